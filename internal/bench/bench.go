@@ -1,0 +1,146 @@
+// Package bench measures the performance budgets of the design on the machine it runs on. Everything measured is the
+// real thing: runner, frames, gate, journal. Only upstream servers are replaced, by ones that answer at once or after
+// a fixed time, because their time is not the harness's.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/store"
+)
+
+// Figure is one measured quantity.
+type Figure struct {
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`
+	P50    float64 `json:"p50"`
+	P95    float64 `json:"p95,omitempty"`
+	Budget float64 `json:"budget,omitempty"`
+	// AtLeast says that the budget is a lower bound.
+	AtLeast bool   `json:"atLeast,omitempty"`
+	Note    string `json:"note,omitempty"`
+}
+
+// Over says that the budget is missed.
+func (f Figure) Over() bool {
+	if f.AtLeast {
+		return f.P50 < f.Budget
+	}
+	return f.Budget > 0 && f.P50 > f.Budget
+}
+
+// Options say what to measure.
+type Options struct {
+	Executable string            // the harness binary
+	Args       []string          // before its hidden command, for test binaries
+	CacheDir   string            // compiled code; a temporary directory when empty
+	Only       string            // only figures whose name contains this
+	Quick      bool              // a tenth of the repetitions
+	Progress   func(text string) // what is being measured; may be nil
+}
+
+// bench holds what the measurements share.
+type bench struct {
+	opt     Options
+	dir     string
+	tier    *wasm.Sandbox
+	pool    *sandbox.Pool
+	store   *store.Store
+	memory  *journal.Memory
+	catalog *catalog.Catalog
+	figures []Figure
+}
+
+// Run measures and returns the figures in a fixed order.
+func Run(ctx context.Context, opt Options) ([]Figure, error) {
+	if opt.Progress == nil {
+		opt.Progress = func(string) {}
+	}
+	dir, err := os.MkdirTemp("", "harness-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the bench: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if opt.CacheDir == "" {
+		opt.CacheDir = filepath.Join(dir, "cache")
+	}
+	b := &bench{opt: opt, dir: dir, memory: &journal.Memory{}, catalog: tools()}
+	if b.tier, err = wasm.Open(ctx, wasm.Options{Executable: opt.Executable, Args: opt.Args, Dir: opt.CacheDir}); err != nil {
+		return nil, err
+	}
+	defer b.tier.Close()
+	b.pool = sandbox.NewPool(b.tier, sandbox.PoolOptions{Warm: 1})
+	defer b.pool.Close()
+	if b.store, err = store.Open(ctx, filepath.Join(dir, "harness.db"), store.Options{}); err != nil {
+		return nil, err
+	}
+	defer b.store.Close()
+	for _, m := range []struct {
+		name    string
+		measure func(context.Context, string) (Figure, error)
+	}{
+		{"return 1, compiled before", b.compiled},
+		{"return 1, never seen", b.neverSeen},
+		{"tool call, journal in memory", b.callInMemory},
+		{"tool call, journal in SQLite", b.callInStore},
+		{"100 parallel tool calls of 10 ms", b.parallel},
+		{"runs per second, one user", b.throughput},
+		{"memory of a waiting run", b.waiting},
+		{"search in 5,000 tools", b.search},
+		{"start of a worker", b.coldWorker},
+		{"start of the binary", b.coldBinary},
+	} {
+		if !strings.Contains(m.name, opt.Only) {
+			continue
+		}
+		opt.Progress("measuring: " + m.name)
+		figure, err := m.measure(ctx, m.name)
+		if err != nil {
+			return nil, fmt.Errorf("measure %s: %w", m.name, err)
+		}
+		figure.Name = m.name
+		b.figures = append(b.figures, figure)
+	}
+	return b.figures, nil
+}
+
+// repetitions are n, or a tenth where it must be quick.
+func (b *bench) repetitions(n int) int {
+	if b.opt.Quick {
+		return max(n/10, 3)
+	}
+	return n
+}
+
+// times measures f n times, after a tenth of that to warm up.
+func (b *bench) times(n int, f func() error) ([]time.Duration, error) {
+	n = b.repetitions(n)
+	all := make([]time.Duration, 0, n)
+	for i := range n + n/10 {
+		began := time.Now()
+		if err := f(); err != nil {
+			return nil, err
+		}
+		if i >= n/10 {
+			all = append(all, time.Since(began))
+		}
+	}
+	return all, nil
+}
+
+// figure is the median and the 95th percentile of durations, in the given unit.
+func figure(all []time.Duration, unit time.Duration, name string, budget float64) Figure {
+	slices.Sort(all)
+	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }
+	return Figure{Unit: name, P50: in(all[len(all)/2]), P95: in(all[len(all)*95/100]), Budget: budget}
+}

@@ -1,0 +1,39 @@
+package bench
+
+import (
+	"os"
+	"testing"
+
+	"mcp-code-exec-harness/internal/sandbox/wasm"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == wasm.WorkerCommand {
+		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "version" {
+		os.Exit(0) // the start of this binary stands for the harness's
+	}
+	os.Exit(m.Run())
+}
+
+// TestRun measures everything once, quickly: what is measured works, whatever the figures are on a busy machine.
+func TestRun(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	figures, err := Run(t.Context(), Options{Executable: self, Quick: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(figures) != 10 {
+		t.Errorf("got %d figures", len(figures))
+	}
+	for _, f := range figures {
+		if f.P50 <= 0 || f.Unit == "" {
+			t.Errorf("%s was not measured: %+v", f.Name, f)
+		}
+		t.Logf("%-36s %10.3f %s (budget %g)", f.Name, f.P50, f.Unit, f.Budget)
+	}
+}

@@ -1,0 +1,264 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// answers is an upstream that answers every call after a fixed time.
+type answers struct{ after time.Duration }
+
+func (answers) EnsureTools(context.Context)                                     {}
+func (answers) Connect(context.Context, string) (int64, error)                  { return 1, nil }
+func (answers) Stateful(string) bool                                            { return false }
+func (answers) Resources(context.Context, string) ([]mcpclient.Resource, error) { return nil, nil }
+func (answers) ReadResource(context.Context, string, string) ([]mcpclient.ResourceContents, error) {
+	return nil, nil
+}
+
+func (a answers) Call(ctx context.Context, _, _ string, args json.RawMessage, _ mcpclient.CallOptions) (*mcpclient.Result, error) {
+	if a.after > 0 {
+		timer := time.NewTimer(a.after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return &mcpclient.Result{StructuredContent: args, Raw: args, Conn: 1}, nil
+}
+
+// tools is a catalog with one read-only tool, bench__echo.
+func tools() *catalog.Catalog {
+	yes := true
+	c := catalog.New()
+	c.SetServer(catalog.Server{Name: "bench", Tools: []catalog.Tool{{
+		Server: "bench", Name: "echo", Description: "Answers with its input.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`),
+		Annotations: catalog.Annotations{ReadOnly: &yes},
+	}}})
+	return c
+}
+
+var sequence atomic.Int64
+
+// exec runs a program from source to outcome, as the harness does, with a stand-in upstream.
+func (b *bench) exec(ctx context.Context, keep journal.Store, upstream answers, cache *program.Cache, code string) (*run.Outcome, error) {
+	id := fmt.Sprintf("run_bench%d", sequence.Add(1))
+	compiled, err := program.Compile(ctx, program.Source{Code: code}, program.Options{Cache: cache})
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(compiled.Program)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := keep.Create(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer writer.Close(ctx)
+	info := b.pool.Info()
+	out, err := run.Execute(ctx, run.Spec{
+		Start: journal.Start{
+			Run: id, User: "bench", Source: code, Program: text, Map: compiled.Map.String(), Seed: strings.Repeat("5a", 32),
+			Time: time.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude,
+		},
+		Owner: "bench", Journal: writer, Runners: b.pool, Now: time.Now,
+		Gate: gate.New(gate.Options{Catalog: b.catalog, Servers: upstream, Now: time.Now}).Open(gate.Scope{
+			Run: id, MaxCalls: 1e6, MaxValue: 8 << 20,
+		}),
+		Locate: func(e *frame.Error) *run.Error { return &run.Error{Kind: e.Kind, Message: e.Message} },
+		Limits: run.Limits{MaxHostCalls: 1e6},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if out.Error != nil {
+		return nil, fmt.Errorf("%s: %s", out.Error.Kind, out.Error.Message)
+	}
+	return out, nil
+}
+
+func (b *bench) compiled(ctx context.Context, _ string) (Figure, error) {
+	cache := program.NewCache()
+	all, err := b.times(500, func() error {
+		_, err := b.exec(ctx, b.store, answers{}, cache, "return 1")
+		return err
+	})
+	if err != nil {
+		return Figure{}, err
+	}
+	f := figure(all, time.Millisecond, "ms", 1)
+	f.Note = "warm runner, journal in SQLite"
+	return f, nil
+}
+
+func (b *bench) neverSeen(ctx context.Context, _ string) (Figure, error) {
+	cache := program.NewCache()
+	all, err := b.times(300, func() error {
+		_, err := b.exec(ctx, b.store, answers{}, cache, fmt.Sprintf("const n: number = %d; return n", sequence.Load()))
+		return err
+	})
+	if err != nil {
+		return Figure{}, err
+	}
+	f := figure(all, time.Millisecond, "ms", 2.5)
+	f.Note = "TypeScript compiled each time"
+	return f, nil
+}
+
+// perCall is the time of one sequential tool call: the difference between a program with many and one with few.
+func (b *bench) perCall(ctx context.Context, keep journal.Store, budget float64) (Figure, error) {
+	const few, many = 10, 510
+	cache := program.NewCache()
+	var all []time.Duration
+	for range b.repetitions(20) + 1 {
+		var took [2]time.Duration
+		for i, n := range []int{few, many} {
+			began := time.Now()
+			code := fmt.Sprintf("for (let i = 0; i < %d; i++) await callMCPTool('bench__echo', {n: i})", n)
+			if _, err := b.exec(ctx, keep, answers{}, cache, code); err != nil {
+				return Figure{}, err
+			}
+			took[i] = time.Since(began)
+		}
+		all = append(all, (took[1]-took[0])/(many-few))
+	}
+	f := figure(all[1:], time.Microsecond, "us", budget)
+	f.Note = "gate and frames, no upstream"
+	return f, nil
+}
+
+func (b *bench) callInMemory(ctx context.Context, _ string) (Figure, error) {
+	return b.perCall(ctx, b.memory, 100)
+}
+
+func (b *bench) callInStore(ctx context.Context, _ string) (Figure, error) {
+	return b.perCall(ctx, b.store, 400)
+}
+
+func (b *bench) parallel(ctx context.Context, _ string) (Figure, error) {
+	cache := program.NewCache()
+	const calls = "await Promise.all(Array.from({length: 100}, (_, n) => callMCPTool('bench__echo', {n})))"
+	all, err := b.times(30, func() error {
+		_, err := b.exec(ctx, b.store, answers{after: 10 * time.Millisecond}, cache, calls)
+		return err
+	})
+	if err != nil {
+		return Figure{}, err
+	}
+	return figure(all, time.Millisecond, "ms", 20), nil
+}
+
+func (b *bench) throughput(ctx context.Context, _ string) (Figure, error) {
+	cache := program.NewCache()
+	each := b.repetitions(1000)
+	workers := runtime.GOMAXPROCS(0)
+	var rates []float64
+	for range 4 {
+		var wg sync.WaitGroup
+		errs := make([]error, workers)
+		began := time.Now()
+		for w := range workers {
+			wg.Go(func() {
+				for range each {
+					if _, err := b.exec(ctx, b.store, answers{}, cache, "return 1"); err != nil {
+						errs[w] = err
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, err := range errs {
+			if err != nil {
+				return Figure{}, err
+			}
+		}
+		rates = append(rates, float64(each*workers)/time.Since(began).Seconds())
+	}
+	best := rates[0]
+	for _, r := range rates[1:] {
+		best = max(best, r)
+	}
+	return Figure{Unit: "/s", P50: best, Budget: 1000, AtLeast: true, Note: fmt.Sprintf("%d at a time, best of 4, journal in SQLite", workers)}, nil
+}
+
+func (b *bench) search(ctx context.Context, _ string) (Figure, error) {
+	c := catalog.New()
+	verbs := []string{"create", "list", "update", "delete", "search", "export", "assign", "archive", "merge", "count"}
+	nouns := []string{"invoice", "customer", "ticket", "branch", "message", "calendar event", "document", "deployment", "contact", "report"}
+	for s := range 50 {
+		server := catalog.Server{Name: fmt.Sprintf("server%d", s)}
+		for i := range 100 {
+			verb, noun := verbs[i%10], nouns[i/10]
+			server.Tools = append(server.Tools, catalog.Tool{
+				Server: server.Name, Name: verb + "_" + strings.ReplaceAll(noun, " ", "_"),
+				Description: fmt.Sprintf("%s a %s of team %d, with all of its fields and history.", verb, noun, s),
+				InputSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"which one"}}}`),
+			})
+		}
+		c.SetServer(server)
+	}
+	c.Search(ctx, "warm up", 10)
+	all, err := b.times(500, func() error {
+		if len(c.Search(ctx, "find the invoices of a customer and send a message about them", 10)) == 0 {
+			return fmt.Errorf("nothing found")
+		}
+		return nil
+	})
+	if err != nil {
+		return Figure{}, err
+	}
+	return figure(all, time.Millisecond, "ms", 1), nil
+}
+
+func (b *bench) coldWorker(ctx context.Context, _ string) (Figure, error) {
+	all, err := b.times(20, func() error {
+		r, err := b.tier.Start(ctx)
+		if err != nil {
+			return err
+		}
+		r.Kill()
+		for range r.Frames() {
+		}
+		return nil
+	})
+	if err != nil {
+		return Figure{}, err
+	}
+	f := figure(all, time.Millisecond, "ms", 0)
+	f.Note = "process, compiled code, snapshot, until ready"
+	return f, nil
+}
+
+func (b *bench) coldBinary(ctx context.Context, _ string) (Figure, error) {
+	all, err := b.times(20, func() error {
+		cmd := exec.CommandContext(ctx, b.opt.Executable, append(append([]string{}, b.opt.Args...), "version")...)
+		cmd.Env = []string{}
+		return cmd.Run()
+	})
+	if err != nil {
+		return Figure{}, err
+	}
+	f := figure(all, time.Millisecond, "ms", 0)
+	f.Note = "harness version, start to end of the process"
+	return f, nil
+}

@@ -1,0 +1,146 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/schema"
+)
+
+// param is a property of a tool's input.
+type param struct {
+	name     string
+	schema   *schema.Value
+	required bool
+}
+
+// params are the properties of the input in the order in which positional arguments fill them: required ones first,
+// each group in the order of the schema.
+func (t *Tool) params() []param {
+	root := t.inputSchema()
+	object := schema.Follow(root, root)
+	required := object.Get("required").Strings()
+	var first, rest []param
+	properties := object.Get("properties")
+	if !properties.Is(schema.Object) {
+		return nil
+	}
+	for _, m := range properties.Members {
+		p := param{name: m.Name, schema: m.Value, required: slices.Contains(required, m.Name)}
+		if p.required {
+			first = append(first, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	return append(first, rest...)
+}
+
+// Arguments is the input object for a call that was written with one input value, or with positional arguments where
+// there are any. One plain object is the input itself, unless none of its keys is a property of the tool and the
+// first property takes an object. Otherwise the arguments fill the properties: required ones first, then the others,
+// in the order of the schema. Trailing nulls count as not given.
+func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (json.RawMessage, error) {
+	if len(positional) == 0 {
+		positional = []json.RawMessage{input}
+	}
+	for len(positional) > 0 && isNull(positional[len(positional)-1]) {
+		positional = positional[:len(positional)-1]
+	}
+	if len(positional) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	params := t.params()
+	if len(positional) == 1 {
+		if first := bytes.TrimSpace(positional[0]); first[0] == '{' && t.isInput(first, params) {
+			return first, nil
+		}
+	}
+	if len(positional) > len(params) {
+		return nil, fmt.Errorf("%s takes %s, got %d arguments", t.FullName(), arity(params), len(positional))
+	}
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, value := range positional {
+		if isNull(value) && !accepts(t.inputSchema(), params[i].schema, "null") {
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		b.WriteString(schema.Quote(params[i].name) + ":")
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	if !json.Valid(b.Bytes()) {
+		return nil, fmt.Errorf("arguments of %s are not valid JSON", t.FullName())
+	}
+	return b.Bytes(), nil
+}
+
+func arity(params []param) string {
+	if len(params) == 0 {
+		return "one input object and no positional arguments"
+	}
+	names := make([]string, len(params))
+	for i, p := range params {
+		names[i] = p.name
+		if !p.required {
+			names[i] += "?"
+		}
+	}
+	return fmt.Sprintf("one input object or at most %d arguments (%s)", len(params), strings.Join(names, ", "))
+}
+
+func isNull(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// isInput reports whether an object is the input, not the value of the first property.
+func (t *Tool) isInput(object json.RawMessage, params []param) bool {
+	if len(params) == 0 || !accepts(t.inputSchema(), params[0].schema, "object") {
+		return true
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(object, &keys); err != nil {
+		return true // validation says what is wrong with it
+	}
+	if len(keys) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(params, func(p param) bool { _, ok := keys[p.name]; return ok })
+}
+
+// accepts reports whether a schema admits values of a JSON type, as far as its types, references and combinations say.
+func accepts(root, v *schema.Value, typ string) bool {
+	seen := map[*schema.Value]bool{}
+	var check func(v *schema.Value) bool
+	refuses := func(v *schema.Value) bool { return !check(v) }
+	check = func(v *schema.Value) bool {
+		v = schema.Follow(root, v)
+		if v == nil || v.IsFalse() || seen[v] {
+			return false
+		}
+		seen[v] = true
+		if types := v.Get("type").Strings(); len(types) > 0 {
+			return slices.Contains(types, typ) || typ == "null" && v.Get("nullable").IsTrue()
+		}
+		if enum := v.Get("enum"); enum.Is(schema.Array) {
+			return typ == "null" && slices.ContainsFunc(enum.Items, func(i *schema.Value) bool { return i.Kind == schema.Null })
+		}
+		for _, key := range []string{"anyOf", "oneOf"} {
+			if of := v.Get(key); of.Is(schema.Array) {
+				return slices.ContainsFunc(of.Items, check)
+			}
+		}
+		if all := v.Get("allOf"); all.Is(schema.Array) {
+			return !slices.ContainsFunc(all.Items, refuses)
+		}
+		return true
+	}
+	return check(v)
+}

@@ -1,0 +1,244 @@
+// Package catalog holds every tool of every connected MCP server: by name, by search, with types. It knows nothing of
+// connections; whoever has one tells the catalog what the server offers.
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/catalog/search"
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// Catalog is safe for concurrent use. A reader sees one consistent state for the length of a call and never waits for
+// a change; the first search after a change makes the index of what changed.
+type Catalog struct {
+	writing sync.Mutex
+	now     atomic.Pointer[snapshot]
+}
+
+// New makes an empty catalog.
+func New() *Catalog {
+	c := &Catalog{}
+	c.now.Store(newSnapshot(nil))
+	return c
+}
+
+// SetServer adds a server or replaces all that is known of it, at once. The server must have a name.
+func (c *Catalog) SetServer(s Server) {
+	e := newEntry(s)
+	c.change(func(servers map[string]*entry) { servers[s.Name] = e })
+}
+
+// RemoveServer forgets a server; one that is not there is no error.
+func (c *Catalog) RemoveServer(name string) {
+	c.change(func(servers map[string]*entry) { delete(servers, name) })
+}
+
+func (c *Catalog) change(edit func(map[string]*entry)) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	servers := map[string]*entry{}
+	for _, e := range c.now.Load().servers {
+		servers[e.Name] = e.entry
+	}
+	edit(servers)
+	c.now.Store(newSnapshot(servers))
+}
+
+// Servers are all servers, sorted by name. They are shared and must not be changed.
+func (c *Catalog) Servers() []Server {
+	snap := c.now.Load()
+	out := make([]Server, len(snap.servers))
+	for i, e := range snap.servers {
+		out[i] = e.Server
+	}
+	return out
+}
+
+// Tools are all tools, sorted by full name.
+func (c *Catalog) Tools() []*Tool { return slices.Clone(c.now.Load().tools()) }
+
+// List is the full names of all tools, sorted.
+func (c *Catalog) List() []string {
+	tools := c.now.Load().tools()
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.FullName()
+	}
+	return names
+}
+
+// Names are the function names of every server, by the server's name, for enumerating `tools` in a program.
+func (c *Catalog) Names() map[string][]string {
+	out := map[string][]string{}
+	for _, e := range c.now.Load().servers {
+		out[e.Name] = e.functionNames()
+	}
+	return out
+}
+
+// Functions are the functions of a server's module, sorted by name. The server's name is matched as by ResolveServer.
+func (c *Catalog) Functions(server string) ([]frame.Function, error) {
+	e, err := c.now.Load().resolveServer(server)
+	if err != nil {
+		return nil, err
+	}
+	return e.moduleFunctions(), nil
+}
+
+// Module is a server as a module that programs can import.
+func (c *Catalog) Module(server string) (frame.Module, error) {
+	e, err := c.now.Load().resolveServer(server)
+	if err != nil {
+		return frame.Module{}, err
+	}
+	return frame.Module{
+		ID: "./servers/" + e.Name, Kind: "server", Server: e.Name,
+		Functions: e.moduleFunctions(), Instructions: e.Instructions,
+	}, nil
+}
+
+// Problems are the servers' faults that change what a program can write: names that come to the same identifier, the
+// same tool twice, full names that are not unique.
+func (c *Catalog) Problems() []string { return slices.Clone(c.now.Load().problems) }
+
+// entry is what depends on one server alone; it is carried over unchanged when another server changes.
+type entry struct {
+	Server
+	byName     map[string]*Tool
+	byFunction map[string]*Tool
+	byFold     map[string][]*Tool
+	problems   []string
+	segment    func() *search.Segment
+}
+
+func newEntry(s Server) *entry {
+	e := &entry{
+		Server: s, byName: map[string]*Tool{}, byFunction: map[string]*Tool{}, byFold: map[string][]*Tool{},
+	}
+	tools := make([]Tool, 0, len(s.Tools))
+	for _, t := range s.Tools {
+		t.Server = s.Name
+		tools = append(tools, t)
+	}
+	// By name, so that numbers given to colliding names do not depend on the order in which the server lists them.
+	slices.SortStableFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	e.Tools = slices.CompactFunc(tools, func(a, b Tool) bool {
+		if a.Name == b.Name {
+			e.problems = append(e.problems, fmt.Sprintf("server %q lists tool %q twice; the first is used", s.Name, a.Name))
+		}
+		return a.Name == b.Name
+	})
+	names := make([]string, len(e.Tools))
+	for i, t := range e.Tools {
+		names[i] = t.Name
+	}
+	ids, problems := identifiers(names)
+	for _, p := range problems {
+		e.problems = append(e.problems, fmt.Sprintf("server %q: %s", s.Name, p))
+	}
+	for i, n := range names {
+		t := &e.Tools[i]
+		t.keep(ids[n])
+		e.byName[n] = t
+		e.byFunction[ids[n]] = t
+		for _, fold := range foldsOf(n, ids[n]) {
+			e.byFold[fold] = append(e.byFold[fold], t)
+		}
+	}
+	e.segment = sync.OnceValue(func() *search.Segment { return newSegment(e) })
+	return e
+}
+
+func (e *entry) functionNames() []string { return slices.Sorted(maps.Keys(e.byFunction)) }
+
+func (e *entry) moduleFunctions() []frame.Function {
+	out := make([]frame.Function, len(e.Tools))
+	for i := range e.Tools {
+		out[i] = frame.Function{Name: e.Tools[i].Function(), Tool: e.Tools[i].FullName()}
+	}
+	slices.SortFunc(out, func(a, b frame.Function) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// placed is a server among the others, which decide its identifier.
+type placed struct {
+	*entry
+	identifier string
+	folds      []string
+}
+
+// snapshot is one state of the catalog; it never changes. It holds no map over all tools, so that a change costs little
+// however many there are.
+type snapshot struct {
+	servers  []*placed // by name
+	byName   map[string]*placed
+	tools    func() []*Tool // by full name
+	index    func() *search.Index
+	problems []string
+}
+
+func newSnapshot(servers map[string]*entry) *snapshot {
+	names := slices.Sorted(maps.Keys(servers))
+	ids, problems := identifiers(names)
+	s := &snapshot{byName: map[string]*placed{}}
+	for _, p := range problems {
+		s.problems = append(s.problems, "servers: "+p)
+	}
+	for _, n := range names {
+		e := &placed{entry: servers[n], identifier: ids[n], folds: foldsOf(n, ids[n])}
+		s.problems = append(s.problems, e.problems...)
+		s.problems = append(s.problems, s.shared(e)...)
+		s.servers = append(s.servers, e)
+		s.byName[n] = e
+	}
+	slices.Sort(s.problems)
+	s.tools = sync.OnceValue(func() []*Tool {
+		var tools []*Tool
+		for _, e := range s.servers {
+			for i := range e.Tools {
+				tools = append(tools, &e.Tools[i])
+			}
+		}
+		slices.SortStableFunc(tools, func(a, b *Tool) int { return strings.Compare(a.FullName(), b.FullName()) })
+		return tools
+	})
+	s.index = sync.OnceValue(func() *search.Index {
+		segments := make([]*search.Segment, len(s.servers))
+		for i, e := range s.servers {
+			segments[i] = e.segment()
+		}
+		return search.NewIndex(segments)
+	})
+	return s
+}
+
+// shared are the full names that e's tools share with those of servers before it: tool b__c of server a and tool c of
+// server a__b are both a__b__c.
+func (s *snapshot) shared(e *placed) (problems []string) {
+	for _, other := range s.servers {
+		rest, ok := strings.CutPrefix(e.Name, other.Name+"__")
+		if !ok {
+			continue
+		}
+		for i := range e.Tools {
+			if t := other.byName[rest+"__"+e.Tools[i].Name]; t != nil {
+				problems = append(problems, fmt.Sprintf(
+					"tool name %q is not unique: %s", t.FullName(), candidates([]*Tool{t, &e.Tools[i]})))
+			}
+		}
+	}
+	return problems
+}
+
+// foldsOf are the folded forms of a name and of its identifier, which differ where the identifier has a number or the
+// name has no letter or digit.
+func foldsOf(name, identifier string) []string {
+	return slices.Compact([]string{ident.Fold(name), ident.Fold(identifier)})
+}

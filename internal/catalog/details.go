@@ -1,0 +1,112 @@
+package catalog
+
+import (
+	"encoding/json"
+	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/dts"
+)
+
+// Details is all that a program can learn about a tool.
+type Details struct {
+	Name          string          `json:"name"` // server__tool
+	Title         string          `json:"title,omitempty"`
+	Description   string          `json:"description"`
+	InputSchema   json.RawMessage `json:"inputSchema"`
+	Schema        json.RawMessage `json:"schema"` // the same, under the name that older programs use
+	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
+	Annotations   *Annotations    `json:"annotations,omitempty"`
+	Signature     string          `json:"signature"`
+	TypeScript    string          `json:"typescript"`
+	Call          string          `json:"call"` // how to write a call
+	Instructions  string          `json:"instructions,omitempty"`
+	SchemaProblem string          `json:"schemaProblem,omitempty"`
+}
+
+// Details describes a tool; the name is matched as by Resolve.
+func (c *Catalog) Details(name string) (*Details, error) {
+	snap := c.now.Load()
+	t, err := snap.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	return snap.details(t), nil
+}
+
+// DetailsIn describes a tool of a server; the names are matched as by ResolveIn.
+func (c *Catalog) DetailsIn(server, tool string) (*Details, error) {
+	snap := c.now.Load()
+	t, err := snap.resolveIn(server, tool)
+	if err != nil {
+		return nil, err
+	}
+	return snap.details(t), nil
+}
+
+func (s *snapshot) details(t *Tool) *Details {
+	e := s.byName[t.Server]
+	d := &Details{
+		Name: t.FullName(), Title: t.title(), Description: t.Description,
+		InputSchema: validJSON(t.InputSchema, "{}"), OutputSchema: validJSON(t.OutputSchema, ""),
+		Signature: t.Signature(), TypeScript: dts.Declaration(e.identifier, t.declared()),
+		Call:         "tools." + e.identifier + "." + t.Function() + "(input)",
+		Instructions: e.Instructions, SchemaProblem: t.SchemaProblem(),
+	}
+	d.Schema = d.InputSchema
+	if a := t.Annotations; a != (Annotations{}) {
+		d.Annotations = &a
+	}
+	return d
+}
+
+// validJSON is raw, or something else where a server sent no JSON.
+func validJSON(raw json.RawMessage, otherwise string) json.RawMessage {
+	if json.Valid(raw) {
+		return raw
+	}
+	if otherwise == "" {
+		return nil
+	}
+	return json.RawMessage(otherwise)
+}
+
+// Declaration is the TypeScript declaration of one tool; the name is matched as by Resolve.
+func (c *Catalog) Declaration(name string) (string, error) {
+	snap := c.now.Load()
+	t, err := snap.resolve(name)
+	if err != nil {
+		return "", err
+	}
+	return dts.Declaration(snap.byName[t.Server].identifier, t.declared()), nil
+}
+
+// ServerDeclaration is the TypeScript declaration of a server: its namespace and the module './servers/<server>'.
+func (c *Catalog) ServerDeclaration(server string) (string, error) {
+	e, err := c.now.Load().resolveServer(server)
+	if err != nil {
+		return "", err
+	}
+	return e.declaration(), nil
+}
+
+// Declarations is the TypeScript declaration of everything in the catalog, one .d.ts file.
+func (c *Catalog) Declarations() string {
+	var b strings.Builder
+	b.WriteString(dts.Globals)
+	for _, e := range c.now.Load().servers {
+		b.WriteString("\n" + e.declaration())
+	}
+	return b.String()
+}
+
+func (e *placed) declaration() string {
+	s := dts.Server{Name: e.Name, Identifier: e.identifier, Doc: e.doc()}
+	for i := range e.Tools {
+		s.Tools = append(s.Tools, e.Tools[i].declared())
+	}
+	return dts.ServerDeclaration(s)
+}
+
+func (e *entry) doc() string {
+	return strings.TrimSpace(e.Description + "\n" + e.Instructions)
+}

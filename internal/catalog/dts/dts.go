@@ -1,0 +1,283 @@
+// Package dts writes TypeScript declarations for tools from their JSON Schemas. What it writes passes tsc --strict,
+// whatever the schema; what a schema says beyond TypeScript's reach stands in comments.
+package dts
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/catalog/schema"
+)
+
+// Tool is what a declaration is made from.
+type Tool struct {
+	FullName string // server__tool
+	Function string // its identifier
+	Doc      string
+	Input    *schema.Value // nil: unknown
+	Output   *schema.Value // nil: unknown, declared as any
+	Unwrap   bool          // the result is what Output says of its property "result"
+}
+
+// Server is a namespace of tools.
+type Server struct {
+	Name       string
+	Identifier string
+	Doc        string
+	Tools      []Tool
+}
+
+// Declaration declares one tool with all its types, as it is given to a model.
+func Declaration(serverIdentifier string, t Tool) string {
+	ns := newNamespace()
+	ns.add(t)
+	var b strings.Builder
+	b.WriteString("declare namespace tools." + serverIdentifier + " {\n")
+	ns.write(&b, "  ", false)
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// ServerDeclaration declares a server: the namespace tools.<server> and the module './servers/<server>'. The module's
+// name is a pattern because TypeScript refuses a relative name there, and because it holds wherever the program stands.
+func ServerDeclaration(s Server) string {
+	ns := newNamespace()
+	for _, t := range s.Tools {
+		ns.add(t)
+	}
+	var b strings.Builder
+	comment(&b, Clean(s.Doc, maxToolText), "")
+	b.WriteString("declare namespace tools." + s.Identifier + " {\n")
+	ns.write(&b, "  ", true)
+	b.WriteString("}\n")
+	if len(s.Tools) == 0 || strings.Contains(s.Name, "*") {
+		// A namespace without values is no value, so a module cannot be it; a pattern may have one * only.
+		return b.String()
+	}
+	for _, suffix := range []string{"", "/index", "/index.js", "/index.ts"} {
+		fmt.Fprintf(&b, "declare module %s {\n  export = tools.%s;\n}\n", schema.Quote("*/servers/"+s.Name+suffix), s.Identifier)
+	}
+	b.WriteString("interface McpTools {\n")
+	for _, f := range ns.funcs {
+		fmt.Fprintf(&b, "  %s: typeof tools.%s.%s;\n", schema.Quote(f.tool.FullName), s.Identifier, f.tool.Function)
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// Globals declares callMCPTool over all servers declared beside it: a known name is checked against its tool's types,
+// any other name takes and gives anything.
+const Globals = `/** Every tool by its full name. */
+interface McpTools {}
+/** Calls a tool by its name and returns its unwrapped result. */
+declare function callMCPTool<N extends keyof McpTools>(name: N, ...input: Parameters<McpTools[N]>): ReturnType<McpTools[N]>;
+declare function callMCPTool<T = any, N extends string = string>(
+  name: N & (N extends keyof McpTools ? never : unknown), input?: unknown): Promise<T>;
+declare namespace callMCPTool {
+  /** Calls a tool and returns the whole MCP result. */
+  function raw(name: string, input?: unknown): Promise<any>;
+}
+`
+
+// function is a tool whose schemas have been converted.
+type function struct {
+	tool      Tool
+	in, out   *def
+	defs      []*def // to be declared, in order
+	outInline bool
+}
+
+func newFunction(t Tool) *function {
+	f := &function{tool: t}
+	base := ident.Pascal(t.Function)
+	var inDefs, outDefs []*def
+	input, output := orAnything(t.Input), orAnything(t.Output)
+	result := output
+	if t.Unwrap {
+		result = output.Get("properties").Get("result")
+	}
+	f.in, inDefs = convert(input, input, base+"Input", "unknown")
+	f.out, outDefs = convert(output, result, base+"Output", "any")
+	f.outInline = inlined(f.out, outDefs)
+	if f.outInline {
+		outDefs = outDefs[1:] // the root is always the first
+	}
+	f.defs = append(inDefs, outDefs...)
+	return f
+}
+
+func orAnything(v *schema.Value) *schema.Value {
+	if v == nil {
+		return &schema.Value{Kind: schema.Object}
+	}
+	return v
+}
+
+// inlined reports whether a result is short enough to stand in the signature instead of having a name.
+func inlined(root *def, defs []*def) bool {
+	if root.body.op == opObject || len(compact(root.body, 2)) > 60 {
+		return false
+	}
+	for _, d := range defs {
+		recursive := false
+		walk(d.body, func(n *node) { recursive = recursive || n.op == opRef && n.def == root })
+		if recursive {
+			return false
+		}
+	}
+	return true
+}
+
+// optionalInput reports whether a call without any input is valid.
+func (f *function) optionalInput() bool {
+	if f.in.body.op != opObject {
+		return isTop(f.in.body)
+	}
+	return !slices.ContainsFunc(f.in.body.fields, func(fl field) bool { return !fl.optional })
+}
+
+// namespace collects the functions and types of one server and gives every type its final name.
+type namespace struct {
+	taken map[string]string // final name -> what it means
+	names map[*def]string
+	order []*def
+	funcs []*function
+}
+
+func newNamespace() *namespace {
+	return &namespace{taken: map[string]string{}, names: map[*def]string{}}
+}
+
+func (ns *namespace) add(t Tool) {
+	f := newFunction(t)
+	ns.funcs = append(ns.funcs, f)
+	meaning := meanings(f.defs)
+	for _, d := range f.defs {
+		ns.place(d, meaning[d], ident.Pascal(t.Function))
+	}
+}
+
+// place gives d its name. Types of equal name and meaning, such as the Customer of several tools, are declared once.
+func (ns *namespace) place(d *def, meaning, prefix string) {
+	candidates := []string{d.name}
+	if !strings.HasPrefix(d.name, prefix) {
+		candidates = append(candidates, prefix+d.name)
+	}
+	for i := 0; ; i++ {
+		var candidate string
+		if i < len(candidates) {
+			candidate = candidates[i]
+		} else {
+			candidate = fmt.Sprintf("%s%d", candidates[len(candidates)-1], i-len(candidates)+2)
+		}
+		have, ok := ns.taken[candidate]
+		if ok && have != meaning {
+			continue
+		}
+		if !ok {
+			ns.taken[candidate] = meaning
+			ns.order = append(ns.order, d)
+		}
+		ns.names[d] = candidate
+		return
+	}
+}
+
+// meanings gives for each definition a text that two definitions share only if they, and all that they refer to, are
+// written alike.
+func meanings(defs []*def) map[*def]string {
+	texts := map[*def]string{} // their hashes: what is compared stays small
+	refs := map[*def][]*def{}
+	for _, d := range defs {
+		var b strings.Builder
+		printer{}.definition(&b, d, "")
+		texts[d] = hash(b.String())
+		walk(d.body, func(n *node) {
+			if n.op == opRef {
+				refs[d] = append(refs[d], n.def)
+			}
+		})
+	}
+	out := map[*def]string{}
+	for _, d := range defs {
+		seen := map[*def]bool{d: true}
+		var parts []string
+		for queue := []*def{d}; len(queue) > 0; queue = queue[1:] {
+			if queue[0] != d {
+				parts = append(parts, texts[queue[0]])
+			}
+			for _, r := range refs[queue[0]] {
+				if !seen[r] {
+					seen[r] = true
+					queue = append(queue, r)
+				}
+			}
+		}
+		slices.Sort(parts)
+		out[d] = hash(texts[d] + strings.Join(parts, ""))
+	}
+	return out
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return string(sum[:])
+}
+
+func (ns *namespace) write(b *strings.Builder, prefix string, positional bool) {
+	p := printer{names: ns.names}
+	for _, d := range ns.order {
+		p.definition(b, d, prefix)
+	}
+	for _, f := range ns.funcs {
+		result := p.ref(f.out)
+		if f.outInline {
+			result = p.expr(f.out.body, prefix)
+		}
+		doc := Clean(f.tool.Doc, maxToolText)
+		if f.tool.Output == nil {
+			doc = append(doc, "The server does not say what this returns.")
+		}
+		comment(b, doc, prefix)
+		if positional {
+			if params := positionalParams(f, p.ref(f.in)); params != "" {
+				fmt.Fprintf(b, "%sfunction %s(%s): Promise<%s>;\n", prefix, f.tool.Function, params, result)
+			}
+		}
+		mark := ""
+		if f.optionalInput() {
+			mark = "?"
+		}
+		// The last overload is the one that Parameters<> sees.
+		fmt.Fprintf(b, "%sfunction %s(input%s: %s): Promise<%s>;\n", prefix, f.tool.Function, mark, p.ref(f.in), result)
+	}
+}
+
+// maxPositional is how many parameters a positional form may have; beyond, nobody can read the call.
+const maxPositional = 8
+
+// positionalParams are the parameters of the form that takes the properties one by one, required ones first.
+func positionalParams(f *function, input string) string {
+	if f.in.body.op != opObject || len(f.in.body.fields) == 0 || len(f.in.body.fields) > maxPositional {
+		return ""
+	}
+	used := map[string]bool{}
+	var required, optional []string
+	for _, fl := range f.in.body.fields {
+		id := ident.Camel(fl.name)
+		for used[id] {
+			id += "_"
+		}
+		used[id] = true
+		typ := input + "[" + schema.Quote(fl.name) + "]"
+		if fl.optional {
+			optional = append(optional, id+"?: "+typ)
+		} else {
+			required = append(required, id+": "+typ)
+		}
+	}
+	return strings.Join(append(required, optional...), ", ")
+}

@@ -1,0 +1,128 @@
+package dts
+
+import (
+	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/schema"
+)
+
+// Signature is a tool in one line of at most limit bytes, as far as its name allows:
+// search({q: string, limit?: number}): Promise<Customer[]>.
+func Signature(t Tool, limit int) string {
+	f := newFunction(t)
+	for depth := 2; depth >= 0; depth-- {
+		s := f.signature(depth, len(f.in.body.fields))
+		if len(s) <= limit {
+			return s
+		}
+	}
+	for n := len(f.in.body.fields) - 1; n > 0; n-- {
+		s := f.signature(0, n)
+		if len(s) <= limit {
+			return s
+		}
+	}
+	return t.Function + "(...)"
+}
+
+// signature shows the first fields of the input, required ones first, and nested types to the given depth.
+func (f *function) signature(depth, fields int) string {
+	var in string
+	switch {
+	case f.in.body.op == opObject && len(f.in.body.fields) > 0:
+		in = "{" + strings.Join(compactFields(f.in.body, depth, fields), ", ") + "}"
+	case f.in.body.op == opObject && (f.in.body.index == nil || isTop(f.in.body.index)):
+	case isTop(f.in.body):
+	default:
+		in = compact(f.in.body, depth)
+	}
+	out := compact(f.out.body, depth)
+	if f.out.body.op == opObject && depth == 0 {
+		out = "object"
+	}
+	return f.tool.Function + "(" + in + "): Promise<" + out + ">"
+}
+
+func compactFields(n *node, depth, limit int) []string {
+	var required, optional []string
+	for _, f := range n.fields {
+		if f.optional {
+			optional = append(optional, propertyName(f.name)+"?: "+compact(f.typ, depth))
+		} else {
+			required = append(required, propertyName(f.name)+": "+compact(f.typ, depth))
+		}
+	}
+	all := append(required, optional...)
+	if len(all) > limit {
+		all = append(all[:limit], "...")
+	}
+	return all
+}
+
+// maxCompactUnion is how many alternatives one line shows.
+const maxCompactUnion = 6
+
+// compact is a type in a few words on one line, with objects below depth as "object". It is for reading only.
+func compact(n *node, depth int) string {
+	switch n.op {
+	case opName:
+		if len(n.text) > 40 {
+			return "string"
+		}
+		return n.text
+	case opRef:
+		return n.def.name
+	case opArray:
+		return compactOperand(n.elems[0], depth) + "[]"
+	case opTuple:
+		parts := make([]string, len(n.elems))
+		for i, e := range n.elems {
+			parts[i] = compact(e, depth-1)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case opUnion, opInter:
+		sep := " | "
+		if n.op == opInter {
+			sep = " & "
+		}
+		var parts []string
+		for i, e := range n.elems {
+			if i == maxCompactUnion {
+				parts = append(parts, "...")
+				break
+			}
+			parts = append(parts, compactOperand(e, depth))
+		}
+		return strings.Join(parts, sep)
+	}
+	switch {
+	case len(n.fields) > 0 && depth > 0:
+		return "{" + strings.Join(compactFields(n, depth-1, 8), ", ") + "}"
+	case len(n.fields) == 0 && n.index != nil && !isTop(n.index) && depth > 0:
+		return "Record<string, " + compact(n.index, depth-1) + ">"
+	}
+	return "object"
+}
+
+func compactOperand(n *node, depth int) string {
+	text := compact(n, depth)
+	if n.op == opUnion || n.op == opInter {
+		return "(" + text + ")"
+	}
+	return text
+}
+
+// Compact is the type of a subschema in a few words, for messages; root resolves its references.
+func Compact(root, v *schema.Value) string {
+	c := &converter{root: root, top: "any", byVal: map[*schema.Value]*def{}}
+	c.defs = []*def{{name: "Input"}}
+	n := c.typ(v, 0)
+	if n.op == opRef && n.def.body.op != opObject {
+		n = n.def.body
+	}
+	text := compact(n, 2)
+	if len(text) > 120 {
+		text = compact(n, 0)
+	}
+	return text
+}

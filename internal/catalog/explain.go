@@ -1,0 +1,339 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/big"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"mcp-code-exec-harness/internal/catalog/dts"
+	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/catalog/schema"
+)
+
+// maxProblems is how many problems one message lists.
+const maxProblems = 5
+
+// explainer puts validation errors into words.
+type explainer struct {
+	root  *schema.Value
+	input any
+	found []problem
+}
+
+type problem struct{ path, text string }
+
+// list is the problems in order of their paths. The library goes through objects in no fixed order.
+func (x *explainer) list() []string {
+	slices.SortFunc(x.found, func(a, b problem) int {
+		return cmp.Or(strings.Compare(a.path, b.path), strings.Compare(a.text, b.text))
+	})
+	var out []string
+	for _, p := range x.found {
+		line := p.text
+		if p.path != "" {
+			line = p.path + ": " + p.text
+		}
+		if !slices.Contains(out, line) {
+			out = append(out, line)
+		}
+	}
+	if len(out) > maxProblems {
+		out = append(out[:maxProblems-1], fmt.Sprintf("and %d more problems", len(out)-maxProblems+1))
+	}
+	return out
+}
+
+// explain goes down to the errors that say something.
+func (x *explainer) explain(e *jsonschema.ValidationError) {
+	at := x.at(e)
+	add := func(format string, args ...any) {
+		x.found = append(x.found, problem{x.path(e.InstanceLocation), fmt.Sprintf(format, args...)})
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
+		for _, cause := range e.Causes {
+			x.explain(cause)
+		}
+	case *kind.AnyOf:
+		x.alternatives(e, at)
+	case *kind.OneOf:
+		if len(k.Subschemas) > 0 {
+			add("matches more than one of the forms %s; it must match exactly one", dts.Compact(x.root, at))
+			return
+		}
+		x.alternatives(e, at)
+	case *kind.Type:
+		add("expected %s, got %s", expected(k.Want, x.root, at), k.Got)
+	case *kind.Required:
+		for _, missing := range k.Missing {
+			add("missing required property %s", x.property(at, missing)+x.misspelt(e, at, missing))
+		}
+	case *kind.AdditionalProperties:
+		for _, p := range k.Properties {
+			add("%s", unknownProperty(p, at))
+		}
+	case *kind.FalseSchema:
+		add("is not allowed here")
+	case *kind.Enum:
+		add("must be one of %s", oneOf(at.Get("enum")))
+	case *kind.Const:
+		add("must be %s", clip(at.Get("const").JSON(), 100))
+	case *kind.Format:
+		add("is not a valid %s", k.Want)
+	case *kind.Pattern:
+		add("does not match the pattern %s", clip(k.Want, 120))
+	case *kind.MinLength:
+		add("must have at least %d characters", k.Want)
+	case *kind.MaxLength:
+		add("must have at most %d characters", k.Want)
+	case *kind.Minimum:
+		add("must be at least %s", number(k.Want))
+	case *kind.Maximum:
+		add("must be at most %s", number(k.Want))
+	case *kind.ExclusiveMinimum:
+		add("must be more than %s", number(k.Want))
+	case *kind.ExclusiveMaximum:
+		add("must be less than %s", number(k.Want))
+	case *kind.MultipleOf:
+		add("must be a multiple of %s", number(k.Want))
+	case *kind.MinItems:
+		add("must have at least %d items, has %d", k.Want, k.Got)
+	case *kind.MaxItems:
+		add("must have at most %d items, has %d", k.Want, k.Got)
+	case *kind.AdditionalItems:
+		add("has %d items too many", k.Count)
+	case *kind.UniqueItems:
+		add("items %d and %d are equal; items must differ", k.Duplicates[0], k.Duplicates[1])
+	case *kind.MinProperties:
+		add("must have at least %d properties, has %d", k.Want, k.Got)
+	case *kind.MaxProperties:
+		add("must have at most %d properties, has %d", k.Want, k.Got)
+	case *kind.DependentRequired:
+		add("with property %s it also needs %s", quoted(k.Prop), quoted(k.Missing...))
+	case *kind.Dependency:
+		add("with property %s it also needs %s", quoted(k.Prop), quoted(k.Missing...))
+	case *kind.PropertyNames:
+		add("has a property whose name is not allowed")
+	case *kind.Contains, *kind.MinContains:
+		add("has too few items of the form %s", dts.Compact(x.root, at.Get("contains")))
+	case *kind.MaxContains:
+		add("has too many items of the form %s", dts.Compact(x.root, at.Get("contains")))
+	case *kind.Not:
+		add("has a form that is excluded")
+	default:
+		add("does not satisfy the schema's rule %q", strings.Join(e.ErrorKind.KeywordPath(), "/"))
+	}
+}
+
+// alternatives explains that none of several forms fits. Where all but one differ already in the JSON type, that one
+// was meant, and what is wrong with it is the message.
+func (x *explainer) alternatives(e *jsonschema.ValidationError, at *schema.Value) {
+	var meant []*jsonschema.ValidationError
+	for _, cause := range e.Causes {
+		if !x.otherType(cause, e.InstanceLocation) {
+			meant = append(meant, cause)
+		}
+	}
+	if len(meant) == 1 {
+		x.explain(meant[0])
+		return
+	}
+	x.found = append(x.found, problem{x.path(e.InstanceLocation), fmt.Sprintf(
+		"expected %s, got %s that fits none of them", dts.Compact(x.root, at), typeName(x.value(e.InstanceLocation)))})
+}
+
+// otherType reports whether an error says that the value itself has another JSON type, or is another constant.
+func (x *explainer) otherType(e *jsonschema.ValidationError, location []string) bool {
+	if !slices.Equal(e.InstanceLocation, location) {
+		return false
+	}
+	switch e.ErrorKind.(type) {
+	case *kind.Type, *kind.Const, *kind.FalseSchema:
+		return true
+	case *kind.Group, *kind.Reference, *kind.AllOf, *kind.AnyOf, *kind.OneOf:
+		return slices.ContainsFunc(e.Causes, func(c *jsonschema.ValidationError) bool { return x.otherType(c, location) })
+	}
+	return false
+}
+
+// at is the schema that e is about.
+func (x *explainer) at(e *jsonschema.ValidationError) *schema.Value {
+	location := e.SchemaURL
+	if ref, ok := e.ErrorKind.(*kind.Reference); ok {
+		location = ref.URL
+	}
+	_, fragment, _ := strings.Cut(location, "#")
+	pointer, err := url.PathUnescape(fragment)
+	if err != nil {
+		return nil
+	}
+	return x.root.Pointer(pointer)
+}
+
+// path is where in the input something is: filter.items[2].name. A name that is neither the schema's nor looks like a
+// name may be data and is not shown.
+func (x *explainer) path(location []string) string {
+	var b strings.Builder
+	value := x.input
+	for _, part := range location {
+		switch v := value.(type) {
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i >= len(v) {
+				return b.String()
+			}
+			fmt.Fprintf(&b, "[%d]", i)
+			value = v[i]
+		case map[string]any:
+			if ident.IsIdentifier(part) && len(part) <= maxShownName {
+				if b.Len() > 0 {
+					b.WriteByte('.')
+				}
+				b.WriteString(part)
+			} else {
+				b.WriteString("[...]")
+			}
+			value = v[part]
+		}
+	}
+	return b.String()
+}
+
+const maxShownName = 60
+
+func (x *explainer) value(location []string) any {
+	value := x.input
+	for _, part := range location {
+		switch v := value.(type) {
+		case []any:
+			if i, err := strconv.Atoi(part); err == nil && i < len(v) {
+				value = v[i]
+			}
+		case map[string]any:
+			value = v[part]
+		}
+	}
+	return value
+}
+
+// property describes a property of the object schema at: its name, type and description.
+func (x *explainer) property(at *schema.Value, name string) string {
+	text := quoted(name)
+	s := at.Get("properties").Get(name)
+	if s == nil {
+		return text
+	}
+	text += " (" + dts.Compact(x.root, s) + ")"
+	if description := s.Get("description").String(); description != "" {
+		text += ": " + clip(strings.Join(dts.Clean(description, 160), " "), 200)
+	}
+	return text
+}
+
+// misspelt finds, for a missing property, one that is there and not the schema's and looks like it.
+func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, missing string) string {
+	object, ok := x.value(e.InstanceLocation).(map[string]any)
+	if !ok {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if at.Get("properties").Get(name) == nil && alike(name, missing) {
+			return fmt.Sprintf("; %s is not a property", quoted(name))
+		}
+	}
+	return ""
+}
+
+// unknownProperty says that a property does not exist and which one may have been meant.
+func unknownProperty(name string, at *schema.Value) string {
+	text := "unknown property"
+	if ident.IsIdentifier(name) && len(name) <= maxShownName {
+		text += " " + quoted(name)
+	}
+	var known []string
+	if properties := at.Get("properties"); properties.Is(schema.Object) {
+		for _, m := range properties.Members {
+			known = append(known, m.Name)
+		}
+	}
+	if best := nearest(name, known, 1); len(best) == 1 && alike(name, best[0]) {
+		return text + fmt.Sprintf("; did you mean %s?", quoted(best[0]))
+	}
+	if len(known) > 0 && len(known) <= 12 {
+		return text + "; known are " + quoted(known...)
+	}
+	return text
+}
+
+// alike reports whether one name may be a slip for another.
+func alike(a, b string) bool {
+	return newNearness(a).to(b) >= 0.3 && ident.IsIdentifier(a) && len(a) <= maxShownName
+}
+
+func expected(want []string, root, at *schema.Value) string {
+	if text := strings.Join(want, " or "); !slices.Contains(want, "object") && !slices.Contains(want, "array") {
+		return text
+	}
+	if text := dts.Compact(root, at); len(text) <= 100 && text != "object" {
+		return strings.Join(want, " or ") + " " + text
+	}
+	return strings.Join(want, " or ")
+}
+
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a string"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
+}
+
+func oneOf(enum *schema.Value) string {
+	var parts []string
+	if enum != nil {
+		for _, item := range enum.Items {
+			parts = append(parts, clip(item.JSON(), 60))
+		}
+	}
+	return clip(strings.Join(parts, ", "), 300)
+}
+
+func number(r *big.Rat) string {
+	if r.IsInt() {
+		return r.Num().String()
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+func quoted(names ...string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = schema.Quote(clip(n, maxShownName))
+	}
+	return strings.Join(out, ", ")
+}
+
+// clip shortens text from a schema.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "..."
+}

@@ -1,0 +1,89 @@
+package catalog
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/catalog/search"
+)
+
+// Hit is a tool found by Search.
+type Hit struct {
+	Name        string `json:"name"` // server__tool
+	Server      string `json:"server"`
+	Function    string `json:"function"` // its name in tools.<server>
+	Description string `json:"description"`
+	Signature   string `json:"signature"`
+}
+
+// What a search gives when the caller says nothing or too much.
+const (
+	defaultHits = 10
+	maxHits     = 100
+)
+
+// maxHitText is how much of a description a hit shows, in bytes; Details has the whole.
+const maxHitText = 240
+
+// Search finds tools for a request in words, the best first. A request of several steps gets tools for each step. A
+// limit of 0 is 10, the most is 100. A cancelled context gives nothing.
+func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if limit <= 0 {
+		limit = defaultHits
+	}
+	snap := c.now.Load()
+	hits := []Hit{}
+	for _, r := range snap.index().Search(query, min(limit, maxHits)) {
+		t := &snap.servers[r.Segment].Tools[r.Doc]
+		hits = append(hits, Hit{
+			Name: t.FullName(), Server: t.Server, Function: t.Function(), Description: t.summary(), Signature: t.Signature(),
+		})
+	}
+	return hits
+}
+
+// summary is the beginning of the description: its first paragraph, and of that as many sentences as fit.
+func (t *Tool) summary() string {
+	text := strings.TrimSpace(t.Description)
+	if text == "" {
+		text = t.title()
+	}
+	text, _, _ = strings.Cut(text, "\n\n")
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= maxHitText {
+		return text
+	}
+	text = text[:maxHitText]
+	if end := strings.LastIndex(text, ". "); end > maxHitText/3 {
+		return text[:end+1]
+	}
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "..."
+}
+
+func newSegment(e *entry) *search.Segment {
+	docs := make([]search.Doc, len(e.Tools))
+	for i := range e.Tools {
+		t := &e.Tools[i]
+		docs[i] = search.Doc{
+			Key: t.FullName(), Name: t.Name, Title: t.title(), Server: t.Server, Description: t.Description,
+			Params: t.paramText(), Context: e.Description,
+		}
+	}
+	return search.NewSegment(e.Name, docs)
+}
+
+// paramText is the names and descriptions of the input's properties.
+func (t *Tool) paramText() string {
+	var b strings.Builder
+	for _, p := range t.params() {
+		b.WriteString(p.name + " " + p.schema.Get("description").String() + " ")
+	}
+	return b.String()
+}

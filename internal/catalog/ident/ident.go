@@ -1,0 +1,148 @@
+// Package ident turns the names of tools and servers, which may be any text, into JavaScript identifiers, and folds them
+// so that get-sum, get_sum and getSum compare equal.
+package ident
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Words splits a name at everything that is neither letter nor digit, and at changes of case: "list_HTTPServers2" is
+// list, HTTP, Servers2. A digit stays with what precedes it.
+func Words(name string) []string {
+	var words []string
+	runes := []rune(name)
+	start := 0
+	flush := func(end int) {
+		if end > start {
+			words = append(words, string(runes[start:end]))
+		}
+		start = end
+	}
+	for i, r := range runes {
+		if !isPart(r) {
+			flush(i)
+			start = i + 1
+			continue
+		}
+		if i == start {
+			continue
+		}
+		prev := runes[i-1]
+		switch {
+		case unicode.IsUpper(r) && !unicode.IsUpper(prev):
+			flush(i)
+		case unicode.IsLower(r) && unicode.IsUpper(prev) && i-1 > start:
+			// The last capital of a run begins the next word: HTTPServers.
+			flush(i - 1)
+		}
+	}
+	flush(len(runes))
+	return words
+}
+
+// Camel is the identifier under which a name is offered as a function: get-sum is getSum, 2fa is _2fa, delete is
+// delete_, a name without any letter or digit is tool. The result is a valid identifier in module code.
+func Camel(name string) string {
+	id := name
+	if !isCamel(name) {
+		words := Words(name)
+		for i, w := range words {
+			w = strings.ToLower(w)
+			if i > 0 {
+				w = title(w)
+			}
+			words[i] = w
+		}
+		id = strings.Join(words, "")
+	}
+	return valid(id, "tool")
+}
+
+// Pascal is the identifier of a type named after name: get-sum is GetSum.
+func Pascal(name string) string {
+	words := Words(name)
+	for i, w := range words {
+		words[i] = title(w)
+	}
+	return valid(strings.Join(words, ""), "Type")
+}
+
+// Fold reduces a name to its letters and digits in lower case, for tolerant comparison.
+func Fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !isPart(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+}
+
+// IsIdentifier reports whether s can be written as a property name without quotes; only ASCII is accepted.
+func IsIdentifier(s string) bool {
+	for i, r := range s {
+		switch {
+		case r == '_', r == '$', 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z':
+		case '0' <= r && r <= '9' && i > 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+func valid(id, empty string) string {
+	switch {
+	case id == "":
+		return empty
+	case unicode.IsDigit([]rune(id)[0]):
+		return "_" + id
+	case isReserved(id):
+		return id + "_"
+	}
+	return id
+}
+
+// isCamel reports whether a name is a camelCase identifier already, which is kept letter by letter (listHTTPServers).
+func isCamel(name string) bool {
+	for i, r := range name {
+		if !isPart(r) || i == 0 && !unicode.IsLower(r) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// isPart reports whether r can stand inside a JavaScript identifier as a letter or digit. Marks are left out: a name in
+// another normalization form would look the same and be another identifier. U+2E2F is the one letter that Unicode keeps
+// out of identifiers.
+func isPart(r rune) bool {
+	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && r != '\u2e2f'
+}
+
+func title(w string) string {
+	for i, r := range w {
+		return string(unicode.ToUpper(r)) + w[i+len(string(r)):]
+	}
+	return ""
+}
+
+// isReserved reports whether an identifier cannot be the name of an export: keywords of strict mode and modules, the
+// names that strict mode does not let a declaration bind, and those that JavaScript and libraries ask any object for,
+// which the guest therefore never takes for a tool (a namespace with then would be a promise).
+func isReserved(id string) bool {
+	switch id {
+	case "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
+		"do", "else", "enum", "eval", "export", "extends", "false", "finally", "for", "function", "globalThis", "if",
+		"implements", "import", "in", "instanceof", "interface", "let", "new", "null", "package", "private", "protected",
+		"public", "return", "static", "super", "switch", "this", "throw", "true", "try", "typeof", "undefined", "var",
+		"void", "while", "with", "yield",
+		"then", "toJSON", "constructor", "prototype", "toString", "valueOf", "toLocaleString", "hasOwnProperty",
+		"isPrototypeOf", "propertyIsEnumerable", "inspect", "nodeType", "asymmetricMatch":
+		return true
+	case "Promise", "Record":
+		// Used by the declarations themselves.
+		return true
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Library is the catalog as the virtual library that programs can look through.
+type Library struct {
+	Type        string                   `json:"type"` // virtual-library
+	Description string                   `json:"description"`
+	Servers     map[string]LibraryServer `json:"servers"`
+}
+
+// LibraryServer is one server of a Library.
+type LibraryServer struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Functions   []string `json:"functions"` // as exported by the module at Path
+	Categories  []string `json:"categories"`
+	Path        string   `json:"path"`
+}
+
+// Library lists every server with its functions.
+func (c *Catalog) Library() Library {
+	lib := Library{
+		Type:        "virtual-library",
+		Description: "MCP tools as modules: import * as server from './servers/<name>', or tools.<name>.<function>(input)",
+		Servers:     map[string]LibraryServer{},
+	}
+	for _, e := range c.now.Load().servers {
+		lib.Servers[e.Name] = LibraryServer{
+			Name: e.Name, Description: e.summary(), Functions: e.functionNames(), Categories: []string{},
+			Path: "./servers/" + e.Name,
+		}
+	}
+	return lib
+}
+
+// Index is one server with its functions described.
+type Index struct {
+	Name         string          `json:"name"`
+	Description  string          `json:"description"`
+	Instructions string          `json:"instructions,omitempty"`
+	Functions    []IndexFunction `json:"functions"`
+}
+
+// IndexFunction is one function of an Index.
+type IndexFunction struct {
+	Name        string `json:"name"` // as exported
+	Tool        string `json:"tool"` // server__tool
+	Description string `json:"description"`
+	Signature   string `json:"signature"`
+}
+
+// Index describes a server and its functions; the name is matched as by ResolveServer.
+func (c *Catalog) Index(server string) (*Index, error) {
+	e, err := c.now.Load().resolveServer(server)
+	if err != nil {
+		return nil, err
+	}
+	index := &Index{
+		Name: e.Name, Description: e.summary(), Instructions: e.Instructions, Functions: []IndexFunction{},
+	}
+	for _, f := range e.moduleFunctions() {
+		t := e.byFunction[f.Name]
+		index.Functions = append(index.Functions, IndexFunction{
+			Name: f.Name, Tool: f.Tool, Description: t.summary(), Signature: t.Signature(),
+		})
+	}
+	return index, nil
+}
+
+// summary is what the server says of itself, or what can be said of it.
+func (e *entry) summary() string {
+	if e.Description != "" {
+		return e.Description
+	}
+	return fmt.Sprintf("MCP server %s with %d tools", e.Name, len(e.Tools))
+}
+
+// Answer answers a host call of kind "catalog": the value is ready to be encoded. Names and arguments are the guest's.
+func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage) (any, error) {
+	var a struct {
+		Query  string  `json:"query"`
+		Limit  float64 `json:"limit"`
+		Detail string  `json:"detail"`
+		Name   string  `json:"name"`
+		Server string  `json:"server"`
+	}
+	if len(args) > 0 {
+		if err := json.Unmarshal(args, &a); err != nil {
+			return nil, fmt.Errorf("catalog call %s: arguments: %w", shown(name), err)
+		}
+	}
+	switch name {
+	case "list":
+		return c.List(), nil
+	case "search":
+		return c.answerSearch(ctx, a.Query, int(min(a.Limit, maxHits)), a.Detail)
+	case "details":
+		if a.Server != "" {
+			return c.DetailsIn(a.Server, a.Name)
+		}
+		return c.Details(a.Name)
+	case "servers":
+		names := []string{}
+		for _, e := range c.now.Load().servers {
+			names = append(names, e.Name)
+		}
+		return names, nil
+	case "library":
+		return c.Library(), nil
+	case "index":
+		return c.Index(a.Server)
+	case "functions":
+		e, err := c.now.Load().resolveServer(a.Server)
+		if err != nil {
+			return nil, err
+		}
+		return e.functionNames(), nil
+	case "names":
+		return c.Names(), nil
+	}
+	return nil, fmt.Errorf("unknown catalog call %q", shown(name))
+}
+
+// answerSearch gives hits in the detail asked for: "name", "full" (as Details), else name, description and signature.
+func (c *Catalog) answerSearch(ctx context.Context, query string, limit int, detail string) (any, error) {
+	hits := c.Search(ctx, query, limit)
+	switch detail {
+	case "name":
+		names := make([]string, len(hits))
+		for i, h := range hits {
+			names[i] = h.Name
+		}
+		return names, nil
+	case "full":
+		full := make([]*Details, 0, len(hits))
+		for _, h := range hits {
+			// Between the search and here a server may have gone; its tools then just are not there.
+			if d, err := c.DetailsIn(h.Server, h.Name[len(h.Server)+2:]); err == nil {
+				full = append(full, d)
+			}
+		}
+		return full, nil
+	}
+	return hits, nil
+}

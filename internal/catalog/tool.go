@@ -1,0 +1,167 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"mcp-code-exec-harness/internal/catalog/dts"
+	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/catalog/schema"
+)
+
+// Server is one MCP server with its tools, as the connection to it learnt them.
+type Server struct {
+	Name         string // as configured; any text
+	Description  string
+	Instructions string // the server's own advice on how to use its tools
+	Tools        []Tool
+}
+
+// Tool is one tool of a server. The tools a Catalog hands out are shared and must not be changed.
+type Tool struct {
+	Server       string
+	Name         string // as the server calls it
+	Title        string
+	Description  string
+	InputSchema  json.RawMessage // JSON Schema of the input object; empty: anything
+	OutputSchema json.RawMessage // JSON Schema of structuredContent; empty: unknown
+	Annotations  Annotations
+
+	// Of the catalog that holds the tool; nil in a tool made by hand, which then keeps nothing between calls.
+	kept *kept
+}
+
+// kept is what is worked out once for a tool in a catalog, when it is first asked for.
+type kept struct {
+	fullName  string
+	function  string // identifier, unique in the server
+	input     func() *schema.Value
+	signature func() string
+	validator func() *validator
+}
+
+// Annotations are the server's claims about a tool; nil means the default of MCP.
+type Annotations struct {
+	Title       string `json:"title,omitempty"`
+	ReadOnly    *bool  `json:"readOnlyHint,omitempty"`
+	Destructive *bool  `json:"destructiveHint,omitempty"`
+	Idempotent  *bool  `json:"idempotentHint,omitempty"`
+	OpenWorld   *bool  `json:"openWorldHint,omitempty"`
+}
+
+// IsReadOnly reports whether the tool changes nothing (default: it may).
+func (a Annotations) IsReadOnly() bool { return a.ReadOnly != nil && *a.ReadOnly }
+
+// IsDestructive reports whether the tool may delete or overwrite (default: it may, unless it is read-only).
+func (a Annotations) IsDestructive() bool {
+	return !a.IsReadOnly() && (a.Destructive == nil || *a.Destructive)
+}
+
+// IsIdempotent reports whether repeating a call changes nothing more (default: it may; a read-only tool never does).
+func (a Annotations) IsIdempotent() bool {
+	return a.IsReadOnly() || a.Idempotent != nil && *a.Idempotent
+}
+
+// IsOpenWorld reports whether the tool deals with entities outside a closed system (default: it does).
+func (a Annotations) IsOpenWorld() bool { return a.OpenWorld == nil || *a.OpenWorld }
+
+// FullName is the tool's name for programs: server__tool.
+func (t *Tool) FullName() string {
+	if t.kept != nil {
+		return t.kept.fullName
+	}
+	return t.Server + "__" + t.Name
+}
+
+// Function is the identifier under which the tool is a function of its server.
+func (t *Tool) Function() string {
+	if t.kept != nil {
+		return t.kept.function
+	}
+	return ident.Camel(t.Name)
+}
+
+// Signature is the tool in one line of about 200 characters.
+func (t *Tool) Signature() string {
+	if t.kept != nil {
+		return t.kept.signature()
+	}
+	return dts.Signature(t.declared(), maxSignature)
+}
+
+// WrapsResult reports whether the server wraps every result as {"result": ...}, as common Python servers do. Then the
+// inner value is the tool's result.
+func (t *Tool) WrapsResult() bool {
+	return wraps(t.outputSchema())
+}
+
+func wraps(output *schema.Value) bool {
+	properties := output.Get("properties")
+	return properties.Is(schema.Object) && len(properties.Members) == 1 && properties.Members[0].Name == "result"
+}
+
+const maxSignature = 200
+
+func (t *Tool) keep(function string) {
+	t.kept = &kept{fullName: t.FullName(), function: function}
+	t.kept.input = sync.OnceValue(t.parseInput)
+	t.kept.signature = sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) })
+	t.kept.validator = sync.OnceValue(func() *validator { return newValidator(t.InputSchema) })
+}
+
+// inputSchema is the ordered input schema, nil if there is none or it is broken.
+func (t *Tool) inputSchema() *schema.Value {
+	if t.kept != nil {
+		return t.kept.input()
+	}
+	return t.parseInput()
+}
+
+func (t *Tool) parseInput() *schema.Value {
+	v, err := schema.Parse(t.InputSchema)
+	if err != nil {
+		return nil // newValidator says why
+	}
+	return v
+}
+
+// outputSchema is the ordered output schema, nil if there is none or it is broken.
+func (t *Tool) outputSchema() *schema.Value {
+	v, err := schema.Parse(t.OutputSchema)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// declared is the tool as declarations need it.
+func (t *Tool) declared() dts.Tool {
+	doc := t.Description
+	if doc == "" {
+		doc = t.title()
+	}
+	var notes []string
+	if t.Function() != t.Name {
+		notes = append(notes, "Tool name: "+t.FullName()+".")
+	}
+	if t.Annotations.IsReadOnly() {
+		notes = append(notes, "Read-only.")
+	}
+	if len(notes) > 0 {
+		doc = fmt.Sprintf("%s\n%s", doc, strings.Join(notes, " "))
+	}
+	output := t.outputSchema()
+	return dts.Tool{
+		FullName: t.FullName(), Function: t.Function(), Doc: doc,
+		Input: t.inputSchema(), Output: output, Unwrap: wraps(output),
+	}
+}
+
+func (t *Tool) title() string {
+	if t.Title != "" {
+		return t.Title
+	}
+	return t.Annotations.Title
+}

@@ -1,0 +1,227 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"mcp-code-exec-harness/internal/catalog/schema"
+)
+
+// InvalidInputError says what in a tool's input does not fit its schema, in words that help to correct the program. It
+// names paths, rules and types; it holds no value of the input.
+type InvalidInputError struct {
+	Tool     string
+	Problems []string // at most five
+}
+
+func (e *InvalidInputError) Error() string {
+	if len(e.Problems) == 1 {
+		return fmt.Sprintf("invalid input for %s: %s", e.Tool, e.Problems[0])
+	}
+	return fmt.Sprintf("invalid input for %s:\n- %s", e.Tool, strings.Join(e.Problems, "\n- "))
+}
+
+// Validate checks an input against the tool's schema; the error is an *InvalidInputError. A tool without a usable
+// schema takes everything; SchemaProblem says why. The schema is compiled at the first call.
+func (t *Tool) Validate(input json.RawMessage) error {
+	v := t.validator()
+	if v.compiled == nil {
+		return nil
+	}
+	problems := v.problems(input)
+	if len(problems) == 0 {
+		return nil
+	}
+	return &InvalidInputError{Tool: t.FullName(), Problems: problems}
+}
+
+// SchemaProblem says why input is not, or not fully, checked before a call; empty if it is.
+func (t *Tool) SchemaProblem() string { return t.validator().broken }
+
+func (t *Tool) validator() *validator {
+	if t.kept != nil {
+		return t.kept.validator()
+	}
+	return newValidator(t.InputSchema)
+}
+
+// What validation may cost. A schema can make its validation exponential in the depth of the input, and the input
+// comes from guest code, so the work is counted and ended.
+const (
+	maxSchemaValues = 20_000
+	maxSteps        = 200_000 // schemas applied to values, some 100 ms
+	maxExponent     = 400     // of a number; a double has 308
+)
+
+// validator is a compiled input schema.
+type validator struct {
+	root     *schema.Value
+	compiled *jsonschema.Schema
+	broken   string
+
+	// The step counter is part of the compiled schema, so one validation runs at a time.
+	mu    sync.Mutex
+	steps steps
+}
+
+func newValidator(raw json.RawMessage) (v *validator) {
+	v = &validator{}
+	defer func() {
+		// A schema is foreign input to the compiler; whatever it trips over, the tool stays usable.
+		if r := recover(); r != nil {
+			v.compiled, v.broken = nil, fmt.Sprintf("the input schema cannot be compiled: %v", r)
+		}
+	}()
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return v
+	}
+	root, err := schema.Parse(raw)
+	if err != nil {
+		v.broken = fmt.Sprintf("the input schema is not usable: %v", err)
+		return v
+	}
+	if root.Count(maxSchemaValues) > maxSchemaValues {
+		v.broken = fmt.Sprintf("the input schema has more than %d values and is not checked", maxSchemaValues)
+		return v
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		v.broken = fmt.Sprintf("the input schema is not JSON: %v", err)
+		return v
+	}
+	v.root = root
+	if err := v.compile(doc); err != nil {
+		v.broken = "the input schema is not usable, input is not checked: " + oneLine(err)
+	}
+	return v
+}
+
+// schemaURL is the address of the schema inside the compiler; nothing is ever loaded.
+const schemaURL = "mem:///input"
+
+func (v *validator) compile(doc any) error {
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.AssertVocabs()
+	c.UseLoader(refuse{})
+	c.UseRegexpEngine(v.pattern)
+	c.RegisterVocabulary(&jsonschema.Vocabulary{
+		URL: "mem:///steps",
+		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) {
+			return &v.steps, nil
+		},
+	})
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return err
+	}
+	compiled, err := c.Compile(schemaURL)
+	if err != nil {
+		return err
+	}
+	v.compiled = compiled
+	return nil
+}
+
+// refuse loads nothing: a schema from a server must not make this process read files or the network.
+type refuse struct{}
+
+func (refuse) Load(string) (any, error) {
+	return nil, errors.New("references to other documents are not followed")
+}
+
+// anyText stands for a pattern that Go cannot compile, such as one with look-ahead.
+type anyText string
+
+func (p anyText) String() string        { return string(p) }
+func (anyText) MatchString(string) bool { return true }
+
+func (v *validator) pattern(p string) (jsonschema.Regexp, error) {
+	re, err := regexp.Compile(p)
+	if err != nil {
+		v.broken = "a pattern of the input schema is not checked: it is no RE2 expression"
+		return anyText(p), nil
+	}
+	return re, nil
+}
+
+// steps is a keyword that every schema has: it counts how often a schema is applied.
+type steps struct{ left int }
+
+// errTooManySteps is thrown through the library, which has no other way to be stopped.
+var errTooManySteps = errors.New("too many steps")
+
+func (s *steps) Validate(*jsonschema.ValidatorContext, any) {
+	s.left--
+	if s.left < 0 {
+		panic(errTooManySteps)
+	}
+}
+
+// problems is what does not fit, in words; none if all is well.
+func (v *validator) problems(input json.RawMessage) (problems []string) {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
+	if err != nil {
+		return []string{"the input is not valid JSON"}
+	}
+	if !plainNumbers(value) {
+		return []string{"the input has a number that is out of range"}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			problems = []string{"the input is too complex to be checked against the schema; nest it less deeply"}
+		}
+	}()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.steps.left = maxSteps
+	var invalid *jsonschema.ValidationError
+	if err := v.compiled.Validate(value); errors.As(err, &invalid) {
+		x := explainer{root: v.root, input: value}
+		x.explain(invalid)
+		return x.list()
+	}
+	return nil
+}
+
+// plainNumbers reports whether every number is of a size that arithmetic on it is cheap: 1e999999 is short as text only.
+func plainNumbers(value any) bool {
+	switch value := value.(type) {
+	case json.Number:
+		text := value.String()
+		if i := strings.IndexAny(text, "eE"); i >= 0 {
+			exponent, err := strconv.Atoi(text[i+1:])
+			return err == nil && len(text) < maxExponent && exponent < maxExponent && exponent > -maxExponent
+		}
+		return len(text) < maxExponent
+	case []any:
+		for _, item := range value {
+			if !plainNumbers(item) {
+				return false
+			}
+		}
+	case map[string]any:
+		for _, item := range value {
+			if !plainNumbers(item) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func oneLine(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > 300 {
+		text = strings.ToValidUTF8(text[:300], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,204 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func validate(t *testing.T, schema, input string) []string {
+	t.Helper()
+	tool := Tool{Server: "s", Name: "t", InputSchema: json.RawMessage(schema)}
+	err := tool.Validate(json.RawMessage(input))
+	if err == nil {
+		return nil
+	}
+	var invalid *InvalidInputError
+	if !errors.As(err, &invalid) {
+		t.Fatalf("error is a %T", err)
+	}
+	if !strings.HasPrefix(err.Error(), "invalid input for s__t:") {
+		t.Errorf("message does not name the tool: %s", err)
+	}
+	return invalid.Problems
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	const order = `{"type":"object","additionalProperties":false,"required":["query"],"properties":{
+		"query":{"type":"string","description":"what to look for","minLength":2},
+		"limit":{"type":"integer","minimum":1,"maximum":100},
+		"sort":{"enum":["name","age"]},
+		"since":{"type":"string","format":"date"},
+		"filter":{"anyOf":[{"type":"object","properties":{"items":{"type":"array","items":{"type":"number"}}},"required":["items"]},
+			{"type":"null"}]},
+		"who":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]}}}`
+	for _, c := range []struct {
+		name, schema, input string
+		want                []string
+	}{
+		{"valid", order, `{"query":"ab","limit":3,"sort":"age","since":"2026-01-31","filter":null,"who":["a"]}`, nil},
+		{"missing", order, `{}`, []string{`missing required property "query" (string): what to look for`}},
+		{
+			"misspelt", order, `{"qeury":"secret"}`,
+			[]string{
+				`missing required property "query" (string): what to look for; "qeury" is not a property`,
+				`unknown property "qeury"; did you mean "query"?`,
+			},
+		},
+		{
+			"unlike any", order, `{"query":"ab","zzz":1}`,
+			[]string{`unknown property "zzz"; known are "query", "limit", "sort", "since", "filter", "who"`},
+		},
+		{"data as a name", order, `{"query":"ab","jo@example.com":1}`,
+			[]string{`unknown property; known are "query", "limit", "sort", "since", "filter", "who"`}},
+		{"type", order, `{"query":7}`, []string{`query: expected string, got number`}},
+		{"integer", order, `{"query":"ab","limit":1.5}`, []string{`limit: expected integer, got number`}},
+		{"several", order, `{"query":"a","limit":1000,"sort":"size","since":"yesterday"}`, []string{
+			`limit: must be at most 100`, `query: must have at least 2 characters`, `since: is not a valid date`,
+			`sort: must be one of "name", "age"`,
+		}},
+		{"the form that was meant", order, `{"query":"ab","filter":{"items":[1,"x"]}}`, []string{`filter.items[1]: expected number, got string`}},
+		{"no form", order, `{"query":"ab","who":7}`, []string{`who: expected string | string[], got a number that fits none of them`}},
+		{"not an object", order, `[1]`, []string{`expected object, got array`}},
+		{"not the object", `{"properties":{"at":{"type":"object","properties":{"x":{"type":"number"}}}}}`, `{"at":"secret"}`,
+			[]string{`at: expected object {x?: number}, got string`}},
+		{"more than five", `{"required":["a","b","c","d","e","f","g"]}`, `{}`, []string{
+			`missing required property "a"`, `missing required property "b"`, `missing required property "c"`,
+			`missing required property "d"`, `and 3 more problems`,
+		}},
+		{"reference", `{"$defs":{"N":{"type":"object","properties":{"v":{"type":"integer"},"next":{"$ref":"#/$defs/N"}}}},
+			"properties":{"n":{"$ref":"#/$defs/N"}}}`, `{"n":{"v":1,"next":{"v":"x"}}}`, []string{`n.next.v: expected integer, got string`}},
+		{"const", `{"properties":{"kind":{"const":"a"}}}`, `{"kind":"b"}`, []string{`kind: must be "a"`}},
+		{"pattern", `{"properties":{"k":{"type":"string","pattern":"^a+$"}}}`, `{"k":"secret"}`,
+			[]string{`k: does not match the pattern ^a+$`}},
+		{"items", `{"properties":{"k":{"minItems":2,"uniqueItems":true}}}`, `{"k":[]}`, []string{`k: must have at least 2 items, has 0`}},
+		{"unique", `{"properties":{"k":{"uniqueItems":true}}}`, `{"k":[1,2,1]}`, []string{`k: items 0 and 2 are equal; items must differ`}},
+		{"dependent", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, []string{`with property "a" it also needs "b"`}},
+		{"two forms at once", `{"properties":{"k":{"oneOf":[{"type":"number"},{"type":"integer"}]}}}`, `{"k":1}`,
+			[]string{`k: matches more than one of the forms number; it must match exactly one`}},
+		{"false", `{"properties":{"k":false}}`, `{"k":1}`, []string{`k: is not allowed here`}},
+		{"exclusive", `{"properties":{"k":{"exclusiveMinimum":0.5,"multipleOf":0.25}}}`, `{"k":0.3}`,
+			[]string{`k: must be a multiple of 0.25`, `k: must be more than 0.5`}},
+		{"path with data", `{"additionalProperties":{"type":"object","properties":{"n":{"type":"number"}}}}`, `{"a b":{"n":"x"}}`,
+			[]string{`[...].n: expected number, got string`}},
+		{"draft 4", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"n":{"type":"number","minimum":1,
+			"exclusiveMinimum":true}}}`, `{"n":1}`, []string{`n: must be more than 1`}},
+		{"draft 7", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"t":{"type":"array","items":[{"type":"string"}],
+			"additionalItems":false}}}`, `{"t":["a",1]}`, []string{`t: has 1 items too many`}},
+		{"no JSON", `{"type":"object"}`, `{"a":`, []string{`the input is not valid JSON`}},
+		{"huge exponent", `{"properties":{"n":{"type":"integer"}}}`, `{"n":1e999999999}`, []string{`the input has a number that is out of range`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := validate(t, c.schema, c.input)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if strings.Contains(strings.Join(got, " "), "secret") {
+				t.Errorf("a value of the input is in the message: %v", got)
+			}
+		})
+	}
+}
+
+func TestBrokenSchemaLeavesToolUsable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ schema, problem string }{
+		"no JSON":          {`{"type":`, "not usable"},
+		"wrong keyword":    {`{"type":"nothing"}`, "not usable"},
+		"remote reference": {`{"$ref":"https://example.com/schema.json"}`, "not followed"},
+		"file reference":   {`{"$ref":"file:///etc/passwd"}`, "not followed"},
+		"remote dialect":   {`{"$schema":"https://example.com/dialect"}`, "not followed"},
+		"look-ahead":       {`{"properties":{"a":{"pattern":"^(?!x)"}}}`, "no RE2 expression"},
+		"too large":        {`{"enum":[` + strings.Repeat("1,", maxSchemaValues) + `1]}`, "more than 20000 values"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c1 := New()
+			c1.SetServer(Server{Name: "s", Tools: []Tool{{Name: "t", InputSchema: json.RawMessage(c.schema)}}})
+			tool, err := c1.Resolve("s__t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tool.Validate(json.RawMessage(`{"a":"b"}`)); err != nil {
+				t.Errorf("input is refused: %v", err)
+			}
+			d, err := c1.Details("s__t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(d.SchemaProblem, c.problem) {
+				t.Errorf("details say %q, want %q in it", d.SchemaProblem, c.problem)
+			}
+		})
+	}
+}
+
+// The rest of a schema with one unusable pattern is still checked.
+func TestUnusablePatternSkipsOnlyItself(t *testing.T) {
+	t.Parallel()
+	got := validate(t, `{"properties":{"a":{"pattern":"^(?!x)"},"b":{"type":"string"}}}`, `{"a":"x","b":1}`)
+	if diff := cmp.Diff([]string{"b: expected string, got number"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Each level doubles the work: 60 levels would take centuries.
+func TestExponentialValidationEnds(t *testing.T) {
+	t.Parallel()
+	schema := `{"$defs":{"N":{"anyOf":[{"properties":{"c":{"$ref":"#/$defs/N"},"x":{"const":1}},"required":["x"]},
+		{"properties":{"c":{"$ref":"#/$defs/N"},"y":{"const":1}},"required":["y"]}]}},"$ref":"#/$defs/N"}`
+	input := strings.Repeat(`{"c":`, 60) + `1` + strings.Repeat(`}`, 60)
+	start := time.Now()
+	got := validate(t, schema, input)
+	if len(got) != 1 || !strings.Contains(got[0], "too complex") {
+		t.Errorf("got %v", got)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestValidateConcurrently(t *testing.T) {
+	t.Parallel()
+	c := New()
+	c.SetServer(Server{Name: "s", Tools: []Tool{tool("t", `{"properties":{"a":{"type":"string"}},"required":["a"]}`, "")}})
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			tool, err := c.Resolve("s__t")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := tool.Validate(json.RawMessage(`{"a":"x"}`)); err != nil {
+				t.Error(err)
+			}
+			if err := tool.Validate(json.RawMessage(`{}`)); err == nil {
+				t.Error("a missing property passes")
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkValidate(b *testing.B) {
+	c := New()
+	c.SetServer(shop())
+	tool, err := c.Resolve("web-shop__search")
+	if err != nil {
+		b.Fatal(err)
+	}
+	input := json.RawMessage(`{"q":"x","limit":5,"sort":"age"}`)
+	for b.Loop() {
+		if err := tool.Validate(input); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

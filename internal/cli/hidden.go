@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	demo "mcp-code-exec-harness/internal/demo/servers"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/sandbox/wasm"
+)
+
+// The hidden commands: this binary in another role, started by itself.
+const (
+	superviseCommand  = "__supervise"
+	demoServerCommand = "__demo-server"
+)
+
+// Hidden runs a hidden command, if args are one. It does nothing else: workers pay for every microsecond here.
+func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	switch args[0] {
+	case wasm.WorkerCommand:
+		return wasm.WorkerMain(args[1:], stdin, stdout, stderr), true
+	case superviseCommand:
+		return mcpclient.Supervise(args[1:]), true
+	case demoServerCommand:
+		if len(args) != 3 {
+			fmt.Fprintln(stderr, "usage: harness", demoServerCommand, "NAME DIR")
+			return exitUsage, true
+		}
+		if err := demo.Serve(context.Background(), args[1], args[2], stdin, stdout); err != nil {
+			fmt.Fprintln(stderr, err)
+			return exitFailed, true
+		}
+		return exitDone, true
+	}
+	return 0, false
+}

@@ -1,0 +1,171 @@
+// Package config turns harness.yaml, the environment, .env and flags into one validated struct.
+//
+// A key comes from the first of these that has it: flag, environment, .env, file, default. Every key of the file is
+// also a variable: sandbox.maxCalls is HARNESS_SANDBOX_MAXCALLS or HARNESS_SANDBOX_MAX_CALLS. The names and meanings
+// of the original system's variables are honoured as well, each below the HARNESS_ form of its key.
+package config
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// Config is the whole configuration, complete and checked. Paths are absolute.
+type Config struct {
+	Server     Server       `key:"server" doc:"The HTTP server of harness serve."`
+	Model      Model        `key:"model" doc:"The language model that tasks run with."`
+	MCPServers []*MCPServer // by name; "mcpServers" in the file
+	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
+	Skills     Skills       `key:"skills" doc:"The directory where each user's programs keep what later ones need."`
+	Workspace  Workspace    `key:"workspace" doc:"The directory where programs keep files until their session ends."`
+	Journal    Journal      `key:"journal" doc:"The records of runs."`
+	Store      Store        `key:"store" doc:"The database."`
+	Log        Log          `key:"log" doc:"What the harness says about itself, on stderr."`
+
+	File     string // harness.yaml; empty if there is none
+	StateDir string // what the defaults of directories and store are below
+
+	entries []Entry
+}
+
+// Server configures harness serve.
+type Server struct {
+	Listen string `key:"listen" default:"127.0.0.1:3000" doc:"Address and port to listen on."`
+}
+
+// Model chooses the language model. The zero value means: the provider whose key is set in the environment.
+type Model struct {
+	Provider string `key:"provider" oneof:"anthropic,openai,azure,google" doc:"Empty: the provider whose API key is set."`
+	Name     string `key:"name" doc:"Name of the model, as its provider writes it."`
+	MaxTurns int    `key:"maxTurns" default:"20" min:"1" doc:"Responses of the model in one task."`
+}
+
+// Sandbox holds tier and limits of programs.
+type Sandbox struct {
+	Tier         string            `key:"tier" default:"wasm" oneof:"wasm,process,docker" doc:"What programs run in."`
+	Timeout      time.Duration     `key:"timeout" default:"30s" min:"1ms" doc:"Time a program may compute."`
+	MaxWall      time.Duration     `key:"maxWall" default:"10m" min:"1ms" doc:"Time a program may take, waiting for tools included."`
+	CallTimeout  time.Duration     `key:"callTimeout" default:"60s" min:"1ms" doc:"Time one tool call may take."`
+	Memory       Size              `key:"memory" default:"100MiB" min:"16MiB" max:"4GiB" doc:"Memory of a program."`
+	MaxCalls     int               `key:"maxCalls" default:"1000" min:"0" doc:"Tool calls in one run."`
+	MaxHostCalls int               `key:"maxHostCalls" default:"20000" min:"0" doc:"File, catalog and timer calls in one run."`
+	MaxInFlight  int               `key:"maxInFlight" default:"100" min:"1" doc:"Calls at the same time; more wait."`
+	MaxOutput    Size              `key:"maxOutput" default:"1MiB" min:"1KiB" doc:"Size of the returned value, and of all log lines together."`
+	MaxLogLines  int               `key:"maxLogLines" default:"10000" min:"0" doc:"Console lines of one run."`
+	MaxValue     Size              `key:"maxValue" default:"8MiB" min:"1KiB" doc:"Size of one call's arguments or answer; larger answers become files in /workspace."`
+	Pool         int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners kept warm; 0: one for each processor."`
+	Packages     string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`
+	Prelude      []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`
+	Env          map[string]string `key:"env" doc:"What programs read as env.NAME. Programs are untrusted: no secrets here."`
+}
+
+// Skills configures the directories of skills.
+type Skills struct {
+	Dir      string `key:"dir" path:"true" default:"{state}/skills" doc:"Holds one directory for each user."`
+	MaxBytes Size   `key:"maxBytes" default:"64MiB" min:"0" doc:"All skills of a user together; 0: no limit."`
+	MaxFiles int    `key:"maxFiles" default:"10000" min:"0" doc:"Files and directories of a user; 0: no limit."`
+}
+
+// Workspace configures the directories of sessions.
+type Workspace struct {
+	Dir      string `key:"dir" path:"true" default:"{state}/workspace" doc:"Holds one directory for each session of each user."`
+	MaxBytes Size   `key:"maxBytes" default:"256MiB" min:"0" doc:"All files of a session together; 0: no limit."`
+	MaxFiles int    `key:"maxFiles" default:"10000" min:"0" doc:"Files and directories of a session; 0: no limit."`
+}
+
+// Journal configures the records of runs.
+type Journal struct {
+	Retention time.Duration `key:"retention" default:"30d" min:"0" doc:"How long records are kept after a run's end; 0: for ever."`
+}
+
+// Store configures the database.
+type Store struct {
+	URL  string `key:"url" default:"sqlite:{state}/harness.db" doc:"sqlite: and the path of a file."`
+	Sync string `key:"sync" default:"normal" oneof:"normal,full" doc:"full survives a power failure without losing the last records, and is slower."`
+}
+
+// Log configures the harness's own log.
+type Log struct {
+	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"The least severe level shown."`
+	Format string `key:"format" default:"pretty" oneof:"pretty,json" doc:"For people or for programs."`
+}
+
+// MCPServer is a server whose tools programs can call.
+type MCPServer struct {
+	Name           string            `key:""`
+	Type           string            `key:"type,transport" doc:"How to talk to it; by default stdio with a command, http with a url."`
+	Command        string            `key:"command" doc:"Program to start."`
+	Args           []string          `key:"args" doc:"Its arguments."`
+	Env            map[string]string `key:"env" secret:"true" doc:"Environment added to the little that servers get."`
+	EnvFile        string            `key:"envFile" doc:"File of NAME=value lines, below env."`
+	Cwd            string            `key:"cwd" doc:"Directory to start in; by default that of harness.yaml."`
+	URL            string            `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`
+	Headers        map[string]string `key:"headers" secret:"true" doc:"HTTP headers of every request."`
+	Disabled       bool              `key:"disabled" doc:"Keep the entry, do not use it."`
+	Enabled        bool              `key:"enabled" default:"true" doc:"The opposite of disabled, and always so after Load."`
+	Timeout        time.Duration     `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
+	StartupTimeout time.Duration     `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
+	EnabledTools   []string          `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
+	DisabledTools  []string          `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
+	Stateful       bool              `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
+	// Err says why the server cannot be used although its entry is well formed: a variable is not set. Such a server
+	// harms no other and is reported by its tools' absence.
+	Err error `key:""`
+
+	entries []Entry
+}
+
+// The transports of servers.
+const (
+	Stdio = "stdio"
+	HTTP  = "http" // streamable HTTP
+	SSE   = "sse"
+)
+
+// MCPServer returns the server of a name.
+func (c *Config) MCPServer(name string) (*MCPServer, bool) {
+	i := slices.IndexFunc(c.MCPServers, func(s *MCPServer) bool { return s.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return c.MCPServers[i], true
+}
+
+// Env is the world that a configuration comes from.
+type Env struct {
+	ConfigFile string            // --config; empty if not given
+	Flags      map[string]string // by key: "sandbox.timeout"
+	Environ    []string          // NAME=value, as of os.Environ
+	Cwd        string            // absolute
+	HomeDir    string            // absolute
+	GOOS       string
+}
+
+// Warning is something in the configuration that is probably not what was meant.
+type Warning struct {
+	Place   string // "harness.yaml:12:5", "environment variable X"
+	Key     string
+	Message string
+}
+
+func (w Warning) String() string { return w.Place + ": " + w.Key + ": " + w.Message }
+
+// Load reads and checks the configuration. It reads files, and nothing else of the world but e. The error joins one
+// *Error for each thing that is wrong.
+func Load(e Env) (*Config, []Warning, error) {
+	l, err := newLoader(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.defaults()
+	l.file()
+	l.variables(l.dotenv)
+	l.variables(l.environ)
+	l.flags()
+	l.finish()
+	if len(l.problems) > 0 {
+		return nil, l.warnings, errors.Join(l.problems...)
+	}
+	return l.config, l.warnings, nil
+}

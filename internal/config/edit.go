@@ -1,0 +1,286 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// AddServer writes a server into the configuration file at path, which is created if it does not exist. The values
+// are those of the file: ${VAR} stays as it is, and a literal $ before { or $ is written $$. Name and what differs
+// from the defaults are written. Every other byte of the file stays, comments and the mode included. A server of the
+// same name is an error matching fs.ErrExist, unless replace is set.
+func AddServer(path string, s *MCPServer, replace bool) error {
+	fail := func(err error) error { return fmt.Errorf("add server %q to %s: %w", s.Name, path, err) }
+	entry, err := entryNode(s)
+	if err != nil {
+		return fail(err)
+	}
+	d, err := openDocument(path)
+	if err != nil {
+		return fail(err)
+	}
+	existing, ok := d.entry(s.Name)
+	switch {
+	case ok && !replace:
+		return fail(fmt.Errorf("it has a server of this name (%w); use --replace, or another name", fs.ErrExist))
+	case ok:
+		err = d.replace(existing, s)
+	default:
+		for _, f := range d.entries() {
+			if sameName(f.name, s.Name) {
+				return fail(fmt.Errorf("programs cannot tell it from %q: case, - and _ do not count; use another name", f.name))
+			}
+		}
+		err = d.add(s)
+	}
+	if err == nil {
+		err = d.verify(func(keys []field) []field {
+			if i := indexOf(keys, s.Name); i >= 0 {
+				keys[i].value = entry
+				return keys
+			}
+			return append(keys, field{name: s.Name, value: entry})
+		})
+	}
+	if err != nil {
+		return fail(fmt.Errorf("%w; add this below mcpServers by hand:\n%s", err, blockEntry(s, "  ", "\n")))
+	}
+	if err := d.save(); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// RemoveServer takes a server out of the configuration file at path. Comments around it stay. The error for one that
+// is not in it matches fs.ErrNotExist.
+func RemoveServer(path, name string) error {
+	fail := func(err error) error { return fmt.Errorf("remove server %q from %s: %w", name, path, err) }
+	d, err := openDocument(path)
+	if err != nil {
+		return fail(err)
+	}
+	existing, ok := d.entry(name)
+	if !ok {
+		var names []string
+		for _, f := range d.entries() {
+			names = append(names, f.name)
+		}
+		if len(names) == 0 {
+			return fail(fmt.Errorf("%w: it has no servers", fs.ErrNotExist))
+		}
+		return fail(fmt.Errorf("%w: its servers are %s", fs.ErrNotExist, strings.Join(names, ", ")))
+	}
+	d.remove(existing)
+	if err := d.verify(func(keys []field) []field {
+		return slices.DeleteFunc(keys, func(f field) bool { return f.name == name })
+	}); err != nil {
+		return fail(fmt.Errorf("%w; remove it by hand", err))
+	}
+	if err := d.save(); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+func sameName(a, b string) bool {
+	return fold(strings.ReplaceAll(a, "-", "_")) == fold(strings.ReplaceAll(b, "-", "_"))
+}
+
+func indexOf(keys []field, name string) int {
+	return slices.IndexFunc(keys, func(f field) bool { return f.name == name })
+}
+
+// entryNode renders a server, reads it back and checks it as Load would.
+func entryNode(s *MCPServer) (node, error) {
+	n, err := parse([]byte(flowEntry(s)), place{source: "the server"})
+	if err != nil {
+		return node{}, err
+	}
+	if n.kind == null {
+		n.kind = mapping
+	}
+	l := &loader{config: &Config{}, places: map[string]place{}}
+	l.addServer(s.Name, serverSource{field: field{s.Name, n.place, n}})
+	return n, errors.Join(l.problems...)
+}
+
+// document is a configuration file being edited.
+type document struct {
+	path    string // of the file itself, links resolved
+	mode    fs.FileMode
+	bom     string
+	text    string // as it is now
+	newline string
+	before  node // as it was read
+
+	root    *ast.MappingNode      // nil in an empty file
+	servers *ast.MappingValueNode // mcpServers; nil if there is none
+}
+
+func openDocument(path string) (*document, error) {
+	d := &document{path: path, mode: 0o600, newline: "\n"}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		d.path = real
+	}
+	data, err := os.ReadFile(d.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // to be created
+	case err != nil:
+		return nil, errors.New(reason(err))
+	default:
+		info, err := os.Stat(d.path)
+		if err != nil {
+			return nil, errors.New(reason(err))
+		}
+		d.mode = info.Mode().Perm()
+	}
+	d.text = string(data)
+	if rest, ok := strings.CutPrefix(d.text, "\ufeff"); ok {
+		d.bom, d.text = "\ufeff", rest
+	}
+	if strings.Contains(d.text, "\r\n") {
+		d.newline = "\r\n"
+	}
+	if d.before, err = parse([]byte(d.text), place{source: path, line: 1, column: 1}); err != nil {
+		return nil, err
+	}
+	return d, d.layout()
+}
+
+var errByHand = errors.New("the file is written in a way that cannot be edited safely")
+
+// layout finds the mapping of servers in the parser's tree.
+func (d *document) layout() error {
+	file, err := parser.ParseBytes([]byte(d.text), 0)
+	if err != nil {
+		return err
+	}
+	for _, doc := range file.Docs {
+		switch body := doc.Body.(type) {
+		case nil, *ast.DirectiveNode, *ast.CommentGroupNode, *ast.NullNode:
+		case *ast.MappingNode:
+			d.root = body
+		default:
+			return errByHand
+		}
+	}
+	if d.root == nil {
+		return nil
+	}
+	for _, v := range d.root.Values {
+		if keyName(v.Key) == "mcpServers" {
+			d.servers = v
+		}
+	}
+	return nil
+}
+
+// mapping returns the servers' mapping; nil if it is absent, empty or of another kind.
+func (d *document) mapping() *ast.MappingNode {
+	if d.servers == nil {
+		return nil
+	}
+	m, _ := d.servers.Value.(*ast.MappingNode)
+	return m
+}
+
+// entries lists the servers of the file as it was read.
+func (d *document) entries() []field {
+	f, _ := d.before.get("mcpServers")
+	return f.value.keys
+}
+
+// entry finds a server that stands in the mapping itself, not in one that is merged into it.
+func (d *document) entry(name string) (*ast.MappingValueNode, bool) {
+	m := d.mapping()
+	if m == nil {
+		return nil, false
+	}
+	for _, v := range m.Values {
+		if !v.Key.IsMergeKey() && keyName(v.Key) == name {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// verify reads the edited text and compares it with what the edit was meant to do.
+func (d *document) verify(edit func([]field) []field) error {
+	got, err := parse([]byte(d.text), place{source: d.path, line: 1, column: 1})
+	if err != nil {
+		return errByHand
+	}
+	want := d.before
+	want.kind = mapping
+	want.keys = slices.Clone(want.keys)
+	i := indexOf(want.keys, "mcpServers")
+	if i < 0 {
+		want.keys = append(want.keys, field{name: "mcpServers"})
+		i = len(want.keys) - 1
+	}
+	servers := &want.keys[i].value
+	servers.kind = mapping
+	if servers.keys = edit(slices.Clone(servers.keys)); len(servers.keys) == 0 {
+		servers.kind = null
+		if j := indexOf(got.keys, "mcpServers"); j >= 0 && len(got.keys[j].value.keys) == 0 {
+			got.keys[j].value.kind = null
+		}
+	}
+	if !equal(got, want) {
+		return errByHand
+	}
+	return nil
+}
+
+// equal compares two nodes without their places; the order of keys does not count.
+func equal(a, b node) bool {
+	if a.kind != b.kind || a.text != b.text || len(a.list) != len(b.list) || len(a.keys) != len(b.keys) {
+		return false
+	}
+	for i := range a.list {
+		if !equal(a.list[i], b.list[i]) {
+			return false
+		}
+	}
+	for _, f := range a.keys {
+		other, ok := b.get(f.name)
+		if !ok || !equal(f.value, other.value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *document) save() error { return writeAtomic(d.path, []byte(d.bom+d.text), d.mode) }
+
+// writeAtomic replaces a file in one step: a crash leaves the old one or the new one.
+func writeAtomic(path string, data []byte, mode fs.FileMode) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

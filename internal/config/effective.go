@@ -1,0 +1,185 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"regexp"
+	"sort"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Entry is one value of the configuration, for people to read.
+type Entry struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // "default", "harness.yaml:12", "env NAME", ".env NAME", "flag"
+	// Secret marks a value that may hold a secret; Value then shows placeholders such as ${TOKEN}, or asterisks.
+	Secret bool `json:"secret,omitempty"`
+}
+
+const masked = "********"
+
+// Effective lists every setting with its value and origin, in the order of the file's documentation, and the keys
+// that are given for servers, sorted by name. Secrets are masked.
+func (c *Config) Effective() []Entry { return c.entries }
+
+func (l *loader) effective() {
+	for _, s := range l.sections {
+		for _, k := range s.keys {
+			l.config.entries = append(l.config.entries, entries(k.path(), l.field(k), k.secret, l.places[k.path()].origin())...)
+		}
+	}
+	for _, s := range l.config.MCPServers {
+		l.config.entries = append(l.config.entries, s.entries...)
+	}
+}
+
+// entries shows a value; a mapping gives an entry for each of its keys.
+func entries(path string, v reflect.Value, secret bool, origin string) []Entry {
+	if v.Kind() != reflect.Map {
+		return []Entry{mask(Entry{path, format(v), origin, secret || isSecret(path)})}
+	}
+	var list []Entry
+	for it := v.MapRange(); it.Next(); {
+		// What is in an env is masked whatever its name: that is where secrets are.
+		list = append(list, mask(Entry{path + "." + it.Key().String(), it.Value().String(), origin, true}))
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
+	if len(list) == 0 {
+		list = []Entry{{Key: path, Value: "{}", Origin: origin}}
+	}
+	return list
+}
+
+func format(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return formatDuration(x)
+	case Size:
+		return x.String()
+	case []string:
+		return "[" + strings.Join(x, ", ") + "]"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// serverEntry shows a key of a server as it is written, placeholders unexpanded.
+func serverEntry(k key, n node) Entry {
+	e := Entry{Key: k.path(), Origin: n.origin(), Secret: k.secret}
+	switch n.kind {
+	case scalar:
+		e.Value = n.text
+	case list:
+		e.Value = "[" + strings.Join(maskArgs(n.list), ", ") + "]"
+		return e
+	case mapping:
+		parts := make([]string, len(n.keys))
+		for i, f := range n.keys {
+			parts[i] = f.name + ": " + mask(Entry{Value: f.value.text, Secret: k.secret}).Value
+		}
+		e.Value = "{" + strings.Join(parts, ", ") + "}"
+		return e
+	}
+	return mask(e)
+}
+
+func mask(e Entry) Entry {
+	if !e.Secret {
+		e.Value = maskURL(e.Value)
+	} else if e.Value != "" && !onlyPlaceholders(e.Value) {
+		e.Value = masked
+	}
+	return e
+}
+
+// onlyPlaceholders says whether a value is made of variables without defaults, perhaps behind the name of an
+// authentication scheme: showing it gives nothing away, and tells where the secret comes from.
+func onlyPlaceholders(text string) bool {
+	form := regexp.MustCompile(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})+$`)
+	return form.MatchString(text)
+}
+
+// maskURL hides the password, and the parameters that sound secret, of a URL.
+func maskURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.User == nil && u.RawQuery == "" {
+		if strings.Contains(text, "://") && strings.Contains(text, "@") { // not a URL, but perhaps meant as one
+			return masked
+		}
+		return text
+	}
+	if _, has := u.User.Password(); has {
+		scheme, rest, _ := strings.Cut(text, "://")
+		user, host, _ := cutLast(rest, "@")
+		user, _, _ = strings.Cut(user, ":")
+		text = scheme + "://" + user + ":" + masked + "@" + host
+	}
+	head, query, ok := strings.Cut(text, "?")
+	if !ok {
+		return text
+	}
+	params := strings.Split(query, "&")
+	for i, p := range params {
+		if name, value, ok := strings.Cut(p, "="); ok && isSecret(name) && !onlyPlaceholders(value) {
+			params[i] = name + "=" + masked
+		}
+	}
+	return head + "?" + strings.Join(params, "&")
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// maskArgs hides the values of options that sound secret: --api-key X, --token=X.
+func maskArgs(items []node) []string {
+	out := make([]string, len(items))
+	hide := false
+	for i, item := range items {
+		text := item.text
+		name, value, joined := strings.Cut(text, "=")
+		switch option := strings.HasPrefix(text, "-"); {
+		case hide && !option:
+			out[i] = mask(Entry{Value: text, Secret: true}).Value
+		case joined && isSecret(name):
+			out[i] = name + "=" + mask(Entry{Value: value, Secret: true}).Value
+		default:
+			out[i] = maskURL(text)
+		}
+		hide = strings.HasPrefix(text, "-") && !joined && isSecret(text)
+	}
+	return out
+}
+
+// isSecret says whether a name sounds as if its value were secret. It looks at whole words: monkey is not a key.
+func isSecret(name string) bool {
+	words := strings.FieldsFunc(splitCase(name), func(r rune) bool { return !unicode.IsLetter(r) })
+	for _, w := range words {
+		switch strings.ToLower(w) {
+		case "key", "keys", "apikey", "token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass",
+			"credential", "credentials", "auth", "authorization", "bearer", "cookie", "signature", "sig":
+			return true
+		}
+	}
+	return false
+}
+
+// splitCase puts spaces before the capitals of camelCase.
+func splitCase(s string) string {
+	var b strings.Builder
+	lower := false
+	for _, r := range s {
+		if lower && unicode.IsUpper(r) {
+			b.WriteByte(' ')
+		}
+		lower = unicode.IsLower(r)
+		b.WriteRune(r)
+	}
+	return b.String()
+}

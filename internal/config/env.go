@@ -1,0 +1,177 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/joho/godotenv"
+)
+
+const prefix = "HARNESS_"
+
+// environment turns NAME=value into a map; the last of equal names wins, names are in capitals where the system
+// ignores their case.
+func environment(environ []string, goos string) map[string]string {
+	vars := make(map[string]string, len(environ))
+	for _, e := range environ {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok || name == "" {
+			continue
+		}
+		if goos == "windows" {
+			name = strings.ToUpper(name)
+		}
+		vars[name] = value
+	}
+	return vars
+}
+
+// readDotenv reads a file of NAME=value lines; a missing one is empty. The errors show no part of the file, whose
+// purpose is to hold secrets.
+func readDotenv(path string) (map[string]string, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &Error{Source: path, Problem: reason(err), Hint: "make it readable or remove it"}
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	vars, err := godotenv.UnmarshalBytes(data)
+	if err != nil {
+		line := 1
+		for good, n := 0, 0; n < len(data); {
+			if end := bytes.IndexByte(data[n:], '\n'); end >= 0 {
+				n += end + 1
+			} else {
+				n = len(data)
+			}
+			if _, err := godotenv.UnmarshalBytes(data[:n]); err == nil { // everything up to here is fine
+				good = n
+				line = 1 + bytes.Count(data[:good], []byte("\n"))
+			}
+		}
+		return nil, &Error{Source: path, Line: line, Column: 1, Problem: "this is not NAME=value", Hint: "put values with spaces or # into quotes"}
+	}
+	return vars, nil
+}
+
+// reason is the cause of a file error without the path, which the message has already.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+// fold reduces a variable's name to letters and digits: MAX_CALLS and MAXCALLS are the same.
+func fold(name string) string { return strings.ReplaceAll(strings.ToUpper(name), "_", "") }
+
+// variableOf is the name that a key is called by in messages.
+func variableOf(k key) string {
+	return prefix + strings.ToUpper(k.section) + "_" + strings.ToUpper(k.name)
+}
+
+// layer is one set of variables: the environment, or .env.
+type layer struct {
+	vars   map[string]string
+	source string // before a name: "environment variable "
+	base   string // what relative paths in it mean
+}
+
+func (v layer) place(name string) place { return place{source: v.source + name} }
+
+// variables takes over the settings of a layer.
+func (l *loader) variables(v layer) {
+	for _, o := range original {
+		if text := v.vars[o.name]; text != "" {
+			l.setText(o.key, o.before+text+o.after, v.place(o.name), v.base)
+		}
+	}
+	byName := map[string]key{}
+	for _, s := range l.sections {
+		for _, k := range s.keys {
+			byName[fold(k.section+k.name)] = k
+		}
+	}
+	seen := map[string]string{} // folded name -> name
+	for _, name := range sortedKeys(v.vars) {
+		short, ok := strings.CutPrefix(name, prefix)
+		if !ok || v.vars[name] == "" {
+			continue
+		}
+		at := v.place(name)
+		if other, ok := seen[fold(short)]; ok {
+			if v.vars[other] != v.vars[name] {
+				l.problem(at.errorf("", "remove one of them", "it contradicts %s, which names the same key", other))
+			}
+			continue
+		}
+		if k, ok := byName[fold(short)]; ok {
+			seen[fold(short)] = name
+			l.setText(k.path(), v.vars[name], at, v.base)
+			continue
+		}
+		switch first, _, _ := strings.Cut(short, "_"); {
+		case fold(short) == "MCPSERVERS":
+			seen[fold(short)] = name
+			l.serversFromText(v.vars[name], at, v.base)
+		case first == "PII" || first == "POLICY":
+			l.unavailable(strings.ToLower(first), at)
+		case l.isSection(first):
+			l.problem(at.errorf("", l.suggestVariable(name), "there is no such key"))
+		}
+	}
+}
+
+func (l *loader) isSection(name string) bool {
+	for _, s := range l.sections {
+		if strings.EqualFold(s.name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loader) suggestVariable(name string) string {
+	var names []string
+	for _, s := range l.sections {
+		for _, k := range s.keys {
+			names = append(names, variableOf(k))
+		}
+	}
+	return didYouMean(closest(name, names))
+}
+
+// setText sets a key from a variable or flag. Mappings, and lists that need it, are written as in the file.
+func (l *loader) setText(path, text string, at place, base string) {
+	n := node{place: at, kind: scalar, text: text}
+	if t := strings.TrimSpace(text); t != "" && (t[0] == '{' || t[0] == '[') {
+		if k, ok := l.key(path); ok && k.composite() {
+			parsed, err := parse([]byte(text), at)
+			if err != nil {
+				l.problem(&Error{Source: at.source, Key: path, Problem: fmt.Sprintf("%q is neither a list nor a mapping in YAML or JSON", text)})
+				return
+			}
+			n = parsed
+		}
+	}
+	l.set(path, n, base)
+}
+
+// originalKey is a variable of the original system for a key of ours.
+type originalKey struct{ name, key, before, after string }
+
+var original = [...]originalKey{
+	{name: "SANDBOX_TIMEOUT_MS", key: "sandbox.timeout", after: "ms"},
+	{name: "SANDBOX_MEMORY_MB", key: "sandbox.memory", after: "MiB"},
+	{name: "SKILLS_BASE_DIR", key: "skills.dir"},
+	{name: "WORKSPACE_BASE_DIR", key: "workspace.dir"},
+	{name: "LOG_LEVEL", key: "log.level"},
+	{name: "LOG_FORMAT", key: "log.format"},
+}

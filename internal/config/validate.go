@@ -1,0 +1,93 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const sqlitePrefix = "sqlite:"
+
+// Path returns the file of a sqlite store.
+func (s Store) Path() string { return strings.TrimPrefix(s.URL, sqlitePrefix) }
+
+// at returns where a key was set; without a place it is a default.
+func (l *loader) at(key string) (p place, set bool) {
+	p, set = l.places[key]
+	return p, set
+}
+
+// wrong reports a value; the place is that of the first of the keys that is not a default.
+func (l *loader) wrong(problem, hint string, keys ...string) {
+	for _, k := range keys {
+		if p, ok := l.at(k); ok {
+			l.problem(p.errorf(k, hint, "%s", problem))
+			return
+		}
+	}
+	l.problem(&Error{Source: "default", Key: keys[0], Problem: problem, Hint: hint})
+}
+
+// validate checks what no single key shows: forms of addresses, things that must exist, contradictions.
+func (l *loader) validate() {
+	c := l.config
+	if !isAddress(c.Server.Listen) {
+		l.wrong(fmt.Sprintf("%q is not an address", c.Server.Listen), "write host:port, such as 127.0.0.1:3000", "server.listen")
+	}
+
+	s := c.Sandbox
+	l.notLonger("sandbox.timeout", s.Timeout, "sandbox.maxWall", s.MaxWall)
+	if _, set := l.at("sandbox.callTimeout"); set { // the default of it is only cut short
+		l.notLonger("sandbox.callTimeout", s.CallTimeout, "sandbox.maxWall", s.MaxWall)
+	}
+	if s.MaxValue > s.Memory {
+		l.wrong(fmt.Sprintf("values of %s do not fit into sandbox.memory of %s", s.MaxValue, s.Memory), "lower one or raise the other",
+			"sandbox.maxValue", "sandbox.memory")
+	}
+	if s.MaxOutput > s.Memory {
+		l.wrong(fmt.Sprintf("an output of %s does not fit into sandbox.memory of %s", s.MaxOutput, s.Memory), "lower one or raise the other",
+			"sandbox.maxOutput", "sandbox.memory")
+	}
+	if s.Packages != "" {
+		if info, err := os.Stat(s.Packages); err != nil || !info.IsDir() {
+			l.wrong("there is no directory "+s.Packages, "run npm install there, or correct the path", "sandbox.packages")
+		}
+	}
+	for _, file := range s.Prelude {
+		if info, err := os.Stat(file); err != nil || info.IsDir() {
+			l.wrong("there is no file "+file, "correct the path", "sandbox.prelude")
+		}
+	}
+
+	if inside(c.Skills.Dir, c.Workspace.Dir) || inside(c.Workspace.Dir, c.Skills.Dir) {
+		l.wrong("skills and workspace may not lie in one another: a workspace is deleted when its session ends",
+			"choose two separate directories", "workspace.dir", "skills.dir")
+	}
+	if path, ok := strings.CutPrefix(c.Store.URL, sqlitePrefix); !ok || path == "" {
+		l.wrong("it must be sqlite: and the path of a file", "write sqlite:./data/harness.db", "store.url")
+	}
+}
+
+func isAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || strings.ContainsAny(host, " /") {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+func (l *loader) notLonger(short string, a time.Duration, long string, b time.Duration) {
+	if a > b {
+		l.wrong(fmt.Sprintf("%s is longer than %s, which is %s", formatDuration(a), long, formatDuration(b)), "raise "+long+" too", short, long)
+	}
+}
+
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}

@@ -1,0 +1,62 @@
+// Package mcptool is how the demo's MCP servers are written: a server made with the official SDK, and tools whose
+// definitions are JSON texts.
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// NewServer makes a server without tools. Its instructions are shown to models beside its tools.
+func NewServer(name, title, instructions string) *mcp.Server {
+	return mcp.NewServer(&mcp.Implementation{Name: "demo-" + name, Title: title, Version: "1.0.0"}, &mcp.ServerOptions{
+		Instructions: instructions,
+		// The tools never change, so no list_changed is promised.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
+}
+
+// Definition describes a tool. The schemas are JSON texts rather than derived from Go types, because clients show them:
+// property order is the order of positional arguments, and a list is never also null.
+type Definition struct {
+	Name, Title, Description string
+	Input, Output            string // JSON Schemas
+	Hints                    mcp.ToolAnnotations
+}
+
+// Reads gives the hints of a tool that only looks at the server's own data.
+func Reads() mcp.ToolAnnotations {
+	return mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: new(bool)}
+}
+
+// Add registers a tool whose answer is sent both as structured content and, for older clients, as text. The SDK
+// checks the arguments against the input schema and turns an error into a result with isError.
+func Add[In any](s *mcp.Server, def Definition, handle func(context.Context, In) (any, error)) {
+	hints := def.Hints
+	hints.Title = def.Title
+	mcp.AddTool(s, &mcp.Tool{
+		Name: def.Name, Title: def.Title, Description: def.Description, Annotations: &hints,
+		InputSchema: json.RawMessage(def.Input), OutputSchema: json.RawMessage(def.Output),
+	}, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		value, err := handle(ctx, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode the answer of %s: %w", def.Name, err)
+		}
+		return Answer(text, string(text)), nil, nil
+	})
+}
+
+// Answer is a successful result.
+func Answer(structured json.RawMessage, text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		StructuredContent: structured,
+		Content:           []mcp.Content{&mcp.TextContent{Text: text}},
+	}
+}

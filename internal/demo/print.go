@@ -1,0 +1,262 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	width = 80
+	// maxCode is how many lines of a program are shown; maxLines how many lines of output.
+	maxCode  = 16
+	maxLines = 8
+	// A context window that many models have; what is larger needs a model with another.
+	window = 200_000
+)
+
+// printer writes the demo. The first error of the writer is kept and ends all writing.
+type printer struct {
+	out            io.Writer
+	color, unicode bool
+	err            error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.out, strings.TrimRight(fmt.Sprintf(format, args...), " ")+"\n")
+	}
+}
+
+// pick chooses between a plain and a prettier form of a sign.
+func (p *printer) pick(ascii, unicode string) string {
+	if p.unicode {
+		return unicode
+	}
+	return ascii
+}
+
+const (
+	bold  = "1"
+	dim   = "2"
+	green = "32"
+	red   = "31"
+)
+
+func (p *printer) paint(style, text string) string {
+	if !p.color || text == "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+func (p *printer) title(text string) {
+	p.line("")
+	rule := strings.Repeat(p.pick("-", "─"), max(0, width-utf8.RuneCountInString(text)-4))
+	p.line("%s %s %s", p.pick("--", "──"), p.paint(bold, text), rule)
+}
+
+// text writes a paragraph, wrapped at spaces.
+func (p *printer) text(text string) {
+	for _, l := range wrap(text, width) {
+		p.line("%s", l)
+	}
+}
+
+func (p *printer) intro(steps int, tools []json.RawMessage) {
+	p.text(fmt.Sprintf("An agent is asked to compare the sales of the first half of 2025 with those of 2024 and to "+
+		"mail the result to the sales lead. It has %d tools of the demo's MCP servers, which run as child processes and "+
+		"speak over stdio. Instead of calling them one by one it writes programs, which run in a sandbox. The %d programs "+
+		"come with the demo, so that it needs no model; all else is real.", len(tools), steps))
+}
+
+func (p *printer) step(n, of int, s Step) {
+	p.title(fmt.Sprintf("%d of %d: %s", n, of, s.Title))
+	p.text(s.Explanation)
+	p.line("")
+	lines := strings.Split(strings.TrimRight(s.Code, "\n"), "\n")
+	shown := lines
+	if len(lines) > maxCode {
+		shown = lines[:maxCode-1]
+	}
+	for _, l := range shown {
+		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, shorten(l, width-4, p.pick("...", "…"))))
+	}
+	if hidden := len(lines) - len(shown); hidden > 0 {
+		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, fmt.Sprintf("(%d more lines)", hidden)))
+	}
+	p.line("")
+}
+
+func (p *printer) result(r Result) {
+	for i := 0; i < len(r.Calls); {
+		// Calls of one tool in a row are shown as one line.
+		n, sent, received := 0, 0, 0
+		for ; i+n < len(r.Calls) && r.Calls[i+n].Tool == r.Calls[i].Tool; n++ {
+			sent += len(r.Calls[i+n].Args)
+			received += len(r.Calls[i+n].Result)
+		}
+		name := r.Calls[i].Tool
+		if n > 1 {
+			name += fmt.Sprintf(" x%d", n)
+		}
+		p.line("  %-8s%-28s%8s sent, %9s received", "call", name, size(sent), size(received))
+		i += n
+	}
+	for _, l := range r.Logs {
+		for i, text := range wrap(l, width-10) {
+			p.line("  %-8s%s", first(i, "log"), text)
+		}
+	}
+	for i, l := range p.output(r.Output) {
+		p.line("  %-8s%s", first(i, "output"), l)
+	}
+	p.line("  %-8s%s", "time", milliseconds(r.Duration))
+}
+
+// output shows the members of an object one to a line, and anything else as JSON.
+func (p *printer) output(output json.RawMessage) []string {
+	more := p.pick("...", "…")
+	members, err := fields(output)
+	if err != nil {
+		return []string{shorten(string(output), width-10, more)}
+	}
+	longest := 0
+	for _, m := range members {
+		longest = max(longest, utf8.RuneCountInString(m.key))
+	}
+	var lines []string
+	for i, m := range members {
+		if i == maxLines-1 && len(members) > maxLines {
+			return append(lines, fmt.Sprintf("(%d more members)", len(members)-i))
+		}
+		lines = append(lines, shorten(fmt.Sprintf("%-*s  %s", longest, m.key, m.value), width-10, more))
+	}
+	return lines
+}
+
+func (p *printer) check(facts []fact, err error) {
+	if err != nil {
+		p.line("  %-8s%s", "check", p.paint(red, "failed"))
+		return
+	}
+	var parts []string
+	for _, f := range facts {
+		parts = append(parts, f.name+" "+f.value)
+	}
+	for i, text := range wrap(strings.Join(parts, ", ")+": SQL run directly says the same", width-10) {
+		p.line("  %-8s%s", first(i, "check"), p.paint(green, text))
+	}
+}
+
+func (p *printer) replayed(runs int, took time.Duration) {
+	p.line("")
+	p.line("  %-8s%s", "replay", p.paint(green, fmt.Sprintf("%d of %d runs identical, call for call", runs, runs)))
+	p.line("  %-8s%s", "time", milliseconds(took))
+}
+
+func (p *printer) comparison(c Comparison) {
+	p.title("Model tokens")
+	p.text("The same work, done by calling the tools directly and done in code.")
+	p.line("")
+	row := func(name, direct, code string) { p.line("  %-38s%18s%18s", name, direct, code) }
+	rule := func() { p.line("  %s", strings.Repeat(p.pick("-", "─"), 38+18+18)) }
+	number := func(n int) string { return groupDigits(float64(n)) }
+	row("", "direct calls", "code")
+	rule()
+	row("tool definitions, in every turn", number(c.Direct.Definitions), number(c.Code.Definitions))
+	row("written by the model", number(c.Direct.Written), number(c.Code.Written))
+	row("results read by the model", number(c.Direct.Read), number(c.Code.Read))
+	row("context in the last turn", number(c.Direct.Largest()), number(c.Code.Largest()))
+	row("turns", number(c.Direct.Turns), number(c.Code.Turns))
+	rule()
+	row("input over all turns", number(c.Direct.Input), number(c.Code.Input))
+	row(difference(c), "", "")
+	p.line("")
+	if c.Direct.Largest() > window {
+		p.text(fmt.Sprintf("The direct way does not fit into a context window of %s tokens.", groupDigits(window)))
+		p.line("")
+	}
+	p.text("Input of a turn = definitions + all that was written and read in earlier turns. Direct calls: those the " +
+		"programs made, all calls of a program in one turn, every result in the context as a whole. Left out on both " +
+		"sides: system prompt, task, reasoning, final answer. Counted with " + Tokenizer + ": exact for that tokenizer, " +
+		"an estimate for models with another. A model that calls directly could let SQL add the sales up, and read far " +
+		"less; not every server can.")
+}
+
+func difference(c Comparison) string {
+	if c.Code.Input >= c.Direct.Input {
+		return "no saving for this task"
+	}
+	return fmt.Sprintf("%.1f %% less", 100*(1-float64(c.Code.Input)/float64(c.Direct.Input)))
+}
+
+// first is the label of the first line and nothing before the others.
+func first(i int, label string) string {
+	if i > 0 {
+		return ""
+	}
+	return label
+}
+
+// wrap breaks text at spaces so that no line is wider than limit, unless a single word is.
+func wrap(text string, limit int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > limit {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// shorten cuts text to one line of at most limit characters, ending in more if something is missing.
+func shorten(text string, limit int, more string) string {
+	text = strings.ReplaceAll(text, "\n", " ")
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	return string([]rune(text)[:limit-utf8.RuneCountInString(more)]) + more
+}
+
+// groupDigits writes a number with commas between thousands and the decimals it has.
+func groupDigits(n float64) string {
+	text := strconv.FormatFloat(math.Abs(n), 'f', -1, 64)
+	whole, decimals, _ := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if n < 0 {
+		whole = "-" + whole
+	}
+	if decimals != "" {
+		whole += "." + decimals
+	}
+	return whole
+}
+
+func size(bytes int) string {
+	switch {
+	case bytes >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	case bytes >= 10_000:
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	default:
+		return groupDigits(float64(bytes)) + " B"
+	}
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}

@@ -1,0 +1,203 @@
+package servers
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	maxValueBytes = 4 << 20   // longest string or blob that SQLite may build
+	maxHeapBytes  = 256 << 20 // of SQLite, in the whole process
+)
+
+// database is an in-memory SQLite database that is filled by its first call and read-only from then on.
+type database struct {
+	pool *sql.DB
+	turn chan struct{} // holds one element: who took it may use what follows
+	conn *sql.Conn     // an in-memory database lives in one connection; nil until the first call
+	// denied is what the authorizer refused in the statement compiled last.
+	denied string
+}
+
+func openDatabase() (*database, error) {
+	pool, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, fmt.Errorf("open an in-memory database: %w", err)
+	}
+	d := &database{pool: pool, turn: make(chan struct{}, 1)}
+	d.turn <- struct{}{}
+	return d, nil
+}
+
+// close ends the database once the statement that runs, if any, is over.
+func (d *database) close() {
+	<-d.turn
+	if d.conn != nil {
+		d.conn.Close()
+	}
+	d.pool.Close()
+}
+
+// take waits for the connection, making and filling the database at the first call; release gives it back.
+func (d *database) take(ctx context.Context) (release func(), err error) {
+	select {
+	case <-d.turn:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the query before this one: %w", ctx.Err())
+	}
+	release = func() { d.turn <- struct{}{} }
+	if d.conn == nil {
+		// A caller who gives up must not leave a half-filled database to the next one.
+		if err := d.prepare(context.WithoutCancel(ctx)); err != nil {
+			release()
+			return nil, fmt.Errorf("prepare the demo database: %w", err)
+		}
+	}
+	d.denied = ""
+	return release, nil
+}
+
+func (d *database) prepare(ctx context.Context) (err error) {
+	if d.conn, err = d.pool.Conn(ctx); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			d.conn.Close()
+			d.conn = nil
+		}
+	}()
+	setup := fmt.Sprintf("PRAGMA temp_store=memory; PRAGMA foreign_keys=on; PRAGMA hard_heap_limit=%d", maxHeapBytes)
+	if _, err := d.conn.ExecContext(ctx, setup); err != nil {
+		return fmt.Errorf("set limits: %w", err)
+	}
+	if err := d.fill(ctx); err != nil {
+		return err
+	}
+	return d.lock()
+}
+
+// lock makes the connection refuse everything but reading its own tables, whatever the text of a statement hides.
+func (d *database) lock() error {
+	for id, value := range map[int]int{
+		sqlite3.SQLITE_LIMIT_LENGTH:     maxValueBytes,
+		sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1 << 20,
+		sqlite3.SQLITE_LIMIT_ATTACHED:   0,
+	} {
+		if _, err := sqlite.Limit(d.conn, id, value); err != nil {
+			return fmt.Errorf("limit SQLite: %w", err)
+		}
+	}
+	return d.conn.Raw(func(driverConn any) error {
+		registerer, ok := driverConn.(sqlite.AuthorizerRegisterer)
+		if !ok {
+			return errors.New("the SQLite driver has no authorizer")
+		}
+		return registerer.RegisterAuthorizer(d.authorize)
+	})
+}
+
+// authorize is called by SQLite for each operation of a statement while it compiles it.
+func (d *database) authorize(action sqlite.AuthorizerActionCode, arg1, arg2, _, _ string) sqlite.AuthorizerReturnCode {
+	switch action {
+	case sqlite.AuthSelect, sqlite.AuthRead, sqlite.AuthRecursive:
+		return sqlite.AuthorizerOK
+	case sqlite.AuthFunction:
+		if !strings.EqualFold(arg2, "load_extension") {
+			return sqlite.AuthorizerOK
+		}
+	}
+	d.denied = describeAction(action, arg1, arg2)
+	return sqlite.AuthorizerDeny
+}
+
+func describeAction(action sqlite.AuthorizerActionCode, arg1, arg2 string) string {
+	switch action {
+	case sqlite.AuthInsert:
+		return "INSERT into " + arg1
+	case sqlite.AuthUpdate:
+		return "UPDATE of " + arg1
+	case sqlite.AuthDelete:
+		return "DELETE from " + arg1
+	case sqlite.AuthPragma:
+		return "PRAGMA " + arg1
+	case sqlite.AuthAttach, sqlite.AuthDetach:
+		return "ATTACH or DETACH"
+	case sqlite.AuthTransaction, sqlite.AuthSavepoint:
+		return "a transaction statement"
+	case sqlite.AuthFunction:
+		return "the function " + arg2
+	default:
+		return "a statement that changes the schema"
+	}
+}
+
+// explain turns an error of SQLite into advice that a model can act on.
+func (d *database) explain(err error) error {
+	if d.denied != "" {
+		return fmt.Errorf("this database is read-only: %s is not allowed; write one SELECT, and use list_tables and "+
+			"describe_table for the schema", d.denied)
+	}
+	message := err.Error()
+	if strings.Contains(message, "no such table") {
+		return fmt.Errorf("%w; the tables are %s", err, tableNames())
+	}
+	if strings.Contains(message, "no such column") {
+		return fmt.Errorf("%w; describe_table lists the columns of a table", err)
+	}
+	return err
+}
+
+// checkOneStatement refuses a text that holds no SQL statement or more than one. It knows just enough of the lexical
+// rules of SQLite to tell a semicolon that ends a statement from one inside a string, a name or a comment; what a
+// statement may do is the authorizer's business.
+func checkOneStatement(text string) error {
+	if strings.ContainsRune(text, 0) {
+		return errors.New("the query holds a NUL character, where SQLite would stop reading")
+	}
+	inStatement, ended := false, false
+	for i := 0; i < len(text); {
+		size, code := token(text[i:])
+		switch {
+		case text[i] == ';':
+			ended = ended || inStatement
+		case code && ended:
+			return errors.New("the query holds more than one statement; call query once for each")
+		case code:
+			inStatement = true
+		}
+		i += size
+	}
+	if !inStatement {
+		return errors.New("the query is empty; write one SELECT statement")
+	}
+	return nil
+}
+
+// token measures what s begins with: a quoted text, a comment or a single byte; code is false for comments and space.
+func token(s string) (size int, code bool) {
+	end := func(from int, mark string) int {
+		if n := strings.Index(s[from:], mark); n >= 0 {
+			return from + n + len(mark)
+		}
+		return len(s)
+	}
+	switch {
+	case strings.HasPrefix(s, "--"):
+		return end(2, "\n"), false
+	case strings.HasPrefix(s, "/*"):
+		return end(2, "*/"), false
+	case s[0] == '\'' || s[0] == '"' || s[0] == '`':
+		return end(1, s[:1]), true // a doubled quote reads as two texts side by side, which is all the same here
+	case s[0] == '[':
+		return end(1, "]"), true
+	default:
+		return 1, !strings.ContainsRune(" \t\r\n\f", rune(s[0]))
+	}
+}

@@ -1,0 +1,129 @@
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Texts whose counts the authors of the encoding publish, and a few short enough to count by hand.
+func TestCounter(t *testing.T) {
+	t.Parallel()
+	count := NewCounter()
+	for text, want := range map[string]int{
+		"":                             0,
+		"hello world":                  2,
+		"antidisestablishmentarianism": 6,
+		"2 + 2 = 4":                    7,
+		"お誕生日おめでとう":                    8,
+		"1234567":                      3, // digits go in threes
+		"<|endoftext|>":                7, // plain text, not a control token
+	} {
+		got, err := count(text)
+		if err != nil || got != want {
+			t.Errorf("%q has %d tokens (%v), want %d", text, got, err, want)
+		}
+	}
+}
+
+// With a counter that counts bytes every number can be checked by hand.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	bytes := func(text string) (int, error) { return len(text), nil }
+	const (
+		callFrame = len(`{"name":"a","arguments":{}}`)                         // 27
+		codeFrame = len(`{"name":"execute_code","arguments":{"code":"PPPP"}}`) // 50
+	)
+	turns := []Turn{
+		{Program: "PPPP", Output: json.RawMessage(`10`)},
+		{Program: "PPPP", Output: json.RawMessage(`[1,2]`), Logs: []string{"log", "x"}, Calls: []Call{
+			{Tool: "a", Args: json.RawMessage(`{}`), Result: json.RawMessage(strings.Repeat("r", 100))},
+			{Tool: "a", Args: json.RawMessage(`{}`), Result: json.RawMessage(strings.Repeat("r", 11))},
+		}},
+		{Program: "PPPP", Output: json.RawMessage(`3`), Calls: []Call{
+			{Tool: "a", Args: json.RawMessage(`{}`), Result: json.RawMessage(`7777`)},
+		}},
+	}
+	got, err := Compare(bytes, []json.RawMessage{
+		json.RawMessage(`{"name":"a","title":"A","description":"<d>","inputSchema":{"type": "object"},"outputSchema":{}}`),
+		json.RawMessage(`{"inputSchema":{}, "name":"b", "annotations":{"readOnlyHint":true}}`),
+	}, []json.RawMessage{json.RawMessage(`{"run": 1}`)}, turns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		direct = len(`{"name":"a","description":"<d>","inputSchema":{"type":"object"}}`) +
+			len(`{"name":"b","description":"","inputSchema":{}}`)
+		first  = 2*callFrame + 111
+		second = callFrame + 4
+		code   = 9
+	)
+	want := Comparison{
+		Direct: Usage{
+			Definitions: direct, Written: 3 * callFrame, Read: 115, Turns: 3,
+			Input: direct + (direct + first) + (direct + first + second),
+		},
+		Code: Usage{
+			Definitions: code, Written: 3 * codeFrame, Read: 2 + 11 + 1, Turns: 4,
+			Input: code + (code + codeFrame + 2) + (code + 2*codeFrame + 2 + 11) + (code + 3*codeFrame + 14),
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("comparison (-want +got):\n%s", diff)
+	}
+	if got.Direct.Largest() != 64+46+81+115 {
+		t.Errorf("largest context %d", got.Direct.Largest())
+	}
+}
+
+func TestCompareFormula(t *testing.T) {
+	t.Parallel()
+	for n := range 5 {
+		u := Usage{Definitions: 100}
+		for range n {
+			ten := func(string) (int, error) { return 5, nil }
+			if err := u.add(ten, Call{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		u.finish()
+		if want := (n+1)*100 + n*(n+1)/2*10; u.Input != want || u.Turns != n+1 {
+			t.Errorf("%d turns: input %d in %d turns, want %d", n, u.Input, u.Turns, want)
+		}
+	}
+}
+
+func TestCompareFails(t *testing.T) {
+	t.Parallel()
+	bad := errors.New("no vocabulary")
+	broken := func(string) (int, error) { return 0, bad }
+	if _, err := Compare(broken, nil, nil, []Turn{{Program: "x"}}); !errors.Is(err, bad) {
+		t.Errorf("error %v does not wrap the counter's", err)
+	}
+	if _, err := Compare(broken, []json.RawMessage{json.RawMessage(`{}`)}, nil, nil); !errors.Is(err, bad) {
+		t.Errorf("error %v does not wrap the counter's", err)
+	}
+	fine := func(string) (int, error) { return 1, nil }
+	if _, err := Compare(fine, []json.RawMessage{json.RawMessage(`{`)}, nil, nil); err == nil {
+		t.Error("a definition that is not JSON was counted")
+	}
+}
+
+// The definitions of code mode are constant and must stay within what the architecture promises.
+func TestCodeToolsBudget(t *testing.T) {
+	t.Parallel()
+	tools, err := CodeTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := countDefinitions(NewCounter(), tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tools) != 3 || n < 100 || n > 1500 {
+		t.Errorf("%d definitions with %d tokens, want 3 with at most 1,500", len(tools), n)
+	}
+}

@@ -1,0 +1,109 @@
+package files
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// before is what a call found that cannot simply be repeated after a crash. Writing, copying, deleting and the
+// recursive or forced forms of mkdir and rm end in the same state however often they are done; the others are guarded.
+type before struct {
+	Exists bool  `json:"exists"`         // the path, of a rename the old one
+	Size   int64 `json:"size,omitempty"` // of the file that is appended to
+}
+
+// guarded returns the path whose state tells whether a call was done already, "" if repeating the call is harmless.
+func guarded(name string, a *arguments) string {
+	switch {
+	case name == "appendFile", name == "mkdir" && !a.Recursive, name == "rm" && !a.Force:
+		return a.Path
+	case name == "rename":
+		return a.From
+	}
+	return ""
+}
+
+// Precondition returns what must be journaled with the intent of a changing call so that AlreadyDone can judge it
+// after a crash; nil if the call may simply be repeated. Args that the call itself will refuse give nil.
+func (s *Space) Precondition(name string, args json.RawMessage) (json.RawMessage, error) {
+	a, err := decode(args)
+	if err != nil || guarded(name, a) == "" {
+		return nil, nil // the call fails by itself, also when it is repeated
+	}
+	now, err := s.state(guarded(name, a))
+	if err != nil {
+		return nil, nil // as above
+	}
+	return json.Marshal(now)
+}
+
+// AlreadyDone says whether a changing call whose answer was lost in a crash took effect; if not, it is to be executed
+// again. The answer of a call that was done is true. A part of an append that the crash left is taken back. It must
+// be the last changing call of its run.
+func (s *Space) AlreadyDone(name string, args, precondition json.RawMessage) (bool, error) {
+	a, err := decode(args)
+	if err != nil || len(precondition) == 0 || guarded(name, a) == "" {
+		return false, nil // the call fails again by itself
+	}
+	var was before
+	if err := json.Unmarshal(precondition, &was); err != nil {
+		return false, fmt.Errorf("read the precondition of %s: %w", name, err)
+	}
+	now, err := s.state(guarded(name, a))
+	if err != nil {
+		return false, err
+	}
+	switch name {
+	case "mkdir":
+		return !was.Exists && now.Exists, nil
+	case "rm":
+		return was.Exists && !now.Exists, nil
+	case "rename":
+		to, err := s.state(a.To)
+		return was.Exists && !now.Exists && to.Exists, err
+	}
+	if !now.Exists || now.Size < was.Size { // someone replaced it since
+		return false, nil
+	}
+	return s.appended(a, was.Size)
+}
+
+// appended says whether the data of an append stands in the file behind the size it had.
+func (s *Space) appended(a *arguments, size int64) (bool, error) {
+	data, err := a.data()
+	if err != nil {
+		return false, nil // the call fails again by itself
+	}
+	d, rel, err := s.target(a.Path)
+	if err != nil {
+		return false, err
+	}
+	tail, err := d.ReadFile(rel, size, maxRead)
+	var e *Error
+	switch {
+	case errors.As(err, &e) && e.Code == IO:
+		return false, err
+	case err != nil: // a directory, say: the call fails again by itself
+		return false, nil
+	case bytes.Contains(tail, data): // perhaps behind what another run appended
+		return true, nil
+	case len(tail) > 0 && bytes.HasPrefix(data, tail):
+		return false, d.truncate(rel, size)
+	}
+	return false, nil
+}
+
+func (s *Space) state(p string) (before, error) {
+	d, rel, err := s.target(p)
+	if err != nil {
+		return before{}, err
+	}
+	e, err := d.Stat(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return before{}, nil
+	}
+	return before{Exists: err == nil, Size: e.Size}, err
+}

@@ -1,0 +1,407 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestDir(t *testing.T) {
+	t.Parallel()
+	_, d, host := setup(t, Options{})
+
+	if got := names(t, d); got != "" {
+		t.Errorf("a new directory lists %q", got)
+	}
+	if e, err := d.Stat("."); err != nil || !e.IsDir {
+		t.Errorf("Stat(.) = %+v, %v", e, err)
+	}
+	if _, err := os.Stat(host); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("reading created the directory: %v", err)
+	}
+
+	write(t, d, "a/b/c.txt", "hello")
+	write(t, d, "z.txt", "")
+	write(t, d, "a/b/c.txt", "hello world")
+	if err := d.AppendFile("a/b/c.txt", []byte("!")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.AppendFile("log", []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, d, "a/b/c.txt", "hello world!")
+	if got, err := d.ReadFile("a/b/c.txt", 6, 5); string(got) != "world" || err != nil {
+		t.Errorf("range is %q, %v", got, err)
+	}
+	if got, err := d.ReadFile("a/b/c.txt", 99, 5); len(got) != 0 || err != nil {
+		t.Errorf("range behind the end is %q, %v", got, err)
+	}
+	if got := names(t, d); got != "a a/b a/b/c.txt log z.txt" {
+		t.Errorf("listing is %q", got)
+	}
+	if list, err := d.ReadDir("a", false); err != nil || len(list) != 1 || list[0].Path != "a/b" || !list[0].IsDir {
+		t.Errorf("ReadDir(a) = %+v, %v", list, err)
+	}
+	wantUsage(t, d, Usage{Bytes: 15, Files: 5})
+
+	if err := Copy(d, "copy.txt", d, "log"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Rename("copy.txt", "a/log"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Rename("log", "a/log"); err != nil { // replaces
+		t.Fatal(err)
+	}
+	if err := d.Mkdir("empty", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Rename("a", "empty"); err != nil { // a directory replaces an empty one
+		t.Fatal(err)
+	}
+	if got := names(t, d); got != "empty empty/b empty/b/c.txt empty/log z.txt" {
+		t.Errorf("listing is %q", got)
+	}
+	wantUsage(t, d, Usage{Bytes: 15, Files: 5})
+
+	if err := d.Delete("z.txt"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Delete("z.txt"); err != nil {
+		t.Errorf("deleting what is absent: %v", err)
+	}
+	if err := d.RemoveAll("empty/b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.RemoveAll("empty/b"); err != nil {
+		t.Errorf("removing what is absent: %v", err)
+	}
+	wantUsage(t, d, Usage{Bytes: 3, Files: 2})
+}
+
+func TestDirErrors(t *testing.T) {
+	t.Parallel()
+	_, d, _ := setup(t, Options{})
+	write(t, d, "file", "x")
+	write(t, d, "dir/inner", "x")
+	for what, c := range map[string]struct {
+		code string
+		do   func() error
+	}{
+		"read absent":        {NotFound, func() error { _, err := d.ReadFile("no", 0, -1); return err }},
+		"read directory":     {IsDirectory, func() error { _, err := d.ReadFile("dir", 0, -1); return err }},
+		"read the top":       {IsDirectory, func() error { _, err := d.ReadFile("", 0, -1); return err }},
+		"read below a file":  {NotDir, func() error { _, err := d.ReadFile("file/x", 0, -1); return err }},
+		"negative offset":    {Invalid, func() error { _, err := d.ReadFile("file", -1, 1); return err }},
+		"list absent":        {NotFound, func() error { _, err := d.ReadDir("no", false); return err }},
+		"list a file":        {NotDir, func() error { _, err := d.ReadDir("file", false); return err }},
+		"stat absent":        {NotFound, func() error { _, err := d.Stat("no"); return err }},
+		"write a directory":  {IsDirectory, func() error { return d.WriteFile("dir", nil) }},
+		"write the top":      {IsDirectory, func() error { return d.WriteFile(".", nil) }},
+		"write below a file": {NotDir, func() error { return d.WriteFile("file/x/y", nil) }},
+		"append directory":   {IsDirectory, func() error { return d.AppendFile("dir", nil) }},
+		"mkdir existing":     {Exists, func() error { return d.Mkdir("dir", false) }},
+		"mkdir over a file":  {Exists, func() error { return d.Mkdir("file", true) }},
+		"mkdir no parent":    {NotFound, func() error { return d.Mkdir("x/y", false) }},
+		"delete directory":   {IsDirectory, func() error { return d.Delete("dir") }},
+		"rmdir full":         {NotEmpty, func() error { return d.RemoveDir("dir") }},
+		"rmdir file":         {NotDir, func() error { return d.RemoveDir("file") }},
+		"rmdir absent":       {NotFound, func() error { return d.RemoveDir("no") }},
+		"remove the top":     {Denied, func() error { return d.RemoveAll("") }},
+		"rename absent":      {NotFound, func() error { return d.Rename("no", "x") }},
+		"rename no parent":   {NotFound, func() error { return d.Rename("file", "x/y") }},
+		"rename to dir":      {IsDirectory, func() error { return d.Rename("file", "dir") }},
+		"rename dir to file": {NotDir, func() error { return d.Rename("dir", "file") }},
+		"rename into itself": {Invalid, func() error { return d.Rename("dir", "dir/sub") }},
+		"rename the top":     {Denied, func() error { return d.Rename(".", "x") }},
+		"rename out":         {Invalid, func() error { return d.Rename("file", "../x") }},
+		"copy a directory":   {IsDirectory, func() error { return Copy(d, "x", d, "dir") }},
+		"copy out":           {Invalid, func() error { return Copy(d, "../x", d, "file") }},
+	} {
+		t.Run(what, func(t *testing.T) { wantCode(t, c.do(), c.code) })
+	}
+	if got := names(t, d); got != "dir dir/inner file" {
+		t.Errorf("after the failures the listing is %q", got)
+	}
+	wantUsage(t, d, Usage{Bytes: 2, Files: 3})
+}
+
+// Links, wherever they stand and wherever they point, are invisible and lead nowhere.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	if os.Symlink("x", filepath.Join(t.TempDir(), "l")) != nil {
+		missing(t, "symbolic links need the Windows developer mode: Settings, System, For developers")
+	}
+	b, d, host := setup(t, Options{})
+	secret := hostFile(t, "secret", t.TempDir(), "secret.txt")
+	write(t, d, "real/inside.txt", "inside")
+	link := func(target, name string) {
+		if err := os.Symlink(target, filepath.Join(host, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(secret, "abs")
+	link(filepath.Dir(secret), "absdir")
+	link("../../secret.txt", "rel")
+	link("real/inside.txt", "in")
+	link("real", "indir")
+	link("loop", "loop")
+	link("nowhere", "dangling")
+
+	for _, p := range []string{"abs", "absdir/secret.txt", "rel", "in", "indir/inside.txt", "loop", "dangling"} {
+		_, err := d.ReadFile(p, 0, -1)
+		wantCode(t, err, Denied)
+		_, err = d.Stat(p)
+		wantCode(t, err, Denied)
+		wantCode(t, d.WriteFile(p, []byte("owned")), Denied)
+		wantCode(t, d.AppendFile(p, []byte("owned")), Denied)
+		wantCode(t, d.Delete(p), Denied)
+		wantCode(t, d.Rename("real/inside.txt", p), Denied)
+		wantCode(t, Copy(d, p, d, "real/inside.txt"), Denied)
+	}
+	for _, p := range []string{"absdir", "indir"} {
+		_, err := d.ReadDir(p, true)
+		wantCode(t, err, Denied)
+		wantCode(t, d.RemoveAll(p), Denied)
+		wantCode(t, d.Mkdir(p+"/sub", true), Denied)
+	}
+	if got := names(t, d); got != "real real/inside.txt" {
+		t.Errorf("listing is %q", got)
+	}
+
+	// Removing everything removes links, not what they point to.
+	write(t, d, "real/x", "x")
+	if err := os.Symlink(filepath.Dir(secret), filepath.Join(host, "real", "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.RemoveAll("real"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Remove("alice"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(secret); string(got) != "secret" || err != nil {
+		t.Errorf("the file outside holds %q, %v", got, err)
+	}
+}
+
+// An owner's directory that is a link, planted in the base before it is opened, is refused.
+func TestLinkedOwner(t *testing.T) {
+	t.Parallel()
+	b, _, host := setup(t, Options{})
+	base := filepath.Dir(host)
+	hostFile(t, "bob's", base, "bob", "s1", "x")
+	if err := os.Symlink("bob", filepath.Join(base, "mallory")); err != nil {
+		missing(t, "symbolic links need the Windows developer mode: Settings, System, For developers")
+	}
+	for _, ids := range [][]string{{"mallory"}, {"mallory", "s1"}} {
+		d, err := b.Open(ids...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		_, err = d.ReadDir(".", false)
+		wantCode(t, err, IO)
+		wantCode(t, d.WriteFile("x", nil), IO)
+	}
+	if err := b.Remove("mallory", "s1"); err == nil {
+		t.Error("Remove went through the link")
+	}
+	if _, err := os.Stat(filepath.Join(base, "bob", "s1", "x")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	b, d, host := setup(t, Options{Section: "skills", Limits: Limits{MaxBytes: 100, MaxFiles: 4, MaxFileBytes: 60}})
+	write(t, d, "a", strings.Repeat("x", 60))
+
+	err := d.WriteFile("b", make([]byte, 41))
+	wantCode(t, err, NoSpace)
+	want := "ENOSPC: no space left on device, open 'b': the quota of 100B (skills.maxBytes) has 40B left and 41B more " +
+		"are needed; delete files or raise skills.maxBytes"
+	if err.Error() != want {
+		t.Errorf("error is %q, want %q", err, want)
+	}
+	wantCode(t, d.WriteFile("b", make([]byte, 61)), NoSpace)
+	wantCode(t, d.AppendFile("a", []byte("x")), NoSpace)
+	write(t, d, "a", strings.Repeat("y", 60)) // replacing needs no more room
+	write(t, d, "b", strings.Repeat("x", 40))
+	wantCode(t, d.AppendFile("b", []byte("x")), NoSpace)
+	if err := d.truncate("a", 1); err != nil {
+		t.Fatal(err)
+	}
+	wantUsage(t, d, Usage{Bytes: 41, Files: 2})
+
+	if err := d.Mkdir("p/q", true); err != nil {
+		t.Fatal(err)
+	}
+	err = d.WriteFile("p/q/r", nil)
+	wantCode(t, err, NoSpace)
+	if !strings.HasSuffix(err.Error(), "the quota of 4 files and directories (skills.maxFiles) is used up; delete files or raise skills.maxFiles") {
+		t.Error(err)
+	}
+	wantCode(t, d.Mkdir("r", false), NoSpace)
+	wantCode(t, Copy(d, "copy", d, "a"), NoSpace)
+	wantUsage(t, d, Usage{Bytes: 41, Files: 4})
+
+	// A second Dir of the owner shares the account, another owner does not.
+	again, err := b.Open("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	wantCode(t, again.WriteFile("x", nil), NoSpace)
+	bob, err := b.Open("bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bob.Close()
+	write(t, bob, "x", "x")
+
+	// What another process did is seen when a quota is reached, at most once a second.
+	now := time.Now()
+	b.now = func() time.Time { return now }
+	if err := os.RemoveAll(filepath.Join(host, "p")); err != nil {
+		t.Fatal(err)
+	}
+	d.s.counted = now
+	wantCode(t, d.WriteFile("x", nil), NoSpace)
+	now = now.Add(recountEvery)
+	write(t, d, "x", "")
+	wantUsage(t, d, Usage{Bytes: 41, Files: 3})
+}
+
+// A directory above its quota (it was lowered, or files came from elsewhere) can still be emptied.
+func TestOverQuota(t *testing.T) {
+	t.Parallel()
+	_, d, host := setup(t, Options{Limits: Limits{MaxBytes: 10, MaxFiles: 1}})
+	hostFile(t, strings.Repeat("x", 50), host, "big")
+	hostFile(t, strings.Repeat("x", 50), host, "big2")
+	wantCode(t, d.WriteFile("x", nil), NoSpace)
+	write(t, d, "big", strings.Repeat("x", 40)) // smaller than before
+	if err := d.Rename("big", "big2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Delete("big2"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, "x", "0123456789")
+	wantUsage(t, d, Usage{Bytes: 10, Files: 1})
+}
+
+func TestConcurrentWriters(t *testing.T) {
+	t.Parallel()
+	const writers, rounds = 8, 20
+	b, d, _ := setup(t, Options{Limits: Limits{MaxFiles: writers + 1}})
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			own, err := b.Open("alice")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer own.Close()
+			for i := range rounds {
+				text := bytes.Repeat([]byte{byte('a' + w)}, 1000+i)
+				err := errors.Join(own.WriteFile("shared", text), own.WriteFile(fmt.Sprint("own", w), text))
+				if err != nil {
+					t.Error(err)
+				}
+				got, err := own.ReadFile("shared", 0, -1)
+				if err != nil || len(got) < 1000 || bytes.Count(got, got[:1]) != len(got) {
+					t.Errorf("read a mixture of %d bytes, %v", len(got), err)
+				}
+				if _, err := own.ReadDir(".", true); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	info, err := d.Stat("shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantUsage(t, d, Usage{Bytes: writers*(1000+rounds-1) + info.Size, Files: writers + 1})
+}
+
+func TestConcurrentAppends(t *testing.T) {
+	t.Parallel()
+	_, d, _ := setup(t, Options{})
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for range 25 {
+				if err := d.AppendFile("log", fmt.Appendf(nil, "line of %d\n", w)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := d.ReadFile("log", 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w := range 8 {
+		if n := strings.Count(string(got), fmt.Sprintf("line of %d\n", w)); n != 25 {
+			t.Errorf("%d lines of writer %d, want 25", n, w)
+		}
+	}
+	wantUsage(t, d, Usage{Bytes: 8 * 25 * int64(len("line of 0\n")), Files: 1})
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	b, _, host := setup(t, Options{})
+	base := filepath.Dir(host)
+	s1, err := b.Open("Alice Smith", "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s1.Close()
+	s2, err := b.Open("Alice Smith", "s2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s2.Close()
+	write(t, s1, "x/y", "1")
+	write(t, s2, "x/y", "2")
+	if err := b.Remove("Alice Smith", "s1"); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, s2, "x/y", "2")
+	err = s1.WriteFile("x", nil)
+	wantCode(t, err, NotFound)
+	if !strings.Contains(err.Error(), "its session or run has ended") {
+		t.Error(err)
+	}
+	_, err = s1.ReadFile("x", 0, -1)
+	wantCode(t, err, NotFound)
+	if err := errors.Join(b.Remove("Alice Smith", "s2"), b.Remove("Alice Smith", "s2"), b.Remove("nobody")); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(base)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the base: %v, %v", left, err)
+	}
+	// The same session can begin anew.
+	s1b, err := b.Open("Alice Smith", "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s1b.Close()
+	write(t, s1b, "new", "n")
+	s1.Close() // the stale Dir must not close the new one
+	wantFile(t, s1b, "new", "n")
+}

@@ -1,0 +1,102 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+)
+
+// The codes of an [Error], as in Node.js.
+const (
+	NotFound    = "ENOENT"
+	Denied      = "EACCES"
+	Exists      = "EEXIST"
+	IsDirectory = "EISDIR"
+	NotDir      = "ENOTDIR"
+	NoSpace     = "ENOSPC"
+	Invalid     = "EINVAL"
+	NotEmpty    = "ENOTEMPTY"
+	IO          = "EIO" // the host's own file system failed
+)
+
+// Error is the failure of a file operation, in the form of Node.js. It never holds a path of the host.
+type Error struct {
+	Code   string // one of the codes above
+	Op     string // open, scandir, unlink, ...
+	Path   string // as the caller wrote it
+	To     string // the second path, of rename and copyfile
+	Detail string // the cause and what to do next; may be empty
+}
+
+func (e *Error) Error() string {
+	text := e.Code + ": " + meaning(e.Code) + ", " + e.Op + " '" + e.Path + "'"
+	if e.To != "" {
+		text += " -> '" + e.To + "'"
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}
+
+// Is matches the sentinels of io/fs.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case fs.ErrNotExist:
+		return e.Code == NotFound
+	case fs.ErrExist:
+		return e.Code == Exists
+	case fs.ErrPermission:
+		return e.Code == Denied
+	}
+	return false
+}
+
+func meaning(code string) string {
+	switch code {
+	case NotFound:
+		return "no such file or directory"
+	case Denied:
+		return "permission denied"
+	case Exists:
+		return "file already exists"
+	case IsDirectory:
+		return "illegal operation on a directory"
+	case NotDir:
+		return "not a directory"
+	case NoSpace:
+		return "no space left on device"
+	case Invalid:
+		return "invalid argument"
+	case NotEmpty:
+		return "directory not empty"
+	}
+	return "i/o error"
+}
+
+// hostError turns an error of the host's file system into an Error without the host's path.
+func hostError(op, path string, err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return &Error{Code: e.Code, Op: op, Path: path, Detail: e.Detail}
+	}
+	e = &Error{Code: IO, Op: op, Path: path}
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.Code = NotFound
+	case isNotEmpty(err): // before ErrExist, which covers it too
+		e.Code = NotEmpty
+	case errors.Is(err, fs.ErrExist):
+		e.Code = Exists
+	case isDiskFull(err):
+		e.Code, e.Detail = NoSpace, "the disk of the host is full; what was stored before is unchanged"
+	case errors.Is(err, fs.ErrPermission):
+		e.Code, e.Detail = Denied, "the harness may not do this; check owner and mode of its directories"
+	case errors.Is(err, fs.ErrClosed):
+		e.Code, e.Detail = NotFound, "the directory was removed, because its session or run has ended"
+	case errors.As(err, &errno):
+		e.Detail = errno.Error()
+	}
+	return e
+}

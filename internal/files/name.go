@@ -1,0 +1,148 @@
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// The limits of a path. They hold on every operating system, so that a set of skills can move between machines.
+const (
+	maxName  = 255  // bytes of one name: the limit of ext4, APFS and NTFS
+	maxPath  = 1024 // bytes of a path inside a Dir: PATH_MAX of macOS
+	maxDepth = 32   // names in a path
+)
+
+// reserved begins the names the harness keeps for itself (temporary files); they are invisible to programs.
+const reserved = ".harness-"
+
+// clean returns the canonical form of a path relative to a Dir: slash-separated, in Unicode NFC, "." for the Dir
+// itself. Both spellings of an accented letter are therefore the same file everywhere. The error says what is wrong
+// with the path, not the path itself.
+func clean(p string) (string, error) {
+	if len(p) > maxPath {
+		return "", fmt.Errorf("the path is longer than %d bytes", maxPath)
+	}
+	var names []string
+	for name := range strings.SplitSeq(p, "/") {
+		if name == "" || name == "." {
+			continue
+		}
+		name, err := cleanName(name)
+		if err != nil {
+			return "", err
+		}
+		names = append(names, name)
+	}
+	if len(names) > maxDepth {
+		return "", fmt.Errorf("the path is deeper than %d directories", maxDepth)
+	}
+	if len(names) == 0 {
+		return ".", nil
+	}
+	if p = strings.Join(names, "/"); len(p) > maxPath { // NFC can lengthen a few characters
+		return "", fmt.Errorf("the path is longer than %d bytes", maxPath)
+	}
+	return p, nil
+}
+
+// cleanName checks one name against the rules of every operating system at once and returns it in NFC. What a name
+// may not be, its compatibility form may not be either: some systems and tools fold a fullwidth dot into a dot.
+func cleanName(name string) (string, error) {
+	if !utf8.ValidString(name) {
+		return "", errors.New("the name is not valid UTF-8")
+	}
+	name = norm.NFC.String(name)
+	if len(name) > maxName {
+		return "", fmt.Errorf("a name in the path is longer than %d bytes", maxName)
+	}
+	if err := portable(name); err != nil {
+		return "", err
+	}
+	if folded := norm.NFKC.String(name); folded != name {
+		if err := portable(folded); err != nil {
+			return "", fmt.Errorf("%w (in its Unicode compatibility form)", err)
+		}
+	}
+	return name, nil
+}
+
+func portable(name string) error {
+	for _, r := range name {
+		switch {
+		case strings.ContainsRune(`/\:*?"<>|`, r):
+			return fmt.Errorf("%q is not allowed in a file name, because not every system can store it; use '-' instead", r)
+		case unicode.IsControl(r):
+			return errors.New("control characters are not allowed in a file name")
+		case unicode.Is(unicode.Cf, r):
+			return fmt.Errorf("the invisible character %U is not allowed in a file name", r)
+		}
+	}
+	switch {
+	case name == "..":
+		return errors.New("the path leaves its directory")
+	case strings.HasSuffix(name, "."), strings.HasSuffix(name, " "), strings.HasPrefix(name, " "):
+		return errors.New("a file name may not begin or end with a space or end with a dot, which Windows drops")
+	case isDevice(name):
+		return errors.New("the name is a device on Windows; choose another")
+	case strings.HasPrefix(strings.ToLower(name), reserved):
+		return fmt.Errorf("names that begin with %q are kept for the harness", reserved)
+	}
+	return nil
+}
+
+// isDevice says whether Windows takes a name for a device: with any extension, in any case, and with superscript
+// digits (learn.microsoft.com/windows/win32/fileio/naming-a-file).
+func isDevice(name string) bool {
+	name, _, _ = strings.Cut(name, ".")
+	name = strings.ToUpper(strings.TrimRight(name, " "))
+	switch name {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+		return true
+	}
+	for _, prefix := range [...]string{"COM", "LPT"} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && utf8.RuneCountInString(rest) == 1 {
+			return strings.ContainsAny(rest, "0123456789¹²³")
+		}
+	}
+	return false
+}
+
+// DirName is the directory name of a user or session id. Ids of at most 100 lower-case letters, digits, '_' and '-'
+// are their own names. Every other id (also one with capitals, which a file system that ignores case would give to
+// two users at once) becomes a readable stem, '~' and 32 digits of its SHA-256: no two ids ever share a directory, on
+// any file system, and a directory keeps its name when the base moves to another one.
+func DirName(id string) (string, error) {
+	if id == "" {
+		return "", errors.New("the id of a user or session is empty")
+	}
+	plain := len(id) <= 100 && !isDevice(id)
+	stem := make([]byte, 0, 40)
+	for i := range len(id) {
+		c := id[i]
+		ok := c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+		plain = plain && ok
+		if len(stem) == cap(stem) {
+			continue
+		}
+		switch {
+		case ok:
+			stem = append(stem, c)
+		case c >= 'A' && c <= 'Z':
+			stem = append(stem, c+'a'-'A')
+		default:
+			stem = append(stem, '-')
+		}
+	}
+	if plain {
+		return id, nil
+	}
+	sum := sha256.Sum256([]byte(id))
+	return string(stem) + "~" + hex.EncodeToString(sum[:16]), nil
+}

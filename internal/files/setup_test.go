@@ -1,0 +1,122 @@
+package files
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// setup opens a base in a temporary directory and the Dir of "alice" in it; the second result is alice's directory.
+func setup(t *testing.T, opts Options) (*Base, *Dir, string) {
+	t.Helper()
+	if opts.Section == "" {
+		opts.Section = "workspace"
+	}
+	dir := t.TempDir()
+	b, err := OpenBase(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d, err := b.Open("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return b, d, filepath.Join(dir, "alice")
+}
+
+func write(t *testing.T, d *Dir, p, text string) {
+	t.Helper()
+	if err := d.WriteFile(p, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantFile(t *testing.T, d *Dir, p, want string) {
+	t.Helper()
+	if got, err := d.ReadFile(p, 0, -1); string(got) != want || err != nil {
+		t.Errorf("%s holds %.80q, %v, want %.80q", p, got, err, want)
+	}
+}
+
+// wantCode fails unless err is an *Error with this code that shows nothing of the host.
+func wantCode(t *testing.T, err error, code string) {
+	t.Helper()
+	var e *Error
+	switch {
+	case !errors.As(err, &e):
+		t.Errorf("error is %v (%T), want one with code %s", err, err, code)
+	case e.Code != code:
+		t.Errorf("error is %v, want code %s", err, code)
+	case strings.Contains(e.Error(), os.TempDir()):
+		t.Errorf("error shows a path of the host: %v", err)
+	}
+}
+
+func names(t *testing.T, d *Dir) string {
+	t.Helper()
+	list, err := d.ReadDir(".", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s []string
+	for _, e := range list {
+		s = append(s, e.Path)
+	}
+	return strings.Join(s, " ")
+}
+
+// wantUsage compares the running account and a fresh count with what is expected.
+func wantUsage(t *testing.T, d *Dir, want Usage) {
+	t.Helper()
+	got, err := d.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("usage is %+v, want %+v", got, want)
+	}
+	d.s.mu.Lock()
+	d.s.known = false
+	d.s.mu.Unlock()
+	if got, err = d.Usage(); err != nil || got != want {
+		t.Errorf("counted usage is %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func age(t *testing.T, file string, by time.Duration) {
+	t.Helper()
+	old := time.Now().Add(-by)
+	if err := os.Chtimes(file, old, old); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hostFile(t *testing.T, text string, at ...string) string {
+	t.Helper()
+	file := filepath.Join(at...)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// missing skips a test whose precondition the machine lacks; in CI, where it must be there, it fails.
+func missing(t *testing.T, how string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(how)
+	}
+	t.Skip(how)
+}

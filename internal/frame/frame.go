@@ -1,0 +1,133 @@
+// Package frame is the protocol between host and runner: newline-delimited JSON objects over the runner's stdin and
+// stdout, the same in every tier. The host maps a pipe to a run; the run id in a frame only lets it drop strays.
+package frame
+
+import "encoding/json"
+
+// Type says what a frame is.
+type Type string
+
+// The frames. Host to runner: Start, Answer, Cancel, Reset. Runner to host: Ready, Call, Log, Idle, Done.
+const (
+	Start  Type = "start"  // a program to execute; the runner must be Ready
+	Answer Type = "answer" // the answer of one call
+	Cancel Type = "cancel" // interrupt the program; a Done follows, or the host kills the runner
+	Reset  Type = "reset"  // forget the last run; answered by Ready
+	Ready  Type = "ready"  // nothing of an earlier run is left; a Start may follow
+	Call   Type = "call"   // a host call
+	Log    Type = "log"    // one console line
+	Idle   Type = "idle"   // no microtask is left; waiting for answers
+	Done   Type = "done"   // the program ended
+)
+
+// Frame is every frame; which fields are set depends on T.
+type Frame struct {
+	T   Type   `json:"t"`
+	Run string `json:"run,omitempty"`
+	// Call and Answer. Calls are numbered from 1 in the order in which the guest makes them.
+	ID   int  `json:"id,omitempty"`
+	Sync bool `json:"sync,omitempty"` // the guest is blocked until the answer
+	// Start and Answer: the run's time in microseconds since the Unix epoch.
+	Now int64 `json:"now,omitempty"`
+
+	// Start
+	Program *Program          `json:"program,omitempty"`
+	Seed    string            `json:"seed,omitempty"` // 32 bytes, hexadecimal
+	Env     map[string]string `json:"env,omitempty"`
+	Limits  *Limits           `json:"limits,omitempty"`
+
+	// Call
+	Kind Kind            `json:"kind,omitempty"`
+	Name string          `json:"name,omitempty"`
+	Args json.RawMessage `json:"args,omitempty"`
+
+	// Answer and Done: a value or an error. A missing value is null.
+	Value json.RawMessage `json:"value,omitempty"`
+	Error *Error          `json:"error,omitempty"`
+
+	// Log
+	Level string `json:"level,omitempty"` // log, info, warn, error, debug
+	Text  string `json:"text,omitempty"`
+
+	// Idle: how many asynchronous answers the guest has taken so far.
+	Taken int `json:"taken,omitempty"`
+
+	// Cancel: why (an error kind such as timeout or cancelled).
+	Reason string `json:"reason,omitempty"`
+
+	// Ready: what the runner is.
+	Engine string `json:"engine,omitempty"`
+	// Done: the guest wanted more memory than its limit.
+	Refused bool `json:"refused,omitempty"`
+}
+
+// Kind says what a host call is about.
+type Kind string
+
+// The kinds of host calls.
+const (
+	Tool     Kind = "tool"     // call a tool of an MCP server
+	Catalog  Kind = "catalog"  // discover tools
+	Resource Kind = "resource" // MCP resources
+	FS       Kind = "fs"       // files in /skills and /workspace
+	Timer    Kind = "timer"    // sleep
+	Load     Kind = "module"   // require and import at run time
+	Intl     Kind = "intl"     // time zones
+)
+
+// Program is compiled code, ready for any runner.
+type Program struct {
+	// Code evaluates to an async function; its parameters are the namespaces of Imports in order, then the
+	// function that stands for dynamic import (see package program).
+	Code    string         `json:"code"`
+	Imports []Import `json:"imports,omitempty"`
+	Modules []Module       `json:"modules,omitempty"`
+}
+
+// Import is one static import of a program.
+type Import struct {
+	Specifier string   `json:"specifier"`       // as written
+	Module    string   `json:"module"`          // id of a Module
+	Names     []string `json:"names,omitempty"` // exports that must exist
+}
+
+// Module is something a program or a module can import.
+type Module struct {
+	ID   string `json:"id"`             // "/skills/a.js", "./servers/crm", "npm:lodash"
+	Kind string `json:"kind"`           // js, json, server, builtin
+	Code string `json:"code,omitempty"` // js: evaluates to function(exports, require, module, __import); json: the text
+	// Async marks a js module with top-level await: its function is async and only import reaches it.
+	Async bool `json:"async,omitempty"`
+	// ESM marks a js module written with import/export syntax (its default export is exports.default).
+	ESM  bool              `json:"esm,omitempty"`
+	Deps map[string]string `json:"deps,omitempty"` // specifier as written -> module id
+
+	Server       string     `json:"server,omitempty"` // server, builtin: its name
+	Functions    []Function `json:"functions,omitempty"`
+	Instructions string     `json:"instructions,omitempty"`
+}
+
+// Function is one tool of a server module.
+type Function struct {
+	Name string `json:"name"` // camelCase, as exported
+	Tool string `json:"tool"` // server__tool
+}
+
+// Error is an error on the wire: thrown into the guest by an Answer, or the reason of a Done.
+type Error struct {
+	Kind    string          `json:"kind,omitempty"` // an error.kind of the interface
+	Name    string          `json:"name,omitempty"` // JavaScript class: ToolError, TypeError, ...
+	Message string          `json:"message"`
+	Stack   string          `json:"stack,omitempty"` // engine stack, positions in compiled code
+	Tool    string          `json:"tool,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Limits are those the runner itself enforces; the host enforces the rest.
+type Limits struct {
+	Memory   int64 `json:"memory,omitempty"`   // bytes of guest memory
+	InFlight int   `json:"inFlight,omitempty"` // calls in flight; further ones wait in the guest
+	MaxValue int   `json:"maxValue,omitempty"` // bytes of one call's arguments or of the output
+}

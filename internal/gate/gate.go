@@ -1,0 +1,240 @@
+// Package gate is the one place that every host call of a program passes: who calls, limits, names, schemas, the
+// intent of a write, the call itself and the shape of its answer. Nothing the guest says about users is believed; a
+// run's scope says who it is.
+//
+// A tool call goes through numbered steps; the code names them:
+//
+//  1. who: the run's scope, structural for a pipe
+//  2. limits
+//  3. resolve the name
+//  4. policy, 5. approval: no rules yet, every tool is allowed
+//  6. validate the input against the tool's schema
+//  7. journal the intent of a write, call the server
+//  8. unwrap the result
+//  9. the answer goes back to the run, which journals and delivers it
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// Servers calls upstream MCP servers.
+type Servers interface {
+	// EnsureTools waits until every server has listed its tools or failed to, for a bounded time.
+	EnsureTools(ctx context.Context)
+	// Connect makes sure that a server is connected and returns the number of the connection.
+	Connect(ctx context.Context, server string) (int64, error)
+	// Call calls a tool and returns its result, also one that is an error; every failure is a *mcpclient.CallError.
+	// When ctx ends the server is told and Call returns.
+	Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error)
+	Resources(ctx context.Context, server string) ([]mcpclient.Resource, error)
+	ReadResource(ctx context.Context, server, uri string) ([]mcpclient.ResourceContents, error)
+	// Stateful says whether a server keeps state for a connection.
+	Stateful(server string) bool
+}
+
+// Files is what a program sees of /skills and /workspace. *files.Space is it.
+type Files interface {
+	// Call performs a file call.
+	Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error)
+	// Precondition is what must be known to judge a changing call after a crash; nil if it may simply be repeated.
+	Precondition(name string, args json.RawMessage) (json.RawMessage, error)
+	// AlreadyDone says whether a call with this precondition took effect.
+	AlreadyDone(name string, args, precondition json.RawMessage) (bool, error)
+}
+
+// Modules compiles what a program requires or imports while it runs; the value goes to the guest as it is.
+type Modules func(ctx context.Context, specifier, from string) (*program.Loaded, error)
+
+// Zones describes a time zone: the value of the intl call.
+type Zones func(name string) (json.RawMessage, error)
+
+// Options are the parts that a gate joins.
+type Options struct {
+	Catalog *catalog.Catalog
+	Servers Servers
+	Zones   Zones
+	Now     func() time.Time
+}
+
+// Gate admits host calls. It is safe for concurrent use.
+type Gate struct{ opt Options }
+
+// New joins the parts.
+func New(opt Options) *Gate { return &Gate{opt} }
+
+// Scope is who a run is and what it may touch.
+type Scope struct {
+	Run      string
+	User     string
+	Session  string
+	MaxCalls int // tool calls
+	MaxValue int // bytes of an answer; a larger one becomes a file
+	Files    Files
+	Modules  Modules
+}
+
+// Run is the gate as one run sees it. Prepare is called by the run's goroutine; pending calls are independent.
+type Run struct {
+	gate      *Gate
+	scope     Scope
+	toolCalls int
+	sessions  connections
+}
+
+var _ run.Gate = (*Run)(nil)
+
+// Open admits a run.
+func (g *Gate) Open(scope Scope) *Run {
+	return &Run{gate: g, scope: scope}
+}
+
+// pendingFunc is a prepared call without a write.
+type pendingFunc func(ctx context.Context) (json.RawMessage, *frame.Error)
+
+func (f pendingFunc) Do(ctx context.Context, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	return f(ctx)
+}
+
+// refuse is the answer of a call that goes no further.
+func refuse(err *frame.Error) run.Pending {
+	return pendingFunc(func(context.Context) (json.RawMessage, *frame.Error) { return nil, err })
+}
+
+// Prepare implements run.Gate.
+func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
+	switch frame.Kind(c.Kind) {
+	case frame.Tool:
+		return r.tool(c, intent)
+	case frame.FS:
+		return r.file(c, intent)
+	case frame.Catalog:
+		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) })
+	case frame.Resource:
+		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c.Name, c.Args) })
+	case frame.Timer:
+		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return sleep(ctx, c.Args) })
+	case frame.Load:
+		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.load(ctx, c.Args) })
+	case frame.Intl:
+		return pendingFunc(func(context.Context) (json.RawMessage, *frame.Error) { return r.zone(c.Args) })
+	}
+	return refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name))
+}
+
+// runtimeError is an error of the call itself, thrown into the guest as the given class.
+func runtimeError(class, format string, args ...any) *frame.Error {
+	return &frame.Error{Kind: run.KindRuntime, Name: class, Message: fmt.Sprintf(format, args...)}
+}
+
+// decode reads a call's arguments; the guest wrote them.
+func decode(args json.RawMessage, into any) *frame.Error {
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	if err := json.Unmarshal(args, into); err != nil {
+		return runtimeError("TypeError", "wrong arguments: %v", err)
+	}
+	return nil
+}
+
+// encode makes an answer's value.
+func encode(v any, err error) (json.RawMessage, *frame.Error) {
+	if err != nil {
+		return nil, runtimeError("Error", "%v", err)
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, runtimeError("Error", "encode answer: %v", err)
+	}
+	return raw, nil
+}
+
+// sleep answers after the given time. The host owns every timer.
+func sleep(ctx context.Context, args json.RawMessage) (json.RawMessage, *frame.Error) {
+	var in struct{ MS float64 }
+	if err := decode(args, &in); err != nil {
+		return nil, err
+	}
+	// Longer than any run may take; also keeps the conversion in range.
+	ms := min(max(in.MS, 0), float64((30 * 24 * time.Hour).Milliseconds()))
+	timer := time.NewTimer(time.Duration(ms * float64(time.Millisecond)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, cancelled()
+	}
+}
+
+// cancelled answers a call that was cut off by the end of its run; no guest sees it.
+func cancelled() *frame.Error {
+	return &frame.Error{Kind: run.KindCancelled, Name: "Error", Message: "the run ended before the call was answered"}
+}
+
+// load resolves a require or import at run time.
+func (r *Run) load(ctx context.Context, args json.RawMessage) (json.RawMessage, *frame.Error) {
+	var in struct{ Specifier, From string }
+	if err := decode(args, &in); err != nil {
+		return nil, err
+	}
+	loaded, err := r.scope.Modules(ctx, in.Specifier, in.From)
+	if err != nil {
+		return nil, runtimeError("Error", "%v", err)
+	}
+	return encode(loaded, nil)
+}
+
+func (r *Run) zone(args json.RawMessage) (json.RawMessage, *frame.Error) {
+	var in struct{ Zone string }
+	if err := decode(args, &in); err != nil {
+		return nil, err
+	}
+	raw, err := r.gate.opt.Zones(in.Zone)
+	if err != nil {
+		return nil, runtimeError("RangeError", "%v", err)
+	}
+	return raw, nil
+}
+
+// resource lists or reads what servers offer besides tools.
+func (r *Run) resource(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error) {
+	var in struct{ Server, URI string }
+	if err := decode(args, &in); err != nil {
+		return nil, err
+	}
+	server := in.Server
+	if server != "" || name == "read" {
+		known, err := r.gate.opt.Catalog.ResolveServer(server)
+		if err != nil {
+			return nil, toolError("", err.Error())
+		}
+		server = known
+	}
+	switch name {
+	case "list":
+		list, err := r.gate.opt.Servers.Resources(ctx, server)
+		if err != nil {
+			return nil, toolError("", err.Error())
+		}
+		return encode(list, nil)
+	case "read":
+		contents, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI)
+		if err != nil {
+			return nil, toolError("", err.Error())
+		}
+		return encode(map[string]any{"contents": contents}, nil)
+	}
+	return nil, runtimeError("TypeError", "there is no host call resource %s", name)
+}

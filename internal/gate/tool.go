@@ -1,0 +1,167 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// retryWindow is how long after its intent an idempotent write may be repeated: idempotency keys and the world age.
+const retryWindow = 5 * time.Minute
+
+// toolCall is one counted tool call.
+type toolCall struct {
+	run    *Run
+	call   *journal.Call
+	intent *journal.Intent // of a process that died before the answer
+}
+
+// toolError is an error that a program can catch as a ToolError.
+func toolError(tool, message string) *frame.Error {
+	return &frame.Error{Kind: run.KindTool, Name: "ToolError", Message: message, Tool: tool}
+}
+
+// inDoubt is the answer of a write whose outcome is unknown.
+func inDoubt(tool, why string) *frame.Error {
+	return &frame.Error{Kind: run.KindInDoubt, Name: "InDoubtError", Tool: tool, Message: fmt.Sprintf(
+		"the outcome of %s is unknown: %s; it may have taken effect. Check before you call it again", tool, why)}
+}
+
+// tool admits a tool call: step 2.
+func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
+	r.toolCalls++
+	if r.toolCalls > r.scope.MaxCalls {
+		return refuse(&frame.Error{Kind: run.KindCallLimit, Name: "LimitError", Tool: c.Name, Message: fmt.Sprintf(
+			"the program made more than %d tool calls (sandbox.maxCalls)", r.scope.MaxCalls)})
+	}
+	return &toolCall{run: r, call: c, intent: intent}
+}
+
+// Do implements run.Pending: steps 3 to 8.
+func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	var in struct {
+		Server     string
+		Input      json.RawMessage
+		Positional []json.RawMessage
+		Raw        bool
+	}
+	if err := decode(t.call.Args, &in); err != nil {
+		return nil, err
+	}
+	// 3. resolve
+	tool, err := t.run.resolve(ctx, in.Server, t.call.Name)
+	if err != nil {
+		return nil, toolError(t.call.Name, err.Error())
+	}
+	name := tool.FullName()
+	args, err := tool.Arguments(in.Input, in.Positional)
+	if err != nil {
+		return nil, toolError(name, err.Error())
+	}
+	// 6. validate
+	if err := tool.Validate(args); err != nil {
+		return nil, toolError(name, err.Error())
+	}
+	// 7. journal the intent, call
+	servers := t.run.gate.opt.Servers
+	options := mcpclient.CallOptions{IdempotencyKey: fmt.Sprintf("%s-%d", t.run.scope.Run, t.call.N)}
+	conn, err := servers.Connect(ctx, tool.Server)
+	if err != nil {
+		return nil, failed(ctx, name, false, err)
+	}
+	if servers.Stateful(tool.Server) {
+		if lost := t.run.sessions.use(tool.Server, conn, name); lost != nil {
+			return nil, lost
+		}
+		options.Conn = conn
+	}
+	write := !tool.Annotations.IsReadOnly()
+	if write {
+		if refused := t.intend(ctx, intend, tool, conn, options.IdempotencyKey); refused != nil {
+			return nil, refused
+		}
+	}
+	result, err := servers.Call(ctx, tool.Server, tool.Name, args, options)
+	if err != nil {
+		return nil, failed(ctx, name, write, err)
+	}
+	// 8. unwrap
+	return t.unwrap(ctx, tool, result, in.Raw)
+}
+
+// resolve finds a tool; where it is not known yet, servers that have not listed their tools are asked first.
+func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, error) {
+	find := func() (*catalog.Tool, error) {
+		if server != "" {
+			return r.gate.opt.Catalog.ResolveIn(server, name)
+		}
+		return r.gate.opt.Catalog.Resolve(name)
+	}
+	if tool, err := find(); err == nil {
+		return tool, nil
+	}
+	r.gate.opt.Servers.EnsureTools(ctx)
+	return find()
+}
+
+// intend commits the intent of a write, or answers one that a dead process may already have sent.
+func (t *toolCall) intend(ctx context.Context, commit func(context.Context, journal.Intent) error, tool *catalog.Tool, conn int64, key string) *frame.Error {
+	now := t.run.gate.opt.Now()
+	if t.intent != nil {
+		if !t.intent.Retry || now.Sub(time.UnixMicro(t.intent.Time)) > retryWindow {
+			return inDoubt(tool.FullName(), "the harness stopped while it was being called")
+		}
+		return nil
+	}
+	err := commit(ctx, journal.Intent{
+		N: t.call.N, Key: key, Retry: tool.Annotations.IsIdempotent(), Time: now.UnixMicro(), Conn: conn,
+	})
+	if err != nil {
+		return toolError(tool.FullName(), fmt.Sprintf("%s was not called: write the journal: %v", tool.FullName(), err))
+	}
+	return nil
+}
+
+// failed maps a call without a result: a write that may have reached the server is in doubt.
+func failed(ctx context.Context, name string, write bool, err error) *frame.Error {
+	var call *mcpclient.CallError
+	if errors.As(err, &call) && write && call.InDoubt() {
+		return inDoubt(name, call.Message)
+	}
+	if ctx.Err() != nil {
+		return cancelled()
+	}
+	return toolError(name, err.Error())
+}
+
+// connections remembers which connection of each stateful server a run has used: after a restart of the server, what
+// the run built up there is gone, and the program must know.
+type connections struct {
+	mu   sync.Mutex
+	last map[string]int64
+}
+
+// use notes the connection of a call. It fails once for each lost connection; the next call starts anew.
+func (c *connections) use(server string, conn int64, tool string) *frame.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = map[string]int64{}
+	}
+	last := c.last[server]
+	c.last[server] = conn
+	if last == 0 || last == conn {
+		return nil
+	}
+	return &frame.Error{Kind: run.KindTool, Name: "SessionLostError", Tool: tool, Message: fmt.Sprintf(
+		"the connection to server %q was lost and made again: what earlier calls of this run set up there is gone; repeat it", server)}
+}

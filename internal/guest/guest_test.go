@@ -1,0 +1,158 @@
+package guest_test
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/guest"
+)
+
+func TestHashIsStable(t *testing.T) {
+	t.Parallel()
+	hash := guest.Hash()
+	if raw, err := hex.DecodeString(hash); err != nil || len(raw) != 32 {
+		t.Fatalf("got %q, want SHA-256 in hexadecimal", hash)
+	}
+	if again := guest.Hash(); again != hash {
+		t.Errorf("got %s, then %s", hash, again)
+	}
+}
+
+func TestBundleIsOneScript(t *testing.T) {
+	t.Parallel()
+	first, err := guest.Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := guest.Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(first) != string(second) {
+		t.Error("two bundles of the same sources differ")
+	}
+	if !strings.HasPrefix(string(first), `"use strict";`) {
+		t.Errorf("the bundle is not strict: it begins with %.40q", first)
+	}
+}
+
+// TestInspect compares what console.log prints with Node's own util.format.
+func TestInspect(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "inspect.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" && !strings.HasPrefix(line, "#") {
+			cases = append(cases, line)
+		}
+	}
+	list, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	node(t, `const {format} = require('util');
+		console.log(JSON.stringify(`+string(list)+`.map((line) => format(...eval('[' + line + ']')))))`, &want)
+
+	engines(t, func(t *testing.T, open func(*testing.T) runner) {
+		var body strings.Builder
+		for _, c := range cases {
+			body.WriteString("console.log(...[" + c + "]);\n")
+		}
+		got, done := run(t, open(t), start(wrap(body.String())))
+		if done.Error != nil {
+			t.Fatalf("%s: %s\n%s", done.Error.Name, done.Error.Message, done.Error.Stack)
+		}
+		if len(got) != len(cases) {
+			t.Fatalf("got %d lines, want %d", len(got), len(cases))
+		}
+		for i := range cases {
+			if diff := cmp.Diff(want[i], got[i]); diff != "" {
+				t.Errorf("%s (-node +guest):\n%s", cases[i], diff)
+			}
+		}
+	})
+}
+
+// TestGlobals enumerates what programs see.
+func TestGlobals(t *testing.T) {
+	build(t)
+	var allowed []string
+	node(t, `require('vm').runInThisContext(require('fs').readFileSync(process.argv[1], 'utf8'));
+		console.log(JSON.stringify(__harness.allowed))`, &allowed, built.bundle)
+	if !slices.IsSorted(allowed) || len(allowed) < 100 {
+		t.Fatalf("unexpected allow-list: %q", allowed)
+	}
+	engines(t, func(t *testing.T, open func(*testing.T) runner) {
+		var got []string
+		value(t, open(t), wrap(`return Object.getOwnPropertyNames(globalThis).sort()`), &got)
+		want := slices.Clone(allowed)
+		if !slices.Contains(got, "Iterator") { // Node.js has it since version 22
+			want = slices.DeleteFunc(want, func(name string) bool { return name == "Iterator" })
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("globals (-allowed +found):\n%s", diff)
+		}
+		var enumerable []string
+		value(t, open(t), wrap(`return Object.keys(globalThis)`), &enumerable)
+		if len(enumerable) != 0 {
+			t.Errorf("globals that for-in sees: %q", enumerable)
+		}
+	})
+}
+
+// TestRandom checks Math.random against the test vectors of RFC 8439, appendix A.1, whose key is the seed and whose
+// nonce is zero.
+func TestRandom(t *testing.T) {
+	type block struct {
+		number int
+		stream string
+	}
+	cases := []struct {
+		seed  string
+		block block
+	}{
+		{strings.Repeat("00", 32), block{0, "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7" +
+			"da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"}},
+		{strings.Repeat("00", 32), block{1, "9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed" +
+			"29b721769ce64e43d57133b074d839d531ed1f28510afb45ace10a1f4b794d6f"}},
+		{strings.Repeat("00", 31) + "01", block{1, "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a" +
+			"8eca00bbb4a73bdad192b5c42f73f2fd4e273644c8b36125a64addeb006c13a0"}},
+		{"00ff" + strings.Repeat("00", 30), block{2, "72d54dfbf12ec44b362692df94137f328fea8da73990265ec1bbbea1ae9af0ca" +
+			"13b25aa26cb4a648cb9b9d1be65b2c0924a66c54d545ec1b7374f4872e99f096"}},
+	}
+	engines(t, func(t *testing.T, open func(*testing.T) runner) {
+		r := open(t)
+		for _, c := range cases {
+			f := start(wrap(`return Array.from({length: 24}, () => Math.random())`))
+			f.Seed = c.seed
+			_, done := run(t, r, f)
+			var got []float64
+			if err := json.Unmarshal(done.Value, &got); err != nil {
+				t.Fatal(err)
+			}
+			stream, err := hex.DecodeString(c.block.stream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 8 { // a block is eight numbers of two words
+				high := binary.LittleEndian.Uint32(stream[8*i:])
+				low := binary.LittleEndian.Uint32(stream[8*i+4:])
+				want := float64(uint64(high>>5)<<26|uint64(low>>6)) / (1 << 53)
+				if at := 8*c.block.number + i; got[at] != want {
+					t.Errorf("seed %s, number %d: got %v, want %v", c.seed, at, got[at], want)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,141 @@
+// Host calls: the only way out of the sandbox. A call is one frame; its answer comes back by id. Calls are numbered when
+// they are sent, in the order in which the program made them.
+
+import {
+  jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError, own,
+} from './intrinsics.js';
+import { moveClock } from './clock.js';
+import { callSite, errorFrom } from './errors.js';
+import { run } from './run.js';
+import { fits, quote } from './text.js';
+
+let host; // {send, sendSync, compile}
+let lastID = 0;
+let taken = 0; // answers delivered so far
+let inFlight = 0; // calls sent and not answered, without timers
+const pending = new NativeMap(); // id -> what to do with the answer
+let waiting = list(); // calls beyond the limit, in order
+let waitingFrom = 0; // index of the first one that still waits
+
+export function connect(theHost) {
+  host = theHost;
+}
+
+function frame(id, kind, name, args, sync) {
+  return `{"t":"call","run":${quote(run.id)},"id":${id},"kind":${quote(kind)},"name":${quote(name)},"args":${args}${sync ? ',"sync":true' : ''}}`;
+}
+
+function send(call) {
+  call.id = ++lastID;
+  mapSet(pending, call.id, call);
+  host.send(frame(call.id, call.kind, call.name, call.args, false));
+}
+
+// request makes an asynchronous call and returns a promise of its answer. args is JSON text. convert, if given, makes
+// the value that the program gets from the one on the wire; recover may do the same with the error, or throw.
+export function request(kind, name, args, convert, recover) {
+  const site = callSite();
+  return new NativePromise((resolve, reject) => {
+    if (!fits(args, run.maxValue)) {
+      reject(new NativeRangeError(
+        `the arguments of ${name} are more than ${run.maxValue} bytes: write large data to a file in /workspace and pass its path`,
+      ));
+      return;
+    }
+    const call = {
+      __proto__: null, id: 0, kind, name, args, timer: false,
+      answered(wire) {
+        try {
+          const error = own(wire, 'error');
+          if (!error) {
+            const value = own(wire, 'value') ?? null;
+            resolve(convert ? convert(value) : value);
+          } else if (recover) {
+            resolve(recover(errorFrom(error, site)));
+          } else {
+            reject(errorFrom(error, site));
+          }
+        } catch (thrown) {
+          reject(thrown);
+        }
+      },
+    };
+    if (run.inFlight > 0 && inFlight >= run.inFlight) {
+      waiting[waiting.length] = call;
+      return;
+    }
+    inFlight++;
+    send(call);
+  });
+}
+
+// requestTimer makes a timer call. Timers are the host's to count; they take no place among the calls in flight, or a
+// hundred sleeping loops would keep every tool call waiting. fired gets an error if the host refused the timer.
+export function requestTimer(ms, fired) {
+  const site = callSite();
+  send({
+    __proto__: null, id: 0, kind: 'timer', name: 'sleep', args: `{"ms":${ms}}`, timer: true,
+    answered(wire) {
+      const error = own(wire, 'error');
+      fired(error ? errorFrom(error, site) : undefined);
+    },
+  });
+}
+
+// requestSync makes a call that blocks the guest, and returns its value or throws its error.
+export function requestSync(kind, name, args) {
+  const id = ++lastID;
+  const wire = jsonParse(host.sendSync(frame(id, kind, name, args, true)));
+  moveClock(wire);
+  const error = own(wire, 'error');
+  if (error) throw errorFrom(error, callSite());
+  return own(wire, 'value') ?? null;
+}
+
+// deliver takes one answer. An answer that no call waits for changes nothing but the count that the host checks.
+export function deliver(text) {
+  const wire = jsonParse(text);
+  taken++;
+  const call = mapGet(pending, own(wire, 'id'));
+  if (!call) return;
+  mapDelete(pending, call.id);
+  moveClock(wire);
+  if (!call.timer) {
+    inFlight--;
+    sendNext();
+  }
+  call.answered(wire);
+}
+
+function sendNext() {
+  if (waitingFrom === waiting.length) return;
+  const call = waiting[waitingFrom++];
+  if (waitingFrom === waiting.length) {
+    waiting = list();
+    waitingFrom = 0;
+  }
+  inFlight++;
+  send(call);
+}
+
+// outstanding is the number of calls, other than timers, that wait for an answer or for their turn.
+export function outstanding() {
+  return inFlight + waiting.length - waitingFrom;
+}
+
+export function sendIdle() {
+  host.send(`{"t":"idle","run":${quote(run.id)},"taken":${taken}}`);
+}
+
+export function sendLog(level, text) {
+  host.send(`{"t":"log","run":${quote(run.id)},"level":"${level}","text":${quote(text)}}`);
+}
+
+// sendDone ends the run; outcome is "value" or "error", text its JSON.
+export function sendDone(outcome, text) {
+  host.send(`{"t":"done","run":${quote(run.id)},"${outcome}":${text}}`);
+}
+
+export function compile(code, filename) {
+  return host.compile(code, filename);
+}

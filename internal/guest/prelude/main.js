@@ -1,0 +1,110 @@
+// The guest runtime: what runs inside the sandbox around a program, the same in every engine. The embedder evaluates
+// the bundle once, calls boot once, and keeps the functions it returns out of the guest's reach:
+//
+//   start(text)      takes the start frame and begins the program
+//   deliver(text)    takes one answer frame
+//   settle(reason?)  is called each time no microtask is left, with the oldest unhandled rejection if there is one;
+//                    it sends an idle frame and returns false, or a done frame and returns true
+//
+// After boot everything is constant, so that a snapshot taken then serves every run.
+
+import { define, defineProperty, freeze, global, jsonParse, NativeError, own } from './intrinsics.js';
+import { installProxy } from './brands.js';
+import { bindWeb } from './builtins.js';
+import { connect, deliver, outstanding, sendDone, sendIdle } from './calls.js';
+import { installClock, now, startClock } from './clock.js';
+import { installConsole, report } from './console.js';
+import { discovery } from './discovery.js';
+import { errorClasses } from './errors.js';
+import { bindBuffer, fs } from './files.js';
+import { allowed, prune } from './globals.js';
+import { programRequire } from './modules.js';
+import { ended, neverSettled, unhandled } from './outcome.js';
+import { startProgram } from './program.js';
+import { installRandom, random, startRandom } from './random.js';
+import { begin } from './run.js';
+import { callMCPTool, tools } from './tools.js';
+import { liveTimers, timerGlobals } from './timers.js';
+import { utils } from './utils.js';
+import { installWeak } from './weak.js';
+
+export { allowed };
+
+function defineAll(functions) {
+  for (const name in functions) define(global, name, functions[name], false);
+}
+
+// hideStackFrames takes the engine's hook for formatting stacks away: it would hand the prelude's functions to the guest.
+function hideStackFrames() {
+  defineProperty(NativeError, 'prepareStackTrace', { __proto__: null, value: undefined, writable: false, configurable: false });
+}
+
+function installGlobals() {
+  installProxy();
+  installClock();
+  installRandom();
+  installConsole();
+  installWeak();
+  defineAll(errorClasses);
+  defineAll(timerGlobals);
+  defineAll(discovery);
+  defineAll({ callMCPTool, env: freeze({}), fs, require: programRequire, tools, utils });
+  bindBuffer();
+  bindWeb();
+  hideStackFrames();
+  prune();
+}
+
+// env makes the program's variables: env.NAME.
+function env(variables) {
+  const copy = {};
+  for (const name in variables) define(copy, name, variables[name]);
+  define(global, 'env', freeze(copy), false);
+}
+
+let warned = false;
+let over = false;
+
+function warnOfCalls(count) {
+  if (warned) return;
+  warned = true;
+  const calls = count === 1 ? '1 call was' : `${count} calls were`;
+  report('warn', `${calls} still in flight when the program ended; await ${count === 1 ? 'it' : 'them'}`);
+}
+
+function finish(name, text) {
+  over = true;
+  sendDone(name, text);
+  return true;
+}
+
+export default function boot(host) {
+  connect(host);
+  installGlobals();
+  return {
+    __proto__: null,
+    start(text) {
+      const frame = jsonParse(text);
+      begin(frame);
+      startClock(frame);
+      startRandom(frame);
+      env(own(frame, 'env') ?? {});
+      startProgram(own(frame, 'program') ?? {});
+    },
+    deliver,
+    settle(...rejections) {
+      if (over) return true;
+      const calls = outstanding();
+      const outcome = ended();
+      if (calls > 0 || (!outcome && liveTimers() > 0)) {
+        if (outcome && outcome.name === 'value') warnOfCalls(calls);
+        sendIdle();
+        return false;
+      }
+      if (outcome && outcome.name === 'error') return finish('error', outcome.text);
+      const failure = unhandled(rejections);
+      if (failure) return finish('error', failure);
+      return outcome ? finish('value', outcome.text) : finish('error', neverSettled());
+    },
+  };
+}

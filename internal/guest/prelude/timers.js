@@ -1,0 +1,91 @@
+// setTimeout and setInterval. Every timer is a host call; clearing one drops its callback, and the answer, when it comes,
+// does nothing.
+
+import {
+  apply, mapDelete, mapGet, mapSet, mapSize, NativeMap, NativePromise, NativeTypeError, symbolToPrimitive, toNumber, trunc,
+} from './intrinsics.js';
+import { requestTimer } from './calls.js';
+import { uncaught } from './outcome.js';
+
+const longest = 2147483647; // as in Node and browsers; a longer delay counts as 1 ms
+
+let lastTimer = 0;
+let sleeping = 0; // promises of sleep that are not resolved
+const timers = new NativeMap(); // id -> {callback, args, ms, repeat}; an entry is a live timer
+
+// Timeout is what setTimeout returns, with the members of Node's that programs use.
+class Timeout {
+  #id;
+  constructor(id) { this.#id = id; }
+  ref() { return this; }
+  unref() { return this; }
+  hasRef() { return true; }
+  close() { mapDelete(timers, this.#id); return this; }
+  [symbolToPrimitive]() { return this.#id; }
+  static id(value) { return typeof value === 'object' && value !== null && #id in value ? value.#id : undefined; }
+}
+const idOf = Timeout.id;
+delete Timeout.id;
+
+// delay makes milliseconds of what a program passed, as a whole number that the host takes.
+function delay(value) {
+  const ms = trunc(toNumber(value ?? 0));
+  if (!(ms >= 0)) return 0;
+  return ms > longest ? 1 : ms;
+}
+
+function arm(id, timer) {
+  requestTimer(timer.ms, (failure) => {
+    if (mapGet(timers, id) !== timer) return;
+    if (!timer.repeat) mapDelete(timers, id);
+    try {
+      if (failure) throw failure;
+      apply(timer.callback, undefined, timer.args);
+    } catch (error) {
+      mapDelete(timers, id);
+      uncaught(error);
+    }
+    if (timer.repeat && mapGet(timers, id) === timer) arm(id, timer);
+  });
+}
+
+function schedule(name, callback, ms, args, repeat) {
+  if (typeof callback !== 'function') {
+    throw new NativeTypeError(`${name} takes a function, not ${callback === null ? 'null' : typeof callback}`);
+  }
+  const id = ++lastTimer;
+  const timer = { __proto__: null, callback, args, ms: delay(ms), repeat };
+  mapSet(timers, id, timer);
+  arm(id, timer);
+  return new Timeout(id);
+}
+
+function clear(timer) {
+  const id = idOf(timer) ?? (typeof timer === 'string' || typeof timer === 'number' ? toNumber(timer) : undefined);
+  if (id !== undefined) mapDelete(timers, id);
+}
+
+export const timerGlobals = {
+  __proto__: null,
+  setTimeout: (callback, ms, ...args) => schedule('setTimeout', callback, ms, args, false),
+  setInterval: (callback, ms, ...args) => schedule('setInterval', callback, ms, args, true),
+  clearTimeout: (timer) => clear(timer),
+  clearInterval: (timer) => clear(timer),
+};
+
+// sleep is utils.sleep: a timer as a promise.
+export function sleep(ms) {
+  return new NativePromise((resolve, reject) => {
+    requestTimer(delay(ms), (failure) => {
+      sleeping--;
+      if (failure) reject(failure);
+      else resolve();
+    });
+    sleeping++;
+  });
+}
+
+// liveTimers is the number of timers that something still waits for.
+export function liveTimers() {
+  return mapSize(timers) + sleeping;
+}

@@ -1,0 +1,122 @@
+// Tool calls: callMCPTool, tools.<server>.<tool>, and what the modules of servers call.
+
+import {
+  attempt, create, defineProperty, keys, list, mapGet, mapSet, NativeMap, NativeTypeError, push, startsWith,
+} from './intrinsics.js';
+import { makeProxy } from './brands.js';
+import { request, requestSync } from './calls.js';
+import { encode } from './json.js';
+import { fold } from './names.js';
+import { run } from './run.js';
+import { isReserved } from './servers.js';
+import { quote, record } from './text.js';
+
+// input is the arguments of a tool call. A single object is the input itself; anything else is positional, and the host
+// fills the tool's properties with it.
+function input(args, server) {
+  let count = args.length;
+  while (count > 0 && args[count - 1] === undefined) count--;
+  const on = server === undefined ? undefined : quote(server);
+  if (count === 0) return record('input', '{}', 'server', on);
+  if (count === 1) {
+    const text = encode(args[0], 'input', run.maxValue);
+    if (startsWith(text, '{')) return record('input', text, 'server', on);
+    return record('positional', `[${text}]`, 'server', on);
+  }
+  let text = '';
+  for (let i = 0; i < count; i++) text += (i > 0 ? ',' : '') + encode(args[i], `argument ${i + 1}`, run.maxValue);
+  return record('positional', `[${text}]`, 'server', on);
+}
+
+// callTool calls a tool by name, or by its function's name on a server.
+export function callTool(name, server, args) {
+  return attempt(() => request('tool', name, input(args, server)));
+}
+
+function callByName(caller, name, value, raw) {
+  return attempt(() => {
+    if (typeof name !== 'string') {
+      throw new NativeTypeError(`${caller} takes the tool's name as a string, like 'server__tool', and then its input; got ${kindName(name)}`);
+    }
+    const text = value === undefined ? '{}' : encode(value, 'input', run.maxValue);
+    return request('tool', name, record('input', text, 'raw', raw ? 'true' : undefined));
+  });
+}
+
+// kindName names a value's type for an error message.
+export function kindName(value) {
+  if (value === null) return 'null';
+  return typeof value === 'object' ? 'an object' : typeof value === 'undefined' ? 'nothing' : `a ${typeof value}`;
+}
+
+export const callMCPTool = (name, value) => callByName('callMCPTool', name, value, false);
+defineProperty(callMCPTool, 'raw', {
+  __proto__: null, value: (name, value) => callByName('callMCPTool.raw', name, value, true), enumerable: true,
+});
+
+// The functions of every server by name, asked for once, and only when a program enumerates tools.
+let catalog;
+
+function functionsByServer() {
+  catalog ??= requestSync('catalog', 'names', '{}');
+  return catalog;
+}
+
+const serverNames = () => keys(functionsByServer());
+
+function functionNames(server) {
+  const all = functionsByServer();
+  const names = keys(all);
+  for (let i = 0; i < names.length; i++) {
+    if (fold(names[i]) === fold(server)) return all[names[i]];
+  }
+  return list();
+}
+
+// dynamic makes an object whose every property is what make returns for its name, and which lists those of listed.
+function dynamic(label, make, listed) {
+  const made = new NativeMap();
+  const get = (key) => {
+    let value = mapGet(made, key);
+    if (value === undefined) mapSet(made, key, value = make(key));
+    return value;
+  };
+  const find = (key, same) => {
+    const names = listed();
+    for (let i = 0; i < names.length; i++) {
+      if (same(names[i], key)) return true;
+    }
+    return false;
+  };
+  return makeProxy(create(null), {
+    __proto__: null,
+    get: (_target, key) => (isReserved(key) ? undefined : get(key)),
+    has: (_target, key) => !isReserved(key) && find(key, (a, b) => fold(a) === fold(b)),
+    ownKeys() {
+      const names = listed();
+      const copy = list();
+      for (let i = 0; i < names.length; i++) push(copy, names[i]);
+      return copy;
+    },
+    getOwnPropertyDescriptor(_target, key) {
+      if (isReserved(key) || !find(key, (a, b) => a === b)) return undefined;
+      return { __proto__: null, value: get(key), enumerable: true, configurable: true, writable: false };
+    },
+    set: () => false,
+    defineProperty: () => false,
+    deleteProperty: () => false,
+    preventExtensions: () => false,
+    setPrototypeOf: () => false,
+  }, label);
+}
+
+// tools.<server>.<tool>(input): every name gives a function, and the host says if there is no such tool.
+export const tools = dynamic('[tools: Object.keys(tools) lists the servers]', (server) => dynamic(
+  `[tools.${server}: Object.keys(tools.${server}) lists its functions]`,
+  (name) => {
+    const call = (...args) => callTool(name, server, args);
+    defineProperty(call, 'name', { __proto__: null, value: name, configurable: true });
+    return call;
+  },
+  () => functionNames(server),
+), serverNames);

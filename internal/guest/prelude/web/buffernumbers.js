@@ -1,0 +1,81 @@
+// Buffer's numbers: readUInt8 to writeBigInt64BE, and readUIntLE(offset, byteLength) and its like for 1 to 6 bytes.
+import { isInteger, method, num, pow, typedBuffer, typedOffset, uncurry } from './intrinsics.js';
+
+const View = DataView;
+
+// [name, DataView's name, bytes, smallest, largest]; floats have no bounds.
+const KINDS = [
+  ['UInt8', 'Uint8', 1, 0, 0xff], ['UInt16', 'Uint16', 2, 0, 0xffff], ['UInt32', 'Uint32', 4, 0, 0xffffffff],
+  ['Int8', 'Int8', 1, -0x80, 0x7f], ['Int16', 'Int16', 2, -0x8000, 0x7fff],
+  ['Int32', 'Int32', 4, -0x80000000, 0x7fffffff], ['Float', 'Float32', 4], ['Double', 'Float64', 8],
+  ['BigInt64', 'BigInt64', 8, -(2n ** 63n), 2n ** 63n - 1n], ['BigUInt64', 'BigUint64', 8, 0n, 2n ** 64n - 1n],
+];
+
+export function defineNumbers(proto, fail) {
+  const range = (name, value, low, high) =>
+    fail(RangeError, 'ERR_OUT_OF_RANGE',
+      `The value of "${name}" is out of range. It must be >= ${low} and <= ${high}. Received ${value}`);
+
+  // view makes a DataView of size bytes at offset, checked.
+  const view = (buffer, offset, size) => {
+    if (typeof offset !== 'number') {
+      fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "offset" argument must be of type number');
+    }
+    if (!isInteger(offset)) {
+      fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range. It must be an integer. Received ${offset}`);
+    }
+    if (size > buffer.length) fail(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', 'Attempt to access memory outside buffer bounds');
+    if (offset < 0 || offset + size > buffer.length) range('offset', offset, 0, buffer.length - size);
+    return new View(typedBuffer(buffer), typedOffset(buffer) + offset, size);
+  };
+
+  const define = (verb, name, fn) => {
+    method(proto, verb + name, fn);
+    if (name.includes('UInt')) method(proto, verb + name.replace('UInt', 'Uint'), fn);
+  };
+
+  for (const [name, kind, size, low, high] of KINDS) {
+    const get = uncurry(View.prototype[`get${kind}`]);
+    const set = uncurry(View.prototype[`set${kind}`]);
+    for (const little of [true, false]) {
+      if (size === 1 && !little) continue;
+      const full = name + (size === 1 ? '' : little ? 'LE' : 'BE');
+      define('read', full, function (offset = 0) {
+        return get(view(this, offset, size), 0, little);
+      });
+      define('write', full, function (value, offset = 0) {
+        if (low !== undefined && (value < low || value > high)) range('value', value, low, high);
+        set(view(this, offset, size), 0, value, little);
+        return offset + size;
+      });
+    }
+  }
+
+  const width = (n) => {
+    if (!isInteger(n) || n < 1 || n > 6) range('byteLength', n, 1, 6);
+    return n;
+  };
+  for (const signed of [true, false]) {
+    for (const little of [true, false]) {
+      const full = (signed ? 'Int' : 'UInt') + (little ? 'LE' : 'BE');
+      define('read', full, function (offset, byteLength) {
+        view(this, offset, width(byteLength));
+        let value = 0;
+        for (let i = 0; i < byteLength; i++) value = value * 256 + this[offset + (little ? byteLength - 1 - i : i)];
+        return signed && value >= pow(2, 8 * byteLength - 1) ? value - pow(256, byteLength) : value;
+      });
+      define('write', full, function (value, offset, byteLength) {
+        view(this, offset, width(byteLength));
+        const high = pow(2, 8 * byteLength - (signed ? 1 : 0)) - 1;
+        const low = signed ? -high - 1 : 0;
+        value = num(value);
+        if (value < low || value > high) range('value', value, low, high);
+        for (let i = 0, rest = value < 0 ? value + high * 2 + 2 : value; i < byteLength; i++) {
+          this[offset + (little ? i : byteLength - 1 - i)] = rest % 256;
+          rest = (rest - (rest % 256)) / 256;
+        }
+        return offset + byteLength;
+      });
+    }
+  }
+}

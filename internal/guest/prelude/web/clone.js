@@ -1,0 +1,133 @@
+// structuredClone: the HTML standard's algorithm for the classes of the language. Only ArrayBuffers can be transferred.
+import {
+  apply, bigValue, boolValue, bufferSlice, create, defineProperty, DomError, getPrototypeOf, getTime,
+  hasOwn, isArray, isArrayBuffer, isView, keys, mapEach, mapGet, mapSet, mapSize, numValue, regExpFlags, regExpSource,
+  SafeMap, SafeSet, setAdd, setEach, setSize, str, strValue, symValue, typedBuffer, typedLength, typedOffset, typedTag,
+  viewBuffer, viewBytes, viewOffset,
+} from './intrinsics.js';
+
+const plain = Object.prototype;
+const Obj = Object;
+const Dat = Date;
+const Err = Error;
+const Re = RegExp;
+const View = DataView;
+const opaque = [WeakMap, WeakSet, WeakRef, Promise];
+const { transfer } = ArrayBuffer.prototype; // not in Node.js 20, where a transfer copies
+
+const named = (names) => {
+  const out = create(null);
+  for (const name of names.split(' ')) if (globalThis[name]) out[name] = globalThis[name];
+  return out;
+};
+const views = named('Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array Int32Array Uint32Array ' +
+  'Float16Array Float32Array Float64Array BigInt64Array BigUint64Array');
+const errors = named('EvalError RangeError ReferenceError SyntaxError TypeError URIError');
+
+function refuse(what) {
+  throw new DomError(`${what} could not be cloned.`, 'DataCloneError');
+}
+
+export function structuredClone(value, options) {
+  if (arguments.length === 0) throw new TypeError('structuredClone needs a value');
+  const moved = options?.transfer === undefined ? [] : [...options.transfer];
+  const seen = new SafeMap();
+  for (let i = 0; i < moved.length; i++) {
+    if (!isArrayBuffer(moved[i])) throw new DomError('Only an ArrayBuffer can be transferred', 'DataCloneError');
+    mapSet(seen, moved[i], bufferSlice(moved[i], 0));
+  }
+  const result = clone(value, seen);
+  // Detached last: a clone that fails changes nothing.
+  if (transfer) for (let i = 0; i < moved.length; i++) apply(transfer, moved[i], []);
+  return result;
+}
+
+function clone(value, seen) {
+  if (typeof value === 'symbol') refuse(str(value));
+  if (typeof value === 'function') refuse(`${value}`);
+  if (typeof value !== 'object' || value === null) return value;
+  const known = mapGet(seen, value);
+  if (known !== undefined) return known;
+
+  const proto = getPrototypeOf(value);
+  if (proto !== plain && proto !== null && !isArray(value)) {
+    const out = cloneExotic(value, seen);
+    if (out !== undefined) return out;
+  }
+  const out = isArray(value) ? [] : {};
+  if (isArray(value)) out.length = value.length;
+  mapSet(seen, value, out);
+  const names = keys(value);
+  for (let i = 0; i < names.length; i++) {
+    const copy = clone(value[names[i]], seen);
+    defineProperty(out, names[i], { value: copy, writable: true, enumerable: true, configurable: true });
+  }
+  return out;
+}
+
+// first returns what make gives, or undefined where it throws: the brand of a class is that its methods work.
+const first = (make, value) => {
+  try {
+    return make(value);
+  } catch {
+    return undefined;
+  }
+};
+
+const scalars = [
+  (v) => new Dat(getTime(v)),
+  (v) => new Re(regExpSource(v), regExpFlags(v)),
+  (v) => Obj(numValue(v)),
+  (v) => Obj(strValue(v)),
+  (v) => Obj(boolValue(v)),
+  (v) => Obj(bigValue(v)),
+  (v) => bufferSlice(v, 0),
+];
+
+// cloneExotic clones what is more than its properties; undefined for an instance of a program's own class.
+function cloneExotic(value, seen) {
+  for (let i = 0; i < scalars.length; i++) {
+    const out = first(scalars[i], value);
+    if (out !== undefined) return remember(seen, value, out);
+  }
+  if (isView(value)) {
+    const kind = typedTag(value);
+    return remember(seen, value, kind === undefined
+      ? new View(clone(viewBuffer(value), seen), viewOffset(value), viewBytes(value))
+      : new views[kind](clone(typedBuffer(value), seen), typedOffset(value), typedLength(value)));
+  }
+  if (first(mapSize, value) !== undefined) {
+    const out = remember(seen, value, new SafeMap());
+    const copy = new SafeMap(value); // the standard clones the entries as they were at the start
+    mapEach(copy, (v, k) => mapSet(out, clone(k, seen), clone(v, seen)));
+    return out;
+  }
+  if (first(setSize, value) !== undefined) {
+    const out = remember(seen, value, new SafeSet());
+    const copy = new SafeSet(value);
+    setEach(copy, (v) => setAdd(out, clone(v, seen)));
+    return out;
+  }
+  if (value instanceof Err) return cloneError(value, seen);
+  if (first(symValue, value) !== undefined) refuse('Object(Symbol())');
+  for (let i = 0; i < opaque.length; i++) if (value instanceof opaque[i]) refuse(`#<${opaque[i].name}>`);
+  return undefined;
+}
+
+const carried = ['message', 'stack', 'cause'];
+
+function cloneError(value, seen) {
+  const out = remember(seen, value, new (errors[str(value.name)] ?? Err)());
+  for (let i = 0; i < carried.length; i++) {
+    const name = carried[i];
+    if (!hasOwn(value, name)) continue;
+    const copy = name === 'cause' ? clone(value.cause, seen) : str(value[name]);
+    defineProperty(out, name, { value: copy, writable: true, enumerable: false, configurable: true });
+  }
+  return out;
+}
+
+function remember(seen, value, out) {
+  mapSet(seen, value, out);
+  return out;
+}

@@ -1,0 +1,26 @@
+// The Web's and ECMA-402's globals that model-written code counts on and the engine lacks. Nothing here reads the machine:
+// time, zones, timers and randomness come from ctx, and nothing of it is asked while this loads.
+import { Buffer } from './buffer.js';
+import { structuredClone } from './clone.js';
+import { cryptoObject } from './crypto.js';
+import { TextDecoder, TextEncoder } from './encoding.js';
+import { eventClasses } from './events.js';
+import { intlObject } from './intl/intl.js';
+import { URLSearchParams } from './searchparams.js';
+import { URL } from './url.js';
+
+// install returns the globals to define, by name, and gives Number, BigInt, String, Date and the arrays their locale
+// methods. ctx is:
+//
+//   random(n)   n bytes of the run's generator, a Uint8Array of its own
+//   now()       the run's clock in microseconds since the Unix epoch
+//   zone(name)  {zone, transitions} of a time zone; throws RangeError for a name that is none
+//   setTimeout  the run's timers
+export function install(ctx) {
+  return {
+    ...eventClasses(ctx),
+    URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone, Buffer,
+    crypto: cryptoObject(ctx),
+    Intl: intlObject(ctx),
+  };
+}

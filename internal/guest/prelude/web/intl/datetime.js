@@ -1,0 +1,294 @@
+// Intl.DateTimeFormat: Gregorian dates in any zone, by patterns read from CLDR (see locales.js for their letters).
+import { create, exec, floor, freeze, getTime, keys, num, padStart, push, slice, str, test } from '../intrinsics.js';
+import { choice, resolve, service, whole } from './locale.js';
+import { zoneName, zonesOf } from './zones.js';
+
+const WIDTHS = ['narrow', 'short', 'long'];
+const NUMERIC = ['2-digit', 'numeric'];
+const DATE_FIELDS = ['weekday', 'year', 'month', 'day'];
+const TIME_FIELDS = ['dayPeriod', 'hour', 'minute', 'second', 'fractionalSecondDigits'];
+const STYLES = ['full', 'long', 'medium', 'short'];
+
+// readOptions reads what a formatter needs; need and add are ECMA-402's required and defaults.
+function readOptions(options, need, add) {
+  const o = create(null);
+  o.hour12 = options?.hour12 === undefined ? undefined : Boolean(options.hour12);
+  o.hourCycle = choice(options, 'hourCycle', ['h11', 'h12', 'h23', 'h24']);
+  o.timeZone = options?.timeZone;
+  o.weekday = choice(options, 'weekday', WIDTHS);
+  o.year = choice(options, 'year', NUMERIC);
+  o.month = choice(options, 'month', ['2-digit', 'numeric', 'narrow', 'short', 'long']);
+  o.day = choice(options, 'day', NUMERIC);
+  o.dayPeriod = choice(options, 'dayPeriod', WIDTHS);
+  o.hour = choice(options, 'hour', NUMERIC);
+  o.minute = choice(options, 'minute', NUMERIC);
+  o.second = choice(options, 'second', NUMERIC);
+  o.fractionalSecondDigits = whole(options, 'fractionalSecondDigits', 1, 3, undefined);
+  o.timeZoneName = choice(options, 'timeZoneName',
+    ['short', 'long', 'shortOffset', 'longOffset', 'shortGeneric', 'longGeneric']);
+  o.dateStyle = choice(options, 'dateStyle', STYLES);
+  o.timeStyle = choice(options, 'timeStyle', STYLES);
+  const has = (names) => {
+    for (let i = 0; i < names.length; i++) if (o[names[i]] !== undefined) return names[i];
+    return undefined;
+  };
+  if (o.dateStyle || o.timeStyle) {
+    const field = has(DATE_FIELDS) ?? has(TIME_FIELDS) ?? has(['timeZoneName']);
+    const style = o.dateStyle ? 'dateStyle' : 'timeStyle';
+    if (field) throw new TypeError(`Can't set option ${field} when ${style} is used`);
+    if (need === 'date' && o.timeStyle) throw new TypeError('Invalid option : timeStyle');
+    if (need === 'time' && o.dateStyle) throw new TypeError('Invalid option : dateStyle');
+    return o;
+  }
+  const present = (need !== 'time' && has(DATE_FIELDS)) || (need !== 'date' && has(TIME_FIELDS));
+  if (!present && add !== 'time') o.year = o.month = o.day = 'numeric';
+  if (!present && add !== 'date') o.hour = o.minute = o.second = 'numeric';
+  return o;
+}
+
+// civil splits seconds since the epoch into date and time (days to years after Howard Hinnant's civil_from_days).
+function civil(ms, offset) {
+  const local = floor(ms / 1000) + offset;
+  const days = floor(local / 86400);
+  const rest = local - days * 86400;
+  const z = days + 719468;
+  const era = floor(z / 146097);
+  const doe = z - era * 146097;
+  const yoe = floor((doe - floor(doe / 1460) + floor(doe / 36524) - floor(doe / 146096)) / 365);
+  const doy = doe - (365 * yoe + floor(yoe / 4) - floor(yoe / 100));
+  const mp = floor((5 * doy + 2) / 153);
+  const month = mp < 10 ? mp + 3 : mp - 9;
+  return {
+    year: yoe + era * 400 + (month <= 2 ? 1 : 0), month, day: doy - floor((153 * mp + 2) / 5) + 1,
+    weekday: (((days + 4) % 7) + 7) % 7, hour: floor(rest / 3600), minute: floor(rest / 60) % 60, second: rest % 60,
+    ms: ms - floor(ms / 1000) * 1000,
+  };
+}
+
+// datePattern finds the pattern of the date fields, and which join to the time goes with it.
+function datePattern(locale, o) {
+  if (o.dateStyle) {
+    const at = STYLES.indexOf(o.dateStyle);
+    return [locale.list('style')[at], at];
+  }
+  const bits = (o.weekday ? 1 : 0) | (o.day ? 2 : 0) | (o.month ? 4 : 0) | (o.year ? 8 : 0);
+  if (bits === 0) return ['', 7];
+  if (!o.month || o.month === 'numeric' || o.month === '2-digit') {
+    const own = o.weekday === 'long' ? locale.list('numericDay')[bits - 1] : '';
+    return [own || locale.list('numeric')[bits - 1], bits === 1 ? 8 : 7];
+  }
+  const at = (bits & 3) | ((bits & 8) >> 1); // the lists have only the sets with a month
+  const short = locale.list('short')[at];
+  const long = locale.list('long')[at];
+  const day = o.weekday === 'long' ? locale.list('longDay')[at] : '';
+  if (o.month !== 'long') return [(long === '' && day) || short, o.month === 'narrow' ? 7 : 6];
+  return [day || long || short, o.weekday ? 4 : 5];
+}
+
+function timePattern(locale, o, cycle) {
+  const style = o.timeStyle;
+  // A fraction brings its seconds along, where there are minutes.
+  const second = style ? style !== 'short' : o.second || (o.minute && o.fractionalSecondDigits);
+  if (style || o.hour) {
+    const at = second ? 2 : style || o.minute ? 1 : 0;
+    return locale.list('time')[at + (cycle === 'h23' || cycle === 'h24' ? 3 : 0)];
+  }
+  if (o.minute && second) return locale.list('time')[6];
+  return o.minute ? 'm' : second ? 's' : o.fractionalSecondDigits ? 'f' : '';
+}
+
+function cycleOf(locale, o) {
+  if (o.hour12 !== undefined) return o.hour12 ? (locale.language === 'ja' ? 'h11' : 'h12') : 'h23';
+  return o.hourCycle ?? locale.hc ?? locale.text('cycle');
+}
+
+// A pattern as [letter or literal text]: literals begin with "'".
+function tokens(pattern) {
+  const out = [];
+  for (let i = 0; i < pattern.length; i++) {
+    const c = pattern[i];
+    if (c === "'") {
+      let text = "'";
+      while (pattern[++i] !== "'") text += pattern[i];
+      push(out, text);
+    } else push(out, test(/[a-zA-Z]/, c) ? c : `'${c}`);
+  }
+  return out;
+}
+
+const TYPES = {
+  __proto__: null, y: 'year', Y: 'year', n: 'month', N: 'month', M: 'month', L: 'month', d: 'day', D: 'day', E: 'weekday',
+  C: 'weekday', h: 'hour', H: 'hour', m: 'minute', P: 'minute', s: 'second', S: 'second', f: 'fractionalSecond', a: 'dayPeriod',
+  z: 'timeZoneName',
+};
+
+// dateTimeFormats makes the constructor and the formatter of the Date methods over ctx's clock and zones.
+export function dateTimeFormats(ctx) {
+  const zoneOf = zonesOf(ctx);
+
+  class DateTimeFormat {
+    #locale;
+    #o;
+    #zone;
+    #cycle;
+    #tokens;
+    #wide; // the pattern's two-digit days and months hold
+    #wideHour;
+    #bound;
+
+    constructor(locales, options, need = 'any', add = 'date') {
+      if (options === null) throw new TypeError('Cannot convert null to an options object');
+      this.#locale = resolve(locales, options);
+      this.#o = readOptions(options, need, add);
+      this.#zone = zoneOf(this.#o.timeZone);
+      const o = this.#o;
+      this.#cycle = o.hour || o.timeStyle ? cycleOf(this.#locale, o) : undefined;
+      // As in ICU a pattern's own widths hold where the fields are asked for as in its skeleton; else each field's own.
+      this.#wide = o.weekday !== undefined || (o.month !== '2-digit' && o.day !== '2-digit');
+      const plain = o.hour !== '2-digit' && o.minute !== '2-digit' && o.second !== '2-digit';
+      const weekdayOnly = o.weekday !== undefined && !o.day && !o.month && !o.year;
+      this.#wideHour = plain || weekdayOnly || this.#cycle !== this.#locale.text('cycle');
+      let [date, join] = datePattern(this.#locale, o);
+      let time = timePattern(this.#locale, o, this.#cycle);
+      if (o.fractionalSecondDigits) time = fraction(time, this.#locale.list('number')[0]);
+      const zone = o.timeZoneName ?? { __proto__: null, full: 'long', long: 'short' }[o.timeStyle];
+      this.#o.zoneStyle = zone;
+      if (zone) time += time ? ' z' : 'z';
+      if (date === 'C' && time) date = 'E';
+      const between = date && time ? `'${this.#locale.list('join')[join]}'` : '';
+      this.#tokens = tokens(date + between + time);
+    }
+
+    get format() {
+      return (this.#bound ??= (date) => {
+        const parts = this.formatToParts(date);
+        let out = '';
+        for (let i = 0; i < parts.length; i++) out += parts[i].value;
+        return out;
+      });
+    }
+
+    formatToParts(date) {
+      const ms = date === undefined ? floor(ctx.now() / 1000) : timeOf(date);
+      const entry = this.#zone.at(floor(ms / 1000));
+      const t = civil(ms, entry[1]);
+      const parts = [];
+      for (let i = 0; i < this.#tokens.length; i++) {
+        const token = this.#tokens[i];
+        const last = parts[parts.length - 1];
+        if (token[0] !== "'") push(parts, { type: TYPES[token], value: this.#field(token, t, entry) });
+        else if (last?.type === 'literal') last.value += slice(token, 1);
+        else push(parts, { type: 'literal', value: slice(token, 1) });
+      }
+      return parts;
+    }
+
+    #field(token, t, entry) {
+      const o = this.#o;
+      const two = (n, always) => (always ? padStart(str(n), 2, '0') : str(n));
+      const year = t.year > 0 ? t.year : 1 - t.year; // without an era, as ICU has it
+      switch (token) {
+        case 'y': return o.year === '2-digit' ? two(year % 100, true) : str(year);
+        case 'Y': return two(year % 100, true);
+        case 'n': return two(t.month, o.month === '2-digit');
+        case 'N': return two(t.month, this.#wide || o.month === '2-digit');
+        case 'd': return two(t.day, o.day === '2-digit');
+        case 'D': return two(t.day, this.#wide || o.day === '2-digit');
+        case 'M': return this.#name('month', t.month - 1, 12, false);
+        case 'L': return this.#name('month', t.month - 1, 12, true);
+        case 'E': return this.#name('weekday', t.weekday, 7, false);
+        case 'C': return this.#name('weekday', t.weekday, 7, true);
+        case 'h': return two(this.#hour(t.hour), o.hour === '2-digit');
+        case 'H': return two(this.#hour(t.hour), this.#wideHour || o.hour === '2-digit');
+        case 'm': return str(t.minute);
+        case 'P': return two(t.minute, true);
+        case 's': return str(t.second);
+        case 'S': return two(t.second, true);
+        case 'f': return slice(padStart(str(t.ms), 3, '0'), 0, o.fractionalSecondDigits);
+        case 'a': return this.#locale.list('half')[t.hour < 12 ? 0 : 1];
+        default: return zoneName(this.#locale, this.#zone, entry, o.zoneStyle);
+      }
+    }
+
+    #hour(hour) {
+      switch (this.#cycle) {
+        case 'h11': return hour % 12;
+        case 'h12': return hour % 12 || 12;
+        case 'h24': return hour || 24;
+        default: return hour;
+      }
+    }
+
+    // #name picks a month or weekday; lists with a second half have there how a name stands alone.
+    #name(field, index, count, alone) {
+      const o = this.#o;
+      let width = field === 'month' ? o.month : o.weekday;
+      if (o.dateStyle) width = o.dateStyle === 'medium' ? 'short' : 'long';
+      const names = field === 'month'
+        ? { __proto__: null, long: 'months', short: 'mon', narrow: 'm' }
+        : { __proto__: null, long: 'days', short: 'day', narrow: 'e' };
+      const list = this.#locale.list(names[width]);
+      return list[alone && list.length > count ? index + count : index];
+    }
+
+    formatRange(from, to) {
+      const start = this.format(needed(from));
+      const end = this.format(needed(to));
+      return start === end ? start : `${start} \u2013 ${end}`;
+    }
+
+    resolvedOptions() {
+      const o = this.#o;
+      const out = {
+        locale: this.#locale.name, calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone.name,
+      };
+      if (this.#cycle) {
+        out.hourCycle = this.#cycle;
+        out.hour12 = this.#cycle === 'h11' || this.#cycle === 'h12';
+      }
+      if (!o.dateStyle && !o.timeStyle) {
+        for (let i = 0; i < FIELDS.length; i++) if (o[FIELDS[i]] !== undefined) out[FIELDS[i]] = this.#resolved(FIELDS[i]);
+      }
+      if (o.dateStyle) out.dateStyle = o.dateStyle;
+      if (o.timeStyle) out.timeStyle = o.timeStyle;
+      return out;
+    }
+
+    // #resolved is a field's width as the pattern shows it: minutes beside hours have two digits, whatever was asked.
+    #resolved(field) {
+      const has = (letter) => this.#tokens.indexOf(letter) >= 0;
+      if ((field === 'day' && has('D')) || (field === 'month' && has('N')) || (field === 'hour' && has('H')) ||
+        (field === 'minute' && has('P')) || (field === 'second' && has('S'))) return '2-digit';
+      if (field === 'minute' || field === 'second') return 'numeric';
+      return this.#o[field];
+    }
+  }
+
+  const IntlDateTimeFormat = service(DateTimeFormat, 'DateTimeFormat', false, true);
+  // The Date methods differ in what they require and add; internal because the constructor takes two arguments.
+  return { IntlDateTimeFormat, make: (locales, options, need, add) => new DateTimeFormat(locales, options, need, add) };
+}
+
+const FIELDS = ['weekday', 'year', 'month', 'day', 'dayPeriod', 'hour', 'minute', 'second', 'fractionalSecondDigits',
+  'timeZoneName'];
+
+const fraction = (time, decimal) => {
+  const m = exec(/^(.*)([sS])(.*)$/, time);
+  return m ? `${m[1]}${m[2]}${decimal}f${m[3]}` : time === 'f' ? time : `${time}${decimal}f`;
+};
+
+function needed(date) {
+  if (date === undefined) throw new TypeError('startDate or endDate cannot be undefined');
+  return date;
+}
+
+export function timeOf(date) {
+  let ms;
+  try {
+    ms = getTime(date);
+  } catch {
+    ms = num(date);
+  }
+  if (!(ms >= -8.64e15 && ms <= 8.64e15)) throw new RangeError('Invalid time value');
+  return ms < 0 ? -floor(-ms) : floor(ms);
+}

@@ -1,0 +1,92 @@
+// Intl, and the methods of the language that are defined by it.
+import {
+  apply, bigValue, create, defineProperty, getTime, join, method, numValue, push, SafeSet, setAdd, setDelete, setHas, str,
+  typedLength,
+} from '../intrinsics.js';
+import { IntlCollator } from './collator.js';
+import { dateTimeFormats } from './datetime.js';
+import { canonicalList } from './locale.js';
+import { IntlNumberFormat } from './number.js';
+import { IntlSegmenter } from './segmenter.js';
+import { IntlListFormat, IntlPluralRules, IntlRelativeTimeFormat } from './words.js';
+
+// intlObject makes Intl and patches toLocaleString and its like.
+export function intlObject(ctx) {
+  const { IntlDateTimeFormat, make } = dateTimeFormats(ctx);
+  const Intl = create(Object.prototype);
+  method(Intl, 'getCanonicalLocales', (locales) => canonicalList(locales));
+  const services = {
+    Collator: IntlCollator, DateTimeFormat: IntlDateTimeFormat, ListFormat: IntlListFormat, NumberFormat: IntlNumberFormat,
+    PluralRules: IntlPluralRules, RelativeTimeFormat: IntlRelativeTimeFormat, Segmenter: IntlSegmenter,
+  };
+  for (const name of Object.keys(services)) method(Intl, name, services[name]);
+  defineProperty(Intl, Symbol.toStringTag, { value: 'Intl', configurable: true });
+  patch(make);
+  return Intl;
+}
+
+// cached keeps the formatter of the last locale, where no options are given: loops format many values alike.
+function cached(build) {
+  let last;
+  let lastLocale;
+  return (locales, options) => {
+    if (options !== undefined || (locales !== undefined && typeof locales !== 'string')) return build(locales, options);
+    if (last === undefined || lastLocale !== locales) {
+      last = build(locales, undefined);
+      lastLocale = locales;
+    }
+    return last;
+  };
+}
+
+function patch(make) {
+  const number = cached((locales, options) => new IntlNumberFormat(locales, options));
+  const collator = cached((locales, options) => new IntlCollator(locales, options));
+  const define = (proto, name, length, fn) => {
+    method(proto, name, fn);
+    defineProperty(fn, 'name', { value: name, configurable: true });
+    defineProperty(fn, 'length', { value: length, configurable: true });
+  };
+
+  define(Number.prototype, 'toLocaleString', 0, function (locales, options) {
+    return number(locales, options).format(numValue(this));
+  });
+  define(BigInt.prototype, 'toLocaleString', 0, function (locales, options) {
+    return number(locales, options).format(bigValue(this));
+  });
+  define(String.prototype, 'localeCompare', 1, function (that, locales, options) {
+    if (this === undefined || this === null) throw new TypeError('String.prototype.localeCompare called on null or undefined');
+    return collator(locales, options).compare(str(this), str(that));
+  });
+
+  for (const [name, need, add] of [
+    ['toLocaleString', 'any', 'all'], ['toLocaleDateString', 'date', 'date'], ['toLocaleTimeString', 'time', 'time'],
+  ]) {
+    const formatter = cached((locales, options) => make(locales, options, need, add));
+    define(Date.prototype, name, 0, function (locales, options) {
+      const time = getTime(this);
+      return time !== time ? 'Invalid Date' : formatter(locales, options).format(time);
+    });
+  }
+
+  const open = new SafeSet(); // a list inside itself would never end
+  const elements = function (locales, options) {
+    if (setHas(open, this)) return '';
+    setAdd(open, this);
+    try {
+      const parts = [];
+      for (let i = 0; i < this.length; i++) {
+        const item = this[i];
+        push(parts, item === undefined || item === null ? '' : str(item.toLocaleString(locales, options)));
+      }
+      return join(parts, ',');
+    } finally {
+      setDelete(open, this);
+    }
+  };
+  define(Array.prototype, 'toLocaleString', 0, elements);
+  define(Object.getPrototypeOf(Uint8Array.prototype), 'toLocaleString', 0, function (locales, options) {
+    typedLength(this); // throws for what is no typed array
+    return apply(elements, this, [locales, options]);
+  });
+}

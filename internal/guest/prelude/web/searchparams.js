@@ -1,0 +1,153 @@
+// URLSearchParams (URL Standard, section 6).
+import { join, keys, push, slice, sort, split, startsWith, str, strIndexOf, tag, toWellFormed } from './intrinsics.js';
+import { formDecode, formEncode } from './percent.js';
+
+export const usv = (value) => toWellFormed(str(value));
+
+function parseQuery(text) {
+  const list = [];
+  const parts = split(text, '&');
+  for (let i = 0; i < parts.length; i++) {
+    if (parts[i] === '') continue;
+    const at = strIndexOf(parts[i], '=');
+    push(list, at < 0
+      ? { name: formDecode(parts[i]), value: '' }
+      : { name: formDecode(slice(parts[i], 0, at)), value: formDecode(slice(parts[i], at + 1)) });
+  }
+  return list;
+}
+
+// queryOf makes the URLSearchParams of a URL: changed is told its text after each change. replaceQuery gives it the
+// query that the URL got meanwhile.
+export let queryOf;
+export let replaceQuery;
+
+export class URLSearchParams {
+  #list = [];
+  #changed = null;
+
+  static {
+    queryOf = (text, changed) => {
+      const params = new URLSearchParams();
+      params.#list = parseQuery(text);
+      params.#changed = changed;
+      return params;
+    };
+    replaceQuery = (params, text) => {
+      params.#list = parseQuery(text);
+    };
+  }
+
+  constructor(init) {
+    if (init === undefined || init === null) return;
+    if (typeof init !== 'object' && typeof init !== 'function') {
+      const text = usv(init);
+      this.#list = parseQuery(startsWith(text, '?') ? slice(text, 1) : text);
+    } else if (typeof init[Symbol.iterator] === 'function') {
+      for (const pair of init) {
+        const both = pair === null || typeof pair !== 'object' ? [] : [...pair];
+        if (both.length !== 2) throw new TypeError('Each query pair must be an iterable [name, value] tuple');
+        push(this.#list, { name: usv(both[0]), value: usv(both[1]) });
+      }
+    } else {
+      const names = keys(init);
+      for (let i = 0; i < names.length; i++) push(this.#list, { name: usv(names[i]), value: usv(init[names[i]]) });
+    }
+  }
+
+  #edit(list) {
+    this.#list = list;
+    if (this.#changed) this.#changed(this.toString());
+  }
+
+  // #without drops the pairs of a name, or of a name and a value.
+  #without(name, value) {
+    const left = [];
+    for (let i = 0; i < this.#list.length; i++) {
+      const pair = this.#list[i];
+      if (pair.name !== name || (value !== undefined && pair.value !== value)) push(left, pair);
+    }
+    return left;
+  }
+
+  get size() {
+    return this.#list.length;
+  }
+
+  append(name, value) {
+    push(this.#list, { name: usv(name), value: usv(value) });
+    this.#edit(this.#list);
+  }
+
+  delete(name, value) {
+    this.#edit(this.#without(usv(name), value === undefined ? undefined : usv(value)));
+  }
+
+  get(name) {
+    name = usv(name);
+    for (let i = 0; i < this.#list.length; i++) if (this.#list[i].name === name) return this.#list[i].value;
+    return null;
+  }
+
+  getAll(name) {
+    name = usv(name);
+    const out = [];
+    for (let i = 0; i < this.#list.length; i++) if (this.#list[i].name === name) push(out, this.#list[i].value);
+    return out;
+  }
+
+  has(name, value) {
+    return this.#without(usv(name), value === undefined ? undefined : usv(value)).length < this.#list.length;
+  }
+
+  set(name, value) {
+    name = usv(name);
+    const pair = { name, value: usv(value) };
+    const out = [];
+    let placed = false;
+    for (let i = 0; i < this.#list.length; i++) {
+      const old = this.#list[i];
+      if (old.name !== name) push(out, old);
+      else if (!placed) placed = push(out, pair) > 0;
+    }
+    if (!placed) push(out, pair);
+    this.#edit(out);
+  }
+
+  sort() {
+    sort(this.#list, (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+    this.#edit(this.#list);
+  }
+
+  forEach(callback, self) {
+    for (let i = 0; i < this.#list.length; i++) {
+      callback.call(self, this.#list[i].value, this.#list[i].name, this);
+    }
+  }
+
+  *entries() {
+    for (let i = 0; i < this.#list.length; i++) yield [this.#list[i].name, this.#list[i].value];
+  }
+
+  *keys() {
+    for (let i = 0; i < this.#list.length; i++) yield this.#list[i].name;
+  }
+
+  *values() {
+    for (let i = 0; i < this.#list.length; i++) yield this.#list[i].value;
+  }
+
+  [Symbol.iterator]() {
+    return this.entries();
+  }
+
+  toString() {
+    const parts = [];
+    for (let i = 0; i < this.#list.length; i++) {
+      push(parts, formEncode(this.#list[i].name) + '=' + formEncode(this.#list[i].value));
+    }
+    return join(parts, '&');
+  }
+}
+
+tag(URLSearchParams, 'URLSearchParams');

@@ -1,0 +1,136 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"time"
+	_ "time/tzdata" // for machines without zone files
+)
+
+// Transition is the beginning of a period with one offset.
+type Transition struct {
+	At     int64  // Unix time in seconds; the first of a zone is firstTransition
+	Offset int    // seconds east of UTC
+	Abbrev string // "CET", or "+03" where nobody has a name for it
+	DST    bool
+}
+
+// MarshalJSON writes a transition as the guest reads it: [at, offset, "CET", false].
+func (t Transition) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{t.At, t.Offset, t.Abbrev, t.DST})
+}
+
+// firstTransition stands for the beginning of time: the smallest integer that a JavaScript number holds exactly.
+const firstTransition = -9007199254740991
+
+// The years that Zone covers. Before them the first period holds, after them the last.
+var (
+	zoneFrom = time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)
+	zoneTo   = time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// ErrZone says that no time zone has the name.
+var ErrZone = errors.New("unknown time zone")
+
+type zoneEntry struct {
+	name        string
+	transitions []Transition
+}
+
+// zones caches transitions by canonical name: reading a zone takes a file, and its transitions up to 400 steps. There are
+// some 600 zones, so it is bounded.
+var zones sync.Map
+
+// Zone returns an IANA time zone's name as the time zone database spells it, and its transitions from 1900 to 2100. The
+// name is looked up ignoring case. Callers share the slice and must not change it. Safe for concurrent use.
+func Zone(name string) (canonical string, transitions []Transition, err error) {
+	canonical, loc, err := findZone(name)
+	if err != nil {
+		return "", nil, err
+	}
+	if cached, ok := zones.Load(canonical); ok {
+		return canonical, cached.([]Transition), nil
+	}
+	transitions = scan(loc)
+	transitions[0].At = firstTransition
+	zones.Store(canonical, transitions)
+	return canonical, transitions, nil
+}
+
+// scan lists the periods of a zone by their beginnings. Beyond its table a zone goes on by a rule, where ZoneBounds ends
+// some periods at a year's end, or at the very time it is asked about: such an end is stepped over.
+func scan(loc *time.Location) []Transition {
+	var out []Transition
+	for at := zoneFrom; at.Before(zoneTo); {
+		local := at.In(loc)
+		start, end := local.ZoneBounds()
+		abbrev, offset := local.Zone()
+		next := Transition{At: at.Unix(), Offset: offset, Abbrev: abbrev, DST: local.IsDST()}
+		if len(out) == 0 {
+			out = append(out, next)
+		} else if last := out[len(out)-1]; next.Offset != last.Offset || next.Abbrev != last.Abbrev || next.DST != last.DST {
+			next.At = start.Unix()
+			out = append(out, next)
+		}
+		if end.IsZero() {
+			break
+		}
+		if !end.After(at) {
+			end = at.Add(24 * time.Hour)
+		}
+		at = end
+	}
+	return out
+}
+
+// findZone loads a zone by its name, or by the name with the case that the database would use.
+func findZone(name string) (string, *time.Location, error) {
+	for _, candidate := range []string{name, properCase(name), strings.ToUpper(name)} {
+		if !zoneName(candidate) {
+			continue
+		}
+		if loc, err := time.LoadLocation(candidate); err == nil {
+			return candidate, loc, nil
+		}
+	}
+	return "", nil, fmt.Errorf("%w %q: use an IANA name such as Europe/Berlin", ErrZone, name)
+}
+
+// zoneName keeps out what time.LoadLocation takes besides zones of the database: the machine's own zone, and the variants
+// of every zone, with leap seconds, that Linux distributions install.
+func zoneName(name string) bool {
+	switch name {
+	case "", "Local", "localtime", "posixrules", "Factory":
+		return false
+	}
+	if strings.HasPrefix(name, "posix/") || strings.HasPrefix(name, "right/") || path.Clean(name) != name {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/_-+", r))
+	})
+}
+
+// properCase spells a name as most of the database is spelled: america/port-au-prince is America/Port-au-Prince.
+func properCase(name string) string {
+	out := []byte(strings.ToLower(name))
+	for i := 0; i < len(out); {
+		end := i
+		for end < len(out) && !strings.ContainsRune("/_-+", rune(out[end])) {
+			end++
+		}
+		switch word := string(out[i:end]); word {
+		case "of", "es", "au":
+		case "us", "utc", "gmt", "uct":
+			copy(out[i:], strings.ToUpper(word))
+		default:
+			copy(out[i:], strings.ToUpper(string(out[i:min(i+1, end)])))
+		}
+		i = end + 1
+	}
+	return string(out)
+}

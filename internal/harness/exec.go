@@ -1,0 +1,252 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// Request is a program to run.
+type Request struct {
+	Code    string
+	File    string // its name as the user knows it; messages use it
+	User    string // "local" when empty
+	Session string // keeps /workspace between runs; a session of its own, removed at the end, when empty
+	Timeout time.Duration
+	Observe func(run.Event)
+}
+
+// DefaultUser owns what is done without a user.
+const DefaultUser = "local"
+
+// Exec compiles and runs a program and keeps its journal. A program that does not compile is an outcome too.
+func (h *Harness) Exec(ctx context.Context, req Request) (*run.Outcome, error) {
+	// A first run waits for the sandbox and the store: they open while the program is compiled.
+	go h.pool()
+	go h.store()
+	if req.User == "" {
+		req.User = DefaultUser
+	}
+	id := newID()
+	place, err := h.place(req.User, req.Session, id)
+	if err != nil {
+		return nil, err
+	}
+	defer place.close()
+	compiled, err := program.Compile(ctx, program.Source{Name: req.File, Code: req.Code}, place.options())
+	if err != nil {
+		return notCompiled(id, err)
+	}
+	start, err := h.start(id, req, compiled)
+	if err != nil {
+		return nil, err
+	}
+	keep, err := h.store()
+	if err != nil {
+		return nil, err
+	}
+	writer, err := keep.Create(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("start the journal: %w", err)
+	}
+	defer writer.Close(context.WithoutCancel(ctx))
+	spec := h.spec(start, place, compiled)
+	spec.Journal, spec.Observe = h.wrap(writer), req.Observe
+	return h.execute(ctx, spec)
+}
+
+// execute runs a spec in the pool.
+func (h *Harness) execute(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
+	pool, err := h.pool()
+	if err != nil {
+		return nil, err
+	}
+	spec.Runners = pool
+	return run.Execute(ctx, spec)
+}
+
+// newID names a run.
+func newID() string {
+	var b [10]byte
+	rand.Read(b[:]) // never fails
+	return "run_" + hex.EncodeToString(b[:])
+}
+
+// start makes the record that a run is a function of.
+func (h *Harness) start(id string, req Request, compiled *program.Compiled) (journal.Start, error) {
+	pool, err := h.pool()
+	if err != nil {
+		return journal.Start{}, err
+	}
+	text, err := json.Marshal(compiled.Program)
+	if err != nil {
+		return journal.Start{}, fmt.Errorf("encode the program: %w", err)
+	}
+	limits := h.limits(req.Timeout)
+	encoded, err := json.Marshal(limits)
+	if err != nil {
+		return journal.Start{}, fmt.Errorf("encode the limits: %w", err)
+	}
+	var seed [32]byte
+	rand.Read(seed[:]) // never fails
+	info := pool.Info()
+	return journal.Start{
+		Run: id, User: req.User, Session: req.Session, File: req.File, Source: req.Code, Program: text,
+		Map: compiled.Map.String(), Seed: hex.EncodeToString(seed[:]), Time: h.out.Now().UnixMicro(),
+		Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Limits: encoded, Env: h.cfg.Sandbox.Env,
+	}, nil
+}
+
+// limits are those of the configuration.
+func (h *Harness) limits(timeout time.Duration) run.Limits {
+	c := h.cfg.Sandbox
+	if timeout <= 0 {
+		timeout = c.Timeout
+	}
+	return run.Limits{
+		Timeout: timeout, MaxWall: c.MaxWall, Memory: int64(c.Memory), MaxOutput: int(c.MaxOutput), MaxLogLines: c.MaxLogLines,
+		MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
+	}
+}
+
+// spec is a run with its gate.
+func (h *Harness) spec(start journal.Start, place *place, compiled *program.Compiled) run.Spec {
+	var limits run.Limits
+	if len(start.Limits) > 0 {
+		json.Unmarshal(start.Limits, &limits) // what start wrote; else the defaults
+	}
+	locate := &locator{compiled: compiled}
+	return run.Spec{
+		Start: start, Limits: limits, Owner: start.User, Locate: locate.locate, Now: h.out.Now,
+		Gate: h.gate.Open(gate.Scope{
+			Run: start.Run, User: start.User, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
+			Files: place.space,
+			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
+				loaded, err := program.CompileModule(ctx, specifier, from, place.options())
+				if err == nil {
+					locate.add(loaded.Map)
+				}
+				return loaded, err
+			},
+		}),
+	}
+}
+
+// notCompiled is the outcome of a program with a syntax error; there is nothing to journal.
+func notCompiled(id string, err error) (*run.Outcome, error) {
+	var wrong *program.Error
+	if !errors.As(err, &wrong) {
+		return nil, err
+	}
+	return &run.Outcome{
+		RunID: id, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: "wasm",
+		Error: &run.Error{
+			Kind: run.KindSyntax, Name: "SyntaxError", Message: wrong.Message, File: wrong.File, Line: wrong.Line,
+			Column: wrong.Column, Source: wrong.SourceLine, Hint: wrong.Hint,
+		},
+	}, nil
+}
+
+// locator explains errors by the code as written. Modules loaded while the program runs add their maps.
+type locator struct {
+	mu       sync.Mutex
+	compiled *program.Compiled
+}
+
+func (l *locator) add(m *program.SourceMap) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.compiled.Map.Add(m)
+}
+
+func (l *locator) locate(e *frame.Error) *run.Error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.compiled.Locate(*e)
+	return &run.Error{
+		Kind: e.Kind, Name: e.Name, Message: e.Message, File: at.File, Line: at.Line, Column: at.Column,
+		Source: at.SourceLine, Stack: at.Stack, Tool: e.Tool, Data: e.Data,
+		Hint: program.Hint(e.Kind, e.Name, e.Message, l.compiled.Source.Code),
+	}
+}
+
+// place is what a run sees of files and modules.
+type place struct {
+	h         *Harness
+	space     *files.Space
+	skills    *files.Dir
+	workspace *files.Dir
+	remove    func() // of a workspace that nobody keeps
+}
+
+// place opens the directories of a user and a session. A run without a session has one of its own.
+func (h *Harness) place(user, session, runID string) (*place, error) {
+	saved, err := h.skills()
+	if err != nil {
+		return nil, err
+	}
+	workBase, err := h.workspace()
+	if err != nil {
+		return nil, err
+	}
+	p := &place{h: h, remove: func() {}}
+	if session == "" {
+		session = runID
+		p.remove = func() { workBase.Remove(user, session) }
+	}
+	if p.skills, err = saved.Dir(user); err != nil {
+		return nil, err
+	}
+	if p.workspace, err = workBase.Open(user, session); err != nil {
+		p.skills.Close()
+		return nil, err
+	}
+	p.space = files.NewSpace(p.skills, p.workspace, &declarations{h})
+	return p, nil
+}
+
+func (p *place) close() {
+	p.workspace.Close()
+	p.skills.Close()
+	p.remove()
+}
+
+// options are what a program of this place may import.
+func (p *place) options() program.Options {
+	return program.Options{Resolver: p, Packages: p.h.cfg.Sandbox.Packages, Prelude: p.h.prelude, Cache: p.h.modules}
+}
+
+var _ program.Resolver = (*place)(nil)
+
+// Module implements program.Resolver.
+func (p *place) Module(ctx context.Context, id string) ([]byte, error) {
+	text, err := p.space.ReadFile(ctx, id)
+	var failed *files.Error
+	if errors.As(err, &failed) && failed.Code == files.IsDirectory {
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return text, err
+}
+
+// Server implements program.Resolver.
+func (p *place) Server(ctx context.Context, name string) (frame.Module, error) {
+	module, err := p.h.catalog.Module(name)
+	if err != nil {
+		p.h.servers.EnsureTools(ctx)
+		module, err = p.h.catalog.Module(name)
+	}
+	return module, err
+}

@@ -1,0 +1,174 @@
+// Package harness joins the parts into one: it opens what the configuration names, and executes, replays and resumes
+// runs. Everything that serves users (command line, HTTP, MCP) goes through it.
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/store"
+)
+
+// ErrUnavailable marks what fails because something the harness depends on is missing or cannot be reached.
+var ErrUnavailable = errors.New("unavailable")
+
+// Outside is what the harness needs of the world.
+type Outside struct {
+	Environ    []string // upstream servers get the allow-listed part
+	Executable string   // this binary: re-executed for workers and supervisors
+	Args       []string // before the hidden command, for test binaries
+	CacheDir   string   // compiled code, tool lists; empty is the user's cache directory
+	Logger     *slog.Logger
+	Now        func() time.Time
+	Version    string
+	Warm       int // runners kept ready
+}
+
+// Harness is the joined parts. Its methods are safe for concurrent use.
+type Harness struct {
+	cfg     *config.Config
+	out     Outside
+	cache   string
+	catalog *catalog.Catalog
+	servers *servers
+	gate    *gate.Gate
+	modules *program.Cache
+	prelude []program.Source // the user's own runtime functions
+
+	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
+
+	// What only some commands need is opened when it is first used.
+	store     func() (*store.Store, error)
+	pool      func() (*sandbox.Pool, error)
+	skills    func() (*skills.Store, error)
+	workspace func() (*files.Base, error)
+
+	mu      sync.Mutex
+	closers []func(context.Context) error // of what was opened, in that order
+}
+
+// Open joins the parts. Nothing is started yet: servers start when they are needed. Close must be called.
+func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error) {
+	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), modules: program.NewCache()}
+	h.wrap = func(w journal.Writer) journal.Writer { return w }
+	if err := h.findCache(); err != nil {
+		return nil, err
+	}
+	for _, file := range cfg.Sandbox.Prelude {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read sandbox.prelude: %w", err)
+		}
+		h.prelude = append(h.prelude, program.Source{Name: filepath.Base(file), Code: string(text)})
+	}
+	manager, err := h.connect()
+	if err != nil {
+		return nil, err
+	}
+	h.servers = manager
+	h.gate = gate.New(gate.Options{Catalog: h.catalog, Servers: manager, Zones: zone, Now: out.Now})
+	h.store = opened(h, func() (*store.Store, error) {
+		return store.Open(context.WithoutCancel(ctx), cfg.Store.URL, store.Options{
+			Sync: store.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
+		})
+	}, func(_ context.Context, s *store.Store) error { return s.Close() })
+	h.pool = opened(h, func() (*sandbox.Pool, error) { return h.openPool(context.WithoutCancel(ctx)) },
+		func(_ context.Context, p *sandbox.Pool) error { p.Close(); return nil })
+	h.skills = opened(h, func() (*skills.Store, error) { return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles)) },
+		func(_ context.Context, s *skills.Store) error { return s.Close() })
+	h.workspace = opened(h, func() (*files.Base, error) {
+		return files.OpenBase(cfg.Workspace.Dir, files.Options{Section: "workspace", Limits: limits(cfg.Workspace.MaxBytes, cfg.Workspace.MaxFiles)})
+	}, func(_ context.Context, b *files.Base) error { return b.Close() })
+	return h, nil
+}
+
+// opened makes a part that is opened at its first use and closed with the harness.
+func opened[T any](h *Harness, open func() (T, error), closer func(context.Context, T) error) func() (T, error) {
+	return sync.OnceValues(func() (T, error) {
+		part, err := open()
+		if err != nil {
+			return part, err
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.closers = append(h.closers, func(ctx context.Context) error { return closer(ctx, part) })
+		return part, nil
+	})
+}
+
+func limits(size config.Size, count int) files.Limits {
+	return files.Limits{MaxBytes: int64(size), MaxFiles: int64(count)}
+}
+
+// findCache chooses where what can be made again is kept.
+func (h *Harness) findCache() error {
+	h.cache = h.out.CacheDir
+	if h.cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("find the cache directory: %w; set HARNESS_CACHE_DIR", err)
+		}
+		h.cache = filepath.Join(dir, "mcp-code-exec-harness")
+	}
+	return nil
+}
+
+func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
+	tier, err := wasm.Open(ctx, wasm.Options{
+		Executable: h.out.Executable, Args: h.out.Args, Dir: h.cache, MaxMemory: max(1<<30, int64(h.cfg.Sandbox.Memory)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	h.mu.Lock()
+	h.closers = append(h.closers, func(context.Context) error { return tier.Close() })
+	h.mu.Unlock()
+	return sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool, Warm: h.out.Warm}), nil
+}
+
+// Close ends servers and runners and closes the store; runs must have ended. When ctx ends, processes are killed
+// without further grace.
+func (h *Harness) Close(ctx context.Context) error {
+	err := h.servers.Close(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := len(h.closers) - 1; i >= 0; i-- {
+		err = errors.Join(err, h.closers[i](ctx))
+	}
+	h.closers = nil
+	return err
+}
+
+// Catalog is every tool known.
+func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }
+
+// Servers are the connections to upstream servers.
+func (h *Harness) Servers() *mcpclient.Manager { return h.servers.Manager }
+
+// EnsureTools waits until every server has listed its tools or failed to.
+func (h *Harness) EnsureTools(ctx context.Context) { h.servers.EnsureTools(ctx) }
+
+// Store opens the store of runs.
+func (h *Harness) Store() (*store.Store, error) { return h.store() }
+
+// Pool opens the sandbox.
+func (h *Harness) Pool() (*sandbox.Pool, error) { return h.pool() }
+
+// Skills opens what users have saved.
+func (h *Harness) Skills() (*skills.Store, error) { return h.skills() }

@@ -1,0 +1,119 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// ErrEngine says that a run was recorded by another engine or guest runtime, which replay refuses unless forced.
+var ErrEngine = errors.New("recorded by another engine")
+
+// Journal returns the records of a run.
+func (h *Harness) Journal(ctx context.Context, id string) ([]journal.Record, error) {
+	keep, err := h.store()
+	if err != nil {
+		return nil, err
+	}
+	return keep.Read(ctx, id)
+}
+
+// Replay executes a recorded run again, offline: every call is answered from the record, and the outcome must be the
+// recorded one. A difference is an outcome of kind diverged. code replaces the recorded program, to see where a changed
+// one goes another way; "" keeps the recorded one. force replays what another engine recorded.
+func (h *Harness) Replay(ctx context.Context, records []journal.Record, code string, force bool) (*run.Outcome, error) {
+	if err := journal.Check(records); err != nil {
+		return nil, fmt.Errorf("read the record: %w", err)
+	}
+	start := *records[0].Start
+	if err := h.sameEngine(start); err != nil && !force {
+		return nil, err
+	}
+	place, err := h.place(start.User, start.Session, start.Run)
+	if err != nil {
+		return nil, err
+	}
+	defer place.close()
+	compiled, err := recorded(start)
+	if err != nil {
+		return nil, err
+	}
+	if code != "" {
+		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, place.options())
+		if err != nil {
+			return notCompiled(start.Run, err)
+		}
+		start.Source = code
+		if start.Program, err = json.Marshal(compiled.Program); err != nil {
+			return nil, fmt.Errorf("encode the program: %w", err)
+		}
+	}
+	spec := h.spec(start, place, compiled)
+	spec.Records, spec.Offline = records, true
+	return h.execute(ctx, spec)
+}
+
+// Resume goes on with a run whose process died: answered calls are answered from the journal, the rest go live. A
+// write that was under way is in doubt.
+func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)) (*run.Outcome, error) {
+	keep, err := h.store()
+	if err != nil {
+		return nil, err
+	}
+	writer, records, err := keep.Resume(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer writer.Close(context.WithoutCancel(ctx))
+	if err := journal.Check(records); err != nil {
+		return nil, fmt.Errorf("read the journal of %s: %w", id, err)
+	}
+	start := *records[0].Start
+	place, err := h.place(start.User, start.Session, start.Run)
+	if err != nil {
+		return nil, err
+	}
+	defer place.close()
+	compiled, err := recorded(start)
+	if err != nil {
+		return nil, err
+	}
+	spec := h.spec(start, place, compiled)
+	spec.Records, spec.Journal, spec.Observe = records, h.wrap(writer), observe
+	return h.execute(ctx, spec)
+}
+
+func (h *Harness) sameEngine(start journal.Start) error {
+	pool, err := h.pool()
+	if err != nil {
+		return err
+	}
+	info := pool.Info()
+	switch {
+	case start.Tier != info.Tier:
+		return fmt.Errorf("%w: the %s tier, this is %s; use --force to try all the same", ErrEngine, start.Tier, info.Tier)
+	case start.Engine != info.Engine:
+		return fmt.Errorf("%w: its version differs from this one's; use --force to try all the same", ErrEngine)
+	case start.Prelude != info.Prelude:
+		return fmt.Errorf("%w: its guest runtime differs from this one's; use --force to try all the same", ErrEngine)
+	}
+	return nil
+}
+
+// recorded is the compiled program of a start record.
+func recorded(start journal.Start) (*program.Compiled, error) {
+	compiled := &program.Compiled{Source: program.Source{Name: start.File, Code: start.Source}}
+	if err := json.Unmarshal(start.Program, &compiled.Program); err != nil {
+		return nil, fmt.Errorf("read the recorded program: %w", err)
+	}
+	var err error
+	if compiled.Map, err = program.ParseMap(start.Map); err != nil {
+		return nil, fmt.Errorf("read the recorded program: %w", err)
+	}
+	return compiled, nil
+}

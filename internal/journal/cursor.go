@@ -1,0 +1,248 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Undelivered is the Delivery of an answer that came after the program had ended: it is recorded for the audit, and no
+// replay gives it to the guest.
+const Undelivered = -1
+
+// Undelivered says that the guest was never given the answer.
+func (a *Answer) Undelivered() bool { return a.Delivery == Undelivered }
+
+// DivergedError says that a replayed program did something else than the recorded one. A nil Want is a call that was
+// not recorded, a nil Got a recorded call that was not made. Its message names no values.
+type DivergedError struct {
+	N    int // number of the call
+	Want *Call
+	Got  *Call
+}
+
+func (e *DivergedError) Error() string {
+	switch {
+	case e.Want == nil:
+		return fmt.Sprintf("diverged at call %d: the program called %s, the recording has no such call", e.N, title(e.Got))
+	case e.Got == nil:
+		return fmt.Sprintf("diverged at call %d: the program did not make the recorded call of %s", e.N, title(e.Want))
+	case e.Want.Kind != e.Got.Kind || e.Want.Name != e.Got.Name:
+		return fmt.Sprintf("diverged at call %d: the program called %s, the recording has %s", e.N, title(e.Got), title(e.Want))
+	default:
+		return fmt.Sprintf("diverged at call %d (%s): the arguments differ from the recorded ones: %s",
+			e.N, title(e.Want), Diff(e.Want.Args, e.Got.Args))
+	}
+}
+
+// title names a call. The name is the program's, so its length is bounded here.
+func title(c *Call) string { return clip(fmt.Sprintf("%s %q", c.Kind, c.Name), 120) }
+
+// clip shortens a text to about limit bytes by cutting out its middle.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit/2], "") + "..." + strings.ToValidUTF8(s[len(s)-limit/2:], "")
+}
+
+// Cursor answers a replayed program from its journal: every call is compared by Match, and whenever the guest is idle
+// Next is the answer to deliver. A Cursor of no records has recorded nothing. It belongs to one goroutine.
+type Cursor struct {
+	start      *Start
+	end        *End
+	calls      []*recorded // in the order of their numbers
+	byN        map[int]*recorded
+	deliveries []*recorded // by Delivery
+	next       int         // index into deliveries
+	logs       []Log
+}
+
+type recorded struct {
+	call   *Call
+	intent *Intent // the first one: its time and precondition are those of the first attempt
+	answer *Answer // nil if the run was cut off before it came
+	made   bool    // by the program that is replayed
+}
+
+// NewCursor indexes records that Check accepts. It keeps what they point to.
+func NewCursor(records []Record) *Cursor {
+	c := &Cursor{byN: make(map[int]*recorded)}
+	for i := range records {
+		// Only a journal that Check refuses has such records; it replays as far as it makes sense.
+		_ = c.add(&records[i])
+	}
+	c.sort()
+	return c
+}
+
+// Check says whether records are the beginning of a journal that can be replayed: numbered without gaps, started once,
+// intents and answers belonging to calls, one answer a call, deliveries without gaps.
+func Check(records []Record) error {
+	if len(records) == 0 {
+		return errors.New("the journal is empty")
+	}
+	if _, err := Continue(records); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	run := records[0].Start.Run
+	c := &Cursor{byN: make(map[int]*recorded)}
+	for i := range records {
+		if err := c.add(&records[i]); err != nil {
+			return fmt.Errorf("journal of %q: record %d: %w", run, records[i].Seq, err)
+		}
+	}
+	c.sort()
+	for i, d := range c.deliveries {
+		if d.answer.Delivery != i+1 {
+			return fmt.Errorf("journal of %q: the answer of call %d has delivery %d, want %d", run, d.call.N, d.answer.Delivery, i+1)
+		}
+	}
+	return nil
+}
+
+func (c *Cursor) sort() {
+	slices.SortFunc(c.calls, func(a, b *recorded) int { return a.call.N - b.call.N })
+	slices.SortFunc(c.deliveries, func(a, b *recorded) int { return a.answer.Delivery - b.answer.Delivery })
+}
+
+func (c *Cursor) add(r *Record) error {
+	switch {
+	case r.Start != nil:
+		c.start = r.Start
+	case r.Call != nil:
+		if r.Call.N < 1 || c.byN[r.Call.N] != nil {
+			return fmt.Errorf("call %d is recorded twice or has no number", r.Call.N)
+		}
+		rec := &recorded{call: r.Call}
+		c.calls = append(c.calls, rec)
+		c.byN[r.Call.N] = rec
+	case r.Intent != nil:
+		rec := c.byN[r.Intent.N]
+		if rec == nil {
+			return fmt.Errorf("intent of call %d, which is not recorded", r.Intent.N)
+		}
+		if rec.intent == nil {
+			rec.intent = r.Intent
+		}
+	case r.Answer != nil:
+		return c.addAnswer(r.Answer)
+	case r.Log != nil:
+		c.logs = append(c.logs, *r.Log)
+	case r.End != nil:
+		c.end = r.End
+	}
+	return nil
+}
+
+func (c *Cursor) addAnswer(a *Answer) error {
+	rec := c.byN[a.N]
+	switch {
+	case rec == nil:
+		return fmt.Errorf("answer to call %d, which is not recorded", a.N)
+	case rec.answer != nil:
+		return fmt.Errorf("second answer to call %d", a.N)
+	}
+	rec.answer = a
+	if a.Undelivered() {
+		return nil
+	}
+	if rec.call.Sync != (a.Delivery == 0) {
+		return fmt.Errorf("answer to call %d has delivery %d, its sync is %t", a.N, a.Delivery, rec.call.Sync)
+	}
+	if !rec.call.Sync {
+		c.deliveries = append(c.deliveries, rec)
+	}
+	return nil
+}
+
+// Start is what the run was started with, nil if nothing is recorded.
+func (c *Cursor) Start() *Start { return c.start }
+
+// End is the recorded outcome, nil if the run has not ended.
+func (c *Cursor) End() *End { return c.end }
+
+// Logs are the recorded console lines in order: a resumed program prints them again, and they are not recorded again.
+func (c *Cursor) Logs() []Log { return c.logs }
+
+// Call is the record of call n, or nil: such a call goes live in a resumed run and is divergence in an offline replay.
+func (c *Cursor) Call(n int) *Call {
+	if rec := c.byN[n]; rec != nil {
+		return rec.call
+	}
+	return nil
+}
+
+// Intent is the first recorded intent of call n, or nil: then nothing of it was ever sent.
+func (c *Cursor) Intent(n int) *Intent {
+	if rec := c.byN[n]; rec != nil {
+		return rec.intent
+	}
+	return nil
+}
+
+// Answer is the recorded answer of call n, or nil. It is given at once to a synchronous call and when Next returns it
+// to others.
+func (c *Cursor) Answer(n int) *Answer {
+	if rec := c.byN[n]; rec != nil {
+		return rec.answer
+	}
+	return nil
+}
+
+// Match notes that the program made the call, and compares it with the record of its number: kind, name, and arguments
+// as JSON values. A difference, or no record, is a *DivergedError.
+func (c *Cursor) Match(call *Call) error {
+	rec := c.byN[call.N]
+	if rec == nil {
+		return &DivergedError{N: call.N, Got: call}
+	}
+	if rec.call.Kind != call.Kind || rec.call.Name != call.Name || !equalJSON(rec.call.Args, call.Args) {
+		return &DivergedError{N: call.N, Want: rec.call, Got: call}
+	}
+	rec.made = true
+	return nil
+}
+
+// Next is the recorded answer whose turn it is, nil when all were delivered. An idle guest that has not made the call
+// never will: divergence.
+func (c *Cursor) Next() *Answer {
+	if c.next == len(c.deliveries) {
+		return nil
+	}
+	return c.deliveries[c.next].answer
+}
+
+// Advance notes that Next was delivered.
+func (c *Cursor) Advance() {
+	if c.next < len(c.deliveries) {
+		c.next++
+	}
+}
+
+// Pending returns the recorded calls without an answer, by number; those with an intent are in doubt.
+func (c *Cursor) Pending() []*Call {
+	var out []*Call
+	for _, rec := range c.calls {
+		if rec.answer == nil {
+			out = append(out, rec.call)
+		}
+	}
+	return out
+}
+
+// Finish is asked when the program has ended by itself. It returns a *DivergedError for the first recorded call that
+// the program did not make, or whose answer it did not wait for.
+func (c *Cursor) Finish() error {
+	for _, rec := range c.calls {
+		if !rec.made {
+			return &DivergedError{N: rec.call.N, Want: rec.call}
+		}
+	}
+	if c.next < len(c.deliveries) {
+		rec := c.deliveries[c.next]
+		return &DivergedError{N: rec.call.N, Want: rec.call}
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+package journal_test
+
+import (
+	"testing"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/journal/journaltest"
+)
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	journaltest.Exercise(t, func(*testing.T) journal.Store { return new(journal.Memory) })
+}

@@ -1,0 +1,105 @@
+// Package journal holds the ordered, append-only record of a run: what it was, every host call and its answer, every
+// log line, the outcome. It imports none of our packages.
+package journal
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Record is one entry; exactly one of the pointers is set.
+type Record struct {
+	Seq    int64   `json:"seq"` // 1, 2, ... without gaps within a run
+	Start  *Start  `json:"start,omitempty"`
+	Call   *Call   `json:"call,omitempty"`
+	Intent *Intent `json:"intent,omitempty"`
+	Answer *Answer `json:"answer,omitempty"`
+	Log    *Log    `json:"log,omitempty"`
+	End    *End    `json:"end,omitempty"`
+}
+
+// Start is everything a run is a function of, besides its answers.
+type Start struct {
+	Run     string            `json:"run"`
+	User    string            `json:"user,omitempty"`
+	Session string            `json:"session,omitempty"`
+	File    string            `json:"file,omitempty"` // name of the program as the user knows it
+	Source  string            `json:"source"`         // the program as written
+	Program json.RawMessage   `json:"program"`        // frame.Program: compiled code and every module loaded by it
+	Map     string            `json:"map,omitempty"`  // source map of the compiled code
+	Seed    string            `json:"seed"`           // 32 bytes, hexadecimal
+	Time    int64             `json:"time"`           // start, microseconds since the Unix epoch
+	Tier    string            `json:"tier"`
+	Engine  string            `json:"engine"`  // hash of the engine
+	Prelude string            `json:"prelude"` // hash of the guest runtime
+	Limits  json.RawMessage   `json:"limits,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+}
+
+// Call is a host call as the guest made it.
+type Call struct {
+	N     int             `json:"n"` // call number, from 1, in guest order
+	Kind  string          `json:"kind"`
+	Name  string          `json:"name"`
+	Args  json.RawMessage `json:"args,omitempty"` // canonical JSON
+	Sync  bool            `json:"sync,omitempty"`
+	Write bool            `json:"write,omitempty"` // may change the outside world
+}
+
+// Intent says that the write of call N is about to be sent: it is committed before the first byte is. A write with an
+// intent and without an answer is in doubt; one without an intent never went out.
+type Intent struct {
+	N     int    `json:"n"`
+	Key   string `json:"key"`             // idempotency key: run id and call number
+	Retry bool   `json:"retry,omitempty"` // idempotent: may be repeated within 5 minutes of Time
+	Conn  int64  `json:"conn,omitempty"`  // the server's connection number
+	Time  int64  `json:"time"`            // microseconds since the Unix epoch
+	// Before is a file call's precondition, checked before it is repeated after a crash.
+	Before json.RawMessage `json:"before,omitempty"`
+}
+
+// Answer is what the guest was given for call N.
+type Answer struct {
+	N        int             `json:"n"`
+	Delivery int             `json:"delivery,omitempty"` // 1, 2, ... in order of delivery; 0 for a synchronous call
+	Now      int64           `json:"now"`                // the run's clock at delivery, microseconds
+	Value    json.RawMessage `json:"value,omitempty"`
+	Error    json.RawMessage `json:"error,omitempty"` // frame.Error
+}
+
+// Log is one console line.
+type Log struct {
+	Level string `json:"level"`
+	Text  string `json:"text"`
+}
+
+// End is the outcome.
+type End struct {
+	Status     string          `json:"status"` // succeeded, failed, cancelled
+	Output     json.RawMessage `json:"output,omitempty"`
+	Error      json.RawMessage `json:"error,omitempty"`
+	Calls      int             `json:"calls"`
+	DurationUS int64           `json:"durationUs"`
+	Time       int64           `json:"time"` // microseconds since the Unix epoch
+}
+
+// Writer appends the records of one run. It is safe for concurrent use.
+type Writer interface {
+	// Append adds a record and returns at once. The record rides in the next commit; Seq is set by the writer.
+	Append(Record)
+	// Commit returns once every record appended so far is stored. An error is final: the run must end. Cancelling
+	// ctx stops waiting; the records may be stored all the same.
+	Commit(ctx context.Context) error
+	// Close commits what is left and releases the writer. It is idempotent.
+	Close(ctx context.Context) error
+}
+
+// Store keeps journals. Its methods are safe for concurrent use.
+type Store interface {
+	// Create starts the journal of a new run; it fails if the run exists.
+	Create(ctx context.Context, run string) (Writer, error)
+	// Resume continues the journal of a run that has no end.
+	Resume(ctx context.Context, run string) (Writer, []Record, error)
+	// Read returns the records of a run in order, or an error wrapping ErrNotFound.
+	Read(ctx context.Context, run string) ([]Record, error)
+}

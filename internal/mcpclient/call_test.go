@@ -1,0 +1,319 @@
+package mcpclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+)
+
+func TestCallFailures(t *testing.T) {
+	t.Parallel()
+	for tool, tc := range map[string]struct {
+		kind    mcpclient.Kind
+		inDoubt bool
+		lost    bool // the connection ends
+		want    []string
+	}{
+		"exit":        {mcpclient.KindConnectionLost, true, true, []string{"exited with code 3", "fatal: asked to exit"}},
+		"half":        {mcpclient.KindConnectionLost, true, true, []string{"exited with code 3"}},
+		"broken":      {mcpclient.KindProtocol, true, true, []string{"wrote an invalid message", `[}}`}},
+		"pings":       {mcpclient.KindProtocol, true, true, []string{"requests of its own open"}},
+		"wrong-shape": {mcpclient.KindProtocol, true, false, []string{"not an object", "a string"}},
+		"bad-content": {mcpclient.KindProtocol, true, false, []string{"wrong shape"}},
+		"input":       {mcpclient.KindProtocol, true, false, []string{"asks for input from a person"}},
+		"rpc-error":   {mcpclient.KindRPC, false, false, []string{"zeta is required", "-32602"}},
+		"no-such":     {mcpclient.KindRPC, false, false, []string{"unknown tool no-such"}},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			opts := mcpclient.Options{}
+			opts.SetBackoff(time.Millisecond, time.Millisecond)
+			m := setup(t, opts, bad(t, misbehave.Normal))
+			_, err := call(t, m, tool, `{}`)
+			ce := callError(t, err, tc.kind, true)
+			if ce.InDoubt() != tc.inDoubt {
+				t.Errorf("in doubt %t", ce.InDoubt())
+			}
+			wantIn(t, "error", err.Error(), append(tc.want, `tool "`+tool+`" of server "bad"`)...)
+			before := status(t, m, "bad")
+			var again *mcpclient.Result
+			eventually(t, "the server is used again", func() bool {
+				again, err = call(t, m, "echo", `{"a":1}`)
+				return err == nil
+			})
+			if lost := again.Conn != before.Conn; lost != tc.lost {
+				t.Errorf("connection %d, then %d", before.Conn, again.Conn)
+			}
+			if after := status(t, m, "bad"); (after.Restarts == 1) != tc.lost || after.Conn < before.Conn {
+				t.Errorf("before %+v, after %+v", before, after)
+			}
+		})
+	}
+}
+
+func TestOneBadCallHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	hanging := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := m.Call(ctx, "bad", "hang", nil, mcpclient.CallOptions{})
+		hanging <- err
+	}()
+	for _, tool := range []string{"wrong-ids", "stderr", "wrapped", "wrong-shape", "rpc-error"} {
+		_, err := call(t, m, tool, `{}`)
+		if slices.Contains([]string{"wrong-ids", "stderr", "wrapped"}, tool) && err != nil {
+			t.Errorf("%s: %v", tool, err)
+		}
+	}
+	cancel()
+	callError(t, <-hanging, mcpclient.KindCancelled, true)
+}
+
+// received is what the server got so far.
+func received(t *testing.T, m *mcpclient.Manager) []string {
+	t.Helper()
+	var got []string
+	if err := json.Unmarshal(mustCall(t, m, "received", `{}`).StructuredContent, &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// awaitReceived waits until the server got something that begins with the prefix, and returns the rest.
+func awaitReceived(t *testing.T, m *mcpclient.Manager, prefix string) (rest string) {
+	t.Helper()
+	eventually(t, "the server receives "+prefix, func() bool {
+		for _, got := range received(t, m) {
+			if after, ok := strings.CutPrefix(got, prefix); ok {
+				rest = after
+				return true
+			}
+		}
+		return false
+	})
+	return rest
+}
+
+func TestCancelIsToldAndReturnsAtOnce(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := m.Call(ctx, "bad", "hang", nil, mcpclient.CallOptions{})
+		done <- err
+	}()
+	id := awaitReceived(t, m, "hang ")
+	cancel()
+	err := <-done // the server never answers, so this is not its doing
+	ce := callError(t, err, mcpclient.KindCancelled, true)
+	if !errors.Is(err, context.Canceled) || !ce.InDoubt() {
+		t.Errorf("%v, in doubt %t", err, ce.InDoubt())
+	}
+	awaitReceived(t, m, "notifications/cancelled "+id)
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	mustCall(t, m, "echo", `{}`)
+	_, err := m.Call(ctxFor(t), "bad", "hang", nil, mcpclient.CallOptions{Timeout: 50 * time.Millisecond})
+	ce := callError(t, err, mcpclient.KindTimeout, true)
+	wantIn(t, "error", ce.Error(), "no answer within 50ms")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v is no deadline", err)
+	}
+	awaitReceived(t, m, "notifications/cancelled "+awaitReceived(t, m, "hang "))
+}
+
+func TestProgressKeepsACallAlive(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	mustCall(t, m, "echo", `{}`)
+	// A step is made when the last was reported, each after more than half of the timeout: without the reports the
+	// call would not live to its end.
+	const timeout, pause, steps = 400 * time.Millisecond, 250 * time.Millisecond, 4
+	var got []mcpclient.Progress
+	next := make(chan struct{}, steps)
+	next <- struct{}{}
+	stepper := make(chan struct{})
+	go func() {
+		defer close(stepper)
+		for range next {
+			time.Sleep(pause) // what is under test is time
+			if _, err := m.Call(t.Context(), "bad", "step", nil, mcpclient.CallOptions{}); err != nil {
+				t.Errorf("step: %v", err)
+			}
+		}
+	}()
+	begin := time.Now()
+	res, err := m.Call(ctxFor(t), "bad", "progress", json.RawMessage(fmt.Sprintf(`{"steps":%d}`, steps)),
+		mcpclient.CallOptions{Timeout: timeout, Progress: func(p mcpclient.Progress) {
+			if got = append(got, p); len(got) < steps {
+				next <- struct{}{}
+			}
+		}})
+	close(next)
+	<-stepper
+	if err != nil || res.Content[0].Text != "done" {
+		t.Fatalf("after %s and %d reports: %+v, %v", time.Since(begin), len(got), res, err)
+	}
+	if len(got) != steps || got[steps-1] != (mcpclient.Progress{Progress: steps, Total: steps, Message: "step 4"}) {
+		t.Errorf("reports: %+v", got)
+	}
+	if took := time.Since(begin); took < timeout {
+		t.Errorf("it took %s, which shows nothing", took)
+	}
+}
+
+func TestProgressEndsAtTheMaximum(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{MaxCall: 300 * time.Millisecond}, bad(t, misbehave.Normal))
+	mustCall(t, m, "echo", `{}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	stepper := make(chan struct{})
+	go func() {
+		defer close(stepper)
+		for ctx.Err() == nil {
+			_, _ = m.Call(ctx, "bad", "step", nil, mcpclient.CallOptions{}) // the last is cancelled
+		}
+	}()
+	_, err := m.Call(ctxFor(t), "bad", "progress", json.RawMessage(`{"steps":1000000000}`),
+		mcpclient.CallOptions{Timeout: 200 * time.Millisecond})
+	cancel()
+	<-stepper
+	wantIn(t, "error", callError(t, err, mcpclient.KindTimeout, true).Error(), "no answer within 300ms")
+}
+
+func TestLargeResults(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	res := mustCall(t, m, "big", `{"bytes":50000000}`)
+	if got := len(res.Content[0].Text); got != 50_000_000 {
+		t.Errorf("%d bytes", got)
+	}
+	small := setup(t, mcpclient.Options{MaxResult: 1 << 20}, bad(t, misbehave.Normal))
+	before := mustCall(t, small, "echo", `{}`)
+	_, err := call(t, small, "big", `{"bytes":50000000}`)
+	wantIn(t, "error", callError(t, err, mcpclient.KindProtocol, true).Error(), "larger than 1048576 bytes; ask for less")
+	if after := mustCall(t, small, "echo", `{}`); after.Conn != before.Conn {
+		t.Error("a large answer cost the connection")
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	opts := mcpclient.Options{}
+	opts.SetBackoff(time.Hour, time.Hour)
+	m := setup(t, opts, bad(t, misbehave.Normal))
+	_, err := call(t, m, "exit", `{}`)
+	callError(t, err, mcpclient.KindConnectionLost, true)
+	eventually(t, "the loss is noted", func() bool { return status(t, m, "bad").State == mcpclient.StateBackoff })
+	_, err = call(t, m, "echo", `{}`)
+	ce := callError(t, err, mcpclient.KindUnavailable, false)
+	wantIn(t, "error", ce.Error(), "exited with code 3", "started again in", "fatal: asked to exit")
+	s := m.Tools()[0]
+	if !s.Known || len(s.Tools) == 0 {
+		t.Error("its tools are forgotten")
+	}
+	if until := time.Until(s.RetryAt); until < 29*time.Minute || until > time.Hour {
+		t.Errorf("retry in %s", until)
+	}
+	if err := m.Reconnect(ctxFor(t), "bad"); err != nil {
+		t.Fatal(err)
+	}
+	mustCall(t, m, "echo", `{}`)
+	if again := status(t, m, "bad"); again.Conn <= s.Conn || again.Restarts != 1 {
+		t.Errorf("before %+v, after %+v", s.Status, again)
+	}
+}
+
+func TestCallOnAConnection(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	n, err := m.Connect(ctxFor(t), "bad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := func() (*mcpclient.Result, error) {
+		return m.Call(ctxFor(t), "bad", "echo", nil, mcpclient.CallOptions{Conn: n})
+	}
+	if res, err := on(); err != nil || res.Conn != n {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if err := m.Reconnect(ctxFor(t), "bad"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = on()
+	callError(t, err, mcpclient.KindConnectionLost, false)
+}
+
+func TestDeafServer(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	mustCall(t, m, "deaf", `{}`)
+	// More than a pipe holds: the write blocks, and must neither hold the caller nor the other callers.
+	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
+	_, err := m.Call(ctxFor(t), "bad", "echo", large, mcpclient.CallOptions{Timeout: 50 * time.Millisecond})
+	callError(t, err, mcpclient.KindTimeout, true)
+	_, err = m.Call(ctxFor(t), "bad", "echo", nil, mcpclient.CallOptions{Timeout: 50 * time.Millisecond})
+	callError(t, err, mcpclient.KindTimeout, false) // not a byte of it was written
+}
+
+func TestMetadataAndArguments(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	for _, args := range []string{`[1]`, `"x"`, `{"a":`, `null`} {
+		_, err := call(t, m, "echo", args)
+		callError(t, err, mcpclient.KindProtocol, false)
+	}
+	if got := string(mustCall(t, m, "echo", ``).StructuredContent); got != `{}` {
+		t.Errorf("no arguments arrived as %s", got)
+	}
+	if got := string(mustCall(t, m, "echo", `{"html":"<b>&","z":1e400,"a":0.10}`).StructuredContent); got !=
+		`{"html":"<b>&","z":1e400,"a":0.10}` {
+		t.Errorf("arguments arrived as %s", got)
+	}
+	if _, err := m.Call(ctxFor(t), "bad", "echo", nil, mcpclient.CallOptions{IdempotencyKey: "run_1/7"}); err != nil {
+		t.Fatal(err)
+	}
+	awaitReceived(t, m, "key run_1/7")
+}
+
+func TestUnwrappedFastMCP(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	tools := m.EnsureTools(ctxFor(t))[0].Tools
+	i := slices.IndexFunc(tools, func(t mcpclient.Tool) bool { return t.Name == "wrapped" })
+	value, files, toolErr := mcpclient.Unwrap(mustCall(t, m, "wrapped", `{}`), tools[i].OutputSchema)
+	if string(value) != `[1,2,3]` || files != nil || toolErr != "" {
+		t.Errorf("got %s, %v, %q", value, files, toolErr)
+	}
+	_, _, toolErr = mcpclient.Unwrap(mustCall(t, m, "error", `{}`), nil)
+	if toolErr != "no such customer: 42" {
+		t.Errorf("got %q", toolErr)
+	}
+}
+
+func TestStderrIsBounded(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	mustCall(t, m, "stderr", `{}`)
+	var tail string
+	eventually(t, "stderr is read", func() bool {
+		tail = status(t, m, "bad").StderrTail
+		return strings.HasSuffix(tail, "stderr line 100")
+	})
+	if lines := strings.Split(tail, "\n"); len(lines) != 20 || lines[0] != "stderr line 81" {
+		t.Errorf("%d lines from %q", len(lines), lines[0])
+	}
+}

@@ -1,0 +1,112 @@
+package mcpclient
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// The transports a server can be configured with. The empty string means stdio for a command; for a URL it means
+// streamable HTTP, and SSE if the server refuses that with a 4xx status, as the specification asks of clients.
+const (
+	TransportStdio = "stdio"
+	TransportHTTP  = "http"
+	TransportSSE   = "sse"
+)
+
+const (
+	defaultTimeout        = 60 * time.Second
+	defaultStartupTimeout = 30 * time.Second
+)
+
+// Config describes one upstream server. The zero value of every field but Name and one of Command and URL is useful.
+type Config struct {
+	Name    string
+	Command string            // stdio: looked up in the PATH the child gets
+	Args    []string          // stdio
+	Env     map[string]string // stdio: added to the allow-listed part of the environment
+	Cwd     string            // stdio: empty is the harness's own
+	URL     string            // http, sse
+	Headers map[string]string // http, sse: sent with every request to URL's host and to no other
+
+	Transport      string        // TransportStdio, TransportHTTP, TransportSSE or empty
+	Timeout        time.Duration // of a call; progress starts it again. 0 is 60 s
+	StartupTimeout time.Duration // from start to tools listed. 0 is 30 s
+
+	EnabledTools  []string // if not empty, only these are offered and callable
+	DisabledTools []string // never offered or callable; wins over EnabledTools
+	Disabled      bool     // known, but never started
+
+	// Stateful says that the server keeps state for a connection, so that a call must not silently move to a new one.
+	Stateful bool
+}
+
+func (c Config) validate() error {
+	fail := func(msg string) error { return fmt.Errorf("configure server %q: %s", c.Name, msg) }
+	switch {
+	case c.Name == "":
+		return errors.New("configure server: it has no name")
+	case c.Command == "" && c.URL == "":
+		return fail("it has neither command nor url; give one of them")
+	case c.Command != "" && c.URL != "":
+		return fail("it has both command and url; remove one of them")
+	case c.Timeout < 0 || c.StartupTimeout < 0:
+		return fail("timeouts cannot be negative")
+	}
+	switch c.Transport {
+	case "":
+	case TransportStdio:
+		if c.Command == "" {
+			return fail("transport stdio needs a command")
+		}
+	case TransportHTTP, TransportSSE:
+		if c.URL == "" {
+			return fail("transport " + c.Transport + " needs a url")
+		}
+	default:
+		return fail(fmt.Sprintf("unknown transport %q; use stdio, http or sse", c.Transport))
+	}
+	if c.URL != "" {
+		u, err := url.Parse(c.URL)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			return fail(fmt.Sprintf("url %q is not an http or https address", c.URL))
+		}
+	}
+	return nil
+}
+
+func (c Config) callTimeout() time.Duration {
+	if c.Timeout == 0 {
+		return defaultTimeout
+	}
+	return c.Timeout
+}
+
+func (c Config) startupTimeout() time.Duration {
+	if c.StartupTimeout == 0 {
+		return defaultStartupTimeout
+	}
+	return c.StartupTimeout
+}
+
+// offers reports whether a tool passes EnabledTools and DisabledTools.
+func (c Config) offers(tool string) bool {
+	if slices.Contains(c.DisabledTools, tool) {
+		return false
+	}
+	return len(c.EnabledTools) == 0 || slices.Contains(c.EnabledTools, tool)
+}
+
+// hash identifies what the server is: everything that can change which tools it has. It may go into a file name,
+// because a hash of the values does not show them.
+func (c Config) hash() string {
+	// Marshalling sorts the keys of maps, so equal configurations give equal bytes. None of these types can fail.
+	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport})
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,37 @@
+// Package mcpclient holds the connections to upstream MCP servers: it starts them, lists and caches their tools,
+// calls the tools and restarts what breaks. It knows nothing of policy, PII, journals or guests.
+//
+// The protocol is spoken by the official Go SDK, versions 2024-11-05 to 2026-07-28, over stdio, streamable HTTP and
+// the HTTP+SSE transport of old servers. What the SDK decodes into maps (schemas, results) is taken from the wire
+// instead, so that key order and large numbers stay as the server wrote them.
+//
+// # Life cycle
+//
+//  1. [NewManager], [Manager.Add]: nothing is started; tool lists come from the disk cache where there is one.
+//  2. The first call, [Manager.Connect], [Manager.EnsureTools] or [Manager.Start] starts a server, once however many
+//     callers ask. Tools are listed again whenever the server connects or says that they changed.
+//  3. A connection that breaks fails the calls it carried with a [CallError], and nothing else. The next call after a
+//     backoff (0.5 s doubling to 30 s, with jitter, forgotten after 60 s of health) connects again, under a new
+//     connection number.
+//  4. [Manager.Close] ends every server and every goroutine.
+//
+// # What happens to child processes
+//
+// A stdio server runs in a process group of its own. It is ended by closing its stdin, then (0.5 s later) SIGTERM to
+// the group, then (2 s later) SIGKILL; its group ends with it also when it exits by itself. What each system
+// guarantees beyond that:
+//
+//   - Linux: a supervisor (this binary again, [Supervise]) is parent and subreaper of the server, so it finds every
+//     descendant, also one that left the process group (setsid) or whose parent (npx) is gone. It holds one end of a
+//     pipe whose other end only the harness has: when the harness dies, by whatever signal, the pipe ends and the
+//     supervisor ends all descendants as above. This does not depend on PDEATHSIG, which a kernel ties to the thread
+//     that forked and not to the process. Should the supervisor itself be killed, the server gets SIGKILL by
+//     PDEATHSIG, and the harness, if alive, kills its group. Only both killed at once, and a grandchild that also
+//     ignores the end of its stdin, leaves that grandchild alive.
+//   - macOS and other unix: the same supervisor and pipe; there is no subreaper, so a descendant that left the
+//     process group is not found, and no PDEATHSIG, so if harness and supervisor are both killed with SIGKILL at once
+//     the server sees only the end of its stdin.
+//   - Windows: the server and all its descendants are in a job object with KILL_ON_JOB_CLOSE whose only handle is
+//     held by the harness: the kernel ends them with it. There is no SIGTERM; a server that does not exit when its
+//     stdin closes is terminated after 2.5 s.
+package mcpclient

@@ -1,0 +1,62 @@
+package mcpclient
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind says what went wrong with a request to a server.
+type Kind string
+
+const (
+	// KindUnavailable: the server is disabled, unknown, not reachable, failing to start, or refused the request.
+	KindUnavailable Kind = "unavailable"
+	// KindTimeout: no answer in time; the server was told to stop.
+	KindTimeout Kind = "timeout"
+	// KindProtocol: the server answered with something that is not MCP, or more than is allowed.
+	KindProtocol Kind = "protocol"
+	// KindCancelled: the caller's context ended; the server was told to stop.
+	KindCancelled Kind = "cancelled"
+	// KindConnectionLost: the connection ended before an answer came, or is not the one the caller asked for.
+	KindConnectionLost Kind = "connection_lost"
+	// KindRPC: the server answered with a JSON-RPC error; Code is its code.
+	KindRPC Kind = "rpc"
+)
+
+// CallError is the error of every failed request to a server.
+type CallError struct {
+	Server string
+	Tool   string // empty where the request is not a tool call
+	Kind   Kind
+	// Sent says that at least one byte of the request may have reached the server.
+	Sent    bool
+	Message string
+	Code    int64  // of a JSON-RPC error
+	Stderr  string // the last lines the server wrote to stderr, where that may explain the failure
+	Err     error  // the cause, for errors.Is: context.Canceled, context.DeadlineExceeded
+}
+
+// InDoubt reports that the request may have had its effect and no answer says whether it did.
+func (e *CallError) InDoubt() bool { return e.Sent && e.Kind != KindRPC }
+
+// Error names the server, the tool and what happened, with the end of the server's stderr where it may explain it.
+func (e *CallError) Error() string {
+	var b strings.Builder
+	if e.Tool != "" {
+		fmt.Fprintf(&b, "call tool %q of server %q: ", e.Tool, e.Server)
+	} else {
+		fmt.Fprintf(&b, "server %q: ", e.Server)
+	}
+	b.WriteString(e.Message)
+	if e.Kind == KindRPC {
+		fmt.Fprintf(&b, " (JSON-RPC error %d)", e.Code)
+	}
+	if e.Stderr != "" {
+		b.WriteString("; stderr ends with:\n")
+		b.WriteString(e.Stderr)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *CallError) Unwrap() error { return e.Err }

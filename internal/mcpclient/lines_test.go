@@ -1,0 +1,104 @@
+package mcpclient
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+func readAll(r io.Reader, limit int) (methods []string, junk int, err error) {
+	l := newLineReader(r, limit, func([]byte) { junk++ })
+	for {
+		msg, err := l.next()
+		if err != nil {
+			return methods, junk, err
+		}
+		switch m := msg.(type) {
+		case *jsonrpc.Request:
+			methods = append(methods, m.Method)
+		case *jsonrpc.Response:
+			methods = append(methods, fmt.Sprintf("answer %v %v", m.ID.Raw(), m.Error))
+		}
+	}
+}
+
+func TestLineReader(t *testing.T) {
+	t.Parallel()
+	msg := func(method string) string { return `{"jsonrpc":"2.0","method":"` + method + `"}` }
+	huge := strings.Repeat("x", 2000)
+	for name, tc := range map[string]struct {
+		in   string
+		want string
+		junk int
+		err  string // other than the end
+	}{
+		"messages":     {msg("a") + "\n" + msg("b") + "\r\n\n", "a b", 0, ""},
+		"no newline":   {msg("a") + "\n" + msg("b"), "a b", 0, ""},
+		"batch":        {"[" + msg("a") + "," + msg("b") + "]\n" + msg("c") + "\n", "a b c", 0, ""},
+		"byte order":   {"\xef\xbb\xbf" + msg("a") + "\n", "a", 0, ""},
+		"junk":         {"starting\n{\n  level: 30\n}\n" + msg("a") + "\n{\"level\":30}\n[]\n" + msg("b") + "\n", "a b", 2, ""},
+		"broken":       {msg("a") + "\n" + `{"jsonrpc":"2.0","id":` + "\n" + msg("b") + "\n", "a", 0, "invalid message"},
+		"broken off":   {msg("a") + "\n" + `{"jsonrpc":"2.0","id":`, "a", 0, ""},
+		"large answer": {`{"result":{"id":9,"x":"` + huge + `"},"jsonrpc":"2.0","id":7}` + "\n" + msg("b") + "\n", "answer 7 the answer is larger than 1000 bytes; ask for less at once b", 0, ""},
+		"large string": {`{"id":"a\"b","x":"` + huge + `"}` + "\n" + msg("b") + "\n", `answer a"b the answer is larger than 1000 bytes; ask for less at once b`, 0, ""},
+		"large note":   {`{"method":"x","id":7,"x":"` + huge + `"}` + "\n" + msg("b") + "\n", "b", 1, ""},
+		"large junk":   {huge + "\n" + msg("b") + "\n", "b", 1, ""},
+		"flood":        {strings.Repeat("junk\n", maxJunkLines+1) + msg("a") + "\n", "", 1, "floods stdout"},
+		"long flood":   {strings.Repeat(strings.Repeat("j", 999)+"\n", maxJunkBytes/999+1) + msg("a") + "\n", "", 1, "floods stdout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, junk, err := readAll(iotest.HalfReader(strings.NewReader(tc.in)), 1000)
+			if strings.Join(got, " ") != tc.want || junk != tc.junk {
+				t.Errorf("got %q with %d runs of junk, want %q with %d", got, junk, tc.want, tc.junk)
+			}
+			if tc.err == "" && !errors.Is(err, io.EOF) || tc.err != "" && !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("ended with %v, want %q", err, tc.err)
+			}
+		})
+	}
+}
+
+// FuzzLineReader: whatever a server writes, reading ends, keeps to the limit, and finds the message behind it unless
+// it gave up.
+func FuzzLineReader(f *testing.F) {
+	for _, seed := range []string{
+		"", "{", `{"jsonrpc":"2.0","id":1,"result":{}}`, `[{"jsonrpc":"2.0","method":"a"}]`, "\xff\xfe", `{"id":"\`,
+		`{"a":[{"id":3}],"id":4,"b":"` + strings.Repeat("y", 200) + `"}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		got, _, err := readAll(strings.NewReader(in+"\n"+`{"jsonrpc":"2.0","method":"last"}`+"\n"), 100)
+		if errors.Is(err, io.EOF) && (len(got) == 0 || got[len(got)-1] != "last") {
+			t.Errorf("%q hides what follows: %q", in, got)
+		}
+	})
+}
+
+func TestRing(t *testing.T) {
+	t.Parallel()
+	var r ring
+	if got := r.tail(); got != "" {
+		t.Errorf("empty: %q", got)
+	}
+	for i := range 20_000 {
+		fmt.Fprintf(&r, "line %d\n", i)
+	}
+	if got := strings.Split(r.tail(), "\n"); len(got) != stderrTailLines || got[0] != "line 19980" || got[19] != "line 19999" {
+		t.Errorf("got %d lines from %q to %q", len(got), got[0], got[len(got)-1])
+	}
+	_, _ = r.Write([]byte(strings.Repeat("é", stderrBytes)))
+	if got := r.tail(); len(got) > stderrTailBytes || strings.Trim(got, "é") != "" {
+		t.Errorf("%d bytes, beside the letter %q", len(got), strings.Trim(got, "é"))
+	}
+	_, _ = r.Write([]byte("\n\x1b[31mred\x1b[0m\a\n"))
+	if got := r.tail(); !strings.HasSuffix(got, "\n[31mred[0m") {
+		t.Errorf("control characters: %q", got[len(got)-20:])
+	}
+}

@@ -1,0 +1,323 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// DefaultMaxResult is the largest message a server may send, in bytes, where Options do not say otherwise.
+const DefaultMaxResult = 64 << 20
+
+// Options configures a [Manager]. The zero value is useful.
+type Options struct {
+	Logger   *slog.Logger // nil discards
+	CacheDir string       // where tool lists are kept; empty keeps none
+	// OnChange is called when the tools or instructions of a server are not what was last reported by it, [Manager.Add]
+	// included if there was a cached list. It is called for one server at a time and must not call Remove or Close.
+	OnChange func(Server)
+
+	ClientName    string // sent to servers; empty is mcp-code-exec-harness
+	ClientVersion string // empty is dev
+
+	Environ    []string // the environment of which servers get the allow-listed part; nil is the process's own
+	Supervisor string   // a binary whose main calls Supervise; empty is the running one
+
+	MaxResult int           // bytes of one message of a server; 0 is DefaultMaxResult
+	MaxCall   time.Duration // how long a call can last that keeps reporting progress; 0 is 15 minutes
+
+	backoffMin, backoffMax time.Duration
+	healthy                time.Duration
+}
+
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.ClientName = cmp.Or(o.ClientName, "mcp-code-exec-harness")
+	o.ClientVersion = cmp.Or(o.ClientVersion, "dev")
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
+	if o.Supervisor == "" && runtime.GOOS == "linux" {
+		o.Supervisor = "/proc/self/exe" // stays right when the file is replaced by an upgrade
+	}
+	o.MaxResult = cmp.Or(o.MaxResult, DefaultMaxResult)
+	o.MaxCall = cmp.Or(o.MaxCall, 15*time.Minute)
+	o.backoffMin = cmp.Or(o.backoffMin, 500*time.Millisecond)
+	o.backoffMax = cmp.Or(o.backoffMax, 30*time.Second)
+	o.healthy = cmp.Or(o.healthy, time.Minute)
+}
+
+// State is where a server is in its life.
+type State string
+
+// The states of a server.
+const (
+	StateIdle     State = "idle"     // never started, or ended in order; the next use starts it
+	StateStarting State = "starting" // a start is under way
+	StateReady    State = "ready"    // connected
+	StateFailed   State = "failed"   // the last start failed; uses fail until the backoff is over, then start again
+	StateDisabled State = "disabled" // by configuration
+	StateBackoff  State = "backoff"  // the connection was lost; otherwise as failed
+)
+
+// Status describes a server for people.
+type Status struct {
+	Name         string    `json:"name"`
+	State        State     `json:"state"`
+	Reason       string    `json:"reason,omitempty"` // of failed and backoff
+	Transport    string    `json:"transport"`
+	PID          int       `json:"pid,omitempty"` // of the server itself, while it runs
+	Tools        int       `json:"tools"`         // offered, from the server or its cached list
+	Cached       bool      `json:"cached,omitempty"`
+	Protocol     string    `json:"protocol,omitempty"`
+	ServerInfo   Info      `json:"serverInfo"`
+	Instructions string    `json:"instructions,omitempty"`
+	Since        time.Time `json:"since"` // of the state
+	Restarts     int       `json:"restarts,omitempty"`
+	RetryAt      time.Time `json:"retryAt,omitzero"` // of failed and backoff
+	StderrTail   string    `json:"stderrTail,omitempty"`
+	// Conn numbers the connection; 0 before the first. Numbers grow with every new connection, also over restarts of
+	// the harness, so that a number in a journal never means two connections.
+	Conn int64 `json:"conn,omitempty"`
+}
+
+// Server is a server with the tools it offers.
+type Server struct {
+	Status
+	Tools []Tool
+	Known bool // Tools were listed by the server, now or (Cached) before
+}
+
+// Manager holds the connections to all servers. Its methods may be called from any goroutine.
+type Manager struct {
+	opts Options
+
+	// base is the parent of all work that outlives the call that began it (a start that several wait for); Close
+	// ends it.
+	base context.Context
+	end  context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex
+	servers map[string]*server
+	order   []string
+	closed  bool
+}
+
+var errClosed = errors.New("the connections to the servers are closed")
+
+// NewManager makes a manager without servers. Close it.
+func NewManager(opts Options) *Manager {
+	opts.fill()
+	base, end := context.WithCancel(context.Background())
+	return &Manager{opts: opts, base: base, end: end, servers: make(map[string]*server)}
+}
+
+// Add makes a server known. It starts nothing; the cached tools are known at once.
+func (m *Manager) Add(cfg Config) error {
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	supervisor := m.opts.Supervisor
+	if supervisor == "" && cfg.Command != "" {
+		var err error
+		if supervisor, err = os.Executable(); err != nil {
+			return fmt.Errorf("add server %q: %w", cfg.Name, err)
+		}
+	}
+	s := &server{
+		cfg: cfg, m: m, state: StateIdle, since: time.Now(),
+		dialer: &dialer{
+			cfg:        cfg,
+			client:     mcp.Implementation{Name: m.opts.ClientName, Version: m.opts.ClientVersion},
+			environ:    m.opts.Environ,
+			supervisor: supervisor,
+			limit:      m.opts.MaxResult,
+			log:        m.opts.Logger,
+		},
+	}
+	if cfg.Disabled {
+		s.state = StateDisabled
+	}
+	s.listing = readListing(m.opts.CacheDir, cfg)
+	s.cached = s.listing != nil
+	m.mu.Lock()
+	switch {
+	case m.closed:
+		m.mu.Unlock()
+		return fmt.Errorf("add server %q: %w", cfg.Name, errClosed)
+	case m.servers[cfg.Name] != nil:
+		m.mu.Unlock()
+		return fmt.Errorf("add server %q: there is one of that name; remove it first or choose another", cfg.Name)
+	}
+	m.servers[cfg.Name] = s
+	m.order = append(m.order, cfg.Name)
+	m.mu.Unlock()
+	if s.cached && !cfg.Disabled {
+		s.report()
+	}
+	return nil
+}
+
+// Remove ends a server and forgets it.
+func (m *Manager) Remove(ctx context.Context, name string) error {
+	m.mu.Lock()
+	s := m.servers[name]
+	delete(m.servers, name)
+	m.order = slices.DeleteFunc(m.order, func(n string) bool { return n == name })
+	m.mu.Unlock()
+	if s == nil {
+		return m.unknown(name)
+	}
+	if err := s.shutdown(ctx); err != nil {
+		return fmt.Errorf("remove server %q: %w", name, err)
+	}
+	return nil
+}
+
+// Servers describes all servers in the order in which they were added.
+func (m *Manager) Servers() []Status {
+	var all []Status
+	for _, s := range m.list() {
+		all = append(all, s.snapshot().Status)
+	}
+	return all
+}
+
+// Tools returns all servers with what is known of their tools, starting nothing.
+func (m *Manager) Tools() []Server {
+	var all []Server
+	for _, s := range m.list() {
+		all = append(all, s.snapshot())
+	}
+	return all
+}
+
+// EnsureTools starts, in parallel, the servers whose tools are not known, and returns all. A server that fails is in
+// the result with its reason and costs the others nothing. When ctx ends, starts under way go on in the background.
+func (m *Manager) EnsureTools(ctx context.Context) []Server {
+	m.each(func(s *server) {
+		if !s.snapshot().Known {
+			_, _ = s.connect(ctx, false) // the reason is in the status
+		}
+	})
+	return m.Tools()
+}
+
+// Start starts all servers in parallel and returns them; as EnsureTools otherwise.
+func (m *Manager) Start(ctx context.Context) []Server {
+	m.each(func(s *server) { _, _ = s.connect(ctx, false) }) // the reason is in the status
+	return m.Tools()
+}
+
+// Connect makes sure that a server is connected and returns the number of the connection, which a call can then ask
+// for. During a backoff it fails at once.
+func (m *Manager) Connect(ctx context.Context, name string) (int64, error) {
+	s, err := m.server(name)
+	if err != nil {
+		return 0, err
+	}
+	c, err := s.connect(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	return c.number, nil
+}
+
+// Reconnect ends the connection of a server, if it has one, and makes a new one now, whatever the backoff says.
+func (m *Manager) Reconnect(ctx context.Context, name string) error {
+	s, err := m.server(name)
+	if err != nil {
+		return err
+	}
+	if err := s.disconnect(ctx, nil); err != nil {
+		return fmt.Errorf("reconnect server %q: %w", name, err)
+	}
+	_, err = s.connect(ctx, true)
+	return err
+}
+
+// Close ends all servers in parallel and waits until none of their processes and none of the manager's goroutines is
+// left. When ctx ends first, processes are killed without further grace. Calls fail from its beginning.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.end()
+	var mu sync.Mutex
+	var all []error
+	m.each(func(s *server) {
+		if err := s.shutdown(ctx); err != nil {
+			mu.Lock()
+			all = append(all, fmt.Errorf("close server %q: %w", s.cfg.Name, err))
+			mu.Unlock()
+		}
+	})
+	m.wg.Wait()
+	return errors.Join(all...)
+}
+
+func (m *Manager) list() []*server {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*server, 0, len(m.order))
+	for _, name := range m.order {
+		all = append(all, m.servers[name])
+	}
+	return all
+}
+
+// each runs f for all servers at once and waits.
+func (m *Manager) each(f func(*server)) {
+	var wg sync.WaitGroup
+	for _, s := range m.list() {
+		wg.Go(func() { f(s) })
+	}
+	wg.Wait()
+}
+
+func (m *Manager) server(name string) (*server, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.servers[name]; s != nil {
+		return s, nil
+	}
+	return nil, m.unknownLocked(name)
+}
+
+func (m *Manager) unknown(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unknownLocked(name)
+}
+
+func (m *Manager) unknownLocked(name string) error {
+	msg := "there is no such server"
+	if len(m.order) > 0 {
+		msg += "; there are " + strings.Join(m.order, ", ")
+	}
+	return &CallError{Server: name, Kind: KindUnavailable, Message: msg}
+}
+
+// background runs f under the manager's life time, unless that is over.
+func (m *Manager) background(f func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.wg.Go(f)
+	return true
+}

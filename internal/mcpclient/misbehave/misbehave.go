@@ -1,0 +1,245 @@
+// Package misbehave is an MCP server over stdio that does wrong what servers do wrong, for tests of what talks to
+// servers. A test binary becomes it: its TestMain calls [Main] first, and a server is configured with the binary's own
+// path as command and [Env] as environment.
+//
+// How it misbehaves while it starts is its kind; how it misbehaves in a call is the tool that is called:
+//
+//	echo          answers with its arguments as structured content
+//	env           answers with the value of the variable named by "name"
+//	pid           answers with its process id
+//	big           answers with "bytes" bytes of text
+//	grow          has one tool more from now on and says so
+//	exit          exits with code 3 without an answer
+//	half          writes half of an answer and exits
+//	broken        writes a message that is not JSON, and goes on
+//	hang          never answers, whatever it is told
+//	progress      reports progress "steps" times, each when the test has let it by calling step, then answers
+//	step          see progress
+//	received      answers with what it got so far: notifications by method and request id, calls by tool and id
+//	wrong-ids     answers requests that nobody made, then this one
+//	wrong-shape   answers with a result that is a string
+//	bad-content   answers with content that is not an array
+//	rpc-error     answers with a JSON-RPC error
+//	error         answers with isError
+//	wrapped       answers with {"result": [1,2,3]}, as FastMCP does for lists
+//	stderr        writes 100 lines to stderr, then answers
+//	deaf          answers, then reads nothing more
+//	pings         sends 20,000 requests of its own, reading no answer, and never answers
+//	input         asks for input from a person in place of an answer
+package misbehave
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The kinds of misbehaviour at the start. Normal is none.
+const (
+	Normal          = "normal"
+	Dies            = "dies"             // exits with code 3, saying why on stderr
+	DiesOnDiscover  = "dies-on-discover" // exits at a request it does not know, as some servers do
+	IgnoresDiscover = "ignores-discover" // does not answer requests it does not know
+	Hangs           = "hangs"            // answers nothing
+	Floods          = "floods"           // writes lines to stdout that are not JSON, without end
+	Chatty          = "chatty"           // writes a log line to stdout before each message
+	EndlessPages    = "endless-pages"    // lists tools on pages without end
+	Pages           = "pages"            // lists tools on three pages
+	BadTool         = "bad-tool"         // lists one tool with a description that is a number
+	NoTools         = "no-tools"         // has no tools
+	Old             = "old"              // speaks 2024-11-05
+	Grandchild      = "grandchild"       // has a child that ignores the end of stdin and SIGTERM, as has it itself
+	Escapee         = "escapee"          // as Grandchild, but the child is in a session and group of its own
+	Orphan          = "orphan"           // has started such a child and exits when its stdin ends
+	sleeper         = "sleeper"          // that child
+)
+
+const (
+	kindVar = "MISBEHAVE"
+	// fileVar names a file to which a process appends its id, in a line, when it is as bad as it will be.
+	fileVar = "MISBEHAVE_PIDS"
+)
+
+// Env is the environment that makes a binary that calls [Main] a server of this kind. The processes of Grandchild,
+// Escapee and Orphan append their ids to pidFile.
+func Env(kind, pidFile string) map[string]string {
+	return map[string]string{kindVar: kind, fileVar: pidFile}
+}
+
+// Main becomes a server and exits if the environment says so, and otherwise returns.
+func Main() {
+	if kind := os.Getenv(kindVar); kind != "" {
+		os.Exit(Run(kind))
+	}
+}
+
+// Run serves stdin and stdout until stdin ends, and returns the exit code.
+func Run(kind string) int {
+	switch kind {
+	case Dies:
+		fmt.Fprintln(os.Stderr, "cannot open database: no such file")
+		return 3
+	case Hangs:
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
+	case Floods:
+		w := bufio.NewWriter(os.Stdout)
+		for i := 0; ; i++ {
+			if _, err := fmt.Fprintf(w, "[info] still flooding, line %d\n", i); err != nil {
+				return 1
+			}
+		}
+	case sleeper:
+		return sleep()
+	case Grandchild, Escapee, Orphan:
+		if err := beget(kind == Escapee); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	s := &server{kind: kind, out: os.Stdout, steps: make(chan struct{})}
+	code := s.serve(os.Stdin)
+	if kind == Grandchild || kind == Escapee {
+		return sleep()
+	}
+	return code
+}
+
+// sleep stays, deaf to what ends a process politely.
+func sleep() int {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	if err := notePID(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	forever()
+	return 0
+}
+
+// forever waits. An empty select would be a deadlock where nothing else runs, and end the process.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+func notePID() error {
+	f, err := os.OpenFile(os.Getenv(fileVar), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+type server struct {
+	kind string
+
+	mu       sync.Mutex
+	out      io.Writer
+	grown    int
+	received []string
+	steps    chan struct{}
+}
+
+type request struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+func (s *server) write(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kind == Chatty {
+		line = "2026-01-01 INFO about to answer\n" + line
+	}
+	_, _ = io.WriteString(s.out, line+"\n") // a client that is gone is no concern of this server
+}
+
+func (s *server) answer(id json.RawMessage, result string) {
+	s.write(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + result + `}`)
+}
+
+func (s *server) refuse(id json.RawMessage, code int, message string) {
+	s.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, code, message))
+}
+
+func (s *server) serve(in io.Reader) int {
+	r := bufio.NewReaderSize(in, 1<<20)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return 0
+		}
+		var req request
+		if err := json.Unmarshal(line, &req); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot read:", err)
+			return 1
+		}
+		switch {
+		case req.Method == "":
+		case len(req.ID) == 0:
+			var p struct {
+				RequestID json.RawMessage `json:"requestId"`
+			}
+			_ = json.Unmarshal(req.Params, &p) // there may be none
+			s.note(req.Method, string(p.RequestID))
+		case !s.handle(req):
+			return 3
+		}
+	}
+}
+
+// note remembers what was received.
+func (s *server) note(words ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received = append(s.received, strings.TrimSpace(strings.Join(words, " ")))
+}
+
+// handle answers a request; false ends the server.
+func (s *server) handle(req request) bool {
+	switch req.Method {
+	case "initialize":
+		var p struct {
+			ProtocolVersion string `json:"protocolVersion"`
+		}
+		_ = json.Unmarshal(req.Params, &p) // a client without a version gets none
+		if s.kind == Old {
+			p.ProtocolVersion = "2024-11-05"
+		}
+		capabilities := `{"tools":{"listChanged":true}}`
+		if s.kind == NoTools {
+			capabilities = `{}`
+		}
+		s.answer(req.ID, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"misbehave",`+
+			`"version":"1.0"},"instructions":"Expect the worst."}`, p.ProtocolVersion, capabilities))
+	case "ping":
+		s.answer(req.ID, `{}`)
+	case "tools/list":
+		s.list(req)
+	case "tools/call":
+		return s.call(req)
+	default:
+		switch s.kind {
+		case DiesOnDiscover:
+			fmt.Fprintln(os.Stderr, "unknown method "+req.Method)
+			return false
+		case IgnoresDiscover:
+		default:
+			s.refuse(req.ID, -32601, "method not found")
+		}
+	}
+	return true
+}

@@ -1,0 +1,271 @@
+//go:build unix
+
+package mcpclient_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+)
+
+// pids reads a file of process ids; n is how many there have to be.
+func pids(t *testing.T, file string, n int) []int {
+	t.Helper()
+	var all []int
+	eventually(t, strconv.Itoa(n)+" processes note their ids", func() bool {
+		data, _ := os.ReadFile(file) // it may not exist yet
+		all = all[:0]
+		for field := range strings.FieldsSeq(string(data)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, pid)
+		}
+		return len(all) >= n
+	})
+	return all
+}
+
+// alive reports whether a process runs; one that is dead but not yet collected by init does not.
+func alive(pid int) bool {
+	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+		return false
+	}
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return runtime.GOOS != "linux" // elsewhere there is no /proc
+	}
+	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+func noneAlive(t *testing.T, all []int) {
+	t.Helper()
+	for _, pid := range all {
+		if alive(pid) {
+			t.Errorf("process %d is alive", pid)
+		}
+	}
+}
+
+// TestCloseEndsTheWholeGroup: after Close, not some time after it, nothing is left of servers with children that
+// ignore everything.
+func TestCloseEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	for kind, n := range map[string]int{misbehave.Grandchild: 1, misbehave.Orphan: 1, misbehave.Escapee: 1} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			if kind == misbehave.Escapee && runtime.GOOS != "linux" {
+				t.Skip("only Linux has subreapers, which find a process that left its group; run this test on Linux")
+			}
+			cfg := bad(t, kind)
+			m := setup(t, mcpclient.Options{}, cfg)
+			m.Start(ctxFor(t))
+			all := append(pids(t, cfg.Env["MISBEHAVE_PIDS"], n), status(t, m, "bad").PID)
+			begin := time.Now()
+			if err := m.Close(ctxFor(t)); err != nil {
+				t.Fatal(err)
+			}
+			noneAlive(t, all)
+			if took := time.Since(begin); took > 6*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func TestCloseWithoutTimeKillsAtOnce(t *testing.T) {
+	t.Parallel()
+	cfg := bad(t, misbehave.Grandchild)
+	m := setup(t, mcpclient.Options{}, cfg)
+	m.Start(ctxFor(t))
+	all := append(pids(t, cfg.Env["MISBEHAVE_PIDS"], 1), status(t, m, "bad").PID)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	begin := time.Now()
+	if err := m.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	noneAlive(t, all)
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("it took %s, as long as a polite end", took)
+	}
+}
+
+// TestKilledServer: killing the server itself, as an outsider would, takes its children along and harms nobody else.
+func TestKilledServer(t *testing.T) {
+	t.Parallel()
+	cfg := bad(t, misbehave.Orphan)
+	good := bad(t, misbehave.Normal)
+	good.Name = "good"
+	opts := mcpclient.Options{}
+	opts.SetBackoff(time.Millisecond, time.Millisecond)
+	m := setup(t, opts, cfg, good)
+	m.Start(ctxFor(t))
+	child := pids(t, cfg.Env["MISBEHAVE_PIDS"], 1)
+	server := status(t, m, "bad").PID
+	hanging := make(chan error, 1)
+	go func() {
+		_, err := m.Call(t.Context(), "bad", "hang", nil, mcpclient.CallOptions{})
+		hanging <- err
+	}()
+	awaitReceived(t, m, "hang ")
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	err := <-hanging
+	wantIn(t, "error", callError(t, err, mcpclient.KindConnectionLost, true).Error(), "ended by signal killed")
+	eventually(t, "its child is dead", func() bool { return !alive(child[0]) })
+	if _, err := m.Call(ctxFor(t), "good", "echo", nil, mcpclient.CallOptions{}); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the server is back", func() bool {
+		_, err := call(t, m, "echo", `{}`)
+		return err == nil
+	})
+}
+
+// TestKilledSupervisor: nobody who kills a supervisor gets a server without one.
+func TestKilledSupervisor(t *testing.T) {
+	t.Parallel()
+	cfg := bad(t, misbehave.Grandchild)
+	m := setup(t, mcpclient.Options{}, cfg)
+	m.Start(ctxFor(t))
+	all := append(pids(t, cfg.Env["MISBEHAVE_PIDS"], 1), status(t, m, "bad").PID)
+	supervisor := parent(t, all[len(all)-1])
+	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all are dead", func() bool { return !slices.ContainsFunc(all, alive) })
+	eventually(t, "the loss is noted", func() bool { return status(t, m, "bad").State == mcpclient.StateBackoff })
+}
+
+// holder starts this binary as a program that holds servers of all bad kinds, and returns the ids of the servers and
+// of their children.
+func holder(t *testing.T) (cmd *exec.Cmd, servers, children []int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pids")
+	cmd = exec.Command(self)
+	cmd.Env = append(os.Environ(), holdVar+"="+file)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it is dead already if the test got to its end
+		_, _ = io.Copy(io.Discard, stdout)
+		if err := cmd.Wait(); err == nil {
+			t.Error("it was not killed")
+		}
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field := range strings.FieldsSeq(line) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, pid)
+	}
+	children = pids(t, file, 3) // the parents note theirs only when stdin has ended
+	for _, pid := range slices.Concat(servers, children) {
+		if !alive(pid) {
+			t.Errorf("process %d died early", pid)
+		}
+	}
+	return cmd, servers, children
+}
+
+// TestKilledHarness: after SIGKILL to a process that holds a manager, no server and no descendant of one stays alive.
+func TestKilledHarness(t *testing.T) {
+	t.Parallel()
+	cmd, servers, children := holder(t)
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Concat(servers, children)
+	if runtime.GOOS != "linux" {
+		all = slices.DeleteFunc(all, func(pid int) bool {
+			group, err := syscall.Getpgid(pid)
+			return err == nil && group == pid && slices.Contains(children, pid) // only Linux finds who left its group
+		})
+	}
+	eventually(t, "all are dead", func() bool { return !slices.ContainsFunc(all, alive) })
+}
+
+// TestKilledHarnessAndSupervisors: on Linux the servers themselves do not even outlive both.
+func TestKilledHarnessAndSupervisors(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has PDEATHSIG; run this test on Linux")
+	}
+	cmd, servers, children := holder(t)
+	supervisors := make([]int, len(servers))
+	for i, pid := range servers {
+		supervisors[i] = parent(t, pid)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range supervisors { // long before their grace for the servers is over
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the servers are dead", func() bool { return !slices.ContainsFunc(servers, alive) })
+	for _, pid := range children {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the documented gap
+	}
+}
+
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	out, err := exec.Command("ps", "-o", "ppid=", "-p", strconv.Itoa(pid)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ppid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil || ppid == os.Getpid() || ppid <= 1 {
+		t.Fatalf("process %d has no supervisor but %d, %v", pid, ppid, err)
+	}
+	return ppid
+}
+
+func TestSuperviseRefusesToBeRunByHand(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(self, mcpclient.SuperviseArg, "--", "true").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
+		t.Errorf("got %v", err)
+	}
+	wantIn(t, "message", string(out), "is started by the harness itself")
+}

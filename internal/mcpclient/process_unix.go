@@ -1,0 +1,145 @@
+//go:build unix
+
+package mcpclient
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// sysProcess is the unix part of a process: the supervisor and the pipe that keeps it alive.
+type sysProcess struct {
+	mu      sync.Mutex
+	control *os.File // write end; its end tells the supervisor to stop, a byte to kill
+}
+
+// start runs a server under a supervisor and returns when the server has been executed. ctx bounds only the start.
+//
+// The supervisor has two extra descriptors: 3, which ends when the harness dies or wants an end, and 4, on which it
+// reports ("pid N", "fail MESSAGE", "exit HOW").
+func start(ctx context.Context, s spawn) (*process, error) {
+	if len(os.Args) > 1 && os.Args[1] == SuperviseArg {
+		return nil, errNested
+	}
+	if err := s.checkDir(); err != nil {
+		return nil, err
+	}
+	p, child, err := pipes()
+	if err != nil {
+		return nil, err
+	}
+	controlR, controlW, err := os.Pipe()
+	if err != nil {
+		closeFiles(append(child[:], p.stdin, p.stdout, p.stderr)...)
+		return nil, fmt.Errorf("make pipes: %w", err)
+	}
+	reportR, reportW, err := os.Pipe()
+	if err != nil {
+		closeFiles(append(child[:], p.stdin, p.stdout, p.stderr, controlR, controlW)...)
+		return nil, fmt.Errorf("make pipes: %w", err)
+	}
+	cmd := &exec.Cmd{
+		Path: s.supervisor,
+		// The name is not the harness's, so that killing all processes of that name leaves the supervisor to clean up.
+		Args:        append([]string{supervisorName, SuperviseArg, "--", s.command}, s.args...),
+		Env:         s.env,
+		Dir:         s.dir,
+		Stdin:       child[0],
+		Stdout:      child[1],
+		Stderr:      child[2],
+		ExtraFiles:  []*os.File{controlR, reportW},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // Ctrl-C on the terminal is for the harness alone
+	}
+	err = cmd.Start()
+	closeFiles(append(child[:], controlR, reportW)...)
+	if err != nil {
+		closeFiles(p.stdin, p.stdout, p.stderr, controlW, reportR)
+		return nil, fmt.Errorf("start supervisor: %w", err)
+	}
+	p.sys.control = controlW
+	started := make(chan error, 1)
+	go p.watch(cmd, reportR, started)
+	select {
+	case err = <-started:
+	case <-ctx.Done():
+		err = ctx.Err()
+		p.kill()
+	}
+	if err != nil {
+		closeFiles(p.stdin, p.stdout, p.stderr)
+		<-p.done
+		return nil, err
+	}
+	return p, nil
+}
+
+// watch follows the supervisor's reports until it is gone. It is the owner of p.pid until started is answered.
+func (p *process) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
+	lines := bufio.NewScanner(reports)
+	running := false
+	for lines.Scan() {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		switch {
+		case word == "pid" && !running:
+			if pid, err := strconv.Atoi(rest); err == nil {
+				p.pid, running = pid, true
+				started <- nil
+			}
+		case word == "fail" && !running:
+			running = true
+			started <- errors.New(rest)
+		case word == "exit":
+			p.setExit(rest)
+		}
+	}
+	closeFiles(reports)
+	err := cmd.Wait()
+	switch {
+	case !running:
+		started <- fmt.Errorf("the supervisor ended early (%v); does main of %s call mcpclient.Supervise?", err, cmd.Path)
+	case p.pid != 0:
+		// A supervisor that was killed could not end the group. One that exited has, and then this finds nobody.
+		if !cmd.ProcessState.Exited() {
+			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+		}
+	}
+	p.setExit("ended with its supervisor (" + cmd.ProcessState.String() + ")")
+	p.stop()
+	close(p.done)
+}
+
+// stop begins the end: stdin is closed by the caller, then the supervisor sends SIGTERM and SIGKILL after their graces.
+func (p *process) stop() {
+	p.sys.mu.Lock()
+	defer p.sys.mu.Unlock()
+	closeFiles(p.sys.control)
+	p.sys.control = nil
+}
+
+// kill ends everything now, also while a stop is under way.
+func (p *process) kill() {
+	p.sys.mu.Lock()
+	defer p.sys.mu.Unlock()
+	if p.sys.control != nil {
+		_, _ = p.sys.control.Write([]byte{'k'}) // a supervisor that is gone needs no telling
+		closeFiles(p.sys.control)
+		p.sys.control = nil
+		return
+	}
+	select {
+	case <-p.done:
+	default:
+		if p.pid > 0 {
+			// The supervisor sees the server end and kills what is left.
+			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+		}
+	}
+}

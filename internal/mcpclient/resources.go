@@ -1,0 +1,84 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Resources lists what a server offers to read; none if it has no resources. Failures are *[CallError].
+func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, error) {
+	s, err := m.server(server)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.connect(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Resources == nil {
+		return nil, nil
+	}
+	all, seen := []Resource{}, map[string]bool{}
+	for cursor := ""; ; {
+		params := &mcp.ListResourcesParams{Cursor: cursor}
+		raw, _, err := s.request(ctx, CallOptions{}, "", params, func(ctx context.Context, c *conn) error {
+			_, err := c.session.ListResources(ctx, params)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Resources  []Resource `json:"resources"`
+			NextCursor string     `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return nil, s.wrongShape("resources/list", err)
+		}
+		for _, r := range page.Resources {
+			r.Server = server
+			all = append(all, r)
+		}
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		if seen[page.NextCursor] || len(seen) >= maxPages || len(all) > maxItems {
+			return nil, s.wrongShape("resources/list", fmt.Errorf("the pages do not end (%d resources so far)", len(all)))
+		}
+		seen[page.NextCursor] = true
+		cursor = page.NextCursor
+	}
+}
+
+// ReadResource reads a resource of a server. Failures are *[CallError].
+func (m *Manager) ReadResource(ctx context.Context, server, uri string) ([]ResourceContents, error) {
+	s, err := m.server(server)
+	if err != nil {
+		return nil, err
+	}
+	params := &mcp.ReadResourceParams{URI: uri}
+	raw, _, err := s.request(ctx, CallOptions{}, "", params, func(ctx context.Context, c *conn) error {
+		_, err := c.session.ReadResource(ctx, params)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var res struct {
+		Contents []ResourceContents `json:"contents"`
+	}
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return nil, s.wrongShape("resources/read", err)
+	}
+	return res.Contents, nil
+}
+
+func (s *server) wrongShape(method string, err error) *CallError {
+	return &CallError{
+		Server: s.cfg.Name, Kind: KindProtocol, Sent: true, Err: err,
+		Message: fmt.Sprintf("its answer to %s has a wrong shape: %v", method, err),
+	}
+}

@@ -1,0 +1,291 @@
+package mcpclient_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+)
+
+func TestToolsAreReportedAsSent(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	servers := m.EnsureTools(ctxFor(t))
+	s := servers[0]
+	if s.State != mcpclient.StateReady || !s.Known || s.Cached || s.PID == 0 || s.Conn == 0 {
+		t.Fatalf("status %+v", s.Status)
+	}
+	if s.Instructions != "Expect the worst." || s.ServerInfo.Name != "misbehave" || s.Protocol != "2025-11-25" {
+		t.Errorf("got instructions %q, info %+v, protocol %s", s.Instructions, s.ServerInfo, s.Protocol)
+	}
+	echo := s.Tools[0]
+	const schema = `{"type":"object","properties":{"zeta":{"type":"string"},"alpha":{"type":"integer"},"mid":{"type":"boolean"}}}`
+	if string(echo.InputSchema) != schema {
+		t.Errorf("the order of keys is lost: %s", echo.InputSchema)
+	}
+	a := echo.Annotations
+	if a == nil || a.ReadOnly == nil || !*a.ReadOnly || a.Destructive != nil || a.Idempotent == nil || a.OpenWorld != nil {
+		t.Errorf("annotations %+v", a)
+	}
+	if i := slices.IndexFunc(s.Tools, func(t mcpclient.Tool) bool { return t.Name == "pid" }); s.Tools[i].Annotations != nil {
+		t.Errorf("annotations that were not sent: %+v", s.Tools[i].Annotations)
+	}
+}
+
+func TestFailedStarts(t *testing.T) {
+	t.Parallel()
+	quick := func(kind string) mcpclient.Config {
+		cfg := bad(t, kind)
+		cfg.StartupTimeout = 500 * time.Millisecond
+		return cfg
+	}
+	missing := mcpclient.Config{Name: "bad", Command: "no-such-program-anywhere"}
+	nowhere := bad(t, misbehave.Normal)
+	nowhere.Cwd = filepath.Join(t.TempDir(), "missing")
+	for name, tc := range map[string]struct {
+		cfg  mcpclient.Config
+		want []string
+	}{
+		"dies":          {bad(t, misbehave.Dies), []string{"exited with code 3", "cannot open database"}},
+		"hangs":         {quick(misbehave.Hangs), []string{"did not answer the handshake within 500ms"}},
+		"floods":        {bad(t, misbehave.Floods), []string{"floods stdout", "still flooding, line 0"}},
+		"endless pages": {bad(t, misbehave.EndlessPages), []string{"the pages do not end"}},
+		"missing":       {missing, []string{"no-such-program-anywhere", "was not found", "install it"}},
+		"no directory":  {nowhere, []string{"missing", "no such file or directory"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			good := bad(t, misbehave.Normal)
+			good.Name = "good"
+			m := setup(t, mcpclient.Options{}, tc.cfg, good)
+			ctx := ctxFor(t)
+			servers := m.EnsureTools(ctx)
+			if servers[0].State != mcpclient.StateFailed || servers[0].Known {
+				t.Errorf("state %s", servers[0].State)
+			}
+			if servers[1].State != mcpclient.StateReady {
+				t.Errorf("the other server suffers: %+v", servers[1].Status)
+			}
+			_, err := m.Call(ctx, "bad", "echo", nil, mcpclient.CallOptions{})
+			callError(t, err, mcpclient.KindUnavailable, false)
+			wantIn(t, "error", err.Error(), tc.want...)
+			wantIn(t, "status", servers[0].Reason+servers[0].StderrTail, tc.want...)
+		})
+	}
+}
+
+func TestToleratedServers(t *testing.T) {
+	t.Parallel()
+	for kind, protocol := range map[string]string{
+		misbehave.Chatty:          "2025-11-25",
+		misbehave.DiesOnDiscover:  "2025-11-25",
+		misbehave.IgnoresDiscover: "2025-11-25",
+		misbehave.Old:             "2024-11-05",
+		misbehave.BadTool:         "2025-11-25",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			m := setup(t, mcpclient.Options{}, bad(t, kind))
+			res := mustCall(t, m, "echo", `{"big":12345678901234567890,"b":1,"a":2}`)
+			if got := string(res.StructuredContent); got != `{"big":12345678901234567890,"b":1,"a":2}` {
+				t.Errorf("numbers or order changed: %s", got)
+			}
+			s := m.Tools()[0]
+			if s.Protocol != protocol {
+				t.Errorf("protocol %s, want %s", s.Protocol, protocol)
+			}
+			if slices.ContainsFunc(s.Tools, func(t mcpclient.Tool) bool { return t.Name == "bad" }) {
+				t.Error("an unusable tool is offered")
+			}
+		})
+	}
+}
+
+func TestPagesAndNoTools(t *testing.T) {
+	t.Parallel()
+	none := bad(t, misbehave.NoTools)
+	none.Name = "none"
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Pages), none)
+	servers := m.EnsureTools(ctxFor(t))
+	var names []string
+	for _, tool := range servers[0].Tools {
+		names = append(names, tool.Name)
+	}
+	if got := strings.Join(names, " "); got != "page-0 page-1 page-2" {
+		t.Errorf("got %s", got)
+	}
+	if !servers[1].Known || len(servers[1].Tools) != 0 || servers[1].State != mcpclient.StateReady {
+		t.Errorf("a server without tools: %+v", servers[1])
+	}
+}
+
+func TestStartedOnce(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	ctx := ctxFor(t)
+	var wg sync.WaitGroup
+	pids := make([]string, 20)
+	for i := range pids {
+		wg.Go(func() {
+			res, err := m.Call(ctx, "bad", "pid", nil, mcpclient.CallOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			pids[i] = res.Content[0].Text
+		})
+	}
+	wg.Wait()
+	slices.Sort(pids)
+	if len(slices.Compact(pids)) != 1 {
+		t.Errorf("several processes: %v", pids)
+	}
+}
+
+func TestCallerLeavesStartGoesOn(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := m.Call(ctx, "bad", "echo", nil, mcpclient.CallOptions{})
+	callError(t, err, mcpclient.KindCancelled, false)
+	mustCall(t, m, "echo", `{}`)
+	if s := status(t, m, "bad"); s.Restarts != 0 {
+		t.Errorf("the start was not waited for but repeated: %+v", s)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	cfg := bad(t, misbehave.Normal)
+	cfg.Env["OWN"] = "mine"
+	cfg.Env["LANG"] = "C.UTF-8"
+	m := setup(t, mcpclient.Options{Environ: append(os.Environ(), "ANTHROPIC_API_KEY=sk-secret", "LANG=de_DE", "LC_TIME=C")}, cfg)
+	for name, want := range map[string]string{
+		"ANTHROPIC_API_KEY": "false ",
+		"OWN":               "true mine",
+		"LANG":              "true C.UTF-8",
+		"LC_TIME":           "true C",
+		"PATH":              "true " + os.Getenv("PATH"),
+	} {
+		if got := mustCall(t, m, "env", `{"name":"`+name+`"}`).Content[0].Text; got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestEnabledAndDisabled(t *testing.T) {
+	t.Parallel()
+	cfg := bad(t, misbehave.Normal)
+	cfg.EnabledTools, cfg.DisabledTools = []string{"echo", "pid"}, []string{"pid"}
+	off := bad(t, misbehave.Normal)
+	off.Name, off.Disabled = "off", true
+	m := setup(t, mcpclient.Options{}, cfg, off)
+	servers := m.Start(ctxFor(t))
+	if len(servers[0].Tools) != 1 || servers[0].Tools[0].Name != "echo" || servers[0].Status.Tools != 1 {
+		t.Errorf("offered: %+v", servers[0].Tools)
+	}
+	_, err := call(t, m, "pid", `{}`)
+	callError(t, err, mcpclient.KindUnavailable, false)
+	if servers[1].State != mcpclient.StateDisabled || servers[1].Conn != 0 {
+		t.Errorf("disabled server: %+v", servers[1].Status)
+	}
+	_, err = m.Call(ctxFor(t), "off", "echo", nil, mcpclient.CallOptions{})
+	wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "disabled in the configuration")
+	_, err = m.Call(ctxFor(t), "crm", "echo", nil, mcpclient.CallOptions{})
+	wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "no such server; there are bad, off")
+}
+
+func TestAddRefuses(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, mcpclient.Config{Name: "a", Command: "x"})
+	for want, cfg := range map[string]mcpclient.Config{
+		"has no name":                       {Command: "x"},
+		"neither command nor url":           {Name: "b"},
+		"both command and url":              {Name: "b", Command: "x", URL: "http://x"},
+		"transport http needs a url":        {Name: "b", Command: "x", Transport: "http"},
+		"transport stdio needs a command":   {Name: "b", URL: "http://x", Transport: "stdio"},
+		`unknown transport "ws"`:            {Name: "b", URL: "http://x", Transport: "ws"},
+		"is not an http or https address":   {Name: "b", URL: "ftp://x"},
+		"timeouts cannot be negative":       {Name: "b", Command: "x", Timeout: -1},
+		"remove it first or choose another": {Name: "a", Command: "x"},
+	} {
+		if err := m.Add(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", cfg, err, want)
+		}
+	}
+}
+
+func TestCacheKnowsToolsBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cfg := bad(t, misbehave.Normal)
+	changes := make(chan mcpclient.Server, 10)
+	opts := mcpclient.Options{CacheDir: dir, OnChange: func(s mcpclient.Server) { changes <- s }}
+
+	first := setup(t, opts, cfg)
+	listed := first.EnsureTools(ctxFor(t))[0]
+	if s := <-changes; s.Cached || len(s.Tools) != len(listed.Tools) {
+		t.Fatalf("first change: %+v", s.Status)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+
+	second := setup(t, opts, cfg)
+	s := second.EnsureTools(ctxFor(t))[0]
+	if s.State != mcpclient.StateIdle || !s.Known || !s.Cached || s.Conn != 0 || s.Instructions != "Expect the worst." {
+		t.Fatalf("not from the cache: %+v", s.Status)
+	}
+	if string(s.Tools[0].InputSchema) != string(listed.Tools[0].InputSchema) {
+		t.Errorf("the cache changed the schema: %s", s.Tools[0].InputSchema)
+	}
+	if s := <-changes; !s.Cached {
+		t.Errorf("the cached list was not reported: %+v", s.Status)
+	}
+	mustCall(t, second, "grow", `{}`)
+	// The start itself found nothing new, so the next report is the tool that was added.
+	if s := <-changes; s.Cached || len(s.Tools) != len(listed.Tools)+1 {
+		t.Errorf("change after start: cached %t, %d tools", s.Cached, len(s.Tools))
+	}
+
+	other := cfg
+	other.Args = []string{"another"}
+	third := setup(t, mcpclient.Options{CacheDir: dir}, other)
+	if third.Tools()[0].Known {
+		t.Error("the cache of another configuration was used")
+	}
+	if err := os.WriteFile(files[0], []byte(`{"version":1,"tools":[{"na`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fourth := setup(t, mcpclient.Options{CacheDir: dir}, cfg)
+	if fourth.Tools()[0].Known {
+		t.Error("a damaged cache was used")
+	}
+	if !fourth.EnsureTools(ctxFor(t))[0].Known {
+		t.Error("a damaged cache is in the way")
+	}
+}
+
+func TestToolsChange(t *testing.T) {
+	t.Parallel()
+	changes := make(chan mcpclient.Server, 10)
+	m := setup(t, mcpclient.Options{OnChange: func(s mcpclient.Server) { changes <- s }}, bad(t, misbehave.Normal))
+	mustCall(t, m, "grow", `{}`)
+	before := <-changes
+	after := <-changes
+	if len(after.Tools) != len(before.Tools)+1 || after.Tools[len(before.Tools)].Name != "extra-1" {
+		t.Errorf("%d tools, then %d", len(before.Tools), len(after.Tools))
+	}
+}

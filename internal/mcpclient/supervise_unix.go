@@ -1,0 +1,197 @@
+//go:build unix
+
+package mcpclient
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	supervisorName = "mcp-supervise"
+
+	controlFD = 3
+	reportFD  = 4
+)
+
+// Supervise is the whole program of a supervisor: main calls it when the first argument is [SuperviseArg], with the
+// arguments after that ("--", command, arguments), and exits with what it returns. It starts the command with its own
+// stdin, stdout, stderr, environment and directory, copies nothing, and ends the command and all its descendants when
+// the harness dies (descriptor 3 ends) or on SIGTERM. See the package documentation.
+func Supervise(args []string) int {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	control, report := os.NewFile(controlFD, "control"), os.NewFile(reportFD, "report")
+	if len(args) == 0 || !isPipe(controlFD) || !isPipe(reportFD) {
+		fmt.Fprintln(os.Stderr, "harness: "+SuperviseArg+" is started by the harness itself and is of no use otherwise")
+		return 2
+	}
+	unix.CloseOnExec(controlFD)
+	unix.CloseOnExec(reportFD)
+	// PDEATHSIG below is sent when the thread that forked ends: stay on this one.
+	runtime.LockOSThread()
+	becomeSupervisor()
+
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+
+	pid, err := execute(args)
+	if err != nil {
+		fmt.Fprintf(report, "fail %s\n", oneLine(err.Error()))
+		return 1
+	}
+	// The ends of the server's pipes must be the server's alone, or the harness would never see them close.
+	releaseStdio()
+	fmt.Fprintf(report, "pid %d\n", pid)
+
+	stop, kill := make(chan struct{}), make(chan struct{})
+	go watchControl(control, stop, kill)
+	exited, alone := make(chan syscall.WaitStatus, 1), make(chan struct{})
+	go reap(pid, exited, alone)
+
+	end := func(ws syscall.WaitStatus) int {
+		fmt.Fprintf(report, "exit %s\n", howEnded(ws))
+		killAll(pid, alone)
+		return 0
+	}
+	select {
+	case ws := <-exited:
+		return end(ws)
+	case <-kill:
+	case <-signals:
+		terminate(pid, exited, kill)
+	case <-stop:
+		select {
+		case ws := <-exited:
+			return end(ws)
+		case <-kill:
+		case <-time.After(eofGrace):
+			terminate(pid, exited, kill)
+		}
+	}
+	killAll(pid, alone)
+	select {
+	case ws := <-exited:
+		fmt.Fprintf(report, "exit %s\n", howEnded(ws))
+	default:
+	}
+	return 0
+}
+
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// execute starts the server in a process group of its own.
+func execute(args []string) (pid int, err error) {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return 0, fmt.Errorf("command %q was not found (%w); install it, or correct command or PATH in the "+
+			"server's configuration", args[0], err)
+	}
+	pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{0, 1, 2},
+		Sys:   serverAttr(),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("command %q could not be executed: %w", args[0], err)
+	}
+	return pid, nil
+}
+
+func releaseStdio() {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	for fd := range 3 {
+		if err == nil {
+			err = unix.Dup2(null, fd)
+		}
+		if err != nil {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// watchControl turns what the harness says, or its end, into closed channels.
+func watchControl(control *os.File, stop, kill chan<- struct{}) {
+	var b [1]byte
+	if n, err := control.Read(b[:]); n == 1 && err == nil {
+		close(kill)
+		return
+	}
+	close(stop)
+}
+
+// reap collects every child, the server and what was re-parented to this process, and closes alone when none is left.
+func reap(server int, exited chan<- syscall.WaitStatus, alone chan<- struct{}) {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			// ECHILD: none is left. After the server's own end this says that its descendants are gone as well.
+			close(alone)
+			return
+		case pid == server:
+			exited <- ws
+		}
+	}
+}
+
+// terminate sends SIGTERM to everything and waits for the server's end, at most termGrace.
+func terminate(server int, exited chan syscall.WaitStatus, kill <-chan struct{}) {
+	_ = syscall.Kill(-server, syscall.SIGTERM)
+	for _, pid := range children() {
+		if pid != server {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+	}
+	select {
+	case ws := <-exited:
+		exited <- ws // for the report
+	case <-kill:
+	case <-time.After(termGrace):
+	}
+}
+
+// killAll kills the group and every descendant until none is left. A descendant that left the group becomes a child
+// of this process, where the system has subreapers, once its parent is dead: hence the loop.
+func killAll(server int, alone <-chan struct{}) {
+	deadline := time.After(killGrace)
+	for {
+		_ = syscall.Kill(-server, syscall.SIGKILL)
+		for _, pid := range children() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		select {
+		case <-alone:
+			return
+		case <-deadline:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func howEnded(ws syscall.WaitStatus) string {
+	if ws.Signaled() {
+		return "was ended by signal " + ws.Signal().String()
+	}
+	return fmt.Sprintf("exited with code %d", ws.ExitStatus())
+}
+
+func oneLine(s string) string {
+	return strings.Join(slices.Collect(strings.FieldsFuncSeq(s, func(c rune) bool { return c == '\n' || c == '\r' })), " ")
+}

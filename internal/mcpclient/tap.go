@@ -1,0 +1,226 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxInbound bounds the requests a server may have open with us (pings): the SDK queues them without a limit.
+	maxInbound = 256
+	// discoverGrace is how long a server may take to answer server/discover, which servers before 2026-07-28 do not
+	// know; most refuse it at once, some say nothing. The SDK then goes on with initialize.
+	discoverGrace = 3 * time.Second
+)
+
+var errInboundFlood = fmt.Errorf("the server has more than %d requests of its own open", maxInbound)
+
+// tap is a connection between the SDK and a stream transport (stdio, SSE). It takes answers and progress off the
+// wire, keeps notifications nobody needs from the SDK's unbounded queue, and bounds what a server can make it do.
+type tap struct {
+	inner    mcp.Connection
+	discover time.Duration
+
+	injected chan jsonrpc.Message // answers made here
+
+	mu      sync.Mutex
+	byID    map[jsonrpc.ID]*exchange
+	byToken map[string]*exchange
+	inbound int
+	probe   jsonrpc.ID // of server/discover while it is unanswered
+	readErr error
+
+	reads     chan message // from the reading goroutine
+	startOnce sync.Once
+	closeOnce sync.Once
+	closeErr  error
+	closed    chan struct{}
+}
+
+type message struct {
+	msg jsonrpc.Message
+	err error
+}
+
+func newTap(inner mcp.Connection) *tap {
+	return &tap{
+		inner:    inner,
+		discover: discoverGrace,
+		injected: make(chan jsonrpc.Message, 1),
+		byID:     make(map[jsonrpc.ID]*exchange),
+		byToken:  make(map[string]*exchange),
+		reads:    make(chan message),
+		closed:   make(chan struct{}),
+	}
+}
+
+// SessionID implements [mcp.Connection].
+func (t *tap) SessionID() string { return t.inner.SessionID() }
+
+// Close implements [mcp.Connection].
+func (t *tap) Close() error {
+	t.closeOnce.Do(func() {
+		close(t.closed)
+		t.closeErr = t.inner.Close()
+	})
+	return t.closeErr
+}
+
+// Write implements [mcp.Connection].
+func (t *tap) Write(ctx context.Context, msg jsonrpc.Message) error {
+	switch m := msg.(type) {
+	case *jsonrpc.Request:
+		if !m.IsCall() {
+			break
+		}
+		if m.Method == methodDiscover { // the first request of a connection
+			t.mu.Lock()
+			t.probe = m.ID
+			t.mu.Unlock()
+			time.AfterFunc(t.discover, func() { t.giveUp(m.ID) })
+		}
+		if ex := exchangeOf(ctx); ex != nil {
+			t.mu.Lock()
+			t.byID[m.ID] = ex
+			if ex.token != "" {
+				t.byToken[ex.token] = ex
+			}
+			t.mu.Unlock()
+		}
+	case *jsonrpc.Response:
+		defer func() { // only now: a server that reads no answers keeps its requests open
+			t.mu.Lock()
+			t.inbound--
+			t.mu.Unlock()
+		}()
+	}
+	return t.inner.Write(ctx, msg)
+}
+
+// giveUp answers server/discover in the server's place.
+func (t *tap) giveUp(id jsonrpc.ID) {
+	t.mu.Lock()
+	open := t.probe == id
+	t.probe = jsonrpc.ID{}
+	t.mu.Unlock()
+	if open {
+		t.injected <- &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{
+			Code: jsonrpc.CodeMethodNotFound, Message: "no answer to " + methodDiscover,
+		}} // the buffer has room: there is one probe in a connection
+	}
+}
+
+// probing reports that server/discover was sent and has no answer yet.
+func (t *tap) probing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.probe.IsValid()
+}
+
+// forget ends an exchange: what comes for it from now on is dropped.
+func (t *tap) forget(ex *exchange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, have := range t.byID {
+		if have == ex {
+			delete(t.byID, id)
+		}
+	}
+	delete(t.byToken, ex.token)
+}
+
+// failure is why reading ended, nil while it goes on or when it ended in order.
+func (t *tap) failure() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.readErr
+}
+
+// Read implements [mcp.Connection].
+func (t *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
+	t.startOnce.Do(func() { go t.read(ctx) })
+	for {
+		var m message
+		select {
+		case <-t.closed:
+			return nil, io.EOF
+		case msg := <-t.injected:
+			return msg, nil
+		case m = <-t.reads:
+		}
+		if m.err == nil {
+			m.msg, m.err = t.incoming(m.msg)
+		}
+		if m.err != nil {
+			t.mu.Lock()
+			if t.readErr == nil && !errors.Is(m.err, io.EOF) {
+				t.readErr = m.err
+			}
+			t.mu.Unlock()
+			// The SDK waits for its own answers to be written, which a server that is gone or floods may never read.
+			_ = t.Close()
+			return nil, m.err
+		}
+		if m.msg != nil {
+			return m.msg, nil
+		}
+	}
+}
+
+// read moves messages until the transport ends. The SDK's context for reading never ends.
+func (t *tap) read(ctx context.Context) {
+	for {
+		msg, err := t.inner.Read(ctx)
+		select {
+		case t.reads <- message{msg, err}:
+		case <-t.closed:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// incoming decides what the SDK sees of a message; nil is nothing.
+func (t *tap) incoming(msg jsonrpc.Message) (jsonrpc.Message, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch m := msg.(type) {
+	case *jsonrpc.Response:
+		if t.probe.IsValid() && m.ID == t.probe {
+			t.probe = jsonrpc.ID{}
+		}
+		if ex := t.byID[m.ID]; ex != nil {
+			delete(t.byID, m.ID)
+			return ex.answered(m), nil
+		}
+		return m, nil
+	case *jsonrpc.Request:
+		switch {
+		case m.IsCall():
+			if t.inbound++; t.inbound > maxInbound {
+				return nil, errInboundFlood
+			}
+			return m, nil
+		case m.Method == methodProgress:
+			if token, p, ok := readProgress(m.Params); ok {
+				if ex := t.byToken[token]; ex != nil {
+					ex.progressed(p)
+				}
+			}
+			return nil, nil
+		case m.Method == methodToolsChanged:
+			return m, nil
+		}
+		return nil, nil
+	}
+	return nil, nil
+}

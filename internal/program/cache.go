@@ -1,0 +1,73 @@
+package program
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"sync"
+)
+
+// Cache keeps compiled programs, modules and packages by the hash of their text, so that it never needs to be told of
+// a change. What a program imports is resolved anew each time. It is bounded, and safe for concurrent use.
+type Cache struct {
+	mu      sync.Mutex
+	size    int
+	entries map[cacheKey]*list.Element
+	recent  list.List // of *cacheEntry, the most recently used first
+}
+
+type cacheKey [sha256.Size]byte
+
+type cacheEntry struct {
+	key   cacheKey
+	value any
+	size  int
+}
+
+// cacheBytes bounds the compiled text that a Cache holds.
+const cacheBytes = 32 << 20
+
+// NewCache makes an empty cache.
+func NewCache() *Cache { return &Cache{entries: map[cacheKey]*list.Element{}} }
+
+func keyOf(parts ...string) cacheKey {
+	h := sha256.New()
+	for _, part := range parts {
+		_, _ = h.Write([]byte(part))
+		_, _ = h.Write([]byte{0xff}) // occurs in no UTF-8 text
+	}
+	return cacheKey(h.Sum(nil))
+}
+
+// get returns what put stored under key. Values are shared: nobody changes them.
+func get[T any](c *Cache, key cacheKey) (value T, ok bool) {
+	if c == nil {
+		return value, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element := c.entries[key]
+	if element == nil {
+		return value, false
+	}
+	c.recent.MoveToFront(element)
+	value, ok = element.Value.(*cacheEntry).value.(T)
+	return value, ok
+}
+
+func (c *Cache) put(key cacheKey, value any, size int) {
+	if c == nil || size > cacheBytes/4 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[key] != nil {
+		return
+	}
+	c.entries[key] = c.recent.PushFront(&cacheEntry{key, value, size})
+	for c.size += size; c.size > cacheBytes; {
+		oldest := c.recent.Back()
+		entry := c.recent.Remove(oldest).(*cacheEntry)
+		delete(c.entries, entry.key)
+		c.size -= entry.size
+	}
+}

@@ -1,0 +1,120 @@
+package program
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Error kinds: those of frame.Error that the compiler can give.
+const (
+	KindSyntax  = "syntax"  // the code cannot be parsed, or imports something that does not exist
+	KindRuntime = "runtime" // the same, of a module that the running program asked for
+)
+
+// Error is what is wrong with a program or a module, and where.
+type Error struct {
+	Kind       string // KindSyntax or KindRuntime
+	Message    string
+	File       string // name of the program as given, or the id of a module
+	Line       int    // from 1; 0: no position
+	Column     int    // from 1, in UTF-16 units
+	SourceLine string // the offending line as written
+	Hint       string // what to do about it, possibly empty
+
+	cause error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Line > 0 {
+		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Column)
+	} else if e.File != "" {
+		fmt.Fprintf(&b, "%s: ", e.File)
+	}
+	b.WriteString(e.Message)
+	if e.Hint != "" {
+		b.WriteString("; " + e.Hint)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.cause }
+
+// at places an error at a byte offset of the text of a file.
+func (e *Error) at(file, text string, offset int) *Error {
+	e.File = file
+	e.Line, e.Column = position(text, offset)
+	e.SourceLine = sourceLine(text, e.Line)
+	return e
+}
+
+// cutLine cuts the first line off a text. Lines end where JavaScript's do: \n, \r, \r\n, U+2028 and U+2029.
+func cutLine(text string) (line, rest string, found bool) {
+	i := strings.IndexAny(text, "\n\r\u2028\u2029")
+	if i < 0 {
+		return text, "", false
+	}
+	_, size := utf8.DecodeRuneInString(text[i:])
+	if strings.HasPrefix(text[i:], "\r\n") {
+		size = 2
+	}
+	return text[:i], text[i+size:], true
+}
+
+// position is the line and column, both from 1, of a byte offset. Columns count UTF-16 units, as engines and editors do.
+func position(text string, offset int) (line, column int) {
+	offset = min(max(offset, 0), len(text))
+	for line, start := 1, 0; ; line++ {
+		_, rest, found := cutLine(text[start:])
+		next := len(text) - len(rest)
+		if !found || next > offset {
+			return line, 1 + utf16Len(text[start:offset])
+		}
+		start = next
+	}
+}
+
+// offsetOf is the byte offset of a line from 1 and a byte column from 0.
+func offsetOf(text string, line, column int) int {
+	rest, found := text, true
+	for ; line > 1 && found; line-- {
+		_, rest, found = cutLine(rest)
+	}
+	return min(len(text)-len(rest)+column, len(text))
+}
+
+// sourceLine is a line, from 1, of a text; long lines are cut.
+func sourceLine(text string, line int) string {
+	found := true
+	for ; line > 1 && found; line-- {
+		_, text, found = cutLine(text)
+	}
+	text, _, _ = cutLine(text)
+	const longest = 400
+	if len(text) > longest {
+		cut := longest
+		for !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "…"
+	}
+	return text
+}
+
+func utf16Len(s string) int {
+	n := 0
+	for _, r := range s {
+		n += max(utf16.RuneLen(r), 1)
+	}
+	return n
+}
+
+// lineBreaks counts the line breaks of a text.
+func lineBreaks(text string) (n int) {
+	for found := true; found; n++ {
+		_, text, found = cutLine(text)
+	}
+	return n - 1
+}

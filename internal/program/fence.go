@@ -1,0 +1,71 @@
+package program
+
+import "strings"
+
+// fenced is a code block of a markdown text: text[start:end].
+type fenced struct {
+	info       string // the first word behind the opening fence, lower case
+	start, end int
+}
+
+// fences finds the code blocks of a markdown text. In JavaScript a line that begins with three backticks can stand in a
+// comment only, so a text whose first fence lies in one is code and has no blocks.
+func fences(text string) []fenced {
+	var blocks []fenced
+	open := false
+	for pos := 0; pos < len(text); {
+		line, rest, _ := cutLine(text[pos:])
+		next := len(text) - len(rest)
+		trimmed := strings.TrimLeft(line, " \t")
+		if strings.HasPrefix(trimmed, "```") {
+			info := strings.Trim(strings.TrimLeft(trimmed, "`"), " \t{}.")
+			switch {
+			case strings.Contains(info, "`"): // a span within one line
+			case open && info == "":
+				blocks[len(blocks)-1].end = pos
+				open = false
+			case !open:
+				if before := text[:pos]; len(blocks) == 0 && strings.LastIndex(before, "/*") > strings.LastIndex(before, "*/") {
+					return nil
+				}
+				info, _, _ = strings.Cut(info, " ")
+				blocks = append(blocks, fenced{info: strings.ToLower(info), start: next, end: len(text)})
+				open = true
+			}
+		}
+		pos = next
+	}
+	return blocks
+}
+
+// unfence blanks everything but the code of a markdown text with a fenced block of JavaScript or TypeScript. A text
+// without fences is code as it stands.
+func unfence(text string) (string, *Error) {
+	if !strings.Contains(text, "```") {
+		return text, nil
+	}
+	blocks := fences(text)
+	if len(blocks) == 0 {
+		return text, nil
+	}
+	var code []fenced
+	for _, b := range blocks {
+		switch b.info {
+		case "", "js", "javascript", "mjs", "cjs", "jsx", "ts", "typescript", "mts", "cts", "tsx", "node":
+			code = append(code, b)
+		}
+	}
+	switch {
+	case len(code) == 0:
+		e := &Error{Kind: KindSyntax, Message: "the code block is " + blocks[0].info + ", not JavaScript or TypeScript",
+			Hint: Hint(KindSyntax, "SyntaxError", "", text[blocks[0].start:blocks[0].end])}
+		return "", e.at("", text, blocks[0].start)
+	case len(code) > 1:
+		e := &Error{Kind: KindSyntax, Message: "the text has several code blocks", Hint: "send one program in one block"}
+		return "", e.at("", text, code[1].start)
+	}
+	blanked := []byte(text)
+	blank(blanked, 0, code[0].start)
+	blank(blanked, code[0].end, len(blanked))
+	return string(blanked), nil
+}

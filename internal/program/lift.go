@@ -1,0 +1,360 @@
+package program
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// declKind says what a lifted declaration is.
+type declKind uint8
+
+const (
+	importFrom    declKind = iota // import ... from 'x', import 'x'
+	importEquals                  // import x = require('y'), import x = A.B; start and end are the keyword's
+	exportFrom                    // export ... from 'x'
+	exportList                    // export {a, b}
+	exportDefault                 // export default <expression>
+	exportNamed                   // export default function f, export default class C: f is the result
+	exportAssign                  // export = <expression>
+	exportKeyword                 // export before a declaration
+)
+
+// decl is an import or export declaration at the top level of a file.
+type decl struct {
+	kind       declKind
+	start, end int // of the whole declaration; for exportDefault and exportKeyword, of the keywords only
+	specifier  string
+	pos        int // of the specifier
+	typeOnly   bool
+	bindings   []binding
+	name       string // exportNamed: the declared name
+}
+
+// binding is one imported or re-exported name.
+type binding struct {
+	name  string // as exported; "default"; "*" for the namespace
+	local string // as imported
+	pos   int
+}
+
+// declarations finds the import and export declarations of a file. A declaration it cannot read is left out: the
+// parser, finding it in place, reports what is wrong with it.
+func (s *scan) declarations() []decl {
+	var found []decl
+	for i := 0; i < len(s.tokens); i++ {
+		t := s.tokens[i]
+		if t.depth != 0 || t.kind != word || t.starts != listStart {
+			continue
+		}
+		var d decl
+		var next int
+		var ok bool
+		switch s.text(i) {
+		case "import":
+			d, next, ok = s.readImport(i)
+		case "export":
+			d, next, ok = s.readExport(i)
+		}
+		if ok {
+			d.start = t.start
+			found = append(found, d)
+			i = next - 1
+			if next < len(s.tokens) && s.tokens[next].starts == notStart {
+				// What follows export or import was scanned as its continuation; it is a statement of its own.
+				s.tokens[next].starts = listStart
+			}
+		}
+	}
+	return found
+}
+
+// readImport reads the declaration that begins with the import at token i.
+func (s *scan) readImport(i int) (d decl, next int, ok bool) {
+	d.kind = importFrom
+	j := i + 1
+	if s.isKind(j, str) {
+		return s.readFrom(d, j)
+	}
+	if s.is(j, "type") && s.isTypeOnly(j) {
+		d.typeOnly = true
+		j++
+	}
+	if s.isName(j) {
+		d.bindings = append(d.bindings, binding{name: "default", local: s.text(j), pos: s.tokens[j].start})
+		j++
+		if s.is(j, "=") && !s.is(j+1, ">") && !s.is(j+1, "=") {
+			return s.readImportEquals(d, i, j+1)
+		}
+		if s.is(j, ",") {
+			j++
+		} else {
+			return s.readFromClause(d, j)
+		}
+	}
+	switch {
+	case s.is(j, "*") && s.is(j+1, "as") && s.isName(j+2):
+		d.bindings = append(d.bindings, binding{name: "*", local: s.text(j + 2), pos: s.tokens[j+2].start})
+		j += 3
+	case s.is(j, "{"):
+		if j, ok = s.readNames(&d, j); !ok {
+			return d, 0, false
+		}
+	default:
+		return d, 0, false
+	}
+	return s.readFromClause(d, j)
+}
+
+// readImportEquals reads what follows the equals sign of import x = ...
+func (s *scan) readImportEquals(d decl, i, j int) (decl, int, bool) {
+	d.kind, d.end = importEquals, s.tokens[i].end
+	if !d.typeOnly {
+		return d, j, true
+	}
+	for s.isName(j) || s.is(j, ".") {
+		if j++; s.is(j, "(") && s.isKind(j+1, str) && s.is(j+2, ")") {
+			j += 3
+		}
+	}
+	return s.readEnd(d, j)
+}
+
+// isTypeOnly reports whether the word `type` at token j is the modifier, not a default import of that name.
+func (s *scan) isTypeOnly(j int) bool {
+	switch {
+	case s.is(j+1, "{"), s.is(j+1, "*"):
+		return true
+	case s.is(j+1, "from"):
+		return s.is(j+2, "from") || s.is(j+2, "=")
+	}
+	return s.isName(j + 1)
+}
+
+func (s *scan) isName(j int) bool {
+	return s.isKind(j, word) && !strings.HasPrefix(s.text(j), "#")
+}
+
+// readNames reads { a, b as c, type D, "e-f" as g }.
+func (s *scan) readNames(d *decl, j int) (next int, ok bool) {
+	for j++; !s.is(j, "}"); {
+		first := j
+		for s.isName(j) || s.isKind(j, str) {
+			j++
+		}
+		names := j - first
+		typeOnly := s.is(first, "type") && (names == 2 || names == 4)
+		if typeOnly {
+			first++
+			names--
+		}
+		switch {
+		case names == 1, names == 3 && s.is(first+1, "as"):
+		default:
+			return 0, false
+		}
+		if !typeOnly {
+			d.bindings = append(d.bindings, binding{
+				name: s.name(first), local: s.text(first + names - 1), pos: s.tokens[first].start,
+			})
+		}
+		if s.is(j, ",") {
+			j++
+		} else if !s.is(j, "}") {
+			return 0, false
+		}
+	}
+	if len(d.bindings) == 0 && j-1 > 0 && !s.is(j-1, "{") {
+		d.typeOnly = true // only types were named
+	}
+	return j + 1, true
+}
+
+// name is an export's name: a word or a string.
+func (s *scan) name(i int) string {
+	if s.isKind(i, str) {
+		return unquote(s.code[s.tokens[i].start:s.tokens[i].end])
+	}
+	return s.text(i)
+}
+
+func (s *scan) readFromClause(d decl, j int) (decl, int, bool) {
+	if !s.is(j, "from") || !s.isKind(j+1, str) {
+		return d, 0, false
+	}
+	return s.readFrom(d, j+1)
+}
+
+// readFrom reads the specifier at token j, import attributes and the end of the statement.
+func (s *scan) readFrom(d decl, j int) (decl, int, bool) {
+	d.pos = s.tokens[j].start
+	d.specifier = unquote(s.code[s.tokens[j].start:s.tokens[j].end])
+	j++
+	if s.is(j+1, "{") && (s.is(j, "with") || s.is(j, "assert") && !s.tokens[j].newline) {
+		for j += 2; j < len(s.tokens) && (s.tokens[j].depth > 0 || !s.is(j, "}")); j++ {
+		}
+		if j == len(s.tokens) {
+			return d, 0, false
+		}
+		j++
+	}
+	return s.readEnd(d, j)
+}
+
+// readEnd ends a declaration before token j: at a semicolon, a line break or the end of the code.
+func (s *scan) readEnd(d decl, j int) (decl, int, bool) {
+	d.end = s.tokens[j-1].end
+	switch {
+	case s.is(j, ";"):
+		d.end = s.tokens[j].end
+		return d, j + 1, true
+	case j >= len(s.tokens) || s.tokens[j].newline:
+		return d, j, true
+	}
+	return d, 0, false
+}
+
+// readExport reads the declaration that begins with the export at token i.
+func (s *scan) readExport(i int) (d decl, next int, ok bool) {
+	j := i + 1
+	if s.is(j, "type") && (s.is(j+1, "{") || s.is(j+1, "*")) {
+		d.typeOnly = true
+		j++
+	}
+	switch {
+	case s.is(j, "*"):
+		d.kind = exportFrom
+		d.bindings = append(d.bindings, binding{name: "*", pos: s.tokens[j].start})
+		j++
+		if s.is(j, "as") && (s.isName(j+1) || s.isKind(j+1, str)) {
+			j += 2
+		}
+		return s.readFromClause(d, j)
+	case s.is(j, "{"):
+		typeOnly := d.typeOnly
+		if j, ok = s.readNames(&d, j); !ok {
+			return d, 0, false
+		}
+		if s.is(j, "from") {
+			d.kind = exportFrom
+			return s.readFromClause(d, j)
+		}
+		d.kind, d.typeOnly = exportList, typeOnly
+		return s.readEnd(d, j)
+	case s.is(j, "default"):
+		return s.readExportDefault(d, j)
+	case s.is(j, "=") && !s.is(j+1, "=") && !s.is(j+1, ">"):
+		d.kind, d.end = exportAssign, s.tokens[j].end
+		return d, j + 1, true
+	case s.isName(j) && !s.is(j, "as"), s.is(j, "@"):
+		d.kind, d.end = exportKeyword, s.tokens[i].end
+		return d, j, true
+	}
+	return d, 0, false
+}
+
+func (s *scan) readExportDefault(d decl, j int) (decl, int, bool) {
+	d.kind, d.end = exportDefault, s.tokens[j].end
+	j++
+	if j >= len(s.tokens) {
+		return d, 0, false
+	}
+	k := j
+	if s.is(k, "async") && s.is(k+1, "function") || s.is(k, "abstract") && s.is(k+1, "class") {
+		k++
+	}
+	switch {
+	case s.is(k, "function"):
+		if k++; s.is(k, "*") {
+			k++
+		}
+		if s.isName(k) {
+			d.kind, d.name = exportNamed, s.text(k)
+		}
+	case s.is(k, "class"):
+		if s.isName(k+1) && !s.is(k+1, "extends") && !s.is(k+1, "implements") {
+			d.kind, d.name = exportNamed, s.text(k+1)
+		}
+	case s.is(k, "interface") && s.isName(k+1) && !s.tokens[k+1].newline:
+		d.kind = exportKeyword
+	}
+	return d, j, true
+}
+
+// unquote is the value of a string literal. Escapes that cannot be read stand for themselves.
+func unquote(literal string) string {
+	body := strings.TrimSuffix(literal[1:], literal[:1])
+	if strings.IndexByte(body, '\\') < 0 {
+		return body
+	}
+	var b strings.Builder
+	for i := 0; i < len(body); i++ {
+		if body[i] != '\\' || i+1 == len(body) {
+			b.WriteByte(body[i])
+			continue
+		}
+		i++
+		switch c := body[i]; c {
+		case 'n':
+			b.WriteByte('\n')
+		case 't':
+			b.WriteByte('\t')
+		case 'r':
+			b.WriteByte('\r')
+		case '\n': // a line continuation
+		case 'x':
+			i += decodeHex(&b, body[i+1:], 2)
+		case 'u':
+			if rest := body[i+1:]; strings.HasPrefix(rest, "{") && strings.IndexByte(rest, '}') > 0 {
+				end := strings.IndexByte(rest, '}')
+				decodeHex(&b, rest[1:end], end-1)
+				i += end + 1
+			} else {
+				i += decodeHex(&b, rest, 4)
+			}
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// decodeHex writes the character that the first n hexadecimal digits stand for, and returns how many it took.
+func decodeHex(b *strings.Builder, digits string, n int) int {
+	if n == 0 || len(digits) < n {
+		return 0
+	}
+	r, err := strconv.ParseUint(digits[:n], 16, 32)
+	if err != nil {
+		return 0
+	}
+	b.WriteRune(rune(r))
+	return n
+}
+
+// blank overwrites code[start:end] with spaces. Line breaks stay, and every character gives way to spaces of the same
+// number of bytes and of UTF-16 units, so that nothing behind it moves in any unit that an engine counts columns in.
+func blank(code []byte, start, end int) {
+	for i := start; i < end; {
+		r, size := utf8.DecodeRune(code[i:end])
+		switch {
+		case r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029':
+		case r == utf8.RuneError && size == 1, size == 1:
+			code[i] = ' '
+		case size == 2:
+			copy(code[i:], "\u00a0")
+		case size == 3:
+			copy(code[i:], "\u3000")
+		default:
+			copy(code[i:], "\u00a0\u00a0")
+		}
+		i += size
+	}
+}
+
+// blank overwrites a declaration in code. A semicolon takes its place: without it, the statement before might go on
+// behind it.
+func (d *decl) blank(code []byte) {
+	blank(code, d.start, d.end)
+	code[d.start] = ';'
+}

@@ -1,0 +1,261 @@
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// maxModules is how many modules one program, or one import while it runs, may load.
+const maxModules = 200
+
+// Loaded is the answer to a module host call: its JSON is what the guest takes, and the map rides along, so that a run
+// replayed from its journal can still place errors.
+type Loaded struct {
+	ID      string         `json:"id"`
+	Modules []frame.Module `json:"modules"` // with everything they import, dependencies first
+	Map     *SourceMap     `json:"map,omitempty"`
+}
+
+// MarshalJSON writes what UnmarshalJSON reads: an object by file id.
+func (m *SourceMap) MarshalJSON() ([]byte, error) { return json.Marshal(m.files) }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (m *SourceMap) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &m.files) }
+
+// CompileModule compiles what a running program, or the module with id from, requires or imports. The error is an
+// *Error, or ctx's. CompileModule is safe for concurrent use.
+func CompileModule(ctx context.Context, specifier, from string, opts Options) (*Loaded, error) {
+	l := newLoader(ctx, opts, KindRuntime)
+	id, err := l.load(specifier, from)
+	if err != nil {
+		return nil, err
+	}
+	modules, err := l.finish()
+	if err != nil {
+		return nil, err
+	}
+	return &Loaded{ID: id, Modules: modules, Map: l.maps}, nil
+}
+
+// loader collects modules and what they import.
+type loader struct {
+	ctx   context.Context //nolint:containedctx // a loader lives as long as one call
+	opts  Options
+	kind  string // of errors
+	units map[string]*unit
+	order []*unit // dependencies first
+	maps  *SourceMap
+}
+
+// unit is a module on its way.
+type unit struct {
+	frame.Module
+	text   string
+	script *script // nil if the module is no JavaScript of the user's
+}
+
+func newLoader(ctx context.Context, opts Options, kind string) *loader {
+	return &loader{ctx: ctx, opts: opts, kind: kind, units: map[string]*unit{}, maps: &SourceMap{files: map[string]*fileMap{}}}
+}
+
+// load resolves a specifier in the module `from`, loads it with everything it imports, and returns its id.
+func (l *loader) load(specifier, from string) (string, error) {
+	if err := l.ctx.Err(); err != nil {
+		return "", err
+	}
+	kind, name, failure := classify(specifier, from)
+	if failure != nil {
+		failure.Kind = l.kind
+		return "", failure
+	}
+	switch kind {
+	case serverSpecifier:
+		return l.server(specifier, name)
+	case builtinSpecifier:
+		return l.builtin(name), nil
+	case packageSpecifier:
+		return l.npm(specifier)
+	}
+	return l.file(specifier, name)
+}
+
+// add registers a module before what it imports is loaded, so that cycles end.
+func (l *loader) add(u *unit) error {
+	if len(l.units) == maxModules {
+		return &Error{Kind: l.kind, Message: fmt.Sprintf("more than %d modules are imported", maxModules),
+			Hint: "join small modules into larger ones"}
+	}
+	l.units[u.ID] = u
+	return nil
+}
+
+func (l *loader) builtin(name string) string {
+	id := "builtin:" + name
+	if l.units[id] == nil {
+		u := &unit{Module: frame.Module{ID: id, Kind: "builtin", Server: name}}
+		l.units[id] = u
+		l.order = append(l.order, u)
+	}
+	return id
+}
+
+// server makes the module of an MCP server or of one of its functions.
+func (l *loader) server(specifier, name string) (string, error) {
+	if name == "" {
+		const all = "./servers"
+		if l.units[all] == nil {
+			u := &unit{Module: frame.Module{ID: all, Kind: "builtin", Server: "servers"}}
+			l.units[all] = u
+			l.order = append(l.order, u)
+		}
+		return all, nil
+	}
+	if l.opts.Resolver == nil {
+		return "", &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %q: no servers are connected", specifier)}
+	}
+	serverName, function, single := strings.Cut(name, "/")
+	m, err := l.opts.Resolver.Server(l.ctx, serverName)
+	if err != nil {
+		return "", l.wrap(err, specifier)
+	}
+	m.Kind, m.ID = "server", "./servers/"+m.Server
+	if single {
+		i := slices.IndexFunc(m.Functions, func(f frame.Function) bool {
+			return f.Name == function || f.Tool == m.Server+"__"+function
+		})
+		if i < 0 {
+			i = slices.IndexFunc(m.Functions, func(f frame.Function) bool { return fold(f.Name) == fold(function) })
+		}
+		if i < 0 {
+			return "", &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %q: server %q has no tool %q", specifier, m.Server,
+				function), Hint: "its tools are " + listed(functionNames(m.Functions))}
+		}
+		m.Functions = m.Functions[i : i+1]
+		m.ID += "/" + m.Functions[0].Name
+	}
+	if l.units[m.ID] != nil {
+		return m.ID, nil
+	}
+	u := &unit{Module: m}
+	if err := l.add(u); err != nil {
+		return "", err
+	}
+	l.order = append(l.order, u)
+	return m.ID, nil
+}
+
+// wrap makes an error of the resolver one of ours.
+func (l *loader) wrap(err error, specifier string) error {
+	if ctxErr := l.ctx.Err(); ctxErr != nil {
+		return ctxErr
+	}
+	return &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %q: %v", specifier, err), cause: err}
+}
+
+// file loads a file of /skills or /workspace.
+func (l *loader) file(specifier, name string) (string, error) {
+	for _, id := range candidates(name) {
+		if l.units[id] != nil {
+			return id, nil
+		}
+		if l.opts.Resolver == nil {
+			break
+		}
+		text, err := l.opts.Resolver.Module(l.ctx, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", l.wrap(err, specifier)
+		}
+		return id, l.addFile(id, string(text))
+	}
+	e := &Error{Kind: l.kind, Message: fmt.Sprintf("module %q does not exist", specifier), cause: fs.ErrNotExist}
+	if name != specifier {
+		e.Message += fmt.Sprintf(" (looked for %s)", name)
+	}
+	if strings.HasPrefix(name, "/skills/") {
+		e.Hint = "await fs.listFiles('/skills') lists the skills"
+	}
+	return "", e
+}
+
+// candidates are the files that a path can mean, in the order in which they are tried.
+func candidates(name string) []string {
+	ids := []string{name}
+	if ending := path.Ext(name); ending == ".js" {
+		return append(ids, strings.TrimSuffix(name, ".js")+".ts") // as TypeScript sources name their neighbours
+	} else if slices.Contains([]string{".ts", ".mjs", ".cjs", ".mts", ".cts", ".json"}, ending) {
+		return ids
+	}
+	for _, ending := range []string{".js", ".ts", ".mjs", ".cjs", ".json", "/index.js", "/index.ts", "/skill.js"} {
+		ids = append(ids, name+ending)
+	}
+	return ids
+}
+
+// addFile adds the module made of a file's text.
+func (l *loader) addFile(id, text string) error {
+	if len(text) > maxText {
+		return &Error{Kind: l.kind, Message: fmt.Sprintf("module %s has %d bytes, more than the %d allowed", id, len(text), maxText),
+			Hint: "read data with fs.readFile"}
+	}
+	text = strings.ToValidUTF8(text, "?")
+	switch path.Ext(id) {
+	case ".json":
+		return l.addJSON(id, text)
+	case ".js", ".ts", ".mjs", ".cjs", ".mts", ".cts":
+		return l.addScript(id, text)
+	}
+	return &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %s: it is no .js, .ts, .mjs, .cjs or .json file", id),
+		Hint: "read it with await fs.readFile('" + id + "')"}
+}
+
+func (l *loader) addJSON(id, text string) error {
+	text = strings.TrimPrefix(text, "\ufeff")
+	var any json.RawMessage
+	if err := json.Unmarshal([]byte(text), &any); err != nil {
+		e := &Error{Kind: l.kind, Message: fmt.Sprintf("module %s is not valid JSON: %v", id, err), cause: err}
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return e.at(id, text, int(syntax.Offset)-1)
+		}
+		return e
+	}
+	u := &unit{Module: frame.Module{ID: id, Kind: "json", Code: text}}
+	if err := l.add(u); err != nil {
+		return err
+	}
+	l.order = append(l.order, u)
+	return nil
+}
+
+func functionNames(functions []frame.Function) []string {
+	names := make([]string, len(functions))
+	for i, f := range functions {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// listed joins names, the first twenty of them.
+func listed(names []string) string {
+	const most = 20
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// fold is a name as it is compared: ignoring case, `-` and `_`.
+func fold(name string) string {
+	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
+}

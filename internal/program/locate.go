@@ -1,0 +1,111 @@
+package program
+
+import (
+	"strconv"
+	"strings"
+
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// Position is a place in code as written.
+type Position struct {
+	File       string // the program's name, or the id of a module
+	Line       int    // from 1; 0: the error has no place
+	Column     int    // from 1, in UTF-16 units
+	SourceLine string // as written
+	// Stack is the engine's stack with the positions of code as written, one "    at function (file:line:column)" a
+	// line. Frames of other code, such as the guest's runtime, are left out.
+	Stack string
+}
+
+// Locate finds the place of an error that a runner reported.
+func (c *Compiled) Locate(e frame.Error) Position {
+	var p Position
+	var stack strings.Builder
+	// An engine that begins a stack with the message must not have the message's lines taken for frames.
+	text := e.Stack
+	if i := strings.Index(text, e.Message); i >= 0 && e.Message != "" {
+		text = text[i+len(e.Message):]
+	}
+	for line := range strings.Lines(text) {
+		function, id, at, ok := c.readFrame(line)
+		if !ok {
+			continue
+		}
+		if p.Line == 0 {
+			p.File, p.Line, p.Column = c.fileName(id), at[0], at[1]
+			p.SourceLine = sourceLine(c.text(id), p.Line)
+		}
+		stack.WriteString("    at ")
+		place := c.fileName(id) + ":" + strconv.Itoa(at[0]) + ":" + strconv.Itoa(at[1])
+		if function == "" {
+			stack.WriteString(place + "\n")
+		} else {
+			stack.WriteString(function + " (" + place + ")\n")
+		}
+	}
+	p.Stack = stack.String()
+	return p
+}
+
+func (c *Compiled) fileName(id string) string {
+	if id == ProgramFile {
+		return c.Source.name()
+	}
+	return id
+}
+
+func (c *Compiled) text(id string) string {
+	if id == ProgramFile {
+		return c.Source.Code
+	}
+	return c.Map.files[id].Text
+}
+
+// readFrame reads a line of a stack, "at function (file:line:column)" or "at file:line:column", and maps its position.
+func (c *Compiled) readFrame(line string) (function, id string, at [2]int, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(line), "at ")
+	if !ok {
+		return "", "", at, false
+	}
+	if id, at, ok = c.readPlace(strings.TrimPrefix(rest, "async ")); ok {
+		return "", id, at, true
+	}
+	inner, ok := strings.CutSuffix(rest, ")")
+	if !ok {
+		return "", "", at, false
+	}
+	// Functions and files may contain " (" themselves: the first reading that names a known file is right.
+	for i := 0; ; {
+		next := strings.Index(inner[i:], " (")
+		if next < 0 {
+			return "", "", at, false
+		}
+		i += next
+		if id, at, ok = c.readPlace(inner[i+2:]); ok {
+			return rest[:i], id, at, true
+		}
+		i++
+	}
+}
+
+// readPlace reads "file:line:column" of a file that the map knows.
+func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
+	for i := 1; i >= 0; i-- {
+		colon := strings.LastIndexByte(text, ':')
+		if colon < 0 {
+			return "", at, false
+		}
+		n, err := strconv.Atoi(text[colon+1:])
+		if err != nil || n < 1 {
+			return "", at, false
+		}
+		at[i], text = n, text[:colon]
+	}
+	file := c.Map.files[text]
+	if file == nil {
+		return "", at, false
+	}
+	line, column, ok := file.original(at[0]-1, at[1]-1)
+	return text, [2]int{line + 1, column + 1}, ok
+}

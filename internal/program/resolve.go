@@ -1,0 +1,139 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// Resolver finds what programs import from the sandbox. Its methods may be called from several goroutines.
+type Resolver interface {
+	// Module returns the text of a file by its sandbox path, which begins with /skills/ or /workspace/ and is clean.
+	// The error wraps fs.ErrNotExist if there is no such file, or if it is a directory.
+	Module(ctx context.Context, id string) ([]byte, error)
+	// Server returns the functions of an MCP server by its name, matched tolerantly, or if name is ambiguous or
+	// unknown an error that lists the closest. Server is the name to use.
+	Server(ctx context.Context, name string) (frame.Module, error)
+}
+
+// specifierKind says what a specifier names.
+type specifierKind uint8
+
+const (
+	fileSpecifier    specifierKind = iota // path: a file of /skills or /workspace
+	serverSpecifier                       // path: "crm" or "crm/search"; "" is ./servers itself
+	builtinSpecifier                      // path: its bare name
+	packageSpecifier                      // path: as written
+)
+
+// classify says what a specifier in the module `from` names.
+func classify(specifier, from string) (specifierKind, string, *Error) {
+	name := strings.TrimPrefix(specifier, "file://")
+	if rest, ok := serverPath(name); ok {
+		return serverSpecifier, rest, nil
+	}
+	if strings.HasPrefix(name, "/") || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") || name == "." || name == ".." {
+		if !strings.HasPrefix(name, "/") {
+			dir := "/workspace"
+			if strings.HasPrefix(from, "/") {
+				dir = path.Dir(from)
+			}
+			name = dir + "/" + name
+		}
+		name = strings.TrimPrefix(path.Clean(name), "/home/sandboxuser")
+		for _, root := range []string{"/skills/", "/workspace/"} {
+			if strings.HasPrefix(name, root) {
+				return fileSpecifier, name, nil
+			}
+		}
+		return 0, "", &Error{Message: fmt.Sprintf("cannot import %q: it is neither in /skills nor in /workspace", specifier),
+			Hint: "import modules as '/skills/name.js', '/workspace/name.js' or './servers/name'"}
+	}
+	bare := strings.TrimPrefix(name, "node:")
+	node := bare != name
+	switch {
+	case bare == "fs" || bare == "fs/promises":
+		if !node {
+			return builtinSpecifier, bare, nil
+		}
+	case slices.Contains(builtins, bare):
+		return builtinSpecifier, bare, nil
+	}
+	if advice := absent(bare); advice != "" {
+		return 0, "", &Error{Message: fmt.Sprintf("module %q is not available in the sandbox", specifier), Hint: advice}
+	}
+	if node {
+		return 0, "", &Error{Message: fmt.Sprintf("module %q is not available in the sandbox", specifier),
+			Hint: "of Node's modules there are " + strings.Join(builtins, ", ")}
+	}
+	return packageSpecifier, name, nil
+}
+
+// serverPath cuts the way to the servers off a specifier.
+func serverPath(name string) (string, bool) {
+	name = strings.TrimPrefix(name, "/home/sandboxuser")
+	switch {
+	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "./"):
+		name = name[strings.IndexByte(name, '/')+1:]
+	case strings.HasPrefix(name, "../"):
+		for strings.HasPrefix(name, "../") {
+			name = name[len("../"):]
+		}
+	default:
+		return "", false
+	}
+	name, ok := strings.CutPrefix(name+"/", "servers/")
+	if !ok {
+		return "", false
+	}
+	name = strings.Trim(name, "/")
+	for _, ending := range []string{".js", ".mjs", ".ts"} {
+		name = strings.TrimSuffix(name, ending)
+	}
+	if name == "index" {
+		return "", true
+	}
+	return strings.TrimSuffix(name, "/index"), true
+}
+
+// builtins are Node's modules that the guest has, besides fs and fs/promises, which are its own file functions.
+var builtins = []string{"assert", "buffer", "events", "path", "timers/promises", "url", "util"}
+
+// absent says what to use instead of a module that models know and that the sandbox does not have.
+func absent(name string) string {
+	base, _, _ := strings.Cut(name, "/")
+	switch base {
+	case "fs", "fs-extra", "graceful-fs":
+		return "use the global fs: await fs.readFile('/workspace/data.json'), fs.writeFile, fs.readdir, fs.exists"
+	case "child_process", "execa", "shelljs", "cluster":
+		return "programs cannot start processes; call a tool: await search_mcp_tools('what you need')"
+	case "http", "https", "http2", "net", "tls", "dns", "dgram", "undici", "axios", "node-fetch", "got", "request", "superagent",
+		"ky", "cross-fetch", "ws":
+		return noNetwork
+	case "process":
+		return "environment variables that programs may read are in env.NAME"
+	case "os":
+		return "the sandbox shows nothing of the machine; temporary files go to /workspace"
+	case "crypto":
+		return "use the global crypto: crypto.randomUUID(), crypto.getRandomValues(array)"
+	case "worker_threads":
+		return "use Promise.all to make calls in parallel"
+	case "vm", "module", "v8", "inspector", "repl":
+		return "write a module to /workspace and require it"
+	case "readline", "tty":
+		return "programs have no terminal; return what the user should see"
+	case "stream", "zlib":
+		return "read whole files with fs.readFile, or ranges with its offset and length"
+	case "perf_hooks":
+		return "use performance.now()"
+	case "timers":
+		return "setTimeout and setInterval are global; utils.sleep(ms) waits"
+	}
+	return ""
+}
+
+const noNetwork = "programs have no network; call a tool: await search_mcp_tools('what you need')"

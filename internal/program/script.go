@@ -1,0 +1,430 @@
+package program
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// script is a compiled JavaScript module but for what it imports: everything that follows from its text alone.
+type script struct {
+	code    string // the module's function
+	file    *fileMap
+	esm     bool
+	async   bool           // it uses top-level await
+	imports []staticImport // those of its import declarations that are used as values
+	exports map[string]bool
+	stars   []string // specifiers of export * from
+}
+
+// staticImport is what a module takes from another one.
+type staticImport struct {
+	specifier string
+	pos       int // in the text
+	names     []string
+}
+
+// addScript adds a JavaScript or TypeScript module and what it imports.
+func (l *loader) addScript(id, text string) error {
+	u := &unit{Module: frame.Module{ID: id, Kind: "js"}, text: text}
+	if err := l.add(u); err != nil {
+		return err
+	}
+	s, failure := l.compile(u, false)
+	if failure != nil {
+		return failure
+	}
+	u.script = s
+	for _, i := range s.imports {
+		dep, err := l.load(i.specifier, id)
+		if err != nil {
+			return placed(err, id, text, i.pos)
+		}
+		if u.Deps == nil {
+			u.Deps = map[string]string{}
+		}
+		u.Deps[i.specifier] = dep
+	}
+	l.order = append(l.order, u)
+	return nil
+}
+
+// prelude adds a file of the user's own runtime functions and returns its id.
+func (l *loader) prelude(source Source) (string, error) {
+	id := "prelude:" + source.name()
+	if len(source.Code) > maxText {
+		return "", &Error{Kind: l.kind, File: source.name(), Message: fmt.Sprintf("the prelude has more than %d bytes", maxText)}
+	}
+	if err := l.addScript(id, strings.ToValidUTF8(source.Code, "?")); err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// globals ends a prelude module: its named exports become global variables.
+const globals = "\n;(({ default: _, ...names }) => Object.assign(globalThis, names))(module.exports);"
+
+// compile compiles a module's text, as an async function if wanted or if it uses top-level await.
+func (l *loader) compile(u *unit, async bool) (*script, *Error) {
+	key := keyOf("module", u.ID, u.text, fmt.Sprint(async))
+	if s, ok := get[*script](l.opts.Cache, key); ok {
+		return s, nil
+	}
+	s, failure := compileScript(u.ID, u.text, async)
+	if failure != nil {
+		failure.Kind = l.kind
+		return nil, failure
+	}
+	l.opts.Cache.put(key, s, len(u.text)+len(s.code)+len(s.file.Mappings))
+	return s, nil
+}
+
+func compileScript(id, text string, async bool) (*script, *Error) {
+	blanked := []byte(text)
+	in := tokenize(text)
+	if len(in.tokens) > 0 {
+		blank(blanked, 0, in.tokens[0].start) // byte order mark, hashbang, comments
+	}
+	code := string(blanked)
+	decls := in.declarations()
+	s := &script{esm: in.isESM(path.Ext(id), decls)}
+	lang := typeScript
+	if ending := path.Ext(id); ending == ".js" || ending == ".mjs" || ending == ".cjs" {
+		lang = javaScript
+	}
+	format := api.FormatCommonJS
+	if async {
+		format = api.FormatESModule
+	}
+	out, failure := transform(code, lang, format)
+	if failure != nil && awaits(failure) {
+		return compileScript(id, text, true)
+	}
+	if failure != nil {
+		other, otherFailure := transform(code, lang.other(), format)
+		switch {
+		case otherFailure == nil:
+			out, failure = other, nil
+		case awaits(otherFailure):
+			return compileScript(id, text, true)
+		case otherFailure.line > failure.line:
+			failure = otherFailure
+		}
+	}
+	if failure != nil {
+		e := &Error{Kind: KindSyntax, Message: failure.text, Hint: Hint(KindSyntax, "SyntaxError", failure.text, text)}
+		offset := offsetOf(text, failure.line, failure.column)
+		if p := in.problem; p != nil && (p.unclosed && offset >= len(strings.TrimSpace(text)) || !p.unclosed && p.pos <= offset) {
+			offset, e.Message = p.pos, p.message
+		}
+		return nil, e.at(id, text, offset)
+	}
+	dynamic := fresh(out.code, "_imprt")
+	s.file = &fileMap{Text: text, Mappings: out.mappings, Moved: everyLine}
+	s.async = async
+	body := out.code
+	meta := fmt.Sprintf("{ url: %s }", quote("file://"+id))
+	if async {
+		s.readModule(body, decls)
+		body = s.asyncBody(body, dynamic)
+	} else {
+		s.readCommonJS(body, decls)
+		body = strings.Replace(body, "const import_meta = {};", "const import_meta = "+meta+";", 1)
+		header := "(function(exports, require, module, " + dynamic + ") {"
+		if s.esm {
+			header += `"use strict";`
+		}
+		body = header + "\n" + body
+	}
+	_, body, variable := rewriteImports(body, dynamic, false)
+	if variable != "" {
+		at := strings.IndexByte(body, '\n')
+		body = body[:at] + "const " + variable + " = " + meta + ";" + body[at:]
+	}
+	if strings.HasPrefix(id, "prelude:") {
+		body += globals
+	}
+	s.code = body + "\n})"
+	return s, nil
+}
+
+func awaits(failure *parseError) bool {
+	return strings.HasPrefix(failure.text, "Top-level await is currently not supported")
+}
+
+// isESM reports whether a file is an ES module rather than a CommonJS one.
+func (s *scan) isESM(ending string, decls []decl) bool {
+	switch ending {
+	case ".mjs", ".mts":
+		return true
+	case ".cjs", ".cts":
+		return false
+	}
+	imports := false
+	for _, d := range decls {
+		switch {
+		case d.typeOnly, d.kind == importEquals, d.kind == exportAssign:
+		case d.kind == importFrom:
+			imports = true
+		default:
+			return true
+		}
+	}
+	if !imports {
+		return false
+	}
+	for i := range s.tokens {
+		if s.is(i, "module") && s.is(i+1, ".") && s.is(i+2, "exports") || s.is(i, "exports") && s.is(i+1, ".") && !s.is(i-1, ".") {
+			return false
+		}
+	}
+	return true
+}
+
+// readCommonJS finds, in what esbuild made of an ES module, what is imported and exported.
+func (s *script) readCommonJS(code string, decls []decl) {
+	if !s.esm {
+		for _, d := range decls {
+			if d.kind == importFrom && !d.typeOnly {
+				s.esm = s.esm || !strings.Contains(code, "module.exports")
+			}
+		}
+	}
+	out := tokenize(code)
+	required := map[string]bool{}
+	variables := map[string]string{} // holding a module -> its specifier
+	s.exports = map[string]bool{}
+	for i, t := range out.tokens {
+		switch {
+		case out.is(i, "require") && out.is(i+1, "(") && out.isKind(i+2, str) && out.is(i+3, ")"):
+			specifier := out.name(i + 2)
+			required[specifier] = true
+			for j := i - 1; j > 0 && j >= i-3; j-- {
+				if out.is(j, "=") {
+					variables[out.text(j-1)] = specifier
+				}
+			}
+			if out.is(i-4, "__reExport") {
+				s.stars = append(s.stars, specifier)
+			}
+		case t.depth == 0 && out.is(i, "__export") && out.is(i+1, "(") && out.is(i+4, "{"):
+			for j := i + 5; out.tokens[j].depth > 1; j++ {
+				if out.tokens[j].depth == 2 && out.is(j+1, ":") {
+					s.exports[out.name(j)] = true
+				}
+			}
+		}
+	}
+	if !s.esm {
+		s.exports = nil
+	}
+	taken := map[[2]string]bool{}
+	for i := range out.tokens {
+		if specifier, ok := variables[out.text(i)]; ok && out.is(i+1, ".") {
+			taken[[2]string{specifier, out.text(i + 2)}] = true
+		}
+	}
+	s.collect(decls, func(d decl) bool { return required[d.specifier] }, func(d decl, name string) bool {
+		return taken[[2]string{d.specifier, name}]
+	})
+}
+
+// collect notes the imports among declarations that are used, with the names that are.
+func (s *script) collect(decls []decl, used func(decl) bool, taken func(decl, string) bool) {
+	for _, d := range decls {
+		if d.typeOnly || d.kind != importFrom && d.kind != exportFrom || !used(d) {
+			continue
+		}
+		i := staticImport{specifier: d.specifier, pos: d.pos}
+		for _, b := range d.bindings {
+			if b.name != "*" && taken(d, b.name) {
+				i.names = append(i.names, b.name)
+			}
+		}
+		s.imports = append(s.imports, i)
+	}
+}
+
+// readModule does what readCommonJS does, in what esbuild made of an ES module that stays one.
+func (s *script) readModule(code string, decls []decl) {
+	printed := map[string]map[string]bool{} // specifier -> names
+	s.exports = map[string]bool{}
+	for _, d := range tokenize(code).declarations() {
+		if d.kind == exportList {
+			for _, b := range d.bindings {
+				s.exports[b.local] = true
+			}
+			continue
+		}
+		if printed[d.specifier] == nil {
+			printed[d.specifier] = map[string]bool{}
+		}
+		for _, b := range d.bindings {
+			printed[d.specifier][b.name] = true
+		}
+		if d.kind == exportFrom {
+			s.stars = append(s.stars, d.specifier)
+		}
+	}
+	if !s.esm {
+		s.exports = nil
+	}
+	s.collect(decls, func(d decl) bool { return printed[d.specifier] != nil }, func(d decl, name string) bool {
+		return printed[d.specifier][name]
+	})
+}
+
+// asyncBody makes an async function of a module that esbuild left as an ES module, whose declarations it prints in few
+// shapes. Unlike those of other modules, its imports are not live: they are taken when it begins.
+func (s *script) asyncBody(code, dynamic string) string {
+	text := []byte(code)
+	var imports, exports, stars strings.Builder
+	for _, d := range tokenize(code).declarations() {
+		blank(text, d.start, d.end)
+		from := "await " + dynamic + "(" + quote(d.specifier) + ")"
+		switch d.kind {
+		case exportList:
+			for _, b := range d.bindings {
+				fmt.Fprintf(&exports, "%s: { enumerable: true, get: () => %s }, ", propertyName(unquoted(b.local)), b.name)
+			}
+		case exportFrom: // export * from
+			fmt.Fprintf(&stars, "((from) => { for (const name in from) if (name !== \"default\" && !(name in exports)) "+
+				"Object.defineProperty(exports, name, { enumerable: true, get: () => from[name] }); })(%s);", from)
+		default:
+			patterns, _ := d.patterns("")
+			for _, pattern := range patterns {
+				if pattern == "" {
+					fmt.Fprintf(&imports, "%s;", from)
+				} else {
+					fmt.Fprintf(&imports, "const %s = %s;", pattern, from)
+				}
+			}
+		}
+	}
+	header := "(async function(exports, require, module, " + dynamic + ") {"
+	if s.esm {
+		header += `"use strict";Object.defineProperty(exports, "__esModule", { value: true });`
+	}
+	if exports.Len() > 0 {
+		header += "Object.defineProperties(exports, { " + exports.String() + "});"
+	}
+	return header + imports.String() + stars.String() + "\n" + string(text)
+}
+
+// unquoted is an exported name, which may be written as a string.
+func unquoted(name string) string {
+	if strings.HasPrefix(name, `"`) || strings.HasPrefix(name, "'") {
+		return unquote(name)
+	}
+	return name
+}
+
+// finish settles which modules are async, checks what is imported from where, and returns the modules.
+func (l *loader) finish() ([]frame.Module, error) {
+	if err := l.spreadAsync(); err != nil {
+		return nil, err
+	}
+	modules := make([]frame.Module, 0, len(l.order))
+	for _, u := range l.order {
+		if s := u.script; s != nil {
+			for _, i := range s.imports {
+				if err := l.checkNames(u.Deps[i.specifier], i.specifier, i.names); err != nil {
+					return nil, err.at(u.ID, u.text, i.pos)
+				}
+			}
+			u.Code, u.ESM, u.Async = s.code, s.esm, s.async
+			l.maps.files[u.ID] = s.file
+		}
+		modules = append(modules, u.Module)
+	}
+	return modules, nil
+}
+
+// spreadAsync makes async every module that imports an async one.
+func (l *loader) spreadAsync() error {
+	for changed := true; changed; {
+		changed = false
+		for _, u := range l.order {
+			if u.script == nil || u.script.async || !slices.ContainsFunc(u.script.imports, func(i staticImport) bool {
+				dep := l.units[u.Deps[i.specifier]]
+				return dep.script != nil && dep.script.async
+			}) {
+				continue
+			}
+			s, failure := l.compile(u, true)
+			if failure != nil {
+				return failure
+			}
+			u.script, changed = s, true
+		}
+	}
+	for _, u := range l.order {
+		if u.script != nil && u.script.async && l.reaches(u, u, map[*unit]bool{}) {
+			return &Error{Kind: l.kind, File: u.ID, Message: "modules that import each other cannot use top-level await",
+				Hint: "move the await into a function, or what both need into a third module"}
+		}
+	}
+	return nil
+}
+
+func (l *loader) reaches(from, to *unit, seen map[*unit]bool) bool {
+	for _, id := range from.Deps {
+		dep := l.units[id]
+		if dep == to {
+			return true
+		}
+		if !seen[dep] {
+			seen[dep] = true
+			if l.reaches(dep, to, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// exportsOf is what a module exports, nil if that cannot be known before it runs.
+func (l *loader) exportsOf(u *unit, seen map[*unit]bool) map[string]bool {
+	if u == nil || u.script == nil || u.script.exports == nil || seen[u] {
+		return nil
+	}
+	if len(u.script.stars) == 0 {
+		return u.script.exports
+	}
+	seen[u] = true
+	all := maps.Clone(u.script.exports)
+	for _, specifier := range u.script.stars {
+		more := l.exportsOf(l.units[u.Deps[specifier]], seen)
+		if more == nil {
+			return nil
+		}
+		for name := range more {
+			if name != "default" {
+				all[name] = true
+			}
+		}
+	}
+	return all
+}
+
+// checkNames reports the first name that a module is known not to export.
+func (l *loader) checkNames(id, specifier string, names []string) *Error {
+	exports := l.exportsOf(l.units[id], map[*unit]bool{})
+	for _, name := range names {
+		if exports == nil || exports[name] {
+			continue
+		}
+		hint := "it exports nothing"
+		if len(exports) > 0 {
+			hint = "it exports " + listed(slices.Sorted(maps.Keys(exports)))
+		}
+		return &Error{Kind: l.kind, Message: fmt.Sprintf("module %q has no export %q", specifier, name), Hint: hint}
+	}
+	return nil
+}

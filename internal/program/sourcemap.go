@@ -1,0 +1,126 @@
+package program
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// ProgramFile is the file name under which engines run a program, and the `from` of what a program imports.
+const ProgramFile = "program.js"
+
+// SourceMap says where the compiled text of a program and of its modules comes from. It is not safe for concurrent use.
+type SourceMap struct {
+	files map[string]*fileMap
+}
+
+// fileMap is the map of one compiled file.
+type fileMap struct {
+	// Text is the file as written; empty for the program, whose text is kept beside the map anyway.
+	Text     string `json:"text,omitempty"`
+	Mappings string `json:"mappings"` // esbuild's, from its output to its input
+	// Moved is how many lines of esbuild's output, from the first, stand one line further down in the compiled text.
+	Moved int `json:"moved"`
+	// Before is how many lines stand before the text as written in esbuild's input. The last of them is ours; the ones
+	// above it are a copy of the text with nothing but its namespaces.
+	Before int `json:"before,omitempty"`
+}
+
+// everyLine is Moved for a file all of whose lines moved.
+const everyLine = 1 << 30
+
+// ParseMap reads what String wrote.
+func ParseMap(text string) (*SourceMap, error) {
+	m := &SourceMap{}
+	if err := json.Unmarshal([]byte(text), &m.files); err != nil {
+		return nil, fmt.Errorf("read source map: %w", err)
+	}
+	return m, nil
+}
+
+// String is the map as one line of JSON.
+func (m *SourceMap) String() string {
+	text, err := json.Marshal(m.files)
+	if err != nil { // strings and integers always marshal
+		panic(err)
+	}
+	return string(text)
+}
+
+// Add takes the files of other, the map of modules that were loaded while the program ran.
+func (m *SourceMap) Add(other *SourceMap) {
+	if other == nil {
+		return
+	}
+	if m.files == nil {
+		m.files = map[string]*fileMap{}
+	}
+	maps.Copy(m.files, other.files)
+}
+
+// original maps a line and column of the compiled text, both from 0, to the text as written, both from 0.
+func (f *fileMap) original(line, column int) (int, int, bool) {
+	if line <= f.Moved {
+		line--
+	}
+	line, column, ok := lookup(f.Mappings, line, column)
+	switch {
+	case !ok:
+		return 0, 0, false
+	case line >= f.Before:
+		return line - f.Before, column, true
+	case line < f.Before-1:
+		return line, column, true
+	}
+	return 0, 0, false
+}
+
+// lookup finds the last segment of version 3 mappings at or before a generated position, all from 0.
+func lookup(mappings string, line, column int) (origLine, origColumn int, ok bool) {
+	source := [2]int{} // line and column of the last segment
+	for current := 0; ; current++ {
+		row, rest, more := strings.Cut(mappings, ";")
+		generated := 0
+		for row != "" {
+			var segment string
+			segment, row, _ = strings.Cut(row, ",")
+			fields, n := vlq(segment)
+			generated += fields[0]
+			if n >= 4 {
+				source[0] += fields[2]
+				source[1] += fields[3]
+			}
+			if current == line && (generated <= column || !ok) {
+				origLine, origColumn, ok = source[0], source[1], n >= 4
+			}
+		}
+		if current == line || !more {
+			return origLine, origColumn, ok
+		}
+		mappings = rest
+	}
+}
+
+// vlq decodes the up to five numbers of a segment.
+func vlq(segment string) (fields [5]int, n int) {
+	value, shift := 0, 0
+	for i := 0; i < len(segment) && n < len(fields); i++ {
+		digit := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", segment[i])
+		if digit < 0 || shift > 25 {
+			return fields, n
+		}
+		value |= digit & 31 << shift
+		if digit&32 != 0 {
+			shift += 5
+			continue
+		}
+		fields[n] = value >> 1
+		if value&1 != 0 {
+			fields[n] = -fields[n]
+		}
+		n++
+		value, shift = 0, 0
+	}
+	return fields, n
+}

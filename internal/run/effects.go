@@ -1,0 +1,86 @@
+package run
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+)
+
+// Effect is a call that changed, or may have changed, the world outside the sandbox.
+type Effect struct {
+	Call  int    `json:"call"` // call number
+	Kind  string `json:"kind"` // tool, fs
+	Name  string `json:"name"`
+	State string `json:"state"` // done, failed, in_doubt
+}
+
+// The states of an effect.
+const (
+	effectDone    = "done"
+	effectFailed  = "failed" // the server answered with an error
+	effectInDoubt = "in_doubt"
+)
+
+// effects is a run's account of its writes. It is safe for concurrent use.
+type effects struct {
+	mu     sync.Mutex
+	names  map[int]Effect // of calls that may become writes
+	writes map[int]Effect
+}
+
+// made notes a call; sent says that a dead process had already sent it as a write.
+func (e *effects) made(c *journal.Call, sent bool) {
+	if c.Kind != string(frame.Tool) && c.Kind != string(frame.FS) {
+		return
+	}
+	e.mu.Lock()
+	if e.names == nil {
+		e.names, e.writes = map[int]Effect{}, map[int]Effect{}
+	}
+	e.names[c.N] = Effect{Call: c.N, Kind: c.Kind, Name: c.Name, State: effectInDoubt}
+	e.mu.Unlock()
+	if sent {
+		e.begin(c.N)
+	}
+}
+
+// begin notes that a call is a write whose outcome is unknown until it is settled.
+func (e *effects) begin(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if effect, ok := e.names[n]; ok {
+		e.writes[n] = effect
+	}
+}
+
+// settle notes the answer of a call.
+func (e *effects) settle(n int, err *frame.Error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.names, n)
+	effect, ok := e.writes[n]
+	switch {
+	case !ok:
+		return
+	case err == nil:
+		effect.State = effectDone
+	case err.Kind != KindInDoubt:
+		effect.State = effectFailed
+	}
+	e.writes[n] = effect
+}
+
+// list returns the writes in call order.
+func (e *effects) list() []Effect {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []Effect
+	for _, effect := range e.writes {
+		all = append(all, effect)
+	}
+	slices.SortFunc(all, func(a, b Effect) int { return cmp.Compare(a.Call, b.Call) })
+	return all
+}

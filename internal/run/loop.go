@@ -1,0 +1,484 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/sandbox"
+)
+
+// Execute runs the program of spec to its end and returns how it ended. The error is the harness's own failure (no
+// runner, no room for the journal); a program that fails is an outcome. Cancelling ctx ends the program as cancelled.
+func Execute(ctx context.Context, spec Spec) (*Outcome, error) {
+	spec.Limits = spec.Limits.withDefaults()
+	lease, err := spec.Runners.Acquire(ctx, spec.Owner)
+	if err != nil {
+		return nil, fmt.Errorf("get a runner: %w", err)
+	}
+	l := newLoop(spec, lease)
+	outcome, err := l.execute(ctx)
+	lease.Release(l.clean && err == nil)
+	return outcome, err
+}
+
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits
+	for _, f := range []struct{ value, def *time.Duration }{{&l.Timeout, &d.Timeout}, {&l.MaxWall, &d.MaxWall}} {
+		if *f.value <= 0 {
+			*f.value = *f.def
+		}
+	}
+	for _, f := range []struct{ value, def *int }{
+		{&l.MaxOutput, &d.MaxOutput}, {&l.MaxLogLines, &d.MaxLogLines}, {&l.MaxCalls, &d.MaxCalls},
+		{&l.MaxHostCalls, &d.MaxHostCalls}, {&l.MaxInFlight, &d.MaxInFlight}, {&l.MaxValue, &d.MaxValue},
+	} {
+		if *f.value <= 0 {
+			*f.value = *f.def
+		}
+	}
+	if l.Memory <= 0 {
+		l.Memory = d.Memory
+	}
+	return l
+}
+
+// loop is one execution. Its goroutine owns every field; calls in flight report over results.
+type loop struct {
+	spec    Spec
+	runner  *sandbox.Lease
+	cursor  *journal.Cursor
+	journal journal.Writer // discards when the run is offline
+	began   time.Time
+	clean   bool // the runner sent its done frame: it can be reset
+
+	now       int64 // the run's clock as last told to the guest
+	calls     int   // calls the guest has made
+	toolCalls int
+	open      map[int]*journal.Call // made, not yet answered
+	serial    []task                // calls that wait for each other; the first is under way
+	held      []*journal.Call       // new calls that wait for the recorded answers to be delivered
+	inFlight  int                   // calls the gate is working on
+	results   chan result
+	delivered int // asynchronous answers given to the guest
+
+	computing bool // the guest is busy: its time counts
+	since     time.Time
+	used      time.Duration
+	deadline  *time.Timer // of the guest's computing
+	kill      <-chan time.Time
+
+	ending  *Error // what the host decided; the runner has been told to stop
+	done    *frame.Frame
+	failure error // of the harness itself
+
+	logs     []Log
+	logBytes int
+	effects  effects
+}
+
+// result is the gate's answer to one call.
+type result struct {
+	n     int
+	value json.RawMessage
+	err   *frame.Error
+}
+
+func newLoop(spec Spec, runner *sandbox.Lease) *loop {
+	l := &loop{
+		spec: spec, runner: runner, cursor: journal.NewCursor(spec.Records), journal: spec.Journal,
+		began: spec.Now(), open: map[int]*journal.Call{}, results: make(chan result, 16), now: spec.Start.Time,
+	}
+	if l.journal == nil {
+		l.journal = journal.Discard
+	}
+	return l
+}
+
+func (l *loop) execute(ctx context.Context) (*Outcome, error) {
+	calls, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if len(l.spec.Records) == 0 {
+		l.journal.Append(journal.Record{Start: &l.spec.Start})
+	}
+	l.deadline = time.NewTimer(l.spec.Limits.Timeout)
+	defer l.deadline.Stop()
+	wall := time.NewTimer(l.spec.Limits.MaxWall)
+	defer wall.Stop()
+	if err := l.start(); err != nil {
+		l.failure = err
+	}
+	cancelled := ctx.Done()
+	for l.done == nil && l.failure == nil {
+		select {
+		case f, ok := <-l.runner.Frames():
+			if !ok {
+				l.lost()
+				continue
+			}
+			l.frame(calls, f)
+		case r := <-l.results:
+			l.answered(calls, r)
+		case <-l.deadline.C:
+			l.expired()
+		case <-wall.C:
+			l.end(KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
+		case <-cancelled:
+			cancelled = nil
+			l.end(KindCancelled, "the run was cancelled")
+		case <-l.kill:
+			l.runner.Kill()
+		}
+	}
+	cancel()
+	return l.finish()
+}
+
+// start hands the program to the runner.
+func (l *loop) start() error {
+	var program frame.Program
+	if err := json.Unmarshal(l.spec.Start.Program, &program); err != nil {
+		return fmt.Errorf("read the compiled program: %w", err)
+	}
+	limits := l.spec.Limits
+	l.compute()
+	return l.runner.Send(&frame.Frame{
+		T: frame.Start, Run: l.spec.Start.Run, Now: l.now, Program: &program, Seed: l.spec.Start.Seed, Env: l.spec.Start.Env,
+		Limits: &frame.Limits{Memory: limits.Memory, InFlight: limits.MaxInFlight, MaxValue: limits.MaxValue},
+	})
+}
+
+// frame handles what the runner sends. The guest wrote it: nothing in it is believed beyond its own run.
+func (l *loop) frame(ctx context.Context, f *frame.Frame) {
+	if f.Run != l.spec.Start.Run {
+		return
+	}
+	if l.ending != nil && f.T != frame.Done {
+		return
+	}
+	switch f.T {
+	case frame.Call:
+		l.call(ctx, f)
+	case frame.Log:
+		l.log(Log{Level: f.Level, Text: f.Text})
+	case frame.Idle:
+		if f.Taken == l.delivered {
+			l.rest()
+			l.deliverRecorded(ctx)
+		}
+	case frame.Done:
+		l.clean = true
+		l.done = f
+	}
+}
+
+// call takes a new host call: from the record where there is one, else through the gate.
+func (l *loop) call(ctx context.Context, f *frame.Frame) {
+	l.calls++
+	if f.ID != l.calls {
+		l.end(KindCrash, fmt.Sprintf("the runner numbered a call %d where %d was due", f.ID, l.calls))
+		return
+	}
+	if l.calls > l.spec.Limits.MaxHostCalls {
+		l.end(KindCallLimit, fmt.Sprintf("the program made more than %d host calls (sandbox.maxHostCalls)", l.spec.Limits.MaxHostCalls))
+		return
+	}
+	if f.Kind == frame.Tool {
+		l.toolCalls++
+	}
+	c := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: journal.Canonical(f.Args), Sync: f.Sync}
+	l.open[c.N] = c
+	if f.Sync {
+		l.rest()
+	}
+	recorded := l.cursor.Call(c.N)
+	if recorded != nil {
+		if err := l.cursor.Match(c); err != nil {
+			l.end(KindDiverged, err.Error())
+			return
+		}
+		*c = *recorded
+	}
+	l.effects.made(c, l.cursor.Intent(c.N) != nil)
+	l.observe(Event{Call: c})
+	switch answer := l.cursor.Answer(c.N); {
+	case answer != nil && answer.Undelivered():
+		// The program had ended before this answer came; it will again.
+	case answer != nil && c.Sync:
+		l.deliver(answer)
+	case answer != nil:
+		// Its turn comes when the guest is idle.
+	case l.spec.Offline && recorded == nil:
+		l.end(KindDiverged, (&journal.DivergedError{N: c.N, Got: c}).Error())
+	case l.spec.Offline:
+		// Never answered in the recorded run either.
+	case !c.Sync && l.cursor.Next() != nil:
+		l.held = append(l.held, c)
+	default:
+		l.perform(ctx, c)
+	}
+}
+
+// perform lets the gate answer a call. Serial calls (those that change files) go one after another, each answer committed
+// before the next begins, so that only the last can be in doubt.
+func (l *loop) perform(ctx context.Context, c *journal.Call) {
+	task := task{c, l.spec.Gate.Prepare(c, l.cursor.Intent(c.N))}
+	if l.cursor.Call(c.N) == nil {
+		l.journal.Append(journal.Record{Call: c})
+	}
+	if l.spec.Gate.Serial(c) {
+		l.serial = append(l.serial, task)
+		if len(l.serial) > 1 {
+			return
+		}
+	}
+	l.do(ctx, task)
+}
+
+// task is a call and what the gate prepared for it.
+type task struct {
+	call    *journal.Call
+	pending Pending
+}
+
+func (l *loop) do(ctx context.Context, t task) {
+	l.inFlight++
+	go func() {
+		value, err := t.pending.Do(ctx, l.intent)
+		l.results <- result{t.call.N, value, err}
+	}()
+}
+
+// intent records that a write is about to be sent. Calls in flight use it at the same time.
+func (l *loop) intent(ctx context.Context, i journal.Intent) error {
+	l.journal.Append(journal.Record{Intent: &i})
+	l.effects.begin(i.N)
+	return l.journal.Commit(ctx)
+}
+
+// answered takes an answer of the gate and all others that are there by now: they share a commit. Every answer is in the
+// journal before the guest sees it.
+func (l *loop) answered(ctx context.Context, r result) {
+	l.now = max(l.spec.Now().UnixMicro(), l.now)
+	batch := []*journal.Answer{l.record(r)}
+	for more := true; more; {
+		select {
+		case r := <-l.results:
+			batch = append(batch, l.record(r))
+		default:
+			more = false
+		}
+	}
+	// Not the run's context: what was answered is stored even when the run has been cancelled.
+	if err := l.journal.Commit(context.WithoutCancel(ctx)); err != nil {
+		l.failure = fmt.Errorf("write the journal: %w", err)
+		return
+	}
+	for _, a := range batch {
+		if l.ending == nil {
+			l.deliver(a)
+		}
+		if len(l.serial) > 0 && l.serial[0].call.N == a.N {
+			l.serial = l.serial[1:]
+			if len(l.serial) > 0 && l.ending == nil {
+				l.do(ctx, l.serial[0])
+			}
+		}
+	}
+}
+
+// record numbers an answer and puts it into the journal.
+func (l *loop) record(r result) *journal.Answer {
+	l.inFlight--
+	a := &journal.Answer{N: r.n, Now: l.now, Value: r.value}
+	if r.err != nil {
+		a.Value = nil
+		a.Error, _ = json.Marshal(r.err) // strings and JSON that was decoded before
+	}
+	switch c := l.open[a.N]; {
+	case l.done != nil:
+		a.Delivery = journal.Undelivered
+	case c != nil && !c.Sync:
+		l.delivered++
+		a.Delivery = l.delivered
+	}
+	l.effects.settle(r.n, r.err)
+	l.observe(Event{Answer: a})
+	l.journal.Append(journal.Record{Answer: a})
+	return a
+}
+
+// deliver gives an answer to the guest.
+func (l *loop) deliver(a *journal.Answer) {
+	c := l.open[a.N]
+	if c == nil {
+		return
+	}
+	delete(l.open, a.N)
+	f := &frame.Frame{T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: a.Value}
+	if a.Error != nil {
+		f.Error = new(frame.Error)
+		if err := json.Unmarshal(a.Error, f.Error); err != nil {
+			l.failure = fmt.Errorf("read the recorded answer of call %d: %w", a.N, err)
+			return
+		}
+	}
+	l.now = a.Now
+	l.compute()
+	if err := l.runner.Send(f); err != nil {
+		l.runner.Kill() // Frames says why
+	}
+}
+
+// deliverRecorded gives an idle guest the next answer of the record. When none is left, held calls go live.
+func (l *loop) deliverRecorded(ctx context.Context) {
+	if a := l.cursor.Next(); a != nil {
+		if l.open[a.N] == nil {
+			l.end(KindDiverged, (&journal.DivergedError{N: a.N, Want: l.cursor.Call(a.N)}).Error())
+			return
+		}
+		l.cursor.Advance()
+		l.delivered++
+		l.deliver(a)
+		return
+	}
+	if l.spec.Offline {
+		l.offlineEnd()
+		return
+	}
+	held := l.held
+	l.held = nil
+	for _, c := range held {
+		l.perform(ctx, c)
+	}
+}
+
+// offlineEnd stops a replay that has used up its record: what the host decided then is reported, not reproduced.
+func (l *loop) offlineEnd() {
+	if end := l.recordedEnd(); end != nil {
+		l.stop(end)
+	} else {
+		l.end(KindDiverged, "the program waits where the recorded run went on")
+	}
+}
+
+// recordedEnd is the recorded run's error if the host decided it.
+func (l *loop) recordedEnd() *Error {
+	end := l.cursor.End()
+	if end == nil || end.Error == nil {
+		return nil
+	}
+	recorded := new(Error)
+	if json.Unmarshal(end.Error, recorded) != nil || !hostDecided(recorded.Kind) {
+		return nil
+	}
+	return recorded
+}
+
+// hostDecided says whether the host, not the program, ends a run with this kind.
+func hostDecided(kind string) bool {
+	switch kind {
+	case KindTimeout, KindMemory, KindCrash, KindOutputLimit, KindCancelled, KindCallLimit:
+		return true
+	}
+	return false
+}
+
+func (l *loop) log(line Log) {
+	switch line.Level {
+	case "log", "info", "warn", "error", "debug":
+	default:
+		line.Level = "log"
+	}
+	l.logBytes += len(line.Text) + 1
+	if len(l.logs) >= l.spec.Limits.MaxLogLines {
+		l.end(KindOutputLimit, fmt.Sprintf("the program printed more than %d lines (sandbox.maxLogLines)", l.spec.Limits.MaxLogLines))
+		return
+	}
+	if l.logBytes > l.spec.Limits.MaxOutput {
+		l.end(KindOutputLimit, fmt.Sprintf("the program printed more than %d bytes (sandbox.maxOutput)", l.spec.Limits.MaxOutput))
+		return
+	}
+	l.logs = append(l.logs, line)
+	if len(l.logs) > len(l.cursor.Logs()) {
+		l.journal.Append(journal.Record{Log: &line})
+	}
+	l.observe(Event{Log: &line})
+}
+
+func (l *loop) observe(e Event) {
+	if l.spec.Observe != nil {
+		l.spec.Observe(e)
+	}
+}
+
+// compute starts the guest's clock, rest stops it. Time in replay counts for nothing.
+func (l *loop) compute() {
+	if l.computing {
+		return
+	}
+	l.computing, l.since = true, time.Now()
+	left := l.spec.Limits.Timeout - l.used
+	switch {
+	case l.cursor.Next() != nil:
+		left = l.spec.Limits.Timeout
+	case l.spec.Offline && l.recordedEnd() != nil:
+		left = min(left, replayTail)
+	}
+	l.deadline.Reset(max(left, 0))
+}
+
+func (l *loop) rest() {
+	if !l.computing {
+		return
+	}
+	l.computing = false
+	if l.cursor.Next() == nil {
+		l.used += time.Since(l.since)
+	}
+	l.deadline.Stop()
+}
+
+func (l *loop) expired() {
+	if !l.computing {
+		return
+	}
+	if end := l.recordedEnd(); l.spec.Offline && end != nil {
+		l.stop(end)
+	} else {
+		l.end(KindTimeout, fmt.Sprintf("the program computed for more than %s (sandbox.timeout)", l.spec.Limits.Timeout))
+	}
+}
+
+// end stops the program for a reason of the host's.
+func (l *loop) end(kind, message string) { l.stop(&Error{Kind: kind, Message: message}) }
+
+func (l *loop) stop(reason *Error) {
+	if l.ending != nil || l.done != nil {
+		return
+	}
+	l.ending = reason
+	if l.runner.Send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: reason.Kind}) != nil {
+		l.runner.Kill()
+		return
+	}
+	l.kill = time.After(grace)
+}
+
+// lost handles the end of the runner's process: without a done frame the run has failed, whatever the exit code.
+func (l *loop) lost() {
+	l.done = &frame.Frame{T: frame.Done}
+	if l.ending != nil {
+		return
+	}
+	kind := KindCrash
+	if errors.Is(l.runner.Err(), sandbox.ErrFrameSize) {
+		kind = KindOutputLimit
+	}
+	l.ending = &Error{Kind: kind, Message: strings.TrimSpace(l.runner.Err().Error())}
+}

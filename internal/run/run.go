@@ -1,0 +1,156 @@
+// Package run executes one program: it moves frames between a runner and the gate, keeps the limits that only the host
+// can keep, and writes the journal. A run is a deterministic function of its journal, so the same loop executes a new
+// program, replays a recorded one and resumes one whose process died: answers come from the journal first, and only
+// calls without a record reach the gate.
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/sandbox"
+)
+
+// The states in which a run ends.
+const (
+	Succeeded = "succeeded"
+	Failed    = "failed"
+	Cancelled = "cancelled"
+)
+
+// The kinds of errors, as promised to users.
+const (
+	KindSyntax       = "syntax"
+	KindRuntime      = "runtime"
+	KindTool         = "tool"
+	KindTimeout      = "timeout"
+	KindMemory       = "memory"
+	KindOutputLimit  = "output_limit"
+	KindCallLimit    = "call_limit"
+	KindNeverSettles = "never_settles"
+	KindCrash        = "crash"
+	KindDenied       = "denied"
+	KindInDoubt      = "in_doubt"
+	KindDiverged     = "diverged"
+	KindCancelled    = "cancelled"
+)
+
+// Limits bound a run. Zero values mean the defaults of DefaultLimits.
+type Limits struct {
+	Timeout      time.Duration `json:"timeout"`      // time the guest computes
+	MaxWall      time.Duration `json:"maxWall"`      // everything, waiting included
+	Memory       int64         `json:"memory"`       // bytes of guest memory
+	MaxOutput    int           `json:"maxOutput"`    // bytes of output and logs together
+	MaxLogLines  int           `json:"maxLogLines"`  // console lines
+	MaxCalls     int           `json:"maxCalls"`     // tool calls
+	MaxHostCalls int           `json:"maxHostCalls"` // host calls of every kind
+	MaxInFlight  int           `json:"maxInFlight"`  // calls at the same time
+	MaxValue     int           `json:"maxValue"`     // bytes of one value that crosses
+}
+
+// DefaultLimits are those of the documented configuration.
+var DefaultLimits = Limits{
+	Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, Memory: 100 << 20, MaxOutput: 1 << 20, MaxLogLines: 10_000,
+	MaxCalls: 1000, MaxHostCalls: 20_000, MaxInFlight: 100, MaxValue: 8 << 20,
+}
+
+// grace is how long an interrupted program has to stop before its process is killed.
+const grace = 200 * time.Millisecond
+
+// replayTail is how long a replay computes after its last recorded answer before the recorded ending is reported, where
+// the host decided that ending.
+const replayTail = time.Second
+
+// Log is one console line.
+type Log = journal.Log
+
+// Error is why a run failed. Line and Column count from 1 in the code as written; 0 means unknown.
+type Error struct {
+	Kind    string          `json:"kind"`
+	Name    string          `json:"name,omitempty"` // JavaScript class of the error
+	Message string          `json:"message"`
+	File    string          `json:"file,omitempty"` // where it is not the program itself
+	Line    int             `json:"line,omitempty"`
+	Column  int             `json:"column,omitempty"`
+	Source  string          `json:"source,omitempty"` // the offending line
+	Stack   string          `json:"stack,omitempty"`
+	Hint    string          `json:"hint,omitempty"`
+	Tool    string          `json:"tool,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Outcome is how a run ended. Its JSON is the object that `harness exec --json` prints.
+type Outcome struct {
+	RunID    string          `json:"runId"`
+	Status   string          `json:"status"`
+	Output   json.RawMessage `json:"output"`
+	Logs     []Log           `json:"logs"`
+	Error    *Error          `json:"error,omitempty"`
+	Effects  []Effect        `json:"effects,omitempty"` // of runs that did not succeed
+	Calls    int             `json:"calls"`             // tool calls
+	Duration Millis          `json:"durationMs"`
+	Sandbox  string          `json:"sandbox"`
+}
+
+// Millis is a duration that prints as milliseconds.
+type Millis time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (m Millis) MarshalJSON() ([]byte, error) {
+	return json.Marshal(float64(time.Duration(m).Microseconds()) / 1000)
+}
+
+// Runners lend the processes that programs run in.
+type Runners interface {
+	// Acquire waits for a runner that is ready and has served nobody but the owner.
+	Acquire(ctx context.Context, owner string) (*sandbox.Lease, error)
+}
+
+// Gate answers the host calls of one run.
+type Gate interface {
+	// Prepare counts a call that has no recorded answer, without waiting for anything. intent is what a dead process
+	// recorded before it sent the write, nil for a call that never went out. The run's goroutine calls it, in call
+	// order.
+	Prepare(c *journal.Call, intent *journal.Intent) Pending
+	// Serial says that a call must be answered, and its answer committed, before the next serial call begins.
+	Serial(c *journal.Call) bool
+}
+
+// Pending is a prepared call.
+type Pending interface {
+	// Do performs the call, in a goroutine of its own. It returns soon after ctx ends; a write whose outcome is then
+	// unknown is an in-doubt error. Before anything of a write is sent it calls intent, which makes the intent and
+	// everything recorded before it durable.
+	Do(ctx context.Context, intent func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error)
+}
+
+// Event is what an observer of a run sees, in order.
+type Event struct {
+	Call   *journal.Call   // a host call was made
+	Answer *journal.Answer // and answered
+	Log    *Log
+}
+
+// Spec is one run to execute.
+type Spec struct {
+	Start  journal.Start
+	Limits Limits
+	Owner  string // whom a runner may be shared with: principal and user
+	// Records continue a recorded run; empty for a new one.
+	Records []journal.Record
+	// Offline replays: a call without a record is a divergence, nothing reaches the gate.
+	Offline bool
+	// Journal receives the run's records; nil when Offline.
+	Journal journal.Writer
+	Gate    Gate
+	Runners Runners
+	// Locate explains an error by the code as written.
+	Locate func(*frame.Error) *Error
+	// Observe is called from the run's goroutine, and must not block; nil for nobody.
+	Observe func(Event)
+	// Now is the clock.
+	Now func() time.Time
+}

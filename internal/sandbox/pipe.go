@@ -1,0 +1,161 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/process"
+)
+
+const (
+	// MaxFrame is the longest line a runner may send: the largest value and its wrapping.
+	MaxFrame = 24 << 20
+	// stderrTail is how much of a runner's standard error is kept to explain its death.
+	stderrTail = 8 << 10
+)
+
+// pipe is a runner whose frames go over the standard input and output of a process.
+type pipe struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	frames chan *frame.Frame
+	err    error // valid once frames is closed
+	stderr tail
+	kill   sync.Once
+	dead   chan struct{} // closed by Kill: stop delivering
+}
+
+var _ Runner = (*pipe)(nil)
+
+// StartProcess starts cmd as a runner. The process does not outlive this one.
+func StartProcess(cmd *exec.Cmd) (Runner, error) {
+	p := &pipe{cmd: cmd, frames: make(chan *frame.Frame, 64), dead: make(chan struct{})}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = &p.stderr
+	p.stdin = stdin
+	if err := process.Start(cmd); err != nil {
+		return nil, err
+	}
+	go p.read(stdout)
+	return p, nil
+}
+
+func (p *pipe) Send(f *frame.Frame) error {
+	line, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("encode %s frame: %w", f.T, err)
+	}
+	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write to runner: %w", err)
+	}
+	return nil
+}
+
+func (p *pipe) Frames() <-chan *frame.Frame { return p.frames }
+
+func (p *pipe) Err() error { return p.err }
+
+func (p *pipe) Pid() int { return p.cmd.Process.Pid }
+
+func (p *pipe) Kill() {
+	p.kill.Do(func() {
+		close(p.dead)
+		p.cmd.Process.Kill()
+	})
+}
+
+// read delivers frames until the process ends or breaks the protocol; then it reaps the process.
+func (p *pipe) read(stdout io.Reader) {
+	err := p.deliver(bufio.NewReaderSize(stdout, 64<<10))
+	p.Kill()
+	io.Copy(io.Discard, stdout)
+	p.stdin.Close()
+	wait := p.cmd.Wait()
+	switch {
+	case err != nil:
+		p.err = err
+	case p.stderr.String() != "":
+		p.err = fmt.Errorf("the runner ended (%v): %s", wait, p.stderr.String())
+	default:
+		p.err = fmt.Errorf("the runner ended (%v)", wait)
+	}
+	close(p.frames)
+}
+
+func (p *pipe) deliver(r *bufio.Reader) error {
+	for {
+		line, err := readLine(r)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f := new(frame.Frame)
+		if err := json.Unmarshal(line, f); err != nil {
+			return fmt.Errorf("the runner sent something that is no frame: %w", err)
+		}
+		select {
+		case p.frames <- f:
+		case <-p.dead:
+			return nil
+		}
+	}
+}
+
+// ErrFrameSize says that a runner sent more than any value needs.
+var ErrFrameSize = errors.New("the runner sent a frame that is too long")
+
+// readLine reads a line of at most MaxFrame bytes. The bytes are the caller's: frames keep parts of them.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if err == nil {
+			return line, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, io.EOF
+		}
+		if len(line) > MaxFrame {
+			return nil, ErrFrameSize
+		}
+	}
+}
+
+// tail keeps the end of what is written to it. It is safe for concurrent use.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, b...)
+	if over := len(t.buf) - stderrTail; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.buf))
+}

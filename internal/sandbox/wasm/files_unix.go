@@ -1,0 +1,23 @@
+//go:build unix
+
+package wasm
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// shared says what lets others write to a directory.
+func shared(info fs.FileInfo) string {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		return "belongs to another user"
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return "can be written by others"
+	}
+	return ""
+}
+
+// workerEnv is the environment of a worker.
+func workerEnv() []string { return []string{} }

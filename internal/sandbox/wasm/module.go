@@ -1,0 +1,96 @@
+package wasm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// segment is one active data segment of a WebAssembly module: bytes that instantiation writes at a fixed address.
+type segment struct {
+	offset uint32
+	data   []byte
+}
+
+// Section ids of the WebAssembly binary format, version 1.
+const (
+	sectionData      = 11
+	sectionDataCount = 12
+)
+
+// detachData returns the module without its data sections, and what they held. A module without data can be
+// instantiated over a memory that already holds an image, without overwriting it; compiling only this one form saves
+// the second compilation.
+func detachData(wasm []byte) (module []byte, segments []segment, err error) {
+	if !bytes.HasPrefix(wasm, []byte("\x00asm\x01\x00\x00\x00")) {
+		return nil, nil, errors.New("not a WebAssembly 1 module")
+	}
+	module = append(module, wasm[:8]...)
+	for rest := wasm[8:]; len(rest) > 0; {
+		id := rest[0]
+		size, n, err := leb32(rest[1:])
+		if err != nil {
+			return nil, nil, err
+		}
+		end := 1 + n + int(size)
+		if end > len(rest) {
+			return nil, nil, fmt.Errorf("section %d is longer than the module", id)
+		}
+		switch id {
+		case sectionData:
+			if segments, err = dataSegments(rest[1+n : end]); err != nil {
+				return nil, nil, err
+			}
+		case sectionDataCount:
+		default:
+			module = append(module, rest[:end]...)
+		}
+		rest = rest[end:]
+	}
+	return module, segments, nil
+}
+
+// dataSegments parses a data section that holds only active segments with constant offsets.
+func dataSegments(section []byte) ([]segment, error) {
+	count, n, err := leb32(section)
+	if err != nil {
+		return nil, err
+	}
+	section = section[n:]
+	segments := make([]segment, 0, count)
+	for range count {
+		// 0x00 is "active, memory 0", 0x41 is i32.const, 0x0b ends the expression.
+		if len(section) < 2 || section[0] != 0 || section[1] != 0x41 {
+			return nil, errors.New("a data segment is not active with a constant offset")
+		}
+		offset, n, err := leb32(section[2:])
+		if err != nil {
+			return nil, err
+		}
+		section = section[2+n:]
+		if len(section) == 0 || section[0] != 0x0b {
+			return nil, errors.New("a data segment's offset is not a constant")
+		}
+		size, n, err := leb32(section[1:])
+		if err != nil {
+			return nil, err
+		}
+		section = section[1+n:]
+		if int(size) > len(section) {
+			return nil, errors.New("a data segment is longer than its section")
+		}
+		segments = append(segments, segment{offset, section[:size]})
+		section = section[size:]
+	}
+	return segments, nil
+}
+
+// leb32 reads an unsigned LEB128 number and the bytes it took. Signed offsets below 2^31 read the same.
+func leb32(b []byte) (value uint32, n int, err error) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 || v > 1<<32-1 {
+		return 0, 0, errors.New("bad LEB128 number")
+	}
+	return uint32(v), n, nil
+}

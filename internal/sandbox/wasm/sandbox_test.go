@@ -1,0 +1,121 @@
+package wasm
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/sandbox"
+)
+
+// TestMain makes the test binary a worker when the sandbox re-executes it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == WorkerCommand {
+		os.Exit(WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// cacheDir is shared by the tests of one process: building takes half a second.
+var cacheDir string
+
+func setup(t testing.TB) *Sandbox {
+	t.Helper()
+	if cacheDir == "" {
+		dir, err := os.MkdirTemp("", "harness-wasm-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cacheDir = dir
+	}
+	s, err := Open(t.Context(), Options{Dir: cacheDir, MaxMemory: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func execute(t testing.TB, r sandbox.Runner, run, code string) *frame.Frame {
+	t.Helper()
+	err := r.Send(&frame.Frame{T: frame.Start, Run: run, Now: 1e15, Seed: strings.Repeat("ab", 32),
+		Program: &frame.Program{Code: code}, Limits: &frame.Limits{Memory: 64 << 20, InFlight: 10, MaxValue: 1 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case f, ok := <-r.Frames():
+			if !ok {
+				t.Fatalf("runner ended: %v", r.Err())
+			}
+			switch f.T {
+			case frame.Call:
+				r.Send(&frame.Frame{T: frame.Answer, Run: run, ID: f.ID, Sync: f.Sync, Now: 2e15, Value: f.Args})
+			case frame.Done:
+				return f
+			}
+		case <-deadline:
+			t.Fatal("no done frame")
+		}
+	}
+}
+
+func reset(t testing.TB, r sandbox.Runner) {
+	t.Helper()
+	if err := r.Send(&frame.Frame{T: frame.Reset}); err != nil {
+		t.Fatal(err)
+	}
+	for f := range r.Frames() {
+		if f.T == frame.Ready {
+			return
+		}
+	}
+	t.Fatalf("runner ended: %v", r.Err())
+}
+
+func TestRunnerExecutesAndResets(t *testing.T) {
+	s := setup(t)
+	r, err := s.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Kill()
+	for i, code := range []string{"(async()=>{globalThis.left=1;return 1+1})", "(async()=>typeof left)"} {
+		f := execute(t, r, "run_"+string(rune('a'+i)), code)
+		if f.Error != nil {
+			t.Fatalf("%v", f.Error)
+		}
+		want := []string{"2", `"undefined"`}[i]
+		if string(f.Value) != want {
+			t.Errorf("program %d: got %s, want %s", i, f.Value, want)
+		}
+		reset(t, r)
+	}
+}
+
+func BenchmarkReturn1(b *testing.B) {
+	s := setup(b)
+	r, err := s.Start(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Kill()
+	var resets time.Duration
+	for b.Loop() {
+		f := execute(b, r, "run_x", "(async()=>1)")
+		if string(f.Value) != "1" {
+			v, _ := json.Marshal(f)
+			b.Fatalf("%s", v)
+		}
+		at := time.Now()
+		reset(b, r)
+		resets += time.Since(at)
+	}
+	b.ReportMetric(float64(resets.Microseconds())/float64(b.N), "reset-us/op")
+}

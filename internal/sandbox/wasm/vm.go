@@ -1,0 +1,297 @@
+package wasm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// handle is a QuickJS value: the address of a boxed JSValue in linear memory, so it survives a snapshot.
+type handle uint32
+
+// errInterrupted ends a program that the interrupt hook stopped.
+var errInterrupted = errors.New("interrupted")
+
+// engine is the compiled module with its host functions. One goroutine uses it; interrupt may be called from any.
+type engine struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	segments []segment
+	vm       *vm // the instance in use, for the host functions
+
+	stop atomic.Bool // polled by the interrupt hook
+
+	// What the guest's host functions do; set before the guest runs. sendSync returns the answer frame.
+	send     func(text []byte)
+	sendSync func(text []byte) ([]byte, error)
+	// poll is called by the interrupt hook, every few thousand operations.
+	poll func()
+}
+
+// newEngine compiles the module, or loads it from the compilation cache in dir.
+func newEngine(ctx context.Context, wasm []byte, dir string) (*engine, error) {
+	module, segments, err := detachData(wasm)
+	if err != nil {
+		return nil, fmt.Errorf("read engine: %w", err)
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open compilation cache: %w", err)
+	}
+	// The interrupt hook of the engine stops programs; wazero's own costs four to six times the speed.
+	config := wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache).WithCloseOnContextDone(false)
+	e := &engine{runtime: wazero.NewRuntimeWithConfig(ctx, config), segments: segments}
+	if e.compiled, err = e.runtime.CompileModule(ctx, module); err != nil {
+		return nil, fmt.Errorf("compile engine: %w", err)
+	}
+	if err := e.exportHost(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// vm is one WebAssembly instance with one QuickJS context in it.
+type vm struct {
+	engine  *engine
+	module  api.Module
+	memory  api.Memory
+	funcs   map[string]api.Function
+	pending []rejection // unhandled, oldest first
+}
+
+// rejection is a promise that was rejected while nobody listened.
+type rejection struct {
+	key             uint32 // identity of the promise
+	promise, reason handle
+}
+
+// instantiate makes an instance over the given memory.
+func (e *engine) instantiate(ctx context.Context) (*vm, error) {
+	module, err := e.runtime.InstantiateModule(ctx, e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		return nil, fmt.Errorf("instantiate engine: %w", err)
+	}
+	v := &vm{engine: e, module: module, memory: module.Memory(), funcs: map[string]api.Function{}}
+	e.vm = v
+	return v, nil
+}
+
+func (v *vm) close(ctx context.Context) {
+	v.module.Close(ctx)
+	if v.engine.vm == v {
+		v.engine.vm = nil
+	}
+}
+
+// invoke calls an exported function of the engine with 32-bit arguments. An error is a trap: the instance is lost.
+func (v *vm) invoke(ctx context.Context, name string, args ...uint32) (uint32, error) {
+	fn := v.funcs[name]
+	if fn == nil {
+		if fn = v.module.ExportedFunction(name); fn == nil {
+			return 0, fmt.Errorf("the engine has no function %s", name)
+		}
+		v.funcs[name] = fn
+	}
+	var stack [6]uint64
+	for i, a := range args {
+		stack[i] = uint64(a)
+	}
+	if err := fn.CallWithStack(ctx, stack[:]); err != nil {
+		return 0, trapError(name, err)
+	}
+	return uint32(stack[0]), nil
+}
+
+// trapError keeps the first line of a trap; the rest is a WebAssembly stack without symbols.
+func trapError(name string, err error) error {
+	message, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("engine trapped in %s: %s", name, message)
+}
+
+// newString makes a JavaScript string from UTF-8.
+func (v *vm) newString(ctx context.Context, text []byte) (handle, error) {
+	ptr, err := v.alloc(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	h, err := v.invoke(ctx, "qjs_new_string", ptr, uint32(len(text)))
+	if err != nil {
+		return 0, err
+	}
+	_, err = v.invoke(ctx, "wasm_free", ptr)
+	return handle(h), err
+}
+
+// alloc copies bytes into linear memory, with a zero byte after them.
+func (v *vm) alloc(ctx context.Context, data []byte) (uint32, error) {
+	ptr, err := v.invoke(ctx, "wasm_malloc", uint32(len(data)+1))
+	if err != nil {
+		return 0, err
+	}
+	if ptr == 0 {
+		return 0, errMemory
+	}
+	v.memory.Write(ptr, data)
+	v.memory.WriteByte(ptr+uint32(len(data)), 0)
+	return ptr, nil
+}
+
+// errMemory says that the guest's memory is full.
+var errMemory = errors.New("out of memory")
+
+// stringOf copies a JavaScript value as UTF-8 text. It must be a string: conversion would run guest code.
+func (v *vm) stringOf(ctx context.Context, h handle) ([]byte, error) {
+	if is, err := v.invoke(ctx, "qjs_is_string", uint32(h)); err != nil || is == 0 {
+		return nil, errors.Join(errors.New("not a string"), err)
+	}
+	length, err := v.invoke(ctx, "wasm_malloc", 4)
+	if err != nil {
+		return nil, err
+	}
+	if length == 0 {
+		return nil, errMemory
+	}
+	ptr, err := v.invoke(ctx, "qjs_get_string_len", uint32(h), length)
+	if err != nil {
+		return nil, err
+	}
+	if ptr == 0 {
+		return nil, errMemory
+	}
+	n, _ := v.memory.ReadUint32Le(length)
+	view, ok := v.memory.Read(ptr, n)
+	if !ok {
+		return nil, errors.New("the engine returned a string outside its memory")
+	}
+	text := append([]byte(nil), view...)
+	if _, err := v.invoke(ctx, "qjs_free_cstring", ptr); err != nil {
+		return nil, err
+	}
+	_, err = v.invoke(ctx, "wasm_free", length)
+	return text, err
+}
+
+// call calls a function value with undefined as this.
+func (v *vm) call(ctx context.Context, fn handle, args ...handle) (handle, error) {
+	var argv uint32
+	if len(args) > 0 {
+		raw := make([]byte, 0, 4*len(args))
+		for _, a := range args {
+			raw = binary.LittleEndian.AppendUint32(raw, uint32(a))
+		}
+		var err error
+		if argv, err = v.alloc(ctx, raw); err != nil {
+			return 0, err
+		}
+	}
+	undefined, err := v.invoke(ctx, "qjs_get_undefined")
+	if err != nil {
+		return 0, err
+	}
+	result, err := v.invoke(ctx, "qjs_call", uint32(fn), undefined, uint32(len(args)), argv)
+	if err != nil {
+		return 0, err
+	}
+	if argv != 0 {
+		if _, err := v.invoke(ctx, "wasm_free", argv); err != nil {
+			return 0, err
+		}
+	}
+	return handle(result), v.exception(ctx, handle(result))
+}
+
+// eval evaluates a script and returns its completion value.
+func (v *vm) eval(ctx context.Context, code []byte, file string) (handle, error) {
+	codePtr, err := v.alloc(ctx, code)
+	if err != nil {
+		return 0, err
+	}
+	filePtr, err := v.alloc(ctx, []byte(file))
+	if err != nil {
+		return 0, err
+	}
+	result, err := v.invoke(ctx, "qjs_eval", codePtr, uint32(len(code)), filePtr, 0)
+	if err != nil {
+		return 0, err
+	}
+	for _, ptr := range []uint32{codePtr, filePtr} {
+		if _, err := v.invoke(ctx, "wasm_free", ptr); err != nil {
+			return 0, err
+		}
+	}
+	return handle(result), v.exception(ctx, handle(result))
+}
+
+// jsError is an exception that reached the host.
+type jsError struct{ value handle }
+
+func (e *jsError) Error() string { return "exception in the guest runtime" }
+
+// exception turns the exception marker into an error.
+func (v *vm) exception(ctx context.Context, result handle) error {
+	if v.engine.stop.Load() {
+		return errInterrupted
+	}
+	is, err := v.invoke(ctx, "qjs_is_exception", uint32(result))
+	if err != nil || is == 0 {
+		return err
+	}
+	value, err := v.invoke(ctx, "qjs_get_exception")
+	if err != nil {
+		return err
+	}
+	return &jsError{handle(value)}
+}
+
+// drain runs microtasks until none is left.
+func (v *vm) drain(ctx context.Context) error {
+	for {
+		if v.engine.stop.Load() {
+			return errInterrupted
+		}
+		pending, err := v.invoke(ctx, "qjs_is_job_pending")
+		if err != nil || pending == 0 {
+			return err
+		}
+		if _, err := v.invoke(ctx, "qjs_execute_pending_job"); err != nil {
+			return err
+		}
+	}
+}
+
+func (v *vm) free(ctx context.Context, h handle) error {
+	_, err := v.invoke(ctx, "qjs_free_value", uint32(h))
+	return err
+}
+
+// property reads a property by name; used on the runtime's own objects only.
+func (v *vm) property(ctx context.Context, object handle, name string) (handle, error) {
+	ptr, err := v.alloc(ctx, []byte(name))
+	if err != nil {
+		return 0, err
+	}
+	value, err := v.invoke(ctx, "qjs_get_prop_string", uint32(object), ptr)
+	if err != nil {
+		return 0, err
+	}
+	_, err = v.invoke(ctx, "wasm_free", ptr)
+	return handle(value), err
+}
+
+func (v *vm) setProperty(ctx context.Context, object handle, name string, value handle) error {
+	ptr, err := v.alloc(ctx, []byte(name))
+	if err != nil {
+		return err
+	}
+	if _, err := v.invoke(ctx, "qjs_set_prop_string", uint32(object), ptr, uint32(value)); err != nil {
+		return err
+	}
+	_, err = v.invoke(ctx, "wasm_free", ptr)
+	return err
+}

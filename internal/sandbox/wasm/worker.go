@@ -1,0 +1,380 @@
+package wasm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/tetratelabs/wazero/experimental"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/guest"
+	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
+)
+
+// WorkerCommand is the first argument that makes the binary a worker: the hidden command the sandbox re-executes.
+const WorkerCommand = "__worker"
+
+const (
+	// flushSize and flushAfter bound how long output of a busy program stays in the worker.
+	flushSize  = 64 << 10
+	flushAfter = 50 * time.Millisecond
+	// heapTarget is the Go heap at which the worker collects. Collection stops the world, and cannot while the engine
+	// is in a native loop, so none is wanted during ordinary runs.
+	heapTarget = 96 << 20
+)
+
+// settings are what the parent tells a worker, as JSON in its second argument.
+type settings struct {
+	Build    bool   `json:"build,omitempty"` // make the snapshot and the compiled code, then exit
+	Code     string `json:"code"`            // directory of the compilation cache
+	Snapshot string `json:"snapshot"`        // file of the snapshot; on Linux descriptor 3 holds it when empty
+	Reserve  int64  `json:"reserve"`         // bytes of address space for guest memory: no run may have a higher limit
+}
+
+// WorkerMain runs a worker until its standard input ends. It is called before anything else of the program is set up
+// and returns the exit code.
+func WorkerMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var s settings
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &s) != nil {
+		fmt.Fprintln(stderr, "this command is internal: the sandbox starts it")
+		return 2
+	}
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(heapTarget)
+	ctx := context.Background()
+	var err error
+	if s.Build {
+		err = build(ctx, s)
+	} else {
+		err = work(ctx, s, stdin, stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// build makes what every worker of this version starts from.
+func build(ctx context.Context, s settings) error {
+	prelude, err := guest.Bundle()
+	if err != nil {
+		return err
+	}
+	e, err := newEngine(ctx, quickjs.Wasm, s.Code)
+	if err != nil {
+		return err
+	}
+	snapshot, err := buildSnapshot(ctx, e, prelude)
+	if err != nil {
+		return err
+	}
+	return writeFile(s.Snapshot, snapshot)
+}
+
+// worker executes programs one after another, each in an instance of its own.
+type worker struct {
+	engine *engine
+	header header
+	limit  *limiter
+	memory func() (experimental.LinearMemory, error) // a fresh memory that holds the image
+
+	in     <-chan []byte // frames from the host, in order; closed at the end of input
+	queued [][]byte      // answers that came while the guest waited for a synchronous one
+	out    *output
+	failed error // the host is gone
+}
+
+func work(ctx context.Context, s settings, stdin io.Reader, stdout io.Writer) error {
+	e, err := newEngine(ctx, quickjs.Wasm, s.Code)
+	if err != nil {
+		return err
+	}
+	w := &worker{engine: e, limit: &limiter{}, out: &output{w: stdout}}
+	w.limit.limit.Store(s.Reserve)
+	if w.header, w.memory, err = openSnapshot(s, w.limit); err != nil {
+		return fmt.Errorf("open snapshot: %w", err)
+	}
+	in := make(chan []byte, 64)
+	w.in = in
+	go w.read(stdin, in)
+	e.send = func(text []byte) { w.out.frame(text) }
+	e.sendSync = w.sync
+	e.poll = w.out.poll
+	for w.failed == nil {
+		if err := w.serve(ctx); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+	return w.failed
+}
+
+// read moves frames from the host into the channel; cancel frames act at once. When the host is gone the process
+// ends, wherever the guest is.
+func (w *worker) read(stdin io.Reader, in chan<- []byte) {
+	reader := bufio.NewReaderSize(stdin, 64<<10)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if err != nil {
+			os.Exit(0)
+		}
+		if bytes.HasPrefix(line, []byte(`{"t":"cancel"`)) {
+			w.engine.stop.Store(true)
+		}
+		in <- line
+	}
+}
+
+// serve makes an instance ready, waits for a program and executes it.
+func (w *worker) serve(ctx context.Context) error {
+	w.engine.stop.Store(false)
+	w.limit.refused.Store(false)
+	memory, err := w.memory()
+	if err != nil {
+		return err
+	}
+	v, err := w.engine.instantiate(experimental.WithMemoryAllocator(ctx, allocator(func() experimental.LinearMemory { return memory })))
+	if err != nil {
+		return err
+	}
+	defer v.close(ctx)
+	if pages := (w.header.Size - int64(v.memory.Size())) / pageSize; pages > 0 {
+		if _, ok := v.memory.Grow(uint32(pages)); !ok {
+			return errors.New("the snapshot is larger than the guest's memory")
+		}
+	}
+	stack, ok := v.module.ExportedGlobal("__stack_pointer").(interface{ Set(uint64) })
+	if !ok {
+		return errors.New("the engine's stack pointer cannot be set")
+	}
+	stack.Set(w.header.Stack)
+	w.out.write(frame.Frame{T: frame.Ready, Engine: quickjs.SHA256})
+	w.out.flush()
+	start, run, err := w.awaitStart()
+	if err != nil {
+		return err
+	}
+	w.out.run = run
+	w.queued = nil
+	err = w.execute(ctx, v, start)
+	w.out.done(err, w.limit.refused.Load())
+	w.limit.limit.Store(1 << 62)
+	return w.awaitReset()
+}
+
+func (w *worker) next() ([]byte, error) {
+	line, ok := <-w.in
+	if !ok {
+		return nil, io.EOF
+	}
+	return line, nil
+}
+
+// awaitStart skips what belongs to an ended run.
+func (w *worker) awaitStart() (line []byte, run string, err error) {
+	for {
+		if line, err = w.next(); err != nil {
+			return nil, "", err
+		}
+		if !bytes.HasPrefix(line, []byte(`{"t":"start"`)) {
+			continue
+		}
+		w.engine.stop.Store(false)
+		var f struct {
+			Run    string
+			Limits frame.Limits
+		}
+		if err := json.Unmarshal(line, &f); err != nil {
+			return nil, "", fmt.Errorf("read start frame: %w", err)
+		}
+		if f.Limits.Memory > 0 {
+			w.limit.limit.Store(f.Limits.Memory)
+		}
+		return line, f.Run, nil
+	}
+}
+
+func (w *worker) awaitReset() error {
+	for {
+		line, err := w.next()
+		if err != nil {
+			return err
+		}
+		if bytes.HasPrefix(line, []byte(`{"t":"reset"`)) {
+			return nil
+		}
+	}
+}
+
+// execute runs a program to its end: one answer at a time, and no microtask left before the next.
+func (w *worker) execute(ctx context.Context, v *vm, start []byte) error {
+	if err := w.enter(ctx, v, w.header.Start, start); err != nil {
+		return err
+	}
+	for {
+		ended, err := w.settle(ctx, v)
+		if err != nil || ended {
+			return err
+		}
+		w.out.flush()
+		var line []byte
+		if len(w.queued) > 0 {
+			line, w.queued = w.queued[0], w.queued[1:]
+		} else if line, err = w.next(); err != nil {
+			return err
+		}
+		switch {
+		case bytes.HasPrefix(line, []byte(`{"t":"cancel"`)):
+			return errInterrupted
+		case bytes.HasPrefix(line, []byte(`{"t":"answer"`)):
+			if err := w.enter(ctx, v, w.header.Deliver, line); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// enter gives a frame to the guest runtime and runs every microtask.
+func (w *worker) enter(ctx context.Context, v *vm, fn handle, line []byte) error {
+	text, err := v.newString(ctx, bytes.TrimSuffix(line, []byte("\n")))
+	if err != nil {
+		return err
+	}
+	result, err := v.call(ctx, fn, text)
+	if err != nil {
+		return err
+	}
+	for _, h := range []handle{result, text} {
+		if err := v.free(ctx, h); err != nil {
+			return err
+		}
+	}
+	return v.drain(ctx)
+}
+
+// settle asks the guest runtime whether the program has ended; it gets the oldest rejection nobody handled.
+func (w *worker) settle(ctx context.Context, v *vm) (ended bool, err error) {
+	var args []handle
+	if len(v.pending) > 0 {
+		args = append(args, v.pending[0].reason)
+	}
+	result, err := v.call(ctx, w.header.Settle, args...)
+	if err != nil {
+		return false, err
+	}
+	is, err := v.invoke(ctx, "qjs_get_bool", uint32(result))
+	return is != 0, err
+}
+
+// sync sends a synchronous call and waits for its answer; other answers keep their order behind it.
+func (w *worker) sync(text []byte) ([]byte, error) {
+	var call struct{ ID int }
+	if err := json.Unmarshal(text, &call); err != nil {
+		return nil, err
+	}
+	w.out.frame(text)
+	w.out.flush()
+	want := fmt.Appendf(nil, `"id":%d,`, call.ID)
+	for {
+		line, err := w.next()
+		if err != nil {
+			return nil, err
+		}
+		if bytes.HasPrefix(line, []byte(`{"t":"cancel"`)) {
+			return nil, errors.New("cancelled")
+		}
+		if !bytes.HasPrefix(line, []byte(`{"t":"answer"`)) {
+			continue
+		}
+		if head := line[:min(len(line), 200)]; bytes.Contains(head, want) && bytes.Contains(head, []byte(`"sync":true`)) {
+			return bytes.TrimSuffix(line, []byte("\n")), nil
+		}
+		w.queued = append(w.queued, line)
+	}
+}
+
+// output writes frames to the host in batches.
+type output struct {
+	w    io.Writer
+	buf  []byte
+	last time.Time
+	run  string
+	end  []byte // the guest runtime's done frame, held back until the run is over
+}
+
+func (o *output) frame(text []byte) {
+	if bytes.HasPrefix(text, []byte(`{"t":"done"`)) {
+		o.end = text
+		return
+	}
+	o.buf = append(append(o.buf, text...), '\n')
+	if len(o.buf) >= flushSize {
+		o.flush()
+	}
+}
+
+func (o *output) write(f frame.Frame) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // our own frames always encode
+	}
+	o.buf = append(append(o.buf, text...), '\n')
+}
+
+func (o *output) flush() {
+	if len(o.buf) == 0 {
+		return
+	}
+	if _, err := o.w.Write(o.buf); err != nil {
+		os.Exit(0) // the host is gone
+	}
+	o.buf = o.buf[:0]
+	o.last = time.Now()
+}
+
+// poll lets a busy program's output through.
+func (o *output) poll() {
+	if len(o.buf) > 0 && time.Since(o.last) > flushAfter {
+		o.flush()
+	}
+}
+
+// done sends the end of a run: the guest runtime's own, or what stopped the engine.
+func (o *output) done(err error, refused bool) {
+	switch {
+	case o.end == nil:
+		o.write(frame.Frame{T: frame.Done, Run: o.run, Error: ending(err), Refused: refused})
+	case refused:
+		o.buf = append(o.buf, `{"refused":true,`...)
+		o.buf = append(append(o.buf, o.end[1:]...), '\n')
+	default:
+		o.buf = append(append(o.buf, o.end...), '\n')
+	}
+	o.end = nil
+	o.flush()
+}
+
+// ending describes what stopped the engine. The host knows the reason of an interruption better.
+func ending(err error) *frame.Error {
+	switch {
+	case errors.Is(err, errMemory):
+		return &frame.Error{Kind: "memory", Message: "out of memory"}
+	case errors.Is(err, errInterrupted):
+		return &frame.Error{Kind: "cancelled", Message: "interrupted"}
+	case err == nil:
+		return &frame.Error{Kind: "crash", Message: "the program ended without a result"}
+	default:
+		return &frame.Error{Kind: "crash", Message: err.Error()}
+	}
+}

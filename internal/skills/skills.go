@@ -1,0 +1,240 @@
+// Package skills keeps what programs save for later ones: a directory for each user, and what is known about the
+// skills in it.
+package skills
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/files"
+)
+
+// Store holds the skills of all users. It is safe for concurrent use.
+type Store struct{ base *files.Base }
+
+// Open opens the skills in a directory of the host, creating it if it does not exist.
+func Open(dir string, limits files.Limits) (*Store, error) {
+	base, err := files.OpenBase(dir, files.Options{Limits: limits, Section: "skills", Durable: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{base}, nil
+}
+
+// Dir returns the skills directory of a user. Nothing is created before the first write. The caller closes the Dir.
+func (s *Store) Dir(user string) (*files.Dir, error) { return s.base.Open(user) }
+
+// Close releases the store.
+func (s *Store) Close() error { return s.base.Close() }
+
+// The kinds of skills.
+const (
+	Module = "module" // one JavaScript or TypeScript file
+	Folder = "folder" // a folder with SKILL.md
+)
+
+// Skill is what is known about a skill without executing it. All texts come from its author, that is: from a model.
+type Skill struct {
+	Name         string            `json:"name"` // path inside /skills without extension: "sales_summary", "crm/dedupe"
+	Path         string            `json:"path"` // "/skills/sales_summary.js", "/skills/pdf"
+	Kind         string            `json:"kind"`
+	Title        string            `json:"title,omitempty"` // a header's Skill: field, where it is not the name
+	Description  string            `json:"description"`
+	Version      string            `json:"version,omitempty"`
+	License      string            `json:"license,omitempty"`
+	AllowedTools []string          `json:"allowedTools,omitempty"`
+	Tags         []string          `json:"tags,omitempty"`
+	Metadata     map[string]string `json:"metadata,omitempty"`
+	Exports      []string          `json:"exports,omitempty"`
+	Files        []string          `json:"files,omitempty"` // of a folder: everything in it, relative to it
+	Bytes        int64             `json:"bytes"`
+	// Problem says why the skill cannot be used or described, and what to do; empty for a sound one.
+	Problem string `json:"problem,omitempty"`
+}
+
+// maxSource is how much of a file is looked at for its description and exports.
+const maxSource = 1 << 20
+
+// List returns the skills of a user, sorted by path. Broken ones are in it, with their problem.
+func (s *Store) List(user string) ([]Skill, error) {
+	d, err := s.Dir(user)
+	if err != nil {
+		return nil, fmt.Errorf("list skills: %w", err)
+	}
+	defer d.Close()
+	list, err := list(d)
+	if err != nil {
+		return nil, fmt.Errorf("list skills: %w", err)
+	}
+	return list, nil
+}
+
+// Show returns a skill of a user by its name or path, and its text: the source of a module, SKILL.md of a folder.
+func (s *Store) Show(user, name string) (Skill, string, error) {
+	d, err := s.Dir(user)
+	if err != nil {
+		return Skill{}, "", fmt.Errorf("show skill %q: %w", name, err)
+	}
+	defer d.Close()
+	all, err := list(d)
+	if err != nil {
+		return Skill{}, "", fmt.Errorf("show skill %q: %w", name, err)
+	}
+	want := strings.TrimPrefix(path.Clean("/"+name), "/skills/")
+	want = strings.TrimPrefix(want, "/")
+	var found []Skill
+	for _, k := range all {
+		if k.Path == "/skills/"+want {
+			found = []Skill{k}
+			break
+		}
+		if k.Name == want {
+			found = append(found, k)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Skill{}, "", fmt.Errorf("show skill %q: %w; `harness skills list` shows those of the user", name, fs.ErrNotExist)
+	case 1:
+	default:
+		var paths []string
+		for _, k := range found {
+			paths = append(paths, k.Path)
+		}
+		return Skill{}, "", fmt.Errorf("show skill %q: the name fits %s; give the path", name, strings.Join(paths, " and "))
+	}
+	file := strings.TrimPrefix(found[0].Path, "/skills/")
+	if found[0].Kind == Folder {
+		file = path.Join(file, manifest)
+	}
+	text, err := d.ReadFile(file, 0, maxSource)
+	if err != nil {
+		return found[0], "", fmt.Errorf("show skill %q: %w", name, err)
+	}
+	return found[0], string(text), nil
+}
+
+// manifest is the file that makes a folder a skill.
+const manifest = "SKILL.md"
+
+func list(d *files.Dir) ([]Skill, error) {
+	entries, err := d.ReadDir(".", true)
+	if err != nil {
+		return nil, err
+	}
+	folders := map[string]bool{}
+	for _, e := range entries {
+		if e.Name == manifest && !e.IsDir && !hidden(e.Path) && path.Dir(e.Path) != "." {
+			folders[path.Dir(e.Path)] = true
+		}
+	}
+	found := []Skill{}
+	for _, e := range entries {
+		switch {
+		case hidden(e.Path) || inFolder(folders, path.Dir(e.Path)):
+		case folders[e.Path]:
+			found = append(found, folder(d, e.Path, entries))
+		case !e.IsDir && isModule(e.Name):
+			found = append(found, module(d, e))
+		}
+	}
+	slices.SortFunc(found, func(a, b Skill) int { return strings.Compare(a.Path, b.Path) })
+	return found, nil
+}
+
+// hidden says whether a path is none of the user's own skills.
+func hidden(p string) bool {
+	for name := range strings.SplitSeq(p, "/") {
+		if strings.HasPrefix(name, ".") || name == "node_modules" {
+			return true
+		}
+	}
+	return false
+}
+
+func inFolder(folders map[string]bool, dir string) bool {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if folders[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+func isModule(name string) bool {
+	switch path.Ext(name) {
+	case ".js", ".mjs", ".cjs", ".mts", ".cts":
+		return true
+	case ".ts":
+		return !strings.HasSuffix(name, ".d.ts")
+	}
+	return false
+}
+
+func module(d *files.Dir, e files.Entry) Skill {
+	k := Skill{
+		Name: strings.TrimSuffix(e.Path, path.Ext(e.Path)), Path: "/skills/" + e.Path, Kind: Module, Bytes: e.Size,
+	}
+	source, err := text(d, e.Path)
+	if err != nil {
+		k.Problem = err.Error()
+		return k
+	}
+	h := readHeader(source)
+	k.Description, k.Version = h.description, h.version
+	if h.skill != path.Base(k.Name) {
+		k.Title = h.skill
+	}
+	k.Exports = exports(source)
+	return k
+}
+
+func text(d *files.Dir, p string) (string, error) {
+	data, err := d.ReadFile(p, 0, maxSource)
+	var e *files.Error
+	switch {
+	case errors.As(err, &e):
+		e.Path = "/skills/" + p
+		return "", e
+	case err != nil:
+		return "", err
+	case !utf8.Valid(data) && len(data) < maxSource: // a cut may split a character
+		return "", errors.New("the file is not UTF-8 text; save it again in UTF-8")
+	}
+	return strings.ToValidUTF8(string(data), ""), nil
+}
+
+func folder(d *files.Dir, dir string, entries []files.Entry) Skill {
+	k := Skill{Name: dir, Path: "/skills/" + dir, Kind: Folder}
+	for _, e := range entries {
+		rel, ok := strings.CutPrefix(e.Path, dir+"/")
+		if ok && !e.IsDir {
+			k.Files = append(k.Files, rel)
+			k.Bytes += e.Size
+		}
+	}
+	source, err := text(d, path.Join(dir, manifest))
+	if err == nil {
+		err = k.readManifest(source)
+	}
+	if err != nil {
+		k.Problem = err.Error()
+	}
+	for _, main := range []string{"index.js", "index.ts", "skill.js", "skill.ts"} {
+		if !slices.Contains(k.Files, main) {
+			continue
+		}
+		if source, err := text(d, path.Join(dir, main)); err == nil {
+			k.Exports = exports(source)
+		} else if k.Problem == "" {
+			k.Problem = err.Error()
+		}
+		break
+	}
+	return k
+}
