@@ -59,19 +59,19 @@ func tools() *catalog.Catalog {
 var sequence atomic.Int64
 
 // exec runs a program from source to outcome, as the harness does, with a stand-in upstream.
-func (b *bench) exec(ctx context.Context, keep journal.Store, upstream answers, cache *program.Cache, code string) (*run.Outcome, error) {
+func (b *bench) exec(ctx context.Context, keep journal.Store, upstream answers, cache *program.Cache, code string) error {
 	id := fmt.Sprintf("run_bench%d", sequence.Add(1))
 	compiled, err := program.Compile(ctx, program.Source{Code: code}, program.Options{Cache: cache})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	text, err := json.Marshal(compiled.Program)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	writer, err := keep.Create(ctx, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer writer.Close(ctx)
 	info := b.pool.Info()
@@ -88,18 +88,18 @@ func (b *bench) exec(ctx context.Context, keep journal.Store, upstream answers, 
 		Limits: run.Limits{MaxHostCalls: 1e6},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if out.Error != nil {
-		return nil, fmt.Errorf("%s: %s", out.Error.Kind, out.Error.Message)
+		return fmt.Errorf("%s: %s", out.Error.Kind, out.Error.Message)
 	}
-	return out, nil
+	return nil
 }
 
 func (b *bench) compiled(ctx context.Context, _ string) (Figure, error) {
 	cache := program.NewCache()
 	all, err := b.times(500, func() error {
-		_, err := b.exec(ctx, b.store, answers{}, cache, "return 1")
+		err := b.exec(ctx, b.store, answers{}, cache, "return 1")
 		return err
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *bench) compiled(ctx context.Context, _ string) (Figure, error) {
 func (b *bench) neverSeen(ctx context.Context, _ string) (Figure, error) {
 	cache := program.NewCache()
 	all, err := b.times(300, func() error {
-		_, err := b.exec(ctx, b.store, answers{}, cache, fmt.Sprintf("const n: number = %d; return n", sequence.Load()))
+		err := b.exec(ctx, b.store, answers{}, cache, fmt.Sprintf("const n: number = %d; return n", sequence.Load()))
 		return err
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *bench) perCall(ctx context.Context, keep journal.Store, budget float64)
 		for i, n := range []int{few, many} {
 			began := time.Now()
 			code := fmt.Sprintf("for (let i = 0; i < %d; i++) await callMCPTool('bench__echo', {n: i})", n)
-			if _, err := b.exec(ctx, keep, answers{}, cache, code); err != nil {
+			if err := b.exec(ctx, keep, answers{}, cache, code); err != nil {
 				return Figure{}, err
 			}
 			took[i] = time.Since(began)
@@ -158,7 +158,7 @@ func (b *bench) parallel(ctx context.Context, _ string) (Figure, error) {
 	cache := program.NewCache()
 	const calls = "await Promise.all(Array.from({length: 100}, (_, n) => callMCPTool('bench__echo', {n})))"
 	all, err := b.times(30, func() error {
-		_, err := b.exec(ctx, b.store, answers{after: 10 * time.Millisecond}, cache, calls)
+		err := b.exec(ctx, b.store, answers{after: 10 * time.Millisecond}, cache, calls)
 		return err
 	})
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *bench) throughput(ctx context.Context, _ string) (Figure, error) {
 		for w := range workers {
 			wg.Go(func() {
 				for range each {
-					if _, err := b.exec(ctx, b.store, answers{}, cache, "return 1"); err != nil {
+					if err := b.exec(ctx, b.store, answers{}, cache, "return 1"); err != nil {
 						errs[w] = err
 						return
 					}

@@ -55,7 +55,8 @@ func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (j
 	}
 	params := t.params()
 	if len(positional) == 1 {
-		if first := bytes.TrimSpace(positional[0]); first[0] == '{' && t.isInput(first, params) {
+		first := bytes.TrimSpace(positional[0])
+		if first[0] == '{' && json.Valid(first) && t.isInput(first, params) {
 			return first, nil
 		}
 	}
@@ -106,10 +107,7 @@ func (t *Tool) isInput(object json.RawMessage, params []param) bool {
 		return true
 	}
 	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(object, &keys); err != nil {
-		return true // validation says what is wrong with it
-	}
-	if len(keys) == 0 {
+	if err := json.Unmarshal(object, &keys); err != nil || len(keys) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(params, func(p param) bool { _, ok := keys[p.name]; return ok })

@@ -156,7 +156,11 @@ func newEntry(s Server) *entry {
 	return e
 }
 
-func (e *entry) functionNames() []string { return slices.Sorted(maps.Keys(e.byFunction)) }
+func (e *entry) functionNames() []string {
+	names := slices.AppendSeq(make([]string, 0, len(e.byFunction)), maps.Keys(e.byFunction))
+	slices.Sort(names)
+	return names
+}
 
 func (e *entry) moduleFunctions() []frame.Function {
 	out := make([]frame.Function, len(e.Tools))
@@ -240,5 +244,9 @@ func (s *snapshot) shared(e *placed) (problems []string) {
 // foldsOf are the folded forms of a name and of its identifier, which differ where the identifier has a number or the
 // name has no letter or digit.
 func foldsOf(name, identifier string) []string {
-	return slices.Compact([]string{ident.Fold(name), ident.Fold(identifier)})
+	fold, other := ident.Fold(name), ident.Fold(identifier)
+	if fold == "" || fold == other {
+		return []string{other}
+	}
+	return []string{fold, other}
 }

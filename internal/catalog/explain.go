@@ -231,7 +231,11 @@ func (x *explainer) property(at *schema.Value, name string) string {
 	if s == nil {
 		return text
 	}
-	text += " (" + dts.Compact(x.root, s) + ")"
+	typ := dts.Compact(x.root, s)
+	if s.Get("type").String() == "integer" {
+		typ = "integer" // which TypeScript does not have
+	}
+	text += " (" + typ + ")"
 	if description := s.Get("description").String(); description != "" {
 		text += ": " + clip(strings.Join(dts.Clean(description, 160), " "), 200)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,4 +96,12 @@ func compile(t *testing.T, files map[string]string) string {
 		t.Fatalf("tsc ended with %v and said nothing", exit)
 	}
 	return string(out)
+}
+
+// A compiler that takes everything would let every other test of declarations pass.
+func TestCompilerRefuses(t *testing.T) {
+	t.Parallel()
+	if out := compile(t, map[string]string{"wrong.ts": "export const a: string = 1;\n"}); !strings.Contains(out, "TS2322") {
+		t.Errorf("tsc says %q", out)
+	}
 }

@@ -57,8 +57,10 @@ func (t *Tool) validator() *validator {
 // comes from guest code, so the work is counted and ended.
 const (
 	maxSchemaValues = 20_000
-	maxSteps        = 200_000 // schemas applied to values, some 100 ms
-	maxExponent     = 400     // of a number; a double has 308
+	freeSteps       = 20_000    // schemas applied to values, whatever the input
+	stepsPerValue   = 50        // and for each value of the input
+	maxSteps        = 5_000_000 // but no more, some seconds
+	maxExponent     = 400       // of a number; a double has 308
 )
 
 // validator is a compiled input schema.
@@ -172,7 +174,8 @@ func (v *validator) problems(input json.RawMessage) (problems []string) {
 	if err != nil {
 		return []string{"the input is not valid JSON"}
 	}
-	if !plainNumbers(value) {
+	values, ok := count(value)
+	if !ok {
 		return []string{"the input has a number that is out of range"}
 	}
 	defer func() {
@@ -182,7 +185,7 @@ func (v *validator) problems(input json.RawMessage) (problems []string) {
 	}()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.steps.left = maxSteps
+	v.steps.left = min(freeSteps+stepsPerValue*values, maxSteps)
 	var invalid *jsonschema.ValidationError
 	if err := v.compiled.Validate(value); errors.As(err, &invalid) {
 		x := explainer{root: v.root, input: value}
@@ -192,30 +195,35 @@ func (v *validator) problems(input json.RawMessage) (problems []string) {
 	return nil
 }
 
-// plainNumbers reports whether every number is of a size that arithmetic on it is cheap: 1e999999 is short as text only.
-func plainNumbers(value any) bool {
+// count is the number of values in value. It is false if a number is not of a size that makes arithmetic on it cheap:
+// 1e999999 is short as text only.
+func count(value any) (n int, ok bool) {
+	n, ok = 1, true
+	add := func(item any) {
+		more, fine := count(item)
+		n, ok = n+more, ok && fine
+	}
 	switch value := value.(type) {
 	case json.Number:
-		text := value.String()
-		if i := strings.IndexAny(text, "eE"); i >= 0 {
-			exponent, err := strconv.Atoi(text[i+1:])
-			return err == nil && len(text) < maxExponent && exponent < maxExponent && exponent > -maxExponent
-		}
-		return len(text) < maxExponent
+		ok = isPlain(value.String())
 	case []any:
 		for _, item := range value {
-			if !plainNumbers(item) {
-				return false
-			}
+			add(item)
 		}
 	case map[string]any:
 		for _, item := range value {
-			if !plainNumbers(item) {
-				return false
-			}
+			add(item)
 		}
 	}
-	return true
+	return n, ok
+}
+
+func isPlain(number string) bool {
+	if i := strings.IndexAny(number, "eE"); i >= 0 {
+		exponent, err := strconv.Atoi(number[i+1:])
+		return err == nil && len(number) < maxExponent && exponent < maxExponent && exponent > -maxExponent
+	}
+	return len(number) < maxExponent
 }
 
 func oneLine(err error) string {

@@ -55,8 +55,10 @@ func TestValidate(t *testing.T) {
 			"unlike any", order, `{"query":"ab","zzz":1}`,
 			[]string{`unknown property "zzz"; known are "query", "limit", "sort", "since", "filter", "who"`},
 		},
-		{"data as a name", order, `{"query":"ab","jo@example.com":1}`,
-			[]string{`unknown property; known are "query", "limit", "sort", "since", "filter", "who"`}},
+		{
+			"data as a name", order, `{"query":"ab","jo@example.com":1}`,
+			[]string{`unknown property; known are "query", "limit", "sort", "since", "filter", "who"`},
+		},
 		{"type", order, `{"query":7}`, []string{`query: expected string, got number`}},
 		{"integer", order, `{"query":"ab","limit":1.5}`, []string{`limit: expected integer, got number`}},
 		{"several", order, `{"query":"a","limit":1000,"sort":"size","since":"yesterday"}`, []string{
@@ -66,8 +68,10 @@ func TestValidate(t *testing.T) {
 		{"the form that was meant", order, `{"query":"ab","filter":{"items":[1,"x"]}}`, []string{`filter.items[1]: expected number, got string`}},
 		{"no form", order, `{"query":"ab","who":7}`, []string{`who: expected string | string[], got a number that fits none of them`}},
 		{"not an object", order, `[1]`, []string{`expected object, got array`}},
-		{"not the object", `{"properties":{"at":{"type":"object","properties":{"x":{"type":"number"}}}}}`, `{"at":"secret"}`,
-			[]string{`at: expected object {x?: number}, got string`}},
+		{
+			"not the object", `{"properties":{"at":{"type":"object","properties":{"x":{"type":"number"}}}}}`, `{"at":"secret"}`,
+			[]string{`at: expected object {x?: number}, got string`},
+		},
 		{"more than five", `{"required":["a","b","c","d","e","f","g"]}`, `{}`, []string{
 			`missing required property "a"`, `missing required property "b"`, `missing required property "c"`,
 			`missing required property "d"`, `and 3 more problems`,
@@ -75,18 +79,26 @@ func TestValidate(t *testing.T) {
 		{"reference", `{"$defs":{"N":{"type":"object","properties":{"v":{"type":"integer"},"next":{"$ref":"#/$defs/N"}}}},
 			"properties":{"n":{"$ref":"#/$defs/N"}}}`, `{"n":{"v":1,"next":{"v":"x"}}}`, []string{`n.next.v: expected integer, got string`}},
 		{"const", `{"properties":{"kind":{"const":"a"}}}`, `{"kind":"b"}`, []string{`kind: must be "a"`}},
-		{"pattern", `{"properties":{"k":{"type":"string","pattern":"^a+$"}}}`, `{"k":"secret"}`,
-			[]string{`k: does not match the pattern ^a+$`}},
+		{
+			"pattern", `{"properties":{"k":{"type":"string","pattern":"^a+$"}}}`, `{"k":"secret"}`,
+			[]string{`k: does not match the pattern ^a+$`},
+		},
 		{"items", `{"properties":{"k":{"minItems":2,"uniqueItems":true}}}`, `{"k":[]}`, []string{`k: must have at least 2 items, has 0`}},
 		{"unique", `{"properties":{"k":{"uniqueItems":true}}}`, `{"k":[1,2,1]}`, []string{`k: items 0 and 2 are equal; items must differ`}},
 		{"dependent", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, []string{`with property "a" it also needs "b"`}},
-		{"two forms at once", `{"properties":{"k":{"oneOf":[{"type":"number"},{"type":"integer"}]}}}`, `{"k":1}`,
-			[]string{`k: matches more than one of the forms number; it must match exactly one`}},
+		{
+			"two forms at once", `{"properties":{"k":{"oneOf":[{"type":"number"},{"type":"integer"}]}}}`, `{"k":1}`,
+			[]string{`k: matches more than one of the forms number; it must match exactly one`},
+		},
 		{"false", `{"properties":{"k":false}}`, `{"k":1}`, []string{`k: is not allowed here`}},
-		{"exclusive", `{"properties":{"k":{"exclusiveMinimum":0.5,"multipleOf":0.25}}}`, `{"k":0.3}`,
-			[]string{`k: must be a multiple of 0.25`, `k: must be more than 0.5`}},
-		{"path with data", `{"additionalProperties":{"type":"object","properties":{"n":{"type":"number"}}}}`, `{"a b":{"n":"x"}}`,
-			[]string{`[...].n: expected number, got string`}},
+		{
+			"exclusive", `{"properties":{"k":{"exclusiveMinimum":0.5,"multipleOf":0.25}}}`, `{"k":0.3}`,
+			[]string{`k: must be a multiple of 0.25`, `k: must be more than 0.5`},
+		},
+		{
+			"path with data", `{"additionalProperties":{"type":"object","properties":{"n":{"type":"number"}}}}`, `{"a b":{"n":"x"}}`,
+			[]string{`[...].n: expected number, got string`},
+		},
 		{"draft 4", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"n":{"type":"number","minimum":1,
 			"exclusiveMinimum":true}}}`, `{"n":1}`, []string{`n: must be more than 1`}},
 		{"draft 7", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"t":{"type":"array","items":[{"type":"string"}],
@@ -162,6 +174,21 @@ func TestExponentialValidationEnds(t *testing.T) {
 	}
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v", took)
+	}
+}
+
+// Much input is no reason to refuse it: the work may grow with its size.
+func TestLargeInputIsChecked(t *testing.T) {
+	t.Parallel()
+	schema := `{"properties":{"rows":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},
+		"v":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"null"}]}},"required":["id"]}}}}`
+	rows := strings.Repeat(`{"id":1,"v":null},`, 50_000)
+	if got := validate(t, schema, `{"rows":[`+rows+`{"id":1}]}`); got != nil {
+		t.Errorf("valid input: %v", got)
+	}
+	want := []string{`rows[50000]: missing required property "id" (integer)`}
+	if diff := cmp.Diff(want, validate(t, schema, `{"rows":[`+rows+`{}]}`)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -32,7 +32,7 @@ func AddServer(path string, s *MCPServer, replace bool) error {
 	case ok && !replace:
 		return fail(fmt.Errorf("it has a server of this name (%w); use --replace, or another name", fs.ErrExist))
 	case ok:
-		err = d.replace(existing, s)
+		d.replace(existing, s)
 	default:
 		for _, f := range d.entries() {
 			if sameName(f.name, s.Name) {
@@ -159,7 +159,7 @@ var errByHand = errors.New("the file is written in a way that cannot be edited s
 
 // layout finds the mapping of servers in the parser's tree.
 func (d *document) layout() error {
-	file, err := parser.ParseBytes([]byte(d.text), 0)
+	file, err := parser.ParseBytes(unixLines(d.text), 0)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -69,13 +70,13 @@ func format(v reflect.Value) string {
 // serverEntry shows a key of a server as it is written, placeholders unexpanded.
 func serverEntry(k key, n node) Entry {
 	e := Entry{Key: k.path(), Origin: n.origin(), Secret: k.secret}
-	switch n.kind {
-	case scalar:
-		e.Value = n.text
-	case list:
-		e.Value = "[" + strings.Join(maskArgs(n.list), ", ") + "]"
+	switch {
+	case k.typ.Kind() == reflect.Slice:
+		e.Value = "[" + strings.Join(maskArgs(n.items()), ", ") + "]"
 		return e
-	case mapping:
+	case n.kind == scalar:
+		e.Value = n.text
+	case n.kind == mapping:
 		parts := make([]string, len(n.keys))
 		for i, f := range n.keys {
 			parts[i] = f.name + ": " + mask(Entry{Value: f.value.text, Secret: k.secret}).Value
@@ -97,10 +98,11 @@ func mask(e Entry) Entry {
 
 // onlyPlaceholders says whether a value is made of variables without defaults, perhaps behind the name of an
 // authentication scheme: showing it gives nothing away, and tells where the secret comes from.
-func onlyPlaceholders(text string) bool {
-	form := regexp.MustCompile(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})+$`)
-	return form.MatchString(text)
-}
+func onlyPlaceholders(text string) bool { return placeholderForm().MatchString(text) }
+
+var placeholderForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})+$`)
+})
 
 // maskURL hides the password, and the parameters that sound secret, of a URL.
 func maskURL(text string) string {

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -43,19 +42,20 @@ func readDotenv(path string) (map[string]string, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	vars, err := godotenv.UnmarshalBytes(data)
 	if err != nil {
-		line := 1
-		for good, n := 0, 0; n < len(data); {
-			if end := bytes.IndexByte(data[n:], '\n'); end >= 0 {
-				n += end + 1
-			} else {
-				n = len(data)
+		// The first bad line is behind the longest beginning of the file that is right.
+		good := 0
+		for i, c := range data {
+			if c != '\n' {
+				continue
 			}
-			if _, err := godotenv.UnmarshalBytes(data[:n]); err == nil { // everything up to here is fine
-				good = n
-				line = 1 + bytes.Count(data[:good], []byte("\n"))
+			if _, err := godotenv.UnmarshalBytes(data[:i+1]); err == nil {
+				good = i + 1
 			}
 		}
-		return nil, &Error{Source: path, Line: line, Column: 1, Problem: "this is not NAME=value", Hint: "put values with spaces or # into quotes"}
+		return nil, &Error{
+			Source: path, Line: 1 + bytes.Count(data[:good], []byte("\n")), Column: 1,
+			Problem: "this is not NAME=value", Hint: "put values with spaces or # into quotes",
+		}
 	}
 	return vars, nil
 }
@@ -155,7 +155,7 @@ func (l *loader) setText(path, text string, at place, base string) {
 		if k, ok := l.key(path); ok && k.composite() {
 			parsed, err := parse([]byte(text), at)
 			if err != nil {
-				l.problem(&Error{Source: at.source, Key: path, Problem: fmt.Sprintf("%q is neither a list nor a mapping in YAML or JSON", text)})
+				l.problem(at.errorf(path, "", "%q is neither a list nor a mapping in YAML or JSON", text))
 				return
 			}
 			n = parsed

@@ -75,7 +75,11 @@ func expandNode(n node, lookup func(string) (string, bool)) (node, error) {
 	var err error
 	switch n.kind {
 	case scalar:
-		n.text, err = expand(n.text, lookup)
+		text, err := expand(n.text, lookup)
+		if err != nil {
+			return n, err
+		}
+		n.text = text
 	case list:
 		items := make([]node, len(n.list))
 		for i, item := range n.list {

@@ -56,8 +56,9 @@ func keysOf(t reflect.Type, section string) []key {
 			continue
 		}
 		k := key{
-			section: section, name: names[0], aliases: names[1:], index: i, typ: f.Type, value: f.Tag.Get("default"), doc: f.Tag.Get("doc"),
-			min: f.Tag.Get("min"), max: f.Tag.Get("max"), isPath: f.Tag.Get("path") != "", secret: f.Tag.Get("secret") != "",
+			section: section, name: names[0], aliases: names[1:], index: i, typ: f.Type,
+			value: f.Tag.Get("default"), doc: f.Tag.Get("doc"), min: f.Tag.Get("min"), max: f.Tag.Get("max"),
+			isPath: f.Tag.Get("path") != "", secret: f.Tag.Get("secret") != "",
 		}
 		if list := f.Tag.Get("oneof"); list != "" {
 			k.oneOf = strings.Split(list, ",")
@@ -166,7 +167,8 @@ func (k key) assignText(dst reflect.Value, n node) *Error {
 			known = known || v == n.text
 		}
 		if !known && n.text != k.value {
-			return n.errorf(k.path(), didYouMean(closest(n.text, k.oneOf)), "%q is not one of %s", n.text, strings.Join(k.oneOf, ", "))
+			hint := didYouMean(closest(n.text, k.oneOf))
+			return n.errorf(k.path(), hint, "%q is not one of %s", n.text, strings.Join(k.oneOf, ", "))
 		}
 	}
 	dst.SetString(n.text)
@@ -174,19 +176,10 @@ func (k key) assignText(dst reflect.Value, n node) *Error {
 }
 
 func (k key) assignList(dst reflect.Value, n node) *Error {
-	items := n.list
-	switch n.kind {
-	case scalar: // one element; in a variable or flag, several between commas
-		items = []node{n}
-		if n.line == 0 {
-			items = nil
-			for text := range strings.SplitSeq(n.text, ",") {
-				items = append(items, node{place: n.place, kind: scalar, text: strings.TrimSpace(text)})
-			}
-		}
-	case mapping, null:
+	if n.kind != list && n.kind != scalar {
 		return n.errorf(k.path(), "", "it must be a list, not %s", n.kind)
 	}
+	items := n.items()
 	out := make([]string, len(items))
 	for i, item := range items {
 		if item.kind != scalar {
@@ -196,6 +189,22 @@ func (k key) assignList(dst reflect.Value, n node) *Error {
 	}
 	dst.Set(reflect.ValueOf(out))
 	return nil
+}
+
+// items returns the elements of a list. A single value is one element; in a variable or flag it is several between
+// commas.
+func (n node) items() []node {
+	switch {
+	case n.kind == list:
+		return n.list
+	case n.line > 0:
+		return []node{n}
+	}
+	var items []node
+	for text := range strings.SplitSeq(n.text, ",") {
+		items = append(items, node{place: n.place, kind: scalar, text: strings.TrimSpace(text)})
+	}
+	return items
 }
 
 func (k key) assignMap(dst reflect.Value, n node) *Error {

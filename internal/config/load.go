@@ -33,8 +33,9 @@ func newLoader(e Env) (*loader, error) {
 		return nil, err
 	}
 	l := &loader{
-		e: e, config: &Config{}, sections: sections(), dir: filepath.Dir(file), environ: layer{environ, "environment variable ", e.Cwd},
-		places: map[string]place{}, bases: map[string]string{}, servers: map[string]serverSource{},
+		e: e, config: &Config{}, sections: sections(), dir: filepath.Dir(file),
+		environ: layer{environ, "environment variable ", e.Cwd},
+		places:  map[string]place{}, bases: map[string]string{}, servers: map[string]serverSource{},
 	}
 	if found {
 		l.config.File = file
@@ -140,7 +141,8 @@ func (l *loader) file() {
 		return
 	}
 	if root.kind != mapping && root.kind != null {
-		l.problem(root.errorf("", "see `harness init` for an example", "the file must be a mapping of keys to values, not %s", root.kind))
+		l.problem(root.errorf("", "see `harness init` for an example",
+			"the file must be a mapping of keys to values, not %s", root.kind))
 		return
 	}
 	for _, f := range root.keys {
@@ -176,7 +178,8 @@ func (l *loader) topLevel(f field) {
 			l.set(path, inner.value, l.dir)
 		}
 	default:
-		l.problem(f.value.errorf(f.name, "write its keys indented below it", "it must be a mapping, not %s", f.value.kind))
+		l.problem(f.value.errorf(f.name, "write its keys indented below it",
+			"it must be a mapping, not %s", f.value.kind))
 	}
 }
 

@@ -88,7 +88,7 @@ func stateDir(e Env, environ map[string]string) string {
 
 // absolute resolves a path against dir, and ~ against home.
 func absolute(path, dir, home string) string {
-	if rest, ok := strings.CutPrefix(path, "~"); ok && home != "" && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && home != "" && (rest == "" || os.IsPathSeparator(rest[0])) {
 		return filepath.Join(home, rest)
 	}
 	if filepath.IsAbs(path) {

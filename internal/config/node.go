@@ -88,8 +88,7 @@ func parse(text []byte, at place) (_ node, err error) {
 			err = at.errorf("", "", "this is not valid YAML")
 		}
 	}()
-	text = []byte(strings.TrimPrefix(string(text), "\ufeff"))
-	file, err := parser.ParseBytes(text, 0)
+	file, err := parser.ParseBytes(unixLines(strings.TrimPrefix(string(text), "\ufeff")), 0)
 	if err != nil {
 		return node{}, syntaxError(err, at)
 	}
@@ -108,6 +107,9 @@ func parse(text []byte, at place) (_ node, err error) {
 	}
 	return node{}, r.at.at(bodies[1].GetToken()).errorf("", "keep one", "the file holds more than one YAML document")
 }
+
+// unixLines keeps the parser from counting the end of a comment's line twice where lines end as on Windows.
+func unixLines(text string) []byte { return []byte(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 func syntaxError(err error, at place) error {
 	var e yaml.Error

@@ -122,7 +122,11 @@ func (k key) schema(placeholders bool) object {
 	case kind == reflect.Map:
 		o = object{{"type", "object"}, {"additionalProperties", object{{"type", anyScalar}}}}
 	case len(k.oneOf) > 0:
-		o = object{{"enum", k.oneOf}}
+		values := k.oneOf
+		if k.value == "" { // not chosen
+			values = append([]string{""}, values...)
+		}
+		o = object{{"enum", values}}
 	default:
 		o = object{{"type", "string"}}
 	}

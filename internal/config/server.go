@@ -69,10 +69,12 @@ func (l *loader) originalServers() {
 		}
 		switch {
 		case command == "":
-			l.problem(at.errorf("mcpServers."+s.name, "set MCP_"+s.id+"_COMMAND to the program to start", "the server has no command"))
+			l.problem(at.errorf("mcpServers."+s.name, "set MCP_"+s.id+"_COMMAND to the program to start",
+				"the server has no command"))
 			continue
 		case args == "" && s.id == "FS":
-			l.problem(at.errorf("mcpServers."+s.name, "set MCP_FS_ARGS, such as "+files, "the server is not told which files to serve"))
+			l.problem(at.errorf("mcpServers."+s.name, "set MCP_FS_ARGS, such as "+files,
+				"the server is not told which files to serve"))
 			continue
 		}
 		n := node{place: at, kind: mapping}
@@ -103,8 +105,9 @@ func (l *loader) addServer(name string, src serverSource) {
 		return
 	}
 	for _, other := range l.config.MCPServers {
-		if fold(strings.ReplaceAll(other.Name, "-", "_")) == fold(strings.ReplaceAll(name, "-", "_")) {
-			l.problem(src.errorf(path, "rename one", "programs cannot tell it from %s: case, - and _ do not count in names", other.Name))
+		if sameName(other.Name, name) {
+			l.problem(src.errorf(path, "rename one",
+				"programs cannot tell it from %s: case, - and _ do not count in names", other.Name))
 			return
 		}
 	}
@@ -223,13 +226,15 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 		}
 	default:
 		if s.Err == nil {
-			l.problem(at("type").errorf(path+".type", didYouMean(closest(s.Type, []string{Stdio, HTTP, SSE})), "%q is not one of stdio, http, sse", s.Type))
+			hint := didYouMean(closest(s.Type, []string{Stdio, HTTP, SSE}))
+			l.problem(at("type").errorf(path+".type", hint, "%q is not one of stdio, http, sse", s.Type))
 			return
 		}
 	}
 	switch {
 	case s.Command == "" && s.URL == "":
-		l.problem(src.errorf(path, "add command: (a program to start) or url:", "the server has neither a command nor a url"))
+		l.problem(src.errorf(path, "add command: (a program to start) or url:",
+			"the server has neither a command nor a url"))
 		return
 	case s.Command != "" && s.URL != "":
 		l.problem(at("url").errorf(path+".url", "keep one", "it contradicts command: a server is started here or runs elsewhere"))

@@ -125,15 +125,14 @@ func (d *document) addFlow(m *ast.MappingNode, text string) {
 }
 
 // replace puts a server in the place of an entry.
-func (d *document) replace(v *ast.MappingValueNode, s *MCPServer) error {
+func (d *document) replace(v *ast.MappingValueNode, s *MCPServer) {
 	if m := d.mapping(); !m.IsFlowStyle {
 		from, to := d.blockRange(v)
 		d.splice(from, to, blockEntry(s, d.indent(v), d.newline))
-		return nil
+		return
 	}
 	from, to, _ := d.flowRange(v)
 	d.splice(from, to, quote(s.Name)+": "+flowEntry(s))
-	return nil
 }
 
 func (d *document) remove(v *ast.MappingValueNode) {
@@ -160,11 +159,15 @@ func (d *document) indent(v *ast.MappingValueNode) string {
 	return d.text[d.line(key.Line):d.offset(key)]
 }
 
-// blockRange returns the lines of an entry: from its key to the last line that is indented deeper. Empty lines and
-// comments behind that belong to what follows.
+// blockRange returns the lines of an entry: from its key to the last line that is indented deeper or closes its
+// brace. Empty lines and comments behind that belong to what follows.
 func (d *document) blockRange(v *ast.MappingValueNode) (from, to int) {
 	key := v.Key.GetToken().Position
-	from, to = d.line(key.Line), d.line(key.Line+1)
+	last := key.Line
+	if m, ok := v.Value.(*ast.MappingNode); ok && m.IsFlowStyle {
+		last = m.End.Position.Line
+	}
+	from, to = d.line(key.Line), d.line(last+1)
 	indent := len(d.indent(v))
 	for at := to; at < len(d.text); {
 		line, _, _ := strings.Cut(d.text[at:], "\n")
@@ -211,13 +214,10 @@ func pairs(s *MCPServer) object {
 		if k.name == "enabled" || f.IsZero() || k.composite() && f.Len() == 0 {
 			continue
 		}
-		value := f.Interface()
-		if d, ok := value.(time.Duration); ok {
-			if value = formatDuration(d); value == k.value {
-				continue
-			}
+		if k.value != "" && k.typ == durationType && f.Int() == k.number(k.value) {
+			continue
 		}
-		out = append(out, member{k.name, value})
+		out = append(out, member{k.name, f.Interface()})
 	}
 	return out
 }
@@ -225,8 +225,6 @@ func pairs(s *MCPServer) object {
 // flowEntry writes a server in braces, as JSON.
 func flowEntry(s *MCPServer) string {
 	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
 	b.WriteByte('{')
 	for i, p := range pairs(s) {
 		if i > 0 {
@@ -254,6 +252,8 @@ func flowValue(value any) string {
 		return "{" + strings.Join(items, ", ") + "}"
 	case string:
 		return quote(x)
+	case time.Duration:
+		return quote(formatDuration(x))
 	}
 	return "true" // the only other type is a bool that is not zero
 }
@@ -283,6 +283,8 @@ func blockEntry(s *MCPServer, indent, newline string) string {
 			}
 		case string:
 			b.WriteString(" " + plainOrQuoted(x) + newline)
+		case time.Duration:
+			b.WriteString(" " + formatDuration(x) + newline)
 		default:
 			b.WriteString(" true" + newline)
 		}
@@ -294,8 +296,8 @@ func blockEntry(s *MCPServer, indent, newline string) string {
 func plainOrQuoted(s string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	const safe = letters + "0123456789-_./+=@:"
-	plain := s != "" && strings.Trim(s, safe) == "" && strings.ContainsAny(s[:1], letters+"/.-") && !strings.HasSuffix(s, ":") &&
-		strings.ContainsAny(s, letters) && !strings.HasPrefix(s, "---") && !strings.HasPrefix(s, "...")
+	plain := s != "" && strings.Trim(s, safe) == "" && strings.ContainsAny(s[:1], letters+"/.-") &&
+		strings.ContainsAny(s, letters) && !strings.HasSuffix(s, ":") && !strings.HasPrefix(s, "---") && !strings.HasPrefix(s, "...")
 	if len(s) > 1 && strings.ContainsAny(s[:1], "-.") { // -y and ./data, not -1, .5, .inf
 		plain = plain && strings.ContainsAny(s[1:2], letters+"-/") && !strings.EqualFold(s, "-.inf")
 	}

@@ -45,12 +45,12 @@ func (l *loader) validate() {
 		l.notLonger("sandbox.callTimeout", s.CallTimeout, "sandbox.maxWall", s.MaxWall)
 	}
 	if s.MaxValue > s.Memory {
-		l.wrong(fmt.Sprintf("values of %s do not fit into sandbox.memory of %s", s.MaxValue, s.Memory), "lower one or raise the other",
-			"sandbox.maxValue", "sandbox.memory")
+		l.wrong(fmt.Sprintf("values of %s do not fit into sandbox.memory of %s", s.MaxValue, s.Memory),
+			"lower one or raise the other", "sandbox.maxValue", "sandbox.memory")
 	}
 	if s.MaxOutput > s.Memory {
-		l.wrong(fmt.Sprintf("an output of %s does not fit into sandbox.memory of %s", s.MaxOutput, s.Memory), "lower one or raise the other",
-			"sandbox.maxOutput", "sandbox.memory")
+		l.wrong(fmt.Sprintf("an output of %s does not fit into sandbox.memory of %s", s.MaxOutput, s.Memory),
+			"lower one or raise the other", "sandbox.maxOutput", "sandbox.memory")
 	}
 	if s.Packages != "" {
 		if info, err := os.Stat(s.Packages); err != nil || !info.IsDir() {
@@ -83,7 +83,8 @@ func isAddress(text string) bool {
 
 func (l *loader) notLonger(short string, a time.Duration, long string, b time.Duration) {
 	if a > b {
-		l.wrong(fmt.Sprintf("%s is longer than %s, which is %s", formatDuration(a), long, formatDuration(b)), "raise "+long+" too", short, long)
+		l.wrong(fmt.Sprintf("%s is longer than %s, which is %s", formatDuration(a), long, formatDuration(b)),
+			"raise "+long+" too", short, long)
 	}
 }
 

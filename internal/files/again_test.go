@@ -31,15 +31,21 @@ func TestAgain(t *testing.T) {
 		"append to new, undone": {nothing, "appendFile", appendArgs, nothing, false, "log second\n"},
 		"append to new, done":   {nothing, "appendFile", appendArgs, call("appendFile", appendArgs), true, "log second\n"},
 		"append of nothing":     {nothing, "appendFile", `{"path":"log","text":""}`, nothing, false, "log "},
-		"append behind another run's": {nothing, "appendFile", appendArgs, call("appendFile", `{"path":"log","text":"other\nsecond\n"}`), true,
-			"log other\nsecond\n"},
-		"append, replaced since": {call("writeFile", `{"path":"log","text":"first\n"}`), "appendFile", appendArgs, call("writeFile", `{"path":"log","text":""}`), false,
-			"log second\n"},
+		"append behind another run's": {
+			nothing, "appendFile", appendArgs, call("appendFile", `{"path":"log","text":"other\nsecond\n"}`), true,
+			"log other\nsecond\n",
+		},
+		"append, replaced since": {
+			call("writeFile", `{"path":"log","text":"first\n"}`), "appendFile", appendArgs, call("writeFile", `{"path":"log","text":""}`), false,
+			"log second\n",
+		},
 		"append the same again": {call("writeFile", `{"path":"log","text":"second\n"}`), "appendFile", appendArgs, nothing, false, "log second\nsecond\n"},
 		"rename not begun":      {call("writeFile", `{"path":"a","text":"1"}`), "rename", `{"from":"a","to":"log"}`, nothing, false, "log 1"},
 		"rename done":           {call("writeFile", `{"path":"a","text":"1"}`), "rename", `{"from":"a","to":"log"}`, call("rename", `{"from":"a","to":"log"}`), true, "log 1"},
-		"rename across, half": {call("writeFile", `{"path":"/skills/a","text":"1"}`), "rename", `{"from":"/skills/a","to":"log"}`,
-			call("copyFile", `{"from":"/skills/a","to":"log"}`), false, "log 1"},
+		"rename across, half": {
+			call("writeFile", `{"path":"/skills/a","text":"1"}`), "rename", `{"from":"/skills/a","to":"log"}`,
+			call("copyFile", `{"from":"/skills/a","to":"log"}`), false, "log 1",
+		},
 		"mkdir not begun":   {nothing, "mkdir", `{"path":"d"}`, nothing, false, "d"},
 		"mkdir done":        {nothing, "mkdir", `{"path":"d"}`, call("mkdir", `{"path":"d"}`), true, "d"},
 		"mkdir -p done":     {nothing, "mkdir", `{"path":"d/e","recursive":true}`, call("mkdir", `{"path":"d/e","recursive":true}`), false, "d d/e"},
@@ -88,8 +94,13 @@ func TestAgainFailing(t *testing.T) {
 	s, _ := space(t)
 	do(t, s, "mkdir", `{"path":"d"}`)
 	for _, c := range [][2]string{
-		{"mkdir", `{"path":"d"}`}, {"rename", `{"from":"no","to":"d"}`}, {"rm", `{"path":"no"}`}, {"appendFile", `{"path":"d","text":"x"}`},
-		{"appendFile", `{"path":"/etc/passwd","text":"x"}`}, {"appendFile", `{"path":"x","base64":"!"}`}, {"appendFile", `[]`},
+		{"mkdir", `{"path":"d"}`},
+		{"rename", `{"from":"no","to":"d"}`},
+		{"rm", `{"path":"no"}`},
+		{"appendFile", `{"path":"d","text":"x"}`},
+		{"appendFile", `{"path":"/etc/passwd","text":"x"}`},
+		{"appendFile", `{"path":"x","base64":"!"}`},
+		{"appendFile", `[]`},
 	} {
 		args := json.RawMessage(c[1])
 		first := do(t, s, c[0], c[1])

@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
+	"mcp-code-exec-harness/internal/frame"
 	"strings"
 	"unicode/utf8"
-
-	"mcp-code-exec-harness/internal/frame"
 )
 
 // Bounds of one host call's answer.
@@ -239,7 +237,7 @@ func (s *Space) callList(ctx context.Context, a *arguments) (any, error) {
 	}
 	list, err := s.listPlace(ctx, at, a.Recursive)
 	if len(list) > maxList {
-		return nil, &Error{Code: Invalid, Detail: "there are " + strconv.Itoa(len(list)) + " entries; list one directory at a time"}
+		return nil, &Error{Code: Invalid, Detail: fmt.Sprintf("there are %d entries; list one directory at a time", len(list))}
 	}
 	top := strings.TrimSuffix(at.String(), "/") + "/"
 	out := make([]dirEntry, len(list))

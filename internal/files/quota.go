@@ -93,8 +93,8 @@ func noSpace(detail string) error {
 func (s *state) full(bytes, files int64) string {
 	limits, section := s.base.opts.Limits, s.base.opts.Section
 	if most := limits.MaxBytes; most > 0 && bytes > 0 && s.used.Bytes+bytes > most {
-		return fmt.Sprintf("the quota of %s (%s.maxBytes) has %s left and %s more are needed; delete files or raise %[2]s.maxBytes",
-			size(most), section, size(max(0, most-s.used.Bytes)), size(bytes))
+		return fmt.Sprintf("the quota of %s (%s.maxBytes) has %s left and %s more are needed; "+
+			"delete files or raise %[2]s.maxBytes", size(most), section, size(max(0, most-s.used.Bytes)), size(bytes))
 	}
 	if most := limits.MaxFiles; most > 0 && files > 0 && s.used.Files+files > most {
 		return fmt.Sprintf("the quota of %d files and directories (%s.maxFiles) is used up; delete files or raise %[2]s.maxFiles",

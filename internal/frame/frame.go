@@ -79,9 +79,9 @@ const (
 type Program struct {
 	// Code evaluates to an async function; its parameters are the namespaces of Imports in order, then the
 	// function that stands for dynamic import (see package program).
-	Code    string         `json:"code"`
+	Code    string   `json:"code"`
 	Imports []Import `json:"imports,omitempty"`
-	Modules []Module       `json:"modules,omitempty"`
+	Modules []Module `json:"modules,omitempty"`
 }
 
 // Import is one static import of a program.

@@ -14,5 +14,5 @@ func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (j
 	if err != nil {
 		return nil, toolError("", err.Error())
 	}
-	return encode(answer, nil)
+	return encode(answer)
 }

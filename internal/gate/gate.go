@@ -149,10 +149,7 @@ func decode(args json.RawMessage, into any) *frame.Error {
 }
 
 // encode makes an answer's value.
-func encode(v any, err error) (json.RawMessage, *frame.Error) {
-	if err != nil {
-		return nil, runtimeError("Error", "%v", err)
-	}
+func encode(v any) (json.RawMessage, *frame.Error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, runtimeError("Error", "encode answer: %v", err)
@@ -193,7 +190,7 @@ func (r *Run) load(ctx context.Context, args json.RawMessage) (json.RawMessage, 
 	if err != nil {
 		return nil, runtimeError("Error", "%v", err)
 	}
-	return encode(loaded, nil)
+	return encode(loaded)
 }
 
 func (r *Run) zone(args json.RawMessage) (json.RawMessage, *frame.Error) {
@@ -228,13 +225,13 @@ func (r *Run) resource(ctx context.Context, name string, args json.RawMessage) (
 		if err != nil {
 			return nil, toolError("", err.Error())
 		}
-		return encode(list, nil)
+		return encode(list)
 	case "read":
 		contents, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI)
 		if err != nil {
 			return nil, toolError("", err.Error())
 		}
-		return encode(map[string]any{"contents": contents}, nil)
+		return encode(map[string]any{"contents": contents})
 	}
 	return nil, runtimeError("TypeError", "there is no host call resource %s", name)
 }

@@ -76,5 +76,5 @@ func (t *toolCall) fit(ctx context.Context, name string, value json.RawMessage) 
 			name, len(value), err))
 	}
 	return encode(handle{File: saved, MIMEType: kind, Bytes: len(data), Note: fmt.Sprintf(
-		"the answer is larger than %d bytes: read the file in parts with fs.readFile(file, {offset, length})", limit)}, nil)
+		"the answer is larger than %d bytes: read the file in parts with fs.readFile(file, {offset, length})", limit)})
 }

@@ -198,19 +198,19 @@ func (h *Harness) place(user, session, runID string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	workBase, err := h.workspace()
+	work, err := h.workspace()
 	if err != nil {
 		return nil, err
 	}
 	p := &place{h: h, remove: func() {}}
 	if session == "" {
 		session = runID
-		p.remove = func() { workBase.Remove(user, session) }
+		p.remove = func() { work.Remove(user, session) }
 	}
 	if p.skills, err = saved.Dir(user); err != nil {
 		return nil, err
 	}
-	if p.workspace, err = workBase.Open(user, session); err != nil {
+	if p.workspace, err = work.Dir(user, session); err != nil {
 		p.skills.Close()
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/workspace"
 )
 
 // ErrUnavailable marks what fails because something the harness depends on is missing or cannot be reached.
@@ -57,7 +58,7 @@ type Harness struct {
 	store     func() (*store.Store, error)
 	pool      func() (*sandbox.Pool, error)
 	skills    func() (*skills.Store, error)
-	workspace func() (*files.Base, error)
+	workspace func() (*workspace.Store, error)
 
 	mu      sync.Mutex
 	closers []func(context.Context) error // of what was opened, in that order
@@ -90,11 +91,13 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	}, func(_ context.Context, s *store.Store) error { return s.Close() })
 	h.pool = opened(h, func() (*sandbox.Pool, error) { return h.openPool(context.WithoutCancel(ctx)) },
 		func(_ context.Context, p *sandbox.Pool) error { p.Close(); return nil })
-	h.skills = opened(h, func() (*skills.Store, error) { return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles)) },
+	h.skills = opened(h, func() (*skills.Store, error) {
+		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles))
+	},
 		func(_ context.Context, s *skills.Store) error { return s.Close() })
-	h.workspace = opened(h, func() (*files.Base, error) {
-		return files.OpenBase(cfg.Workspace.Dir, files.Options{Section: "workspace", Limits: limits(cfg.Workspace.MaxBytes, cfg.Workspace.MaxFiles)})
-	}, func(_ context.Context, b *files.Base) error { return b.Close() })
+	h.workspace = opened(h, func() (*workspace.Store, error) {
+		return workspace.Open(cfg.Workspace.Dir, limits(cfg.Workspace.MaxBytes, cfg.Workspace.MaxFiles))
+	}, func(_ context.Context, s *workspace.Store) error { return s.Close() })
 	return h, nil
 }
 

@@ -51,7 +51,7 @@ func (h *Harness) connection(s *config.MCPServer) mcpclient.Config {
 	return mcpclient.Config{
 		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Cwd: s.Cwd, URL: s.URL, Headers: s.Headers,
 		Transport: s.Type, Timeout: timeout, StartupTimeout: s.StartupTimeout, EnabledTools: s.EnabledTools,
-		DisabledTools: s.DisabledTools, Disabled: s.Disabled, Stateful: s.Stateful,
+		DisabledTools: s.DisabledTools, Disabled: s.Disabled, Stateful: s.Stateful, Err: s.Err,
 	}
 }
 

@@ -128,6 +128,7 @@ func (s *server) try(ctx context.Context, c *conn, opts CallOptions, tool string
 	// Ends with the caller's context, the timeout, or the connection being closed; the SDK then tells the server.
 	cctx, cancel := context.WithCancelCause(withExchange(ctx, ex))
 	defer cancel(nil)
+	ex.over = cctx.Done()
 	defer context.AfterFunc(c.calls, func() { cancel(errClosed) })()
 
 	timeout := opts.Timeout

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -38,9 +39,11 @@ type Config struct {
 	Timeout        time.Duration // of a call; progress starts it again. 0 is 60 s
 	StartupTimeout time.Duration // from start to tools listed. 0 is 30 s
 
-	EnabledTools  []string // if not empty, only these are offered and callable
-	DisabledTools []string // never offered or callable; wins over EnabledTools
+	EnabledTools  []string // if not empty, only these are offered and callable; * stands for any text
+	DisabledTools []string // never offered or callable; wins over EnabledTools; * stands for any text
 	Disabled      bool     // known, but never started
+	// Err says why the server cannot be used although it is configured. It is then known, never started, and failed.
+	Err error
 
 	// Stateful says that the server keeps state for a connection, so that a call must not silently move to a new one.
 	Stateful bool
@@ -51,6 +54,8 @@ func (c Config) validate() error {
 	switch {
 	case c.Name == "":
 		return errors.New("configure server: it has no name")
+	case c.Err != nil:
+		return nil // its other fields mean nothing
 	case c.Command == "" && c.URL == "":
 		return fail("it has neither command nor url; give one of them")
 	case c.Command != "" && c.URL != "":
@@ -94,12 +99,38 @@ func (c Config) startupTimeout() time.Duration {
 	return c.StartupTimeout
 }
 
+// usable reports whether the server is ever started.
+func (c Config) usable() bool { return !c.Disabled && c.Err == nil }
+
 // offers reports whether a tool passes EnabledTools and DisabledTools.
 func (c Config) offers(tool string) bool {
-	if slices.Contains(c.DisabledTools, tool) {
+	matches := func(pattern string) bool { return matchName(pattern, tool) }
+	if slices.ContainsFunc(c.DisabledTools, matches) {
 		return false
 	}
-	return len(c.EnabledTools) == 0 || slices.Contains(c.EnabledTools, tool)
+	return len(c.EnabledTools) == 0 || slices.ContainsFunc(c.EnabledTools, matches)
+}
+
+// matchName compares a name with a pattern in which * stands for any text. It takes time linear in both for patterns
+// as people write them: parts are found from left to right, the last one at the end.
+func matchName(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if !strings.HasPrefix(name, first) || !strings.HasSuffix(name[len(first):], last) {
+		return false
+	}
+	rest := name[len(first) : len(name)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, part)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(part):]
+	}
+	return true
 }
 
 // hash identifies what the server is: everything that can change which tools it has. It may go into a file name,

@@ -17,6 +17,8 @@ type exchange struct {
 	token    string
 	progress chan Progress
 
+	over <-chan struct{} // closed when the call is given up; nil is never
+
 	sent   atomic.Bool  // a byte of the request may have reached the server
 	status atomic.Int32 // the HTTP status of a refusal
 
@@ -48,9 +50,19 @@ func withExchange(ctx context.Context, ex *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, ex)
 }
 
+// exchangeOf returns the exchange that a message with this context belongs to. The SDK sends notifications/cancelled
+// with what the call's context held, but once the call is given up: that message is not the call.
 func exchangeOf(ctx context.Context) *exchange {
 	ex, _ := ctx.Value(exchangeKey{}).(*exchange)
-	return ex
+	if ex == nil {
+		return nil
+	}
+	select {
+	case <-ex.over:
+		return nil
+	default:
+		return ex
+	}
 }
 
 // emptyResult decodes as any result type that is taken.

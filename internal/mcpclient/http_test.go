@@ -18,8 +18,6 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-type empty struct{}
-
 // upstream is a server of the SDK with tools for these tests. started and cancelled say what its slow tool sees.
 type upstream struct {
 	*mcp.Server
@@ -90,7 +88,13 @@ func TestHTTP(t *testing.T) {
 				t.Fatalf("%+v", s.Status)
 			}
 			<-changes
-			t.Logf("protocol %s", s.Protocol)
+			want := "2025-11-25" // the newest with sessions
+			if opts.Stateless {
+				want = "2026-07-28"
+			}
+			if s.Protocol != want {
+				t.Errorf("protocol %s, want %s", s.Protocol, want)
+			}
 			res := mustCall(t, m, "echo", `{"n":12345678901234567890,"b":1,"a":2}`)
 			if got := string(res.StructuredContent); got != `{"n":12345678901234567890,"b":1,"a":2}` {
 				t.Errorf("got %s", got)

@@ -19,11 +19,17 @@ import (
 // holdVar makes this binary a program that holds a manager and waits to be killed; see TestKilledHarness.
 const holdVar = "HOLD_SERVERS"
 
+// modernVar makes this binary a stdio server of the newest protocol; see TestModernStdio.
+const modernVar = "MODERN_SERVER"
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == mcpclient.SuperviseArg {
 		os.Exit(mcpclient.Supervise(os.Args[2:]))
 	}
 	misbehave.Main()
+	if os.Getenv(modernVar) != "" {
+		modern()
+	}
 	if pids := os.Getenv(holdVar); pids != "" {
 		hold(pids)
 	}

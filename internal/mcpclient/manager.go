@@ -148,8 +148,11 @@ func (m *Manager) Add(cfg Config) error {
 			log:        m.opts.Logger,
 		},
 	}
-	if cfg.Disabled {
+	switch {
+	case cfg.Disabled:
 		s.state = StateDisabled
+	case cfg.Err != nil:
+		s.state, s.reason, s.retryAt = StateFailed, cfg.Err.Error(), never
 	}
 	s.listing = readListing(m.opts.CacheDir, cfg)
 	s.cached = s.listing != nil
@@ -165,11 +168,14 @@ func (m *Manager) Add(cfg Config) error {
 	m.servers[cfg.Name] = s
 	m.order = append(m.order, cfg.Name)
 	m.mu.Unlock()
-	if s.cached && !cfg.Disabled {
+	if s.cached && cfg.usable() {
 		s.report()
 	}
 	return nil
 }
+
+// never is when a server is tried again that cannot be started as it is configured.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Remove ends a server and forgets it.
 func (m *Manager) Remove(ctx context.Context, name string) error {

@@ -193,6 +193,13 @@ func holder(t *testing.T) (cmd *exec.Cmd, servers, children []int) {
 		servers = append(servers, pid)
 	}
 	children = pids(t, file, 3) // the parents note theirs only when stdin has ended
+	t.Cleanup(func() {
+		for _, pid := range slices.Concat(servers, children) {
+			if t.Failed() {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // a failure should not also leave a mess
+			}
+		}
+	})
 	for _, pid := range slices.Concat(servers, children) {
 		if !alive(pid) {
 			t.Errorf("process %d died early", pid)

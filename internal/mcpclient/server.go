@@ -64,6 +64,9 @@ func (s *server) connect(ctx context.Context, force bool) (*conn, error) {
 	case s.cfg.Disabled:
 		s.mu.Unlock()
 		return nil, s.unavailable("it is disabled in the configuration")
+	case s.cfg.Err != nil:
+		s.mu.Unlock()
+		return nil, s.unavailable(s.cfg.Err.Error())
 	case s.conn != nil:
 		defer s.mu.Unlock()
 		return s.conn, nil
@@ -336,7 +339,7 @@ func (s *server) snapshot() Server {
 	out := Server{}
 	if l := s.listing; l != nil {
 		st.Protocol, st.ServerInfo, st.Instructions = l.Protocol, l.ServerInfo, l.Instructions
-		if !s.cfg.Disabled {
+		if s.cfg.usable() {
 			out.Known = true
 			out.Tools = slices.DeleteFunc(slices.Clone(l.Tools), func(t Tool) bool { return !s.cfg.offers(t.Name) })
 		}

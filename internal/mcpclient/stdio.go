@@ -70,6 +70,9 @@ func (c *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return fmt.Errorf("encode message: %w", err)
 	}
 	out := &outgoing{data: append(data, '\n'), ex: exchangeOf(ctx), done: make(chan error, 1)}
+	if err := ctx.Err(); err != nil {
+		return err // below, a free writer could win over the end of ctx, with nobody to note that it was sent
+	}
 	select {
 	case c.writes <- out:
 	case <-ctx.Done():

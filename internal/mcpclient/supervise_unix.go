@@ -172,15 +172,15 @@ func killAll(server int, alone <-chan struct{}) {
 	deadline := time.After(killGrace)
 	for {
 		_ = syscall.Kill(-server, syscall.SIGKILL)
-		for _, pid := range children() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
 		select {
 		case <-alone:
 			return
 		case <-deadline:
 			return
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(2 * time.Millisecond):
+		}
+		for _, pid := range children() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }

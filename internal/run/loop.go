@@ -35,8 +35,12 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	for _, f := range []struct{ value, def *int }{
-		{&l.MaxOutput, &d.MaxOutput}, {&l.MaxLogLines, &d.MaxLogLines}, {&l.MaxCalls, &d.MaxCalls},
-		{&l.MaxHostCalls, &d.MaxHostCalls}, {&l.MaxInFlight, &d.MaxInFlight}, {&l.MaxValue, &d.MaxValue},
+		{&l.MaxOutput, &d.MaxOutput},
+		{&l.MaxLogLines, &d.MaxLogLines},
+		{&l.MaxCalls, &d.MaxCalls},
+		{&l.MaxHostCalls, &d.MaxHostCalls},
+		{&l.MaxInFlight, &d.MaxInFlight},
+		{&l.MaxValue, &d.MaxValue},
 	} {
 		if *f.value <= 0 {
 			*f.value = *f.def

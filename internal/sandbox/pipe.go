@@ -84,14 +84,14 @@ func (p *pipe) read(stdout io.Reader) {
 	p.Kill()
 	io.Copy(io.Discard, stdout)
 	p.stdin.Close()
-	wait := p.cmd.Wait()
+	p.cmd.Wait()
 	switch {
 	case err != nil:
 		p.err = err
 	case p.stderr.String() != "":
-		p.err = fmt.Errorf("the runner ended (%v): %s", wait, p.stderr.String())
+		p.err = fmt.Errorf("the runner ended (%s): %s", p.cmd.ProcessState, p.stderr.String())
 	default:
-		p.err = fmt.Errorf("the runner ended (%v)", wait)
+		p.err = fmt.Errorf("the runner ended (%s)", p.cmd.ProcessState)
 	}
 	close(p.frames)
 }

@@ -102,8 +102,8 @@ func field(line string) (name, value string, ok bool) {
 
 // fields are those in use in headers of skills.
 var fields = []string{
-	"skill", "name", "created", "purpose", "description", "dependencies", "version", "changelog", "usage", "author", "tags", "parameters",
-	"returns", "example", "examples", "category",
+	"skill", "name", "created", "purpose", "description", "dependencies", "version", "changelog", "usage", "author",
+	"tags", "parameters", "returns", "example", "examples", "category",
 }
 
 // sentence returns the first sentence of the first paragraph that is neither a field nor a rule of dashes.
@@ -124,7 +124,7 @@ func sentence(lines []string) string {
 		}
 		for _, word := range strings.Fields(line) {
 			words = append(words, word)
-			if last := word[len(word)-1]; (last == '.' || last == '!' || last == '?') && word != "e.g." && word != "i.e." {
+			if strings.ContainsAny(word[len(word)-1:], ".!?") && word != "e.g." && word != "i.e." {
 				return clip(strings.Join(words, " "))
 			}
 		}
@@ -230,18 +230,14 @@ func blank(source string) string {
 	}
 	for i := 0; i < len(out); i++ {
 		rest := source[i:]
-		end := 0
+		var end int
 		switch {
 		case strings.HasPrefix(rest, "//"):
-			if end = strings.IndexByte(rest, '\n'); end < 0 {
-				end = len(rest)
-			}
+			before, _, _ := strings.Cut(rest, "\n")
+			end = len(before)
 		case strings.HasPrefix(rest, "/*"):
-			if end = strings.Index(rest[2:], "*/"); end < 0 {
-				end = len(rest)
-			} else {
-				end += 4
-			}
+			inside, _, _ := strings.Cut(rest[2:], "*/")
+			end = min(len(inside)+4, len(rest))
 		case rest[0] == '"' || rest[0] == '\'' || rest[0] == '`':
 			end = 1
 			for end < len(rest) && rest[end] != rest[0] && (rest[0] == '`' || rest[end] != '\n') {

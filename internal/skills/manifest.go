@@ -114,10 +114,12 @@ func yamlError(err error) error {
 }
 
 func hyphenCase(name string) bool {
-	if name == "" || len(name) > 64 || strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") || strings.Contains(name, "--") {
-		return false
+	for word := range strings.SplitSeq(name, "-") {
+		if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+			return false
+		}
 	}
-	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return len(name) <= 64
 }
 
 // words accepts a list, or a string of words between commas or spaces: both are in use for tools and tags.

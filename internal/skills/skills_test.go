@@ -3,14 +3,13 @@ package skills
 import (
 	"errors"
 	"io/fs"
+	"mcp-code-exec-harness/internal/files"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"mcp-code-exec-harness/internal/files"
 )
 
 // setup makes a store with the files of alice.

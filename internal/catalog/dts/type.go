@@ -2,7 +2,6 @@ package dts
 
 import (
 	"slices"
-	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
@@ -217,6 +216,3 @@ func propertyName(s string) string {
 	}
 	return schema.Quote(s)
 }
-
-// indent puts a prefix before every line but the first.
-func indent(s, prefix string) string { return strings.ReplaceAll(s, "\n", "\n"+prefix) }

@@ -3,7 +3,8 @@ package search
 import "strings"
 
 // stem reduces an English word in lower case to its stem, by the algorithm of M. F. Porter (1980), the one that SQLite's
-// porter tokenizer uses: https://tartarus.org/martin/PorterStemmer/def.txt. Words with other letters stay.
+// porter tokenizer uses: https://tartarus.org/martin/PorterStemmer/def.txt. The rule for a final y is that of its
+// successor, so that deploy and deployments meet. Words with other letters stay.
 func stem(word string) string {
 	if len(word) <= 2 {
 		return word
@@ -26,10 +27,26 @@ type rule struct{ suffix, by string }
 // step2 and step3 need a measure above 0 before the suffix.
 func step2(w string) (rule, bool) {
 	return find(w, []rule{
-		{"ational", "ate"}, {"tional", "tion"}, {"enci", "ence"}, {"anci", "ance"}, {"izer", "ize"}, {"abli", "able"},
-		{"alli", "al"}, {"entli", "ent"}, {"eli", "e"}, {"ousli", "ous"}, {"ization", "ize"}, {"ation", "ate"},
-		{"ator", "ate"}, {"alism", "al"}, {"iveness", "ive"}, {"fulness", "ful"}, {"ousness", "ous"}, {"aliti", "al"},
-		{"iviti", "ive"}, {"biliti", "ble"},
+		{"ational", "ate"},
+		{"tional", "tion"},
+		{"enci", "ence"},
+		{"anci", "ance"},
+		{"izer", "ize"},
+		{"abli", "able"},
+		{"alli", "al"},
+		{"entli", "ent"},
+		{"eli", "e"},
+		{"ousli", "ous"},
+		{"ization", "ize"},
+		{"ation", "ate"},
+		{"ator", "ate"},
+		{"alism", "al"},
+		{"iveness", "ive"},
+		{"fulness", "ful"},
+		{"ousness", "ous"},
+		{"aliti", "al"},
+		{"iviti", "ive"},
+		{"biliti", "ble"},
 	})
 }
 
@@ -84,8 +101,8 @@ func step1(w string) string {
 			w = restored(s)
 		}
 	}
-	// 1c: y after a vowel.
-	if s, ok := strings.CutSuffix(w, "y"); ok && hasVowel(s) {
+	// 1c: y after a consonant that is not the first letter.
+	if s, ok := strings.CutSuffix(w, "y"); ok && len(s) > 1 && consonant(s, len(s)-1) {
 		w = s + "i"
 	}
 	return w
@@ -106,9 +123,25 @@ func restored(s string) string {
 
 func step4(w string) string {
 	r, ok := find(w, []rule{
-		{"al", ""}, {"ance", ""}, {"ence", ""}, {"er", ""}, {"ic", ""}, {"able", ""}, {"ible", ""}, {"ant", ""},
-		{"ement", ""}, {"ment", ""}, {"ent", ""}, {"ion", ""}, {"ou", ""}, {"ism", ""}, {"ate", ""}, {"iti", ""},
-		{"ous", ""}, {"ive", ""}, {"ize", ""},
+		{"al", ""},
+		{"ance", ""},
+		{"ence", ""},
+		{"er", ""},
+		{"ic", ""},
+		{"able", ""},
+		{"ible", ""},
+		{"ant", ""},
+		{"ement", ""},
+		{"ment", ""},
+		{"ent", ""},
+		{"ion", ""},
+		{"ou", ""},
+		{"ism", ""},
+		{"ate", ""},
+		{"iti", ""},
+		{"ous", ""},
+		{"ive", ""},
+		{"ize", ""},
 	})
 	if !ok {
 		return w

@@ -167,4 +167,3 @@ func (s *Sandbox) Close() error {
 	}
 	return s.image.Close()
 }
-

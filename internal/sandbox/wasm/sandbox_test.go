@@ -42,8 +42,10 @@ func setup(t testing.TB) *Sandbox {
 
 func execute(t testing.TB, r sandbox.Runner, run, code string) *frame.Frame {
 	t.Helper()
-	err := r.Send(&frame.Frame{T: frame.Start, Run: run, Now: 1e15, Seed: strings.Repeat("ab", 32),
-		Program: &frame.Program{Code: code}, Limits: &frame.Limits{Memory: 64 << 20, InFlight: 10, MaxValue: 1 << 20}})
+	err := r.Send(&frame.Frame{
+		T: frame.Start, Run: run, Now: 1e15, Seed: strings.Repeat("ab", 32),
+		Program: &frame.Program{Code: code}, Limits: &frame.Limits{Memory: 64 << 20, InFlight: 10, MaxValue: 1 << 20},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,10 @@ const snapshotFD = 3
 
 // openSnapshot maps the sealed snapshot copy-on-write.
 func openSnapshot(s settings, limit *limiter) (header, func() (experimental.LinearMemory, error), error) {
-	file := os.NewFile(snapshotFD, "snapshot")
+	return openImage(os.NewFile(snapshotFD, "snapshot"), s, limit)
+}
+
+func openImage(file *os.File, s settings, limit *limiter) (header, func() (experimental.LinearMemory, error), error) {
 	info, err := file.Stat()
 	if err != nil {
 		return header{}, nil, err

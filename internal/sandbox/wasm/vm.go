@@ -2,7 +2,6 @@ package wasm
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -63,7 +62,13 @@ type vm struct {
 	memory  api.Memory
 	funcs   map[string]api.Function
 	pending []rejection // unhandled, oldest first
+
+	undefined handle // made once: every call takes it as this
+	scratch   uint32 // scratchSize bytes of guest memory for arguments and lengths
 }
+
+// scratchSize holds the arguments of a call.
+const scratchSize = 64
 
 // rejection is a promise that was rejected while nobody listened.
 type rejection struct {
@@ -150,12 +155,9 @@ func (v *vm) stringOf(ctx context.Context, h handle) ([]byte, error) {
 	if is, err := v.invoke(ctx, "qjs_is_string", uint32(h)); err != nil || is == 0 {
 		return nil, errors.Join(errors.New("not a string"), err)
 	}
-	length, err := v.invoke(ctx, "wasm_malloc", 4)
+	length, err := v.reserve(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if length == 0 {
-		return nil, errMemory
 	}
 	ptr, err := v.invoke(ctx, "qjs_get_string_len", uint32(h), length)
 	if err != nil {
@@ -170,38 +172,45 @@ func (v *vm) stringOf(ctx context.Context, h handle) ([]byte, error) {
 		return nil, errors.New("the engine returned a string outside its memory")
 	}
 	text := append([]byte(nil), view...)
-	if _, err := v.invoke(ctx, "qjs_free_cstring", ptr); err != nil {
-		return nil, err
-	}
-	_, err = v.invoke(ctx, "wasm_free", length)
+	_, err = v.invoke(ctx, "qjs_free_cstring", ptr)
 	return text, err
 }
 
-// call calls a function value with undefined as this.
+// reserve returns the scratch memory. Whoever uses it is done before the guest runs again.
+func (v *vm) reserve(ctx context.Context) (uint32, error) {
+	if v.scratch != 0 {
+		return v.scratch, nil
+	}
+	ptr, err := v.invoke(ctx, "wasm_malloc", scratchSize)
+	if err != nil {
+		return 0, err
+	}
+	if ptr == 0 {
+		return 0, errMemory
+	}
+	v.scratch = ptr
+	return ptr, nil
+}
+
+// call calls a function value with undefined as this and at most scratchSize/4 arguments.
 func (v *vm) call(ctx context.Context, fn handle, args ...handle) (handle, error) {
-	var argv uint32
-	if len(args) > 0 {
-		raw := make([]byte, 0, 4*len(args))
-		for _, a := range args {
-			raw = binary.LittleEndian.AppendUint32(raw, uint32(a))
-		}
-		var err error
-		if argv, err = v.alloc(ctx, raw); err != nil {
-			return 0, err
-		}
-	}
-	undefined, err := v.invoke(ctx, "qjs_get_undefined")
+	argv, err := v.reserve(ctx)
 	if err != nil {
 		return 0, err
 	}
-	result, err := v.invoke(ctx, "qjs_call", uint32(fn), undefined, uint32(len(args)), argv)
-	if err != nil {
-		return 0, err
+	for i, a := range args {
+		v.memory.WriteUint32Le(argv+4*uint32(i), uint32(a))
 	}
-	if argv != 0 {
-		if _, err := v.invoke(ctx, "wasm_free", argv); err != nil {
+	if v.undefined == 0 {
+		undefined, err := v.invoke(ctx, "qjs_get_undefined")
+		if err != nil {
 			return 0, err
 		}
+		v.undefined = handle(undefined)
+	}
+	result, err := v.invoke(ctx, "qjs_call", uint32(fn), uint32(v.undefined), uint32(len(args)), argv)
+	if err != nil {
+		return 0, err
 	}
 	return handle(result), v.exception(ctx, handle(result))
 }

@@ -140,25 +140,11 @@ func (w *worker) read(stdin io.Reader, in chan<- []byte) {
 func (w *worker) serve(ctx context.Context) error {
 	w.engine.stop.Store(false)
 	w.limit.refused.Store(false)
-	memory, err := w.memory()
-	if err != nil {
-		return err
-	}
-	v, err := w.engine.instantiate(experimental.WithMemoryAllocator(ctx, allocator(func() experimental.LinearMemory { return memory })))
+	v, err := w.instance(ctx)
 	if err != nil {
 		return err
 	}
 	defer v.close(ctx)
-	if pages := (w.header.Size - int64(v.memory.Size())) / pageSize; pages > 0 {
-		if _, ok := v.memory.Grow(uint32(pages)); !ok {
-			return errors.New("the snapshot is larger than the guest's memory")
-		}
-	}
-	stack, ok := v.module.ExportedGlobal("__stack_pointer").(interface{ Set(uint64) })
-	if !ok {
-		return errors.New("the engine's stack pointer cannot be set")
-	}
-	stack.Set(w.header.Stack)
 	w.out.write(frame.Frame{T: frame.Ready, Engine: quickjs.SHA256})
 	w.out.flush()
 	start, run, err := w.awaitStart()
@@ -171,6 +157,29 @@ func (w *worker) serve(ctx context.Context) error {
 	w.out.done(err, w.limit.refused.Load())
 	w.limit.limit.Store(1 << 62)
 	return w.awaitReset()
+}
+
+// instance restores the snapshot into a fresh instance.
+func (w *worker) instance(ctx context.Context) (*vm, error) {
+	memory, err := w.memory()
+	if err != nil {
+		return nil, err
+	}
+	v, err := w.engine.instantiate(experimental.WithMemoryAllocator(ctx, allocator(func() experimental.LinearMemory { return memory })))
+	if err != nil {
+		return nil, err
+	}
+	if pages := (w.header.Size - int64(v.memory.Size())) / pageSize; pages > 0 {
+		if _, ok := v.memory.Grow(uint32(pages)); !ok {
+			return nil, errors.New("the snapshot is larger than the guest's memory")
+		}
+	}
+	stack, ok := v.module.ExportedGlobal("__stack_pointer").(interface{ Set(uint64) })
+	if !ok {
+		return nil, errors.New("the engine's stack pointer cannot be set")
+	}
+	stack.Set(w.header.Stack)
+	return v, nil
 }
 
 func (w *worker) next() ([]byte, error) {

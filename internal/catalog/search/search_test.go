@@ -1,0 +1,240 @@
+package search
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	_ "modernc.org/sqlite"
+)
+
+// Worked examples of the algorithm's description.
+func TestStem(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"caresses": "caress", "ponies": "poni", "caress": "caress", "cats": "cat", "feed": "feed", "agreed": "agre",
+		"plastered": "plaster", "bled": "bled", "motoring": "motor", "sing": "sing", "conflated": "conflat", "troubled": "troubl",
+		"sized": "size", "hopping": "hop", "tanned": "tan", "falling": "fall", "hissing": "hiss", "failing": "fail", "filing": "file",
+		"happy": "happi", "sky": "ski", "skies": "ski", "by": "by", "deploy": "deploy", "relational": "relat", "conditional": "condit", "rational": "ration", "valenci": "valenc",
+		"digitizer": "digit", "conformabli": "conform", "radicalli": "radic", "vietnamization": "vietnam", "predication": "predic",
+		"operator": "oper", "feudalism": "feudal", "decisiveness": "decis", "hopefulness": "hope", "formaliti": "formal",
+		"triplicate": "triplic", "formative": "form", "formalize": "formal", "electrical": "electr", "hopeful": "hope",
+		"goodness": "good", "revival": "reviv", "allowance": "allow", "inference": "infer", "airliner": "airlin", "adjustable": "adjust",
+		"replacement": "replac", "adjustment": "adjust", "dependent": "depend", "adoption": "adopt", "communism": "commun",
+		"activate": "activ", "effective": "effect", "bowdlerize": "bowdler", "probate": "probat", "rate": "rate", "cease": "ceas",
+		"controll": "control", "roll": "roll", "deployments": "deploy", "is": "is", "größen": "größen", "s3": "s3",
+	} {
+		if got := stem(word); got != want {
+			t.Errorf("%s: got %s, want %s", word, got, want)
+		}
+	}
+}
+
+func TestTerms(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"getPullRequests":       {"get", "pull", "request"},
+		"list_HTTP-servers":     {"list", "http", "server"},
+		"the S3 bucket":         {"s3", "bucket"},
+		"oauth2_token":          {"oauth2", "oauth", "token"},
+		"n8n":                   {"n8n"},
+		"Café Über":             {"cafe", "uber"},
+		"what is it":            nil,
+		"日本 語":                  {"日本", "語"},
+		"a.b@c; DROP--\"x\" OR": {"b", "c", "drop", "x"},
+	} {
+		if diff := cmp.Diff(want, terms(text)); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+func TestClauses(t *testing.T) {
+	t.Parallel()
+	got := clauses("Find the bill, mail it and then call me. Version 4.2?\nDone")
+	want := []string{"Find the bill,", "mail it", "call me.", "Version 4.2?", "Done"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func segment(server string, tools ...string) *Segment {
+	var docs []Doc
+	for _, tool := range tools {
+		name, description, _ := strings.Cut(tool, ": ")
+		docs = append(docs, Doc{Key: server + "__" + name, Name: name, Server: server, Description: description})
+	}
+	return NewSegment(server, docs)
+}
+
+// found is the keys of what a search gives.
+func found(ix *Index, segments []*Segment, query string, limit int) []string {
+	var keys []string
+	for _, r := range ix.Search(query, limit) {
+		keys = append(keys, segments[r.Segment].keys[r.Doc])
+	}
+	return keys
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	segments := []*Segment{
+		segment("mail", "send_email: Send a message to someone.", "search_inbox: Find messages.", "delete_email: Put a message into the bin."),
+		segment("chat", "post: Send a message to a channel.", "list_channels: All channels."),
+		segment("empty"),
+		segment("files", "remove: Delete a document.", "message: Nothing to do with it.", "kubernetes_logs: Output of a container."),
+	}
+	ix := NewIndex(segments)
+	for _, c := range []struct {
+		query string
+		limit int
+		want  []string
+	}{
+		{"delete_email", 1, []string{"mail__delete_email"}},
+		{"DeleteEmail", 1, []string{"mail__delete_email"}},
+		{"chat__post", 1, []string{"chat__post"}},
+		{"message", 1, []string{"files__message"}}, // the name before better matches elsewhere
+		{"sending emails", 1, []string{"mail__send_email"}},
+		{"erase a document", 1, []string{"files__remove"}},
+		{"kube", 1, []string{"files__kubernetes_logs"}},
+		{"list the channels, then delete an email", 2, []string{"chat__list_channels", "mail__delete_email"}},
+		{"send a message in the chat", 1, []string{"chat__post"}},
+		{"xylophone", 5, nil},
+		{"the of and", 5, nil},
+		{"", 5, nil},
+		{"message", 0, nil},
+	} {
+		if diff := cmp.Diff(c.want, found(ix, segments, c.query, c.limit)); diff != "" {
+			t.Errorf("%q: %s", c.query, diff)
+		}
+	}
+	all := found(ix, segments, "send, find, delete, list, remove a message or channel", 100)
+	if compact := slices.Compact(slices.Sorted(slices.Values(all))); len(compact) != len(all) {
+		t.Errorf("a tool is found twice: %v", all)
+	}
+	if got := NewIndex(nil).Search("message", 5); got != nil {
+		t.Errorf("an empty index finds %v", got)
+	}
+}
+
+// The working memory is used again: a search leaves nothing to the next.
+func TestSearchIsRepeatable(t *testing.T) {
+	t.Parallel()
+	segments := []*Segment{segment("a", "send_mail: Send mail.", "find_mail: Find mail."), segment("b", "list: List things and mail.")}
+	ix := NewIndex(segments)
+	queries := []string{"send mail", "find the mail, then list things and send it", "things", "b list", "mail mail mail"}
+	want := map[string][]Result{}
+	for _, q := range queries {
+		want[q] = NewIndex(segments).Search(q, 10)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				for _, q := range queries {
+					if diff := cmp.Diff(want[q], ix.Search(q, 10)); diff != "" {
+						t.Errorf("%q: %s", q, diff)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func FuzzSearch(f *testing.F) {
+	segments := []*Segment{segment("mail", "send_email: Send a message.", "list: List mail."), segment("s3", "put: Store an object.")}
+	ix := NewIndex(segments)
+	f.Add("send, mail; and then list")
+	f.Add("\xff\xfe s3 \u0301 -- \" OR * NEAR(")
+	f.Add(strings.Repeat("mail and ", 2000))
+	f.Fuzz(func(t *testing.T, query string) {
+		results := ix.Search(query, 2)
+		if len(results) > 2 {
+			t.Errorf("%d results", len(results))
+		}
+		for _, r := range results {
+			_ = segments[r.Segment].keys[r.Doc]
+		}
+	})
+}
+
+// many is documents in the manner of real tools, with the word frequencies of such catalogs.
+func many(n int) []Doc {
+	verbs := []string{"create", "list", "get", "update", "delete", "search", "send", "add", "remove", "export"}
+	nouns := []string{
+		"issue", "message", "customer", "invoice", "channel", "file", "event", "ticket", "contact", "order", "payment", "report",
+		"user", "project", "comment", "page", "record", "alert", "deployment", "product",
+	}
+	docs := make([]Doc, n)
+	for i := range docs {
+		verb, noun, other := verbs[i%10], nouns[i/10%20], nouns[(i/200+i)%20]
+		docs[i] = Doc{
+			Key: fmt.Sprintf("s%d__%s_%s", i/200, verb, noun), Name: verb + "_" + noun, Server: fmt.Sprintf("s%d", i/200),
+			Description: fmt.Sprintf("%s a %s of a %s by its name, date or owner.", verb, noun, other),
+			Params:      "id name limit " + other,
+		}
+	}
+	return docs
+}
+
+// benchmarkQueries are the clauses that both benchmarks search for.
+var benchmarkQueries = []string{
+	"find customer invoice overdue", "send message channel team customer", "create issue project report alert",
+	"list deployment event user record order",
+}
+
+func BenchmarkIndex(b *testing.B) {
+	ix := NewIndex([]*Segment{NewSegment("s", many(5000))})
+	query := strings.Join(benchmarkQueries, ", ")
+	for b.Loop() {
+		if len(ix.Search(query, 10)) != 10 {
+			b.Fatal("fewer than ten results")
+		}
+	}
+}
+
+// BenchmarkFTS5 is the alternative: SQLite in memory, one query for each clause, words OR-ed, the same fields and weights.
+func BenchmarkFTS5(b *testing.B) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec(`CREATE VIRTUAL TABLE t USING fts5(name, server, description, params, tokenize='porter unicode61', prefix='3 4')`); err != nil {
+		b.Fatal(err)
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, d := range many(5000) {
+		if _, err := tx.Exec("INSERT INTO t VALUES (?, ?, ?, ?)", strings.ReplaceAll(d.Name, "_", " "), d.Server, d.Description, d.Params); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		for _, q := range benchmarkQueries {
+			rows, err := db.Query("SELECT rowid FROM t WHERE t MATCH ? ORDER BY bm25(t, 5, 3, 2, 1) LIMIT 10",
+				`"`+strings.ReplaceAll(q, " ", `" OR "`)+`"`)
+			if err != nil {
+				b.Fatal(err)
+			}
+			n := 0
+			for rows.Next() {
+				n++
+			}
+			if err := rows.Close(); err != nil || n != 10 {
+				b.Fatal(n, err)
+			}
+		}
+	}
+}

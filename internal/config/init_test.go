@@ -1,0 +1,155 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("harness.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("harness.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
+	t.Helper()
+	j, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(j))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(doc)
+}
+
+// uncommented is the template with all its settings and examples switched on.
+func uncommented() []byte {
+	text := regexp.MustCompile(`(?m)^#(\S| {2})`).ReplaceAll(Template(), []byte("$1"))
+	return regexp.MustCompile(`(?m)^  # (.*:.*)$`).ReplaceAll(text, []byte("  $1"))
+}
+
+// The template sets nothing; with its comments taken off it names every key, each with its default.
+func TestTemplate(t *testing.T) {
+	t.Parallel()
+	plain, _ := load(t, world(t, map[string]string{"work/harness.yaml": string(Template())}))
+	for _, e := range plain.Effective() {
+		if e.Origin != "default" {
+			t.Errorf("the template sets %+v", e)
+		}
+	}
+	all := world(t, map[string]string{"work/harness.yaml": string(uncommented()), "work/.env": "CRM_TOKEN=t"})
+	c, warnings := load(t, all)
+	if len(warnings) != 0 {
+		t.Error(warnings)
+	}
+	empty, _ := load(t, world(t, map[string]string{"work/harness.yaml": ""}))
+	ignore := cmp.Options{
+		cmpopts.IgnoreUnexported(Config{}, MCPServer{}), cmpopts.IgnoreFields(Config{}, "MCPServers", "File", "StateDir"), cmpopts.EquateEmpty(),
+		cmpopts.IgnoreFields(Skills{}, "Dir"), cmpopts.IgnoreFields(Workspace{}, "Dir"), cmpopts.IgnoreFields(Store{}, "URL"),
+	}
+	if diff := cmp.Diff(empty, c, ignore); diff != "" {
+		t.Errorf("the template shows other values than the defaults (-default +template)\n%s", diff)
+	}
+	if want := filepath.Join(all.Cwd, "data"); c.Skills.Dir != filepath.Join(want, "skills") || c.Workspace.Dir != filepath.Join(want, "workspace") ||
+		c.Store.Path() != filepath.Join(want, "harness.db") {
+		t.Errorf("the template's directories are not the defaults: %+v %+v %+v", c.Skills, c.Workspace, c.Store)
+	}
+	for _, e := range c.Effective() {
+		if e.Origin == "default" {
+			t.Errorf("the template does not show %s", e.Key)
+		}
+	}
+	if len(c.MCPServers) != 2 {
+		t.Errorf("the examples are %+v", c.MCPServers)
+	}
+}
+
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	s := schema(t)
+	for what, text := range map[string]string{
+		"template": string(Template()), "all of the template": string(uncommented()), "schema key": "$schema: x", "sections of nothing": "log:\nmcpServers:",
+		"numbers":      "sandbox: {memory: 104857600, env: {A: 1}, prelude: a.js}\njournal: {retention: 0}",
+		"placeholders": "mcpServers: {a: {url: '${U}', timeout: '${T}', disabled: 'true', other: [1]}}",
+	} {
+		if err := validate(t, s, []byte(text)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, text := range []string{
+		"sandbx: {}", "sandbox: {timout: 1s}", "sandbox: {timeout: 30}", "sandbox: {timeout: soon}", "sandbox: {memory: lots}", "sandbox: {tier: vm}",
+		"sandbox: {maxCalls: x}", "sandbox: {pool: -1}", "mcpServers: {a: x}", "mcpServers: {a: {timeout: 5}}", "pii: {}", "[]",
+	} {
+		if validate(t, s, []byte(text)) == nil {
+			t.Errorf("the schema accepts %s", text)
+		}
+	}
+	// Every key has words for the editor.
+	var doc struct {
+		Properties map[string]struct {
+			Properties map[string]struct{ Description string }
+		}
+	}
+	if err := json.Unmarshal(Schema(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for section, p := range doc.Properties {
+		for name, k := range p.Properties {
+			if !strings.HasSuffix(k.Description, ".") {
+				t.Errorf("%s.%s is described as %q", section, name, k.Description)
+			}
+		}
+	}
+}
+
+func TestInit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files, err := Init(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Join(dir, "harness.yaml"), filepath.Join(dir, "harness.schema.json")}; !cmp.Equal(files, want) {
+		t.Errorf("files are %v", files)
+	}
+	if got, err := os.ReadFile(files[1]); !bytes.Equal(got, Schema()) || err != nil {
+		t.Errorf("the schema is not written: %v", err)
+	}
+	if err := os.WriteFile(files[0], []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Init(dir); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "edit it, or remove it first") {
+		t.Errorf("error is %v", err)
+	}
+	if got, _ := os.ReadFile(files[0]); string(got) != "mine" {
+		t.Errorf("the file is now %q", got)
+	}
+	if _, err := Init(filepath.Join(dir, "none")); err == nil {
+		t.Error("a directory that does not exist is accepted")
+	}
+}

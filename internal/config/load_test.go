@@ -1,0 +1,349 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	e := world(t, nil)
+	got, warnings := load(t, e)
+	state := filepath.Join(e.HomeDir, ".local", "share", "harness")
+	want := &Config{
+		Server: Server{Listen: "127.0.0.1:3000"},
+		Model:  Model{MaxTurns: 20},
+		Sandbox: Sandbox{
+			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, Memory: 100 << 20, MaxCalls: 1000,
+			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20,
+		},
+		Skills:    Skills{Dir: filepath.Join(state, "skills"), MaxBytes: 64 << 20, MaxFiles: 10000},
+		Workspace: Workspace{Dir: filepath.Join(state, "workspace"), MaxBytes: 256 << 20, MaxFiles: 10000},
+		Journal:   Journal{Retention: 30 * day},
+		Store:     Store{URL: "sqlite:" + filepath.Join(state, "harness.db"), Sync: "normal"},
+		Log:       Log{Level: "info", Format: "pretty"},
+		StateDir:  state,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if len(warnings) != 0 {
+		t.Error(warnings)
+	}
+	if got.Store.Path() != filepath.Join(state, "harness.db") {
+		t.Errorf("store is %q", got.Store.Path())
+	}
+}
+
+func TestFile(t *testing.T) {
+	t.Parallel()
+	e := world(t, map[string]string{
+		"work/harness.yaml": `# comment
+$schema: ./harness.schema.json
+server: {listen: "0.0.0.0:8080"}
+model:
+  provider: anthropic
+  name: &name some-model
+sandbox:
+  timeout: 1m30s
+  memory: 1GiB
+  maxCalls: 0
+  maxOutput: 65536
+  packages: ./node_modules
+  prelude: lib/prelude.js
+  env: {REGION: eu, PORT: 5432, ON: true}
+skills: {dir: ~/skills, maxBytes: 1.5MiB}
+workspace: {dir: ../ws}
+journal: {retention: 1d12h}
+store: {url: "sqlite:./state/h.db", sync: full}
+log:
+mcpServers:
+`,
+		"work/node_modules/x/index.js": "", "work/lib/prelude.js": "",
+	})
+	got, warnings := load(t, e)
+	want := &Config{
+		Server: Server{Listen: "0.0.0.0:8080"},
+		Model:  Model{Provider: "anthropic", Name: "some-model", MaxTurns: 20},
+		Sandbox: Sandbox{
+			Tier: "wasm", Timeout: 90 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, Memory: 1 << 30,
+			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 16, MaxLogLines: 10000, MaxValue: 8 << 20,
+			Packages: filepath.Join(e.Cwd, "node_modules"), Prelude: []string{filepath.Join(e.Cwd, "lib", "prelude.js")},
+			Env: map[string]string{"REGION": "eu", "PORT": "5432", "ON": "true"},
+		},
+		Skills:    Skills{Dir: filepath.Join(e.HomeDir, "skills"), MaxBytes: 3 << 19, MaxFiles: 10000},
+		Workspace: Workspace{Dir: filepath.Join(filepath.Dir(e.Cwd), "ws"), MaxBytes: 256 << 20, MaxFiles: 10000},
+		Journal:   Journal{Retention: 36 * time.Hour},
+		Store:     Store{URL: "sqlite:" + filepath.Join(e.Cwd, "state", "h.db"), Sync: "full"},
+		Log:       Log{Level: "info", Format: "pretty"},
+		File:      filepath.Join(e.Cwd, "harness.yaml"),
+		StateDir:  filepath.Join(e.Cwd, "data"),
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if len(warnings) != 0 {
+		t.Error(warnings)
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	t.Parallel()
+	for yaml, want := range map[string]string{
+		"sandbox:\n  maxCals: 1\n":                   "harness.yaml:2:3: sandbox.maxCals: there is no such key; did you mean sandbox.maxCalls?",
+		"sandbox:\n  max_calls: 1\n":                 "harness.yaml:2:3: sandbox.max_calls: there is no such key; did you mean sandbox.maxCalls?",
+		"sandbx: {}\n":                               "harness.yaml:1:1: sandbx: there is no such key; did you mean sandbox?",
+		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: there is no such key; did you mean sandbox.timeout?",
+		"mcp_servers: {}\n":                          "harness.yaml:1:1: mcp_servers: there is no such key; did you mean mcpServers?",
+		"colour: 1\n":                                "harness.yaml:1:1: colour: there is no such key; known keys are server, model, sandbox, skills, workspace, journal, store, log, mcpServers",
+		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: there is no such key; known keys are level, format",
+		"sandbox:\n  timeout: 30\n":                  `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
+		"sandbox:\n  timeout: soon\n":                `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
+		"sandbox:\n  timeout: -1s\n":                 `harness.yaml:2:12: sandbox.timeout: "-1s" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
+		"sandbox:\n  timeout: 0\n":                   "harness.yaml:2:12: sandbox.timeout: 0 is less than 1ms, the least allowed",
+		"sandbox:\n  memory: 100MB B\n":              `harness.yaml:2:11: sandbox.memory: "100MB B" is not a size; write a number of bytes, or with a unit such as 512KiB, 100MiB, 2GiB`,
+		"sandbox:\n  memory: 1MiB\n":                 "harness.yaml:2:11: sandbox.memory: 1MiB is less than 16MiB, the least allowed",
+		"sandbox:\n  memory: 1TB\n":                  `harness.yaml:2:11: sandbox.memory: "1TB" is not a size; write a number of bytes, or with a unit such as 512KiB, 100MiB, 2GiB`,
+		"sandbox:\n  memory: 8GiB\n":                 "harness.yaml:2:11: sandbox.memory: 8GiB is more than 4GiB, the most allowed",
+		"sandbox:\n  maxCalls: many\n":               `harness.yaml:2:13: sandbox.maxCalls: "many" is not a whole number`,
+		"sandbox:\n  maxCalls: [1]\n":                "harness.yaml:2:13: sandbox.maxCalls: it must be a single value, not a list",
+		"sandbox:\n  tier: wsam\n":                   `harness.yaml:2:9: sandbox.tier: "wsam" is not one of wasm, process, docker; did you mean wasm?`,
+		"sandbox:\n  env: [A]\n":                     "harness.yaml:2:8: sandbox.env: it must be a mapping of names to values, not a list",
+		"sandbox:\n  env:\n    A: [1]\n":             "harness.yaml:3:8: sandbox.env.A: it must be a single value, not a list",
+		"sandbox:\n  prelude: {a: b}\n":              "harness.yaml:2:13: sandbox.prelude: it must be a list, not a mapping",
+		"sandbox:\n  prelude: [[a]]\n":               "harness.yaml:2:13: sandbox.prelude: element 1 must be a single value, not a list",
+		"sandbox:\n  prelude: [no.js]\n":             "harness.yaml:2:12: sandbox.prelude: there is no file $DIR/work/no.js; correct the path",
+		"sandbox:\n  packages: nm\n":                 "harness.yaml:2:13: sandbox.packages: there is no directory $DIR/work/nm; run npm install there, or correct the path",
+		"sandbox: wasm\n":                            "harness.yaml:1:10: sandbox: it must be a mapping, not a single value; write its keys indented below it",
+		"sandbox:\n  timeout: 1h\n":                  "harness.yaml:2:12: sandbox.timeout: 1h is longer than sandbox.maxWall, which is 10m; raise sandbox.maxWall too",
+		"sandbox: {maxWall: 5s}\n":                   "harness.yaml:1:20: sandbox.maxWall: 30s is longer than sandbox.maxWall, which is 5s; raise sandbox.maxWall too",
+		"sandbox: {callTimeout: 1d}\n":               "harness.yaml:1:24: sandbox.callTimeout: 1d is longer than sandbox.maxWall, which is 10m; raise sandbox.maxWall too",
+		"sandbox: {maxValue: 200MiB}\n":              "harness.yaml:1:21: sandbox.maxValue: values of 200MiB do not fit into sandbox.memory of 100MiB; lower one or raise the other",
+		"skills: {dir: a}\nworkspace: {dir: a/b}":    "harness.yaml:2:18: workspace.dir: skills and workspace may not lie in one another: a workspace is deleted when its session ends; choose two separate directories",
+		"store: {url: mysql://x}\n":                  "harness.yaml:1:14: store.url: it must be sqlite: and the path of a file; write sqlite:./data/harness.db",
+		"server: {listen: localhost}\n":              `harness.yaml:1:18: server.listen: "localhost" is not an address; write host:port, such as 127.0.0.1:3000`,
+		"server: {listen: 'a:99999'}\n":              `harness.yaml:1:18: server.listen: "a:99999" is not an address; write host:port, such as 127.0.0.1:3000`,
+		"pii: {enabled: true}\n":                     "harness.yaml:1:1: pii: this is not available in this version; remove it; without it nothing is protected in this way",
+		"policy: []\n":                               "harness.yaml:1:1: policy: this is not available in this version; remove it; without it nothing is protected in this way",
+		"log: {level: info}\nlog: {}\n":              `harness.yaml:2:1: the key "log" is given twice; remove one of them`,
+		"# x\r\n# y\r\nlog: # z\r\n  levl: info\r\n": "harness.yaml:4:3: log.levl: there is no such key; did you mean log.level?",
+		"- a\n":                              "harness.yaml:1:1: the file must be a mapping of keys to values, not a list; see `harness init` for an example",
+		"just text\n":                        "harness.yaml:1:1: the file must be a mapping of keys to values, not a single value; see `harness init` for an example",
+		"log: {level: info}\n---\nlog: {}\n": "harness.yaml:3:4: the file holds more than one YAML document; keep one",
+		"log: [\n":                           "harness.yaml:1:6: this is not valid YAML: sequence end token ']' not found",
+		"mcpServers: []\n":                   "harness.yaml:1:13: mcpServers: it must be a mapping, not a list; write the servers' names indented below it",
+		"? log\n: {level: x}\n":              `harness.yaml:2:11: log.level: "x" is not one of debug, info, warn, error`,
+		"log: *nowhere\n":                    "harness.yaml:1:6: the alias *nowhere is not defined; define it with &nowhere before",
+		"log:\n  <<: 1\n":                    "harness.yaml:2:3: << needs a mapping, not a single value",
+		"log: {level: loud}\nsandbox: {pool: -1}": `harness.yaml:1:14: log.level: "loud" is not one of debug, info, warn, error` + "\n" +
+			"harness.yaml:2:17: sandbox.pool: -1 is less than 0, the least allowed",
+	} {
+		e := world(t, map[string]string{"work/harness.yaml": yaml})
+		if got := problems(t, e); got != want {
+			t.Errorf("%q\n got %s\nwant %s", yaml, got, want)
+		}
+	}
+}
+
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	e := world(t, map[string]string{"work/harness.yaml": `
+skills: &quota {maxBytes: 1MiB, maxFiles: 7}
+workspace:
+  <<: *quota
+  maxFiles: 9
+mcpServers:
+  a: &a
+    command: x
+  b:
+    <<: [*a, {command: y, args: [z]}]
+`})
+	c, _ := load(t, e)
+	if c.Workspace.MaxBytes != 1<<20 || c.Workspace.MaxFiles != 9 || c.Skills.MaxFiles != 7 {
+		t.Errorf("%+v %+v", c.Skills, c.Workspace)
+	}
+	b, _ := c.MCPServer("b")
+	if b.Command != "x" || len(b.Args) != 1 {
+		t.Errorf("%+v", b)
+	}
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		n := string(rune('0' + i))
+		next := string(rune('1' + i))
+		bomb += "a" + next + ": &a" + next + " [" + strings.Repeat("*a"+n+", ", 9) + "*a" + n + "]\n"
+	}
+	e = world(t, map[string]string{"work/harness.yaml": bomb})
+	if got := problems(t, e); !strings.Contains(got, "the aliases of the file expand to too much") {
+		t.Errorf("%.300s", got)
+	}
+	e = world(t, map[string]string{"work/harness.yaml": "log: &a\n  level: *a\n"})
+	if got := problems(t, e); got == "no error" {
+		t.Error("an alias of itself is accepted")
+	}
+}
+
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	yaml := func(level string) string { return "log: {level: " + level + "}\n" }
+	e := world(t, map[string]string{
+		"a/flag.yaml": yaml("debug"), "a/env.yaml": yaml("warn"), "work/harness.yaml": yaml("error"), "home/.config/harness/harness.yaml": "",
+		"a/.env": "HARNESS_SANDBOX_POOL=7", "work/.env": "HARNESS_SANDBOX_POOL=8", "appdata/harness/harness.yaml": "",
+	})
+	dir := filepath.Dir(e.Cwd)
+	check := func(what string, e Env, level, file, state string) {
+		t.Helper()
+		c, _ := load(t, e)
+		if file != "" {
+			file = filepath.Join(dir, filepath.FromSlash(file))
+		}
+		if c.Log.Level != level || c.File != file || c.StateDir != filepath.Join(dir, filepath.FromSlash(state)) {
+			t.Errorf("%s: level %s, file %s, state %s", what, c.Log.Level, c.File, c.StateDir)
+		}
+	}
+	e.Environ = []string{"HARNESS_CONFIG=" + filepath.Join(dir, "a", "env.yaml")}
+	withFlag := e
+	withFlag.ConfigFile = filepath.Join("..", "a", "flag.yaml")
+	check("flag", withFlag, "debug", "a/flag.yaml", "a/data")
+	check("variable", e, "warn", "a/env.yaml", "a/data")
+	if c, _ := load(t, e); c.Sandbox.Pool != 7 {
+		t.Error("the .env beside the file is not read")
+	}
+	e.Environ = nil
+	check("working directory", e, "error", "work/harness.yaml", "work/data")
+	e.Cwd = filepath.Join(dir, "empty")
+	check("home", e, "info", "home/.config/harness/harness.yaml", "home/.local/share/harness")
+	e.Environ = []string{"XDG_DATA_HOME=" + filepath.Join(dir, "xdg")}
+	check("XDG", e, "info", "home/.config/harness/harness.yaml", "xdg/harness")
+	e.Environ = []string{"XDG_DATA_HOME=relative"}
+	check("relative XDG", e, "info", "home/.config/harness/harness.yaml", "home/.local/share/harness")
+	e.GOOS = "windows"
+	e.Environ = []string{"AppData=" + filepath.Join(dir, "appdata"), "LocalAppData=" + filepath.Join(dir, "local")}
+	check("Windows", e, "info", "appdata/harness/harness.yaml", "local/harness")
+	e.Environ = e.Environ[1:]
+	check("no file", e, "info", "", "local/harness")
+
+	if path, found, err := Locate(e); found || err != nil || path != filepath.Join(e.Cwd, FileName) {
+		t.Errorf("Locate = %q, %v, %v", path, found, err)
+	}
+	e.Environ = nil
+	if got := problems(t, e); !strings.Contains(got, "set HOME (on Windows LOCALAPPDATA)") {
+		t.Error(got)
+	}
+	e.ConfigFile = "none.yaml"
+	want := "flag --config: there is no file $DIR/empty/none.yaml; give the path of a harness.yaml; `harness init` makes one"
+	if got := problems(t, e); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	e.ConfigFile, e.Environ = "", []string{"HARNESS_CONFIG=/none.yaml"}
+	if got := problems(t, e); !strings.HasPrefix(got, "environment variable HARNESS_CONFIG: there is no file ") {
+		t.Error(got)
+	}
+	e.ConfigFile = dir // a directory
+	if got := problems(t, e); !strings.HasPrefix(got, "flag --config: there is no file ") {
+		t.Error(got)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	e := world(t, map[string]string{
+		"work/harness.yaml": "log:\n  level: error\n",
+		"work/.env":         "# comment\nexport LOG_LEVEL='warn' # inline\nSKILLS_BASE_DIR=./s\nHARNESS_SANDBOX_ENV={A: 1}\n",
+	})
+	level := func(want, origin string) {
+		t.Helper()
+		c, _ := load(t, e)
+		if got := entryOf(t, c, "log.level"); got != (Entry{Key: "log.level", Value: want, Origin: origin}) {
+			t.Errorf("%+v", got)
+		}
+	}
+	e.Flags = map[string]string{"log.level": "debug", "workspace.dir": "w"}
+	e.Environ = []string{"HARNESS_LOG_LEVEL=info", "LOG_LEVEL=error", "SANDBOX_TIMEOUT_MS=1500", "SANDBOX_MEMORY_MB=64", "HARNESS_SANDBOX_MAX_CALLS=5"}
+	level("debug", "flag")
+	c, _ := load(t, e)
+	for key, want := range map[string]Entry{
+		"sandbox.timeout":  {Value: "1.5s", Origin: "env SANDBOX_TIMEOUT_MS"},
+		"sandbox.memory":   {Value: "64MiB", Origin: "env SANDBOX_MEMORY_MB"},
+		"sandbox.maxCalls": {Value: "5", Origin: "env HARNESS_SANDBOX_MAX_CALLS"},
+		"sandbox.tier":     {Value: "wasm", Origin: "default"},
+		"sandbox.env.A":    {Value: masked, Origin: ".env HARNESS_SANDBOX_ENV", Secret: true},
+		"skills.dir":       {Value: filepath.Join(e.Cwd, "s"), Origin: ".env SKILLS_BASE_DIR"},
+		"workspace.dir":    {Value: filepath.Join(e.Cwd, "w"), Origin: "flag"},
+	} {
+		want.Key = key
+		if got := entryOf(t, c, key); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	e.Flags = nil
+	level("info", "env HARNESS_LOG_LEVEL")
+	e.Environ = []string{"LOG_LEVEL=debug", "HARNESS_LOG_LEVEL="} // set to nothing is not set
+	level("debug", "env LOG_LEVEL")
+	e.Environ = nil
+	level("warn", ".env LOG_LEVEL")
+	e = world(t, map[string]string{"work/harness.yaml": "log:\n  level: error\n"})
+	level("error", "harness.yaml:2")
+}
+
+func TestBadVariables(t *testing.T) {
+	t.Parallel()
+	for vars, want := range map[string]string{
+		"HARNESS_SANDBOX_TIMEOUT=5":                                  `environment variable HARNESS_SANDBOX_TIMEOUT: sandbox.timeout: "5" has no unit; write 5s or 5ms`,
+		"SANDBOX_TIMEOUT_MS=abc":                                     `environment variable SANDBOX_TIMEOUT_MS: sandbox.timeout: "abcms" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
+		"HARNESS_SANDBOX_TIMOUT=5s":                                  "environment variable HARNESS_SANDBOX_TIMOUT: there is no such key; did you mean HARNESS_SANDBOX_TIMEOUT?",
+		"HARNESS_SANDBOX_MAXCALLS=1 HARNESS_SANDBOX_MAX_CALLS=2":     "environment variable HARNESS_SANDBOX_MAX_CALLS: it contradicts HARNESS_SANDBOX_MAXCALLS, which names the same key; remove one of them",
+		"HARNESS_PII_ENABLED=true":                                   "environment variable HARNESS_PII_ENABLED: pii: this is not available in this version; remove it; without it nothing is protected in this way",
+		"HARNESS_POLICY=[]":                                          "environment variable HARNESS_POLICY: policy: this is not available in this version; remove it; without it nothing is protected in this way",
+		"HARNESS_SANDBOX_ENV={A":                                     `environment variable HARNESS_SANDBOX_ENV: sandbox.env: "{A" is neither a list nor a mapping in YAML or JSON`,
+		"HARNESS_SANDBOX_ENV=A":                                      "environment variable HARNESS_SANDBOX_ENV: sandbox.env: it must be a mapping of names to values, not a single value",
+		"HARNESS_MCPSERVERS={":                                       `environment variable HARNESS_MCPSERVERS: mcpServers: this is not valid JSON or YAML; write {"name": {"command": ...}}`,
+		"MCP_FS_ENABLED=maybe":                                       `environment variable MCP_FS_ENABLED: mcpServers.fs: "maybe" is neither true nor false`,
+		"MCP_FS_ENABLED=true":                                        "environment variable MCP_FS_ENABLED: mcpServers.fs: the server is not told which files to serve; set MCP_FS_ARGS, such as -y,@modelcontextprotocol/server-filesystem,/path/to/files",
+		"MCP_CUSTOM_ENABLED=true":                                    "environment variable MCP_CUSTOM_ENABLED: mcpServers.custom: the server has no command; set MCP_CUSTOM_COMMAND to the program to start",
+		"HARNESS_UNRELATED=1 HARNESS_STAGE_ID=2 HARNESS_LOG_LEVEL=x": `environment variable HARNESS_LOG_LEVEL: log.level: "x" is not one of debug, info, warn, error`,
+	} {
+		e := world(t, nil)
+		e.Environ = strings.Fields(vars)
+		if got := problems(t, e); got != want {
+			t.Errorf("%s\n got %s\nwant %s", vars, got, want)
+		}
+	}
+	e := world(t, nil)
+	e.Flags = map[string]string{"sandbox.timout": "5s"}
+	if got := problems(t, e); got != "flag: sandbox.timout: there is no such key; did you mean sandbox.timeout?" {
+		t.Error(got)
+	}
+}
+
+func TestDotenvErrors(t *testing.T) {
+	t.Parallel()
+	e := world(t, map[string]string{"work/.env": "A=1\nB='two\nlines'\nthis is s3cret\nC=3\n"})
+	got := problems(t, e)
+	if got != "$DIR/work/.env:4:1: this is not NAME=value; put values with spaces or # into quotes" {
+		t.Error(got)
+	}
+	e = world(t, map[string]string{"work/.env/file": ""})
+	got = problems(t, e)
+	if !strings.HasPrefix(got, "$DIR/work/.env: ") || !strings.HasSuffix(got, "; make it readable or remove it") || strings.Count(got, "$DIR") != 1 {
+		t.Error(got)
+	}
+}
+
+func TestOriginalPIIVariablesWarn(t *testing.T) {
+	t.Parallel()
+	e := world(t, map[string]string{"work/.env": "PII_DETECTION_ENABLED=true\n"})
+	_, warnings := load(t, e)
+	want := []string{".env variable PII_DETECTION_ENABLED: PII_DETECTION_ENABLED: PII protection is not available in this version: nothing is tokenized"}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Error(diff)
+	}
+	e.Environ = []string{"PII_DETECTION_ENABLED=false"}
+	if _, warnings := load(t, e); len(warnings) != 0 {
+		t.Error(warnings)
+	}
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// world is a directory with files, and the Env of a process that works in it.
+func world(t *testing.T, texts map[string]string) Env {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range texts {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Env{Cwd: filepath.Join(dir, "work"), HomeDir: filepath.Join(dir, "home"), GOOS: "linux"}
+}
+
+// load is Load of a harness.yaml that must be right.
+func load(t *testing.T, e Env) (*Config, []string) {
+	t.Helper()
+	c, warnings, err := Load(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, w := range warnings {
+		texts = append(texts, w.String())
+	}
+	return c, texts
+}
+
+// problems returns the texts of a Load that must fail, one for each *Error.
+func problems(t *testing.T, e Env) string {
+	t.Helper()
+	_, _, err := Load(e)
+	if err == nil {
+		return "no error"
+	}
+	var one *Error
+	if !errors.As(err, &one) {
+		t.Errorf("error is %T, want one with an *Error", err)
+	}
+	return strings.ReplaceAll(err.Error(), filepath.Dir(e.Cwd), "$DIR")
+}
+
+func entryOf(t *testing.T, c *Config, key string) Entry {
+	t.Helper()
+	for _, e := range c.Effective() {
+		if e.Key == key {
+			return e
+		}
+	}
+	t.Fatalf("no entry %q", key)
+	return Entry{}
+}

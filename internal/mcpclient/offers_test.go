@@ -1,0 +1,47 @@
+package mcpclient
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestOffers(t *testing.T) {
+	for _, c := range []struct {
+		enabled, disabled, tool string
+		want                    bool
+	}{
+		{"", "", "search", true},
+		{"search", "", "search", true},
+		{"search", "", "search_all", false},
+		{"search*", "", "search_all", true},
+		{"*_all", "", "search_all", true},
+		{"s*a*l", "", "search_all", true},
+		{"s*x*l", "", "search_all", false},
+		{"ab*ba", "", "aba", false},
+		{"", "delete_*", "delete_page", false},
+		{"*", "delete_*", "delete_page", false},
+		{"*", "delete_*", "get_page", true},
+	} {
+		cfg := Config{EnabledTools: strings.Fields(c.enabled), DisabledTools: strings.Fields(c.disabled)}
+		if got := cfg.offers(c.tool); got != c.want {
+			t.Errorf("enabled %q, disabled %q: %s is offered: %t, want %t", c.enabled, c.disabled, c.tool, got, c.want)
+		}
+	}
+}
+
+// TestUnusable adds a server whose configuration has an error: it is listed with its reason, and nothing starts it.
+func TestUnusable(t *testing.T) {
+	m := NewManager(Options{})
+	defer m.Close(t.Context())
+	if err := m.Add(Config{Name: "broken", Err: errors.New("variable TOKEN is not set")}); err != nil {
+		t.Fatal(err)
+	}
+	m.EnsureTools(t.Context())
+	if s := m.Servers()[0]; s.State != StateFailed || !strings.Contains(s.Reason, "TOKEN") {
+		t.Errorf("status %+v", s)
+	}
+	if _, err := m.Connect(t.Context(), "broken"); err == nil || !strings.Contains(err.Error(), "TOKEN") {
+		t.Errorf("connect: %v", err)
+	}
+}
