@@ -29,7 +29,7 @@ func (c *benchCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if a.flags.JSON {
-		return a.json(figures)
+		return a.json(list(figures))
 	}
 	rows := [][]string{{"WHAT", "P50", "P95", "BUDGET", "", "NOTE"}}
 	for _, f := range figures {

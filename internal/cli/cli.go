@@ -3,22 +3,20 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
-	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/modelview"
 )
 
 // Version is set by the linker.
@@ -36,11 +34,16 @@ type World struct {
 	Now        func() time.Time
 }
 
-// commands is the whole command line.
-type commands struct {
+// globals are the flags that every command has, before or behind its name.
+type globals struct {
 	Config   string `help:"Configuration file instead of the one found." placeholder:"FILE"`
 	JSON     bool   `name:"json" help:"Machine-readable result on standard output, everything else on standard error."`
 	LogLevel string `help:"Log level: debug, info, warn or error." placeholder:"LEVEL"`
+}
+
+// commands is the whole command line.
+type commands struct {
+	globals
 
 	Init    initCmd    `cmd:"" help:"Write a commented harness.yaml."`
 	Exec    execCmd    `cmd:"" help:"Run agent code in the sandbox."`
@@ -55,56 +58,107 @@ type commands struct {
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
-// app is what every command is given.
+// Help implements kong.HelpProvider.
+func (commands) Help() string {
+	return `Examples:
+  harness demo
+  harness exec -e 'return 1 + 1'
+  harness exec --json analysis.ts
+
+Exit codes: 0 done, 1 the run failed, 2 usage or configuration, 3 something needed is missing or cannot be reached,
+130 interrupted, 143 terminated.`
+}
+
+// app is what every command is given. Its Stdout and Stderr are the World's, made safe for terminals.
 type app struct {
 	World
-	flags *commands
+	flags          *globals
+	stdout, stderr *console
+	answered       bool // with --json: the one value was printed
+}
+
+func newApp(w World) *app {
+	a := &app{World: w, flags: &globals{}}
+	a.stdout, a.stderr = newConsole(w.Stdout, a.env), newConsole(w.Stderr, a.env)
+	a.Stdout, a.Stderr = a.stdout, a.stderr
+	return a
+}
+
+// newParser reads command lines into flags. Help goes to stdout; exit is called after it.
+func newParser(ctx context.Context, flags *commands, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {
+	return kong.New(
+		flags,
+		kong.Name("harness"),
+		kong.Description("Code execution with MCP: programs written by agents run in a sandbox, find and call MCP tools, "+
+			"and only what they return reaches the model.\n\n"+flags.Help()),
+		kong.Writers(stdout, stderr),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"forModel": strconv.Itoa(modelview.DefaultLimit)},
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
 }
 
 // Main runs one command and returns its exit code. Cancelling ctx interrupts it; the cause says by what.
 func Main(ctx context.Context, w World) int {
+	a := newApp(w)
 	var flags commands
 	exited := -1
-	parser, err := kong.New(
-		&flags,
-		kong.Name("harness"),
-		kong.Description("Code execution with MCP: programs written by agents run in a sandbox, find and call MCP tools, "+
-			"and only what they return reaches the model."),
-		kong.Writers(w.Stdout, w.Stderr),
-		kong.Exit(func(code int) { exited = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-	)
+	var help bytes.Buffer
+	parser, err := newParser(ctx, &flags, &help, a.Stderr, func(code int) { exited = code })
 	if err != nil {
-		fmt.Fprintln(w.Stderr, "harness:", err)
-		return exitFailed
+		return a.report(ctx, fmt.Errorf("read the command line: %w", err))
 	}
 	args := w.Args
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
 	parsed, err := parser.Parse(args)
-	if exited >= 0 {
-		return exited
+	switch {
+	case exited >= 0:
+		return a.help(help.String(), exited)
+	case err != nil:
+		a.flags.JSON = wantsJSON(args)
+		return a.report(ctx, misread(err))
 	}
-	a := &app{World: w, flags: &flags}
-	if err == nil {
-		err = parsed.Run(a)
+	a.flags = &flags.globals
+	return a.report(ctx, parsed.Run(a))
+}
+
+// help prints what was asked for with --help.
+func (a *app) help(text string, code int) int {
+	if a.flags.JSON = wantsJSON(a.Args); a.flags.JSON {
+		a.json(map[string]string{"help": text})
 	} else {
-		err = usage(err)
+		fmt.Fprint(a.Stdout, text)
 	}
-	return a.report(ctx, err)
+	return code
+}
+
+// wantsJSON looks for --json in a command line that was not parsed to its end.
+func wantsJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
 }
 
 // usage marks an error of the command line.
-func usage(err error) error {
-	hint := "see harness --help"
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// misread explains a command line that cannot be parsed.
+func misread(err error) error {
+	command := "harness"
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
-		hint = "see harness " + parse.Context.Selected().Path() + " --help"
-		hint = strings.ReplaceAll(hint, "harness harness", "harness")
+		command = parse.Context.Selected().FullPath()
 	}
-	return &exitError{code: exitUsage, err: fmt.Errorf("%w; %s", err, hint)}
+	return usage(fmt.Errorf("%w; see %s --help", err, command))
 }
 
 // report prints an error where its reader looks for it, and returns the exit code.
@@ -113,93 +167,42 @@ func (a *app) report(ctx context.Context, err error) int {
 	if err == nil || errors.Is(err, errReported) {
 		return code
 	}
-	if a.flags.JSON {
-		a.json(map[string]string{"error": err.Error()})
+	if code == exitInterrupted || code == exitTerminated {
+		err = fmt.Errorf("stopped: %w", context.Cause(ctx))
+	}
+	if a.flags.JSON && !a.answered {
+		a.json(map[string]any{"error": map[string]string{"message": err.Error()}})
 	}
 	fmt.Fprintln(a.Stderr, "harness:", err)
 	return code
 }
 
-// json prints a command's machine-readable result.
+// json prints a command's machine-readable result: one value, whatever happens afterwards.
 func (a *app) json(v any) error {
+	a.answered = true
 	enc := json.NewEncoder(a.Stdout)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
 }
 
-// terminal says whether w is one: only there are colours and progress shown.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// load reads the configuration; warnings go to standard error.
-func (a *app) load() (*config.Config, error) {
-	cfg, warnings, err := config.Load(a.configSource())
-	for _, warning := range warnings {
-		fmt.Fprintln(a.Stderr, "harness: warning:", warning)
+// list makes an empty list of one that is nil, which would be null in JSON.
+func list[T any](all []T) []T {
+	if all == nil {
+		return []T{}
 	}
-	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
-	}
-	return cfg, nil
-}
-
-// configSource is where the configuration comes from.
-func (a *app) configSource() config.Env {
-	flags := map[string]string{}
-	if a.flags.LogLevel != "" {
-		flags["log.level"] = a.flags.LogLevel
-	}
-	file := a.flags.Config
-	if file != "" {
-		file = a.path(file)
-	}
-	home := a.env("HOME")
-	if runtime.GOOS == "windows" {
-		home = a.env("USERPROFILE")
-	}
-	return config.Env{ConfigFile: file, Flags: flags, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
+	return all
 }
 
 // env is a variable of the environment.
 func (a *app) env(name string) string {
 	for _, entry := range a.Environ {
-		if key, value, _ := strings.Cut(entry, "="); key == name {
+		key, value, _ := strings.Cut(entry, "=")
+		if key == name || runtime.GOOS == "windows" && strings.EqualFold(key, name) {
 			return value
 		}
 	}
 	return ""
-}
-
-// open loads the configuration and joins the parts.
-func (a *app) open(ctx context.Context) (*harness.Harness, error) {
-	cfg, err := a.load()
-	if err != nil {
-		return nil, err
-	}
-	return a.openWith(ctx, cfg)
-}
-
-func (a *app) openWith(ctx context.Context, cfg *config.Config) (*harness.Harness, error) {
-	h, err := harness.Open(ctx, cfg, harness.Outside{
-		Environ: a.Environ, Executable: a.Executable, CacheDir: a.env("HARNESS_CACHE_DIR"), Logger: a.logger(cfg), Now: a.Now, Version: Version,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
-// logger writes the harness's own log to standard error.
-func (a *app) logger(cfg *config.Config) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
-		level = slog.LevelInfo
-	}
-	// A command line tool is quiet: what went right is the command's output.
-	if a.flags.LogLevel == "" && level == slog.LevelInfo {
-		level = slog.LevelWarn
-	}
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
 }

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"mcp-code-exec-harness/internal/config"
@@ -11,6 +13,8 @@ import (
 type configCmd struct {
 	Show configShowCmd `cmd:"" help:"Effective values with their origin; secrets are masked."`
 }
+
+func (configCmd) Help() string { return "Example:\n  harness config show" }
 
 type configShowCmd struct{}
 
@@ -22,7 +26,7 @@ func (c *configShowCmd) Run(_ context.Context, a *app) error {
 		return err
 	}
 	if a.flags.JSON {
-		return a.json(cfg.Effective())
+		return a.json(list(cfg.Effective()))
 	}
 	var rows [][]string
 	for _, e := range cfg.Effective() {
@@ -39,9 +43,15 @@ type initCmd struct {
 func (initCmd) Help() string { return "Example:\n  harness init && harness doctor" }
 
 func (c *initCmd) Run(_ context.Context, a *app) error {
+	if a.flags.Config != "" {
+		return usage(errors.New("init has no use for --config: it writes harness.yaml into a directory, which is its argument"))
+	}
 	written, err := config.Init(a.path(c.Dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage(fmt.Errorf("%w; make the directory first", err))
+	}
 	if err != nil {
-		return &exitError{exitUsage, err}
+		return usage(err)
 	}
 	if a.flags.JSON {
 		return a.json(map[string][]string{"written": written})

@@ -12,6 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/demo"
 	demoservers "mcp-code-exec-harness/internal/demo/servers"
 	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 )
 
@@ -59,14 +60,14 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 			tools = append(tools, definition)
 		}
 	}
-	out := a.Stdout
+	show := a.stdout
 	if a.flags.JSON {
-		out = a.Stderr
+		show = a.stderr
 	}
-	color := terminal(out)
+	out := show.raw // the demo's own servers and programs are trusted with the terminal
 	began := time.Now()
 	executor := &demoExecutor{h: h}
-	if err := demo.Run(ctx, demo.Deps{Executor: executor, Tools: tools, Color: color, Unicode: color}, out); err != nil {
+	if err := demo.Run(ctx, demo.Deps{Executor: executor, Tools: tools, Color: show.color, Unicode: show.terminal}, out); err != nil {
 		return err
 	}
 	if c.Keep != "" {
@@ -129,7 +130,7 @@ func (e *demoExecutor) Exec(ctx context.Context, code string) (demo.Result, erro
 		return demo.Result{}, err
 	}
 	if out.Error != nil {
-		return demo.Result{}, fmt.Errorf("%s", describe(out))
+		return demo.Result{}, fmt.Errorf("%s", modelview.Failure(out))
 	}
 	e.runs = append(e.runs, out.RunID)
 	result := demo.Result{RunID: out.RunID, Output: out.Output, Duration: time.Duration(out.Duration)}
@@ -197,7 +198,7 @@ func (e *demoExecutor) CallTool(ctx context.Context, tool string, arguments any)
 		return nil, err
 	}
 	if out.Error != nil {
-		return nil, fmt.Errorf("%s", describe(out))
+		return nil, fmt.Errorf("%s", modelview.Failure(out))
 	}
 	return out.Output, nil
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
 )
@@ -24,16 +25,9 @@ type finding struct {
 }
 
 func (c *doctorCmd) Run(ctx context.Context, a *app) error {
-	var findings []finding
-	note := func(f finding) { findings = append(findings, f) }
 	cfg, err := a.load()
 	if err != nil {
 		return err
-	}
-	if cfg.File == "" {
-		note(finding{"configuration", "ok", "defaults; state in " + cfg.StateDir, ""})
-	} else {
-		note(finding{"configuration", "ok", cfg.File, ""})
 	}
 	h, err := a.openWith(ctx, cfg)
 	if err != nil {
@@ -41,17 +35,48 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer a.close(h)
 	progress := a.progress("looking")
-	note(sandboxFinding(ctx, h))
-	if _, err := h.Store(); err != nil {
-		note(finding{"store", "failed", err.Error(), "set store.url to a file in a directory that you may write to"})
+	findings := examine(ctx, cfg, h)
+	progress.stop()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if a.flags.JSON {
+		if err := a.json(findings); err != nil {
+			return err
+		}
 	} else {
-		note(finding{"store", "ok", cfg.Store.URL, ""})
+		a.findings(findings)
 	}
-	for _, dir := range []struct{ name, path string }{{"skills", cfg.Skills.Dir}, {"workspace", cfg.Workspace.Dir}} {
-		note(finding{dir.name, "ok", dir.path, ""})
+	for _, f := range findings {
+		if f.State == "failed" {
+			return failed(exitUnavailable)
+		}
 	}
-	if _, err := h.Skills(); err != nil {
-		findings[len(findings)-2] = finding{"skills", "failed", err.Error(), "set skills.dir to a directory that you may write to"}
+	return nil
+}
+
+// examine looks at everything that commands need.
+func examine(ctx context.Context, cfg *config.Config, h *harness.Harness) []finding {
+	var findings []finding
+	note := func(f finding) { findings = append(findings, f) }
+	if cfg.File == "" {
+		note(finding{"configuration", "ok", "defaults; state in " + cfg.StateDir, ""})
+	} else {
+		note(finding{"configuration", "ok", cfg.File, ""})
+	}
+	for _, p := range parts(h) {
+		if err := p.open(); err != nil {
+			note(finding{p.name, "failed", err.Error(), p.fix})
+			continue
+		}
+		switch p.name {
+		case "store":
+			note(finding{p.name, "ok", cfg.Store.URL, ""})
+		case "skills":
+			note(finding{p.name, "ok", cfg.Skills.Dir, ""})
+		default:
+			note(sandboxFinding(ctx, h, p))
+		}
 	}
 	h.Servers().Start(ctx)
 	for _, s := range h.Servers().Servers() {
@@ -65,35 +90,23 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 	} else {
 		note(finding{"node", "ok", node, ""})
 	}
-	progress.stop()
-	broken := 0
-	for _, f := range findings {
-		if f.State == "failed" {
-			broken++
-		}
-	}
-	if a.flags.JSON {
-		if err := a.json(findings); err != nil {
-			return err
-		}
-	} else {
-		rows := [][]string{}
-		for _, f := range findings {
-			rows = append(rows, []string{f.State, f.Name, f.Detail})
-			if f.Fix != "" {
-				rows = append(rows, []string{"", "", "fix: " + f.Fix})
-			}
-		}
-		a.table(rows)
-	}
-	if broken > 0 {
-		return failed(exitUnavailable)
-	}
-	return nil
+	return findings
 }
 
-// sandboxFinding runs a program in the default tier.
-func sandboxFinding(ctx context.Context, h *harness.Harness) finding {
+// findings prints them.
+func (a *app) findings(all []finding) {
+	var rows [][]string
+	for _, f := range all {
+		rows = append(rows, []string{f.State, f.Name, firstLine(f.Detail)})
+		if f.Fix != "" {
+			rows = append(rows, []string{"", "", "fix: " + f.Fix})
+		}
+	}
+	a.table(rows)
+}
+
+// sandboxFinding starts a worker in the default tier.
+func sandboxFinding(ctx context.Context, h *harness.Harness, p part) finding {
 	began := time.Now()
 	pool, err := h.Pool()
 	if err == nil {
@@ -103,13 +116,13 @@ func sandboxFinding(ctx context.Context, h *harness.Harness) finding {
 		}
 	}
 	if err != nil {
-		return finding{"sandbox wasm", "failed", err.Error(), "set HARNESS_CACHE_DIR to a directory that only you can write to"}
+		return finding{p.name, "failed", err.Error(), p.fix}
 	}
 	memory := "copy-on-write snapshot, sealed"
 	if runtime.GOOS != "linux" {
 		memory = "copied snapshot"
 	}
-	return finding{"sandbox wasm", "ok", fmt.Sprintf(
+	return finding{p.name, "ok", fmt.Sprintf(
 		"WebAssembly memory, killable worker process, %s; no operating-system walls around the worker in this version; "+
 			"ready after %s", memory, time.Since(began).Round(time.Millisecond)), ""}
 }

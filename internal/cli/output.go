@@ -2,29 +2,14 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
-	"time"
 
-	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 )
-
-// closeTimeout is how long servers have to end after a command.
-const closeTimeout = 5 * time.Second
-
-// close ends what a command opened, also when the command was interrupted.
-func (a *app) close(h *harness.Harness) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if err := h.Close(ctx); err != nil {
-		fmt.Fprintln(a.Stderr, "harness: warning:", err)
-	}
-}
 
 // path resolves a path of the command line against the working directory.
 func (a *app) path(p string) string {
@@ -54,57 +39,13 @@ func (a *app) printOutcome(out *run.Outcome) {
 		fmt.Fprintln(a.Stdout, pretty(out.Output))
 		return
 	}
-	fmt.Fprint(a.Stderr, describe(out))
-}
-
-// describe explains a failed run: what, where, what to do, and what it did to the world.
-func describe(out *run.Outcome) string {
-	e := out.Error
-	var b strings.Builder
-	name := e.Name
-	if name == "" {
-		name = "Error"
-	}
-	fmt.Fprintf(&b, "%s (%s): %s\n", name, e.Kind, e.Message)
-	if e.Line > 0 {
-		file := e.File
-		if file == "" {
-			file = "program"
-		}
-		fmt.Fprintf(&b, "  at %s:%d:%d\n", file, e.Line, e.Column)
-		if e.Source != "" {
-			fmt.Fprintf(&b, "    %s\n    %s^\n", e.Source, padding(e.Source, e.Column))
-		}
-	}
-	if e.Hint != "" {
-		fmt.Fprintf(&b, "  hint: %s\n", e.Hint)
-	}
-	for _, effect := range out.Effects {
-		fmt.Fprintf(&b, "  effect: call %d, %s %s: %s\n", effect.Call, effect.Kind, effect.Name, effect.State)
-	}
-	fmt.Fprintf(&b, "  run: %s\n", out.RunID)
-	return b.String()
-}
-
-// padding moves a marker below a column, whatever tabs the line has.
-func padding(line string, column int) string {
-	var b strings.Builder
-	for _, r := range line {
-		if column--; column <= 0 {
-			break
-		}
-		if r != '\t' {
-			r = ' '
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
+	fmt.Fprint(a.Stderr, modelview.Failure(out))
 }
 
 // pretty prints a value for people: a string as its text, anything else indented.
 func pretty(raw json.RawMessage) string {
 	var text string
-	if json.Unmarshal(raw, &text) == nil {
+	if bytes.HasPrefix(raw, []byte{'"'}) && json.Unmarshal(raw, &text) == nil {
 		return text
 	}
 	var b bytes.Buffer
@@ -118,74 +59,17 @@ func pretty(raw json.RawMessage) string {
 func (a *app) observe(p *progress, e run.Event) {
 	switch {
 	case e.Log != nil && !a.flags.JSON:
-		p.print(e.Log.Text)
+		color := ""
+		switch e.Log.Level {
+		case "error":
+			color = red
+		case "warn":
+			color = yellow
+		}
+		p.print(e.Log.Text, color)
 	case e.Call != nil:
 		p.say(fmt.Sprintf("call %d: %s %s", e.Call.N, e.Call.Kind, e.Call.Name))
 	}
-}
-
-// progress shows on a terminal what is going on, once it takes longer than a second.
-type progress struct {
-	a     *app
-	mu    sync.Mutex
-	text  string
-	shown bool
-	timer *time.Timer
-	began time.Time
-}
-
-// progressDelay is how long something may take before it is worth a line.
-const progressDelay = time.Second
-
-func (a *app) progress(text string) *progress {
-	p := &progress{a: a, text: text, began: time.Now()}
-	if terminal(a.Stderr) {
-		p.timer = time.AfterFunc(progressDelay, p.show)
-	}
-	return p
-}
-
-func (p *progress) show() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer == nil {
-		return
-	}
-	p.shown = true
-	fmt.Fprintf(p.a.Stderr, "\r\x1b[K%s (%.0f s)", p.text, time.Since(p.began).Seconds())
-	p.timer.Reset(progressDelay)
-}
-
-// say changes what is shown.
-func (p *progress) say(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.text = text
-}
-
-// print writes a line of its own.
-func (p *progress) print(line string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clear()
-	fmt.Fprintln(p.a.Stderr, line)
-}
-
-func (p *progress) clear() {
-	if p.shown {
-		fmt.Fprint(p.a.Stderr, "\r\x1b[K")
-		p.shown = false
-	}
-}
-
-func (p *progress) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
-	}
-	p.clear()
 }
 
 // table prints rows in columns; the last is not padded.

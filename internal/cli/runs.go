@@ -16,16 +16,18 @@ import (
 type runsCmd struct {
 	List    runsListCmd    `cmd:"" help:"Runs, newest first."`
 	Show    runsShowCmd    `cmd:"" help:"One run: program, calls, outcome."`
-	Journal runsJournalCmd `cmd:"" help:"Every record of a run, as JSON lines."`
+	Journal runsJournalCmd `cmd:"" help:"Every record of a run, as JSON lines; with --json as one list."`
 	Replay  runsReplayCmd  `cmd:"" help:"Execute a run again from its journal and compare; nothing is contacted."`
 	Resume  runsResumeCmd  `cmd:"" help:"Go on with a run whose process died."`
 }
 
+func (runsCmd) Help() string { return "Example:\n  harness runs list" }
+
 type runsListCmd struct {
-	User   string `help:"Only of this user."`
-	Status string `help:"Only with this status: running, succeeded, failed, cancelled."`
-	Limit  int    `help:"How many." default:"20"`
-	Cursor string `help:"Continue an earlier list."`
+	User   string `help:"Only of this user." placeholder:"NAME"`
+	Status string `help:"Only with this status: ${enum}." enum:"running,succeeded,failed,cancelled,all" default:"all"`
+	Limit  int    `help:"How many, up to 1000." default:"20"`
+	Cursor string `help:"Continue an earlier list." placeholder:"CURSOR"`
 }
 
 func (runsListCmd) Help() string { return "Example:\n  harness runs list --status failed" }
@@ -57,12 +59,22 @@ func lineOf(r store.RunInfo) runLine {
 }
 
 func (c *runsListCmd) Run(ctx context.Context, a *app) error {
+	if c.Limit < 1 || c.Limit > 1000 {
+		return usage(fmt.Errorf("--limit %d is out of range; give a number from 1 to 1000", c.Limit))
+	}
 	h, keep, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer a.close(h)
-	infos, next, err := keep.Runs(ctx, store.Filter{User: c.User, Status: c.Status, Limit: c.Limit, Cursor: c.Cursor})
+	filter := store.Filter{User: c.User, Limit: c.Limit, Cursor: c.Cursor}
+	if c.Status != "all" {
+		filter.Status = c.Status
+	}
+	infos, next, err := keep.Runs(ctx, filter)
+	if errors.Is(err, store.ErrCursor) {
+		return usage(fmt.Errorf("--cursor: %w; give the one that the list before ended with", err))
+	}
 	if err != nil {
 		return err
 	}
@@ -82,6 +94,10 @@ func (c *runsListCmd) Run(ctx context.Context, a *app) error {
 	if a.flags.JSON {
 		return a.json(map[string]any{"runs": lines, "next": next})
 	}
+	if len(infos) == 0 {
+		fmt.Fprintln(a.Stderr, "no runs; harness exec makes one")
+		return nil
+	}
 	a.table(rows)
 	if next != "" {
 		fmt.Fprintf(a.Stderr, "more: harness runs list --cursor %s\n", next)
@@ -98,7 +114,7 @@ func (a *app) openStore(ctx context.Context) (*harness.Harness, *store.Store, er
 	keep, err := h.Store()
 	if err != nil {
 		a.close(h)
-		return nil, nil, err
+		return nil, nil, missing(h, err)
 	}
 	return h, keep, nil
 }
@@ -109,7 +125,7 @@ func (a *app) journal(ctx context.Context, id string) (*harness.Harness, store.R
 	if err != nil {
 		return nil, store.RunInfo{}, nil, err
 	}
-	info, err := keep.Run(ctx, id)
+	info, err := findRun(ctx, keep, id)
 	if err == nil {
 		var records []journal.Record
 		if records, err = h.Journal(ctx, info.ID); err == nil {
@@ -117,10 +133,16 @@ func (a *app) journal(ctx context.Context, id string) (*harness.Harness, store.R
 		}
 	}
 	a.close(h)
-	if errors.Is(err, journal.ErrNotFound) {
-		err = &exitError{exitUsage, fmt.Errorf("%w; see harness runs list", err)}
-	}
 	return nil, info, nil, err
+}
+
+// findRun finds a run by its id or the beginning of it.
+func findRun(ctx context.Context, keep *store.Store, id string) (store.RunInfo, error) {
+	info, err := keep.Run(ctx, id)
+	if err != nil && ctx.Err() == nil { // none, or several
+		err = usage(fmt.Errorf("%w; harness runs list shows all", err))
+	}
+	return info, err
 }
 
 type runsShowCmd struct {
@@ -190,6 +212,9 @@ func (c *runsJournalCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer a.close(h)
+	if a.flags.JSON {
+		return a.json(list(records))
+	}
 	for _, r := range records {
 		if err := a.json(r); err != nil {
 			return err
@@ -212,17 +237,18 @@ func (c *runsReplayCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer a.close(h)
 	if info.Ended.IsZero() {
-		return &exitError{exitUsage, fmt.Errorf("%s has not ended; harness runs resume goes on with it", info.ID)}
+		return usage(fmt.Errorf("%s has not ended; harness runs resume goes on with it", info.ID))
 	}
 	out, err := h.Replay(ctx, records, "", c.Force)
 	if err != nil {
-		return err
-	}
-	if a.flags.JSON {
-		return a.outcome(out)
+		return missing(h, err)
 	}
 	if out.Error != nil && out.Error.Kind == run.KindDiverged {
 		return a.outcome(out)
+	}
+	// The replay of a run that failed succeeds if it fails the same.
+	if a.flags.JSON {
+		return a.json(out)
 	}
 	a.printOutcome(out)
 	fmt.Fprintf(a.Stderr, "identical: %d tool calls answered from the journal, nothing contacted\n", out.Calls)
@@ -241,15 +267,18 @@ func (c *runsResumeCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer a.close(h)
-	info, err := keep.Run(ctx, c.ID)
-	if err != nil {
-		return &exitError{exitUsage, err}
-	}
-	progress := a.progress("resuming")
-	defer progress.stop()
-	out, err := h.Resume(ctx, info.ID, func(e run.Event) { a.observe(progress, e) })
+	info, err := findRun(ctx, keep, c.ID)
 	if err != nil {
 		return err
+	}
+	if !info.Ended.IsZero() {
+		return usage(fmt.Errorf("%s has ended (%s); harness runs show %s says how", info.ID, info.Status, info.ID))
+	}
+	progress := a.progress("resuming")
+	out, err := h.Resume(ctx, info.ID, func(e run.Event) { a.observe(progress, e) })
+	progress.stop()
+	if err != nil {
+		return missing(h, err)
 	}
 	return a.outcome(out)
 }

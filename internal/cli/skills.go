@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-
-	"mcp-code-exec-harness/internal/skills"
 )
 
 type skillsCmd struct {
 	List skillsListCmd `cmd:"" help:"Skills that programs have saved."`
 	Show skillsShowCmd `cmd:"" help:"One skill, with its text."`
 }
+
+func (skillsCmd) Help() string { return "Example:\n  harness skills list" }
 
 type skillsListCmd struct {
 	User string `help:"Whose skills." default:"local"`
@@ -28,24 +28,21 @@ func (c *skillsListCmd) Run(ctx context.Context, a *app) error {
 	defer a.close(h)
 	saved, err := h.Skills()
 	if err != nil {
-		return err
+		return missing(h, err)
 	}
-	list, err := saved.List(c.User)
+	all, err := saved.List(c.User)
 	if err != nil {
 		return err
 	}
 	if a.flags.JSON {
-		if list == nil {
-			list = []skills.Skill{}
-		}
-		return a.json(list)
+		return a.json(list(all))
 	}
-	if len(list) == 0 {
+	if len(all) == 0 {
 		fmt.Fprintf(a.Stderr, "user %s has no skills; programs save them with fs.writeFile('/skills/NAME.js', …)\n", c.User)
 		return nil
 	}
 	rows := [][]string{{"SKILL", "PATH", "DESCRIPTION"}}
-	for _, s := range list {
+	for _, s := range all {
 		description := s.Description
 		if s.Problem != "" {
 			description = "problem: " + s.Problem
@@ -71,11 +68,11 @@ func (c *skillsShowCmd) Run(ctx context.Context, a *app) error {
 	defer a.close(h)
 	saved, err := h.Skills()
 	if err != nil {
-		return err
+		return missing(h, err)
 	}
 	skill, text, err := saved.Show(c.User, c.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &exitError{exitUsage, fmt.Errorf("%w; see harness skills list", err)}
+		return usage(err)
 	}
 	if err != nil {
 		return err

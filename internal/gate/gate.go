@@ -82,6 +82,8 @@ type Scope struct {
 	MaxValue int // bytes of an answer; a larger one becomes a file
 	Files    Files
 	Modules  Modules
+	// Recorded is what a dead process recorded of this run; empty for a new one.
+	Recorded []journal.Record
 }
 
 // Run is the gate as one run sees it. Prepare is called by the run's goroutine; pending calls are independent.
@@ -96,7 +98,28 @@ var _ run.Gate = (*Run)(nil)
 
 // Open admits a run.
 func (g *Gate) Open(scope Scope) *Run {
-	return &Run{gate: g, scope: scope}
+	r := &Run{gate: g, scope: scope}
+	r.remember()
+	return r
+}
+
+// remember counts the tool calls that a dead process had answered, and finds the connections that it sent writes on.
+func (r *Run) remember() {
+	calls := map[int]*journal.Call{}
+	for _, record := range r.scope.Recorded {
+		switch {
+		case record.Call != nil:
+			calls[record.Call.N] = record.Call
+		case record.Answer != nil:
+			if c := calls[record.Answer.N]; c != nil && frame.Kind(c.Kind) == frame.Tool {
+				r.toolCalls++
+			}
+		case record.Intent != nil && record.Intent.Conn != 0:
+			if c := calls[record.Intent.N]; c != nil {
+				r.sessions.earlier = append(r.sessions.earlier, earlier{c, record.Intent.Conn})
+			}
+		}
+	}
 }
 
 // pendingFunc is a prepared call without a write.
@@ -121,7 +144,7 @@ func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	case frame.Catalog:
 		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) })
 	case frame.Resource:
-		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c.Name, c.Args) })
+		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) })
 	case frame.Timer:
 		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return sleep(ctx, c.Args) })
 	case frame.Load:
@@ -203,35 +226,4 @@ func (r *Run) zone(args json.RawMessage) (json.RawMessage, *frame.Error) {
 		return nil, runtimeError("RangeError", "%v", err)
 	}
 	return raw, nil
-}
-
-// resource lists or reads what servers offer besides tools.
-func (r *Run) resource(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error) {
-	var in struct{ Server, URI string }
-	if err := decode(args, &in); err != nil {
-		return nil, err
-	}
-	server := in.Server
-	if server != "" || name == "read" {
-		known, err := r.gate.opt.Catalog.ResolveServer(server)
-		if err != nil {
-			return nil, toolError("", err.Error())
-		}
-		server = known
-	}
-	switch name {
-	case "list":
-		list, err := r.gate.opt.Servers.Resources(ctx, server)
-		if err != nil {
-			return nil, toolError("", err.Error())
-		}
-		return encode(list)
-	case "read":
-		contents, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI)
-		if err != nil {
-			return nil, toolError("", err.Error())
-		}
-		return encode(map[string]any{"contents": contents})
-	}
-	return nil, runtimeError("TypeError", "there is no host call resource %s", name)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,42 +58,48 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 	if err := decode(t.call.Args, &in); err != nil {
 		return nil, err
 	}
+	if t.intent != nil && !t.repeatable() {
+		return nil, t.stopped()
+	}
 	// 3. resolve
 	tool, err := t.run.resolve(ctx, in.Server, t.call.Name)
 	if err != nil {
-		return nil, toolError(t.call.Name, err.Error())
+		return nil, t.notCalled(t.call.Name, err)
 	}
 	name := tool.FullName()
 	args, err := tool.Arguments(in.Input, in.Positional)
 	if err != nil {
-		return nil, toolError(name, err.Error())
+		return nil, t.notCalled(name, err)
 	}
 	// 6. validate
 	if err := tool.Validate(args); err != nil {
-		return nil, toolError(name, err.Error())
+		return nil, t.notCalled(name, err)
 	}
 	// 7. journal the intent, call
 	servers := t.run.gate.opt.Servers
 	options := mcpclient.CallOptions{IdempotencyKey: fmt.Sprintf("%s-%d", t.run.scope.Run, t.call.N)}
 	conn, err := servers.Connect(ctx, tool.Server)
 	if err != nil {
-		return nil, failed(ctx, name, false, err)
+		return nil, t.notCalled(name, err)
 	}
 	if servers.Stateful(tool.Server) {
-		if lost := t.run.sessions.use(tool.Server, conn, name); lost != nil {
+		if t.intent != nil && t.intent.Conn != conn {
+			return nil, t.stopped() // what it was to change is gone
+		}
+		if lost := t.run.use(tool.Server, conn, name); lost != nil {
 			return nil, lost
 		}
 		options.Conn = conn
 	}
 	write := !tool.Annotations.IsReadOnly()
-	if write {
+	if write && t.intent == nil {
 		if refused := t.intend(ctx, intend, tool, conn, options.IdempotencyKey); refused != nil {
 			return nil, refused
 		}
 	}
 	result, err := servers.Call(ctx, tool.Server, tool.Name, args, options)
 	if err != nil {
-		return nil, failed(ctx, name, write, err)
+		return nil, t.failed(ctx, name, write, err)
 	}
 	// 8. unwrap
 	return t.unwrap(ctx, tool, result, in.Raw)
@@ -100,30 +107,24 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 
 // resolve finds a tool; where it is not known yet, servers that have not listed their tools are asked first.
 func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, error) {
-	find := func() (*catalog.Tool, error) {
-		if server != "" {
-			return r.gate.opt.Catalog.ResolveIn(server, name)
-		}
-		return r.gate.opt.Catalog.Resolve(name)
-	}
-	if tool, err := find(); err == nil {
+	if tool, err := r.find(server, name); err == nil {
 		return tool, nil
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
-	return find()
+	return r.find(server, name)
 }
 
-// intend commits the intent of a write, or answers one that a dead process may already have sent.
-func (t *toolCall) intend(ctx context.Context, commit func(context.Context, journal.Intent) error, tool *catalog.Tool, conn int64, key string) *frame.Error {
-	now := t.run.gate.opt.Now()
-	if t.intent != nil {
-		if !t.intent.Retry || now.Sub(time.UnixMicro(t.intent.Time)) > retryWindow {
-			return inDoubt(tool.FullName(), "the harness stopped while it was being called")
-		}
-		return nil
+func (r *Run) find(server, name string) (*catalog.Tool, error) {
+	if server != "" {
+		return r.gate.opt.Catalog.ResolveIn(server, name)
 	}
+	return r.gate.opt.Catalog.Resolve(name)
+}
+
+// intend commits the intent of a write.
+func (t *toolCall) intend(ctx context.Context, commit func(context.Context, journal.Intent) error, tool *catalog.Tool, conn int64, key string) *frame.Error {
 	err := commit(ctx, journal.Intent{
-		N: t.call.N, Key: key, Retry: tool.Annotations.IsIdempotent(), Time: now.UnixMicro(), Conn: conn,
+		N: t.call.N, Key: key, Retry: tool.Annotations.IsIdempotent(), Time: t.run.gate.opt.Now().UnixMicro(), Conn: conn,
 	})
 	if err != nil {
 		return toolError(tool.FullName(), fmt.Sprintf("%s was not called: write the journal: %v", tool.FullName(), err))
@@ -131,13 +132,34 @@ func (t *toolCall) intend(ctx context.Context, commit func(context.Context, jour
 	return nil
 }
 
-// failed maps a call without a result: a write that may have reached the server is in doubt.
-func failed(ctx context.Context, name string, write bool, err error) *frame.Error {
-	var call *mcpclient.CallError
-	if errors.As(err, &call) && write && call.InDoubt() {
-		return inDoubt(name, call.Message)
+// repeatable says whether a write that a dead process may have sent can be sent again.
+func (t *toolCall) repeatable() bool {
+	return t.intent.Retry && t.run.gate.opt.Now().Sub(time.UnixMicro(t.intent.Time)) <= retryWindow
+}
+
+// stopped answers a write that a dead process may have sent.
+func (t *toolCall) stopped() *frame.Error {
+	return inDoubt(t.call.Name, "the harness stopped while it was being called")
+}
+
+// notCalled answers a call that does not get as far as its server. If a dead process may have sent it, its outcome is
+// as unknown as before.
+func (t *toolCall) notCalled(name string, err error) *frame.Error {
+	if t.intent != nil {
+		return t.stopped()
 	}
-	if ctx.Err() != nil {
+	return toolError(name, err.Error())
+}
+
+// failed maps a call without a result: a write that may have reached the server, now or before, is in doubt.
+func (t *toolCall) failed(ctx context.Context, name string, write bool, err error) *frame.Error {
+	var call *mcpclient.CallError
+	switch {
+	case errors.As(err, &call) && write && call.InDoubt():
+		return inDoubt(name, call.Message)
+	case t.intent != nil && (call == nil || call.Kind != mcpclient.KindRPC):
+		return t.stopped()
+	case ctx.Err() != nil:
 		return cancelled()
 	}
 	return toolError(name, err.Error())
@@ -146,22 +168,47 @@ func failed(ctx context.Context, name string, write bool, err error) *frame.Erro
 // connections remembers which connection of each stateful server a run has used: after a restart of the server, what
 // the run built up there is gone, and the program must know.
 type connections struct {
-	mu   sync.Mutex
-	last map[string]int64
+	mu      sync.Mutex
+	last    map[string]int64
+	earlier []earlier
+}
+
+// earlier is a write that a dead process sent, and the connection it was sent on.
+type earlier struct {
+	call *journal.Call
+	conn int64
 }
 
 // use notes the connection of a call. It fails once for each lost connection; the next call starts anew.
-func (c *connections) use(server string, conn int64, tool string) *frame.Error {
+func (r *Run) use(server string, conn int64, tool string) *frame.Error {
+	c := &r.sessions
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last == nil {
 		c.last = map[string]int64{}
 	}
-	last := c.last[server]
+	last, used := c.last[server]
+	if !used {
+		last = r.recordedConn(server)
+	}
 	c.last[server] = conn
 	if last == 0 || last == conn {
 		return nil
 	}
 	return &frame.Error{Kind: run.KindTool, Name: "SessionLostError", Tool: tool, Message: fmt.Sprintf(
 		"the connection to server %q was lost and made again: what earlier calls of this run set up there is gone; repeat it", server)}
+}
+
+// recordedConn is the connection on which a dead process last sent a write of this run to a server, 0 for none.
+func (r *Run) recordedConn(server string) int64 {
+	for _, e := range slices.Backward(r.sessions.earlier) {
+		var in struct{ Server string }
+		if decode(e.call.Args, &in) != nil {
+			continue
+		}
+		if tool, err := r.find(in.Server, e.call.Name); err == nil && tool.Server == server {
+			return e.conn
+		}
+	}
+	return 0
 }

@@ -24,7 +24,7 @@ type handle struct {
 func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result, raw bool) (json.RawMessage, *frame.Error) {
 	name := tool.FullName()
 	if raw {
-		return t.fit(ctx, name, result.Raw)
+		return t.run.fit(ctx, t.call.N, name, result.Raw)
 	}
 	value, files, failure := mcpclient.Unwrap(result, tool.OutputSchema)
 	if failure != "" {
@@ -32,7 +32,7 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	}
 	handles := make([]json.RawMessage, len(files))
 	for i, f := range files {
-		saved, err := t.save(ctx, fmt.Sprintf("%d-%s", i+1, f.Name), f.Bytes)
+		saved, err := t.run.save(ctx, t.call.N, fmt.Sprintf("%d-%s", i+1, f.Name), f.Bytes)
 		if err != nil {
 			return nil, toolError(name, fmt.Sprintf("%s answered with a file that could not be saved: %v", name, err))
 		}
@@ -42,25 +42,25 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	if err != nil {
 		return nil, toolError(name, err.Error())
 	}
-	return t.fit(ctx, name, value)
+	return t.run.fit(ctx, t.call.N, name, value)
 }
 
 // save writes what does not enter the guest into the workspace and returns its path there.
-func (t *toolCall) save(ctx context.Context, name string, data []byte) (string, error) {
-	file := fmt.Sprintf("/workspace/results/%s/%d/%s", t.run.scope.Run, t.call.N, name)
+func (r *Run) save(ctx context.Context, n int, name string, data []byte) (string, error) {
+	file := fmt.Sprintf("/workspace/results/%s/%d/%s", r.scope.Run, n, name)
 	args, err := json.Marshal(map[string]string{"path": file, "base64": base64.StdEncoding.EncodeToString(data)})
 	if err != nil {
 		return "", err
 	}
-	if _, failed := t.run.scope.Files.Call(ctx, "writeFile", args); failed != nil {
+	if _, failed := r.scope.Files.Call(ctx, "writeFile", args); failed != nil {
 		return "", failed
 	}
 	return file, nil
 }
 
 // fit passes a value that is small enough; a larger one is saved, and the program gets the file's name.
-func (t *toolCall) fit(ctx context.Context, name string, value json.RawMessage) (json.RawMessage, *frame.Error) {
-	limit := t.run.scope.MaxValue
+func (r *Run) fit(ctx context.Context, n int, name string, value json.RawMessage) (json.RawMessage, *frame.Error) {
+	limit := r.scope.MaxValue
 	if len(value) <= limit {
 		return value, nil
 	}
@@ -69,7 +69,7 @@ func (t *toolCall) fit(ctx context.Context, name string, value json.RawMessage) 
 	if json.Unmarshal(value, &text) == nil {
 		data, kind, file = []byte(text), "text/plain", "result.txt"
 	}
-	saved, err := t.save(ctx, file, data)
+	saved, err := r.save(ctx, n, file, data)
 	if err != nil {
 		return nil, toolError(name, fmt.Sprintf(
 			"%s answered with %d bytes, more than a program may hold (sandbox.maxValue), and they could not be saved: %v",

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	code := m.Run()
+	if built.wasm != nil {
+		built.wasm.Close()
+	}
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,8 +112,8 @@ func TestGlobals(t *testing.T) {
 	})
 }
 
-// TestRandom checks Math.random against the test vectors of RFC 8439, appendix A.1, whose key is the seed and whose
-// nonce is zero.
+// TestRandom checks crypto against the test vectors of RFC 8439, appendix A.1, whose key is the seed and whose nonce is
+// zero, and Math.random against xoshiro128** with the stream's beginning as its state.
 func TestRandom(t *testing.T) {
 	type block struct {
 		number int
@@ -134,25 +135,58 @@ func TestRandom(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) runner) {
 		r := open(t)
 		for _, c := range cases {
-			f := start(wrap(`return Array.from({length: 24}, () => Math.random())`))
+			f := start(wrap(`return Array.from(crypto.getRandomValues(new Uint8Array(192)))`))
 			f.Seed = c.seed
 			_, done := run(t, r, f)
-			var got []float64
-			if err := json.Unmarshal(done.Value, &got); err != nil {
+			var numbers []int
+			if err := json.Unmarshal(done.Value, &numbers); err != nil {
 				t.Fatal(err)
 			}
-			stream, err := hex.DecodeString(c.block.stream)
-			if err != nil {
-				t.Fatal(err)
+			got := make([]byte, len(numbers))
+			for i, n := range numbers {
+				got[i] = byte(n)
 			}
-			for i := range 8 { // a block is eight numbers of two words
-				high := binary.LittleEndian.Uint32(stream[8*i:])
-				low := binary.LittleEndian.Uint32(stream[8*i+4:])
-				want := float64(uint64(high>>5)<<26|uint64(low>>6)) / (1 << 53)
-				if at := 8*c.block.number + i; got[at] != want {
-					t.Errorf("seed %s, number %d: got %v, want %v", c.seed, at, got[at], want)
-				}
+			if block := hex.EncodeToString(got[64*c.block.number : 64*c.block.number+64]); block != c.block.stream {
+				t.Errorf("seed %s, block %d: got %s, want %s", c.seed, c.block.number, block, c.block.stream)
+			}
+		}
+		f := start(wrap(`return Array.from({length: 24}, () => Math.random())`))
+		f.Seed = cases[0].seed
+		_, done := run(t, r, f)
+		var got []float64
+		if err := json.Unmarshal(done.Value, &got); err != nil {
+			t.Fatal(err)
+		}
+		stream, err := hex.DecodeString(cases[0].block.stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := xoshiro(stream)
+		for i := range got {
+			high, low := next(), next()
+			if want := float64(uint64(high>>5)<<26|uint64(low>>6)) / (1 << 53); got[i] != want {
+				t.Errorf("number %d: got %v, want %v", i, got[i], want)
 			}
 		}
 	})
+}
+
+// xoshiro is xoshiro128** as its authors publish it, with 16 bytes as its state. The last word's lowest bit is set.
+func xoshiro(state []byte) func() uint32 {
+	var s [4]uint32
+	for i := range s {
+		s[i] = binary.LittleEndian.Uint32(state[4*i:])
+	}
+	s[3] |= 1
+	return func() uint32 {
+		result := bits.RotateLeft32(s[1]*5, 7) * 9
+		t := s[1] << 9
+		s[2] ^= s[0]
+		s[3] ^= s[1]
+		s[1] ^= s[2]
+		s[0] ^= s[3]
+		s[2] ^= t
+		s[3] = bits.RotateLeft32(s[3], 11)
+		return result
+	}
 }

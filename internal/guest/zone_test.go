@@ -12,7 +12,9 @@ import (
 // TestZoneAgreesWithTime compares offsets at every transition and between them with package time's.
 func TestZoneAgreesWithTime(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "UTC"} {
+	for _, name := range []string{
+		"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca", "UTC",
+	} {
 		loc, err := time.LoadLocation(name)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +68,8 @@ func TestZoneNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"", "Local", "Mars/Olympus", "../etc/passwd", "right/UTC", "posixrules", "America", "Europe/Berlin\x00", "/Europe/Berlin", "Europe//Berlin",
+		"", "Local", "Mars/Olympus", "../etc/passwd", "right/UTC", "posixrules", "America", "Europe/Berlin\x00",
+		"/Europe/Berlin", "Europe//Berlin",
 	} {
 		if got, _, err := guest.Zone(name); !errors.Is(err, guest.ErrZone) {
 			t.Errorf("Zone(%q) = %q, %v; want ErrZone", name, got, err)

@@ -63,7 +63,7 @@ func (h *Harness) Exec(ctx context.Context, req Request) (*run.Outcome, error) {
 		return nil, fmt.Errorf("start the journal: %w", err)
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
-	spec := h.spec(start, place, compiled)
+	spec := h.spec(start, nil, place, compiled)
 	spec.Journal, spec.Observe = h.wrap(writer), req.Observe
 	return h.execute(ctx, spec)
 }
@@ -122,18 +122,19 @@ func (h *Harness) limits(timeout time.Duration) run.Limits {
 	}
 }
 
-// spec is a run with its gate.
-func (h *Harness) spec(start journal.Start, place *place, compiled *program.Compiled) run.Spec {
+// spec is a run with its gate. records are those of a run that is replayed or resumed.
+func (h *Harness) spec(start journal.Start, records []journal.Record, place *place, compiled *program.Compiled) run.Spec {
 	var limits run.Limits
 	if len(start.Limits) > 0 {
 		json.Unmarshal(start.Limits, &limits) // what start wrote; else the defaults
 	}
 	locate := &locator{compiled: compiled}
+	locate.recall(records)
 	return run.Spec{
-		Start: start, Limits: limits, Owner: start.User, Locate: locate.locate, Now: h.out.Now,
+		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: h.out.Now,
 		Gate: h.gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
-			Files: place.space,
+			Files: place.space, Recorded: records,
 			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
 				loaded, err := program.CompileModule(ctx, specifier, from, place.options())
 				if err == nil {
@@ -170,6 +171,22 @@ func (l *locator) add(m *program.SourceMap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.compiled.Map.Add(m)
+}
+
+// recall adds the maps of modules that a recorded run loaded while it ran.
+func (l *locator) recall(records []journal.Record) {
+	loads := map[int]bool{}
+	for _, r := range records {
+		switch {
+		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.Load:
+			loads[r.Call.N] = true
+		case r.Answer != nil && loads[r.Answer.N] && r.Answer.Value != nil:
+			var loaded program.Loaded
+			if json.Unmarshal(r.Answer.Value, &loaded) == nil && loaded.Map != nil { // else errors have no place, as before
+				l.add(loaded.Map)
+			}
+		}
+	}
 }
 
 func (l *locator) locate(e *frame.Error) *run.Error {

@@ -53,8 +53,8 @@ func (h *Harness) Replay(ctx context.Context, records []journal.Record, code str
 			return nil, fmt.Errorf("encode the program: %w", err)
 		}
 	}
-	spec := h.spec(start, place, compiled)
-	spec.Records, spec.Offline = records, true
+	spec := h.spec(start, records, place, compiled)
+	spec.Offline = true
 	return h.execute(ctx, spec)
 }
 
@@ -83,8 +83,8 @@ func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)
 	if err != nil {
 		return nil, err
 	}
-	spec := h.spec(start, place, compiled)
-	spec.Records, spec.Journal, spec.Observe = records, h.wrap(writer), observe
+	spec := h.spec(start, records, place, compiled)
+	spec.Journal, spec.Observe = h.wrap(writer), observe
 	return h.execute(ctx, spec)
 }
 

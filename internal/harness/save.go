@@ -19,11 +19,11 @@ func (h *Harness) SaveResult(user, session, runID, name string, data []byte) (st
 	if user == "" {
 		user = DefaultUser
 	}
-	base, err := h.workspace()
+	work, err := h.workspace()
 	if err != nil {
 		return fail(err)
 	}
-	dir, err := base.Dir(user, session)
+	dir, err := work.Dir(user, session)
 	if err != nil {
 		return fail(err)
 	}

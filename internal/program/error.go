@@ -13,9 +13,13 @@ const (
 	KindRuntime = "runtime" // the same, of a module that the running program asked for
 )
 
+// NameSyntaxError is the class of errors that are about the code itself rather than about what it looks for.
+const NameSyntaxError = "SyntaxError"
+
 // Error is what is wrong with a program or a module, and where.
 type Error struct {
 	Kind       string // KindSyntax or KindRuntime
+	Name       string // JavaScript class: NameSyntaxError, or "" for Error
 	Message    string
 	File       string // name of the program as given, or the id of a module
 	Line       int    // from 1; 0: no position

@@ -18,62 +18,140 @@ type hint struct {
 // hints are tried in order; the first that applies is the advice.
 var hints = []hint{
 	// Python, most of which is a syntax error before anything else can be.
-	{kind: KindSyntax, source: `(?m)^\s*(def \w+\(.*\).*:|class \w+.*:|elif .*:|else:|try:|except\b.*:|for \w+(, *\w+)* in .+:|` +
-		`if [^({].*:|while [^({].*:|with .+ as \w+:|from [\w.]+ import |import \w+( as \w+)?\s*$|print\s+["'\w])`, advice: pythonHint},
-	{kind: KindSyntax, source: `(?m)^\s*(lambda |async def |await asyncio\.)|\b(None|True|False)\b.*\n?.*\bprint\(`, advice: pythonHint},
+	{kind: KindSyntax, source: `(?m)^\s*(def \w+\(.*|class \w+(\(.*\))?|elif .*|else|try|except\b.*|for \w+(, *\w+)* in .+|` +
+		`(if|while) [^({].*|with .+ as \w+):\s*(#.*)?$`, advice: pythonHint},
+	{
+		kind: KindSyntax, source: `(?m)^\s*(from [\w.]+ import \S|import \w+( as \w+)?\s*$|print\s+["'\w])`,
+		advice: pythonHint,
+	},
+	{
+		kind: KindSyntax, source: `(?m)^\s*(async def \w|await asyncio\.)|\b(None|True|False)\b.*\n?.*\bprint\(`,
+		advice: pythonHint,
+	},
 	{message: `^'?(print|None|True|False|len|str|dict|range|elif|asyncio|json)'? is not defined`, advice: pythonHint},
 
 	// What Node.js, browsers and others have and the sandbox has not.
-	{message: `^'?(fetch|XMLHttpRequest|WebSocket|axios|EventSource)'? is not (defined|a function)`, advice: noNetwork},
-	{message: `^'?process'? is not defined`, advice: "the sandbox has no process: configured values are in env.NAME; return ends a program"},
-	{message: `^'?child_process'? is not defined`, advice: "programs cannot start processes; call a tool: await search_mcp_tools('what you need')"},
-	{message: `^'?(module|exports)'? is not defined`,
+	{
+		message: `^'?(fetch|XMLHttpRequest|WebSocket|axios|EventSource)'? is not (defined|a function)`,
+		advice:  noNetwork,
+	},
+	{
+		message: `^'?process'? is not defined`,
+		advice:  "the sandbox has no process: configured values are in env.NAME; return ends a program",
+	},
+	{
+		message: `^'?child_process'? is not defined`,
+		advice:  "programs cannot start processes; call a tool: await search_mcp_tools('what you need')",
+	},
+	{
+		message: `^'?(module|exports)'? is not defined`,
 		advice: "a program returns its result (return value); module.exports belongs into a skill: " +
-			"await fs.writeFile('/skills/name.js', text)"},
+			"await fs.writeFile('/skills/name.js', text)",
+	},
 	{message: `^'?(__dirname|__filename)'? is not defined`, advice: "use the absolute paths /workspace and /skills"},
 	{message: `^'?(setImmediate|clearImmediate)'? is not defined`, advice: "use setTimeout(f, 0)"},
-	{message: `^'?(Deno|Bun)'? is not defined`,
-		advice: "the sandbox is neither Deno nor Bun: files are read with await fs.readFile('/workspace/…'), tools called with callMCPTool"},
-	{message: `^'?(window|document|localStorage|sessionStorage|navigator|location|alert)'? is not defined`,
-		advice: "there is no browser: keep values in variables, files in /workspace, and return the result"},
-	{message: `^'?(WebAssembly|SharedArrayBuffer|Atomics|Worker|MessageChannel)'? is not defined`,
-		advice: "the sandbox runs plain JavaScript on one thread; Promise.all makes calls in parallel"},
-	{message: `^'?_'? is not defined`, advice: "lodash is not loaded: use array methods, or import it if sandbox.packages offers it"},
-	{message: `\brequire is not (defined|a function)`, advice: "require is global in programs and skills: const m = require('/skills/name.js')"},
+	{
+		message: `^'?(Deno|Bun)'? is not defined`,
+		advice: "the sandbox is neither Deno nor Bun: files are read with await " +
+			"fs.readFile('/workspace/…'), tools called with callMCPTool",
+	},
+	{
+		message: `^'?(window|document|localStorage|sessionStorage|navigator|location|alert)'? is not defined`,
+		advice:  "there is no browser: keep values in variables, files in /workspace, and return the result",
+	},
+	{
+		message: `^'?(WebAssembly|SharedArrayBuffer|Atomics|Worker|MessageChannel)'? is not defined`,
+		advice:  "the sandbox runs plain JavaScript on one thread; Promise.all makes calls in parallel",
+	},
+	{
+		message: `^'?_'? is not defined`,
+		advice:  "lodash is not loaded: use array methods, or import it if sandbox.packages offers it",
+	},
+	{
+		message: `\brequire is not (defined|a function)`,
+		advice:  "require is global in programs and skills: const m = require('/skills/name.js')",
+	},
 
 	// Slips with tools and their results.
 	{message: `\[object Promise\]`, advice: missingAwait},
-	{message: `"?\[object Object\]"? is not valid JSON|[Uu]nexpected token:? '?o'?\b|[Uu]nexpected (token|character).*object Object`,
-		source: `JSON\.parse`, advice: "the value is an object already: tools return parsed results, leave JSON.parse out"},
-	{message: `is not valid JSON|JSON`, source: `JSON\.parse`,
-		advice: "the text is not JSON: print it with console.log first; utils.parseJSON(text) gives null instead of throwing"},
-	{message: `(\w*\.?(map|filter|reduce|forEach|find|some|every|flatMap|slice|sort|join)\b.* is not a function|^not a function$)`,
-		source: `\.(map|filter|reduce|forEach|find|some|every|flatMap|slice|sort|join)\(`,
-		advice: "the value is no array: print it with console.log(value); a result may hold its list in a property, and a call needs await"},
-	{message: `is not a function|^not a function$`,
-		advice: "print the value with console.log; await list_mcp_tools() lists the tools, and a call needs await"},
-	{message: `(?i)is not iterable|value is not iterable`,
-		advice: "the value is no list: print it with console.log(value); a result may hold its list in a property, and a call needs await"},
-	{message: `(?i)cannot (read|set) propert(y|ies) .*of (undefined|null)|(undefined|null) has no properties`,
-		advice: "the value before the dot is missing: print what the tool returned with console.log, or use ?. where it may be absent"},
-	{message: `(?i)await.* only .*async|"?await"? can only be used inside`,
-		source: `await`, advice: `mark the function that contains it as async; at the top level await works as it is`},
+	{
+		message: `"\[object Object\]" is not valid JSON|[Uu]nexpected token:? '?(o|object)'?( in JSON|$)`,
+		source:  `JSON\.parse`,
+		advice:  "the value is an object already: tools return parsed results, leave JSON.parse out",
+	},
+	{
+		message: `JSON|^unexpected token: '`, source: `JSON\.parse`,
+		advice: "the text is not JSON: print it with console.log first; utils.parseJSON(text) gives " +
+			"null instead of throwing",
+	},
+	{
+		message: `(\w*\.?(map|filter|reduce|forEach|every|flatMap|slice|sort|join)\b.* is not a function|^not a function$)`,
+		source:  `\.(map|filter|reduce|forEach|every|flatMap|slice|sort|join)\(`,
+		advice: "the value is no array: print it with console.log(value); a result may hold its list " +
+			"in a property, and a call needs await",
+	},
+	{
+		message: `is not a function|^not a function$`,
+		advice:  "print the value with console.log; await list_mcp_tools() lists the tools, and a call needs await",
+	},
+	{
+		message: `(?i)is not iterable|value is not iterable`,
+		advice: "the value is no list: print it with console.log(value); a result may hold its list " +
+			"in a property, and a call needs await",
+	},
+	{
+		message: `(?i)cannot (read|set) propert(y|ies) .*of (undefined|null)|(undefined|null) has no properties`,
+		advice: "the value before the dot is missing: print what the tool returned with console.log, " +
+			"or use ?. where it may be absent",
+	},
+	{
+		message: `is read-only|Assignment to constant|Cannot assign to ".*" because it is a constant`,
+		advice:  "declare what is assigned again with let",
+	},
+	{
+		message: `Invalid time value|Date value is NaN`,
+		advice:  "the text is no date that Date can read: print it with console.log",
+	},
+	{
+		message: `(?i)await.* only .*async|"?await"? can only be used inside`,
+		source:  `await`, advice: `mark the function that contains it as async; at the top level await works as it is`,
+	},
 
 	// Runs and limits.
-	{kind: "timeout", source: `Date\.now\(\)|performance\.now\(\)|new Date\(`,
-		advice: "a loop that watches the clock only burns time: wait with await utils.sleep(ms)"},
+	{
+		kind: "timeout", source: `Date\.now\(\)|performance\.now\(\)|new Date\(`,
+		advice: "a loop that watches the clock only burns time: wait with await utils.sleep(ms)",
+	},
 	{kind: "timeout", advice: "look for an endless loop, do less in one run, or save partial results to /workspace"},
-	{kind: "never_settles", advice: "something is awaited that nothing will ever settle: check each new Promise for a path without resolve or reject"},
-	{kind: "memory", advice: "keep less in memory: read files in ranges, page through results, and save partial results to /workspace"},
+	{
+		kind: "never_settles",
+		advice: "something is awaited that nothing will ever settle: check each new Promise for a " +
+			"path without resolve or reject",
+	},
+	{
+		kind: "memory",
+		advice: "keep less in memory: read files in ranges, page through results, and save partial " +
+			"results to /workspace",
+	},
 	{kind: "output_limit", advice: "return a summary, and write the whole to a file in /workspace"},
 	{kind: "call_limit", advice: "fetch more per call, or filter on the server's side"},
-	{message: `(?i)maximum call stack|stack overflow|too much recursion`, advice: "the recursion has no end, or is too deep: use a loop"},
-	{kind: KindSyntax, message: `(?i)unexpected "?import|import declarations?`, advice: "import statements stand at the top level of a program"},
-	{kind: KindSyntax, message: `\bJSX\b|Expected ">" but found|The character "<"`, source: `<[A-Za-z][^\n>]*>.*</`,
-		advice: "JSX is not supported: build strings, or return data"},
-	{message: `^'?([A-Za-z_$][\w$]*)'? is not defined`,
+	{
+		message: `(?i)maximum call stack|stack overflow|too much recursion`,
+		advice:  "the recursion has no end, or is too deep: use a loop",
+	},
+	{
+		kind: KindSyntax, message: `(?i)unexpected "?import|import declarations?`,
+		advice: "import statements stand at the top level of a program",
+	},
+	{
+		kind: KindSyntax, message: `\bJSX\b|Expected ">" but found|The character "<"`, source: `<[A-Za-z][^\n>]*>.*</`,
+		advice: "JSX is not supported: build strings, or return data",
+	},
+	{
+		message: `^'?([A-Za-z_$][\w$]*)'? is not defined`,
 		advice: "if $1 was set by an earlier run: variables do not survive; save values with " +
-			"await fs.writeFile('/workspace/$1.json', JSON.stringify($1)) and read them back"},
+			"await fs.writeFile('/workspace/$1.json', JSON.stringify($1)) and read them back",
+	},
 }
 
 const (

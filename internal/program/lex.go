@@ -2,7 +2,6 @@ package program
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -47,6 +46,7 @@ type scan struct {
 	code    string
 	tokens  []token
 	problem *problem // the first one
+	tooDeep bool     // problem is that the code is nested too deeply for the parser
 }
 
 func (s *scan) text(i int) string {
@@ -69,44 +69,6 @@ func (s *scan) isKind(i int, k tokenKind) bool {
 	return i >= 0 && i < len(s.tokens) && s.tokens[i].kind == k
 }
 
-// nestKind says what a bracket encloses. It decides what `{`, `:` and `/` mean inside and after it.
-type nestKind uint8
-
-const (
-	inBlock    nestKind = iota // statements
-	inObject                   // an object literal, pattern or type literal
-	inClass                    // members
-	inParens                   // ( ) of an expression or of parameters
-	inHead                     // ( ) of if, for, while, with: a statement follows
-	inBrackets                 // [ ]
-	inSubst                    // ${ }
-)
-
-// Pending declarations: a function or class keyword was read, its body was not.
-const (
-	none uint8 = iota
-	declaration
-	expression
-)
-
-// nest is one open bracket (the lowest is the program itself) and the state of what is being read directly in it.
-type nest struct {
-	kind    nestKind
-	open    byte
-	pos     int
-	operand bool // when it closes, an operand has ended: a `/` divides
-	tail    bool // the condition at the end of do
-
-	starts    uint8 // the next token begins a statement
-	fn, class uint8 // pending bodies
-	params    bool  // the pending function's parameters are over
-	ternary   int   // `?` without their `:`
-	loops     int   // do without their while
-	label     bool  // between case or default and its `:`
-	alias     bool  // in a type alias
-	decorated bool  // after a decorator, before its class
-}
-
 // lexer cuts JavaScript and TypeScript (no JSX) into tokens without parsing it. Whether `/` divides or begins a
 // regular expression, and whether `{` opens a block or an object, follows from the token before and the enclosing
 // brackets; that is exact for JavaScript up to a few shapes nobody writes (`class {} / 2` behind a decorator).
@@ -124,7 +86,7 @@ type lexer struct {
 func tokenize(code string) *scan {
 	l := &lexer{scan: scan{code: code, tokens: make([]token, 0, len(code)/4+8)}}
 	l.nests = append(make([]nest, 0, 16), nest{kind: inBlock, starts: listStart})
-	for l.next() {
+	for !l.tooDeep && l.next() {
 	}
 	if len(l.nests) > 1 {
 		n := l.nests[len(l.nests)-1]
@@ -189,6 +151,7 @@ func (l *lexer) afterSpecifier() bool {
 // emit ends a token at the current position.
 func (l *lexer) emit(t token, kind tokenKind, operand bool) {
 	t.kind, t.end = kind, l.pos
+	l.weigh(t)
 	l.prevOperand, l.prevStarts, l.head = operand, t.starts, false
 	l.tokens = append(l.tokens, t)
 }
@@ -216,6 +179,9 @@ func (l *lexer) readWord(t token, n *nest) {
 	prev, head := l.prev(), l.head
 	if prev == "." || prev == "?." || text[0] == '#' || l.isKey(n, prev, text, t.newline) {
 		t.member = true
+		if n.kind == inClass && prev != "." && prev != "?." {
+			n.begin()
+		}
 		l.emit(t, word, true)
 		return
 	}
@@ -253,7 +219,8 @@ func (l *lexer) readWord(t token, n *nest) {
 		following, operand = subStart, false
 	case "else":
 		following, operand = subStart, false
-	case "try", "finally", "return", "throw", "typeof", "instanceof", "in", "new", "delete", "void", "yield", "extends":
+	case "debugger", "break", "continue", "try", "finally", "return", "throw", "typeof", "instanceof", "in", "new",
+		"delete", "void", "yield", "extends":
 		operand = false
 	case "await":
 		l.emit(t, word, false)
@@ -286,6 +253,9 @@ func (l *lexer) asi(prev, text string) bool {
 		}
 		return true
 	}
+	if endsLine(prev) {
+		return true
+	}
 	if prev != ">" { // the end of type arguments ends no operand in the eyes of this lexer
 		return false
 	}
@@ -295,6 +265,11 @@ func (l *lexer) asi(prev, text string) bool {
 		return true
 	}
 	return false
+}
+
+// endsLine reports whether a statement ends with its line behind this word.
+func endsLine(word string) bool {
+	return word == "debugger" || word == "break" || word == "continue" || word == "return"
 }
 
 // isKey reports whether a word in an object or class is a member's name, whatever keyword it looks like.
@@ -338,7 +313,7 @@ func (l *lexer) readTemplate(t token) {
 			if strings.HasPrefix(l.code[l.pos:], "${") {
 				l.pos += 2
 				l.emit(t, template, false)
-				l.nests = append(l.nests, nest{kind: inSubst, open: '`', pos: l.pos - 2})
+				l.open(nest{kind: inSubst, open: '`', pos: l.pos - 2})
 				return
 			}
 		}
@@ -355,7 +330,7 @@ func (l *lexer) readPunct(t token, n *nest) {
 	prev := l.prev()
 	switch c {
 	case '{':
-		if t.newline && l.prevOperand && n.kind == inBlock && n.fn == none && n.class == none && prev != ")" {
+		if t.newline && (l.prevOperand || endsLine(prev)) && n.kind == inBlock && n.fn == none && n.class == none && prev != ")" {
 			t.starts = max(t.starts, listStart)
 		}
 		kind, operand := l.brace(t, n, prev)
@@ -374,7 +349,7 @@ func (l *lexer) readPunct(t token, n *nest) {
 		l.pos++
 		l.emit(t, punct, false)
 		n.fn, n.class, n.label, n.alias, n.decorated = none, none, false, false, false
-		l.begin(n, listStart)
+		n.expect(listStart)
 	case ':':
 		l.pos++
 		l.colon(n, prev)
@@ -389,7 +364,7 @@ func (l *lexer) readPunct(t token, n *nest) {
 		}
 		l.emit(t, punct, false)
 	case '@':
-		if t.newline && l.prevOperand && n.kind == inBlock {
+		if t.newline && (l.prevOperand || endsLine(prev)) && n.kind == inBlock {
 			t.starts = max(t.starts, listStart)
 		}
 		n.decorated = n.decorated || t.starts != notStart
@@ -422,120 +397,51 @@ func (l *lexer) push(t token, n nest) {
 	}
 	l.pos++
 	l.emit(t, punct, false)
+	l.open(n)
+}
+
+// open enters a bracket.
+func (l *lexer) open(n nest) {
+	parent := &l.nests[len(l.nests)-1]
+	n.outer = depth{parent.outer.weight + parent.depth.weight, parent.outer.trials + parent.depth.trials}
 	l.nests = append(l.nests, n)
 }
 
-// begin notes that the next token begins a statement, if statements stand here.
-func (l *lexer) begin(n *nest, starts uint8) {
+// weigh adds a token to the depth of what it is part of.
+func (l *lexer) weigh(t token) {
+	n := &l.nests[len(l.nests)-1]
+	text := l.code[t.start:t.end]
+	opens := t.kind != punct || strings.ContainsAny(text, "{([;@+-!~") // not `, . ?` behind an arrow function's body
+	if t.starts == listStart && opens && text != "else" || text == "," && (n.kind == inBrackets || n.kind == inObject) {
+		n.begin()
+	}
+	weight := 1
+	switch text {
+	case "=>":
+		weight = arrowWeight
+		if n.guards > 0 {
+			n.depth.trials++
+		}
+	case "<":
+		weight = angleWeight
+	}
+	n.depth.weight += weight
+	if n.outer.weight+n.depth.weight > maxWeight || n.outer.trials+n.depth.trials > maxTrials || len(l.nests) > maxNests {
+		l.tooDeep = true
+		l.problem = &problem{pos: t.start, message: "the code is nested too deeply, or an expression is too long"}
+	}
+}
+
+// begin begins a statement, element or member.
+func (n *nest) begin() {
+	n.depth, n.guards = depth{}, 0
+}
+
+// expect notes that the next token begins a statement, if statements stand here.
+func (n *nest) expect(starts uint8) {
 	if n.kind == inBlock {
 		n.starts = starts
 	}
-}
-
-// colon decides whether a colon ends a label or a case.
-func (l *lexer) colon(n *nest, prev string) {
-	switch {
-	case n.ternary > 0:
-		n.ternary--
-	case n.kind != inBlock:
-	case n.label:
-		n.label = false
-		n.starts = listStart
-	case prev != "" && l.prevStarts != notStart && l.isKind(len(l.tokens)-1, word):
-		n.starts = subStart
-	}
-}
-
-// brace decides what a `{` opens, and whether its end ends an operand.
-func (l *lexer) brace(t token, n *nest, prev string) (kind nestKind, operand bool) {
-	afterWord := l.isKind(len(l.tokens)-1, word)
-	afterString := l.isKind(len(l.tokens)-1, str)
-	closed := prev == ")" || prev == ">" || prev == "]" || prev == "}" || afterString ||
-		afterWord && !wantsOperand(prev)
-	switch {
-	case n.class != none && (closed || prev == "class"):
-		operand = n.class == expression
-		n.class = none
-		return inClass, operand
-	case n.fn != none && n.params && closed:
-		operand = n.fn == expression
-		n.fn, n.params = none, false
-		return inBlock, operand
-	case prev == "=>":
-		return inBlock, false
-	case n.alias:
-		return inObject, false
-	}
-	switch n.kind {
-	case inBlock:
-		if t.starts != notStart || closed || prev == "try" || prev == "finally" {
-			return inBlock, false
-		}
-	case inClass:
-		if closed || prev == "{" || prev == ";" || prev == "static" {
-			return inBlock, false
-		}
-	case inObject:
-		if closed {
-			return inBlock, false
-		}
-	default:
-		if prev == ")" {
-			return inBlock, false
-		}
-	}
-	return inObject, true
-}
-
-// wantsOperand reports whether a word is one after which an expression or a type must come.
-func wantsOperand(text string) bool {
-	switch text {
-	case "return", "throw", "typeof", "instanceof", "in", "new", "delete", "void", "yield", "await", "extends", "case",
-		"default", "of", "as", "satisfies", "keyof", "infer", "is", "class", "function", "else", "do", "try", "finally":
-		return true
-	}
-	return false
-}
-
-// close ends the innermost bracket.
-func (l *lexer) close(t token, c byte) {
-	top := l.nests[len(l.nests)-1]
-	l.pos++
-	if len(l.nests) == 1 || closing(top) != c {
-		message := `unexpected "` + string(c) + `"`
-		if len(l.nests) > 1 {
-			message += `: "` + string(top.open) + `" is still open`
-		}
-		l.fail(t.start, message, false)
-		l.emit(t, punct, true)
-		return
-	}
-	l.nests = l.nests[:len(l.nests)-1]
-	t.depth--
-	n := &l.nests[len(l.nests)-1]
-	l.emit(t, punct, top.operand)
-	switch {
-	case top.tail:
-		l.begin(n, listStart)
-	case top.kind == inHead:
-		l.begin(n, subStart)
-	case c == ')' && n.fn != none:
-		n.params = true
-	case c == '}' && !top.operand:
-		l.begin(n, listStart)
-	}
-}
-
-func closing(n nest) byte {
-	switch n.open {
-	case '(':
-		return ')'
-	case '[':
-		return ']'
-	case '{':
-		return '}'
-	}
-	return 0 // the brace that ends a substitution is read with the template
 }
 
 // trivia skips spaces and comments and reports whether they hold a line break.
@@ -598,119 +504,4 @@ func (l *lexer) stringEnd(i int) int {
 	}
 	l.fail(i, "string literal is never closed", false)
 	return len(l.code)
-}
-
-// regexEnd is the end of the regular expression that begins at i, 0 if its line ends first.
-func regexEnd(code string, i int) int {
-	brackets := false
-	for j := i + 1; j < len(code); j++ {
-		switch code[j] {
-		case '\\':
-			j++
-			if j < len(code) && (code[j] == '\n' || code[j] == '\r') {
-				return 0
-			}
-		case '[':
-			brackets = true
-		case ']':
-			brackets = false
-		case '/':
-			if !brackets {
-				return wordEnd(code, j+1)
-			}
-		case '\n', '\r':
-			return 0
-		}
-	}
-	return 0
-}
-
-func numberEnd(code string, i int) int {
-	if code[i] == '0' && i+1 < len(code) && strings.IndexByte("xXoObB", code[i+1]) >= 0 {
-		return wordEnd(code, i+2)
-	}
-	digits := func() {
-		for i < len(code) && (isDigit(code[i]) || code[i] == '_') {
-			i++
-		}
-	}
-	digits()
-	if i < len(code) && code[i] == '.' {
-		i++
-		digits()
-	}
-	if i < len(code) && (code[i] == 'e' || code[i] == 'E') {
-		j := i + 1
-		if j < len(code) && (code[j] == '+' || code[j] == '-') {
-			j++
-		}
-		if j < len(code) && isDigit(code[j]) {
-			i = j
-			digits()
-		}
-	}
-	if i < len(code) && code[i] == 'n' {
-		i++
-	}
-	return i
-}
-
-func lineEnd(code string, i int) int {
-	if j := strings.IndexAny(code[i:], "\n\r\u2028\u2029"); j >= 0 {
-		return i + j
-	}
-	return len(code)
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func isSpace(r rune) bool {
-	return r == '\ufeff' || r == '\u2028' || r == '\u2029' || r != '\u0085' && unicode.IsSpace(r)
-}
-
-func isWordStart(code string, i int) bool {
-	c := code[i]
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c == '$':
-		return true
-	case c == '#':
-		return i+1 < len(code) && code[i+1] != '#' && isWordStart(code, i+1)
-	case c == '\\':
-		return i+1 < len(code) && code[i+1] == 'u'
-	case c < utf8.RuneSelf:
-		return false
-	}
-	r, _ := utf8.DecodeRuneInString(code[i:])
-	return unicode.IsLetter(r) || unicode.Is(unicode.Nl, r)
-}
-
-func wordEnd(code string, i int) int {
-	if i < len(code) && code[i] == '#' {
-		i++
-	}
-	for i < len(code) {
-		c := code[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c == '$', isDigit(c):
-			i++
-		case c == '\\' && strings.HasPrefix(code[i:], `\u{`):
-			j := strings.IndexByte(code[i:], '}')
-			if j < 0 {
-				return len(code)
-			}
-			i += j + 1
-		case c == '\\' && strings.HasPrefix(code[i:], `\u`):
-			i = min(i+6, len(code))
-		case c < utf8.RuneSelf:
-			return i
-		default:
-			r, size := utf8.DecodeRuneInString(code[i:])
-			if !unicode.IsLetter(r) && !unicode.In(r, unicode.Nl, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc) &&
-				r != '\u200c' && r != '\u200d' {
-				return i
-			}
-			i += size
-		}
-	}
-	return i
 }

@@ -155,7 +155,7 @@ func (s *scan) readNames(d *decl, j int) (next int, ok bool) {
 		}
 		if !typeOnly {
 			d.bindings = append(d.bindings, binding{
-				name: s.name(first), local: s.text(first + names - 1), pos: s.tokens[first].start,
+				name: s.name(first), local: s.name(first + names - 1), pos: s.tokens[first].start,
 			})
 		}
 		if s.is(j, ",") {
@@ -175,7 +175,7 @@ func (s *scan) name(i int) string {
 	if s.isKind(i, str) {
 		return unquote(s.code[s.tokens[i].start:s.tokens[i].end])
 	}
-	return s.text(i)
+	return identifier(s.text(i))
 }
 
 func (s *scan) readFromClause(d decl, j int) (decl, int, bool) {

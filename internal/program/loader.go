@@ -90,8 +90,10 @@ func (l *loader) load(specifier, from string) (string, error) {
 // add registers a module before what it imports is loaded, so that cycles end.
 func (l *loader) add(u *unit) error {
 	if len(l.units) == maxModules {
-		return &Error{Kind: l.kind, Message: fmt.Sprintf("more than %d modules are imported", maxModules),
-			Hint: "join small modules into larger ones"}
+		return &Error{
+			Kind: l.kind, Message: fmt.Sprintf("more than %d modules are imported", maxModules),
+			Hint: "join small modules into larger ones",
+		}
 	}
 	l.units[u.ID] = u
 	return nil
@@ -205,8 +207,10 @@ func candidates(name string) []string {
 // addFile adds the module made of a file's text.
 func (l *loader) addFile(id, text string) error {
 	if len(text) > maxText {
-		return &Error{Kind: l.kind, Message: fmt.Sprintf("module %s has %d bytes, more than the %d allowed", id, len(text), maxText),
-			Hint: "read data with fs.readFile"}
+		return &Error{
+			Kind: l.kind, Hint: "read data with fs.readFile",
+			Message: fmt.Sprintf("module %s has %d bytes, more than the %d allowed", id, len(text), maxText),
+		}
 	}
 	text = strings.ToValidUTF8(text, "?")
 	switch path.Ext(id) {
@@ -215,15 +219,20 @@ func (l *loader) addFile(id, text string) error {
 	case ".js", ".ts", ".mjs", ".cjs", ".mts", ".cts":
 		return l.addScript(id, text)
 	}
-	return &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %s: it is no .js, .ts, .mjs, .cjs or .json file", id),
-		Hint: "read it with await fs.readFile('" + id + "')"}
+	return &Error{
+		Kind: l.kind, Message: fmt.Sprintf("cannot import %s: it is no .js, .ts, .mjs, .cjs or .json file", id),
+		Hint: "read it with await fs.readFile('" + id + "')",
+	}
 }
 
 func (l *loader) addJSON(id, text string) error {
 	text = strings.TrimPrefix(text, "\ufeff")
-	var any json.RawMessage
-	if err := json.Unmarshal([]byte(text), &any); err != nil {
-		e := &Error{Kind: l.kind, Message: fmt.Sprintf("module %s is not valid JSON: %v", id, err), cause: err}
+	var value json.RawMessage
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		e := &Error{
+			Kind: l.kind, Name: NameSyntaxError, cause: err,
+			Message: fmt.Sprintf("module %s is not valid JSON: %v", id, err),
+		}
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return e.at(id, text, int(syntax.Offset)-1)

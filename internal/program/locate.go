@@ -18,6 +18,12 @@ type Position struct {
 	Stack string
 }
 
+// A guest may make up stacks of any size.
+const (
+	maxFrames = 50   // that Locate maps
+	maxFrame  = 4096 // bytes of one
+)
+
 // Locate finds the place of an error that a runner reported.
 func (c *Compiled) Locate(e frame.Error) Position {
 	var p Position
@@ -27,10 +33,14 @@ func (c *Compiled) Locate(e frame.Error) Position {
 	if i := strings.Index(text, e.Message); i >= 0 && e.Message != "" {
 		text = text[i+len(e.Message):]
 	}
+	frames := 0
 	for line := range strings.Lines(text) {
 		function, id, at, ok := c.readFrame(line)
 		if !ok {
 			continue
+		}
+		if frames++; frames > maxFrames {
+			break
 		}
 		if p.Line == 0 {
 			p.File, p.Line, p.Column = c.fileName(id), at[0], at[1]
@@ -38,6 +48,12 @@ func (c *Compiled) Locate(e frame.Error) Position {
 		}
 		stack.WriteString("    at ")
 		place := c.fileName(id) + ":" + strconv.Itoa(at[0]) + ":" + strconv.Itoa(at[1])
+		switch function {
+		case resultName: // engines name the function that is the default export after our variable
+			function = "default"
+		case "<anonymous>":
+			function = ""
+		}
 		if function == "" {
 			stack.WriteString(place + "\n")
 		} else {
@@ -65,7 +81,7 @@ func (c *Compiled) text(id string) string {
 // readFrame reads a line of a stack, "at function (file:line:column)" or "at file:line:column", and maps its position.
 func (c *Compiled) readFrame(line string) (function, id string, at [2]int, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), "at ")
-	if !ok {
+	if !ok || len(rest) > maxFrame {
 		return "", "", at, false
 	}
 	if id, at, ok = c.readPlace(strings.TrimPrefix(rest, "async ")); ok {

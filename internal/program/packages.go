@@ -219,10 +219,13 @@ func (l *loader) unbundled(specifier string, messages []api.Message) error {
 	}
 	slices.Sort(missing)
 	missing = slices.Compact(missing)
-	e := &Error{Kind: l.kind, Message: fmt.Sprintf("package %q cannot be used in the sandbox: %s", specifier, messages[0].Text)}
+	reason, hint := messages[0].Text, ""
 	if len(missing) > 0 {
-		e.Message = fmt.Sprintf("package %q cannot be used in the sandbox: it needs %s", specifier, listed(missing))
-		e.Hint = "packages may use pure JavaScript and " + strings.Join(builtins, ", ")
+		reason = "it needs " + listed(missing)
+		hint = "packages may use pure JavaScript and " + strings.Join(builtins, ", ")
 	}
-	return e
+	return &Error{
+		Kind: l.kind, Hint: hint,
+		Message: fmt.Sprintf("package %q cannot be used in the sandbox: %s", specifier, reason),
+	}
 }

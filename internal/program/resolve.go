@@ -36,8 +36,10 @@ func classify(specifier, from string) (specifierKind, string, *Error) {
 	if rest, ok := serverPath(name); ok {
 		return serverSpecifier, rest, nil
 	}
-	if strings.HasPrefix(name, "/") || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") || name == "." || name == ".." {
-		if !strings.HasPrefix(name, "/") {
+	absolute := strings.HasPrefix(name, "/")
+	first, _, _ := strings.Cut(name, "/")
+	if absolute || first == "." || first == ".." {
+		if !absolute {
 			dir := "/workspace"
 			if strings.HasPrefix(from, "/") {
 				dir = path.Dir(from)
@@ -50,8 +52,10 @@ func classify(specifier, from string) (specifierKind, string, *Error) {
 				return fileSpecifier, name, nil
 			}
 		}
-		return 0, "", &Error{Message: fmt.Sprintf("cannot import %q: it is neither in /skills nor in /workspace", specifier),
-			Hint: "import modules as '/skills/name.js', '/workspace/name.js' or './servers/name'"}
+		return 0, "", &Error{
+			Message: fmt.Sprintf("cannot import %q: it is neither in /skills nor in /workspace", specifier),
+			Hint:    "import modules as '/skills/name.js', '/workspace/name.js' or './servers/name'",
+		}
 	}
 	bare := strings.TrimPrefix(name, "node:")
 	node := bare != name
@@ -67,8 +71,10 @@ func classify(specifier, from string) (specifierKind, string, *Error) {
 		return 0, "", &Error{Message: fmt.Sprintf("module %q is not available in the sandbox", specifier), Hint: advice}
 	}
 	if node {
-		return 0, "", &Error{Message: fmt.Sprintf("module %q is not available in the sandbox", specifier),
-			Hint: "of Node's modules there are " + strings.Join(builtins, ", ")}
+		return 0, "", &Error{
+			Message: fmt.Sprintf("module %q is not available in the sandbox", specifier),
+			Hint:    "of Node's modules there are " + strings.Join(builtins, ", "),
+		}
 	}
 	return packageSpecifier, name, nil
 }
@@ -101,7 +107,7 @@ func serverPath(name string) (string, bool) {
 }
 
 // builtins are Node's modules that the guest has, besides fs and fs/promises, which are its own file functions.
-var builtins = []string{"assert", "buffer", "events", "path", "timers/promises", "url", "util"}
+var builtins = []string{"assert", "buffer", "crypto", "events", "path", "path/posix", "url", "util"}
 
 // absent says what to use instead of a module that models know and that the sandbox does not have.
 func absent(name string) string {
@@ -111,15 +117,13 @@ func absent(name string) string {
 		return "use the global fs: await fs.readFile('/workspace/data.json'), fs.writeFile, fs.readdir, fs.exists"
 	case "child_process", "execa", "shelljs", "cluster":
 		return "programs cannot start processes; call a tool: await search_mcp_tools('what you need')"
-	case "http", "https", "http2", "net", "tls", "dns", "dgram", "undici", "axios", "node-fetch", "got", "request", "superagent",
-		"ky", "cross-fetch", "ws":
+	case "http", "https", "http2", "net", "tls", "dns", "dgram", "undici", "axios", "node-fetch", "got", "request",
+		"superagent", "ky", "cross-fetch", "ws":
 		return noNetwork
 	case "process":
 		return "environment variables that programs may read are in env.NAME"
 	case "os":
 		return "the sandbox shows nothing of the machine; temporary files go to /workspace"
-	case "crypto":
-		return "use the global crypto: crypto.randomUUID(), crypto.getRandomValues(array)"
 	case "worker_threads":
 		return "use Promise.all to make calls in parallel"
 	case "vm", "module", "v8", "inspector", "repl":

@@ -26,8 +26,16 @@ func rewriteImports(code, dynamic string, wanted bool) (used map[string]bool, te
 			meta = dynamic + "_meta"
 			copy(changed[t.start:], meta)
 		default:
-			used[name] = true
+			used[identifier(name)] = true
 		}
 	}
 	return used, string(changed), meta
+}
+
+// identifier is an identifier without escapes, which esbuild writes for what is not ASCII.
+func identifier(name string) string {
+	if !strings.Contains(name, `\u`) {
+		return name
+	}
+	return unquote(`"` + name + `"`)
 }

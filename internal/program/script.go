@@ -58,6 +58,9 @@ func (l *loader) addScript(id, text string) error {
 // prelude adds a file of the user's own runtime functions and returns its id.
 func (l *loader) prelude(source Source) (string, error) {
 	id := "prelude:" + source.name()
+	if l.units[id] != nil {
+		return "", &Error{Kind: l.kind, File: source.name(), Message: "two files of the prelude have this name"}
+	}
 	if len(source.Code) > maxText {
 		return "", &Error{Kind: l.kind, File: source.name(), Message: fmt.Sprintf("the prelude has more than %d bytes", maxText)}
 	}
@@ -88,6 +91,9 @@ func (l *loader) compile(u *unit, async bool) (*script, *Error) {
 func compileScript(id, text string, async bool) (*script, *Error) {
 	blanked := []byte(text)
 	in := tokenize(text)
+	if err := in.checkDepth(); err != nil {
+		return nil, err.at(id, text, in.problem.pos)
+	}
 	if len(in.tokens) > 0 {
 		blank(blanked, 0, in.tokens[0].start) // byte order mark, hashbang, comments
 	}
@@ -118,7 +124,8 @@ func compileScript(id, text string, async bool) (*script, *Error) {
 		}
 	}
 	if failure != nil {
-		e := &Error{Kind: KindSyntax, Message: failure.text, Hint: Hint(KindSyntax, "SyntaxError", failure.text, text)}
+		e := &Error{Kind: KindSyntax, Name: NameSyntaxError, Message: failure.text}
+		e.Hint = Hint(e.Kind, e.Name, e.Message, text)
 		offset := offsetOf(text, failure.line, failure.column)
 		if p := in.problem; p != nil && (p.unclosed && offset >= len(strings.TrimSpace(text)) || !p.unclosed && p.pos <= offset) {
 			offset, e.Message = p.pos, p.message
@@ -180,7 +187,8 @@ func (s *scan) isESM(ending string, decls []decl) bool {
 		return false
 	}
 	for i := range s.tokens {
-		if s.is(i, "module") && s.is(i+1, ".") && s.is(i+2, "exports") || s.is(i, "exports") && s.is(i+1, ".") && !s.is(i-1, ".") {
+		assigned := s.is(i, "module") && s.is(i+1, ".") && s.is(i+2, "exports")
+		if assigned || s.is(i, "exports") && s.is(i+1, ".") && !s.is(i-1, ".") {
 			return false
 		}
 	}
@@ -227,7 +235,7 @@ func (s *script) readCommonJS(code string, decls []decl) {
 	taken := map[[2]string]bool{}
 	for i := range out.tokens {
 		if specifier, ok := variables[out.text(i)]; ok && out.is(i+1, ".") {
-			taken[[2]string{specifier, out.text(i + 2)}] = true
+			taken[[2]string{specifier, out.name(i + 2)}] = true
 		}
 	}
 	s.collect(decls, func(d decl) bool { return required[d.specifier] }, func(d decl, name string) bool {
@@ -291,7 +299,7 @@ func (s *script) asyncBody(code, dynamic string) string {
 		switch d.kind {
 		case exportList:
 			for _, b := range d.bindings {
-				fmt.Fprintf(&exports, "%s: { enumerable: true, get: () => %s }, ", propertyName(unquoted(b.local)), b.name)
+				fmt.Fprintf(&exports, "%s: { enumerable: true, get: () => %s }, ", propertyName(b.local), b.name)
 			}
 		case exportFrom: // export * from
 			fmt.Fprintf(&stars, "((from) => { for (const name in from) if (name !== \"default\" && !(name in exports)) "+
@@ -315,14 +323,6 @@ func (s *script) asyncBody(code, dynamic string) string {
 		header += "Object.defineProperties(exports, { " + exports.String() + "});"
 	}
 	return header + imports.String() + stars.String() + "\n" + string(text)
-}
-
-// unquoted is an exported name, which may be written as a string.
-func unquoted(name string) string {
-	if strings.HasPrefix(name, `"`) || strings.HasPrefix(name, "'") {
-		return unquote(name)
-	}
-	return name
 }
 
 // finish settles which modules are async, checks what is imported from where, and returns the modules.
@@ -366,8 +366,10 @@ func (l *loader) spreadAsync() error {
 	}
 	for _, u := range l.order {
 		if u.script != nil && u.script.async && l.reaches(u, u, map[*unit]bool{}) {
-			return &Error{Kind: l.kind, File: u.ID, Message: "modules that import each other cannot use top-level await",
-				Hint: "move the await into a function, or what both need into a third module"}
+			return &Error{
+				Kind: l.kind, File: u.ID, Message: "modules that import each other cannot use top-level await",
+				Hint: "move the await into a function, or what both need into a third module",
+			}
 		}
 	}
 	return nil
@@ -424,7 +426,10 @@ func (l *loader) checkNames(id, specifier string, names []string) *Error {
 		if len(exports) > 0 {
 			hint = "it exports " + listed(slices.Sorted(maps.Keys(exports)))
 		}
-		return &Error{Kind: l.kind, Message: fmt.Sprintf("module %q has no export %q", specifier, name), Hint: hint}
+		return &Error{
+			Kind: l.kind, Name: NameSyntaxError, Hint: hint,
+			Message: fmt.Sprintf("module %q has no export %q", specifier, name),
+		}
 	}
 	return nil
 }

@@ -64,20 +64,16 @@ func (f *fileMap) original(line, column int) (int, int, bool) {
 	if line <= f.Moved {
 		line--
 	}
-	line, column, ok := lookup(f.Mappings, line, column)
-	switch {
-	case !ok:
-		return 0, 0, false
-	case line >= f.Before:
-		return line - f.Before, column, true
-	case line < f.Before-1:
-		return line, column, true
+	line, column, ok := lookup(f.Mappings, line, column, f.Before-1)
+	if ok && line >= f.Before {
+		line -= f.Before
 	}
-	return 0, 0, false
+	return line, column, ok
 }
 
-// lookup finds the last segment of version 3 mappings at or before a generated position, all from 0.
-func lookup(mappings string, line, column int) (origLine, origColumn int, ok bool) {
+// lookup finds the last segment of version 3 mappings at or before a generated position, or else the first behind it in
+// that line, all from 0. Segments that lead to the line ours, which nobody wrote, are passed over.
+func lookup(mappings string, line, column, ours int) (origLine, origColumn int, ok bool) {
 	source := [2]int{} // line and column of the last segment
 	for current := 0; ; current++ {
 		row, rest, more := strings.Cut(mappings, ";")
@@ -87,12 +83,13 @@ func lookup(mappings string, line, column int) (origLine, origColumn int, ok boo
 			segment, row, _ = strings.Cut(row, ",")
 			fields, n := vlq(segment)
 			generated += fields[0]
-			if n >= 4 {
-				source[0] += fields[2]
-				source[1] += fields[3]
+			if n < 4 {
+				continue
 			}
-			if current == line && (generated <= column || !ok) {
-				origLine, origColumn, ok = source[0], source[1], n >= 4
+			source[0] += fields[2]
+			source[1] += fields[3]
+			if current == line && source[0] != ours && (generated <= column || !ok) {
+				origLine, origColumn, ok = source[0], source[1], true
 			}
 		}
 		if current == line || !more {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"sync"
 
@@ -71,6 +72,21 @@ func (e *effects) settle(n int, err *frame.Error) {
 		effect.State = effectFailed
 	}
 	e.writes[n] = effect
+}
+
+// replayed notes the recorded answer of a call, if it has one.
+func (e *effects) replayed(a *journal.Answer) {
+	if a == nil {
+		return
+	}
+	var err *frame.Error
+	if a.Error != nil {
+		err = new(frame.Error)
+		if json.Unmarshal(a.Error, err) != nil {
+			return // the run fails when the answer is delivered
+		}
+	}
+	e.settle(a.N, err)
 }
 
 // list returns the writes in call order.

@@ -69,7 +69,10 @@ type loop struct {
 	held      []*journal.Call       // new calls that wait for the recorded answers to be delivered
 	inFlight  int                   // calls the gate is working on
 	results   chan result
-	delivered int // asynchronous answers given to the guest
+	delivered int            // asynchronous answers given to the guest, those in outbox included
+	outbox    []*frame.Frame // answers that the guest has no room for yet
+	sent      int            // asynchronous answers sent to the runner
+	taken     int            // and those that the guest has taken
 
 	computing bool // the guest is busy: its time counts
 	since     time.Time
@@ -151,10 +154,21 @@ func (l *loop) start() error {
 	}
 	limits := l.spec.Limits
 	l.compute()
-	return l.runner.Send(&frame.Frame{
+	l.send(&frame.Frame{
 		T: frame.Start, Run: l.spec.Start.Run, Now: l.now, Program: &program, Seed: l.spec.Start.Seed, Env: l.spec.Start.Env,
 		Limits: &frame.Limits{Memory: limits.Memory, InFlight: limits.MaxInFlight, MaxValue: limits.MaxValue},
 	})
+	return nil
+}
+
+// send gives a frame to the runner. A runner that does not take it is killed: this goroutine keeps the run's limits, and
+// must not wait for the guest.
+func (l *loop) send(f *frame.Frame) {
+	stuck := time.AfterFunc(sendTimeout, l.runner.Kill)
+	defer stuck.Stop()
+	if l.runner.Send(f) != nil {
+		l.runner.Kill() // Frames says why
+	}
 }
 
 // frame handles what the runner sends. The guest wrote it: nothing in it is believed beyond its own run.
@@ -171,6 +185,8 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	case frame.Log:
 		l.log(Log{Level: f.Level, Text: f.Text})
 	case frame.Idle:
+		l.taken = max(l.taken, min(f.Taken, l.sent))
+		l.flush()
 		if f.Taken == l.delivered {
 			l.rest()
 			l.deliverRecorded(ctx)
@@ -208,21 +224,24 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		}
 		*c = *recorded
 	}
+	answer := l.cursor.Answer(c.N)
 	l.effects.made(c, l.cursor.Intent(c.N) != nil)
+	l.effects.replayed(answer)
 	l.observe(Event{Call: c})
-	switch answer := l.cursor.Answer(c.N); {
-	case answer != nil && answer.Undelivered():
-		// The program had ended before this answer came; it will again.
+	unanswered := answer == nil || answer.Undelivered()
+	switch {
+	case l.spec.Offline && recorded == nil:
+		l.unrecorded(c)
+	case l.spec.Offline && unanswered && c.Sync:
+		l.offlineEnd() // the guest will never be idle
+	case l.spec.Offline && unanswered, answer != nil && answer.Undelivered():
+		// Its answer came after the program had ended, or never.
 	case answer != nil && c.Sync:
 		l.deliver(answer)
 	case answer != nil:
 		// Its turn comes when the guest is idle.
-	case l.spec.Offline && recorded == nil:
-		l.end(KindDiverged, (&journal.DivergedError{N: c.N, Got: c}).Error())
-	case l.spec.Offline:
-		// Never answered in the recorded run either.
-	case !c.Sync && l.cursor.Next() != nil:
-		l.held = append(l.held, c)
+	case !c.Sync && (l.cursor.Next() != nil || len(l.held) > 0):
+		l.held = append(l.held, c) // behind the record, and in the order of the calls
 	default:
 		l.perform(ctx, c)
 	}
@@ -278,18 +297,19 @@ func (l *loop) answered(ctx context.Context, r result) {
 			more = false
 		}
 	}
+	if l.ending != nil {
+		return // it rides with the end
+	}
 	// Not the run's context: what was answered is stored even when the run has been cancelled.
 	if err := l.journal.Commit(context.WithoutCancel(ctx)); err != nil {
 		l.failure = fmt.Errorf("write the journal: %w", err)
 		return
 	}
 	for _, a := range batch {
-		if l.ending == nil {
-			l.deliver(a)
-		}
+		l.deliver(a)
 		if len(l.serial) > 0 && l.serial[0].call.N == a.N {
 			l.serial = l.serial[1:]
-			if len(l.serial) > 0 && l.ending == nil {
+			if len(l.serial) > 0 {
 				l.do(ctx, l.serial[0])
 			}
 		}
@@ -305,7 +325,7 @@ func (l *loop) record(r result) *journal.Answer {
 		a.Error, _ = json.Marshal(r.err) // strings and JSON that was decoded before
 	}
 	switch c := l.open[a.N]; {
-	case l.done != nil:
+	case l.done != nil || l.ending != nil:
 		a.Delivery = journal.Undelivered
 	case c != nil && !c.Sync:
 		l.delivered++
@@ -333,9 +353,23 @@ func (l *loop) deliver(a *journal.Answer) {
 		}
 	}
 	l.now = a.Now
-	l.compute()
-	if err := l.runner.Send(f); err != nil {
-		l.runner.Kill() // Frames says why
+	if c.Sync {
+		l.compute()
+		l.send(f)
+		return
+	}
+	l.outbox = append(l.outbox, f)
+	l.flush()
+}
+
+// flush sends answers as far as the guest has room for them.
+func (l *loop) flush() {
+	for len(l.outbox) > 0 && l.sent-l.taken < window && l.ending == nil {
+		f := l.outbox[0]
+		l.outbox[0], l.outbox = nil, l.outbox[1:]
+		l.sent++
+		l.compute()
+		l.send(f)
 	}
 }
 
@@ -364,11 +398,25 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 
 // offlineEnd stops a replay that has used up its record: what the host decided then is reported, not reproduced.
 func (l *loop) offlineEnd() {
-	if end := l.recordedEnd(); end != nil {
+	end, missing := l.recordedEnd(), l.cursor.Finish()
+	switch {
+	case missing != nil:
+		l.end(KindDiverged, missing.Error())
+	case end != nil:
 		l.stop(end)
-	} else {
+	default:
 		l.end(KindDiverged, "the program waits where the recorded run went on")
 	}
+}
+
+// unrecorded judges a replayed program's call that the record does not have: the program got further than the recorded
+// one did before the host ended it, or goes another way.
+func (l *loop) unrecorded(c *journal.Call) {
+	if end := l.recordedEnd(); end != nil && fromOutside(end.Kind) && l.cursor.Finish() == nil {
+		l.stop(end)
+		return
+	}
+	l.end(KindDiverged, (&journal.DivergedError{N: c.N, Got: c}).Error())
 }
 
 // recordedEnd is the recorded run's error if the host decided it.
@@ -391,6 +439,11 @@ func hostDecided(kind string) bool {
 		return true
 	}
 	return false
+}
+
+// fromOutside says whether an ending comes at a moment that the program has no part in: it cannot be expected again.
+func fromOutside(kind string) bool {
+	return kind == KindTimeout || kind == KindCancelled || kind == KindCrash
 }
 
 func (l *loop) log(line Log) {
@@ -431,6 +484,10 @@ func (l *loop) compute() {
 	switch {
 	case l.cursor.Next() != nil:
 		left = l.spec.Limits.Timeout
+		if end := l.recordedEnd(); l.spec.Offline && end != nil && fromOutside(end.Kind) {
+			// The recorded guest may never have come to this answer.
+			left = min(left, time.Duration(l.cursor.End().DurationUS)*time.Microsecond+replayTail)
+		}
 	case l.spec.Offline && l.recordedEnd() != nil:
 		left = min(left, replayTail)
 	}
@@ -460,17 +517,22 @@ func (l *loop) expired() {
 }
 
 // end stops the program for a reason of the host's.
-func (l *loop) end(kind, message string) { l.stop(&Error{Kind: kind, Message: message}) }
+func (l *loop) end(kind, message string) { l.stop(l.reason(kind, message)) }
+
+// reason is the error of an ending that the host decides, with advice where the program may be changed to avoid it.
+func (l *loop) reason(kind, message string) *Error {
+	if l.spec.Locate != nil && (kind == KindTimeout || kind == KindOutputLimit || kind == KindCallLimit) {
+		return l.spec.Locate(&frame.Error{Kind: kind, Message: message})
+	}
+	return &Error{Kind: kind, Message: message}
+}
 
 func (l *loop) stop(reason *Error) {
 	if l.ending != nil || l.done != nil {
 		return
 	}
 	l.ending = reason
-	if l.runner.Send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: reason.Kind}) != nil {
-		l.runner.Kill()
-		return
-	}
+	l.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: reason.Kind})
 	l.kill = time.After(grace)
 }
 
@@ -484,5 +546,5 @@ func (l *loop) lost() {
 	if errors.Is(l.runner.Err(), sandbox.ErrFrameSize) {
 		kind = KindOutputLimit
 	}
-	l.ending = &Error{Kind: kind, Message: strings.TrimSpace(l.runner.Err().Error())}
+	l.ending = l.reason(kind, strings.TrimSpace(l.runner.Err().Error()))
 }

@@ -60,6 +60,14 @@ var DefaultLimits = Limits{
 // grace is how long an interrupted program has to stop before its process is killed.
 const grace = 200 * time.Millisecond
 
+const (
+	// window is how many answers are on their way to the guest at once: fewer than the 64 frames that a runner takes in
+	// while its guest computes, so that sending one does not wait for the guest.
+	window = 32
+	// sendTimeout is how long a runner may take to read a frame; only one that is broken or hostile needs any time.
+	sendTimeout = 5 * time.Second
+)
+
 // replayTail is how long a replay computes after its last recorded answer before the recorded ending is reported, where
 // the host decided that ending.
 const replayTail = time.Second

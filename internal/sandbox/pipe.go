@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/process"
@@ -17,6 +18,8 @@ import (
 const (
 	// MaxFrame is the longest line a runner may send: the largest value and its wrapping.
 	MaxFrame = 24 << 20
+	// sendTimeout bounds the writing of a frame.
+	sendTimeout = 2 * time.Second
 	// stderrTail is how much of a runner's standard error is kept to explain its death.
 	stderrTail = 8 << 10
 )
@@ -58,6 +61,10 @@ func (p *pipe) Send(f *frame.Frame) error {
 	line, err := json.Marshal(f)
 	if err != nil {
 		return fmt.Errorf("encode %s frame: %w", f.T, err)
+	}
+	// A runner reads whatever its guest does. One that does not must not hold its host up.
+	if d, ok := p.stdin.(interface{ SetWriteDeadline(t time.Time) error }); ok {
+		d.SetWriteDeadline(time.Now().Add(sendTimeout)) // not supported on every system
 	}
 	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("write to runner: %w", err)

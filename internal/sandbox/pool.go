@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,8 @@ type Pool struct {
 	idle    []*Lease // ready for the next program, least recently used first
 	count   int      // runners alive or starting
 	warming int      // runners being started for nobody yet
-	waiting []chan struct{}
+	waiting []chan struct{} // of Acquires, the longest waiting first
+	woken   int             // taken off waiting, and not yet trying again
 	closed  bool
 	wg      sync.WaitGroup
 	ctx     context.Context // ends with the pool: owns background starts and resets
@@ -72,34 +74,26 @@ type Lease struct {
 // Acquire returns a runner that is ready for a program of the owner, waiting while the pool is full. Every lease must
 // be released.
 func (p *Pool) Acquire(ctx context.Context, owner string) (*Lease, error) {
-	for {
-		p.mu.Lock()
+	p.mu.Lock()
+	for woken := false; ; woken = true {
 		if p.closed {
 			p.mu.Unlock()
 			return nil, ErrPoolClosed
 		}
-		if l := p.take(owner); l != nil {
-			p.warm()
-			p.wg.Add(1)
-			p.mu.Unlock()
-			l.owner = owner
-			l.runs++
-			return l, nil
-		}
-		if p.count < p.opt.Size || p.evict() {
-			p.count++
-			p.wg.Add(1)
-			p.mu.Unlock()
-			l, err := p.start(ctx)
-			if err != nil {
-				p.wg.Done()
-				return nil, err
+		if woken || len(p.waiting)+p.woken == 0 { // nobody passes who waits
+			l, room := p.take(owner), false
+			if l == nil {
+				room = p.count < p.opt.Size || p.evict()
 			}
-			l.owner, l.runs = owner, 1
-			return l, nil
+			if l != nil || room {
+				return p.lease(ctx, owner, l)
+			}
 		}
-		wake := make(chan struct{})
-		p.waiting = append(p.waiting, wake)
+		wake, place := make(chan struct{}), len(p.waiting)
+		if woken {
+			place = 0 // in vain: it stays first
+		}
+		p.waiting = slices.Insert(p.waiting, place, wake)
 		p.mu.Unlock()
 		select {
 		case <-wake:
@@ -107,7 +101,33 @@ func (p *Pool) Acquire(ctx context.Context, owner string) (*Lease, error) {
 			p.leave(wake)
 			return nil, fmt.Errorf("wait for a free runner: %w", context.Cause(ctx))
 		}
+		p.mu.Lock()
+		p.woken--
 	}
+}
+
+// lease hands out an idle runner, or starts one if it is nil. p.mu is held, and released.
+func (p *Pool) lease(ctx context.Context, owner string, l *Lease) (*Lease, error) {
+	p.wg.Add(1)
+	if l == nil {
+		p.count++
+	} else {
+		p.warm()
+	}
+	if p.count < p.opt.Size || len(p.idle) > 0 {
+		p.wake() // who came while this one was woken has not been told of the room
+	}
+	p.mu.Unlock()
+	if l == nil {
+		var err error
+		if l, err = p.start(ctx); err != nil {
+			p.wg.Done()
+			return nil, err
+		}
+	}
+	l.owner = owner
+	l.runs++
+	return l, nil
 }
 
 // take removes an idle runner of the owner, or else an unbound one. The most recently used comes first: its memory is
@@ -150,7 +170,8 @@ func (p *Pool) evict() bool {
 	if len(p.idle) == 0 {
 		return false
 	}
-	p.discard(p.remove(0))
+	p.kill(p.remove(0))
+	p.count-- // the caller takes the room
 	return true
 }
 
@@ -260,11 +281,16 @@ func (p *Pool) park(l *Lease) {
 	p.wake()
 }
 
-// discard kills a runner and gives its room away once it is gone.
+// discard kills a runner and gives its room away.
 func (p *Pool) discard(l *Lease) {
-	l.Kill()
+	p.kill(l)
 	p.count--
 	p.wake()
+}
+
+// kill ends a runner; Close waits until it is gone.
+func (p *Pool) kill(l *Lease) {
+	l.Kill()
 	p.wg.Go(func() {
 		for range l.Frames() {
 		}
@@ -276,6 +302,7 @@ func (p *Pool) wake() {
 	if len(p.waiting) > 0 {
 		close(p.waiting[0])
 		p.waiting = p.waiting[1:]
+		p.woken++
 	}
 }
 
@@ -289,6 +316,7 @@ func (p *Pool) leave(wake chan struct{}) {
 			return
 		}
 	}
+	p.woken--
 	p.wake()
 }
 
@@ -313,10 +341,9 @@ func (p *Pool) Close() {
 	for len(p.idle) > 0 {
 		p.discard(p.remove(len(p.idle) - 1))
 	}
-	for _, w := range p.waiting {
-		close(w)
+	for len(p.waiting) > 0 {
+		p.wake()
 	}
-	p.waiting = nil
 	p.mu.Unlock()
 	p.cancel()
 	p.wg.Wait()

@@ -1,10 +1,10 @@
 // What a value is, found out without running guest code: no getter, no trap, no Symbol.toStringTag.
 
 import {
-  bigintValueOf, booleanValueOf, bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, dateGetTime, define,
-  getOwnPropertyDescriptor, getPrototypeOf, global, mapGet, mapSet, mapSize, NativeMap, NativeProxy, NativeTypeError, NativeUint8Array,
-  NativeWeakMap, numberValueOf, regExpSource, setSize, stringValueOf, symbolValueOf, TypedArray, typedArrayBuffer,
-  own, typedArrayByteLength, typedArrayByteOffset, weakGet, weakHas, weakSet, weakSetHas,
+  bigintValueOf, booleanValueOf, bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, dateGetTime,
+  define, getOwnPropertyDescriptor, getPrototypeOf, global, mapGet, mapSet, mapSize, NativeMap, NativeProxy,
+  NativeTypeError, NativeUint8Array, NativeWeakMap, numberValueOf, regExpSource, setSize, stringValueOf, symbolValueOf,
+  TypedArray, typedArrayBuffer, own, typedArrayByteLength, typedArrayByteOffset, weakGet, weakHas, weakSet, weakSetHas,
 } from './intrinsics.js';
 
 const proxies = new NativeWeakMap(); // proxy -> {target, handler, label}
@@ -127,9 +127,13 @@ export function unbox(value, boxed) {
 export function bytesOf(value) {
   if (value === null || typeof value !== 'object') return undefined;
   switch (kindOf(value)) {
-    case 'ArrayBuffer': return new NativeUint8Array(value);
-    case 'DataView': return new NativeUint8Array(dataViewBuffer(value), dataViewByteOffset(value), dataViewByteLength(value));
-    case 'TypedArray': return new NativeUint8Array(typedArrayBuffer(value), typedArrayByteOffset(value), typedArrayByteLength(value));
-    default: return undefined;
+    case 'ArrayBuffer':
+      return new NativeUint8Array(value);
+    case 'DataView':
+      return new NativeUint8Array(dataViewBuffer(value), dataViewByteOffset(value), dataViewByteLength(value));
+    case 'TypedArray':
+      return new NativeUint8Array(typedArrayBuffer(value), typedArrayByteOffset(value), typedArrayByteLength(value));
+    default:
+      return undefined;
   }
 }

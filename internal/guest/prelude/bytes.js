@@ -1,6 +1,8 @@
 // Bytes on their way to and from the host: base64 in JSON. The engine's own conversion is used where there is one.
 
-import { apply, getOwnPropertyDescriptor, NativeUint8Array, strIndexOf, typedArrayLength, uncurry } from './intrinsics.js';
+import {
+  apply, getOwnPropertyDescriptor, NativeUint8Array, strIndexOf, typedArrayLength, uncurry,
+} from './intrinsics.js';
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 

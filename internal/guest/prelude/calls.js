@@ -2,7 +2,8 @@
 // they are sent, in the order in which the program made them.
 
 import {
-  jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError, own,
+  jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError,
+  setPrototypeOf,
 } from './intrinsics.js';
 import { moveClock } from './clock.js';
 import { callSite, errorFrom } from './errors.js';
@@ -21,8 +22,10 @@ export function connect(theHost) {
   host = theHost;
 }
 
+// frame makes a call's frame. Kinds are ours and need no quoting, which costs more than all the rest.
 function frame(id, kind, name, args, sync) {
-  return `{"t":"call","run":${quote(run.id)},"id":${id},"kind":${quote(kind)},"name":${quote(name)},"args":${args}${sync ? ',"sync":true' : ''}}`;
+  const head = `{"t":"call","run":${run.quotedID},"id":${id},"kind":"${kind}","name":${quote(name)}`;
+  return `${head},"args":${args}${sync ? ',"sync":true' : ''}}`;
 }
 
 function send(call) {
@@ -32,13 +35,14 @@ function send(call) {
 }
 
 // request makes an asynchronous call and returns a promise of its answer. args is JSON text. convert, if given, makes
-// the value that the program gets from the one on the wire; recover may do the same with the error, or throw.
-export function request(kind, name, args, convert, recover) {
-  const site = callSite();
+// the value that the program gets from the one on the wire; recover may do the same with the error, or throw. site says
+// where the program called.
+export function request(kind, name, args, convert, recover, site = callSite()) {
   return new NativePromise((resolve, reject) => {
     if (!fits(args, run.maxValue)) {
       reject(new NativeRangeError(
-        `the arguments of ${name} are more than ${run.maxValue} bytes: write large data to a file in /workspace and pass its path`,
+        `the arguments of ${name} are more than ${run.maxValue} bytes: ` +
+        'write large data to a file in /workspace and pass its path',
       ));
       return;
     }
@@ -46,9 +50,9 @@ export function request(kind, name, args, convert, recover) {
       __proto__: null, id: 0, kind, name, args, timer: false,
       answered(wire) {
         try {
-          const error = own(wire, 'error');
+          const error = wire.error;
           if (!error) {
-            const value = own(wire, 'value') ?? null;
+            const value = wire.value ?? null;
             resolve(convert ? convert(value) : value);
           } else if (recover) {
             resolve(recover(errorFrom(error, site)));
@@ -72,12 +76,11 @@ export function request(kind, name, args, convert, recover) {
 // requestTimer makes a timer call. Timers are the host's to count; they take no place among the calls in flight, or a
 // hundred sleeping loops would keep every tool call waiting. fired gets an error if the host refused the timer.
 export function requestTimer(ms, fired) {
-  const site = callSite();
   send({
     __proto__: null, id: 0, kind: 'timer', name: 'sleep', args: `{"ms":${ms}}`, timer: true,
     answered(wire) {
-      const error = own(wire, 'error');
-      fired(error ? errorFrom(error, site) : undefined);
+      const error = wire.error;
+      fired(error ? errorFrom(error) : undefined);
     },
   });
 }
@@ -85,18 +88,19 @@ export function requestTimer(ms, fired) {
 // requestSync makes a call that blocks the guest, and returns its value or throws its error.
 export function requestSync(kind, name, args) {
   const id = ++lastID;
-  const wire = jsonParse(host.sendSync(frame(id, kind, name, args, true)));
+  const wire = setPrototypeOf(jsonParse(host.sendSync(frame(id, kind, name, args, true))), null);
   moveClock(wire);
-  const error = own(wire, 'error');
+  const error = wire.error;
   if (error) throw errorFrom(error, callSite());
-  return own(wire, 'value') ?? null;
+  return wire.value ?? null;
 }
 
 // deliver takes one answer. An answer that no call waits for changes nothing but the count that the host checks.
 export function deliver(text) {
-  const wire = jsonParse(text);
+  // Without a prototype its properties are its own, and cheap to read.
+  const wire = setPrototypeOf(jsonParse(text), null);
   taken++;
-  const call = mapGet(pending, own(wire, 'id'));
+  const call = mapGet(pending, wire.id);
   if (!call) return;
   mapDelete(pending, call.id);
   moveClock(wire);
@@ -124,16 +128,16 @@ export function outstanding() {
 }
 
 export function sendIdle() {
-  host.send(`{"t":"idle","run":${quote(run.id)},"taken":${taken}}`);
+  host.send(`{"t":"idle","run":${run.quotedID},"taken":${taken}}`);
 }
 
 export function sendLog(level, text) {
-  host.send(`{"t":"log","run":${quote(run.id)},"level":"${level}","text":${quote(text)}}`);
+  host.send(`{"t":"log","run":${run.quotedID},"level":"${level}","text":${quote(text)}}`);
 }
 
 // sendDone ends the run; outcome is "value" or "error", text its JSON.
 export function sendDone(outcome, text) {
-  host.send(`{"t":"done","run":${quote(run.id)},"${outcome}":${text}}`);
+  host.send(`{"t":"done","run":${run.quotedID},"${outcome}":${text}}`);
 }
 
 export function compile(code, filename) {

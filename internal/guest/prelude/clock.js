@@ -2,7 +2,7 @@
 // one microsecond, so that time never stands still for a program that waits by reading it.
 
 import {
-  apply, construct, define, defineProperty, getOwnPropertyDescriptor, floor, global, NativeDate, dateToString, own, ownKeys,
+  construct, define, defineProperty, getOwnPropertyDescriptor, floor, global, NativeDate, dateToString, own, ownKeys,
 } from './intrinsics.js';
 
 let started = 0; // microseconds since the Unix epoch
@@ -17,7 +17,7 @@ export function startClock(frame) {
 
 // moveClock takes the time of an answer. A frame without a time leaves the clock as it is, and none moves it back.
 export function moveClock(frame) {
-  const time = own(frame, 'now');
+  const time = frame.now;
   if (time === undefined || time < frameTime + reads) return;
   frameTime = time;
   reads = 0;

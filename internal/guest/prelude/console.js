@@ -33,7 +33,8 @@ function duration(ms) {
   const hours = floor(ms / 3600000);
   const minutes = floor((ms % 3600000) / 60000);
   const seconds = padStart(numberToFixed((ms % 60000) / 1000, 3), 6, '0');
-  return hours > 0 ? `${hours}:${padStart(`${minutes}`, 2, '0')}:${seconds} (h:mm:ss.mmm)` : `${minutes}:${seconds} (m:ss.mmm)`;
+  if (hours === 0) return `${minutes}:${seconds} (m:ss.mmm)`;
+  return `${hours}:${padStart(`${minutes}`, 2, '0')}:${seconds} (h:mm:ss.mmm)`;
 }
 
 function timed(name, label) {
@@ -63,7 +64,9 @@ const methods = {
     print('warn', text === '' ? 'Assertion failed' : `Assertion failed: ${text}`);
   },
   table(data, columns) {
-    if (columns !== undefined && !isArray(columns)) throw new NativeTypeError('console.table takes an array of column names');
+    if (columns !== undefined && !isArray(columns)) {
+      throw new NativeTypeError('console.table takes an array of column names');
+    }
     const text = table(data, columns);
     if (text === undefined) log(data);
     else print('log', text);

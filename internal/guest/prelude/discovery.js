@@ -49,8 +49,9 @@ function ofServer(caller, name, server) {
 
 function listResources(server) {
   if (isOptions(server)) server = server.server;
+  const all = server === undefined || server === null;
   return request('resource', 'list', record(
-    'server', server === undefined || server === null ? undefined : text('list_mcp_resources', "the server's name", server),
+    'server', all ? undefined : text('list_mcp_resources', "the server's name", server),
   ));
 }
 
@@ -60,7 +61,9 @@ function readResource(server, uri) {
     server = server.server;
   }
   const caller = 'read_mcp_resource';
-  return request('resource', 'read', record('server', text(caller, "the server's name", server), 'uri', text(caller, "the resource's URI", uri)));
+  return request('resource', 'read', record(
+    'server', text(caller, "the server's name", server), 'uri', text(caller, "the resource's URI", uri),
+  ));
 }
 
 export const discovery = {

@@ -2,8 +2,9 @@
 // code can neither read nor make: an error is a tool's failure because this file made it, not because its name says so.
 
 import {
-  apply, construct, define, ErrorPrototype, getOwnPropertyDescriptor, hasOwn, join, list, NativeError, NativeRangeError, NativeReferenceError, NativeSyntaxError, NativeTypeError,
-  NativeWeakMap, own, startsWith, strIncludes, strIndexOf, strSlice, weakGet, weakSet,
+  apply, construct, define, ErrorPrototype, getOwnPropertyDescriptor, hasOwn, join, list, NativeError, NativeRangeError,
+  NativeReferenceError, NativeSyntaxError, NativeTypeError, NativeWeakMap, own, startsWith, strIncludes, strIndexOf,
+  strSlice, weakGet, weakSet,
 } from './intrinsics.js';
 import { encodePlain } from './json.js';
 
@@ -20,7 +21,9 @@ export class LimitError extends ToolError {}
 // FSError is what a failed file call throws, with Node's code and path.
 export class FSError extends NativeError {}
 
-export const errorClasses = { __proto__: null, ToolError, InDoubtError, SessionLostError, DeniedError, LimitError, FSError };
+export const errorClasses = {
+  __proto__: null, ToolError, InDoubtError, SessionLostError, DeniedError, LimitError, FSError,
+};
 
 const classes = {
   __proto__: null,
@@ -37,18 +40,20 @@ for (const name in errorClasses) {
 }
 
 const kinds = {
-  __proto__: null, ToolError: 'tool', SessionLostError: 'tool', InDoubtError: 'in_doubt', DeniedError: 'denied', LimitError: 'call_limit',
+  __proto__: null, ToolError: 'tool', SessionLostError: 'tool', InDoubtError: 'in_doubt', DeniedError: 'denied',
+  LimitError: 'call_limit',
 };
 
 const brands = new NativeWeakMap();
 
-// brandOf returns {kind, tool, data} of an error that a host call ended in, undefined for any other value.
+// brandOf returns {kind, tool, data}, data as JSON text, of an error that a host call ended in, and undefined for any
+// other value.
 export function brandOf(value) {
   return weakGet(brands, value);
 }
 
-// An error's stack is an own property (V8) or one of Error.prototype (QuickJS), and may be an accessor. It begins with the
-// error's name and message (V8), or is frames only (QuickJS).
+// An error's stack is an own property (V8) or one of Error.prototype (QuickJS), and may be an accessor. It begins with
+// the error's name and message (V8), or is frames only (QuickJS).
 const probe = new NativeError('probe');
 const ownGetter = getOwnPropertyDescriptor(probe, 'stack')?.get;
 const inheritedGetter = getOwnPropertyDescriptor(ErrorPrototype, 'stack')?.get;
@@ -108,10 +113,11 @@ export function errorFrom(wire, site) {
 
   if (errorClasses[name] && name !== 'FSError') {
     const tool = own(wire, 'tool');
-    const brand = { __proto__: null, kind: own(wire, 'kind') ?? kinds[name], tool, data: data === undefined ? undefined : encodePlain(data) };
-    weakSet(brands, error, brand);
+    const kind = own(wire, 'kind') ?? kinds[name];
+    const text = data === undefined ? undefined : encodePlain(data);
+    weakSet(brands, error, { __proto__: null, kind, tool, data: text });
     if (tool !== undefined) define(error, 'tool', tool);
-    define(error, 'kind', brand.kind);
+    define(error, 'kind', kind);
     if (data !== undefined) define(error, 'data', data);
   } else if (data !== null && typeof data === 'object') {
     if (own(data, 'code') !== undefined) define(error, 'code', data.code);

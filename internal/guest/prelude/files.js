@@ -2,8 +2,8 @@
 // listFiles, exists and deleteFile. Paths go to the host as the program wrote them.
 
 import {
-  apply, attempt, define, endsWith, global, list, NativeDate, NativeError, NativeTypeError, own, push, startsWith, strSlice, toArray,
-  toLowerCase,
+  apply, attempt, define, endsWith, global, list, NativeDate, NativeError, NativeTypeError, own, push, startsWith,
+  strSlice, toArray, toLowerCase,
 } from './intrinsics.js';
 import { bytesOf } from './brands.js';
 import { fromBase64, toBase64 } from './bytes.js';
@@ -12,13 +12,12 @@ import { encode } from './json.js';
 import { quote, record } from './text.js';
 import { kindName } from './tools.js';
 
-let toBuffer = (bytes) => bytes; // bytes as a Buffer, where there is Buffer
+let toBuffer; // makes a Buffer of bytes
 let bufferText; // (bytes, encoding) => text in one of Buffer's other encodings
 
 // bindBuffer takes Buffer as web/ made it, before guest code can replace it.
 export function bindBuffer() {
-  const Buffer = global.Buffer;
-  if (!Buffer) return;
+  const { Buffer } = global;
   const { from } = Buffer;
   const { toString } = Buffer.prototype;
   toBuffer = (bytes) => apply(from, Buffer, [bytes.buffer]);
@@ -56,12 +55,15 @@ function write(name, path, data, options) {
       const encoding = normal(options.encoding ?? 'utf8');
       if (encoding === 'utf8') return call(operation, record('path', where, 'text', quote(data)), convert);
       if (encoding === 'base64') return call(operation, record('path', where, 'base64', quote(data)), convert);
-      throw new NativeTypeError(`fs.${name} writes text as utf8 or base64, not ${encoding}: convert it with Buffer.from(data, '${encoding}')`);
+      throw new NativeTypeError(
+        `fs.${name} writes text as utf8 or base64, not ${encoding}: convert it with Buffer.from(data, '${encoding}')`,
+      );
     }
     const bytes = bytesOf(data);
     if (bytes) return call(operation, record('path', where, 'base64', quote(toBase64(bytes))), convert);
     throw new NativeTypeError(
-      `fs.${name} writes a string or bytes; got ${kindName(data)}: use JSON.stringify(data, null, 2) for an object, String(data) for another value`,
+      `fs.${name} writes a string or bytes; got ${kindName(data)}: use JSON.stringify(data, null, 2) for an object, ` +
+      'String(data) for another value',
     );
   });
 }
@@ -71,26 +73,24 @@ function read(path, options) {
   return attempt(() => {
     const where = pathText('readFile', path);
     options = optionsOf('readFile', options);
-    const encoding = options.encoding === undefined ? 'utf8' : options.encoding === null ? 'buffer' : normal(options.encoding);
+    const encoding = options.encoding === null ? 'buffer' : normal(options.encoding ?? 'utf8');
     const args = record(
       'path', where, 'encoding', encoding === 'utf8' ? '"utf8"' : '"base64"',
       'offset', range('offset', options.offset), 'length', range('length', options.length),
     );
-    switch (encoding) {
-      case 'utf8': return call('readFile', args, (answer) => own(answer, 'text'));
-      case 'base64': return call('readFile', args, (answer) => own(answer, 'base64'));
-      case 'buffer': return call('readFile', args, (answer) => toBuffer(fromBase64(own(answer, 'base64'))));
-      default:
-        if (bufferText) return call('readFile', args, (answer) => bufferText(fromBase64(own(answer, 'base64')), encoding));
-        throw new NativeTypeError(`fs.readFile does not know the encoding ${encoding}`);
-    }
+    return call('readFile', args, (answer) => {
+      if (encoding === 'utf8') return own(answer, 'text');
+      const base64 = own(answer, 'base64');
+      if (encoding === 'base64') return base64;
+      return encoding === 'buffer' ? toBuffer(fromBase64(base64)) : bufferText(fromBase64(base64), encoding);
+    });
   });
 }
 
 function range(name, value) {
   if (value === undefined) return undefined;
-  if (typeof value !== 'number') throw new NativeTypeError(`fs.readFile takes ${name} as a number of bytes; got ${kindName(value)}`);
-  return encode(value, name, 0);
+  if (typeof value === 'number') return encode(value, name, 0);
+  throw new NativeTypeError(`fs.readFile takes ${name} as a number of bytes; got ${kindName(value)}`);
 }
 
 class Dirent {
@@ -125,11 +125,14 @@ function entryName(directory, entry) {
   return startsWith(path, prefix) ? strSlice(path, prefix.length) : own(entry, 'name');
 }
 
-function parentOf(path) {
+function lastSlash(path) {
   let end = path.length - 1;
   while (end > 0 && path[end] !== '/') end--;
-  return strSlice(path, 0, end);
+  return end;
 }
+
+const parentOf = (path) => strSlice(path, 0, lastSlash(path));
+const baseOf = (path) => strSlice(path, lastSlash(path) + 1);
 
 function readdir(path, options) {
   return attempt(() => {
@@ -140,7 +143,7 @@ function readdir(path, options) {
       const items = list();
       for (let i = 0; i < entries.length; i++) {
         const entry = entries[i];
-        if (withFileTypes) push(items, new Dirent(own(entry, 'name'), parentOf(own(entry, 'path')), own(entry, 'type')));
+        if (withFileTypes) push(items, new Dirent(baseOf(own(entry, 'path')), parentOf(own(entry, 'path')), own(entry, 'type')));
         else push(items, recursive ? entryName(path, entry) : own(entry, 'name'));
       }
       return toArray(items);
@@ -190,8 +193,8 @@ const promises = {
 
 // Node's blocking functions exist to say what to use instead.
 const blocking = [
-  'accessSync', 'appendFileSync', 'copyFileSync', 'existsSync', 'lstatSync', 'mkdirSync', 'readFileSync', 'readdirSync', 'renameSync',
-  'rmSync', 'statSync', 'unlinkSync', 'writeFileSync',
+  'accessSync', 'appendFileSync', 'copyFileSync', 'existsSync', 'lstatSync', 'mkdirSync', 'readFileSync', 'readdirSync',
+  'renameSync', 'rmSync', 'statSync', 'unlinkSync', 'writeFileSync',
 ];
 
 export const fs = { ...promises, promises: { ...promises } };

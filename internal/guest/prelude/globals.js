@@ -5,26 +5,28 @@ import { defineProperty, deleteProperty, getOwnPropertyDescriptor, global, index
 
 // language holds what the engine itself supplies.
 const language = [
-  'AggregateError', 'Array', 'ArrayBuffer', 'BigInt', 'BigInt64Array', 'BigUint64Array', 'Boolean', 'DataView', 'Date', 'Error',
-  'EvalError', 'FinalizationRegistry', 'Float32Array', 'Float64Array', 'Function', 'Infinity', 'Int16Array', 'Int32Array', 'Int8Array',
-  'Iterator', 'JSON', 'Map', 'Math', 'NaN', 'Number', 'Object', 'Promise', 'Proxy', 'RangeError', 'ReferenceError', 'Reflect', 'RegExp',
-  'Set', 'String', 'Symbol', 'SyntaxError', 'TypeError', 'URIError', 'Uint16Array', 'Uint32Array', 'Uint8Array', 'Uint8ClampedArray',
-  'WeakMap', 'WeakRef', 'WeakSet', 'decodeURI', 'decodeURIComponent', 'encodeURI', 'encodeURIComponent', 'escape', 'eval', 'globalThis',
-  'isFinite', 'isNaN', 'parseFloat', 'parseInt', 'undefined', 'unescape',
+  'AggregateError', 'Array', 'ArrayBuffer', 'BigInt', 'BigInt64Array', 'BigUint64Array', 'Boolean', 'DataView', 'Date',
+  'Error', 'EvalError', 'FinalizationRegistry', 'Float32Array', 'Float64Array', 'Function', 'Infinity', 'Int16Array',
+  'Int32Array', 'Int8Array', 'Iterator', 'JSON', 'Map', 'Math', 'NaN', 'Number', 'Object', 'Promise', 'Proxy',
+  'RangeError', 'ReferenceError', 'Reflect', 'RegExp', 'Set', 'String', 'Symbol', 'SyntaxError', 'TypeError',
+  'URIError', 'Uint16Array', 'Uint32Array', 'Uint8Array', 'Uint8ClampedArray', 'WeakMap', 'WeakRef', 'WeakSet',
+  'decodeURI', 'decodeURIComponent', 'encodeURI', 'encodeURIComponent', 'escape', 'eval', 'globalThis', 'isFinite',
+  'isNaN', 'parseFloat', 'parseInt', 'undefined', 'unescape',
 ];
 
 // web holds what web/ supplies.
 const web = [
-  'AbortController', 'AbortSignal', 'Buffer', 'CustomEvent', 'DOMException', 'Event', 'EventTarget', 'Intl', 'TextDecoder', 'TextEncoder',
-  'URL', 'URLSearchParams', 'atob', 'btoa', 'crypto', 'queueMicrotask', 'structuredClone',
+  'AbortController', 'AbortSignal', 'Buffer', 'CustomEvent', 'DOMException', 'Event', 'EventTarget', 'Intl',
+  'TextDecoder', 'TextEncoder', 'URL', 'URLSearchParams', 'atob', 'btoa', 'crypto', 'queueMicrotask', 'structuredClone',
 ];
 
 // runtime holds what the prelude supplies.
 const runtime = [
-  'DeniedError', 'FSError', 'InDoubtError', 'LimitError', 'SessionLostError', 'ToolError', 'callMCPTool', 'clearInterval', 'clearTimeout',
-  'console', 'env', 'fs', 'get_mcp_tool_details', 'get_server_index', 'get_tool_details', 'get_virtual_library', 'introspect_servers',
-  'list_mcp_resources', 'list_mcp_tools', 'list_server_functions', 'performance', 'read_mcp_resource', 'require', 'search_mcp_tools',
-  'search_tools', 'setInterval', 'setTimeout', 'tools', 'utils',
+  'DeniedError', 'FSError', 'InDoubtError', 'LimitError', 'SessionLostError', 'ToolError', 'callMCPTool',
+  'clearInterval', 'clearTimeout', 'console', 'env', 'fs', 'get_mcp_tool_details', 'get_server_index',
+  'get_tool_details', 'get_virtual_library', 'introspect_servers', 'list_mcp_resources', 'list_mcp_tools',
+  'list_server_functions', 'performance', 'read_mcp_resource', 'require', 'search_mcp_tools', 'search_tools',
+  'setInterval', 'setTimeout', 'tools', 'utils',
 ];
 
 // allowed are all global names, in order.

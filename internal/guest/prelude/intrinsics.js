@@ -22,44 +22,35 @@ export const isEnumerable = uncurry(Object.prototype.propertyIsEnumerable);
 export const objectToString = uncurry(Object.prototype.toString);
 export const functionToString = uncurry(Function.prototype.toString);
 
-export const NativeArray = Array;
 export const NativeDate = Date;
 export const NativeError = Error;
-export const NativeFunction = Function;
 export const NativeMap = Map;
-export const NativeObject = Object;
 export const NativePromise = Promise;
 export const NativeProxy = Proxy;
 export const NativeRangeError = RangeError;
 export const NativeReferenceError = ReferenceError;
-export const NativeSet = Set;
-export const NativeSymbol = Symbol;
 export const NativeSyntaxError = SyntaxError;
 export const NativeTypeError = TypeError;
 export const NativeUint8Array = Uint8Array;
 export const NativeUint32Array = Uint32Array;
 export const NativeWeakMap = WeakMap;
-export const ArrayPrototype = Array.prototype;
+const ArrayPrototype = Array.prototype;
 export const ErrorPrototype = Error.prototype;
 export const FunctionPrototype = Function.prototype;
 export const ObjectPrototype = Object.prototype;
-export const PromisePrototype = Promise.prototype;
 export const TypedArray = getPrototypeOf(Uint8Array);
 
 export const toStr = String;
 export const toNumber = Number;
-export const toBigInt = BigInt;
-export const { isFinite, isInteger, isNaN, isSafeInteger, MAX_SAFE_INTEGER } = Number;
+export const { isFinite, isNaN, isSafeInteger } = Number;
 export const { parseFloat, parseInt } = globalThis;
-export const { abs, ceil, floor, max, min, round, sqrt, trunc } = Math;
+export const { floor, max, min, round, sqrt, trunc } = Math;
 export const numberToString = uncurry(Number.prototype.toString);
 export const numberToFixed = uncurry(Number.prototype.toFixed);
 
 export const isArray = Array.isArray;
 export const push = uncurry(Array.prototype.push);
 export const join = uncurry(Array.prototype.join);
-export const slice = uncurry(Array.prototype.slice);
-export const splice = uncurry(Array.prototype.splice);
 export const sort = uncurry(Array.prototype.sort);
 export const indexOf = uncurry(Array.prototype.indexOf);
 
@@ -75,7 +66,6 @@ export const repeat = uncurry(String.prototype.repeat);
 export const startsWith = uncurry(String.prototype.startsWith);
 export const strSlice = uncurry(String.prototype.slice);
 export const toLowerCase = uncurry(String.prototype.toLowerCase);
-export const trim = uncurry(String.prototype.trim);
 export const regExpExec = uncurry(RegExp.prototype.exec);
 
 export const jsonParse = JSON.parse;
@@ -87,9 +77,7 @@ export const mapHas = uncurry(Map.prototype.has);
 export const mapDelete = uncurry(Map.prototype.delete);
 export const mapForEach = uncurry(Map.prototype.forEach);
 export const mapSize = getter(Map.prototype, 'size');
-export const setAdd = uncurry(Set.prototype.add);
 export const setHas = uncurry(Set.prototype.has);
-export const setDelete = uncurry(Set.prototype.delete);
 export const setForEach = uncurry(Set.prototype.forEach);
 export const setSize = getter(Set.prototype, 'size');
 export const weakGet = uncurry(WeakMap.prototype.get);
@@ -117,10 +105,9 @@ export const booleanValueOf = uncurry(Boolean.prototype.valueOf);
 export const bigintValueOf = uncurry(BigInt.prototype.valueOf);
 export const symbolValueOf = uncurry(Symbol.prototype.valueOf);
 export const symbolToString = uncurry(Symbol.prototype.toString);
-export const regExpToString = uncurry(RegExp.prototype.toString);
 export const regExpSource = getter(RegExp.prototype, 'source');
 
-export const symbolIterator = Symbol.iterator;
+export const { imul } = Math;
 export const symbolToPrimitive = Symbol.toPrimitive;
 export const symbolToStringTag = Symbol.toStringTag;
 export const symbolInspect = Symbol.for('nodejs.util.inspect.custom');
@@ -154,13 +141,12 @@ export function after(promise, ok, failed) {
   promiseThen(promise, ok, failed);
 }
 
-// attempt returns a promise of what f returns, or its rejection.
+// attempt returns the promise that f returns, or a rejected one of what it throws: functions that programs await throw
+// nothing else.
 export function attempt(f) {
-  return new NativePromise((resolve, reject) => {
-    try {
-      resolve(f());
-    } catch (error) {
-      reject(error);
-    }
-  });
+  try {
+    return f();
+  } catch (error) {
+    return new NativePromise((_resolve, reject) => reject(error));
+  }
 }

@@ -2,184 +2,200 @@
 // additions that programs expect (Map, Set, BigInt, Error), and with errors that name the place in the value.
 
 import {
-  apply, getPrototypeOf, hasOwn, isArray, isFinite, isSafeInteger, keys, list, mapDelete, mapForEach, mapGet, mapSet, NativeMap,
-  NativeRangeError, NativeTypeError, ObjectPrototype, regExpExec, setForEach, toNumber, toStr, typedArrayLength,
+  create, define, getPrototypeOf, hasOwn, indexOf, isArray, isSafeInteger, jsonStringify, keys, list, mapForEach,
+  NativeRangeError, NativeTypeError, ObjectPrototype, push, regExpExec, setForEach, toNumber, toStr, typedArrayLength,
 } from './intrinsics.js';
-import { bytesOf, kindOf, unbox } from './brands.js';
+import { bytesOf, kindOf } from './brands.js';
 import { fits, quote } from './text.js';
 
-// Deeper values are taken for a mistake; the engine's own stack would end a little later.
-const maxDepth = 400;
-
-// Where an encoding stands: out is the text so far, path the keys from the root, ancestors the objects on that path with
-// their depth.
-// Its members are fields, which are defined and not assigned: a setter on Object.prototype does not see them.
-class Encoder {
-  label;
-  limit;
-  out = '';
-  path = list();
-  ancestors = new NativeMap();
-
-  constructor(label, limit) {
-    this.label = label;
-    this.limit = limit;
-  }
-
-  place(depth = this.path.length) {
-    let text = this.label;
-    for (let i = 0; i < depth; i++) {
-      const key = this.path[i];
-      if (typeof key === 'number') text += `[${key}]`;
-      else text += isName(key) ? `.${key}` : `[${quote(key)}]`;
-    }
-    return text;
-  }
-
-  // value writes one value; it returns false, and writes nothing, for one that JSON leaves out.
-  value(value, key) {
-    if (value !== null && (typeof value === 'object' || typeof value === 'bigint')) {
-      const toJSON = value.toJSON;
-      if (typeof toJSON === 'function') value = apply(toJSON, value, [toStr(key)]);
-    }
-    switch (typeof value) {
-      case 'string': this.write(quote(value)); return true;
-      case 'number': this.write(isFinite(value) ? `${value}` : 'null'); return true;
-      case 'boolean': this.write(value ? 'true' : 'false'); return true;
-      case 'bigint': this.bigint(value); return true;
-      case 'object': break;
-      default: return false;
-    }
-    if (value === null) {
-      this.write('null');
-      return true;
-    }
-    const seenAt = mapGet(this.ancestors, value);
-    if (seenAt !== undefined) {
-      throw new NativeTypeError(`${this.place()} refers back to ${this.place(seenAt)}: JSON cannot hold a cycle; leave that property out`);
-    }
-    const depth = this.path.length;
-    if (depth >= maxDepth) throw new NativeRangeError(`${this.label} is nested more than ${maxDepth} levels deep`);
-    mapSet(this.ancestors, value, depth);
-    this.object(value);
-    mapDelete(this.ancestors, value);
-    return true;
-  }
-
-  write(text) {
-    this.out += text;
-    if (this.limit && this.out.length > this.limit) this.tooLarge();
-  }
-
-  tooLarge() {
-    throw new NativeRangeError(
-      `${this.label} is more than ${this.limit} bytes as JSON: use a summary, or write the data to a file in /workspace and use its path`,
-    );
-  }
-
-  bigint(value) {
-    const number = toNumber(value);
-    this.write(isSafeInteger(number) ? `${number}` : `"${value}"`);
-  }
-
-  object(value) {
-    if (isArray(value)) {
-      this.array(value.length, (i) => value[i]);
-      return;
-    }
-    const prototype = getPrototypeOf(value);
-    const kind = prototype === ObjectPrototype || prototype === null ? undefined : kindOf(value);
-    switch (kind) {
-      case 'Map': this.map(value); break;
-      case 'Set': {
-        const items = list();
-        setForEach(value, (item) => { items[items.length] = item; });
-        this.array(items.length, (i) => items[i]);
-        break;
-      }
-      case 'Error': this.error(value); break;
-      case 'Promise': throw new NativeTypeError(
-        `${this.place()} is a Promise: await it first (await Promise.all([...]) for several)`,
-      );
-      case 'TypedArray': this.array(typedArrayLength(value), (i) => value[i]); break;
-      case 'ArrayBuffer': {
-        const bytes = bytesOf(value);
-        this.array(typedArrayLength(bytes), (i) => bytes[i]);
-        break;
-      }
-      case 'Number': case 'String': case 'Boolean': case 'BigInt': {
-        mapDelete(this.ancestors, value);
-        this.value(unbox(value, kind), '');
-        break;
-      }
-      default: this.properties(value, keys(value), (key) => value[key]);
-    }
-  }
-
-  array(length, item) {
-    this.write('[');
-    for (let i = 0; i < length; i++) {
-      if (i > 0) this.write(',');
-      this.path[this.path.length] = i;
-      if (!this.value(item(i), i)) this.write('null');
-      this.path.length--;
-    }
-    this.write(']');
-  }
-
-  properties(value, names, get) {
-    this.write('{');
-    let first = true;
-    for (let i = 0; i < names.length; i++) {
-      const before = this.out;
-      this.write(`${first ? '' : ','}${quote(names[i])}:`);
-      this.path[this.path.length] = names[i];
-      if (this.value(get(names[i]), names[i])) first = false;
-      else this.out = before;
-      this.path.length--;
-    }
-    this.write('}');
-  }
-
-  // map becomes an object if all its keys are strings, else an array of pairs.
-  map(value) {
-    const names = list();
-    const pairs = list();
-    mapForEach(value, (item, key) => {
-      if (typeof key === 'string') names[names.length] = key;
-      pairs[pairs.length] = [key, item];
-    });
-    if (names.length === pairs.length) this.properties(value, names, (key) => mapGet(value, key));
-    else this.array(pairs.length, (i) => pairs[i]);
-  }
-
-  // error becomes its name, message, cause and own properties; its stack is left out.
-  error(value) {
-    const names = list();
-    names[0] = 'name';
-    names[1] = 'message';
-    if (hasOwn(value, 'cause')) names[2] = 'cause';
-    if (hasOwn(value, 'errors')) names[names.length] = 'errors';
-    const rest = keys(value);
-    for (let i = 0; i < rest.length; i++) {
-      const name = rest[i];
-      if (name !== 'name' && name !== 'message' && name !== 'cause' && name !== 'errors' && name !== 'stack') names[names.length] = name;
-    }
-    this.properties(value, names, (key) => value[key]);
-  }
-}
-
-function isName(key) {
-  return regExpExec(/^[A-Za-z_$][\w$]*$/, key) !== null;
-}
+// Deeper values are taken for a mistake. Other readers of JSON have limits too; the host's is 10,000.
+const maxDepth = 500;
 
 // encode returns value as JSON text. label names the value in errors ("output", "input"); limit is the most bytes it may
 // have, 0 for any. What JSON has no text for (undefined, functions, symbols) is null.
 export function encode(value, label, limit) {
-  const encoder = new Encoder(label, limit);
-  if (!encoder.value(value, '')) return 'null';
-  if (!fits(encoder.out, limit)) encoder.tooLarge();
-  return encoder.out;
+  if (isPlain(value, limit)) {
+    const text = jsonStringify(value) ?? 'null';
+    if (fits(text, limit)) return text;
+  }
+  return encodeAny(value, label, limit);
+}
+
+// Values this deep are left to encodeAny, which finds cycles.
+const plainDepth = 60;
+
+// isPlain says whether JSON.stringify alone writes value as programs expect, within limit. Nearly every value is plain,
+// and asking is several times cheaper than a replacer.
+function isPlain(value, limit) {
+  let size = 0;
+  const plain = (item, depth) => {
+    switch (typeof item) {
+      case 'string':
+        size += item.length;
+        return !limit || size <= limit;
+      case 'bigint':
+        return false;
+      case 'object':
+        break;
+      default:
+        return true;
+    }
+    if (item === null) return true;
+    if (depth === plainDepth) return false;
+    if (isArray(item)) {
+      for (let i = 0; i < item.length; i++) {
+        if (!plain(item[i], depth + 1)) return false;
+      }
+      return true;
+    }
+    const prototype = getPrototypeOf(item);
+    if (prototype !== ObjectPrototype && prototype !== null) return false;
+    const names = keys(item);
+    for (let i = 0; i < names.length; i++) {
+      if (!plain(item[names[i]], depth + 1)) return false;
+    }
+    return true;
+  };
+  return plain(value, 0);
+}
+
+function encodeAny(value, label, limit) {
+  let size = 0; // of the strings so far: a lower bound, to stop before a huge text is made
+  // The objects that are open, outermost first, as JSON.stringify sees them (holders) and as the program made them
+  // (originals), and the keys that lead from one to the next. The first holder is JSON.stringify's own.
+  const holders = list();
+  const originals = list();
+  const path = list();
+
+  function replacer(key, item) {
+    while (holders.length > 0 && holders[holders.length - 1] !== this) {
+      holders.length--;
+      originals.length--;
+      path.length--;
+    }
+    switch (typeof item) {
+      case 'string':
+        size += item.length;
+        if (limit && size > limit) throw tooLarge(label, limit);
+        return item;
+      case 'bigint': {
+        const number = toNumber(item);
+        return isSafeInteger(number) ? number : toStr(item);
+      }
+      case 'object':
+        return item === null ? null : open(this, key, item);
+      default:
+        return item;
+    }
+  }
+
+  function open(holder, key, item) {
+    if (holders.length === 0) {
+      push(holders, holder);
+      push(originals, undefined);
+      push(path, undefined);
+    }
+    const at = indexOf(originals, item);
+    push(path, isArray(holder) ? toNumber(key) : key);
+    if (at > 0) {
+      throw new NativeTypeError(
+        `${place(label, path)} refers back to ${place(label, path, at + 1)}: JSON cannot hold a cycle; ` +
+        'leave that property out',
+      );
+    }
+    const kind = specialKind(item);
+    if (kind === 'Promise') {
+      throw new NativeTypeError(
+        `${place(label, path)} is a Promise: await it first (await Promise.all([...]) for several)`,
+      );
+    }
+    if (holders.length > maxDepth) throw new NativeRangeError(`${label} is nested more than ${maxDepth} levels deep`);
+    const plain = kind === undefined ? item : convert(item, kind);
+    push(holders, plain);
+    push(originals, item);
+    return plain;
+  }
+
+  const text = jsonStringify(value, replacer);
+  if (text === undefined) return 'null';
+  if (!fits(text, limit)) throw tooLarge(label, limit);
+  return text;
+}
+
+function tooLarge(label, limit) {
+  return new NativeRangeError(
+    `${label} is more than ${limit} bytes as JSON: use a summary, or write the data to a file in /workspace and ` +
+    'use its path',
+  );
+}
+
+// place writes a path: output.rows[2]["odd key"]. The first two holders, JSON.stringify's own and the value, have no key.
+function place(label, path, length = path.length) {
+  let text = label;
+  for (let i = 2; i < length; i++) {
+    const key = path[i];
+    if (typeof key === 'number') text += `[${key}]`;
+    else text += regExpExec(/^[A-Za-z_$][\w$]*$/, key) !== null ? `.${key}` : `[${quote(key)}]`;
+  }
+  return text;
+}
+
+// specialKind returns the kind of an object that JSON.stringify would not write as programs expect.
+function specialKind(value) {
+  if (isArray(value)) return undefined;
+  const prototype = getPrototypeOf(value);
+  return prototype === ObjectPrototype || prototype === null ? undefined : kindOf(value);
+}
+
+// convert returns an object of some kind as one that JSON.stringify knows.
+function convert(value, kind) {
+  switch (kind) {
+    case 'Map': return plainMap(value);
+    case 'Set': {
+      const items = list();
+      setForEach(value, (item) => push(items, item));
+      return items;
+    }
+    case 'Error': return plainError(value);
+    case 'TypedArray': return elements(value);
+    case 'ArrayBuffer': return elements(bytesOf(value));
+    default: return value;
+  }
+}
+
+function elements(array) {
+  const items = list();
+  const length = typedArrayLength(array);
+  for (let i = 0; i < length; i++) items[i] = array[i];
+  return items;
+}
+
+// plainMap is an object if all keys are strings, else an array of pairs.
+function plainMap(map) {
+  const pairs = list();
+  const object = create(null);
+  let strings = true;
+  mapForEach(map, (item, key) => {
+    strings &&= typeof key === 'string';
+    if (strings) define(object, key, item);
+    push(pairs, [key, item]);
+  });
+  return strings ? object : pairs;
+}
+
+// plainError is an error's name, message, cause and own properties; its stack is left out.
+function plainError(error) {
+  const names = list();
+  push(names, 'name', 'message');
+  if (hasOwn(error, 'cause')) push(names, 'cause');
+  if (hasOwn(error, 'errors')) push(names, 'errors');
+  const rest = keys(error);
+  for (let i = 0; i < rest.length; i++) {
+    if (rest[i] !== 'stack' && indexOf(names, rest[i]) < 0) push(names, rest[i]);
+  }
+  const object = create(null);
+  for (let i = 0; i < names.length; i++) define(object, names[i], error[names[i]]);
+  return object;
 }
 
 // encodePlain returns what jsonParse returned as JSON text again. It consults own properties only.
@@ -191,6 +207,8 @@ export function encodePlain(value) {
     return `[${text}]`;
   }
   const names = keys(value);
-  for (let i = 0; i < names.length; i++) text += `${i > 0 ? ',' : ''}${quote(names[i])}:${encodePlain(value[names[i]])}`;
+  for (let i = 0; i < names.length; i++) {
+    text += `${i > 0 ? ',' : ''}${quote(names[i])}:${encodePlain(value[names[i]])}`;
+  }
   return `{${text}}`;
 }

@@ -11,7 +11,7 @@
 import { define, defineProperty, freeze, global, jsonParse, NativeError, own } from './intrinsics.js';
 import { installProxy } from './brands.js';
 import { bindWeb } from './builtins.js';
-import { connect, deliver, outstanding, sendDone, sendIdle } from './calls.js';
+import { connect, deliver, outstanding, requestSync, sendDone, sendIdle } from './calls.js';
 import { installClock, now, startClock } from './clock.js';
 import { installConsole, report } from './console.js';
 import { discovery } from './discovery.js';
@@ -23,10 +23,12 @@ import { ended, neverSettled, unhandled } from './outcome.js';
 import { startProgram } from './program.js';
 import { installRandom, random, startRandom } from './random.js';
 import { begin } from './run.js';
+import { quote, record } from './text.js';
 import { callMCPTool, tools } from './tools.js';
 import { liveTimers, timerGlobals } from './timers.js';
 import { utils } from './utils.js';
 import { installWeak } from './weak.js';
+import { install as installWeb } from './web/index.js';
 
 export { allowed };
 
@@ -36,8 +38,20 @@ function defineAll(functions) {
 
 // hideStackFrames takes the engine's hook for formatting stacks away: it would hand the prelude's functions to the guest.
 function hideStackFrames() {
-  defineProperty(NativeError, 'prepareStackTrace', { __proto__: null, value: undefined, writable: false, configurable: false });
+  defineProperty(NativeError, 'prepareStackTrace', {
+    __proto__: null, value: undefined, writable: false, configurable: false,
+  });
 }
+
+// fixConcat keeps String.prototype.concat as it is: QuickJS compiles every template literal to a call of it, the
+// prelude's too.
+function fixConcat() {
+  const { concat } = String.prototype;
+  defineProperty(String.prototype, 'concat', { __proto__: null, value: concat, writable: false, configurable: false });
+}
+
+// zone asks the host for the transitions of a time zone.
+const zone = (name) => requestSync('intl', 'zone', record('zone', quote(name)));
 
 function installGlobals() {
   installProxy();
@@ -47,11 +61,14 @@ function installGlobals() {
   installWeak();
   defineAll(errorClasses);
   defineAll(timerGlobals);
+  const { setTimeout, clearTimeout } = timerGlobals;
+  defineAll(installWeb({ random, now, zone, setTimeout, clearTimeout }));
   defineAll(discovery);
   defineAll({ callMCPTool, env: freeze({}), fs, require: programRequire, tools, utils });
   bindBuffer();
   bindWeb();
   hideStackFrames();
+  fixConcat();
   prune();
 }
 

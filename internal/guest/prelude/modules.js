@@ -2,14 +2,16 @@
 // is evaluated once: as in Node, a file that is written again after it was loaded keeps its first text for this run.
 
 import {
-  after, apply, attempt, create, define, defineProperty, freeze, hasOwn, join, jsonParse, keys, list, mapGet, mapHas, mapSet, NativeError,
-  NativeMap, NativePromise, NativeSyntaxError, NativeTypeError, own, startsWith, strSlice, symbolToStringTag,
+  after, apply, attempt, create, define, defineProperty, freeze, hasOwn, join, jsonParse, keys, list, mapGet, mapHas,
+  mapSet, NativeError, NativeMap, NativePromise, NativeSyntaxError, NativeTypeError, own, startsWith, strSlice,
+  symbolToStringTag,
 } from './intrinsics.js';
 import { markNamespace } from './brands.js';
 import { builtin } from './builtins.js';
 import { compile, request, requestSync } from './calls.js';
 import { setKind, setModule } from './outcome.js';
 import { serverNamespace } from './servers.js';
+import { tools } from './tools.js';
 import { quote, record } from './text.js';
 
 const modules = new NativeMap(); // id -> what it is, and how far it is
@@ -45,7 +47,9 @@ function known(from, specifier) {
 function learn(from, specifier, answer) {
   addModules(own(answer, 'modules') ?? list());
   const id = own(answer, 'id');
-  if (!mapHas(modules, id)) throw new NativeError(`module '${specifier}' was resolved to '${id}', which the host did not send`);
+  if (!mapHas(modules, id)) {
+    throw new NativeError(`module '${specifier}' was resolved to '${id}', which the host did not send`);
+  }
   mapSet(resolved, `${from}\0${specifier}`, id);
   return id;
 }
@@ -53,14 +57,16 @@ function learn(from, specifier, answer) {
 const question = (from, specifier) => record('specifier', quote(specifier), 'from', quote(from));
 
 function check(name, specifier) {
-  if (typeof specifier !== 'string' || specifier === '') throw new NativeTypeError(`${name} takes the path of a module as a string`);
+  if (typeof specifier === 'string' && specifier !== '') return;
+  throw new NativeTypeError(`${name} takes the path of a module as a string`);
 }
 
 // requireFrom returns the require function of a module.
 function requireFrom(from) {
   return function require(specifier) {
     check('require', specifier);
-    const id = known(from, specifier) ?? learn(from, specifier, requestSync('module', 'require', question(from, specifier)));
+    const id = known(from, specifier) ??
+      learn(from, specifier, requestSync('module', 'require', question(from, specifier)));
     return exportsOf(mapGet(modules, id));
   };
 }
@@ -71,7 +77,7 @@ function importFrom(from) {
     const name = `${specifier}`; // as import() does
     check('import', name);
     const id = known(from, name);
-    if (id !== undefined) return load(id);
+    if (id !== undefined) return new NativePromise((resolve) => resolve(load(id)));
     return request('module', 'import', question(from, name), (answer) => load(learn(from, name, answer)));
   });
 }
@@ -89,11 +95,10 @@ function exportsOf(m) {
   if (m.async) {
     throw new NativeError(`module ${m.id} uses top-level await: load it with await import('${m.id}') instead of require`);
   }
-  if (m.kind === 'js' || m.kind === 'json') {
-    evaluate(m);
-    return m.module.exports;
-  }
-  return namespaceOf(m);
+  if (m.kind === 'server') return namespaceOf(m);
+  if (m.kind === 'builtin') return builtin(m.server);
+  evaluate(m);
+  return m.module.exports;
 }
 
 // evaluate runs a module's code the first time. In a cycle, a module that is being evaluated is left as far as it is; one
@@ -137,10 +142,21 @@ function compileModule(m) {
 function namespaceOf(m) {
   if (m.namespace) return m.namespace;
   if (m.kind === 'server') return (m.namespace = serverNamespace(m));
-  if (m.kind === 'builtin') return (m.namespace = namespaceFrom(builtin(m.server), false));
+  if (m.kind === 'builtin') {
+    const exports = builtin(m.server);
+    m.namespace = exports === tools ? toolsNamespace() : namespaceFrom(exports, false);
+    return m.namespace;
+  }
   evaluate(m);
   const namespace = namespaceFrom(m.module.exports, m.esm);
   if (m.module.loaded) m.namespace = namespace; // in a cycle there may be more exports to come
+  return namespace;
+}
+
+// toolsNamespace inherits from tools: to copy its names would take a call.
+function toolsNamespace() {
+  const namespace = create(tools);
+  define(namespace, 'default', tools);
   return namespace;
 }
 
@@ -174,7 +190,8 @@ export function linkImport(item) {
       if (names[i] in namespace) continue;
       // A server's namespace throws here, naming the closest.
       if (mapGet(modules, id).kind === 'server' && namespace[names[i]] !== undefined) continue;
-      throw setKind(new NativeSyntaxError(`module '${specifier}' has no export '${names[i]}'; ${exportsText(namespace)}`), 'syntax');
+      const message = `module '${specifier}' has no export '${names[i]}'; ${exportsText(namespace)}`;
+      throw setKind(new NativeSyntaxError(message), 'syntax');
     }
     return namespace;
   };

@@ -15,7 +15,7 @@ export function fold(name) {
 }
 
 // distance is Levenshtein's: the least number of characters to insert, delete or replace to make b of a.
-export function distance(a, b) {
+function distance(a, b) {
   let row = list();
   for (let j = 0; j <= b.length; j++) row[j] = j;
   for (let i = 1; i <= a.length; i++) {

@@ -1,7 +1,7 @@
 // How a run ends: the value or the error that the program came to, or the failure that nobody handled.
 
 import { ErrorPrototype, NativeWeakMap, toStr, weakGet, weakSet } from './intrinsics.js';
-import { inherits } from './brands.js';
+import { inherits, proxyOf } from './brands.js';
 import { brandOf } from './errors.js';
 import { inspect } from './inspect/inspect.js';
 import { encode } from './json.js';
@@ -83,23 +83,25 @@ const isError = (value) => isObject(value) && inherits(value, ErrorPrototype);
 function messageOf(error) {
   let text = string(read(error, 'message') ?? '');
   let cause = read(error, 'cause');
-  for (let i = 0; i < maxCauses && cause !== undefined && cause !== null; i++) {
-    text += ` (cause: ${isError(cause) ? described(cause) : inspect(cause)})`;
+  for (let i = 0; i < maxCauses && cause !== undefined && cause !== null && cause !== error; i++) {
+    text += ` (cause: ${described(cause)})`;
     cause = isObject(cause) ? read(cause, 'cause') : undefined;
   }
   const errors = read(error, 'errors');
   if (typeof errors === 'object' && errors !== null && errors.length > 0) {
-    for (let i = 0; i < maxCauses && i < errors.length; i++) text += `; ${isError(errors[i]) ? described(errors[i]) : inspect(errors[i])}`;
+    for (let i = 0; i < maxCauses && i < errors.length; i++) text += `; ${described(errors[i])}`;
   }
   const module = weakGet(moduleOf, error);
   return module === undefined ? text : `${text} (while loading module ${module})`;
 }
 
 function described(error) {
+  if (!isError(error)) return inspect(error);
   return `${string(read(error, 'name') ?? 'Error')}: ${string(read(error, 'message') ?? '')}`;
 }
 
 function errorText(reason) {
+  for (let proxy; (proxy = isObject(reason) && proxyOf(reason));) reason = proxy.target; // its traps stay unasked
   if (!isError(reason)) {
     const thrown = isObject(reason) || typeof reason === 'string' ? inspect(reason) : string(reason);
     const message = typeof reason === 'string' ? reason : `${thrown} was thrown`;

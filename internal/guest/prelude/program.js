@@ -1,6 +1,7 @@
 // Running the program: its imports, its code, what it returns.
 
 import { after, apply, list, NativePromise, own, push } from './intrinsics.js';
+import { kindOf } from './brands.js';
 import { compile } from './calls.js';
 import { addModules, linkImport, programImport } from './modules.js';
 import { failed, setKind, succeeded } from './outcome.js';
@@ -59,7 +60,19 @@ function link(imports, index, namespaces, done) {
   done(namespaces);
 }
 
-// settle runs f and passes on what it, or the promise it returns, comes to.
+// settle runs f and passes on what it, or the promise it returns, comes to. A promise is asked with the engine's own
+// then: resolving another promise with it would look its then up, where the program may have put one of its own.
 function settle(f, done) {
-  after(new NativePromise((resolve) => resolve(f())), done, failed);
+  let result;
+  try {
+    result = f();
+    if (kindOf(result) === 'Promise') {
+      after(result, done, failed);
+      return;
+    }
+  } catch (error) {
+    failed(error);
+    return;
+  }
+  after(new NativePromise((resolve) => resolve(result)), done, failed);
 }

@@ -1,8 +1,8 @@
 // Modules made of MCP servers: import * as crm from './servers/crm'.
 
 import {
-  create, define, defineProperty, freeze, join, list, mapGet, mapSet, NativeMap, NativeTypeError, push, startsWith, strSlice,
-  symbolToStringTag,
+  create, define, defineProperty, freeze, join, list, mapGet, mapSet, NativeError, NativeMap, NativeTypeError, push, startsWith,
+  strSlice, symbolToStringTag,
 } from './intrinsics.js';
 import { makeProxy } from './brands.js';
 import { closest, fold } from './names.js';
@@ -10,9 +10,9 @@ import { callTool } from './tools.js';
 
 // Properties that JavaScript and libraries ask any object for: a module is no promise, no class, and has no toJSON.
 const neverFunctions = {
-  __proto__: null, then: true, toJSON: true, constructor: true, prototype: true, ['__proto__']: true, __esModule: true, toString: true,
-  valueOf: true, toLocaleString: true, hasOwnProperty: true, isPrototypeOf: true, propertyIsEnumerable: true, inspect: true,
-  $$typeof: true, nodeType: true, asymmetricMatch: true,
+  __proto__: null, then: true, toJSON: true, constructor: true, prototype: true, ['__proto__']: true, __esModule: true,
+  toString: true, valueOf: true, toLocaleString: true, hasOwnProperty: true, isPrototypeOf: true,
+  propertyIsEnumerable: true, $$typeof: true, nodeType: true, asymmetricMatch: true,
 };
 
 // isReserved says whether a property is undefined unless it is defined, and never a tool.
@@ -59,7 +59,7 @@ export function serverNamespace(module) {
   const namespace = create(fallback);
   for (let i = 0; i < module.functions.length; i++) {
     const { name, tool } = module.functions[i];
-    const call = (...args) => callTool(tool, undefined, args);
+    const call = (...args) => callTool(tool, undefined, args, new NativeError(''));
     defineProperty(call, 'name', { __proto__: null, value: name, configurable: true });
     const bare = startsWith(tool, `${server}__`) ? strSlice(tool, server.length + 2) : tool;
     mapSet(exact, bare, call);
@@ -68,8 +68,11 @@ export function serverNamespace(module) {
     push(candidates, { __proto__: null, name: bare, call });
     mapSet(folded, key, candidates);
     push(names, name);
-    if (!isReserved(name)) define(namespace, name, call);
+    // A module with a function then would be a thenable: await would call it.
+    if (name !== 'then' && name !== 'toJSON' && name !== '__proto__') define(namespace, name, call);
   }
+  // "./servers/crm/search" is a module of one function, which is its default export too.
+  if (names.length === 1 && module.id !== `./servers/${server}`) define(namespace, 'default', namespace[names[0]]);
   define(namespace, symbolToStringTag, 'Module', false);
   return freeze(namespace);
 }

@@ -1,8 +1,9 @@
-// setTimeout and setInterval. Every timer is a host call; clearing one drops its callback, and the answer, when it comes,
-// does nothing.
+// setTimeout, setInterval and queueMicrotask. Every timer is a host call; clearing one drops its callback, and the
+// answer, when it comes, does nothing.
 
 import {
-  apply, mapDelete, mapGet, mapSet, mapSize, NativeMap, NativePromise, NativeTypeError, symbolToPrimitive, toNumber, trunc,
+  after, apply, mapDelete, mapGet, mapSet, mapSize, NativeMap, NativePromise, NativeTypeError, symbolToPrimitive,
+  toNumber, trunc,
 } from './intrinsics.js';
 import { requestTimer } from './calls.js';
 import { uncaught } from './outcome.js';
@@ -65,12 +66,25 @@ function clear(timer) {
   if (id !== undefined) mapDelete(timers, id);
 }
 
+// microtask is queueMicrotask; what the callback throws fails the run, as in a timer.
+function microtask(callback) {
+  if (typeof callback !== 'function') throw new NativeTypeError('queueMicrotask takes a function');
+  after(new NativePromise((resolve) => resolve()), () => {
+    try {
+      callback();
+    } catch (error) {
+      uncaught(error);
+    }
+  });
+}
+
 export const timerGlobals = {
   __proto__: null,
   setTimeout: (callback, ms, ...args) => schedule('setTimeout', callback, ms, args, false),
   setInterval: (callback, ms, ...args) => schedule('setInterval', callback, ms, args, true),
   clearTimeout: (timer) => clear(timer),
   clearInterval: (timer) => clear(timer),
+  queueMicrotask: (callback) => microtask(callback),
 };
 
 // sleep is utils.sleep: a timer as a promise.

@@ -1,7 +1,7 @@
 // Tool calls: callMCPTool, tools.<server>.<tool>, and what the modules of servers call.
 
 import {
-  attempt, create, defineProperty, keys, list, mapGet, mapSet, NativeMap, NativeTypeError, push, startsWith,
+  attempt, create, defineProperty, keys, list, mapGet, mapSet, NativeError, NativeMap, NativeTypeError, push, startsWith,
 } from './intrinsics.js';
 import { makeProxy } from './brands.js';
 import { request, requestSync } from './calls.js';
@@ -29,17 +29,20 @@ function input(args, server) {
 }
 
 // callTool calls a tool by name, or by its function's name on a server.
-export function callTool(name, server, args) {
-  return attempt(() => request('tool', name, input(args, server)));
+// site is an error made where the program called: making it further down costs more, as it names every function between.
+export function callTool(name, server, args, site) {
+  return attempt(() => request('tool', name, input(args, server), undefined, undefined, site));
 }
 
-function callByName(caller, name, value, raw) {
+function callByName(caller, name, value, raw, site) {
   return attempt(() => {
     if (typeof name !== 'string') {
-      throw new NativeTypeError(`${caller} takes the tool's name as a string, like 'server__tool', and then its input; got ${kindName(name)}`);
+      throw new NativeTypeError(
+        `${caller} takes the tool's name as a string, like 'server__tool', and then its input; got ${kindName(name)}`,
+      );
     }
     const text = value === undefined ? '{}' : encode(value, 'input', run.maxValue);
-    return request('tool', name, record('input', text, 'raw', raw ? 'true' : undefined));
+    return request('tool', name, record('input', text, 'raw', raw ? 'true' : undefined), undefined, undefined, site);
   });
 }
 
@@ -49,9 +52,9 @@ export function kindName(value) {
   return typeof value === 'object' ? 'an object' : typeof value === 'undefined' ? 'nothing' : `a ${typeof value}`;
 }
 
-export const callMCPTool = (name, value) => callByName('callMCPTool', name, value, false);
+export const callMCPTool = (name, value) => callByName('callMCPTool', name, value, false, new NativeError(''));
 defineProperty(callMCPTool, 'raw', {
-  __proto__: null, value: (name, value) => callByName('callMCPTool.raw', name, value, true), enumerable: true,
+  __proto__: null, value: (name, value) => callByName('callMCPTool.raw', name, value, true, new NativeError('')), enumerable: true,
 });
 
 // The functions of every server by name, asked for once, and only when a program enumerates tools.
@@ -114,7 +117,7 @@ function dynamic(label, make, listed) {
 export const tools = dynamic('[tools: Object.keys(tools) lists the servers]', (server) => dynamic(
   `[tools.${server}: Object.keys(tools.${server}) lists its functions]`,
   (name) => {
-    const call = (...args) => callTool(name, server, args);
+    const call = (...args) => callTool(name, server, args, new NativeError(''));
     defineProperty(call, 'name', { __proto__: null, value: name, configurable: true });
     return call;
   },

@@ -3,7 +3,8 @@
 
 import { define, global, NativeTypeError, symbolToStringTag } from './intrinsics.js';
 
-const canBeHeld = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function' || typeof value === 'symbol';
+const canBeHeld = (value) => value !== null &&
+  (typeof value === 'object' || typeof value === 'function' || typeof value === 'symbol');
 
 class WeakRef {
   #target;

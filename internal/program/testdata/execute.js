@@ -2,6 +2,7 @@
 // result as JSON. Modules are loaded as the guest's runtime loads them.
 'use strict';
 const fs = require('node:fs');
+const path = require('node:path');
 const vm = require('node:vm');
 
 async function execute({ program }) {
@@ -13,12 +14,21 @@ async function execute({ program }) {
       m.module.exports = JSON.parse(m.code);
       return m;
     }
+    if (m.kind === 'builtin' && m.server !== 'servers') {
+      m.module.exports = require(`node:${m.server}`);
+      return m;
+    }
     if (m.kind === 'server' || m.kind === 'builtin') {
       const functions = (m.functions ?? []).map((f) => [f.name, () => f.tool]);
       m.module.exports = Object.fromEntries([...functions, ['name', m.server]]);
       return m;
     }
-    const load = (specifier) => evaluate(modules.get(m.deps?.[specifier] ?? specifier));
+    // What is loaded at run time is among the modules too.
+    const load = (specifier) => evaluate(
+      modules.get(m.deps?.[specifier]) ??
+        modules.get(path.posix.resolve(m.id, '..', specifier)) ??
+        modules.get(`builtin:${specifier}`),
+    );
     const result = vm.runInThisContext(m.code, { filename: m.id })(
       m.module.exports,
       (specifier) => {

@@ -135,7 +135,8 @@ func (e *engine) serve(ctx context.Context, v *vm, name string, arg func(uint32)
 
 // hostRejection keeps account of promises that were rejected while nobody listened.
 func (e *engine) hostRejection(ctx context.Context, v *vm, stack []uint64) {
-	promise, reason, handled := handle(stack[0]), handle(stack[1]), stack[2] != 0
+	// wazero leaves the upper half of a 32-bit slot undefined.
+	promise, reason, handled := handle(stack[0]), handle(stack[1]), uint32(stack[2]) != 0
 	key, err := v.invoke(ctx, "qjs_get_value_ptr", uint32(promise))
 	if err != nil {
 		return

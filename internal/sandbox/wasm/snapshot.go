@@ -1,10 +1,13 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/tetratelabs/wazero/experimental"
 
@@ -26,9 +29,17 @@ type header struct {
 	Start   handle `json:"start"`
 	Deliver handle `json:"deliver"`
 	Settle  handle `json:"settle"`
+	// Hot are the parts of the image that every program writes to, found by running one.
+	Hot []extent `json:"hot,omitempty"`
 }
 
-const snapshotMagic = "harness snapshot 1"
+// extent is a part of the image, in bytes.
+type extent struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+const snapshotMagic = "harness snapshot 2"
 
 // buildSnapshot evaluates the guest runtime in a new instance and returns the memory it leaves, with its header.
 // Nothing of the machine enters: the engine sees constant time and entropy, so the same prelude gives the same bytes.
@@ -70,7 +81,61 @@ func buildSnapshot(ctx context.Context, e *engine, prelude []byte) ([]byte, erro
 	h.Stack = v.module.ExportedGlobal("__stack_pointer").Get()
 	image, _ := v.memory.Read(0, v.memory.Size())
 	h.Size = int64(len(image))
+	image = bytes.Clone(image)
+	if h.Hot, err = trial(ctx, e, h, image); err != nil {
+		return nil, fmt.Errorf("try the snapshot: %w", err)
+	}
 	return encodeSnapshot(h, image)
+}
+
+// trial restores an image, runs a program that makes a call and returns the parts that were written to. A later
+// instance has those copied before its program arrives, when nobody waits for it.
+func trial(ctx context.Context, e *engine, h header, image []byte) ([]extent, error) {
+	w := &worker{engine: e, header: h, limit: &limiter{}, out: &output{w: io.Discard}, in: newInbox()}
+	w.limit.limit.Store(buildMemory)
+	w.memory = func() (experimental.LinearMemory, error) { return &heapMemory{limit: w.limit, image: image}, nil }
+	e.send = func(text []byte) {
+		if bytes.HasPrefix(text, []byte(`{"t":"call"`)) {
+			w.in.put([]byte(`{"t":"answer","run":"trial","id":1,"now":1,"value":{"n":1}}`))
+		}
+		w.out.frame(text)
+	}
+	v, err := w.instance(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close(ctx)
+	const program = `(async () => { const a = await callMCPTool('a__b', {n: 1}); return [a.n, 1 + 1] })`
+	code, err := json.Marshal(program)
+	if err != nil {
+		return nil, err
+	}
+	start := fmt.Appendf(nil, `{"t":"start","run":"trial","now":1,"seed":"%064d","limits":{},"program":{"code":%s}}`, 0, code)
+	if err := w.execute(ctx, v, start); err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(w.out.end, []byte(`"value":[1,2]`)) {
+		return nil, fmt.Errorf("the program ended with %s", w.out.end)
+	}
+	after, _ := v.memory.Read(0, uint32(len(image)))
+	return differing(image, after), nil
+}
+
+// differing returns the pages of the system in which two images differ, neighbours joined.
+func differing(a, b []byte) []extent {
+	var all []extent
+	size := int64(os.Getpagesize())
+	for at := int64(0); at < int64(len(a)); at += size {
+		if end := min(at+size, int64(len(a))); bytes.Equal(a[at:end], b[at:end]) {
+			continue
+		}
+		if n := len(all); n > 0 && all[n-1].To == at {
+			all[n-1].To = at + size
+		} else {
+			all = append(all, extent{at, at + size})
+		}
+	}
+	return all
 }
 
 // boot evaluates the prelude and hands it the host functions.

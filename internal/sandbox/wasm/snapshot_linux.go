@@ -28,7 +28,7 @@ func openImage(file *os.File, s settings, limit *limiter) (header, func() (exper
 		return header{}, nil, err
 	}
 	return h, func() (experimental.LinearMemory, error) {
-		return mapImage(file, pageSize, h.Size, s.Reserve, limit)
+		return mapImage(file, pageSize, h.Size, s.Reserve, h.Hot, limit)
 	}, nil
 }
 

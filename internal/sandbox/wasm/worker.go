@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -26,9 +28,11 @@ const (
 	// flushSize and flushAfter bound how long output of a busy program stays in the worker.
 	flushSize  = 64 << 10
 	flushAfter = 50 * time.Millisecond
-	// heapTarget is the Go heap at which the worker collects. Collection stops the world, and cannot while the engine
-	// is in a native loop, so none is wanted during ordinary runs.
-	heapTarget = 96 << 20
+	// Collection stops the world, and cannot while the engine is in a native loop. So none is wanted during ordinary
+	// runs: the worker collects between them, every collectEvery runs of about half a megabyte each, and otherwise only
+	// when its Go heap reaches heapTarget.
+	heapTarget   = 96 << 20
+	collectEvery = 16
 )
 
 // settings are what the parent tells a worker, as JSON in its second argument.
@@ -87,10 +91,10 @@ type worker struct {
 	limit  *limiter
 	memory func() (experimental.LinearMemory, error) // a fresh memory that holds the image
 
-	in     <-chan []byte // frames from the host, in order; closed at the end of input
+	in     *inbox   // frames from the host
 	queued [][]byte      // answers that came while the guest waited for a synchronous one
 	out    *output
-	failed error // the host is gone
+	runs   int
 }
 
 func work(ctx context.Context, s settings, stdin io.Reader, stdout io.Writer) error {
@@ -103,26 +107,21 @@ func work(ctx context.Context, s settings, stdin io.Reader, stdout io.Writer) er
 	if w.header, w.memory, err = openSnapshot(s, w.limit); err != nil {
 		return fmt.Errorf("open snapshot: %w", err)
 	}
-	in := make(chan []byte, 64)
-	w.in = in
-	go w.read(stdin, in)
+	w.in = newInbox()
+	go w.read(stdin)
 	e.send = func(text []byte) { w.out.frame(text) }
 	e.sendSync = w.sync
 	e.poll = w.out.poll
-	for w.failed == nil {
+	for {
 		if err := w.serve(ctx); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
 			return err
 		}
 	}
-	return w.failed
 }
 
-// read moves frames from the host into the channel; cancel frames act at once. When the host is gone the process
-// ends, wherever the guest is.
-func (w *worker) read(stdin io.Reader, in chan<- []byte) {
+// read moves frames from the host into the inbox, however busy the guest is: the host must never wait for it. cancel
+// frames act at once. When the host is gone the process ends, wherever the guest is.
+func (w *worker) read(stdin io.Reader) {
 	reader := bufio.NewReaderSize(stdin, 64<<10)
 	for {
 		line, err := reader.ReadBytes('\n')
@@ -132,7 +131,41 @@ func (w *worker) read(stdin io.Reader, in chan<- []byte) {
 		if bytes.HasPrefix(line, []byte(`{"t":"cancel"`)) {
 			w.engine.stop.Store(true)
 		}
-		in <- line
+		w.in.put(line)
+	}
+}
+
+// inbox is a queue without a limit of its own: the host limits what is under way.
+type inbox struct {
+	mu    sync.Mutex
+	lines [][]byte
+	some  chan struct{} // holds a token while lines has any
+}
+
+func newInbox() *inbox { return &inbox{some: make(chan struct{}, 1)} }
+
+func (q *inbox) put(line []byte) {
+	q.mu.Lock()
+	q.lines = append(q.lines, line)
+	q.mu.Unlock()
+	select {
+	case q.some <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for the next line.
+func (q *inbox) take() []byte {
+	for {
+		q.mu.Lock()
+		if len(q.lines) > 0 {
+			line := q.lines[0]
+			q.lines = q.lines[1:]
+			q.mu.Unlock()
+			return line
+		}
+		q.mu.Unlock()
+		<-q.some
 	}
 }
 
@@ -156,7 +189,11 @@ func (w *worker) serve(ctx context.Context) error {
 	err = w.execute(ctx, v, start)
 	w.out.done(err, w.limit.refused.Load())
 	w.limit.limit.Store(1 << 62)
-	return w.awaitReset()
+	w.awaitReset()
+	if w.runs++; w.runs%collectEvery == 0 {
+		runtime.GC()
+	}
+	return nil
 }
 
 // instance restores the snapshot into a fresh instance.
@@ -182,20 +219,10 @@ func (w *worker) instance(ctx context.Context) (*vm, error) {
 	return v, nil
 }
 
-func (w *worker) next() ([]byte, error) {
-	line, ok := <-w.in
-	if !ok {
-		return nil, io.EOF
-	}
-	return line, nil
-}
-
 // awaitStart skips what belongs to an ended run.
 func (w *worker) awaitStart() (line []byte, run string, err error) {
 	for {
-		if line, err = w.next(); err != nil {
-			return nil, "", err
-		}
+		line = w.in.take()
 		if !bytes.HasPrefix(line, []byte(`{"t":"start"`)) {
 			continue
 		}
@@ -214,15 +241,8 @@ func (w *worker) awaitStart() (line []byte, run string, err error) {
 	}
 }
 
-func (w *worker) awaitReset() error {
-	for {
-		line, err := w.next()
-		if err != nil {
-			return err
-		}
-		if bytes.HasPrefix(line, []byte(`{"t":"reset"`)) {
-			return nil
-		}
+func (w *worker) awaitReset() {
+	for !bytes.HasPrefix(w.in.take(), []byte(`{"t":"reset"`)) {
 	}
 }
 
@@ -240,8 +260,8 @@ func (w *worker) execute(ctx context.Context, v *vm, start []byte) error {
 		var line []byte
 		if len(w.queued) > 0 {
 			line, w.queued = w.queued[0], w.queued[1:]
-		} else if line, err = w.next(); err != nil {
-			return err
+		} else {
+			line = w.in.take()
 		}
 		switch {
 		case bytes.HasPrefix(line, []byte(`{"t":"cancel"`)):
@@ -296,10 +316,7 @@ func (w *worker) sync(text []byte) ([]byte, error) {
 	w.out.flush()
 	want := fmt.Appendf(nil, `"id":%d,`, call.ID)
 	for {
-		line, err := w.next()
-		if err != nil {
-			return nil, err
-		}
+		line := w.in.take()
 		if bytes.HasPrefix(line, []byte(`{"t":"cancel"`)) {
 			return nil, errors.New("cancelled")
 		}

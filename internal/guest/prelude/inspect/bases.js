@@ -1,8 +1,8 @@
 // What stands before the braces, or in their place, for functions, errors, dates, regular expressions and boxed values.
 
 import {
-  dateGetTime, dateToISOString, endsWith, functionToString, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, isArray, isNaN, list, push,
-  regExpExec, regExpSource, startsWith, strIncludes, strIndexOf, strSlice, toStr, uncurry,
+  dateGetTime, dateToISOString, endsWith, functionToString, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, isArray,
+  isNaN, list, push, regExpExec, regExpSource, startsWith, strIncludes, strIndexOf, strSlice, toStr, uncurry,
 } from '../intrinsics.js';
 import { inherits, peek, unbox } from '../brands.js';
 import { frames, stackOf } from '../errors.js';
@@ -16,13 +16,15 @@ const AsyncGeneratorFunctionPrototype = getPrototypeOf(async function* () {});
 
 export function functionBase(value, name, tag) {
   const source = functionToString(value);
-  if (regExpExec(/^class(?:\s|\{|\/\*|\/\/)/, source) !== null && endsWith(source, '}')) return classBase(value, name, tag);
+  const isClass = regExpExec(/^class(?:\s|\{|\/\*|\/\/)/, source) !== null && endsWith(source, '}');
+  if (isClass) return classBase(value, name, tag);
   let type = 'Function';
   if (inherits(value, GeneratorFunctionPrototype)) type = 'GeneratorFunction';
   else if (inherits(value, AsyncFunctionPrototype)) type = 'AsyncFunction';
   else if (inherits(value, AsyncGeneratorFunctionPrototype)) type = 'AsyncGeneratorFunction';
   const called = peek(value, 'name');
-  let base = `[${type}${name === null ? ' (null prototype)' : ''}${called === '' || typeof called !== 'string' ? ' (anonymous)' : `: ${called}`}]`;
+  let base = `[${type}${name === null ? ' (null prototype)' : ''}`;
+  base += typeof called !== 'string' || called === '' ? ' (anonymous)]' : `: ${called}]`;
   if (name !== type && name !== null) base += ` ${name}`;
   if (tag !== '' && tag !== name) base += ` [${tag}]`;
   return base;
@@ -49,7 +51,7 @@ export function errorBase(ctx, value, name, tag, keys) {
   if (stack !== '') {
     trace = frames(stack);
     const at = firstFrame(stack);
-    if (at > 0) head = strSlice(stack, 0, at - 1); // the engine's stack begins with what the error was called when it was made
+    if (at > 0) head = strSlice(stack, 0, at - 1); // what the error was called when it was made
   }
   hideShown(keys, value, head);
   if (hasOwn(value, 'cause') && !has(keys, 'cause')) push(keys, 'cause');
@@ -76,7 +78,8 @@ function rename(head, title, name, tag) {
   let length = title.length;
   let fallback = 'Error';
   if (name === null) {
-    const start = regExpExec(/^([A-Z][a-z_ A-Z0-9[\]()-]+)(?::|\n {4}at)/, head) ?? regExpExec(/^([a-z_A-Z0-9-]*Error)$/, head);
+    const start = regExpExec(/^([A-Z][a-z_ A-Z0-9[\]()-]+)(?::|\n {4}at)/, head) ??
+      regExpExec(/^([a-z_A-Z0-9-]*Error)$/, head);
     fallback = start ? start[1] : '';
     length = fallback.length;
     fallback = fallback || 'Error';
@@ -111,8 +114,8 @@ export function dateBase(value, name, tag) {
 
 const flagGetters = list();
 for (const [flag, key] of [
-  ['d', 'hasIndices'], ['g', 'global'], ['i', 'ignoreCase'], ['m', 'multiline'], ['s', 'dotAll'], ['u', 'unicode'], ['v', 'unicodeSets'],
-  ['y', 'sticky'],
+  ['d', 'hasIndices'], ['g', 'global'], ['i', 'ignoreCase'], ['m', 'multiline'], ['s', 'dotAll'], ['u', 'unicode'],
+  ['v', 'unicodeSets'], ['y', 'sticky'],
 ]) {
   const descriptor = getOwnPropertyDescriptor(RegExp.prototype, key);
   if (descriptor) push(flagGetters, { __proto__: null, flag, isSet: uncurry(descriptor.get) });

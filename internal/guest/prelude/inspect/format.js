@@ -1,8 +1,8 @@
 // format: the text of console.log's arguments, with printf-like placeholders as in Node.
 
 import {
-  getOwnPropertyDescriptor, getPrototypeOf, hasOwn, is, jsonStringify, own, parseFloat, parseInt, regExpExec, strSlice, symbolToPrimitive,
-  symbolToString, toNumber, toStr,
+  getOwnPropertyDescriptor, getPrototypeOf, hasOwn, is, indexOf, jsonStringify, own, parseFloat, parseInt, strSlice,
+  symbolToPrimitive, symbolToString, toNumber, toStr,
 } from '../intrinsics.js';
 import { peek, proxyOf } from '../brands.js';
 import { inspect } from './inspect.js';
@@ -50,11 +50,14 @@ function printsItself(value) {
   return false;
 }
 
-const builtIns = /^(?:AggregateError|Array|ArrayBuffer|BigInt|Boolean|Buffer|DataView|Date|Error|EvalError|Function|Map|Number|Object|Promise|Proxy|RangeError|ReferenceError|RegExp|Set|String|Symbol|SyntaxError|TypeError|URIError|WeakMap|WeakRef|WeakSet|(?:Big)?(?:Ui|I)nt(?:8|16|32|64)(?:Clamped)?Array|Float(?:16|32|64)Array)$/;
+const builtIns = [
+  'AggregateError', 'Array', 'ArrayBuffer', 'BigInt', 'BigInt64Array', 'BigUint64Array', 'Boolean', 'Buffer', 'DataView',
+  'Date', 'Error', 'EvalError', 'Float32Array', 'Float64Array', 'Function', 'Int16Array', 'Int32Array', 'Int8Array',
+  'Map', 'Number', 'Object', 'Promise', 'RangeError', 'ReferenceError', 'RegExp', 'Set', 'String', 'Symbol', 'SyntaxError',
+  'TypeError', 'URIError', 'Uint16Array', 'Uint32Array', 'Uint8Array', 'Uint8ClampedArray', 'WeakMap', 'WeakSet',
+];
 
-function isBuiltIn(name) {
-  return regExpExec(builtIns, toStr(name)) !== null;
-}
+const isBuiltIn = (name) => indexOf(builtIns, name) >= 0;
 
 // format joins its arguments by spaces; strings stay bare, other values are inspected, and a first string's placeholders
 // take the arguments after it.

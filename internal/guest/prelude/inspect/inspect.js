@@ -2,8 +2,8 @@
 // [Getter], proxies as their targets. The one exception is a method under Symbol.for('nodejs.util.inspect.custom').
 
 import {
-  apply, create, getOwnPropertyDescriptor, hasOwn, is, list, mapGet, mapSet, mapSize, NativeMap, push, repeat, sort, strSlice,
-  symbolInspect, symbolToString,
+  apply, create, getOwnPropertyDescriptor, hasOwn, is, list, mapGet, mapSet, mapSize, NativeMap, push, repeat, sort,
+  strSlice, symbolInspect, symbolToString,
 } from '../intrinsics.js';
 import { isNamespace, peek, proxyOf } from '../brands.js';
 import { describe } from './kinds.js';
@@ -90,7 +90,7 @@ export function formatValue(ctx, value, depth, inTypedArray) {
   if (ctx.customInspect) {
     const custom = peek(value, symbolInspect);
     if (typeof custom === 'function' && custom !== inspect) {
-      const result = apply(custom, original, [ctx.depth - depth, { ...ctx, seen: undefined, circular: undefined }, inspect]);
+      const result = callCustom(ctx, custom, original, depth);
       if (result !== original) {
         return typeof result === 'string' ? indent(result, ctx.indentation) : formatValue(ctx, result, depth);
       }
@@ -107,6 +107,15 @@ export function formatValue(ctx, value, depth, inTypedArray) {
     return `[Circular *${index}]`;
   }
   return formatObject(ctx, value, depth, inTypedArray);
+}
+
+// callCustom returns what a custom inspect method returns; one that throws counts as absent.
+function callCustom(ctx, custom, value, depth) {
+  try {
+    return apply(custom, value, [ctx.depth - depth, { ...ctx, seen: undefined, circular: undefined }, inspect]);
+  } catch {
+    return value;
+  }
 }
 
 function formatProxy(ctx, proxy, depth) {

@@ -1,9 +1,9 @@
 // What each kind of object prints: braces, elements, keys, and what stands before them.
 
 import {
-  bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, getOwnPropertyDescriptor, hasOwn, isArray, isEnumerable, keys,
-  list, mapForEach, mapSize, max, min, numberToString, own, ownKeys, padStart, push, regExpExec, setForEach, setSize, toNumber,
-  typedArrayLength,
+  bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, getOwnPropertyDescriptor, hasOwn, isArray,
+  isEnumerable, keys, list, mapForEach, mapSize, max, min, numberToString, own, ownKeys, padStart, push, regExpExec,
+  setForEach, setSize, toNumber, typedArrayLength,
 } from '../intrinsics.js';
 import { bytesOf, kindOf } from '../brands.js';
 import { boxedBase, dateBase, errorBase, functionBase, regExpBase } from './bases.js';
@@ -19,7 +19,8 @@ export function describe(ctx, value, depth, inTypedArray) {
   const kind = isArray(value) ? 'Array' : kindOf(value);
   const lead = (fallback, size) => prefix(name, tag, fallback, size === undefined ? '' : `(${size})`);
   const shape = {
-    __proto__: null, base: '', open: '{', close: '}', kind: objectLike, elements: undefined, element: undefined, whole: undefined,
+    __proto__: null, base: '', open: '{', close: '}', kind: objectLike,
+    elements: undefined, element: undefined, whole: undefined,
     keys: visibleKeys(ctx, value, kind === 'Array' || kind === 'TypedArray' || kind === 'String'),
     title: trimEnd(lead(kind === 'Array' ? 'Array' : 'Object')),
   };

@@ -78,8 +78,9 @@ function group(ctx, entries, elements) {
     const end = min(i + columns, count);
     let line = '';
     let j = i;
-    for (; j < end - 1; j++) line += pad(`${entries[j]}, `, columnWidths[j - i] + entries[j].length - widths[j], ' ');
-    line += pad === padStart ? padStart(entries[j], columnWidths[j - i] + entries[j].length - widths[j] - separator, ' ') : entries[j];
+    const room = () => columnWidths[j - i] + entries[j].length - widths[j]; // wide characters take more than their length
+    for (; j < end - 1; j++) line += pad(`${entries[j]}, `, room(), ' ');
+    line += pad === padStart ? padStart(entries[j], room() - separator, ' ') : entries[j];
     lines[lines.length] = line;
   }
   if (more) lines[lines.length] = entries[count];

@@ -1,8 +1,8 @@
 // What an object is called when it prints: its constructor's name and its tag.
 
 import {
-  FunctionPrototype, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, isEnumerable, ObjectPrototype, objectToString, own,
-  symbolToStringTag,
+  FunctionPrototype, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, isEnumerable, ObjectPrototype, objectToString,
+  own, symbolToStringTag,
 } from '../intrinsics.js';
 import { inherits, peek, proxyOf } from '../brands.js';
 import { inspect } from './inspect.js';
@@ -38,7 +38,8 @@ export function tagOf(value, name) {
 // prefix is the text before an opening brace. fallback names what has no constructor.
 export function prefix(name, tag, fallback, size = '') {
   if (name === null) {
-    return tag !== '' && tag !== fallback ? `[${fallback}${size}: null prototype] [${tag}] ` : `[${fallback}${size}: null prototype] `;
+    const base = `[${fallback}${size}: null prototype] `;
+    return tag !== '' && tag !== fallback ? `${base}[${tag}] ` : base;
   }
   return tag !== '' && tag !== name ? `${name}${size} [${tag}] ` : `${name}${size} `;
 }

@@ -1,8 +1,8 @@
 // console.table's boxes, as Node draws them.
 
 import {
-  isArray, join, keys as ownNames, list, mapForEach, mapGet, mapSet, max, NativeMap, getOwnPropertyDescriptor, push, repeat,
-  setForEach,
+  isArray, join, keys as ownNames, list, mapForEach, mapGet, mapSet, max, NativeMap, getOwnPropertyDescriptor, push,
+  repeat, setForEach,
 } from '../intrinsics.js';
 import { kindOf, peek, proxyOf } from '../brands.js';
 import { inspect } from './inspect.js';

@@ -5,7 +5,7 @@ import { inherits, kindOf } from '../brands.js';
 import { inspect } from '../inspect/inspect.js';
 import { equal } from './equal.js';
 
-export class AssertionError extends NativeError {
+class AssertionError extends NativeError {
   constructor(options) {
     super(options.message);
     define(this, 'code', 'ERR_ASSERTION');
@@ -23,7 +23,8 @@ function fail(message, text, actual, expected, operator) {
 
 // comparison makes a check of two values; verb says in its message what they should have been.
 const comparison = (operator, verb, test) => (actual, expected, message) => {
-  if (!test(actual, expected)) fail(message, `expected ${inspect(actual)} ${verb} ${inspect(expected)}`, actual, expected, operator);
+  if (test(actual, expected)) return;
+  fail(message, `expected ${inspect(actual)} ${verb} ${inspect(expected)}`, actual, expected, operator);
 };
 
 // matches says whether what was thrown is what was expected: nothing, a class, an expression, an object or a function.
@@ -46,7 +47,10 @@ function matches(thrown, expected) {
 }
 
 function check(thrown, expected, message, operator) {
-  if (!thrown) fail(typeof expected === 'string' ? expected : message, 'expected an exception, and none was thrown', undefined, expected, operator);
+  if (!thrown) {
+    const said = typeof expected === 'string' ? expected : message;
+    fail(said, 'expected an exception, and none was thrown', undefined, expected, operator);
+  }
   if (!matches(thrown.reason, expected)) throw thrown.reason;
 }
 

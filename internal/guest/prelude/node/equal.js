@@ -1,8 +1,8 @@
 // Deep equality as in util.isDeepStrictEqual and assert.deepStrictEqual, and its loose form.
 
 import {
-  getPrototypeOf, is, isArray, isEnumerable, list, mapForEach, mapGet, mapHas, mapSize, ownKeys, push, setForEach, setHas, setSize,
-  typedArrayLength,
+  getPrototypeOf, is, isArray, isEnumerable, list, mapForEach, mapGet, mapHas, mapSize, ownKeys, push, setForEach,
+  setHas, setSize, typedArrayLength,
 } from '../intrinsics.js';
 import { bytesOf, kindOf, unbox } from '../brands.js';
 

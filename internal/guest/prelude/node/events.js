@@ -1,6 +1,9 @@
 // The events module: EventEmitter.
 
-import { apply, list, mapDelete, mapForEach, mapGet, mapSet, NativeError, NativeMap, NativePromise, NativeTypeError, push, toArray } from '../intrinsics.js';
+import {
+  apply, list, mapDelete, mapForEach, mapGet, mapSet, NativeError, NativeMap, NativePromise, NativeTypeError, push,
+  toArray,
+} from '../intrinsics.js';
 import { inspect } from '../inspect/inspect.js';
 
 function listener(f) {

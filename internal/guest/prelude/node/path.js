@@ -1,11 +1,13 @@
 // The path module: Node's path.posix.
 
-import { charCodeAt, join as joinList, lastIndexOf, list, NativeTypeError, push, startsWith, strIndexOf, strSlice } from '../intrinsics.js';
+import {
+  charCodeAt, join as joinList, lastIndexOf, list, NativeTypeError, push, startsWith, strIndexOf, strSlice,
+} from '../intrinsics.js';
 import { kindName } from '../tools.js';
 
 function text(name, value) {
-  if (typeof value !== 'string') throw new NativeTypeError(`the "${name}" argument must be a string; got ${kindName(value)}`);
-  return value;
+  if (typeof value === 'string') return value;
+  throw new NativeTypeError(`the "${name}" argument must be a string; got ${kindName(value)}`);
 }
 
 // segments resolves "." and ".." and empty parts; above keeps ".." that go beyond the start.

@@ -1,23 +1,18 @@
 // Buffer: the part of Node's that programs use, a subclass of Uint8Array.
 import {
-  bytesOf, Bytes, charCodeAt, defineProperty, int, isArray, isArrayBuffer, isInteger, isView, join, lower, max, method,
-  min, num, numString, padStart, push, slice, str, subarray, test, trunc, typedBuffer, typedFill, typedIndexOf,
-  typedOffset, typedSet, typedTag,
+  bytesOf, Bytes, charCodeAt, INSPECT, isArray, isArrayBuffer, isNaN, isView, lower, max, method, min, named,
+  num, push, replace, str, subarray, trunc, typedBuffer, typedFill, typedIndexOf, typedOffset, typedSet,
+  typedTag,
 } from './intrinsics.js';
 import { defineNumbers } from './buffernumbers.js';
-import { base64, binary, decode, encode, encodeInto, fromBase64Loose, fromBinary, utf8Length } from './utf8.js';
+import {
+  base64, binary, decode, encode, encodeInto, fromBase64Loose, fromBinary, fromHex, hex, utf8Length,
+} from './utf8.js';
 
 const fail = (Kind, code, message) => {
   const error = new Kind(message);
   error.code = code;
   throw error;
-};
-
-const pairs = (text, fn) => {
-  const n = text.length >> 1;
-  const out = new Bytes(n);
-  for (let i = 0; i < n; i++) if (!fn(out, i)) return subarray(out, 0, i);
-  return out;
 };
 
 const CODECS = {
@@ -32,18 +27,7 @@ const CODECS = {
       return binary(low);
     },
   },
-  hex: {
-    bytes: (text) => pairs(text, (out, i) => {
-      const two = slice(text, 2 * i, 2 * i + 2);
-      out[i] = int(two, 16);
-      return test(/^[\da-f]{2}$/i, two);
-    }),
-    text: (b) => {
-      const parts = [];
-      for (let i = 0; i < b.length; i++) push(parts, b[i] < 16 ? '0' + numString(b[i], 16) : numString(b[i], 16));
-      return join(parts, '');
-    },
-  },
+  hex: { bytes: fromHex, text: hex },
   base64: { bytes: fromBase64Loose, text: (b) => base64(b, false) },
   base64url: { bytes: fromBase64Loose, text: (b) => base64(b, true) },
   utf16le: {
@@ -63,7 +47,9 @@ const CODECS = {
   },
 };
 const Uint16 = Uint16Array;
-const ALIASES = { __proto__: null, 'utf-8': 'utf8', binary: 'latin1', ucs2: 'utf16le', 'ucs-2': 'utf16le', 'utf-16le': 'utf16le' };
+const ALIASES = {
+  __proto__: null, 'utf-8': 'utf8', binary: 'latin1', ucs2: 'utf16le', 'ucs-2': 'utf16le', 'utf-16le': 'utf16le',
+};
 
 const known = (name) => {
   const low = lower(str(name));
@@ -238,7 +224,9 @@ export class Buffer extends Uint8Array {
     if (typeof start === 'string') [start, encoding] = [undefined, start];
     else if (typeof length === 'string') [length, encoding] = [undefined, length];
     const at = start ?? 0;
-    if (!(at >= 0 && at <= this.length)) fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range: ${at}`);
+    if (!(at >= 0 && at <= this.length)) {
+      fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range: ${at}`);
+    }
     const room = subarray(this, at, at + min(length ?? this.length, this.length - at));
     const found = codec(encoding);
     if (found === CODECS.utf8) return encodeInto(text, room).written;
@@ -250,4 +238,12 @@ export class Buffer extends Uint8Array {
   }
 }
 
+const SHOWN = 50; // bytes that inspect prints, as in Node
+method(Buffer.prototype, INSPECT, function () {
+  let shown = hex(subarray(this, 0, SHOWN));
+  shown = replace(/..(?=.)/g, shown, (m) => `${m[0]} `);
+  const more = this.length - SHOWN;
+  return `<Buffer ${shown}${more > 0 ? ` ... ${more} more byte${more > 1 ? 's' : ''}` : ''}>`;
+});
+named(Buffer, 'Buffer');
 defineNumbers(Buffer.prototype, fail);

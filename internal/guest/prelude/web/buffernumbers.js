@@ -22,9 +22,12 @@ export function defineNumbers(proto, fail) {
       fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "offset" argument must be of type number');
     }
     if (!isInteger(offset)) {
-      fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range. It must be an integer. Received ${offset}`);
+      fail(RangeError, 'ERR_OUT_OF_RANGE',
+        `The value of "offset" is out of range. It must be an integer. Received ${offset}`);
     }
-    if (size > buffer.length) fail(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', 'Attempt to access memory outside buffer bounds');
+    if (size > buffer.length) {
+      fail(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', 'Attempt to access memory outside buffer bounds');
+    }
     if (offset < 0 || offset + size > buffer.length) range('offset', offset, 0, buffer.length - size);
     return new View(typedBuffer(buffer), typedOffset(buffer) + offset, size);
   };

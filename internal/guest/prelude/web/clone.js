@@ -1,9 +1,10 @@
 // structuredClone: the HTML standard's algorithm for the classes of the language. Only ArrayBuffers can be transferred.
+import { DOMException } from './domexception.js';
 import {
-  apply, bigValue, boolValue, bufferSlice, create, defineProperty, DomError, getPrototypeOf, getTime,
-  hasOwn, isArray, isArrayBuffer, isView, keys, mapEach, mapGet, mapSet, mapSize, numValue, regExpFlags, regExpSource,
-  SafeMap, SafeSet, setAdd, setEach, setSize, str, strValue, symValue, typedBuffer, typedLength, typedOffset, typedTag,
-  viewBuffer, viewBytes, viewOffset,
+  apply, bigValue, boolValue, bufferSlice, create, defineProperty, getPrototypeOf, getTime, hasOwn, isArray, isArrayBuffer,
+  isView, keys, mapEach, mapGet, mapSet, mapSize, numValue, push, regExpFlags, regExpSource, SafeMap, SafeSet, setAdd,
+  setEach, setSize, str, strValue, symValue, typedBuffer, typedLength, typedOffset, typedTag, viewBuffer, viewBytes,
+  viewOffset,
 } from './intrinsics.js';
 
 const plain = Object.prototype;
@@ -25,7 +26,7 @@ const views = named('Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Arr
 const errors = named('EvalError RangeError ReferenceError SyntaxError TypeError URIError');
 
 function refuse(what) {
-  throw new DomError(`${what} could not be cloned.`, 'DataCloneError');
+  throw new DOMException(`${what} could not be cloned.`, 'DataCloneError');
 }
 
 export function structuredClone(value, options) {
@@ -33,7 +34,7 @@ export function structuredClone(value, options) {
   const moved = options?.transfer === undefined ? [] : [...options.transfer];
   const seen = new SafeMap();
   for (let i = 0; i < moved.length; i++) {
-    if (!isArrayBuffer(moved[i])) throw new DomError('Only an ArrayBuffer can be transferred', 'DataCloneError');
+    if (!isArrayBuffer(moved[i])) throw new DOMException('Only an ArrayBuffer can be transferred', 'DataCloneError');
     mapSet(seen, moved[i], bufferSlice(moved[i], 0));
   }
   const result = clone(value, seen);
@@ -98,14 +99,16 @@ function cloneExotic(value, seen) {
   }
   if (first(mapSize, value) !== undefined) {
     const out = remember(seen, value, new SafeMap());
-    const copy = new SafeMap(value); // the standard clones the entries as they were at the start
-    mapEach(copy, (v, k) => mapSet(out, clone(k, seen), clone(v, seen)));
+    const entries = []; // as they are now: a getter met on the way may change the map
+    mapEach(value, (v, k) => push(entries, k, v));
+    for (let i = 0; i < entries.length; i += 2) mapSet(out, clone(entries[i], seen), clone(entries[i + 1], seen));
     return out;
   }
   if (first(setSize, value) !== undefined) {
     const out = remember(seen, value, new SafeSet());
-    const copy = new SafeSet(value);
-    setEach(copy, (v) => setAdd(out, clone(v, seen)));
+    const entries = [];
+    setEach(value, (v) => push(entries, v));
+    for (let i = 0; i < entries.length; i++) setAdd(out, clone(entries[i], seen));
     return out;
   }
   if (value instanceof Err) return cloneError(value, seen);

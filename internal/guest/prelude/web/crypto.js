@@ -1,7 +1,7 @@
 // crypto: randomUUID and getRandomValues over the run's seeded generator, and nothing else. Two runs with the same
 // journal draw the same values.
-import { bytesOf, charCodeAt, create, DomError, padStart, numString, slice, strIndexOf, tag, typedSet, typedTag }
-  from './intrinsics.js';
+import { DOMException } from './domexception.js';
+import { bytesOf, create, numString, padStart, slice, strIndexOf, tag, typedSet, typedTag } from './intrinsics.js';
 
 const QUOTA = 65536; // bytes in one call, as the Web Cryptography API has it
 const INTEGERS = ' Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array Int32Array Uint32Array' +
@@ -12,11 +12,11 @@ export function cryptoObject(ctx) {
     getRandomValues(array) {
       const kind = typedTag(array);
       if (kind === undefined || strIndexOf(INTEGERS, ` ${kind} `) < 0) {
-        throw new DomError('getRandomValues fills an integer typed array', 'TypeMismatchError');
+        throw new DOMException('getRandomValues fills an integer typed array', 'TypeMismatchError');
       }
       const bytes = bytesOf(array);
       if (bytes.length > QUOTA) {
-        throw new DomError(`getRandomValues fills at most ${QUOTA} bytes, not ${bytes.length}`, 'QuotaExceededError');
+        throw new DOMException(`getRandomValues fills at most ${QUOTA} bytes, not ${bytes.length}`, 'QuotaExceededError');
       }
       typedSet(bytes, ctx.random(bytes.length));
       return array;

@@ -1,7 +1,8 @@
 // Event, EventTarget, AbortController and AbortSignal. A listener that throws does not stop the others: its error is
 // an unhandled rejection, which fails the run as an unhandled error would.
+import { DOMException } from './domexception.js';
 import {
-  apply, arraySlice, defineProperty, DomError, indexOf, keys, num, push, reject, splice, str, tag,
+  apply, arraySlice, defineProperty, indexOf, keys, num, push, reject, splice, str, tag,
 } from './intrinsics.js';
 
 // eventClasses makes the classes over ctx's clock and timers.
@@ -50,7 +51,7 @@ export function eventClasses(ctx) {
     stopImmediatePropagation() { this.#propagation = this.#stopped = true; }
 
     [dispatching](target, list) {
-      if (this.#busy) throw new DomError('The event is already being dispatched', 'InvalidStateError');
+      if (this.#busy) throw new DOMException('The event is already being dispatched', 'InvalidStateError');
       this.#busy = true;
       this.#target = this.#current = target;
       const all = arraySlice(list); // those added from here on wait for the next event
@@ -170,7 +171,7 @@ export function eventClasses(ctx) {
       if (!(delay >= 0 && delay <= Number.MAX_SAFE_INTEGER)) throw new RangeError('The delay is out of range');
       const signal = new AbortSignal(make);
       ctx.setTimeout(
-        () => signal[abort](new DomError('The operation was aborted due to timeout', 'TimeoutError')), delay);
+        () => signal[abort](new DOMException('The operation was aborted due to timeout', 'TimeoutError')), delay);
       return signal;
     }
 
@@ -200,7 +201,7 @@ export function eventClasses(ctx) {
   return classes;
 }
 
-const aborted = () => new DomError('This operation was aborted', 'AbortError');
+const aborted = () => new DOMException('This operation was aborted', 'AbortError');
 
 function find(list, type, callback, capture) {
   for (let i = 0; i < list.length; i++) {

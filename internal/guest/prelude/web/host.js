@@ -1,8 +1,6 @@
 // The hosts of URLs: domains, IPv4 and IPv6 addresses, opaque hosts (URL Standard, section 3.5). Every function returns
 // undefined for what is no valid host.
-import {
-  charCodeAt, floor, int, join, numString, pop, pow, push, slice, split, startsWith, endsWith, test,
-} from './intrinsics.js';
+import { endsWith, floor, int, numString, pop, pow, push, slice, split, startsWith, test } from './intrinsics.js';
 import { C0, percentBytes, percentEncode } from './percent.js';
 import { toASCII } from './punycode.js';
 import { decode } from './utf8.js';

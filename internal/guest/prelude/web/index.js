@@ -3,6 +3,7 @@
 import { Buffer } from './buffer.js';
 import { structuredClone } from './clone.js';
 import { cryptoObject } from './crypto.js';
+import { DOMException } from './domexception.js';
 import { TextDecoder, TextEncoder } from './encoding.js';
 import { eventClasses } from './events.js';
 import { intlObject } from './intl/intl.js';
@@ -19,7 +20,7 @@ import { URL } from './url.js';
 export function install(ctx) {
   return {
     ...eventClasses(ctx),
-    URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone, Buffer,
+    URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone, Buffer, DOMException,
     crypto: cryptoObject(ctx),
     Intl: intlObject(ctx),
   };

@@ -5,15 +5,11 @@ export const uncurry = bind.bind(call);
 const getter = (object, name) => uncurry(Object.getOwnPropertyDescriptor(object, name).get);
 
 export const { apply, construct } = Reflect;
-export const {
-  assign, create, defineProperty, defineProperties, freeze, getOwnPropertyDescriptor, getPrototypeOf, keys,
-  setPrototypeOf,
-} = Object;
+export const { create, defineProperty, getPrototypeOf, keys } = Object;
 export const hasOwn = Object.hasOwn;
 export const { abs, floor, max, min, pow, trunc } = Math;
 export const { isArray } = Array;
-export const { isFinite, isInteger, isNaN } = Number;
-export const { stringify } = JSON;
+export const { isInteger, isNaN } = Number;
 export const fromCharCode = String.fromCharCode;
 export const fromCodePoint = String.fromCodePoint;
 export const { encodeURIComponent, decodeURIComponent, escape, unescape } = globalThis;
@@ -35,9 +31,7 @@ export const split = uncurry(S.split);
 export const startsWith = uncurry(S.startsWith);
 export const strIndexOf = uncurry(S.indexOf);
 export const strLastIndexOf = uncurry(S.lastIndexOf);
-export const toWellFormed = uncurry(S.toWellFormed ?? function () {
-  return replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, this, () => '\ufffd');
-});
+export const toWellFormed = uncurry(S.toWellFormed);
 export const trim = uncurry(S.trim);
 export const upper = uncurry(S.toUpperCase);
 
@@ -47,18 +41,16 @@ export const indexOf = uncurry(A.indexOf);
 export const join = uncurry(A.join);
 export const pop = uncurry(A.pop);
 export const push = uncurry(A.push);
-export const reverse = uncurry(A.reverse);
 export const sort = uncurry(A.sort);
 export const splice = uncurry(A.splice);
-export const unshift = uncurry(A.unshift);
 
 export const exec = uncurry(RegExp.prototype.exec);
 export const regExpSource = getter(RegExp.prototype, 'source');
 export const regExpFlags = getter(RegExp.prototype, 'flags');
 export const test = (re, text) => exec(re, text) !== null;
 
-// replace is String.prototype.replace for a global or sticky expression and a function, without its look-ups by
-// symbol: fn gets the match array.
+// replace is String.prototype.replace for a global expression and a function, without its look-ups by symbol: fn gets
+// the match array.
 export function replace(re, text, fn) {
   let out = '';
   let from = 0;
@@ -74,7 +66,6 @@ export function replace(re, text, fn) {
 export const SafeMap = Map;
 export const SafeSet = Set;
 export const mapGet = uncurry(Map.prototype.get);
-export const mapHas = uncurry(Map.prototype.has);
 export const mapSet = uncurry(Map.prototype.set);
 export const mapEach = uncurry(Map.prototype.forEach);
 export const mapSize = getter(Map.prototype, 'size');
@@ -97,9 +88,7 @@ export const subarray = uncurry(T.subarray);
 export const typedSlice = uncurry(T.slice);
 export const typedFill = uncurry(T.fill);
 export const typedIndexOf = uncurry(T.indexOf);
-export const typedLastIndexOf = uncurry(T.lastIndexOf);
 
-export const SafeBuffer = ArrayBuffer;
 export const { isView } = ArrayBuffer;
 export const bufferBytes = getter(ArrayBuffer.prototype, 'byteLength');
 export const bufferSlice = uncurry(ArrayBuffer.prototype.slice);
@@ -116,9 +105,7 @@ export const boolValue = uncurry(Boolean.prototype.valueOf);
 export const symValue = uncurry(Symbol.prototype.valueOf);
 export const reject = Promise.reject.bind(Promise);
 
-export const DomError = DOMException;
-
-// isBuffer says whether a value is an ArrayBuffer, without trusting its prototype.
+// isArrayBuffer says whether a value is an ArrayBuffer, without trusting its prototype.
 export function isArrayBuffer(value) {
   try {
     bufferBytes(value);
@@ -137,11 +124,19 @@ export function bytesOf(value) {
     : new Bytes(typedBuffer(value), typedOffset(value), typedBytes(value));
 }
 
-// tag names a class as the platform's classes are, also for Object.prototype.toString.
-export function tag(cls, name) {
+// named gives a class the name that programs see: a bundler may have changed the one in the source.
+export function named(cls, name) {
   defineProperty(cls, 'name', { value: name, configurable: true });
-  defineProperty(cls.prototype, Symbol.toStringTag, { value: name, configurable: true });
 }
+
+// tag names a class as the platform's classes are, also for Object.prototype.toString.
+export function tag(cls, name, label = name) {
+  named(cls, name);
+  defineProperty(cls.prototype, Symbol.toStringTag, { value: label, configurable: true });
+}
+
+// INSPECT is the key of the method by which console.log prints a value: (depth, options, inspect) => text.
+export const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 
 // method defines a function on a prototype like the engine's own: not enumerable, and no constructor.
 export function method(object, name, fn) {

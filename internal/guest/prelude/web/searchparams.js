@@ -1,5 +1,7 @@
 // URLSearchParams (URL Standard, section 6).
-import { join, keys, push, slice, sort, split, startsWith, str, strIndexOf, tag, toWellFormed } from './intrinsics.js';
+import {
+  apply, INSPECT, join, keys, push, slice, sort, split, startsWith, str, strIndexOf, tag, toWellFormed,
+} from './intrinsics.js';
 import { formDecode, formEncode } from './percent.js';
 
 export const usv = (value) => toWellFormed(str(value));
@@ -121,7 +123,7 @@ export class URLSearchParams {
 
   forEach(callback, self) {
     for (let i = 0; i < this.#list.length; i++) {
-      callback.call(self, this.#list[i].value, this.#list[i].name, this);
+      apply(callback, self, [this.#list[i].value, this.#list[i].name, this]);
     }
   }
 
@@ -139,6 +141,14 @@ export class URLSearchParams {
 
   [Symbol.iterator]() {
     return this.entries();
+  }
+
+  [INSPECT](depth, options, inspect) {
+    const pairs = [];
+    for (let i = 0; i < this.#list.length; i++) {
+      push(pairs, `${inspect(this.#list[i].name)} => ${inspect(this.#list[i].value)}`);
+    }
+    return pairs.length === 0 ? 'URLSearchParams {}' : `URLSearchParams { ${join(pairs, ', ')} }`;
   }
 
   toString() {

@@ -1,5 +1,5 @@
 // URL (URL Standard, section 5): attributes over a record of the parser.
-import { slice, str, startsWith, tag } from './intrinsics.js';
+import { INSPECT, slice, str, startsWith, tag } from './intrinsics.js';
 import { percentEncode, USERINFO } from './percent.js';
 import { queryOf, replaceQuery, usv } from './searchparams.js';
 import { isSpecial, override, parse, pathOf, serialize } from './urlparse.js';
@@ -70,17 +70,13 @@ export class URL {
     const { host, port } = this.#url;
     return host === null ? '' : port === null ? host : `${host}:${port}`;
   }
-  set host(value) { this.#override(value, 'host'); }
+  set host(value) {
+    if (!opaque(this.#url)) override(usv(value), this.#url, 'host');
+  }
 
   get hostname() { return this.#url.host ?? ''; }
-  set hostname(value) { this.#override(value, 'hostname'); }
-
-  // A setter works on a copy of the record, since the parser may refuse the value half-way.
-  #override(value, state) {
-    if (opaque(this.#url)) return;
-    const copy = { ...this.#url };
-    if (override(usv(value), copy, state)) this.#url = copy;
-    else if (state === 'host' && copy.host !== this.#url.host) this.#url = copy;
+  set hostname(value) {
+    if (!opaque(this.#url)) override(usv(value), this.#url, 'hostname');
   }
 
   get port() { return this.#url.port === null ? '' : str(this.#url.port); }
@@ -126,9 +122,18 @@ export class URL {
     }
   }
 
+  [INSPECT](depth, options, inspect) {
+    const shown = {};
+    for (let i = 0; i < ATTRIBUTES.length; i++) shown[ATTRIBUTES[i]] = this[ATTRIBUTES[i]];
+    return depth < 0 ? '[URL]' : `URL ${inspect(shown, options)}`;
+  }
+
   toString() { return this.href; }
   toJSON() { return this.href; }
 }
+
+const ATTRIBUTES = ['href', 'origin', 'protocol', 'username', 'password', 'host', 'hostname', 'port', 'pathname', 'search',
+  'searchParams', 'hash'];
 
 const originOf = (url) => `${url.scheme}://${url.host}${url.port === null ? '' : `:${url.port}`}`;
 

@@ -1,13 +1,13 @@
 // UTF-8, binary strings and base64 on bytes. Where the engine has base64 on Uint8Array (QuickJS has), text goes
 // through its native code, which is five times faster there than a loop.
 import {
-  apply, Bytes, charCodeAt, decodeURIComponent, encodeURIComponent, escape, fromCharCode, join, min, push, replace,
-  slice, strIndexOf, subarray, toWellFormed, typedSet, typedSlice, unescape,
+  apply, Bytes, charCodeAt, decodeURIComponent, encodeURIComponent, escape, exec, fromCharCode, int, join, min, numString,
+  push, replace, slice, strIndexOf, subarray, toWellFormed, typedSet, typedSlice, unescape,
 } from './intrinsics.js';
 
 const { atob, btoa } = globalThis;
-const { fromBase64 } = Bytes;
-const { toBase64 } = Bytes.prototype;
+const { fromBase64, fromHex: readHex } = Bytes;
+const { toBase64, toHex } = Bytes.prototype;
 const native = fromBase64 !== undefined && toBase64 !== undefined;
 const NATIVE_MIN = 64; // below this a loop is as fast
 const CHUNK = 1 << 15; // bounds the intermediate strings, and the arguments of one fromCharCode
@@ -162,6 +162,24 @@ export function binary(bytes) {
 export function fromBinary(text) {
   const out = new Bytes(text.length);
   for (let i = 0; i < text.length; i++) out[i] = charCodeAt(text, i);
+  return out;
+}
+
+// hex writes two digits for each byte.
+export function hex(bytes) {
+  if (toHex !== undefined) return apply(toHex, bytes, []);
+  const parts = [];
+  for (let i = 0; i < bytes.length; i++) push(parts, (bytes[i] < 16 ? '0' : '') + numString(bytes[i], 16));
+  return join(parts, '');
+}
+
+// fromHex reads pairs of digits, up to the first that is none.
+export function fromHex(text) {
+  const bad = exec(/[^\da-f]/i, text);
+  const good = slice(text, 0, (bad ? bad.index : text.length) & ~1);
+  if (readHex !== undefined) return readHex(good);
+  const out = new Bytes(good.length / 2);
+  for (let i = 0; i < out.length; i++) out[i] = int(slice(good, 2 * i, 2 * i + 2), 16);
   return out;
 }
 

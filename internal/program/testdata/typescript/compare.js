@@ -29,6 +29,8 @@ function examine({ code, blanked }) {
     if (kind) declarations.push([kind, bytes(start), kind === 'export value' ? 0 : bytes(statement.end)]);
     if (kind !== 'import') rest.push([ts.SyntaxKind[statement.kind], start, statement.end, statement.getText(file)]);
   }
+  // Having read a top-level await twice, TypeScript may list the statements behind it twice.
+  if (new Set(declarations.map(String)).size < declarations.length) return { skip: true };
   const remaining = parse(blanked);
   // Where an import was, a semicolon is: a statement of its own, or the end of the one before.
   const imports = new Set(file.statements.filter((s) => kindOf(s) === 'import').map((s) => s.getStart(file)));

@@ -1,5 +1,5 @@
 // Intl.DateTimeFormat: Gregorian dates in any zone, by patterns read from CLDR (see locales.js for their letters).
-import { create, exec, floor, freeze, getTime, keys, num, padStart, push, slice, str, test } from '../intrinsics.js';
+import { create, exec, floor, getTime, indexOf, num, padStart, push, replace, slice, str, test } from '../intrinsics.js';
 import { choice, resolve, service, whole } from './locale.js';
 import { zoneName, zonesOf } from './zones.js';
 
@@ -68,7 +68,7 @@ function civil(ms, offset) {
 // datePattern finds the pattern of the date fields, and which join to the time goes with it.
 function datePattern(locale, o) {
   if (o.dateStyle) {
-    const at = STYLES.indexOf(o.dateStyle);
+    const at = indexOf(STYLES, o.dateStyle);
     return [locale.list('style')[at], at];
   }
   const bits = (o.weekday ? 1 : 0) | (o.day ? 2 : 0) | (o.month ? 4 : 0) | (o.year ? 8 : 0);
@@ -118,8 +118,8 @@ function tokens(pattern) {
 
 const TYPES = {
   __proto__: null, y: 'year', Y: 'year', n: 'month', N: 'month', M: 'month', L: 'month', d: 'day', D: 'day', E: 'weekday',
-  C: 'weekday', h: 'hour', H: 'hour', m: 'minute', P: 'minute', s: 'second', S: 'second', f: 'fractionalSecond', a: 'dayPeriod',
-  z: 'timeZoneName',
+  C: 'weekday', h: 'hour', H: 'hour', m: 'minute', P: 'minute', s: 'second', S: 'second', f: 'fractionalSecond',
+  a: 'dayPeriod', z: 'timeZoneName',
 };
 
 // dateTimeFormats makes the constructor and the formatter of the Date methods over ctx's clock and zones.
@@ -145,27 +145,33 @@ export function dateTimeFormats(ctx) {
       this.#cycle = o.hour || o.timeStyle ? cycleOf(this.#locale, o) : undefined;
       // As in ICU a pattern's own widths hold where the fields are asked for as in its skeleton; else each field's own.
       this.#wide = o.weekday !== undefined || (o.month !== '2-digit' && o.day !== '2-digit');
-      const plain = o.hour !== '2-digit' && o.minute !== '2-digit' && o.second !== '2-digit';
+      const plain = o.hour !== '2-digit' && o.minute !== '2-digit' && o.second !== '2-digit' &&
+        !(o.timeZoneName && (o.second || o.fractionalSecondDigits));
       const weekdayOnly = o.weekday !== undefined && !o.day && !o.month && !o.year;
       this.#wideHour = plain || weekdayOnly || this.#cycle !== this.#locale.text('cycle');
-      let [date, join] = datePattern(this.#locale, o);
+      const found = datePattern(this.#locale, o);
+      let date = found[0];
       let time = timePattern(this.#locale, o, this.#cycle);
       if (o.fractionalSecondDigits) time = fraction(time, this.#locale.list('number')[0]);
       const zone = o.timeZoneName ?? { __proto__: null, full: 'long', long: 'short' }[o.timeStyle];
       this.#o.zoneStyle = zone;
       if (zone) time += time ? ' z' : 'z';
       if (date === 'C' && time) date = 'E';
-      const between = date && time ? `'${this.#locale.list('join')[join]}'` : '';
+      const between = date && time ? `'${this.#locale.list('join')[found[1]]}'` : '';
       this.#tokens = tokens(date + between + time);
     }
 
     get format() {
-      return (this.#bound ??= (date) => {
-        const parts = this.formatToParts(date);
-        let out = '';
-        for (let i = 0; i < parts.length; i++) out += parts[i].value;
-        return out;
-      });
+      return (this.#bound ??= (date) => this.#text(date));
+    }
+
+    // #text has an ordinary space where CLDR, and formatToParts, have a narrow one that does not break: V8 does so because
+    // too much reads times back.
+    #text(date) {
+      const parts = this.formatToParts(date);
+      let out = '';
+      for (let i = 0; i < parts.length; i++) out += parts[i].value;
+      return replace(/\u202f/g, out, () => ' ');
     }
 
     formatToParts(date) {
@@ -232,9 +238,9 @@ export function dateTimeFormats(ctx) {
     }
 
     formatRange(from, to) {
-      const start = this.format(needed(from));
-      const end = this.format(needed(to));
-      return start === end ? start : `${start} \u2013 ${end}`;
+      const start = this.#text(needed(from));
+      const end = this.#text(needed(to));
+      return start === end ? start : `${start}\u2009\u2013\u2009${end}`;
     }
 
     resolvedOptions() {
@@ -256,9 +262,11 @@ export function dateTimeFormats(ctx) {
 
     // #resolved is a field's width as the pattern shows it: minutes beside hours have two digits, whatever was asked.
     #resolved(field) {
-      const has = (letter) => this.#tokens.indexOf(letter) >= 0;
-      if ((field === 'day' && has('D')) || (field === 'month' && has('N')) || (field === 'hour' && has('H')) ||
-        (field === 'minute' && has('P')) || (field === 'second' && has('S'))) return '2-digit';
+      const has = (letter) => indexOf(this.#tokens, letter) >= 0;
+      if (field === 'day' ? has('D') && this.#wide : field === 'month' ? has('N') && this.#wide
+        : field === 'hour' ? has('H') && this.#wideHour : field === 'minute' ? has('P') : field === 'second' && has('S')) {
+        return '2-digit';
+      }
       if (field === 'minute' || field === 'second') return 'numeric';
       return this.#o[field];
     }

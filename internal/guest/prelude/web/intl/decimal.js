@@ -1,6 +1,6 @@
 // Decimal numbers as digits: {negative, digits, point}, the value 0.digits * 10^point. A Number becomes the shortest
 // decimal that reads back as it, which is what ECMA-402 formats: 1.005 to two places is 1.01.
-import { exec, int, num, padEnd, repeat, replace, slice, str, trim } from '../intrinsics.js';
+import { exec, int, num, padEnd, padStart, repeat, slice, str, trim } from '../intrinsics.js';
 
 const SHAPE = /^([+-]?)(\d*)\.?(\d*)(?:e([+-]?\d+))?$/i;
 
@@ -63,5 +63,5 @@ export function roundTo(d, keep, mode) {
 export function fixed(d, minInteger, minFraction) {
   const whole = d.point > 0 ? padEnd(slice(d.digits, 0, d.point), d.point, '0') : '0';
   const rest = d.point > 0 ? slice(d.digits, d.point) : repeat('0', d.digits === '' ? 0 : -d.point) + d.digits;
-  return [repeat('0', minInteger - whole.length > 0 ? minInteger - whole.length : 0) + whole, padEnd(rest, minFraction, '0')];
+  return [padStart(whole, minInteger, '0'), padEnd(rest, minFraction, '0')];
 }

@@ -55,7 +55,9 @@ function patch(make) {
     return number(locales, options).format(bigValue(this));
   });
   define(String.prototype, 'localeCompare', 1, function (that, locales, options) {
-    if (this === undefined || this === null) throw new TypeError('String.prototype.localeCompare called on null or undefined');
+    if (this === undefined || this === null) {
+      throw new TypeError('String.prototype.localeCompare called on null or undefined');
+    }
     return collator(locales, options).compare(str(this), str(that));
   });
 

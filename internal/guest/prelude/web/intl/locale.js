@@ -6,7 +6,9 @@ import {
 import { LOCALES } from './locales.js';
 
 export const DEFAULT = 'en-US';
-const TAG = /^[a-z]{2,3}(?:-[a-z]{4})?(?:-(?:[a-z]{2}|\d{3}))?(?:-(?:[a-z\d]{5,8}|\d[a-z\d]{3}))*(?:-[a-wy-z\d](?:-[a-z\d]{2,8})+)*(?:-x(?:-[a-z\d]{1,8})+)?$/i;
+// language-Script-REGION-variants, then extensions and private use (RFC 5646 without its irregular tags).
+const TAG = new RegExp('^[a-z]{2,3}(?:-[a-z]{4})?(?:-(?:[a-z]{2}|\\d{3}))?(?:-(?:[a-z\\d]{5,8}|\\d[a-z\\d]{3}))*' +
+  '(?:-[a-wy-z\\d](?:-[a-z\\d]{2,8})+)*(?:-x(?:-[a-z\\d]{1,8})+)?$', 'i');
 
 // canonical checks a tag and gives its parts their usual case: en-US, zh-Hant-TW.
 function canonical(tag) {
@@ -123,6 +125,6 @@ export function service(cls, name, english, callable) {
   method(Service, 'supportedLocalesOf', (locales) => supported(locales, english));
   defineProperty(Service, 'name', { value: name, configurable: true });
   defineProperty(Service, 'length', { value: 0, configurable: true });
-  tag(Service, `Intl.${name}`);
+  tag(Service, name, `Intl.${name}`);
   return Service;
 }

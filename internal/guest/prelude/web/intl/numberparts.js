@@ -1,5 +1,5 @@
 // Numbers as ECMA-402's parts: digits, grouping, sign, currency, unit, compact suffix.
-import { exec, floor, max, min, num, padStart, push, repeat, replace, slice, split, str, strIndexOf, test } from '../intrinsics.js';
+import { exec, floor, max, num, push, replace, slice, split, str, test } from '../intrinsics.js';
 import { decimalOf, fixed, roundTo, shift } from './decimal.js';
 import { resolve } from './locale.js';
 import { CURRENCIES } from './locales.js';
@@ -96,7 +96,8 @@ function exponentOf(locale, o, d) {
 
 // compactSteps reads the locale's steps as [, power they begin at, power they divide by, suffixes].
 function compactSteps(locale, o) {
-  const list = locale.list(o.compactDisplay === 'long' ? 'compactLong' : 'compact');
+  // An amount of money is always short.
+  const list = locale.list(o.compactDisplay === 'long' && o.style !== 'currency' ? 'compactLong' : 'compact');
   const out = [];
   for (let i = 0; i < list.length; i++) push(out, exec(/^(\d+)(?:\/(\d+))?([^]*)$/, list[i]));
   return out;
@@ -185,7 +186,9 @@ function wrap(locale, o, rules, sign, number, one, digits) {
     pattern = sign === '-' ? negative : sign === '+' ? replace(/[-\u2212]/g, rules[7], () => '+') : rules[6];
     currency = currencyText(locale, o, one);
     // Letters keep a distance from digits.
-    if (digits && test(/¤[-\u2212+]?0/, pattern) && test(/[A-Za-z]$/, currency)) pattern = replace(/¤/g, pattern, () => '¤\u00a0');
+    if (digits && test(/¤[-\u2212+]?0/, pattern) && test(/[A-Za-z]$/, currency)) {
+      pattern = replace(/¤/g, pattern, () => '¤\u00a0');
+    }
   } else pattern = (sign === '-' ? rules[4] : sign) + pattern;
   const parts = [];
   for (let i = 0; i < pattern.length; i++) {
@@ -198,6 +201,8 @@ function wrap(locale, o, rules, sign, number, one, digits) {
   }
   if (o.style === 'percent') affix(parts, rules[5], 'percentSign');
   else if (o.style === 'unit') affix(parts, unitForms(locale, o.unit, o.unitDisplay)[one ? 0 : 1], 'unit');
-  else if (o.style === 'currency' && o.currencyDisplay === 'name') affix(parts, ' ' + currencyText(locale, o, one), 'currency');
+  else if (o.style === 'currency' && o.currencyDisplay === 'name') {
+    affix(parts, ' ' + currencyText(locale, o, one), 'currency');
+  }
   return parts;
 }

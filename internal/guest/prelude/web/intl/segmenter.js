@@ -11,7 +11,8 @@ const SOURCES = {
     `[^\\p{Cc}]${EXTEND}\\u200d?|[^]`,
   word: `\\r\\n|[\\p{Script=Han}\\p{Script=Hiragana}]|(?:[\\p{L}\\p{N}_\\p{M}]|(?<=\\p{L})['\\u2019.\\u00b7](?=\\p{L})|` +
     `(?<=\\p{N})[.,'](?=\\p{N}))+| +|\\p{RI}\\p{RI}|\\p{ExtPict}${EXTEND}(?:\\u200d\\p{ExtPict}${EXTEND})*|[^]${EXTEND}`,
-  sentence: '[^.!?\\u3002\\uff01\\uff1f\\n]*(?:[.!?]+["\'\\u201d\\u2019)\\]]*(?:\\s+|$|(?=\\S))|[\\u3002\\uff01\\uff1f]+\\s*|\\n|$)',
+  sentence: '[^.!?\\u3002\\uff01\\uff1f\\n]*' +
+    '(?:[.!?]+["\'\\u201d\\u2019)\\]]*(?:\\s+|$|(?=\\S))|[\\u3002\\uff01\\uff1f]+\\s*|\\n|$)',
 };
 const compiled = { __proto__: null };
 

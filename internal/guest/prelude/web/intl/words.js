@@ -32,7 +32,7 @@ class PluralRules {
     for (let i = 0; i < DIGITS.length; i++) if (digits[DIGITS[i]] !== undefined) out[DIGITS[i]] = digits[DIGITS[i]];
     let has = ['other'];
     if (this.#type === 'ordinal') has = language === 'en' ? ['few', 'one', 'two', 'other'] : has;
-    else if (cardinal(language, '1000000', '') === 'many') has = ['one', 'many', 'other'];
+    else if (cardinal(language, '1000000', '') === 'many') has = ['many', 'one', 'other'];
     else if (cardinal(language, '1', '') === 'one') has = ['one', 'other'];
     out.pluralCategories = has;
     return out;
@@ -40,7 +40,7 @@ class PluralRules {
 }
 
 const DIGITS = ['minimumIntegerDigits', 'minimumFractionDigits', 'maximumFractionDigits', 'minimumSignificantDigits',
-  'maximumSignificantDigits', 'roundingMode'];
+  'maximumSignificantDigits'];
 
 // unit: short for one, short for many, narrow, word in "last mo."
 const UNITS = {

@@ -1,6 +1,6 @@
 // Time zones: the host has the data base, the guest asks once for each zone. UTC and offsets need no asking.
 import {
-  abs, exec, floor, lower, mapGet, mapSet, num, padStart, SafeMap, slice, split, str, strIndexOf, test, upper,
+  abs, exec, floor, lower, mapGet, mapSet, num, padStart, SafeMap, slice, split, str, strIndexOf, test,
 } from '../intrinsics.js';
 
 const UTC = { name: 'UTC', at: () => [0, 0, 'UTC', false] };
@@ -51,13 +51,14 @@ const LONG = '|EST!Eastern Standard|EDT!Eastern Daylight|CST!Central Standard|CD
   '|MDT!Mountain Daylight|PST!Pacific Standard|PDT!Pacific Daylight|AKST!Alaska Standard|AKDT!Alaska Daylight' +
   '|HST!Hawaii-Aleutian Standard|AST!Atlantic Standard|ADT!Atlantic Daylight|NST!Newfoundland Standard' +
   '|NDT!Newfoundland Daylight|GMT!Greenwich Mean|BST!British Summer|WET!Western European Standard' +
-  '|WEST!Western European Summer|CET!Central European Standard|CEST!Central European Summer|EET!Eastern European Standard' +
-  '|EEST!Eastern European Summer|MSK!Moscow Standard|SAST!South Africa Standard|EAT!East Africa|WAT!West Africa' +
+  '|WEST!Western European Summer|CET!Central European Standard|CEST!Central European Summer' +
+  '|EET!Eastern European Standard|EEST!Eastern European Summer|MSK!Moscow Standard|SAST!South Africa Standard|EAT!East Africa|WAT!West Africa' +
   '|CAT!Central Africa|JST!Japan Standard|KST!Korean Standard|HKT!Hong Kong Standard|PKT!Pakistan Standard' +
   '|WIB!Western Indonesia|WITA!Central Indonesia|WIT!Eastern Indonesia|AEST!Australian Eastern Standard' +
   '|AEDT!Australian Eastern Daylight|ACST!Australian Central Standard|ACDT!Australian Central Daylight' +
   '|AWST!Australian Western Standard|NZST!New Zealand Standard|NZDT!New Zealand Daylight|IDT!Israel Daylight' +
-  '|Europe/Dublin IST!Irish Standard|Asia/Jerusalem IST!Israel Standard|IST!India Standard|Asia/Shanghai CST!China Standard' +
+  '|Europe/Dublin IST!Irish Standard|Asia/Jerusalem IST!Israel Standard|IST!India Standard' +
+  '|Asia/Shanghai CST!China Standard' +
   '|Asia/Taipei CST!Taiwan Standard|Asia/Manila PST!Philippine Standard|Asia/Singapore!Singapore Standard' +
   '|Asia/Dubai!Gulf Standard|America/Sao_Paulo!Brasilia Standard|America/Argentina/Buenos_Aires!Argentina Standard' +
   '|America/Bogota!Colombia Standard|America/Lima!Peru Standard|America/Santiago!Chile|America/Caracas!Venezuela' +
@@ -68,7 +69,9 @@ const LONG = '|EST!Eastern Standard|EDT!Eastern Daylight|CST!Central Standard|CD
 
 function longName(zone, entry) {
   const letters = test(/^[A-Z]/, entry[2]);
-  for (const key of letters ? [`${zone.name} ${entry[2]}`, entry[2]] : [zone.name]) {
+  const wanted = letters ? [`${zone.name} ${entry[2]}`, entry[2]] : [zone.name];
+  for (let i = 0; i < wanted.length; i++) {
+    const key = wanted[i];
     const at = strIndexOf(LONG, `|${key}!`);
     if (at < 0) continue;
     const from = at + key.length + 2;
@@ -83,11 +86,10 @@ function longName(zone, entry) {
 function offsetName(locale, seconds, long) {
   const gmt = locale.text('gmt');
   const minutes = floor(abs(seconds) / 60);
-  const h = floor(minutes / 60);
-  const m = minutes % 60;
+  const hour = padStart(str(floor(minutes / 60)), long ? 2 : 1, '0');
+  const minute = padStart(str(minutes % 60), 2, '0');
   const sign = seconds < 0 ? slice(gmt, -1) : '+';
-  const time = long ? `${padStart(str(h), 2, '0')}:${padStart(str(m), 2, '0')}` : m ? `${h}:${padStart(str(m), 2, '0')}` : str(h);
-  return slice(gmt, 0, -1) + sign + time;
+  return slice(gmt, 0, -1) + sign + hour + (long || minutes % 60 ? `:${minute}` : '');
 }
 
 // zoneName names a zone in the style of timeZoneName. Names in words are English; other languages get the offset.

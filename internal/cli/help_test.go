@@ -1,0 +1,86 @@
+package cli_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// commandLine matches a line of help that shows a command to type.
+var commandLine = regexp.MustCompile(`(?m)^ {4,}((?:.* )?harness .*)$`)
+
+// TestHelp asks every command for its help: it shows an example, and the flags in it exist.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	commands := [][]string{
+		nil,
+		{"init"},
+		{"exec"},
+		{"demo"},
+		{"tools"},
+		{"tools", "list"},
+		{"tools", "search"},
+		{"tools", "show"},
+		{"tools", "types"},
+		{"tools", "call"},
+		{"servers"},
+		{"servers", "list"},
+		{"servers", "add"},
+		{"servers", "remove"},
+		{"servers", "test"},
+		{"skills"},
+		{"skills", "list"},
+		{"skills", "show"},
+		{"runs"},
+		{"runs", "list"},
+		{"runs", "show"},
+		{"runs", "journal"},
+		{"runs", "replay"},
+		{"runs", "resume"},
+		{"config"},
+		{"config", "show"},
+		{"doctor"},
+		{"bench"},
+		{"version"},
+	}
+	for _, command := range commands {
+		r := f.run(append(slices.Clone(command), "--help")...).want(0)
+		if r.stderr != "" || !strings.Contains(r.stdout, "Example") {
+			t.Errorf("%v: no example in the help: %s%s", command, r.stdout, r.stderr)
+		}
+		for _, flag := range []string{"--config=", "--json", "--log-level=", "--help"} {
+			if !strings.Contains(r.stdout, flag) {
+				t.Errorf("%v: no %s in the help", command, flag)
+			}
+		}
+		examples := commandLine.FindAllStringSubmatch(r.stdout, -1)
+		if len(examples) == 0 {
+			t.Errorf("%v: the example is no command: %s", command, r.stdout)
+		}
+		for _, example := range examples {
+			for _, flag := range regexp.MustCompile(`(?:^| )(--[a-z-]+)`).FindAllStringSubmatch(strings.Split(example[1], " -- ")[0], -1) {
+				if !strings.Contains(r.stdout, "  "+flag[1]) && !strings.Contains(r.stdout, ", "+flag[1]) && command != nil {
+					t.Errorf("%v: the example %q has a flag that does not exist", command, example[1])
+				}
+			}
+		}
+		var help struct{ Help string }
+		f.run(append(slices.Clone(command), "--help", "--json")...).want(0).value(&help)
+		if help.Help != r.stdout {
+			t.Errorf("%v: --help --json gives other help", command)
+		}
+	}
+	// Nothing was forgotten: the help of the whole lists the commands that do something.
+	whole := f.run().want(0)
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +[A-Z]`).FindAllStringSubmatch(whole.stdout, -1) {
+		if !slices.ContainsFunc(commands, func(c []string) bool { return slices.Equal(c, strings.Fields(m[1])) }) {
+			t.Errorf("command %q is not tested", m[1])
+		}
+	}
+	if _, err := os.Stat(f.dir + "/harness.yaml"); err == nil {
+		t.Error("asking for help wrote a file")
+	}
+}

@@ -1,0 +1,115 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestServersAdd gives command lines and what stands in harness.yaml afterwards.
+func TestServersAdd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"command", []string{"files", "--", "npx", "-y", "server", "./data"}, "files:\n    command: npx\n    args: [-y, server, ./data]\n"},
+		{
+			"flags like ours",
+			[]string{"x", "--", "cmd", "--json", "-e", "A=B", "--header", "C", "--config", "d", "--", "-h", "--help"},
+			"x:\n    command: cmd\n    args: [--json, -e, A=B, --header, C, --config, d, --, -h, --help]\n",
+		},
+		{"without --", []string{"x", "npx", "-y", "--json", "server"}, "x:\n    command: npx\n    args: [-y, --json, server]\n"},
+		{
+			"environment",
+			[]string{"x", "-e", "A=b=c;D=e", "-e", "F=1,2", "--env", "G=", "--", "cmd"},
+			"x:\n    command: cmd\n    env:\n      A: \"b=c;D=e\"\n      F: \"1,2\"\n      G: \"\"\n",
+		},
+		{"environment before the name", []string{"-e", "A=${B}", "x", "--", "cmd"}, "x:\n    command: cmd\n    env:\n      A: ${B}\n"},
+		{"URL", []string{"x", "https://a.example/mcp"}, "x:\n    url: https://a.example/mcp\n"},
+		{
+			"transport before",
+			[]string{"--transport", "http", "x", "https://a.example/mcp", "--header", "A: b, c", "--header=D: e:f"},
+			"x:\n    type: http\n    url: https://a.example/mcp\n    headers:\n      A: \"b, c\"\n      D: \"e:f\"\n",
+		},
+		{
+			"headers on both sides",
+			[]string{"--header", "A: b", "x", "https://a.example/mcp", "--header", "C: d"},
+			"x:\n    url: https://a.example/mcp\n    headers:\n      A: b\n      C: d\n",
+		},
+		{"transport behind", []string{"x", "https://a.example/sse", "--transport", "sse"}, "x:\n    type: sse\n    url: https://a.example/sse\n"},
+		{
+			"placeholder",
+			[]string{"x", "https://a.example/mcp", "--header", "Authorization: Bearer ${TOKEN}"},
+			"x:\n    url: https://a.example/mcp\n    headers:\n      Authorization: Bearer ${TOKEN}\n",
+		},
+		{"URL for a command", []string{"--transport", "stdio", "x", "--", "http://cmd"}, "x:\n    command: http://cmd\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := setup(t)
+			f.run(append([]string{"servers", "add"}, c.args...)...).want(0)
+			plain := strings.NewReplacer(`"`, "", "'", "").Replace // how values are quoted does not matter
+			if got := f.read("harness.yaml"); !strings.Contains(plain(got), plain(c.want)) {
+				t.Errorf("harness.yaml is\n%s\nwant in it\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestServersAddGlobalFlags(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	var added struct{ Added, File string }
+	f.run("servers", "add", "x", "https://a.example/mcp", "--header", "A: b", "--json").want(0).value(&added)
+	if added.Added != "x" || added.File != filepath.Join(f.dir, "harness.yaml") {
+		t.Errorf("got %+v", added)
+	}
+	other := f.write("other.yaml", "# mine\n")
+	f.run("servers", "add", "y", "https://a.example/mcp", "--config", "other.yaml").want(0)
+	if text := f.read("other.yaml"); !strings.Contains(text, "# mine\n") || !strings.Contains(text, `"y":`) {
+		t.Errorf("%s is\n%s", other, text)
+	}
+	before := f.read("harness.yaml")
+	r := f.run("servers", "add", "x", "--", "cmd").want(2)
+	if !strings.Contains(r.stderr, "--replace") || f.read("harness.yaml") != before {
+		t.Errorf("got %s", r.stderr)
+	}
+	f.run("servers", "add", "x", "--replace", "--", "cmd").want(0)
+	if text := f.read("harness.yaml"); strings.Contains(text, "a.example") || !strings.Contains(text, "command: cmd") {
+		t.Errorf("got\n%s", text)
+	}
+	// An environment is no use to a server behind a URL; it is said, and not written.
+	r = f.run("servers", "add", "--transport", "http", "z", "https://a.example/mcp", "-e", "K=V", "--header", "A: b").want(0)
+	if text := f.read("harness.yaml"); !strings.Contains(r.stderr, "-e is left out") || strings.Contains(text, "K: V") || !strings.Contains(text, "A: b") {
+		t.Errorf("%s\n%s", r.stderr, text)
+	}
+	f.run("config", "show").want(0)
+}
+
+func TestServersAddRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"x"}, `no command or URL for server "x"`},
+		{[]string{"x", "--"}, `no command or URL for server "x"`},
+		{[]string{"x", "-e", "A", "--", "cmd"}, `environment variable "A" has no value; write -e NAME=VALUE`},
+		{[]string{"x", "https://a.example", "--header", "A"}, `header "A" has no colon; write --header 'Name: value'`},
+		{[]string{"x", "https://a.example", "more"}, `unexpected "more" behind the URL`},
+		{[]string{"x", "https://a.example", "--bogus"}, "unknown flag --bogus; see harness servers add --help"},
+		{[]string{"--transport", "pigeon", "x", "https://a.example"}, `there is no transport "pigeon"; there are stdio, http and sse`},
+		{[]string{"bad name!", "--", "cmd"}, "bad name!"},
+	} {
+		f := setup(t)
+		r := f.run(append([]string{"servers", "add"}, c.args...)...).want(2)
+		if !strings.Contains(r.stderr, c.want) || r.stdout != "" {
+			t.Errorf("%v: stdout %q, stderr %q, want %q", c.args, r.stdout, r.stderr, c.want)
+		}
+		if _, err := os.Stat(filepath.Join(f.dir, "harness.yaml")); err == nil {
+			t.Errorf("%v: a file was written", c.args)
+		}
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !windows
+
+package cli
+
+import "os"
+
+// obeysSequences says whether a terminal understands escape sequences.
+func obeysSequences(*os.File) bool { return true }

@@ -1,0 +1,578 @@
+package gate_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// wantError checks an error's class and kind, and words of its message.
+func wantError(t *testing.T, err *frame.Error, name, kind string, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want %s (%s)", name, kind)
+		return
+	}
+	if err.Name != name || err.Kind != kind {
+		t.Errorf("got %s of kind %s (%s), want %s of kind %s", err.Name, err.Kind, err.Message, name, kind)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Message, word) {
+			t.Errorf("message %q does not have %q", err.Message, word)
+		}
+	}
+}
+
+func TestCallLimit(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.scope.MaxCalls = 2
+	f.Run = f.gate.Open(f.scope)
+	f.tool("crm__search", `{"q":"a"}`)
+	_, err := f.do(frame.Tool, "crm__nothing", `{}`) // one that fails counts too
+	wantError(t, err, "ToolError", run.KindTool)
+	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
+	wantError(t, err, "LimitError", run.KindCallLimit, "more than 2 tool calls", "sandbox.maxCalls")
+	if _, err := f.do(frame.Catalog, "list", `{}`); err != nil {
+		t.Errorf("other calls are limited too: %v", err)
+	}
+	if len(f.servers.called) != 1 {
+		t.Errorf("the server was called %v", f.servers.called)
+	}
+	// A resumed run has the calls left that the dead process did not use.
+	f.scope.Recorded = []journal.Record{
+		{Start: &journal.Start{}}, {Call: &journal.Call{N: 1, Kind: "tool"}}, {Answer: &journal.Answer{N: 1}},
+		{Call: &journal.Call{N: 2, Kind: "fs"}}, {Answer: &journal.Answer{N: 2}}, {Call: &journal.Call{N: 3, Kind: "tool"}},
+	}
+	f.Run = f.gate.Open(f.scope)
+	f.tool("crm__search", `{"q":"open call 3"}`)
+	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
+	wantError(t, err, "LimitError", run.KindCallLimit)
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for _, name := range []string{"crm__search", "CRM__Search", "crm__create-note", "crm__createNote"} {
+		f.tool(name, `{"q":"a"}`)
+	}
+	if _, err := f.do(frame.Tool, "setStage", `{"input":{},"server":"Crm"}`); err != nil {
+		t.Errorf("by server and function: %v", err)
+	}
+	if f.servers.ensured != 0 {
+		t.Error("servers were started to find a tool that is known")
+	}
+	_, err := f.do(frame.Tool, "crm__serch", `{"input":{}}`)
+	wantError(t, err, "ToolError", run.KindTool, "Tool not found: crm__serch", "list_mcp_tools()", "crm__search")
+	if _, list, _ := strings.Cut(err.Message, "Closest: "); len(strings.Split(list, ", ")) != 3 {
+		t.Errorf("not the three closest names: %q", list)
+	}
+	if f.servers.ensured != 1 {
+		t.Errorf("servers were asked for their tools %d times", f.servers.ensured)
+	}
+	// A tool that becomes known when the servers are asked is found.
+	f.servers.onEnsure = func() {
+		f.catalog.SetServer(catalog.Server{Name: "late", Tools: []catalog.Tool{{Server: "late", Name: "hello"}}})
+	}
+	if got := f.tool("late__hello", `{}`); got != `"hello"` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestArgumentsAndValidation(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for args, want := range map[string]string{
+		`{"input":{"q":"a","limit":5}}`:        `crm/search {"q":"a","limit":5}`,
+		`{"positional":["a"]}`:                 `crm/search {"q":"a"}`,
+		`{"positional":["a",12345678901e0]}`:   "",
+		`{"positional":["a",7]}`:               `crm/search {"q":"a","limit":7}`,
+		`{"input":{"q":"a","limit":1.0}}`:      `crm/search {"q":"a","limit":1.0}`,
+		`{"positional":["a",7,8]}`:             "",
+		`{"input":{"limit":5}}`:                "",
+		`{"input":{"q":5}}`:                    "",
+		`{"input":{"q":"a","limit":51}}`:       "",
+		`{"input":{"q":"a","unknown":"x"}}`:    "",
+		`{"input":{"q":"a","limit":"secret"}}`: "",
+	} {
+		f.servers.called = nil
+		_, err := f.do(frame.Tool, "crm__search", args)
+		switch {
+		case want == "":
+			wantError(t, err, "ToolError", run.KindTool, "crm__search")
+			if len(f.servers.called) != 0 {
+				t.Errorf("%s: an invalid call reached the server", args)
+			}
+			if err != nil && strings.Contains(err.Message, "secret") {
+				t.Errorf("%s: the message shows a value: %s", args, err.Message)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", args, err)
+		case f.servers.called[0] != want:
+			t.Errorf("%s: the server was given %s", args, f.servers.called[0])
+		}
+	}
+	_, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a","limit":51}}`)
+	wantError(t, err, "ToolError", run.KindTool, "limit", "50")
+	_, err = f.do(frame.Tool, "crm__search", `{"input":`)
+	wantError(t, err, "TypeError", run.KindRuntime)
+}
+
+func TestUnwrap(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG"))
+	file := func(n int, name, kind string, bytes int) string {
+		return fmt.Sprintf(`{"file":"/workspace/results/run_x/%d/%s","mimeType":%q,"bytes":%d}`, n, name, kind, bytes)
+	}
+	for i, c := range []struct{ tool, answer, want string }{
+		{"crm__search", `{"content":[{"type":"text","text":"x"}],"structuredContent":{"b":1,"a":12345678901234567890}}`, `{"b":1,"a":12345678901234567890}`},
+		{"crm__list_stages", `{"content":[],"structuredContent":{"result":[1,2]}}`, `[1,2]`},
+		{"crm__search", `{"content":[],"structuredContent":{"result":[1,2]}}`, `{"result":[1,2]}`},
+		{"crm__search", `{"content":[{"type":"text","text":" {\"a\":1} "}]}`, `{"a":1}`},
+		{"crm__search", `{"content":[{"type":"text","text":"7"}]}`, `"7"`},
+		{"crm__search", `{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, `["a","b"]`},
+		{"crm__search", `{"content":[]}`, `null`},
+		{"crm__search", `{"content":[{"type":"image","mimeType":"image/png","data":"` + png + `"}]}`, file(8, "1-image-1.png", "image/png", 4)},
+		{"crm__search", `{"content":[{"type":"text","text":"see"},{"type":"resource","resource":{"uri":"file:///a/report.csv","mimeType":"text/csv","text":"a,b"}}]}`,
+			`["see",` + file(9, "1-report.csv", "text/csv", 3) + `]`},
+		{"crm__search", `{"content":[{"type":"resource","resource":{"uri":"file:///..%2f..%2fetc","text":"x"}}]}`, ``},
+	} {
+		f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+			return result(c.answer), nil
+		}
+		got := f.tool(c.tool, `{"q":"a"}`)
+		if c.want != "" && got != c.want {
+			t.Errorf("%d: %s gives %s, want %s", i+1, c.answer, got, c.want)
+		}
+		var saved struct{ File string }
+		if json.Unmarshal([]byte(got), &saved) == nil && saved.File != "" {
+			if !strings.HasPrefix(saved.File, "/workspace/results/run_x/") || strings.Contains(saved.File, "..") {
+				t.Errorf("a file was saved as %s", saved.File)
+			}
+			if _, err := f.do(frame.FS, "readFile", `{"path":"`+saved.File+`","encoding":"base64"}`); err != nil {
+				t.Errorf("the file %s cannot be read: %v", saved.File, err)
+			}
+			f.calls--
+		}
+	}
+	raw, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"},"raw":true}`)
+	if want := `{"content":[{"type":"resource","resource":{"uri":"file:///..%2f..%2fetc","text":"x"}}]}`; raw != want || err != nil {
+		t.Errorf("raw is %s, %v", raw, err)
+	}
+	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+		return result(`{"content":[{"type":"text","text":"no such customer: 42"}],"isError":true}`), nil
+	}
+	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
+	wantError(t, err, "ToolError", run.KindTool)
+	if err.Message != "no such customer: 42" || err.Tool != "crm__search" {
+		t.Errorf("not the server's own words: %+v", err)
+	}
+	if raw, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"},"raw":true}`); err != nil || !strings.Contains(raw, `"isError":true`) {
+		t.Errorf("raw is %s, %v", raw, err)
+	}
+}
+
+// A value over the limit becomes a file, which can be read in parts.
+func TestLargeValues(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	text := strings.Repeat("0123456789", 500)
+	for name, answer := range map[string]string{
+		"result.txt":  `{"content":[{"type":"text","text":"` + text + `"}]}`,
+		"result.json": `{"content":[],"structuredContent":{"text":"` + text + `"}}`,
+	} {
+		f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+			return result(answer), nil
+		}
+		var handle struct {
+			File, MIMEType, Note string
+			Bytes                int
+		}
+		if err := json.Unmarshal([]byte(f.tool("crm__search", `{"q":"a"}`)), &handle); err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(handle.File) != name || handle.Bytes < len(text) || !strings.Contains(handle.Note, "offset") {
+			t.Errorf("got %+v", handle)
+		}
+		whole := ""
+		for offset := 0; offset < handle.Bytes; offset += 700 {
+			part, err := f.do(frame.FS, "readFile", fmt.Sprintf(`{"path":%q,"encoding":"utf8","offset":%d,"length":700}`, handle.File, offset))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct{ Text string }
+			if err := json.Unmarshal([]byte(part), &got); err != nil {
+				t.Fatal(err)
+			}
+			whole += got.Text
+		}
+		if len(whole) != handle.Bytes || !strings.Contains(whole, text) {
+			t.Errorf("%s: %d bytes were read in parts, the value has %d", name, len(whole), handle.Bytes)
+		}
+	}
+	// The size that is just allowed stays a value; raw results and resources have the same limit.
+	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+		return result(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 998) + `"}]}`), nil
+	}
+	if got := f.tool("crm__search", `{"q":"a"}`); len(got) != 1000 {
+		t.Errorf("got %d bytes: %.80s", len(got), got)
+	}
+	if raw, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"},"raw":true}`); err != nil || !strings.Contains(raw, "/workspace/results") {
+		t.Errorf("raw is %.80s, %v", raw, err)
+	}
+	f.servers.contents = []mcpclient.ResourceContents{{URI: "a", Text: text}}
+	if value, err := f.do(frame.Resource, "read", `{"server":"crm","uri":"a"}`); err != nil || !strings.Contains(value, "/workspace/results") {
+		t.Errorf("resource is %.80s, %v", value, err)
+	}
+}
+
+func TestResources(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.catalog.SetServer(catalog.Server{Name: "docs"})
+	f.catalog.SetServer(catalog.Server{Name: "down"})
+	f.servers.resources = map[string][]mcpclient.Resource{
+		"crm": {{Server: "crm", URI: "crm://a"}}, "docs": {{Server: "docs", URI: "docs://b"}, {Server: "docs", URI: "docs://c"}},
+	}
+	f.servers.contents = []mcpclient.ResourceContents{{URI: "docs://b", MIMEType: "text/plain", Text: "hello"}}
+	one, err := f.do(frame.Resource, "list", `{"server":"DOCS"}`)
+	if want := `[{"server":"docs","uri":"docs://b"},{"server":"docs","uri":"docs://c"}]`; one != want || err != nil {
+		t.Errorf("of one server: %s, %v", one, err)
+	}
+	all, err := f.do(frame.Resource, "list", `{}`)
+	if err != nil || strings.Count(all, `"uri"`) != 3 {
+		t.Errorf("of all servers: %s, %v", all, err)
+	}
+	got, err := f.do(frame.Resource, "read", `{"server":"docs","uri":"docs://b"}`)
+	if want := `{"contents":[{"uri":"docs://b","mimeType":"text/plain","text":"hello"}]}`; got != want || err != nil {
+		t.Errorf("read: %s, %v", got, err)
+	}
+	_, err = f.do(frame.Resource, "list", `{"server":"down"}`)
+	wantError(t, err, "ToolError", run.KindTool, "it is down")
+	_, err = f.do(frame.Resource, "read", `{"server":"nobody","uri":"x"}`)
+	wantError(t, err, "ToolError", run.KindTool, "nobody")
+	f.servers.resources = nil
+	_, err = f.do(frame.Resource, "list", `{}`)
+	wantError(t, err, "ToolError", run.KindTool, "crm", "docs")
+}
+
+// Writes are what is not read-only; the intent comes before the call and carries what a crash needs.
+func TestIntents(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.servers.conn = map[string]int64{"crm": 77}
+	f.tool("crm__search", `{"q":"a"}`)
+	if len(f.intents) != 0 {
+		t.Errorf("a read has an intent: %+v", f.intents)
+	}
+	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+		if len(f.intents) != len(f.servers.called)-1 {
+			t.Errorf("%d intents before call %d", len(f.intents), len(f.servers.called))
+		}
+		return result(`{"content":[]}`), nil
+	}
+	f.tool("crm__create_note", `{}`)
+	f.tool("crm__set_stage", `{}`)
+	for i, retry := range []bool{false, true} {
+		got := f.intents[i]
+		want := journal.Intent{N: i + 2, Key: fmt.Sprintf("run_x-%d", i+2), Retry: retry, Conn: 77, Time: f.now.UnixMicro()}
+		if got.N != want.N || got.Key != want.Key || got.Retry != want.Retry || got.Conn != want.Conn || got.Time != want.Time {
+			t.Errorf("intent %d is %+v, want %+v", i, got, want)
+		}
+	}
+	if want := []string{"run_x-1", "run_x-2", "run_x-3"}; !slices.Equal(f.servers.keys, want) {
+		t.Errorf("idempotency keys %v, want %v", f.servers.keys, want)
+	}
+	f.refuse, f.servers.called = errors.New("disk full"), nil
+	_, err := f.do(frame.Tool, "crm__create_note", `{"input":{}}`)
+	wantError(t, err, "ToolError", run.KindTool, "was not called", "disk full")
+	_, err = f.do(frame.FS, "writeFile", `{"path":"/workspace/a","text":"x"}`)
+	wantError(t, err, "Error", run.KindRuntime, "was not done", "disk full")
+	if len(f.servers.called) != 0 {
+		t.Error("the server was called without a stored intent")
+	}
+	if got, _ := f.do(frame.FS, "exists", `{"path":"/workspace/a"}`); got != "false" {
+		t.Error("the file was written without a stored intent")
+	}
+}
+
+// What a failed call becomes: a write that may have reached the server is in doubt, everything else is a plain error.
+func TestInDoubt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tool string
+		err  mcpclient.CallError
+		name string
+	}{
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindConnectionLost, Sent: true}, "InDoubtError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindTimeout, Sent: true}, "InDoubtError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindProtocol, Sent: true}, "InDoubtError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindCancelled, Sent: true}, "InDoubtError"},
+		{"crm__set_stage", mcpclient.CallError{Kind: mcpclient.KindTimeout, Sent: true}, "InDoubtError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindConnectionLost}, "ToolError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindUnavailable}, "ToolError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindRPC, Sent: true}, "ToolError"},
+		{"crm__search", mcpclient.CallError{Kind: mcpclient.KindConnectionLost, Sent: true}, "ToolError"},
+		{"crm__search", mcpclient.CallError{Kind: mcpclient.KindTimeout, Sent: true}, "ToolError"},
+	} {
+		f := setup(t)
+		c.err.Message = "because"
+		f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) { return nil, &c.err }
+		_, err := f.do(frame.Tool, c.tool, `{"input":{"q":"a"}}`)
+		kind := run.KindTool
+		if c.name == "InDoubtError" {
+			kind = run.KindInDoubt
+		}
+		wantError(t, err, c.name, kind, "because")
+		if err != nil && err.Tool != c.tool {
+			t.Errorf("the error is of %q", err.Tool)
+		}
+	}
+}
+
+// A write of which a dead process left an intent.
+func TestResumedWrites(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("")
+	for _, c := range []struct {
+		name, tool string
+		retry      bool
+		age        time.Duration
+		change     func(f *fixture)
+		want       string // class of the error; empty: repeated
+	}{
+		{"a write", "crm__create_note", false, time.Second, nil, "InDoubtError"},
+		{"an idempotent write", "crm__set_stage", true, 4 * time.Minute, nil, ""},
+		{"an old idempotent write", "crm__set_stage", true, 6 * time.Minute, nil, "InDoubtError"},
+		{"one that is called read-only now", "crm__search", false, time.Second, nil, "InDoubtError"},
+		{"one whose tool is gone", "crm__gone", true, time.Second, nil, "InDoubtError"},
+		{"a write whose tool is gone", "crm__gone", false, time.Second, nil, "InDoubtError"},
+		{"one whose server is down", "crm__set_stage", true, time.Second, func(f *fixture) {
+			f.servers.conn = map[string]int64{"crm": -1}
+		}, "InDoubtError"},
+		{"a write whose server is down", "crm__create_note", false, time.Second, func(f *fixture) {
+			f.servers.conn = map[string]int64{"crm": -1}
+		}, "InDoubtError"},
+		{"one that is not sent", "crm__set_stage", true, time.Second, func(f *fixture) {
+			f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+				return nil, &mcpclient.CallError{Kind: mcpclient.KindUnavailable, Err: broken}
+			}
+		}, "InDoubtError"},
+		{"one that is refused", "crm__set_stage", true, time.Second, func(f *fixture) {
+			f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+				return nil, &mcpclient.CallError{Kind: mcpclient.KindRPC, Sent: true}
+			}
+		}, "ToolError"},
+		{"one whose server forgot", "crm__set_stage", true, time.Second, func(f *fixture) {
+			f.servers.stateful, f.servers.conn = map[string]bool{"crm": true}, map[string]int64{"crm": 78}
+		}, "InDoubtError"},
+	} {
+		f := setup(t)
+		if c.change != nil {
+			c.change(f)
+		}
+		intent := &journal.Intent{N: 1, Key: "run_x-1", Retry: c.retry, Conn: 77, Time: f.now.Add(-c.age).UnixMicro()}
+		value, err := f.again(t.Context(), frame.Tool, c.tool, `{"input":{"q":"a"}}`, intent)
+		switch {
+		case c.want == "" && (err != nil || value != `"hello"` || len(f.servers.called) != 1 || len(f.intents) != 0 || f.servers.keys[0] != "run_x-1"):
+			t.Errorf("%s: got %s, %v; calls %v with keys %v, intents %v", c.name, value, err, f.servers.called, f.servers.keys, f.intents)
+		case c.want == "InDoubtError":
+			wantError(t, err, c.want, run.KindInDoubt)
+		case c.want != "":
+			wantError(t, err, c.want, run.KindTool)
+		}
+		if !c.retry && len(f.servers.called) != 0 {
+			t.Errorf("%s: the server was called again", c.name)
+		}
+	}
+}
+
+func TestStatefulServers(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.servers.conn = map[string]int64{"crm": 5}
+	f.servers.stateful = map[string]bool{"crm": true}
+	f.tool("crm__search", `{"q":"a"}`)
+	f.servers.conn["crm"] = 6
+	_, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
+	wantError(t, err, "SessionLostError", run.KindTool, "crm", "lost")
+	f.tool("crm__search", `{"q":"a"}`) // told once
+	if want := []int64{5, 6}; !slices.Equal(f.servers.conns, want) {
+		t.Errorf("calls were bound to connections %v, want %v", f.servers.conns, want)
+	}
+	// A resumed run knows from its intents what the dead process had used.
+	f.scope.Recorded = []journal.Record{
+		{Call: &journal.Call{N: 1, Kind: "tool", Name: "createNote", Args: json.RawMessage(`{"input":{},"server":"crm"}`)}},
+		{Intent: &journal.Intent{N: 1, Conn: 6}}, {Answer: &journal.Answer{N: 1}},
+	}
+	f.Run = f.gate.Open(f.scope)
+	f.tool("crm__search", `{"q":"the same connection"}`)
+	f.Run = f.gate.Open(f.scope)
+	f.servers.conn["crm"] = 7
+	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
+	wantError(t, err, "SessionLostError", run.KindTool, "crm")
+	f.tool("crm__search", `{"q":"a"}`)
+	// Servers that keep nothing are not asked about it.
+	f.servers.stateful = nil
+	f.servers.conn["crm"] = 8
+	f.tool("crm__search", `{"q":"a"}`)
+}
+
+// File calls of a dead process: append and rename are done once.
+func TestResumedFileCalls(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	do := func(name, args string, intent *journal.Intent) {
+		t.Helper()
+		if value, err := f.again(t.Context(), frame.FS, name, args, intent); value != "true" || err != nil {
+			t.Errorf("%s %s: %s, %v", name, args, value, err)
+		}
+	}
+	last := func() *journal.Intent { i := f.intents[len(f.intents)-1]; return &i }
+	do("writeFile", `{"path":"/workspace/a","text":"one,"}`, nil)
+	do("appendFile", `{"path":"/workspace/a","text":"two,"}`, nil)
+	do("appendFile", `{"path":"/workspace/a","text":"two,"}`, last())
+	if got, _ := f.do(frame.FS, "readFile", `{"path":"/workspace/a"}`); got != `{"text":"one,two,"}` {
+		t.Errorf("after an append that was repeated: %s", got)
+	}
+	do("rename", `{"from":"/workspace/a","to":"/workspace/b"}`, nil)
+	do("rename", `{"from":"/workspace/a","to":"/workspace/b"}`, last())
+	// One that the dead process did not come to is done now.
+	before, err := f.scope.Files.Precondition("rename", json.RawMessage(`{"from":"/workspace/b","to":"/workspace/c"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	do("rename", `{"from":"/workspace/b","to":"/workspace/c"}`, &journal.Intent{N: 9, Before: before})
+	if got, _ := f.do(frame.FS, "readFile", `{"path":"/workspace/c"}`); got != `{"text":"one,two,"}` {
+		t.Errorf("after the renames: %s", got)
+	}
+	for name, serial := range map[string]bool{"writeFile": true, "appendFile": true, "rename": true, "rm": true, "readFile": false, "stat": false} {
+		if got := f.Serial(&journal.Call{Kind: "fs", Name: name}); got != serial {
+			t.Errorf("%s is serial: %t", name, got)
+		}
+	}
+	if f.Serial(&journal.Call{Kind: "tool", Name: "writeFile"}) {
+		t.Error("a tool is serial")
+	}
+}
+
+func TestOtherCalls(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if got, err := f.do(frame.Catalog, "servers", `{}`); got != `["crm"]` || err != nil {
+		t.Errorf("servers: %s, %v", got, err)
+	}
+	if got, err := f.do(frame.Load, "require", `{"specifier":"/skills/m","from":"program.js"}`); !strings.Contains(got, `"id":"m"`) || err != nil {
+		t.Errorf("module: %s, %v", got, err)
+	}
+	if got, err := f.do(frame.Intl, "zone", `{"zone":"UTC"}`); got != `"UTC"` || err != nil {
+		t.Errorf("zone: %s, %v", got, err)
+	}
+	if got, err := f.do(frame.Timer, "sleep", `{"ms":0}`); got != "" || err != nil {
+		t.Errorf("sleep: %s, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := f.again(ctx, frame.Timer, "sleep", `{"ms":1e15}`, nil)
+	wantError(t, err, "Error", run.KindCancelled)
+	_, err = f.do("secrets", "read", `{}`)
+	wantError(t, err, "TypeError", run.KindRuntime, "no host call")
+	_, err = f.do(frame.Resource, "write", `{}`)
+	wantError(t, err, "TypeError", run.KindRuntime, "no host call")
+}
+
+// real is a gate in front of a real child process.
+func real(t *testing.T) *fixture {
+	t.Helper()
+	f := setup(t)
+	self := executable(t)
+	m := mcpclient.NewManager(mcpclient.Options{Supervisor: self, OnChange: func(s mcpclient.Server) {
+		out := catalog.Server{Name: s.Name}
+		for _, tool := range s.Tools {
+			out.Tools = append(out.Tools, catalog.Tool{Server: s.Name, Name: tool.Name, InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema})
+		}
+		f.catalog.SetServer(out)
+	}})
+	t.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	err := m.Add(mcpclient.Config{
+		Name: "bad", Command: self, Env: misbehave.Env(misbehave.Normal, filepath.Join(t.TempDir(), "pids")), Timeout: 30 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.gate = gate.New(gate.Options{Catalog: f.catalog, Servers: realServers{m}, Now: time.Now})
+	f.scope.MaxCalls, f.scope.MaxValue = 1_000_000, 1<<20
+	f.Run = f.gate.Open(f.scope)
+	return f
+}
+
+type realServers struct{ *mcpclient.Manager }
+
+func (s realServers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
+func (realServers) Stateful(string) bool              { return false }
+
+// A call whose run ends is cancelled upstream, and is in doubt: it was sent.
+func TestCancelledUpstream(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	f.tool("bad__echo", `{}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &journal.Call{N: 100, Kind: "tool", Name: "bad__hang", Args: json.RawMessage(`{"input":{}}`)}
+	answer := make(chan *frame.Error)
+	go func() {
+		_, err := f.Prepare(c, nil).Do(ctx, func(context.Context, journal.Intent) error { return nil })
+		answer <- err
+	}()
+	// The server says that it has the call; only then it is cancelled.
+	for !strings.Contains(f.tool("bad__received", `{}`), `"hang `) {
+	}
+	cancel()
+	wantError(t, <-answer, "InDoubtError", run.KindInDoubt, "cancelled")
+	for !strings.Contains(f.tool("bad__received", `{}`), "notifications/cancelled") {
+	}
+}
+
+// The server's idempotency key is the run's, and progress keeps a call going.
+func TestKeyAndProgressUpstream(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	done := make(chan string)
+	c := &journal.Call{N: 500, Kind: "tool", Name: "bad__progress", Args: json.RawMessage(`{"input":{"steps":2}}`)}
+	pending := f.Prepare(c, nil)
+	go func() {
+		value, err := pending.Do(t.Context(), func(context.Context, journal.Intent) error { return nil })
+		if err != nil {
+			t.Errorf("progress: %v", err)
+		}
+		done <- string(value)
+	}()
+	for range 2 {
+		f.tool("bad__step", `{}`)
+	}
+	if got := <-done; got != `"done"` {
+		t.Errorf("got %s", got)
+	}
+	if got := f.tool("bad__received", `{}`); !strings.Contains(got, `"key run_x-500"`) {
+		t.Errorf("the server received %s", got)
+	}
+}

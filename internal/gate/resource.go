@@ -1,0 +1,71 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+)
+
+// resource lists or reads what servers offer besides tools.
+func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
+	var in struct{ Server, URI string }
+	if err := decode(c.Args, &in); err != nil {
+		return nil, err
+	}
+	server := in.Server
+	if server != "" || c.Name == "read" {
+		known, err := r.gate.opt.Catalog.ResolveServer(server)
+		if err != nil {
+			return nil, toolError("", err.Error())
+		}
+		server = known
+	}
+	switch c.Name {
+	case "list":
+		list, err := r.resources(ctx, server)
+		if err != nil {
+			return nil, toolError("", err.Error())
+		}
+		return encode(list)
+	case "read":
+		contents, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI)
+		if err != nil {
+			return nil, toolError("", err.Error())
+		}
+		value, failed := encode(map[string]any{"contents": contents})
+		if failed != nil {
+			return nil, failed
+		}
+		return r.fit(ctx, c.N, "the resource", value)
+	}
+	return nil, runtimeError("TypeError", "there is no host call resource %s", c.Name)
+}
+
+// resources lists what a server offers to read, or all servers if it is "". A server that fails then costs the others
+// nothing, unless all fail.
+func (r *Run) resources(ctx context.Context, server string) ([]mcpclient.Resource, error) {
+	if server != "" {
+		return r.gate.opt.Servers.Resources(ctx, server)
+	}
+	r.gate.opt.Servers.EnsureTools(ctx)
+	servers := r.gate.opt.Catalog.Servers()
+	lists, errs := make([][]mcpclient.Resource, len(servers)), make([]error, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		wg.Go(func() { lists[i], errs[i] = r.gate.opt.Servers.Resources(ctx, s.Name) })
+	}
+	wg.Wait()
+	all, ok := []mcpclient.Resource{}, len(servers) == 0
+	for i := range servers {
+		all, ok = append(all, lists[i]...), ok || errs[i] == nil
+	}
+	if !ok {
+		return nil, errors.Join(errs...)
+	}
+	return all, nil
+}

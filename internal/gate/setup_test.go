@@ -1,0 +1,207 @@
+package gate_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+	"mcp-code-exec-harness/internal/program"
+)
+
+// TestMain makes the test binary supervisor and misbehaving server, as the client re-executes it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == mcpclient.SuperviseArg {
+		os.Exit(mcpclient.Supervise(os.Args[2:]))
+	}
+	misbehave.Main()
+	goleak.VerifyTestMain(m)
+}
+
+// servers are upstream servers without processes: a function answers every call.
+type servers struct {
+	mu        sync.Mutex
+	conn      map[string]int64 // 1 where not set; negative: cannot be connected
+	stateful  map[string]bool
+	called    []string
+	keys      []string
+	conns     []int64 // asked for by calls
+	ensured   int
+	answer    func(ctx context.Context, server, tool string, args json.RawMessage) (*mcpclient.Result, error)
+	onEnsure  func()
+	resources map[string][]mcpclient.Resource
+	contents  []mcpclient.ResourceContents
+}
+
+var _ gate.Servers = (*servers)(nil)
+
+func (s *servers) EnsureTools(context.Context) {
+	s.mu.Lock()
+	s.ensured++
+	s.mu.Unlock()
+	if s.onEnsure != nil {
+		s.onEnsure()
+	}
+}
+
+func (s *servers) Connect(_ context.Context, server string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch n, set := s.conn[server]; {
+	case n < 0:
+		return 0, &mcpclient.CallError{Server: server, Kind: mcpclient.KindUnavailable, Message: "it did not start: no such file"}
+	case set:
+		return n, nil
+	}
+	return 1, nil
+}
+
+func (s *servers) Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error) {
+	s.mu.Lock()
+	s.called = append(s.called, server+"/"+tool+" "+string(args))
+	s.keys = append(s.keys, opts.IdempotencyKey)
+	s.conns = append(s.conns, opts.Conn)
+	s.mu.Unlock()
+	return s.answer(ctx, server, tool, args)
+}
+
+func (s *servers) Resources(_ context.Context, server string) ([]mcpclient.Resource, error) {
+	list, ok := s.resources[server]
+	if !ok {
+		return nil, &mcpclient.CallError{Server: server, Kind: mcpclient.KindUnavailable, Message: "it is down"}
+	}
+	return list, nil
+}
+
+func (s *servers) ReadResource(context.Context, string, string) ([]mcpclient.ResourceContents, error) {
+	return s.contents, nil
+}
+
+func (s *servers) Stateful(server string) bool { return s.stateful[server] }
+
+// fixture is a gate for one run, with its files in a temporary directory.
+type fixture struct {
+	*gate.Run
+	t       *testing.T
+	servers *servers
+	catalog *catalog.Catalog
+	gate    *gate.Gate
+	scope   gate.Scope
+	now     time.Time
+	calls   int
+	intents []journal.Intent
+	refuse  error // of the journal
+}
+
+var yes, no = true, false
+
+// tools of the server "crm" that the tests call.
+var crm = catalog.Server{Name: "crm", Tools: []catalog.Tool{
+	{Server: "crm", Name: "search", Annotations: catalog.Annotations{ReadOnly: &yes}, InputSchema: json.RawMessage(
+		`{"type":"object","properties":{"limit":{"type":"integer","maximum":50},"q":{"type":"string"}},"required":["q"],"additionalProperties":false}`)},
+	{Server: "crm", Name: "create_note", InputSchema: json.RawMessage(`{"type":"object"}`)},
+	{Server: "crm", Name: "set_stage", Annotations: catalog.Annotations{Idempotent: &yes}, InputSchema: json.RawMessage(`{"type":"object"}`)},
+	{Server: "crm", Name: "list_stages", Annotations: catalog.Annotations{ReadOnly: &yes}, OutputSchema: json.RawMessage(
+		`{"type":"object","properties":{"result":{"type":"array"}},"required":["result"]}`)},
+}}
+
+func setup(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, catalog: catalog.New(), now: time.Unix(1_800_000_000, 0), servers: &servers{}}
+	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+		return result(`{"content":[{"type":"text","text":"hello"}]}`), nil
+	}
+	f.catalog.SetServer(crm)
+	base, err := files.OpenBase(t.TempDir(), files.Options{Section: "workspace"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	skills, err := base.Open("skills")
+	if err != nil {
+		t.Fatal(err)
+	}
+	workspace, err := base.Open("workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		skills.Close()
+		workspace.Close()
+		if err := base.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.gate = gate.New(gate.Options{
+		Catalog: f.catalog, Servers: f.servers, Now: func() time.Time { return f.now },
+		Zones: func(name string) (json.RawMessage, error) { return json.Marshal(name) },
+	})
+	f.scope = gate.Scope{
+		Run: "run_x", MaxCalls: 100, MaxValue: 1000, Files: files.NewSpace(skills, workspace, nil),
+		Modules: func(context.Context, string, string) (*program.Loaded, error) { return &program.Loaded{ID: "m"}, nil },
+	}
+	f.Run = f.gate.Open(f.scope)
+	return f
+}
+
+// result makes what a server answers of its JSON.
+func result(raw string) *mcpclient.Result {
+	res := &mcpclient.Result{Raw: json.RawMessage(raw)}
+	var wire struct {
+		Content           []mcpclient.Content
+		StructuredContent json.RawMessage
+		IsError           bool
+	}
+	if err := json.Unmarshal(res.Raw, &wire); err != nil {
+		panic(err) // a mistake in the test
+	}
+	res.Content, res.StructuredContent, res.IsError = wire.Content, wire.StructuredContent, wire.IsError
+	return res
+}
+
+// do makes a call and waits for its answer.
+func (f *fixture) do(kind frame.Kind, name, args string) (string, *frame.Error) {
+	f.t.Helper()
+	return f.again(f.t.Context(), kind, name, args, nil)
+}
+
+// again is do for a call of which a dead process left an intent.
+func (f *fixture) again(ctx context.Context, kind frame.Kind, name, args string, intent *journal.Intent) (string, *frame.Error) {
+	f.t.Helper()
+	f.calls++
+	c := &journal.Call{N: f.calls, Kind: string(kind), Name: name, Args: json.RawMessage(args)}
+	value, err := f.Prepare(c, intent).Do(ctx, func(_ context.Context, i journal.Intent) error {
+		f.intents = append(f.intents, i)
+		return f.refuse
+	})
+	return string(value), err
+}
+
+// tool calls a tool that must succeed.
+func (f *fixture) tool(name, input string) string {
+	f.t.Helper()
+	value, err := f.do(frame.Tool, name, `{"input":`+input+`}`)
+	if err != nil {
+		f.t.Fatalf("%s: %v", name, err)
+	}
+	return value
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,35 @@
+// DOMException, for engines that have none of their own: a bare Node.js context.
+import { defineProperty, str, tag } from './intrinsics.js';
+
+// The names that have a number, in the order of their numbers from 1 on (Web IDL, section 2.8.1).
+const NAMES = ('IndexSizeError DOMStringSizeError HierarchyRequestError WrongDocumentError InvalidCharacterError ' +
+  'NoDataAllowedError NoModificationAllowedError NotFoundError NotSupportedError InUseAttributeError InvalidStateError ' +
+  'SyntaxError InvalidModificationError NamespaceError InvalidAccessError ValidationError TypeMismatchError SecurityError ' +
+  'NetworkError AbortError URLMismatchError QuotaExceededError TimeoutError InvalidNodeTypeError DataCloneError').split(' ');
+
+function make() {
+  class DOMException extends Error {
+    #code;
+    constructor(message = '', options = 'Error') {
+      const named = typeof options === 'object' && options !== null;
+      super(str(message), named ? options : undefined);
+      const name = str(named ? options.name ?? 'Error' : options);
+      defineProperty(this, 'name', { value: name, configurable: true, writable: true });
+      for (let i = 0; i < NAMES.length; i++) if (NAMES[i] === name) this.#code = i + 1;
+    }
+
+    get code() {
+      return this.#code ?? 0;
+    }
+  }
+  for (let i = 0; i < NAMES.length; i++) {
+    const constant = `${NAMES[i].replace('Error', '').replace(/(?!^)([A-Z])(?=[a-z])/g, '_$1').toUpperCase()}_ERR`;
+    const value = { value: i + 1, enumerable: true };
+    defineProperty(DOMException, constant, value);
+    defineProperty(DOMException.prototype, constant, value);
+  }
+  tag(DOMException, 'DOMException');
+  return DOMException;
+}
+
+export const DOMException = globalThis.DOMException ?? make();

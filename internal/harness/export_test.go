@@ -1,0 +1,6 @@
+package harness
+
+import "mcp-code-exec-harness/internal/journal"
+
+// WrapJournal puts something between runs and their journals.
+func (h *Harness) WrapJournal(wrap func(journal.Writer) journal.Writer) { h.wrap = wrap }

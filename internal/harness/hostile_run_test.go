@@ -1,0 +1,111 @@
+package harness_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// hostileLimits are small, so that the table is quick; slack is what a run may take beyond them.
+var hostileLimits = map[string]string{
+	"sandbox.timeout": "4s", "sandbox.maxWall": "4s", "sandbox.memory": "24MiB", "sandbox.maxOutput": "256KiB",
+	"sandbox.maxLogLines": "2000", "sandbox.maxCalls": "50", "sandbox.maxHostCalls": "2000",
+}
+
+const slack = time.Second
+
+// TestHostile runs every hostile program, and after each one a harmless one: host and pool are unharmed. Another run
+// that was under way all the time must end well too.
+func TestHostile(t *testing.T) {
+	f := setup(t, hostileLimits, demoServer(t, "database", t.TempDir()))
+	// The bystander sleeps and computes while the others rage; it belongs to another user.
+	bystander := make(chan *run.Outcome, 1)
+	stop := make(chan struct{})
+	calm := setup(t, nil, demoServer(t, "database", t.TempDir()))
+	go func() {
+		ended := false
+		for !ended {
+			out, err := calm.Exec(t.Context(), harness.Request{Code: "await utils.sleep(20); return 7", User: "calm"})
+			if err != nil || out.Error != nil || string(out.Output) != "7" {
+				t.Errorf("a bystander's run ended %+v, %v", out, err)
+				break
+			}
+			select {
+			case <-stop:
+				ended = true
+			default:
+			}
+		}
+		bystander <- nil
+	}()
+	f.value("return (await callMCPTool('database__query', {query: 'SELECT 1 AS n'})).length", nil)
+	before := rss(t)
+	for _, program := range hostilePrograms {
+		t.Run(program.name, func(t *testing.T) {
+			// Programs that end by another limit have time to reach it, also on a busy machine.
+			limit := 20 * time.Second
+			switch {
+			case program.kind != run.KindTimeout:
+			case strings.Contains(program.code, "sleep") || strings.Contains(program.code, "setInterval"):
+				limit = 4 * time.Second // maxWall
+			default:
+				limit = time.Second / 2
+			}
+			began := time.Now()
+			out, err := f.Exec(t.Context(), harness.Request{Code: program.code, User: "hostile", Timeout: limit})
+			took := time.Since(began)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind := ""
+			if out.Error != nil {
+				kind = out.Error.Kind
+			}
+			if kind != program.kind {
+				t.Errorf("ended as %q (%+v), want %q; output %s", kind, out.Error, program.kind, out.Output)
+			}
+			if program.want != "" && string(out.Output) != program.want {
+				t.Errorf("output %s, want %s", out.Output, program.want)
+			}
+			if took > limit+slack {
+				t.Errorf("took %s, want at most %s", took, limit+slack)
+			}
+			after, err := f.Exec(t.Context(), harness.Request{Code: "return [6*7, typeof leak, Object.keys(Object.prototype)]", User: "hostile"})
+			if err != nil || after.Error != nil || string(after.Output) != `[42,"undefined",[]]` {
+				t.Errorf("the next run ended %+v, %v", after, err)
+			}
+		})
+	}
+	close(stop)
+	<-bystander
+	// Memory of this process (host) must come back; the workers' is gone with them.
+	deadline := time.Now().Add(5 * time.Second)
+	for rss(t) > before+32<<20 && time.Now().Before(deadline) {
+		freeMemory()
+		time.Sleep(50 * time.Millisecond) // polling the kernel: there is no signal for it
+	}
+	if now := rss(t); now > before+32<<20 {
+		t.Errorf("resident memory grew from %d to %d MiB", before>>20, now>>20)
+	}
+}
+
+// rss is the resident memory of this process in bytes; 0 where the system does not say.
+func rss(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var pages [2]int64
+	for i, field := range strings.Fields(string(text))[:2] {
+		if err := json.Unmarshal([]byte(field), &pages[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pages[1] * int64(os.Getpagesize())
+}

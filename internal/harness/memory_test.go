@@ -1,0 +1,5 @@
+package harness_test
+
+import "runtime/debug"
+
+func freeMemory() { debug.FreeOSMemory() }

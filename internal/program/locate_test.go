@@ -1,0 +1,190 @@
+package program
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// thrower is a program with one throw, whose place is known.
+type thrower struct {
+	code         string
+	line, column int
+}
+
+// throwers makes programs that throw at known places, behind and between statements of all kinds.
+func throwers(r *rand.Rand, n int) []thrower {
+	before := []string{
+		"import p from 'path'\n", "import { join as j, type T } from 'path'; p1(j);\n", "import type { T } from 't';\n",
+		"/* import */ import * as größe from 'util'; p1(größe);", "const a: number = 1\n", "enum E { A, B }\n",
+		"interface I { a: string }\n",
+		"namespace N {\n  export const x = 1\n}\n", "type T1 = {\n  a: string\n}\n",
+		"function g<T>(x: T): T {\n  return x\n}\n",
+		"const s = '😀é'; ", "const t = `a\n${1}\nb`\n", "// comment\n", "\n\n", "/* a\nb */ ",
+		"class C { constructor(private x = 1) {} }\n",
+		"export const e = 1\n", "export { p1 };", "const o = { a: 1,\n  b: [1,\n 2] }\n", "\r\n",
+		"label: for (;;) {\n break label }\n",
+		"const im = () => import('x')\n", "using u = null\n", "if (1) {} else {}\n", "var m = import.meta\n",
+		"@d class D { @d f() {} }\n",
+	}
+	wrap := [][2]string{
+		{"", ""},
+		{"{ ", " }"},
+		{"await (async () => {\n", "\n})()"},
+		{"if (true) {\n  ", "\n}"},
+		{"for (const i of [1]) ", ""},
+		{"function thrower() {\n    ", "\n}\nthrower()"},
+		{"await [1].map(async (x: number) => { ", " })[0]"},
+		{"class Q { static f() { ", " } }\nQ.f()"},
+		{"export default async () => {\n  ", "\n}"},
+		{"try { ", " } finally { p1() }"},
+	}
+	throws := []string{
+		"throw new Error('x')", "null.field", "undefined_name", "throw new Error(`😀 (program.js:1:1)`)",
+		"p1(null.a.b)",
+	}
+	marks := []int{len("throw "), len("null."), 0, len("throw "), len("p1(null.")}
+	used := map[string]bool{}
+	var all []thrower
+	for len(all) < n {
+		var b strings.Builder
+		b.WriteString("function p1(...x) {}; function d(...x) {}\n")
+		clear(used)
+		for range r.IntN(7) {
+			if text := before[r.IntN(len(before))]; !used[text] {
+				b.WriteString(text)
+				used[text] = true
+			}
+		}
+		w, k := wrap[r.IntN(len(wrap))], r.IntN(len(throws))
+		b.WriteString(w[0])
+		at := b.Len() + marks[k]
+		b.WriteString(throws[k] + w[1])
+		code := b.String()
+		if r.IntN(4) == 0 {
+			code = "Here it is:\n```ts\n" + code
+			at += len("Here it is:\n```ts\n")
+			code += "\n```\n"
+		}
+		line, column := position(code, at)
+		all = append(all, thrower{code, line, column})
+	}
+	return all
+}
+
+func TestPositions(t *testing.T) {
+	t.Parallel()
+	cases := throwers(rand.New(rand.NewPCG(5, 6)), 600)
+	compiled := make([]*Compiled, len(cases))
+	programs := make([]frame.Program, len(cases))
+	for i, c := range cases {
+		compiled[i] = mustCompile(t, c.code, Options{})
+		// As after a replay, the map comes from the journal.
+		m, err := ParseMap(compiled[i].Map.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled[i].Map = m
+		programs[i] = compiled[i].Program
+	}
+	failures := 0
+	for i, got := range execute(t, programs...) {
+		p := compiled[i].Locate(frame.Error{Message: got.Message, Stack: got.Stack})
+		want := thrower{cases[i].code, cases[i].line, cases[i].column}
+		if p.Line == want.line && p.Column == want.column && p.SourceLine == sourceLine(want.code,
+			want.line) && p.File == ProgramFile {
+			continue
+		}
+		if failures++; failures < 6 {
+			t.Errorf("%s\nplaced at %d:%d (%q), want %d:%d; stack\n%s\ncompiled\n%s", want.code, p.Line, p.Column,
+				p.SourceLine, want.line,
+				want.column, got.Stack, programs[i].Code)
+		}
+	}
+	if failures > 0 {
+		t.Errorf("%d of %d positions are wrong", failures, len(cases))
+	}
+}
+
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	files := sandbox{files: map[string]string{
+		"/skills/a (b).ts": "import { c } from './c.mjs'\nexport function f(x: number) {\n  return c(x)\n}\n",
+		"/skills/c.mjs":    "await null\nexport function c() {\n\n  null.x }\n",
+		"/skills/d.js":     "#!/usr/bin/env node\nexports.d = () => {\n  throw new Error('d') }",
+	}}
+	c, err := Compile(t.Context(), Source{Name: "report.ts", Code: "import { f } from '/skills/a (b)'\n\n  f(1)"},
+		Options{Resolver: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := CompileModule(t.Context(), "/skills/d", ProgramFile, Options{Resolver: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Map.Add(loaded.Map)
+
+	got := execute(t, c.Program)[0]
+	p := c.Locate(frame.Error{Message: got.Message, Stack: got.Stack})
+	want := "    at c (/skills/c.mjs:4:8)\n    at f (/skills/a (b).ts:3:10)\n    at report.ts:3:3\n"
+	if p.Stack != want || p.File != "/skills/c.mjs" || p.SourceLine != "  null.x }" {
+		t.Errorf("%+v, want the stack\n%s; engine's:\n%s", p, want, got.Stack)
+	}
+
+	// Lines of other files, of the message, and what is no position are left out.
+	p = c.Locate(frame.Error{
+		Message: "m\n    at x (program.js:1:1)",
+		Stack: "Error: m\n    at x (program.js:1:1)\n    at <anonymous> (harness.js:1:2)\n" +
+			"    at Array.map (native)\n    at nothing (program.js:x:1)\n    at out (program.js:99:1)\n    at exports.d (/skills/d.js:3:11)\n    at async /skills/d.js:3:17\n",
+	})
+	want = "    at exports.d (/skills/d.js:3:9)\n    at /skills/d.js:3:13\n"
+	if p.Stack != want || p.Line != 3 || p.File != "/skills/d.js" {
+		t.Errorf("%+v, want the stack\n%s", p, want)
+	}
+	many := strings.Repeat("    at f (program.js:2:3)\n", 10_000) + "    at " + strings.Repeat(" (", 1<<20) + "program.js:2:3)"
+	if p := c.Locate(frame.Error{Stack: many}); strings.Count(p.Stack, "\n") != maxFrames {
+		t.Errorf("a long stack keeps %d frames", strings.Count(p.Stack, "\n"))
+	}
+	if p := c.Locate(frame.Error{Message: "m"}); p != (Position{}) {
+		t.Errorf("an error without a stack is placed at %+v", p)
+	}
+}
+
+func TestParseMap(t *testing.T) {
+	t.Parallel()
+	if _, err := ParseMap("{"); err == nil {
+		t.Error("a broken map was read")
+	}
+	// Positions that no mapping has, or broken mappings, map to nothing.
+	for _, mappings := range []string{"", ";;", "A", "!!!!", "AAAA;gggggggggggggggg"} {
+		f := &fileMap{Mappings: mappings}
+		for line := range 3 {
+			if l, _, ok := f.original(line, 5); ok && l != 0 {
+				t.Errorf("%q maps line %d to %d", mappings, line, l)
+			}
+		}
+	}
+}
+
+func TestPosition(t *testing.T) {
+	t.Parallel()
+	const text = "a\r\nü😀b\n\nlast\u2028x\rend"
+	for offset, want := range map[int]string{
+		0: "1:1 a", 3: "2:1 ü😀b", 9: "2:4 ü😀b", 11: "3:1 ", 12: "4:1 last",
+		19: "5:1 x", 21: "6:1 end", 99: "6:4 end",
+	} {
+		line, column := position(text, offset)
+		if got := fmt.Sprintf("%d:%d %s", line, column, sourceLine(text, line)); got != want {
+			t.Errorf("offset %d is %q, want %q", offset, got, want)
+		}
+	}
+	if got := offsetOf(text, 2, 6); got != 9 {
+		t.Errorf("line 2, column 6 is at %d, want 9", got)
+	}
+	if got := sourceLine(strings.Repeat("ü", 500), 1); len(got) > 405 || !strings.HasSuffix(got, "ü…") {
+		t.Errorf("a long line became %q", got)
+	}
+}

@@ -1,0 +1,603 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+)
+
+func TestRunAndReplay(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		first, second := g.call(frame.Tool, "echo", `{"b":1,"a":2}`), g.call(frame.Tool, "echo", `{"n":2}`)
+		g.log("calling")
+		got := g.sync(frame.Load, "echo", `{"s":1}`)
+		order := []int{g.take().ID, g.take().ID}
+		return value(fmt.Sprintf(`{"order":[%d,%d],"of":[%d,%d],"sync":%s}`, order[0], order[1], first, second, got.Value))
+	}
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		out, records := w.run(program)
+		if out.Status != run.Succeeded || out.Calls != 2 || len(out.Logs) != 1 {
+			t.Fatalf("got %+v, error %+v", out, out.Error)
+		}
+		calls := len(w.gate.notes())
+		again := w.replay(program, records)
+		if string(again.Output) != string(out.Output) || again.Error != nil || !slices.Equal(again.Logs, out.Logs) || again.Duration != out.Duration {
+			t.Errorf("replay: %+v, error %+v", again, again.Error)
+		}
+		if n := len(w.gate.notes()); n != calls {
+			t.Error("a replay reached the gate")
+		}
+	})
+}
+
+// Answers are numbered in the order in which they are given, and given again in that order, whatever came first then.
+func TestOrderOfAnswers(t *testing.T) {
+	t.Parallel()
+	release := [3]chan struct{}{}
+	slow := func(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		<-release[c.N-1]
+		return json.RawMessage(`1`), nil
+	}
+	bubble(t, new(gate).on("slow", slow), func(t *testing.T, w *world) {
+		for i := range release {
+			release[i] = make(chan struct{})
+		}
+		program := func(g *guest) *frame.Frame {
+			for range 3 {
+				g.call(frame.Tool, "slow", `{}`)
+			}
+			return value(fmt.Sprint("[", g.take().ID, ",", g.take().ID, ",", g.take().ID, "]"))
+		}
+		go func() {
+			for _, n := range []int{3, 1, 2} {
+				synctest.Wait()
+				close(release[n-1])
+			}
+		}()
+		out, records := w.run(program)
+		if string(out.Output) != "[3,1,2]" {
+			t.Fatalf("got %s", out.Output)
+		}
+		if again := w.replay(program, records); string(again.Output) != "[3,1,2]" || again.Error != nil {
+			t.Errorf("replay: %s, %+v", again.Output, again.Error)
+		}
+	})
+}
+
+// A guest that takes nothing holds neither its limits nor its host up, however many answers wait for it.
+func TestGuestThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		w.limits.Timeout, w.limits.MaxInFlight = time.Second, 5000
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			for range 5000 {
+				g.call(frame.Timer, "echo", `{}`)
+			}
+			<-g.dead // reads nothing, not even that it is cancelled
+			return nil
+		})
+		if kindOf(out) != run.KindTimeout {
+			t.Errorf("ended as %+v", out.Error)
+		}
+	})
+}
+
+// A runner that does not even read is killed.
+func TestRunnerThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		w.limits.Timeout = 20 * time.Second
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			for range 200 {
+				g.call(frame.Timer, "echo", `{}`)
+			}
+			for { // claims to take what it leaves in the pipe
+				g.send(frame.Frame{T: frame.Idle, Taken: 1000})
+			}
+		})
+		if kindOf(out) != run.KindCrash {
+			t.Errorf("ended as %+v", out.Error)
+		}
+	})
+}
+
+// Serial calls go one after another in call order, and the answer of each is stored before the next begins.
+func TestSerialCalls(t *testing.T) {
+	t.Parallel()
+	g := new(gate)
+	g.on("write", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		value, err := write(ctx, c, intend)
+		time.Sleep(time.Duration(10-c.N) * time.Millisecond) // in the bubble's time: the later call would be done first
+		g.note("done %d", c.N)
+		return value, err
+	})
+	bubble(t, g, func(t *testing.T, w *world) {
+		w.wrap = func(inner journal.Writer) journal.Writer {
+			return hooked{inner, func(r journal.Record) {
+				if r.Answer != nil {
+					g.note("answer %d", r.Answer.N)
+				}
+			}, func() error { g.note("commit"); return nil }}
+		}
+		program := func(g *guest) *frame.Frame {
+			for range 3 {
+				g.call(frame.FS, "write", `{}`)
+			}
+			for range 3 {
+				g.take()
+			}
+			return value(`1`)
+		}
+		w.run(program)
+		want := []string{
+			"prepare 1", "do 1", "prepare 2", "prepare 3", "commit", "done 1", "answer 1", "commit", "do 2", "commit", "done 2",
+			"answer 2", "commit", "do 3", "commit", "done 3", "answer 3", "commit", "commit",
+		}
+		got := g.notes()
+		// What the run's goroutine and the first call's do at the same time may come in either order.
+		slices.Sort(got[:5])
+		slices.Sort(want[:5])
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	})
+}
+
+// hooked calls before with each record, and commit in place of committing when that fails.
+type hooked struct {
+	journal.Writer
+	before func(journal.Record)
+	commit func() error
+}
+
+func (h hooked) Append(r journal.Record) {
+	h.before(r)
+	h.Writer.Append(r)
+}
+
+func (h hooked) Commit(ctx context.Context) error {
+	if err := h.commit(); err != nil {
+		return err
+	}
+	return h.Writer.Commit(ctx)
+}
+
+// A resumed run performs the calls that were open when its process died in the order in which they were made, and before
+// those that come after them.
+func TestResumeKeepsTheOrderOfCalls(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		first := g.call(frame.Tool, "echo", `{}`)
+		g.call(frame.FS, "write", `{}`)
+		g.takeOf(first)
+		g.call(frame.FS, "write", `{}`)
+		g.take()
+		g.take()
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("echo", echo).on("write", write), func(t *testing.T, w *world) {
+		_, records := w.run(program)
+		// The process died with the write made and not answered.
+		var died []journal.Record
+		for _, r := range records {
+			if r.Start != nil || r.Call != nil && r.Call.N <= 2 || r.Answer != nil && r.Answer.N == 1 {
+				r.Seq = int64(len(died) + 1)
+				died = append(died, r)
+			}
+		}
+		if died[len(died)-1].Answer == nil || died[len(died)-1].Answer.Delivery != 1 {
+			died[len(died)-1].Answer.Delivery = 1
+		}
+		w.gate.did = nil
+		out, _ := w.resume(program, died)
+		if out.Error != nil {
+			t.Fatalf("%+v", out.Error)
+		}
+		got := w.gate.notes()
+		slices.SortStableFunc(got, func(a, b string) int { return strings.Compare(a[:2], b[:2]) }) // first what was done
+		if want := []string{"do 2", "do 3", "prepare 2", "prepare 3"}; !slices.Equal(got, want) {
+			t.Errorf("the gate did %v, want %v", got, want)
+		}
+	})
+}
+
+// A resumed run prints again what it printed, and records only what is new.
+func TestResumeRecordsOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.log("one")
+		g.call(frame.Tool, "echo", `{}`)
+		g.take()
+		g.log("two")
+		g.call(frame.Tool, "echo", `{}`)
+		g.take()
+		g.log("three")
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		whole, records := w.run(program)
+		died := cut(t, records, func(r journal.Record) bool { return r.Answer != nil })
+		out, added := w.resume(program, died)
+		if out.Error != nil || !slices.Equal(out.Logs, whole.Logs) {
+			t.Errorf("got %+v, error %+v", out, out.Error)
+		}
+		var logs, calls []string
+		for _, r := range added.records {
+			switch {
+			case r.Start != nil:
+				t.Error("a second start was recorded")
+			case r.Log != nil:
+				logs = append(logs, r.Log.Text)
+			case r.Call != nil:
+				calls = append(calls, fmt.Sprint(r.Call.N))
+			}
+		}
+		if fmt.Sprint(logs, calls) != "[two three] [2]" {
+			t.Errorf("recorded again: %v %v", logs, calls)
+		}
+	})
+}
+
+// The endings that the host decides, each recorded and reported by replay.
+func TestEndings(t *testing.T) {
+	t.Parallel()
+	forever := func(g *guest) *frame.Frame { g.compute(); return nil }
+	for _, c := range []struct {
+		kind   string
+		limits run.Limits
+		script script
+	}{
+		{run.KindTimeout, run.Limits{Timeout: time.Hour}, forever},
+		{run.KindTimeout, run.Limits{MaxWall: time.Hour}, func(g *guest) *frame.Frame {
+			g.call(frame.Tool, "hang", `{}`)
+			g.take()
+			return value(`1`)
+		}},
+		{run.KindOutputLimit, run.Limits{MaxLogLines: 3}, func(g *guest) *frame.Frame {
+			for {
+				g.log("x")
+			}
+		}},
+		{run.KindOutputLimit, run.Limits{MaxOutput: 100}, func(g *guest) *frame.Frame {
+			for {
+				g.log(strings.Repeat("x", 30))
+			}
+		}},
+		{run.KindOutputLimit, run.Limits{MaxOutput: 100}, func(*guest) *frame.Frame {
+			return value(`"` + strings.Repeat("x", 100) + `"`)
+		}},
+		{run.KindCallLimit, run.Limits{MaxHostCalls: 5}, func(g *guest) *frame.Frame {
+			for {
+				g.take2("echo")
+			}
+		}},
+		{run.KindCrash, run.Limits{}, func(g *guest) *frame.Frame {
+			g.take2("echo")
+			return nil // without a done frame
+		}},
+		{run.KindCrash, run.Limits{}, func(g *guest) *frame.Frame {
+			g.calls = 7 // numbers that nobody else counts
+			g.take2("echo")
+			return value(`1`)
+		}},
+		{run.KindMemory, run.Limits{}, func(*guest) *frame.Frame {
+			return &frame.Frame{Refused: true, Error: &frame.Error{Kind: "runtime", Name: "InternalError", Message: "out of memory"}}
+		}},
+		{run.KindNeverSettles, run.Limits{}, func(*guest) *frame.Frame {
+			return &frame.Frame{Error: &frame.Error{Kind: "never_settles", Message: "waits"}}
+		}},
+		{run.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // a kind that no guest may claim
+			return &frame.Frame{Error: &frame.Error{Kind: "cancelled", Message: "x"}}
+		}},
+	} {
+		bubble(t, new(gate).on("echo", echo).on("hang", hang), func(t *testing.T, w *world) {
+			w.limits = c.limits
+			out, records := w.run(c.script)
+			if kindOf(out) != c.kind || out.Status != run.Failed || string(out.Output) != "null" {
+				t.Errorf("ended as %q (%+v), want %q", kindOf(out), out.Error, c.kind)
+				return
+			}
+			began := time.Now()
+			again := w.replay(c.script, records)
+			if again.Error == nil || again.Error.Kind != out.Error.Kind || again.Error.Message != out.Error.Message {
+				t.Errorf("%s: replay ended as %+v, recorded is %+v", c.kind, again.Error, out.Error)
+			}
+			if !slices.Equal(again.Logs, out.Logs) {
+				t.Errorf("%s: replay printed %v", c.kind, again.Logs)
+			}
+			if took := time.Since(began); took > 2*time.Second { // the bubble's time
+				t.Errorf("%s: replay took %s", c.kind, took)
+			}
+		})
+	}
+}
+
+// take2 makes a call and takes its answer.
+func (g *guest) take2(name string) *frame.Frame {
+	g.call(frame.Timer, name, `{}`)
+	return g.take()
+}
+
+// Cancelling ends the calls in flight. Their answers are recorded and given to nobody, so that a replay does not let the
+// program go on from them.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.call(frame.Tool, "hang", `{}`)
+		g.take() // the run has ended: this is never reached
+		g.call(frame.Tool, "after", `{}`)
+		g.take()
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("hang", hang), func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w.ctx = ctx
+		go func() {
+			synctest.Wait() // the call is in flight
+			cancel()
+		}()
+		out, records := w.run(program)
+		if out.Status != run.Cancelled || kindOf(out) != run.KindCancelled {
+			t.Fatalf("ended %s, %+v", out.Status, out.Error)
+		}
+		var answers int
+		for _, r := range records {
+			if r.Answer != nil {
+				answers++
+				if !r.Answer.Undelivered() {
+					t.Errorf("the answer of call %d has delivery %d", r.Answer.N, r.Answer.Delivery)
+				}
+			}
+		}
+		if answers != 1 {
+			t.Errorf("%d answers are recorded", answers)
+		}
+		if again := w.replay(program, records); again.Status != run.Cancelled || kindOf(again) != run.KindCancelled {
+			t.Errorf("replay ended %s, %+v", again.Status, again.Error)
+		}
+	})
+}
+
+// A run that ended from outside while it computed may come further when it is replayed: to its end, to a call or to a
+// log line. The recorded ending is reported all the same.
+func TestReplayComesFurther(t *testing.T) {
+	t.Parallel()
+	var further func(g *guest) *frame.Frame
+	recorded := func(g *guest) *frame.Frame {
+		g.log("first")
+		g.take2("echo")
+		g.compute()
+		return nil
+	}
+	for name, end := range map[string]func(g *guest) *frame.Frame{
+		"value": func(*guest) *frame.Frame { return value(`1`) },
+		"error": func(*guest) *frame.Frame { return &frame.Frame{Error: &frame.Error{Kind: "runtime", Message: "x"}} },
+		"call":  func(g *guest) *frame.Frame { g.take2("echo"); return value(`1`) },
+		"sync":  func(g *guest) *frame.Frame { g.sync(frame.Load, "echo", `{}`); return value(`1`) },
+		"log":   func(g *guest) *frame.Frame { g.log("second"); g.compute(); return nil },
+		"death": func(*guest) *frame.Frame { return nil },
+	} {
+		bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+			w.limits.Timeout = 100 * time.Millisecond
+			further = func(g *guest) *frame.Frame {
+				g.log("first")
+				g.take2("echo")
+				return end(g)
+			}
+			out, records := w.run(recorded)
+			again := w.replay(further, records)
+			if kindOf(again) != run.KindTimeout || again.Error.Message != out.Error.Message || len(again.Logs) != 1 {
+				t.Errorf("%s: replay ended as %+v with %v, recorded is %+v", name, again.Error, again.Logs, out.Error)
+			}
+			// Another program is still told from the recorded one.
+			other := w.replay(func(*guest) *frame.Frame { return value(`1`) }, records)
+			if kindOf(other) != run.KindDiverged || !strings.Contains(other.Error.Message, "call 1") {
+				t.Errorf("%s: another program ended as %+v", name, other.Error)
+			}
+			other = w.replay(func(g *guest) *frame.Frame { g.log("else"); g.take2("echo"); return end(g) }, records)
+			if name != "death" && kindOf(other) != run.KindDiverged {
+				t.Errorf("%s: a program that prints something else ended as %+v", name, other.Error)
+			}
+		})
+	}
+}
+
+// Calls that were never answered leave a replay without anything to wait for.
+func TestReplayOfUnansweredCalls(t *testing.T) {
+	t.Parallel()
+	for name, program := range map[string]script{
+		"asynchronous": func(g *guest) *frame.Frame { g.call(frame.Tool, "hang", `{}`); g.take(); return value(`1`) },
+		"synchronous":  func(g *guest) *frame.Frame { g.sync(frame.Load, "hang", `{}`); return value(`1`) },
+	} {
+		bubble(t, new(gate).on("hang", hang), func(t *testing.T, w *world) {
+			w.limits.MaxWall = time.Minute
+			_, records := w.run(program)
+			began := time.Now()
+			if again := w.replay(program, records); kindOf(again) != run.KindTimeout {
+				t.Errorf("%s: replay ended as %+v", name, again.Error)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("%s: replay took %s of the bubble's time", name, took)
+			}
+			dropped := w.replay(func(*guest) *frame.Frame { return value(`1`) }, records)
+			if kindOf(dropped) != run.KindDiverged {
+				t.Errorf("%s: a program without the call ended as %+v", name, dropped.Error)
+			}
+		})
+	}
+}
+
+func TestDiverged(t *testing.T) {
+	t.Parallel()
+	program := func(names ...string) script {
+		return func(g *guest) *frame.Frame {
+			for _, name := range names {
+				name, args, _ := strings.Cut(name, " ")
+				g.call(frame.Tool, name, `{"x":`+args+`}`)
+				g.take()
+			}
+			g.log("done")
+			return value(`1`)
+		}
+	}
+	g := new(gate).on("a", echo).on("b", echo).on("c", echo)
+	bubble(t, g, func(t *testing.T, w *world) {
+		_, records := w.run(program("a 1", "b 2", "c 3"))
+		for _, c := range []struct {
+			name string
+			s    script
+			want string
+		}{
+			{"same", program("a 1", "b 2", "c 3"), ""},
+			{"another tool", program("a 1", "c 2", "b 3"), "call 2"},
+			{"other arguments", program("a 1", "b 9", "c 3"), "call 2"},
+			{"a dropped call", program("a 1", "b 2"), "call 3"},
+			{"no call", program(), "call 1"},
+			{"one more", program("a 1", "b 2", "c 3", "a 4"), "call 4"},
+			{"other output", func(g *guest) *frame.Frame { program("a 1", "b 2", "c 3")(g); return value(`2`) }, "output differs"},
+			{"one more line", func(g *guest) *frame.Frame { f := program("a 1", "b 2", "c 3")(g); g.log("x"); return f }, "console lines"},
+			{"waits", func(g *guest) *frame.Frame { program("a 1", "b 2", "c 3")(g); g.take(); return nil }, "waits"},
+			{"waits for what it does not ask", func(g *guest) *frame.Frame { g.take(); return nil }, "call 1"},
+		} {
+			out := w.replay(c.s, records)
+			switch {
+			case c.want == "" && out.Error != nil:
+				t.Errorf("%s: %+v", c.name, out.Error)
+			case c.want != "" && (kindOf(out) != run.KindDiverged || !strings.Contains(out.Error.Message, c.want)):
+				t.Errorf("%s: ended as %+v, want %q", c.name, out.Error, c.want)
+			}
+		}
+	})
+}
+
+var errDisk = errors.New("no space left on device")
+
+// Whichever commit fails, the run ends with an error and the guest is not given what was not stored.
+func TestFailingJournal(t *testing.T) {
+	t.Parallel()
+	for fail := 1; fail <= 5; fail++ {
+		bubble(t, new(gate).on("echo", echo).on("write", write), func(t *testing.T, w *world) {
+			reached := 0
+			program := func(g *guest) *frame.Frame {
+				g.call(frame.Tool, "echo", `{}`)
+				g.take()
+				reached = 1
+				g.call(frame.Tool, "write", `{}`)
+				g.take()
+				reached = 2
+				g.call(frame.Tool, "echo", `{}`)
+				g.take()
+				reached = 3
+				return value(`1`)
+			}
+			commits := 0
+			writer, err := w.store.Create(t.Context(), "run_x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := w.spec()
+			spec.Journal = hooked{writer, func(journal.Record) {}, func() error {
+				if commits++; commits >= fail {
+					return errDisk
+				}
+				return nil
+			}}
+			out, err := w.execute(program, spec)
+			if !errors.Is(err, errDisk) || out != nil {
+				t.Errorf("commit %d failed: the run ended %+v, %v", fail, out, err)
+			}
+			// Commits: the first answer, the intent, its answer, the last answer, the end.
+			if want := []int{0, 1, 1, 2, 3}[fail-1]; reached != want {
+				t.Errorf("commit %d failed: the program came to %d, want %d", fail, reached, want)
+			}
+		})
+	}
+}
+
+// The account of writes that a failed run leaves.
+func TestEffects(t *testing.T) {
+	t.Parallel()
+	g := new(gate).on("echo", echo).on("write", write)
+	g.on("refused", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		write(ctx, c, intend)
+		return nil, &frame.Error{Kind: run.KindTool, Name: "ToolError", Message: "no"}
+	})
+	g.on("doubtful", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		write(ctx, c, intend)
+		return nil, &frame.Error{Kind: run.KindInDoubt, Name: "InDoubtError", Message: "?"}
+	})
+	program := func(g *guest) *frame.Frame {
+		for _, name := range []string{"write", "refused", "doubtful", "echo"} {
+			g.call(frame.Tool, name, `{}`)
+			g.take()
+		}
+		g.call(frame.FS, "write", `{}`)
+		g.take()
+		return &frame.Frame{Error: &frame.Error{Kind: "runtime", Message: "x"}}
+	}
+	want := []run.Effect{
+		{Call: 1, Kind: "tool", Name: "write", State: "done"}, {Call: 2, Kind: "tool", Name: "refused", State: "failed"},
+		{Call: 3, Kind: "tool", Name: "doubtful", State: "in_doubt"}, {Call: 5, Kind: "fs", Name: "write", State: "done"},
+	}
+	bubble(t, g, func(t *testing.T, w *world) {
+		out, records := w.run(program)
+		if !slices.Equal(out.Effects, want) {
+			t.Errorf("got %+v", out.Effects)
+		}
+		if again := w.replay(program, records); !slices.Equal(again.Effects, want) {
+			t.Errorf("replay: %+v, error %+v", again.Effects, again.Error)
+		}
+		resumed, _ := w.resume(program, cut(t, records, func(r journal.Record) bool { return r.Answer != nil && r.Answer.N == 3 }))
+		if !slices.Equal(resumed.Effects, want) {
+			t.Errorf("resumed: %+v", resumed.Effects)
+		}
+	})
+}
+
+// Advice comes with the endings that the host decides, as with the program's own errors.
+func TestHostEndingsAreExplained(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate), func(t *testing.T, w *world) {
+		w.limits.Timeout = time.Second
+		writer, err := w.store.Create(t.Context(), "run_x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := w.spec()
+		spec.Journal = writer
+		spec.Locate = func(e *frame.Error) *run.Error { return &run.Error{Kind: e.Kind, Message: e.Message, Hint: "sleep"} }
+		out, err := w.execute(func(g *guest) *frame.Frame { g.compute(); return nil }, spec)
+		if err != nil || kindOf(out) != run.KindTimeout || out.Error.Hint != "sleep" {
+			t.Errorf("got %+v, %v", out.Error, err)
+		}
+	})
+}
+
+// Frames that name another run are nobody's.
+func TestStrayFrames(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			mine := g.run
+			g.run = "run_y"
+			g.out <- &frame.Frame{T: frame.Done, Run: "run_y", Value: json.RawMessage(`666`)}
+			g.send(frame.Frame{T: frame.Log, Text: "forged"})
+			g.run = mine
+			return value(`1`)
+		})
+		if string(out.Output) != "1" || len(out.Logs) != 0 {
+			t.Errorf("got %s, %v", out.Output, out.Logs)
+		}
+	})
+}

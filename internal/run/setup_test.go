@@ -1,0 +1,343 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// guest is a program without an engine: a function that speaks the frames of a runner. It keeps the promises of the
+// guest runtime: one answer at a time, and an idle frame whenever nothing is left to do.
+type guest struct {
+	run   string
+	in    chan *frame.Frame
+	out   chan *frame.Frame
+	dead  chan struct{}
+	kill  sync.Once
+	stop  chan struct{} // closed by a cancel frame, which a runner heeds whatever its guest does
+	calls int
+	taken int
+	queue []*frame.Frame // answers that came while it waited for a synchronous one
+}
+
+// script is what a guest does; returning a frame ends the program with it.
+type script func(g *guest) *frame.Frame
+
+var _ sandbox.Runner = (*guest)(nil)
+
+func (s script) Start(context.Context) (sandbox.Runner, error) {
+	g := &guest{in: make(chan *frame.Frame, 64), out: make(chan *frame.Frame), dead: make(chan struct{}), stop: make(chan struct{})}
+	go func() {
+		defer close(g.out)
+		first := g.next()
+		g.run = first.Run
+		if done := s(g); done != nil {
+			done.T = frame.Done
+			g.send(*done)
+		}
+	}()
+	return g, nil
+}
+
+func (script) Info() sandbox.Info { return sandbox.Info{Tier: "script"} }
+func (script) Close() error       { return nil }
+
+// Send blocks while the guest has 64 frames to read, as a pipe does.
+func (g *guest) Send(f *frame.Frame) error {
+	if f.T == frame.Cancel {
+		close(g.stop)
+	}
+	select {
+	case g.in <- f:
+		return nil
+	case <-g.dead:
+		return errors.New("the guest is dead")
+	}
+}
+
+func (g *guest) Frames() <-chan *frame.Frame { return g.out }
+func (g *guest) Err() error                  { return errors.New("the guest died") }
+func (g *guest) Kill()                       { g.kill.Do(func() { close(g.dead) }) }
+func (g *guest) Pid() int                    { return 1 }
+
+func (g *guest) send(f frame.Frame) {
+	select {
+	case <-g.stop:
+		f = frame.Frame{T: frame.Done, Error: &frame.Error{Kind: "cancelled", Message: "interrupted"}}
+	default:
+	}
+	f.Run = g.run
+	select {
+	case g.out <- &f:
+	case <-g.dead:
+		runtime.Goexit()
+	}
+	if f.T == frame.Done {
+		<-g.dead
+		runtime.Goexit()
+	}
+}
+
+func (g *guest) next() *frame.Frame {
+	select {
+	case f := <-g.in:
+		return f
+	case <-g.dead:
+		runtime.Goexit()
+		return nil
+	}
+}
+
+// call makes a call and returns its number.
+func (g *guest) call(kind frame.Kind, name, args string) int {
+	g.calls++
+	g.send(frame.Frame{T: frame.Call, ID: g.calls, Kind: kind, Name: name, Args: json.RawMessage(args)})
+	return g.calls
+}
+
+// sync makes a synchronous call and waits for its answer.
+func (g *guest) sync(kind frame.Kind, name, args string) *frame.Frame {
+	g.calls++
+	g.send(frame.Frame{T: frame.Call, ID: g.calls, Kind: kind, Name: name, Args: json.RawMessage(args), Sync: true})
+	return g.waitFor(func(f *frame.Frame) bool { return f.ID == g.calls })
+}
+
+// take is idle until an answer comes.
+func (g *guest) take() *frame.Frame {
+	g.send(frame.Frame{T: frame.Idle, Taken: g.taken})
+	g.taken++
+	if len(g.queue) > 0 {
+		f := g.queue[0]
+		g.queue = g.queue[1:]
+		return f
+	}
+	return g.waitFor(func(f *frame.Frame) bool { return !f.Sync })
+}
+
+// takeOf is idle until the answer of one call comes.
+func (g *guest) takeOf(n int) *frame.Frame {
+	for {
+		if f := g.take(); f.ID == n {
+			return f
+		}
+	}
+}
+
+func (g *guest) waitFor(fits func(*frame.Frame) bool) *frame.Frame {
+	for {
+		f := g.next()
+		switch {
+		case f.T == frame.Cancel:
+			g.send(frame.Frame{T: frame.Done})
+		case f.T == frame.Answer && fits(f):
+			return f
+		case f.T == frame.Answer:
+			g.queue = append(g.queue, f)
+		}
+	}
+}
+
+func (g *guest) log(text string) { g.send(frame.Frame{T: frame.Log, Level: "log", Text: text}) }
+
+// compute is busy until it is interrupted.
+func (g *guest) compute() { g.waitFor(func(*frame.Frame) bool { return false }) }
+
+func value(text string) *frame.Frame { return &frame.Frame{Value: json.RawMessage(text)} }
+
+// handler answers the calls of a name.
+type handler func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error)
+
+// gate answers calls by name, and writes down what it does. Calls of kind fs are serial.
+type gate struct {
+	mu       sync.Mutex
+	did      []string
+	handlers map[string]handler
+}
+
+func (g *gate) note(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.did = append(g.did, fmt.Sprintf(format, args...))
+}
+
+func (g *gate) notes() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]string{}, g.did...)
+}
+
+func (g *gate) Serial(c *journal.Call) bool { return c.Kind == string(frame.FS) }
+
+func (g *gate) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
+	g.note("prepare %d", c.N)
+	return pending{g, c, intent}
+}
+
+type pending struct {
+	g      *gate
+	c      *journal.Call
+	intent *journal.Intent
+}
+
+func (p pending) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	p.g.note("do %d", p.c.N)
+	return p.g.handlers[p.c.Name](ctx, p.c, intend)
+}
+
+func (g *gate) on(name string, h handler) *gate {
+	if g.handlers == nil {
+		g.handlers = map[string]handler{}
+	}
+	g.handlers[name] = h
+	return g
+}
+
+// echo answers with the arguments.
+func echo(_ context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	return c.Args, nil
+}
+
+// write intends, and answers true.
+func write(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	if err := intend(ctx, journal.Intent{N: c.N, Key: "k"}); err != nil {
+		return nil, &frame.Error{Kind: run.KindTool, Name: "ToolError", Message: err.Error()}
+	}
+	return json.RawMessage("true"), nil
+}
+
+// hang answers when the run ends.
+func hang(ctx context.Context, _ *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	<-ctx.Done()
+	return nil, &frame.Error{Kind: run.KindCancelled, Name: "Error", Message: "the run ended"}
+}
+
+// world is what a test's runs share.
+type world struct {
+	t      *testing.T
+	store  journal.Memory
+	gate   *gate
+	limits run.Limits
+	wrap   func(journal.Writer) journal.Writer
+	ctx    context.Context
+}
+
+// bubble runs a test in which time stands still while anything can go on.
+func bubble(t *testing.T, g *gate, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, &world{t: t, gate: g, ctx: t.Context(), wrap: func(w journal.Writer) journal.Writer { return w }})
+	})
+}
+
+func (w *world) spec() run.Spec {
+	return run.Spec{
+		Start: journal.Start{Run: "run_x", Program: json.RawMessage(`{}`), Time: time.Now().UnixMicro()}, Limits: w.limits,
+		Owner: "owner", Gate: w.gate, Now: time.Now,
+	}
+}
+
+func (w *world) execute(s script, spec run.Spec) (*run.Outcome, error) {
+	pool := sandbox.NewPool(s, sandbox.PoolOptions{Size: 1, MaxRuns: 1})
+	defer pool.Close()
+	spec.Runners = pool
+	return run.Execute(w.ctx, spec)
+}
+
+// run executes a new run, and returns its outcome and its journal.
+func (w *world) run(s script) (*run.Outcome, []journal.Record) {
+	w.t.Helper()
+	writer, err := w.store.Create(context.Background(), "run_x")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	spec := w.spec()
+	spec.Journal = w.wrap(writer)
+	out, err := w.execute(s, spec)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := writer.Close(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	records, err := w.store.Read(context.Background(), "run_x")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := journal.Check(records); err != nil {
+		w.t.Fatal(err)
+	}
+	return out, records
+}
+
+// replay executes records offline.
+func (w *world) replay(s script, records []journal.Record) *run.Outcome {
+	w.t.Helper()
+	w.ctx = context.Background()
+	spec := w.spec()
+	spec.Start, spec.Records, spec.Offline = *records[0].Start, records, true
+	out, err := w.execute(s, spec)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+// resume goes on from records, live; it returns what was added to them.
+func (w *world) resume(s script, records []journal.Record) (*run.Outcome, *recorder) {
+	w.t.Helper()
+	spec := w.spec()
+	r := &recorder{Writer: journal.Discard}
+	spec.Start, spec.Records, spec.Journal = *records[0].Start, records, r
+	out, err := w.execute(s, spec)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out, r
+}
+
+// recorder keeps what is appended.
+type recorder struct {
+	journal.Writer
+	mu      sync.Mutex
+	records []journal.Record
+}
+
+func (r *recorder) Append(record journal.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records = append(r.records, record)
+}
+
+// cut is a journal up to and including the first record that fits.
+func cut(t *testing.T, records []journal.Record, fits func(journal.Record) bool) []journal.Record {
+	t.Helper()
+	for i, r := range records {
+		if fits(r) {
+			return records[:i+1]
+		}
+	}
+	t.Fatal("no record fits")
+	return nil
+}
+
+func kindOf(out *run.Outcome) string {
+	if out.Error == nil {
+		return ""
+	}
+	return out.Error.Kind
+}

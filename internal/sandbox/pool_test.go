@@ -1,0 +1,560 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/wasm"
+)
+
+// TestMain makes the test binary a worker when the wasm tier re-executes it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == wasm.WorkerCommand {
+		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	// The thread that starts processes lives as long as this one.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("mcp-code-exec-harness/internal/process.init.func1.1"))
+}
+
+// fakeTier starts runners that acknowledge resets, unless they are deaf.
+type fakeTier struct {
+	mu      sync.Mutex
+	started []*fakeRunner
+	fail    error
+	deaf    bool          // runners do not acknowledge resets
+	gate    chan struct{} // if not nil, each Start waits for a token
+}
+
+func (f *fakeTier) Start(ctx context.Context) (sandbox.Runner, error) {
+	if f.gate != nil {
+		select {
+		case <-f.gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	r := &fakeRunner{deaf: f.deaf, pid: len(f.started) + 1, frames: make(chan *frame.Frame, 8)}
+	f.started = append(f.started, r)
+	return r, nil
+}
+
+func (f *fakeTier) Info() sandbox.Info { return sandbox.Info{Tier: "fake"} }
+func (f *fakeTier) Close() error       { return nil }
+
+func (f *fakeTier) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.started)
+}
+
+func (f *fakeTier) runner(n int) *fakeRunner {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.started[n-1]
+}
+
+type fakeRunner struct {
+	pid    int
+	deaf   bool
+	frames chan *frame.Frame
+	mu     sync.Mutex
+	dead   bool
+}
+
+func (r *fakeRunner) Send(f *frame.Frame) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead {
+		return errors.New("dead")
+	}
+	if f.T == frame.Reset && !r.deaf {
+		r.frames <- &frame.Frame{T: frame.Ready}
+	}
+	return nil
+}
+
+func (r *fakeRunner) Frames() <-chan *frame.Frame { return r.frames }
+func (r *fakeRunner) Err() error                  { return errors.New("killed") }
+func (r *fakeRunner) Pid() int                    { return r.pid }
+
+func (r *fakeRunner) Kill() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.dead {
+		r.dead = true
+		close(r.frames)
+	}
+}
+
+func (r *fakeRunner) killed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead
+}
+
+// inBubble runs a test with time that stands still while anything can go on: synctest.Wait is the signal that a pool has
+// done what it had to do in the background.
+func inBubble(t *testing.T, tier *fakeTier, opt sandbox.PoolOptions, test func(t *testing.T, p *sandbox.Pool)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := sandbox.NewPool(tier, opt)
+		test(t, p)
+		p.Close()
+		for n := range tier.count() {
+			if !tier.runner(n + 1).killed() {
+				t.Errorf("runner %d lives after Close", n+1)
+			}
+		}
+	})
+}
+
+func acquire(t *testing.T, p *sandbox.Pool, owner string) *sandbox.Lease {
+	t.Helper()
+	l, err := p.Acquire(t.Context(), owner)
+	if err != nil {
+		t.Fatalf("acquire for %s: %v", owner, err)
+	}
+	return l
+}
+
+// release gives a lease back and waits until its runner is reset.
+func release(l *sandbox.Lease, clean bool) {
+	l.Release(clean)
+	synctest.Wait()
+}
+
+func TestPoolReusesForTheOwnerOnly(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 4}, func(t *testing.T, p *sandbox.Pool) {
+		a := acquire(t, p, "a")
+		release(a, true)
+		b := acquire(t, p, "b")
+		if b.Pid() == 1 {
+			t.Fatal("b was given the runner of a")
+		}
+		again := acquire(t, p, "a")
+		if again.Pid() != 1 {
+			t.Errorf("a was given runner %d, its own was idle", again.Pid())
+		}
+		second := acquire(t, p, "a")
+		if second.Pid() == 1 || second.Pid() == b.Pid() {
+			t.Errorf("a was given the busy runner %d", second.Pid())
+		}
+		for _, l := range []*sandbox.Lease{b, again, second} {
+			release(l, true)
+		}
+	})
+}
+
+// A full pool kills the idle runner that was used least recently; it never rebinds one.
+func TestPoolEvictsIdleRunnersOfOthers(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 2}, func(t *testing.T, p *sandbox.Pool) {
+		a, b := acquire(t, p, "a"), acquire(t, p, "b")
+		release(b, true)
+		release(a, true)
+		c := acquire(t, p, "c")
+		if c.Pid() != 3 || !tier.runner(2).killed() || tier.runner(1).killed() {
+			t.Errorf("c has runner %d; of the others killed: %t, %t", c.Pid(), tier.runner(1).killed(), tier.runner(2).killed())
+		}
+		release(c, true)
+		if got := acquire(t, p, "a"); got.Pid() != 1 {
+			t.Errorf("a lost its runner and has %d", got.Pid())
+		} else {
+			release(got, true)
+		}
+	})
+}
+
+func TestPoolKillsWhatIsNotClean(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+		l := acquire(t, p, "a")
+		release(l, false)
+		if !tier.runner(1).killed() {
+			t.Error("the runner of a program that did not end lives")
+		}
+		release(acquire(t, p, "a"), true)
+		if n := tier.count(); n != 2 {
+			t.Errorf("%d runners were started, want 2", n)
+		}
+	})
+}
+
+func TestPoolKillsWhatDoesNotReset(t *testing.T) {
+	tier := &fakeTier{deaf: true}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+		acquire(t, p, "a").Release(true)
+		next := acquire(t, p, "a") // waits, in the bubble's time, until the reset has timed out
+		if next.Pid() != 2 || !tier.runner(1).killed() {
+			t.Errorf("got runner %d; the one that was never reset is killed: %t", next.Pid(), tier.runner(1).killed())
+		}
+		release(next, false)
+	})
+}
+
+func TestPoolReplacesIdleRunnersThatDied(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+		release(acquire(t, p, "a"), true)
+		tier.runner(1).Kill()
+		if l := acquire(t, p, "a"); l.Pid() != 2 {
+			t.Errorf("got the dead runner %d", l.Pid())
+		} else {
+			release(l, true)
+		}
+		// One that speaks without being asked is not trusted either.
+		tier.runner(2).frames <- &frame.Frame{T: frame.Log}
+		if l := acquire(t, p, "a"); l.Pid() != 3 || !tier.runner(2).killed() {
+			t.Errorf("got runner %d", l.Pid())
+		} else {
+			release(l, true)
+		}
+	})
+}
+
+func TestPoolRetiresRunners(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1, MaxRuns: 3}, func(t *testing.T, p *sandbox.Pool) {
+		var pids []int
+		for range 7 {
+			l := acquire(t, p, "a")
+			pids = append(pids, l.Pid())
+			release(l, true)
+		}
+		for i, pid := range pids {
+			if want := i/3 + 1; pid != want {
+				t.Errorf("program %d ran in runner %d, want %d; all: %v", i, pid, want, pids)
+			}
+		}
+	})
+}
+
+func TestPoolEndsIdleRunners(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 2, Idle: time.Minute}, func(t *testing.T, p *sandbox.Pool) {
+		release(acquire(t, p, "a"), true)
+		time.Sleep(time.Minute - time.Second) // the bubble's time
+		synctest.Wait()
+		if tier.runner(1).killed() {
+			t.Error("killed too early")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if !tier.runner(1).killed() {
+			t.Error("an idle runner lives for ever")
+		}
+		if pids := p.Pids(); len(pids) != 0 {
+			t.Errorf("idle: %v", pids)
+		}
+	})
+}
+
+// waiter is an Acquire in the queue of a full pool.
+type waiter struct {
+	lease chan *sandbox.Lease
+	err   chan error
+}
+
+func wait(ctx context.Context, p *sandbox.Pool, owner string) waiter {
+	w := waiter{make(chan *sandbox.Lease, 1), make(chan error, 1)}
+	go func() {
+		l, err := p.Acquire(ctx, owner)
+		w.lease <- l
+		w.err <- err
+	}()
+	synctest.Wait() // it stands in the queue
+	return w
+}
+
+func (w waiter) served() bool { return len(w.lease) > 0 }
+
+func TestPoolQueueIsInOrder(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+		busy := acquire(t, p, "a")
+		queue := []waiter{wait(t.Context(), p, "b"), wait(t.Context(), p, "a"), wait(t.Context(), p, "c")}
+		for i := range queue {
+			release(busy, true)
+			for j, w := range queue {
+				if w.served() != (j == i) {
+					t.Fatalf("after release %d, waiter %d is served: %t", i, j, w.served())
+				}
+			}
+			busy = <-queue[i].lease
+			if err := <-queue[i].err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		release(busy, true)
+	})
+}
+
+// Who comes while another is being woken does not pass it, even if the runner that became free is its own.
+func TestPoolNewcomersDoNotPassTheQueue(t *testing.T) {
+	for range 50 { // the scheduler decides who comes first
+		tier := &fakeTier{}
+		inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+			busy := acquire(t, p, "a")
+			first := wait(t.Context(), p, "b")
+			busy.Release(false) // makes room at once, and wakes the first
+			late := wait(t.Context(), p, "a")
+			if !first.served() || late.served() {
+				t.Fatalf("served: first %t, newcomer %t", first.served(), late.served())
+			}
+			release(<-first.lease, true)
+			release(<-late.lease, true)
+		})
+	}
+}
+
+func TestPoolWaitEndsWithItsContext(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+		busy := acquire(t, p, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		gone, stays := wait(ctx, p, "b"), wait(t.Context(), p, "c")
+		cancel()
+		if err := <-gone.err; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		release(busy, true)
+		if !stays.served() {
+			t.Fatal("the place of one that left is lost")
+		}
+		release(<-stays.lease, true)
+	})
+}
+
+// A wake-up that comes at the moment at which its waiter leaves goes to the next.
+func TestPoolWakeUpIsNotLost(t *testing.T) {
+	for range 50 { // the scheduler decides which comes first
+		tier := &fakeTier{}
+		inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+			busy := acquire(t, p, "a")
+			ctx, cancel := context.WithCancel(t.Context())
+			first, second := wait(ctx, p, "b"), wait(t.Context(), p, "c")
+			go cancel()
+			busy.Release(false)
+			synctest.Wait()
+			if l := <-first.lease; l != nil {
+				release(l, false)
+			}
+			if !second.served() {
+				t.Fatal("nobody has the runner and somebody waits")
+			}
+			release(<-second.lease, false)
+		})
+	}
+}
+
+func TestPoolGivesRoomBackWhenAStartFails(t *testing.T) {
+	tier := &fakeTier{fail: errors.New("no memory")}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+		for range 3 {
+			if _, err := p.Acquire(t.Context(), "a"); err == nil || err.Error() != "no memory" {
+				t.Fatalf("got %v", err)
+			}
+		}
+		tier.fail = nil
+		release(acquire(t, p, "a"), true)
+	})
+}
+
+func TestPoolWarm(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 4, Warm: 2, Idle: time.Minute}, func(t *testing.T, p *sandbox.Pool) {
+		synctest.Wait()
+		if n := tier.count(); n != 2 {
+			t.Fatalf("%d runners are warm, want 2", n)
+		}
+		a := acquire(t, p, "a")
+		if a.Pid() > 2 {
+			t.Error("a new owner was not given a warm runner")
+		}
+		synctest.Wait()
+		if n := tier.count(); n != 3 {
+			t.Errorf("%d runners, want the used one replaced", n)
+		}
+		time.Sleep(2 * time.Minute) // the bubble's time
+		synctest.Wait()
+		if n := len(p.Pids()); n != 2 {
+			t.Errorf("%d runners are warm after they were idle for long, want 2", n)
+		}
+		release(a, true)
+	})
+}
+
+// Close ends starts under way, idle runners and those that wait.
+func TestPoolClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tier := &fakeTier{gate: make(chan struct{}, 1)}
+		p := sandbox.NewPool(tier, sandbox.PoolOptions{Size: 2, Warm: 1})
+		tier.gate <- struct{}{}
+		synctest.Wait() // one is warm
+		tier.gate <- struct{}{}
+		a := acquire(t, p, "a")
+		synctest.Wait()
+		b := acquire(t, p, "b") // the warm one or its replacement
+		queued := wait(t.Context(), p, "c")
+		closed := make(chan struct{})
+		go func() { p.Close(); close(closed) }()
+		synctest.Wait()
+		if err := <-queued.err; !errors.Is(err, sandbox.ErrPoolClosed) {
+			t.Errorf("the one that waits got %v", err)
+		}
+		select {
+		case <-closed:
+			t.Error("Close did not wait for busy runners")
+		default:
+		}
+		a.Release(true)
+		b.Release(false)
+		<-closed
+		for n := range tier.count() {
+			if !tier.runner(n + 1).killed() {
+				t.Errorf("runner %d lives", n+1)
+			}
+		}
+		if _, err := p.Acquire(t.Context(), "a"); !errors.Is(err, sandbox.ErrPoolClosed) {
+			t.Errorf("acquire after Close: %v", err)
+		}
+	})
+}
+
+// Whatever comes together, no runner ever serves two owners, and none is lent twice at a time.
+func TestPoolUnderLoad(t *testing.T) {
+	tier := &fakeTier{}
+	p := sandbox.NewPool(tier, sandbox.PoolOptions{Size: 3, Warm: 1, MaxRuns: 5})
+	var mu sync.Mutex
+	owners, busy := map[int]string{}, map[int]bool{}
+	var wg sync.WaitGroup
+	for _, owner := range []string{"a", "b", "c", "d", "e"} {
+		for range 2 {
+			wg.Go(func() {
+				for i := range 100 {
+					l, err := p.Acquire(t.Context(), owner)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if was, bound := owners[l.Pid()]; bound && was != owner || busy[l.Pid()] {
+						t.Errorf("runner %d of %q was given to %q, busy: %t", l.Pid(), was, owner, busy[l.Pid()])
+					}
+					owners[l.Pid()], busy[l.Pid()] = owner, true
+					mu.Unlock()
+					mu.Lock()
+					busy[l.Pid()] = false
+					mu.Unlock()
+					l.Release(i%7 != 0)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	p.Close()
+	for n := range tier.count() {
+		if !tier.runner(n + 1).killed() {
+			t.Errorf("runner %d lives", n+1)
+		}
+	}
+}
+
+// The real tier: the same worker serves its owner again with nothing left of the last program, another owner gets
+// another process, and a killed one is replaced.
+func TestPoolOfWorkers(t *testing.T) {
+	tier, err := wasm.Open(t.Context(), wasm.Options{Dir: t.TempDir(), MaxMemory: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := sandbox.NewPool(tier, sandbox.PoolOptions{Size: 2})
+	execute := func(l *sandbox.Lease, code string) string {
+		t.Helper()
+		err := l.Send(&frame.Frame{
+			T: frame.Start, Run: "run_x", Seed: "00", Program: &frame.Program{Code: "(async () => { " + code + " })"},
+			Limits: &frame.Limits{Memory: 32 << 20, InFlight: 10, MaxValue: 1 << 20},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for f := range l.Frames() {
+			if f.T == frame.Done {
+				return string(f.Value)
+			}
+		}
+		t.Fatalf("the runner ended: %v", l.Err())
+		return ""
+	}
+	a := acquire(t, p, "a")
+	pid := a.Pid()
+	if got := execute(a, "globalThis.left = 1; Array.prototype.left = 1; return 1"); got != "1" {
+		t.Errorf("got %s", got)
+	}
+	b := acquire(t, p, "b")
+	if b.Pid() == pid {
+		t.Error("two owners share a process")
+	}
+	b.Release(false)
+	a.Release(true)
+	// The worker acknowledges its reset in the background; the queue is how one waits for it.
+	again := acquireRunner(t, p, "a", pid)
+	if got := execute(again, "return [typeof left, [].left === undefined]"); got != `["undefined",true]` {
+		t.Errorf("of the last program is left: %s", got)
+	}
+	again.Release(true)
+	again = acquireRunner(t, p, "a", pid)
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range again.Frames() {
+	}
+	again.Release(false)
+	fresh := acquire(t, p, "a")
+	if fresh.Pid() == pid || execute(fresh, "return 2") != "2" {
+		t.Error("a killed worker was not replaced")
+	}
+	fresh.Release(true)
+	p.Close()
+	if err := tier.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// acquireRunner takes the other runners of the pool, if those are what is idle, until the given one comes.
+func acquireRunner(t *testing.T, p *sandbox.Pool, owner string, pid int) *sandbox.Lease {
+	t.Helper()
+	var others []*sandbox.Lease
+	defer func() {
+		for _, l := range others {
+			l.Release(false)
+		}
+	}()
+	for range 2 {
+		l := acquire(t, p, owner)
+		if l.Pid() == pid {
+			return l
+		}
+		others = append(others, l)
+	}
+	t.Fatalf("runner %d does not come back", pid)
+	return nil
+}
