@@ -530,6 +530,7 @@ type realServers struct{ *mcpclient.Manager }
 
 func (s realServers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
 func (realServers) Stateful(string) bool              { return false }
+func (realServers) Unavailable() map[string]string    { return nil }
 
 // A call whose run ends is cancelled upstream, and is in doubt: it was sent.
 func TestCancelledUpstream(t *testing.T) {
@@ -539,8 +540,9 @@ func TestCancelledUpstream(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &journal.Call{N: 100, Kind: "tool", Name: "bad__hang", Args: json.RawMessage(`{"input":{}}`)}
 	answer := make(chan *frame.Error)
+	pending := f.Prepare(c, nil)
 	go func() {
-		_, err := f.Prepare(c, nil).Do(ctx, func(context.Context, journal.Intent) error { return nil })
+		_, err := pending.Do(ctx, func(context.Context, journal.Intent) error { return nil })
 		answer <- err
 	}()
 	// The server says that it has the call; only then it is cancelled.

@@ -90,6 +90,8 @@ func (s *servers) ReadResource(context.Context, string, string) ([]mcpclient.Res
 
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 
+func (s *servers) Unavailable() map[string]string { return nil }
+
 // fixture is a gate for one run, with its files in a temporary directory.
 type fixture struct {
 	*gate.Run

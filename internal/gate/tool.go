@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
@@ -111,7 +113,15 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 		return tool, nil
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
-	return r.find(server, name)
+	tool, err := r.find(server, name)
+	if err != nil {
+		for known, reason := range r.gate.opt.Servers.Unavailable() {
+			if server != "" && ident.Fold(server) == ident.Fold(known) || server == "" && strings.HasPrefix(ident.Fold(name), ident.Fold(known)) {
+				return nil, fmt.Errorf("server %q, which %s may be a tool of, is not available: %s", known, name, reason)
+			}
+		}
+	}
+	return tool, err
 }
 
 func (r *Run) find(server, name string) (*catalog.Tool, error) {

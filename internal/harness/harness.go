@@ -29,6 +29,12 @@ import (
 // ErrUnavailable marks what fails because something the harness depends on is missing or cannot be reached.
 var ErrUnavailable = errors.New("unavailable")
 
+// unavailable is an error that matches ErrUnavailable; its message says what is missing.
+type unavailable struct{ error }
+
+func (e unavailable) Unwrap() error        { return e.error }
+func (e unavailable) Is(target error) bool { return target == ErrUnavailable }
+
 // Outside is what the harness needs of the world.
 type Outside struct {
 	Environ    []string // upstream servers get the allow-listed part
@@ -106,7 +112,7 @@ func opened[T any](h *Harness, open func() (T, error), closer func(context.Conte
 	return sync.OnceValues(func() (T, error) {
 		part, err := open()
 		if err != nil {
-			return part, err
+			return part, unavailable{err}
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -137,7 +143,7 @@ func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
 		Executable: h.out.Executable, Args: h.out.Args, Dir: h.cache, MaxMemory: max(1<<30, int64(h.cfg.Sandbox.Memory)),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, err
 	}
 	h.mu.Lock()
 	h.closers = append(h.closers, func(context.Context) error { return tier.Close() })

@@ -76,6 +76,17 @@ func offered(s mcpclient.Server) catalog.Server {
 // Stateful implements gate.Servers.
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 
+// Unavailable implements gate.Servers.
+func (s *servers) Unavailable() map[string]string {
+	reasons := map[string]string{}
+	for _, server := range s.Tools() {
+		if !server.Known && server.Reason != "" {
+			reasons[server.Name] = server.Reason
+		}
+	}
+	return reasons
+}
+
 // EnsureTools implements gate.Servers. A server whose last start failed is not waited for again before its backoff is
 // over.
 func (s *servers) EnsureTools(ctx context.Context) {

@@ -13,7 +13,7 @@ func privateDir(dir string) error {
 		return errors.New("the wasm sandbox needs a cache directory")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the cache directory: %w", err)
+		return fmt.Errorf("make the cache directory: %w; set HARNESS_CACHE_DIR to one that you may write to", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {

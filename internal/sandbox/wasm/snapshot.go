@@ -91,12 +91,13 @@ func buildSnapshot(ctx context.Context, e *engine, prelude []byte) ([]byte, erro
 // trial restores an image, runs a program that makes a call and returns the parts that were written to. A later
 // instance has those copied before its program arrives, when nobody waits for it.
 func trial(ctx context.Context, e *engine, h header, image []byte) ([]extent, error) {
-	w := &worker{engine: e, header: h, limit: &limiter{}, out: &output{w: io.Discard}, in: newInbox()}
+	in := newInbox()
+	w := &worker{engine: e, header: h, limit: &limiter{}, out: &output{w: io.Discard}, in: in}
 	w.limit.limit.Store(buildMemory)
 	w.memory = func() (experimental.LinearMemory, error) { return &heapMemory{limit: w.limit, image: image}, nil }
 	e.send = func(text []byte) {
 		if bytes.HasPrefix(text, []byte(`{"t":"call"`)) {
-			w.in.put([]byte(`{"t":"answer","run":"trial","id":1,"now":1,"value":{"n":1}}`))
+			in.put([]byte(`{"t":"answer","run":"trial","id":1,"now":1,"value":{"n":1}}`))
 		}
 		w.out.frame(text)
 	}

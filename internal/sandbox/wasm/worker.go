@@ -1,7 +1,6 @@
 package wasm
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -91,8 +89,8 @@ type worker struct {
 	limit  *limiter
 	memory func() (experimental.LinearMemory, error) // a fresh memory that holds the image
 
-	in     *inbox   // frames from the host
-	queued [][]byte      // answers that came while the guest waited for a synchronous one
+	in     input    // frames from the host
+	queued [][]byte // answers that came while the guest waited for a synchronous one
 	out    *output
 	runs   int
 }
@@ -107,65 +105,19 @@ func work(ctx context.Context, s settings, stdin io.Reader, stdout io.Writer) er
 	if w.header, w.memory, err = openSnapshot(s, w.limit); err != nil {
 		return fmt.Errorf("open snapshot: %w", err)
 	}
-	w.in = newInbox()
-	go w.read(stdin)
+	if w.in, err = newInput(stdin, &e.stop); err != nil {
+		return err
+	}
 	e.send = func(text []byte) { w.out.frame(text) }
 	e.sendSync = w.sync
-	e.poll = w.out.poll
+	e.poll = func() {
+		w.in.poll()
+		w.out.poll()
+	}
 	for {
 		if err := w.serve(ctx); err != nil {
 			return err
 		}
-	}
-}
-
-// read moves frames from the host into the inbox, however busy the guest is: the host must never wait for it. cancel
-// frames act at once. When the host is gone the process ends, wherever the guest is.
-func (w *worker) read(stdin io.Reader) {
-	reader := bufio.NewReaderSize(stdin, 64<<10)
-	for {
-		line, err := reader.ReadBytes('\n')
-		if err != nil {
-			os.Exit(0)
-		}
-		if bytes.HasPrefix(line, []byte(`{"t":"cancel"`)) {
-			w.engine.stop.Store(true)
-		}
-		w.in.put(line)
-	}
-}
-
-// inbox is a queue without a limit of its own: the host limits what is under way.
-type inbox struct {
-	mu    sync.Mutex
-	lines [][]byte
-	some  chan struct{} // holds a token while lines has any
-}
-
-func newInbox() *inbox { return &inbox{some: make(chan struct{}, 1)} }
-
-func (q *inbox) put(line []byte) {
-	q.mu.Lock()
-	q.lines = append(q.lines, line)
-	q.mu.Unlock()
-	select {
-	case q.some <- struct{}{}:
-	default:
-	}
-}
-
-// take waits for the next line.
-func (q *inbox) take() []byte {
-	for {
-		q.mu.Lock()
-		if len(q.lines) > 0 {
-			line := q.lines[0]
-			q.lines = q.lines[1:]
-			q.mu.Unlock()
-			return line
-		}
-		q.mu.Unlock()
-		<-q.some
 	}
 }
 
@@ -264,7 +216,7 @@ func (w *worker) execute(ctx context.Context, v *vm, start []byte) error {
 			line = w.in.take()
 		}
 		switch {
-		case bytes.HasPrefix(line, []byte(`{"t":"cancel"`)):
+		case isCancel(line):
 			return errInterrupted
 		case bytes.HasPrefix(line, []byte(`{"t":"answer"`)):
 			if err := w.enter(ctx, v, w.header.Deliver, line); err != nil {
@@ -317,7 +269,7 @@ func (w *worker) sync(text []byte) ([]byte, error) {
 	want := fmt.Appendf(nil, `"id":%d,`, call.ID)
 	for {
 		line := w.in.take()
-		if bytes.HasPrefix(line, []byte(`{"t":"cancel"`)) {
+		if isCancel(line) {
 			return nil, errors.New("cancelled")
 		}
 		if !bytes.HasPrefix(line, []byte(`{"t":"answer"`)) {
