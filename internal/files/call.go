@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"mcp-code-exec-harness/internal/frame"
 	"strings"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/frame"
 )
 
 // Bounds of one host call's answer.

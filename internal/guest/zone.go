@@ -36,11 +36,6 @@ var (
 // ErrZone says that no time zone has the name.
 var ErrZone = errors.New("unknown time zone")
 
-type zoneEntry struct {
-	name        string
-	transitions []Transition
-}
-
 // zones caches transitions by canonical name: reading a zone takes a file, and its transitions up to 400 steps. There are
 // some 600 zones, so it is bounded.
 var zones sync.Map

@@ -124,21 +124,29 @@ func TestCursorDiverges(t *testing.T) {
 		n    int
 		want string
 	}{
-		{"name", func(c *Cursor) error { return c.Match(tool(1, "crm__z", `{}`)) }, 1,
-			`diverged at call 1: the program called tool "crm__z", the recording has tool "crm__a"`},
-		{"kind", func(c *Cursor) error { return c.Match(&Call{N: 1, Kind: "fs", Name: "crm__a"}) }, 1,
-			`diverged at call 1: the program called fs "crm__a", the recording has tool "crm__a"`},
-		{"arguments", func(c *Cursor) error { return c.Match(tool(1, "crm__a", `{"input":{"a":"`+secret+`","b":1}}`)) }, 1,
-			`diverged at call 1 (tool "crm__a"): the arguments differ from the recorded ones: $.input.a is a string, was a number`},
+		{
+			"name", func(c *Cursor) error { return c.Match(tool(1, "crm__z", `{}`)) }, 1,
+			`diverged at call 1: the program called tool "crm__z", the recording has tool "crm__a"`,
+		},
+		{
+			"kind", func(c *Cursor) error { return c.Match(&Call{N: 1, Kind: "fs", Name: "crm__a"}) }, 1,
+			`diverged at call 1: the program called fs "crm__a", the recording has tool "crm__a"`,
+		},
+		{
+			"arguments", func(c *Cursor) error { return c.Match(tool(1, "crm__a", `{"input":{"a":"`+secret+`","b":1}}`)) }, 1,
+			`diverged at call 1 (tool "crm__a"): the arguments differ from the recorded ones: $.input.a is a string, was a number`,
+		},
 		{"call left out", func(c *Cursor) error {
 			if err := c.Match(tool(1, "crm__a", `{"input":{"b":1,"a":2}}`)); err != nil {
 				return err
 			}
 			return c.Finish()
 		}, 2, `diverged at call 2: the program did not make the recorded call of tool "crm__b"`},
-		{"not recorded", func(c *Cursor) error { return c.Match(tool(9, strings.Repeat("x", 500), `{}`)) }, 9,
+		{
+			"not recorded", func(c *Cursor) error { return c.Match(tool(9, strings.Repeat("x", 500), `{}`)) }, 9,
 			`diverged at call 9: the program called tool "` + strings.Repeat("x", 54) + "..." + strings.Repeat("x", 59) +
-				`", the recording has no such call`},
+				`", the recording has no such call`,
+		},
 		{"answer not awaited", func(*Cursor) error {
 			c := NewCursor(records(call(tool(1, "a", `{}`)), answer(1, 1)))
 			if err := c.Match(tool(1, "a", `{}`)); err != nil {
@@ -179,8 +187,10 @@ func TestCheckRefusesBrokenJournals(t *testing.T) {
 		{"two answers", records(call(tool(1, "a", ``)), answer(1, 1), answer(1, 2)), "record 4: second answer to call 1"},
 		{"delivery gap", records(call(tool(1, "a", ``)), answer(1, 2)), "the answer of call 1 has delivery 2, want 1"},
 		{"sync delivered", records(call(sync), answer(1, 1)), "answer to call 1 has delivery 1, its sync is true"},
-		{"async not delivered", records(call(tool(1, "a", ``)), answer(1, 0)),
-			"answer to call 1 has delivery 0, its sync is false"},
+		{
+			"async not delivered", records(call(tool(1, "a", ``)), answer(1, 0)),
+			"answer to call 1 has delivery 0, its sync is false",
+		},
 		{"after end", records(Record{End: &End{}}, Record{Log: &Log{}}), "record 3 follows the end"},
 	} {
 		if err := Check(c.in); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -59,7 +59,7 @@ func diff(path []byte, want, got *node) string {
 // diffMembers walks two sorted lists of members.
 func diffMembers(path []byte, want, got []member) string {
 	for len(want) > 0 || len(got) > 0 {
-		order := 0
+		var order int
 		switch {
 		case len(want) == 0:
 			order = 1

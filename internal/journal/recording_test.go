@@ -118,8 +118,10 @@ func TestRecordingErrors(t *testing.T) {
 		{"wrong type", `{"version":1,"runs":[{"records":[{"seq":"1"}]}]}`, "runs.records.seq"},
 		{"no runs", `{"version":1,"runs":[]}`, "it holds no run"},
 		{"no records", `{"version":1,"runs":[{"records":[]}]}`, "run 1: the journal is empty"},
-		{"broken journal", `{"version":1,"runs":[{"records":[{"seq":1,"log":{}}]}]}`,
-			"run 1: journal: the first record is not the start"},
+		{
+			"broken journal", `{"version":1,"runs":[{"records":[{"seq":1,"log":{}}]}]}`,
+			"run 1: journal: the first record is not the start",
+		},
 	} {
 		_, err := DecodeRecording(strings.NewReader(c.in))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "read recording: ") {

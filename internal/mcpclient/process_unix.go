@@ -104,7 +104,7 @@ func (p *process) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	err := cmd.Wait()
 	switch {
 	case !running:
-		started <- fmt.Errorf("the supervisor ended early (%v); does main of %s call mcpclient.Supervise?", err, cmd.Path)
+		started <- fmt.Errorf("the supervisor ended early (%w); does main of %s call mcpclient.Supervise?", err, cmd.Path)
 	case p.pid != 0:
 		// A supervisor that was killed could not end the group. One that exited has, and then this finds nobody.
 		if !cmd.ProcessState.Exited() {

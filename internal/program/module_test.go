@@ -189,7 +189,7 @@ func TestCompileModule(t *testing.T) {
 		{"child_process", ProgramFile, "error: module \"child_process\" is not available"},
 	} {
 		loaded, err := CompileModule(t.Context(), c.specifier, c.from, opts)
-		got := ""
+		var got string
 		if err != nil {
 			got = "error: " + err.Error()
 			var e *Error

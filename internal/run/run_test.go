@@ -547,8 +547,10 @@ func TestEffects(t *testing.T) {
 		return &frame.Frame{Error: &frame.Error{Kind: "runtime", Message: "x"}}
 	}
 	want := []run.Effect{
-		{Call: 1, Kind: "tool", Name: "write", State: "done"}, {Call: 2, Kind: "tool", Name: "refused", State: "failed"},
-		{Call: 3, Kind: "tool", Name: "doubtful", State: "in_doubt"}, {Call: 5, Kind: "fs", Name: "write", State: "done"},
+		{Call: 1, Kind: "tool", Name: "write", State: "done"},
+		{Call: 2, Kind: "tool", Name: "refused", State: "failed"},
+		{Call: 3, Kind: "tool", Name: "doubtful", State: "in_doubt"},
+		{Call: 5, Kind: "fs", Name: "write", State: "done"},
 	}
 	bubble(t, g, func(t *testing.T, w *world) {
 		out, records := w.run(program)

@@ -29,9 +29,9 @@ type Pool struct {
 	opt     PoolOptions
 
 	mu      sync.Mutex
-	idle    []*Lease // ready for the next program, least recently used first
-	count   int      // runners alive or starting
-	warming int      // runners being started for nobody yet
+	idle    []*Lease        // ready for the next program, least recently used first
+	count   int             // runners alive or starting
+	warming int             // runners being started for nobody yet
 	waiting []chan struct{} // of Acquires, the longest waiting first
 	woken   int             // taken off waiting, and not yet trying again
 	closed  bool

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"mcp-code-exec-harness/internal/files"
 	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/files"
 )
 
 // Store holds the skills of all users. It is safe for concurrent use.

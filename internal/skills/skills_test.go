@@ -3,11 +3,12 @@ package skills
 import (
 	"errors"
 	"io/fs"
-	"mcp-code-exec-harness/internal/files"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/files"
 
 	"github.com/google/go-cmp/cmp"
 )

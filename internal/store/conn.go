@@ -88,7 +88,7 @@ func (c *conn) each(query string, args []any, f func(row []driver.Value) error) 
 	values := make([]driver.Value, len(rows.Columns()))
 	for {
 		switch err := rows.Next(values); {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err

@@ -14,7 +14,7 @@ func explain(err error) error {
 	if !errors.As(err, &se) {
 		return err
 	}
-	advice := ""
+	var advice string
 	switch se.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:
 		advice = "the disk is full: free some space; what was stored before is intact"

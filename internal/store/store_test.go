@@ -251,7 +251,10 @@ func TestFilesArePrivate(t *testing.T) {
 		path string
 		mode os.FileMode
 	}{
-		{filepath.Dir(path), 0o700}, {path, 0o600}, {path + "-wal", 0o600}, {path + "-shm", 0o600},
+		{filepath.Dir(path), 0o700},
+		{path, 0o600},
+		{path + "-wal", 0o600},
+		{path + "-shm", 0o600},
 		{path + ".owner-" + s.owner.id, 0o600},
 	} {
 		info, err := os.Stat(c.path)

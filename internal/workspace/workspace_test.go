@@ -3,10 +3,11 @@ package workspace
 import (
 	"errors"
 	"io/fs"
-	"mcp-code-exec-harness/internal/files"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"mcp-code-exec-harness/internal/files"
 )
 
 func TestWorkspace(t *testing.T) {

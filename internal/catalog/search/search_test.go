@@ -2,6 +2,7 @@ package search
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -232,7 +233,7 @@ func BenchmarkFTS5(b *testing.B) {
 			for rows.Next() {
 				n++
 			}
-			if err := rows.Close(); err != nil || n != 10 {
+			if err := errors.Join(rows.Err(), rows.Close()); err != nil || n != 10 { //nolint:sqlclosecheck // closed each time round
 				b.Fatal(n, err)
 			}
 		}

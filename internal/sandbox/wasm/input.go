@@ -1,12 +1,8 @@
 package wasm
 
 import (
-	"bufio"
 	"bytes"
-	"io"
-	"os"
 	"sync"
-	"sync/atomic"
 )
 
 // input is where a worker's frames come from. However busy the guest is, frames are taken off the pipe: the host must
@@ -28,21 +24,6 @@ type inbox struct {
 }
 
 func newInbox() *inbox { return &inbox{some: make(chan struct{}, 1)} }
-
-// read fills the inbox until the host is gone; then the process ends, wherever the guest is.
-func (q *inbox) read(stdin io.Reader, stop *atomic.Bool) {
-	reader := bufio.NewReaderSize(stdin, 64<<10)
-	for {
-		line, err := reader.ReadBytes('\n')
-		if err != nil {
-			os.Exit(0)
-		}
-		if isCancel(line) {
-			stop.Store(true)
-		}
-		q.put(line)
-	}
-}
 
 func (q *inbox) put(line []byte) {
 	q.mu.Lock()

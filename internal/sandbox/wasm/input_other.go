@@ -3,7 +3,9 @@
 package wasm
 
 import (
+	"bufio"
 	"io"
+	"os"
 	"sync/atomic"
 )
 
@@ -12,4 +14,19 @@ func newInput(stdin io.Reader, stop *atomic.Bool) (input, error) {
 	q := newInbox()
 	go q.read(stdin, stop)
 	return q, nil
+}
+
+// read fills the inbox until the host is gone; then the process ends, wherever the guest is.
+func (q *inbox) read(stdin io.Reader, stop *atomic.Bool) {
+	reader := bufio.NewReaderSize(stdin, 64<<10)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if err != nil {
+			os.Exit(0)
+		}
+		if isCancel(line) {
+			stop.Store(true)
+		}
+		q.put(line)
+	}
 }
