@@ -173,6 +173,7 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *harness.Harness, code,
 	}
 	return h.Exec(ctx, harness.Request{
 		Code: code, File: file, User: c.User, Session: c.Session, Timeout: timeout,
+		Progress: progress.report,
 		Observe: func(e run.Event) {
 			if e.Log == nil || c.ForModel == 0 { // the text for a model has the lines itself
 				a.observe(progress, e)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"mcp-code-exec-harness/internal/mcpclient"
 )
 
 // console is an output stream that a person may be looking at. What is written to it comes in part from programs and
@@ -124,6 +126,18 @@ func (p *progress) show() {
 	}
 	fmt.Fprintf(p.to.raw, "\r\x1b[K%s%s", string(text), after)
 	p.timer.Reset(progressDelay)
+}
+
+// report shows what a server says of a call under way.
+func (p *progress) report(call int, r mcpclient.Progress) {
+	text := fmt.Sprintf("call %d: %g", call, r.Progress)
+	if r.Total > 0 {
+		text += fmt.Sprintf(" of %g", r.Total)
+	}
+	if r.Message != "" {
+		text += " " + r.Message
+	}
+	p.say(text)
 }
 
 // say changes what is shown.

@@ -86,6 +86,8 @@ type Scope struct {
 	Modules  Modules
 	// Recorded is what a dead process recorded of this run; empty for a new one.
 	Recorded []journal.Record
+	// Progress is told what servers report of a call under way, from the call's goroutine; nil for nobody.
+	Progress func(call int, p mcpclient.Progress)
 }
 
 // Run is the gate as one run sees it. Prepare is called by the run's goroutine; pending calls are independent.

@@ -80,6 +80,9 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 	// 7. journal the intent, call
 	servers := t.run.gate.opt.Servers
 	options := mcpclient.CallOptions{IdempotencyKey: fmt.Sprintf("%s-%d", t.run.scope.Run, t.call.N)}
+	if report := t.run.scope.Progress; report != nil {
+		options.Progress = func(p mcpclient.Progress) { report(t.call.N, p) }
+	}
 	conn, err := servers.Connect(ctx, tool.Server)
 	if err != nil {
 		return nil, t.notCalled(name, err)

@@ -166,3 +166,26 @@ func TestSkillsSurvive(t *testing.T) {
 		t.Errorf("another user's skill was found: %s", out.Output)
 	}
 }
+
+// TestProgress passes on what a server reports of a call that takes a while.
+func TestProgress(t *testing.T) {
+	f := setup(t, nil, entry(realservers.Everything(t)))
+	reports := make(chan mcpclient.Progress, 100)
+	out := f.exec(harness.Request{
+		Code:     `return await tools.everything.triggerLongRunningOperation({ duration: 0.2, steps: 4 })`,
+		Progress: func(_ int, p mcpclient.Progress) { reports <- p },
+	})
+	if out.Error != nil {
+		t.Fatalf("%+v", out.Error)
+	}
+	close(reports)
+	var last mcpclient.Progress
+	n := 0
+	for p := range reports {
+		last = p
+		n++
+	}
+	if n == 0 || last.Total != 4 {
+		t.Errorf("%d reports, the last %+v", n, last)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -27,6 +29,8 @@ type Request struct {
 	Session string // keeps /workspace between runs; a session of its own, removed at the end, when empty
 	Timeout time.Duration
 	Observe func(run.Event)
+	// Progress is told what servers report of calls under way, from several goroutines; nil for nobody.
+	Progress func(call int, p mcpclient.Progress)
 }
 
 // DefaultUser owns what is done without a user.
@@ -63,7 +67,7 @@ func (h *Harness) Exec(ctx context.Context, req Request) (*run.Outcome, error) {
 		return nil, fmt.Errorf("start the journal: %w", err)
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
-	spec := h.spec(start, nil, place, compiled)
+	spec := h.spec(start, nil, place, compiled, req.Progress)
 	spec.Journal, spec.Observe = h.wrap(writer), req.Observe
 	return h.execute(ctx, spec)
 }
@@ -123,7 +127,10 @@ func (h *Harness) limits(timeout time.Duration) run.Limits {
 }
 
 // spec is a run with its gate. records are those of a run that is replayed or resumed.
-func (h *Harness) spec(start journal.Start, records []journal.Record, place *place, compiled *program.Compiled) run.Spec {
+func (h *Harness) spec(
+	start journal.Start, records []journal.Record, place *place, compiled *program.Compiled,
+	progress func(call int, p mcpclient.Progress),
+) run.Spec {
 	var limits run.Limits
 	if len(start.Limits) > 0 {
 		json.Unmarshal(start.Limits, &limits) // what start wrote; else the defaults
@@ -134,7 +141,7 @@ func (h *Harness) spec(start journal.Start, records []journal.Record, place *pla
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: h.out.Now,
 		Gate: h.gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
-			Files: place.space, Recorded: records,
+			Files: place.space, Recorded: records, Progress: progress,
 			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
 				loaded, err := program.CompileModule(ctx, specifier, from, place.options())
 				if err == nil {
@@ -193,6 +200,9 @@ func (l *locator) locate(e *frame.Error) *run.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.compiled.Locate(*e)
+	if at.Line == 0 && strings.HasPrefix(e.Message, "output") {
+		at = l.compiled.Result() // the value is at fault, not the code that made it
+	}
 	return &run.Error{
 		Kind: e.Kind, Name: e.Name, Message: e.Message, File: at.File, Line: at.Line, Column: at.Column,
 		Source: at.SourceLine, Stack: at.Stack, Tool: e.Tool, Data: e.Data,

@@ -53,7 +53,7 @@ func (h *Harness) Replay(ctx context.Context, records []journal.Record, code str
 			return nil, fmt.Errorf("encode the program: %w", err)
 		}
 	}
-	spec := h.spec(start, records, place, compiled)
+	spec := h.spec(start, records, place, compiled, nil)
 	spec.Offline = true
 	return h.execute(ctx, spec)
 }
@@ -83,7 +83,7 @@ func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)
 	if err != nil {
 		return nil, err
 	}
-	spec := h.spec(start, records, place, compiled)
+	spec := h.spec(start, records, place, compiled, nil)
 	spec.Journal, spec.Observe = h.wrap(writer), observe
 	return h.execute(ctx, spec)
 }

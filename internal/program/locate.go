@@ -125,3 +125,26 @@ func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 	line, column, ok := file.original(at[0]-1, at[1]-1)
 	return text, [2]int{line + 1, column + 1}, ok
 }
+
+// Result is the place of what the program returns, for errors of the value that no code is to blame for: its last
+// return statement outside of functions, or else its first token.
+func (c *Compiled) Result() Position {
+	code, err := unfence(strings.ToValidUTF8(c.Source.Code, "?"))
+	if err != nil {
+		return Position{}
+	}
+	s := tokenize(code)
+	at := -1
+	for i, t := range s.tokens {
+		if t.depth == 0 && s.is(i, "return") || at < 0 {
+			at = t.start
+		}
+	}
+	if at < 0 {
+		return Position{}
+	}
+	p := Position{File: c.Source.name()}
+	p.Line, p.Column = position(c.Source.Code, at)
+	p.SourceLine = sourceLine(c.Source.Code, p.Line)
+	return p
+}

@@ -188,3 +188,19 @@ func TestPosition(t *testing.T) {
 		t.Errorf("a long line became %q", got)
 	}
 }
+
+func TestResult(t *testing.T) {
+	for _, c := range []struct{ code, want string }{
+		{"const a = 1\nreturn {a}", "2:1 return {a}"},
+		{"function f() {\n  return 1\n}\nif (f()) {\n  return 2\n}\n  return 3", "7:3   return 3"},
+		{"  [1].map(async (x) => x)", "1:3   [1].map(async (x) => x)"},
+		{"Here it is:\n```js\nconst a = 1\nreturn a\n```\n", "4:1 return a"},
+		{"", "0:0 "},
+	} {
+		compiled := &Compiled{Source: Source{Code: c.code}}
+		p := compiled.Result()
+		if got := fmt.Sprintf("%d:%d %s", p.Line, p.Column, p.SourceLine); got != c.want {
+			t.Errorf("%q: got %s, want %s", c.code, got, c.want)
+		}
+	}
+}
