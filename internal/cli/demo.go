@@ -38,7 +38,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	h, err := a.openWith(ctx, cfg)
+	h, err := a.openWith(ctx, cfg, filepath.Join(dir, "tools"))
 	if err != nil {
 		return err
 	}

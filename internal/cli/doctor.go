@@ -29,7 +29,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	h, err := a.openWith(ctx, cfg)
+	h, err := a.openWith(ctx, cfg, "")
 	if err != nil {
 		return err
 	}

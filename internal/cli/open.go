@@ -53,16 +53,17 @@ func (a *app) open(ctx context.Context) (*harness.Harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.openWith(ctx, cfg)
+	return a.openWith(ctx, cfg, "")
 }
 
-func (a *app) openWith(ctx context.Context, cfg *config.Config) (*harness.Harness, error) {
+// toolCache is where tool lists are kept; empty is the usual place.
+func (a *app) openWith(ctx context.Context, cfg *config.Config, toolCache string) (*harness.Harness, error) {
 	cache := a.env("HARNESS_CACHE_DIR")
 	if cache != "" {
 		cache = a.path(cache)
 	}
 	h, err := harness.Open(ctx, cfg, harness.Outside{
-		Environ: a.Environ, Executable: a.Executable, CacheDir: cache, Logger: a.logger(cfg), Now: a.Now, Version: Version,
+		Environ: a.Environ, Executable: a.Executable, CacheDir: cache, ToolCache: toolCache, Logger: a.logger(cfg), Now: a.Now, Version: Version,
 	})
 	if err != nil && !errors.Is(err, harness.ErrUnavailable) {
 		// Nothing is started here, so only what was configured can be wrong.

@@ -43,7 +43,7 @@ type Model struct {
 
 // Sandbox holds tier and limits of programs.
 type Sandbox struct {
-	Tier         string            `key:"tier" default:"wasm" oneof:"wasm,process,docker" doc:"What programs run in."`
+	Tier         string            `key:"tier" default:"wasm" oneof:"wasm,process,docker" doc:"What programs run in; this version has wasm only."`
 	Timeout      time.Duration     `key:"timeout" default:"30s" min:"1ms" doc:"Time a program may compute."`
 	MaxWall      time.Duration     `key:"maxWall" default:"10m" min:"1ms" doc:"Time a program may take, waiting for tools included."`
 	CallTimeout  time.Duration     `key:"callTimeout" default:"60s" min:"1ms" doc:"Time one tool call may take."`
@@ -54,7 +54,7 @@ type Sandbox struct {
 	MaxOutput    Size              `key:"maxOutput" default:"1MiB" min:"1KiB" doc:"Size of the returned value, and of all log lines together."`
 	MaxLogLines  int               `key:"maxLogLines" default:"10000" min:"0" doc:"Console lines of one run."`
 	MaxValue     Size              `key:"maxValue" default:"8MiB" min:"1KiB" doc:"Size of one call's arguments or answer; larger answers become files in /workspace."`
-	Pool         int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners kept warm; 0: one for each processor."`
+	Pool         int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners at the same time; 0: 64."`
 	Packages     string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`
 	Prelude      []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`
 	Env          map[string]string `key:"env" doc:"What programs read as env.NAME. Programs are untrusted: no secrets here."`

@@ -40,6 +40,9 @@ func (l *loader) validate() {
 	}
 
 	s := c.Sandbox
+	if s.Tier != "wasm" {
+		l.wrong(fmt.Sprintf("this version has no %s tier", s.Tier), "use wasm, or leave it out", "sandbox.tier")
+	}
 	l.notLonger("sandbox.timeout", s.Timeout, "sandbox.maxWall", s.MaxWall)
 	if _, set := l.at("sandbox.callTimeout"); set { // the default of it is only cut short
 		l.notLonger("sandbox.callTimeout", s.CallTimeout, "sandbox.maxWall", s.MaxWall)

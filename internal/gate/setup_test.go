@@ -40,6 +40,7 @@ type servers struct {
 	ensured   int
 	answer    func(ctx context.Context, server, tool string, args json.RawMessage) (*mcpclient.Result, error)
 	onEnsure  func()
+	missing   map[string]string
 	resources map[string][]mcpclient.Resource
 	contents  []mcpclient.ResourceContents
 }
@@ -54,6 +55,8 @@ func (s *servers) EnsureTools(context.Context) {
 		s.onEnsure()
 	}
 }
+
+func (s *servers) Unavailable() map[string]string { return s.missing }
 
 func (s *servers) Connect(_ context.Context, server string) (int64, error) {
 	s.mu.Lock()
@@ -90,8 +93,6 @@ func (s *servers) ReadResource(context.Context, string, string) ([]mcpclient.Res
 
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 
-func (s *servers) Unavailable() map[string]string { return nil }
-
 // fixture is a gate for one run, with its files in a temporary directory.
 type fixture struct {
 	*gate.Run
@@ -106,7 +107,7 @@ type fixture struct {
 	refuse  error // of the journal
 }
 
-var yes, no = true, false
+var yes = true
 
 // tools of the server "crm" that the tests call.
 var crm = catalog.Server{Name: "crm", Tools: []catalog.Tool{

@@ -118,8 +118,12 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	r.gate.opt.Servers.EnsureTools(ctx)
 	tool, err := r.find(server, name)
 	if err != nil {
+		of := server
+		if of == "" {
+			of, _, _ = strings.Cut(name, "__")
+		}
 		for known, reason := range r.gate.opt.Servers.Unavailable() {
-			if server != "" && ident.Fold(server) == ident.Fold(known) || server == "" && strings.HasPrefix(ident.Fold(name), ident.Fold(known)) {
+			if ident.Fold(of) == ident.Fold(known) {
 				return nil, fmt.Errorf("server %q, which %s may be a tool of, is not available: %s", known, name, reason)
 			}
 		}

@@ -37,10 +37,10 @@ type Request struct {
 const DefaultUser = "local"
 
 // Exec compiles and runs a program and keeps its journal. A program that does not compile is an outcome too.
-func (h *Harness) Exec(ctx context.Context, req Request) (*run.Outcome, error) {
+func (h *Harness) Exec(ctx context.Context, req Request) (out *run.Outcome, err error) {
 	// A first run waits for the sandbox and the store: they open while the program is compiled.
-	go h.pool()
-	go h.store()
+	h.opening.Go(func() { h.pool() })
+	h.opening.Go(func() { h.store() })
 	if req.User == "" {
 		req.User = DefaultUser
 	}
@@ -49,7 +49,7 @@ func (h *Harness) Exec(ctx context.Context, req Request) (*run.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer place.close()
+	defer func() { place.close(err == nil) }()
 	compiled, err := program.Compile(ctx, program.Source{Name: req.File, Code: req.Code}, place.options())
 	if err != nil {
 		return notCompiled(id, err)
@@ -245,10 +245,14 @@ func (h *Harness) place(user, session, runID string) (*place, error) {
 	return p, nil
 }
 
-func (p *place) close() {
+// close releases the directories. The workspace of a run that has ended, and that no session keeps, is removed; one that
+// has not ended can be resumed, and needs it.
+func (p *place) close(ended bool) {
 	p.workspace.Close()
 	p.skills.Close()
-	p.remove()
+	if ended {
+		p.remove()
+	}
 }
 
 // options are what a program of this place may import.

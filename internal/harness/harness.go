@@ -41,10 +41,10 @@ type Outside struct {
 	Executable string   // this binary: re-executed for workers and supervisors
 	Args       []string // before the hidden command, for test binaries
 	CacheDir   string   // compiled code, tool lists; empty is the user's cache directory
+	ToolCache  string   // tool lists, where they are not to outlive this harness; empty is in CacheDir
 	Logger     *slog.Logger
 	Now        func() time.Time
 	Version    string
-	Warm       int // runners kept ready
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.
@@ -66,11 +66,14 @@ type Harness struct {
 	skills    func() (*skills.Store, error)
 	workspace func() (*workspace.Store, error)
 
+	opening sync.WaitGroup // of what Exec opens ahead
+
 	mu      sync.Mutex
 	closers []func(context.Context) error // of what was opened, in that order
 }
 
-// Open joins the parts. Nothing is started yet: servers start when they are needed. Close must be called.
+// Open joins the parts. Nothing is started yet: servers start when they are needed. Cancelling ctx gives up opening what
+// is not open yet. Close must be called.
 func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error) {
 	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), modules: program.NewCache()}
 	h.wrap = func(w journal.Writer) journal.Writer { return w }
@@ -91,11 +94,11 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	h.servers = manager
 	h.gate = gate.New(gate.Options{Catalog: h.catalog, Servers: manager, Zones: zone, Now: out.Now})
 	h.store = opened(h, func() (*store.Store, error) {
-		return store.Open(context.WithoutCancel(ctx), cfg.Store.URL, store.Options{
+		return store.Open(ctx, cfg.Store.URL, store.Options{
 			Sync: store.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
 		})
 	}, func(_ context.Context, s *store.Store) error { return s.Close() })
-	h.pool = opened(h, func() (*sandbox.Pool, error) { return h.openPool(context.WithoutCancel(ctx)) },
+	h.pool = opened(h, func() (*sandbox.Pool, error) { return h.openPool(ctx) },
 		func(_ context.Context, p *sandbox.Pool) error { p.Close(); return nil })
 	h.skills = opened(h, func() (*skills.Store, error) {
 		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles))
@@ -148,13 +151,14 @@ func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
 	h.mu.Lock()
 	h.closers = append(h.closers, func(context.Context) error { return tier.Close() })
 	h.mu.Unlock()
-	return sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool, Warm: h.out.Warm}), nil
+	return sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool}), nil
 }
 
 // Close ends servers and runners and closes the store; runs must have ended. When ctx ends, processes are killed
 // without further grace.
 func (h *Harness) Close(ctx context.Context) error {
 	err := h.servers.Close(ctx)
+	h.opening.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := len(h.closers) - 1; i >= 0; i-- {

@@ -38,7 +38,7 @@ func (h *Harness) Replay(ctx context.Context, records []journal.Record, code str
 	if err != nil {
 		return nil, err
 	}
-	defer place.close()
+	defer place.close(false) // a replay has no files of its own
 	compiled, err := recorded(start)
 	if err != nil {
 		return nil, err
@@ -59,8 +59,9 @@ func (h *Harness) Replay(ctx context.Context, records []journal.Record, code str
 }
 
 // Resume goes on with a run whose process died: answered calls are answered from the journal, the rest go live. A
-// write that was under way is in doubt.
-func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)) (*run.Outcome, error) {
+// write that was under way is in doubt. It goes on after an upgrade too: nothing that was answered is repeated, and the
+// worst end is diverged, with its effects listed.
+func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)) (out *run.Outcome, err error) {
 	keep, err := h.store()
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)
 	if err != nil {
 		return nil, err
 	}
-	defer place.close()
+	defer func() { place.close(err == nil) }()
 	compiled, err := recorded(start)
 	if err != nil {
 		return nil, err

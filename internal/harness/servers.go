@@ -1,10 +1,13 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
@@ -21,17 +24,22 @@ const discoveryTimeout = 10 * time.Second
 type servers struct {
 	*mcpclient.Manager
 	stateful map[string]bool
+	catalog  *catalog.Catalog
+
+	mu        sync.Mutex
+	published map[string]bool // servers that the catalog has
+	changed   chan struct{}   // closed when there is one more
 }
 
 var _ gate.Servers = (*servers)(nil)
 
 // connect makes the servers of the configuration known, with the tools that were cached. None is started.
 func (h *Harness) connect() (*servers, error) {
-	s := &servers{stateful: map[string]bool{}}
+	s := &servers{stateful: map[string]bool{}, catalog: h.catalog, published: map[string]bool{}, changed: make(chan struct{})}
 	s.Manager = mcpclient.NewManager(mcpclient.Options{
-		Logger: h.out.Logger, CacheDir: filepath.Join(h.cache, "tools"), Environ: h.out.Environ,
+		Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.cache, "tools")), Environ: h.out.Environ,
 		ClientVersion: h.out.Version, Supervisor: h.out.Executable,
-		OnChange: func(server mcpclient.Server) { h.catalog.SetServer(offered(server)) },
+		OnChange: s.publish,
 	})
 	for _, cfg := range h.cfg.MCPServers {
 		if err := s.Add(h.connection(cfg)); err != nil {
@@ -40,6 +48,28 @@ func (h *Harness) connect() (*servers, error) {
 		s.stateful[cfg.Name] = cfg.Stateful
 	}
 	return s, nil
+}
+
+// publish puts what a server offers into the catalog.
+func (s *servers) publish(server mcpclient.Server) {
+	s.catalog.SetServer(offered(server))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.published[server.Name] = true
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// unpublished lists the servers that the catalog does not have, and a channel that is closed when that changes.
+func (s *servers) unpublished() (missing []mcpclient.Server, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, server := range s.Tools() {
+		if !s.published[server.Name] && server.State != mcpclient.StateDisabled {
+			missing = append(missing, server)
+		}
+	}
+	return missing, s.changed
 }
 
 // connection is a configured server as the client knows it.
@@ -80,8 +110,12 @@ func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 func (s *servers) Unavailable() map[string]string {
 	reasons := map[string]string{}
 	for _, server := range s.Tools() {
-		if !server.Known && server.Reason != "" {
-			reasons[server.Name] = server.Reason
+		if server.Known || server.Reason == "" {
+			continue
+		}
+		reasons[server.Name] = server.Reason
+		if server.StderrTail != "" {
+			reasons[server.Name] += "; stderr ends with:\n" + server.StderrTail
 		}
 	}
 	return reasons
@@ -90,22 +124,28 @@ func (s *servers) Unavailable() map[string]string {
 // EnsureTools implements gate.Servers. A server whose last start failed is not waited for again before its backoff is
 // over.
 func (s *servers) EnsureTools(ctx context.Context) {
-	missing := false
-	for _, server := range s.Tools() {
-		switch server.State {
-		case mcpclient.StateDisabled:
-		case mcpclient.StateFailed, mcpclient.StateBackoff:
-			missing = missing || !server.Known && time.Now().After(server.RetryAt)
-		default:
-			missing = missing || !server.Known
-		}
-	}
-	if !missing {
+	missing, _ := s.unpublished()
+	if !slices.ContainsFunc(missing, func(server mcpclient.Server) bool {
+		failed := server.State == mcpclient.StateFailed || server.State == mcpclient.StateBackoff
+		return !failed || time.Now().After(server.RetryAt)
+	}) {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, discoveryTimeout, fmt.Errorf("servers did not list their tools within %s", discoveryTimeout))
 	defer cancel()
 	s.Manager.EnsureTools(ctx)
+	// A server is connected a moment before its tools are in the catalog.
+	for {
+		missing, changed := s.unpublished()
+		if !slices.ContainsFunc(missing, func(server mcpclient.Server) bool { return server.State == mcpclient.StateReady }) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // zone describes a time zone: the value of the intl call.

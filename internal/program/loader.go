@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -134,7 +135,7 @@ func (l *loader) server(specifier, name string) (string, error) {
 			return f.Name == function || f.Tool == m.Server+"__"+function
 		})
 		if i < 0 {
-			i = slices.IndexFunc(m.Functions, func(f frame.Function) bool { return fold(f.Name) == fold(function) })
+			i = slices.IndexFunc(m.Functions, func(f frame.Function) bool { return ident.Fold(f.Name) == ident.Fold(function) })
 		}
 		if i < 0 {
 			return "", &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %q: server %q has no tool %q", specifier, m.Server,
@@ -262,9 +263,4 @@ func listed(names []string) string {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return strings.Join(names, ", ")
-}
-
-// fold is a name as it is compared: ignoring case, `-` and `_`.
-func fold(name string) string {
-	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -29,7 +30,7 @@ func (s sandbox) Module(_ context.Context, id string) ([]byte, error) {
 
 func (s sandbox) Server(_ context.Context, name string) (frame.Module, error) {
 	for server, functions := range s.servers {
-		if fold(server) != fold(name) {
+		if ident.Fold(server) != ident.Fold(name) {
 			continue
 		}
 		m := frame.Module{Server: server}

@@ -398,7 +398,7 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 
 // offlineEnd stops a replay that has used up its record: what the host decided then is reported, not reproduced.
 func (l *loop) offlineEnd() {
-	end, missing := l.recordedEnd(), l.cursor.Finish()
+	end, missing := l.recordedEnd(), l.missing()
 	switch {
 	case missing != nil:
 		l.end(KindDiverged, missing.Error())
@@ -412,7 +412,7 @@ func (l *loop) offlineEnd() {
 // unrecorded judges a replayed program's call that the record does not have: the program got further than the recorded
 // one did before the host ended it, or goes another way.
 func (l *loop) unrecorded(c *journal.Call) {
-	if end := l.recordedEnd(); end != nil && fromOutside(end.Kind) && l.cursor.Finish() == nil {
+	if end := l.recordedEnd(); end != nil && fromOutside(end.Kind) && l.missing() == nil {
 		l.stop(end)
 		return
 	}

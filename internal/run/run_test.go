@@ -413,6 +413,25 @@ func TestReplayComesFurther(t *testing.T) {
 	}
 }
 
+// A program may end while the answer of a timer that it has cleared is on its way to it.
+func TestReplayOfAnswersNobodyTook(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.call(frame.Timer, "echo", `{}`)
+		synctest.Wait() // the answer is there
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		out, records := w.run(program)
+		if out.Error != nil || !slices.ContainsFunc(records, func(r journal.Record) bool { return r.Answer != nil && r.Answer.Delivery == 1 }) {
+			t.Fatalf("%+v; the answer was not delivered before the end", out.Error)
+		}
+		if again := w.replay(program, records); again.Error != nil {
+			t.Errorf("replay: %+v", again.Error)
+		}
+	})
+}
+
 // Calls that were never answered leave a replay without anything to wait for.
 func TestReplayOfUnansweredCalls(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"time"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/process"
@@ -18,8 +17,6 @@ import (
 const (
 	// MaxFrame is the longest line a runner may send: the largest value and its wrapping.
 	MaxFrame = 24 << 20
-	// sendTimeout bounds the writing of a frame.
-	sendTimeout = 2 * time.Second
 	// stderrTail is how much of a runner's standard error is kept to explain its death.
 	stderrTail = 8 << 10
 )
@@ -33,13 +30,17 @@ type pipe struct {
 	stderr tail
 	kill   sync.Once
 	dead   chan struct{} // closed by Kill: stop delivering
+
+	mu    sync.Mutex
+	queue []byte        // frames to write
+	some  chan struct{} // holds a token while queue has any
 }
 
 var _ Runner = (*pipe)(nil)
 
 // StartProcess starts cmd as a runner. The process does not outlive this one.
 func StartProcess(cmd *exec.Cmd) (Runner, error) {
-	p := &pipe{cmd: cmd, frames: make(chan *frame.Frame, 64), dead: make(chan struct{})}
+	p := &pipe{cmd: cmd, frames: make(chan *frame.Frame, 64), dead: make(chan struct{}), some: make(chan struct{}, 1)}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -54,6 +55,7 @@ func StartProcess(cmd *exec.Cmd) (Runner, error) {
 		return nil, err
 	}
 	go p.read(stdout)
+	go p.write()
 	return p, nil
 }
 
@@ -62,14 +64,38 @@ func (p *pipe) Send(f *frame.Frame) error {
 	if err != nil {
 		return fmt.Errorf("encode %s frame: %w", f.T, err)
 	}
-	// A runner reads whatever its guest does. One that does not must not hold its host up.
-	if d, ok := p.stdin.(interface{ SetWriteDeadline(t time.Time) error }); ok {
-		d.SetWriteDeadline(time.Now().Add(sendTimeout)) // not supported on every system
+	select {
+	case <-p.dead:
+		return errors.New("write to runner: it has been killed")
+	default:
 	}
-	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write to runner: %w", err)
+	p.mu.Lock()
+	p.queue = append(append(p.queue, line...), '\n')
+	p.mu.Unlock()
+	select {
+	case p.some <- struct{}{}:
+	default:
 	}
 	return nil
+}
+
+// write moves frames from the queue to the runner: a guest that is busy for long must not hold its host up. The queue has
+// no limit of its own; the host's limits on calls and values bound it.
+func (p *pipe) write() {
+	for {
+		select {
+		case <-p.some:
+		case <-p.dead:
+			return
+		}
+		p.mu.Lock()
+		lines := p.queue
+		p.queue = nil
+		p.mu.Unlock()
+		if _, err := p.stdin.Write(lines); err != nil {
+			return // the runner is gone; its output says why
+		}
+	}
 }
 
 func (p *pipe) Frames() <-chan *frame.Frame { return p.frames }

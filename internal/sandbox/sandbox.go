@@ -28,7 +28,8 @@ type Info struct {
 
 // Runner is one started guest process. It executes one program at a time.
 type Runner interface {
-	// Send writes a frame. One goroutine at a time may call it. An error means that the runner is gone.
+	// Send sends a frame without waiting for the runner to read it. One goroutine at a time may call it. An error means
+	// that the runner is gone; that there is none does not mean that the frame arrives.
 	Send(f *frame.Frame) error
 	// Frames yields what the runner sends, in order, and is closed when the process has ended or broke the protocol;
 	// Err then says why. A slow reader holds the guest up, it loses nothing.

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/guest"
@@ -70,6 +71,8 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 			return nil, fmt.Errorf("prepare the wasm sandbox in %s: %w", opt.Dir, err)
 		}
 	}
+	now := time.Now()
+	os.Chtimes(dir, now, now) // in use: see sweep
 	image, err := shareSnapshot(s.snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("load the snapshot: %w", err)
@@ -93,6 +96,7 @@ func (s *Sandbox) build(ctx context.Context, dir string) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
+	s.sweep()
 	cmd, err := s.command(settings{Build: true, Code: filepath.Join(tmp, "code"), Snapshot: filepath.Join(tmp, "snapshot")})
 	if err != nil {
 		return err
@@ -113,6 +117,23 @@ func (s *Sandbox) build(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
+}
+
+// unused is how long what other versions made is kept, and what a killed build left.
+const unused = 30 * 24 * time.Hour
+
+// sweep removes what nothing has used for long.
+func (s *Sandbox) sweep() {
+	entries, err := os.ReadDir(s.opt.Dir)
+	if err != nil {
+		return // it can be swept another time
+	}
+	for _, e := range entries {
+		ours := strings.HasPrefix(e.Name(), "wasm-") || strings.HasPrefix(e.Name(), "building-")
+		if info, err := e.Info(); ours && err == nil && time.Since(info.ModTime()) > unused {
+			os.RemoveAll(filepath.Join(s.opt.Dir, e.Name()))
+		}
+	}
 }
 
 func (s *Sandbox) command(set settings) (*exec.Cmd, error) {
@@ -147,7 +168,7 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 		if f.T == frame.Ready && f.Engine == s.info.Engine {
 			return runner, nil
 		}
-		err = fmt.Errorf("start worker: it sent %s where ready was due", f.T)
+		err = fmt.Errorf("start worker: %s is not the version that runs here (was it upgraded?): restart this process", s.opt.Executable)
 	case <-ctx.Done():
 		err = fmt.Errorf("start worker: %w", context.Cause(ctx))
 	}
