@@ -32,8 +32,8 @@ import (
 type Servers interface {
 	// EnsureTools waits until every server has listed its tools or failed to, for a bounded time.
 	EnsureTools(ctx context.Context)
-	// Unavailable gives the reasons of servers whose tools are not known because they do not start, by name.
-	Unavailable() map[string]string
+	// Unavailable names the servers whose tools are not known because they do not start.
+	Unavailable() []string
 	// Connect makes sure that a server is connected and returns the number of the connection.
 	Connect(ctx context.Context, server string) (int64, error)
 	// Call calls a tool and returns its result, also one that is an error; every failure is a *mcpclient.CallError.

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -85,15 +86,15 @@ func TestResolve(t *testing.T) {
 	if f.servers.ensured != 1 {
 		t.Errorf("servers were asked for their tools %d times", f.servers.ensured)
 	}
-	// A server that could not be asked is named, with the reason.
-	f.servers.missing = map[string]string{"My-Docs": "it did not start: no such file"}
+	// A server that could not be asked is named, with the way to the reason.
+	f.servers.missing = []string{"My-Docs"}
 	for _, args := range []string{`{"input":{}}`, `{"input":{},"server":"myDocs"}`} {
 		name := "my_docs__read"
 		if strings.Contains(args, "server") {
 			name = "read"
 		}
 		_, err := f.do(frame.Tool, name, args)
-		wantError(t, err, "ToolError", run.KindTool, "My-Docs", "it did not start: no such file")
+		wantError(t, err, "ToolError", run.KindTool, "My-Docs", "harness servers test My-Docs")
 	}
 	_, err = f.do(frame.Tool, "my_docs_too__read", `{"input":{}}`)
 	wantError(t, err, "ToolError", run.KindTool, "Tool not found")
@@ -276,7 +277,7 @@ func TestResources(t *testing.T) {
 		t.Errorf("read: %s, %v", got, err)
 	}
 	_, err = f.do(frame.Resource, "list", `{"server":"down"}`)
-	wantError(t, err, "ToolError", run.KindTool, "it is down")
+	wantError(t, err, "ToolError", run.KindTool, "\"down\" is not available")
 	_, err = f.do(frame.Resource, "read", `{"server":"nobody","uri":"x"}`)
 	wantError(t, err, "ToolError", run.KindTool, "nobody")
 	f.servers.resources = nil
@@ -344,14 +345,17 @@ func TestInDoubt(t *testing.T) {
 		{"crm__search", mcpclient.CallError{Kind: mcpclient.KindTimeout, Sent: true}, "ToolError"},
 	} {
 		f := setup(t)
-		c.err.Message = "because"
+		c.err.Message, c.err.Server = "because", "crm"
+		words := map[mcpclient.Kind]string{
+			mcpclient.KindConnectionLost: "the connection was lost", mcpclient.KindUnavailable: "is not available",
+		}
 		f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) { return nil, &c.err }
 		_, err := f.do(frame.Tool, c.tool, `{"input":{"q":"a"}}`)
 		kind := run.KindTool
 		if c.name == "InDoubtError" {
 			kind = run.KindInDoubt
 		}
-		wantError(t, err, c.name, kind, "because")
+		wantError(t, err, c.name, kind, cmp.Or(words[c.err.Kind], "because"))
 		if err != nil && err.Tool != c.tool {
 			t.Errorf("the error is of %q", err.Tool)
 		}
@@ -542,7 +546,7 @@ type realServers struct{ *mcpclient.Manager }
 
 func (s realServers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
 func (realServers) Stateful(string) bool              { return false }
-func (realServers) Unavailable() map[string]string    { return nil }
+func (realServers) Unavailable() []string             { return nil }
 
 // A call whose run ends is cancelled upstream, and is in doubt: it was sent.
 func TestCancelledUpstream(t *testing.T) {
@@ -588,5 +592,29 @@ func TestKeyAndProgressUpstream(t *testing.T) {
 	}
 	if got := f.tool("bad__received", `{}`); !strings.Contains(got, `"key run_x-500"`) {
 		t.Errorf("the server received %s", got)
+	}
+}
+
+// What is wrong with a server's command, address or stderr is not the guest's to know.
+func TestFailuresKeepTheHostPrivate(t *testing.T) {
+	t.Parallel()
+	const secret = "/home/operator/bin/crm --key s3cret"
+	for _, kind := range []mcpclient.Kind{
+		mcpclient.KindUnavailable, mcpclient.KindConnectionLost, mcpclient.KindTimeout, mcpclient.KindProtocol,
+	} {
+		for _, name := range []string{"crm__search", "crm__create_note"} {
+			f := setup(t)
+			f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+				failed := &mcpclient.CallError{Server: "crm", Kind: kind, Sent: kind != mcpclient.KindUnavailable, Stderr: secret}
+				if kind == mcpclient.KindUnavailable || kind == mcpclient.KindConnectionLost {
+					failed.Message = secret
+				}
+				return nil, failed
+			}
+			_, err := f.do(frame.Tool, name, `{"input":{"q":"a","text":"b"}}`)
+			if err == nil || strings.Contains(err.Message, secret) || !strings.Contains(err.Message, "crm") {
+				t.Errorf("%s of %s: %v", kind, name, err)
+			}
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -21,7 +22,7 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	if server != "" || c.Name == "read" {
 		known, err := r.gate.opt.Catalog.ResolveServer(server)
 		if err != nil {
-			return nil, toolError("", err.Error())
+			return nil, toolError("", failure(err))
 		}
 		server = known
 	}
@@ -29,13 +30,13 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	case "list":
 		list, err := r.resources(ctx, server)
 		if err != nil {
-			return nil, toolError("", err.Error())
+			return nil, toolError("", failure(err))
 		}
 		return encode(list)
 	case "read":
 		contents, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI)
 		if err != nil {
-			return nil, toolError("", err.Error())
+			return nil, toolError("", failure(err))
 		}
 		value, failed := encode(map[string]any{"contents": contents})
 		if failed != nil {
@@ -65,7 +66,11 @@ func (r *Run) resources(ctx context.Context, server string) ([]mcpclient.Resourc
 		all, ok = append(all, lists[i]...), ok || errs[i] == nil
 	}
 	if !ok {
-		return nil, errors.Join(errs...)
+		why := make([]string, len(errs))
+		for i, err := range errs {
+			why[i] = failure(err)
+		}
+		return nil, errors.New(strings.Join(why, "; "))
 	}
 	return all, nil
 }

@@ -40,7 +40,7 @@ type servers struct {
 	ensured   int
 	answer    func(ctx context.Context, server, tool string, args json.RawMessage) (*mcpclient.Result, error)
 	onEnsure  func()
-	missing   map[string]string
+	missing   []string
 	resources map[string][]mcpclient.Resource
 	contents  []mcpclient.ResourceContents
 }
@@ -56,7 +56,7 @@ func (s *servers) EnsureTools(context.Context) {
 	}
 }
 
-func (s *servers) Unavailable() map[string]string { return s.missing }
+func (s *servers) Unavailable() []string { return s.missing }
 
 func (s *servers) Connect(_ context.Context, server string) (int64, error) {
 	s.mu.Lock()

@@ -122,9 +122,9 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 		if of == "" {
 			of, _, _ = strings.Cut(name, "__")
 		}
-		for known, reason := range r.gate.opt.Servers.Unavailable() {
+		for _, known := range r.gate.opt.Servers.Unavailable() {
 			if ident.Fold(of) == ident.Fold(known) {
-				return nil, fmt.Errorf("server %q, which %s may be a tool of, is not available: %s", known, name, reason)
+				return nil, fmt.Errorf("%s may be a tool of a server that is not known yet: %s", name, unavailable(known))
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func (t *toolCall) notCalled(name string, err error) *frame.Error {
 	if t.intent != nil {
 		return t.stopped()
 	}
-	return toolError(name, err.Error())
+	return toolError(name, failure(err))
 }
 
 // failed maps a call without a result: a write that may have reached the server, now or before, is in doubt.
@@ -173,13 +173,13 @@ func (t *toolCall) failed(ctx context.Context, name string, write bool, err erro
 	var call *mcpclient.CallError
 	switch {
 	case errors.As(err, &call) && write && call.InDoubt():
-		return inDoubt(name, call.Message)
+		return inDoubt(name, failure(call))
 	case t.intent != nil && (call == nil || call.Kind != mcpclient.KindRPC):
 		return t.stopped()
 	case ctx.Err() != nil:
 		return cancelled()
 	}
-	return toolError(name, err.Error())
+	return toolError(name, failure(err))
 }
 
 // connections remembers which connection of each stateful server a run has used: after a restart of the server, what

@@ -107,18 +107,14 @@ func offered(s mcpclient.Server) catalog.Server {
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 
 // Unavailable implements gate.Servers.
-func (s *servers) Unavailable() map[string]string {
-	reasons := map[string]string{}
+func (s *servers) Unavailable() []string {
+	var names []string
 	for _, server := range s.Tools() {
-		if server.Known || server.Reason == "" {
-			continue
-		}
-		reasons[server.Name] = server.Reason
-		if server.StderrTail != "" {
-			reasons[server.Name] += "; stderr ends with:\n" + server.StderrTail
+		if !server.Known && server.Reason != "" {
+			names = append(names, server.Name)
 		}
 	}
-	return reasons
+	return names
 }
 
 // EnsureTools implements gate.Servers. A server whose last start failed is not waited for again before its backoff is

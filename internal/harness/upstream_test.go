@@ -67,7 +67,7 @@ func TestUpstreamMisbehaves(t *testing.T) {
 		how, code string
 		want      []string // words of what the program got
 	}{
-		"dies at start":       {misbehave.Dies, `return await attempt(() => tools.bad.echo({}))`, []string{"ToolError", "cannot open database"}},
+		"dies at start":       {misbehave.Dies, `return await attempt(() => tools.bad.echo({}))`, []string{"ToolError", "harness servers test bad"}},
 		"hangs at start":      {misbehave.Hangs, `return await attempt(() => tools.bad.echo({}))`, []string{"ToolError", "bad"}},
 		"floods at start":     {misbehave.Floods, `return await attempt(() => tools.bad.echo({}))`, []string{"ToolError", "bad"}},
 		"dies of a discovery": {misbehave.DiesOnDiscover, `return (await tools.bad.echo({ alpha: 1 })).alpha`, []string{"1"}},
@@ -75,7 +75,7 @@ func TestUpstreamMisbehaves(t *testing.T) {
 		"endless pages":       {misbehave.EndlessPages, `return await attempt(() => callMCPTool('bad__page-1', {}))`, []string{"ToolError"}},
 		"bad tool":            {misbehave.BadTool, `return (await tools.bad.echo({ alpha: 1 })).alpha`, []string{"1"}},
 		"no tools":            {misbehave.NoTools, `return await attempt(() => tools.bad.echo({}))`, []string{"ToolError", "echo"}},
-		"dies in a call":      {misbehave.Normal, `return await attempt(() => tools.bad.exit({}))`, []string{"InDoubtError", "exited with code 3"}},
+		"dies in a call":      {misbehave.Normal, `return await attempt(() => tools.bad.exit({}))`, []string{"InDoubtError", "the connection was lost"}},
 		"closes in a call":    {misbehave.Normal, `return await attempt(() => tools.bad.half({}))`, []string{"InDoubtError"}},
 		"invalid JSON":        {misbehave.Normal, `return await attempt(() => tools.bad.broken({}))`, []string{"InDoubtError"}},
 		"wrong shape":         {misbehave.Normal, `return await attempt(() => callMCPTool('bad__wrong-shape', {}))`, []string{"InDoubtError"}},
@@ -121,6 +121,9 @@ for (let i = 0; i < 1000; i++) {
 			case misbehave.Dies, misbehave.Hangs, misbehave.Floods, misbehave.EndlessPages:
 				if st := f.status("bad"); st.State != mcpclient.StateFailed || st.Reason == "" {
 					t.Errorf("the bad server is %s: %q", st.State, st.Reason)
+				}
+				if c.how == misbehave.Dies && !strings.Contains(f.status("bad").StderrTail, "cannot open database") {
+					t.Errorf("the end of its stderr is %q", f.status("bad").StderrTail)
 				}
 			}
 		})
@@ -225,7 +228,7 @@ func TestUpstreamKilledAtStart(t *testing.T) {
 		return f.status("bad").State == mcpclient.StateFailed
 	})
 	got := decoded[fiftyResult](t, <-done)
-	if text := fmt.Sprint(got.Got); got.Sum != 49*50/2 || !strings.Contains(text, "ToolError") || !strings.Contains(text, "killed") {
+	if text := fmt.Sprint(got.Got); got.Sum != 49*50/2 || !strings.Contains(text, "ToolError") || strings.Contains(text, "killed") {
 		t.Errorf("got %+v", got)
 	}
 	if st := f.status("bad"); st.State != mcpclient.StateFailed || !strings.Contains(st.Reason, "killed") {

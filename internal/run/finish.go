@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -75,6 +73,11 @@ func (l *loop) outcome() *Outcome {
 // programError explains the error that a program ended with.
 func (l *loop) programError(f *frame.Frame) *Error {
 	e := *f.Error
+	e.Name, e.Tool = clip(e.Name, maxClass), clip(e.Tool, maxName)
+	e.Message, e.Stack = clip(e.Message, maxMessage), clip(e.Stack, maxStack)
+	if len(e.Data) > maxStack {
+		e.Data = nil
+	}
 	if f.Refused && outOfMemory(e) {
 		e.Kind, e.Message = KindMemory, fmt.Sprintf("the program wanted more than %d MiB of memory (sandbox.memory)", l.spec.Limits.Memory>>20)
 	}
@@ -93,77 +96,4 @@ func (l *loop) programError(f *frame.Frame) *Error {
 func outOfMemory(e frame.Error) bool {
 	return e.Kind == KindMemory || e.Name == "InternalError" || e.Name == "RangeError" || e.Kind == KindCrash ||
 		e.Message == "null was thrown" || bytes.Contains([]byte(e.Message), []byte("out of memory"))
-}
-
-// compare holds a replay's outcome against the recorded one.
-func (l *loop) compare(out *Outcome) {
-	end := l.cursor.End()
-	if end == nil || (out.Error != nil && out.Error.Kind == KindDiverged) {
-		return
-	}
-	out.Duration = Millis(time.Duration(end.DurationUS) * time.Microsecond)
-	if recorded := l.recordedEnd(); recorded != nil && fromOutside(recorded.Kind) {
-		l.report(out, end, recorded)
-		return
-	}
-	if differs := l.difference(end, out); differs != "" {
-		out.Status, out.Output = Failed, json.RawMessage("null")
-		out.Error = &Error{Kind: KindDiverged, Message: differs}
-	}
-}
-
-// report makes the recorded outcome the replay's, where the program had no part in how the run ended. It may have come
-// further now than then, or not as far.
-func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
-	ended := l.ending == nil // by itself: whatever was recorded must have come before
-	logs := l.cursor.Logs()
-	both := min(len(logs), len(out.Logs))
-	out.Status, out.Output, out.Error, out.Calls = end.Status, json.RawMessage("null"), recorded, end.Calls
-	if err := l.missing(); ended && err != nil {
-		out.Status, out.Error = Failed, &Error{Kind: KindDiverged, Message: err.Error()}
-	} else if !slices.Equal(logs[:both], out.Logs[:both]) {
-		out.Status, out.Error = Failed, &Error{Kind: KindDiverged, Message: "its console lines differ from the recorded ones"}
-	}
-	out.Logs = append([]Log{}, logs...)
-	out.Effects = l.effects.list()
-}
-
-// missing names the first recorded call that a replayed program has not made. That the program did not take a recorded
-// answer is no difference: an answer may be on its way when a program ends that does not wait for it.
-func (l *loop) missing() error {
-	err := l.cursor.Finish()
-	var diverged *journal.DivergedError
-	if errors.As(err, &diverged) && diverged.N <= l.calls {
-		return nil
-	}
-	return err
-}
-
-// difference says how a replay's outcome differs from the recorded one, if it does.
-func (l *loop) difference(end *journal.End, out *Outcome) string {
-	var recorded Error
-	if end.Error != nil {
-		if err := json.Unmarshal(end.Error, &recorded); err != nil {
-			return fmt.Sprintf("the recorded error cannot be read: %v", err)
-		}
-	}
-	if hostDecided(recorded.Kind) && out.Error != nil && out.Error.Kind == recorded.Kind {
-		return ""
-	}
-	if err := l.missing(); err != nil {
-		return err.Error()
-	}
-	const same = "every call was answered as recorded, but "
-	switch {
-	case end.Status != out.Status:
-		return fmt.Sprintf(same+"the run %s where the recorded one %s", out.Status, end.Status)
-	case out.Error != nil && (out.Error.Kind != recorded.Kind || out.Error.Message != recorded.Message):
-		return fmt.Sprintf(same+"it failed as %s (%s) where the recorded run failed as %s (%s)",
-			out.Error.Kind, out.Error.Message, recorded.Kind, recorded.Message)
-	case !bytes.Equal(journal.Canonical(end.Output), journal.Canonical(out.Output)):
-		return same + "the output differs from the recorded one: " + journal.Diff(end.Output, out.Output)
-	case !slices.Equal(l.cursor.Logs(), out.Logs):
-		return same + "its console lines differ from the recorded ones"
-	}
-	return ""
 }

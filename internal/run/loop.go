@@ -27,31 +27,6 @@ func Execute(ctx context.Context, spec Spec) (*Outcome, error) {
 	return outcome, err
 }
 
-func (l Limits) withDefaults() Limits {
-	d := DefaultLimits
-	for _, f := range []struct{ value, def *time.Duration }{{&l.Timeout, &d.Timeout}, {&l.MaxWall, &d.MaxWall}} {
-		if *f.value <= 0 {
-			*f.value = *f.def
-		}
-	}
-	for _, f := range []struct{ value, def *int }{
-		{&l.MaxOutput, &d.MaxOutput},
-		{&l.MaxLogLines, &d.MaxLogLines},
-		{&l.MaxCalls, &d.MaxCalls},
-		{&l.MaxHostCalls, &d.MaxHostCalls},
-		{&l.MaxInFlight, &d.MaxInFlight},
-		{&l.MaxValue, &d.MaxValue},
-	} {
-		if *f.value <= 0 {
-			*f.value = *f.def
-		}
-	}
-	if l.Memory <= 0 {
-		l.Memory = d.Memory
-	}
-	return l
-}
-
 // loop is one execution. Its goroutine owns every field; calls in flight report over results.
 type loop struct {
 	spec    Spec
@@ -67,12 +42,11 @@ type loop struct {
 	open      map[int]*journal.Call // made, not yet answered
 	serial    []task                // calls that wait for each other; the first is under way
 	held      []*journal.Call       // new calls that wait for the recorded answers to be delivered
+	busy      int                   // open calls that count as in flight
 	inFlight  int                   // calls the gate is working on
 	results   chan result
-	delivered int            // asynchronous answers given to the guest, those in outbox included
-	outbox    []*frame.Frame // answers that the guest has no room for yet
-	sent      int            // asynchronous answers sent to the runner
-	taken     int            // and those that the guest has taken
+	delivered int // asynchronous answers given to the guest
+	crossed   int // bytes of arguments and answers
 
 	computing bool // the guest is busy: its time counts
 	since     time.Time
@@ -161,11 +135,9 @@ func (l *loop) start() error {
 	return nil
 }
 
-// send gives a frame to the runner. A runner that does not take it is killed: this goroutine keeps the run's limits, and
-// must not wait for the guest.
+// send gives a frame to the runner, which reads it when it likes: this goroutine keeps the run's limits, and does not wait
+// for the guest.
 func (l *loop) send(f *frame.Frame) {
-	stuck := time.AfterFunc(sendTimeout, l.runner.Kill)
-	defer stuck.Stop()
 	if l.runner.Send(f) != nil {
 		l.runner.Kill() // Frames says why
 	}
@@ -185,8 +157,6 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	case frame.Log:
 		l.log(Log{Level: f.Level, Text: f.Text})
 	case frame.Idle:
-		l.taken = max(l.taken, min(f.Taken, l.sent))
-		l.flush()
 		if f.Taken == l.delivered {
 			l.rest()
 			l.deliverRecorded(ctx)
@@ -208,11 +178,21 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		l.end(KindCallLimit, fmt.Sprintf("the program made more than %d host calls (sandbox.maxHostCalls)", l.spec.Limits.MaxHostCalls))
 		return
 	}
+	if over := l.oversized(f); over != nil {
+		l.stop(over)
+		return
+	}
 	if f.Kind == frame.Tool {
 		l.toolCalls++
 	}
 	c := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: journal.Canonical(f.Args), Sync: f.Sync}
 	l.open[c.N] = c
+	if counted(f.Kind, f.Sync) {
+		l.busy++
+	}
+	if l.cross(len(c.Name) + len(c.Args)); l.ending != nil {
+		return
+	}
 	if f.Sync {
 		l.rest()
 	}
@@ -309,7 +289,7 @@ func (l *loop) answered(ctx context.Context, r result) {
 		l.deliver(a)
 		if len(l.serial) > 0 && l.serial[0].call.N == a.N {
 			l.serial = l.serial[1:]
-			if len(l.serial) > 0 {
+			if len(l.serial) > 0 && l.ending == nil {
 				l.do(ctx, l.serial[0])
 			}
 		}
@@ -344,6 +324,9 @@ func (l *loop) deliver(a *journal.Answer) {
 		return
 	}
 	delete(l.open, a.N)
+	if counted(frame.Kind(c.Kind), c.Sync) {
+		l.busy--
+	}
 	f := &frame.Frame{T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: a.Value}
 	if a.Error != nil {
 		f.Error = new(frame.Error)
@@ -353,97 +336,11 @@ func (l *loop) deliver(a *journal.Answer) {
 		}
 	}
 	l.now = a.Now
-	if c.Sync {
-		l.compute()
-		l.send(f)
+	if l.cross(len(a.Value) + len(a.Error)); l.ending != nil {
 		return
 	}
-	l.outbox = append(l.outbox, f)
-	l.flush()
-}
-
-// flush sends answers as far as the guest has room for them.
-func (l *loop) flush() {
-	for len(l.outbox) > 0 && l.sent-l.taken < window && l.ending == nil {
-		f := l.outbox[0]
-		l.outbox[0], l.outbox = nil, l.outbox[1:]
-		l.sent++
-		l.compute()
-		l.send(f)
-	}
-}
-
-// deliverRecorded gives an idle guest the next answer of the record. When none is left, held calls go live.
-func (l *loop) deliverRecorded(ctx context.Context) {
-	if a := l.cursor.Next(); a != nil {
-		if l.open[a.N] == nil {
-			l.end(KindDiverged, (&journal.DivergedError{N: a.N, Want: l.cursor.Call(a.N)}).Error())
-			return
-		}
-		l.cursor.Advance()
-		l.delivered++
-		l.deliver(a)
-		return
-	}
-	if l.spec.Offline {
-		l.offlineEnd()
-		return
-	}
-	held := l.held
-	l.held = nil
-	for _, c := range held {
-		l.perform(ctx, c)
-	}
-}
-
-// offlineEnd stops a replay that has used up its record: what the host decided then is reported, not reproduced.
-func (l *loop) offlineEnd() {
-	end, missing := l.recordedEnd(), l.missing()
-	switch {
-	case missing != nil:
-		l.end(KindDiverged, missing.Error())
-	case end != nil:
-		l.stop(end)
-	default:
-		l.end(KindDiverged, "the program waits where the recorded run went on")
-	}
-}
-
-// unrecorded judges a replayed program's call that the record does not have: the program got further than the recorded
-// one did before the host ended it, or goes another way.
-func (l *loop) unrecorded(c *journal.Call) {
-	if end := l.recordedEnd(); end != nil && fromOutside(end.Kind) && l.missing() == nil {
-		l.stop(end)
-		return
-	}
-	l.end(KindDiverged, (&journal.DivergedError{N: c.N, Got: c}).Error())
-}
-
-// recordedEnd is the recorded run's error if the host decided it.
-func (l *loop) recordedEnd() *Error {
-	end := l.cursor.End()
-	if end == nil || end.Error == nil {
-		return nil
-	}
-	recorded := new(Error)
-	if json.Unmarshal(end.Error, recorded) != nil || !hostDecided(recorded.Kind) {
-		return nil
-	}
-	return recorded
-}
-
-// hostDecided says whether the host, not the program, ends a run with this kind.
-func hostDecided(kind string) bool {
-	switch kind {
-	case KindTimeout, KindMemory, KindCrash, KindOutputLimit, KindCancelled, KindCallLimit:
-		return true
-	}
-	return false
-}
-
-// fromOutside says whether an ending comes at a moment that the program has no part in: it cannot be expected again.
-func fromOutside(kind string) bool {
-	return kind == KindTimeout || kind == KindCancelled || kind == KindCrash
+	l.compute()
+	l.send(f)
 }
 
 func (l *loop) log(line Log) {
@@ -474,53 +371,12 @@ func (l *loop) observe(e Event) {
 	}
 }
 
-// compute starts the guest's clock, rest stops it. Time in replay counts for nothing.
-func (l *loop) compute() {
-	if l.computing {
-		return
-	}
-	l.computing, l.since = true, time.Now()
-	left := l.spec.Limits.Timeout - l.used
-	switch {
-	case l.cursor.Next() != nil:
-		left = l.spec.Limits.Timeout
-		if end := l.recordedEnd(); l.spec.Offline && end != nil && fromOutside(end.Kind) {
-			// The recorded guest may never have come to this answer.
-			left = min(left, time.Duration(l.cursor.End().DurationUS)*time.Microsecond+replayTail)
-		}
-	case l.spec.Offline && l.recordedEnd() != nil:
-		left = min(left, replayTail)
-	}
-	l.deadline.Reset(max(left, 0))
-}
-
-func (l *loop) rest() {
-	if !l.computing {
-		return
-	}
-	l.computing = false
-	if l.cursor.Next() == nil {
-		l.used += time.Since(l.since)
-	}
-	l.deadline.Stop()
-}
-
-func (l *loop) expired() {
-	if !l.computing {
-		return
-	}
-	if end := l.recordedEnd(); l.spec.Offline && end != nil {
-		l.stop(end)
-	} else {
-		l.end(KindTimeout, fmt.Sprintf("the program computed for more than %s (sandbox.timeout)", l.spec.Limits.Timeout))
-	}
-}
-
 // end stops the program for a reason of the host's.
 func (l *loop) end(kind, message string) { l.stop(l.reason(kind, message)) }
 
 // reason is the error of an ending that the host decides, with advice where the program may be changed to avoid it.
 func (l *loop) reason(kind, message string) *Error {
+	message = clip(message, maxMessage)
 	if l.spec.Locate != nil && (kind == KindTimeout || kind == KindOutputLimit || kind == KindCallLimit) {
 		return l.spec.Locate(&frame.Error{Kind: kind, Message: message})
 	}

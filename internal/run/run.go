@@ -38,39 +38,8 @@ const (
 	KindCancelled    = "cancelled"
 )
 
-// Limits bound a run. Zero values mean the defaults of DefaultLimits.
-type Limits struct {
-	Timeout      time.Duration `json:"timeout"`      // time the guest computes
-	MaxWall      time.Duration `json:"maxWall"`      // everything, waiting included
-	Memory       int64         `json:"memory"`       // bytes of guest memory
-	MaxOutput    int           `json:"maxOutput"`    // bytes of output and logs together
-	MaxLogLines  int           `json:"maxLogLines"`  // console lines
-	MaxCalls     int           `json:"maxCalls"`     // tool calls
-	MaxHostCalls int           `json:"maxHostCalls"` // host calls of every kind
-	MaxInFlight  int           `json:"maxInFlight"`  // calls at the same time
-	MaxValue     int           `json:"maxValue"`     // bytes of one value that crosses
-}
-
-// DefaultLimits are those of the documented configuration.
-var DefaultLimits = Limits{
-	Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, Memory: 100 << 20, MaxOutput: 1 << 20, MaxLogLines: 10_000,
-	MaxCalls: 1000, MaxHostCalls: 20_000, MaxInFlight: 100, MaxValue: 8 << 20,
-}
-
 // grace is how long an interrupted program has to stop before its process is killed.
 const grace = 200 * time.Millisecond
-
-const (
-	// window is how many answers are on their way to the guest at once: fewer than the 64 frames that a runner takes in
-	// while its guest computes, so that sending one does not wait for the guest.
-	window = 32
-	// sendTimeout is how long a runner may take to read a frame; only one that is broken or hostile needs any time.
-	sendTimeout = 5 * time.Second
-)
-
-// replayTail is how long a replay computes after its last recorded answer before the recorded ending is reported, where
-// the host decided that ending.
-const replayTail = time.Second
 
 // Log is one console line.
 type Log = journal.Log

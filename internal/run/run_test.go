@@ -93,25 +93,6 @@ func TestGuestThatTakesNothing(t *testing.T) {
 	})
 }
 
-// A runner that does not even read is killed.
-func TestRunnerThatReadsNothing(t *testing.T) {
-	t.Parallel()
-	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
-		w.limits.Timeout = 20 * time.Second
-		out, _ := w.run(func(g *guest) *frame.Frame {
-			for range 200 {
-				g.call(frame.Timer, "echo", `{}`)
-			}
-			for { // claims to take what it leaves in the pipe
-				g.send(frame.Frame{T: frame.Idle, Taken: 1000})
-			}
-		})
-		if kindOf(out) != run.KindCrash {
-			t.Errorf("ended as %+v", out.Error)
-		}
-	})
-}
-
 // Serial calls go one after another in call order, and the answer of each is stored before the next begins.
 func TestSerialCalls(t *testing.T) {
 	t.Parallel()
@@ -619,6 +600,87 @@ func TestStrayFrames(t *testing.T) {
 		})
 		if string(out.Output) != "1" || len(out.Logs) != 0 {
 			t.Errorf("got %s, %v", out.Output, out.Logs)
+		}
+	})
+}
+
+// What the guest runtime bounds by itself is checked again by the host.
+func TestBrokenRunners(t *testing.T) {
+	t.Parallel()
+	long := `"` + strings.Repeat("x", 2000) + `"`
+	for name, test := range map[string]struct {
+		guest script
+		kind  string
+	}{
+		"name":           {func(g *guest) *frame.Frame { g.call(frame.Tool, long, `{}`); g.take(); return nil }, run.KindCrash},
+		"arguments":      {func(g *guest) *frame.Frame { g.call(frame.Tool, "echo", long); g.take(); return nil }, run.KindCrash},
+		"sync arguments": {func(g *guest) *frame.Frame { g.sync(frame.Load, "echo", long); return nil }, run.KindCallLimit},
+		"in flight": {func(g *guest) *frame.Frame {
+			for range 4 {
+				g.call(frame.Tool, "hang", `{}`)
+			}
+			g.take()
+			return nil
+		}, run.KindCrash},
+		"timers are not in flight": {func(g *guest) *frame.Frame {
+			for range 4 {
+				g.call(frame.Timer, "echo", `{}`)
+			}
+			g.takeOf(4)
+			g.call(frame.Tool, "echo", `{}`)
+			g.takeOf(5)
+			return value(`1`)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, new(gate).on("echo", echo).on("hang", hang), func(t *testing.T, w *world) {
+				w.limits.MaxValue, w.limits.MaxInFlight = 1000, 3
+				if out, _ := w.run(test.guest); kindOf(out) != test.kind {
+					t.Errorf("ended as %+v", out.Error)
+				}
+			})
+		})
+	}
+}
+
+// A run's arguments and answers together are bounded, and its replay ends at the same call.
+func TestCrossed(t *testing.T) {
+	t.Parallel()
+	big := json.RawMessage(`"` + strings.Repeat("x", 8<<20-2) + `"`)
+	g := new(gate).on("big", func(context.Context, *journal.Call, func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		return big, nil
+	})
+	program := func(g *guest) *frame.Frame {
+		for {
+			g.takeOf(g.call(frame.Tool, "big", `{}`))
+		}
+	}
+	bubble(t, g, func(t *testing.T, w *world) {
+		out, records := w.run(program)
+		if kindOf(out) != run.KindCallLimit || out.Calls != 32 {
+			t.Fatalf("ended after %d calls as %+v", out.Calls, out.Error)
+		}
+		if again := w.replay(program, records); kindOf(again) != run.KindCallLimit || again.Calls != out.Calls {
+			t.Errorf("the replay ended after %d calls as %+v", again.Calls, again.Error)
+		}
+	})
+}
+
+// What a program throws is cut before anything looks at it.
+func TestLongErrors(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate), func(t *testing.T, w *world) {
+		long := strings.Repeat("é", 1<<20)
+		out, records := w.run(func(*guest) *frame.Frame {
+			return &frame.Frame{Error: &frame.Error{Name: long, Message: long, Stack: long, Data: json.RawMessage(`"` + long + `"`)}}
+		})
+		text, err := json.Marshal(out.Error)
+		if err != nil || len(text) > 100<<10 || !strings.HasSuffix(out.Error.Message, "… (2080768 bytes more)") || out.Error.Data != nil {
+			t.Errorf("%d bytes, %v: %.100s", len(text), err, text)
+		}
+		if n := len(records[len(records)-1].End.Error); n > 100<<10 {
+			t.Errorf("recorded with %d bytes", n)
 		}
 	})
 }

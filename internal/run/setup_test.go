@@ -41,7 +41,7 @@ type script func(g *guest) *frame.Frame
 var _ sandbox.Runner = (*guest)(nil)
 
 func (s script) Start(context.Context) (sandbox.Runner, error) {
-	g := &guest{in: make(chan *frame.Frame, 64), out: make(chan *frame.Frame), dead: make(chan struct{}), stop: make(chan struct{})}
+	g := &guest{in: make(chan *frame.Frame, 10_000), out: make(chan *frame.Frame), dead: make(chan struct{}), stop: make(chan struct{})}
 	go func() {
 		defer close(g.out)
 		first := g.next()
@@ -57,7 +57,6 @@ func (s script) Start(context.Context) (sandbox.Runner, error) {
 func (script) Info() sandbox.Info { return sandbox.Info{Tier: "script"} }
 func (script) Close() error       { return nil }
 
-// Send blocks while the guest has 64 frames to read, as a pipe does.
 func (g *guest) Send(f *frame.Frame) error {
 	if f.T == frame.Cancel {
 		close(g.stop)

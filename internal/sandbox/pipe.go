@@ -17,6 +17,8 @@ import (
 const (
 	// MaxFrame is the longest line a runner may send: the largest value and its wrapping.
 	MaxFrame = 24 << 20
+	// framesAhead is how many frames are read before the host takes them.
+	framesAhead = 8
 	// stderrTail is how much of a runner's standard error is kept to explain its death.
 	stderrTail = 8 << 10
 )
@@ -40,7 +42,7 @@ var _ Runner = (*pipe)(nil)
 
 // StartProcess starts cmd as a runner. The process does not outlive this one.
 func StartProcess(cmd *exec.Cmd) (Runner, error) {
-	p := &pipe{cmd: cmd, frames: make(chan *frame.Frame, 64), dead: make(chan struct{}), some: make(chan struct{}, 1)}
+	p := &pipe{cmd: cmd, frames: make(chan *frame.Frame, framesAhead), dead: make(chan struct{}), some: make(chan struct{}, 1)}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,31 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+)
+
+// failure is what a guest may know of a request that failed: the server's own words and what happened to the request.
+// Why a server is not reached stays outside: its command, address and stderr may hold paths and secrets of the host.
+func failure(err error) string {
+	var call *mcpclient.CallError
+	if !errors.As(err, &call) {
+		return err.Error()
+	}
+	switch call.Kind {
+	case mcpclient.KindUnavailable:
+		return unavailable(call.Server)
+	case mcpclient.KindConnectionLost:
+		return fmt.Sprintf("server %q: the connection was lost before an answer came", call.Server)
+	}
+	bare := *call
+	bare.Stderr = ""
+	return bare.Error()
+}
+
+// unavailable says so of a server, and how its owner learns more.
+func unavailable(server string) string {
+	return fmt.Sprintf("server %q is not available; whoever runs the harness sees the reason with: harness servers test %s", server, server)
+}

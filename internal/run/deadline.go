@@ -1,0 +1,52 @@
+package run
+
+import (
+	"fmt"
+	"time"
+)
+
+// replayTail is how long a replay computes after its last recorded answer before the recorded ending is reported, where
+// the host decided that ending.
+const replayTail = time.Second
+
+// compute starts the guest's clock, rest stops it. Time in replay counts for nothing.
+func (l *loop) compute() {
+	if l.computing {
+		return
+	}
+	l.computing, l.since = true, time.Now()
+	left := l.spec.Limits.Timeout - l.used
+	switch {
+	case l.cursor.Next() != nil:
+		left = l.spec.Limits.Timeout
+		if end := l.recordedEnd(); l.spec.Offline && end != nil && fromOutside(end.Kind) {
+			// The recorded guest may never have come to this answer.
+			left = min(left, time.Duration(l.cursor.End().DurationUS)*time.Microsecond+replayTail)
+		}
+	case l.spec.Offline && l.recordedEnd() != nil:
+		left = min(left, replayTail)
+	}
+	l.deadline.Reset(max(left, 0))
+}
+
+func (l *loop) rest() {
+	if !l.computing {
+		return
+	}
+	l.computing = false
+	if l.cursor.Next() == nil {
+		l.used += time.Since(l.since)
+	}
+	l.deadline.Stop()
+}
+
+func (l *loop) expired() {
+	if !l.computing {
+		return
+	}
+	if end := l.recordedEnd(); l.spec.Offline && end != nil {
+		l.stop(end)
+	} else {
+		l.end(KindTimeout, fmt.Sprintf("the program computed for more than %s (sandbox.timeout)", l.spec.Limits.Timeout))
+	}
+}
