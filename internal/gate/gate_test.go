@@ -57,8 +57,12 @@ func TestCallLimit(t *testing.T) {
 	}
 	// A resumed run has the calls left that the dead process did not use.
 	f.scope.Recorded = []journal.Record{
-		{Start: &journal.Start{}}, {Call: &journal.Call{N: 1, Kind: "tool"}}, {Answer: &journal.Answer{N: 1}},
-		{Call: &journal.Call{N: 2, Kind: "fs"}}, {Answer: &journal.Answer{N: 2}}, {Call: &journal.Call{N: 3, Kind: "tool"}},
+		{Start: &journal.Start{}},
+		{Call: &journal.Call{N: 1, Kind: "tool"}},
+		{Answer: &journal.Answer{N: 1}},
+		{Call: &journal.Call{N: 2, Kind: "fs"}},
+		{Answer: &journal.Answer{N: 2}},
+		{Call: &journal.Call{N: 3, Kind: "tool"}},
 	}
 	f.Run = f.gate.Open(f.scope)
 	f.tool("crm__search", `{"q":"open call 3"}`)
@@ -162,8 +166,10 @@ func TestUnwrap(t *testing.T) {
 		{"crm__search", `{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, `["a","b"]`},
 		{"crm__search", `{"content":[]}`, `null`},
 		{"crm__search", `{"content":[{"type":"image","mimeType":"image/png","data":"` + png + `"}]}`, file(8, "1-image-1.png", "image/png", 4)},
-		{"crm__search", `{"content":[{"type":"text","text":"see"},{"type":"resource","resource":{"uri":"file:///a/report.csv","mimeType":"text/csv","text":"a,b"}}]}`,
-			`["see",` + file(9, "1-report.csv", "text/csv", 3) + `]`},
+		{
+			"crm__search", `{"content":[{"type":"text","text":"see"},{"type":"resource","resource":{"uri":"file:///a/report.csv","mimeType":"text/csv","text":"a,b"}}]}`,
+			`["see",` + file(9, "1-report.csv", "text/csv", 3) + `]`,
+		},
 		{"crm__search", `{"content":[{"type":"resource","resource":{"uri":"file:///..%2f..%2fetc","text":"x"}}]}`, ``},
 	} {
 		f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
@@ -435,7 +441,8 @@ func TestStatefulServers(t *testing.T) {
 	// A resumed run knows from its intents what the dead process had used.
 	f.scope.Recorded = []journal.Record{
 		{Call: &journal.Call{N: 1, Kind: "tool", Name: "createNote", Args: json.RawMessage(`{"input":{},"server":"crm"}`)}},
-		{Intent: &journal.Intent{N: 1, Conn: 6}}, {Answer: &journal.Answer{N: 1}},
+		{Intent: &journal.Intent{N: 1, Conn: 6}},
+		{Answer: &journal.Answer{N: 1}},
 	}
 	f.Run = f.gate.Open(f.scope)
 	f.tool("crm__search", `{"q":"the same connection"}`)

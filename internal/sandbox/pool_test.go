@@ -3,7 +3,9 @@ package sandbox_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +22,10 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == wasm.WorkerCommand {
 		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == deafRole {
+		io.Copy(os.Stdout, strings.NewReader(`{"t":"ready"}`+"\n"))
+		select {}
 	}
 	// The thread that starts processes lives as long as this one.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("mcp-code-exec-harness/internal/process.init.func1.1"))

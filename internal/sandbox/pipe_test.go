@@ -1,0 +1,57 @@
+package sandbox_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/sandbox"
+)
+
+// deafRole makes the test binary a runner that never reads what it is sent.
+const deafRole = "__deaf"
+
+// Sending to a runner that does not read holds nobody up, and neither does its end.
+func TestDeafRunner(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := sandbox.StartProcess(exec.Command(exe, deafRole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := <-runner.Frames(); f == nil || f.T != frame.Ready {
+		t.Fatalf("got %+v, want ready", f)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		value, _ := json.Marshal(strings.Repeat("x", 1<<20))
+		for range 20 {
+			if err := runner.Send(&frame.Frame{T: frame.Answer, Value: value}); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	select {
+	case err := <-sent:
+		if err != nil {
+			t.Errorf("send: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("sending waits for the runner")
+	}
+	runner.Kill()
+	for range runner.Frames() {
+	}
+	if runner.Err() == nil || runner.Send(&frame.Frame{T: frame.Cancel}) == nil {
+		t.Error("a killed runner takes frames")
+	}
+}
