@@ -1,0 +1,208 @@
+// Package task holds what a request in natural language is to the harness: tasks in sessions, the steps that a task's
+// loop has taken, and the events that tell others of them. A task goes on from its steps after a crash, so everything
+// that was answered before is in them.
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"mcp-code-exec-harness/internal/model"
+)
+
+// Status is where a task stands.
+type Status string
+
+// The states of a task.
+const (
+	Queued          Status = "queued"
+	Running         Status = "running"
+	WaitingApproval Status = "waiting_approval"
+	Succeeded       Status = "succeeded"
+	Failed          Status = "failed"
+	Cancelled       Status = "cancelled"
+)
+
+// Ended says that nothing of the task will change any more.
+func (s Status) Ended() bool { return s == Succeeded || s == Failed || s == Cancelled }
+
+// Task is a request in natural language, and how it ended.
+type Task struct {
+	ID        string          `json:"id"` // task_…
+	SessionID string          `json:"sessionId"`
+	UserID    string          `json:"userId"`
+	Task      string          `json:"task"`
+	Context   json.RawMessage `json:"context,omitempty"` // what the caller adds to the text: any JSON
+	Model     string          `json:"model,omitempty"`   // asked for; empty is the configured one
+	Status    Status          `json:"status"`
+	Message   string          `json:"message,omitempty"` // a sentence on how it ended
+	Text      string          `json:"text,omitempty"`    // the model's answer
+	Output    json.RawMessage `json:"output,omitempty"`  // what the last run returned
+	Error     *Error          `json:"error,omitempty"`
+	Logs      []string        `json:"logs"` // console lines of all runs, the last maxLogs
+	Runs      []string        `json:"runs"` // their ids, in order
+	Usage     Usage           `json:"usage"`
+	Budget    Budget          `json:"budget,omitzero"`
+	Cached    bool            `json:"cached,omitempty"` // the answer of an equal task, asked for with cacheSeconds
+	CreatedAt time.Time       `json:"createdAt"`
+	RunAt     *time.Time      `json:"runAt,omitempty"` // not before
+	StartedAt *time.Time      `json:"startedAt,omitempty"`
+	EndedAt   *time.Time      `json:"endedAt,omitempty"`
+
+	// What callers are not shown.
+	Principal       string `json:"-"` // who asked: id of an API key, subject of a JWT, "local"
+	CallbackURL     string `json:"-"`
+	Schedule        string `json:"-"` // id of the schedule that made it
+	CacheKey        string `json:"-"` // not empty: its answer may be given again
+	CancelRequested bool   `json:"-"`
+	Owner           string `json:"-"` // the process that works on it, or did
+}
+
+// Error is why a task did not succeed.
+type Error struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// The kinds of errors of tasks.
+const (
+	KindModel     = "model"     // the model could not be asked, or refused
+	KindBudget    = "budget"    // turns, runs, tokens, money or time were used up
+	KindCancelled = "cancelled" // somebody cancelled it
+	KindRun       = "run"       // the model ended after a run that failed, without an answer
+	KindInternal  = "internal"  // a fault of the harness
+)
+
+// Budget bounds a task. Zero fields are the configured bounds; a request can only lower those.
+type Budget struct {
+	Turns  int           `json:"turns,omitempty"`   // responses of the model, cut-off ones included
+	Runs   int           `json:"runs,omitempty"`    // programs
+	Tokens int           `json:"tokens,omitempty"`  // of the model, in and out together
+	Cost   float64       `json:"costUsd,omitempty"` // only where the model's price is known
+	Wall   time.Duration `json:"-"`                 // from the first start, waiting included
+}
+
+// Usage is what a task took, and what it would have taken without code.
+type Usage struct {
+	Model   string      `json:"model,omitempty"` // the last one that answered
+	Turns   int         `json:"turns"`
+	Runs    int         `json:"runs"`
+	Calls   int         `json:"calls"`             // tool calls of the runs
+	Tokens  model.Usage `json:"tokens"`            // measured: as the provider reports them
+	CostUSD *float64    `json:"costUsd,omitempty"` // measured tokens at known prices; absent if the price is not known
+	Direct  *Direct     `json:"direct,omitempty"`
+}
+
+// Direct is the estimated cost in model tokens of calling the same tools one by one through a model's context, counted
+// with the o200k vocabulary.
+type Direct struct {
+	Definitions  int  `json:"definitions"`  // every tool's definition, once in the context
+	Intermediate int  `json:"intermediate"` // every call's arguments and answer, once in the context
+	Context      int  `json:"context"`      // the context at its largest
+	Input        int  `json:"input"`        // what the model reads if each call is a turn of its own
+	Output       int  `json:"output"`       // the arguments and the answer it writes
+	Estimated    bool `json:"estimated"`    // always true: nothing of this was sent
+}
+
+// Session is a conversation: tasks in order that share history and workspace.
+type Session struct {
+	ID        string    `json:"id"`
+	UserID    string    `json:"userId"`
+	CreatedAt time.Time `json:"createdAt"`
+	UsedAt    time.Time `json:"usedAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+	Tasks     int       `json:"tasks"`
+}
+
+// Step is one entry of a task's record. Exactly one pointer is set. The state of a task's loop is a function of the
+// task and its steps.
+type Step struct {
+	Seq  int       `json:"seq"` // 1, 2, ... without gaps
+	Time time.Time `json:"time"`
+
+	Ask     *Ask     `json:"ask,omitempty"`
+	Turn    *Turn    `json:"turn,omitempty"`
+	Run     *Run     `json:"run,omitempty"`
+	Result  *Result  `json:"result,omitempty"`
+	Note    *Note    `json:"note,omitempty"`
+	Compact *Compact `json:"compact,omitempty"`
+}
+
+// Ask says that a request to the model is about to be sent. One without a Turn behind it was cut off.
+type Ask struct {
+	Turn int `json:"turn"` // counts from 1, cut-off ones included
+}
+
+// Turn is the model's answer.
+type Turn struct {
+	model.Turn
+	CostUSD *float64 `json:"costUsd,omitempty"`
+}
+
+// Run says that a program is about to run: it is resumed under this id, never run anew.
+type Run struct {
+	CallID string `json:"callId"` // of the turn's tool call
+	RunID  string `json:"runId"`
+}
+
+// Result is what the model is told of one tool call.
+type Result struct {
+	model.ToolResult
+	RunID     string          `json:"runId,omitempty"`
+	RunStatus string          `json:"runStatus,omitempty"`
+	Output    json.RawMessage `json:"output,omitempty"` // of the run
+	Logs      []string        `json:"logs,omitempty"`
+	Calls     int             `json:"calls,omitempty"`
+	Direct    Direct          `json:"direct,omitzero"` // this run's part
+}
+
+// Note is a message that the harness adds for the model.
+type Note struct {
+	Text string `json:"text"`
+}
+
+// Compact says that the context was cut: the results of steps before Seq are shown in short form only.
+type Compact struct {
+	Before int `json:"before"`
+}
+
+// Event tells of a change of a task. Events with an ID are stored and counted without gaps; streamed pieces of an answer
+// have none and are not repeated.
+type Event struct {
+	ID   int64           `json:"id,omitempty"` // 1, 2, ... within its task
+	Type string          `json:"type"`
+	Time time.Time       `json:"time"`
+	Data json.RawMessage `json:"data"`
+	// Key makes an event unique in its task: one that is there already is not added again. A resumed run tells of the
+	// same calls as before.
+	Key string `json:"-"`
+}
+
+// The types of events.
+const (
+	EventQueued     = "task.queued"
+	EventStarted    = "task.started"
+	EventTurn       = "turn"        // the model answered: {turn, text, calls: [{id, name, input}], usage, costUsd}
+	EventDelta      = "delta"       // a piece of an answer: {text} or {call, input}; {reset: true} takes all pieces of the turn back
+	EventRunStarted = "run.started" // {runId, code}
+	EventCall       = "run.call"    // {runId, n, kind, name, args}
+	EventAnswer     = "run.answer"  // {runId, n, ok, error?}
+	EventLog        = "run.log"     // {runId, level, text}
+	EventRunEnded   = "run.ended"   // {runId, status, output, error?}
+	EventNote       = "note"        // {text}: the harness tells the model something
+	EventEnded      = "task.ended"  // the task
+)
+
+// What the service and its store answer with.
+var (
+	ErrNotFound     = errors.New("not found")
+	ErrExists       = errors.New("it exists already")
+	ErrEnded        = errors.New("it has ended")
+	ErrBusy         = errors.New("another task of the session is running")
+	ErrNotOwner     = errors.New("another process works on it")
+	ErrIdempotency  = errors.New("the idempotency key was used with another request")
+	ErrInvalidInput = errors.New("invalid input")
+)
