@@ -14,7 +14,11 @@ import (
 // finish waits for calls still in flight (their context has ended), records their answers and the outcome, and returns it.
 func (l *loop) finish() (*Outcome, error) {
 	for l.inFlight > 0 {
-		l.record(<-l.results)
+		if r := <-l.results; l.failure == nil {
+			l.record(r)
+		} else {
+			l.inFlight-- // as if this process had been killed: whoever resumes asks again, or is in doubt
+		}
 	}
 	if l.failure != nil {
 		return nil, l.failure

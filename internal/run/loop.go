@@ -14,7 +14,8 @@ import (
 )
 
 // Execute runs the program of spec to its end and returns how it ended. The error is the harness's own failure (no
-// runner, no room for the journal); a program that fails is an outcome. Cancelling ctx ends the program as cancelled.
+// runner, no room for the journal); a program that fails is an outcome. Cancelling ctx ends the program as cancelled,
+// but for the cause ErrParked, which leaves it to be resumed and is the error then.
 func Execute(ctx context.Context, spec Spec) (*Outcome, error) {
 	spec.Limits = spec.Limits.withDefaults()
 	lease, err := spec.Runners.Acquire(ctx, spec.Owner)
@@ -111,6 +112,10 @@ func (l *loop) execute(ctx context.Context) (*Outcome, error) {
 			l.end(KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
 		case <-cancelled:
 			cancelled = nil
+			if errors.Is(context.Cause(ctx), ErrParked) {
+				l.failure = ErrParked
+				continue
+			}
 			l.end(KindCancelled, "the run was cancelled")
 		case <-l.kill:
 			l.runner.Kill()

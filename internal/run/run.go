@@ -7,6 +7,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -40,6 +41,9 @@ const (
 
 // grace is how long an interrupted program has to stop before its process is killed.
 const grace = 200 * time.Millisecond
+
+// ErrParked is the cause of a context that ends to stop this process's work on a run, not the run.
+var ErrParked = errors.New("the run is left to be resumed")
 
 // Log is one console line.
 type Log = journal.Log

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
@@ -681,6 +683,70 @@ func TestLongErrors(t *testing.T) {
 		}
 		if n := len(records[len(records)-1].End.Error); n > 100<<10 {
 			t.Errorf("recorded with %d bytes", n)
+		}
+	})
+}
+
+// A run that is parked has no end: it goes on later as if its process had been killed.
+func TestPark(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.call(frame.Tool, "hang", `{}`)
+		g.take()
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("hang", hang), func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w.ctx = ctx
+		go func() {
+			synctest.Wait() // the call is in flight
+			cancel(fmt.Errorf("shutdown: %w", run.ErrParked))
+		}()
+		writer, err := w.store.Create(t.Context(), "run_x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := w.spec()
+		spec.Journal = writer
+		if out, err := w.execute(program, spec); !errors.Is(err, run.ErrParked) {
+			t.Fatalf("ended as %+v, %v", out, err)
+		}
+		if err := writer.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		records, err := w.store.Read(context.Background(), "run_x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			if r.End != nil || r.Answer != nil {
+				t.Errorf("recorded: %+v", r)
+			}
+		}
+		w.ctx = context.Background()
+		w.gate.on("hang", echo)
+		if out, _ := w.resume(program, records); out.Status != run.Succeeded {
+			t.Errorf("the resumed run ended as %+v", out.Error)
+		}
+	})
+}
+
+// What a journal tells of a run's end is what the run told.
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("write", write).on("echo", echo), func(t *testing.T, w *world) {
+		out, records := w.run(func(g *guest) *frame.Frame {
+			g.log("hello")
+			g.takeOf(g.call(frame.Tool, "write", `{}`))
+			g.takeOf(g.call(frame.Tool, "echo", `{}`))
+			return &frame.Frame{Error: &frame.Error{Kind: run.KindRuntime, Name: "Error", Message: "x"}}
+		})
+		got, err := run.Recorded(records)
+		if diff := cmp.Diff(out, got); err != nil || diff != "" || len(got.Effects) != 1 {
+			t.Errorf("%v, %s", err, diff)
+		}
+		if got, err := run.Recorded(records[:len(records)-1]); got != nil || err != nil {
+			t.Errorf("without an end: %+v, %v", got, err)
 		}
 	})
 }

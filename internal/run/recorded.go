@@ -1,0 +1,56 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+)
+
+// Recorded is the outcome that a journal tells of, without executing anything; nil if the run has not ended.
+func Recorded(records []journal.Record) (*Outcome, error) {
+	out := &Outcome{Logs: []Log{}}
+	var done effects
+	var end *journal.End
+	for _, r := range records {
+		switch {
+		case r.Start != nil:
+			out.RunID, out.Sandbox = r.Start.Run, r.Start.Tier
+		case r.Call != nil:
+			done.made(r.Call, false)
+		case r.Intent != nil:
+			done.begin(r.Intent.N)
+		case r.Answer != nil:
+			var failed *frame.Error
+			if r.Answer.Error != nil {
+				failed = new(frame.Error)
+				if err := json.Unmarshal(r.Answer.Error, failed); err != nil {
+					return nil, fmt.Errorf("read the recorded answer of call %d: %w", r.Answer.N, err)
+				}
+			}
+			done.settle(r.Answer.N, failed)
+		case r.Log != nil:
+			out.Logs = append(out.Logs, *r.Log)
+		case r.End != nil:
+			end = r.End
+		}
+	}
+	if end == nil {
+		return nil, nil
+	}
+	out.Status, out.Output, out.Calls = end.Status, end.Output, end.Calls
+	out.Duration = Millis(time.Duration(end.DurationUS) * time.Microsecond)
+	if len(out.Output) == 0 {
+		out.Output = json.RawMessage("null")
+	}
+	if end.Error != nil {
+		out.Error = new(Error)
+		if err := json.Unmarshal(end.Error, out.Error); err != nil {
+			return nil, fmt.Errorf("read the recorded error: %w", err)
+		}
+		out.Effects = done.list()
+	}
+	return out, nil
+}
