@@ -169,13 +169,9 @@ func descend(root *os.Root, names []string, create bool) (_ *os.Root, ok bool, e
 		if !info.IsDir() {
 			return nil, false, fmt.Errorf("%q is not a plain directory: links are not followed; remove it", name)
 		}
-		next, err := at.OpenRoot(name)
+		next, err := enter(at, name, info)
 		if err != nil {
 			return nil, false, err
-		}
-		if opened, err := next.Stat("."); err != nil || !os.SameFile(info, opened) {
-			_ = next.Close()
-			return nil, false, errors.Join(fmt.Errorf("%q was replaced while it was opened; try again", name), err)
 		}
 		if at != root {
 			_ = at.Close()

@@ -14,11 +14,8 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Bounds of one host call's answer.
-const (
-	maxRead = 8 << 20 // bytes of a file
-	maxList = 50_000  // entries of a listing
-)
+// maxRead is the number of bytes that one host call reads of a file.
+const maxRead = 8 << 20
 
 // arguments are those of every file call; which are used depends on the call.
 type arguments struct {
@@ -88,9 +85,12 @@ func (s *Space) Call(ctx context.Context, name string, args json.RawMessage) (js
 		return nil, wireError(&Error{Code: Invalid, Op: op.syscall, Detail: err.Error()})
 	}
 	if ctx.Err() != nil {
-		return nil, &frame.Error{Kind: "cancelled", Name: "Error", Message: "the run was cancelled"}
+		return nil, cancelled()
 	}
 	value, err := op.run(s, ctx, a)
+	if err != nil && ctx.Err() != nil {
+		return nil, cancelled()
+	}
 	var answer bytes.Buffer
 	if err == nil {
 		enc := json.NewEncoder(&answer)
@@ -100,7 +100,7 @@ func (s *Space) Call(ctx context.Context, name string, args json.RawMessage) (js
 	if err != nil {
 		e := hostError(op.syscall, a.Path, err)
 		if name == "rename" || name == "copyFile" {
-			e.Path, e.To = a.From, a.To
+			e.Path, e.To = shown(a.From), shown(a.To)
 		}
 		return nil, wireError(e)
 	}
@@ -112,11 +112,16 @@ func decode(args json.RawMessage) (*arguments, error) {
 	if err := json.Unmarshal(args, &a); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) && wrong.Field != "" {
-			return nil, fmt.Errorf("%s may not be a %s", wrong.Field, wrong.Value)
+			value, _, _ := strings.Cut(wrong.Value, " ") // of a number the literal follows, however long
+			return nil, fmt.Errorf("%s may not be a %s", wrong.Field, value)
 		}
 		return nil, errors.New("the arguments are not an object")
 	}
 	return &a, nil
+}
+
+func cancelled() *frame.Error {
+	return &frame.Error{Kind: "cancelled", Name: "Error", Message: "the run was cancelled"}
 }
 
 func wireError(e *Error) *frame.Error {
@@ -176,15 +181,15 @@ func (s *Space) readText(ctx context.Context, p string, offset, length int64) (s
 	return string(data), nil
 }
 
-func (s *Space) callWrite(_ context.Context, a *arguments) (any, error) {
-	return s.store(a, (*Dir).WriteFile)
+func (s *Space) callWrite(ctx context.Context, a *arguments) (any, error) {
+	return s.store(ctx, a, (*Dir).write)
 }
 
-func (s *Space) callAppend(_ context.Context, a *arguments) (any, error) {
-	return s.store(a, (*Dir).AppendFile)
+func (s *Space) callAppend(ctx context.Context, a *arguments) (any, error) {
+	return s.store(ctx, a, (*Dir).AppendFile)
 }
 
-func (s *Space) store(a *arguments, write func(*Dir, string, []byte) error) (any, error) {
+func (s *Space) store(ctx context.Context, a *arguments, write func(*Dir, context.Context, string, []byte) error) (any, error) {
 	data, err := a.data()
 	if err != nil {
 		return nil, err
@@ -193,7 +198,7 @@ func (s *Space) store(a *arguments, write func(*Dir, string, []byte) error) (any
 	if err != nil {
 		return nil, err
 	}
-	return true, write(d, rel, data)
+	return true, write(d, ctx, rel, data)
 }
 
 func (a *arguments) data() ([]byte, error) {
@@ -237,8 +242,8 @@ func (s *Space) callList(ctx context.Context, a *arguments) (any, error) {
 		return nil, bad
 	}
 	list, err := s.listPlace(ctx, at, a.Recursive)
-	if len(list) > maxList {
-		return nil, &Error{Code: Invalid, Detail: fmt.Sprintf("there are %d entries; list one directory at a time", len(list))}
+	if err == nil && len(list) > maxList { // those of several trees
+		return nil, errLong
 	}
 	top := strings.TrimSuffix(at.String(), "/") + "/"
 	out := make([]dirEntry, len(list))
@@ -282,7 +287,7 @@ func (s *Space) callDelete(_ context.Context, a *arguments) (any, error) {
 	return true, d.Delete(rel)
 }
 
-func (s *Space) callRemove(_ context.Context, a *arguments) (any, error) {
+func (s *Space) callRemove(ctx context.Context, a *arguments) (any, error) {
 	d, rel, err := s.target(a.Path)
 	if err != nil {
 		return nil, err
@@ -296,7 +301,7 @@ func (s *Space) callRemove(_ context.Context, a *arguments) (any, error) {
 	case !e.IsDir:
 		return true, d.Delete(rel)
 	case a.Recursive:
-		return true, d.RemoveAll(rel)
+		return true, d.RemoveAll(ctx, rel)
 	}
 	err = d.RemoveDir(rel)
 	var full *Error
@@ -306,12 +311,12 @@ func (s *Space) callRemove(_ context.Context, a *arguments) (any, error) {
 	return true, err
 }
 
-func (s *Space) callMkdir(_ context.Context, a *arguments) (any, error) {
+func (s *Space) callMkdir(ctx context.Context, a *arguments) (any, error) {
 	d, rel, err := s.target(a.Path)
 	if err != nil {
 		return nil, err
 	}
-	return true, d.Mkdir(rel, a.Recursive)
+	return true, d.Mkdir(ctx, rel, a.Recursive)
 }
 
 func (s *Space) callCopy(ctx context.Context, a *arguments) (any, error) {
@@ -330,15 +335,14 @@ func (s *Space) callCopy(ctx context.Context, a *arguments) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return true, dst.WriteFile(to, data)
+		return true, dst.write(ctx, to, data)
 	}
 	src, _ := s.dir(at)
-	return true, Copy(dst, to, src, at.rel)
+	return true, Copy(ctx, dst, to, src, at.rel)
 }
 
-// callRename moves between /skills and /workspace, too, as a copy and a deletion: repeating it after a crash in
-// between ends in the same state.
-func (s *Space) callRename(_ context.Context, a *arguments) (any, error) {
+// callRename moves between /skills and /workspace, too.
+func (s *Space) callRename(ctx context.Context, a *arguments) (any, error) {
 	src, from, err := s.target(a.From)
 	if err != nil {
 		return nil, err
@@ -348,15 +352,12 @@ func (s *Space) callRename(_ context.Context, a *arguments) (any, error) {
 		return nil, err
 	}
 	if src == dst {
-		return true, src.Rename(from, to)
+		return true, src.Rename(ctx, from, to)
 	}
 	if e, err := src.Stat(from); err != nil {
 		return nil, err
 	} else if e.IsDir {
 		return nil, &Error{Code: Invalid, Detail: "a directory cannot be moved between /skills and /workspace; copy its files"}
 	}
-	if err := Copy(dst, to, src, from); err != nil {
-		return nil, err
-	}
-	return true, src.Delete(from)
+	return true, Move(ctx, dst, to, src, from)
 }

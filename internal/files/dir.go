@@ -1,7 +1,9 @@
 package files
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -50,12 +52,12 @@ type Entry struct {
 func (d *Dir) Close() { d.release() }
 
 // Usage returns what the directory holds now.
-func (d *Dir) Usage() (Usage, error) {
+func (d *Dir) Usage(ctx context.Context) (Usage, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	root, err := d.s.openRoot(false)
 	if err == nil && root != nil && !d.s.known {
-		err = d.s.count()
+		err = d.s.count(ctx)
 	}
 	if err != nil {
 		return Usage{}, hostError("scandir", ".", err)
@@ -91,70 +93,109 @@ func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
 	return data, err
 }
 
-// ReadDir lists a directory, sorted by path, directories before what is in them.
-func (d *Dir) ReadDir(p string, recursive bool) ([]Entry, error) {
-	list := []Entry{}
+// The bounds of a listing.
+const (
+	maxList      = 50_000  // entries
+	maxListBytes = 8 << 20 // of their paths
+)
+
+// listing is the entries of directories, in order.
+type listing struct {
+	entries []Entry
+	bytes   int
+}
+
+func (l *listing) add(e Entry) error {
+	l.entries = append(l.entries, e)
+	l.bytes += len(e.Path)
+	if len(l.entries) > maxList || l.bytes > maxListBytes {
+		return errLong
+	}
+	return nil
+}
+
+var errLong = &Error{Code: Invalid, Detail: fmt.Sprintf(
+	"there are more than %d entries, or %s of paths; list one directory at a time", maxList, size(maxListBytes))}
+
+// ReadDir lists a directory, sorted by path, directories before what is in them. More than 50,000 entries or 8 MiB of
+// paths are an error.
+func (d *Dir) ReadDir(ctx context.Context, p string, recursive bool) ([]Entry, error) {
+	list := listing{entries: []Entry{}}
 	err := d.view("scandir", p, func(root *os.Root, name string) error {
-		info, err := look(root, name)
-		switch {
-		case err != nil:
+		at, err := find(root, name)
+		if err != nil {
 			return err
-		case info == nil && name != ".":
+		}
+		defer at.close()
+		switch {
+		case at.info == nil && name != ".":
 			return &Error{Code: NotFound}
-		case info == nil:
+		case at.info == nil:
 			return nil
-		case !info.IsDir():
+		case !at.isDir():
 			return &Error{Code: NotDir}
 		}
-		list, err = appendDir(list, root, name, recursive)
-		return err
+		return below(at.dir, at.name, func(dir *os.Root) error { return list.read(ctx, dir, name, recursive) })
 	})
 	if err != nil {
 		return nil, err
 	}
-	return list, nil
+	return list.entries, nil
 }
 
-func appendDir(list []Entry, root *os.Root, dir string, recursive bool) ([]Entry, error) {
-	entries, err := readDir(root, dir)
+// read lists the directory at p and, if recursive, those in it, as far as a program could name what is there.
+func (l *listing) read(ctx context.Context, dir *os.Root, p string, recursive bool) error {
+	entries, err := readDir(ctx, dir, maxList)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if len(entries) > maxList {
+		return errLong
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {
-		p := path.Join(dir, e.Name())
-		if !e.IsDir() && !e.Type().IsRegular() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		at := path.Join(p, e.Name())
+		if canonical, err := clean(at); err != nil || canonical != at {
 			continue
 		}
-		if canonical, err := clean(p); err != nil || canonical != p {
-			continue // nothing that a program could name
-		}
-		info, err := root.Lstat(p)
-		if errors.Is(err, fs.ErrNotExist) {
+		info, err := dir.Lstat(e.Name())
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			continue
-		} else if err != nil {
-			return nil, err
+		case err != nil:
+			return err
+		case !info.IsDir() && !info.Mode().IsRegular():
+			continue
 		}
-		list = append(list, entry(p, info))
-		if recursive && info.IsDir() {
-			if list, err = appendDir(list, root, p, true); err != nil {
-				return nil, err
-			}
+		if err := l.add(entry(at, info)); err != nil {
+			return err
+		}
+		if !recursive || !info.IsDir() {
+			continue
+		}
+		err = below(dir, e.Name(), func(sub *os.Root) error { return l.read(ctx, sub, at, true) })
+		if ignoreVanished(err) != nil {
+			return err
 		}
 	}
-	return list, nil
+	return nil
 }
 
 // Stat describes a file or directory.
 func (d *Dir) Stat(p string) (Entry, error) {
 	var e Entry
 	err := d.view("stat", p, func(root *os.Root, name string) error {
-		info, err := look(root, name)
-		switch {
-		case err != nil:
+		at, err := find(root, name)
+		if err != nil {
 			return err
-		case info != nil:
-			e = entry(name, info)
+		}
+		defer at.close()
+		switch {
+		case at.info != nil:
+			e = entry(name, at.info)
 		case name == ".": // not created yet
 			e = Entry{Name: ".", Path: ".", IsDir: true}
 		default:
@@ -177,7 +218,7 @@ func entry(p string, info fs.FileInfo) Entry {
 func (d *Dir) view(op, p string, fn func(root *os.Root, name string) error) error {
 	name, err := clean(p)
 	if err != nil {
-		return &Error{Code: Invalid, Op: op, Path: p, Detail: err.Error()}
+		return &Error{Code: Invalid, Op: op, Path: shown(p), Detail: err.Error()}
 	}
 	s := d.s
 	s.mu.RLock()
@@ -226,61 +267,4 @@ func (s *state) retire() {
 		_ = s.root.Close()
 		s.root = nil
 	}
-}
-
-// look returns what is at name, nil if there is nothing. It refuses links in every component: os.Root follows them
-// inside the directory, and what a link means would differ from system to system.
-func look(root *os.Root, name string) (fs.FileInfo, error) {
-	if root == nil {
-		return nil, nil
-	}
-	for i := 0; ; {
-		end := strings.IndexByte(name[i:], '/')
-		prefix, last := name, end < 0
-		if !last {
-			prefix = name[:i+end]
-		}
-		info, err := root.Lstat(prefix)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, nil
-		case err != nil:
-			return nil, err
-		case info.Mode()&fs.ModeSymlink != 0:
-			return nil, &Error{Code: Denied, Detail: "symbolic links are not followed"}
-		case last && !info.IsDir() && !info.Mode().IsRegular():
-			return nil, &Error{Code: Denied, Detail: "it is neither a file nor a directory"}
-		case last:
-			return info, nil
-		case !info.IsDir():
-			return nil, &Error{Code: NotDir}
-		}
-		i += end + 1
-	}
-}
-
-// openFile opens a plain file for reading.
-func openFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
-	info, err := look(root, name)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case info == nil && name != ".":
-		return nil, nil, &Error{Code: NotFound}
-	case info == nil || info.IsDir():
-		return nil, nil, &Error{Code: IsDirectory}
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	opened, err := f.Stat()
-	if err == nil && !opened.Mode().IsRegular() { // replaced since by another process
-		err = &Error{Code: Denied, Detail: "it is not a file"}
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, err
-	}
-	return f, opened, nil
 }

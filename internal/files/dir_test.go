@@ -30,10 +30,10 @@ func TestDir(t *testing.T) {
 	write(t, d, "a/b/c.txt", "hello")
 	write(t, d, "z.txt", "")
 	write(t, d, "a/b/c.txt", "hello world")
-	if err := d.AppendFile("a/b/c.txt", []byte("!")); err != nil {
+	if err := d.AppendFile(t.Context(), "a/b/c.txt", []byte("!")); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.AppendFile("log", []byte("one")); err != nil {
+	if err := d.AppendFile(t.Context(), "log", []byte("one")); err != nil {
 		t.Fatal(err)
 	}
 	wantFile(t, d, "a/b/c.txt", "hello world!")
@@ -46,24 +46,24 @@ func TestDir(t *testing.T) {
 	if got := names(t, d); got != "a a/b a/b/c.txt log z.txt" {
 		t.Errorf("listing is %q", got)
 	}
-	if list, err := d.ReadDir("a", false); err != nil || len(list) != 1 || list[0].Path != "a/b" || !list[0].IsDir {
+	if list, err := d.ReadDir(t.Context(), "a", false); err != nil || len(list) != 1 || list[0].Path != "a/b" || !list[0].IsDir {
 		t.Errorf("ReadDir(a) = %+v, %v", list, err)
 	}
 	wantUsage(t, d, Usage{Bytes: 15, Files: 5})
 
-	if err := Copy(d, "copy.txt", d, "log"); err != nil {
+	if err := Copy(t.Context(), d, "copy.txt", d, "log"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Rename("copy.txt", "a/log"); err != nil {
+	if err := d.Rename(t.Context(), "copy.txt", "a/log"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Rename("log", "a/log"); err != nil { // replaces
+	if err := d.Rename(t.Context(), "log", "a/log"); err != nil { // replaces
 		t.Fatal(err)
 	}
-	if err := d.Mkdir("empty", false); err != nil {
+	if err := d.Mkdir(t.Context(), "empty", false); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Rename("a", "empty"); err != nil { // a directory replaces an empty one
+	if err := d.Rename(t.Context(), "a", "empty"); err != nil { // a directory replaces an empty one
 		t.Fatal(err)
 	}
 	if got := names(t, d); got != "empty empty/b empty/b/c.txt empty/log z.txt" {
@@ -77,10 +77,10 @@ func TestDir(t *testing.T) {
 	if err := d.Delete("z.txt"); err != nil {
 		t.Errorf("deleting what is absent: %v", err)
 	}
-	if err := d.RemoveAll("empty/b"); err != nil {
+	if err := d.RemoveAll(t.Context(), "empty/b"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.RemoveAll("empty/b"); err != nil {
+	if err := d.RemoveAll(t.Context(), "empty/b"); err != nil {
 		t.Errorf("removing what is absent: %v", err)
 	}
 	wantUsage(t, d, Usage{Bytes: 3, Files: 2})
@@ -100,30 +100,30 @@ func TestDirErrors(t *testing.T) {
 		"read the top":       {IsDirectory, func() error { _, err := d.ReadFile("", 0, -1); return err }},
 		"read below a file":  {NotDir, func() error { _, err := d.ReadFile("file/x", 0, -1); return err }},
 		"negative offset":    {Invalid, func() error { _, err := d.ReadFile("file", -1, 1); return err }},
-		"list absent":        {NotFound, func() error { _, err := d.ReadDir("no", false); return err }},
-		"list a file":        {NotDir, func() error { _, err := d.ReadDir("file", false); return err }},
+		"list absent":        {NotFound, func() error { _, err := d.ReadDir(t.Context(), "no", false); return err }},
+		"list a file":        {NotDir, func() error { _, err := d.ReadDir(t.Context(), "file", false); return err }},
 		"stat absent":        {NotFound, func() error { _, err := d.Stat("no"); return err }},
 		"write a directory":  {IsDirectory, func() error { return d.WriteFile("dir", nil) }},
 		"write the top":      {IsDirectory, func() error { return d.WriteFile(".", nil) }},
 		"write below a file": {NotDir, func() error { return d.WriteFile("file/x/y", nil) }},
-		"append directory":   {IsDirectory, func() error { return d.AppendFile("dir", nil) }},
-		"mkdir existing":     {Exists, func() error { return d.Mkdir("dir", false) }},
-		"mkdir over a file":  {Exists, func() error { return d.Mkdir("file", true) }},
-		"mkdir no parent":    {NotFound, func() error { return d.Mkdir("x/y", false) }},
+		"append directory":   {IsDirectory, func() error { return d.AppendFile(t.Context(), "dir", nil) }},
+		"mkdir existing":     {Exists, func() error { return d.Mkdir(t.Context(), "dir", false) }},
+		"mkdir over a file":  {Exists, func() error { return d.Mkdir(t.Context(), "file", true) }},
+		"mkdir no parent":    {NotFound, func() error { return d.Mkdir(t.Context(), "x/y", false) }},
 		"delete directory":   {IsDirectory, func() error { return d.Delete("dir") }},
 		"rmdir full":         {NotEmpty, func() error { return d.RemoveDir("dir") }},
 		"rmdir file":         {NotDir, func() error { return d.RemoveDir("file") }},
 		"rmdir absent":       {NotFound, func() error { return d.RemoveDir("no") }},
-		"remove the top":     {Denied, func() error { return d.RemoveAll("") }},
-		"rename absent":      {NotFound, func() error { return d.Rename("no", "x") }},
-		"rename no parent":   {NotFound, func() error { return d.Rename("file", "x/y") }},
-		"rename to dir":      {IsDirectory, func() error { return d.Rename("file", "dir") }},
-		"rename dir to file": {NotDir, func() error { return d.Rename("dir", "file") }},
-		"rename into itself": {Invalid, func() error { return d.Rename("dir", "dir/sub") }},
-		"rename the top":     {Denied, func() error { return d.Rename(".", "x") }},
-		"rename out":         {Invalid, func() error { return d.Rename("file", "../x") }},
-		"copy a directory":   {IsDirectory, func() error { return Copy(d, "x", d, "dir") }},
-		"copy out":           {Invalid, func() error { return Copy(d, "../x", d, "file") }},
+		"remove the top":     {Denied, func() error { return d.RemoveAll(t.Context(), "") }},
+		"rename absent":      {NotFound, func() error { return d.Rename(t.Context(), "no", "x") }},
+		"rename no parent":   {NotFound, func() error { return d.Rename(t.Context(), "file", "x/y") }},
+		"rename to dir":      {IsDirectory, func() error { return d.Rename(t.Context(), "file", "dir") }},
+		"rename dir to file": {NotDir, func() error { return d.Rename(t.Context(), "dir", "file") }},
+		"rename into itself": {Invalid, func() error { return d.Rename(t.Context(), "dir", "dir/sub") }},
+		"rename the top":     {Denied, func() error { return d.Rename(t.Context(), ".", "x") }},
+		"rename out":         {Invalid, func() error { return d.Rename(t.Context(), "file", "../x") }},
+		"copy a directory":   {IsDirectory, func() error { return Copy(t.Context(), d, "x", d, "dir") }},
+		"copy out":           {Invalid, func() error { return Copy(t.Context(), d, "../x", d, "file") }},
 	} {
 		t.Run(what, func(t *testing.T) { wantCode(t, c.do(), c.code) })
 	}
@@ -161,16 +161,16 @@ func TestLinks(t *testing.T) {
 		_, err = d.Stat(p)
 		wantCode(t, err, Denied)
 		wantCode(t, d.WriteFile(p, []byte("owned")), Denied)
-		wantCode(t, d.AppendFile(p, []byte("owned")), Denied)
+		wantCode(t, d.AppendFile(t.Context(), p, []byte("owned")), Denied)
 		wantCode(t, d.Delete(p), Denied)
-		wantCode(t, d.Rename("real/inside.txt", p), Denied)
-		wantCode(t, Copy(d, p, d, "real/inside.txt"), Denied)
+		wantCode(t, d.Rename(t.Context(), "real/inside.txt", p), Denied)
+		wantCode(t, Copy(t.Context(), d, p, d, "real/inside.txt"), Denied)
 	}
 	for _, p := range []string{"absdir", "indir"} {
-		_, err := d.ReadDir(p, true)
+		_, err := d.ReadDir(t.Context(), p, true)
 		wantCode(t, err, Denied)
-		wantCode(t, d.RemoveAll(p), Denied)
-		wantCode(t, d.Mkdir(p+"/sub", true), Denied)
+		wantCode(t, d.RemoveAll(t.Context(), p), Denied)
+		wantCode(t, d.Mkdir(t.Context(), p+"/sub", true), Denied)
 	}
 	if got := names(t, d); got != "real real/inside.txt" {
 		t.Errorf("listing is %q", got)
@@ -181,7 +181,7 @@ func TestLinks(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(secret), filepath.Join(host, "real", "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.RemoveAll("real"); err != nil {
+	if err := d.RemoveAll(t.Context(), "real"); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Remove("alice"); err != nil {
@@ -207,7 +207,7 @@ func TestLinkedOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		_, err = d.ReadDir(".", false)
+		_, err = d.ReadDir(t.Context(), ".", false)
 		wantCode(t, err, IO)
 		wantCode(t, d.WriteFile("x", nil), IO)
 	}
@@ -232,16 +232,16 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("error is %q, want %q", err, want)
 	}
 	wantCode(t, d.WriteFile("b", make([]byte, 61)), NoSpace)
-	wantCode(t, d.AppendFile("a", []byte("x")), NoSpace)
+	wantCode(t, d.AppendFile(t.Context(), "a", []byte("x")), NoSpace)
 	write(t, d, "a", strings.Repeat("y", 60)) // replacing needs no more room
 	write(t, d, "b", strings.Repeat("x", 40))
-	wantCode(t, d.AppendFile("b", []byte("x")), NoSpace)
+	wantCode(t, d.AppendFile(t.Context(), "b", []byte("x")), NoSpace)
 	if err := d.truncate("a", 1); err != nil {
 		t.Fatal(err)
 	}
 	wantUsage(t, d, Usage{Bytes: 41, Files: 2})
 
-	if err := d.Mkdir("p/q", true); err != nil {
+	if err := d.Mkdir(t.Context(), "p/q", true); err != nil {
 		t.Fatal(err)
 	}
 	err = d.WriteFile("p/q/r", nil)
@@ -249,8 +249,8 @@ func TestQuotas(t *testing.T) {
 	if !strings.HasSuffix(err.Error(), "the quota of 4 files and directories (skills.maxFiles) is used up; delete files or raise skills.maxFiles") {
 		t.Error(err)
 	}
-	wantCode(t, d.Mkdir("r", false), NoSpace)
-	wantCode(t, Copy(d, "copy", d, "a"), NoSpace)
+	wantCode(t, d.Mkdir(t.Context(), "r", false), NoSpace)
+	wantCode(t, Copy(t.Context(), d, "copy", d, "a"), NoSpace)
 	wantUsage(t, d, Usage{Bytes: 41, Files: 4})
 
 	// A second Dir of the owner shares the account, another owner does not.
@@ -288,7 +288,7 @@ func TestOverQuota(t *testing.T) {
 	hostFile(t, strings.Repeat("x", 50), host, "big2")
 	wantCode(t, d.WriteFile("x", nil), NoSpace)
 	write(t, d, "big", strings.Repeat("x", 40)) // smaller than before
-	if err := d.Rename("big", "big2"); err != nil {
+	if err := d.Rename(t.Context(), "big", "big2"); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Delete("big2"); err != nil {
@@ -321,7 +321,7 @@ func TestConcurrentWriters(t *testing.T) {
 				if err != nil || len(got) < 1000 || bytes.Count(got, got[:1]) != len(got) {
 					t.Errorf("read a mixture of %d bytes, %v", len(got), err)
 				}
-				if _, err := own.ReadDir(".", true); err != nil {
+				if _, err := own.ReadDir(t.Context(), ".", true); err != nil {
 					t.Error(err)
 				}
 			}
@@ -342,7 +342,7 @@ func TestConcurrentAppends(t *testing.T) {
 	for w := range 8 {
 		wg.Go(func() {
 			for range 25 {
-				if err := d.AppendFile("log", fmt.Appendf(nil, "line of %d\n", w)); err != nil {
+				if err := d.AppendFile(t.Context(), "log", fmt.Appendf(nil, "line of %d\n", w)); err != nil {
 					t.Error(err)
 				}
 			}

@@ -1,8 +1,10 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"syscall"
 )
 
@@ -74,13 +76,21 @@ func meaning(code string) string {
 	return "i/o error"
 }
 
+// shown is a path in an error; of one that is too long for a path the beginning.
+func shown(p string) string {
+	if len(p) <= maxGiven {
+		return p
+	}
+	return strings.ToValidUTF8(p[:100], "") + "…"
+}
+
 // hostError turns an error of the host's file system into an Error without the host's path.
 func hostError(op, path string, err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
-		return &Error{Code: e.Code, Op: op, Path: path, Detail: e.Detail}
+		return &Error{Code: e.Code, Op: op, Path: shown(path), Detail: e.Detail}
 	}
-	e = &Error{Code: IO, Op: op, Path: path}
+	e = &Error{Code: IO, Op: op, Path: shown(path)}
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -95,6 +105,8 @@ func hostError(op, path string, err error) *Error {
 		e.Code, e.Detail = Denied, "the harness may not do this; check owner and mode of its directories"
 	case errors.Is(err, fs.ErrClosed):
 		e.Code, e.Detail = NotFound, "the directory was removed, because its session or run has ended"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e.Detail = "it was ended early"
 	case errors.As(err, &errno):
 		e.Detail = errno.Error()
 	}

@@ -36,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 	for what, err := range map[string]error{
 		"replace": d.WriteFile("skill.js", make([]byte, 300_000)),
 		"create":  d.WriteFile("new/dir/file", make([]byte, 300_000)),
-		"append":  d.AppendFile("log", make([]byte, 300_000)),
+		"append":  d.AppendFile(t.Context(), "log", make([]byte, 300_000)),
 	} {
 		wantCode(t, err, NoSpace)
 		if err == nil || !strings.Contains(err.Error(), "the disk of the host is full") {

@@ -17,10 +17,24 @@ const (
 	maxName  = 255  // bytes of one name: the limit of ext4, APFS and NTFS
 	maxPath  = 1024 // bytes of a path inside a Dir: PATH_MAX of macOS
 	maxDepth = 32   // names in a path
+	maxGiven = 4096 // bytes of a path as a program writes it: PATH_MAX of Linux
 )
 
 // reserved begins the names the harness keeps for itself (temporary files); they are invisible to programs.
 const reserved = ".harness-"
+
+// checkGiven refuses what is too long for a path, before anything is done with it.
+func checkGiven(p string) error {
+	if len(p) > maxGiven {
+		return fmt.Errorf("a path of %d bytes; it may have %d", len(p), maxGiven)
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if len(name) > maxName {
+			return fmt.Errorf("a name in the path is longer than %d bytes", maxName)
+		}
+	}
+	return nil
+}
 
 // clean returns the canonical form of a path relative to a Dir: slash-separated, in Unicode NFC, "." for the Dir
 // itself. Both spellings of an accented letter are therefore the same file everywhere. The error says what is wrong

@@ -1,11 +1,9 @@
 package files
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io/fs"
-	"os"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -17,22 +15,12 @@ type Usage struct {
 	Files int64 // files and directories
 }
 
-// count returns a function for walk that adds what it is given to u, without files that are being written.
-func (u *Usage) count(root *os.Root) func(p string, e fs.DirEntry) error {
-	return func(p string, e fs.DirEntry) error {
-		if e.Type().IsRegular() {
-			if isTemp(e.Name()) {
-				return nil
-			}
-			info, err := root.Lstat(p)
-			if err != nil {
-				return err
-			}
-			u.Bytes += info.Size()
-		}
-		u.Files++
-		return nil
+// counted is the part of something in the quota of bytes.
+func counted(info fs.FileInfo) int64 {
+	if info.Mode().IsRegular() {
+		return info.Size()
 	}
+	return 0
 }
 
 const (
@@ -43,19 +31,27 @@ const (
 	recountEvery = time.Second
 )
 
-// count walks the directory anew and clears leftovers of interrupted writes away. The caller holds mu for writing.
-func (s *state) count() error {
+// count walks the directory anew and clears leftovers of interrupted writes away; files that are being written do not
+// count. The caller holds mu for writing.
+func (s *state) count(ctx context.Context) error {
 	var used Usage
-	add := used.count(s.root)
-	err := walk(s.root, ".", func(p string, e fs.DirEntry) error {
-		if !isTemp(e.Name()) || !e.Type().IsRegular() {
-			return add(p, e)
+	err := walk(ctx, s.root, func(at found) error {
+		name := at.entry.Name()
+		if !at.entry.Type().IsRegular() {
+			used.Files++
+			return nil
 		}
-		info, err := s.root.Lstat(p)
-		if err == nil && s.base.now().Sub(info.ModTime()) > tempAge {
-			err = s.root.Remove(p)
+		info, err := at.dir.Lstat(name)
+		switch {
+		case err != nil:
+			return err
+		case !isTemp(name):
+			used.Bytes += counted(info)
+			used.Files++
+		case s.base.now().Sub(info.ModTime()) > tempAge:
+			return at.dir.Remove(name)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return err
@@ -66,9 +62,9 @@ func (s *state) count() error {
 
 // room reports whether bytes and files more fit the quotas, as an Error with code ENOSPC if not. What frees space is
 // always allowed, even above the quota.
-func (s *state) room(bytes, files int64) error {
+func (s *state) room(ctx context.Context, bytes, files int64) error {
 	if !s.known {
-		if err := s.count(); err != nil {
+		if err := s.count(ctx); err != nil {
 			return err
 		}
 	}
@@ -77,7 +73,7 @@ func (s *state) room(bytes, files int64) error {
 		return noSpace(full)
 	}
 	// Another process may have deleted files since.
-	if err := s.count(); err != nil {
+	if err := s.count(ctx); err != nil {
 		return err
 	}
 	return noSpace(s.full(bytes, files))
@@ -114,42 +110,6 @@ func (s *state) fileFits(n int64) error {
 func (s *state) add(bytes, files int64) {
 	s.used.Bytes += bytes
 	s.used.Files += files
-}
-
-// walk calls fn for everything below dir, a directory after what is in it. What vanishes meanwhile is left out.
-func walk(root *os.Root, dir string, fn func(p string, e fs.DirEntry) error) error {
-	entries, err := readDir(root, dir)
-	if err != nil {
-		return ignoreVanished(err)
-	}
-	for _, e := range entries {
-		p := path.Join(dir, e.Name())
-		if e.IsDir() {
-			if err := walk(root, p, fn); err != nil {
-				return err
-			}
-		}
-		if err := fn(p, e); ignoreVanished(err) != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func ignoreVanished(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func readDir(root *os.Root, dir string) ([]fs.DirEntry, error) {
-	f, err := root.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.ReadDir(-1)
 }
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }

@@ -63,7 +63,7 @@ func wantCode(t *testing.T, err error, code string) {
 
 func names(t *testing.T, d *Dir) string {
 	t.Helper()
-	list, err := d.ReadDir(".", true)
+	list, err := d.ReadDir(t.Context(), ".", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func names(t *testing.T, d *Dir) string {
 // wantUsage compares the running account and a fresh count with what is expected.
 func wantUsage(t *testing.T, d *Dir, want Usage) {
 	t.Helper()
-	got, err := d.Usage()
+	got, err := d.Usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func wantUsage(t *testing.T, d *Dir, want Usage) {
 	d.s.mu.Lock()
 	d.s.known = false
 	d.s.mu.Unlock()
-	if got, err = d.Usage(); err != nil || got != want {
+	if got, err = d.Usage(t.Context()); err != nil || got != want {
 		t.Errorf("counted usage is %+v, %v, want %+v", got, err, want)
 	}
 }

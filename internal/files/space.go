@@ -49,13 +49,14 @@ const home = "/home/sandboxuser"
 // route finds the place of a path as a program writes it. Relative paths are those of /workspace, except ./servers.
 // ".." is resolved in the text, before anything is looked up: without links that is what it means.
 func (s *Space) route(p string) (place, *Error) {
+	if err := checkGiven(p); err != nil {
+		return place{}, &Error{Code: Invalid, Detail: err.Error()}
+	}
 	switch {
 	case p == "":
 		return place{}, &Error{Code: Invalid, Detail: "the path is empty"}
 	case !utf8.ValidString(p) || strings.ContainsRune(p, 0):
 		return place{}, &Error{Code: Invalid, Detail: "the path is not valid text"}
-	case len(p) > maxPath+len(home)+len("/workspace/"):
-		return place{}, &Error{Code: Invalid, Detail: "the path is too long"}
 	}
 	abs := p
 	switch {
@@ -163,9 +164,9 @@ func (s *Space) read(ctx context.Context, p string, offset, length int64) ([]byt
 	case offset < 0:
 		return nil, &Error{Code: Invalid, Detail: "the offset is negative"}
 	}
-	limit := length
-	if length < 0 {
-		limit = maxRead + 1
+	limit := int64(maxRead + 1)
+	if length >= 0 {
+		limit = min(length, limit)
 	}
 	data, err := s.fetch(ctx, at, offset, limit)
 	if err == nil && len(data) > maxRead {
@@ -205,7 +206,7 @@ func (s *Space) listPlace(ctx context.Context, at place, recursive bool) ([]Entr
 		return list, virtualError(err)
 	}
 	d, _ := s.dir(at)
-	list, err := d.ReadDir(at.rel, recursive)
+	list, err := d.ReadDir(ctx, at.rel, recursive)
 	for i := range list {
 		list[i].Path = place{at.tree, list[i].Path}.String()
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -235,6 +238,67 @@ func TestTextRanges(t *testing.T) {
 		if got != text {
 			t.Errorf("with ranges of %d bytes the text is %q", length, got)
 		}
+	}
+}
+
+// The first megabytes of a file are not read to say that it has too many.
+func TestLongRange(t *testing.T) { // not parallel: it looks at what the process allocates
+	s, host := space(t)
+	file := hostFile(t, "", host, "sparse")
+	const huge = 256 << 20
+	if err := os.Truncate(file, huge); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := do(t, s, "readFile", fmt.Sprintf(`{"path":"/skills/sparse","length":%d,"encoding":"base64"}`, huge))
+	runtime.ReadMemStats(&after)
+	if !strings.Contains(got, "more than the 8388608 one read may return") {
+		t.Errorf("got %.200s", got)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 4*maxRead {
+		t.Errorf("%d bytes were allocated", n)
+	}
+}
+
+// What is too long for a path is refused, and not sent back.
+func TestLongArguments(t *testing.T) {
+	t.Parallel()
+	s, _ := space(t)
+	for _, p := range []string{
+		strings.Repeat("a/", 3000), "/workspace/" + strings.Repeat("x", 1<<20), strings.Repeat("../", 2000) + "x",
+		strings.Repeat("\u00e9", 200), "/skills/a/" + strings.Repeat("e\u0301", 150) + "/b", strings.Repeat("\x00", 5000),
+	} {
+		arg, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, args := range map[string]string{
+			"readFile": `{"path":%}`, "writeFile": `{"path":%,"text":""}`, "appendFile": `{"path":%,"text":""}`,
+			"readdir": `{"path":%,"recursive":true}`, "stat": `{"path":%}`, "deleteFile": `{"path":%}`,
+			"rm": `{"path":%,"recursive":true,"force":true}`, "mkdir": `{"path":%,"recursive":true}`,
+			"rename": `{"from":%,"to":%}`, "copyFile": `{"from":%,"to":%}`,
+		} {
+			_, bad := s.Call(t.Context(), name, json.RawMessage(strings.ReplaceAll(args, "%", string(arg))))
+			if bad == nil {
+				t.Fatalf("%s succeeds with a path of %d bytes", name, len(p))
+			}
+			if !strings.HasPrefix(bad.Message, "EINVAL") || !strings.Contains(bad.Message, "it may have 4096") && !strings.Contains(bad.Message, "longer than 255 bytes") {
+				t.Errorf("%s fails with %.300q", name, bad.Message)
+			}
+			if len(p) > maxGiven && len(bad.Message)+len(bad.Data) > 1500 {
+				t.Errorf("%s with a path of %d bytes answers with %d and %d", name, len(p), len(bad.Message), len(bad.Data))
+			}
+		}
+		if got := do(t, s, "exists", `{"path":`+string(arg)+`}`); got != "false" {
+			t.Errorf("exists is %.100s", got)
+		}
+		if _, err := s.ReadFile(t.Context(), p); err == nil || len(p) > maxGiven && len(err.Error()) > 500 {
+			t.Errorf("ReadFile: %.100v", err)
+		}
+	}
+	if got := do(t, s, "readFile", `{"path":"x","offset":`+strings.Repeat("1", 100_000)+`}`); len(got) > 200 {
+		t.Errorf("the error has %d bytes: %.100s", len(got), got)
 	}
 }
 

@@ -2,9 +2,11 @@
 
 package files
 
-// syncDir makes a rename in dir survive a power failure.
-func (s *state) syncDir(dir string) error {
-	f, err := s.root.Open(dir)
+import "os"
+
+// syncDir makes what was created in dir, or renamed into it, survive a power failure.
+func syncDir(dir *os.Root) error {
+	f, err := dir.Open(".")
 	if err != nil {
 		return err
 	}

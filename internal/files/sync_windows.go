@@ -1,4 +1,6 @@
 package files
 
+import "os"
+
 // syncDir does nothing: Windows cannot sync a directory, NTFS journals the rename.
-func (s *state) syncDir(string) error { return nil }
+func syncDir(*os.Root) error { return nil }

@@ -109,6 +109,11 @@ func TestGlobals(t *testing.T) {
 		if len(enumerable) != 0 {
 			t.Errorf("globals that for-in sees: %q", enumerable)
 		}
+		var members []string
+		value(t, open(t), wrap(`return Object.getOwnPropertyNames(JSON).sort()`), &members)
+		if diff := cmp.Diff([]string{"parse", "stringify"}, members); diff != "" { // no rawJSON
+			t.Errorf("members of JSON (-want +got):\n%s", diff)
+		}
 	})
 }
 

@@ -36,9 +36,12 @@ var (
 // ErrZone says that no time zone has the name.
 var ErrZone = errors.New("unknown time zone")
 
-// zones caches transitions by canonical name: reading a zone takes a file, and its transitions up to 400 steps. There are
-// some 600 zones, so it is bounded.
+// zones caches transitions by name in lower case: reading a zone takes a file, and its transitions up to 400 steps. There
+// are some 600 zones, so it is bounded, also where a file system that ignores case knows each by many spellings.
 var zones sync.Map
+
+// maxZoneName is the length of a name in bytes; the longest of the database has 32.
+const maxZoneName = 64
 
 // Zone returns an IANA time zone's name as the time zone database spells it, and its transitions from 1900 to 2100. The
 // name is looked up ignoring case. Callers share the slice and must not change it. Safe for concurrent use.
@@ -47,12 +50,13 @@ func Zone(name string) (canonical string, transitions []Transition, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if cached, ok := zones.Load(canonical); ok {
+	key := strings.ToLower(canonical)
+	if cached, ok := zones.Load(key); ok {
 		return canonical, cached.([]Transition), nil
 	}
 	transitions = scan(loc)
 	transitions[0].At = firstTransition
-	zones.Store(canonical, transitions)
+	zones.Store(key, transitions)
 	return canonical, transitions, nil
 }
 
@@ -82,9 +86,13 @@ func scan(loc *time.Location) []Transition {
 	return out
 }
 
-// findZone loads a zone by its name, or by the name with the case that the database would use.
+// findZone loads a zone by the name with the case that the database uses for most, or by its name as it is. The latter
+// comes last: a file system that ignores case takes it for any.
 func findZone(name string) (string, *time.Location, error) {
-	for _, candidate := range []string{name, properCase(name), strings.ToUpper(name)} {
+	if len(name) > maxZoneName {
+		return "", nil, fmt.Errorf("%w: a name of %d bytes; use an IANA name such as Europe/Berlin", ErrZone, len(name))
+	}
+	for _, candidate := range []string{properCase(name), strings.ToUpper(name), name} {
 		if !zoneName(candidate) {
 			continue
 		}
@@ -98,11 +106,12 @@ func findZone(name string) (string, *time.Location, error) {
 // zoneName keeps out what time.LoadLocation takes besides zones of the database: the machine's own zone, and the variants
 // of every zone, with leap seconds, that Linux distributions install.
 func zoneName(name string) bool {
-	switch name {
-	case "", "Local", "localtime", "posixrules", "Factory":
+	lower := strings.ToLower(name) // the file system may ignore case
+	switch lower {
+	case "", "local", "localtime", "posixrules", "factory":
 		return false
 	}
-	if strings.HasPrefix(name, "posix/") || strings.HasPrefix(name, "right/") || path.Clean(name) != name {
+	if strings.HasPrefix(lower, "posix/") || strings.HasPrefix(lower, "right/") || path.Clean(name) != name {
 		return false
 	}
 	return !strings.ContainsFunc(name, func(r rune) bool {

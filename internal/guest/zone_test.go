@@ -3,6 +3,7 @@ package guest_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,8 @@ func TestZoneNames(t *testing.T) {
 		"us/pacific":                     "US/Pacific",
 		"etc/gmt+5":                      "Etc/GMT+5",
 		"est5edt":                        "EST5EDT",
+		"Antarctica/McMurdo":             "Antarctica/McMurdo",
+		"GB-Eire":                        "GB-Eire",
 	} {
 		if got, _, err := guest.Zone(asked); err != nil || got != want {
 			t.Errorf("Zone(%q) = %q, %v; want %q", asked, got, err, want)
@@ -69,10 +72,13 @@ func TestZoneNames(t *testing.T) {
 	}
 	for _, name := range []string{
 		"", "Local", "Mars/Olympus", "../etc/passwd", "right/UTC", "posixrules", "America", "Europe/Berlin\x00",
-		"/Europe/Berlin", "Europe//Berlin",
+		"/Europe/Berlin", "Europe//Berlin", "RIGHT/UTC", "Posix/UTC", "LOCAL", strings.Repeat("Europe/Berlin", 100_000),
 	} {
-		if got, _, err := guest.Zone(name); !errors.Is(err, guest.ErrZone) {
-			t.Errorf("Zone(%q) = %q, %v; want ErrZone", name, got, err)
+		got, _, err := guest.Zone(name)
+		if !errors.Is(err, guest.ErrZone) {
+			t.Errorf("Zone(%.80q) = %.80q, %v; want ErrZone", name, got, err)
+		} else if len(err.Error()) > 200 {
+			t.Errorf("the error has %d bytes: %.80q", len(err.Error()), err)
 		}
 	}
 }

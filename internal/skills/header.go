@@ -23,12 +23,13 @@ func readHeader(source string) header {
 		if !ok {
 			continue
 		}
-		for _, next := range lines[i+1:] {
-			if _, _, ok := field(next); ok || next == "" || strings.HasPrefix(next, "@") {
+		end := i + 1
+		for ; end < len(lines); end++ {
+			if _, _, ok := field(lines[end]); ok || lines[end] == "" || strings.HasPrefix(lines[end], "@") {
 				break
 			}
-			value += " " + next
 		}
+		value += " " + strings.Join(lines[i+1:end], " ")
 		var into *string
 		switch name {
 		case "skill", "name":
@@ -166,6 +167,9 @@ var (
 	objectKey    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:async\s+)?\*?\s*([\w$]+)\s*(?:[:(].*)?$`) })
 )
 
+// maxAssigned is how many assignments to module.exports are looked at: each may hold all the others.
+const maxAssigned = 16
+
 // exports returns the names a module exports, sorted. It reads the text and does not execute or parse it: a name that
 // is computed is missed.
 func exports(source string) []string {
@@ -183,7 +187,7 @@ func exports(source string) []string {
 			}
 		}
 	}
-	for _, m := range exportAssign().FindAllStringSubmatchIndex(code, -1) {
+	for _, m := range exportAssign().FindAllStringSubmatchIndex(code, maxAssigned) {
 		switch {
 		case m[2] >= 0:
 			names = append(names, keys(code[m[3]:])...)

@@ -3,6 +3,7 @@
 package skills
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,7 +124,7 @@ func (s *Store) Show(user, name string) (Skill, string, error) {
 const manifest = "SKILL.md"
 
 func list(d *files.Dir) ([]Skill, error) {
-	entries, err := d.ReadDir(".", true)
+	entries, err := d.ReadDir(context.Background(), ".", true)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"mcp-code-exec-harness/internal/files"
 
@@ -209,6 +210,22 @@ func TestExports(t *testing.T) {
 	} {
 		if got := strings.Join(exports(source), " "); got != want {
 			t.Errorf("exports(%q) = %q, want %q", source, got, want)
+		}
+	}
+}
+
+// Texts made to take long, of the size that is looked at, take the time of their size. Each of these once took more than ten seconds.
+func TestHostileSource(t *testing.T) {
+	t.Parallel()
+	for _, part := range [][2]string{{"", "module.exports={"}, {"", "module.exports={a,"}, {"/* Purpose: a\n", "x\n"}} {
+		source := part[0] + strings.Repeat(part[1], (maxSource-len(part[0]))/len(part[1]))
+		began := time.Now()
+		names, h := exports(source), readHeader(source)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%.30q… took %v", source, took)
+		}
+		if len(names) > 1 || len(h.description) > maxText+3 {
+			t.Errorf("%.30q… has %d exports and a description of %d bytes", source, len(names), len(h.description))
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestWorkspace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if list, err := d.ReadDir(".", true); err != nil || len(list) != 0 {
+		if list, err := d.ReadDir(t.Context(), ".", true); err != nil || len(list) != 0 {
 			t.Errorf("workspace of %v begins with %v, %v", owner, list, err)
 		}
 		if err := d.WriteFile("file", []byte("0123456789")); err != nil {

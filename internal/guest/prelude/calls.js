@@ -2,8 +2,8 @@
 // they are sent, in the order in which the program made them.
 
 import {
-  jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError,
-  setPrototypeOf,
+  jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError, NativeTypeError, setPrototypeOf,
+  strSlice,
 } from './intrinsics.js';
 import { moveClock } from './clock.js';
 import { callSite, errorFrom } from './errors.js';
@@ -34,18 +34,31 @@ function send(call) {
   host.send(frame(call.id, call.kind, call.name, call.args, false));
 }
 
+const maxName = 1024; // bytes of a call's name; the host takes a longer one for a broken runner
+
+// checkName throws for the name of a tool or server that is too long to be one.
+export function checkName(what, name) {
+  if (fits(name, maxName)) return;
+  throw new NativeTypeError(
+    `the name of a ${what} has at most ${maxName} bytes; got ${name.length} characters that begin with '${strSlice(name, 0, 40)}'`,
+  );
+}
+
+function checkArgs(name, args) {
+  if (fits(args, run.maxValue)) return;
+  throw new NativeRangeError(
+    `the arguments of ${name} are more than ${run.maxValue} bytes: ` +
+    'write large data to a file in /workspace and pass its path',
+  );
+}
+
 // request makes an asynchronous call and returns a promise of its answer. args is JSON text. convert, if given, makes
 // the value that the program gets from the one on the wire; recover may do the same with the error, or throw. site says
 // where the program called.
 export function request(kind, name, args, convert, recover, site = callSite()) {
   return new NativePromise((resolve, reject) => {
-    if (!fits(args, run.maxValue)) {
-      reject(new NativeRangeError(
-        `the arguments of ${name} are more than ${run.maxValue} bytes: ` +
-        'write large data to a file in /workspace and pass its path',
-      ));
-      return;
-    }
+    checkName('tool', name);
+    checkArgs(name, args);
     const call = {
       __proto__: null, id: 0, kind, name, args, timer: false,
       answered(wire) {
@@ -87,6 +100,7 @@ export function requestTimer(ms, fired) {
 
 // requestSync makes a call that blocks the guest, and returns its value or throws its error.
 export function requestSync(kind, name, args) {
+  checkArgs(name, args);
   const id = ++lastID;
   const wire = setPrototypeOf(jsonParse(host.sendSync(frame(id, kind, name, args, true))), null);
   moveClock(wire);

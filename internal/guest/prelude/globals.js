@@ -34,6 +34,9 @@ export const allowed = [...language, ...web, ...runtime].sort();
 
 // prune deletes every other global and makes what stays invisible to for-in, as built-ins are.
 export function prune() {
+  // Raw JSON is text that JSON.stringify writes as it is: what the prelude encodes would not be what it had looked at.
+  deleteProperty(global.JSON, 'rawJSON');
+  deleteProperty(global.JSON, 'isRawJSON');
   const names = ownKeys(global);
   for (let i = 0; i < names.length; i++) {
     const name = names[i];

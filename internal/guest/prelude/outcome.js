@@ -6,9 +6,14 @@ import { brandOf } from './errors.js';
 import { inspect } from './inspect/inspect.js';
 import { encode } from './json.js';
 import { run } from './run.js';
-import { quote, record } from './text.js';
+import { clip, fits, quote, record } from './text.js';
 
 const maxCauses = 8; // of an error, so that a chain that goes round ends
+
+// Bounds of what is reported of an error, in bytes of UTF-8. The rest is the program's to print or to return.
+const maxMessage = 16 * 1024;
+const maxClass = 256;
+const maxStack = 64 * 1024;
 
 let outcome; // {name: 'value' | 'error', text} once the program has ended
 let thrown; // {reason}: the first error that a timer's callback threw
@@ -88,8 +93,9 @@ function messageOf(error) {
     cause = isObject(cause) ? read(cause, 'cause') : undefined;
   }
   const errors = read(error, 'errors');
-  if (typeof errors === 'object' && errors !== null && errors.length > 0) {
-    for (let i = 0; i < maxCauses && i < errors.length; i++) text += `; ${described(errors[i])}`;
+  if (typeof errors === 'object' && errors !== null) {
+    const length = read(errors, 'length');
+    for (let i = 0; i < maxCauses && typeof length === 'number' && i < length; i++) text += `; ${described(read(errors, i))}`;
   }
   const module = weakGet(moduleOf, error);
   return module === undefined ? text : `${text} (while loading module ${module})`;
@@ -105,17 +111,18 @@ function errorText(reason) {
   if (!isError(reason)) {
     const thrown = isObject(reason) || typeof reason === 'string' ? inspect(reason) : string(reason);
     const message = typeof reason === 'string' ? reason : `${thrown} was thrown`;
-    return record('kind', '"runtime"', 'name', '"Error"', 'message', quote(message));
+    return record('kind', '"runtime"', 'name', '"Error"', 'message', quote(clip(message, maxMessage)));
   }
   const brand = brandOf(reason);
+  const data = brand?.data;
   const stack = read(reason, 'stack');
   return record(
     'kind', quote(brand?.kind ?? weakGet(kindOverrides, reason) ?? 'runtime'),
-    'name', quote(string(read(reason, 'name') ?? 'Error')),
-    'message', quote(messageOf(reason)),
-    'stack', typeof stack === 'string' ? quote(stack) : undefined,
+    'name', quote(clip(string(read(reason, 'name') ?? 'Error'), maxClass)),
+    'message', quote(clip(messageOf(reason), maxMessage)),
+    'stack', typeof stack === 'string' ? quote(clip(stack, maxStack)) : undefined,
     'tool', brand?.tool === undefined ? undefined : quote(brand.tool),
-    'data', brand?.data,
+    'data', data !== undefined && fits(data, run.maxValue) ? data : undefined,
   );
 }
 

@@ -1,7 +1,7 @@
 // JSON as text. Frames are put together from text, never from objects, so that neither a toJSON method nor a setter of
 // the guest's takes part.
 
-import { jsonStringify, regExpExec } from './intrinsics.js';
+import { charCodeAt, floor, jsonStringify, min, regExpExec, strSlice } from './intrinsics.js';
 
 // quote returns a string as JSON.
 export function quote(string) {
@@ -19,12 +19,13 @@ export function record(...pairs) {
 }
 
 const beyondASCII = /[^\x00-\x7f]+/g; // each unit is two bytes or more
-const threeBytes = /[\u0800-\ud7ff\ue000-\uffff]+/g; // a surrogate pair is four: two for each of its units
+const threeBytes = /[\u0800-\uffff]+/gu; // a surrogate pair, which this leaves out, is four: two for each of its units
 
 // fits says whether text has at most limit bytes in UTF-8. A limit of 0 is no limit. The engine's own loops do the
 // counting: a loop over every character of a few megabytes would take a second.
 export function fits(text, limit) {
   if (!limit || text.length * 3 <= limit) return true;
+  if (text.length > limit) return false;
   return text.length + unitsIn(text, beyondASCII) + unitsIn(text, threeBytes) <= limit;
 }
 
@@ -33,4 +34,19 @@ function unitsIn(text, runs) {
   runs.lastIndex = 0;
   for (let found; (found = regExpExec(runs, text)) !== null;) units += found[0].length;
   return units;
+}
+
+// clip returns text, or of one with more than limit bytes in UTF-8 the beginning and how much is left out.
+export function clip(text, limit) {
+  if (fits(text, limit)) return text;
+  const room = limit - 40; // for the note
+  let low = 0;
+  let high = min(text.length, room);
+  while (low < high) {
+    const middle = high - floor((high - low) / 2);
+    if (fits(strSlice(text, 0, middle), room)) low = middle;
+    else high = middle - 1;
+  }
+  if (low > 0 && (charCodeAt(text, low - 1) & 0xfc00) === 0xd800) low--; // half a surrogate pair
+  return `${strSlice(text, 0, low)}… (${text.length - low} characters more)`;
 }

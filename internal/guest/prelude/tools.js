@@ -4,7 +4,7 @@ import {
   attempt, create, defineProperty, keys, list, mapGet, mapSet, NativeError, NativeMap, NativeTypeError, push, startsWith,
 } from './intrinsics.js';
 import { makeProxy } from './brands.js';
-import { request, requestSync } from './calls.js';
+import { checkName, request, requestSync } from './calls.js';
 import { encode } from './json.js';
 import { fold } from './names.js';
 import { run } from './run.js';
@@ -16,6 +16,7 @@ import { quote, record } from './text.js';
 function input(args, server) {
   let count = args.length;
   while (count > 0 && args[count - 1] === undefined) count--;
+  if (server !== undefined) checkName('server', server);
   const on = server === undefined ? undefined : quote(server);
   if (count === 0) return record('input', '{}', 'server', on);
   if (count === 1) {

@@ -1,10 +1,9 @@
 // structuredClone: the HTML standard's algorithm for the classes of the language. Only ArrayBuffers can be transferred.
 import { DOMException } from './domexception.js';
 import {
-  apply, bigValue, boolValue, bufferSlice, create, defineProperty, getPrototypeOf, getTime, hasOwn, isArray, isArrayBuffer,
-  isView, keys, mapEach, mapGet, mapSet, mapSize, numValue, push, regExpFlags, regExpSource, SafeMap, SafeSet, setAdd,
-  setEach, setSize, str, strValue, symValue, typedBuffer, typedLength, typedOffset, typedTag, viewBuffer, viewBytes,
-  viewOffset,
+  apply, bigValue, boolValue, bufferSlice, create, define, getPrototypeOf, getTime, hasOwn, isArray, isArrayBuffer, isView,
+  keys, mapEach, mapGet, mapSet, mapSize, numValue, push, regExpFlags, regExpSource, SafeMap, SafeSet, setAdd, setEach,
+  setSize, str, strValue, symValue, typedBuffer, typedLength, typedOffset, typedTag, viewBuffer, viewBytes, viewOffset,
 } from './intrinsics.js';
 
 const plain = Object.prototype;
@@ -61,7 +60,7 @@ function clone(value, seen) {
   const names = keys(value);
   for (let i = 0; i < names.length; i++) {
     const copy = clone(value[names[i]], seen);
-    defineProperty(out, names[i], { value: copy, writable: true, enumerable: true, configurable: true });
+    define(out, names[i], copy, true);
   }
   return out;
 }
@@ -125,7 +124,7 @@ function cloneError(value, seen) {
     const name = carried[i];
     if (!hasOwn(value, name)) continue;
     const copy = name === 'cause' ? clone(value.cause, seen) : str(value[name]);
-    defineProperty(out, name, { value: copy, writable: true, enumerable: false, configurable: true });
+    define(out, name, copy, false);
   }
   return out;
 }

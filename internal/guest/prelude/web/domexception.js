@@ -1,5 +1,5 @@
 // DOMException, for engines that have none of their own: a bare Node.js context.
-import { defineProperty, str, tag } from './intrinsics.js';
+import { define, defineProperty, str, tag } from './intrinsics.js';
 
 // The names that have a number, in the order of their numbers from 1 on (Web IDL, section 2.8.1).
 const NAMES = ('IndexSizeError DOMStringSizeError HierarchyRequestError WrongDocumentError InvalidCharacterError ' +
@@ -14,7 +14,7 @@ function make() {
       const named = typeof options === 'object' && options !== null;
       super(str(message), named ? options : undefined);
       const name = str(named ? options.name ?? 'Error' : options);
-      defineProperty(this, 'name', { value: name, configurable: true, writable: true });
+      define(this, 'name', name, false);
       for (let i = 0; i < NAMES.length; i++) if (NAMES[i] === name) this.#code = i + 1;
     }
 
@@ -24,7 +24,7 @@ function make() {
   }
   for (let i = 0; i < NAMES.length; i++) {
     const constant = `${NAMES[i].replace('Error', '').replace(/(?!^)([A-Z])(?=[a-z])/g, '_$1').toUpperCase()}_ERR`;
-    const value = { value: i + 1, enumerable: true };
+    const value = { __proto__: null, value: i + 1, enumerable: true };
     defineProperty(DOMException, constant, value);
     defineProperty(DOMException.prototype, constant, value);
   }

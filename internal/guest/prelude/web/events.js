@@ -84,7 +84,7 @@ export function eventClasses(ctx) {
 
   class EventTarget {
     constructor() {
-      defineProperty(this, listeners, { value: [] });
+      defineProperty(this, listeners, { __proto__: null, value: [] });
     }
 
     addEventListener(type, callback, options) {

@@ -124,15 +124,20 @@ export function bytesOf(value) {
     : new Bytes(typedBuffer(value), typedOffset(value), typedBytes(value));
 }
 
+// define puts a plain value on an object. Descriptors have no prototype: a program may have put get on Object.prototype.
+export function define(object, name, value, enumerable) {
+  defineProperty(object, name, { __proto__: null, value, enumerable, writable: true, configurable: true });
+}
+
 // named gives a class the name that programs see: a bundler may have changed the one in the source.
 export function named(cls, name) {
-  defineProperty(cls, 'name', { value: name, configurable: true });
+  defineProperty(cls, 'name', { __proto__: null, value: name, configurable: true });
 }
 
 // tag names a class as the platform's classes are, also for Object.prototype.toString.
 export function tag(cls, name, label = name) {
   named(cls, name);
-  defineProperty(cls.prototype, Symbol.toStringTag, { value: label, configurable: true });
+  defineProperty(cls.prototype, Symbol.toStringTag, { __proto__: null, value: label, configurable: true });
 }
 
 // INSPECT is the key of the method by which console.log prints a value: (depth, options, inspect) => text.
@@ -140,5 +145,5 @@ export const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 
 // method defines a function on a prototype like the engine's own: not enumerable, and no constructor.
 export function method(object, name, fn) {
-  defineProperty(object, name, { value: fn, writable: true, configurable: true, enumerable: false });
+  define(object, name, fn, false);
 }

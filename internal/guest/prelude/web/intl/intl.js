@@ -20,7 +20,7 @@ export function intlObject(ctx) {
     PluralRules: IntlPluralRules, RelativeTimeFormat: IntlRelativeTimeFormat, Segmenter: IntlSegmenter,
   };
   for (const name of Object.keys(services)) method(Intl, name, services[name]);
-  defineProperty(Intl, Symbol.toStringTag, { value: 'Intl', configurable: true });
+  defineProperty(Intl, Symbol.toStringTag, { __proto__: null, value: 'Intl', configurable: true });
   patch(make);
   return Intl;
 }
@@ -44,8 +44,8 @@ function patch(make) {
   const collator = cached((locales, options) => new IntlCollator(locales, options));
   const define = (proto, name, length, fn) => {
     method(proto, name, fn);
-    defineProperty(fn, 'name', { value: name, configurable: true });
-    defineProperty(fn, 'length', { value: length, configurable: true });
+    defineProperty(fn, 'name', { __proto__: null, value: name, configurable: true });
+    defineProperty(fn, 'length', { __proto__: null, value: length, configurable: true });
   };
 
   define(Number.prototype, 'toLocaleString', 0, function (locales, options) {

@@ -120,11 +120,11 @@ export function service(cls, name, english, callable) {
     if (new.target === undefined && !callable) throw new TypeError(`Constructor Intl.${name} requires 'new'`);
     return construct(cls, [locales, options], new.target ?? Service);
   };
-  defineProperty(Service, 'prototype', { value: cls.prototype, writable: false });
+  defineProperty(Service, 'prototype', { __proto__: null, value: cls.prototype, writable: false });
   method(cls.prototype, 'constructor', Service);
   method(Service, 'supportedLocalesOf', (locales) => supported(locales, english));
-  defineProperty(Service, 'name', { value: name, configurable: true });
-  defineProperty(Service, 'length', { value: 0, configurable: true });
+  defineProperty(Service, 'name', { __proto__: null, value: name, configurable: true });
+  defineProperty(Service, 'length', { __proto__: null, value: 0, configurable: true });
   tag(Service, name, `Intl.${name}`);
   return Service;
 }

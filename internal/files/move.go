@@ -1,0 +1,125 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Rename moves a file or directory. A file that stands at the new path is replaced, and so is an empty directory if
+// a directory is moved. What is in a directory must have paths at the new place that programs can write.
+func (d *Dir) Rename(ctx context.Context, from, to string) error {
+	const op = "rename"
+	target, err := clean(to)
+	if err != nil {
+		return &Error{Code: Invalid, Op: op, Path: shown(from), To: shown(to), Detail: err.Error()}
+	}
+	err = d.change(op, from, func(s *state, name string) error { return s.rename(ctx, name, target) })
+	var e *Error
+	if errors.As(err, &e) {
+		e.To = shown(to)
+	}
+	return err
+}
+
+func (s *state) rename(ctx context.Context, from, to string) error {
+	src, err := find(s.root, from)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	switch {
+	case from == "." || to == ".":
+		return errTop()
+	case src.info == nil:
+		return &Error{Code: NotFound}
+	case from == to:
+		return nil
+	case strings.HasPrefix(to, from+"/"):
+		return &Error{Code: Invalid, Detail: "a directory cannot be moved into itself"}
+	}
+	dst, err := find(s.root, to)
+	if err != nil {
+		return err
+	}
+	defer dst.close()
+	if len(dst.missing) > 0 {
+		return &Error{Code: NotFound, Detail: "the directory of the new path does not exist; create it with fs.mkdir"}
+	}
+	replaced := dst.info != nil && !os.SameFile(src.info, dst.info) // the same: only the case changes, where it is ignored
+	switch {
+	case replaced && src.isDir() && !dst.isDir():
+		return &Error{Code: NotDir}
+	case replaced && !src.isDir() && dst.isDir():
+		return &Error{Code: IsDirectory}
+	}
+	if err := s.fitsAt(ctx, src, from, to); err != nil {
+		return err
+	}
+	if replaced && dst.isDir() { // Windows replaces no directory, not even an empty one
+		if err := s.remove(dst); err != nil {
+			return err
+		}
+		replaced = false
+	}
+	if err := s.root.Rename(from, to); err != nil {
+		return err
+	}
+	if replaced && s.known {
+		s.add(-dst.info.Size(), -1)
+	}
+	return errors.Join(s.sync(src.dir), s.sync(dst.dir))
+}
+
+// fitsAt says whether everything in a directory keeps to the limits of paths if the directory is moved.
+func (s *state) fitsAt(ctx context.Context, src *spot, from, to string) error {
+	depth := strings.Count(to, "/") + 1
+	if !src.isDir() || depth <= strings.Count(from, "/")+1 && len(to) <= len(from) {
+		return nil
+	}
+	return below(src.dir, src.name, func(dir *os.Root) error {
+		return walk(ctx, dir, func(at found) error {
+			switch {
+			case depth+at.depth > maxDepth:
+				return &Error{Code: Invalid, Detail: fmt.Sprintf("a path in the directory would be deeper than %d directories", maxDepth)}
+			case len(to)+1+at.size > maxPath:
+				return &Error{Code: Invalid, Detail: fmt.Sprintf("a path in the directory would be longer than %d bytes", maxPath)}
+			}
+			return nil
+		})
+	})
+}
+
+// Move moves a file from one Dir to another, as a copy and a deletion: repeating it after a crash in between ends in the
+// same state.
+func Move(ctx context.Context, dst *Dir, to string, src *Dir, from string) error {
+	const op = "rename"
+	f, err := src.open(op, from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	copied, err := f.Stat()
+	if err != nil {
+		return hostError(op, from, err)
+	}
+	if err := dst.copy(ctx, op, to, f); err != nil {
+		return err
+	}
+	return src.change(op, from, func(s *state, name string) error {
+		at, err := find(s.root, name)
+		if err != nil {
+			return err
+		}
+		defer at.close()
+		switch {
+		case at.info == nil:
+			return nil
+		case !os.SameFile(copied, at.info) || at.info.Size() != copied.Size() || !at.info.ModTime().Equal(copied.ModTime()):
+			return &Error{Code: IO, Detail: "another run changed the file while it was moved: it is still there, and its old content at the new path"}
+		}
+		return s.remove(at)
+	})
+}

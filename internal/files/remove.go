@@ -1,0 +1,129 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+// Delete removes a file. One that does not exist is no error.
+func (d *Dir) Delete(p string) error {
+	return d.change("unlink", p, func(s *state, name string) error {
+		at, err := find(s.root, name)
+		if err != nil {
+			return err
+		}
+		defer at.close()
+		switch {
+		case at.info == nil:
+			return nil
+		case at.isDir():
+			return &Error{Code: IsDirectory, Detail: "use fs.rm"}
+		}
+		return s.remove(at)
+	})
+}
+
+// RemoveDir removes an empty directory.
+func (d *Dir) RemoveDir(p string) error {
+	return d.change("rm", p, func(s *state, name string) error {
+		at, err := find(s.root, name)
+		if err != nil {
+			return err
+		}
+		defer at.close()
+		switch {
+		case name == ".":
+			return errTop()
+		case at.info == nil:
+			return &Error{Code: NotFound}
+		case !at.isDir():
+			return &Error{Code: NotDir}
+		}
+		return s.remove(at)
+	})
+}
+
+// RemoveAll removes a file, or a directory and everything in it. What does not exist is no error. Ended by ctx, it
+// leaves a part.
+func (d *Dir) RemoveAll(ctx context.Context, p string) error {
+	return d.change("rm", p, func(s *state, name string) error {
+		at, err := find(s.root, name)
+		if err != nil {
+			return err
+		}
+		defer at.close()
+		switch {
+		case name == ".":
+			return errTop()
+		case at.info == nil:
+			return nil
+		case at.isDir():
+			left := maxWalk
+			if err := below(at.dir, at.name, func(dir *os.Root) error { return s.empty(ctx, dir, 1, &left) }); err != nil {
+				return ignoreVanished(err)
+			}
+		}
+		return s.remove(at)
+	})
+}
+
+func errTop() error {
+	return &Error{Code: Denied, Detail: "this directory itself stays; remove what is in it"}
+}
+
+// remove removes what stands at a spot: a file or an empty directory.
+func (s *state) remove(at *spot) error {
+	if err := at.dir.Remove(at.name); err != nil {
+		return ignoreVanished(err)
+	}
+	if s.known {
+		s.add(-counted(at.info), -1)
+	}
+	return nil
+}
+
+// empty removes what is in a directory, a batch at a time, however much it is: left bounds how much one call does.
+func (s *state) empty(ctx context.Context, dir *os.Root, depth int, left *int) error {
+	for {
+		entries, err := readDir(ctx, dir, 0)
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if *left--; *left < 0 {
+				return &Error{Code: NotEmpty, Detail: fmt.Sprintf("%d files and directories are removed, and there are more; do it again", maxWalk)}
+			}
+			if err := s.removeEntry(ctx, dir, e.Name(), depth, left); ignoreVanished(err) != nil {
+				return err
+			}
+		}
+	}
+}
+
+// removeEntry removes something in a directory, whatever it is; a link itself, and not what it leads to.
+func (s *state) removeEntry(ctx context.Context, dir *os.Root, name string, depth int, left *int) error {
+	info, err := dir.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+	case depth == maxDeep: // no program made it
+		s.known = false
+		return dir.RemoveAll(name)
+	default:
+		if err := below(dir, name, func(sub *os.Root) error { return s.empty(ctx, sub, depth+1, left) }); err != nil {
+			return err
+		}
+	}
+	if err := dir.Remove(name); err != nil {
+		return err
+	}
+	if s.known && !(isTemp(name) && info.Mode().IsRegular()) {
+		s.add(-counted(info), -1)
+	}
+	return nil
+}

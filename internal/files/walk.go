@@ -1,0 +1,114 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// The bounds of going through a directory. Quotas and the limits of paths keep programs far below them; other
+// processes may put more there.
+const (
+	maxWalk = 1 << 20 // files and directories
+	maxDeep = 200     // directories in each other: one stays open for each
+	batch   = 1024    // entries read at a time
+)
+
+var (
+	errMany = &Error{Code: NoSpace, Detail: fmt.Sprintf("there are more than %d files and directories; remove some", maxWalk)}
+	errDeep = &Error{Code: NoSpace, Detail: fmt.Sprintf(
+		"there are more than %d directories in each other; remove them with fs.rm(path, {recursive: true})", maxDeep)}
+)
+
+// found is something that a walk met.
+type found struct {
+	dir   *os.Root // which holds it
+	entry fs.DirEntry
+	depth int // names of its path below the top
+	size  int // bytes of that path
+}
+
+// walk calls visit for everything below dir, a directory after what is in it. What vanishes meanwhile is left out. Each
+// directory is opened in the one above it, so that the work is that of the entries, however deep they lie. It ends early
+// with the error of ctx.
+func walk(ctx context.Context, dir *os.Root, visit func(found) error) error {
+	left := maxWalk
+	var within func(dir *os.Root, depth, size int) error
+	within = func(dir *os.Root, depth, size int) error {
+		if depth > maxDeep {
+			return errDeep
+		}
+		entries, err := readDir(ctx, dir, left)
+		if err != nil {
+			return err
+		}
+		if left -= len(entries); left < 0 {
+			return errMany
+		}
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			at := found{dir: dir, entry: e, depth: depth, size: size + len(e.Name())}
+			if e.IsDir() {
+				err := below(dir, e.Name(), func(sub *os.Root) error { return within(sub, depth+1, at.size+1) })
+				if ignoreVanished(err) != nil {
+					return err
+				}
+			}
+			if err := visit(at); ignoreVanished(err) != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return within(dir, 1, 0)
+}
+
+// below calls fn with a directory in dir.
+func below(dir *os.Root, name string, fn func(*os.Root) error) error {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return err
+	}
+	sub, err := enter(dir, name, info)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return fn(sub)
+}
+
+// readDir returns what is in a directory: all of it, or at least enough to be more than limit.
+func readDir(ctx context.Context, dir *os.Root, limit int) ([]fs.DirEntry, error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []fs.DirEntry
+	for len(all) <= limit {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		entries, err := f.ReadDir(batch)
+		all = append(all, entries...)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func ignoreVanished(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
