@@ -27,7 +27,9 @@ type Figure struct {
 	P95    float64 `json:"p95,omitempty"`
 	Budget float64 `json:"budget,omitempty"`
 	// AtLeast says that the budget is a lower bound.
-	AtLeast bool   `json:"atLeast,omitempty"`
+	AtLeast bool `json:"atLeast,omitempty"`
+	// Skipped says that this system cannot measure it; Note says why.
+	Skipped bool   `json:"skipped,omitempty"`
 	Note    string `json:"note,omitempty"`
 }
 
@@ -52,7 +54,6 @@ type Options struct {
 // bench holds what the measurements share.
 type bench struct {
 	opt     Options
-	dir     string
 	tier    *wasm.Sandbox
 	pool    *sandbox.Pool
 	store   *store.Store
@@ -74,7 +75,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	if opt.CacheDir == "" {
 		opt.CacheDir = filepath.Join(dir, "cache")
 	}
-	b := &bench{opt: opt, dir: dir, memory: &journal.Memory{}, catalog: tools()}
+	b := &bench{opt: opt, memory: &journal.Memory{}, catalog: tools()}
 	if b.tier, err = wasm.Open(ctx, wasm.Options{Executable: opt.Executable, Args: opt.Args, Dir: opt.CacheDir}); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/big"
@@ -21,6 +20,10 @@ import (
 // maxProblems is how many problems one message lists.
 const maxProblems = 5
 
+// maxWorded is how many problems of one value are put into words: an input can have one for each of its values, and
+// words cost more than finding them.
+const maxWorded = 50
+
 // explainer puts validation errors into words.
 type explainer struct {
 	root  *schema.Value
@@ -28,56 +31,115 @@ type explainer struct {
 	found []problem
 }
 
-type problem struct{ path, text string }
+// problem is an error that says something, and where in the input it is.
+type problem struct {
+	path string
+	err  *jsonschema.ValidationError
+}
+
+// number is how many problems the error stands for.
+func (p problem) number() int {
+	switch k := p.err.ErrorKind.(type) {
+	case *kind.Required:
+		return len(k.Missing)
+	case *kind.AdditionalProperties:
+		return len(k.Properties)
+	}
+	return 1
+}
 
 // list is the problems in order of their paths. The library goes through objects in no fixed order.
 func (x *explainer) list() []string {
+	rule := func(p problem) string {
+		return p.err.SchemaURL + "/" + strings.Join(p.err.ErrorKind.KeywordPath(), "/")
+	}
 	slices.SortFunc(x.found, func(a, b problem) int {
-		return cmp.Or(strings.Compare(a.path, b.path), strings.Compare(a.text, b.text))
-	})
-	var out []string
-	for _, p := range x.found {
-		line := p.text
-		if p.path != "" {
-			line = p.path + ": " + p.text
+		if a.path != b.path {
+			return strings.Compare(a.path, b.path)
 		}
-		if !slices.Contains(out, line) {
-			out = append(out, line)
+		return strings.Compare(rule(a), rule(b))
+	})
+	total := 0
+	for _, p := range x.found {
+		total += p.number()
+	}
+	var out []string
+	for i := 0; i < len(x.found) && len(out) <= maxProblems; {
+		var texts []string
+		first := x.found[i]
+		for n := 0; i < len(x.found) && x.found[i].path == first.path; i, n = i+1, n+1 {
+			if n < maxWorded {
+				texts = append(texts, x.words(x.found[i].err)...)
+			}
+		}
+		slices.Sort(texts)
+		different := slices.Compact(slices.Clone(texts))
+		total -= len(texts) - len(different)
+		for _, text := range different {
+			if first.path != "" {
+				text = first.path + ": " + text
+			}
+			out = append(out, text)
 		}
 	}
-	if len(out) > maxProblems {
-		out = append(out[:maxProblems-1], fmt.Sprintf("and %d more problems", len(out)-maxProblems+1))
+	if total > maxProblems {
+		out = out[:min(len(out), maxProblems-1)]
+		out = append(out, fmt.Sprintf("and %d more problems", total-len(out)))
 	}
 	return out
 }
 
-// explain goes down to the errors that say something.
-func (x *explainer) explain(e *jsonschema.ValidationError) {
-	at := x.at(e)
-	add := func(format string, args ...any) {
-		x.found = append(x.found, problem{x.path(e.InstanceLocation), fmt.Sprintf(format, args...)})
-	}
+// gather goes down to the errors that say something.
+func (x *explainer) gather(e *jsonschema.ValidationError) {
+	alternatives := false
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
 		for _, cause := range e.Causes {
-			x.explain(cause)
+			x.gather(cause)
 		}
+		return
 	case *kind.AnyOf:
-		x.alternatives(e, at)
+		alternatives = true
+	case *kind.OneOf:
+		alternatives = len(k.Subschemas) == 0
+	}
+	if alternatives {
+		// Where all but one differ already in the JSON type, that one was meant, and what is wrong with it is the problem.
+		var meant []*jsonschema.ValidationError
+		for _, cause := range e.Causes {
+			if !x.otherType(cause, e.InstanceLocation) {
+				meant = append(meant, cause)
+			}
+		}
+		if len(meant) == 1 {
+			x.gather(meant[0])
+			return
+		}
+	}
+	x.found = append(x.found, problem{x.path(e.InstanceLocation), e})
+}
+
+// words says what is wrong: a line, or one for each property.
+func (x *explainer) words(e *jsonschema.ValidationError) (lines []string) {
+	at := x.at(e)
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	switch k := e.ErrorKind.(type) {
+	case *kind.AnyOf:
+		add("expected %s, got %s that fits none of them", dts.Compact(x.root, at), typeName(x.value(e.InstanceLocation)))
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
 			add("matches more than one of the forms %s; it must match exactly one", dts.Compact(x.root, at))
-			return
+		} else {
+			add("expected %s, got %s that fits none of them", dts.Compact(x.root, at), typeName(x.value(e.InstanceLocation)))
 		}
-		x.alternatives(e, at)
 	case *kind.Type:
 		add("expected %s, got %s", expected(k.Want, x.root, at), k.Got)
 	case *kind.Required:
-		for _, missing := range k.Missing {
+		for _, missing := range firstSorted(k.Missing) {
 			add("missing required property %s", x.property(at, missing)+x.misspelt(e, at, missing))
 		}
 	case *kind.AdditionalProperties:
-		for _, p := range k.Properties {
+		for _, p := range firstSorted(k.Properties) {
 			add("%s", unknownProperty(p, at))
 		}
 	case *kind.FalseSchema:
@@ -131,23 +193,13 @@ func (x *explainer) explain(e *jsonschema.ValidationError) {
 	default:
 		add("does not satisfy the schema's rule %q", strings.Join(e.ErrorKind.KeywordPath(), "/"))
 	}
+	return lines
 }
 
-// alternatives explains that none of several forms fits. Where all but one differ already in the JSON type, that one
-// was meant, and what is wrong with it is the message.
-func (x *explainer) alternatives(e *jsonschema.ValidationError, at *schema.Value) {
-	var meant []*jsonschema.ValidationError
-	for _, cause := range e.Causes {
-		if !x.otherType(cause, e.InstanceLocation) {
-			meant = append(meant, cause)
-		}
-	}
-	if len(meant) == 1 {
-		x.explain(meant[0])
-		return
-	}
-	x.found = append(x.found, problem{x.path(e.InstanceLocation), fmt.Sprintf(
-		"expected %s, got %s that fits none of them", dts.Compact(x.root, at), typeName(x.value(e.InstanceLocation)))})
+// firstSorted is as many names as are ever listed.
+func firstSorted(names []string) []string {
+	names = slices.Sorted(slices.Values(names))
+	return names[:min(len(names), maxProblems)]
 }
 
 // otherType reports whether an error says that the value itself has another JSON type, or is another constant.
@@ -248,7 +300,10 @@ func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, mi
 	if !ok {
 		return ""
 	}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
+	for i, name := range slices.Sorted(maps.Keys(object)) {
+		if i == maxWorded {
+			break
+		}
 		if at.Get("properties").Get(name) == nil && alike(name, missing) {
 			return fmt.Sprintf("; %s is not a property", quoted(name))
 		}

@@ -111,7 +111,7 @@ func (t *Tool) keep(function string) {
 	t.kept.validator = sync.OnceValue(func() *validator { return newValidator(t.InputSchema) })
 }
 
-// inputSchema is the ordered input schema, nil if there is none or it is broken.
+// inputSchema is the ordered input schema, nil if there is none or it is not usable.
 func (t *Tool) inputSchema() *schema.Value {
 	if t.kept != nil {
 		return t.kept.input()
@@ -119,18 +119,15 @@ func (t *Tool) inputSchema() *schema.Value {
 	return t.parseInput()
 }
 
-func (t *Tool) parseInput() *schema.Value {
-	v, err := schema.Parse(t.InputSchema)
-	if err != nil {
-		return nil // newValidator says why
-	}
-	return v
-}
+func (t *Tool) parseInput() *schema.Value { return parse(t.InputSchema) }
 
-// outputSchema is the ordered output schema, nil if there is none or it is broken.
-func (t *Tool) outputSchema() *schema.Value {
-	v, err := schema.Parse(t.OutputSchema)
-	if err != nil {
+// outputSchema is the ordered output schema, nil if there is none or it is not usable.
+func (t *Tool) outputSchema() *schema.Value { return parse(t.OutputSchema) }
+
+// parse reads a schema; nil is one that is broken or too large, of which newValidator says so.
+func parse(raw json.RawMessage) *schema.Value {
+	v, err := schema.Parse(raw)
+	if err != nil || v.Count(maxSchemaValues) > maxSchemaValues {
 		return nil
 	}
 	return v

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +60,9 @@ const (
 	stepsPerValue   = 50        // and for each value of the input
 	maxSteps        = 5_000_000 // but no more, some seconds
 	maxExponent     = 400       // of a number; a double has 308
+	// An input of more values than this is left to the server to check: each may have an error, and the library
+	// collects them all.
+	maxInputValues = 200_000
 )
 
 // validator is a compiled input schema.
@@ -68,6 +70,8 @@ type validator struct {
 	root     *schema.Value
 	compiled *jsonschema.Schema
 	broken   string
+
+	instructions int // of the patterns of the schema, or of an input that holds some
 
 	// The step counter is part of the compiled schema, so one validation runs at a time.
 	mu    sync.Mutex
@@ -97,6 +101,10 @@ func newValidator(raw json.RawMessage) (v *validator) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		v.broken = fmt.Sprintf("the input schema is not JSON: %v", err)
+		return v
+	}
+	if _, ok := count(doc); !ok {
+		v.broken = "the input schema has a number that is out of range and is not checked"
 		return v
 	}
 	v.root = root
@@ -140,21 +148,6 @@ func (refuse) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// anyText stands for a pattern that Go cannot compile, such as one with look-ahead.
-type anyText string
-
-func (p anyText) String() string        { return string(p) }
-func (anyText) MatchString(string) bool { return true }
-
-func (v *validator) pattern(p string) (jsonschema.Regexp, error) {
-	re, err := regexp.Compile(p)
-	if err != nil {
-		v.broken = "a pattern of the input schema is not checked: it is no RE2 expression"
-		return anyText(p), nil
-	}
-	return re, nil
-}
-
 // steps is a keyword that every schema has: it counts how often a schema is applied.
 type steps struct{ left int }
 
@@ -170,6 +163,9 @@ func (s *steps) Validate(*jsonschema.ValidatorContext, any) {
 
 // problems is what does not fit, in words; none if all is well.
 func (v *validator) problems(input json.RawMessage) (problems []string) {
+	if exceeds(input, maxInputValues) {
+		return nil
+	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
 		return []string{"the input is not valid JSON"}
@@ -185,14 +181,31 @@ func (v *validator) problems(input json.RawMessage) (problems []string) {
 	}()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.steps.left = min(freeSteps+stepsPerValue*values, maxSteps)
+	v.steps.left, v.instructions = min(freeSteps+stepsPerValue*values, maxSteps), 0
 	var invalid *jsonschema.ValidationError
 	if err := v.compiled.Validate(value); errors.As(err, &invalid) {
 		x := explainer{root: v.root, input: value}
-		x.explain(invalid)
+		x.gather(invalid)
 		return x.list()
 	}
 	return nil
+}
+
+// exceeds reports whether a JSON document has more than about limit values. Decoding it to learn that would cost many
+// times its size.
+func exceeds(raw json.RawMessage, limit int) bool {
+	values, inString := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case !inString && (c == ',' || c == '[' || c == '{'):
+			values++
+		}
+	}
+	return values > limit
 }
 
 // count is the number of values in value. It is false if a number is not of a size that makes arithmetic on it cheap:

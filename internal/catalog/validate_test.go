@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -128,6 +129,9 @@ func TestBrokenSchemaLeavesToolUsable(t *testing.T) {
 		"file reference":   {`{"$ref":"file:///etc/passwd"}`, "not followed"},
 		"remote dialect":   {`{"$schema":"https://example.com/dialect"}`, "not followed"},
 		"look-ahead":       {`{"properties":{"a":{"pattern":"^(?!x)"}}}`, "no RE2 expression"},
+		"long pattern":     {`{"properties":{"a":{"pattern":"` + strings.Repeat("x", maxPattern+1) + `"}}}`, "too long"},
+		"large patterns":   {`{"properties":{"x":{"pattern":"(` + strings.Repeat("x", 500) + `){1000}"}}}`, "too complex"},
+		"number":           {`{"properties":{"a":{"multipleOf":1e-999999999}}}`, "out of range"},
 		"too large":        {`{"enum":[` + strings.Repeat("1,", maxSchemaValues) + `1]}`, "more than 20000 values"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,6 +193,59 @@ func TestLargeInputIsChecked(t *testing.T) {
 	want := []string{`rows[50000]: missing required property "id" (integer)`}
 	if diff := cmp.Diff(want, validate(t, schema, `{"rows":[`+rows+`{}]}`)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An input with an error in each of its values is explained in a few lines, soon; one of millions of values would cost
+// minutes, and is left to the server.
+func TestManyProblems(t *testing.T) {
+	t.Parallel()
+	repeat := func(format string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	const forms = `{"items":{"anyOf":[{"properties":{"x":{"type":"object","properties":{%s"z":{}}}},"required":["x"]},{"required":["y"]}]}}`
+	object := fmt.Sprintf(`{"additionalProperties":false,"properties":{%s"z":{}},"required":[%s"z"]}`,
+		repeat(`"p%d":{"type":"string"},`, 4000), repeat(`"p%d",`, 4000))
+	for name, c := range map[string]struct {
+		schema, input, last string
+	}{
+		"items": {`{"items":{"type":"string"}}`, `["x",` + strings.Repeat("0,", maxInputValues-10) + `0]`, "and 199987 more problems"},
+		"forms": {fmt.Sprintf(forms, repeat(`"p%d":{},`, 3000)), `[` + strings.Repeat("{},", 90_000) + `{}]`, "and 89997 more problems"},
+		"names": {object, `{` + repeat(`"u%d":1,`, 100_000) + `"u":1}`, "and 103998 more problems"},
+		"more":  {`{"items":{"type":"string"}}`, `["\\\",",` + strings.Repeat("0,", maxInputValues) + `0]`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			got := validate(t, c.schema, c.input)
+			if c.last == "" && got != nil || c.last != "" && (len(got) != maxProblems || got[maxProblems-1] != c.last) {
+				t.Errorf("got %v, want %q at the end", got, c.last)
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// What the input gives as patterns is not compiled without a limit either, and is no fault of the schema.
+func TestPatternsOfTheInput(t *testing.T) {
+	t.Parallel()
+	c := New()
+	c.SetServer(Server{Name: "s", Tools: []Tool{tool("t", `{"additionalProperties":{"format":"regex"}}`, "")}})
+	tool, err := c.Resolve("s__t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		input := `{"a":"(?=x)","b":"(` + strings.Repeat("x", 500) + `){1000}"}`
+		if err := tool.Validate(json.RawMessage(input)); err != nil || tool.SchemaProblem() != "" {
+			t.Errorf("got %v, problem of the schema %q", err, tool.SchemaProblem())
+		}
 	}
 }
 

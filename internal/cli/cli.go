@@ -47,6 +47,10 @@ type commands struct {
 
 	Init    initCmd    `cmd:"" help:"Write a commented harness.yaml."`
 	Exec    execCmd    `cmd:"" help:"Run agent code in the sandbox."`
+	Run     runCmd     `cmd:"" help:"Run a task with a model, and watch it."`
+	Serve   serveCmd   `cmd:"" help:"Serve the HTTP API, and work tasks."`
+	Tasks   tasksCmd   `cmd:"" help:"Tasks: list, show, cancel, resume."`
+	Keys    keysCmd    `cmd:"" help:"API keys: create, list, revoke."`
 	Demo    demoCmd    `cmd:"" help:"Show the whole path in a minute: no key, no network."`
 	Tools   toolsCmd   `cmd:"" help:"The catalog: list, search, show, types, call."`
 	Servers serversCmd `cmd:"" help:"Upstream MCP servers: list, add, remove, test."`
@@ -73,6 +77,7 @@ Exit codes: 0 done, 1 the run failed, 2 usage or configuration, 3 something need
 type app struct {
 	World
 	flags          *globals
+	settings       map[string]string // keys of the configuration that flags set
 	stdout, stderr *console
 	answered       bool // with --json: the one value was printed
 }
@@ -90,7 +95,7 @@ func newParser(ctx context.Context, flags *commands, stdout, stderr io.Writer, e
 		flags,
 		kong.Name("harness"),
 		kong.Description("Code execution with MCP: programs written by agents run in a sandbox, find and call MCP tools, "+
-			"and only what they return reaches the model.\n\n"+flags.Help()),
+			"and only what they return reaches the model."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(exit),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -164,7 +169,7 @@ func misread(err error) error {
 // report prints an error where its reader looks for it, and returns the exit code.
 func (a *app) report(ctx context.Context, err error) int {
 	code := exitCode(ctx, err)
-	if err == nil || errors.Is(err, errReported) {
+	if err == nil || errors.Is(err, errReported) || errors.Is(err, errStopped) {
 		return code
 	}
 	if code == exitInterrupted || code == exitTerminated {

@@ -34,6 +34,9 @@ var errReported = errors.New("reported")
 // failed is the end of a command that printed a failure.
 func failed(code int) error { return &exitError{code: code, err: errReported} }
 
+// errStopped is the end of a server that was told to stop, which is how servers end.
+var errStopped = errors.New("stopped")
+
 // Signal is the cause of a context that a signal ended.
 type Signal struct{ os.Signal }
 
@@ -42,6 +45,9 @@ func (s Signal) Error() string { return s.String() }
 // exitCode is the one table from errors to exit codes.
 func exitCode(ctx context.Context, err error) int {
 	var signal Signal
+	if errors.Is(err, errStopped) {
+		return exitDone
+	}
 	if errors.As(context.Cause(ctx), &signal) {
 		if signal.Signal == syscall.SIGTERM {
 			return exitTerminated

@@ -56,6 +56,9 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%v: no %s in the help", command, flag)
 			}
 		}
+		if n := strings.Count(r.stdout, "Example"); n != 1 {
+			t.Errorf("%v: the help has %d lists of examples", command, n)
+		}
 		examples := commandLine.FindAllStringSubmatch(r.stdout, -1)
 		if len(examples) == 0 {
 			t.Errorf("%v: the example is no command: %s", command, r.stdout)

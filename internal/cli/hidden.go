@@ -10,13 +10,10 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 )
 
-// The hidden commands: this binary in another role, started by itself.
-const (
-	superviseCommand  = "__supervise"
-	demoServerCommand = "__demo-server"
-)
+// demoServerCommand is the hidden command that makes this binary a server of the demo.
+const demoServerCommand = "__demo-server"
 
-// Hidden runs a hidden command, if args are one. It does nothing else: workers pay for every microsecond here.
+// Hidden runs a hidden command, if args are one: this binary in another role, started by itself. It does nothing else: workers pay for every microsecond here.
 func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false
@@ -24,7 +21,7 @@ func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int,
 	switch args[0] {
 	case wasm.WorkerCommand:
 		return wasm.WorkerMain(args[1:], stdin, stdout, stderr), true
-	case superviseCommand:
+	case mcpclient.SuperviseArg:
 		return mcpclient.Supervise(args[1:]), true
 	case demoServerCommand:
 		if len(args) != 3 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ func (a *app) load() (*config.Config, error) {
 // configSource is where the configuration comes from.
 func (a *app) configSource() config.Env {
 	flags := map[string]string{}
+	maps.Copy(flags, a.settings)
 	if a.flags.LogLevel != "" {
 		flags["log.level"] = a.flags.LogLevel
 	}
@@ -47,6 +49,14 @@ func (a *app) configSource() config.Env {
 	return config.Env{ConfigFile: file, Flags: flags, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
 }
 
+// set gives a key a value from the command line.
+func (a *app) set(key, value string) {
+	if a.settings == nil {
+		a.settings = map[string]string{}
+	}
+	a.settings[key] = value
+}
+
 // open loads the configuration and joins the parts.
 func (a *app) open(ctx context.Context) (*harness.Harness, error) {
 	cfg, err := a.load()
@@ -58,12 +68,16 @@ func (a *app) open(ctx context.Context) (*harness.Harness, error) {
 
 // toolCache is where tool lists are kept; empty is the usual place.
 func (a *app) openWith(ctx context.Context, cfg *config.Config, toolCache string) (*harness.Harness, error) {
+	return a.openLogged(ctx, cfg, toolCache, a.logger(cfg))
+}
+
+func (a *app) openLogged(ctx context.Context, cfg *config.Config, toolCache string, log *slog.Logger) (*harness.Harness, error) {
 	cache := a.env("HARNESS_CACHE_DIR")
 	if cache != "" {
 		cache = a.path(cache)
 	}
 	h, err := harness.Open(ctx, cfg, harness.Outside{
-		Environ: a.Environ, Executable: a.Executable, CacheDir: cache, ToolCache: toolCache, Logger: a.logger(cfg), Now: a.Now, Version: Version,
+		Environ: a.Environ, Executable: a.Executable, CacheDir: cache, ToolCache: toolCache, Logger: log, Now: a.Now, Version: Version,
 	})
 	if err != nil && !errors.Is(err, harness.ErrUnavailable) {
 		// Nothing is started here, so only what was configured can be wrong.

@@ -2,7 +2,11 @@
 //
 // A key comes from the first of these that has it: flag, environment, .env, file, default. Every key of the file is
 // also a variable: sandbox.maxCalls is HARNESS_SANDBOX_MAXCALLS or HARNESS_SANDBOX_MAX_CALLS. The names and meanings
-// of the original system's variables are honoured as well, each below the HARNESS_ form of its key.
+// of the original system's variables are honoured as well, each below the HARNESS_ form of its key; the table of them
+// is in original.go.
+//
+// Load judges what every command needs. What only a model or only the server needs is judged by Model.Choose and
+// Server.Check, so that a variable that was set for another program does not keep harness exec from running.
 package config
 
 import (
@@ -14,31 +18,22 @@ import (
 // Config is the whole configuration, complete and checked. Paths are absolute.
 type Config struct {
 	Server     Server       `key:"server" doc:"The HTTP server of harness serve."`
-	Model      Model        `key:"model" doc:"The language model that tasks run with."`
+	Auth       Auth         `key:"auth" doc:"Who may use the HTTP server besides the holders of API keys."`
+	Model      Model        `key:"model" doc:"The language model that tasks run with, and what a task may use up."`
+	Session    Session      `key:"session" doc:"Conversations: tasks that share history and workspace."`
 	MCPServers []*MCPServer // by name; "mcpServers" in the file
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
 	Skills     Skills       `key:"skills" doc:"The directory where each user's programs keep what later ones need."`
 	Workspace  Workspace    `key:"workspace" doc:"The directory where programs keep files until their session ends."`
-	Journal    Journal      `key:"journal" doc:"The records of runs."`
+	Journal    Journal      `key:"journal" doc:"The records of tasks and runs."`
 	Store      Store        `key:"store" doc:"The database."`
 	Log        Log          `key:"log" doc:"What the harness says about itself, on stderr."`
+	Telemetry  Telemetry    `key:"telemetry" doc:"Where traces go."`
 
 	File     string // harness.yaml; empty if there is none
 	StateDir string // what the defaults of directories and store are below
 
 	entries []Entry
-}
-
-// Server configures harness serve.
-type Server struct {
-	Listen string `key:"listen" default:"127.0.0.1:3000" doc:"Address and port to listen on."`
-}
-
-// Model chooses the language model. The zero value means: the provider whose key is set in the environment.
-type Model struct {
-	Provider string `key:"provider" oneof:"anthropic,openai,azure,google" doc:"Empty: the provider whose API key is set."`
-	Name     string `key:"name" doc:"Name of the model, as its provider writes it."`
-	MaxTurns int    `key:"maxTurns" default:"20" min:"1" doc:"Responses of the model in one task."`
 }
 
 // Sandbox holds tier and limits of programs.
@@ -74,9 +69,9 @@ type Workspace struct {
 	MaxFiles int    `key:"maxFiles" default:"10000" min:"0" doc:"Files and directories of a session; 0: no limit."`
 }
 
-// Journal configures the records of runs.
+// Journal configures the records of tasks and runs.
 type Journal struct {
-	Retention time.Duration `key:"retention" default:"30d" min:"0" doc:"How long records are kept after a run's end; 0: for ever."`
+	Retention time.Duration `key:"retention" default:"30d" min:"0" doc:"How long a task or run is kept after its end; 0: for ever."`
 }
 
 // Store configures the database.
@@ -89,6 +84,17 @@ type Store struct {
 type Log struct {
 	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"The least severe level shown."`
 	Format string `key:"format" default:"pretty" oneof:"pretty,json" doc:"For people or for programs."`
+	Audit  bool   `key:"audit" default:"true" doc:"Also say who did what: runs, tool calls, failed authentication."`
+}
+
+// Session configures conversations.
+type Session struct {
+	Expiry time.Duration `key:"expiry" default:"30d" min:"0" doc:"A session unused for so long is deleted with its files; 0: never."`
+}
+
+// Telemetry configures traces.
+type Telemetry struct {
+	OTLPEndpoint string `key:"otlpEndpoint" doc:"Address of an OpenTelemetry collector (OTLP over HTTP); empty: no traces."`
 }
 
 // MCPServer is a server whose tools programs can call.
@@ -103,7 +109,7 @@ type MCPServer struct {
 	URL            string            `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`
 	Headers        map[string]string `key:"headers" secret:"true" doc:"HTTP headers of every request."`
 	Disabled       bool              `key:"disabled" doc:"Keep the entry, do not use it."`
-	Enabled        bool              `key:"enabled" default:"true" doc:"The opposite of disabled, and always so after Load."`
+	Enabled        bool              `key:"enabled" default:"true" doc:"The opposite of disabled."` // always so after Load
 	Timeout        time.Duration     `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
 	StartupTimeout time.Duration     `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
 	EnabledTools   []string          `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
@@ -145,11 +151,16 @@ type Env struct {
 // Warning is something in the configuration that is probably not what was meant.
 type Warning struct {
 	Place   string // "harness.yaml:12:5", "environment variable X"
-	Key     string
+	Key     string // empty for a variable that is no key
 	Message string
 }
 
-func (w Warning) String() string { return w.Place + ": " + w.Key + ": " + w.Message }
+func (w Warning) String() string {
+	if w.Key == "" {
+		return w.Place + ": " + w.Message
+	}
+	return w.Place + ": " + w.Key + ": " + w.Message
+}
 
 // Load reads and checks the configuration. It reads files, and nothing else of the world but e. The error joins one
 // *Error for each thing that is wrong.

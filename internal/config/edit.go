@@ -107,7 +107,7 @@ func entryNode(s *MCPServer) (node, error) {
 	if n.kind == null {
 		n.kind = mapping
 	}
-	l := &loader{config: &Config{}, places: map[string]place{}}
+	l := &loader{config: &Config{}, places: map[string]place{}, expanded: map[string]bool{}}
 	l.addServer(s.Name, serverSource{field: field{s.Name, n.place, n}})
 	return n, errors.Join(l.problems...)
 }

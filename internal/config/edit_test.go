@@ -325,4 +325,6 @@ func TestEditRoundTrip(t *testing.T) {
 
 func structOf(s *MCPServer) reflect.Type { return reflect.TypeOf(*s) }
 
-func fieldOf(s *MCPServer, k key) reflect.Value { return reflect.ValueOf(s).Elem().Field(k.index) }
+func fieldOf(s *MCPServer, k key) reflect.Value {
+	return reflect.ValueOf(s).Elem().FieldByIndex(k.index)
+}

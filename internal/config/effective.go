@@ -30,7 +30,7 @@ func (c *Config) Effective() []Entry { return c.entries }
 func (l *loader) effective() {
 	for _, s := range l.sections {
 		for _, k := range s.keys {
-			l.config.entries = append(l.config.entries, entries(k.path(), l.field(k), k.secret, l.places[k.path()].origin())...)
+			l.config.entries = append(l.config.entries, l.entriesOf(k)...)
 		}
 	}
 	for _, s := range l.config.MCPServers {
@@ -38,20 +38,28 @@ func (l *loader) effective() {
 	}
 }
 
-// entries shows a value; a mapping gives an entry for each of its keys.
-func entries(path string, v reflect.Value, secret bool, origin string) []Entry {
-	if v.Kind() != reflect.Map {
-		return []Entry{mask(Entry{path, format(v), origin, secret || isSecret(path)})}
+// entriesOf shows a key; a mapping gives an entry for each of its own keys.
+func (l *loader) entriesOf(k key) []Entry {
+	path, v := k.path(), l.field(k)
+	origin := l.places[path].origin()
+	if v.Kind() != reflect.Map || v.Len() == 0 {
+		e := Entry{Key: path, Value: format(v), Origin: origin, Secret: k.secret}
+		if text, ok := l.raw[path]; ok {
+			e.Value = text
+		}
+		return []Entry{mask(e)}
 	}
 	var list []Entry
 	for it := v.MapRange(); it.Next(); {
+		e := Entry{Key: path + "." + it.Key().String(), Value: format(it.Value()), Origin: origin}
+		if at, ok := l.places[e.Key]; ok {
+			e.Origin = at.origin()
+		}
 		// What is in an env is masked whatever its name: that is where secrets are.
-		list = append(list, mask(Entry{path + "." + it.Key().String(), it.Value().String(), origin, true}))
+		e.Secret = it.Value().Kind() == reflect.String
+		list = append(list, mask(e))
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
-	if len(list) == 0 {
-		list = []Entry{{Key: path, Value: "{}", Origin: origin}}
-	}
 	return list
 }
 
@@ -63,6 +71,16 @@ func format(v reflect.Value) string {
 		return x.String()
 	case []string:
 		return "[" + strings.Join(x, ", ") + "]"
+	}
+	switch v.Kind() {
+	case reflect.Map:
+		return "{}" // one with something in it gives an entry for each
+	case reflect.Struct:
+		var parts []string
+		for _, k := range keysOf(v.Type(), "") {
+			parts = append(parts, k.name+": "+format(v.FieldByIndex(k.index)))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
 	}
 	return fmt.Sprint(v.Interface())
 }

@@ -70,11 +70,13 @@ func reason(err error) string {
 }
 
 // fold reduces a variable's name to letters and digits: MAX_CALLS and MAXCALLS are the same.
-func fold(name string) string { return strings.ReplaceAll(strings.ToUpper(name), "_", "") }
+func fold(name string) string {
+	return strings.NewReplacer("_", "", ".", "").Replace(strings.ToUpper(name))
+}
 
 // variableOf is the name that a key is called by in messages.
 func variableOf(k key) string {
-	return prefix + strings.ToUpper(k.section) + "_" + strings.ToUpper(k.name)
+	return prefix + strings.ReplaceAll(strings.ToUpper(k.path()), ".", "_")
 }
 
 // layer is one set of variables: the environment, or .env.
@@ -82,44 +84,63 @@ type layer struct {
 	vars   map[string]string
 	source string // before a name: "environment variable "
 	base   string // what relative paths in it mean
+	weight int
 }
 
-func (v layer) place(name string) place { return place{source: v.source + name} }
+// The weights of what a value comes from. Variables add a little: the original's names 0, those of a provider 1, our
+// own 2.
+const (
+	fileWeight    = 10
+	dotenvWeight  = 20
+	environWeight = 30
+	flagWeight    = 40
+)
+
+func (v layer) place(name string) place {
+	p := place{source: v.source + name, weight: v.weight}
+	if strings.HasPrefix(name, prefix) {
+		p.weight += 2
+	}
+	return p
+}
 
 // variables takes over the settings of a layer.
 func (l *loader) variables(v layer) {
-	for _, o := range original {
-		if text := v.vars[o.name]; text != "" {
-			l.setText(o.key, o.before+text+o.after, v.place(o.name), v.base)
-		}
-	}
+	l.setOriginals(v)
 	byName := map[string]key{}
 	for _, s := range l.sections {
 		for _, k := range s.keys {
-			byName[fold(k.section+k.name)] = k
+			for _, name := range k.names() {
+				byName[fold(name)] = k
+			}
 		}
 	}
-	seen := map[string]string{} // folded name -> name
+	seen := map[string]string{} // path of a key -> name
 	for _, name := range sortedKeys(v.vars) {
 		short, ok := strings.CutPrefix(name, prefix)
 		if !ok || v.vars[name] == "" {
 			continue
 		}
 		at := v.place(name)
-		if other, ok := seen[fold(short)]; ok {
+		k, known := byName[fold(short)]
+		path := "mcpServers"
+		if known {
+			path = k.path()
+		}
+		if other, ok := seen[path]; ok && (known || fold(short) == "MCPSERVERS") {
 			if v.vars[other] != v.vars[name] {
 				l.problem(at.errorf("", "remove one of them", "it contradicts %s, which names the same key", other))
 			}
 			continue
 		}
-		if k, ok := byName[fold(short)]; ok {
-			seen[fold(short)] = name
-			l.setText(k.path(), v.vars[name], at, v.base)
+		if known {
+			seen[path] = name
+			l.setText(path, v.vars[name], at, v.base)
 			continue
 		}
 		switch first, _, _ := strings.Cut(short, "_"); {
 		case fold(short) == "MCPSERVERS":
-			seen[fold(short)] = name
+			seen[path] = name
 			l.serversFromText(v.vars[name], at, v.base)
 		case first == "PII" || first == "POLICY":
 			l.unavailable(strings.ToLower(first), at)
@@ -162,16 +183,4 @@ func (l *loader) setText(path, text string, at place, base string) {
 		}
 	}
 	l.set(path, n, base)
-}
-
-// originalKey is a variable of the original system for a key of ours.
-type originalKey struct{ name, key, before, after string }
-
-var original = [...]originalKey{
-	{name: "SANDBOX_TIMEOUT_MS", key: "sandbox.timeout", after: "ms"},
-	{name: "SANDBOX_MEMORY_MB", key: "sandbox.memory", after: "MiB"},
-	{name: "SKILLS_BASE_DIR", key: "skills.dir"},
-	{name: "WORKSPACE_BASE_DIR", key: "workspace.dir"},
-	{name: "LOG_LEVEL", key: "log.level"},
-	{name: "LOG_FORMAT", key: "log.format"},
 }

@@ -8,7 +8,7 @@ import (
 
 // Error is one thing that is wrong in the configuration.
 type Error struct {
-	Source  string // what to correct: path of a file, "environment variable X", "flag"
+	Source  string // what to correct: path of a file, "environment variable X", "flag"; empty if nothing is set
 	Line    int    // in a file, from 1; 0 if unknown
 	Column  int    // in characters, from 1
 	Key     string // "sandbox.timeout"; empty if the whole file is meant
@@ -17,15 +17,18 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Source)
-	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	var parts []string
+	switch {
+	case e.Line > 0:
+		parts = append(parts, fmt.Sprintf("%s:%d:%d", e.Source, e.Line, e.Column))
+	case e.Source != "":
+		parts = append(parts, e.Source)
 	}
 	if e.Key != "" {
-		b.WriteString(": " + e.Key)
+		parts = append(parts, e.Key)
 	}
-	b.WriteString(": " + e.Problem)
+	var b strings.Builder
+	b.WriteString(strings.Join(append(parts, e.Problem), ": "))
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}

@@ -69,7 +69,7 @@ func TestTemplate(t *testing.T) {
 	}
 	empty, _ := load(t, world(t, map[string]string{"work/harness.yaml": ""}))
 	ignore := cmp.Options{
-		cmpopts.IgnoreUnexported(Config{}, MCPServer{}), cmpopts.IgnoreFields(Config{}, "MCPServers", "File", "StateDir"), cmpopts.EquateEmpty(),
+		unexported, cmpopts.IgnoreUnexported(MCPServer{}), cmpopts.IgnoreFields(Config{}, "MCPServers", "File", "StateDir"), cmpopts.EquateEmpty(),
 		cmpopts.IgnoreFields(Skills{}, "Dir"), cmpopts.IgnoreFields(Workspace{}, "Dir"), cmpopts.IgnoreFields(Store{}, "URL"),
 	}
 	if diff := cmp.Diff(empty, c, ignore); diff != "" {
@@ -95,6 +95,8 @@ func TestSchema(t *testing.T) {
 	for what, text := range map[string]string{
 		"template": string(Template()), "all of the template": string(uncommented()), "schema key": "$schema: x", "sections of nothing": "log:\nmcpServers:",
 		"numbers":      "sandbox: {memory: 104857600, env: {A: 1}, prelude: a.js}\njournal: {retention: 0}",
+		"other names":  "model: {deployment: d, endpoint: 'https://h', maxCost: 0.5, prices: {m: {input: 1, output: 2.5}}}",
+		"groups":       "server: {tls: {cert: a, key: b}, metrics:}\nauth: {oidc: {issuer: 'https://h'}}",
 		"placeholders": "mcpServers: {a: {url: '${U}', timeout: '${T}', disabled: 'true', other: [1]}}",
 	} {
 		if err := validate(t, s, []byte(text)); err != nil {
@@ -104,26 +106,41 @@ func TestSchema(t *testing.T) {
 	for _, text := range []string{
 		"sandbx: {}", "sandbox: {timout: 1s}", "sandbox: {timeout: 30}", "sandbox: {timeout: soon}", "sandbox: {memory: lots}", "sandbox: {tier: vm}",
 		"sandbox: {maxCalls: x}", "sandbox: {pool: -1}", "mcpServers: {a: x}", "mcpServers: {a: {timeout: 5}}", "pii: {}", "[]",
+		"server: {tls: x}", "server: {tls: {crt: x}}", "server: {workers: 0}", "model: {maxCost: -1}", "model: {prices: {m: {input: 1}}}",
+		"model: {prices: {m: {input: 1, output: 2, x: 3}}}", "model: {provider: x}",
 	} {
 		if validate(t, s, []byte(text)) == nil {
 			t.Errorf("the schema accepts %s", text)
 		}
 	}
 	// Every key has words for the editor.
-	var doc struct {
-		Properties map[string]struct {
-			Properties map[string]struct{ Description string }
+	type described struct {
+		Description          string
+		Properties           map[string]described
+		AdditionalProperties json.RawMessage
+	}
+	var check func(path string, d described)
+	check = func(path string, d described) {
+		if !strings.HasSuffix(d.Description, ".") {
+			t.Errorf("%s is described as %q", path, d.Description)
+		}
+		for name, inner := range d.Properties {
+			check(path+"."+name, inner)
+		}
+		var entry described
+		if json.Unmarshal(d.AdditionalProperties, &entry) == nil {
+			for name, inner := range entry.Properties {
+				check(path+".*."+name, inner)
+			}
 		}
 	}
+	var doc described
 	if err := json.Unmarshal(Schema(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for section, p := range doc.Properties {
-		for name, k := range p.Properties {
-			if !strings.HasSuffix(k.Description, ".") {
-				t.Errorf("%s.%s is described as %q", section, name, k.Description)
-			}
-		}
+	delete(doc.Properties, "$schema")
+	for name, d := range doc.Properties {
+		check(name, d)
 	}
 }
 

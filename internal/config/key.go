@@ -1,7 +1,9 @@
 package config
 
 import (
+	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,28 +11,41 @@ import (
 
 // key is one setting: a field of a section, as its tags describe it.
 type key struct {
-	section string // "sandbox"; empty for a field of MCPServer
-	name    string // "maxCalls"
+	section string // "sandbox", or the path of an entry of a mapping
+	name    string // "maxCalls"; "tls.cert" in a group
 	aliases []string
-	index   int // of the field in its struct
+	index   []int // of the field in the section's struct
 	typ     reflect.Type
 
 	value    string // default, in the form of the file; may hold {state}
 	doc      string
 	oneOf    []string
 	min, max string
+	like     string // name of the field whose value it has where it is not given
+	required bool
 	isPath   bool
-	secret   bool
+	secret   bool // and ${VAR} in the file is expanded
 }
 
 func (k key) path() string { return k.section + "." + k.name }
 
+// names lists a key's paths: its own, then its other names.
+func (k key) names() []string {
+	paths := []string{k.path()}
+	parent, _, _ := cutLast(k.path(), ".")
+	for _, alias := range k.aliases {
+		paths = append(paths, parent+"."+alias)
+	}
+	return paths
+}
+
 // section is a top-level key of the file with settings below it.
 type section struct {
-	name  string
-	doc   string
-	index int // of the field in Config
-	keys  []key
+	name   string
+	doc    string
+	index  int               // of the field in Config
+	groups map[string]string // docs of the keys that have settings below them, by name: "tls"
+	keys   []key
 }
 
 // sections lists what Config can hold. It is made anew at each call: configurations are loaded once per process.
@@ -40,13 +55,24 @@ func sections() []section {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if name := f.Tag.Get("key"); name != "" {
-			list = append(list, section{name, f.Tag.Get("doc"), i, keysOf(f.Type, name)})
+			groups := map[string]string{}
+			for j := range f.Type.NumField() {
+				if inner := f.Type.Field(j); isGroup(inner) {
+					groups[inner.Tag.Get("key")] = inner.Tag.Get("doc")
+				}
+			}
+			list = append(list, section{name, f.Tag.Get("doc"), i, groups, keysOf(f.Type, name)})
 		}
 	}
 	return list
 }
 
-// keysOf lists the settings of a struct.
+// isGroup says whether a field holds settings of its own.
+func isGroup(f reflect.StructField) bool {
+	return f.Tag.Get("key") != "" && f.Type.Kind() == reflect.Struct
+}
+
+// keysOf lists the settings of a struct and of the groups in it.
 func keysOf(t reflect.Type, section string) []key {
 	var keys []key
 	for i := range t.NumField() {
@@ -55,10 +81,17 @@ func keysOf(t reflect.Type, section string) []key {
 		if names[0] == "" {
 			continue
 		}
+		if isGroup(f) {
+			for _, k := range keysOf(f.Type, section) {
+				k.name, k.index = names[0]+"."+k.name, append([]int{i}, k.index...)
+				keys = append(keys, k)
+			}
+			continue
+		}
 		k := key{
-			section: section, name: names[0], aliases: names[1:], index: i, typ: f.Type,
-			value: f.Tag.Get("default"), doc: f.Tag.Get("doc"), min: f.Tag.Get("min"), max: f.Tag.Get("max"),
-			isPath: f.Tag.Get("path") != "", secret: f.Tag.Get("secret") != "",
+			section: section, name: names[0], aliases: names[1:], index: []int{i}, typ: f.Type,
+			value: f.Tag.Get("default"), doc: f.Tag.Get("doc"), min: f.Tag.Get("min"), max: f.Tag.Get("max"), like: f.Tag.Get("like"),
+			required: f.Tag.Get("required") != "", isPath: f.Tag.Get("path") != "", secret: f.Tag.Get("secret") != "",
 		}
 		if list := f.Tag.Get("oneof"); list != "" {
 			k.oneOf = strings.Split(list, ",")
@@ -79,6 +112,9 @@ func (k key) assign(dst reflect.Value, n node) *Error {
 	case reflect.Slice:
 		return k.assignList(dst, n)
 	case reflect.Map:
+		if k.typ.Elem().Kind() == reflect.Struct {
+			return k.assignEntries(dst, n)
+		}
 		return k.assignMap(dst, n)
 	}
 	if n.kind != scalar {
@@ -105,6 +141,16 @@ func (k key) assign(dst reflect.Value, n node) *Error {
 			return n.errorf(k.path(), "", "%q is not a whole number", n.text)
 		}
 		number = i
+	case k.typ.Kind() == reflect.Float64:
+		f, err := strconv.ParseFloat(strings.TrimSpace(n.text), 64)
+		switch {
+		case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
+			return n.errorf(k.path(), "", "%q is not a number", n.text)
+		case f < 0:
+			return n.errorf(k.path(), "", "%s is less than 0, the least allowed", n.text)
+		}
+		dst.SetFloat(f)
+		return nil
 	case k.typ.Kind() == reflect.Bool:
 		b, ok := parseBool(n.text)
 		if !ok {
@@ -219,5 +265,52 @@ func (k key) assignMap(dst reflect.Value, n node) *Error {
 		out[f.name] = f.value.text
 	}
 	dst.Set(reflect.ValueOf(out))
+	return nil
+}
+
+// assignEntries reads a mapping of names to mappings with known keys.
+func (k key) assignEntries(dst reflect.Value, n node) *Error {
+	elem := k.typ.Elem()
+	keys := keysOf(elem, "")
+	var names []string
+	for _, inner := range keys {
+		names = append(names, inner.name)
+	}
+	if n.kind != mapping {
+		return n.errorf(k.path(), "", "it must be a mapping of names to {%s}, not %s", strings.Join(names, ", "), n.kind)
+	}
+	out := reflect.MakeMap(k.typ)
+	for _, f := range n.keys {
+		path := k.path() + "." + f.name
+		if f.value.kind != mapping {
+			return f.value.errorf(path, "", "it must be a mapping with %s, not %s", strings.Join(names, ", "), f.value.kind)
+		}
+		for _, inner := range f.value.keys {
+			if !slices.Contains(names, inner.name) {
+				hint := didYouMean(closest(inner.name, names))
+				if hint == "" {
+					hint = "known keys are " + strings.Join(names, ", ")
+				}
+				return inner.errorf(path+"."+inner.name, hint, "there is no such key")
+			}
+		}
+		value := reflect.New(elem).Elem()
+		for _, inner := range keys {
+			inner.section = path
+			given, ok := f.value.get(inner.name)
+			switch {
+			case ok && given.value.kind != null:
+				if err := inner.assign(value.FieldByIndex(inner.index), given.value); err != nil {
+					return err
+				}
+			case inner.required:
+				return f.errorf(path, "add it", "%s is missing", inner.name)
+			case inner.like != "":
+				value.FieldByIndex(inner.index).Set(value.FieldByName(inner.like))
+			}
+		}
+		out.SetMapIndex(reflect.ValueOf(f.name), value)
+	}
+	dst.Set(out)
 	return nil
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,9 +22,18 @@ type loader struct {
 	dotenv   layer
 	places   map[string]place  // of each key that is set
 	bases    map[string]string // what a relative path in it means
+	raw      map[string]string // the text of secrets that stand in the file, ${VAR} not expanded
+	expanded map[string]bool   // variables that a ${VAR} asked for
 	servers  map[string]serverSource
 	problems []error
-	warnings []Warning
+	// postponed are problems of keys that most commands do not need.
+	postponed map[string]postponed
+	warnings  []Warning
+}
+
+type postponed struct {
+	err    error
+	weight int // of what is wrong
 }
 
 func newLoader(e Env) (*loader, error) {
@@ -34,8 +44,9 @@ func newLoader(e Env) (*loader, error) {
 	}
 	l := &loader{
 		e: e, config: &Config{}, sections: sections(), dir: filepath.Dir(file),
-		environ: layer{environ, "environment variable ", e.Cwd},
-		places:  map[string]place{}, bases: map[string]string{}, servers: map[string]serverSource{},
+		environ: layer{environ, "environment variable ", e.Cwd, environWeight},
+		places:  map[string]place{}, bases: map[string]string{}, raw: map[string]string{}, expanded: map[string]bool{},
+		servers: map[string]serverSource{}, postponed: map[string]postponed{},
 	}
 	if found {
 		l.config.File = file
@@ -48,7 +59,7 @@ func newLoader(e Env) (*loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.dotenv = layer{vars, ".env variable ", l.dir}
+	l.dotenv = layer{vars, ".env variable ", l.dir, dotenvWeight}
 	switch {
 	case found && !personal:
 		l.config.StateDir = filepath.Join(l.dir, "data")
@@ -66,6 +77,17 @@ func newLoader(e Env) (*loader, error) {
 
 func (l *loader) problem(err error) { l.problems = append(l.problems, err) }
 
+// postpone keeps a problem of a key for those who need it, unless a heavier value comes.
+func (l *loader) postpone(path string, err *Error, weight int) {
+	switch other := l.postponed[path]; {
+	case l.places[path].weight > weight || other.weight > weight:
+	case other.weight == weight:
+		l.postponed[path] = postponed{errors.Join(other.err, err), weight}
+	default:
+		l.postponed[path] = postponed{err, weight}
+	}
+}
+
 func (l *loader) warn(at place, key, message string) {
 	l.warnings = append(l.warnings, Warning{at.String(), key, message})
 }
@@ -73,7 +95,7 @@ func (l *loader) warn(at place, key, message string) {
 func (l *loader) key(path string) (key, bool) {
 	for _, s := range l.sections {
 		for _, k := range s.keys {
-			if k.path() == path {
+			if slices.Contains(k.names(), path) {
 				return k, true
 			}
 		}
@@ -87,7 +109,7 @@ func (k key) composite() bool { return k.typ.Kind() == reflect.Slice || k.typ.Ki
 func (l *loader) field(k key) reflect.Value {
 	for _, s := range l.sections {
 		if s.name == k.section {
-			return reflect.ValueOf(l.config).Elem().Field(s.index).Field(k.index)
+			return reflect.ValueOf(l.config).Elem().Field(s.index).FieldByIndex(k.index)
 		}
 	}
 	panic("config: no section " + k.section)
@@ -107,7 +129,7 @@ func (l *loader) defaults() {
 	}
 }
 
-// set stores the value of a key. A key with nothing behind it counts as absent.
+// set stores the value of a key, unless a heavier one is there. A key with nothing behind it counts as absent.
 func (l *loader) set(path string, n node, base string) {
 	k, ok := l.key(path)
 	if !ok {
@@ -117,9 +139,33 @@ func (l *loader) set(path string, n node, base string) {
 	if n.kind == null {
 		return
 	}
-	if err := k.assign(l.field(k), n); err != nil {
+	path = k.path()
+	dst := l.field(k)
+	lighter := n.weight < l.places[path].weight
+	if lighter {
+		dst = reflect.New(k.typ).Elem() // only checked
+	}
+	raw := n.text
+	if k.secret && n.line > 0 && n.kind == scalar {
+		text, err := expand(n.text, l.lookup)
+		if err != nil {
+			l.postpone(path, n.errorf(path, "", "%v", err), n.weight)
+		}
+		n.text = text
+	}
+	if err := k.assign(dst, n); err != nil {
 		l.problem(err)
 		return
+	}
+	if lighter {
+		return
+	}
+	if l.postponed[path].weight < n.weight {
+		delete(l.postponed, path)
+	}
+	delete(l.raw, path)
+	if k.secret && n.line > 0 {
+		l.raw[path] = raw
 	}
 	l.places[path], l.bases[path] = n.place, base
 }
@@ -129,7 +175,7 @@ func (l *loader) file() {
 	if l.config.File == "" {
 		return
 	}
-	at := place{source: l.name, line: 1, column: 1}
+	at := place{source: l.name, line: 1, column: 1, weight: fileWeight}
 	data, err := os.ReadFile(l.config.File)
 	if err != nil {
 		l.problem(&Error{Source: l.name, Problem: "it cannot be read: " + reason(err)})
@@ -166,21 +212,41 @@ func (l *loader) topLevel(f field) {
 		l.problem(f.errorf(f.name, l.suggest(f.name), "there is no such key"))
 		return
 	}
+	l.members(f)
+}
+
+// members takes over the keys of a section or group; the name of f is its path.
+func (l *loader) members(f field) {
 	switch f.value.kind {
 	case null:
 	case mapping:
+		names := map[string]string{} // path of a key -> the name that it is given by
 		for _, inner := range f.value.keys {
 			path := f.name + "." + inner.name
-			if _, ok := l.key(path); !ok {
+			k, known := l.key(path)
+			switch other := names[k.path()]; {
+			case known && other != "":
+				l.problem(inner.errorf(path, "remove one of them", "it is another name of %s, which is given too", other))
+			case known:
+				names[k.path()] = inner.name
+				l.set(path, inner.value, l.dir)
+			case l.isGroup(path):
+				l.members(field{path, inner.place, inner.value})
+			default:
 				l.problem(inner.errorf(path, l.suggest(path), "there is no such key"))
-				continue
 			}
-			l.set(path, inner.value, l.dir)
 		}
 	default:
 		l.problem(f.value.errorf(f.name, "write its keys indented below it",
 			"it must be a mapping, not %s", f.value.kind))
 	}
+}
+
+// isGroup says whether keys stand below a path.
+func (l *loader) isGroup(path string) bool {
+	return slices.ContainsFunc(l.sections, func(s section) bool {
+		return slices.ContainsFunc(s.keys, func(k key) bool { return strings.HasPrefix(k.path(), path+".") })
+	})
 }
 
 // unavailable refuses a key that protects something and that this version cannot obey.
@@ -191,33 +257,32 @@ func (l *loader) unavailable(name string, at place) {
 // suggest finds what an unknown key was meant to be: a neighbour, the same name in another section, else it lists
 // what there is.
 func (l *loader) suggest(path string) string {
-	top, name, nested := strings.Cut(path, ".")
+	parent, name, nested := cutLast(path, ".")
+	if nested {
+		parent += "."
+	} else {
+		parent, name = "", path
+	}
 	var neighbours, all []string
 	for _, s := range l.sections {
-		if !nested {
-			neighbours = append(neighbours, s.name)
-		}
 		for _, k := range s.keys {
 			all = append(all, k.path())
-			if s.name == top && nested {
-				neighbours = append(neighbours, k.name)
+			below, ok := strings.CutPrefix(k.path(), parent)
+			if next, _, _ := strings.Cut(below, "."); ok && !slices.Contains(neighbours, next) {
+				neighbours = append(neighbours, next)
 			}
 		}
 	}
 	if !nested {
 		neighbours = append(neighbours, "mcpServers")
-		name = top
 	}
 	var found []string
 	for _, n := range closest(name, neighbours) {
-		if nested {
-			n = top + "." + n
-		}
-		found = append(found, n)
+		found = append(found, parent+n)
 	}
 	if len(found) == 0 {
 		for _, p := range all {
-			if _, last, _ := strings.Cut(p, "."); fold(last) == fold(name) {
+			if _, last, _ := cutLast(p, "."); fold(last) == fold(name) {
 				found = append(found, p)
 			}
 		}
@@ -230,7 +295,7 @@ func (l *loader) suggest(path string) string {
 
 func (l *loader) flags() {
 	for _, path := range sortedKeys(l.e.Flags) {
-		l.setText(path, l.e.Flags[path], place{source: "flag"}, l.e.Cwd)
+		l.setText(path, l.e.Flags[path], place{source: "flag", weight: flagWeight}, l.e.Cwd)
 	}
 }
 
@@ -241,13 +306,10 @@ func (l *loader) finish() {
 	for _, name := range sortedKeys(l.servers) {
 		l.addServer(name, l.servers[name])
 	}
+	l.guestVariables()
 	l.validate()
-	for _, name := range [...]string{"PII_DETECTION_ENABLED", "PII_CUSTOM_PATTERNS"} {
-		text, at := l.variable(name)
-		if on, known := parseBool(text); text != "" && (on || !known) {
-			l.warn(at, name, "PII protection is not available in this version: nothing is tokenized")
-		}
-	}
+	l.chooseModel()
+	l.notes()
 	l.effective()
 }
 

@@ -10,14 +10,25 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+// unexported leaves out what a configuration knows about itself.
+var unexported = cmpopts.IgnoreUnexported(Config{}, Server{}, Model{})
+
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	e := world(t, nil)
 	got, warnings := load(t, e)
 	state := filepath.Join(e.HomeDir, ".local", "share", "harness")
 	want := &Config{
-		Server: Server{Listen: "127.0.0.1:3000"},
-		Model:  Model{MaxTurns: 20},
+		Server: Server{
+			Listen: "127.0.0.1:3000", TokenExpiration: time.Hour, RateLimit: RateLimit{Enabled: true, Max: 100, Window: 15 * time.Minute},
+			BodyLimit: 8 << 20, HeaderLimit: 64 << 10, ReadTimeout: 30 * time.Second, Workers: 8, ShutdownTimeout: 30 * time.Second,
+			HealthCheck: true, Metrics: Metrics{Listen: "127.0.0.1:9090"}, Webhooks: Webhooks{MaxAttempts: 8},
+		},
+		Auth: Auth{OIDC{UserClaim: "sub", RolesClaim: "roles"}},
+		Model: Model{
+			Timeout: 5 * time.Minute, MaxRetries: 4, Tools: "auto", MaxTurns: 20, MaxRuns: 50, MaxTaskTime: time.Hour,
+		},
+		Session: Session{Expiry: 30 * day},
 		Sandbox: Sandbox{
 			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, Memory: 100 << 20, MaxCalls: 1000,
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20,
@@ -26,10 +37,10 @@ func TestDefaults(t *testing.T) {
 		Workspace: Workspace{Dir: filepath.Join(state, "workspace"), MaxBytes: 256 << 20, MaxFiles: 10000},
 		Journal:   Journal{Retention: 30 * day},
 		Store:     Store{URL: "sqlite:" + filepath.Join(state, "harness.db"), Sync: "normal"},
-		Log:       Log{Level: "info", Format: "pretty"},
+		Log:       Log{Level: "info", Format: "pretty", Audit: true},
 		StateDir:  state,
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+	if diff := cmp.Diff(want, got, unexported); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if len(warnings) != 0 {
@@ -45,10 +56,30 @@ func TestFile(t *testing.T) {
 	e := world(t, map[string]string{
 		"work/harness.yaml": `# comment
 $schema: ./harness.schema.json
-server: {listen: "0.0.0.0:8080"}
+server:
+  listen: "0.0.0.0:8080"
+  tls: {cert: tls/cert.pem, key: ~/key.pem}
+  cors: {origins: [https://app.example.com, "*"]}
+  rateLimit:
+    max: 5
+    window: 1m
+  internalListen: :3001
+  metrics: {enabled: yes}
+  webhooks: {maxAttempts: 3}
+  trustedProxies: 10.0.0.0/8
+auth: {oidc: {issuer: https://id.example.com/, audience: harness, rolesClaim: groups}}
 model:
   provider: anthropic
-  name: &name some-model
+  deployment: &name some-model
+  apiKey: $${KEY}${KEY}
+  endpoint: https://gateway.example.com
+  maxCost: 0.5
+  maxRetries: 0
+  prices:
+    some-model: {input: 3, output: 15, cacheWrite: 0}
+    openai/gpt-*: {input: 1.25, cachedInput: 0.1, output: 10}
+  prompts: prompts
+session: {expiry: 0}
 sandbox:
   timeout: 1m30s
   memory: 1GiB
@@ -61,34 +92,60 @@ skills: {dir: ~/skills, maxBytes: 1.5MiB}
 workspace: {dir: ../ws}
 journal: {retention: 1d12h}
 store: {url: "sqlite:./state/h.db", sync: full}
-log:
+log: {audit: false}
+telemetry: {otlpEndpoint: "http://127.0.0.1:4318"}
 mcpServers:
 `,
-		"work/node_modules/x/index.js": "", "work/lib/prelude.js": "",
+		"work/node_modules/x/index.js": "", "work/lib/prelude.js": "", "work/prompts/system.md": "", "work/.env": "KEY=k3y",
 	})
 	got, warnings := load(t, e)
-	want := &Config{
-		Server: Server{Listen: "0.0.0.0:8080"},
-		Model:  Model{Provider: "anthropic", Name: "some-model", MaxTurns: 20},
-		Sandbox: Sandbox{
-			Tier: "wasm", Timeout: 90 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, Memory: 1 << 30,
-			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 16, MaxLogLines: 10000, MaxValue: 8 << 20,
-			Packages: filepath.Join(e.Cwd, "node_modules"), Prelude: []string{filepath.Join(e.Cwd, "lib", "prelude.js")},
-			Env: map[string]string{"REGION": "eu", "PORT": "5432", "ON": "true"},
-		},
-		Skills:    Skills{Dir: filepath.Join(e.HomeDir, "skills"), MaxBytes: 3 << 19, MaxFiles: 10000},
-		Workspace: Workspace{Dir: filepath.Join(filepath.Dir(e.Cwd), "ws"), MaxBytes: 256 << 20, MaxFiles: 10000},
-		Journal:   Journal{Retention: 36 * time.Hour},
-		Store:     Store{URL: "sqlite:" + filepath.Join(e.Cwd, "state", "h.db"), Sync: "full"},
-		Log:       Log{Level: "info", Format: "pretty"},
-		File:      filepath.Join(e.Cwd, "harness.yaml"),
-		StateDir:  filepath.Join(e.Cwd, "data"),
+	want, _ := load(t, world(t, nil))
+	s := &want.Server
+	s.Listen, s.InternalListen, s.TrustedProxies = "0.0.0.0:8080", ":3001", []string{"10.0.0.0/8"}
+	s.TLS = TLS{Cert: filepath.Join(e.Cwd, "tls", "cert.pem"), Key: filepath.Join(e.HomeDir, "key.pem")}
+	s.CORS.Origins = []string{"https://app.example.com", "*"}
+	s.RateLimit.Max, s.RateLimit.Window, s.Metrics.Enabled, s.Webhooks.MaxAttempts = 5, time.Minute, true, 3
+	want.Auth.OIDC = OIDC{"https://id.example.com/", "harness", "sub", "groups"}
+	m := &want.Model
+	m.Provider, m.Name, m.APIKey, m.BaseURL = "anthropic", "some-model", "${KEY}k3y", "https://gateway.example.com"
+	m.MaxCost, m.MaxRetries, m.Prompts = 0.5, 0, filepath.Join(e.Cwd, "prompts")
+	m.Prices = map[string]Price{
+		"anthropic/some-model": {Input: 3, CachedInput: 3, CacheWrite: 0, Output: 15},
+		"openai/gpt-*":         {Input: 1.25, CachedInput: 0.1, CacheWrite: 1.25, Output: 10},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+	want.Session.Expiry = 0
+	p := &want.Sandbox
+	p.Timeout, p.Memory, p.MaxCalls, p.MaxOutput = 90*time.Second, 1<<30, 0, 1<<16
+	p.Packages, p.Prelude = filepath.Join(e.Cwd, "node_modules"), []string{filepath.Join(e.Cwd, "lib", "prelude.js")}
+	p.Env = map[string]string{"REGION": "eu", "PORT": "5432", "ON": "true"}
+	want.Skills = Skills{Dir: filepath.Join(e.HomeDir, "skills"), MaxBytes: 3 << 19, MaxFiles: 10000}
+	want.Workspace.Dir = filepath.Join(filepath.Dir(e.Cwd), "ws")
+	want.Journal.Retention = 36 * time.Hour
+	want.Store = Store{URL: "sqlite:" + filepath.Join(e.Cwd, "state", "h.db"), Sync: "full"}
+	want.Log.Audit = false
+	want.Telemetry.OTLPEndpoint = "http://127.0.0.1:4318"
+	want.File, want.StateDir = filepath.Join(e.Cwd, "harness.yaml"), filepath.Join(e.Cwd, "data")
+	if diff := cmp.Diff(want, got, unexported); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if len(warnings) != 0 {
 		t.Error(warnings)
+	}
+	for key, want := range map[string]Entry{
+		"server.tls.key":      {Value: filepath.Join(e.HomeDir, "key.pem"), Origin: "harness.yaml:5"},
+		"server.cors.origins": {Value: "[https://app.example.com, *]", Origin: "harness.yaml:6"},
+		"server.secret":       {Origin: "default", Secret: true},
+		"model.apiKey":        {Value: masked, Origin: "harness.yaml:18", Secret: true},
+		"model.maxTokens":     {Value: "0", Origin: "default"},
+		"model.maxCost":       {Value: "0.5", Origin: "harness.yaml:20"},
+		"model.prices.anthropic/some-model": {
+			Value: "{input: 3, cachedInput: 3, cacheWrite: 0, output: 15}", Origin: "harness.yaml:23",
+		},
+	} {
+		want.Key = key
+		if got := entryOf(t, got, key); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
 	}
 }
 
@@ -98,10 +155,10 @@ func TestBadFiles(t *testing.T) {
 		"sandbox:\n  maxCals: 1\n":                   "harness.yaml:2:3: sandbox.maxCals: there is no such key; did you mean sandbox.maxCalls?",
 		"sandbox:\n  max_calls: 1\n":                 "harness.yaml:2:3: sandbox.max_calls: there is no such key; did you mean sandbox.maxCalls?",
 		"sandbx: {}\n":                               "harness.yaml:1:1: sandbx: there is no such key; did you mean sandbox?",
-		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: there is no such key; did you mean sandbox.timeout?",
+		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: there is no such key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                          "harness.yaml:1:1: mcp_servers: there is no such key; did you mean mcpServers?",
-		"colour: 1\n":                                "harness.yaml:1:1: colour: there is no such key; known keys are server, model, sandbox, skills, workspace, journal, store, log, mcpServers",
-		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: there is no such key; known keys are level, format",
+		"colour: 1\n":                                "harness.yaml:1:1: colour: there is no such key; known keys are server, auth, model, session, sandbox, skills, workspace, journal, store, log, telemetry, mcpServers",
+		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: there is no such key; known keys are level, format, audit",
 		"sandbox:\n  timeout: 30\n":                  `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
 		"sandbox:\n  timeout: -1s\n":                 `harness.yaml:2:12: sandbox.timeout: "-1s" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
@@ -294,7 +351,7 @@ func TestBadVariables(t *testing.T) {
 	t.Parallel()
 	for vars, want := range map[string]string{
 		"HARNESS_SANDBOX_TIMEOUT=5":                                  `environment variable HARNESS_SANDBOX_TIMEOUT: sandbox.timeout: "5" has no unit; write 5s or 5ms`,
-		"SANDBOX_TIMEOUT_MS=abc":                                     `environment variable SANDBOX_TIMEOUT_MS: sandbox.timeout: "abcms" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
+		"SANDBOX_TIMEOUT_MS=abc":                                     `environment variable SANDBOX_TIMEOUT_MS: sandbox.timeout: "abc" is not a number of milliseconds; write the number alone`,
 		"HARNESS_SANDBOX_TIMOUT=5s":                                  "environment variable HARNESS_SANDBOX_TIMOUT: there is no such key; did you mean HARNESS_SANDBOX_TIMEOUT?",
 		"HARNESS_SANDBOX_MAXCALLS=1 HARNESS_SANDBOX_MAX_CALLS=2":     "environment variable HARNESS_SANDBOX_MAX_CALLS: it contradicts HARNESS_SANDBOX_MAXCALLS, which names the same key; remove one of them",
 		"HARNESS_PII_ENABLED=true":                                   "environment variable HARNESS_PII_ENABLED: pii: this is not available in this version; remove it; without it nothing is protected in this way",
@@ -331,19 +388,5 @@ func TestDotenvErrors(t *testing.T) {
 	got = problems(t, e)
 	if !strings.HasPrefix(got, "$DIR/work/.env: ") || !strings.HasSuffix(got, "; make it readable or remove it") || strings.Count(got, "$DIR") != 1 {
 		t.Error(got)
-	}
-}
-
-func TestOriginalPIIVariablesWarn(t *testing.T) {
-	t.Parallel()
-	e := world(t, map[string]string{"work/.env": "PII_DETECTION_ENABLED=true\n"})
-	_, warnings := load(t, e)
-	want := []string{".env variable PII_DETECTION_ENABLED: PII_DETECTION_ENABLED: PII protection is not available in this version: nothing is tokenized"}
-	if diff := cmp.Diff(want, warnings); diff != "" {
-		t.Error(diff)
-	}
-	e.Environ = []string{"PII_DETECTION_ENABLED=false"}
-	if _, warnings := load(t, e); len(warnings) != 0 {
-		t.Error(warnings)
 	}
 }

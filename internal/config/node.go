@@ -45,6 +45,7 @@ type place struct {
 	source string // path of the file, "environment variable X", ...
 	line   int    // 0 outside of files
 	column int
+	weight int // of two values for a key the heavier one counts, of equal ones the later
 }
 
 func (p place) String() string {

@@ -43,13 +43,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 func Schema() []byte {
 	properties := object{{"$schema", object{{"type", "string"}}}}
 	for _, s := range sections() {
-		var keys object
-		for _, k := range s.keys {
-			keys = append(keys, member{k.name, k.schema(false)})
-		}
-		properties = append(properties, member{s.name, object{
-			{"type", []string{"object", "null"}}, {"description", s.doc}, {"additionalProperties", false}, {"properties", keys},
-		}})
+		properties = append(properties, member{s.name, groupSchema(s.doc, s.schema())})
 		if s.name == "model" {
 			properties = append(properties, member{"mcpServers", serversSchema()})
 		}
@@ -65,6 +59,38 @@ func Schema() []byte {
 		panic("config: schema: " + err.Error()) // constants only
 	}
 	return append(data, '\n')
+}
+
+func groupSchema(doc string, keys object) object {
+	return object{
+		{"type", []string{"object", "null"}}, {"description", doc}, {"additionalProperties", false}, {"properties", keys},
+	}
+}
+
+// schema describes the keys of a section, and its groups where their first key stands.
+func (s section) schema() object {
+	var out object
+	for i, k := range s.keys {
+		group, _, grouped := strings.Cut(k.name, ".")
+		if !grouped {
+			for _, path := range k.names() {
+				out = append(out, member{strings.TrimPrefix(path, s.name+"."), k.schema(false)})
+			}
+			continue
+		}
+		if i > 0 && strings.HasPrefix(s.keys[i-1].name, group+".") {
+			continue
+		}
+		inner := section{name: s.name + "." + group}
+		for _, other := range s.keys {
+			if name, ok := strings.CutPrefix(other.name, group+"."); ok {
+				other.section, other.name = inner.name, name
+				inner.keys = append(inner.keys, other)
+			}
+		}
+		out = append(out, member{group, groupSchema(s.groups[group], inner.schema())})
+	}
+	return out
 }
 
 func serversSchema() object {
@@ -112,6 +138,8 @@ func (k key) schema(placeholders bool) object {
 		if k.max != "" {
 			o = append(o, member{"maximum", k.number(k.max)})
 		}
+	case kind == reflect.Float64:
+		o = object{{"type", "number"}, {"minimum", 0}}
 	case kind == reflect.Bool:
 		o = object{{"type", "boolean"}}
 		if placeholders {
@@ -119,6 +147,8 @@ func (k key) schema(placeholders bool) object {
 		}
 	case kind == reflect.Slice:
 		o = object{{"anyOf", []object{{{"type", "array"}, {"items", object{{"type", anyScalar}}}}, {{"type", anyScalar}}}}}
+	case kind == reflect.Map && k.typ.Elem().Kind() == reflect.Struct:
+		o = object{{"type", "object"}, {"additionalProperties", entrySchema(k.typ.Elem())}}
 	case kind == reflect.Map:
 		o = object{{"type", "object"}, {"additionalProperties", object{{"type", anyScalar}}}}
 	case len(k.oneOf) > 0:
@@ -136,6 +166,19 @@ func (k key) schema(placeholders bool) object {
 		o = append(o, member{"default", jsonDefault(k.typ.Kind(), value)})
 	}
 	return o
+}
+
+// entrySchema describes the values of a mapping whose keys are free.
+func entrySchema(t reflect.Type) object {
+	var required []string
+	var keys object
+	for _, k := range keysOf(t, "") {
+		keys = append(keys, member{k.name, k.schema(false)})
+		if k.required {
+			required = append(required, k.name)
+		}
+	}
+	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", keys}}
 }
 
 func jsonDefault(kind reflect.Kind, text string) any {

@@ -40,63 +40,6 @@ func (l *loader) serversFromText(text string, at place, base string) {
 	l.serversFrom(n, base)
 }
 
-// originalServers adds the three servers that the original system's variables describe.
-func (l *loader) originalServers() {
-	const files = "-y,@modelcontextprotocol/server-filesystem,/path/to/files"
-	for _, s := range [...]struct{ id, name, command, args string }{
-		{id: "FS", name: "fs", command: "npx"},
-		{id: "DB", name: "db", command: "npx", args: "-y,@modelcontextprotocol/server-postgres"},
-		{id: "CUSTOM", name: "custom"},
-	} {
-		text, at := l.variable("MCP_" + s.id + "_ENABLED")
-		if text == "" {
-			continue
-		}
-		on, ok := parseBool(text)
-		if !ok {
-			l.problem(at.errorf("mcpServers."+s.name, "", "%q is neither true nor false", text))
-		}
-		if !on {
-			continue
-		}
-		command, commandAt := l.variable("MCP_" + s.id + "_COMMAND")
-		args, argsAt := l.variable("MCP_" + s.id + "_ARGS")
-		if command == "" {
-			command, commandAt = s.command, at
-		}
-		if args == "" {
-			args, argsAt = s.args, at
-		}
-		switch {
-		case command == "":
-			l.problem(at.errorf("mcpServers."+s.name, "set MCP_"+s.id+"_COMMAND to the program to start",
-				"the server has no command"))
-			continue
-		case args == "" && s.id == "FS":
-			l.problem(at.errorf("mcpServers."+s.name, "set MCP_FS_ARGS, such as "+files,
-				"the server is not told which files to serve"))
-			continue
-		}
-		n := node{place: at, kind: mapping}
-		add := func(name string, value node) { n.keys = append(n.keys, field{name, value.place, value}) }
-		add("command", node{place: commandAt, kind: scalar, text: command})
-		database, databaseAt := l.variable("DATABASE_URL")
-		if s.id == "DB" && database != "" {
-			add("env", node{place: databaseAt, kind: mapping, keys: []field{
-				{"DATABASE_URL", databaseAt, node{place: databaseAt, kind: scalar, text: database}},
-			}})
-			// This server takes the address as an argument only.
-			if strings.Contains(args, "server-postgres") && !strings.Contains(args, "://") {
-				args += "," + database
-			}
-		}
-		if args != "" {
-			add("args", node{place: argsAt, kind: scalar, text: args})
-		}
-		l.servers[s.name] = serverSource{field{s.name, at, n}, l.e.Cwd, true}
-	}
-}
-
 // addServer checks an entry and adds it to the configuration.
 func (l *loader) addServer(name string, src serverSource) {
 	path := "mcpServers." + name
@@ -143,7 +86,7 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 	dst := reflect.ValueOf(s).Elem()
 	for _, k := range keys {
 		if k.value != "" {
-			if err := k.assign(dst.Field(k.index), node{kind: scalar, text: k.value}); err != nil {
+			if err := k.assign(dst.FieldByIndex(k.index), node{kind: scalar, text: k.value}); err != nil {
 				panic("config: bad default: " + err.Error())
 			}
 		}
@@ -179,7 +122,7 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 				}
 			}
 		}
-		if err := k.assign(dst.Field(k.index), value); err != nil {
+		if err := k.assign(dst.FieldByIndex(k.index), value); err != nil {
 			l.problem(err)
 		}
 	}
@@ -196,6 +139,7 @@ func serverKeys(keys []key) []string {
 
 // lookup finds a variable for ${VAR}.
 func (l *loader) lookup(name string) (string, bool) {
+	l.expanded[name] = true
 	if l.e.GOOS == "windows" {
 		if value, ok := l.environ.vars[strings.ToUpper(name)]; ok {
 			return value, true

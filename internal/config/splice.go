@@ -210,7 +210,7 @@ func pairs(s *MCPServer) object {
 	var out object
 	v := reflect.ValueOf(*s)
 	for _, k := range keysOf(v.Type(), "") {
-		f := v.Field(k.index)
+		f := v.FieldByIndex(k.index)
 		if k.name == "enabled" || f.IsZero() || k.composite() && f.Len() == 0 {
 			continue
 		}

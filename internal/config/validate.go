@@ -2,10 +2,8 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -35,9 +33,9 @@ func (l *loader) wrong(problem, hint string, keys ...string) {
 // validate checks what no single key shows: forms of addresses, things that must exist, contradictions.
 func (l *loader) validate() {
 	c := l.config
-	if !isAddress(c.Server.Listen) {
-		l.wrong(fmt.Sprintf("%q is not an address", c.Server.Listen), "write host:port, such as 127.0.0.1:3000", "server.listen")
-	}
+	l.validateServer()
+	l.validateModel()
+	l.validateTelemetry()
 
 	s := c.Sandbox
 	if s.Tier != "wasm" {
@@ -55,11 +53,7 @@ func (l *loader) validate() {
 		l.wrong(fmt.Sprintf("an output of %s does not fit into sandbox.memory of %s", s.MaxOutput, s.Memory),
 			"lower one or raise the other", "sandbox.maxOutput", "sandbox.memory")
 	}
-	if s.Packages != "" {
-		if info, err := os.Stat(s.Packages); err != nil || !info.IsDir() {
-			l.wrong("there is no directory "+s.Packages, "run npm install there, or correct the path", "sandbox.packages")
-		}
-	}
+	l.isDirectory("sandbox.packages", s.Packages, "run npm install there, or correct the path")
 	for _, file := range s.Prelude {
 		if info, err := os.Stat(file); err != nil || info.IsDir() {
 			l.wrong("there is no file "+file, "correct the path", "sandbox.prelude")
@@ -75,13 +69,27 @@ func (l *loader) validate() {
 	}
 }
 
-func isAddress(text string) bool {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || strings.ContainsAny(host, " /") {
-		return false
+// validateTelemetry drops an address that was set for programs that send traces in another way.
+func (l *loader) validateTelemetry() {
+	t := &l.config.Telemetry
+	at, set := l.at("telemetry.otlpEndpoint")
+	if !set || t.OTLPEndpoint == "" || isWebAddress(t.OTLPEndpoint) {
+		return
 	}
-	_, err = strconv.ParseUint(port, 10, 16)
-	return err == nil
+	const problem = "it is not an address that begins with http:// or https://"
+	if strings.HasSuffix(at.source, "OTEL_EXPORTER_OTLP_ENDPOINT") {
+		l.warn(at, "telemetry.otlpEndpoint", problem+"; no traces are sent")
+		t.OTLPEndpoint = ""
+		return
+	}
+	l.wrong(problem, "write http://127.0.0.1:4318", "telemetry.otlpEndpoint")
+}
+
+// isDirectory checks a path that may be empty.
+func (l *loader) isDirectory(key, path, hint string) {
+	if info, err := os.Stat(path); path != "" && (err != nil || !info.IsDir()) {
+		l.wrong("there is no directory "+path, hint, key)
+	}
 }
 
 func (l *loader) notLonger(short string, a time.Duration, long string, b time.Duration) {

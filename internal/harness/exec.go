@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/program"
@@ -23,6 +25,7 @@ import (
 
 // Request is a program to run.
 type Request struct {
+	ID      string // of the run; a new one when empty
 	Code    string
 	File    string // its name as the user knows it; messages use it
 	User    string // "local" when empty
@@ -44,7 +47,7 @@ func (h *Harness) Exec(ctx context.Context, req Request) (out *run.Outcome, err 
 	if req.User == "" {
 		req.User = DefaultUser
 	}
-	id := newID()
+	id := cmp.Or(req.ID, id.New("run"))
 	place, err := h.place(req.User, req.Session, id)
 	if err != nil {
 		return nil, err
@@ -72,6 +75,22 @@ func (h *Harness) Exec(ctx context.Context, req Request) (out *run.Outcome, err 
 	return h.execute(ctx, spec)
 }
 
+// Execute runs a program under the id of the request, which the caller has recorded before: a run of this id that has
+// ended is told of again, one whose process died goes on, and only one that is not known is begun.
+func (h *Harness) Execute(ctx context.Context, req Request) (*run.Outcome, error) {
+	records, err := h.Journal(ctx, req.ID)
+	if errors.Is(err, journal.ErrNotFound) {
+		return h.Exec(ctx, req)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out, err := run.Recorded(records); out != nil || err != nil {
+		return out, err
+	}
+	return h.Resume(ctx, req.ID, req.Observe)
+}
+
 // execute runs a spec in the pool.
 func (h *Harness) execute(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
 	pool, err := h.pool()
@@ -80,13 +99,6 @@ func (h *Harness) execute(ctx context.Context, spec run.Spec) (*run.Outcome, err
 	}
 	spec.Runners = pool
 	return run.Execute(ctx, spec)
-}
-
-// newID names a run.
-func newID() string {
-	var b [10]byte
-	rand.Read(b[:]) // never fails
-	return "run_" + hex.EncodeToString(b[:])
 }
 
 // start makes the record that a run is a function of.

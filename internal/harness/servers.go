@@ -60,6 +60,14 @@ func (s *servers) publish(server mcpclient.Server) {
 	s.changed = make(chan struct{})
 }
 
+// forget removes a server from the catalog.
+func (s *servers) forget(name string) {
+	s.catalog.RemoveServer(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.published, name)
+}
+
 // unpublished lists the servers that the catalog does not have, and a channel that is closed when that changes.
 func (s *servers) unpublished() (missing []mcpclient.Server, changed <-chan struct{}) {
 	s.mu.Lock()

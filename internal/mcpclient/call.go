@@ -205,7 +205,7 @@ func (s *server) explain(ctx, cctx context.Context, c *conn, ex *exchange, tool 
 		ce.Kind, ce.Message, ce.Code = KindRPC, rpc.Message, rpc.Code
 	case errors.As(err, &elsewhere):
 		ce.Kind, ce.Message, ce.Sent = KindUnavailable, elsewhere.Error(), false // who redirects does not act
-	case errors.Is(err, errInvalidAnswer):
+	case errors.Is(err, errInvalidAnswer), errors.Is(err, errInboundFlood):
 		ce.Kind, ce.Message = KindProtocol, plain(err)
 	case ctx.Err() != nil:
 		ce.Kind, ce.Message, ce.Err = KindCancelled, "it was cancelled: "+ctx.Err().Error(), ctx.Err()
@@ -235,6 +235,7 @@ func (s *server) explain(ctx, cctx context.Context, c *conn, ex *exchange, tool 
 	default:
 		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "no answer came: "+plain(err), c.stderrTail()
 	}
+	ce.Message = clip(ce.Message, maxSaid)
 	return ce
 }
 

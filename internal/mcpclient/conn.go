@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/process"
 )
 
 const (
-	maxPages = 1000   // of a listing
-	maxItems = 20_000 // tools or resources of one server
+	maxPages   = 1000     // of a listing
+	maxItems   = 20_000   // tools or resources of one server
+	maxListing = 16 << 20 // bytes of a listing; decoded, it takes many times that
 )
 
 // conn is one connection to a server, from handshake to end. It is not used again after its end.
@@ -23,17 +26,18 @@ type conn struct {
 	number    int64
 	transport string
 	session   *mcp.ClientSession
-	proc      *process      // of stdio
+	proc      *child        // of stdio
 	wire      *wire         // of http and sse
 	tap       *tap          // of stdio and sse
-	stderr    *ring         // of stdio
+	stderr    *process.Tail // of stdio
 	drained   chan struct{} // of stdio: stderr is read to its end
 
 	calls   context.Context // ends before the connection, so that calls in flight are cancelled upstream
 	endAll  context.CancelFunc
-	endLife context.CancelFunc // of the transport's context
-	changed chan struct{}      // the server said that its tools changed; buffered
-	pages   map[string]json.RawMessage
+	endLife context.CancelFunc         // of the transport's context
+	inbound inbound                    // what the server says by itself
+	changed chan struct{}              // the server said that its tools changed; buffered
+	pages   map[string]json.RawMessage // of the last listing, by cursor
 
 	dead    chan struct{} // closed at the end
 	deadErr error         // why; valid once dead is closed
@@ -67,7 +71,7 @@ func (c *conn) wait() {
 	case err == nil:
 		err = io.EOF
 	}
-	c.deadErr = err
+	c.deadErr = brief{err}
 	close(c.dead)
 }
 
@@ -144,37 +148,53 @@ func (c *conn) release(ctx context.Context) error {
 
 // listTools asks for all pages. Only the goroutine that runs the connection calls it.
 func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, err error) {
-	seen := map[string]bool{}
-	if c.pages == nil {
-		c.pages = map[string]json.RawMessage{}
-	}
+	pages := map[string]json.RawMessage{}
+	size := 0
 	for cursor := ""; ; {
-		ex := newExchange("", false)
-		_, err := c.session.ListTools(withExchange(ctx, ex), &mcp.ListToolsParams{Cursor: cursor})
-		c.forget(ex)
-		got := ex.answer.Load()
-		switch {
-		case got != nil && got.err == nil:
-			// What counts is the wire: the SDK fails the whole list for one tool that it cannot decode.
-			c.pages[cursor] = got.result
-		case err != nil:
+		page, err := c.listPage(ctx, cursor, maxListing-size)
+		if err != nil {
 			return nil, nil, fmt.Errorf("list tools: %w", err)
 		}
-		// A server may let its answers be kept for a while; the SDK then answers without asking.
-		page, next, wrong, err := decodeTools(c.pages[cursor])
+		pages[cursor] = page
+		size += len(page)
+		more, next, wrong, err := decodeTools(page, maxItems-len(tools)-len(bad))
 		if err != nil {
 			return nil, nil, err
 		}
-		tools, bad = append(tools, page...), append(bad, wrong...)
+		tools, bad = append(tools, more...), append(bad, wrong...)
 		if next == "" {
+			c.pages = pages
 			return dedupe(tools), bad, nil
 		}
-		if seen[next] || len(seen) >= maxPages || len(tools) > maxItems {
+		if _, seen := pages[next]; seen || len(pages) == maxPages {
 			return nil, nil, fmt.Errorf("list tools: the pages do not end (%d tools so far)", len(tools))
 		}
-		seen[next] = true
 		cursor = next
 	}
+}
+
+// listPage asks for a page of at most the given number of bytes. What counts is the wire: the SDK fails the whole list
+// for one tool that it cannot decode.
+func (c *conn) listPage(ctx context.Context, cursor string, most int) (json.RawMessage, error) {
+	errTooLarge := fmt.Errorf("they take more than %d bytes", maxListing)
+	if most <= 0 {
+		return nil, errTooLarge
+	}
+	ex := newExchange("", false)
+	ex.most = most
+	_, err := c.session.ListTools(withExchange(ctx, ex), &mcp.ListToolsParams{Cursor: cursor})
+	c.forget(ex)
+	var tooLarge tooLargeError
+	switch got := ex.answer.Load(); {
+	case got != nil && got.err == nil:
+		return got.result, nil
+	case got != nil && errors.As(got.err, &tooLarge):
+		return nil, errTooLarge
+	case err != nil:
+		return nil, err
+	}
+	// A server may let its answers be kept for a while; the SDK then answers without asking.
+	return c.pages[cursor], nil
 }
 
 // dedupe keeps the first tool of each name.
@@ -213,5 +233,5 @@ func (c *conn) stderrTail() string {
 	if c.stderr == nil {
 		return ""
 	}
-	return c.stderr.tail()
+	return c.stderr.String()
 }

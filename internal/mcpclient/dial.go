@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/process"
 )
 
 // legacyVersion is the newest protocol version that begins with initialize. The SDK asks newer servers by
@@ -19,7 +21,7 @@ const legacyVersion = "2025-11-25"
 // dialer makes the connections of one server.
 type dialer struct {
 	cfg        Config
-	client     mcp.Implementation
+	version    string // of this program
 	environ    []string
 	supervisor string
 	limit      int
@@ -79,14 +81,14 @@ func (d *dialer) stdio(ctx context.Context, version string) (_ *conn, probing bo
 	if err != nil {
 		return nil, false, err
 	}
-	c := &conn{transport: TransportStdio, proc: proc, stderr: new(ring), drained: make(chan struct{})}
+	c := &conn{transport: TransportStdio, proc: proc, stderr: new(process.Tail), drained: make(chan struct{})}
 	go func() {
 		defer close(c.drained)
 		_, _ = io.Copy(c.stderr, proc.stderr) // ends with the process, or when release closes it
 	}()
 	c.tap = newTap(newStdioConn(proc.stdin, proc.stdout, d.limit, func(line []byte) {
 		d.log.Debug("server writes to stdout what is not MCP", "server", d.cfg.Name, "line", excerpt(line))
-	}))
+	}), &c.inbound)
 	// A process that ends leaves its stdout to a descendant at most where the system cannot find descendants.
 	go func() {
 		<-proc.done
@@ -101,7 +103,7 @@ func (d *dialer) stdio(ctx context.Context, version string) (_ *conn, probing bo
 	} else {
 		probing = c.tap.probing()
 	}
-	if tail := c.stderr.tail(); tail != "" {
+	if tail := c.stderr.String(); tail != "" {
 		err = &stderrError{err, tail}
 	}
 	return nil, probing, err
@@ -118,7 +120,7 @@ func (e *stderrError) Unwrap() error { return e.error }
 func (d *dialer) http(ctx context.Context) (*conn, int, error) {
 	c := &conn{transport: TransportHTTP}
 	err := d.connect(ctx, c, func(life context.Context) mcp.Transport {
-		c.wire = newWire(life, d.cfg, d.limit, true)
+		c.wire = newWire(life, d.cfg, d.limit, true, &c.inbound)
 		return &mcp.StreamableClientTransport{Endpoint: d.cfg.URL, HTTPClient: c.wire.client(), MaxEventSize: d.limit}
 	}, "")
 	status := int(c.wire.refused.Load())
@@ -132,7 +134,7 @@ func (d *dialer) sse(ctx context.Context) (*conn, error) {
 	c := &conn{transport: TransportSSE}
 	// The stream exists before the SDK is involved, because it is tapped.
 	err := d.connect(ctx, c, func(life context.Context) mcp.Transport {
-		c.wire = newWire(life, d.cfg, d.limit, false)
+		c.wire = newWire(life, d.cfg, d.limit, false, &c.inbound)
 		return tapped{c, &mcp.SSEClientTransport{Endpoint: d.cfg.URL, HTTPClient: c.wire.client(), MaxEventSize: d.limit}}
 	}, legacyVersion)
 	if err != nil {
@@ -168,7 +170,7 @@ func (t tapped) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.c.tap = newTap(inner)
+	t.c.tap = newTap(inner, &t.c.inbound)
 	return t.c.tap, nil
 }
 
@@ -183,11 +185,12 @@ func (d *dialer) connect(ctx context.Context, c *conn, transport func(life conte
 	c.endAll = cancelCalls
 	c.endLife = end
 
-	client := mcp.NewClient(&d.client, &mcp.ClientOptions{
+	client := mcp.NewClient(&mcp.Implementation{Name: "mcp-code-exec-harness", Version: d.version}, &mcp.ClientOptions{
 		Logger:         d.log,
 		Capabilities:   &mcp.ClientCapabilities{}, // no roots, sampling or elicitation
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			c.inbound.heard()
 			select {
 			case c.changed <- struct{}{}:
 			default:

@@ -6,20 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"time"
 )
 
-// eventBody passes a stream of server-sent events on, event by event, taking answers and progress out of it.
+// minRetry is the shortest wait before a stream is opened again that a server may ask for. Without it the SDK waits
+// seconds.
+const minRetry = 100 * time.Millisecond
+
+// eventBody passes a stream of server-sent events on, event by event, taking answers, progress and what nobody needs
+// out of it.
 type eventBody struct {
 	io.Closer
 	r     *bufio.Reader
 	w     *wire
-	ex    *exchange
+	ex    *exchange    // nil for the stream of notifications and the handshake
+	limit int          // bytes of an event
 	ready bytes.Buffer // what the SDK is to read
 	err   error        // after ready
 }
 
 func newEventBody(inner io.ReadCloser, w *wire, ex *exchange) *eventBody {
-	return &eventBody{Closer: inner, r: bufio.NewReaderSize(inner, 16<<10), w: w, ex: ex}
+	limit := w.limit
+	if ex == nil {
+		limit = maxAside
+	}
+	return &eventBody{Closer: inner, r: bufio.NewReaderSize(inner, 16<<10), w: w, ex: ex, limit: limit}
 }
 
 // Read implements [io.Reader].
@@ -38,7 +50,7 @@ func (b *eventBody) event() error {
 	var other, data []byte // the fields that are not data, and the data
 	isMessage, hasData := true, false
 	for size := 0; ; {
-		line, err := b.line(b.w.limit - size)
+		line, err := b.line(b.limit - size)
 		if err != nil {
 			return err // an event that is not complete does not count
 		}
@@ -61,6 +73,10 @@ func (b *eventBody) event() error {
 			continue
 		case "event":
 			isMessage = string(value) == "message"
+		case "retry":
+			if ms, err := strconv.Atoi(string(value)); err != nil || ms < int(minRetry/time.Millisecond) {
+				continue
+			}
 		case "":
 			continue // a comment, as keep-alive
 		}
@@ -96,8 +112,8 @@ func (b *eventBody) line(limit int) ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > limit:
-			b.ex.fail(tooLargeError(b.w.limit))
-			return nil, fmt.Errorf("read an event: %w", tooLargeError(b.w.limit))
+			b.ex.fail(tooLargeError(b.limit))
+			return nil, fmt.Errorf("read an event: %w", tooLargeError(b.limit))
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err != nil:
 			return nil, err

@@ -13,6 +13,8 @@ import (
 type exchange struct {
 	// take says that the SDK gets an empty result in place of the answer: it would decode it a second time, into maps.
 	take bool
+	// most is the size in bytes above which the answer is refused unread; 0 leaves it to the transport.
+	most int
 	// token is the progress token of the request, if it asks for progress.
 	token    string
 	progress chan Progress
@@ -68,8 +70,21 @@ func exchangeOf(ctx context.Context) *exchange {
 // emptyResult decodes as any result type that is taken.
 var emptyResult = json.RawMessage(`{"content":[],"contents":[],"resources":[]}`)
 
-// answered keeps the answer and returns what the SDK is to see.
+// maxAside is the size in bytes of an answer to what the SDK asks by itself: the handshake above all.
+const maxAside = 1 << 20
+
+// answered keeps the answer and returns what the SDK is to see. Without an exchange, nil, the SDK has asked by itself.
 func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
+	most := maxAside
+	if ex != nil {
+		most = ex.most
+	}
+	if most > 0 && len(res.Result) > most {
+		res = &jsonrpc.Response{ID: res.ID, Error: tooLargeError(most)}
+	}
+	if ex == nil {
+		return res
+	}
 	ex.answer.Store(&answer{result: res.Result, err: res.Error})
 	if ex.take && res.Error == nil {
 		return &jsonrpc.Response{ID: res.ID, Result: emptyResult, Extra: res.Extra}
@@ -77,8 +92,11 @@ func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
 	return res
 }
 
-// fail ends the exchange; the first failure counts.
+// fail ends the exchange; the first failure counts. Without an exchange there is nobody to tell.
 func (ex *exchange) fail(err error) {
+	if ex == nil {
+		return
+	}
 	select {
 	case ex.failed <- err:
 	default:
@@ -88,6 +106,7 @@ func (ex *exchange) fail(err error) {
 // progressed hands a progress notification to the call. A caller that does not keep up misses some: progress is a
 // report on the present, and the transport must not wait for it.
 func (ex *exchange) progressed(p Progress) {
+	p.Message = clip(p.Message, maxSaid)
 	select {
 	case ex.progress <- p:
 	default:

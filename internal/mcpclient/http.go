@@ -37,6 +37,7 @@ type wire struct {
 	limit      int
 	streamable bool // answers come in the response to the request; with SSE they do not
 
+	inbound *inbound        // of streamable; otherwise the tap's
 	end     context.Context // ends with the connection
 	refused atomic.Int32    // the status of the last refused POST, 0 after one that was not
 	gone    atomic.Bool     // the server forgot the session
@@ -45,14 +46,14 @@ type wire struct {
 	byToken map[string]*exchange
 }
 
-func newWire(end context.Context, cfg Config, limit int, streamable bool) *wire {
+func newWire(end context.Context, cfg Config, limit int, streamable bool, in *inbound) *wire {
 	origin, _ := url.Parse(cfg.URL) // validated when the server was added
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
 	base.TLSHandshakeTimeout = connectTimeout
 	base.MaxIdleConnsPerHost = 16 // a program's parallel calls should not pay a handshake each
 	return &wire{
-		base: base, origin: origin, headers: cfg.Headers, limit: limit, streamable: streamable, end: end,
+		base: base, origin: origin, headers: cfg.Headers, limit: limit, streamable: streamable, inbound: in, end: end,
 		byToken: make(map[string]*exchange),
 	}
 }
@@ -90,6 +91,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	case req.Method == http.MethodDelete:
 		timer = time.AfterFunc(deleteGrace, cancel)
 	}
+	if w.streamable && ex == nil && isAnswer(req) {
+		defer w.inbound.answered()
+	}
 	res, err := w.base.RoundTrip(out)
 	late := timer != nil && !timer.Stop()
 	if err != nil {
@@ -101,20 +105,39 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res.Body = &body{ReadCloser: res.Body, release: release}
 	w.note(req, res, ex)
-	if ex == nil || !w.streamable || res.StatusCode != http.StatusOK {
-		return res, nil
-	}
-	switch mediaType(res.Header) {
-	case "application/json":
-		err = w.takeJSON(res, ex)
-	case "text/event-stream":
+	kind := mediaType(res.Header)
+	switch {
+	case !w.streamable: // the tap sees what comes on the one stream there is
+	case kind == "text/event-stream":
 		res.Body = newEventBody(res.Body, w, ex)
+	case kind == "application/json" && ex != nil && res.StatusCode == http.StatusOK:
+		err = w.takeJSON(res, ex)
+	default:
+		res.Body = http.MaxBytesReader(nil, res.Body, maxAside)
 	}
 	if err != nil {
 		_ = res.Body.Close()
 		return nil, err
 	}
 	return res, nil
+}
+
+// isAnswer reports whether a request carries the SDK's answer to a request of the server.
+func isAnswer(req *http.Request) bool {
+	if req.Method != http.MethodPost || req.GetBody == nil {
+		return false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return false
+	}
+	data, err := io.ReadAll(body) // what the SDK has encoded
+	if err != nil {
+		return false
+	}
+	msg, err := jsonrpc.DecodeMessage(data)
+	_, ok := msg.(*jsonrpc.Response)
+	return ok && err == nil
 }
 
 // sameOrigin keeps the headers, which may hold credentials, from any host but the configured one: neither a redirect
@@ -208,7 +231,7 @@ var errInvalidAnswer = errors.New("the server answered with an invalid message")
 func (w *wire) message(data []byte, ex *exchange) ([]byte, error) {
 	msg, err := jsonrpc.DecodeMessage(data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %s", errInvalidAnswer, err, excerpt(data))
+		return nil, fmt.Errorf("%w: %s: %s", errInvalidAnswer, clip(err.Error(), maxExcerpt), excerpt(data))
 	}
 	switch m := msg.(type) {
 	case *jsonrpc.Response:
@@ -218,7 +241,7 @@ func (w *wire) message(data []byte, ex *exchange) ([]byte, error) {
 		}
 		return jsonrpc.EncodeMessage(seen)
 	case *jsonrpc.Request:
-		if m.Method == methodProgress {
+		if m.Method == methodProgress && !m.IsCall() {
 			if token, p, ok := readProgress(m.Params); ok {
 				w.mu.Lock()
 				to := w.byToken[token]
@@ -228,6 +251,9 @@ func (w *wire) message(data []byte, ex *exchange) ([]byte, error) {
 				}
 			}
 			return nil, nil
+		}
+		if pass, err := w.inbound.admit(m); !pass {
+			return nil, err
 		}
 	}
 	return data, nil

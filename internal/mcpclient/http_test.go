@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -370,6 +371,62 @@ func TestHTTPAnswerThatIsTooLargeOrWrong(t *testing.T) {
 			if after := mustCall(t, m, "echo", `{}`); after.Conn != before.Conn {
 				t.Error("a bad answer cost the connection")
 			}
+		})
+	}
+}
+
+// TestHTTPHostile: a server that pours out data where little is expected harms nobody, and is done with soon.
+func TestHTTPHostile(t *testing.T) {
+	t.Parallel()
+	pour := func(w http.ResponseWriter, r *http.Request, text string) {
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, text); err != nil {
+				return
+			}
+		}
+	}
+	t.Run("handshake", func(t *testing.T) {
+		t.Parallel()
+		cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			pour(w, r, strings.Repeat(" ", 1<<16))
+		}))
+		m := setup(t, mcpclient.Options{}, cfg)
+		s := m.Start(ctxFor(t))[0]
+		if s.State != mcpclient.StateFailed {
+			t.Errorf("state %s", s.State)
+		}
+		wantIn(t, "reason", s.Reason, "too large")
+	})
+	for name, event := range map[string]string{
+		"notifications": `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`,
+		"changes":       `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
+		"requests":      `{"jsonrpc":"2.0","id":"again","method":"ping"}`,
+		"answers":       `{"jsonrpc":"2.0","id":12345,"result":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inner := newUpstream(t).handler(nil)
+			poured := make(chan struct{})
+			var once sync.Once
+			cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = io.WriteString(w, "data: "+event+"\n\n")
+					w.(http.Flusher).Flush()
+					once.Do(func() { close(poured) })
+					pour(w, r, strings.Repeat("data: "+event+"\n\n", 100))
+					return
+				}
+				inner.ServeHTTP(w, r)
+			}))
+			m := setup(t, mcpclient.Options{}, cfg)
+			m.Start(ctxFor(t))
+			<-poured
+			eventually(t, "the server can be used", func() bool {
+				_, err := call(t, m, "echo", `{}`)
+				return err == nil
+			})
 		})
 	}
 }

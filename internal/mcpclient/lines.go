@@ -71,7 +71,7 @@ func (l *lineReader) take(line []byte) error {
 	if err != nil {
 		if bytes.Contains(line, []byte(`"jsonrpc"`)) {
 			// It was meant as a message. Which request it belongs to cannot be known, so none may wait for it.
-			return fmt.Errorf("the server wrote an invalid message: %w: %s", err, excerpt(line))
+			return fmt.Errorf("the server wrote an invalid message: %s: %s", clip(err.Error(), maxExcerpt), excerpt(line))
 		}
 		return l.junk(line, len(line))
 	}
@@ -122,12 +122,18 @@ func (l *lineReader) line() (line []byte, tooLong *jsonrpc.Response, err error) 
 	}
 }
 
+// maxOver is how many times the limit a line is read to its end, to go on behind it.
+const maxOver = 16
+
 // discard reads the rest of a line without keeping it, looking for its id.
 func (l *lineReader) discard(line, part []byte, err error) ([]byte, *jsonrpc.Response, error) {
 	var scan idScanner
 	scan.write(line)
 	scan.write(part)
-	for errors.Is(err, bufio.ErrBufferFull) {
+	for size := len(line) + len(part); errors.Is(err, bufio.ErrBufferFull); size += len(part) {
+		if size > maxOver*l.limit {
+			return nil, nil, fmt.Errorf("the server wrote a line of more than %d bytes", maxOver*l.limit)
+		}
 		part, err = l.r.ReadSlice('\n')
 		scan.write(part)
 	}

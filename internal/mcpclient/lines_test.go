@@ -80,25 +80,3 @@ func FuzzLineReader(f *testing.F) {
 		}
 	})
 }
-
-func TestRing(t *testing.T) {
-	t.Parallel()
-	var r ring
-	if got := r.tail(); got != "" {
-		t.Errorf("empty: %q", got)
-	}
-	for i := range 20_000 {
-		fmt.Fprintf(&r, "line %d\n", i)
-	}
-	if got := strings.Split(r.tail(), "\n"); len(got) != stderrTailLines || got[0] != "line 19980" || got[19] != "line 19999" {
-		t.Errorf("got %d lines from %q to %q", len(got), got[0], got[len(got)-1])
-	}
-	_, _ = r.Write([]byte(strings.Repeat("é", stderrBytes)))
-	if got := r.tail(); len(got) > stderrTailBytes || strings.Trim(got, "é") != "" {
-		t.Errorf("%d bytes, beside the letter %q", len(got), strings.Trim(got, "é"))
-	}
-	_, _ = r.Write([]byte("\n\x1b[31mred\x1b[0m\a\n"))
-	if got := r.tail(); !strings.HasSuffix(got, "\n[31mred[0m") {
-		t.Errorf("control characters: %q", got[len(got)-20:])
-	}
-}

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // DefaultMaxResult is the largest message a server may send, in bytes, where Options do not say otherwise.
@@ -24,11 +22,11 @@ type Options struct {
 	Logger   *slog.Logger // nil discards
 	CacheDir string       // where tool lists are kept; empty keeps none
 	// OnChange is called when the tools or instructions of a server are not what was last reported by it, [Manager.Add]
-	// included if there was a cached list. It is called for one server at a time and must not call Remove or Close.
+	// included if there was a cached list. It is called for one server at a time and must not call Remove or Close, which
+	// wait for it.
 	OnChange func(Server)
 
-	ClientName    string // sent to servers; empty is mcp-code-exec-harness
-	ClientVersion string // empty is dev
+	ClientVersion string // of this program, sent to servers; empty is dev
 
 	Environ    []string // the environment of which servers get the allow-listed part; nil is the process's own
 	Supervisor string   // a binary whose main calls Supervise; empty is the running one
@@ -44,7 +42,6 @@ func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.ClientName = cmp.Or(o.ClientName, "mcp-code-exec-harness")
 	o.ClientVersion = cmp.Or(o.ClientVersion, "dev")
 	if o.Environ == nil {
 		o.Environ = os.Environ()
@@ -108,11 +105,11 @@ type Manager struct {
 	// ends it.
 	base context.Context
 	end  context.CancelFunc
-	wg   sync.WaitGroup
 
 	mu      sync.Mutex
 	servers map[string]*server
 	order   []string
+	leaving sync.WaitGroup // servers that are being removed; none begins once closed
 	closed  bool
 }
 
@@ -125,7 +122,7 @@ func NewManager(opts Options) *Manager {
 	return &Manager{opts: opts, base: base, end: end, servers: make(map[string]*server)}
 }
 
-// Add makes a server known. It starts nothing; the cached tools are known at once.
+// Add makes a server known, also while others are in use. It starts nothing; the cached tools are known at once.
 func (m *Manager) Add(cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
@@ -141,7 +138,7 @@ func (m *Manager) Add(cfg Config) error {
 		cfg: cfg, m: m, state: StateIdle, since: time.Now(),
 		dialer: &dialer{
 			cfg:        cfg,
-			client:     mcp.Implementation{Name: m.opts.ClientName, Version: m.opts.ClientVersion},
+			version:    m.opts.ClientVersion,
 			environ:    m.opts.Environ,
 			supervisor: supervisor,
 			limit:      m.opts.MaxResult,
@@ -177,16 +174,23 @@ func (m *Manager) Add(cfg Config) error {
 // never is when a server is tried again that cannot be started as it is configured.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Remove ends a server and forgets it.
+// Remove ends a server, with all its processes, and forgets it: calls under way fail, and after Remove nothing of it is
+// left and nothing reported, also when ctx ended and the end was forced. An error says which process would not die.
+// Another server may take its name at once.
 func (m *Manager) Remove(ctx context.Context, name string) error {
 	m.mu.Lock()
 	s := m.servers[name]
-	delete(m.servers, name)
-	m.order = slices.DeleteFunc(m.order, func(n string) bool { return n == name })
-	m.mu.Unlock()
 	if s == nil {
+		defer m.mu.Unlock()
 		return m.unknown(name)
 	}
+	if !m.closed {
+		delete(m.servers, name)
+		m.order = slices.DeleteFunc(m.order, func(n string) bool { return n == name })
+		m.leaving.Add(1)
+		defer m.leaving.Done()
+	}
+	m.mu.Unlock()
 	if err := s.shutdown(ctx); err != nil {
 		return fmt.Errorf("remove server %q: %w", name, err)
 	}
@@ -212,7 +216,8 @@ func (m *Manager) Tools() []Server {
 }
 
 // EnsureTools starts, in parallel, the servers whose tools are not known, and returns all. A server that fails is in
-// the result with its reason and costs the others nothing. When ctx ends, starts under way go on in the background.
+// the result with its reason and costs the others nothing. It takes as long as the slowest start, at most the longest
+// StartupTimeout, or until ctx ends: starts under way then go on in the background.
 func (m *Manager) EnsureTools(ctx context.Context) []Server {
 	m.each(func(s *server) {
 		if !s.snapshot().Known {
@@ -271,7 +276,7 @@ func (m *Manager) Close(ctx context.Context) error {
 			mu.Unlock()
 		}
 	})
-	m.wg.Wait()
+	m.leaving.Wait()
 	return errors.Join(all...)
 }
 
@@ -300,30 +305,14 @@ func (m *Manager) server(name string) (*server, error) {
 	if s := m.servers[name]; s != nil {
 		return s, nil
 	}
-	return nil, m.unknownLocked(name)
+	return nil, m.unknown(name)
 }
 
+// unknown is the error for a server that there is not; m.mu is held.
 func (m *Manager) unknown(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.unknownLocked(name)
-}
-
-func (m *Manager) unknownLocked(name string) error {
 	msg := "there is no such server"
 	if len(m.order) > 0 {
 		msg += "; there are " + strings.Join(m.order, ", ")
 	}
 	return &CallError{Server: name, Kind: KindUnavailable, Message: msg}
-}
-
-// background runs f under the manager's life time, unless that is over.
-func (m *Manager) background(f func()) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return false
-	}
-	m.wg.Go(f)
-	return true
 }

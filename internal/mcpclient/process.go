@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"mcp-code-exec-harness/internal/process"
 )
 
 const (
@@ -21,14 +23,14 @@ const (
 // spawn says what to start.
 type spawn struct {
 	supervisor string // path of a binary whose main calls Supervise
-	command    string
+	command    string // as configured
 	args       []string
 	env        []string
 	dir        string
 }
 
-// process is a running server with everything it started. Its pipes belong to whoever holds it.
-type process struct {
+// child is a running server with everything it started. Its pipes belong to whoever holds it.
+type child struct {
 	stdin  *os.File
 	stdout *os.File
 	stderr *os.File
@@ -39,11 +41,11 @@ type process struct {
 	exitOnce sync.Once
 	exit     string // how the server ended; valid once ended is closed
 
-	sys sysProcess
+	sys sysChild
 }
 
 // setExit records how the server ended; the first report wins.
-func (p *process) setExit(how string) {
+func (p *child) setExit(how string) {
 	p.exitOnce.Do(func() {
 		p.exit = how
 		close(p.ended)
@@ -51,7 +53,7 @@ func (p *process) setExit(how string) {
 }
 
 // waitDone waits until nothing of the process is left; when ctx ends before that, everything is killed at once.
-func (p *process) waitDone(ctx context.Context) error {
+func (p *child) waitDone(ctx context.Context) error {
 	select {
 	case <-p.done:
 		return nil
@@ -68,9 +70,9 @@ func (p *process) waitDone(ctx context.Context) error {
 	}
 }
 
-// pipes makes the three pipes of a child. Of each, the child's end is in child; close those once it runs.
-func pipes() (p *process, child [3]*os.File, err error) {
-	p = &process{ended: make(chan struct{}), done: make(chan struct{})}
+// pipes makes the three pipes of a child. Of each, the child's end is in ends; close those once it runs.
+func pipes() (p *child, ends [3]*os.File, err error) {
+	p = &child{ended: make(chan struct{}), done: make(chan struct{})}
 	var all []*os.File
 	pair := func() (r, w *os.File) {
 		if err != nil {
@@ -81,14 +83,14 @@ func pipes() (p *process, child [3]*os.File, err error) {
 		}
 		return r, w
 	}
-	child[0], p.stdin = pair()
-	p.stdout, child[1] = pair()
-	p.stderr, child[2] = pair()
+	ends[0], p.stdin = pair()
+	p.stdout, ends[1] = pair()
+	p.stderr, ends[2] = pair()
 	if err != nil {
 		closeFiles(all...)
-		return nil, child, fmt.Errorf("make pipes: %w", err)
+		return nil, ends, fmt.Errorf("make pipes: %w", err)
 	}
-	return p, child, nil
+	return p, ends, nil
 }
 
 func closeFiles(files ...*os.File) {
@@ -99,19 +101,24 @@ func closeFiles(files ...*os.File) {
 	}
 }
 
-// checkDir names a working directory that cannot be used; the system would blame the program.
-func (s spawn) checkDir() error {
-	if s.dir == "" {
-		return nil
+// program is the path of what is to be executed. A working directory that cannot be used is named here; the system
+// would blame the program.
+func (s spawn) program() (string, error) {
+	if s.dir != "" {
+		info, err := os.Stat(s.dir)
+		if err == nil && !info.IsDir() {
+			err = errors.New("it is not a directory")
+		}
+		if err != nil {
+			return "", fmt.Errorf("its working directory %q cannot be used (%w); create it or correct cwd", s.dir, err)
+		}
 	}
-	info, err := os.Stat(s.dir)
-	if err == nil && !info.IsDir() {
-		err = errors.New("it is not a directory")
-	}
+	path, err := process.Find(s.command, s.dir, s.env)
 	if err != nil {
-		return fmt.Errorf("its working directory %q cannot be used (%w); create it or correct cwd", s.dir, err)
+		return "", fmt.Errorf("command %q was not found (%w); install it, or correct command or PATH in the server's "+
+			"configuration", s.command, err)
 	}
-	return nil
+	return path, nil
 }
 
 // errNested protects programs (test binaries above all) that start servers but do not handle SuperviseArg: without

@@ -89,6 +89,35 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
+// TestRemoveEndsTheWholeGroup: after Remove nothing is left of the server, also where it had just died by itself.
+func TestRemoveEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	for name, kill := range map[string]bool{"alive": false, "dead": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := bad(t, misbehave.Grandchild)
+			good := bad(t, misbehave.Normal)
+			good.Name = "good"
+			m := setup(t, mcpclient.Options{}, cfg, good)
+			m.Start(ctxFor(t))
+			server := status(t, m, "bad").PID
+			all := append(pids(t, cfg.Env["MISBEHAVE_PIDS"], 1), server)
+			if kill {
+				if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := m.Remove(ctxFor(t), "bad"); err != nil {
+				t.Fatal(err)
+			}
+			noneAlive(t, all)
+			if _, err := m.Call(ctxFor(t), "good", "echo", nil, mcpclient.CallOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestCloseWithoutTimeKillsAtOnce(t *testing.T) {
 	t.Parallel()
 	cfg := bad(t, misbehave.Grandchild)

@@ -15,8 +15,8 @@ import (
 	"syscall"
 )
 
-// sysProcess is the unix part of a process: the supervisor and the pipe that keeps it alive.
-type sysProcess struct {
+// sysChild is the unix part of a child: the supervisor and the pipe that keeps it alive.
+type sysChild struct {
 	mu      sync.Mutex
 	control *os.File // write end; its end tells the supervisor to stop, a byte to kill
 }
@@ -25,41 +25,42 @@ type sysProcess struct {
 //
 // The supervisor has two extra descriptors: 3, which ends when the harness dies or wants an end, and 4, on which it
 // reports ("pid N", "fail MESSAGE", "exit HOW").
-func start(ctx context.Context, s spawn) (*process, error) {
+func start(ctx context.Context, s spawn) (*child, error) {
 	if len(os.Args) > 1 && os.Args[1] == SuperviseArg {
 		return nil, errNested
 	}
-	if err := s.checkDir(); err != nil {
+	path, err := s.program()
+	if err != nil {
 		return nil, err
 	}
-	p, child, err := pipes()
+	p, ends, err := pipes()
 	if err != nil {
 		return nil, err
 	}
 	controlR, controlW, err := os.Pipe()
 	if err != nil {
-		closeFiles(append(child[:], p.stdin, p.stdout, p.stderr)...)
+		closeFiles(append(ends[:], p.stdin, p.stdout, p.stderr)...)
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
 	reportR, reportW, err := os.Pipe()
 	if err != nil {
-		closeFiles(append(child[:], p.stdin, p.stdout, p.stderr, controlR, controlW)...)
+		closeFiles(append(ends[:], p.stdin, p.stdout, p.stderr, controlR, controlW)...)
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
 	cmd := &exec.Cmd{
 		Path: s.supervisor,
 		// The name is not the harness's, so that killing all processes of that name leaves the supervisor to clean up.
-		Args:        append([]string{supervisorName, SuperviseArg, "--", s.command}, s.args...),
+		Args:        append([]string{supervisorName, SuperviseArg, "--", path}, s.args...),
 		Env:         s.env,
 		Dir:         s.dir,
-		Stdin:       child[0],
-		Stdout:      child[1],
-		Stderr:      child[2],
+		Stdin:       ends[0],
+		Stdout:      ends[1],
+		Stderr:      ends[2],
 		ExtraFiles:  []*os.File{controlR, reportW},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // Ctrl-C on the terminal is for the harness alone
 	}
 	err = cmd.Start()
-	closeFiles(append(child[:], controlR, reportW)...)
+	closeFiles(append(ends[:], controlR, reportW)...)
 	if err != nil {
 		closeFiles(p.stdin, p.stdout, p.stderr, controlW, reportR)
 		return nil, fmt.Errorf("start supervisor: %w", err)
@@ -82,7 +83,7 @@ func start(ctx context.Context, s spawn) (*process, error) {
 }
 
 // watch follows the supervisor's reports until it is gone. It is the owner of p.pid until started is answered.
-func (p *process) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
+func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	lines := bufio.NewScanner(reports)
 	running := false
 	for lines.Scan() {
@@ -117,7 +118,7 @@ func (p *process) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 }
 
 // stop begins the end: stdin is closed by the caller, then the supervisor sends SIGTERM and SIGKILL after their graces.
-func (p *process) stop() {
+func (p *child) stop() {
 	p.sys.mu.Lock()
 	defer p.sys.mu.Unlock()
 	closeFiles(p.sys.control)
@@ -125,7 +126,7 @@ func (p *process) stop() {
 }
 
 // kill ends everything now, also while a stop is under way.
-func (p *process) kill() {
+func (p *child) kill() {
 	p.sys.mu.Lock()
 	defer p.sys.mu.Unlock()
 	if p.sys.control != nil {

@@ -21,7 +21,7 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Resources == nil {
 		return nil, nil
 	}
-	all, seen := []Resource{}, map[string]bool{}
+	all, seen, size := []Resource{}, map[string]bool{}, 0
 	for cursor := ""; ; {
 		params := &mcp.ListResourcesParams{Cursor: cursor}
 		raw, _, err := s.request(ctx, CallOptions{}, "", params, func(ctx context.Context, c *conn) error {
@@ -32,20 +32,24 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 			return nil, err
 		}
 		var page struct {
-			Resources  []Resource `json:"resources"`
-			NextCursor string     `json:"nextCursor"`
+			Resources  json.RawMessage `json:"resources"`
+			NextCursor string          `json:"nextCursor"`
 		}
 		if err := json.Unmarshal(raw, &page); err != nil {
 			return nil, s.wrongShape("resources/list", err)
 		}
-		for _, r := range page.Resources {
+		more, err := decodeList[Resource](page.Resources, maxItems-len(all))
+		if err != nil {
+			return nil, s.wrongShape("resources/list", err)
+		}
+		for _, r := range more {
 			r.Server = server
 			all = append(all, r)
 		}
 		if page.NextCursor == "" {
 			return all, nil
 		}
-		if seen[page.NextCursor] || len(seen) >= maxPages || len(all) > maxItems {
+		if size += len(raw); seen[page.NextCursor] || len(seen) >= maxPages || size > maxListing {
 			return nil, s.wrongShape("resources/list", fmt.Errorf("the pages do not end (%d resources so far)", len(all)))
 		}
 		seen[page.NextCursor] = true
@@ -68,12 +72,16 @@ func (m *Manager) ReadResource(ctx context.Context, server, uri string) ([]Resou
 		return nil, err
 	}
 	var res struct {
-		Contents []ResourceContents `json:"contents"`
+		Contents json.RawMessage `json:"contents"`
 	}
 	if err := json.Unmarshal(raw, &res); err != nil {
 		return nil, s.wrongShape("resources/read", err)
 	}
-	return res.Contents, nil
+	contents, err := decodeList[ResourceContents](res.Contents, maxBlocks)
+	if err != nil {
+		return nil, s.wrongShape("resources/read", err)
+	}
+	return contents, nil
 }
 
 func (s *server) wrongShape(method string, err error) *CallError {

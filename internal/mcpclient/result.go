@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
 
 // Result is the answer to a tool call.
@@ -54,11 +55,11 @@ type Resource struct {
 // decodeResult reads the result of tools/call.
 func decodeResult(raw json.RawMessage) (*Result, error) {
 	var wire struct {
-		Content           []json.RawMessage `json:"content"`
-		StructuredContent json.RawMessage   `json:"structuredContent"`
-		IsError           bool              `json:"isError"`
-		ResultType        string            `json:"resultType"`
-		ToolResult        json.RawMessage   `json:"toolResult"` // of 2024-10-07 servers that still exist
+		Content           json.RawMessage `json:"content"`
+		StructuredContent json.RawMessage `json:"structuredContent"`
+		IsError           bool            `json:"isError"`
+		ResultType        string          `json:"resultType"`
+		ToolResult        json.RawMessage `json:"toolResult"` // of 2024-10-07 servers that still exist
 	}
 	if !isObject(raw) {
 		return nil, fmt.Errorf("the result is not an object: %s", excerpt(raw))
@@ -69,13 +70,17 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 	if wire.ResultType == "input_required" {
 		return nil, errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
 	}
+	blocks, err := decodeList[json.RawMessage](wire.Content, maxBlocks)
+	if err != nil {
+		return nil, fmt.Errorf("the result's content has a wrong shape: %w", err)
+	}
 	res := &Result{IsError: wire.IsError, Raw: raw}
 	if present(wire.StructuredContent) {
 		res.StructuredContent = wire.StructuredContent
-	} else if present(wire.ToolResult) && wire.Content == nil {
+	} else if present(wire.ToolResult) && !present(wire.Content) {
 		res.StructuredContent = wire.ToolResult
 	}
-	for i, block := range wire.Content {
+	for i, block := range blocks {
 		var c Content
 		if err := json.Unmarshal(block, &c); err != nil {
 			return nil, fmt.Errorf("content block %d has a wrong shape: %w", i, err)
@@ -89,15 +94,63 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 	return res, nil
 }
 
+// maxBlocks is how many blocks of content a result or resource may have: decoded, one takes many times its size.
+const maxBlocks = 10_000
+
+// decodeList reads a JSON array of at most the given number of elements, and finds out that there are more before they
+// take memory. raw is valid JSON or empty.
+func decodeList[T any](raw json.RawMessage, most int) ([]T, error) {
+	if !present(raw) {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := dec.Token(); err != nil || start != json.Delim('[') {
+		return nil, errors.New("it is not an array")
+	}
+	var list []T
+	for dec.More() {
+		if len(list) == most {
+			return nil, fmt.Errorf("it has more than %d elements", most)
+		}
+		var item T
+		if err := dec.Decode(&item); err != nil {
+			return nil, fmt.Errorf("element %d: %w", len(list), err)
+		}
+		list = append(list, item)
+	}
+	return list, nil
+}
+
 func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
+const (
+	maxExcerpt = 120      // bytes of wire data in a message
+	maxSaid    = 16 << 10 // bytes of what a server says to people: errors, reasons, progress
+)
+
 // excerpt is a short quotation of wire data for a message.
 func excerpt(data []byte) string {
-	const limit = 120
-	if len(data) > limit {
-		return fmt.Sprintf("%q...", data[:limit])
+	if len(data) > maxExcerpt {
+		return fmt.Sprintf("%q...", data[:maxExcerpt])
 	}
 	return fmt.Sprintf("%q", data)
 }
+
+// clip is the beginning of a text, of about limit bytes, in valid UTF-8.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit] + "..."
+}
+
+// brief is an error with a text of bounded length: the SDK quotes what servers send.
+type brief struct{ error }
+
+func (e brief) Error() string { return clip(e.error.Error(), maxSaid) }
+func (e brief) Unwrap() error { return e.error }

@@ -30,6 +30,7 @@ type server struct {
 	retryAt  time.Time
 	attempt  *attempt
 	closed   bool
+	work     sync.WaitGroup // goroutines; begins only while not closed
 
 	listing *listing // what is known of the tools; nil is nothing
 	cached  bool     // listing is from the disk
@@ -60,7 +61,7 @@ func (s *server) connect(ctx context.Context, force bool) (*conn, error) {
 	switch {
 	case s.closed:
 		s.mu.Unlock()
-		return nil, s.unavailable(errClosed.Error())
+		return nil, s.unavailable("its connection was closed for good")
 	case s.cfg.Disabled:
 		s.mu.Unlock()
 		return nil, s.unavailable("it is disabled in the configuration")
@@ -81,11 +82,7 @@ func (s *server) connect(ctx context.Context, force bool) (*conn, error) {
 		}
 		life, cancel := context.WithTimeout(s.m.base, s.cfg.startupTimeout())
 		a := &attempt{done: make(chan struct{}), cancel: cancel}
-		if !s.m.background(func() { s.run(life, a) }) {
-			cancel()
-			s.mu.Unlock()
-			return nil, s.unavailable(errClosed.Error())
-		}
+		s.work.Go(func() { s.run(life, a) })
 		s.attempt = a
 		s.setState(StateStarting, "")
 	}
@@ -111,8 +108,8 @@ func (s *server) run(ctx context.Context, a *attempt) {
 	if err == nil {
 		l, err = s.list(ctx, c)
 		if err != nil {
-			if c.stderr != nil && c.stderr.tail() != "" {
-				err = &stderrError{err, c.stderr.tail()}
+			if c.stderr != nil && c.stderr.String() != "" {
+				err = &stderrError{err, c.stderr.String()}
 			}
 			s.release(c)
 		}
@@ -120,6 +117,7 @@ func (s *server) run(ctx context.Context, a *attempt) {
 	s.mu.Lock()
 	s.attempt = nil
 	if err != nil {
+		err = brief{err}
 		s.failed(err)
 		a.err = s.startError(err)
 		s.mu.Unlock()
@@ -136,9 +134,7 @@ func (s *server) run(ctx context.Context, a *attempt) {
 	s.retryAt = time.Time{}
 	s.mu.Unlock()
 	s.learn(l)
-	if !s.m.background(func() { s.follow(c) }) {
-		_ = s.disconnect(ctx, nil) // the manager is closing and will not come here again
-	}
+	s.work.Go(func() { s.follow(c) })
 }
 
 // release ends a connection that nobody has seen.
@@ -178,23 +174,45 @@ func (s *server) backOff() {
 	s.retryAt = time.Now().Add(d/2 + rand.N(d/2+1))
 }
 
+// The pause after listing changed tools, which doubles while they go on changing.
+const (
+	relistMin = time.Second
+	relistMax = 30 * time.Second
+)
+
 // follow watches a connection: it lists the tools again when they change, and notes its end.
 func (s *server) follow(c *conn) {
-	for {
+	defer s.lost(c)
+	for pause := time.Duration(0); ; {
 		select {
 		case <-c.changed:
-			ctx, cancel := context.WithTimeout(c.calls, s.cfg.startupTimeout())
-			l, err := s.list(ctx, c)
-			cancel()
-			if err == nil {
-				s.learn(l)
-			} else if c.calls.Err() == nil {
-				s.m.opts.Logger.Warn("server changed its tools but did not list them", "server", s.cfg.Name, "error", err)
-			}
 		case <-c.dead:
-			s.lost(c)
 			return
 		}
+		s.relist(c)
+		pause = min(max(2*pause, relistMin), relistMax)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-c.dead:
+			timer.Stop()
+			return
+		}
+		if len(c.changed) == 0 {
+			pause = 0
+		}
+	}
+}
+
+// relist lists the tools of a connected server again.
+func (s *server) relist(c *conn) {
+	ctx, cancel := context.WithTimeout(c.calls, s.cfg.startupTimeout())
+	defer cancel()
+	l, err := s.list(ctx, c)
+	if err == nil {
+		s.learn(l)
+	} else if c.calls.Err() == nil {
+		s.m.opts.Logger.Warn("server changed its tools but did not list them", "server", s.cfg.Name, "error", brief{err})
 	}
 }
 
@@ -205,7 +223,7 @@ func (s *server) lost(c *conn) {
 		s.m.opts.Logger.Info("connection to server ended", "server", s.cfg.Name, "reason", c.deadErr)
 		s.conn = nil
 		if c.stderr != nil {
-			s.stderr = c.stderr.tail()
+			s.stderr = c.stderr.String()
 		}
 		switch {
 		case s.closed:
@@ -234,7 +252,7 @@ func (s *server) disconnect(ctx context.Context, c *conn) error {
 	}
 	s.conn = nil
 	if have.stderr != nil {
-		s.stderr = have.stderr.tail()
+		s.stderr = have.stderr.String()
 	}
 	if !s.closed {
 		s.setState(StateIdle, "")
@@ -243,7 +261,8 @@ func (s *server) disconnect(ctx context.Context, c *conn) error {
 	return have.close(ctx)
 }
 
-// shutdown ends the server for good.
+// shutdown ends the server for good. After it, none of its processes and goroutines is left, and nothing of it is
+// reported any more.
 func (s *server) shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -254,18 +273,25 @@ func (s *server) shutdown(ctx context.Context) error {
 		<-a.done
 	}
 	err := s.disconnect(ctx, nil)
+	s.work.Wait()
 	s.mu.Lock()
 	s.setState(StateIdle, "")
 	s.mu.Unlock()
 	return err
 }
 
+const (
+	maxInstructions = 64 << 10 // bytes
+	maxInfo         = 1 << 10  // bytes of a name
+	maxBadLogged    = 5        // of the tools that cannot be used
+)
+
 // list asks a connected server for its tools.
 func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 	init := c.session.InitializeResult()
-	l := &listing{Protocol: init.ProtocolVersion, Instructions: init.Instructions}
-	if init.ServerInfo != nil {
-		l.ServerInfo = Info{init.ServerInfo.Name, init.ServerInfo.Title, init.ServerInfo.Version}
+	l := &listing{Protocol: init.ProtocolVersion, Instructions: clip(init.Instructions, maxInstructions)}
+	if i := init.ServerInfo; i != nil {
+		l.ServerInfo = Info{clip(i.Name, maxInfo), clip(i.Title, maxInfo), clip(i.Version, maxInfo)}
 	}
 	if init.Capabilities == nil || init.Capabilities.Tools == nil {
 		return l, nil // it says that it has none
@@ -277,8 +303,8 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 		}
 		return nil, err
 	}
-	for _, err := range bad {
-		s.m.opts.Logger.Warn("server describes a tool that cannot be used", "server", s.cfg.Name, "error", err)
+	for _, err := range bad[:min(len(bad), maxBadLogged)] {
+		s.m.opts.Logger.Warn("server describes a tool that cannot be used", "server", s.cfg.Name, "error", err, "such", len(bad))
 	}
 	l.Tools = tools
 	return l, nil
@@ -311,8 +337,11 @@ func (s *server) report() {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
 	s.mu.Lock()
-	l := s.listing
+	l, closed := s.listing, s.closed
 	s.mu.Unlock()
+	if closed {
+		return
+	}
 	if s.reported != nil && s.reported.Instructions == l.Instructions && sameTools(s.reported.Tools, l.Tools) {
 		return
 	}
@@ -333,7 +362,7 @@ func (s *server) snapshot() Server {
 			st.PID = c.proc.pid
 		}
 		if c.stderr != nil {
-			st.StderrTail = c.stderr.tail()
+			st.StderrTail = c.stderr.String()
 		}
 	}
 	out := Server{}

@@ -5,7 +5,6 @@ package mcpclient
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"slices"
@@ -24,7 +23,7 @@ const (
 )
 
 // Supervise is the whole program of a supervisor: main calls it when the first argument is [SuperviseArg], with the
-// arguments after that ("--", command, arguments), and exits with what it returns. It starts the command with its own
+// arguments after that ("--", path of the command, arguments), and exits with what it returns. It starts the command with its own
 // stdin, stdout, stderr, environment and directory, copies nothing, and ends the command and all its descendants when
 // the harness dies (descriptor 3 ends) or on SIGTERM. See the package documentation.
 func Supervise(args []string) int {
@@ -93,14 +92,9 @@ func isPipe(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// execute starts the server in a process group of its own.
+// execute starts the server, whose path is the first argument, in a process group of its own.
 func execute(args []string) (pid int, err error) {
-	path, err := exec.LookPath(args[0])
-	if err != nil {
-		return 0, fmt.Errorf("command %q was not found (%w); install it, or correct command or PATH in the "+
-			"server's configuration", args[0], err)
-	}
-	pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
+	pid, err = syscall.ForkExec(args[0], args, &syscall.ProcAttr{
 		Env:   os.Environ(),
 		Files: []uintptr{0, 1, 2},
 		Sys:   serverAttr(),

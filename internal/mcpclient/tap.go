@@ -3,7 +3,6 @@ package mcpclient
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -12,20 +11,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const (
-	// maxInbound bounds the requests a server may have open with us (pings): the SDK queues them without a limit.
-	maxInbound = 256
-	// discoverGrace is how long a server may take to answer server/discover, which servers before 2026-07-28 do not
-	// know; most refuse it at once, some say nothing. The SDK then goes on with initialize.
-	discoverGrace = 3 * time.Second
-)
-
-var errInboundFlood = fmt.Errorf("the server has more than %d requests of its own open", maxInbound)
+// discoverGrace is how long a server may take to answer server/discover, which servers before 2026-07-28 do not know;
+// most refuse it at once, some say nothing. The SDK then goes on with initialize.
+const discoverGrace = 3 * time.Second
 
 // tap is a connection between the SDK and a stream transport (stdio, SSE). It takes answers and progress off the
-// wire, keeps notifications nobody needs from the SDK's unbounded queue, and bounds what a server can make it do.
+// wire, and bounds what a server can make the SDK do.
 type tap struct {
 	inner    mcp.Connection
+	inbound  *inbound
 	discover time.Duration
 
 	injected chan jsonrpc.Message // answers made here
@@ -33,7 +27,6 @@ type tap struct {
 	mu      sync.Mutex
 	byID    map[jsonrpc.ID]*exchange
 	byToken map[string]*exchange
-	inbound int
 	probe   jsonrpc.ID // of server/discover while it is unanswered
 	readErr error
 
@@ -49,9 +42,10 @@ type message struct {
 	err error
 }
 
-func newTap(inner mcp.Connection) *tap {
+func newTap(inner mcp.Connection, in *inbound) *tap {
 	return &tap{
 		inner:    inner,
+		inbound:  in,
 		discover: discoverGrace,
 		injected: make(chan jsonrpc.Message, 1),
 		byID:     make(map[jsonrpc.ID]*exchange),
@@ -95,11 +89,7 @@ func (t *tap) Write(ctx context.Context, msg jsonrpc.Message) error {
 			t.mu.Unlock()
 		}
 	case *jsonrpc.Response:
-		defer func() { // only now: a server that reads no answers keeps its requests open
-			t.mu.Lock()
-			t.inbound--
-			t.mu.Unlock()
-		}()
+		defer t.inbound.answered()
 	}
 	return t.inner.Write(ctx, msg)
 }
@@ -198,29 +188,20 @@ func (t *tap) incoming(msg jsonrpc.Message) (jsonrpc.Message, error) {
 		if t.probe.IsValid() && m.ID == t.probe {
 			t.probe = jsonrpc.ID{}
 		}
-		if ex := t.byID[m.ID]; ex != nil {
-			delete(t.byID, m.ID)
-			return ex.answered(m), nil
-		}
-		return m, nil
+		ex := t.byID[m.ID]
+		delete(t.byID, m.ID)
+		return ex.answered(m), nil
 	case *jsonrpc.Request:
-		switch {
-		case m.IsCall():
-			if t.inbound++; t.inbound > maxInbound {
-				return nil, errInboundFlood
-			}
-			return m, nil
-		case m.Method == methodProgress:
-			if token, p, ok := readProgress(m.Params); ok {
-				if ex := t.byToken[token]; ex != nil {
-					ex.progressed(p)
-				}
+		if m.Method == methodProgress && !m.IsCall() {
+			if token, p, ok := readProgress(m.Params); ok && t.byToken[token] != nil {
+				t.byToken[token].progressed(p)
 			}
 			return nil, nil
-		case m.Method == methodToolsChanged:
-			return m, nil
 		}
-		return nil, nil
+		if pass, err := t.inbound.admit(m); !pass {
+			return nil, err
+		}
+		return m, nil
 	}
 	return nil, nil
 }

@@ -31,24 +31,30 @@ type Annotations struct {
 // anyObject is the input schema of a tool that sent none.
 const anyObject = `{"type":"object"}`
 
-// decodeTools reads one page of a tools/list answer. A tool that cannot be read is left out and named in bad: one
-// wrong definition must not cost the others.
-func decodeTools(raw json.RawMessage) (tools []Tool, next string, bad []error, err error) {
+// What a tool may take. Real ones stay far below.
+const (
+	maxToolBytes = 1 << 20
+	maxToolName  = 256
+)
+
+// decodeTools reads one page of a tools/list answer with at most the given number of tools. A tool that cannot be used
+// is left out and named in bad: one wrong definition must not cost the others.
+func decodeTools(raw json.RawMessage, most int) (tools []Tool, next string, bad []error, err error) {
 	var page struct {
-		Tools      []json.RawMessage `json:"tools"`
-		NextCursor string            `json:"nextCursor"`
+		Tools      json.RawMessage `json:"tools"`
+		NextCursor string          `json:"nextCursor"`
 	}
 	if err := json.Unmarshal(raw, &page); err != nil {
 		return nil, "", nil, fmt.Errorf("read tools/list answer: %w", err)
 	}
-	for i, def := range page.Tools {
+	defs, err := decodeList[json.RawMessage](page.Tools, most)
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("read tools/list answer: tools: %w", err)
+	}
+	for i, def := range defs {
 		var t Tool
-		if err := json.Unmarshal(def, &t); err != nil {
-			bad = append(bad, fmt.Errorf("tool %d (%q) is not usable: %w", i+1, t.Name, err))
-			continue
-		}
-		if t.Name == "" {
-			bad = append(bad, fmt.Errorf("tool %d is not usable: %w", i+1, errors.New("it has no name")))
+		if err := t.decode(def); err != nil {
+			bad = append(bad, fmt.Errorf("tool %d (%q) is not usable: %w", i+1, clip(t.Name, maxToolName), err))
 			continue
 		}
 		if isObject(t.InputSchema) {
@@ -64,6 +70,22 @@ func decodeTools(raw json.RawMessage) (tools []Tool, next string, bad []error, e
 		tools = append(tools, t)
 	}
 	return tools, page.NextCursor, bad, nil
+}
+
+func (t *Tool) decode(def json.RawMessage) error {
+	if len(def) > maxToolBytes {
+		return fmt.Errorf("its definition takes %d bytes; at most %d are read", len(def), maxToolBytes)
+	}
+	if err := json.Unmarshal(def, t); err != nil {
+		return err
+	}
+	switch {
+	case t.Name == "":
+		return errors.New("it has no name")
+	case len(t.Name) > maxToolName:
+		return fmt.Errorf("its name is longer than %d bytes", maxToolName)
+	}
+	return nil
 }
 
 func isObject(raw json.RawMessage) bool {

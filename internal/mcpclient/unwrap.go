@@ -104,12 +104,21 @@ func unwrapResult(value, outputSchema json.RawMessage) json.RawMessage {
 	if json.Unmarshal(outputSchema, &schema) != nil || len(schema.Properties) != 1 || schema.Properties["result"] == nil {
 		return value
 	}
-	var outer map[string]json.RawMessage
-	if json.Unmarshal(value, &outer) != nil || len(outer) != 1 || outer["result"] == nil {
+	// Read token by token: what has other properties may have millions.
+	dec := json.NewDecoder(bytes.NewReader(value))
+	start, err := dec.Token()
+	if err != nil || start != json.Delim('{') || !dec.More() {
 		return value
 	}
-	return outer["result"]
+	var inner json.RawMessage
+	if name, err := dec.Token(); err != nil || name != "result" || dec.Decode(&inner) != nil || dec.More() {
+		return value
+	}
+	return inner
 }
+
+// maxToolError is how many bytes of what a server says about a failure are passed on.
+const maxToolError = 64 << 10
 
 // errorText is what the server says about the failure, in its own words.
 func errorText(res *Result) string {
@@ -124,9 +133,9 @@ func errorText(res *Result) string {
 	}
 	switch {
 	case len(texts) > 0:
-		return strings.Join(texts, "\n")
+		return clip(strings.Join(texts, "\n"), maxToolError)
 	case res.StructuredContent != nil:
-		return string(res.StructuredContent)
+		return clip(string(res.StructuredContent), maxToolError)
 	}
 	return "the tool failed without saying why"
 }

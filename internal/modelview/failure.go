@@ -12,7 +12,7 @@ import (
 
 const (
 	lineWidth   = 120 // columns of an offending line that are shown
-	effectsMost = 20  // effects that are listed one by one
+	effectsMost = 20  // effects that are listed one by one: the first and the last
 )
 
 // Failure explains a failed run to whoever wrote the program: what went wrong and where, what to do about it, and what
@@ -41,15 +41,30 @@ func Failure(out *run.Outcome) string {
 	if e.Hint != "" {
 		fmt.Fprintf(&b, "  hint: %s\n", indented(e.Hint))
 	}
-	for i, effect := range out.Effects {
-		if i == effectsMost {
-			fmt.Fprintf(&b, "  effects: %d more; `harness runs show %s` lists all calls\n", len(out.Effects)-i, out.RunID)
-			break
-		}
-		fmt.Fprintf(&b, "  effect: call %d, %s %s: %s\n", effect.Call, effect.Kind, effect.Name, state(effect.State))
+	head, left := out.Effects, []run.Effect(nil)
+	var last []run.Effect
+	if n := len(out.Effects); n > effectsMost {
+		head, left, last = out.Effects[:effectsMost/2], out.Effects[effectsMost/2:n-effectsMost/2], out.Effects[n-effectsMost/2:]
 	}
+	list(&b, head)
+	if len(left) > 0 {
+		doubt := 0
+		for _, effect := range left {
+			if effect.State == "in_doubt" {
+				doubt++
+			}
+		}
+		fmt.Fprintf(&b, "  effects: %d more here, %d of them in doubt; `harness runs show %s` lists all calls\n", len(left), doubt, out.RunID)
+	}
+	list(&b, last)
 	fmt.Fprintf(&b, "  run: %s\n", out.RunID)
 	return b.String()
+}
+
+func list(b *strings.Builder, effects []run.Effect) {
+	for _, e := range effects {
+		fmt.Fprintf(b, "  effect: call %d, %s %s: %s\n", e.Call, e.Kind, e.Name, state(e.State))
+	}
 }
 
 // state is an effect's state in words.

@@ -53,6 +53,28 @@ func View(out *run.Outcome, limit int, save Save) (string, error) {
 	return firstBytes(whole, limit), nil
 }
 
+// Fit is a text for a model, cut as View cuts: at most limit tokens of it, and if that is not all of it, the whole is saved
+// under name.
+func Fit(text string, limit int, name string, save Save) (string, error) {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	s := section{text: strings.ToValidUTF8(text, "\ufffd"), name: name, whole: []byte(text), save: save}
+	if fits, err := within(s.text, limit); err != nil || fits {
+		return s.text, err
+	}
+	for room := limit; room > limit/2; room -= max(limit/20, 1) {
+		cut, err := s.cut(room)
+		if err != nil {
+			return "", err
+		}
+		if fits, err := within(cut, limit); err != nil || fits {
+			return cut, err
+		}
+	}
+	return firstBytes(s.text, limit), nil
+}
+
 // section is one part of the view.
 type section struct {
 	label string

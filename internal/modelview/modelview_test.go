@@ -258,16 +258,21 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// TestManyEffects lists the first ones only.
+// TestManyEffects lists the first ones and the last, and counts those between.
 func TestManyEffects(t *testing.T) {
 	t.Parallel()
 	out := output(nil)
 	out.Error = &run.Error{Kind: run.KindRuntime, Message: "x"}
 	for i := range 100 {
-		out.Effects = append(out.Effects, run.Effect{Call: i + 1, Kind: "fs", Name: "writeFile", State: "done"})
+		state := "done"
+		if i%30 == 0 {
+			state = "in_doubt"
+		}
+		out.Effects = append(out.Effects, run.Effect{Call: i + 1, Kind: "fs", Name: "writeFile", State: state})
 	}
 	got := Failure(out)
-	if strings.Count(got, "effect: ") != effectsMost || !strings.Contains(got, "80 more") {
+	if strings.Count(got, "effect: ") != effectsMost || !strings.Contains(got, "call 10, fs writeFile: done\n  effects: 80 more here, 2 of them in doubt;") ||
+		!strings.Contains(got, "call 100, fs") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-func prepare(cmd *exec.Cmd) {
+func start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
+	return cmd.Start()
 }
-
-func adopt(*exec.Cmd) error { return nil }

@@ -10,49 +10,110 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-func prepare(cmd *exec.Cmd) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
+// shared is the job of everything that Start starts.
+var shared = sync.OnceValues(NewJob)
+
+func start(cmd *exec.Cmd) error {
+	job, err := shared()
+	if err != nil {
+		return err
 	}
-	cmd.SysProcAttr.CreationFlags |= windows.CREATE_NEW_PROCESS_GROUP
+	return job.Start(cmd)
 }
 
-// job ends its processes when its last handle closes, which is when this process ends.
-var job = sync.OnceValues(func() (windows.Handle, error) {
-	h, err := windows.CreateJobObject(nil, nil)
+// Job is a Windows job object: its processes and all that they start end with it, and it ends with this process.
+type Job struct {
+	mu     sync.Mutex
+	handle windows.Handle // its only handle; 0 once it was killed
+}
+
+// NewJob makes a job without processes. Kill it.
+func NewJob() (*Job, error) {
+	handle, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
-		return 0, fmt.Errorf("create job: %w", err)
+		return nil, fmt.Errorf("create job object: %w", err)
 	}
-	info := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
+	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
 		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{
 			LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
 		},
 	}
-	_, err = windows.SetInformationJobObject(h, windows.JobObjectExtendedLimitInformation,
-		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
-	if err != nil {
-		return 0, fmt.Errorf("configure job: %w", err)
+	if _, err := windows.SetInformationJobObject(handle, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+		_ = windows.CloseHandle(handle)
+		return nil, fmt.Errorf("configure job object: %w", err)
 	}
-	return h, nil
-})
+	return &Job{handle: handle}, nil
+}
 
-func adopt(cmd *exec.Cmd) error {
-	err := func() error {
-		h, err := job()
-		if err != nil {
-			return err
-		}
-		p, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid))
-		if err != nil {
-			return fmt.Errorf("open child: %w", err)
-		}
-		defer windows.CloseHandle(p)
-		return windows.AssignProcessToJobObject(h, p)
-	}()
-	if err != nil {
-		cmd.Process.Kill()
-		cmd.Wait()
-		return fmt.Errorf("tie %s to this process: %w", cmd.Path, err)
+// Start starts cmd in the job, without a window and in a console group of its own. It is created suspended, so that it
+// cannot start anything before it is in the job. Safe for concurrent use.
+func (j *Job) Start(cmd *exec.Cmd) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.HideWindow = true
+	cmd.SysProcAttr.CreationFlags |= windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := j.adopt(uint32(cmd.Process.Pid)); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return fmt.Errorf("put it into a job object: %w", err)
 	}
 	return nil
+}
+
+// adopt puts a suspended process into the job and lets it run.
+func (j *Job) adopt(pid uint32) error {
+	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, pid)
+	if err != nil {
+		return fmt.Errorf("open process: %w", err)
+	}
+	defer func() { _ = windows.CloseHandle(h) }()
+	j.mu.Lock()
+	err = windows.AssignProcessToJobObject(j.handle, h) // fails for a job that was killed
+	j.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("assign process: %w", err)
+	}
+	return resume(pid)
+}
+
+// resume lets the main thread of a suspended process run; it has no other yet.
+func resume(pid uint32) error {
+	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
+	if err != nil {
+		return fmt.Errorf("list threads: %w", err)
+	}
+	defer func() { _ = windows.CloseHandle(snapshot) }()
+	entry := windows.ThreadEntry32{Size: uint32(unsafe.Sizeof(windows.ThreadEntry32{}))}
+	for err = windows.Thread32First(snapshot, &entry); err == nil; err = windows.Thread32Next(snapshot, &entry) {
+		if entry.OwnerProcessID != pid {
+			continue
+		}
+		thread, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, entry.ThreadID)
+		if err != nil {
+			return fmt.Errorf("open thread: %w", err)
+		}
+		_, err = windows.ResumeThread(thread)
+		_ = windows.CloseHandle(thread)
+		if err != nil {
+			return fmt.Errorf("resume thread: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("find the main thread: %w", err)
+}
+
+// Kill ends everything in the job now, and the job. It is idempotent and safe for concurrent use.
+func (j *Job) Kill() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.handle != 0 {
+		_ = windows.TerminateJobObject(j.handle, 1)
+		_ = windows.CloseHandle(j.handle)
+		j.handle = 0
+	}
 }

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Cache keeps compiled programs, modules and packages by the hash of their text, so that it never needs to be told of
-// a change. What a program imports is resolved anew each time. It is bounded, and safe for concurrent use.
+// Cache keeps compiled programs and modules by the hash of their text, so that it never needs to be told of a change, and
+// packages by their directory and package.json: a package that changes without it is not compiled again. What a program
+// imports is resolved anew each time. It is bounded, and safe for concurrent use.
 type Cache struct {
 	mu      sync.Mutex
 	size    int

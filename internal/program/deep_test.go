@@ -7,7 +7,7 @@ import (
 )
 
 // TestDeepCode compiles code that no parser survives: esbuild's ends the process when its stack is full, and needs
-// exponential time for some. Without the bounds of nest.go this test does not return.
+// exponential time for some. Without the bounds of cost.go this test does not return.
 func TestDeepCode(t *testing.T) {
 	t.Parallel()
 	refused := []string{
@@ -35,7 +35,7 @@ func TestDeepCode(t *testing.T) {
 	for _, unit := range refused {
 		for n := 100; n < maxText; n *= 2 {
 			code := strings.Repeat(unit, n/len(unit)) + "a"
-			if tokenize(code).tooDeep {
+			if weigh(code).tooDeep {
 				break
 			}
 			_, err := Compile(t.Context(), Source{Code: code}, Options{})

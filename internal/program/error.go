@@ -24,7 +24,7 @@ type Error struct {
 	File       string // name of the program as given, or the id of a module
 	Line       int    // from 1; 0: no position
 	Column     int    // from 1, in UTF-16 units
-	SourceLine string // the offending line as written
+	SourceLine string // the offending line as written; of a long one, what is around Column
 	Hint       string // what to do about it, possibly empty
 
 	cause error
@@ -50,7 +50,7 @@ func (e *Error) Unwrap() error { return e.cause }
 func (e *Error) at(file, text string, offset int) *Error {
 	e.File = file
 	e.Line, e.Column = position(text, offset)
-	e.SourceLine = sourceLine(text, e.Line)
+	e.SourceLine = sourceLine(text, e.Line, e.Column)
 	return e
 }
 
@@ -89,22 +89,46 @@ func offsetOf(text string, line, column int) int {
 	return min(len(text)-len(rest)+column, len(text))
 }
 
-// sourceLine is a line, from 1, of a text; long lines are cut.
-func sourceLine(text string, line int) string {
+// sourceLine is a line, from 1, of a text; of a long one it is what is around a column, with … where it was cut. What
+// is cut at its beginning is shorter than the column, so that nobody who looks for the column in it finds a wrong one.
+func sourceLine(text string, line, column int) string {
+	const around = 80 // UTF-16 units on each side
 	found := true
 	for ; line > 1 && found; line-- {
 		_, text, found = cutLine(text)
 	}
 	text, _, _ = cutLine(text)
-	const longest = 400
-	if len(text) > longest {
-		cut := longest
-		for !utf8.RuneStart(text[cut]) {
-			cut--
+	column = min(column, 1+utf16Len(text))
+	from, to, units := 0, len(text), 1
+	for i, r := range text {
+		if units <= column-around && column > 2*around+4 {
+			from = i
 		}
-		text = text[:cut] + "…"
+		if units >= column+around {
+			to = i
+			break
+		}
+		units += max(utf16.RuneLen(r), 1)
 	}
-	return text
+	cut := text[from:to]
+	if from > 0 {
+		cut = "…" + cut
+	}
+	if to < len(text) {
+		cut += "…"
+	}
+	return cut
+}
+
+// clip is the beginning of a text, at most so many bytes.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }
 
 func utf16Len(s string) int {

@@ -173,13 +173,17 @@ var patterns = sync.OnceValue(func() [][2]*regexp.Regexp {
 	return compiled
 })
 
+// maxHinted is how much of a program is searched for what may be wrong with it, in bytes.
+const maxHinted = 64 << 10
+
 // Hint is advice for an error of a program, or "". kind and message are frame.Error's, name the JavaScript class, source
-// the program as written.
+// the program as written. It looks at the beginning of each only, and takes time in proportion to that.
 func Hint(kind, name, message, source string) string {
 	if kind == "tool" || kind == "denied" || kind == "in_doubt" { // the words are the server's, not the engine's
 		return ""
 	}
-	message = strings.TrimPrefix(message, name+": ")
+	message, source = clip(message, maxMessage), clip(source, maxHinted)
+	message = strings.TrimPrefix(message, clip(name, maxName)+": ")
 	for i, h := range hints {
 		if h.kind != "" && h.kind != kind {
 			continue
@@ -192,7 +196,7 @@ func Hint(kind, name, message, source string) string {
 				continue
 			}
 			if len(match) > 1 {
-				advice = strings.ReplaceAll(advice, "$1", match[1])
+				advice = strings.ReplaceAll(advice, "$1", clip(match[1], maxName))
 			}
 		}
 		if compiled[1] != nil && !compiled[1].MatchString(source) {

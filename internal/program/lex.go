@@ -80,11 +80,25 @@ type lexer struct {
 	prevStarts  uint8 // the last token's starts
 	head        bool  // the last token was if, for, while or with
 	tail        bool  // and it was the while of do
+	lostRegexes int   // slashes that would begin a regular expression, were there a second one in their line
+
+	bounded bool // weigh the code
+	cost    int  // of parsing it, in nanoseconds, see maxCost
 }
 
+// maxLostRegexes bounds how often a line is searched in vain for the end of a regular expression.
+const maxLostRegexes = 100
+
 // tokenize cuts code into tokens. It never fails: what cannot be read is left to the real parser, and noted in problem.
-func tokenize(code string) *scan {
-	l := &lexer{scan: scan{code: code, tokens: make([]token, 0, len(code)/4+8)}}
+// It takes time in proportion to the code, whatever that is.
+func tokenize(code string) *scan { return (&lexer{}).read(code) }
+
+// weigh is tokenize for code that nobody has parsed yet: it ends at the first token of which it follows that the parser
+// would need too much time or stack.
+func weigh(code string) *scan { return (&lexer{bounded: true}).read(code) }
+
+func (l *lexer) read(code string) *scan {
+	l.code, l.tokens = code, make([]token, 0, len(code)/4+8)
 	l.nests = append(make([]nest, 0, 16), nest{kind: inBlock, starts: listStart})
 	for !l.tooDeep && l.next() {
 	}
@@ -133,13 +147,27 @@ func (l *lexer) next() bool {
 		l.nests = l.nests[:len(l.nests)-1]
 		t.depth--
 		l.readTemplate(t)
-	case c == '/' && (!l.prevOperand || newline && l.afterSpecifier()) && regexEnd(l.code, l.pos) > 0:
-		l.pos = regexEnd(l.code, l.pos)
-		l.literal(t, regex)
+	case c == '/' && (!l.prevOperand || newline && l.afterSpecifier()):
+		l.readSlash(t, n)
 	default:
 		l.readPunct(t, n)
 	}
 	return true
+}
+
+// readSlash reads a regular expression, or a slash alone if its line has no end of one.
+func (l *lexer) readSlash(t token, n *nest) {
+	end := 0
+	if l.lostRegexes < maxLostRegexes {
+		end = regexEnd(l.code, l.pos)
+	}
+	if end == 0 {
+		l.lostRegexes++
+		l.readPunct(t, n)
+		return
+	}
+	l.pos = end
+	l.literal(t, regex)
 }
 
 // afterSpecifier reports whether the last token is the string that ends an import or export declaration.
@@ -151,7 +179,9 @@ func (l *lexer) afterSpecifier() bool {
 // emit ends a token at the current position.
 func (l *lexer) emit(t token, kind tokenKind, operand bool) {
 	t.kind, t.end = kind, l.pos
-	l.weigh(t)
+	if l.bounded {
+		l.weigh(t)
+	}
 	l.prevOperand, l.prevStarts, l.head = operand, t.starts, false
 	l.tokens = append(l.tokens, t)
 }
@@ -180,7 +210,7 @@ func (l *lexer) readWord(t token, n *nest) {
 	if prev == "." || prev == "?." || text[0] == '#' || l.isKey(n, prev, text, t.newline) {
 		t.member = true
 		if n.kind == inClass && prev != "." && prev != "?." {
-			n.begin()
+			n.begin(prev == ",")
 		}
 		l.emit(t, word, true)
 		return
@@ -403,38 +433,8 @@ func (l *lexer) push(t token, n nest) {
 // open enters a bracket.
 func (l *lexer) open(n nest) {
 	parent := &l.nests[len(l.nests)-1]
-	n.outer = depth{parent.outer.weight + parent.depth.weight, parent.outer.trials + parent.depth.trials}
+	n.outer = parent.outer.plus(parent.depth)
 	l.nests = append(l.nests, n)
-}
-
-// weigh adds a token to the depth of what it is part of.
-func (l *lexer) weigh(t token) {
-	n := &l.nests[len(l.nests)-1]
-	text := l.code[t.start:t.end]
-	opens := t.kind != punct || strings.ContainsAny(text, "{([;@+-!~") // not `, . ?` behind an arrow function's body
-	if t.starts == listStart && opens && text != "else" || text == "," && (n.kind == inBrackets || n.kind == inObject) {
-		n.begin()
-	}
-	weight := 1
-	switch text {
-	case "=>":
-		weight = arrowWeight
-		if n.guards > 0 {
-			n.depth.trials++
-		}
-	case "<":
-		weight = angleWeight
-	}
-	n.depth.weight += weight
-	if n.outer.weight+n.depth.weight > maxWeight || n.outer.trials+n.depth.trials > maxTrials || len(l.nests) > maxNests {
-		l.tooDeep = true
-		l.problem = &problem{pos: t.start, message: "the code is nested too deeply, or an expression is too long"}
-	}
-}
-
-// begin begins a statement, element or member.
-func (n *nest) begin() {
-	n.depth, n.guards = depth{}, 0
 }
 
 // expect notes that the next token begins a statement, if statements stand here.

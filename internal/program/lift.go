@@ -281,6 +281,9 @@ func (s *scan) readExportDefault(d decl, j int) (decl, int, bool) {
 	return d, j, true
 }
 
+// maxEscape is the length of the braces of an escaped character, with zeros that nobody writes.
+const maxEscape = 32
+
 // unquote is the value of a string literal. Escapes that cannot be read stand for themselves.
 func unquote(literal string) string {
 	body := strings.TrimSuffix(literal[1:], literal[:1])
@@ -305,8 +308,8 @@ func unquote(literal string) string {
 		case 'x':
 			i += decodeHex(&b, body[i+1:], 2)
 		case 'u':
-			if rest := body[i+1:]; strings.HasPrefix(rest, "{") && strings.IndexByte(rest, '}') > 0 {
-				end := strings.IndexByte(rest, '}')
+			rest := body[i+1:]
+			if end := strings.IndexByte(clip(rest, maxEscape), '}'); end > 0 && rest[0] == '{' {
 				decodeHex(&b, rest[1:end], end-1)
 				i += end + 1
 			} else {

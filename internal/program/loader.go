@@ -14,8 +14,11 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// maxModules is how many modules one program, or one import while it runs, may load.
-const maxModules = 200
+// What one program, or one import while it runs, may load.
+const (
+	maxModules = 200
+	maxTexts   = 8 << 20 // bytes of its files
+)
 
 // Loaded is the answer to a module host call: its JSON is what the guest takes, and the map rides along, so that a run
 // replayed from its journal can still place errors.
@@ -32,7 +35,8 @@ func (m *SourceMap) MarshalJSON() ([]byte, error) { return json.Marshal(m.files)
 func (m *SourceMap) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &m.files) }
 
 // CompileModule compiles what a running program, or the module with id from, requires or imports. The error is an
-// *Error, or ctx's. CompileModule is safe for concurrent use.
+// *Error, or wraps ctx's, naming the file, or says why no compiler process starts. CompileModule is safe for concurrent
+// use.
 func CompileModule(ctx context.Context, specifier, from string, opts Options) (*Loaded, error) {
 	l := newLoader(ctx, opts, KindRuntime)
 	id, err := l.load(specifier, from)
@@ -54,6 +58,9 @@ type loader struct {
 	units map[string]*unit
 	order []*unit // dependencies first
 	maps  *SourceMap
+	texts int // bytes of files loaded
+
+	exports map[string]map[string]bool // see exportsOf, by id, of modules that are loaded with all they import
 }
 
 // unit is a module on its way.
@@ -64,7 +71,10 @@ type unit struct {
 }
 
 func newLoader(ctx context.Context, opts Options, kind string) *loader {
-	return &loader{ctx: ctx, opts: opts, kind: kind, units: map[string]*unit{}, maps: &SourceMap{files: map[string]*fileMap{}}}
+	return &loader{
+		ctx: ctx, opts: opts, kind: kind, units: map[string]*unit{}, exports: map[string]map[string]bool{},
+		maps: &SourceMap{files: map[string]*fileMap{}},
+	}
 }
 
 // load resolves a specifier in the module `from`, loads it with everything it imports, and returns its id.
@@ -155,6 +165,15 @@ func (l *loader) server(specifier, name string) (string, error) {
 	return m.ID, nil
 }
 
+// kinded gives an error the loader's kind, if it is one of ours.
+func (l *loader) kinded(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Kind = l.kind
+	}
+	return err
+}
+
 // wrap makes an error of the resolver one of ours.
 func (l *loader) wrap(err error, specifier string) error {
 	if ctxErr := l.ctx.Err(); ctxErr != nil {
@@ -211,6 +230,12 @@ func (l *loader) addFile(id, text string) error {
 		return &Error{
 			Kind: l.kind, Hint: "read data with fs.readFile",
 			Message: fmt.Sprintf("module %s has %d bytes, more than the %d allowed", id, len(text), maxText),
+		}
+	}
+	if l.texts += len(text); l.texts > maxTexts {
+		return &Error{
+			Kind: l.kind, Hint: "import less, or read data with fs.readFile",
+			Message: fmt.Sprintf("module %s is one too many: what is imported has more than %d MiB", id, maxTexts>>20),
 		}
 	}
 	text = strings.ToValidUTF8(text, "?")

@@ -12,16 +12,20 @@ type Position struct {
 	File       string // the program's name, or the id of a module
 	Line       int    // from 1; 0: the error has no place
 	Column     int    // from 1, in UTF-16 units
-	SourceLine string // as written
+	SourceLine string // as written; of a long one, what is around Column
 	// Stack is the engine's stack with the positions of code as written, one "    at function (file:line:column)" a
 	// line. Frames of other code, such as the guest's runtime, are left out.
 	Stack string
 }
 
-// A guest may make up stacks of any size.
+// A guest may make up errors of any size. Lengths are in bytes; what is longer is cut.
 const (
-	maxFrames = 50   // that Locate maps
-	maxFrame  = 4096 // bytes of one
+	maxMessage  = 16 << 10
+	maxStack    = 64 << 10
+	maxName     = 256      // of errors, and of functions in stacks
+	maxFrames   = 50       // that Locate maps
+	maxFrame    = 4096     // a longer one is left out
+	maxMappings = 32 << 20 // that Locate reads, once for each frame
 )
 
 // Locate finds the place of an error that a runner reported.
@@ -29,22 +33,24 @@ func (c *Compiled) Locate(e frame.Error) Position {
 	var p Position
 	var stack strings.Builder
 	// An engine that begins a stack with the message must not have the message's lines taken for frames.
-	text := e.Stack
-	if i := strings.Index(text, e.Message); i >= 0 && e.Message != "" {
-		text = text[i+len(e.Message):]
+	text, message := clip(e.Stack, maxStack), clip(e.Message, maxMessage)
+	if i := strings.Index(text, message); i >= 0 && message != "" {
+		text = text[i+len(message):]
 	}
-	frames := 0
+	frames, mappings := 0, 0
 	for line := range strings.Lines(text) {
 		function, id, at, ok := c.readFrame(line)
 		if !ok {
 			continue
 		}
-		if frames++; frames > maxFrames {
+		frames++
+		mappings += len(c.Map.files[id].Mappings)
+		if frames > maxFrames || mappings > maxMappings && frames > 1 {
 			break
 		}
 		if p.Line == 0 {
 			p.File, p.Line, p.Column = c.fileName(id), at[0], at[1]
-			p.SourceLine = sourceLine(c.text(id), p.Line)
+			p.SourceLine = sourceLine(c.text(id), p.Line, p.Column)
 		}
 		stack.WriteString("    at ")
 		place := c.fileName(id) + ":" + strconv.Itoa(at[0]) + ":" + strconv.Itoa(at[1])
@@ -57,7 +63,7 @@ func (c *Compiled) Locate(e frame.Error) Position {
 		if function == "" {
 			stack.WriteString(place + "\n")
 		} else {
-			stack.WriteString(function + " (" + place + ")\n")
+			stack.WriteString(clip(function, maxName) + " (" + place + ")\n")
 		}
 	}
 	p.Stack = stack.String()
@@ -145,6 +151,6 @@ func (c *Compiled) Result() Position {
 	}
 	p := Position{File: c.Source.name()}
 	p.Line, p.Column = position(c.Source.Code, at)
-	p.SourceLine = sourceLine(c.Source.Code, p.Line)
+	p.SourceLine = sourceLine(c.Source.Code, p.Line, p.Column)
 	return p
 }

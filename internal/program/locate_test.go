@@ -95,7 +95,7 @@ func TestPositions(t *testing.T) {
 		p := compiled[i].Locate(frame.Error{Message: got.Message, Stack: got.Stack})
 		want := thrower{cases[i].code, cases[i].line, cases[i].column}
 		if p.Line == want.line && p.Column == want.column && p.SourceLine == sourceLine(want.code,
-			want.line) && p.File == ProgramFile {
+			want.line, want.column) && p.File == ProgramFile {
 			continue
 		}
 		if failures++; failures < 6 {
@@ -177,15 +177,46 @@ func TestPosition(t *testing.T) {
 		19: "5:1 x", 21: "6:1 end", 99: "6:4 end",
 	} {
 		line, column := position(text, offset)
-		if got := fmt.Sprintf("%d:%d %s", line, column, sourceLine(text, line)); got != want {
+		if got := fmt.Sprintf("%d:%d %s", line, column, sourceLine(text, line, column)); got != want {
 			t.Errorf("offset %d is %q, want %q", offset, got, want)
 		}
 	}
 	if got := offsetOf(text, 2, 6); got != 9 {
 		t.Errorf("line 2, column 6 is at %d, want 9", got)
 	}
-	if got := sourceLine(strings.Repeat("ü", 500), 1); len(got) > 405 || !strings.HasSuffix(got, "ü…") {
-		t.Errorf("a long line became %q", got)
+}
+
+func TestSourceLine(t *testing.T) {
+	t.Parallel()
+	line := func(before, after int) string {
+		return strings.Repeat("ü", before) + "^" + strings.Repeat("😀", after)
+	}
+	for _, c := range []struct {
+		text         string
+		line, column int
+		want         string
+	}{
+		{"a\nbc\nd", 2, 2, "bc"},
+		{"a\nbc\nd", 3, 99, "d"},
+		{"a", 7, 1, ""},
+		{line(0, 30), 1, 1, line(0, 30)},
+		{line(0, 300), 1, 1, line(0, 40) + "…"},
+		{line(100, 300), 1, 101, line(100, 40) + "…"},
+		{line(161, 300), 1, 162, line(161, 40) + "…"},
+		{line(163, 300), 1, 164, line(163, 40) + "…"},
+		{line(164, 300), 1, 165, "…" + line(80, 40) + "…"},
+		{line(1_000_000, 0), 1, 1_000_001, "…" + line(80, 0)},
+		{"x\n" + line(1000, 10) + "\ny", 2, 1001, "…" + line(80, 10)},
+		{strings.Repeat("😀", 500) + "^", 1, 1001, "…" + strings.Repeat("😀", 40) + "^"},
+		{line(1000, 0), 1, 5000, "…" + line(79, 0)},
+	} {
+		got := sourceLine(c.text, c.line, c.column)
+		if got != c.want {
+			t.Errorf("line %d, column %d: %q, want %q", c.line, c.column, got, c.want)
+		}
+		if strings.HasPrefix(got, "…") && utf16Len(got) >= c.column {
+			t.Errorf("column %d is one of %q, which is cut at its beginning", c.column, got)
+		}
 	}
 }
 

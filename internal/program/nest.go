@@ -20,25 +20,6 @@ const (
 	expression
 )
 
-// Bounds of what the parser is given: it recurses, its stack cannot be bounded, and running out of it ends the process.
-// Its time grows with the square of the depth, with the cube for arrow functions, and exponentially where it must try
-// whether `a ? (b) : c => d` is an arrow function with a type. What people and models write is far below all of them.
-const (
-	maxNests  = 500    // brackets around a token
-	maxWeight = 10_000 // tokens that a parser may have to nest, one in the other
-	maxTrials = 10     // arrow functions behind `? (b) :`, one in the other
-
-	arrowWeight = 40 // of `=>`
-	angleWeight = 8  // of `<`, which may open type arguments
-)
-
-// depth is a bound of how deep a parser recurses: what it has read of the current statement, element or member, in
-// this bracket and in those around it.
-type depth struct {
-	weight int // of tokens
-	trials int // see maxTrials
-}
-
 // nest is one open bracket (the lowest is the program itself) and the state of what is being read directly in it.
 type nest struct {
 	kind    nestKind
@@ -80,10 +61,11 @@ func (l *lexer) colon(n *nest, prev string) {
 
 // brace decides what a `{` opens, and whether its end ends an operand.
 func (l *lexer) brace(t token, n *nest, prev string) (kind nestKind, operand bool) {
-	afterWord := l.isKind(len(l.tokens)-1, word)
-	afterString := l.isKind(len(l.tokens)-1, str)
+	last := len(l.tokens) - 1
+	afterWord := l.isKind(last, word)
+	afterString := l.isKind(last, str)
 	closed := prev == ")" || prev == ">" || prev == "]" || prev == "}" || afterString ||
-		afterWord && !wantsOperand(prev)
+		afterWord && (l.tokens[last].member || !wantsOperand(prev))
 	switch {
 	case n.class != none && (closed || prev == "class"):
 		operand = n.class == expression

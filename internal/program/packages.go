@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evanw/esbuild/pkg/api"
-
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -115,7 +113,7 @@ func installed(dir string) []string {
 	return names
 }
 
-// bundle makes one CommonJS module of a package and what it imports. Bundles are cached by version.
+// bundle makes one CommonJS module of a package and what it imports. See Cache for when it is made again.
 func (l *loader) bundle(specifier, name string) (*bundle, error) {
 	manifest, err := os.ReadFile(filepath.Join(l.opts.Packages, filepath.FromSlash(name), "package.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -131,95 +129,41 @@ func (l *loader) bundle(specifier, name string) (*bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find packages directory %s: %w", l.opts.Packages, err)
 	}
-	var used []string
-	result := api.Build(api.BuildOptions{
-		EntryPoints:      []string{specifier},
-		AbsWorkingDir:    filepath.Dir(dir),
-		NodePaths:        []string{dir},
-		Outfile:          filepath.Join(dir, "bundle.js"), // named only: Write is false
-		Bundle:           true,
-		Format:           api.FormatCommonJS,
-		Platform:         api.PlatformBrowser, // packages bring replacements of Node's modules for it
-		Target:           api.ES2023,
-		MinifyWhitespace: true,
-		MinifySyntax:     true,
-		LegalComments:    api.LegalCommentsNone,
-		Metafile:         true,
-		LogLevel:         api.LogLevelSilent,
-		LogLimit:         20,
-		Define:           map[string]string{"process.env.NODE_ENV": `"production"`, "global": "globalThis"},
-		Plugins:          []api.Plugin{resolvePlugin(dir, &used)},
-	})
-	if err := l.ctx.Err(); err != nil {
-		return nil, err
+	p, err := l.opts.Compiler.run(l.ctx, specifier, task{Package: specifier, Packages: dir})
+	if err != nil {
+		return nil, l.kinded(err)
 	}
-	if len(result.Errors) > 0 {
-		return nil, l.unbundled(specifier, result.Errors)
+	if len(p.Failures) > 0 {
+		return nil, l.unbundled(specifier, p.Failures)
 	}
-	code := string(result.OutputFiles[0].Contents)
+	code := p.Code
 	if len(code) > maxPackage {
 		return nil, &Error{Kind: l.kind, Message: fmt.Sprintf("package %q has %d bytes when bundled, more than the %d allowed",
 			specifier, len(code), maxPackage), Hint: "import only the part of it that is needed, as 'package/part'"}
 	}
 	dynamic := fresh(code, "_imprt")
 	_, code, _ = rewriteImports(code, dynamic, false)
-	slices.Sort(used)
 	b := &bundle{
 		code:     "(function(exports, require, module, " + dynamic + ") {\n" + code + "\n})",
-		esm:      isESMBundle(result.Metafile),
-		builtins: slices.Compact(used),
+		esm:      p.ESM,
+		builtins: p.Builtins,
 	}
 	l.opts.Cache.put(key, b, len(b.code))
 	return b, nil
 }
 
-// resolvePlugin finds the entry as an import of it would, never as a file beside the packages directory, and leaves
-// the modules that the guest has to the guest.
-func resolvePlugin(dir string, used *[]string) api.Plugin {
-	return api.Plugin{Name: "resolve", Setup: func(build api.PluginBuild) {
-		build.OnResolve(api.OnResolveOptions{Filter: "."}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
-			if args.Kind == api.ResolveEntryPoint {
-				found := build.Resolve(args.Path, api.ResolveOptions{ResolveDir: dir, Kind: api.ResolveJSImportStatement})
-				return api.OnResolveResult{Path: found.Path, Errors: found.Errors}, nil
-			}
-			if name := strings.TrimPrefix(args.Path, "node:"); slices.Contains(builtins, name) {
-				*used = append(*used, name)
-				return api.OnResolveResult{Path: name, External: true}, nil
-			}
-			return api.OnResolveResult{}, nil
-		})
-	}}
-}
-
-// isESMBundle reads from esbuild's metafile whether the entry is an ES module.
-func isESMBundle(metafile string) bool {
-	var meta struct {
-		Inputs  map[string]struct{ Format string }
-		Outputs map[string]struct{ EntryPoint string }
-	}
-	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
-		return false
-	}
-	for _, output := range meta.Outputs {
-		if output.EntryPoint != "" {
-			return meta.Inputs[output.EntryPoint].Format == "esm"
-		}
-	}
-	return false
-}
-
 // unbundled says why a package cannot be used.
-func (l *loader) unbundled(specifier string, messages []api.Message) error {
+func (l *loader) unbundled(specifier string, failures []failure) error {
 	var missing []string
 	unresolved := regexp.MustCompile(`^Could not resolve "(.+)"`)
-	for _, m := range messages {
-		if match := unresolved.FindStringSubmatch(m.Text); match != nil {
+	for _, f := range failures {
+		if match := unresolved.FindStringSubmatch(f.Text); match != nil {
 			missing = append(missing, strings.TrimPrefix(match[1], "node:"))
 		}
 	}
 	slices.Sort(missing)
 	missing = slices.Compact(missing)
-	reason, hint := messages[0].Text, ""
+	reason, hint := failures[0].Text, ""
 	if len(missing) > 0 {
 		reason = "it needs " + listed(missing)
 		hint = "packages may use pure JavaScript and " + strings.Join(builtins, ", ")

@@ -37,8 +37,9 @@ type Options struct {
 	Packages string   // a node_modules directory whose packages may be imported; "" is none
 	// Prelude is the user's own runtime functions: modules that are evaluated before the program, and before
 	// everything it imports; their named exports become global variables.
-	Prelude []Source
-	Cache   *Cache // results of earlier compilations; nil: none are kept
+	Prelude  []Source
+	Cache    *Cache    // results of earlier compilations; nil: none are kept
+	Compiler *Compiler // nil: esbuild runs in this process, where only waiting for it can be bounded, not what it does
 }
 
 // Compiled is a program ready to run.
@@ -51,8 +52,8 @@ type Compiled struct {
 // maxText is the size of a program or of a module of the user's, in bytes.
 const maxText = 1 << 20
 
-// Compile compiles a program and everything that it imports. The error is an *Error, or ctx's. Compile is safe for
-// concurrent use.
+// Compile compiles a program and everything that it imports. The error is an *Error, or wraps ctx's, naming the file, or
+// says why no compiler process starts. When ctx ends, Compile returns at once. It is safe for concurrent use.
 func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -61,8 +62,8 @@ func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	key := keyOf("program", src.Name, src.Code)
 	p, ok := get[*parsed](opts.Cache, key)
 	if !ok {
-		var err *Error
-		if p, err = parse(src); err != nil {
+		var err error
+		if p, err = opts.Compiler.parse(ctx, src); err != nil {
 			return nil, err
 		}
 		opts.Cache.put(key, p, len(src.Code)+len(p.code)+len(p.file.Mappings))
@@ -151,8 +152,8 @@ type parsed struct {
 	file    *fileMap
 }
 
-// parse compiles the text of a program.
-func parse(src Source) (*parsed, *Error) {
+// parse compiles the text of a program. The error is an *Error, or Compiler.run's.
+func (c *Compiler) parse(ctx context.Context, src Source) (*parsed, error) {
 	if len(src.Code) > maxText {
 		return nil, &Error{
 			Kind: KindSyntax, File: src.name(), Message: fmt.Sprintf(
@@ -160,10 +161,10 @@ func parse(src Source) (*parsed, *Error) {
 			Hint: "put data into a file in /workspace and read it with fs.readFile",
 		}
 	}
-	code, err := unfence(src.Code)
-	if err != nil {
-		err.File = src.name()
-		return nil, err
+	code, wrong := unfence(src.Code)
+	if wrong != nil {
+		wrong.File = src.name()
+		return nil, wrong
 	}
 	b := newBody(src, code)
 	if err := b.scan.checkDepth(); err != nil {
@@ -172,7 +173,7 @@ func parse(src Source) (*parsed, *Error) {
 	if err := b.lift(); err != nil {
 		return nil, err
 	}
-	out, err := b.transform()
+	out, err := b.transform(ctx, c)
 	if err != nil {
 		return nil, err
 	}

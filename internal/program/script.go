@@ -1,10 +1,10 @@
 package program
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -36,9 +36,9 @@ func (l *loader) addScript(id, text string) error {
 	if err := l.add(u); err != nil {
 		return err
 	}
-	s, failure := l.compile(u, false)
-	if failure != nil {
-		return failure
+	s, err := l.compile(u, false)
+	if err != nil {
+		return err
 	}
 	u.script = s
 	for _, i := range s.imports {
@@ -74,23 +74,23 @@ func (l *loader) prelude(source Source) (string, error) {
 const globals = "\n;(({ default: _, ...names }) => Object.assign(globalThis, names))(module.exports);"
 
 // compile compiles a module's text, as an async function if wanted or if it uses top-level await.
-func (l *loader) compile(u *unit, async bool) (*script, *Error) {
+func (l *loader) compile(u *unit, async bool) (*script, error) {
 	key := keyOf("module", u.ID, u.text, fmt.Sprint(async))
 	if s, ok := get[*script](l.opts.Cache, key); ok {
 		return s, nil
 	}
-	s, failure := compileScript(u.ID, u.text, async)
-	if failure != nil {
-		failure.Kind = l.kind
-		return nil, failure
+	s, err := l.opts.Compiler.script(l.ctx, u.ID, u.text, async)
+	if err != nil {
+		return nil, l.kinded(err)
 	}
 	l.opts.Cache.put(key, s, len(u.text)+len(s.code)+len(s.file.Mappings))
 	return s, nil
 }
 
-func compileScript(id, text string, async bool) (*script, *Error) {
+// script compiles a module's text. The error is an *Error, or Compiler.run's.
+func (c *Compiler) script(ctx context.Context, id, text string, async bool) (*script, error) {
 	blanked := []byte(text)
-	in := tokenize(text)
+	in := weigh(text)
 	if err := in.checkDepth(); err != nil {
 		return nil, err.at(id, text, in.problem.pos)
 	}
@@ -108,29 +108,23 @@ func compileScript(id, text string, async bool) (*script, *Error) {
 	if async {
 		format = api.FormatESModule
 	}
-	out, failure := transform(code, lang, format)
-	if failure != nil && awaits(failure) {
-		return compileScript(id, text, true)
-	}
-	if failure != nil {
-		other, otherFailure := transform(code, lang.other(), format)
-		switch {
-		case otherFailure == nil:
-			out, failure = other, nil
-		case awaits(otherFailure):
-			return compileScript(id, text, true)
-		case otherFailure.line > failure.line:
-			failure = otherFailure
+	var first *parseError
+	out, err := c.transform(ctx, id, code, lang, format)
+	if errors.As(err, &first) && !first.awaits() {
+		var second *parseError
+		out, err = c.transform(ctx, id, code, lang.other(), format)
+		if errors.As(err, &second) && !second.awaits() && second.Line <= first.Line {
+			err = first
 		}
 	}
-	if failure != nil {
-		e := &Error{Kind: KindSyntax, Name: NameSyntaxError, Message: failure.text}
-		e.Hint = Hint(e.Kind, e.Name, e.Message, text)
-		offset := offsetOf(text, failure.line, failure.column)
-		if p := in.problem; p != nil && (p.unclosed && offset >= len(strings.TrimSpace(text)) || !p.unclosed && p.pos <= offset) {
-			offset, e.Message = p.pos, p.message
-		}
-		return nil, e.at(id, text, offset)
+	var wrong *parseError
+	switch {
+	case errors.As(err, &wrong) && wrong.awaits() && !async:
+		return c.script(ctx, id, text, true)
+	case wrong != nil:
+		return nil, in.wrong(id, wrong)
+	case err != nil:
+		return nil, err
 	}
 	dynamic := fresh(out.code, "_imprt")
 	s.file = &fileMap{Text: text, Mappings: out.mappings, Moved: everyLine}
@@ -161,8 +155,20 @@ func compileScript(id, text string, async bool) (*script, *Error) {
 	return s, nil
 }
 
-func awaits(failure *parseError) bool {
-	return strings.HasPrefix(failure.text, "Top-level await is currently not supported")
+// awaits reports whether all that is wrong is a top-level await, which functions that are not async cannot have.
+func (e *parseError) awaits() bool {
+	return strings.HasPrefix(e.Text, "Top-level await is currently not supported")
+}
+
+// wrong is esbuild's error, placed in the file.
+func (s *scan) wrong(id string, failure *parseError) *Error {
+	e := &Error{Kind: KindSyntax, Name: NameSyntaxError, Message: failure.Text}
+	e.Hint = Hint(e.Kind, e.Name, e.Message, s.code)
+	offset := offsetOf(s.code, failure.Line, failure.Column)
+	if p := s.problem; p != nil && (p.unclosed && offset >= len(strings.TrimSpace(s.code)) || !p.unclosed && p.pos <= offset) {
+		offset, e.Message = p.pos, p.message
+	}
+	return e.at(id, s.code, offset)
 }
 
 // isESM reports whether a file is an ES module rather than a CommonJS one.
@@ -323,113 +329,4 @@ func (s *script) asyncBody(code, dynamic string) string {
 		header += "Object.defineProperties(exports, { " + exports.String() + "});"
 	}
 	return header + imports.String() + stars.String() + "\n" + string(text)
-}
-
-// finish settles which modules are async, checks what is imported from where, and returns the modules.
-func (l *loader) finish() ([]frame.Module, error) {
-	if err := l.spreadAsync(); err != nil {
-		return nil, err
-	}
-	modules := make([]frame.Module, 0, len(l.order))
-	for _, u := range l.order {
-		if s := u.script; s != nil {
-			for _, i := range s.imports {
-				if err := l.checkNames(u.Deps[i.specifier], i.specifier, i.names); err != nil {
-					return nil, err.at(u.ID, u.text, i.pos)
-				}
-			}
-			u.Code, u.ESM, u.Async = s.code, s.esm, s.async
-			l.maps.files[u.ID] = s.file
-		}
-		modules = append(modules, u.Module)
-	}
-	return modules, nil
-}
-
-// spreadAsync makes async every module that imports an async one.
-func (l *loader) spreadAsync() error {
-	for changed := true; changed; {
-		changed = false
-		for _, u := range l.order {
-			if u.script == nil || u.script.async || !slices.ContainsFunc(u.script.imports, func(i staticImport) bool {
-				dep := l.units[u.Deps[i.specifier]]
-				return dep.script != nil && dep.script.async
-			}) {
-				continue
-			}
-			s, failure := l.compile(u, true)
-			if failure != nil {
-				return failure
-			}
-			u.script, changed = s, true
-		}
-	}
-	for _, u := range l.order {
-		if u.script != nil && u.script.async && l.reaches(u, u, map[*unit]bool{}) {
-			return &Error{
-				Kind: l.kind, File: u.ID, Message: "modules that import each other cannot use top-level await",
-				Hint: "move the await into a function, or what both need into a third module",
-			}
-		}
-	}
-	return nil
-}
-
-func (l *loader) reaches(from, to *unit, seen map[*unit]bool) bool {
-	for _, id := range from.Deps {
-		dep := l.units[id]
-		if dep == to {
-			return true
-		}
-		if !seen[dep] {
-			seen[dep] = true
-			if l.reaches(dep, to, seen) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// exportsOf is what a module exports, nil if that cannot be known before it runs.
-func (l *loader) exportsOf(u *unit, seen map[*unit]bool) map[string]bool {
-	if u == nil || u.script == nil || u.script.exports == nil || seen[u] {
-		return nil
-	}
-	if len(u.script.stars) == 0 {
-		return u.script.exports
-	}
-	seen[u] = true
-	all := maps.Clone(u.script.exports)
-	for _, specifier := range u.script.stars {
-		more := l.exportsOf(l.units[u.Deps[specifier]], seen)
-		if more == nil {
-			return nil
-		}
-		for name := range more {
-			if name != "default" {
-				all[name] = true
-			}
-		}
-	}
-	return all
-}
-
-// checkNames reports the first name that a module is known not to export.
-func (l *loader) checkNames(id, specifier string, names []string) *Error {
-	exports := l.exportsOf(l.units[id], map[*unit]bool{})
-	for _, name := range names {
-		if exports == nil || exports[name] {
-			continue
-		}
-		hint := "it exports nothing"
-		if len(exports) > 0 {
-			hint = "it exports " + listed(slices.Sorted(maps.Keys(exports)))
-		}
-		return &Error{
-			Kind: l.kind, Name: NameSyntaxError, Hint: hint,
-			Message: fmt.Sprintf("module %q has no export %q", specifier, name),
-		}
-	}
-	return nil
 }

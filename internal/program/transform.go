@@ -1,7 +1,7 @@
 package program
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -32,43 +32,23 @@ type output struct {
 	mappings string // of a source map, version 3
 }
 
-// parseError is esbuild's first error.
-type parseError struct {
-	text         string
-	line, column int // from 1; byte from 0
-}
+// parseError is esbuild's first error in a text.
+type parseError struct{ failure }
 
-func (e *parseError) Error() string { return fmt.Sprintf("%d:%d: %s", e.line, e.column, e.text) }
+func (e *parseError) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Text) }
 
 // moduleName is the name that esbuild derives the names of its own variables from.
 const moduleName = "module"
 
-// transform strips types and lowers what an engine of ES2023 lacks. Both engines know the `v` flag of regular
-// expressions; dynamic imports keep their attributes, because the guest's own function reads them.
-func transform(code string, lang language, format api.Format) (*output, *parseError) {
-	result := api.Transform(code, api.TransformOptions{
-		Loader:         lang.loader(),
-		Target:         api.ES2023,
-		Format:         format,
-		Sourcemap:      api.SourceMapExternal,
-		SourcesContent: api.SourcesContentExclude,
-		Sourcefile:     moduleName,
-		LegalComments:  api.LegalCommentsNone,
-		LogLevel:       api.LogLevelSilent,
-		LogLimit:       1,
-		Supported:      map[string]bool{"regexp-set-notation": true, "import-attributes": true},
-	})
-	if len(result.Errors) > 0 {
-		message := result.Errors[0]
-		failure := &parseError{text: message.Text, line: 1}
-		if message.Location != nil {
-			failure.line, failure.column = message.Location.Line, message.Location.Column
-		}
-		return nil, failure
+// transform makes JavaScript for the engines out of the text of the file with that name. The error is a *parseError,
+// or Compiler.run's.
+func (c *Compiler) transform(ctx context.Context, name, text string, lang language, format api.Format) (*output, error) {
+	p, err := c.run(ctx, name, task{Text: text, Language: lang, Format: format})
+	if err != nil {
+		return nil, err
 	}
-	var sourceMap struct{ Mappings string }
-	if err := json.Unmarshal(result.Map, &sourceMap); err != nil {
-		return nil, &parseError{text: fmt.Sprintf("read esbuild's source map: %v", err), line: 1}
+	if len(p.Failures) > 0 {
+		return nil, &parseError{p.Failures[0]}
 	}
-	return &output{code: string(result.Code), mappings: sourceMap.Mappings}, nil
+	return &output{code: p.Code, mappings: p.Mappings}, nil
 }

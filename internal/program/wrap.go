@@ -2,6 +2,8 @@ package program
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +30,7 @@ type body struct {
 const resultName = "_reslt"
 
 func newBody(src Source, code string) *body {
-	b := &body{src: src, text: []byte(code), scan: tokenize(code)}
+	b := &body{src: src, text: []byte(code), scan: weigh(code)}
 	b.decls = b.scan.declarations()
 	b.dynamic = fresh(code, "_imprt")
 	b.prefix = fresh(code, "_unusd")
@@ -134,7 +136,10 @@ func (b *body) moveNamespaces() {
 			continue
 		}
 		open := i + 1
-		for s.isKind(open, word) || s.isKind(open, str) || s.is(open, ".") {
+		for s.isKind(open, word) || s.isKind(open, str) {
+			if open++; !s.is(open, ".") {
+				break
+			}
 			open++
 		}
 		if !s.is(open, "{") || s.isKind(open-1, punct) || open == i+1 && !s.is(i, "global") {
@@ -147,20 +152,18 @@ func (b *body) moveNamespaces() {
 		}
 		if b.namespaces == nil {
 			b.namespaces = slices.Clone(b.text)
-			blank(b.namespaces, 0, s.tokens[start].start)
+			blank(b.namespaces, 0, len(b.namespaces))
 		}
 		from, to := s.tokens[start].start, s.tokens[end].end
 		copy(b.namespaces[from:to], b.text[from:to])
 		blank(b.text, from, to)
 		b.text[from] = ';'
-		rest := len(b.text)
-		blank(b.namespaces, to, rest)
 		i = end
 	}
 }
 
-// transform runs esbuild over the program, once if it can.
-func (b *body) transform() (*output, *Error) {
+// transform runs esbuild over the program, once if it can. The error is an *Error, or Compiler.run's.
+func (b *body) transform(ctx context.Context, c *Compiler) (*output, error) {
 	lang := typeScript
 	if name := strings.ToLower(b.src.Name); strings.HasSuffix(name, ".js") || strings.HasSuffix(name, ".mjs") ||
 		strings.HasSuffix(name, ".cjs") {
@@ -180,33 +183,35 @@ func (b *body) transform() (*output, *Error) {
 		for _, d := range b.decls {
 			text[d.start] = ' '
 		}
-		out, err := b.run(text, lang, "return (", ")")
-		if err == nil {
-			return out, nil
+		out, err := b.run(ctx, c, text, lang, "return (", ")")
+		if err == nil || !errors.As(err, &last) || last.Line == 0 {
+			return out, err
 		}
-		last = err
 	}
 	for _, lang := range []language{lang, lang.other()} {
 		ending := ""
 		if b.result != "" {
 			ending = ";return " + b.result + ";"
 		}
-		out, err := b.run(b.text, lang, "", ending)
-		if err == nil {
-			if b.scan.problem != nil && !b.closed() {
-				return nil, b.fail(b.scan.problem.pos, b.scan.problem.message)
+		out, err := b.run(ctx, c, b.text, lang, "", ending)
+		if err == nil && b.scan.problem != nil {
+			if err := b.checkClosed(ctx, c); err != nil {
+				return nil, err
 			}
-			return out, nil
 		}
-		if last == nil || err.Line > last.Line || err.Line == last.Line && err.Column > last.Column {
-			last = err
+		var wrong *Error
+		if err == nil || !errors.As(err, &wrong) || wrong.Line == 0 {
+			return out, err
+		}
+		if last == nil || wrong.Line > last.Line || wrong.Line == last.Line && wrong.Column > last.Column {
+			last = wrong
 		}
 	}
 	return nil, last
 }
 
-// run wraps the text into the function and transforms it.
-func (b *body) run(text []byte, lang language, opening, ending string) (*output, *Error) {
+// run wraps the text into the function and transforms it. The error is an *Error with a position, or Compiler.run's.
+func (b *body) run(ctx context.Context, c *Compiler, text []byte, lang language, opening, ending string) (*output, error) {
 	var in strings.Builder
 	in.Grow(len(b.namespaces) + len(text) + 256)
 	if b.namespaces != nil {
@@ -231,16 +236,17 @@ func (b *body) run(text []byte, lang language, opening, ending string) (*output,
 	in.Write(text)
 	in.WriteString("\n" + ending + "})")
 	wrapped := in.String()
-	out, failure := transform(wrapped, lang, api.FormatDefault)
-	if failure == nil {
-		return out, nil
+	out, err := c.transform(ctx, b.src.name(), wrapped, lang, api.FormatDefault)
+	var failure *parseError
+	if errors.As(err, &failure) {
+		return nil, b.place(failure, wrapped, header, start)
 	}
-	return nil, b.place(failure, wrapped, header, start)
+	return out, err
 }
 
 // place leads an error of esbuild, in the text that it read, back to the program.
 func (b *body) place(failure *parseError, wrapped string, header, start int) *Error {
-	offset, message := offsetOf(wrapped, failure.line, failure.column), failure.text
+	offset, message := offsetOf(wrapped, failure.Line, failure.Column), failure.Text
 	switch {
 	case offset < header: // in a namespace, whose copy stands where it stood
 		return b.fail(offset, message)
@@ -259,11 +265,15 @@ func (b *body) place(failure *parseError, wrapped string, header, start int) *Er
 	return b.fail(offset, message)
 }
 
-// closed reports whether the program is whole in spite of a bracket that the tokenizer could not pair, that is,
-// whether the tokenizer was wrong: a text that ends the function around it early cannot also be a method's body.
-func (b *body) closed() bool {
-	_, failure := transform("(class { static async m() {\n"+string(b.text)+"\n}})", typeScript, api.FormatDefault)
-	return failure == nil
+// checkClosed checks that the program is whole in spite of a bracket that the tokenizer could not pair, that is, that
+// the tokenizer was wrong: a text that ends the function around it early cannot also be a method's body.
+func (b *body) checkClosed(ctx context.Context, c *Compiler) error {
+	_, err := c.transform(ctx, b.src.name(), "(class { static async m() {\n"+string(b.text)+"\n}})", typeScript, api.FormatDefault)
+	var failure *parseError
+	if errors.As(err, &failure) {
+		return b.fail(b.scan.problem.pos, b.scan.problem.message)
+	}
+	return err
 }
 
 // finish cuts esbuild's output into what stands before and behind the parameters.

@@ -51,8 +51,19 @@ func (c *conn) prepare(query string, args []any) (driver.Stmt, error) {
 	}
 	c.args = c.args[:0]
 	for i, a := range args {
-		if n, ok := a.(int); ok {
-			a = int64(n)
+		switch v := a.(type) {
+		case int:
+			a = int64(v)
+		case bool:
+			a = int64(0)
+			if v {
+				a = int64(1)
+			}
+		case *int64:
+			a = nil
+			if v != nil {
+				a = *v
+			}
 		}
 		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
 	}
@@ -66,6 +77,16 @@ func (c *conn) exec(query string, args ...any) (driver.Result, error) {
 		return nil, err
 	}
 	return s.(driver.StmtExecContext).ExecContext(context.Background(), c.args)
+}
+
+// changed runs one statement and returns how many rows it changed.
+func (c *conn) changed(query string, args ...any) (int, error) {
+	res, err := c.exec(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := res.RowsAffected()
+	return int(n), err
 }
 
 // script runs statements that are not worth preparing.

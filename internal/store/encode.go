@@ -92,14 +92,22 @@ func encode(r journal.Record) (row, error) {
 		}
 		out.blobs = append(out.blobs, blob{field: f.name, hash: sha256.Sum256(data), data: data})
 	}
+	var err error
+	if out.data, err = encodeJSON(body); err != nil {
+		return row{}, fmt.Errorf("record %d (%s): %w", r.Seq, kind, err)
+	}
+	return out, nil
+}
+
+// encodeJSON leaves the characters of embedded JSON as they are.
+func encodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(body); err != nil {
-		return row{}, fmt.Errorf("record %d (%s): %w", r.Seq, kind, err)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
 	}
-	out.data = bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	return out, nil
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
 // decode makes a row's record again, without its blobs.

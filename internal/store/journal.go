@@ -32,7 +32,7 @@ func (s *Store) create(ctx context.Context, run string) (*runWriter, error) {
 		return nil, journal.ErrExists
 	}
 	var one int
-	switch err := s.exists.QueryRowContext(ctx, run).Scan(&one); {
+	switch err := s.queryRow(ctx, "SELECT 1 FROM runs WHERE id = ?", run).Scan(&one); {
 	case errors.Is(err, sql.ErrNoRows):
 		return w, nil
 	case err == nil:
@@ -78,10 +78,8 @@ func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journ
 	case ended.Valid:
 		return nil, nil, journal.ErrEnded
 	}
-	if owner != s.owner.id {
-		if err := s.adopt(ctx, w.num, owner); err != nil {
-			return nil, nil, err
-		}
+	if err := s.adopt(ctx, w.num, owner); err != nil {
+		return nil, nil, err
 	}
 	records, err := s.records(ctx, run)
 	if err != nil {
@@ -94,22 +92,26 @@ func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journ
 	return w, records, nil
 }
 
-// adopt makes an unfinished run of a dead process ours.
+// adopt makes an unfinished run of a dead process ours. One that is ours already is written all the same: either its
+// session is deleted before, and it is gone, or after, and its reservation spares it.
 func (s *Store) adopt(ctx context.Context, num int64, owner string) error {
-	alive, err := s.owner.alive(owner)
-	if err != nil {
-		return err
-	}
-	if alive {
-		return fmt.Errorf("%w: process %s", journal.ErrBusy, s.owner.describe(owner))
+	if owner != s.owner.id {
+		alive, err := s.owner.alive(owner)
+		if err != nil {
+			return err
+		}
+		if alive {
+			return fmt.Errorf("%w: process %s", journal.ErrBusy, s.owner.describe(owner))
+		}
 	}
 	return s.do(ctx, func(c *conn) error {
-		res, err := c.exec("UPDATE runs SET owner = ? WHERE num = ? AND owner = ? AND ended IS NULL", s.owner.id, num, owner)
+		res, err := c.exec("UPDATE runs SET owner = ? WHERE num = ? AND owner = ? AND ended IS NULL AND purged = 0",
+			s.owner.id, num, owner)
 		if err != nil {
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, fmt.Errorf("%w: another process has just resumed it", journal.ErrBusy))
+			return errors.Join(err, fmt.Errorf("%w: it has just been resumed or deleted", journal.ErrBusy))
 		}
 		return nil
 	})

@@ -47,7 +47,7 @@ func (o *owner) claim() error {
 		}
 		locked, err := lockFile(f, true)
 		if err == nil && locked && isAt(f, f.Name()) {
-			if _, err := fmt.Fprintf(f, "%d\n", os.Getpid()); err != nil {
+			if err := writePid(f); err != nil {
 				return errors.Join(fmt.Errorf("lock the store for this process: %w", err), f.Close())
 			}
 			o.file = f
@@ -89,11 +89,25 @@ func (o *owner) alive(id string) (bool, error) {
 
 // describe names the process of an owner as well as its file can.
 func (o *owner) describe(id string) string {
-	text, err := os.ReadFile(o.prefix + id)
-	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
+	if pid := readPid(o.prefix + id); pid != "" {
 		return pid
 	}
 	return "of owner " + id
+}
+
+// writePid makes this process's id the content of a locked file. Its width is fixed, so that it covers an earlier one.
+func writePid(f *os.File) error {
+	_, err := f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0)
+	return err
+}
+
+// readPid is the id of the process that locked a file, empty where the file does not say.
+func readPid(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // sweep deletes the files of dead owners. What it cannot delete, another sweep will.

@@ -1,4 +1,5 @@
-// Package store keeps the harness's state in one SQLite file: runs and their journals. Several processes may share it.
+// Package store keeps the harness's state in one SQLite file: runs and their journals, sessions, tasks, schedules and the
+// keys of the HTTP API. Several processes may share it.
 //
 // Nothing here opens the file except through SQLite: closing any other descriptor of it would drop the locks that
 // SQLite holds in this process (POSIX record locks).
@@ -39,8 +40,8 @@ const (
 // Options of a Store. The zero value is ready to use.
 type Options struct {
 	Sync Sync // default SyncNormal
-	// Retention is how long ended runs are kept; 0 is for ever. The Store purges on its own when it is opened and every
-	// hour.
+	// Retention is how long ended runs and tasks are kept; 0 is for ever. The Store purges on its own when it is opened
+	// and every hour.
 	Retention time.Duration
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.DiscardHandler
@@ -54,11 +55,14 @@ type Store struct {
 	owner  *owner
 	writer *writer
 	read   *sql.DB
-	exists *sql.Stmt // is a run stored
+
+	statements statements // of read
 
 	mu     sync.Mutex
 	open   map[string]*runWriter // journals being written in this process
 	closed bool
+	queue  *os.File             // locked while this process works the queue
+	used   map[string]time.Time // when the use of a key was last stored
 
 	endPurge func() // stops the background purge and waits for it
 }
@@ -100,8 +104,9 @@ func open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := initialise(ctx, c); err != nil {
 		return nil, errors.Join(explain(err), c.close())
 	}
-	s := &Store{path: path, now: o.Now, log: o.Logger, owner: newOwner(path), open: make(map[string]*runWriter)}
-	if err := s.openReaders(ctx); err != nil {
+	s := &Store{path: path, now: o.Now, log: o.Logger, owner: newOwner(path),
+		open: make(map[string]*runWriter), used: make(map[string]time.Time)}
+	if err := s.openReaders(); err != nil {
 		return nil, errors.Join(explain(err), c.close())
 	}
 	s.writer = newWriter(c)
@@ -172,7 +177,7 @@ func initialise(ctx context.Context, c *conn) error {
 }
 
 // openReaders makes the pool that reads. In WAL mode readers see the last commit and wait for nobody.
-func (s *Store) openReaders(ctx context.Context) (err error) {
+func (s *Store) openReaders() error {
 	const readers = 4
 	connector, err := sqlite.NewConnector(dsn(s.path, url.Values{
 		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())}, "_query_only": {"1"}, "_dqs": {"0"},
@@ -183,9 +188,6 @@ func (s *Store) openReaders(ctx context.Context) (err error) {
 	s.read = sql.OpenDB(connector)
 	s.read.SetMaxOpenConns(readers)
 	s.read.SetMaxIdleConns(readers)
-	if s.exists, err = s.read.PrepareContext(ctx, "SELECT 1 FROM runs WHERE id = ?"); err != nil {
-		return errors.Join(err, s.read.Close())
-	}
 	return nil
 }
 
@@ -202,7 +204,7 @@ func (s *Store) Close() error {
 	s.endPurge()
 	s.writer.close()
 	// The writer last: the last connection to close folds the write-ahead log into the file.
-	err := errors.Join(s.exists.Close(), s.read.Close(), s.writer.conn.close(), s.owner.release())
+	err := errors.Join(s.statements.close(), s.read.Close(), s.writer.conn.close(), s.unlockQueue(nil), s.owner.release())
 	if err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, explain(err))
 	}
@@ -223,7 +225,15 @@ func (s *Store) Stats() Stats {
 
 // do has the writer apply a change, which may be applied a second time if its first transaction failed.
 func (s *Store) do(ctx context.Context, apply func(*conn) error) error {
-	ch := &change{apply: apply, done: make(chan struct{})}
+	return s.doLarge(ctx, 0, apply)
+}
+
+// doLarge is do for a change that writes so many bytes.
+func (s *Store) doLarge(ctx context.Context, bytes int, apply func(*conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ch := &change{apply: apply, bytes: bytes, done: make(chan struct{})}
 	if !s.writer.submit(ch) {
 		return journal.ErrClosed
 	}

@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if child := os.Getenv(childVariable); child != "" {
 		os.Exit(runChild(child))
 	}
+	if child := os.Getenv(taskChildVariable); child != "" {
+		os.Exit(runTaskChild(child))
+	}
 	if path := os.Getenv(openVariable); path != "" {
 		os.Exit(runOpener(path))
 	}
@@ -247,6 +250,9 @@ func TestFilesArePrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "dir", "h?r#n%s s.db")
 	s := reopenAt(t, path, Options{})
 	put(t, s, "a", journaltest.Start("a"))
+	if _, err := s.LockQueue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		path string
 		mode os.FileMode
@@ -256,6 +262,7 @@ func TestFilesArePrivate(t *testing.T) {
 		{path + "-wal", 0o600},
 		{path + "-shm", 0o600},
 		{path + ".owner-" + s.owner.id, 0o600},
+		{path + ".queue-lock", 0o600},
 	} {
 		info, err := os.Stat(c.path)
 		if err != nil {

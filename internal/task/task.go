@@ -156,7 +156,16 @@ type Result struct {
 	Output    json.RawMessage `json:"output,omitempty"` // of the run
 	Logs      []string        `json:"logs,omitempty"`
 	Calls     int             `json:"calls,omitempty"`
-	Direct    Direct          `json:"direct,omitzero"` // this run's part
+	Effects   []Effect        `json:"effects,omitempty"` // of a run that did not succeed
+	Direct    Direct          `json:"direct,omitzero"`   // this run's part
+}
+
+// Effect is a write of a run that did not succeed, as run.Effect tells of it.
+type Effect struct {
+	Call  int    `json:"call"`  // call number
+	Kind  string `json:"kind"`  // tool, fs
+	Name  string `json:"name"`  // with the path of a file
+	State string `json:"state"` // done, failed, in_doubt
 }
 
 // Note is a message that the harness adds for the model.
@@ -164,9 +173,13 @@ type Note struct {
 	Text string `json:"text"`
 }
 
-// Compact says that the context was cut: the results of steps before Seq are shown in short form only.
+// Compact says that the context was cut from here on. The last one counts; what Kept says adds up.
 type Compact struct {
-	Before int `json:"before"`
+	Before  int `json:"before"`            // results of steps before this Seq are shown in short form only
+	History int `json:"history,omitempty"` // of the session's earlier tasks, the first ones are shown as request and answer only
+	Dropped int `json:"dropped,omitempty"` // and the first ones of those are not shown at all
+	// Kept is where programs find results that were shortened, by the Seq of their step.
+	Kept map[int]string `json:"kept,omitempty"`
 }
 
 // Event tells of a change of a task. Events with an ID are stored and counted without gaps; streamed pieces of an answer

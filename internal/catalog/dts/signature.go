@@ -16,7 +16,7 @@ func Signature(t Tool, limit int) string {
 			return s
 		}
 	}
-	for n := len(f.in.body.fields) - 1; n > 0; n-- {
+	for n := min(len(f.in.body.fields)-1, limit/len("a: X, ")); n > 0; n-- {
 		s := f.signature(0, n)
 		if len(s) <= limit {
 			return s
@@ -43,20 +43,25 @@ func (f *function) signature(depth, fields int) string {
 	return f.tool.Function + "(" + in + "): Promise<" + out + ">"
 }
 
+// compactFields shows the first fields, required ones before the others.
 func compactFields(n *node, depth, limit int) []string {
-	var required, optional []string
-	for _, f := range n.fields {
-		if f.optional {
-			optional = append(optional, propertyName(f.name)+"?: "+compact(f.typ, depth))
-		} else {
-			required = append(required, propertyName(f.name)+": "+compact(f.typ, depth))
+	var out []string
+	for _, optional := range []bool{false, true} {
+		mark := ": "
+		if optional {
+			mark = "?: "
+		}
+		for _, f := range n.fields {
+			if f.optional != optional {
+				continue
+			}
+			if len(out) == limit {
+				return append(out, "...")
+			}
+			out = append(out, propertyName(f.name)+mark+compact(f.typ, depth))
 		}
 	}
-	all := append(required, optional...)
-	if len(all) > limit {
-		all = append(all[:limit], "...")
-	}
-	return all
+	return out
 }
 
 // maxCompactUnion is how many alternatives one line shows.

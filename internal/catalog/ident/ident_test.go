@@ -74,3 +74,25 @@ func FuzzCamel(f *testing.F) {
 		}
 	})
 }
+
+func TestDistance(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"", "abc", 3},
+		{"same", "same", 0},
+		{"kitten", "sitting", 3},
+		{"serach", "search", 1}, // neighbours swapped
+		{"größe", "grösse", 2},
+		{"ca", "abc", 3}, // a swap is not edited again
+	} {
+		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
+			if got := Distance([]rune(pair[0]), []rune(pair[1])); got != c.want {
+				t.Errorf("from %q to %q: got %d, want %d", pair[0], pair[1], got, c.want)
+			}
+		}
+	}
+}

@@ -8,7 +8,7 @@ func (ix *Index) choose(s *scratch, p *pool, words []word, servers [][]int32, na
 	var out []Result
 	for _, d := range named {
 		if len(out) < limit {
-			out = append(out, ix.result(d, 0))
+			out = append(out, ix.result(d))
 		}
 		if at := s.member[d]; at > 0 {
 			(*p)[at-1].taken = true
@@ -44,7 +44,7 @@ func (ix *Index) choose(s *scratch, p *pool, words []word, servers [][]int32, na
 		}
 		c := &(*p)[next]
 		c.taken = true
-		out = append(out, ix.result(c.doc, most))
+		out = append(out, ix.result(c.doc))
 		for _, v := range c.values {
 			left[v.word] *= 1 - covered*v.v/best[v.word]
 		}
@@ -57,9 +57,9 @@ func (ix *Index) choose(s *scratch, p *pool, words []word, servers [][]int32, na
 	return out
 }
 
-func (ix *Index) result(doc int32, score float32) Result {
+func (ix *Index) result(doc int32) Result {
 	segment := ix.server[doc]
-	return Result{Segment: int(segment), Doc: int(doc - ix.base[segment]), Score: score}
+	return Result{Segment: int(segment), Doc: int(doc - ix.base[segment])}
 }
 
 // judge says what a candidate is worth while words lose theirs.

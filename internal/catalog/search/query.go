@@ -9,8 +9,7 @@ import (
 
 // Result is one tool found.
 type Result struct {
-	Segment, Doc int     // its segment in the index, and its number there
-	Score        float32 // comparable within one search only; 0 for a tool that the query names
+	Segment, Doc int // its segment in the index, and its number there
 }
 
 // What a request may cost; the rest of a longer one is left out.

@@ -26,6 +26,12 @@
 //	deaf          answers, then reads nothing more
 //	pings         sends 20,000 requests of its own, reading no answer, and never answers
 //	input         asks for input from a person in place of an answer
+//	asks          asks for sampling, elicitation and roots, then answers; what it was answered is in received
+//	deep          answers with an object nested 100,000 levels deep
+//	blocks        answers with "count" blocks of content
+//	endless       writes a line without an end
+//	chatter       reports progress "count" times, with messages of "bytes" bytes, then answers
+//	scream        answers with an error of "bytes" bytes
 package misbehave
 
 import (
@@ -35,6 +41,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -52,7 +59,14 @@ const (
 	Chatty          = "chatty"           // writes a log line to stdout before each message
 	EndlessPages    = "endless-pages"    // lists tools on pages without end
 	Pages           = "pages"            // lists tools on three pages
+	SamePage        = "same-page"        // lists tools on pages of which each names the second as the next
+	HugePages       = "huge-pages"       // lists a tool of some 800 kB on each of its pages without end
+	ManyTools       = "many-tools"       // lists 100,000 tools
 	BadTool         = "bad-tool"         // lists one tool with a description that is a number
+	OddTools        = "odd-tools"        // lists tools with too long a name, with too much text, and twice
+	Talkative       = "talkative"        // answers the handshake with 2 MB of instructions
+	Wordy           = "wordy"            // answers the handshake with 500 kB of instructions
+	Restless        = "restless"         // says that its tools changed, without end
 	NoTools         = "no-tools"         // has no tools
 	Old             = "old"              // speaks 2024-11-05
 	Grandchild      = "grandchild"       // has a child that ignores the end of stdin and SIGTERM, as has it itself
@@ -105,6 +119,13 @@ func Run(kind string) int {
 		}
 	}
 	s := &server{kind: kind, out: os.Stdout, steps: make(chan struct{})}
+	if kind == Restless {
+		go func() {
+			for {
+				s.write(toolsChanged)
+			}
+		}()
+	}
 	code := s.serve(os.Stdin)
 	if kind == Grandchild || kind == Escapee {
 		return sleep()
@@ -142,6 +163,8 @@ func notePID() error {
 	return err
 }
 
+const toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+
 type server struct {
 	kind string
 
@@ -152,10 +175,15 @@ type server struct {
 	steps    chan struct{}
 }
 
+// request is what a client sends: also a notification, or an answer.
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  struct {
+		Code int `json:"code"`
+	} `json:"error"`
 }
 
 func (s *server) write(line string) {
@@ -189,6 +217,7 @@ func (s *server) serve(in io.Reader) int {
 		}
 		switch {
 		case req.Method == "":
+			s.note("answer", string(req.ID), strconv.Itoa(req.Error.Code), string(req.Result))
 		case len(req.ID) == 0:
 			var p struct {
 				RequestID json.RawMessage `json:"requestId"`
@@ -223,11 +252,19 @@ func (s *server) handle(req request) bool {
 		if s.kind == NoTools {
 			capabilities = `{}`
 		}
+		instructions := "Expect the worst."
+		switch s.kind {
+		case Talkative:
+			instructions = strings.Repeat("Blah. ", 350_000)
+		case Wordy:
+			instructions = strings.Repeat("Blah. ", 80_000)
+		}
 		s.answer(req.ID, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"misbehave",`+
-			`"version":"1.0"},"instructions":"Expect the worst."}`, p.ProtocolVersion, capabilities))
+			`"version":"1.0"},"instructions":%q}`, p.ProtocolVersion, capabilities, instructions))
 	case "ping":
 		s.answer(req.ID, `{}`)
 	case "tools/list":
+		s.note("tools/list")
 		s.list(req)
 	case "tools/call":
 		return s.call(req)

@@ -3,6 +3,7 @@ package misbehave
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 var names = []string{
 	"echo", "env", "pid", "big", "grow", "exit", "half", "broken", "hang", "progress", "step", "received", "wrong-ids",
 	"wrong-shape", "bad-content", "rpc-error", "error", "wrapped", "stderr", "deaf", "pings", "input",
+	"asks", "deep", "blocks", "endless", "chatter", "scream",
 }
 
 // definition is a tool whose schema has keys in an order that sorting destroys.
@@ -54,6 +56,20 @@ func (s *server) list(req request) {
 		if page < 2 {
 			next = fmt.Sprintf(`,"nextCursor":"%d"`, page+1)
 		}
+	case SamePage:
+		all = []string{definition(fmt.Sprintf("page-%d", page))}
+		next = `,"nextCursor":"1"`
+	case HugePages:
+		all = []string{definition(fmt.Sprintf("page-%d", page))}
+		all[0] = strings.Replace(all[0], "The tool", strings.Repeat("word ", 160_000), 1)
+		next = fmt.Sprintf(`,"nextCursor":"%d"`, page+1)
+	case ManyTools:
+		for i := range 100_000 {
+			all = append(all, fmt.Sprintf(`{"name":"t%d"}`, i))
+		}
+	case OddTools:
+		all = append(all, definition(strings.Repeat("n", 1000)), definition("echo"),
+			strings.Replace(definition("huge"), "The tool", strings.Repeat("word ", 500_000), 1))
 	case BadTool:
 		all = append(all, `{"name":"bad","description":42,"inputSchema":{"type":"object"}}`, `"not even an object"`)
 	}
@@ -79,6 +95,7 @@ func (s *server) call(req request) bool {
 		Name  string `json:"name"`
 		Bytes int    `json:"bytes"`
 		Steps int    `json:"steps"`
+		Count int    `json:"count"`
 	}
 	if err := json.Unmarshal(req.Params, &p); err != nil {
 		s.refuse(req.ID, -32602, err.Error())
@@ -105,7 +122,7 @@ func (s *server) call(req request) bool {
 		s.grown++
 		s.mu.Unlock()
 		s.answer(req.ID, text("grown"))
-		s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		s.write(toolsChanged)
 	case "exit":
 		fmt.Fprintln(os.Stderr, "fatal: asked to exit")
 		return false
@@ -166,6 +183,31 @@ func (s *server) call(req request) bool {
 		forever()
 	case "input":
 		s.answer(req.ID, `{"resultType":"input_required","inputRequests":{},"requestState":"x"}`)
+	case "asks":
+		s.write(`{"jsonrpc":"2.0","id":"sample","method":"sampling/createMessage","params":{"messages":[],"maxTokens":9}}`)
+		s.write(`{"jsonrpc":"2.0","id":"elicit","method":"elicitation/create","params":{"message":"Your password?",` +
+			`"requestedSchema":{"type":"object","properties":{"p":{"type":"string"}}}}}`)
+		s.write(`{"jsonrpc":"2.0","id":"roots","method":"roots/list"}`)
+		s.answer(req.ID, text("asked"))
+	case "deep":
+		s.answer(req.ID, `{"structuredContent":`+strings.Repeat(`{"a":`, 100_000)+`1`+strings.Repeat(`}`, 100_000)+`}`)
+	case "blocks":
+		s.answer(req.ID, `{"content":[`+strings.Repeat(`{"type":"x"},`, args.Count-1)+`{"type":"x"}]}`)
+	case "endless":
+		for line := strings.Repeat("x", 1<<16); ; {
+			if _, err := io.WriteString(s.out, line); err != nil {
+				return false
+			}
+		}
+	case "chatter":
+		message, _ := json.Marshal(strings.Repeat("x", args.Bytes)) // a string can always be encoded
+		for i := range args.Count {
+			s.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,`+
+				`"progress":%d,"message":%s}}`, p.Meta.ProgressToken, i, message))
+		}
+		s.answer(req.ID, text("done"))
+	case "scream":
+		s.refuse(req.ID, -32603, strings.Repeat("A", args.Bytes))
 	default:
 		s.refuse(req.ID, -32602, "unknown tool "+p.Name)
 	}

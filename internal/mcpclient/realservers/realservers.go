@@ -4,13 +4,10 @@ package realservers
 
 import (
 	"bufio"
-	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -22,92 +19,26 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/npmtest"
 )
 
 //go:embed testdata/servers/package.json testdata/servers/package-lock.json
 var manifests embed.FS
 
-const installTimeout = 5 * time.Minute
-
-var install = sync.OnceValues(func() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
-	defer cancel()
-	return installed(ctx)
-})
-
-// Dir returns the directory with the servers' node_modules, installing them if need be. Without Node.js or a
-// reachable registry the test is skipped, or fails where CI=true.
-func Dir(t testing.TB) string {
+// packages returns the directory with the servers' node_modules, installing them if need be; see [npmtest.Install].
+func packages(t testing.TB) string {
 	t.Helper()
-	dir, err := install()
-	if err == nil {
-		return dir
-	}
-	msg := fmt.Sprintf("the npm servers are not available: %v; install Node.js 20 or newer with npm (https://nodejs.org) "+
-		"and run the test once with access to an npm registry", err)
-	if os.Getenv("CI") == "true" {
-		t.Fatal(msg)
-	}
-	t.Skip(msg)
-	return ""
-}
-
-func installed(ctx context.Context) (string, error) {
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return "", err
-		}
-	}
-	base, err := os.UserCacheDir()
+	servers, err := fs.Sub(manifests, "testdata/servers")
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	files := map[string][]byte{}
-	sum := sha256.New()
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		data, err := manifests.ReadFile("testdata/servers/" + name)
-		if err != nil {
-			return "", err
-		}
-		files[name] = data
-		sum.Write(data)
-	}
-	parent := filepath.Join(base, "mcp-code-exec-harness-test")
-	dir := filepath.Join(parent, "servers-"+hex.EncodeToString(sum.Sum(nil)[:8]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return "", err
-	}
-	// Several test binaries may do this at once: each installs beside, and the first to rename wins.
-	tmp, err := os.MkdirTemp(parent, "installing-*")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(tmp, name), data, 0o644); err != nil {
-			return "", err
-		}
-	}
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	cmd.Dir = tmp
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci: %w: %s", err, out)
-	}
-	if err := os.Rename(tmp, dir); err != nil {
-		if _, statErr := os.Stat(dir); statErr != nil {
-			return "", err
-		}
-	}
-	return dir, nil
+	return npmtest.Install(t, "servers", servers)
 }
 
 // script is the path of a server's entry point.
 func script(t testing.TB, server string) string {
 	t.Helper()
-	return filepath.Join(Dir(t), "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
+	return filepath.Join(packages(t), "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
 }
 
 // Everything is the server with one of everything MCP has, over stdio.

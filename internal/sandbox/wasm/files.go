@@ -26,15 +26,6 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// writeFile writes a file as a whole or not at all.
-func writeFile(path string, data []byte) error {
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
-}
-
 // moduleVersion is the version of a module that this binary was built with.
 func moduleVersion(path string) string {
 	info, ok := debug.ReadBuildInfo()

@@ -142,8 +142,8 @@ func (e *engine) hostRejection(ctx context.Context, v *vm, stack []uint64) {
 		return
 	}
 	if !handled {
-		// The promise is kept, so that no later one can have its address.
-		v.pending = append(v.pending, rejection{key, promise, reason})
+		// The promise is not freed, so that no later one can have its address.
+		v.pending = append(v.pending, rejection{key, reason})
 		return
 	}
 	v.pending = slices.DeleteFunc(v.pending, func(r rejection) bool { return r.key == key })

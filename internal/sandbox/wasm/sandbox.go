@@ -142,7 +142,7 @@ func (s *Sandbox) command(set settings) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.Command(s.opt.Executable, append(append([]string{}, s.opt.Args...), WorkerCommand, string(arg))...)
-	// A worker is one busy thread and one that reads; nothing of the harness's environment is its business.
+	// A worker is one busy thread, and off unix one that reads. Nothing of the harness's environment is its business.
 	cmd.Env = append(workerEnv(), "GOMAXPROCS=2", "GOTRACEBACK=none")
 	return cmd, nil
 }

@@ -72,8 +72,8 @@ const scratchSize = 64
 
 // rejection is a promise that was rejected while nobody listened.
 type rejection struct {
-	key             uint32 // identity of the promise
-	promise, reason handle
+	key    uint32 // identity of the promise
+	reason handle
 }
 
 // instantiate makes an instance over the given memory.

@@ -79,7 +79,7 @@ func build(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(s.Snapshot, snapshot)
+	return os.WriteFile(s.Snapshot, snapshot, 0o600) // the directory is moved into place when it is complete
 }
 
 // worker executes programs one after another, each in an instance of its own.

@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+// bounds are what a task may take: the lower of what is configured and what its request asks for.
+type bounds struct {
+	turns, runs, tokens bound[int]
+	cost                bound[float64]
+	wall                time.Duration
+	wallKey             string
+}
+
+// bound is the most of something, and where it was set. 0 is no bound.
+type bound[T int | float64] struct {
+	most T
+	key  string
+}
+
+func boundsOf(configured, asked task.Budget) bounds {
+	wall := lower(int(configured.Wall), int(asked.Wall), "model.maxWall", "budget.wall")
+	return bounds{
+		turns:  lower(configured.Turns, asked.Turns, "model.maxTurns", "budget.turns"),
+		runs:   lower(configured.Runs, asked.Runs, "model.maxRuns", "budget.runs"),
+		tokens: lower(configured.Tokens, asked.Tokens, "model.maxTokens", "budget.tokens"),
+		cost:   lower(configured.Cost, asked.Cost, "model.maxCost", "budget.costUsd"),
+		wall:   time.Duration(wall.most), wallKey: wall.key,
+	}
+}
+
+// lower is the lower of two bounds.
+func lower[T int | float64](configured, asked T, configKey, requestKey string) bound[T] {
+	if asked > 0 && (configured <= 0 || asked < configured) {
+		return bound[T]{asked, requestKey}
+	}
+	return bound[T]{max(configured, 0), configKey}
+}
+
+// reached names the bound that does not allow another turn; empty if there is none.
+func (b *bounds) reached(s *state) string {
+	switch {
+	case b.turns.most > 0 && s.asks >= b.turns.most:
+		return fmt.Sprintf("%s (%s)", count(b.turns.most, "turn"), b.turns.key)
+	case b.tokens.most > 0 && s.tokens.Input+s.tokens.Output >= b.tokens.most:
+		return fmt.Sprintf("%s (%s)", count(b.tokens.most, "model token"), b.tokens.key)
+	case b.cost.most > 0 && s.cost >= b.cost.most:
+		return fmt.Sprintf("$%.4g (%s)", b.cost.most, b.cost.key)
+	}
+	return ""
+}
+
+// noRun names the bound that does not allow another run; empty if there is none.
+func (b *bounds) noRun(s *state) string {
+	if b.runs.most > 0 && len(s.runs) >= b.runs.most {
+		return fmt.Sprintf("%s (%s)", count(b.runs.most, "run"), b.runs.key)
+	}
+	return ""
+}
+
+func (b *bounds) wallWords() string { return fmt.Sprintf("%s (%s)", b.wall, b.wallKey) }
+
+// count is a number of things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -1,0 +1,231 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// told is a conversation in short: role and text, calls, results.
+func told(messages []model.Message) []string {
+	var all []string
+	for _, m := range messages {
+		line := string(m.Role) + ": " + m.Text
+		if m.Turn != nil {
+			line += m.Turn.Text
+			for _, c := range m.Turn.Calls {
+				line += " <" + c.Name + ">"
+			}
+		}
+		for _, r := range m.Results {
+			line += " (" + r.Text + ")"
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+// earlier works a task of the session and returns it with its steps.
+func earlier(t *testing.T, text string, turns ...*model.Turn) task.Past {
+	t.Helper()
+	w := newWorld(t, turns...)
+	w.programs["good"] = succeeds("1")
+	w.search = func(context.Context, string) (string, error) { return "found", nil }
+	nt := newTask()
+	nt.Task = text
+	ended, err := w.agent().Do(t.Context(), nt, nil, nil, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.Past{Task: ended, Steps: w.steps}
+}
+
+// TestHistory shows earlier tasks of a session as they were, whatever became of them.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	search := calls(searchTools, `{"query":"x"}`)
+	cancelled := earlier(t, "third", runs("good"), says("x"))
+	cancelled.Task.Status, cancelled.Task.Message = task.Cancelled, "Cancelled by the user."
+	for i, s := range cancelled.Steps { // it was cancelled before its run had a result
+		if s.Run != nil {
+			cancelled.Steps = cancelled.Steps[:i+1]
+		}
+	}
+	cached := task.Past{Task: task.Task{Task: "fourth", Status: task.Succeeded, Text: "as before"}}
+	never := task.Past{Task: task.Task{Task: "fifth", Status: task.Cancelled, Message: "Cancelled before it began."}}
+	refused := earlier(t, "sixth", &model.Turn{Text: "no", Stop: model.StopRefusal})
+	w := newWorld(t, says("ok"))
+	w.do(earlier(t, "first", search, says("one")), earlier(t, "second", says(""), says("two")), cancelled, cached, never, refused)
+	want := []string{
+		"user: first", "assistant:  <search_tools>", "tool:  (found)", "assistant: one",
+		"user: second\n\n" + sayMore, "assistant: two",
+		"user: third", "assistant:  <execute_code>", "tool:  (Not done: the task ended before.)",
+		"user: (The task ended here: Cancelled by the user.)\n\nfourth", "assistant: as before",
+		"user: fifth", "assistant: (Cancelled before it began.)",
+		"user: sixth\n\n(The task ended here: The model refused: no.)\n\ncount the rows",
+	}
+	if diff := cmp.Diff(want, told(w.requests[0].Messages)); diff != "" {
+		t.Errorf("conversation (-want +got):\n%s", diff)
+	}
+}
+
+// TestShortened cuts a conversation that grows: earlier tasks first, then older results. Between two cuts it only grows, so
+// that a provider's cache serves.
+func TestShortened(t *testing.T) {
+	t.Parallel()
+	var history []task.Past
+	for i := range 6 {
+		p := earlier(t, fmt.Sprintf("task %d", i), runs("good"), says(fmt.Sprintf("answer %d", i)))
+		for j := range p.Steps {
+			if r := p.Steps[j].Result; r != nil {
+				r.Text = strings.Repeat("old ", 500)
+			}
+		}
+		history = append(history, p)
+	}
+	const turns = 12
+	script := make([]*model.Turn, turns)
+	for i := range script {
+		script[i] = runs("long")
+	}
+	w := newWorld(t, append(script, says("done"))...)
+	w.window, w.programs["long"] = 10_000, succeeds(`"`+strings.Repeat("new ", 500)+`"`)
+	w.generate = func(_ context.Context, n int, req *model.Request) (*model.Turn, error) {
+		turn := stamped(w.turns[n])
+		turn.Usage = model.Usage{Input: sizeOf(req.System, req.Messages) / 4, Output: 10} // as a provider would count
+		if turn.Usage.Input > w.window*3/4 {
+			t.Errorf("request %d has %d tokens", n, turn.Usage.Input)
+		}
+		return turn, nil
+	}
+	if ended := w.do(history...); ended.Status != task.Succeeded {
+		t.Fatal(ended.Message)
+	}
+	var cuts []task.Compact
+	cutBefore := map[int]bool{} // requests
+	turn := 0
+	for _, s := range w.steps {
+		switch {
+		case s.Compact != nil:
+			cuts = append(cuts, *s.Compact)
+			cutBefore[turn] = true
+		case s.Turn != nil:
+			turn++
+		}
+	}
+	if len(cuts) < 2 || len(cuts) > 5 || cuts[0].History == 0 || cuts[0].Before != 0 || cuts[0].Dropped != 0 || cuts[len(cuts)-1].Before == 0 {
+		t.Errorf("cuts: %+v", cuts)
+	}
+	for n := 1; n <= turns; n++ {
+		before, after := told(w.requests[n-1].Messages), told(w.requests[n].Messages)
+		same := len(before) < len(after) && cmp.Equal(before, after[:len(before)])
+		if same == cutBefore[n] {
+			t.Errorf("request %d begins as the one before: %v", n, same)
+		}
+	}
+	last := told(w.requests[turns].Messages)
+	if last[0] != "user: task 0" || last[1] != "assistant: answer 0" {
+		t.Errorf("an earlier task is shown as %q", last[:2])
+	}
+	whole := strings.Join(last, "\n")
+	if !strings.Contains(whole, "(Result cut; it is kept in /workspace/results/task_1/turn-1-call-1.txt)") || !strings.Contains(w.files["/workspace/results/task_1/turn-1-call-1.txt"], "new new") {
+		t.Errorf("a result is shown as %s", whole)
+	}
+	if !strings.HasSuffix(last[len(last)-1], "new \"\n)") {
+		t.Error("the last result is not shown as it was")
+	}
+}
+
+// TestTooLong cuts the conversation once when the provider says that it is too long, and gives up if that does not help.
+func TestTooLong(t *testing.T) {
+	t.Parallel()
+	tooLong := &model.Error{Kind: model.KindContextLength, Provider: "test", Model: "scripted", Message: "too many tokens", Remedy: "start a new session"}
+	past := earlier(t, "before", runs("good"), says(strings.Repeat("answer ", 500)))
+	for _, c := range []struct {
+		name    string
+		history []task.Past
+		helps   bool
+		steps   string
+		status  task.Status
+	}{
+		{"it helps", []task.Past{past}, true, "note ask compact ask turn", task.Succeeded},
+		{"it does not help", []task.Past{past}, false, "note ask compact ask", task.Failed},
+		{"nothing to cut", nil, false, "note ask", task.Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			asked := 0
+			w.generate = func(context.Context, int, *model.Request) (*model.Turn, error) {
+				if asked++; asked == 1 || !c.helps {
+					return nil, tooLong
+				}
+				return stamped(says("ok")), nil
+			}
+			ended := w.do(c.history...)
+			if got := stepKinds(w.steps); got != c.steps || ended.Status != c.status {
+				t.Errorf("%s: %s, %s", got, ended.Status, ended.Message)
+			}
+			if c.status == task.Failed && (ended.Error.Kind != task.KindModel || !strings.Contains(ended.Message, "start a new session")) {
+				t.Errorf("got %+v", ended.Error)
+			}
+		})
+	}
+}
+
+// TestShortResult keeps in a line what must not be forgotten.
+func TestShortResult(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1000)
+	failed := task.Result{
+		ToolResult: model.ToolResult{Text: long}, RunID: "run_1", RunStatus: run.Failed,
+		Effects: []task.Effect{{Call: 1, Name: "a__b", State: "done"}, {Call: 2, Name: "c__d", State: "in_doubt"}, {Call: 3, Name: "e__f", State: "failed"}},
+	}
+	for _, c := range []struct {
+		r    task.Result
+		kept string
+		want string
+	}{
+		{task.Result{ToolResult: model.ToolResult{Text: "short"}}, "", "short"},
+		{task.Result{ToolResult: model.ToolResult{Text: long}}, "", "(Result cut)"},
+		{task.Result{ToolResult: model.ToolResult{Text: long}, RunID: "r", RunStatus: run.Succeeded}, "/w/x", "(Result cut; it is kept in /w/x)"},
+		{failed, "", "(Result cut; the program failed; writes done before: a__b (call 1); writes in doubt: c__d (call 2))"},
+	} {
+		if got := shortResult(&c.r, c.kept); got != c.want {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// TestManyTasks of a session cost little, however many there were.
+func TestManyTasks(t *testing.T) {
+	t.Parallel()
+	history := make([]task.Past, 2000)
+	for i := range history {
+		history[i].Task = task.Task{Task: "do it", Text: strings.Repeat("done ", 100), Status: task.Succeeded}
+	}
+	w := newWorld(t, says("ok"))
+	w.window = 20_000
+	w.do(history...)
+	cut := w.steps[1].Compact
+	if cut == nil || cut.Dropped < 1000 || cut.Dropped >= 2000 {
+		t.Fatalf("steps: %s, %+v", stepKinds(w.steps), cut)
+	}
+	if got := w.requests[0].Messages[0].Text; got != fmt.Sprintf("(%d earlier tasks of this conversation are left out here.)\n\ndo it", cut.Dropped) {
+		t.Errorf("it begins with %s", got)
+	}
+	if n := sizeOf("", w.requests[0].Messages); n > 20_000*4 {
+		t.Errorf("%d bytes", n)
+	}
+	if _, err := json.Marshal(w.steps); err != nil {
+		t.Error(err)
+	}
+}

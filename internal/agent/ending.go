@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+const (
+	maxLogLines = 1000
+	maxLogBytes = 256 << 10
+	maxListed   = 10 // writes in a message
+)
+
+// The states of run.Effect that are told of.
+const (
+	effectDone    = "done"
+	effectInDoubt = "in_doubt"
+)
+
+// progress is the task as it stands.
+func (w *work) progress() task.Task {
+	t, s := w.task, &w.state
+	t.Text, t.Output, t.Runs, t.Logs = s.said, s.output, append([]string{}, s.runs...), s.logs.all()
+	t.Usage = task.Usage{Model: s.model, Turns: s.asks, Runs: len(s.runs), Calls: s.calls, Tokens: s.tokens}
+	if s.turns > 0 && s.priced == s.turns {
+		t.Usage.CostUSD = &s.cost
+	}
+	return t
+}
+
+// ended is the task as it ended.
+func (w *work) ended(end *ending) task.Task {
+	t := w.progress()
+	t.Status, t.Message = end.status, end.message
+	t.Usage.Direct = directOf(w.state.direct, w.state.calls, w.a.opt.Catalog.Definitions(), t.Text)
+	if end.kind != "" {
+		t.Message += effectWords(w.state.effects)
+		t.Error = &task.Error{Kind: end.kind, Message: end.message}
+	}
+	return t
+}
+
+// effort is what the task took, in words.
+func (w *work) effort() string {
+	words := "after " + count(w.state.asks, "turn")
+	if n := len(w.state.runs); n > 0 {
+		words += " and " + count(n, "run")
+	}
+	return words
+}
+
+// sentence is a reason behind its label, with a full stop.
+func sentence(label, reason string) string {
+	reason = strings.TrimRight(strings.Join(strings.Fields(reason), " "), ".")
+	if reason == "" {
+		return label + "."
+	}
+	return label + ": " + clip(reason, 2000) + "."
+}
+
+// effectWords says what the runs that did not succeed did to the world. What those that succeeded did is in their output.
+func effectWords(effects []effectOf) string {
+	var done, doubt []string
+	for _, e := range effects {
+		at := fmt.Sprintf("%s (%s, call %d)", e.Name, e.run, e.Call)
+		switch e.State {
+		case effectDone:
+			done = append(done, at)
+		case effectInDoubt:
+			doubt = append(doubt, at)
+		}
+	}
+	return listed(" Writes of runs that did not succeed", done) + listed(" Writes in doubt, which may have happened", doubt)
+}
+
+// listed is a list behind its label; empty if there is nothing to list.
+func listed(label string, items []string) string {
+	if len(items) == 0 {
+		return ""
+	}
+	more := ""
+	if len(items) > maxListed {
+		more = fmt.Sprintf(" and %d more", len(items)-maxListed)
+		items = items[:maxListed]
+	}
+	return label + ": " + strings.Join(items, ", ") + more + "."
+}
+
+// effectLines are the writes that were done, and those that may have been.
+func effectLines(effects []task.Effect) (done, doubt []string) {
+	for _, e := range effects {
+		line := fmt.Sprintf("%s (call %d)", e.Name, e.Call)
+		switch e.State {
+		case effectDone:
+			done = append(done, line)
+		case effectInDoubt:
+			doubt = append(doubt, line)
+		}
+	}
+	return done, doubt
+}
+
+// lines are the console lines of a run, as texts.
+func lines(logs []run.Log) []string {
+	var t tail
+	for _, l := range logs {
+		if l.Level == "log" || l.Level == "info" {
+			t.lines = append(t.lines, l.Text)
+		} else {
+			t.lines = append(t.lines, l.Level+": "+l.Text)
+		}
+	}
+	t.trim()
+	return t.all()
+}
+
+// tail is the last of many lines.
+type tail struct {
+	lines []string
+	lost  int // lines before them
+}
+
+func (t *tail) add(lines []string) {
+	t.lines = append(t.lines, lines...)
+	t.trim()
+}
+
+// trim leaves as many lines as are kept.
+func (t *tail) trim() {
+	bytes, from := 0, len(t.lines)
+	for from > 0 && len(t.lines)-from < maxLogLines && bytes+len(t.lines[from-1]) <= maxLogBytes {
+		from--
+		bytes += len(t.lines[from])
+	}
+	t.lost += from
+	t.lines = t.lines[from:]
+}
+
+// all is the lines, behind one that says how many are missing.
+func (t *tail) all() []string {
+	if t.lost == 0 {
+		return append([]string{}, t.lines...)
+	}
+	lost := fmt.Sprintf("[%s before this are left out; `harness runs show` has all of a run]", count(t.lost, "line"))
+	return append([]string{lost}, t.lines...)
+}

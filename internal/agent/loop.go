@@ -1,0 +1,221 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// work is one task in work. One goroutine owns it.
+type work struct {
+	a       *Agent
+	task    task.Task
+	history []task.Past
+	log     task.Log
+	bounds  bounds
+	model   model.Model // nil until it is needed
+	steps   []task.Step
+	state   state       // of steps
+	unsaved task.Change // the end of steps, and events: what the next commit takes
+}
+
+// ending is how a task ends.
+type ending struct {
+	status  task.Status
+	kind    string // of its error; empty for none
+	message string // a sentence
+}
+
+// errWall ends the context of a task whose time is used up.
+var errWall = errors.New("the time for the task is used up")
+
+// watch is the context of the work: it ends with parent and when the task's time is used up. A parent that ends for
+// another reason than cancellation parks the run under way.
+func (w *work) watch(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	pass := func() {
+		cause := context.Cause(parent)
+		if !errors.Is(cause, task.ErrCancelled) && !errors.Is(cause, run.ErrParked) {
+			cause = fmt.Errorf("%w: %w", run.ErrParked, cause)
+		}
+		cancel(cause)
+	}
+	stop := context.AfterFunc(parent, pass)
+	if parent.Err() != nil { // AfterFunc is too late for what comes next
+		pass()
+	}
+	if w.bounds.wall <= 0 {
+		return ctx, func() { stop(); cancel(nil) }
+	}
+	left := w.bounds.wall
+	if w.task.StartedAt != nil {
+		left -= w.a.opt.Now().Sub(*w.task.StartedAt)
+	}
+	timed, end := context.WithTimeoutCause(ctx, left, errWall)
+	return timed, func() { stop(); end(); cancel(nil) }
+}
+
+// loop works until the task ends.
+func (w *work) loop(ctx context.Context) (*ending, error) {
+	for {
+		switch cause := context.Cause(ctx); {
+		case cause == nil:
+		case errors.Is(cause, task.ErrCancelled):
+			return w.cancelled(), nil
+		case errors.Is(cause, errWall):
+			return w.usedUp(w.bounds.wallWords()), nil
+		default:
+			return nil, cause
+		}
+		if end, err := w.next(ctx); end != nil || err != nil {
+			return end, err
+		}
+	}
+}
+
+// next does what the steps say is due. It may return early, having done nothing, when ctx ends.
+func (w *work) next(ctx context.Context) (*ending, error) {
+	switch {
+	case len(w.steps) == 0:
+		return w.begin(ctx)
+	case w.state.pending() != nil:
+		return w.call(ctx, *w.state.pending())
+	case w.state.answered:
+		return w.answered(), nil
+	default:
+		return w.ask(ctx)
+	}
+}
+
+// ask sends the conversation to the model and takes its answer.
+func (w *work) ask(ctx context.Context) (*ending, error) {
+	if over := w.bounds.reached(&w.state); over != "" {
+		return w.usedUp(over), nil
+	}
+	if w.model == nil {
+		m, err := w.a.opt.Models(w.task.Model)
+		if err != nil {
+			return w.noAnswer(err), nil
+		}
+		w.model = m
+	}
+	w.shorten(ctx)
+	w.add(task.Step{Ask: &task.Ask{Turn: w.state.asks + 1}})
+	if err := w.save(ctx); err != nil {
+		return nil, err
+	}
+	turn, err := w.model.Generate(ctx, &model.Request{
+		System: w.a.opt.Prompts.system, Messages: w.conversation(), Tools: toolsForModel(), OnDelta: w.stream,
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, nil
+	case err != nil:
+		var failed *model.Error
+		if errors.As(err, &failed) && failed.Kind == model.KindContextLength && !w.state.shortened && w.shortenMore(ctx) {
+			return nil, nil // and ask again
+		}
+		return w.noAnswer(err), nil
+	}
+	step := &task.Turn{Turn: *turn}
+	if usd, known := w.a.opt.Prices.Cost(turn.Provider, turn.Model, turn.Usage); known {
+		step.CostUSD = &usd
+	}
+	w.add(task.Step{Turn: step}, w.turnEvent(step))
+	return nil, nil
+}
+
+const (
+	// maxCuts is how often a model may go on with an answer that was too long for one turn.
+	maxCuts  = 2
+	goOn     = "Your answer was cut off because it was too long for one turn. Go on exactly where it stopped."
+	sayMore  = "Your turn was empty. Answer the task in plain words now, or go on with it."
+	maxEmpty = 1 // how often an empty turn is asked about
+)
+
+// answered takes a turn without calls: nil if the model is to say more.
+func (w *work) answered() *ending {
+	s := &w.state
+	switch {
+	case s.turn.Stop == model.StopRefusal:
+		return &ending{task.Failed, task.KindModel, sentence("The model refused", w.state.turn.Text)}
+	case s.turn.Stop == model.StopLength && s.cuts > maxCuts:
+		return &ending{task.Failed, task.KindModel, fmt.Sprintf(
+			"Stopped: the model's answer did not fit into %d turns; its beginning is there.", s.cuts)}
+	case s.turn.Stop == model.StopLength:
+		w.note(goOn)
+		return nil
+	case strings.TrimSpace(s.text) != "" && (s.empty == 0 || s.empty > maxEmpty):
+		return &ending{status: task.Succeeded, message: "Answered " + w.effort() + "."}
+	case s.empty <= maxEmpty:
+		w.note(sayMore)
+		return nil
+	case s.lastRun == run.Succeeded:
+		return &ending{status: task.Succeeded, message: "Ended " + w.effort() + "; the model wrote no answer, the output is what the last run returned."}
+	case s.lastRun != "":
+		return &ending{task.Failed, task.KindRun, "The model ended " + w.effort() + " without an answer, and the last run had failed."}
+	default:
+		return &ending{task.Failed, task.KindModel, "The model gave no answer, though it was asked twice."}
+	}
+}
+
+// note tells the model something.
+func (w *work) note(text string) {
+	w.add(task.Step{Note: &task.Note{Text: text}}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
+}
+
+// noAnswer ends the task because the model cannot be asked.
+func (w *work) noAnswer(err error) *ending {
+	return &ending{task.Failed, task.KindModel, sentence("Stopped "+w.effort(), err.Error())}
+}
+
+func (w *work) cancelled() *ending {
+	return &ending{task.Cancelled, task.KindCancelled, "Cancelled by the user " + w.effort() + "."}
+}
+
+func (w *work) usedUp(bound string) *ending {
+	return &ending{task.Failed, task.KindBudget, fmt.Sprintf("Stopped %s: the budget of %s is used up.", w.effort(), bound)}
+}
+
+// internal ends a task because of a fault that trying again would not mend.
+func internal(err error) *ending {
+	return &ending{task.Failed, task.KindInternal, sentence("Stopped by a fault of the harness", err.Error())}
+}
+
+// take adds a step.
+func (w *work) take(s task.Step) {
+	w.steps = append(w.steps, s)
+	w.state.take(s)
+}
+
+// add adds a new step, with events that tell of it. The next save commits them.
+func (w *work) add(s task.Step, events ...task.Event) {
+	s.Seq, s.Time = len(w.steps)+1, w.a.opt.Now()
+	w.take(s)
+	w.unsaved.Steps = append(w.unsaved.Steps, s)
+	w.unsaved.Events = append(w.unsaved.Events, events...)
+}
+
+// save commits what was added. A task that is being cancelled keeps what it did.
+func (w *work) save(ctx context.Context) error {
+	if len(w.unsaved.Steps) == 0 && len(w.unsaved.Events) == 0 {
+		return nil
+	}
+	for _, s := range w.unsaved.Steps {
+		if s.Turn != nil || s.Result != nil || s.Run != nil {
+			t := w.progress()
+			w.unsaved.Task = &t
+		}
+	}
+	err := w.log.Commit(context.WithoutCancel(ctx), w.unsaved)
+	w.unsaved = task.Change{}
+	if err != nil {
+		return fmt.Errorf("record the steps of task %s: %w", w.task.ID, err)
+	}
+	return nil
+}

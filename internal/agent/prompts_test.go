@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/model"
+)
+
+// TestConstantSize: what stands in every request, for 10 tools or 5,000, is under 1,500 tokens.
+func TestConstantSize(t *testing.T) {
+	t.Parallel()
+	text := builtin().system
+	for _, tool := range toolsForModel() {
+		text += string(encode(tool))
+	}
+	if n := model.Estimate(text); n >= 1500 {
+		t.Errorf("system prompt and tools have %d tokens", n)
+	} else {
+		t.Logf("system prompt and tools have %d tokens", n)
+	}
+}
+
+// TestSystemPrompt says what programs can do.
+func TestSystemPrompt(t *testing.T) {
+	t.Parallel()
+	for _, want := range []string{
+		"search_tools", "get_tool_details", "execute_code", "list_mcp_tools()", "search_mcp_tools(", "get_mcp_tool_details(", "tools.crm.search(",
+		"callMCPTool(", "./servers/crm", "/skills", "/workspace", "fs.writeFile", "utils.sleep", "utils.parseJSON", "utils.timestamp", "console", "return",
+		"[EMAIL_1]", "never repeat", "Variables do not survive", "/skills/sales_by_region.js", "(rows, region)",
+	} {
+		if !strings.Contains(builtin().system, want) {
+			t.Errorf("the system prompt does not say %q", want)
+		}
+	}
+}
+
+// TestOwnPrompts are those of a directory, and the built-in ones beside them.
+func TestOwnPrompts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"system.md": "Be brief.\n{{.Skill}}\n", "task.md": "{{.User}}: {{.Task}}{{range $i, $s := .Skills}} {{$s.Name}}{{end}}",
+		"recovery.md": "{{with .Code}}{{.}}{{end}} failed in line {{.Line}}: {{if eq .Kind \"tool\"}}{{.Message}}{{end}}",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := LoadPrompts(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(p.system, "Be brief.\n# Skills") {
+		t.Errorf("system: %s", p.system)
+	}
+	if got, err := p.prompt(taskData{User: "u", Task: "t", Skills: []Skill{{Name: "a"}}}); got != "u: t a" || err != nil {
+		t.Errorf("task: %s, %v", got, err)
+	}
+	if got, err := p.recovery(failureData{Code: "code", Line: 3, Kind: "tool", Message: "m"}); got != "code failed in line 3: m\n" || err != nil {
+		t.Errorf("recovery: %s, %v", got, err)
+	}
+}
+
+// TestWrongPrompts names file and line of what is wrong.
+func TestWrongPrompts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ file, text, want string }{
+		{"task.md", "a\n{{.Tsk}}", "task.md:2:2: there is no key .Tsk here; there are .User, .Task, .Context, .Skills, .MoreSkills"},
+		{"task.md", "{{if eq .User \"x\"}}\n\n{{.User.Name}}{{end}}", "task.md:3:7: there is no key .Name here"},
+		{"task.md", "{{range .Skills}}\n{{.Title}}{{end}}", "task.md:2:2: there is no key .Title here; there are .Name, .Description"},
+		{"task.md", "{{range .Skills}}{{$.Title}}{{end}}", "task.md:1:20: there is no key .Title"},
+		{"recovery.md", "{{with .Kind}}{{else}}{{.Knd}}{{end}}", "there is no key .Knd"},
+		{"system.md", "x\n{{.Skill", "system.md:2: "},
+		{"skill.md", "{{.Nothing}}", "skill.md:1:2: there is no key .Nothing"},
+		{"system.md", "{{nothing}}", `system.md:1: function "nothing" not defined`},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadPrompts(dir); err == nil || !strings.HasPrefix(err.Error(), "prompt "+dir) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v", c.text, err)
+		}
+	}
+	if _, err := LoadPrompts(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a directory that is not there is no error")
+	}
+}

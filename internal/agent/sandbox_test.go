@@ -1,0 +1,217 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/cli"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// TestMain makes the test binary worker, supervisor and demo server, as the harness re-executes it.
+func TestMain(m *testing.M) {
+	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("mcp-code-exec-harness/internal/process.init.func1.1")) // it starts processes
+}
+
+// sandbox is a harness whose programs are real ones, as an agent uses it.
+type sandbox struct {
+	*harness.Harness
+	t       testing.TB
+	model   model.Model
+	running chan struct{} // gets a token at each event of a run
+
+	mu    sync.Mutex
+	steps []task.Step
+}
+
+// openSandbox opens a harness with the demo's mail server, and a model that answers with replies.
+func openSandbox(t testing.TB, replies ...fake.Reply) (*sandbox, *fake.Server) {
+	t.Helper()
+	dir := t.TempDir()
+	cfg, _, err := config.Load(config.Env{Flags: map[string]string{
+		"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
+		"workspace.dir": filepath.Join(dir, "workspace"),
+	}, Cwd: dir, HomeDir: dir, GOOS: runtime.GOOS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MCPServers = []*config.MCPServer{{
+		Name: "mailer", Command: self, Args: []string{"__demo-server", "mailer", dir}, StartupTimeout: 30 * time.Second,
+	}}
+	h, err := harness.Open(context.Background(), cfg, harness.Outside{
+		Environ: os.Environ(), Executable: self, CacheDir: t.TempDir(), Now: time.Now, Version: "test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := fake.Serve(fake.Replies(replies...))
+	m, err := model.New(model.Config{Provider: model.Anthropic, Name: "claude-test", APIKey: "sk-test-0123456789", HTTPClient: srv.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		srv.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := h.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return &sandbox{Harness: h, t: t, model: m, running: make(chan struct{}, 1000)}, srv
+}
+
+func (s *sandbox) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	return s.Harness.Execute(ctx, harness.Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: func(e run.Event) {
+		p.Observe(e)
+		s.running <- struct{}{}
+	}})
+}
+
+func (s *sandbox) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
+	return s.SaveResult(user, session, path.Dir(name), path.Base(name), data)
+}
+
+func (s *sandbox) Skills(context.Context, string) ([]agent.Skill, error) { return nil, nil }
+
+func (s *sandbox) Commit(_ context.Context, c task.Change) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps = append(s.steps, c.Steps...)
+	return nil
+}
+
+func (s *sandbox) Stream(json.RawMessage) {}
+
+// do works a task from where it is.
+func (s *sandbox) do(ctx context.Context) (task.Task, error) {
+	a := agent.New(agent.Options{
+		Models: func(string) (model.Model, error) { return s.model, nil }, Runs: s, Catalog: agent.NewCatalog(s.Catalog(), s.EnsureTools),
+		Now: time.Now, NewID: func() string { return id.New("run") },
+	})
+	return a.Do(ctx, task.Task{ID: "task_1", SessionID: "sess_1", UserID: "u", Task: "try it", Status: task.Running}, nil, slices.Clone(s.steps), s)
+}
+
+// executes is a reply that runs a program.
+func executes(code string) fake.Reply {
+	input, err := json.Marshal(map[string]string{"code": code})
+	if err != nil {
+		panic(err)
+	}
+	return fake.Reply{Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
+}
+
+// TestRealRuns works a task with real programs, of which most fail, and sees what the model is told.
+func TestRealRuns(t *testing.T) {
+	t.Parallel()
+	s, srv := openSandbox(
+		t,
+		fake.Reply{Calls: []fake.Call{
+			{Name: "search_tools", Input: `{"query":"send a message"}`}, {Name: "get_tool_details", Input: `{"names":["mailer__send"]}`},
+		}},
+		executes("const n = 1;\nawait callMCPTool('mailer__sendemial', {});"),
+		executes("await fs.writeFile('/workspace/a.json', '{}');\n\n  return nothing.at.all"),
+		executes("let x = ;"),
+		executes("console.log('hello'); return {files: await fs.readdir('/workspace')}"),
+		executes("return 'word '.repeat(20000)"),
+		executes("return (await fs.readFile('/workspace/results/' + (await fs.readdir('/workspace/results'))[0] + '/output.json')).length"),
+		fake.Reply{Text: "done"},
+	)
+	ended, err := s.do(t.Context())
+	if err != nil || ended.Status != task.Succeeded || string(ended.Output) != "100002" || len(srv.Refused()) > 0 {
+		t.Fatalf("got %+v, %v; refused: %v", ended, err, srv.Refused())
+	}
+	for i, want := range [][]string{
+		{"mailer__"},
+		{"declare namespace tools.mailer"},
+		{"Tool not found: mailer__sendemial", "Closest: mailer__send", "at program.js:2:7", "await callMCPTool('mailer__sendemial', {})", "had written nothing"},
+		{"ReferenceError (runtime): ", "nothing", "at program.js:3:", "return nothing.at.all", "effect: call 1, fs writeFile /workspace/a.json: done", "do not repeat it"},
+		{"SyntaxError (syntax): ", "at program.js:1:9"},
+		{`"a.json"`, "hello"},
+		{"bytes are left out here; the whole is in /workspace/results/run_"},
+		{"100002"},
+	} {
+		var results []string
+		for _, r := range srv.Requests()[7].Messages {
+			for _, result := range r.Results {
+				results = append(results, result.Text)
+			}
+		}
+		for _, part := range want {
+			if !strings.Contains(results[i], part) {
+				t.Errorf("result %d does not say %q:\n%s", i, part, results[i])
+			}
+		}
+	}
+}
+
+// TestRealRunGoesOn: a run that was parked goes on under its id, and what it did is not done again.
+func TestRealRunGoesOn(t *testing.T) {
+	t.Parallel()
+	s, _ := openSandbox(t, executes(`
+		await fs.appendFile('/workspace/log', 'once;');
+		console.log('waiting');
+		await utils.sleep(1500);
+		return await fs.readFile('/workspace/log')`), fake.Reply{Text: "done"})
+	ctx, park := context.WithCancelCause(t.Context())
+	go func() {
+		for range 3 { // call, answer, log
+			<-s.running
+		}
+		park(run.ErrParked)
+	}()
+	if _, err := s.do(ctx); !errors.Is(err, run.ErrParked) {
+		t.Fatal(err)
+	}
+	ended, err := s.do(t.Context())
+	if err != nil || string(ended.Output) != `"once;"` || len(ended.Runs) != 1 || len(ended.Logs) != 1 {
+		t.Errorf("got %+v, %v", ended, err)
+	}
+}
+
+// TestRealRunIsCancelled at once, though it computes without a pause.
+func TestRealRunIsCancelled(t *testing.T) {
+	t.Parallel()
+	s, _ := openSandbox(t, executes(`await fs.writeFile('/workspace/a', 'x'); console.log('now'); for (;;);`))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var at time.Time
+	go func() {
+		for range 3 {
+			<-s.running
+		}
+		at = time.Now()
+		cancel(task.ErrCancelled)
+	}()
+	ended, err := s.do(ctx)
+	if took := time.Since(at); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if err != nil || ended.Status != task.Cancelled || !strings.Contains(ended.Message, "writeFile /workspace/a") {
+		t.Errorf("got %+v, %v", ended, err)
+	}
+}

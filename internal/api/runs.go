@@ -1,0 +1,270 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// RunLine is what a list shows of a run.
+type RunLine struct {
+	ID        string     `json:"runId"`
+	UserID    string     `json:"userId"`
+	SessionID string     `json:"sessionId,omitempty"`
+	Sandbox   string     `json:"sandbox"`
+	Status    string     `json:"status"`
+	Error     string     `json:"error,omitempty" doc:"Its kind."`
+	Calls     int        `json:"calls"`
+	Started   time.Time  `json:"startedAt"`
+	Ended     *time.Time `json:"endedAt,omitempty"`
+	Duration  float64    `json:"durationMs"`
+}
+
+func lineOf(r store.RunInfo) RunLine {
+	line := RunLine{
+		ID: r.ID, UserID: r.User, SessionID: r.Session, Sandbox: r.Tier, Status: r.Status, Error: r.ErrorKind, Calls: r.Calls,
+		Started: r.Started, Duration: float64(r.Duration.Microseconds()) / 1000,
+	}
+	if !r.Ended.IsZero() {
+		line.Ended = &r.Ended
+	}
+	return line
+}
+
+// RunOutcome is how a run ended: what harness exec --json prints.
+type RunOutcome struct {
+	RunID    string          `json:"runId"`
+	Status   string          `json:"status" enum:"running,succeeded,failed,cancelled,waiting_approval"`
+	Output   json.RawMessage `json:"output"`
+	Logs     []run.Log       `json:"logs"`
+	Error    *run.Error      `json:"error,omitempty"`
+	Effects  []run.Effect    `json:"effects,omitempty" doc:"What a run that did not succeed changed, or may have changed."`
+	Calls    int             `json:"calls" doc:"Tool calls."`
+	Duration float64         `json:"durationMs"`
+	Sandbox  string          `json:"sandbox"`
+}
+
+func outcomeOf(o *run.Outcome) RunOutcome {
+	return RunOutcome{
+		RunID: o.RunID, Status: o.Status, Output: o.Output, Logs: list(o.Logs), Error: o.Error, Effects: o.Effects, Calls: o.Calls,
+		Duration: float64(time.Duration(o.Duration).Microseconds()) / 1000, Sandbox: o.Sandbox,
+	}
+}
+
+type runOutput struct{ Body RunOutcome }
+
+type runPath struct {
+	ID string `path:"id" doc:"Run id."`
+}
+
+// ownRun returns a run that the caller may see.
+func (a *API) ownRun(ctx context.Context, id string) (store.RunInfo, error) {
+	keep, err := a.opt.Harness.Store()
+	if err != nil {
+		return store.RunInfo{}, err
+	}
+	info, err := keep.Run(ctx, id)
+	if err != nil || info.ID != id {
+		return info, fmt.Errorf("run %s: %w", id, errors.Join(err, journal.ErrNotFound))
+	}
+	return info, own(ctx, info.User, "run "+id)
+}
+
+func (a *API) addRuns() {
+	huma.Register(a.doc, huma.Operation{
+		OperationID: "createRun", Method: http.MethodPost, Path: "/v1/runs", Tags: []string{"runs"},
+		Summary: "Run a program", Description: "Runs code without a model and answers when it has ended.",
+	}, func(ctx context.Context, in *struct {
+		Body struct {
+			_         struct{} `additionalProperties:"true"`
+			UserID    string   `json:"userId,omitempty" maxLength:"100"`
+			Code      string   `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
+			SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"Keeps /workspace for later runs and tasks."`
+			Sandbox   string   `json:"sandbox,omitempty" enum:"wasm"`
+			Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute."`
+		}
+	}) (*runOutput, error) {
+		user, err := actFor(ctx, in.Body.UserID)
+		if err == nil {
+			err = a.take(user)
+		}
+		if err == nil {
+			err = a.enterSession(ctx, user, in.Body.SessionID)
+		}
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		a.opt.Metrics.RunStarted()
+		out, err := a.opt.Harness.Exec(ctx, harness.Request{
+			Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
+		})
+		a.opt.Metrics.RunEnded(out)
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		return &runOutput{outcomeOf(out)}, nil
+	})
+
+	huma.Register(a.doc, huma.Operation{
+		OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Tags: []string{"runs"}, Summary: "List runs, newest first",
+	}, func(ctx context.Context, in *struct {
+		UserID    string `query:"userId"`
+		SessionID string `query:"sessionId"`
+		Status    string `query:"status" enum:"running,succeeded,failed,cancelled"`
+		paging
+	}) (*struct {
+		Body struct {
+			Runs []RunLine `json:"runs"`
+			Next string    `json:"next,omitempty"`
+		}
+	}, error,
+	) {
+		user, err := seeUser(ctx, in.UserID)
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		keep, err := a.opt.Harness.Store()
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		infos, next, err := keep.Runs(ctx, store.Filter{
+			User: user, Session: in.SessionID, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
+		})
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		out := &struct {
+			Body struct {
+				Runs []RunLine `json:"runs"`
+				Next string    `json:"next,omitempty"`
+			}
+		}{}
+		out.Body.Runs, out.Body.Next = []RunLine{}, next
+		for _, info := range infos {
+			out.Body.Runs = append(out.Body.Runs, lineOf(info))
+		}
+		return out, nil
+	})
+
+	huma.Register(a.doc, huma.Operation{
+		OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Tags: []string{"runs"}, Summary: "A run",
+	}, func(ctx context.Context, in *runPath) (*struct {
+		Body struct {
+			RunOutcome
+			UserID    string     `json:"userId"`
+			SessionID string     `json:"sessionId,omitempty"`
+			Code      string     `json:"code"`
+			Started   time.Time  `json:"startedAt"`
+			Ended     *time.Time `json:"endedAt,omitempty"`
+		}
+	}, error,
+	) {
+		info, err := a.ownRun(ctx, in.ID)
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		records, err := a.opt.Harness.Journal(ctx, in.ID)
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		out := &struct {
+			Body struct {
+				RunOutcome
+				UserID    string     `json:"userId"`
+				SessionID string     `json:"sessionId,omitempty"`
+				Code      string     `json:"code"`
+				Started   time.Time  `json:"startedAt"`
+				Ended     *time.Time `json:"endedAt,omitempty"`
+			}
+		}{}
+		recorded, err := run.Recorded(records)
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		if recorded == nil {
+			recorded = &run.Outcome{RunID: in.ID, Status: "running", Output: json.RawMessage("null"), Sandbox: info.Tier, Calls: info.Calls}
+		}
+		line := lineOf(info)
+		out.Body.RunOutcome = outcomeOf(recorded)
+		out.Body.UserID, out.Body.SessionID, out.Body.Started, out.Body.Ended = line.UserID, line.SessionID, line.Started, line.Ended
+		out.Body.Code = records[0].Start.Source
+		return out, nil
+	})
+
+	huma.Register(a.doc, huma.Operation{
+		OperationID: "getJournal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal", Tags: []string{"runs"},
+		Summary: "The journal of a run", Description: "Every host call and its answer, every console line, and the outcome, in order.",
+	}, func(ctx context.Context, in *runPath) (*struct {
+		Body struct {
+			Records []journal.Record `json:"records"`
+		}
+	}, error,
+	) {
+		if _, err := a.ownRun(ctx, in.ID); err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		records, err := a.opt.Harness.Journal(ctx, in.ID)
+		out := &struct {
+			Body struct {
+				Records []journal.Record `json:"records"`
+			}
+		}{}
+		out.Body.Records = list(records)
+		return out, a.fail(ctx, err)
+	})
+
+	huma.Register(a.doc, huma.Operation{
+		OperationID: "replayRun", Method: http.MethodPost, Path: "/v1/runs/{id}/replay", Tags: []string{"runs"}, Summary: "Run a recorded program again",
+		Description: "Every call is answered from the journal; no server is contacted. A difference is an error of kind diverged.",
+	}, func(ctx context.Context, in *struct {
+		runPath
+		Force bool `query:"force" doc:"Also what another engine recorded."`
+	}) (*runOutput, error) {
+		info, err := a.ownRun(ctx, in.ID)
+		if err == nil && info.Ended.IsZero() {
+			err = fmt.Errorf("run %s has not ended: %w", in.ID, task.ErrBusy)
+		}
+		if err == nil {
+			err = a.take(info.User)
+		}
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		records, err := a.opt.Harness.Journal(ctx, in.ID)
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		out, err := a.opt.Harness.Replay(ctx, records, "", in.Force)
+		if err != nil {
+			return nil, a.fail(ctx, err)
+		}
+		return &runOutput{outcomeOf(out)}, nil
+	})
+}
+
+// enterSession makes sure that a session is the user's; one that is not there is begun.
+func (a *API) enterSession(ctx context.Context, user, session string) error {
+	if session == "" {
+		return nil
+	}
+	s, err := a.opt.Tasks.Session(ctx, session)
+	switch {
+	case errors.Is(err, task.ErrNotFound):
+		_, err = a.opt.Tasks.CreateSession(ctx, user, session)
+		return err
+	case err == nil && s.UserID != user:
+		return fmt.Errorf("session %s: %w", session, task.ErrNotFound)
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	idleTimeout  = 2 * time.Minute
+	closeTimeout = 2 * time.Second // for answers under way, when everything else has ended
+)
+
+// Listener is an address that is served.
+type Listener struct {
+	net.Listener
+	Handler http.Handler
+	TLS     *tls.Config // nil: plain
+}
+
+// Listen opens an address. The error says what to do.
+func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config) (*Listener, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w; choose another address with server.listen, or stop what listens there", address, err)
+	}
+	return &Listener{l, handler, certificate}, nil
+}
+
+// ServeOptions bound what clients may do to a server.
+type ServeOptions struct {
+	ReadTimeout time.Duration // for a request to arrive
+	HeaderLimit int           // bytes
+	Logger      *slog.Logger
+}
+
+// Serve serves listeners until ctx ends. Then nothing new is taken; what is under way goes on until drain returns, and the
+// streams end. It returns when all connections are closed. An error is that of a listener that failed before.
+func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions, drain func()) error {
+	failed := make(chan error, len(listeners))
+	servers := make([]*http.Server, len(listeners))
+	for i, l := range listeners {
+		servers[i] = &http.Server{
+			Handler: l.Handler, TLSConfig: l.TLS, ReadHeaderTimeout: opt.ReadTimeout, ReadTimeout: opt.ReadTimeout,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: opt.HeaderLimit, ErrorLog: slog.NewLogLogger(opt.Logger.Handler(), slog.LevelDebug),
+		}
+		go func() {
+			var err error
+			if l.TLS != nil {
+				err = servers[i].ServeTLS(l, "", "")
+			} else {
+				err = servers[i].Serve(l)
+			}
+			if !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
+			}
+		}()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	stopped := make(chan struct{})
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(stopped)
+		for _, s := range servers {
+			s.Shutdown(last) // an error says that time was up
+		}
+	}()
+	drain()
+	a.Close()
+	select {
+	case <-stopped:
+	case <-time.After(closeTimeout):
+	}
+	cancel()
+	for _, s := range servers {
+		s.Close()
+	}
+	<-stopped
+	return err
+}

@@ -1,0 +1,99 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// maxToken is the size of a credential, in bytes. JWTs with many groups reach some kilobytes.
+const maxToken = 16 << 10
+
+var errNoCredential = fmt.Errorf("%w: send an API key or a token as Authorization: Bearer …", ErrUnauthenticated)
+
+// Authenticator says who sends a request. Without Keys and Issuer everybody is the local admin: such a harness may
+// listen on loopback only. Its methods may be called from several goroutines.
+type Authenticator struct {
+	Keys   *Keys
+	Issuer *Issuer
+}
+
+// Open says that everybody is the local admin.
+func (a *Authenticator) Open() bool { return a.Keys == nil && a.Issuer == nil }
+
+// Authenticate returns who sends the request. Errors wrap ErrUnauthenticated, ErrForbidden or ErrUnavailable, or are the
+// store's, and never hold what was sent. Beside an error the Identity has at most a Principal, where the credential
+// was recognised.
+func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Identity, error) {
+	if a.Open() {
+		if !localHost(r.Host) {
+			return Identity{}, fmt.Errorf("%w: without API keys the harness answers to localhost and IP addresses only; "+
+				"make a key with `harness keys create`", ErrForbidden)
+		}
+		return Identity{Principal: local, Roles: []Role{User, Approver, Admin}}, nil
+	}
+	token, err := bearer(r.Header)
+	switch {
+	case err != nil:
+		return Identity{}, err
+	case a.Keys != nil && strings.HasPrefix(token, keyPrefix):
+		return a.Keys.Authenticate(ctx, token)
+	case a.Issuer != nil:
+		return a.Issuer.Authenticate(ctx, token)
+	default:
+		return Identity{}, fmt.Errorf("%w: %w", ErrUnauthenticated, errMistyped)
+	}
+}
+
+// Challenge is the WWW-Authenticate header that goes with an error (RFC 6750, section 3); empty if none does.
+func Challenge(err error) string {
+	const realm = `Bearer realm="harness"`
+	switch {
+	case errors.Is(err, errNoCredential):
+		return realm
+	case errors.Is(err, ErrUnauthenticated):
+		return realm + `, error="invalid_token"`
+	case errors.Is(err, ErrForbidden):
+		return realm + `, error="insufficient_scope"`
+	default:
+		return ""
+	}
+}
+
+// bearer returns the credential of a request.
+func bearer(h http.Header) (string, error) {
+	values := h.Values("Authorization")
+	if len(values) == 0 {
+		return "", errNoCredential
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.Trim(token, " ")
+	switch {
+	case len(values) > 1:
+		return "", fmt.Errorf("%w: there is more than one Authorization header", ErrUnauthenticated)
+	case !strings.EqualFold(scheme, "Bearer") || token == "":
+		return "", errNoCredential
+	case len(token) > maxToken:
+		return "", fmt.Errorf("%w: the token is longer than %d bytes", ErrUnauthenticated, maxToken)
+	}
+	return token, nil
+}
+
+// localHost says whether a Host header can be trusted to mean this machine. A web page that makes its own name resolve
+// to 127.0.0.1 (DNS rebinding) is of the same origin as what answers there; it cannot do that to localhost or to an
+// address.
+func localHost(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
+}

@@ -1,0 +1,99 @@
+package auth
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func request(host string, authorization ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/v1/tasks", nil)
+	r.Host = host
+	for _, a := range authorization {
+		r.Header.Add("Authorization", a)
+	}
+	return r
+}
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	signer := newSigningKey(t, "k1")
+	issuer := serve(t, signer)
+	keys := NewKeys(&memoryKeys{})
+	key, value := mustCreate(t, keys, NewKey{User: "alice"})
+	byKey := Identity{key.ID, "alice", []Role{User}}
+	byToken := Identity{"oidc:alice", "alice", []Role{User}}
+	both := &Authenticator{Keys: keys, Issuer: newTestIssuer(t, issuer, nil)}
+	onlyKeys := &Authenticator{Keys: keys}
+	onlyIssuer := &Authenticator{Issuer: newTestIssuer(t, issuer, nil)}
+	token := signer.token(t, issuer.url, nil)
+	const none, invalid = `Bearer realm="harness"`, `Bearer realm="harness", error="invalid_token"`
+	for name, tt := range map[string]struct {
+		a         *Authenticator
+		headers   []string
+		want      Identity
+		challenge string // empty: it is accepted
+	}{
+		"key":                {both, []string{"Bearer " + value}, byKey, ""},
+		"scheme in any case": {both, []string{"bearer  " + value}, byKey, ""},
+		"token":              {both, []string{"Bearer " + token}, byToken, ""},
+		"only keys":          {onlyKeys, []string{"Bearer " + value}, byKey, ""},
+		"only issuer":        {onlyIssuer, []string{"Bearer " + token}, byToken, ""},
+		"nothing":            {both, nil, Identity{}, none},
+		"another scheme":     {both, []string{"Basic " + value}, Identity{}, none},
+		"no value":           {both, []string{"Bearer"}, Identity{}, none},
+		"no scheme":          {both, []string{value}, Identity{}, none},
+		"two":                {both, []string{"Bearer " + value, "Bearer " + value}, Identity{}, invalid},
+		"long":               {both, []string{"Bearer " + strings.Repeat("a", maxToken+1)}, Identity{}, invalid},
+		"bad key":            {both, []string{"Bearer hk_bad"}, Identity{}, invalid},
+		"bad token":          {both, []string{"Bearer bad"}, Identity{}, invalid},
+		"token for keys":     {onlyKeys, []string{"Bearer " + token}, Identity{}, invalid},
+		"key for issuer":     {onlyIssuer, []string{"Bearer " + value}, Identity{}, invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := tt.a.Authenticate(t.Context(), request("harness.example.com", tt.headers...))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if errors.Is(err, ErrUnauthenticated) != (tt.challenge != "") || Challenge(err) != tt.challenge {
+				t.Errorf("error %v, challenge %q", err, Challenge(err))
+			}
+		})
+	}
+}
+
+func TestAuthenticateOpen(t *testing.T) {
+	t.Parallel()
+	a := &Authenticator{}
+	for _, host := range []string{"localhost", "localhost:3000", "LOCALHOST.:3000", "app.localhost:3000", "127.0.0.1", "127.0.0.1:3000", "[::1]:3000", "[::1]"} {
+		id, err := a.Authenticate(t.Context(), request(host, "Bearer ignored"))
+		if err != nil || id.Principal != "local" || id.ActFor("anybody") != nil || id.Require(Admin) != nil || id.Approve("local") != nil {
+			t.Errorf("%s: %+v, %v", host, id, err)
+		}
+	}
+	for _, host := range []string{"", "evil.example.com", "evil.example.com:3000", "localhost.evil.example.com", "127.0.0.1.evil.example.com"} {
+		if id, err := a.Authenticate(t.Context(), request(host)); !errors.Is(err, ErrForbidden) || id.May(User) {
+			t.Errorf("%q: %+v, %v", host, id, err)
+		}
+	}
+}
+
+func TestChallenge(t *testing.T) {
+	t.Parallel()
+	if got := Challenge(Identity{}.Require(Admin)); got != `Bearer realm="harness", error="insufficient_scope"` {
+		t.Errorf("forbidden: %q", got)
+	}
+	for _, err := range []error{nil, ErrUnavailable, errors.New("disk full")} {
+		if got := Challenge(err); got != "" {
+			t.Errorf("%v: %q", err, got)
+		}
+	}
+}

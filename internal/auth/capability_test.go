@@ -1,0 +1,220 @@
+package auth
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const testSecret = "0123456789abcdef0123456789abcdef"
+
+func newTestCapabilities(t testing.TB, secret string) *Capabilities {
+	t.Helper()
+	s, err := NewCapabilities([]byte(secret), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mustIssue(t testing.TB, s *Capabilities, c Capability) string {
+	t.Helper()
+	token, err := s.Issue(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+var testCapability = Capability{RunID: "run_1", User: "alice", Session: "sess_1", Principal: "key_1"}
+
+func TestCapabilityIsWhatWasIssued(t *testing.T) {
+	t.Parallel()
+	s := newTestCapabilities(t, testSecret)
+	token := mustIssue(t, s, testCapability)
+	got, err := newTestCapabilities(t, testSecret).Check(token) // in another process with the same secret
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(got.Expires); left < 59*time.Minute || left > time.Hour {
+		t.Errorf("expires in %s", left)
+	}
+	got.Expires = time.Time{}
+	if diff := cmp.Diff(testCapability, got); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(token, testSecret) {
+		t.Error("the token holds the secret")
+	}
+}
+
+func TestCapabilityForgeries(t *testing.T) {
+	t.Parallel()
+	s := newTestCapabilities(t, testSecret)
+	token := mustIssue(t, s, testCapability)
+	_, body, _ := strings.Cut(token, ".")
+	claims, signature, _ := strings.Cut(body, ".")
+	other := base64.RawURLEncoding.EncodeToString([]byte(`{"run":"run_1","user":"mallory","exp":9999999999}`))
+	forgeries := map[string]string{
+		"empty":               "",
+		"another secret":      mustIssue(t, newTestCapabilities(t, "another secret of its own"), testCapability),
+		"another process":     mustIssue(t, newTestCapabilities(t, ""), testCapability),
+		"other claims":        "hc1." + other + "." + signature,
+		"no signature":        "hc1." + claims + ".",
+		"no dot":              "hc1." + claims,
+		"no claims":           "hc1.",
+		"another version":     "hc2." + body,
+		"no version":          body,
+		"line break":          token[:len(token)-3] + "\n" + token[len(token)-3:],
+		"line break behind":   token + "\n",
+		"padding":             token + "=",
+		"of the original":     "session_alice_1700000000000",
+		"long":                token + strings.Repeat("A", maxCapability),
+		"signature of claims": "hc1." + claims + "." + string(s.sign(claims)),
+	}
+	for i := range token { // each character is of the signature, or under it
+		for _, c := range "A-" {
+			if changed := token[:i] + string(c) + token[i+1:]; changed != token {
+				forgeries[fmt.Sprintf("character %d", i)] = changed
+			}
+		}
+	}
+	for name, forged := range forgeries {
+		_, err := s.Check(forged)
+		if !errors.Is(err, ErrCapability) {
+			t.Errorf("%s: %v", name, err)
+		} else if forged != "" && strings.Contains(err.Error(), forged) {
+			t.Errorf("%s: the error tells the token", name)
+		}
+	}
+}
+
+// What a later version signs with the same key, an older process does not half understand.
+func TestCapabilityOfUnknownForm(t *testing.T) {
+	t.Parallel()
+	s := newTestCapabilities(t, testSecret)
+	for _, claims := range []string{
+		`{"run":"run_1","user":"alice","exp":9999999999,"tools":["a"]}`, `{"user":"alice","exp":9999999999}`,
+		`{"run":"run_1","exp":9999999999}`, `{"run":"run_1","user":"alice","exp":"never"}`, `null`, `[]`, ``, "\xff",
+	} {
+		body := capabilityPrefix + base64url.EncodeToString([]byte(claims))
+		if got, err := s.Check(body + "." + string(s.sign(body))); !errors.Is(err, ErrCapability) {
+			t.Errorf("%s is accepted as %+v", claims, got)
+		}
+	}
+}
+
+func TestCapabilityExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestCapabilities(t, "")
+		short, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		byDeadline, err := s.Issue(short, testCapability)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked, late := testCapability, testCapability
+		asked.Expires = time.Now().Add(time.Minute)
+		late.Expires = time.Now().Add(24 * time.Hour)
+		tokens := []string{byDeadline, mustIssue(t, s, asked), mustIssue(t, s, testCapability), mustIssue(t, s, late)}
+		valid := func() (n int) {
+			for _, token := range tokens {
+				if _, err := s.Check(token); err == nil {
+					n++
+				} else if !strings.Contains(err.Error(), "expired") {
+					t.Error(err)
+				}
+			}
+			return n
+		}
+		for _, step := range []struct {
+			until time.Duration
+			want  int
+		}{{9 * time.Second, 4}, {10 * time.Second, 3}, {59 * time.Second, 3}, {time.Minute, 2}, {time.Hour - time.Second, 2}, {time.Hour, 0}} {
+			time.Sleep(step.until - time.Since(asked.Expires.Add(-time.Minute)))
+			if got := valid(); got != step.want {
+				t.Errorf("after %s %d are valid, want %d", step.until, got, step.want)
+			}
+		}
+	})
+}
+
+func TestCapabilityRevoked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestCapabilities(t, testSecret)
+		other := testCapability
+		other.RunID = "run_2"
+		token, kept := mustIssue(t, s, testCapability), mustIssue(t, s, other)
+		s.Revoke("run_1")
+		s.Revoke("run_1")
+		if _, err := s.Check(token); !errors.Is(err, ErrCapability) || !strings.Contains(err.Error(), "ended") {
+			t.Errorf("a revoked capability: %v", err)
+		}
+		if _, err := s.Check(kept); err != nil {
+			t.Errorf("another run's: %v", err)
+		}
+		if _, err := s.Issue(t.Context(), testCapability); err == nil {
+			t.Error("a run that has ended gets another one")
+		}
+		for i := range 1000 {
+			time.Sleep(time.Minute)
+			s.Revoke(fmt.Sprintf("run_n%d", i))
+		}
+		if len(s.revoked) > 62 || len(s.order) != len(s.revoked) {
+			t.Errorf("%d revoked runs are remembered, one a minute for an hour", len(s.revoked))
+		}
+	})
+}
+
+func TestNewCapabilitiesChecks(t *testing.T) {
+	t.Parallel()
+	if _, err := NewCapabilities([]byte("changeme"), time.Hour); err == nil || strings.Contains(err.Error(), "changeme") {
+		t.Errorf("a short secret: %v", err)
+	}
+	if _, err := NewCapabilities(nil, 0); err == nil {
+		t.Error("a lifetime of 0 is accepted")
+	}
+	s := newTestCapabilities(t, "")
+	for _, c := range []Capability{{}, {RunID: "run_1"}, {User: "alice"}, {RunID: "run_1", User: strings.Repeat("u", maxCapability)}} {
+		if _, err := s.Issue(t.Context(), c); err == nil {
+			t.Errorf("issued for %.40v", c)
+		}
+	}
+}
+
+func FuzzCapability(f *testing.F) {
+	s := newTestCapabilities(f, testSecret)
+	forever, err := NewCapabilities([]byte(testSecret), 100*365*24*time.Hour)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(mustIssue(f, forever, testCapability), "")
+	f.Add("hc1.e30.", `{"run":"run_1","user":"a","exp":1}`)
+	f.Add("hc1...", `{"run":1}`)
+	f.Fuzz(func(t *testing.T, token, claims string) {
+		check := func(token string) {
+			c, err := s.Check(token)
+			if err != nil {
+				if !errors.Is(err, ErrCapability) {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if c.RunID == "" || c.User == "" || !time.Now().Before(c.Expires) {
+				t.Errorf("%q is accepted as %+v", token, c)
+			}
+		}
+		check(token)
+		body := capabilityPrefix + base64url.EncodeToString([]byte(claims)) // past the signature, to the decoder
+		check(body + "." + string(s.sign(body)))
+	})
+}

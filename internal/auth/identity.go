@@ -1,0 +1,88 @@
+// Package auth says who asks, and what they may do: API keys, JWTs of an OpenID Connect issuer, roles, the capabilities
+// that runs call back with, and limits of how often a user may ask. It knows nothing of tasks and tools.
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What requests are refused with. Errors of this package wrap one of these where the caller is at fault, or the issuer.
+var (
+	ErrUnauthenticated = errors.New("not authenticated")               // HTTP 401, with Challenge
+	ErrForbidden       = errors.New("not allowed")                     // HTTP 403
+	ErrUnavailable     = errors.New("authentication is not available") // HTTP 503: the issuer does not answer
+	ErrCapability      = errors.New("invalid auth token")              // HTTP 403: of a run, see Capabilities
+)
+
+// Role is a set of things one may do.
+type Role string
+
+// The roles. An admin may do what the others may.
+const (
+	User     Role = "user"     // own tasks, runs, sessions and skills
+	Approver Role = "approver" // also approvals
+	Admin    Role = "admin"    // also servers, keys, other users, metrics
+)
+
+// ParseRole returns the role of a name.
+func ParseRole(name string) (Role, error) {
+	switch r := Role(name); r {
+	case User, Approver, Admin:
+		return r, nil
+	default:
+		return "", fmt.Errorf("unknown role %q; there are user, approver and admin", name)
+	}
+}
+
+// Principals that are no API keys.
+const (
+	local      = "local" // whoever reaches a harness without authentication
+	oidcPrefix = "oidc:" // and the subject, so that no subject can pass for an API key or for local
+)
+
+// Identity is who asks. The zero value may do nothing.
+type Identity struct {
+	// Principal is what authenticated: "key_…" for an API key, "oidc:" and the subject of a JWT, or "local".
+	Principal string
+	User      string // whom it acts for; empty: any user
+	Roles     []Role
+}
+
+// May says whether the identity has what the role stands for.
+func (i Identity) May(role Role) bool {
+	return slices.Contains(i.Roles, role) || slices.Contains(i.Roles, Admin) ||
+		role == User && slices.Contains(i.Roles, Approver)
+}
+
+// Require is May as an error that wraps ErrForbidden.
+func (i Identity) Require(role Role) error {
+	if i.May(role) {
+		return nil
+	}
+	return fmt.Errorf("%w: this needs the role %s", ErrForbidden, role)
+}
+
+// ActFor returns nil if the identity may ask in the name of the user, else an error that wraps ErrForbidden. Admins may
+// act for every user.
+func (i Identity) ActFor(user string) error {
+	switch {
+	case !i.May(User):
+		return i.Require(User)
+	case i.User == "" || i.User == user || i.May(Admin):
+		return nil
+	default:
+		return fmt.Errorf("%w: the credential belongs to another user", ErrForbidden)
+	}
+}
+
+// Approve returns nil if the identity may decide about a call that the principal's task wants to make. A key never
+// decides about calls it caused itself: whoever holds it is likely an agent.
+func (i Identity) Approve(principal string) error {
+	if strings.HasPrefix(i.Principal, keyIDPrefix) && i.Principal == principal {
+		return fmt.Errorf("%w: a key cannot approve the calls of its own tasks; use another one", ErrForbidden)
+	}
+	return i.Require(Approver)
+}

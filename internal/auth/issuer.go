@@ -1,0 +1,171 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// algorithms are the signatures that tokens may have. Asymmetric ones only: with an HMAC among them, whoever knows the
+// issuer's public key could sign with it.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// IssuerOptions describe an OpenID Connect issuer whose JWTs are accepted.
+type IssuerOptions struct {
+	URL        string        // as in the "iss" claim, to the letter; https, or http on this machine
+	Audience   []string      // a token must be meant for one of them
+	UserClaim  string        // whom the token acts for; by default "sub"
+	RolesClaim string        // an array, or words, of user, approver and admin; empty: every token has the role user
+	Skew       time.Duration // how far clocks may differ; 0 is a minute
+	Client     *http.Client  // nil is a client of its own
+}
+
+// Issuer checks JWTs: ID tokens and access tokens. It asks the issuer for its keys when the first token comes, and keeps
+// them; see keySet. Its methods may be called from several goroutines.
+type Issuer struct {
+	opt  IssuerOptions
+	keys *keySet
+}
+
+// NewIssuer checks the options. It connects to nothing: an issuer that is down stops nobody but those it vouches for.
+func NewIssuer(opt IssuerOptions) (*Issuer, error) {
+	u, err := url.Parse(opt.URL)
+	switch {
+	case err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("issuer %q: this is not the address of an issuer; write it as https://…", opt.URL)
+	case u.Scheme != "https" && !(u.Scheme == "http" && localHost(u.Host)):
+		return nil, fmt.Errorf("issuer %q: use https; keys that come over plain http could be anybody's", opt.URL)
+	case len(opt.Audience) == 0:
+		return nil, fmt.Errorf("issuer %q: set the audience; without one, tokens made for other services would be accepted", opt.URL)
+	}
+	opt.UserClaim = cmp.Or(opt.UserClaim, "sub")
+	opt.Skew = cmp.Or(opt.Skew, time.Minute)
+	return &Issuer{opt: opt, keys: newKeySet(opt.URL, opt.Client)}, nil
+}
+
+// Authenticate returns whose token it is. Errors wrap ErrUnauthenticated, or ErrUnavailable if the issuer's keys cannot
+// be had; they never hold the token.
+func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, error) {
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return Identity{}, refuse("it is no JWT with an accepted signature algorithm")
+	}
+	if !accessType(parsed.Headers[0]) {
+		return Identity{}, refuse("it is of another type than ID and access tokens")
+	}
+	keys, err := i.keys.find(ctx, parsed.Headers[0])
+	if err != nil {
+		return Identity{}, err
+	}
+	var claims jwt.Claims
+	var all map[string]any
+	if !verified(parsed, keys, &claims, &all) {
+		return Identity{}, refuse("it is malformed, or its signature is not the issuer's")
+	}
+	if err := i.valid(claims); err != nil {
+		return Identity{}, err
+	}
+	return i.identity(claims, all)
+}
+
+// refuse says why a token is not accepted, in words that give nothing of it away.
+func refuse(why string) error {
+	return fmt.Errorf("%w: the token was refused: %s", ErrUnauthenticated, why)
+}
+
+// accessType keeps out what issuers sign for other purposes, as logout tokens and DPoP proofs.
+func accessType(h jose.Header) bool {
+	typ, _ := h.ExtraHeaders[jose.HeaderType].(string)
+	typ = strings.ToLower(strings.TrimPrefix(typ, "application/"))
+	return typ == "" || typ == "jwt" || typ == "at+jwt"
+}
+
+func verified(token *jwt.JSONWebToken, keys []jose.JSONWebKey, dest ...any) bool {
+	for _, key := range keys {
+		if token.Claims(key.Key, dest...) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (i *Issuer) valid(c jwt.Claims) error {
+	err := c.ValidateWithLeeway(jwt.Expected{Issuer: i.opt.URL, AnyAudience: i.opt.Audience}, i.opt.Skew)
+	switch {
+	case c.Expiry == nil:
+		return refuse("it never expires")
+	case err == nil:
+		return nil
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return refuse("it is of another issuer")
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return refuse("it is meant for another audience")
+	case errors.Is(err, jwt.ErrExpired):
+		return refuse("it has expired")
+	default:
+		return refuse("it is not valid yet")
+	}
+}
+
+func (i *Issuer) identity(c jwt.Claims, all map[string]any) (Identity, error) {
+	if c.Subject == "" {
+		return Identity{}, refuse("it has no subject")
+	}
+	id := Identity{Principal: oidcPrefix + c.Subject, Roles: []Role{User}}
+	user, ok := claim(all, i.opt.UserClaim).(string)
+	if !ok {
+		return id, refuse("it has no claim " + i.opt.UserClaim + " that names the user")
+	}
+	if err := CleanUser(user); err != nil {
+		return id, fmt.Errorf("%w: claim %s: %w", ErrUnauthenticated, i.opt.UserClaim, err)
+	}
+	id.User = user
+	if i.opt.RolesClaim != "" {
+		id.Roles = roles(claim(all, i.opt.RolesClaim))
+	}
+	return id, nil
+}
+
+// claim returns a claim by its name, or else by the path that dots in the name make ("realm_access.roles").
+func claim(claims map[string]any, name string) any {
+	if v, ok := claims[name]; ok {
+		return v
+	}
+	first, rest, ok := strings.Cut(name, ".")
+	inner, isObject := claims[first].(map[string]any)
+	if !ok || !isObject {
+		return nil
+	}
+	return claim(inner, rest)
+}
+
+// roles picks the names of roles out of a claim; issuers put others beside them.
+func roles(v any) (out []Role) {
+	var names []string
+	switch v := v.(type) {
+	case string:
+		names = strings.Fields(v)
+	case []any:
+		for _, e := range v {
+			if s, ok := e.(string); ok {
+				names = append(names, s)
+			}
+		}
+	}
+	for _, name := range names {
+		if role, err := ParseRole(name); err == nil {
+			out = append(out, role)
+		}
+	}
+	return out
+}

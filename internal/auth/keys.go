@@ -1,0 +1,132 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// touchEvery is how exactly the last use of a key is known. It spares the store a write for every request.
+const touchEvery = time.Minute
+
+// KeyStore keeps API keys. Its methods may be called from several goroutines.
+type KeyStore interface {
+	CreateKey(ctx context.Context, k Key) error
+	// Keys returns all keys, revoked and expired ones too.
+	Keys(ctx context.Context) ([]Key, error)
+	// KeyByHash finds a key. ok is false if there is none.
+	KeyByHash(ctx context.Context, hash []byte) (k Key, ok bool, err error)
+	// RevokeKey marks a key. Revoking again changes nothing; an id that does not exist is an error.
+	RevokeKey(ctx context.Context, id string, at time.Time) error
+	// TouchKey records a use.
+	TouchKey(ctx context.Context, id string, at time.Time) error
+}
+
+// Keys makes and checks API keys. Its methods may be called from several goroutines.
+type Keys struct {
+	store KeyStore
+}
+
+// NewKeys returns the keys of a store.
+func NewKeys(s KeyStore) *Keys { return &Keys{store: s} }
+
+// NewKey describes a key to make.
+type NewKey struct {
+	Name  string
+	User  string        // whom it acts for; empty: any user
+	Roles []Role        // none: User
+	TTL   time.Duration // 0: it does not expire
+}
+
+// Create makes a key. Its value is returned here and never again; nothing keeps it.
+func (k *Keys) Create(ctx context.Context, n NewKey) (key Key, value string, err error) {
+	if len(n.Roles) == 0 {
+		n.Roles = []Role{User}
+	}
+	key = Key{ID: keyIDPrefix + strings.ToLower(rand.Text()[:16]), Name: n.Name, User: n.User, Created: time.Now().UTC()}
+	for _, role := range n.Roles {
+		if _, err := ParseRole(string(role)); err != nil {
+			return Key{}, "", fmt.Errorf("create key: %w", err)
+		}
+		key.Roles = append(key.Roles, string(role))
+	}
+	if n.User != "" {
+		if err := CleanUser(n.User); err != nil {
+			return Key{}, "", fmt.Errorf("create key: %w", err)
+		}
+	}
+	if n.TTL < 0 {
+		return Key{}, "", errors.New("create key: it would have expired already; give a positive duration")
+	}
+	if n.TTL > 0 {
+		expires := key.Created.Add(n.TTL)
+		key.Expires = &expires
+	}
+	value = newKeyValue()
+	key.Hash = hashKey(value)
+	if err := k.store.CreateKey(ctx, key); err != nil {
+		return Key{}, "", fmt.Errorf("create key: %w", err)
+	}
+	return key, value, nil
+}
+
+// List returns all keys, the newest first; revoked and expired ones are among them.
+func (k *Keys) List(ctx context.Context) ([]Key, error) {
+	keys, err := k.store.Keys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	slices.SortStableFunc(keys, func(a, b Key) int { return b.Created.Compare(a.Created) })
+	return keys, nil
+}
+
+// Any says whether a key was ever made. A harness whose keys are all revoked or expired stays closed.
+func (k *Keys) Any(ctx context.Context) (bool, error) {
+	keys, err := k.List(ctx)
+	return len(keys) > 0, err
+}
+
+// Revoke ends a key at once. The error for an unknown id is the store's.
+func (k *Keys) Revoke(ctx context.Context, id string) error {
+	if err := k.store.RevokeKey(ctx, id, time.Now().UTC()); err != nil {
+		return fmt.Errorf("revoke key %q: %w", id, err)
+	}
+	return nil
+}
+
+// Authenticate returns whose key a value is. An error wraps ErrUnauthenticated, or is the store's; it never holds the
+// value, and the Identity tells the key's id as soon as it is known, for the log.
+func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error) {
+	if err := checkKey(value); err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+	}
+	key, ok, err := k.store.KeyByHash(ctx, hashKey(value))
+	if err != nil {
+		return Identity{}, fmt.Errorf("look up the API key: %w", err)
+	}
+	if !ok {
+		return Identity{}, fmt.Errorf("%w: the API key is not known here", ErrUnauthenticated)
+	}
+	now := time.Now().UTC()
+	switch {
+	case key.Revoked != nil:
+		return Identity{Principal: key.ID}, fmt.Errorf("%w: the API key was revoked", ErrUnauthenticated)
+	case key.Expires != nil && !now.Before(*key.Expires):
+		return Identity{Principal: key.ID}, fmt.Errorf("%w: the API key has expired", ErrUnauthenticated)
+	}
+	if key.LastUsed == nil || now.Sub(*key.LastUsed) >= touchEvery {
+		// The date is for people who tidy up; a store that cannot write it must not lock its users out.
+		_ = k.store.TouchKey(ctx, key.ID, now)
+	}
+	identity := Identity{Principal: key.ID, User: key.User}
+	for _, name := range key.Roles {
+		if role, err := ParseRole(name); err == nil { // a later version may have more roles
+			identity.Roles = append(identity.Roles, role)
+		}
+	}
+	return identity, nil
+}

@@ -1,0 +1,89 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// repeat writes a format n times, with a number from 0.
+func repeat(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// TestHostileSchemas: a server's schema, up to the megabyte that a connection lets through, costs whoever asks for the tool
+// little time, and what is made of it is short.
+func TestHostileSchemas(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"deep":       strings.Repeat(`{"properties":{"a":`, 120) + `{}` + strings.Repeat(`}}`, 120),
+		"too deep":   strings.Repeat(`{"properties":{"a":`, 20_000) + `{}` + strings.Repeat(`}}`, 20_000),
+		"wide":       `{"properties":{` + repeat(`"p%d":{"type":"string"},`, 9000) + `"z":{}}}`,
+		"too wide":   `{"properties":{` + repeat(`"p%d":{"type":"string","description":"d"},`, 20_000) + `"z":{}}}`,
+		"union":      `{"anyOf":[` + repeat(`{"const":"c%d"},`, 9000) + `{}]}`,
+		"references": `{"$defs":{` + repeat(`"d%d":{"properties":{"x":{"$ref":"#/$defs/d1"}}},`, 3000) + `"z":{}},"properties":{` + repeat(`"p%d":{"$ref":"#/$defs/d%[1]d"},`, 3000) + `"z":{}}}`,
+		"chain":      `{"$defs":{` + repeat(`"d%d":{"allOf":[{"$ref":"#/$defs/e%[1]d"}]},"e%[1]d":{"$ref":"#/$defs/d0"},`, 2000) + `"z":{}},"$ref":"#/$defs/d0"}`,
+		"doubling":   `{"$defs":{` + repeat(`"d%d":{"allOf":[{"$ref":"#/$defs/d0"},{"$ref":"#/$defs/d1"}]},`, 60) + `"z":{}},"$ref":"#/$defs/d0"}`,
+		"defaults":   `{"properties":{` + repeat(`"p%d":{"default":"`+strings.Repeat("x", 300)+`%[1]d"},`, 3000) + `"z":{}}}`,
+		"anchors":    `{"properties":{` + repeat(`"p%d":{"$anchor":"a%[1]d","$ref":"#a%[1]d"},`, 4000) + `"z":{}}}`,
+		"required":   `{"required":[` + repeat(`"p%d",`, 15_000) + `"z"]}`,
+		"types":      `{"properties":{"a":{"type":[` + strings.Repeat(`"string",`, 15_000) + `"null"]}}}`,
+		"text":       `{"description":"` + strings.Repeat(`*/ `, 300_000) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			c := New()
+			c.SetServer(Server{Name: "s", Tools: []Tool{{
+				Name: "t", InputSchema: json.RawMessage(text), OutputSchema: json.RawMessage(text), Description: strings.Repeat("word ", 100_000),
+			}}})
+			hits := c.Search(t.Context(), "word", 10)
+			if len(hits) != 1 || len(hits[0].Signature) > maxSignature || len(hits[0].Description) > 2*maxHitText {
+				t.Errorf("found %d, with a signature of %d bytes", len(hits), len(hits[0].Signature))
+			}
+			d, err := c.Details("s__t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(d.TypeScript) > 4<<20 {
+				t.Errorf("%d bytes of declaration", len(d.TypeScript))
+			}
+			tool, err := c.Resolve("s__t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = tool.Validate(json.RawMessage(`{"a":1}`)) // that it ends is enough
+			if took := time.Since(start); took > 15*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// TestHostileNames: thousands of tools whose names come to the same identifier are named apart, soon.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	var tools []Tool
+	for i := range 20_000 {
+		tools = append(tools, Tool{Name: "a" + strings.Repeat("-", i%200) + strings.Repeat("_", i/200)})
+	}
+	c := New()
+	c.SetServer(Server{Name: "s", Tools: tools})
+	if names := c.Names()["s"]; len(names) != len(tools) {
+		t.Errorf("%d names for %d tools", len(names), len(tools))
+	}
+	if _, err := c.Resolve("s__b"); err == nil || len(err.Error()) > 2000 {
+		t.Errorf("got %v", err)
+	}
+	c.Search(t.Context(), "a", 10)
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("took %v", took)
+	}
+}

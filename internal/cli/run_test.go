@@ -1,0 +1,74 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// modelled makes a fake model server the configured one.
+func (f *fixture) modelled(script fake.Script) *fake.Server {
+	f.t.Helper()
+	server := fake.Serve(script)
+	f.t.Cleanup(server.Close)
+	f.environ = append(f.environ, "OPENAI_API_KEY=sk-test", "OPENAI_MODEL=test-model", "OPENAI_BASE_URL="+server.URL+"/v1")
+	return server
+}
+
+// code is a reply that runs a program.
+func code(program string) fake.Reply {
+	input, err := json.Marshal(map[string]string{"code": program})
+	if err != nil {
+		panic(err)
+	}
+	return fake.Reply{Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
+}
+
+// A task whose first program fails is corrected by the next turn, and answered.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	server := f.modelled(fake.Replies(
+		code("const x = 1\nreturn x.y.z"),
+		code("console.log('working'); await fs.writeFile('/workspace/a.txt', 'x'); return {total: 42}"),
+		fake.Reply{Text: "The total is 42.", Usage: fake.Usage{Input: 200, Output: 5}},
+	))
+	r := f.run("run", "--json", "--session", "s1", "What is the total?")
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	var got task.Task
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+		t.Fatalf("%v: %s", err, r.stdout)
+	}
+	if got.Status != task.Succeeded || got.Text != "The total is 42." || string(got.Output) != `{"total":42}` || got.SessionID != "s1" ||
+		len(got.Runs) != 2 || got.Usage.Turns != 3 || got.Usage.Tokens.Input != 400 {
+		t.Errorf("got %+v", got)
+	}
+	second := string(server.Requests()[1].Raw)
+	for _, want := range []string{"TypeError", "runtime", ":2:", "return x.y.z"} {
+		if !strings.Contains(second, want) {
+			t.Errorf("the second request does not have %q:\n%s", want, second)
+		}
+	}
+	for _, want := range []string{"return x.y.z", "working", "fs.writeFile"} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("the progress does not show %q:\n%s", want, r.stderr)
+		}
+	}
+	if refused := server.Refused(); len(refused) > 0 {
+		t.Errorf("the model server refused %q", refused)
+	}
+}
+
+// Without a model the error says what to set, and nothing is left running.
+func TestRunWithoutModel(t *testing.T) {
+	t.Parallel()
+	r := setup(t).run("run", "What is the total?")
+	if r.code != 2 || !strings.Contains(r.stderr, "ANTHROPIC_API_KEY") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+}

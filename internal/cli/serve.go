@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/queue"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
+)
+
+type serveCmd struct {
+	Listen string `help:"Address and port (server.listen)." placeholder:"HOST:PORT"`
+}
+
+func (serveCmd) Help() string {
+	return `Works tasks and answers over HTTP until it is stopped; tasks that were under way when a server died go on.
+Only programs of this machine can reach it unless server.listen says otherwise, which takes authentication.
+
+Examples:
+  harness serve
+  harness serve --listen 127.0.0.1:8080
+  curl -X POST http://127.0.0.1:3000/task -H 'Content-Type: application/json' -d '{"userId": "me", "task": "…"}'`
+}
+
+func (c *serveCmd) Run(ctx context.Context, a *app) error {
+	if c.Listen != "" {
+		a.set("server.listen", c.Listen)
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	if err := cfg.Server.Check(); err != nil {
+		return usage(err)
+	}
+	log := a.serveLogger(cfg)
+	h, err := a.openLogged(ctx, cfg, "", log)
+	if err != nil {
+		return err
+	}
+	defer a.close(h)
+	who, open, err := authenticator(ctx, cfg, h)
+	if err != nil {
+		return missing(h, err)
+	}
+	if open && !cfg.Server.Loopback() {
+		return usage(fmt.Errorf("server.listen is %s, which others can reach, and there is no authentication: make a key with harness keys create, "+
+			"set auth.oidc.issuer, or listen on 127.0.0.1 (unset HOST)", cfg.Server.Listen))
+	}
+	return c.serve(ctx, a, cfg, h, log, who, open)
+}
+
+// authenticator checks keys and tokens; open says that there are neither.
+func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) (who *auth.Authenticator, open bool, err error) {
+	keys, err := h.Keys()
+	if err != nil {
+		return nil, false, err
+	}
+	who = &auth.Authenticator{}
+	any, err := keys.Any(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if any {
+		who.Keys = keys
+	}
+	if o := cfg.Auth.OIDC; o.Issuer != "" {
+		var audience []string
+		if o.Audience != "" {
+			audience = []string{o.Audience}
+		}
+		who.Issuer, err = auth.NewIssuer(auth.IssuerOptions{URL: o.Issuer, Audience: audience, UserClaim: o.UserClaim, RolesClaim: o.RolesClaim})
+		if err != nil {
+			return nil, false, usage(fmt.Errorf("auth.oidc: %w", err))
+		}
+	}
+	return who, who.Open(), nil
+}
+
+// serve joins what a server is made of, and runs it until ctx ends.
+func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *harness.Harness, log *slog.Logger, who *auth.Authenticator, open bool) error {
+	metrics := telemetry.NewMetrics()
+	jobs := queue.NewLocal(a.Now)
+	tasks, err := h.Tasks(harness.TaskOptions{
+		Queue:   jobs,
+		OnEnd:   func(t task.Task) { metrics.TaskEnded(&t) },
+		OnStart: metrics.RunStarted,
+		OnRun:   func(out *run.Outcome) { metrics.RunEnded(out) },
+		OnTurn:  metrics.ModelTurn,
+	})
+	if err != nil {
+		return missing(h, err)
+	}
+	metrics.Watch(func() telemetry.State { return telemetry.State{TasksRunning: tasks.Running(), TasksQueued: jobs.Len()} })
+	secret := []byte(cfg.Server.Secret)
+	if len(secret) == 0 {
+		secret = make([]byte, 32)
+		rand.Read(secret) // never fails
+	}
+	capabilities, err := auth.NewCapabilities(secret, cfg.Server.TokenExpiration)
+	if err != nil {
+		return usage(fmt.Errorf("server.secret: %w", err))
+	}
+	options := api.Options{
+		Harness: h, Tasks: tasks, Auth: who, Capabilities: capabilities, Metrics: metrics, Logger: log, Now: a.Now, Version: Version,
+		Origins: cfg.Server.CORS.Origins, BodyLimit: int64(cfg.Server.BodyLimit), AllowCommandServers: cfg.Server.AllowCommandServers,
+		Health: cfg.Server.HealthCheck, MetricsPath: true, InternalElsewhere: cfg.Server.InternalListen != "",
+	}
+	if limit := cfg.Server.RateLimit; limit.Enabled {
+		if options.Limiter, err = auth.NewLimiter(limit.Max, limit.Window); err != nil {
+			return usage(fmt.Errorf("server.rateLimit: %w", err))
+		}
+	}
+	service := api.New(options)
+	listeners, err := listen(ctx, cfg, service, metrics)
+	if err != nil {
+		return &exitError{exitUnavailable, err}
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	worked := make(chan error, 1)
+	failed, fail := context.WithCancel(ctx)
+	defer fail()
+	go func() {
+		err := tasks.Work(work)
+		if err != nil {
+			fail()
+		}
+		worked <- err
+	}()
+	scheme := "http"
+	if cfg.Server.TLS.Cert != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(a.Stderr, "harness: listening on %s://%s\n", scheme, listeners[0].Addr())
+	if open {
+		fmt.Fprintln(a.Stderr, "harness: no authentication: every program of this machine may use it; harness keys create makes a key")
+	}
+	var workErr error
+	err = service.Serve(failed, listeners, api.ServeOptions{
+		ReadTimeout: cfg.Server.ReadTimeout, HeaderLimit: int(cfg.Server.HeaderLimit), Logger: log,
+	}, func() {
+		stop()
+		workErr = <-worked
+	})
+	if err = errors.Join(err, workErr); err != nil {
+		return &exitError{exitUnavailable, err}
+	}
+	return errStopped
+}
+
+// listen opens the addresses of a server.
+func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *telemetry.Metrics) (all []*api.Listener, err error) {
+	s := cfg.Server
+	var certificate *tls.Config
+	if s.TLS.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.TLS.Cert, s.TLS.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read server.tls: %w", err)
+		}
+		certificate = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	type address struct {
+		address string
+		handler http.Handler
+		tls     *tls.Config
+	}
+	addresses := []address{{s.Listen, service.Handler(), certificate}}
+	if s.InternalListen != "" {
+		addresses = append(addresses, address{s.InternalListen, service.Internal(), certificate})
+	}
+	if s.Metrics.Enabled {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", metrics.Handler())
+		addresses = append(addresses, address{s.Metrics.Listen, mux, nil})
+	}
+	for _, at := range addresses {
+		l, err := api.Listen(ctx, at.address, at.handler, at.tls)
+		if err != nil {
+			for _, l := range all {
+				l.Close()
+			}
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// serveLogger writes the log of a server to standard error.
+func (a *app) serveLogger(cfg *config.Config) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	if cfg.Server.Debug {
+		level = slog.LevelDebug
+	}
+	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json"})
+}

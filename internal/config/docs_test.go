@@ -1,0 +1,110 @@
+package config
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// row is the line of the documentation's table for a key.
+func row(k key, name string) string {
+	value := strings.ReplaceAll(k.value, "{state}", "./data")
+	if value != "" {
+		value = "`" + value + "`"
+	}
+	text := k.doc
+	if k.min == "0" {
+		k.min = ""
+	}
+	switch {
+	case len(k.oneOf) > 0:
+		text += " One of " + strings.Join(k.oneOf, ", ") + "."
+	case k.min != "" && k.max != "":
+		text += " From " + k.min + " to " + k.max + "."
+	case k.min != "":
+		text += " At least " + k.min + "."
+	case k.max != "":
+		text += " At most " + k.max + "."
+	}
+	for _, alias := range k.aliases {
+		text += " Also `" + alias + "`."
+	}
+	if k.required {
+		text += " Required."
+	}
+	return "| `" + name + "` | " + value + " | " + text + " |"
+}
+
+// variableRow is the line for a variable of the original system.
+func variableRow(o original) string {
+	text := "`" + o.key + "`"
+	switch {
+	case o.part != "":
+		text = "the " + o.part + " of " + text
+	case o.unit != "":
+		text += ", in " + unitNames[o.unit]
+	case o.provider != "":
+		text += ", for " + o.provider
+	case o.loose:
+		text += "; ignored if it is neither true nor false"
+	case o.guest:
+		text = "programs read it as `env." + o.name + "`"
+	case o.server != "" && strings.HasPrefix(o.name, "MCP_"):
+		text = "the server `" + strings.ToLower(o.server) + "`"
+	case o.server != "":
+		text = "in the environment of the server `" + strings.ToLower(o.server) + "`"
+	case o.refused != "":
+		text = "refused, unless it is " + o.fine[0] + ": " + o.note
+	case o.key == "":
+		text = "no effect: " + o.note
+		if len(o.fine) > 0 {
+			text += " (no warning for " + strings.Join(o.fine, ", ") + ")"
+		}
+	}
+	return "| `" + o.name + "` | " + text + " |"
+}
+
+// The documentation has every key and every variable with what the code says of it, and no others.
+func TestDocumentation(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/CONFIGURATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, s := range sections() {
+		for _, k := range s.keys {
+			want = append(want, row(k, k.path()))
+			if k.typ.Kind() == reflect.Map && k.typ.Elem().Kind() == reflect.Struct {
+				for _, inner := range keysOf(k.typ.Elem(), "") {
+					want = append(want, row(inner, k.path()+".NAME."+inner.name))
+				}
+			}
+		}
+		if s.name == "session" { // where mcpServers stands in Config
+			for _, k := range keysOf(reflect.TypeFor[MCPServer](), "") {
+				want = append(want, row(k, "mcpServers.NAME."+k.name))
+			}
+		}
+	}
+	for _, o := range originals {
+		want = append(want, variableRow(o))
+	}
+	var got []string
+	for line := range strings.SplitSeq(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n") {
+		if strings.HasPrefix(line, "| `") {
+			got = append(got, line)
+		}
+	}
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i >= len(got):
+			t.Fatalf("the next row must be\n%s", want[i])
+		case i >= len(want):
+			t.Fatalf("no such key or variable\n%s", got[i])
+		case got[i] != want[i]:
+			t.Fatalf("row %d is\n%s\nwant\n%s", i+1, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Server configures harness serve.
+type Server struct {
+	Listen              string        `key:"listen" default:"127.0.0.1:3000" doc:"Address and port to listen on; beyond this machine only with authentication."`
+	TLS                 TLS           `key:"tls" doc:"The server's certificate; without one it speaks plain HTTP."`
+	CORS                CORS          `key:"cors" doc:"Web pages of other origins."`
+	Secret              string        `key:"secret" secret:"true" doc:"Signs the tokens that the server gives to runs; empty: a new one at each start."`
+	TokenExpiration     time.Duration `key:"tokenExpiration" default:"1h" min:"1s" doc:"How long such a token is valid."`
+	RateLimit           RateLimit     `key:"rateLimit" doc:"How many requests a caller may make."`
+	BodyLimit           Size          `key:"bodyLimit" default:"8MiB" min:"1KiB" max:"1GiB" doc:"Size of a request's body."`
+	HeaderLimit         Size          `key:"headerLimit" default:"64KiB" min:"4KiB" max:"1MiB" doc:"Size of a request's headers together."`
+	ReadTimeout         time.Duration `key:"readTimeout" default:"30s" min:"100ms" doc:"Time a request may take to arrive."`
+	AllowCommandServers bool          `key:"allowCommandServers" default:"false" doc:"Let administrators add MCP servers that are programs of this machine over HTTP."`
+	InternalListen      string        `key:"internalListen" doc:"Address and port for /internal/mcp-call alone; empty: it is on server.listen."`
+	Workers             int           `key:"workers" default:"8" min:"1" max:"1024" doc:"Tasks at the same time; more wait."`
+	ShutdownTimeout     time.Duration `key:"shutdownTimeout" default:"30s" min:"0" doc:"Time that requests and tasks have to end when the server is stopped."`
+	HealthCheck         bool          `key:"healthCheck" default:"true" doc:"Answer /health and /ready."`
+	Metrics             Metrics       `key:"metrics" doc:"Metrics on an address of their own, besides /metrics for administrators."`
+	Webhooks            Webhooks      `key:"webhooks" doc:"The calls that tell others of ended tasks (callbackUrl)."`
+	TrustedProxies      []string      `key:"trustedProxies" doc:"Addresses, or ranges such as 10.0.0.0/8, of proxies whose X-Forwarded-For is believed."`
+	Debug               bool          `key:"debug" default:"false" doc:"Log at level debug while serving, whatever log.level says."`
+
+	err error // what keeps it from serving, and nothing else
+}
+
+// TLS is a certificate and its key, in PEM.
+type TLS struct {
+	Cert string `key:"cert" path:"true" doc:"File with the certificate and those that lead to its root."`
+	Key  string `key:"key" path:"true" doc:"File with its private key."`
+}
+
+// CORS says which web pages may use the API.
+type CORS struct {
+	Origins []string `key:"origins" doc:"Origins such as https://app.example.com whose pages may use the API; * for all; empty: none."`
+}
+
+// RateLimit bounds the requests of one caller.
+type RateLimit struct {
+	Enabled bool          `key:"enabled" default:"true" doc:"Refuse requests above the limit with 429."`
+	Max     int           `key:"max" default:"100" min:"1" doc:"Requests of a caller in each window."`
+	Window  time.Duration `key:"window" default:"15m" min:"1s" doc:"Length of a window."`
+}
+
+// Metrics is a second address for Prometheus.
+type Metrics struct {
+	Enabled bool   `key:"enabled" default:"false" doc:"Serve metrics on server.metrics.listen, without authentication."`
+	Listen  string `key:"listen" default:"127.0.0.1:9090" doc:"Address and port for metrics."`
+}
+
+// Webhooks configures callbacks.
+type Webhooks struct {
+	AllowPrivate bool   `key:"allowPrivate" default:"false" doc:"Call addresses of this machine and of private networks too."`
+	Secret       string `key:"secret" secret:"true" doc:"Signs callbacks, so that receivers can tell where they come from; empty: no signature."`
+	MaxAttempts  int    `key:"maxAttempts" default:"8" min:"1" max:"100" doc:"How often a callback is tried until its receiver accepts it."`
+}
+
+// Auth configures who may use the HTTP server. API keys are not configured: they are in the store.
+type Auth struct {
+	OIDC OIDC `key:"oidc" doc:"Bearer tokens (JWT) of an OpenID Connect provider."`
+}
+
+// OIDC names the issuer whose tokens are accepted. Without an issuer none are.
+type OIDC struct {
+	Issuer     string `key:"issuer" doc:"The provider's address, as the iss of its tokens says it; empty: API keys only."`
+	Audience   string `key:"audience" doc:"What the aud of a token must hold, so that a token for another service is worth nothing here."`
+	UserClaim  string `key:"userClaim" default:"sub" doc:"The claim that holds the user id."`
+	RolesClaim string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
+}
+
+// Loopback says whether only programs of this machine can reach the server. It may serve without authentication only
+// then.
+func (s Server) Loopback() bool {
+	host, _, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// Check says why the server cannot start with these settings: HOST, PORT or METRICS_PORT are no addresses, the variable
+// of a secret is not set, two addresses are the same. Every other command works all the same, so Load accepts them.
+func (s Server) Check() error { return s.err }
+
+// Proxies is TrustedProxies as ranges of addresses.
+func (s Server) Proxies() []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range s.TrustedProxies {
+		if p, err := parsePrefix(text); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func parsePrefix(text string) (netip.Prefix, error) {
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	return p.Masked(), err
+}
+
+// setAddress replaces the host or the port of an address by that of a variable of the original. What is wrong with it
+// matters only to the server: other programs use the names HOST and PORT too.
+func (l *loader) setAddress(o original, text string, at place, base string) {
+	k, _ := l.key(o.key)
+	host, port, err := net.SplitHostPort(l.field(k).String())
+	if err != nil {
+		host, port, _ = net.SplitHostPort(k.value)
+	}
+	if o.part == hostPart {
+		host = strings.Trim(text, "[]")
+	} else {
+		port = text
+	}
+	address := net.JoinHostPort(host, port)
+	if !isAddress(address) {
+		l.postpone(o.key, at.errorf(o.key, "unset it, or set "+variableOf(k)+" to host:port", "%q is no %s", text, o.part), at.weight)
+		return
+	}
+	l.set(o.key, node{place: at, kind: scalar, text: address}, base)
+}
+
+func isAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || strings.ContainsAny(host, " /") {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// isWebAddress says whether a text is an absolute URL of HTTP.
+func isWebAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// weakSecret says whether a secret is short, or the placeholder of an example.
+func weakSecret(secret string) bool {
+	text := strings.ToLower(secret)
+	return len(secret) < 32 || strings.Contains(text, "change") || strings.Contains(text, "your") || strings.Contains(text, "example")
+}
+
+// validateServer checks the sections server and auth.
+func (l *loader) validateServer() {
+	s := l.config.Server
+	for _, a := range [...]struct{ key, value, example string }{
+		{"server.listen", s.Listen, "127.0.0.1:3000"},
+		{"server.internalListen", s.InternalListen, "127.0.0.1:3001"},
+		{"server.metrics.listen", s.Metrics.Listen, "127.0.0.1:9090"},
+	} {
+		if !isAddress(a.value) && (a.value != "" || a.key != "server.internalListen") {
+			l.wrong(fmt.Sprintf("%q is not an address", a.value), "write host:port, such as "+a.example, a.key)
+		}
+	}
+	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
+		given, missing := "server.tls.cert", "server.tls.key"
+		if s.TLS.Cert == "" {
+			given, missing = missing, given
+		}
+		l.wrong("it is of no use without "+missing, "set both or neither", given)
+	}
+	for _, origin := range s.CORS.Origins {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || !isWebAddress(origin) || u.User != nil || u.Path+u.RawQuery+u.Fragment != "") {
+			l.wrong(fmt.Sprintf("%q is not an origin", origin), "write https://app.example.com, without a path", "server.cors.origins")
+		}
+	}
+	for _, text := range s.TrustedProxies {
+		if _, err := parsePrefix(text); err != nil {
+			l.wrong(fmt.Sprintf("%q is neither an address nor a range of addresses", text), "write 10.0.0.1 or 10.0.0.0/8", "server.trustedProxies")
+		}
+	}
+	for key, secret := range map[string]string{"server.secret": s.Secret, "server.webhooks.secret": s.Webhooks.Secret} {
+		if at, set := l.at(key); set && secret != "" && weakSecret(secret) {
+			l.warn(at, key, "it is short or an example's, so it can be guessed; make one with: openssl rand -hex 32")
+		}
+	}
+	l.validateOIDC()
+	l.config.Server.err = l.cannotServe()
+}
+
+func (l *loader) validateOIDC() {
+	o := l.config.Auth.OIDC
+	const issuer, audience = "auth.oidc.issuer", "auth.oidc.audience"
+	if o.Issuer == "" {
+		if o.Audience != "" {
+			l.wrong("it is of no use without "+issuer, "set both or neither", audience)
+		}
+		return
+	}
+	u, err := url.Parse(o.Issuer)
+	local := err == nil && Server{Listen: net.JoinHostPort(u.Hostname(), "0")}.Loopback()
+	if !isWebAddress(o.Issuer) || u.Scheme != "https" && !local {
+		l.wrong(fmt.Sprintf("%q is not an address that begins with https://", o.Issuer), "write the iss of the provider's tokens", issuer)
+	}
+	if o.Audience == "" {
+		l.wrong("tokens that the provider made for other services would be accepted", "set "+audience+" too", issuer)
+	}
+	for key, claim := range map[string]string{"auth.oidc.userClaim": o.UserClaim, "auth.oidc.rolesClaim": o.RolesClaim} {
+		if claim == "" {
+			l.wrong("it may not be empty", "remove it to have the default", key)
+		}
+	}
+}
+
+// cannotServe collects what Server.Check reports.
+func (l *loader) cannotServe() error {
+	s := l.config.Server
+	var errs []error
+	for _, key := range sortedKeys(l.postponed) {
+		if strings.HasPrefix(key, "server.") && (s.Metrics.Enabled || !strings.HasPrefix(key, "server.metrics.")) {
+			errs = append(errs, l.postponed[key].err)
+		}
+	}
+	used := map[string]string{s.Listen: "server.listen"}
+	check := func(key, address string) {
+		if other, taken := used[address]; taken && !strings.HasSuffix(address, ":0") {
+			at, _ := l.at(key)
+			errs = append(errs, at.errorf(key, "choose another port", "%s is the address of %s already", address, other))
+		}
+		used[address] = key
+	}
+	if s.InternalListen != "" {
+		check("server.internalListen", s.InternalListen)
+	}
+	if s.Metrics.Enabled {
+		check("server.metrics.listen", s.Metrics.Listen)
+	}
+	return errors.Join(errs...)
+}

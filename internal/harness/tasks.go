@@ -1,0 +1,252 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/queue"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// forever is when sessions expire that never do.
+const forever = 100 * 365 * 24 * time.Hour
+
+// TaskOptions are how tasks are worked.
+type TaskOptions struct {
+	Queue queue.Queue // nil: only what Do is told to
+	// Models replaces the configured models; nil does not.
+	Models func(name string) (model.Model, error)
+	// Runs replaces the sandbox, and Catalog the tools, where a recording answers; nil does not.
+	Runs    agent.Runs
+	Catalog agent.Catalog
+	// What measures is told; each may be nil.
+	OnEnd   func(task.Task)
+	OnStart func()                 // of a run
+	OnRun   func(out *run.Outcome) // that ended; nil if the harness failed
+	OnTurn  func(info model.Info, usage model.Usage, cost *float64, took time.Duration, err error)
+}
+
+// Tasks joins the service of tasks.
+func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
+	keep, err := h.store()
+	if err != nil {
+		return nil, err
+	}
+	c := h.cfg
+	var prompts *agent.Prompts
+	if c.Model.Prompts != "" {
+		if prompts, err = agent.LoadPrompts(c.Model.Prompts); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Models == nil {
+		opt.Models = h.Models()
+	}
+	if opt.OnTurn != nil {
+		opt.Models = measured(opt.Models, prices(c.Model.Prices), opt.OnTurn)
+	}
+	if opt.Runs == nil {
+		opt.Runs = &runs{h, opt.OnStart, opt.OnRun}
+	}
+	if opt.Catalog == nil {
+		opt.Catalog = agent.NewCatalog(h.catalog, h.EnsureTools)
+	}
+	loop := agent.New(agent.Options{
+		Models: opt.Models, Runs: opt.Runs, Catalog: opt.Catalog, Prompts: prompts, Prices: prices(c.Model.Prices),
+		Budget: task.Budget{
+			Turns: c.Model.MaxTurns, Runs: c.Model.MaxRuns, Tokens: c.Model.MaxTaskTokens, Cost: c.Model.MaxCost, Wall: c.Model.MaxTaskTime,
+		},
+		Now: h.out.Now, NewID: func() string { return id.New("run") },
+	})
+	expiry := c.Session.Expiry
+	if expiry == 0 {
+		expiry = forever
+	}
+	return task.NewService(task.Options{
+		Store: keep, Worker: loop.Do, Queue: opt.Queue, Park: run.ErrParked, Forget: h.forget, OnEnd: opt.OnEnd, SessionExpiry: expiry,
+		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
+		Webhooks: task.Webhooks{
+			Secret: []byte(c.Server.Webhooks.Secret), AllowPrivate: c.Server.Webhooks.AllowPrivate,
+			MaxAttempts: c.Server.Webhooks.MaxAttempts, Version: h.out.Version,
+		},
+	}), nil
+}
+
+// forget removes the workspace of a session.
+func (h *Harness) forget(_ context.Context, user, session string) error {
+	work, err := h.workspace()
+	if err != nil {
+		return err
+	}
+	return work.Remove(user, session)
+}
+
+// prices are the known ones with those of the configuration.
+func prices(configured map[string]config.Price) model.Prices {
+	more := model.Prices{}
+	for name, p := range configured {
+		more[name] = model.Price(p)
+	}
+	return model.KnownPrices().With(more)
+}
+
+// Models makes the models of the configuration: one for each name that is asked for. An error says what to set.
+func (h *Harness) Models() func(name string) (model.Model, error) {
+	var mu sync.Mutex
+	made := map[string]model.Model{}
+	return func(name string) (model.Model, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if m := made[name]; m != nil {
+			return m, nil
+		}
+		c := h.cfg.Model
+		choice, err := c.Choose()
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			choice.Name = name
+		}
+		retries := c.MaxRetries
+		if retries == 0 {
+			retries = -1 // never
+		}
+		m, err := model.New(model.Config{
+			Provider: choice.Provider, Name: choice.Name, APIKey: choice.APIKey, BaseURL: choice.BaseURL, Timeout: c.Timeout,
+			MaxRetries: retries, MaxTokens: c.MaxTokens, ContextWindow: c.ContextWindow, Tools: c.Tools,
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(made) < 100 { // names come from requests
+			made[name] = m
+		}
+		return m, nil
+	}
+}
+
+// measured are models whose turns are told of.
+func measured(
+	models func(string) (model.Model, error), prices model.Prices,
+	tell func(model.Info, model.Usage, *float64, time.Duration, error),
+) func(string) (model.Model, error) {
+	return func(name string) (model.Model, error) {
+		m, err := models(name)
+		if err != nil {
+			return nil, err
+		}
+		return &measuredModel{m, prices, tell}, nil
+	}
+}
+
+type measuredModel struct {
+	model.Model
+	prices model.Prices
+	tell   func(model.Info, model.Usage, *float64, time.Duration, error)
+}
+
+func (m *measuredModel) Generate(ctx context.Context, req *model.Request) (*model.Turn, error) {
+	began := time.Now()
+	turn, err := m.Model.Generate(ctx, req)
+	var usage model.Usage
+	var cost *float64
+	if turn != nil {
+		usage = turn.Usage
+		if usd, known := m.prices.Cost(turn.Provider, turn.Model, usage); known {
+			cost = &usd
+		}
+	}
+	m.tell(m.Info(), usage, cost, time.Since(began), err)
+	return turn, err
+}
+
+// runs executes the programs of tasks.
+type runs struct {
+	h       *Harness
+	onStart func()
+	onRun   func(out *run.Outcome)
+}
+
+var _ agent.Runs = (*runs)(nil)
+
+func (r *runs) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	if r.onStart != nil {
+		r.onStart()
+	}
+	out, err := r.h.Execute(ctx, Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: p.Observe})
+	if r.onRun != nil {
+		r.onRun(out)
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = errors.Join(err, cause)
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+func (r *runs) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
+	return r.h.SaveResult(user, session, "", name, data)
+}
+
+func (r *runs) Skills(_ context.Context, user string) ([]agent.Skill, error) {
+	saved, err := r.h.skills()
+	if err != nil {
+		return nil, err
+	}
+	all, err := saved.List(user)
+	if err != nil {
+		return nil, err
+	}
+	var list []agent.Skill
+	for _, s := range all {
+		if s.Problem == "" {
+			list = append(list, agent.Skill{Name: s.Path, Description: s.Description})
+		}
+	}
+	return list, nil
+}
+
+// NewServer is an upstream server that is added while the harness runs.
+type NewServer struct {
+	Name, Transport, URL string
+	Headers              map[string]string
+	Command              string
+	Args                 []string
+	Env                  map[string]string
+}
+
+// AddServer adds a server until the harness is closed. It starts when it is needed.
+func (h *Harness) AddServer(_ context.Context, s NewServer) error {
+	kind := s.Transport
+	if kind == "" {
+		if kind = config.HTTP; s.Command != "" {
+			kind = config.Stdio
+		}
+	}
+	if (kind == config.Stdio) != (s.Command != "") || (kind != config.Stdio) != (s.URL != "") {
+		return errors.New("give a url, or a command with the transport stdio")
+	}
+	return h.servers.Add(h.connection(&config.MCPServer{
+		Name: s.Name, Type: kind, URL: s.URL, Headers: s.Headers, Command: s.Command, Args: s.Args, Env: s.Env, Enabled: true,
+		StartupTimeout: time.Minute, Timeout: h.cfg.Sandbox.CallTimeout,
+	}))
+}
+
+// RemoveServer ends a server and forgets its tools.
+func (h *Harness) RemoveServer(ctx context.Context, name string) error {
+	if err := h.servers.Remove(ctx, name); err != nil {
+		return err
+	}
+	h.servers.forget(name)
+	return nil
+}

@@ -1,0 +1,154 @@
+package mcpclient_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+)
+
+// TestHostileListings: whatever a server lists, it ends soon, and what can be used of it is used.
+func TestHostileListings(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{
+		misbehave.SamePage:  "the pages do not end",
+		misbehave.HugePages: "take more than 16777216 bytes",
+		misbehave.ManyTools: "more than 20000 elements",
+		misbehave.Talkative: "larger than 1048576 bytes",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			m := setup(t, mcpclient.Options{}, bad(t, kind))
+			s := m.Start(ctxFor(t))[0]
+			if s.State != mcpclient.StateFailed || len(s.Tools) != 0 {
+				t.Errorf("state %s with %d tools", s.State, len(s.Tools))
+			}
+			wantIn(t, "reason", s.Reason, want)
+			if len(s.Reason) > 1000 {
+				t.Errorf("the reason has %d bytes", len(s.Reason))
+			}
+		})
+	}
+}
+
+func TestOddTools(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.OddTools))
+	s := m.Start(ctxFor(t))[0]
+	echoes := 0
+	for _, tool := range s.Tools {
+		if len(tool.Name) > 100 || len(tool.Description) > 1000 {
+			t.Errorf("a tool with a name of %d and a description of %d bytes is offered", len(tool.Name), len(tool.Description))
+		}
+		if tool.Name == "echo" {
+			echoes++
+		}
+	}
+	if echoes != 1 {
+		t.Errorf("%d tools are called echo", echoes)
+	}
+	mustCall(t, m, "echo", `{}`)
+}
+
+func TestLongInstructionsAreCut(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Wordy))
+	s := m.Start(ctxFor(t))[0]
+	if n := len(s.Instructions); n < 60_000 || n > 70_000 || !strings.HasSuffix(s.Instructions, "...") {
+		t.Errorf("%d bytes of instructions", n)
+	}
+}
+
+// TestHostileAnswers: an answer that would take much memory fails its own call, and what people read of it is short.
+func TestHostileAnswers(t *testing.T) {
+	t.Parallel()
+	for tool, tc := range map[string]struct {
+		args string
+		kind mcpclient.Kind
+		want string
+		lost bool
+	}{
+		"blocks":  {`{"count":200000}`, mcpclient.KindProtocol, "more than 10000 elements", false},
+		"deep":    {`{}`, mcpclient.KindProtocol, "maximum nesting depth", true},
+		"endless": {`{}`, mcpclient.KindProtocol, "a line of more than 16777216 bytes", true},
+		"scream":  {`{"bytes":900000}`, mcpclient.KindRPC, "AAAA...", false},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			opts := mcpclient.Options{MaxResult: 1 << 20}
+			if tool == "blocks" {
+				opts.MaxResult = 0
+			}
+			opts.SetBackoff(time.Millisecond, time.Millisecond)
+			m := setup(t, opts, bad(t, misbehave.Normal))
+			before := mustCall(t, m, "echo", `{}`)
+			_, err := call(t, m, tool, tc.args)
+			wantIn(t, "error", callError(t, err, tc.kind, true).Error(), tc.want)
+			if len(err.Error()) > 20_000 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+			var after *mcpclient.Result
+			eventually(t, "the server is used again", func() bool {
+				after, err = call(t, m, "echo", `{}`)
+				return err == nil
+			})
+			if lost := after.Conn != before.Conn; lost != tc.lost {
+				t.Errorf("connection %d, then %d", before.Conn, after.Conn)
+			}
+		})
+	}
+	t.Run("as many blocks as are allowed", func(t *testing.T) {
+		t.Parallel()
+		m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+		if res := mustCall(t, m, "blocks", `{"count":10000}`); len(res.Content) != 10_000 {
+			t.Errorf("%d blocks", len(res.Content))
+		}
+	})
+}
+
+// TestChatter: reports that come faster than they are read are dropped, and their text is cut.
+func TestChatter(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	reports := 0
+	_, err := m.Call(ctxFor(t), "bad", "chatter", []byte(`{"count":200,"bytes":100000}`), mcpclient.CallOptions{
+		Progress: func(p mcpclient.Progress) {
+			if reports++; len(p.Message) > 20_000 {
+				t.Errorf("a report of %d bytes", len(p.Message))
+			}
+		},
+	})
+	if err != nil || reports == 0 {
+		t.Errorf("%d reports, %v", reports, err)
+	}
+}
+
+// TestServerAsks: a server gets no model, no person and no directories, and its call goes on.
+func TestServerAsks(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
+	mustCall(t, m, "asks", `{}`)
+	for id, want := range map[string]string{"sample": "-3", "elicit": "-3", "roots": `0 {"roots":[]}`} {
+		if got := awaitReceived(t, m, `answer "`+id+`" `); !strings.HasPrefix(got, want) {
+			t.Errorf("%s was answered with %s, want %s", id, got, want)
+		}
+	}
+}
+
+// TestRestless: a server that says without end that its tools changed is not listed without end, and can be used.
+func TestRestless(t *testing.T) {
+	t.Parallel()
+	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Restless))
+	begin := time.Now()
+	for range 20 {
+		mustCall(t, m, "echo", `{}`)
+	}
+	got := received(t, m)
+	lists := len(slices.DeleteFunc(got, func(what string) bool { return what != "tools/list" }))
+	if most := 2 + int(time.Since(begin)/time.Second); lists > most {
+		t.Errorf("listed %d times in %s", lists, time.Since(begin))
+	}
+}

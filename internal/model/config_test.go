@@ -1,0 +1,226 @@
+package model_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/model/fake"
+)
+
+// TestRouting has the address and the headers that each configuration leads to.
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p provider) {
+		var host, path string
+		var header http.Header
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			host, path, header = r.Host, r.URL.Path, r.Header
+			w.WriteHeader(http.StatusTeapot)
+		}))
+		defer srv.Close()
+		cfg := p.cfg
+		cfg.HTTPClient = &http.Client{Transport: toServer(srv)}
+		m, err := model.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Generate(t.Context(), ask(user("Hi."))); kindOf(err) != model.KindInvalidRequest {
+			t.Errorf("error %v", err)
+		}
+		if host != p.host || path != p.path || header.Get(p.auth) != p.authValue {
+			t.Errorf("request to %s%s with %s: %q, want %s%s with %q", host, path, p.auth, header.Get(p.auth), p.host, p.path, p.authValue)
+		}
+		for _, other := range []string{"X-Api-Key", "Authorization", "Api-Key"} {
+			if other != p.auth && header.Get(other) != "" {
+				t.Errorf("%s is set too", other)
+			}
+		}
+	})
+}
+
+// toServer brings requests for any host to one server.
+func toServer(srv *httptest.Server) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		to := r.Clone(r.Context())
+		to.Host, to.URL.Scheme, to.URL.Host = r.URL.Host, "http", srv.Listener.Addr().String()
+		return srv.Client().Transport.RoundTrip(to)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestEnvironmentIsIgnored has every variable that the providers' libraries know.
+func TestEnvironmentIsIgnored(t *testing.T) {
+	for _, name := range []string{
+		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID",
+		"AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY",
+	} {
+		t.Setenv(name, "from-the-environment")
+	}
+	for _, name := range []string{"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"} {
+		t.Setenv(name, "http://from-the-environment.invalid")
+	}
+	for _, name := range []string{"ANTHROPIC_CUSTOM_HEADERS", "OPENAI_CUSTOM_HEADERS"} {
+		t.Setenv(name, "X-Custom: from-the-environment")
+	}
+	t.Setenv("ANTHROPIC_CONFIG_DIR", t.TempDir())
+	for _, p := range providers {
+		srv := serve(t, fake.Replies(fake.Reply{Text: "ok"}))
+		if p.name == "gateway" {
+			p.cfg.BaseURL = "https://gateway.example/v1"
+		}
+		generate(t, open(t, srv, p.cfg), ask(user("Hi.")))
+		r := srv.Requests()[0]
+		if text := fmt.Sprint(r.Host, r.Path, r.Header, string(r.Raw)); strings.Contains(text, "from-the-environment") {
+			t.Errorf("%s: the environment is in the request: %s", p.name, text)
+		}
+	}
+	if _, err := model.New(model.Config{Provider: model.OpenAI, Name: "m"}); kindOf(err) != model.KindNoKey {
+		t.Errorf("a key was taken from the environment: %v", err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		cfg    model.Config
+		kind   model.Kind // empty: it is right
+		remedy string
+	}{
+		{"nothing", model.Config{}, model.KindInvalidRequest, "set model.provider to anthropic, openai, google, azure or compatible"},
+		{"no name", model.Config{Provider: model.Anthropic, APIKey: "k"}, model.KindUnknownModel, "set ANTHROPIC_MODEL or model.name"},
+		{"anthropic without key", model.Config{Provider: model.Anthropic, Name: "m"}, model.KindNoKey, "set ANTHROPIC_API_KEY or model.apiKey"},
+		{"openai without key", model.Config{Provider: model.OpenAI, Name: "m"}, model.KindNoKey, "set OPENAI_API_KEY or model.apiKey"},
+		{"openai's own address without key", model.Config{Provider: model.OpenAI, Name: "m", BaseURL: "https://API.openai.com/v1/"}, model.KindNoKey, "set OPENAI_API_KEY or model.apiKey"},
+		{"google without key", model.Config{Provider: model.Google, Name: "m"}, model.KindNoKey, "set GOOGLE_API_KEY or model.apiKey"},
+		{"azure without key", model.Config{Provider: model.Azure, Name: "m", BaseURL: "https://x.openai.azure.com"}, model.KindNoKey, "set AZURE_OPENAI_API_KEY or model.apiKey"},
+		{"azure without endpoint", model.Config{Provider: model.Azure, Name: "m", APIKey: "k"}, model.KindInvalidRequest, "set AZURE_OPENAI_ENDPOINT or model.baseUrl"},
+		{"azure without deployment", model.Config{Provider: model.Azure, APIKey: "k", BaseURL: "https://x.openai.azure.com"}, model.KindUnknownModel, "set AZURE_OPENAI_DEPLOYMENT or model.deployment"},
+		{"compatible without address", model.Config{Provider: model.Compatible, Name: "m"}, model.KindInvalidRequest, "set model.baseUrl"},
+		{"no URL", model.Config{Provider: model.Compatible, Name: "m", BaseURL: "localhost:11434"}, model.KindInvalidRequest, "set model.baseUrl"},
+		{"bad way for tools", model.Config{Provider: model.Anthropic, Name: "m", APIKey: "k", Tools: "sometimes"}, model.KindInvalidRequest, "set model.tools to auto, native or fenced"},
+		{"a local server needs no key", model.Config{Provider: model.Compatible, Name: "m", BaseURL: "http://localhost:11434/v1"}, "", ""},
+		{"nor does another server for OpenAI's models", model.Config{Provider: model.OpenAI, Name: "m", BaseURL: "http://localhost:8000/v1"}, "", ""},
+	} {
+		_, err := model.New(c.cfg)
+		if c.kind == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		var e *model.Error
+		if !errors.As(err, &e) || e.Kind != c.kind || e.Remedy != c.remedy {
+			t.Errorf("%s: %v (%s), want %s and to %q", c.name, err, kindOf(err), c.kind, c.remedy)
+		}
+	}
+}
+
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"claude-opus-5-5": 1_000_000, "claude-haiku-4-5-20251001": 200_000, "some-model": 0} {
+		m, err := model.New(model.Config{Provider: model.Anthropic, Name: name, APIKey: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Info(); got != (model.Info{Provider: "anthropic", Name: name, ContextWindow: want, NativeTools: true}) {
+			t.Errorf("info %+v", got)
+		}
+	}
+	m, err := model.New(model.Config{Provider: model.Azure, Deployment: "d", APIKey: "k", BaseURL: "https://x", ContextWindow: 5, Tools: model.ToolsFenced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Info(); got != (model.Info{Provider: "azure", Name: "d", ContextWindow: 5}) {
+		t.Errorf("info %+v", got)
+	}
+}
+
+// TestKeyStaysSecret has servers that say the key, and an address that cannot be reached.
+func TestKeyStaysSecret(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p provider) {
+		p.cfg.MaxRetries, p.cfg.APIKey = -1, testKey
+		for _, reply := range []fake.Reply{
+			{Status: 401, Message: "Incorrect API key provided: " + testKey},
+			{Status: 500, Message: "trace: " + testKey},
+		} {
+			srv := serve(t, fake.Replies(reply))
+			_, err := open(t, srv, p.cfg).Generate(t.Context(), ask(user("Hi.")))
+			if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), testKey) {
+				t.Errorf("error %#v", err)
+			}
+		}
+		cfg := p.cfg
+		cfg.BaseURL = "http://user:" + testKey + "@127.0.0.1:1/v1?key=" + testKey
+		m, err := model.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.Generate(t.Context(), ask(user("Hi.")))
+		if kindOf(err) != model.KindUnavailable || strings.Contains(err.Error(), testKey) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// TestWrongServer has servers that are none of a model.
+func TestWrongServer(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p provider) {
+		p.cfg.MaxRetries = -1
+		var followed bool
+		for name, handler := range map[string]http.HandlerFunc{
+			"redirect": func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/elsewhere" {
+					followed = true
+				}
+				http.Redirect(w, r, "https://elsewhere.example/elsewhere?token=secret", http.StatusTemporaryRedirect)
+			},
+			"page": func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html; charset=utf-8")
+				w.Write([]byte("<html>Please log in</html>"))
+			},
+			"page of an error": func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				w.WriteHeader(http.StatusBadGateway)
+				w.Write([]byte("<html><body>nginx</body></html>"))
+			},
+			"nothing": func(http.ResponseWriter, *http.Request) {},
+		} {
+			srv := httptest.NewServer(handler)
+			cfg := p.cfg
+			cfg.HTTPClient = &http.Client{Transport: toServer(srv)}
+			m, err := model.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = m.Generate(t.Context(), ask(user("Hi.")))
+			srv.Close()
+			want := map[string][]string{
+				"redirect": {string(model.KindInvalidRequest), "redirects to https://elsewhere.example/elsewhere;", "aseUrl"}, "page": {string(model.KindInvalidRequest), "text/html"},
+				"page of an error": {string(model.KindUnavailable), "bad gateway"}, "nothing": {string(model.KindCut), "ended before the turn"},
+			}[name]
+			if err == nil || string(kindOf(err)) != want[0] {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			for _, part := range want[1:] {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%s: %v does not say %q", name, err, part)
+				}
+			}
+		}
+		if followed {
+			t.Error("a redirect was followed")
+		}
+	})
+}

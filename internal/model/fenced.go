@@ -1,0 +1,153 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// codeTool is the tool whose calls a model without tool calling makes by writing a block of code. Its input is {code}.
+const codeTool = "execute_code"
+
+// fencedID begins the ids of calls that were read from a model's text.
+const fencedID = "fence_"
+
+func isFenced(c ToolCall) bool { return strings.HasPrefix(c.ID, fencedID) }
+
+// fenced lets a model call tools that cannot do it through its provider's interface: the system prompt describes them,
+// and calls are read from the blocks that the model writes.
+type fenced struct {
+	inner *client
+	on    atomic.Bool // otherwise the provider's interface is used, until the server says that the model cannot
+}
+
+func newFenced(inner *client, on bool) *fenced {
+	f := &fenced{inner: inner}
+	f.on.Store(on)
+	return f
+}
+
+func (f *fenced) Info() Info {
+	info := f.inner.Info()
+	info.NativeTools = !f.on.Load()
+	return info
+}
+
+func (f *fenced) Generate(ctx context.Context, req *Request) (*Turn, error) {
+	if !f.on.Load() {
+		turn, err := f.inner.Generate(ctx, req)
+		var failed *Error
+		if !errors.As(err, &failed) || !failed.noTools {
+			return turn, err
+		}
+		f.on.Store(true)
+	}
+	hasCode := slices.ContainsFunc(req.Tools, func(t Tool) bool { return t.Name == codeTool })
+	told := &Request{System: f.system(req), MaxTokens: req.MaxTokens}
+	for _, m := range req.Messages {
+		told.Messages = append(told.Messages, fencedMessage(m))
+	}
+	id := fencedID + strconv.Itoa(len(req.Messages))
+	if req.OnDelta != nil {
+		text := newFenceReader(hasCode, id, req.OnDelta)
+		told.OnDelta = func(d Delta) {
+			if d.Reset {
+				text = newFenceReader(hasCode, id, req.OnDelta)
+			}
+			if d.Text == "" {
+				req.OnDelta(d)
+				return
+			}
+			text.write(d.Text)
+		}
+		defer func() { text.end(true) }()
+	}
+	turn, err := f.inner.Generate(ctx, told)
+	if err != nil {
+		return nil, err
+	}
+	read := newFenceReader(hasCode, id, nil)
+	read.write(withoutThoughts(turn.Text))
+	read.end(turn.Stop != StopLength)
+	turn.Text = strings.TrimSpace(read.prose.String())
+	if read.call != nil {
+		turn.Calls = []ToolCall{*read.call}
+		turn.Stop = stopOf(turn.Stop, true)
+	}
+	if read.ignored {
+		turn.Raw = nil // what the model made up after its call shall not mislead it again
+	}
+	return turn, nil
+}
+
+// system is the system prompt with what the model has to know about its tools.
+func (f *fenced) system(req *Request) string {
+	if len(req.Tools) == 0 {
+		return req.System
+	}
+	var b strings.Builder
+	if req.System != "" {
+		b.WriteString(req.System + "\n\n")
+	}
+	b.WriteString("# How to use tools\n\nYou use tools by writing a fenced block. Write one block at most, and end your message after it: " +
+		"the next message tells you the result. Never write a result yourself. A message without such a block is your final answer.\n")
+	for _, t := range req.Tools {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", t.Name, strings.TrimSpace(t.Description))
+		if t.Name == codeTool {
+			b.WriteString("\nWrite the code in a block like this (code that is only to be shown goes into a ```text block):\n\n```js\nreturn 1 + 1\n```\n")
+			continue
+		}
+		fmt.Fprintf(&b, "\nThe input's JSON Schema: %s\n\nUse it with a block like this:\n\n```tool\n{\"name\": %q, \"input\": {}}\n```\n", t.InputSchema, t.Name)
+	}
+	return b.String()
+}
+
+// fencedMessage tells a message without tool calls and results.
+func fencedMessage(m Message) Message {
+	switch {
+	case m.Role == RoleTool:
+		var b strings.Builder
+		for i, r := range m.Results {
+			if i > 0 {
+				b.WriteString("\n\n")
+			}
+			word := "Result"
+			if r.IsError {
+				word = "Error"
+			}
+			fmt.Fprintf(&b, "%s of %s:\n%s", word, r.Name, r.Text)
+		}
+		return Message{Role: RoleUser, Text: b.String()}
+	case m.Turn == nil || len(m.Turn.Calls) == 0:
+		return m
+	default:
+		turn := *m.Turn
+		if !slices.ContainsFunc(turn.Calls, isFenced) {
+			turn.Raw = nil // it has calls in the provider's form
+		}
+		for _, c := range turn.Calls {
+			turn.Text = strings.TrimSpace(turn.Text + "\n\n" + fence(c))
+		}
+		turn.Calls = nil
+		return Message{Role: RoleAssistant, Turn: &turn}
+	}
+}
+
+// fence is a call as a block.
+func fence(c ToolCall) string {
+	var input struct {
+		Code string `json:"code"`
+	}
+	if c.Name == codeTool && json.Unmarshal(c.Input, &input) == nil && input.Code != "" {
+		return "```js\n" + strings.TrimSuffix(input.Code, "\n") + "\n```"
+	}
+	if c.Malformed != "" {
+		return "```tool\n" + c.Malformed + "\n```"
+	}
+	return fmt.Sprintf("```tool\n{\"name\": %q, \"input\": %s}\n```", c.Name, c.Input)
+}

@@ -1,0 +1,188 @@
+package model
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+)
+
+// Recording is the turns of a model, from which they can be given again without it. It is stored as JSON.
+type Recording struct {
+	Model Info           `json:"model"`
+	Turns []RecordedTurn `json:"turns"`
+}
+
+// RecordedTurn is a turn, and what it answered.
+type RecordedTurn struct {
+	Request Digest `json:"request"`
+	Turn    *Turn  `json:"turn"`
+}
+
+// Digest stands for a request: its system prompt, its tools by name, and of its messages the texts, calls and results. A
+// provider's own JSON, ids, usage and durations do not count.
+type Digest struct {
+	System   string `json:"system"`
+	Tools    string `json:"tools"`
+	Messages int    `json:"messages"` // how many
+	History  string `json:"history"`  // all of them
+}
+
+// DigestOf is the digest of a request.
+func DigestOf(req *Request) Digest {
+	tools := make([]string, len(req.Tools))
+	for i, t := range req.Tools {
+		tools[i] = t.Name
+	}
+	type call struct {
+		Name, Malformed string
+		Input           json.RawMessage
+	}
+	type result struct {
+		Name, Text string
+		IsError    bool
+	}
+	type message struct {
+		Role    Role
+		Text    string
+		Calls   []call
+		Results []result
+	}
+	history := make([]message, len(req.Messages))
+	for i, m := range req.Messages {
+		h := message{Role: m.Role, Text: m.Text}
+		if m.Turn != nil {
+			h.Text = m.Turn.Text
+			for _, c := range m.Turn.Calls {
+				h.Calls = append(h.Calls, call{c.Name, c.Malformed, journal.Canonical(c.Input)})
+			}
+		}
+		for _, r := range m.Results {
+			h.Results = append(h.Results, result{r.Name, r.Text, r.IsError})
+		}
+		history[i] = h
+	}
+	return Digest{System: digest(req.System), Tools: digest(tools), Messages: len(history), History: digest(history)}
+}
+
+// digest is 64 bits of the SHA-256 of a value's JSON: enough to tell apart what is not made to be mistaken.
+func digest(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil { // a call's input that is no JSON, which no model of this package returns
+		raw = []byte(err.Error())
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}
+
+// DivergedError says that a replay asked for something else than was recorded.
+type DivergedError struct {
+	Turn int    // counted from 1
+	What string // differs
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("model turn %d diverged from the recording: %s", e.Turn, e.What)
+}
+
+// Recorded answers from a recording. Its methods may be called from several goroutines, but turns are given in order.
+type Recorded struct {
+	rec  Recording
+	mu   sync.Mutex
+	next int
+}
+
+var (
+	_ Model = (*Recorded)(nil)
+	_ Model = (*Recorder)(nil)
+)
+
+// NewRecorded makes a model of a recording, which must not change any more.
+func NewRecorded(rec Recording) *Recorded { return &Recorded{rec: rec} }
+
+// Info says which model was recorded.
+func (r *Recorded) Info() Info { return r.rec.Model }
+
+// Left is the number of turns that were not asked for yet.
+func (r *Recorded) Left() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.rec.Turns) - r.next
+}
+
+// Generate returns the next recorded turn, or a *DivergedError if it was recorded for another request. Nothing is
+// contacted and no time passes.
+func (r *Recorded) Generate(ctx context.Context, req *Request) (*Turn, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("replay a model turn: %w", context.Cause(ctx))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number := r.next + 1
+	if number > len(r.rec.Turns) {
+		return nil, &DivergedError{number, fmt.Sprintf("only %d turns are recorded", len(r.rec.Turns))}
+	}
+	recorded, got := r.rec.Turns[r.next], DigestOf(req)
+	switch want := recorded.Request; {
+	case got.System != want.System:
+		return nil, &DivergedError{number, "the system prompt differs"}
+	case got.Tools != want.Tools:
+		return nil, &DivergedError{number, "the tools differ"}
+	case got.Messages != want.Messages:
+		return nil, &DivergedError{number, fmt.Sprintf("the conversation has %d messages instead of %d", got.Messages, want.Messages)}
+	case got.History != want.History:
+		return nil, &DivergedError{number, "the messages differ"}
+	}
+	r.next++
+	turn := *recorded.Turn
+	if req.OnDelta != nil {
+		if turn.Text != "" {
+			req.OnDelta(Delta{Text: turn.Text})
+		}
+		for _, c := range turn.Calls {
+			req.OnDelta(Delta{Call: c.Name, CallID: c.ID, Input: string(c.Input)})
+		}
+	}
+	return &turn, nil
+}
+
+// Recorder records the turns of a model. Its methods may be called from several goroutines.
+type Recorder struct {
+	inner Model
+	mu    sync.Mutex
+	turns []RecordedTurn
+}
+
+// NewRecorder records what inner answers.
+func NewRecorder(inner Model) *Recorder { return &Recorder{inner: inner} }
+
+// Info describes the model that is recorded.
+func (r *Recorder) Info() Info { return r.inner.Info() }
+
+// Generate asks the model that is recorded. Only turns are recorded, not errors; without their durations, so that
+// recordings of the same turns are the same.
+func (r *Recorder) Generate(ctx context.Context, req *Request) (*Turn, error) {
+	d := DigestOf(req)
+	turn, err := r.inner.Generate(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	kept := *turn
+	kept.Duration = time.Duration(0)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turns = append(r.turns, RecordedTurn{Request: d, Turn: &kept})
+	return turn, nil
+}
+
+// Recording is what was recorded so far.
+func (r *Recorder) Recording() Recording {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Recording{Model: r.inner.Info(), Turns: append([]RecordedTurn(nil), r.turns...)}
+}

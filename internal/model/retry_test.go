@@ -1,0 +1,327 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/model/fake"
+)
+
+// bubble runs a test for every provider in virtual time, against a server without sockets.
+func bubble(t *testing.T, script func() fake.Script, change func(*model.Config), test func(t *testing.T, m model.Model, srv *fake.Server)) {
+	each(t, func(t *testing.T, p provider) {
+		synctest.Test(t, func(t *testing.T) {
+			srv := fake.InMemory(script())
+			cfg := p.cfg
+			if change != nil {
+				change(&cfg)
+			}
+			test(t, open(t, srv, cfg), srv)
+		})
+	})
+}
+
+func replies(list ...fake.Reply) func() fake.Script {
+	return func() fake.Script { return fake.Replies(list...) }
+}
+
+func kindOf(err error) model.Kind {
+	var e *model.Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return ""
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{30 * time.Second, 1500 * time.Millisecond} {
+		bubble(t, replies(fake.Reply{Status: 429, Message: "slow down", RetryAfter: after}, fake.Reply{Text: "ok"}), nil,
+			func(t *testing.T, m model.Model, _ *fake.Server) {
+				var notices []string
+				req := ask(user("Hi."))
+				req.OnDelta = func(d model.Delta) {
+					if d.Notice != "" {
+						notices = append(notices, d.Notice)
+						if d.Reset {
+							t.Error("reset without anything written")
+						}
+					}
+				}
+				start := time.Now()
+				turn := generate(t, m, req)
+				if took := time.Since(start); turn.Text != "ok" || took != after {
+					t.Errorf("answer %q after %s, want ok after %s", turn.Text, took, after)
+				}
+				if len(notices) != 1 || !strings.Contains(notices[0], "rate limited: slow down; next attempt in "+after.String()) {
+					t.Errorf("notices %q", notices)
+				}
+			})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{429, 500, 502, 503, 504, 529} {
+		var list []fake.Reply
+		for range 4 {
+			list = append(list, fake.Reply{Status: status})
+		}
+		bubble(t, replies(append(list, fake.Reply{Text: "ok"})...), nil, func(t *testing.T, m model.Model, _ *fake.Server) {
+			start := time.Now()
+			generate(t, m, ask(user("Hi.")))
+			// 0.5 + 1 + 2 + 4 s, each shortened by less than a half.
+			if took := time.Since(start); took <= 3750*time.Millisecond || took > 7500*time.Millisecond {
+				t.Errorf("HTTP %d: four retries took %s", status, took)
+			}
+		})
+	}
+}
+
+func TestRetriesEnd(t *testing.T) {
+	t.Parallel()
+	always := func() fake.Script {
+		return func(fake.Request) fake.Reply { return fake.Reply{Status: 500, Message: "boom"} }
+	}
+	for retries, requests := range map[int]int{-1: 1, 0: 5, 2: 3} {
+		bubble(t, always, func(c *model.Config) { c.MaxRetries = retries }, func(t *testing.T, m model.Model, srv *fake.Server) {
+			_, err := m.Generate(t.Context(), ask(user("Hi.")))
+			if kindOf(err) != model.KindUnavailable || !strings.Contains(err.Error(), "boom") {
+				t.Errorf("error %v", err)
+			}
+			if n := len(srv.Requests()); n != requests {
+				t.Errorf("MaxRetries %d: %d requests, want %d", retries, n, requests)
+			}
+		})
+	}
+}
+
+func TestLongWaitIsTheCallersMatter(t *testing.T) {
+	t.Parallel()
+	bubble(t, replies(fake.Reply{Status: 429, RetryAfter: time.Hour}), nil, func(t *testing.T, m model.Model, _ *fake.Server) {
+		start := time.Now()
+		_, err := m.Generate(t.Context(), ask(user("Hi.")))
+		var e *model.Error
+		if !errors.As(err, &e) || e.Kind != model.KindRateLimited || e.RetryAfter != time.Hour || time.Since(start) != 0 {
+			t.Errorf("error %v after %s", err, time.Since(start))
+		}
+	})
+	bubble(t, replies(fake.Reply{Status: 429, RetryAfter: time.Minute}), nil, func(t *testing.T, m model.Model, _ *fake.Server) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if _, err := m.Generate(ctx, ask(user("Hi."))); kindOf(err) != model.KindRateLimited {
+			t.Errorf("error %v, want the limit and not the deadline that would come before", err)
+		}
+	})
+}
+
+// TestNotRetried has errors that a retry does not help against.
+func TestNotRetried(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reply  fake.Reply
+		want   model.Kind
+		remedy string
+	}{
+		{fake.Reply{Status: 400, Message: "bad field"}, model.KindInvalidRequest, ""},
+		{fake.Reply{Status: 401, Message: "wrong key"}, model.KindAuth, "model.apiKey"},
+		{fake.Reply{Status: 403, Message: "not yours"}, model.KindAuth, "model.apiKey"},
+		{fake.Reply{Status: 404, Message: "no such model"}, model.KindUnknownModel, "model."},
+		{fake.Reply{Status: 402, Message: "pay first"}, model.KindQuota, "billing"},
+		{fake.Reply{Status: 429, Code: "insufficient_quota", Message: "You exceeded your current quota"}, model.KindQuota, "billing"},
+		{fake.Reply{Status: 400, Message: "Your credit balance is too low to access the API."}, model.KindQuota, "billing"},
+		{fake.Reply{Status: 400, Message: "prompt is too long: 210000 tokens > 200000 maximum"}, model.KindContextLength, "new session"},
+		{fake.Reply{Status: 400, Code: "context_length_exceeded", Message: "too long"}, model.KindContextLength, "new session"},
+		{fake.Reply{Status: 400, Code: "content_filter", Message: "filtered"}, model.KindRefused, ""},
+	} {
+		bubble(t, replies(c.reply, fake.Reply{Text: "never"}), nil, func(t *testing.T, m model.Model, srv *fake.Server) {
+			_, err := m.Generate(t.Context(), ask(user("Hi.")))
+			var e *model.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("error %v", err)
+			}
+			if e.Kind != c.want || e.Status != c.reply.Status || e.Message != c.reply.Message || !strings.Contains(e.Remedy, c.remedy) {
+				t.Errorf("got %+v, want %s", e, c.want)
+			}
+			if n := len(srv.Requests()); n != 1 {
+				t.Errorf("%d requests, want 1", n)
+			}
+		})
+	}
+}
+
+// TestCutStream loses the connection in the middle of an answer: the turn begins again.
+func TestCutStream(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"", "overloaded_error", "server_error"} {
+		whole := fake.Reply{Text: strings.Repeat("counting ", 20), Calls: []fake.Call{{Name: "execute_code", Input: `{"code":"return 1"}`}}}
+		cut := whole
+		cut.CutAfter, cut.Broken = 11, broken
+		bubble(t, replies(cut, cut, whole), nil, func(t *testing.T, m model.Model, srv *fake.Server) {
+			text, resets := "", 0
+			req := ask(user("Count."))
+			req.OnDelta = func(d model.Delta) {
+				if d.Reset {
+					if text == "" {
+						t.Error("reset before anything was written")
+					}
+					text, resets = "", resets+1
+				}
+				text += d.Text
+			}
+			turn := generate(t, m, req)
+			if turn.Text != whole.Text || len(turn.Calls) != 1 || text != whole.Text || resets != 2 {
+				t.Errorf("%q: turn %q, deltas %q, %d resets", broken, turn.Text, text, resets)
+			}
+			inOrder(t, srv)
+		})
+	}
+	never := fake.Reply{Text: strings.Repeat("counting ", 20), CutAfter: 11}
+	bubble(t, replies(never, never), func(c *model.Config) { c.MaxRetries = 1 }, func(t *testing.T, m model.Model, _ *fake.Server) {
+		if _, err := m.Generate(t.Context(), ask(user("Count."))); kindOf(err) != model.KindCut {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// TestSilence has servers that take too long, before the answer and within it.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	limit := func(c *model.Config) { c.Timeout, c.MaxRetries = 10*time.Second, 1 }
+	for _, silent := range []fake.Reply{{Text: "late", Latency: time.Minute}, {Text: "one two three", Pause: time.Minute}} {
+		bubble(t, replies(silent, silent), limit, func(t *testing.T, m model.Model, srv *fake.Server) {
+			start := time.Now()
+			_, err := m.Generate(t.Context(), ask(user("Hi.")))
+			if kindOf(err) != model.KindTimeout || !strings.Contains(err.Error(), "silent for 10s") || !strings.Contains(err.Error(), "model.timeout") {
+				t.Errorf("error %v", err)
+			}
+			if took := time.Since(start); took < 20*time.Second || took > 21*time.Second {
+				t.Errorf("two attempts took %s", took)
+			}
+			synctest.Wait()
+			if srv.Aborted() != 2 {
+				t.Errorf("%d requests given up, want 2", srv.Aborted())
+			}
+		})
+	}
+	slow := fake.Reply{Text: strings.Repeat("slowly ", 20), Pause: 9 * time.Second, Latency: 9 * time.Second}
+	bubble(t, replies(slow), limit, func(t *testing.T, m model.Model, _ *fake.Server) {
+		if turn := generate(t, m, ask(user("Hi."))); turn.Text != slow.Text || turn.Duration < time.Minute {
+			t.Errorf("answer %q after %s", turn.Text, turn.Duration)
+		}
+	})
+}
+
+func TestCancelWhileWaiting(t *testing.T) {
+	t.Parallel()
+	bubble(t, replies(fake.Reply{Status: 429, RetryAfter: time.Minute}), nil, func(t *testing.T, m model.Model, _ *fake.Server) {
+		why := errors.New("the user pressed the button")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		start := time.Now()
+		_, err := m.Generate(ctx, ask(user("Hi.")))
+		if !errors.Is(err, why) || time.Since(start) != time.Second {
+			t.Errorf("error %v after %s", err, time.Since(start))
+		}
+	})
+}
+
+// TestCancel cancels requests in flight at a real server, before the answer and within it.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p provider) {
+		hold := make(chan struct{})
+		defer close(hold)
+		for name, reply := range map[string]fake.Reply{
+			"before": {Wait: hold}, "within": {Text: strings.Repeat("word ", 1000), Pause: 20 * time.Millisecond},
+		} {
+			asked := make(chan struct{}, 1)
+			srv := serve(t, func(fake.Request) fake.Reply {
+				asked <- struct{}{}
+				return reply
+			})
+			m := open(t, srv, p.cfg)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begun := make(chan struct{}, 1)
+			req := ask(user("Hi."))
+			req.OnDelta = func(model.Delta) {
+				select {
+				case begun <- struct{}{}:
+				default:
+				}
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := m.Generate(ctx, req)
+				done <- err
+			}()
+			<-asked
+			if name == "within" {
+				<-begun
+			}
+			start := time.Now()
+			cancel()
+			err := <-done
+			if took := time.Since(start); took > 100*time.Millisecond {
+				t.Errorf("%s: cancelling took %s", name, took)
+			}
+			if !errors.Is(err, context.Canceled) || kindOf(err) != "" {
+				t.Errorf("%s: error %v", name, err)
+			}
+			<-srv.Aborts() // the server has seen it
+		}
+	})
+}
+
+// TestAdaptations has servers that say how they want to be asked.
+func TestAdaptations(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, provider, refusal, before, after string
+	}{
+		{"smaller model", "anthropic", "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-test", `"max_tokens":32000`, `"max_tokens":8192`},
+		{"no reasoning", "openai", "Encrypted content is not supported with this model.", `"include":["reasoning.encrypted_content"]`, `"store":false`},
+		{"reasoning model behind a gateway", "gateway", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", `"max_tokens":77`, `"max_completion_tokens":77`},
+		{"old server", "gateway", "extra inputs are not permitted: stream_options", `"stream_options"`, `"stream":true`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, p := range providers {
+				if p.name != c.provider {
+					continue
+				}
+				refused := 0
+				srv := serve(t, func(r fake.Request) fake.Reply {
+					if strings.Contains(string(r.Raw), c.before) {
+						refused++
+						return fake.Reply{Status: 400, Message: c.refusal}
+					}
+					return fake.Reply{Text: "ok"}
+				})
+				m := open(t, srv, p.cfg)
+				for range 2 {
+					req := ask(user("Hi."))
+					if c.provider == "gateway" {
+						req.MaxTokens = 77
+					}
+					if turn := generate(t, m, req); turn.Text != "ok" {
+						t.Errorf("answer %q", turn.Text)
+					}
+				}
+				requests := srv.Requests()
+				if refused != 1 || len(requests) != 3 {
+					t.Errorf("%d refusals in %d requests, want 1 in 3: the model has to remember", refused, len(requests))
+				}
+				if last := string(requests[2].Raw); !strings.Contains(last, c.after) {
+					t.Errorf("last request has no %s: %s", c.after, last)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package modelview
+
+import (
+	"fmt"
+	"strings"
+
+	"mcp-code-exec-harness/internal/catalog"
+)
+
+// Hits is what a model reads of a search: names, signatures and descriptions, the best first.
+func Hits(query string, hits []catalog.Hit, servers []catalog.Server) string {
+	var b strings.Builder
+	if len(hits) == 0 {
+		tools, names := 0, make([]string, len(servers))
+		for i, s := range servers {
+			tools += len(s.Tools)
+			names[i] = s.Name
+		}
+		if tools == 0 {
+			return "No server offers any tool at the moment.\n"
+		}
+		return fmt.Sprintf("No tool fits %q. Use other words. There are %d tools of the servers %s.\n", query, tools, strings.Join(names, ", "))
+	}
+	for _, h := range hits {
+		fmt.Fprintf(&b, "%s — %s\n", h.Name, h.Signature)
+		if h.Description != "" {
+			b.WriteString("  " + h.Description + "\n")
+		}
+	}
+	return b.String()
+}
+
+// Details is what a model reads of tools: how to call them, their TypeScript declarations, and the advice of their servers
+// once. problems are what is said of names that no tool has.
+func Details(tools []*catalog.Details, problems []error) string {
+	var parts []string
+	for _, err := range problems {
+		parts = append(parts, err.Error()+"\n")
+	}
+	advised := map[string]bool{}
+	for _, d := range tools {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s — await %s\n", d.Name, d.Call)
+		if d.SchemaProblem != "" {
+			b.WriteString("Its schema cannot be used to check the input: " + d.SchemaProblem + "\n")
+		}
+		b.WriteString(strings.TrimRight(d.TypeScript, "\n") + "\n")
+		if advice := strings.TrimSpace(d.Instructions); advice != "" && !advised[advice] {
+			advised[advice] = true
+			b.WriteString("The server's advice: " + advice + "\n")
+		}
+		parts = append(parts, b.String())
+	}
+	return strings.Join(parts, "\n")
+}

@@ -1,0 +1,95 @@
+package process
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Find returns the absolute path of the program that a child with the environment env ("NAME=value") and the working
+// directory dir (empty: this process's own) means by command: looked up in the child's PATH, or, with a separator in
+// it, relative to dir. exec.LookPath looks in this process's instead. On Windows the extensions of PATHEXT are tried,
+// and the working directory is not searched, where a data file could pass for a program; nor are relative entries of
+// PATH anywhere. The error is an *[exec.Error] with [exec.ErrNotFound] or [fs.ErrPermission].
+func Find(command, dir string, env []string) (string, error) {
+	return find(command, dir, env, runtime.GOOS == "windows")
+}
+
+func find(command, dir string, env []string, windows bool) (string, error) {
+	extensions := []string{""}
+	if windows {
+		extensions = suffixes(command, variable(env, "PATHEXT", windows))
+	}
+	if strings.ContainsRune(command, filepath.Separator) || strings.Contains(command, "/") || filepath.VolumeName(command) != "" {
+		path := command
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", &exec.Error{Name: command, Err: err}
+		}
+		return program(path, command, extensions, windows)
+	}
+	failure := error(&exec.Error{Name: command, Err: exec.ErrNotFound})
+	for _, entry := range filepath.SplitList(variable(env, "PATH", windows)) {
+		if !filepath.IsAbs(entry) || command == "" {
+			continue
+		}
+		path, err := program(filepath.Join(entry, command), command, extensions, windows)
+		if err == nil {
+			return path, nil
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			failure = err
+		}
+	}
+	return "", failure
+}
+
+// program is the first of path with each extension that can be executed.
+func program(path, command string, extensions []string, windows bool) (string, error) {
+	err := exec.ErrNotFound
+	for _, extension := range extensions {
+		info, statErr := os.Stat(path + extension)
+		switch {
+		case statErr != nil || info.IsDir():
+		case windows || info.Mode()&0o111 != 0:
+			return path + extension, nil
+		default:
+			err = fs.ErrPermission
+		}
+	}
+	return "", &exec.Error{Name: command, Err: err}
+}
+
+// suffixes are what may follow a command: nothing if it has an extension, and the extensions of programs.
+func suffixes(command, list string) []string {
+	if list == "" {
+		list = ".COM;.EXE;.BAT;.CMD"
+	}
+	var all []string
+	if filepath.Ext(command) != "" {
+		all = append(all, "")
+	}
+	for extension := range strings.SplitSeq(strings.ToLower(list), ";") {
+		if extension != "" {
+			all = append(all, "."+strings.TrimPrefix(extension, "."))
+		}
+	}
+	return all
+}
+
+// variable is the value of an environment variable; the last one of a name counts.
+func variable(env []string, name string, windows bool) (value string) {
+	for _, entry := range env {
+		if key, v, ok := strings.Cut(entry, "="); ok && (key == name || windows && strings.EqualFold(key, name)) {
+			value = v
+		}
+	}
+	return value
+}

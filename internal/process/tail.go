@@ -1,0 +1,54 @@
+package process
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+const (
+	tailBytes = 8 << 10 // kept
+	tailShown = 4 << 10 // so that one endless line does not fill a message
+	tailLines = 20
+)
+
+// Tail keeps the end of what a child writes to its standard error, to explain its death. The zero value is ready; it is
+// safe for concurrent use.
+type Tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write never fails.
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p[max(0, len(p)-tailBytes):]...)
+	if over := len(t.buf) - tailBytes; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+// String is the last lines, at most 20 and 4 KiB, without escape sequences or other control characters that could act
+// on a terminal.
+func (t *Tail) String() string {
+	t.mu.Lock()
+	text := bytes.Clone(bytes.TrimRight(t.buf, "\r\n \t"))
+	t.mu.Unlock()
+	if len(text) > tailShown {
+		text = text[len(text)-tailShown:]
+		for len(text) > 0 && !utf8.RuneStart(text[0]) {
+			text = text[1:]
+		}
+	}
+	lines := strings.Split(strings.ToValidUTF8(string(text), "\uFFFD"), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && c != '\t' && (c < ' ' || c >= 0x7f && c < 0xa0) {
+			return -1
+		}
+		return c
+	}, strings.Join(lines, "\n"))
+}

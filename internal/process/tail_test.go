@@ -1,0 +1,32 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTail(t *testing.T) {
+	t.Parallel()
+	var tail Tail
+	if got := tail.String(); got != "" {
+		t.Errorf("empty: %q", got)
+	}
+	for i := range 20_000 {
+		fmt.Fprintf(&tail, "line %d\n", i)
+	}
+	if got := strings.Split(tail.String(), "\n"); len(got) != tailLines || got[0] != "line 19980" || got[19] != "line 19999" {
+		t.Errorf("got %d lines from %q to %q", len(got), got[0], got[len(got)-1])
+	}
+	_, _ = tail.Write([]byte(strings.Repeat("é", tailBytes)))
+	if got := tail.String(); len(got) > tailShown || strings.Trim(got, "é") != "" {
+		t.Errorf("%d bytes, beside the letter %q", len(got), strings.Trim(got, "é"))
+	}
+	if got := len(tail.buf); got > tailBytes {
+		t.Errorf("it keeps %d bytes", got)
+	}
+	_, _ = tail.Write([]byte("\n\x1b[31mred\x1b[0m\a\u009b1m\n\n"))
+	if got := tail.String(); !strings.HasSuffix(got, "\n[31mred[0m1m") {
+		t.Errorf("control characters: %q", got[len(got)-20:])
+	}
+}

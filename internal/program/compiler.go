@@ -1,0 +1,163 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Compiler is where esbuild runs. Nothing ends esbuild once it has begun, and there are short texts for which it takes
+// hours or all the memory there is, more of them than anybody can tell by looking (see cost.go for those that we can).
+// Therefore it runs in processes of its own, which are killed when a compilation is given up, and which end themselves
+// when they use too much memory. It is safe for concurrent use.
+type Compiler struct {
+	slots chan struct{}             // one for each compilation under way, abandoned ones included
+	do    func(task) product        // runs esbuild in this process, if command is nil
+	start func() (*compiler, error) // starts a process
+
+	mu     sync.Mutex
+	idle   []*compiler
+	closed bool
+}
+
+// maxIdle is how many processes wait for the next compilation.
+const maxIdle = 2
+
+// Time that one run of esbuild may take. A megabyte of ordinary code takes a tenth of a second.
+const (
+	maxTextTime    = 5 * time.Second
+	maxPackageTime = 30 * time.Second
+)
+
+// here compiles where no Compiler is given. Compilations that are given up go on in the background, and hold their
+// places until they are over.
+var here = newCompiler()
+
+func newCompiler() *Compiler {
+	return &Compiler{slots: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), do: task.do}
+}
+
+// NewCompiler makes a compiler whose processes are the given executable with args and CompilerCommand. They start when
+// they are needed. Close must be called.
+func NewCompiler(executable string, args ...string) *Compiler {
+	c := newCompiler()
+	c.start = func() (*compiler, error) { return startCompiler(executable, args) }
+	return c
+}
+
+// Close ends the processes. Compilations under way go on; their processes end with them.
+func (c *Compiler) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, p := range c.idle {
+		p.end()
+	}
+	c.idle = nil
+}
+
+// outcome is how a task ended.
+type outcome struct {
+	product product
+	err     error
+}
+
+// run runs a task for the file with that name. The error wraps ctx's, or is an *Error without a position if the task
+// costs too much, or says why no process starts.
+func (c *Compiler) run(ctx context.Context, name string, t task) (product, error) {
+	if c == nil {
+		c = here
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return product{}, fmt.Errorf("compile %s: %w", name, ctx.Err())
+	}
+	limit := maxTextTime
+	if t.Package != "" {
+		limit = maxPackageTime
+	}
+	limited, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() { <-c.slots }()
+		p, err := c.work(limited, t)
+		done <- outcome{p, err}
+	}()
+	var o outcome
+	select {
+	case o = <-done:
+	case <-limited.Done():
+		o.err = limited.Err()
+	}
+	switch {
+	case o.err == nil && o.product.TooLarge:
+		return product{}, tooCostly(name, fmt.Sprintf("becomes larger than %d MiB", maxProduct>>20))
+	case o.err == nil:
+		return o.product, nil
+	case ctx.Err() != nil:
+		return product{}, fmt.Errorf("compile %s: %w", name, ctx.Err())
+	case errors.Is(o.err, context.DeadlineExceeded):
+		return product{}, tooCostly(name, fmt.Sprintf("takes longer than %v to compile", limit))
+	case errors.Is(o.err, errDied):
+		return product{}, tooCostly(name, "takes too much memory to compile")
+	}
+	return product{}, fmt.Errorf("compile %s: %w", name, o.err)
+}
+
+func tooCostly(name, what string) *Error {
+	return &Error{
+		Kind: KindSyntax, File: name, Message: "the code " + what,
+		Hint: "split it into smaller modules, and long expressions and types into statements; put data into files",
+	}
+}
+
+// work runs a task in a process, or here. It returns when the task is over, or when it was killed because ctx ended.
+func (c *Compiler) work(ctx context.Context, t task) (product, error) {
+	if c.start == nil {
+		return c.do(t), nil
+	}
+	for {
+		p, used, err := c.take()
+		if err != nil {
+			return product{}, err
+		}
+		made, err := p.call(ctx, t)
+		if err == nil {
+			c.give(p)
+			return made, nil
+		}
+		p.end()
+		if !used || !errors.Is(err, errGone) {
+			return made, err
+		}
+	}
+}
+
+// take returns a process that waits, or a new one. used says that it waited: it may have died since.
+func (c *Compiler) take() (p *compiler, used bool, err error) {
+	c.mu.Lock()
+	if last := len(c.idle) - 1; last >= 0 {
+		p, c.idle = c.idle[last], c.idle[:last]
+		c.mu.Unlock()
+		return p, true, nil
+	}
+	c.mu.Unlock()
+	p, err = c.start()
+	return p, false, err
+}
+
+// give lets a process wait for the next task.
+func (c *Compiler) give(p *compiler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.idle) == maxIdle {
+		p.end()
+		return
+	}
+	c.idle = append(c.idle, p)
+}

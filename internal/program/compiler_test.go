@@ -1,0 +1,256 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+// TestMain makes the test binary a compiler process, as Compiler re-executes it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == CompilerCommand {
+		os.Exit(CompilerMain(os.Stdin, os.Stdout))
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("mcp-code-exec-harness/internal/process.init.func1.1"))
+}
+
+// compilerProcesses is a compiler with processes.
+func compilerProcesses(t testing.TB) *Compiler {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewCompiler(self)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestAbandonedCompilation gives up while esbuild provably works, and waits for a place that is provably taken.
+func TestAbandonedCompilation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var tasks atomic.Int32
+		c := &Compiler{slots: make(chan struct{}, 1), do: func(t task) product {
+			tasks.Add(1)
+			<-release
+			return t.do()
+		}}
+		opts := Options{Compiler: c, Resolver: sandbox{files: map[string]string{"/skills/slow.ts": "export default 1"}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error)
+		go func() {
+			_, err := Compile(ctx, Source{Name: "slow.ts", Code: "return 1"}, opts)
+			result <- err
+		}()
+		synctest.Wait()
+		if tasks.Load() != 1 {
+			t.Fatal("esbuild did not begin")
+		}
+		cancel()
+		if err := <-result; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "slow.ts") {
+			t.Errorf("given up: %v", err)
+		}
+
+		// What was given up still holds the only place; waiting for it ends with the context, too.
+		for name, compile := range map[string]func(ctx context.Context) error{
+			"/skills/slow.ts": func(ctx context.Context) error {
+				_, err := CompileModule(ctx, "/skills/slow.ts", ProgramFile, opts)
+				return err
+			},
+			"other.ts": func(ctx context.Context) error {
+				_, err := Compile(ctx, Source{Name: "other.ts", Code: "return 2"}, opts)
+				return err
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			begun := time.Now()
+			err := compile(ctx)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), name) || time.Since(begun) != time.Second {
+				t.Errorf("waiting for a place, after %v: %v", time.Since(begun), err)
+			}
+		}
+		if tasks.Load() != 1 {
+			t.Errorf("%d tasks were begun in one place", tasks.Load())
+		}
+
+		close(release)
+		synctest.Wait()
+		if _, err := Compile(t.Context(), Source{Code: "return 1"}, opts); err != nil || len(c.slots) != 0 {
+			t.Errorf("after its end: %v, %d places taken", err, len(c.slots))
+		}
+	})
+}
+
+// TestSlowCompilation is a text for which esbuild takes too long.
+func TestSlowCompilation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := &Compiler{slots: make(chan struct{}, 2), do: func(task) product { <-release; return product{} }}
+		opts := Options{Compiler: c, Resolver: sandbox{files: map[string]string{"/skills/slow.ts": "export default 1"}}}
+		for name, compile := range map[string]func() error{
+			"slow.ts": func() error {
+				_, err := Compile(t.Context(), Source{Name: "slow.ts", Code: "return 1"}, opts)
+				return err
+			},
+			"/skills/slow.ts": func() error {
+				_, err := CompileModule(t.Context(), "/skills/slow.ts", ProgramFile, opts)
+				return err
+			},
+		} {
+			begun := time.Now()
+			var e *Error
+			if err := compile(); !errors.As(err, &e) || e.File != name || !strings.Contains(e.Message, "longer than 5s") || e.Hint == "" {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(begun); took != maxTextTime {
+				t.Errorf("%s was given up after %v", name, took)
+			}
+		}
+		close(release)
+	})
+}
+
+// TestCompilerProcess compiles in processes what compiles here.
+func TestCompilerProcess(t *testing.T) {
+	t.Parallel()
+	c := compilerProcesses(t)
+	opts := Options{
+		Packages: packages(t),
+		Resolver: sandbox{files: map[string]string{"/skills/a.ts": "export const a: number = 1", "/skills/b.mjs": "export default await 2"}},
+	}
+	for _, code := range []string{
+		"return 1 as number",
+		"import { a } from '/skills/a.ts'; import b from '/skills/b.mjs'; return a + b",
+		"import plain from 'plain'; return plain",
+		"return <div/>",
+		"const a = ;",
+		"import x from 'absent'; return x",
+		"return 'é \\ud800 " + strings.Repeat("long ", 100_000) + "'",
+	} {
+		opts.Compiler = nil
+		want, wantErr := Compile(t.Context(), Source{Code: code}, opts)
+		opts.Compiler = c
+		got, err := Compile(t.Context(), Source{Code: code}, opts)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%.60q: %v, here %v", code, err, wantErr)
+			continue
+		}
+		if err == nil && (!cmp.Equal(got.Program, want.Program) || got.Map.String() != want.Map.String()) {
+			t.Errorf("%.60q compiles to something else than here", code)
+		}
+	}
+}
+
+// TestCompilerProcessSurvives takes the process away between two compilations, and after one that is given up.
+func TestCompilerProcessSurvives(t *testing.T) {
+	t.Parallel()
+	c := compilerProcesses(t)
+	c.slots = make(chan struct{}, 1)
+	compile := func(ctx context.Context, code string) (pid int, err error) {
+		t.Helper()
+		_, err = Compile(ctx, Source{Code: code}, Options{Compiler: c})
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.idle) > 0 {
+			pid = c.idle[0].cmd.Process.Pid
+		}
+		return pid, err
+	}
+	first, err := compile(t.Context(), "return 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := compile(t.Context(), "return 2"); second != first || err != nil {
+		t.Errorf("the second compilation took process %d, the first %d: %v", second, first, err)
+	}
+	c.idle[0].kill()
+	c.idle[0].cmd.Wait()
+	third, err := compile(t.Context(), "return 3")
+	if third == first || err != nil {
+		t.Errorf("after the process was killed: process %d, %v", third, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = compile(ctx, "switch (x) {"+strings.Repeat("case 1:", 50_000)+"}") // takes a minute
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a compilation that is given up: %v", err)
+	}
+	// The only place is free again long before that minute is over.
+	if fourth, err := compile(t.Context(), "return 4"); fourth == third || err != nil {
+		t.Errorf("after a compilation was given up: process %d, %v", fourth, err)
+	}
+	c.Close()
+	if _, err := compile(t.Context(), "return 5"); err != nil || len(c.idle) != 0 {
+		t.Errorf("after Close: %v, %d processes are left", err, len(c.idle))
+	}
+}
+
+// TestCompilerMemory has texts that esbuild makes grow without bounds: the process ends, this one does not.
+func TestCompilerMemory(t *testing.T) {
+	t.Parallel()
+	var doubling strings.Builder
+	doubling.WriteString("enum E { a0 = 'xxxxxxxxxxxxxxxx'")
+	for i := range 40 {
+		fmt.Fprintf(&doubling, ", a%d = a%d + a%d", i+1, i, i)
+	}
+	opts := Options{Compiler: compilerProcesses(t)}
+	for name, c := range map[string]struct{ code, want string }{
+		"an enum that doubles":  {doubling.String() + "}", "too much memory"},
+		"an enum that is used":  {"const enum E { a = '" + strings.Repeat("x", 50_000) + "'}; f(" + strings.Repeat("E.a,", 1000) + ")", "larger than"},
+		"a namespace that is":   {"namespace " + strings.Repeat("N", 50_000) + "{ export let x = 1; " + strings.Repeat("x;", 1000) + "}", "larger than"},
+		"blocks with much code": {strings.Repeat("{", 400) + strings.Repeat("x;", 50_000) + strings.Repeat("}", 400), "larger than"},
+	} {
+		var e *Error
+		_, err := Compile(t.Context(), Source{Code: c.code}, opts)
+		if !errors.As(err, &e) || !strings.Contains(e.Message, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCompilerStart has an executable that is none.
+func TestCompilerStart(t *testing.T) {
+	t.Parallel()
+	c := NewCompiler("/nonexistent/harness")
+	defer c.Close()
+	_, err := Compile(t.Context(), Source{Name: "a.ts", Code: "return 1"}, Options{Compiler: c})
+	var e *Error
+	if err == nil || errors.As(err, &e) || !strings.Contains(err.Error(), "a.ts") || !strings.Contains(err.Error(), "/nonexistent/harness") {
+		t.Errorf("%v", err)
+	}
+	if len(c.slots) != 0 {
+		t.Error("a place is taken")
+	}
+}
+
+// BenchmarkCompilerProcess compiles a small program never seen before in a process: budget 1.5 ms.
+func BenchmarkCompilerProcess(b *testing.B) {
+	opts := Options{Compiler: compilerProcesses(b)}
+	n := 0
+	for b.Loop() {
+		n++
+		mustCompile(b, benchmarkProgram+fmt.Sprint(n), opts)
+	}
+}
+
+// BenchmarkCompilerStart starts a process for each.
+func BenchmarkCompilerStart(b *testing.B) {
+	for b.Loop() {
+		c := compilerProcesses(b)
+		mustCompile(b, benchmarkProgram, Options{Compiler: c})
+		c.Close()
+	}
+}

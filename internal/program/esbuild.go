@@ -1,0 +1,171 @@
+package program
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// task is what esbuild is asked: to transform a text, or to bundle a package. It goes to another process as it is.
+type task struct {
+	Text     string
+	Language language
+	Format   api.Format
+
+	Package  string // specifier; "" is a text
+	Packages string // the directory to find it in, absolute
+}
+
+// product is what esbuild made of a task.
+type product struct {
+	Code     string
+	Mappings string // of a text: its source map, version 3
+	Failures []failure
+
+	ESM      bool     // the package's entry is an ES module
+	Builtins []string // the built-in modules that the package uses
+
+	TooLarge bool // more than maxProduct; nothing else is set
+}
+
+// failure is an error of esbuild's.
+type failure struct {
+	Text         string
+	Line, Column int // from 1; byte from 0; of packages 0
+}
+
+// maxProduct is the size of code with its source map, in bytes. Code can grow without bounds: esbuild writes out the
+// values of enums and the names of namespaces wherever they are used.
+const maxProduct = 32 << 20
+
+// do runs esbuild. What that may cost is for the caller to bound.
+func (t task) do() product {
+	var p product
+	if t.Package != "" {
+		p = t.bundle()
+	} else {
+		p = t.transform()
+	}
+	if len(p.Code)+len(p.Mappings) > maxProduct {
+		return product{TooLarge: true}
+	}
+	return p
+}
+
+// transform strips types and lowers what an engine of ES2023 lacks. Both engines know the `v` flag of regular
+// expressions; dynamic imports keep their attributes, because the guest's own function reads them.
+func (t task) transform() product {
+	result := api.Transform(t.Text, api.TransformOptions{
+		Loader:         t.Language.loader(),
+		Target:         api.ES2023,
+		Format:         t.Format,
+		Sourcemap:      api.SourceMapExternal,
+		SourcesContent: api.SourcesContentExclude,
+		Sourcefile:     moduleName,
+		LegalComments:  api.LegalCommentsNone,
+		LogLevel:       api.LogLevelSilent,
+		LogLimit:       1,
+		Supported:      map[string]bool{"regexp-set-notation": true, "import-attributes": true},
+	})
+	if len(result.Errors) > 0 {
+		return product{Failures: failures(result.Errors)}
+	}
+	var sourceMap struct{ Mappings string }
+	if err := json.Unmarshal(result.Map, &sourceMap); err != nil {
+		return product{Failures: []failure{{Text: fmt.Sprintf("read esbuild's source map: %v", err), Line: 1}}}
+	}
+	return product{Code: string(result.Code), Mappings: sourceMap.Mappings}
+}
+
+func failures(messages []api.Message) []failure {
+	all := make([]failure, len(messages))
+	for i, m := range messages {
+		all[i] = failure{Text: m.Text, Line: 1}
+		if m.Location != nil {
+			all[i].Line, all[i].Column = m.Location.Line, m.Location.Column
+		}
+	}
+	return all
+}
+
+// bundle makes one CommonJS module of a package and what it imports.
+func (t task) bundle() product {
+	var used uses
+	result := api.Build(api.BuildOptions{
+		EntryPoints:      []string{t.Package},
+		AbsWorkingDir:    filepath.Dir(t.Packages),
+		NodePaths:        []string{t.Packages},
+		Outfile:          filepath.Join(t.Packages, "bundle.js"), // named only: Write is false
+		Bundle:           true,
+		Format:           api.FormatCommonJS,
+		Platform:         api.PlatformBrowser, // packages bring replacements of Node's modules for it
+		Target:           api.ES2023,
+		MinifyWhitespace: true,
+		MinifySyntax:     true,
+		LegalComments:    api.LegalCommentsNone,
+		Metafile:         true,
+		LogLevel:         api.LogLevelSilent,
+		LogLimit:         20,
+		Define:           map[string]string{"process.env.NODE_ENV": `"production"`, "global": "globalThis"},
+		Plugins:          []api.Plugin{resolvePlugin(t.Packages, &used)},
+	})
+	if len(result.Errors) > 0 {
+		return product{Failures: failures(result.Errors)}
+	}
+	slices.Sort(used.names)
+	return product{
+		Code: string(result.OutputFiles[0].Contents), ESM: isESMBundle(result.Metafile), Builtins: slices.Compact(used.names),
+	}
+}
+
+// uses are the built-in modules that a package uses. esbuild reads several files at once.
+type uses struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (u *uses) add(name string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.names = append(u.names, name)
+}
+
+// resolvePlugin finds the entry as an import of it would, never as a file beside the packages directory, and leaves
+// the modules that the guest has to the guest.
+func resolvePlugin(dir string, used *uses) api.Plugin {
+	return api.Plugin{Name: "resolve", Setup: func(build api.PluginBuild) {
+		build.OnResolve(api.OnResolveOptions{Filter: "."}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
+			if args.Kind == api.ResolveEntryPoint {
+				found := build.Resolve(args.Path, api.ResolveOptions{ResolveDir: dir, Kind: api.ResolveJSImportStatement})
+				return api.OnResolveResult{Path: found.Path, Errors: found.Errors}, nil
+			}
+			if name := strings.TrimPrefix(args.Path, "node:"); slices.Contains(builtins, name) {
+				used.add(name)
+				return api.OnResolveResult{Path: name, External: true}, nil
+			}
+			return api.OnResolveResult{}, nil
+		})
+	}}
+}
+
+// isESMBundle reads from esbuild's metafile whether the entry is an ES module.
+func isESMBundle(metafile string) bool {
+	var meta struct {
+		Inputs  map[string]struct{ Format string }
+		Outputs map[string]struct{ EntryPoint string }
+	}
+	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
+		return false
+	}
+	for _, output := range meta.Outputs {
+		if output.EntryPoint != "" {
+			return meta.Inputs[output.EntryPoint].Format == "esm"
+		}
+	}
+	return false
+}

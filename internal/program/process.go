@@ -1,0 +1,118 @@
+package program
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"mcp-code-exec-harness/internal/process"
+)
+
+// CompilerCommand is the hidden command that makes this binary a compiler process.
+const CompilerCommand = "__compiler"
+
+// Bounds of a compiler process, in bytes. What exceeds them is no code that anybody wrote.
+const (
+	maxMemory        = 1 << 30
+	maxCompilerStack = 256 << 20
+)
+
+var (
+	errDied = errors.New("the compiler process died")
+	errGone = errors.New("the compiler process was gone")
+)
+
+// compiler is a process that runs esbuild, one task after another.
+type compiler struct {
+	cmd  *exec.Cmd
+	in   io.Closer
+	send *gob.Encoder
+	take *gob.Decoder
+}
+
+func startCompiler(executable string, args []string) (*compiler, error) {
+	cmd := exec.Command(executable, append(append([]string{}, args...), CompilerCommand)...)
+	cmd.Env = []string{} // esbuild reads some of it
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a compiler: %w", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a compiler: %w", err)
+	}
+	if err := process.Start(cmd); err != nil {
+		return nil, fmt.Errorf("start a compiler: %w", err)
+	}
+	return &compiler{cmd: cmd, in: in, send: gob.NewEncoder(in), take: gob.NewDecoder(out)}, nil
+}
+
+// call has the process do a task; when ctx ends, the process is killed. After an error, which is ctx's, errGone if the
+// process took no task, or else errDied, there is nothing left to do but end.
+func (c *compiler) call(ctx context.Context, t task) (product, error) {
+	stop := context.AfterFunc(ctx, c.kill)
+	var p product
+	err := c.send.Encode(t)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errGone, err)
+	} else if err = c.take.Decode(&p); err != nil {
+		err = fmt.Errorf("%w: %w", errDied, err)
+	}
+	if !stop() {
+		err = ctx.Err()
+	}
+	return p, err
+}
+
+func (c *compiler) kill() { c.cmd.Process.Kill() }
+
+// end kills the process and waits until it is gone.
+func (c *compiler) end() {
+	c.kill()
+	c.in.Close()
+	c.cmd.Wait() // how it ended is of no interest
+}
+
+// CompilerMain runs a compiler process until its standard input ends.
+func CompilerMain(in io.Reader, out io.Writer) int {
+	debug.SetMaxStack(maxCompilerStack) // beyond it the runtime ends the process
+	send, take := gob.NewEncoder(out), gob.NewDecoder(in)
+	for {
+		var t task
+		if err := take.Decode(&t); err != nil {
+			return 0
+		}
+		done := make(chan struct{})
+		go watchMemory(done)
+		p := t.do()
+		close(done)
+		if err := send.Encode(p); err != nil {
+			return 0
+		}
+	}
+}
+
+// watchMemory ends the process when it holds too much memory.
+func watchMemory(done <-chan struct{}) {
+	held := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		metrics.Read(held)
+		if held[0].Value.Uint64()-held[1].Value.Uint64() > maxMemory {
+			os.Exit(1)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+// Package storetest is the suite that every task.Store must pass.
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// Store is a task.Store of one process. Closed stores are dead owners; to close one again does nothing.
+type Store interface {
+	task.Store
+	Close() error
+}
+
+// Place opens stores on one place, which is empty at first. To each other they are different processes. It also arranges
+// that they are closed.
+type Place func(t *testing.T) Store
+
+// ExerciseTasks runs the suite, each test on a place of its own.
+func ExerciseTasks(t *testing.T, newPlace func(t *testing.T) Place) {
+	for name, test := range map[string]func(*testing.T, Place){
+		"round trip":               roundTrip,
+		"defaults":                 defaults,
+		"create":                   create,
+		"idempotency":              idempotency,
+		"idempotency at once":      idempotencyAtOnce,
+		"commit":                   commit,
+		"commit refused":           commitRefused,
+		"steps":                    steps,
+		"events":                   events,
+		"events at once":           eventsAtOnce,
+		"event keys":               eventKeys,
+		"claim":                    claim,
+		"claim at once":            claimAtOnce,
+		"take over":                takeOver,
+		"one of a session":         oneOfSession,
+		"one of a session at once": oneOfSessionAtOnce,
+		"cancel waiting":           cancelWaiting,
+		"cancel running":           cancelRunning,
+		"unfinished":               unfinished,
+		"list":                     list,
+		"pages":                    pages,
+		"session tasks":            sessionTasks,
+		"cached":                   cached,
+		"sessions":                 sessions,
+		"session expiry":           sessionExpiry,
+		"delete session":           deleteSession,
+		"delete session refused":   deleteSessionRefused,
+		"webhooks":                 webhooks,
+		"schedules":                schedules,
+		"fire":                     fire,
+		"fire at once":             fireAtOnce,
+		"queue lock":               queueLock,
+		"contexts":                 contexts,
+		"closed":                   closed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newPlace(t))
+		})
+	}
+}
+
+var begin = time.Date(2031, 2, 3, 4, 5, 6, 789_123_000, time.UTC)
+
+// at is a time some seconds after the tests' beginning.
+func at(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
+
+func pointer[T any](v T) *T { return &v }
+
+// New is a plain task of a user's session.
+func New(id, user, session string) task.New {
+	return task.New{
+		Task: task.Task{
+			ID: id, UserID: user, SessionID: session, Task: "do " + id, Status: task.Queued, CreatedAt: begin,
+			Logs: []string{}, Runs: []string{},
+		},
+		Events:  []task.Event{{Type: task.EventQueued, Time: begin, Data: json.RawMessage(`{"id":"` + id + `"}`)}},
+		Session: task.Session{ID: session, UserID: user, CreatedAt: begin, UsedAt: begin, ExpiresAt: at(3600)},
+	}
+}
+
+// full is a task with every field set, so that a field which a store forgets is missed.
+func full() task.New {
+	n := New("task_full", "ann", "sess_full")
+	n.Task.Context = json.RawMessage(`{"z":1.0,"a":"<é\u0041>"}`)
+	n.Task.Model, n.Task.Principal, n.Task.CallbackURL = "m-1", "key_1", "https://example.com/hook?a=b&c=d"
+	n.Task.Schedule, n.Task.CacheKey = "sched_1", "cache-key"
+	n.Task.Budget = task.Budget{Turns: 1, Runs: 2, Tokens: 3, Cost: 0.25, Wall: 90 * time.Second}
+	n.Task.RunAt = pointer(at(5))
+	return n
+}
+
+// end is the change with which a task ends; every field that a change replaces is set.
+func end(t task.Task) task.Change {
+	t.Status, t.Message, t.Text = task.Succeeded, "It is done.", "The answer\u2028is <42>."
+	t.Output = json.RawMessage(`{"b":[1.50,null],"a":"<&>"}`)
+	t.Error = &task.Error{Kind: task.KindRun, Message: "no"}
+	t.Logs, t.Runs = []string{"one", "<two>"}, []string{"run_1", "run_2"}
+	t.Usage = task.Usage{
+		Model: "m-2", Turns: 3, Runs: 2, Calls: 4, CostUSD: pointer(0.125),
+		Tokens: model.Usage{Input: 10, CachedInput: 5, CacheWrite: 4, Output: 3, Reasoning: 2},
+		Direct: &task.Direct{Definitions: 1, Intermediate: 2, Context: 3, Input: 4, Output: 5, Estimated: true},
+	}
+	t.StartedAt, t.EndedAt = pointer(at(10)), pointer(at(20))
+	return task.Change{Task: &t, Events: []task.Event{{Type: task.EventEnded, Time: at(20), Data: json.RawMessage(`{"ok":true}`)}}}
+}
+
+// ended is a plain change that ends a task.
+func ended(t task.Task, status task.Status, when time.Time) task.Change {
+	t.Status, t.EndedAt = status, &when
+	return task.Change{Task: &t, Events: []task.Event{{Type: task.EventEnded, Time: when, Data: json.RawMessage(`{}`)}}}
+}
+
+func hook(id string, seconds int) *task.Webhook {
+	return &task.Webhook{ID: id, URL: "https://example.com/" + id, Body: []byte(`{"id":"` + id + `"}`), Created: at(seconds)}
+}
+
+func must(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func mustCreate(t *testing.T, s task.Store, n task.New) task.Task {
+	t.Helper()
+	got, created, err := s.CreateTask(t.Context(), n)
+	must(t, "create "+n.Task.ID, err)
+	if !created {
+		t.Errorf("%s: not created", n.Task.ID)
+	}
+	return got
+}
+
+func mustClaim(t *testing.T, s task.Store, id string) task.Task {
+	t.Helper()
+	got, err := s.Claim(t.Context(), id, begin)
+	must(t, "claim "+id, err)
+	return got
+}
+
+func mustCommit(t *testing.T, s task.Store, id string, c task.Change) []task.Event {
+	t.Helper()
+	events, err := s.Commit(t.Context(), id, c)
+	must(t, "commit to "+id, err)
+	return events
+}
+
+func mustTask(t *testing.T, s task.Store, id string) task.Task {
+	t.Helper()
+	got, err := s.Task(t.Context(), id)
+	must(t, "read "+id, err)
+	return got
+}
+
+// finish claims a task and ends it.
+func finish(t *testing.T, s task.Store, id string, when time.Time) {
+	t.Helper()
+	mustCommit(t, s, id, ended(mustClaim(t, s, id), task.Succeeded, when))
+}
+
+func wantIs(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got error %v, want %v", what, err, want)
+	}
+}
+
+func wantEqual(t *testing.T, what string, want, got any) {
+	t.Helper()
+	asText := cmp.Transformer("text", func(r json.RawMessage) string { return string(r) })
+	if d := cmp.Diff(want, got, asText); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func wantNone(t *testing.T, what string, n int, err error) {
+	t.Helper()
+	if err != nil || n != 0 {
+		t.Errorf("%s: %d, %v, want none", what, n, err)
+	}
+}
+
+// ids joins the ids of tasks.
+func ids(tasks []task.Task) string {
+	var out []string
+	for _, t := range tasks {
+		out = append(out, t.ID)
+	}
+	return strings.Join(out, " ")
+}
+
+func wantIDs(t *testing.T, what, want string, tasks []task.Task, err error) {
+	t.Helper()
+	if got := ids(tasks); err != nil || got != want {
+		t.Errorf("%s: %q, %v, want %q", what, got, err, want)
+	}
+}

@@ -1,0 +1,199 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"sync"
+	"time"
+)
+
+const (
+	// backlog is how many events a watcher may be behind before it reads them from the store again.
+	backlog = 1024
+	// lookAgain is how often a watcher asks the store: another process may work on the task.
+	lookAgain = time.Second
+	// page is how many events are read at once.
+	page = 500
+)
+
+// hub tells watchers in this process what happens to tasks. The zero value is ready.
+type hub struct {
+	mu   sync.Mutex
+	subs map[string]map[*subscriber]bool
+}
+
+// subscriber is a watcher's queue.
+type subscriber struct {
+	mu     sync.Mutex
+	queue  []Event       // stored events, and pieces of answers between them
+	behind bool          // something was left out: the store has it
+	some   chan struct{} // holds a token while there is something
+}
+
+func (h *hub) subscribe(task string) (sub *subscriber, leave func()) {
+	sub = &subscriber{some: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.subs == nil {
+		h.subs = map[string]map[*subscriber]bool{}
+	}
+	if h.subs[task] == nil {
+		h.subs[task] = map[*subscriber]bool{}
+	}
+	h.subs[task][sub] = true
+	return sub, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.subs[task], sub)
+		if len(h.subs[task]) == 0 {
+			delete(h.subs, task)
+		}
+	}
+}
+
+// publish tells of events; none means that the store has news.
+func (h *hub) publish(task string, events []Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for sub := range h.subs[task] {
+		sub.add(events)
+	}
+}
+
+func (s *subscriber) add(events []Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(events) == 0 || len(s.queue)+len(events) > backlog {
+		s.queue, s.behind = nil, true
+	} else {
+		s.queue = append(s.queue, events...)
+	}
+	wake(s.some)
+}
+
+func (s *subscriber) take() (events []Event, behind bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events, behind = s.queue, s.behind
+	s.queue, s.behind = nil, false
+	return events, behind
+}
+
+// Events yields what happens to a task, from the stored event behind after on: stored events exactly once and in order,
+// and between them the pieces of answers while they come. It ends behind the event that ended the task, with an error, or
+// with ctx, whose error it yields.
+func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		sub, leave := s.hub.subscribe(id)
+		defer leave()
+		again := time.NewTicker(lookAgain)
+		defer again.Stop()
+		w := &watch{s: s, task: id, after: after, yield: yield}
+		more := w.read(ctx)
+		for more {
+			select {
+			case <-sub.some:
+				events, behind := sub.take()
+				if behind {
+					more = w.read(ctx)
+				}
+				for i := 0; more && i < len(events); i++ {
+					more = w.pass(ctx, events[i])
+				}
+			case <-again.C:
+				more = w.read(ctx)
+			case <-ctx.Done():
+				yield(Event{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
+}
+
+// Past returns stored events of a task behind one, in order: some of them, none at their end.
+func (s *Service) Past(ctx context.Context, id string, after int64) ([]Event, error) {
+	return s.opt.Store.Events(ctx, id, after, page)
+}
+
+// watch is how far a watcher has come.
+type watch struct {
+	s     *Service
+	task  string
+	after int64
+	yield func(Event, error) bool
+}
+
+// read passes on what the store has; false ends the watch.
+func (w *watch) read(ctx context.Context) bool {
+	for {
+		events, err := w.s.opt.Store.Events(ctx, w.task, w.after, page)
+		if err != nil {
+			w.yield(Event{}, err)
+			return false
+		}
+		for _, e := range events {
+			w.after = e.ID
+			if !w.yield(e, nil) || e.Type == EventEnded {
+				return false
+			}
+		}
+		if len(events) == 0 {
+			return w.alive(ctx)
+		}
+		if len(events) < page {
+			return true
+		}
+	}
+}
+
+// alive says whether there is anything to wait for: a task that ended before the given event has nothing more to say.
+func (w *watch) alive(ctx context.Context) bool {
+	t, err := w.s.opt.Store.Task(ctx, w.task)
+	if err != nil {
+		w.yield(Event{}, err)
+		return false
+	}
+	if !t.Status.Ended() {
+		return true
+	}
+	events, err := w.s.opt.Store.Events(ctx, w.task, w.after, 1)
+	return err == nil && len(events) > 0 // it ended between the two questions
+}
+
+// pass passes an event on that came over the hub.
+func (w *watch) pass(ctx context.Context, e Event) bool {
+	switch {
+	case e.ID == 0:
+		return w.yield(e, nil)
+	case e.ID <= w.after:
+		return true
+	case e.ID > w.after+1:
+		return w.read(ctx)
+	}
+	w.after = e.ID
+	return w.yield(e, nil) && e.Type != EventEnded
+}
+
+// taskLog records what a worker does to one task.
+type taskLog struct {
+	s    *Service
+	task string
+	mu   sync.Mutex // events reach watchers in the order of their ids
+}
+
+var _ Log = (*taskLog)(nil)
+
+func (l *taskLog) Commit(ctx context.Context, c Change) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events, err := l.s.opt.Store.Commit(ctx, l.task, c)
+	if err == nil && len(events) > 0 {
+		l.s.hub.publish(l.task, events)
+	}
+	return err
+}
+
+func (l *taskLog) Stream(data json.RawMessage) {
+	l.s.hub.publish(l.task, []Event{{Type: EventDelta, Time: l.s.opt.Now(), Data: data}})
+}

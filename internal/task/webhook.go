@@ -1,0 +1,187 @@
+package task
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	webhookTimeout = 10 * time.Second
+	webhookBatch   = 20
+	webhookFirst   = 5 * time.Second // doubles with every try
+	webhookMost    = time.Hour
+)
+
+// Webhooks is how the ends of tasks are told to their callbackUrl.
+type Webhooks struct {
+	// Secret signs: X-Harness-Signature is "sha256=" and the hexadecimal HMAC-SHA-256 of X-Harness-Timestamp, a dot and
+	// the body. Without a secret nothing is signed.
+	Secret       []byte
+	AllowPrivate bool // loopback and private addresses too
+	MaxAttempts  int
+	Version      string // of the harness, for User-Agent
+}
+
+// check says why a URL cannot be a callback. What its name resolves to is checked when it is called.
+func (w Webhooks) check(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("it is not an http or https URL")
+	case u.User != nil:
+		return errors.New("it holds a user name or password")
+	case len(address) > 2048:
+		return errors.New("it has more than 2048 characters")
+	case w.AllowPrivate:
+		return nil
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && !public(ip) || u.Hostname() == "localhost" {
+		return errPrivate
+	}
+	return nil
+}
+
+var errPrivate = errors.New("loopback and private addresses are refused; server.webhooks.allowPrivate allows them")
+
+// public says whether an address is one of the internet at large.
+func public(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	for _, reserved := range reservedNetworks {
+		if reserved.Contains(ip) {
+			return false
+		}
+	}
+	return ip.IsGlobalUnicast() && !ip.IsPrivate()
+}
+
+// reservedNetworks are not private by RFC 1918 and yet nobody's public servers: RFC 6890 and its successors. The NAT64 and
+// 6to4 prefixes lead to IPv4 addresses of any kind.
+var reservedNetworks = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"),
+	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
+}
+
+// client follows no redirect, uses no proxy, and connects to public addresses only.
+func (w Webhooks) client() *http.Client {
+	dialer := &net.Dialer{Timeout: webhookTimeout}
+	if !w.AllowPrivate {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil || !public(to.Addr()) {
+				return errPrivate
+			}
+			return nil
+		}
+	}
+	return &http.Client{
+		Timeout:       webhookTimeout,
+		Transport:     &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: webhookTimeout, MaxIdleConns: 10, IdleConnTimeout: time.Minute},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// deliverWebhooks sends what is in the outbox until ctx ends.
+func (s *Service) deliverWebhooks(ctx context.Context) {
+	defer s.client.CloseIdleConnections()
+	for ctx.Err() == nil {
+		due, err := s.opt.Store.Webhooks(ctx, s.opt.Now(), webhookBatch)
+		if err != nil && ctx.Err() == nil {
+			s.opt.Logger.Error("read the outbox", "error", err)
+		}
+		for _, w := range due {
+			s.deliver(ctx, w)
+		}
+		if len(due) == webhookBatch {
+			continue
+		}
+		wait := time.Minute
+		if next, ok, err := s.opt.Store.NextWebhook(ctx); err == nil && ok {
+			wait = min(wait, max(next.Sub(s.opt.Now()), 10*time.Millisecond))
+		}
+		pause(ctx, wait, s.outbox)
+	}
+}
+
+// pause waits for a signal, for so long at most, or for the end of ctx.
+func pause(ctx context.Context, wait time.Duration, signal <-chan struct{}) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-signal:
+	case <-ctx.Done():
+	}
+}
+
+// deliver tries once.
+func (s *Service) deliver(ctx context.Context, w Webhook) {
+	err := s.send(ctx, w)
+	if ctx.Err() != nil {
+		return // it is tried again by whoever works next
+	}
+	var next time.Time
+	var reason string
+	if err != nil {
+		reason = err.Error()
+		if w.Attempts+1 < s.opt.Webhooks.MaxAttempts {
+			next = s.opt.Now().Add(min(webhookFirst<<min(w.Attempts, 20), webhookMost))
+		}
+		s.opt.Logger.Warn("deliver a webhook", "task", w.TaskID, "event", w.ID, "attempt", w.Attempts+1, "error", err)
+	}
+	if err := s.opt.Store.SettleWebhook(ctx, w.ID, err == nil, next, reason); err != nil && ctx.Err() == nil {
+		s.opt.Logger.Error("settle a webhook", "event", w.ID, "error", err)
+	}
+}
+
+func (s *Service) send(ctx context.Context, w Webhook) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(w.Body))
+	if err != nil {
+		return err
+	}
+	stamp := strconv.FormatInt(s.opt.Now().Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "mcp-code-exec-harness/"+s.opt.Webhooks.Version)
+	req.Header.Set("X-Harness-Event-Id", w.ID)
+	req.Header.Set("X-Harness-Timestamp", stamp)
+	if len(s.opt.Webhooks.Secret) > 0 {
+		req.Header.Set("X-Harness-Signature", "sha256="+s.opt.Webhooks.Sign(stamp, w.Body))
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // without the URL, which may hold a secret
+		}
+		return err
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection is used again
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return fmt.Errorf("it answered %s", resp.Status)
+	}
+	return nil
+}
+
+// Sign is the hexadecimal signature of a body that is sent at a time.
+func (w Webhooks) Sign(stamp string, body []byte) string {
+	mac := hmac.New(sha256.New, w.Secret)
+	mac.Write([]byte(stamp + "."))
+	mac.Write(body)
+	return hex.EncodeToString(mac.Sum(nil))
+}

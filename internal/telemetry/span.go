@@ -1,0 +1,113 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// StartTask begins the span of a task; the function it returns ends it with the task as it is then.
+func StartTask(ctx context.Context, t *task.Task) (context.Context, func(*task.Task)) {
+	ctx, end := Start(ctx, "task", slog.String("harness.task.id", t.ID), slog.String("harness.session.id", t.SessionID))
+	return ctx, func(t *task.Task) {
+		attrs := []slog.Attr{
+			slog.String("harness.status", string(t.Status)), slog.Int("harness.turns", t.Usage.Turns), slog.Int("harness.runs", t.Usage.Runs),
+		}
+		if t.Error != nil {
+			end(t.Error, attrs...)
+			return
+		}
+		end(nil, attrs...)
+	}
+}
+
+// StartRun begins the span of a run; the function it returns ends it with its outcome, or nil if the harness failed to
+// execute it.
+func StartRun(ctx context.Context, runID string) (context.Context, func(*run.Outcome)) {
+	ctx, end := Start(ctx, "run", slog.String("harness.run.id", runID))
+	return ctx, func(out *run.Outcome) {
+		if out == nil {
+			end(errors.New("no outcome"))
+			return
+		}
+		attrs := []slog.Attr{
+			slog.String("harness.status", out.Status), slog.Int("harness.calls", out.Calls), slog.String("harness.sandbox", out.Sandbox),
+		}
+		if out.Error != nil {
+			end(&frame.Error{Kind: out.Error.Kind}, attrs...)
+			return
+		}
+		end(nil, attrs...)
+	}
+}
+
+// StartModel begins the span of a model's turn, by OpenTelemetry's conventions for generative AI, of which those used
+// here have kept their names since 1.37 (opentelemetry.io/docs/specs/semconv/gen-ai).
+func StartModel(ctx context.Context, info model.Info) (context.Context, func(*model.Turn, error)) {
+	ctx, end := start(ctx, trace.SpanKindClient, "chat "+info.Name, []slog.Attr{
+		slog.String("gen_ai.operation.name", "chat"), slog.String("gen_ai.provider.name", genAIProvider(info.Provider)),
+		slog.String("gen_ai.request.model", info.Name),
+	})
+	return ctx, func(turn *model.Turn, err error) {
+		if turn == nil {
+			end(err)
+			return
+		}
+		end(err, slog.Int("gen_ai.usage.input_tokens", turn.Usage.Input), slog.Int("gen_ai.usage.output_tokens", turn.Usage.Output),
+			slog.Any("gen_ai.response.finish_reasons", []string{string(turn.Stop)}), slog.Int("harness.model.calls", len(turn.Calls)))
+	}
+}
+
+// genAIProvider is the name of a provider in the conventions.
+func genAIProvider(name string) string {
+	switch name {
+	case model.Azure:
+		return "azure.ai.openai"
+	case model.Google:
+		return "gcp.gemini"
+	default:
+		return name
+	}
+}
+
+// StartTool begins the span of a tool call. number counts the host calls of the run.
+func StartTool(ctx context.Context, tool string, number int) (context.Context, func(*frame.Error)) {
+	ctx, end := start(ctx, trace.SpanKindClient, "execute_tool "+tool, []slog.Attr{
+		slog.String("gen_ai.operation.name", "execute_tool"), slog.String("gen_ai.tool.name", tool), slog.Int("harness.call", number),
+	})
+	return ctx, func(err *frame.Error) {
+		if err != nil {
+			end(err)
+			return
+		}
+		end(nil)
+	}
+}
+
+// errorType is the kind of an error, for the attribute error.type. Its text can hold anything.
+func errorType(err error) string {
+	var ofModel *model.Error
+	var ofTask *task.Error
+	var ofCall *frame.Error
+	switch {
+	case errors.As(err, &ofModel):
+		return string(ofModel.Kind)
+	case errors.As(err, &ofTask):
+		return ofTask.Kind
+	case errors.As(err, &ofCall):
+		return ofCall.Kind
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	default:
+		return "_OTHER" // as the conventions have it
+	}
+}

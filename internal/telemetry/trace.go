@@ -1,0 +1,111 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Tracer makes OpenTelemetry spans: request, task, turn of a model, run, tool call. It reaches those who make spans
+// inside their context; there are no globals. A nil Tracer makes no spans.
+type Tracer struct {
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+	exporter *exporter
+	redact   func(string) string
+}
+
+type tracerKey struct{}
+
+// With returns a context under which Start and its kin make spans of this tracer.
+func (t *Tracer) With(ctx context.Context) context.Context {
+	if t == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, tracerKey{}, t)
+}
+
+// Shutdown sends the spans that have ended, until ctx ends. Spans that end later are lost.
+func (t *Tracer) Shutdown(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	defer t.exporter.stop()
+	return t.provider.Shutdown(ctx)
+}
+
+// End ends a span. Of the error the span tells the kind only; the attributes are added to those it has.
+type End func(err error, attrs ...slog.Attr)
+
+func nothing(error, ...slog.Attr) {}
+
+// Start begins a span below the one of the context. Attributes are names, ids and counts.
+func Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, End) {
+	return start(ctx, trace.SpanKindInternal, name, attrs)
+}
+
+// StartRequest begins the span of an HTTP request, below the caller's if the request names it (traceparent). route is
+// the pattern that matched, without its method; "" if none did. The response's status is an attribute of End: http.response.status_code.
+func StartRequest(ctx context.Context, r *http.Request, route string) (context.Context, End) {
+	if t, _ := ctx.Value(tracerKey{}).(*Tracer); t == nil {
+		return ctx, nothing
+	}
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	method := known(r.Method)
+	return start(ctx, trace.SpanKindServer, strings.TrimSpace(method+" "+route), []slog.Attr{
+		slog.String("http.request.method", method), slog.String("http.route", route),
+	})
+}
+
+// Inject adds the span of the context to the headers of a request that is about to be sent.
+func Inject(ctx context.Context, h http.Header) {
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
+}
+
+func start(ctx context.Context, kind trace.SpanKind, name string, attrs []slog.Attr) (context.Context, End) {
+	t, _ := ctx.Value(tracerKey{}).(*Tracer)
+	if t == nil {
+		return ctx, nothing
+	}
+	ctx, span := t.tracer.Start(ctx, t.redact(name), trace.WithSpanKind(kind), trace.WithAttributes(t.attributes(attrs)...))
+	return ctx, func(err error, attrs ...slog.Attr) {
+		span.SetAttributes(t.attributes(attrs)...)
+		if err != nil {
+			span.SetAttributes(attribute.String("error.type", errorType(err)))
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
+}
+
+func (t *Tracer) attributes(attrs []slog.Attr) []attribute.KeyValue {
+	out := make([]attribute.KeyValue, len(attrs))
+	for i, a := range attrs {
+		switch v := a.Value.Resolve(); v.Kind() {
+		case slog.KindBool:
+			out[i] = attribute.Bool(a.Key, v.Bool())
+		case slog.KindInt64:
+			out[i] = attribute.Int64(a.Key, v.Int64())
+		case slog.KindFloat64:
+			out[i] = attribute.Float64(a.Key, v.Float64())
+		default:
+			if list, ok := v.Any().([]string); ok {
+				redacted := make([]string, len(list))
+				for i, s := range list {
+					redacted[i] = t.redact(s)
+				}
+				out[i] = attribute.StringSlice(a.Key, redacted)
+				continue
+			}
+			out[i] = attribute.String(a.Key, t.redact(v.String()))
+		}
+	}
+	return out
+}

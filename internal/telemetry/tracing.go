@@ -1,0 +1,136 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// TracingOptions say where spans go.
+type TracingOptions struct {
+	// Endpoint is the collector's address for OTLP over HTTP, without path ("http://localhost:4318"). Empty: that of the
+	// environment.
+	Endpoint string
+	// Environ is NAME=value, as of os.Environ. These variables of OpenTelemetry are read, each also in its TRACES form
+	// where there is one: OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and
+	// OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT and _PROTOCOL. Samplers, limits and batches the SDK reads from
+	// the process's own environment.
+	Environ []string
+	Version string // of the harness
+	Log     *slog.Logger
+	Client  *http.Client // nil is a client of its own
+	// Redact is what names and attributes that are texts pass; nil changes nothing.
+	Redact func(string) string
+}
+
+const serviceName = "mcp-code-exec-harness"
+
+// NewTracer returns a tracer, or nil if no collector is configured. It connects to nothing yet.
+func NewTracer(o TracingOptions) (*Tracer, error) {
+	env := variables(o.Environ)
+	if env["OTEL_SDK_DISABLED"] == "true" || env["OTEL_TRACES_EXPORTER"] == "none" {
+		return nil, nil
+	}
+	e, err := newExporter(o, env)
+	if e == nil || err != nil {
+		return nil, err
+	}
+	attrs := []attribute.KeyValue{attribute.String("service.name", serviceName), attribute.String("service.version", o.Version)}
+	given, err := pairs(env["OTEL_RESOURCE_ATTRIBUTES"])
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	for k, v := range given {
+		attrs = append(attrs, attribute.String(k, v))
+	}
+	if name := env["OTEL_SERVICE_NAME"]; name != "" {
+		attrs = append(attrs, attribute.String("service.name", name)) // the last of a name counts
+	}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	t := &Tracer{exporter: e, redact: o.Redact}
+	if t.redact == nil {
+		t.redact = func(s string) string { return s }
+	}
+	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(resource.NewSchemaless(attrs...)))
+	t.tracer = t.provider.Tracer(serviceName)
+	return t, nil
+}
+
+// newExporter returns nil if there is no address.
+func newExporter(o TracingOptions, env map[string]string) (*exporter, error) {
+	setting := func(name string) string {
+		return cmp.Or(env["OTEL_EXPORTER_OTLP_TRACES_"+name], env["OTEL_EXPORTER_OTLP_"+name])
+	}
+	var address string
+	switch base := cmp.Or(o.Endpoint, env["OTEL_EXPORTER_OTLP_ENDPOINT"]); {
+	case o.Endpoint == "" && env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] != "":
+		address = env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] // as it is
+	case base != "":
+		address = strings.TrimSuffix(base, "/") + "/v1/traces"
+	default:
+		return nil, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the endpoint of the trace collector is no address; write it as http://localhost:4318")
+	}
+	if p := setting("PROTOCOL"); p != "" && p != "http/protobuf" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%s: only http/protobuf is spoken here; set it, and the port to the collector's for HTTP, usually 4318", p)
+	}
+	headers, err := pairs(setting("HEADERS"))
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
+	}
+	timeout := 10 * time.Second // the specification's default
+	if v := setting("TIMEOUT"); v != "" {
+		ms, err := strconv.Atoi(v)
+		if err != nil || ms < 1 {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT=%s: write a number of milliseconds", v)
+		}
+		timeout = time.Duration(ms) * time.Millisecond
+	}
+	return &exporter{
+		url: address, headers: headers, timeout: timeout,
+		client: cmp.Or(o.Client, &http.Client{}), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+	}, nil
+}
+
+func variables(environ []string) map[string]string {
+	out := map[string]string{}
+	for _, v := range environ {
+		if name, value, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, "OTEL_") {
+			out[name] = strings.TrimSpace(value)
+		}
+	}
+	return out
+}
+
+// pairs reads the form of OTEL_EXPORTER_OTLP_HEADERS: "name=value,name=value", the values percent-encoded. The error does
+// not tell them.
+func pairs(s string) (map[string]string, error) {
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(s, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(pair, "=")
+		name = strings.TrimSpace(name)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || name == "" || err != nil {
+			return nil, errors.New("write it as name=value,name=value with percent-encoded values")
+		}
+		out[name] = value
+	}
+	return out, nil
+}
