@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"mcp-code-exec-harness/internal/harness"
@@ -49,13 +51,82 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return usage(err)
 	}
-	h, tasks, err := a.openTasks(ctx)
+	if c.Replay != "" {
+		return c.replay(ctx, a)
+	}
+	var keep *output
+	if c.Record != "" {
+		// Before anything is done: a task whose recording cannot be written should not begin.
+		var err error
+		if keep, err = createOutput(a.path(c.Record)); err != nil {
+			return usage(fmt.Errorf("write the recording: %w", err))
+		}
+		defer keep.abandon()
+	}
+	h, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer a.close(h)
 	if _, err := h.Models()(c.Model); err != nil {
 		return usage(err)
+	}
+	var opt harness.TaskOptions
+	var recorder *harness.TaskRecorder
+	if keep != nil {
+		if recorder, err = h.Record(&opt, c.Task, c.Model); err != nil {
+			return usage(err)
+		}
+	}
+	err = c.submit(ctx, a, h, opt)
+	if recorder != nil {
+		// Also of a task that failed or was interrupted.
+		recording, failed := recorder.Recording(context.WithoutCancel(ctx))
+		if failed == nil {
+			if failed = recording.Encode(keep); failed == nil {
+				failed = keep.commit()
+			}
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("write the recording: %w", failed))
+		}
+	}
+	return err
+}
+
+// replay works the task from a recording, in a store of its own: it is nothing that happened.
+func (c *runCmd) replay(ctx context.Context, a *app) error {
+	f, err := os.Open(a.path(c.Replay))
+	if err != nil {
+		return usage(fmt.Errorf("open the recording: %w; --record makes one", err))
+	}
+	recording, err := harness.DecodeTaskRecording(f)
+	f.Close()
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", c.Replay, err))
+	}
+	dir, err := os.MkdirTemp("", "harness-replay-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	a.set("store.url", "sqlite:"+filepath.Join(dir, "harness.db"))
+	a.set("workspace.dir", filepath.Join(dir, "workspace"))
+	h, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.close(h)
+	var opt harness.TaskOptions
+	h.ReplayTask(&opt, recording)
+	return c.submit(ctx, a, h, opt)
+}
+
+// submit adds the task and works it.
+func (c *runCmd) submit(ctx context.Context, a *app, h *harness.Harness, opt harness.TaskOptions) error {
+	tasks, err := h.Tasks(opt)
+	if err != nil {
+		return missing(h, err)
 	}
 	t, _, err := tasks.Submit(ctx, task.Request{
 		UserID: c.User, Principal: "local", Task: c.Task, SessionID: c.Session, Model: c.Model,

@@ -72,3 +72,38 @@ func TestRunWithoutModel(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 }
+
+// A recorded task is worked again without its model, and a changed one is seen to go another way.
+func TestRunRecordAndReplay(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	server := f.modelled(fake.Replies(
+		code("return 1 +"),
+		code("console.log(Math.random()); await fs.writeFile('/workspace/a.txt', 'x'); return await fs.readFile('/workspace/a.txt')"),
+		fake.Reply{Calls: []fake.Call{{Name: "search_tools", Input: `{"query":"customers"}`}}},
+		fake.Reply{Text: "Done."},
+	))
+	recorded := f.run("run", "--json", "--record", "task.json", "Do it")
+	if recorded.code != 0 {
+		t.Fatalf("exit %d: %s", recorded.code, recorded.stderr)
+	}
+	asked := len(server.Requests())
+	server.Close()
+	replayed := f.run("run", "--json", "--replay", "task.json", "Do it")
+	if replayed.code != 0 || len(server.Requests()) != asked {
+		t.Fatalf("exit %d: %s", replayed.code, replayed.stderr)
+	}
+	var was, is task.Task
+	if json.Unmarshal([]byte(recorded.stdout), &was) != nil || json.Unmarshal([]byte(replayed.stdout), &is) != nil {
+		t.Fatalf("%s\n%s", recorded.stdout, replayed.stdout)
+	}
+	if is.Text != "Done." || string(is.Output) != string(was.Output) || strings.Join(is.Logs, "\n") != strings.Join(was.Logs, "\n") || len(is.Logs) == 0 {
+		t.Errorf("replayed:\n%s\nrecorded:\n%s", replayed.stdout, recorded.stdout)
+	}
+	if list := f.run("tasks", "list", "--json"); strings.Count(list.stdout, `"id":`) != 1 {
+		t.Errorf("the replay is among the tasks: %s", list.stdout)
+	}
+	if other := f.run("run", "--replay", "task.json", "Do something else"); other.code != 1 || !strings.Contains(other.stderr, "turn 1") {
+		t.Errorf("exit %d: %s", other.code, other.stderr)
+	}
+}

@@ -27,6 +27,12 @@ func (h *Harness) Journal(ctx context.Context, id string) ([]journal.Record, err
 // recorded one. A difference is an outcome of kind diverged. code replaces the recorded program, to see where a changed
 // one goes another way; "" keeps the recorded one. force replays what another engine recorded.
 func (h *Harness) Replay(ctx context.Context, records []journal.Record, code string, force bool) (*run.Outcome, error) {
+	return h.replay(ctx, records, code, force, nil)
+}
+
+func (h *Harness) replay(
+	ctx context.Context, records []journal.Record, code string, force bool, observe func(run.Event),
+) (*run.Outcome, error) {
 	if err := journal.Check(records); err != nil {
 		return nil, fmt.Errorf("read the record: %w", err)
 	}
@@ -54,7 +60,7 @@ func (h *Harness) Replay(ctx context.Context, records []journal.Record, code str
 		}
 	}
 	spec := h.spec(start, records, place, compiled, nil)
-	spec.Offline = true
+	spec.Offline, spec.Observe = true, observe
 	return h.execute(ctx, spec)
 }
 

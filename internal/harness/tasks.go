@@ -26,6 +26,7 @@ type TaskOptions struct {
 	// Runs replaces the sandbox, and Catalog the tools, where a recording answers; nil does not.
 	Runs    agent.Runs
 	Catalog agent.Catalog
+	NewID   func() string // names runs; nil is at random
 	// What measures is told; each may be nil.
 	OnEnd   func(task.Task)
 	OnStart func()                 // of a run
@@ -58,12 +59,15 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	if opt.Catalog == nil {
 		opt.Catalog = agent.NewCatalog(h.catalog, h.EnsureTools)
 	}
+	if opt.NewID == nil {
+		opt.NewID = func() string { return id.New("run") }
+	}
 	loop := agent.New(agent.Options{
 		Models: opt.Models, Runs: opt.Runs, Catalog: opt.Catalog, Prompts: prompts, Prices: prices(c.Model.Prices),
 		Budget: task.Budget{
 			Turns: c.Model.MaxTurns, Runs: c.Model.MaxRuns, Tokens: c.Model.MaxTaskTokens, Cost: c.Model.MaxCost, Wall: c.Model.MaxTaskTime,
 		},
-		Now: h.out.Now, NewID: func() string { return id.New("run") },
+		Now: h.out.Now, NewID: opt.NewID,
 	})
 	expiry := c.Session.Expiry
 	if expiry == 0 {

@@ -84,6 +84,16 @@ func (m Millis) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(time.Duration(m).Microseconds()) / 1000)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Millis) UnmarshalJSON(text []byte) error {
+	var ms float64
+	if err := json.Unmarshal(text, &ms); err != nil {
+		return err
+	}
+	*m = Millis(ms * float64(time.Millisecond))
+	return nil
+}
+
 // Runners lend the processes that programs run in.
 type Runners interface {
 	// Acquire waits for a runner that is ready and has served nobody but the owner.
