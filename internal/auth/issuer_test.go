@@ -159,6 +159,32 @@ func TestIssuerTokenWithoutKeyID(t *testing.T) {
 	}
 }
 
+// Many issuers publish keys that do not name their algorithm.
+func TestIssuerKeysWithoutAlgorithm(t *testing.T) {
+	t.Parallel()
+	es, rs := newSigningKey(t, "es"), newRSAKey(t, "rs", jose.RS256, 2048)
+	issuer := serve(t)
+	issuer.set(func() {
+		for _, k := range []*signingKey{es, rs} {
+			public := k.public()
+			public.Algorithm, public.Use = "", ""
+			issuer.keys = append(issuer.keys, public)
+		}
+	})
+	i := newTestIssuer(t, issuer, nil)
+	for _, k := range []*signingKey{es, rs} {
+		for _, header := range []map[jose.HeaderKey]any{{"kid": k.id}, nil} {
+			if _, err := i.Authenticate(t.Context(), sign(t, k.algorithm, k.private, header, goodClaims(issuer.url, nil))); err != nil {
+				t.Errorf("%s, header %v: %v", k.id, header, err)
+			}
+		}
+	}
+	token := sign(t, es.algorithm, es.private, map[jose.HeaderKey]any{"kid": "rs"}, goodClaims(issuer.url, nil))
+	if _, err := i.Authenticate(t.Context(), token); !errors.Is(err, ErrUnauthenticated) || !strings.Contains(err.Error(), "no such key") {
+		t.Errorf("an ES256 token that names an RSA key: %v", err)
+	}
+}
+
 func TestNewIssuerChecks(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "issuer.example.com", "http://issuer.example.com", "ftp://issuer.example.com", "https://a?b", "https://a#b", "https://%"} {

@@ -59,12 +59,6 @@ func (c *fakeCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func (c *fakeCollector) attempts() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.requests)
-}
-
 func values(attrs []*common.KeyValue) map[string]any {
 	out := map[string]any{}
 	for _, a := range attrs {

@@ -276,7 +276,7 @@ func TestNilMetrics(t *testing.T) {
 	m.Webhook("delivered")
 	m.Watch(nil)
 	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("HTTP %d", w.Code)
 	}

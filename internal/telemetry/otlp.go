@@ -129,7 +129,7 @@ func (e *exporter) checkPartial(answer []byte) {
 func (e *exporter) complain(message string, attrs ...slog.Attr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.complained.IsZero() && false {
+	if !e.complained.IsZero() && time.Since(e.complained) < complainOn {
 		return
 	}
 	e.complained = time.Now()

@@ -131,14 +131,14 @@ func TestExportGivesUp(t *testing.T) {
 					traceOnce(t.Context(), tracer, "a")
 					time.Sleep(time.Minute)
 				}
+				if err := tracer.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
 				if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), tt.why) {
 					t.Errorf("log %s", log.String())
 				}
 				if tt.attempts != 0 && attempts != 3*tt.attempts || tt.attempts == 0 && attempts < 3*3 {
 					t.Errorf("%d attempts for 3 batches", attempts)
-				}
-				if err := tracer.Shutdown(t.Context()); err != nil {
-					t.Error(err)
 				}
 			})
 		})
