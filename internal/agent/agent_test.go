@@ -161,7 +161,7 @@ func TestEndings(t *testing.T) {
 		{
 			"cut too often",
 			[]*model.Turn{long, long, long},
-			task.Failed, task.KindModel, "Stopped: the model's answer did not fit into 3 turns; its beginning is there.", "A long A long A long ",
+			task.Failed, task.KindModel, "Stopped: the model's answer did not fit into 3 turns (model.maxTokens); its beginning is there.", "A long A long A long ",
 		},
 		{"empty once", []*model.Turn{says(""), says("x")}, task.Succeeded, "", "Answered after 2 turns.", "x"},
 		{"empty twice", []*model.Turn{says(" "), says("")}, task.Failed, task.KindModel, "The model gave no answer, though it was asked twice.", ""},
@@ -283,7 +283,7 @@ func TestModels(t *testing.T) {
 	nt.Model = "gpt"
 	ended, err := a.Do(t.Context(), nt, nil, nil, w)
 	if err != nil || ended.Error == nil || ended.Error.Kind != task.KindModel ||
-		ended.Message != "Stopped after 0 turns: model openai/gpt: no key: no API key is set; set OPENAI_API_KEY." {
+		ended.Message != "Stopped before the first turn: model openai/gpt: no key: no API key is set; set OPENAI_API_KEY." {
 		t.Errorf("got %+v, %v", ended, err)
 	}
 }
@@ -318,5 +318,54 @@ func TestLogs(t *testing.T) {
 	got := w.do().Logs
 	if len(got) != 1001 || got[0] != "[601 lines before this are left out; `harness runs show` has all of a run]" || got[1000] != "last" {
 		t.Errorf("%d lines from %q to %q", len(got), got[0], got[len(got)-1])
+	}
+}
+
+// TestManySkills are named up to a number; a list that cannot be had is no reason not to begin.
+func TestManySkills(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, says("ok"))
+	for range maxSkills + 5 {
+		w.skills = append(w.skills, Skill{"/skills/a.js", strings.Repeat("long ", 100)})
+	}
+	w.do()
+	got := w.requests[0].Messages[0].Text
+	if strings.Count(got, "- /skills/a.js: long") != maxSkills || !strings.HasSuffix(got, "\n- and 5 more in /skills") || len(got) > 8000 {
+		t.Errorf("got %s", got)
+	}
+	none := newWorld(t, says("ok"))
+	none.noSkills = errors.New("no such directory")
+	none.do()
+	if got := none.requests[0].Messages[0].Text; got != "count the rows" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestManyEffects are listed up to a number in the message.
+func TestManyEffects(t *testing.T) {
+	t.Parallel()
+	var effects []run.Effect
+	for n := range 30 {
+		effects = append(effects, run.Effect{Call: n + 1, Kind: "tool", Name: "mailer__send", State: "done"})
+	}
+	w := newWorld(t, runs("bad"))
+	w.programs["bad"] = fails(effects...)
+	if got := w.do().Message; !strings.HasSuffix(got, "mailer__send (run_1, call 10) and 20 more.") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestLongTexts of others are cut where they are repeated.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ж", 10_000)
+	if got := quoted(long); len([]rune(got)) != maxQuoted+3 {
+		t.Errorf("%d characters are quoted", len([]rune(got)))
+	}
+	if got := shortText(long); len(got) > maxShortText+100 || !strings.Contains(got, " bytes …]") || strings.ContainsRune(got, '\ufffd') {
+		t.Errorf("got %s", got)
+	}
+	if got := sentence("Stopped", ""); got != "Stopped." {
+		t.Errorf("got %s", got)
 	}
 }

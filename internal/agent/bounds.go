@@ -22,11 +22,11 @@ type bound[T int | float64] struct {
 }
 
 func boundsOf(configured, asked task.Budget) bounds {
-	wall := lower(int(configured.Wall), int(asked.Wall), "model.maxWall", "budget.wall")
+	wall := lower(int(configured.Wall), int(asked.Wall), "model.maxTaskTime", "the request")
 	return bounds{
 		turns:  lower(configured.Turns, asked.Turns, "model.maxTurns", "budget.turns"),
 		runs:   lower(configured.Runs, asked.Runs, "model.maxRuns", "budget.runs"),
-		tokens: lower(configured.Tokens, asked.Tokens, "model.maxTokens", "budget.tokens"),
+		tokens: lower(configured.Tokens, asked.Tokens, "model.maxTaskTokens", "budget.tokens"),
 		cost:   lower(configured.Cost, asked.Cost, "model.maxCost", "budget.costUsd"),
 		wall:   time.Duration(wall.most), wallKey: wall.key,
 	}

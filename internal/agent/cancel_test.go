@@ -288,7 +288,7 @@ func TestWall(t *testing.T) {
 				if err != nil || time.Since(began) != time.Minute {
 					t.Fatalf("after %s: %v", time.Since(began), err)
 				}
-				if ended.Status != task.Failed || ended.Error.Kind != task.KindBudget || !strings.Contains(ended.Message, "the budget of 1m0s (model.maxWall) is used up.") {
+				if ended.Status != task.Failed || ended.Error.Kind != task.KindBudget || !strings.Contains(ended.Message, "the budget of 1m0s (model.maxTaskTime) is used up.") {
 					t.Errorf("got %+v", ended)
 				}
 				if s.cancelled && !strings.HasSuffix(ended.Message, "which may have happened: mailer__send (run_1, call 1).") {

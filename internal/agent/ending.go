@@ -45,6 +45,9 @@ func (w *work) ended(end *ending) task.Task {
 
 // effort is what the task took, in words.
 func (w *work) effort() string {
+	if w.state.asks == 0 {
+		return "before the first turn"
+	}
 	words := "after " + count(w.state.asks, "turn")
 	if n := len(w.state.runs); n > 0 {
 		words += " and " + count(n, "run")

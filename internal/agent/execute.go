@@ -78,9 +78,12 @@ func (w *work) resultText(ctx context.Context, out *run.Outcome, code string) (s
 	}
 	switch {
 	case out.Error != nil:
-		advice, err := w.a.opt.Prompts.recovery(failureOf(out, code))
-		if err != nil {
-			return "", err
+		failure := failureOf(out, code)
+		advice, err := w.a.opt.Prompts.recovery(failure)
+		if err != nil { // what the run did must be recorded
+			if advice, err = builtin().recovery(failure); err != nil {
+				return "", err
+			}
 		}
 		return strings.TrimRight(text, "\n") + "\n\n" + advice, nil
 	case string(out.Output) == "null" && len(out.Logs) == 0:

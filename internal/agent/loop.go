@@ -146,7 +146,7 @@ func (w *work) answered() *ending {
 		return &ending{task.Failed, task.KindModel, sentence("The model refused", w.state.turn.Text)}
 	case s.turn.Stop == model.StopLength && s.cuts > maxCuts:
 		return &ending{task.Failed, task.KindModel, fmt.Sprintf(
-			"Stopped: the model's answer did not fit into %d turns; its beginning is there.", s.cuts)}
+			"Stopped: the model's answer did not fit into %d turns (model.maxTokens); its beginning is there.", s.cuts)}
 	case s.turn.Stop == model.StopLength:
 		w.note(goOn)
 		return nil

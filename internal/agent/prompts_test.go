@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/task"
 )
 
 // TestConstantSize: what stands in every request, for 10 tools or 5,000, is under 1,500 tokens.
@@ -87,5 +88,28 @@ func TestWrongPrompts(t *testing.T) {
 	}
 	if _, err := LoadPrompts(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a directory that is not there is no error")
+	}
+}
+
+// TestPromptThatFails: a template that fails with what a run did is no reason to forget the run.
+func TestPromptThatFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "recovery.md"), []byte("{{index .Done 7}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := LoadPrompts(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, runs("bad"), says("ok"))
+	w.programs["bad"] = fails()
+	a := w.agent()
+	a.opt.Prompts = p
+	if ended, err := a.Do(t.Context(), newTask(), nil, nil, w); err != nil || ended.Status != task.Succeeded {
+		t.Errorf("got %+v, %v", ended, err)
+	}
+	if got := w.requests[1].Messages[2].Results[0].Text; !strings.Contains(got, "The program had written nothing.") {
+		t.Errorf("got %s", got)
 	}
 }

@@ -37,6 +37,7 @@ type world struct {
 	asked    []string // run ids given to Execute
 	files    map[string]string
 	skills   []Skill
+	noSkills error
 
 	turns    []*model.Turn // the script: the n-th answers the request behind n-1 turns
 	requests map[int]*model.Request
@@ -242,7 +243,7 @@ func (r worldRuns) Keep(_ context.Context, user, session, name string, data []by
 }
 
 func (r worldRuns) Skills(ctx context.Context, _ string) ([]Skill, error) {
-	return r.skills, ctx.Err()
+	return r.skills, errors.Join(r.noSkills, ctx.Err())
 }
 
 type worldCatalog struct{ *world }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -9,15 +10,8 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
 )
-
-type identityKey struct{}
-
-// identity is who sent the request.
-func identity(ctx context.Context) auth.Identity {
-	id, _ := ctx.Value(identityKey{}).(auth.Identity)
-	return id
-}
 
 // actFor is the user that a request is for: the one it names, or else the caller. The error says why the caller may not.
 func actFor(ctx context.Context, user string) (string, error) {
@@ -29,7 +23,7 @@ func actFor(ctx context.Context, user string) (string, error) {
 		return "", problem(http.StatusBadRequest, "userId is required")
 	}
 	if err := auth.CleanUser(user); err != nil {
-		return "", problem(http.StatusBadRequest, err.Error())
+		return "", problem(http.StatusBadRequest, "userId: "+err.Error())
 	}
 	return user, id.ActFor(user)
 }
@@ -43,12 +37,13 @@ func seeUser(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// own hides what belongs to users that the caller may not act for: it is as if it were not there.
-func own(ctx context.Context, user, what string) error {
-	if identity(ctx).ActFor(user) != nil {
-		return fmt.Errorf("%s: %w", what, task.ErrNotFound)
+// own hides what belongs to users that the caller may not act for: it is as if it were not there. err is that of
+// looking for it.
+func own(ctx context.Context, err error, user, what string) error {
+	if errors.Is(err, task.ErrNotFound) || err == nil && identity(ctx).ActFor(user) != nil {
+		return absent(what)
 	}
-	return nil
+	return err
 }
 
 // admin refuses callers without the role.
@@ -59,34 +54,28 @@ func admin(ctx context.Context) error {
 // ownTask returns a task that the caller may see.
 func (a *API) ownTask(ctx context.Context, id string) (task.Task, error) {
 	t, err := a.opt.Tasks.Task(ctx, id)
-	if err == nil {
-		err = own(ctx, t.UserID, "task "+id)
+	if err := own(ctx, err, t.UserID, "task"); err != nil {
+		return task.Task{}, err
 	}
-	return t, err
+	visitOf(ctx).task = t.ID
+	return t, nil
 }
-
-// tooMany is the answer to a user who asks for work too often.
-type tooMany struct {
-	*Problem
-	retry time.Duration
-}
-
-// GetHeaders implements huma.HeadersError.
-func (t *tooMany) GetHeaders() http.Header {
-	return http.Header{"Retry-After": {strconv.Itoa(max(1, int(t.retry.Round(time.Second)/time.Second)))}}
-}
-
-func (t *tooMany) Unwrap() error { return t.Problem }
 
 // take counts a request for work of a user.
-func (a *API) take(user string) error {
+func (a *API) take(ctx context.Context, user string) error {
 	if a.opt.Limiter == nil {
 		return nil
 	}
-	ok, _, retry := a.opt.Limiter.Allow(user)
+	ok, remaining, after := a.opt.Limiter.Allow(user)
+	seconds := strconv.Itoa(max(1, int((after+time.Second-1)/time.Second)))
+	h := visitOf(ctx).header
+	h.Set("RateLimit-Remaining", strconv.Itoa(remaining))
+	h.Set("RateLimit-Reset", seconds)
 	if ok {
 		return nil
 	}
+	h.Set("Retry-After", seconds)
 	a.opt.Metrics.RateLimited()
-	return &tooMany{problem(http.StatusTooManyRequests, fmt.Sprintf("too many requests: try again in %s (server.rateLimit)", retry.Round(time.Second))), retry}
+	a.audit(ctx, telemetry.Event{UserID: user, Type: telemetry.RateLimit, Severity: telemetry.Low})
+	return problem(http.StatusTooManyRequests, fmt.Sprintf("too many requests: try again in %s s (server.rateLimit)", seconds))
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -20,19 +21,21 @@ import (
 
 // Authenticator says who sent a request.
 type Authenticator interface {
-	// Authenticate returns an error that wraps auth.ErrUnauthenticated for a request of nobody. It is safe for concurrent
-	// use.
+	// Authenticate returns an error that wraps auth.ErrUnauthenticated for a request of nobody. Beside an error the
+	// identity has at most a principal. Errors hold nothing of what was sent. It is safe for concurrent use.
 	Authenticate(ctx context.Context, r *http.Request) (auth.Identity, error)
 }
 
 // Limiter bounds how often a user may ask for work.
 type Limiter interface {
-	// Allow counts a request; retry is when another may be made, where this one may not.
-	Allow(user string) (ok bool, remaining int, retry time.Duration)
+	// Allow counts a request. remaining is how many more may follow at once; after is how long to wait: for the next one
+	// where this one may not, else until nothing of the limit is used. It is safe for concurrent use.
+	Allow(user string) (ok bool, remaining int, after time.Duration)
 }
 
 // Capabilities check what /internal/mcp-call is given.
 type Capabilities interface {
+	// Check returns what a token stands for. It is safe for concurrent use.
 	Check(token string) (auth.Capability, error)
 }
 
@@ -44,12 +47,17 @@ type Options struct {
 	Limiter      Limiter // nil: no limit
 	Capabilities Capabilities
 	Metrics      *telemetry.Metrics // nil: none
+	Audit        *telemetry.Auditor // nil: none
+	Tracer       *telemetry.Tracer  // nil: none
 	Logger       *slog.Logger
 	Now          func() time.Time
 	Version      string
-	// Origins may call from browsers; none by default.
+	// Origins are those whose pages may call from browsers; none by default. "*" is all of them, for requests that bring
+	// their credentials with them; it must not be there where Auth lets everybody in.
 	Origins []string
-	// BodyLimit is how many bytes a request may have.
+	// Proxies are believed about whom they speak for (X-Forwarded-For).
+	Proxies []netip.Prefix
+	// BodyLimit is how many bytes the body of a request may have; 0 does not limit it.
 	BodyLimit int64
 	// AllowCommandServers lets admins add servers that are started by a command.
 	AllowCommandServers bool
@@ -57,6 +65,8 @@ type Options struct {
 	Health, MetricsPath bool
 	// InternalElsewhere leaves /internal/mcp-call to another listener.
 	InternalElsewhere bool
+	// Heartbeat is how often a stream without events shows that it is alive; 0 is every 15 s.
+	Heartbeat time.Duration
 }
 
 // API is the HTTP interface. It is safe for concurrent use.
@@ -66,13 +76,21 @@ type API struct {
 	// closing ends the streams: they would keep a server from its shutdown.
 	closing context.Context
 	close   context.CancelFunc
+	// busy are the requests that a shutdown lets end; all are those and the ones that Close ends.
+	busy, all flights
 }
 
-var settleErrors sync.Once // huma keeps its maker of errors in a variable
+var settleHuma sync.Once // it keeps these in variables
 
 // New joins the parts.
 func New(opt Options) *API {
-	settleErrors.Do(func() { huma.NewError = newProblem })
+	settleHuma.Do(func() {
+		huma.NewError = newProblem
+		huma.DefaultArrayNullable = false // no list is ever null
+	})
+	if opt.Heartbeat == 0 {
+		opt.Heartbeat = 15 * time.Second
+	}
 	a := &API{opt: opt}
 	a.closing, a.close = context.WithCancel(context.Background())
 	return a
@@ -85,22 +103,28 @@ func (a *API) Close() { a.close() }
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	a.doc = humago.New(mux, a.document())
+	r := &routes{a, mux}
+	a.addOriginal(r)
 	a.addTasks()
+	a.addEvents(r)
 	a.addSessions()
 	a.addRuns()
 	a.addTools()
 	a.addServers()
+	a.addSkills(r)
 	a.addSchedules()
-	a.addSkills(mux)
-	a.addEvents(mux)
-	a.addOriginal(mux)
-	a.addOperations(mux)
-	return a.guard(mux)
+	a.addOperations(r)
+	if !a.opt.InternalElsewhere {
+		a.addInternal(r)
+	}
+	mux.HandleFunc("/", a.nothing(mux))
+	return a.outer(mux, a.cors(a.authenticate(a.readBody(mux))))
 }
 
 // Internal serves /internal/mcp-call alone, for a listener of its own.
 func (a *API) Internal() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /internal/mcp-call", a.mcpCall)
-	return a.outer(mux)
+	mux.HandleFunc("POST "+mcpCallPath, a.plain(a.mcpCall))
+	mux.HandleFunc("/", a.nothing(mux))
+	return a.outer(mux, a.readBody(mux))
 }

@@ -1,138 +1,123 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"runtime/debug"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// guard is what every request passes before its handler: who it is from, and that it may come at all.
-func (a *API) guard(next http.Handler) http.Handler {
-	cross := http.NewCrossOriginProtection()
-	for _, origin := range a.opt.Origins {
-		cross.AddTrustedOrigin(origin) // checked by the configuration
-	}
-	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.refuse(w, r, problem(http.StatusForbidden, "a page of another origin may not do this (server.cors.origins)"))
-	}))
-	return a.outer(a.cors(cross.Handler(a.authenticate(next))))
-}
-
-// outer is what the internal listener has too.
-func (a *API) outer(next http.Handler) http.Handler {
+// outer is what every request passes first, on the internal listener too.
+func (a *API) outer(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
+		v := &visit{route: routeOf(mux, r), header: w.Header(), from: a.client(r)}
+		a.all.begin()
+		defer a.all.end()
+		a.busy.begin()
+		v.wait = sync.OnceFunc(a.busy.end)
+		defer v.wait()
+		ctx, end := telemetry.StartRequest(a.opt.Tracer.With(context.WithValue(r.Context(), visitKey{}, v)), r, v.route)
+		r = r.WithContext(ctx)
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if r.TLS != nil {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		if a.opt.BodyLimit > 0 {
-			r.Body = http.MaxBytesReader(rec, r.Body, a.opt.BodyLimit)
-		}
 		defer func() {
-			if failed := recover(); failed != nil {
-				if err, ok := failed.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-					panic(failed)
-				}
-				a.opt.Logger.ErrorContext(r.Context(), "request panicked", "error", failed, "stack", string(debug.Stack()))
+			failed := recover()
+			if failed != nil && failed != http.ErrAbortHandler { //nolint:errorlint // net/http compares in this way
+				a.opt.Logger.ErrorContext(logged(ctx), "request panicked", "error", failed, "stack", string(debug.Stack()))
 				if rec.status == 0 {
-					a.refuse(rec, r, problem(http.StatusInternalServerError, "a fault of the harness; its log says more"))
+					a.refuse(rec, r, fault())
 				}
 			}
 			took := time.Since(began)
-			a.opt.Metrics.HTTP(r.Pattern, r.Method, rec.code(), took)
-			a.opt.Logger.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rec.code(), "ms", took.Milliseconds())
+			a.opt.Metrics.HTTP(v.route, r.Method, rec.code(), took)
+			end(nil, slog.Int("http.response.status_code", rec.code()))
+			a.opt.Logger.DebugContext(logged(ctx), "request", "method", r.Method, "route", v.route, "status", rec.code(), "ms", took.Milliseconds())
+			if failed != nil && (failed == http.ErrAbortHandler || rec.status != 0) { //nolint:errorlint // as above
+				panic(http.ErrAbortHandler) // what was written is not an answer: the client must see that it is cut off
+			}
 		}()
 		next.ServeHTTP(rec, r)
 	})
 }
 
-// recorder remembers the status.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 && status >= 200 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController flush, and WebSocket take the connection over.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-func (r *recorder) code() int {
-	if r.status == 0 {
-		return http.StatusOK
-	}
-	return r.status
-}
-
-// cors lets pages of configured origins call.
-func (a *API) cors(next http.Handler) http.Handler {
-	if len(a.opt.Origins) == 0 {
-		return next
-	}
+// authenticate finds out who sent a request.
+func (a *API) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		origin := r.Header.Get("Origin")
-		w.Header().Add("Vary", "Origin")
-		if origin != "" && slices.Contains(a.opt.Origins, origin) {
-			h := w.Header()
-			h.Set("Access-Control-Allow-Origin", origin)
-			h.Set("Access-Control-Expose-Headers", "Location, Retry-After")
-			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-				h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
-				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
-				h.Set("Access-Control-Max-Age", "600")
-				w.WriteHeader(http.StatusNoContent)
-				return
-			}
+		ctx := r.Context()
+		v := visitOf(ctx)
+		if isPublic(v.route) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		var err error
+		v.identity, err = a.opt.Auth.Authenticate(ctx, r)
+		if err == nil && !v.identity.May(auth.User) && !v.identity.May(auth.Approver) && !v.identity.May(auth.Admin) {
+			err = fmt.Errorf("%w: this takes a role", auth.ErrForbidden)
+		}
+		if err != nil {
+			a.authFailed(ctx, err)
+			a.refuse(w, r, err)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// open says whether a path needs no identity: probes, the document, and what has a capability of its own.
-func open(r *http.Request) bool {
-	switch r.URL.Path {
-	case "/health", "/ready", "/openapi.json", "/openapi.yaml", "/docs", "/internal/mcp-call":
-		return true
+// authFailed tells of a request that nobody vouches for. An issuer that does not answer is nobody's attempt.
+func (a *API) authFailed(ctx context.Context, err error) {
+	if !errors.Is(err, auth.ErrUnauthenticated) && !errors.Is(err, auth.ErrForbidden) && !errors.Is(err, auth.ErrCapability) {
+		return
 	}
-	return strings.HasPrefix(r.URL.Path, "/docs/")
+	a.opt.Metrics.AuthFailed()
+	a.audit(ctx, telemetry.Event{Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": err.Error()}})
 }
 
-func (a *API) authenticate(next http.Handler) http.Handler {
+// readBody reads the body before the handler, so that one place bounds its size and time.
+func (a *API) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if open(r) {
+		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
 		}
-		id, err := a.opt.Auth.Authenticate(r.Context(), r)
+		if a.opt.BodyLimit > 0 {
+			r.Body = http.MaxBytesReader(w, r.Body, a.opt.BodyLimit)
+		}
+		text, err := io.ReadAll(r.Body)
+		var large *http.MaxBytesError
+		var slow net.Error
+		switch {
+		case errors.As(err, &large):
+			err = problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (server.bodyLimit)", large.Limit))
+		case errors.As(err, &slow) && slow.Timeout():
+			err = problem(http.StatusRequestTimeout, "the body took too long to arrive (server.readTimeout)")
+		case err != nil:
+			err = problem(http.StatusBadRequest, "the body could not be read")
+		}
 		if err != nil {
-			a.opt.Metrics.AuthFailed()
-			a.opt.Logger.WarnContext(r.Context(), "request refused", "path", r.URL.Path, "error", err)
 			a.refuse(w, r, err)
 			return
 		}
-		if !id.May(auth.User) && !id.May(auth.Admin) && !id.May(auth.Approver) {
-			a.refuse(w, r, fmt.Errorf("%w: it takes a role", auth.ErrForbidden))
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		next.ServeHTTP(w, r)
 	})
 }

@@ -105,11 +105,9 @@ func (a *API) addRuns() {
 		if err != nil {
 			return nil, a.fail(ctx, err)
 		}
-		a.opt.Metrics.RunStarted()
 		out, err := a.opt.Harness.Exec(ctx, harness.Request{
 			Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
 		})
-		a.opt.Metrics.RunEnded(out)
 		if err != nil {
 			return nil, a.fail(ctx, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 // closeTimeout is how long servers have to end after a command.
@@ -68,16 +69,19 @@ func (a *app) open(ctx context.Context) (*harness.Harness, error) {
 
 // toolCache is where tool lists are kept; empty is the usual place.
 func (a *app) openWith(ctx context.Context, cfg *config.Config, toolCache string) (*harness.Harness, error) {
-	return a.openLogged(ctx, cfg, toolCache, a.logger(cfg))
+	return a.openMeasured(ctx, cfg, toolCache, a.logger(cfg), nil, nil)
 }
 
-func (a *app) openLogged(ctx context.Context, cfg *config.Config, toolCache string, log *slog.Logger) (*harness.Harness, error) {
+func (a *app) openMeasured(
+	ctx context.Context, cfg *config.Config, toolCache string, log *slog.Logger, metrics *telemetry.Metrics, audit *telemetry.Auditor,
+) (*harness.Harness, error) {
 	cache := a.env("HARNESS_CACHE_DIR")
 	if cache != "" {
 		cache = a.path(cache)
 	}
 	h, err := harness.Open(ctx, cfg, harness.Outside{
 		Environ: a.Environ, Executable: a.Executable, CacheDir: cache, ToolCache: toolCache, Logger: log, Now: a.Now, Version: Version,
+		Metrics: metrics, Audit: audit,
 	})
 	if err != nil && !errors.Is(err, harness.ErrUnavailable) {
 		// Nothing is started here, so only what was configured can be wrong.

@@ -14,8 +14,6 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/queue"
-	"mcp-code-exec-harness/internal/run"
-	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -45,7 +43,12 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		return usage(err)
 	}
 	log := a.serveLogger(cfg)
-	h, err := a.openLogged(ctx, cfg, "", log)
+	metrics := telemetry.NewMetrics()
+	var audit *telemetry.Auditor
+	if cfg.Log.Audit {
+		audit = telemetry.NewAuditor(log)
+	}
+	h, err := a.openMeasured(ctx, cfg, "", log, metrics, audit)
 	if err != nil {
 		return err
 	}
@@ -58,7 +61,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		return usage(fmt.Errorf("server.listen is %s, which others can reach, and there is no authentication: make a key with harness keys create, "+
 			"set auth.oidc.issuer, or listen on 127.0.0.1 (unset HOST)", cfg.Server.Listen))
 	}
-	return c.serve(ctx, a, cfg, h, log, who, open)
+	return c.serve(ctx, a, cfg, h, log, metrics, who, open)
 }
 
 // authenticator checks keys and tokens; open says that there are neither.
@@ -89,20 +92,21 @@ func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) 
 }
 
 // serve joins what a server is made of, and runs it until ctx ends.
-func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *harness.Harness, log *slog.Logger, who *auth.Authenticator, open bool) error {
-	metrics := telemetry.NewMetrics()
+func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *harness.Harness, log *slog.Logger, metrics *telemetry.Metrics, who *auth.Authenticator, open bool) error {
 	jobs := queue.NewLocal(a.Now)
 	tasks, err := h.Tasks(harness.TaskOptions{
-		Queue:   jobs,
-		OnEnd:   func(t task.Task) { metrics.TaskEnded(&t) },
-		OnStart: metrics.RunStarted,
-		OnRun:   func(out *run.Outcome) { metrics.RunEnded(out) },
-		OnTurn:  metrics.ModelTurn,
+		Queue: jobs,
 	})
 	if err != nil {
 		return missing(h, err)
 	}
-	metrics.Watch(func() telemetry.State { return telemetry.State{TasksRunning: tasks.Running(), TasksQueued: jobs.Len()} })
+	metrics.Watch(func() telemetry.State {
+		state := telemetry.State{TasksRunning: tasks.Running(), TasksQueued: jobs.Len()}
+		if pool, err := h.Pool(); err == nil {
+			state.RunnersStarted, state.RunnersIdle = pool.Stats()
+		}
+		return state
+	})
 	secret := []byte(cfg.Server.Secret)
 	if len(secret) == 0 {
 		secret = make([]byte, 32)

@@ -21,6 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 // Request is a program to run.
@@ -72,7 +73,7 @@ func (h *Harness) Exec(ctx context.Context, req Request) (out *run.Outcome, err 
 	defer writer.Close(context.WithoutCancel(ctx))
 	spec := h.spec(start, nil, place, compiled, req.Progress)
 	spec.Journal, spec.Observe = h.wrap(writer), req.Observe
-	return h.execute(ctx, spec)
+	return h.live(ctx, spec)
 }
 
 // Execute runs a program under the id of the request, which the caller has recorded before: a run of this id that has
@@ -85,7 +86,11 @@ func (h *Harness) Execute(ctx context.Context, req Request) (*run.Outcome, error
 	if err != nil {
 		return nil, err
 	}
-	if out, err := run.Recorded(records); out != nil || err != nil {
+	out, err := run.Recorded(records)
+	if out != nil && req.Observe != nil {
+		run.Observe(records, req.Observe)
+	}
+	if out != nil || err != nil {
 		return out, err
 	}
 	return h.Resume(ctx, req.ID, req.Observe)
@@ -99,6 +104,22 @@ func (h *Harness) execute(ctx context.Context, spec run.Spec) (*run.Outcome, err
 	}
 	spec.Runners = pool
 	return run.Execute(ctx, spec)
+}
+
+// live is execute for a run that is no replay: it is counted, traced and audited.
+func (h *Harness) live(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
+	ctx, end := telemetry.StartRun(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.Run)
+	h.out.Metrics.RunStarted()
+	out, err := h.execute(ctx, spec)
+	h.out.Metrics.RunEnded(out)
+	end(out)
+	if out != nil {
+		h.out.Audit.Audit(ctx, telemetry.Event{
+			UserID: spec.Start.User, SessionID: spec.Start.Session, Type: telemetry.CodeExecution, Severity: telemetry.Low,
+			Details: map[string]any{"run": out.RunID, "status": out.Status, "calls": out.Calls},
+		})
+	}
+	return out, err
 }
 
 // start makes the record that a run is a function of.

@@ -23,6 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/workspace"
 )
 
@@ -45,6 +46,8 @@ type Outside struct {
 	Logger     *slog.Logger
 	Now        func() time.Time
 	Version    string
+	Metrics    *telemetry.Metrics // nil: none are taken
+	Audit      *telemetry.Auditor // nil: nobody is told
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.

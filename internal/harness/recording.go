@@ -81,7 +81,7 @@ func (h *Harness) Record(opt *TaskOptions, text, name string) (*TaskRecorder, er
 		return nil, err
 	}
 	r := &TaskRecorder{
-		h: h, runs: &runs{h: h}, catalog: agent.NewCatalog(h.catalog, h.EnsureTools), recorder: model.NewRecorder(m),
+		h: h, runs: &runs{h}, catalog: agent.NewCatalog(h.catalog, h.EnsureTools), recorder: model.NewRecorder(m),
 		rec: TaskRecording{Version: taskRecordingVersion, Task: text, Skills: []agent.Skill{}, Answers: []string{}, Runs: []RecordedRun{}},
 	}
 	opt.Models = func(string) (model.Model, error) { return r.recorder, nil }

@@ -92,7 +92,7 @@ func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)
 	}
 	spec := h.spec(start, records, place, compiled, nil)
 	spec.Journal, spec.Observe = h.wrap(writer), observe
-	return h.execute(ctx, spec)
+	return h.live(ctx, spec)
 }
 
 func (h *Harness) sameEngine(start journal.Start) error {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 // discoveryTimeout bounds how long discovering tools waits for a slow server: it must not hold up the others' tools.
@@ -25,6 +28,8 @@ type servers struct {
 	*mcpclient.Manager
 	stateful map[string]bool
 	catalog  *catalog.Catalog
+	metrics  *telemetry.Metrics
+	audit    *telemetry.Auditor
 
 	mu        sync.Mutex
 	published map[string]bool // servers that the catalog has
@@ -35,7 +40,10 @@ var _ gate.Servers = (*servers)(nil)
 
 // connect makes the servers of the configuration known, with the tools that were cached. None is started.
 func (h *Harness) connect() (*servers, error) {
-	s := &servers{stateful: map[string]bool{}, catalog: h.catalog, published: map[string]bool{}, changed: make(chan struct{})}
+	s := &servers{
+		stateful: map[string]bool{}, catalog: h.catalog, metrics: h.out.Metrics, audit: h.out.Audit,
+		published: map[string]bool{}, changed: make(chan struct{}),
+	}
 	s.Manager = mcpclient.NewManager(mcpclient.Options{
 		Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.cache, "tools")), Environ: h.out.Environ,
 		ClientVersion: h.out.Version, Supervisor: h.out.Executable,
@@ -48,6 +56,29 @@ func (h *Harness) connect() (*servers, error) {
 		s.stateful[cfg.Name] = cfg.Stateful
 	}
 	return s, nil
+}
+
+// Call implements gate.Servers: the Manager's Call, counted, traced and audited.
+func (s *servers) Call(
+	ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions,
+) (*mcpclient.Result, error) {
+	ctx, end := telemetry.Start(ctx, "tool", slog.String("mcp.server", server), slog.String("mcp.tool", tool))
+	began := time.Now()
+	result, err := s.Manager.Call(ctx, server, tool, args, opts)
+	outcome := "ok"
+	var failed *mcpclient.CallError
+	switch {
+	case errors.As(err, &failed):
+		outcome = string(failed.Kind)
+	case result != nil && result.IsError:
+		outcome = "tool_error"
+	}
+	end(err)
+	s.metrics.ToolCall(server, outcome, time.Since(began))
+	s.audit.Audit(ctx, telemetry.Event{
+		Type: telemetry.ToolCall, Severity: telemetry.Low, Details: map[string]any{"server": server, "tool": tool, "outcome": outcome},
+	})
+	return result, err
 }
 
 // publish puts what a server offers into the catalog.

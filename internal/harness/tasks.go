@@ -13,6 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 // forever is when sessions expire that never do.
@@ -27,11 +28,6 @@ type TaskOptions struct {
 	Runs    agent.Runs
 	Catalog agent.Catalog
 	NewID   func() string // names runs; nil is at random
-	// What measures is told; each may be nil.
-	OnEnd   func(task.Task)
-	OnStart func()                 // of a run
-	OnRun   func(out *run.Outcome) // that ended; nil if the harness failed
-	OnTurn  func(info model.Info, usage model.Usage, cost *float64, took time.Duration, err error)
 }
 
 // Tasks joins the service of tasks.
@@ -50,11 +46,9 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	if opt.Models == nil {
 		opt.Models = h.Models()
 	}
-	if opt.OnTurn != nil {
-		opt.Models = measured(opt.Models, prices(c.Model.Prices), opt.OnTurn)
-	}
+	opt.Models = observed(opt.Models, prices(c.Model.Prices), h.out.Metrics)
 	if opt.Runs == nil {
-		opt.Runs = &runs{h, opt.OnStart, opt.OnRun}
+		opt.Runs = &runs{h}
 	}
 	if opt.Catalog == nil {
 		opt.Catalog = agent.NewCatalog(h.catalog, h.EnsureTools)
@@ -74,7 +68,8 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		expiry = forever
 	}
 	return task.NewService(task.Options{
-		Store: keep, Worker: loop.Do, Queue: opt.Queue, Park: run.ErrParked, Forget: h.forget, OnEnd: opt.OnEnd, SessionExpiry: expiry,
+		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Park: run.ErrParked, Forget: h.forget, SessionExpiry: expiry,
+		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: task.Webhooks{
 			Secret: []byte(c.Server.Webhooks.Secret), AllowPrivate: c.Server.Webhooks.AllowPrivate,
@@ -137,29 +132,38 @@ func (h *Harness) Models() func(name string) (model.Model, error) {
 	}
 }
 
-// measured are models whose turns are told of.
-func measured(
-	models func(string) (model.Model, error), prices model.Prices,
-	tell func(model.Info, model.Usage, *float64, time.Duration, error),
-) func(string) (model.Model, error) {
+// traced gives the work on a task its span, and its id to the log.
+func traced(work task.Worker) task.Worker {
+	return func(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+		ctx, end := telemetry.StartTask(telemetry.WithIDs(ctx, t.ID, ""), &t)
+		ended, err := work(ctx, t, history, steps, log)
+		end(&ended)
+		return ended, err
+	}
+}
+
+// observed are models whose turns are counted and traced.
+func observed(models func(string) (model.Model, error), prices model.Prices, metrics *telemetry.Metrics) func(string) (model.Model, error) {
 	return func(name string) (model.Model, error) {
 		m, err := models(name)
 		if err != nil {
 			return nil, err
 		}
-		return &measuredModel{m, prices, tell}, nil
+		return &observedModel{m, prices, metrics}, nil
 	}
 }
 
-type measuredModel struct {
+type observedModel struct {
 	model.Model
-	prices model.Prices
-	tell   func(model.Info, model.Usage, *float64, time.Duration, error)
+	prices  model.Prices
+	metrics *telemetry.Metrics
 }
 
-func (m *measuredModel) Generate(ctx context.Context, req *model.Request) (*model.Turn, error) {
+func (m *observedModel) Generate(ctx context.Context, req *model.Request) (*model.Turn, error) {
+	ctx, end := telemetry.StartModel(ctx, m.Info())
 	began := time.Now()
 	turn, err := m.Model.Generate(ctx, req)
+	end(turn, err)
 	var usage model.Usage
 	var cost *float64
 	if turn != nil {
@@ -168,27 +172,17 @@ func (m *measuredModel) Generate(ctx context.Context, req *model.Request) (*mode
 			cost = &usd
 		}
 	}
-	m.tell(m.Info(), usage, cost, time.Since(began), err)
+	m.metrics.ModelTurn(m.Info(), usage, cost, time.Since(began), err)
 	return turn, err
 }
 
 // runs executes the programs of tasks.
-type runs struct {
-	h       *Harness
-	onStart func()
-	onRun   func(out *run.Outcome)
-}
+type runs struct{ h *Harness }
 
 var _ agent.Runs = (*runs)(nil)
 
 func (r *runs) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
-	if r.onStart != nil {
-		r.onStart()
-	}
 	out, err := r.h.Execute(ctx, Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: p.Observe})
-	if r.onRun != nil {
-		r.onRun(out)
-	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = errors.Join(err, cause)

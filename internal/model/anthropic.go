@@ -170,7 +170,7 @@ func (m *messages) params(req *Request, way how) (anthropic.MessageNewParams, er
 	if limit := m.most.Load(); limit > 0 {
 		most = min(most, int(limit))
 	}
-	p := anthropic.MessageNewParams{Model: anthropic.Model(m.cfg.Name), MaxTokens: int64(most)}
+	p := anthropic.MessageNewParams{Model: m.cfg.Name, MaxTokens: int64(most)}
 	cached := anthropic.NewCacheControlEphemeralParam()
 	for _, tool := range req.Tools {
 		p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{

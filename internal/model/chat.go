@@ -44,8 +44,8 @@ func (c *chat) attempt(ctx context.Context, req *Request, way how, out *output) 
 	if err != nil {
 		return nil, err
 	}
+	defer res.Body.Close()
 	stream := ssestream.NewStream[json.RawMessage](ssestream.NewDecoder(res), nil)
-	defer stream.Close()
 	var m chatMessage
 	for stream.Next() {
 		if err := m.add(stream.Current(), out); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/openai/openai-go/v3/responses"
-	"github.com/openai/openai-go/v3/shared"
 )
 
 // responsesWire speaks OpenAI's Responses, also on Azure. Nothing is stored at the provider: every request has the whole
@@ -140,7 +139,7 @@ func (w *responsesWire) turn(r *responses.Response, items []responses.ResponseOu
 }
 
 func (w *responsesWire) params(req *Request, way how) (responses.ResponseNewParams, error) {
-	p := responses.ResponseNewParams{Model: shared.ResponsesModel(w.cfg.Name), Store: param.NewOpt(false)}
+	p := responses.ResponseNewParams{Model: w.cfg.Name, Store: param.NewOpt(false)}
 	if !w.noEncrypted.Load() {
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,13 +104,13 @@ func TestOnTime(t *testing.T) {
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		jump := time.Duration(0)
-		q := queue.NewLocal(func() time.Time { return time.Now().Add(jump) })
+		var jump atomic.Int64
+		q := queue.NewLocal(func() time.Time { return time.Now().Add(time.Duration(jump.Load())) })
 		push(t, q, queue.Job{ID: "a", At: time.Now().Add(10 * time.Hour)})
 		worked := make(chan time.Time, 1)
 		stop := start(t, q, 1, func(context.Context, string) error { worked <- time.Now(); return nil })
 		synctest.Wait()
-		jump = 10 * time.Hour
+		jump.Store(int64(10 * time.Hour))
 		begin := time.Now()
 		if took := (<-worked).Sub(begin); took > time.Minute {
 			t.Errorf("worked %v after the jump, want a minute at most", took)

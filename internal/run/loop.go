@@ -213,6 +213,9 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	l.effects.made(c, l.cursor.Intent(c.N) != nil)
 	l.effects.replayed(answer)
 	l.observe(Event{Call: c})
+	if answer != nil {
+		l.observe(Event{Answer: answer})
+	}
 	unanswered := answer == nil || answer.Undelivered()
 	switch {
 	case l.spec.Offline && recorded == nil:

@@ -9,6 +9,15 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
+// Observe tells of a journal what an observer of its run would have seen.
+func Observe(records []journal.Record, observe func(Event)) {
+	for _, r := range records {
+		if r.Call != nil || r.Answer != nil || r.Log != nil {
+			observe(Event{Call: r.Call, Answer: r.Answer, Log: r.Log})
+		}
+	}
+}
+
 // Recorded is the outcome that a journal tells of, without executing anything; nil if the run has not ended.
 func Recorded(records []journal.Record) (*Outcome, error) {
 	out := &Outcome{Logs: []Log{}}

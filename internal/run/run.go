@@ -118,7 +118,7 @@ type Pending interface {
 	Do(ctx context.Context, intent func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error)
 }
 
-// Event is what an observer of a run sees, in order.
+// Event is what an observer of a run sees. What was recorded before is seen again, an answer with its call.
 type Event struct {
 	Call   *journal.Call   // a host call was made
 	Answer *journal.Answer // and answered

@@ -62,6 +62,13 @@ func NewPool(s Sandbox, opt PoolOptions) *Pool {
 	return p
 }
 
+// Stats says how many runners are alive or starting, and how many of them wait for a program.
+func (p *Pool) Stats() (started, idle int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count, len(p.idle)
+}
+
 // Lease is the use of one runner for one program.
 type Lease struct {
 	Runner

@@ -16,7 +16,7 @@ type statements struct {
 
 // query reads rows.
 func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.prepared(ctx, text)
+	stmt, err := s.prepared(ctx, text) //nolint:sqlclosecheck // it is kept, until the store is closed
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows,
 
 // queryRow reads one row; errors are those of its Scan.
 func (s *Store) queryRow(ctx context.Context, text string, args ...any) scanner {
-	stmt, err := s.prepared(ctx, text)
+	stmt, err := s.prepared(ctx, text) //nolint:sqlclosecheck // it is kept, until the store is closed
 	if err != nil {
 		return failedRow{err}
 	}

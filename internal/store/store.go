@@ -104,8 +104,10 @@ func open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := initialise(ctx, c); err != nil {
 		return nil, errors.Join(explain(err), c.close())
 	}
-	s := &Store{path: path, now: o.Now, log: o.Logger, owner: newOwner(path),
-		open: make(map[string]*runWriter), used: make(map[string]time.Time)}
+	s := &Store{
+		path: path, now: o.Now, log: o.Logger, owner: newOwner(path),
+		open: make(map[string]*runWriter), used: make(map[string]time.Time),
+	}
 	if err := s.openReaders(); err != nil {
 		return nil, errors.Join(explain(err), c.close())
 	}

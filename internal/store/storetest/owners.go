@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"mcp-code-exec-harness/internal/task"
 )
@@ -246,55 +245,4 @@ func unfinished(t *testing.T, open Place) {
 	tasks, err = s.Unfinished(t.Context())
 	wantIDs(t, "after one is taken over", "task_queued task_theirs task_later", tasks, err)
 	wantEqual(t, "listed", mustTask(t, s, "task_queued"), tasks[0])
-}
-
-// fireAtOnce: a planned instant makes one task, whoever asks.
-func fireAtOnce(t *testing.T, open Place) {
-	stores := []Store{open(t), open(t)}
-	must(t, "create", stores[0].CreateSchedule(t.Context(), task.Schedule{
-		ID: "sched_1", UserID: "ann", Task: "x", CreatedAt: begin, Next: pointer(at(0)), Context: []byte("{}"),
-	}))
-	const instants, callers = 5, 8
-	var made [instants]atomic.Int32
-	var all sync.WaitGroup
-	for c := range callers {
-		all.Go(func() {
-			s := stores[c%2]
-			for {
-				sched, err := s.Schedule(t.Context(), "sched_1")
-				if err != nil {
-					t.Errorf("schedule: %v", err)
-					return
-				}
-				if sched.Next == nil {
-					return
-				}
-				k := int(sched.Next.Sub(begin).Seconds())
-				var next time.Time
-				if k+1 < instants {
-					next = at(k + 1)
-				}
-				n := New(fmt.Sprintf("task_%d_%d", k, c), "ann", fmt.Sprint("sess_", c))
-				switch got, created, err := s.Fire(t.Context(), "sched_1", *sched.Next, n, next); {
-				case err != nil:
-					t.Errorf("fire: %v", err)
-					return
-				case created && got.ID != n.Task.ID:
-					t.Errorf("made %s, want %s", got.ID, n.Task.ID)
-				case created:
-					made[k].Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	for k := range made {
-		if n := made[k].Load(); n != 1 {
-			t.Errorf("instant %d made %d tasks, want 1", k, n)
-		}
-	}
-	tasks, _, err := stores[0].Tasks(t.Context(), task.Filter{UserID: "ann"})
-	if err != nil || len(tasks) != instants {
-		t.Errorf("%d tasks, %v, want %d", len(tasks), err, instants)
-	}
 }

@@ -1,0 +1,147 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+func list(t *testing.T, open Place) {
+	s := open(t)
+	for i, c := range []struct {
+		user, session string
+		ended         task.Status
+	}{{"ann", "s1", task.Succeeded}, {"bob", "s2", ""}, {"ann", "s1", task.Failed}, {"ann", "s3", ""}, {"ann", "s1", ""}} {
+		id := fmt.Sprint("task_", i)
+		mustCreate(t, s, New(id, c.user, c.session))
+		if c.ended != "" {
+			mustCommit(t, s, id, ended(mustClaim(t, s, id), c.ended, at(i)))
+		}
+	}
+	for _, c := range []struct {
+		f    task.Filter
+		want string
+	}{
+		{task.Filter{}, "task_4 task_3 task_2 task_1 task_0"},
+		{task.Filter{UserID: "ann"}, "task_4 task_3 task_2 task_0"},
+		{task.Filter{UserID: "nobody"}, ""},
+		{task.Filter{SessionID: "s1"}, "task_4 task_2 task_0"},
+		{task.Filter{SessionID: "nowhere"}, ""},
+		{task.Filter{Status: task.Queued}, "task_4 task_3 task_1"},
+		{task.Filter{UserID: "ann", Status: task.Queued}, "task_4 task_3"},
+		{task.Filter{UserID: "bob", SessionID: "s1"}, ""},
+		{task.Filter{UserID: "ann", SessionID: "s1", Status: task.Failed}, "task_2"},
+	} {
+		tasks, next, err := s.Tasks(t.Context(), c.f)
+		wantIDs(t, fmt.Sprintf("%+v", c.f), c.want, tasks, err)
+		if next != "" {
+			t.Errorf("%+v: there is more after %q", c.f, next)
+		}
+	}
+	tasks, _, err := s.Tasks(t.Context(), task.Filter{Limit: 1})
+	must(t, "list", err)
+	wantEqual(t, "listed", []task.Task{mustTask(t, s, "task_4")}, tasks)
+	_, _, err = s.Tasks(t.Context(), task.Filter{Cursor: "x'; --"})
+	wantIs(t, "a cursor of nobody's", err, task.ErrInvalidInput)
+	_, _, err = s.Sessions(t.Context(), task.SessionFilter{Cursor: "1-2"})
+	wantIs(t, "a session cursor of nobody's", err, task.ErrInvalidInput)
+}
+
+// pages: a list is continued where it stopped, whatever comes meanwhile.
+func pages(t *testing.T, open Place) {
+	s := open(t)
+	for i := range 7 {
+		mustCreate(t, s, New(fmt.Sprint("task_", i), "ann", fmt.Sprint("s", i)))
+	}
+	var gotTasks, gotSessions []string
+	f, g := task.Filter{UserID: "ann", Limit: 3}, task.SessionFilter{UserID: "ann", Limit: 3, Now: begin}
+	for page := range 3 {
+		tasks, next, err := s.Tasks(t.Context(), f)
+		must(t, "tasks", err)
+		gotTasks = append(gotTasks, ids(tasks))
+		f.Cursor = next
+		sessions, more, err := s.Sessions(t.Context(), g)
+		must(t, "sessions", err)
+		for _, session := range sessions {
+			gotSessions = append(gotSessions, session.ID)
+		}
+		g.Cursor = more
+		if last := page == 2; (next == "") != last || (more == "") != last {
+			t.Errorf("page %d continues at %q and %q", page, next, more)
+		}
+		mustCreate(t, s, New(fmt.Sprint("new_", page), "ann", fmt.Sprint("new", page)))
+	}
+	wantEqual(t, "tasks", []string{"task_6 task_5 task_4", "task_3 task_2 task_1", "task_0"}, gotTasks)
+	wantEqual(t, "sessions", []string{"s6", "s5", "s4", "s3", "s2", "s1", "s0"}, gotSessions)
+	full, next, err := s.Tasks(t.Context(), task.Filter{Limit: 10})
+	if err != nil || len(full) != 10 || next != "" {
+		t.Errorf("a page as long as the list: %d tasks, next %q, %v", len(full), next, err)
+	}
+}
+
+func sessionTasks(t *testing.T, open Place) {
+	s := open(t)
+	for i := range 5 {
+		id := fmt.Sprint("task_", i)
+		mustCreate(t, s, New(id, "ann", "s"))
+		if i != 1 && i != 4 {
+			finish(t, s, id, at(9-i))
+		}
+	}
+	mustCreate(t, s, New("other", "ann", "s2"))
+	finish(t, s, "other", at(1))
+	for before, want := range map[string]string{
+		"task_0": "", "task_1": "task_0", "task_3": "task_0 task_2", "task_4": "task_0 task_2 task_3", "nobody": "",
+	} {
+		tasks, err := s.SessionTasks(t.Context(), "s", before)
+		wantIDs(t, "before "+before, want, tasks, err)
+	}
+}
+
+func cached(t *testing.T, open Place) {
+	s := open(t)
+	for i, c := range []struct {
+		user, key string
+		status    task.Status
+		cached    bool
+		ended     int
+	}{
+		{"ann", "k", task.Succeeded, false, 10},
+		{"ann", "k", task.Succeeded, false, 30},
+		{"ann", "k", task.Succeeded, false, 20}, // created later, ended before
+		{"ann", "k", task.Failed, false, 40},
+		{"ann", "k", task.Succeeded, true, 50}, // itself from the cache
+		{"bob", "k", task.Succeeded, false, 60},
+		{"ann", "other", task.Succeeded, false, 70},
+		{"ann", "", task.Succeeded, false, 80},
+	} {
+		n := New(fmt.Sprint("task_", i), c.user, fmt.Sprint("s", i))
+		n.Task.CacheKey = c.key
+		mustCreate(t, s, n)
+		done := ended(mustClaim(t, s, n.Task.ID), c.status, at(c.ended))
+		done.Task.Cached = c.cached
+		mustCommit(t, s, n.Task.ID, done)
+	}
+	mustCreate(t, s, func() task.New { n := New("queued", "ann", "sq"); n.Task.CacheKey = "k"; return n }())
+	for _, c := range []struct {
+		user, key string
+		since     int
+		want      string
+	}{
+		{"ann", "k", 0, "task_1"},
+		{"ann", "k", 29, "task_1"},
+		{"ann", "k", 30, ""},
+		{"bob", "k", 0, "task_5"},
+		{"ann", "other", 0, "task_6"},
+		{"ann", "", 0, ""},
+		{"eve", "k", 0, ""},
+	} {
+		got, err := s.Cached(t.Context(), c.user, c.key, at(c.since))
+		if c.want == "" {
+			wantIs(t, fmt.Sprintf("%+v", c), err, task.ErrNotFound)
+		} else if err != nil || got.ID != c.want {
+			t.Errorf("%+v: %s, %v", c, got.ID, err)
+		}
+	}
+}
