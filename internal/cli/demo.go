@@ -3,29 +3,35 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/demo"
 	demoservers "mcp-code-exec-harness/internal/demo/servers"
 	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
 )
 
 type demoCmd struct {
-	Keep string `help:"Keep what the demo writes (mails, skills, journal) in this directory." placeholder:"DIR"`
+	Keep     string `help:"Keep what the demo writes (mails, skills, journal) in this directory." placeholder:"DIR"`
+	Recorded bool   `help:"Use the recorded model although a real one is configured."`
 }
 
 func (demoCmd) Help() string {
-	return `Real demo MCP servers run as child processes; programs run in the real sandbox. The programs are recorded:
-no model is asked, no key and no network are needed.
+	return `Real demo MCP servers run as child processes; programs run in the real sandbox. What the model says is recorded:
+no key and no network are needed. Where a model is configured, it is asked instead, and may go other ways.
 
-Example:
-  harness demo`
+Examples:
+  harness demo
+  harness demo --recorded`
 }
 
 func (c *demoCmd) Run(ctx context.Context, a *app) error {
@@ -60,16 +66,31 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 			tools = append(tools, definition)
 		}
 	}
+	if !c.Recorded {
+		if user, err := a.load(); err == nil {
+			if choice, err := user.Model.Choose(); err == nil {
+				cfg.Model = user.Model
+				fmt.Fprintf(a.Stderr, "%s of %s works the task; --recorded shows the recorded demo\n\n%s\n\n", choice.Name, choice.Provider, demo.Task)
+				return (&runCmd{Task: demo.Task, User: harness.DefaultUser}).submit(ctx, a, h, harness.TaskOptions{})
+			}
+		}
+	}
 	show := a.stdout
 	if a.flags.JSON {
 		show = a.stderr
 	}
 	out := show.raw // the demo's own servers and programs are trusted with the terminal
 	began := time.Now()
-	executor := &demoExecutor{h: h}
-	if err := demo.Run(ctx, demo.Deps{Executor: executor, Tools: tools, Color: show.color, Unicode: show.terminal}, out); err != nil {
+	executor, err := newDemoExecutor(ctx, h)
+	if err != nil {
 		return err
 	}
+	err = demo.Run(ctx, demo.Deps{Executor: executor, Tools: tools, Color: show.color, Unicode: show.terminal}, out)
+	t, ended := executor.end()
+	if err = errors.Join(err, ended); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s The model was a recording; harness run \"...\" asks a real one.\n", t.Message)
 	if c.Keep != "" {
 		fmt.Fprintf(out, "Kept in %s: outbox, skills, journal.\n", dir)
 	}
@@ -113,21 +134,79 @@ func demoConfig(a *app, dir string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// demoExecutor runs the demo's programs in the harness.
+// demoExecutor runs the demo's programs as a model's: a task is worked by the agent loop, and its recorded model says what
+// the demo has it say.
 type demoExecutor struct {
-	h    *harness.Harness
-	runs []string
+	h        *harness.Harness
+	task     string
+	programs chan string // what the model says next; closed: its answer
+	outcomes chan *run.Outcome
+	ended    chan struct{} // closed when the task has ended
+	t        task.Task
+	err      error
+	stop     context.CancelCauseFunc
+	runs     []string
 }
 
-var _ demo.Executor = (*demoExecutor)(nil)
+var (
+	_ demo.Executor = (*demoExecutor)(nil)
+	_ model.Model   = (*demoModel)(nil)
+	_ agent.Runs    = (*demoRuns)(nil)
+)
 
 const demoSession = "demo"
 
+// newDemoExecutor begins the task.
+func newDemoExecutor(ctx context.Context, h *harness.Harness) (*demoExecutor, error) {
+	e := &demoExecutor{h: h, programs: make(chan string), outcomes: make(chan *run.Outcome, 1), ended: make(chan struct{})}
+	opt := harness.TaskOptions{Models: func(string) (model.Model, error) { return &demoModel{programs: e.programs}, nil }}
+	opt.Runs = &demoRuns{Runs: h.Runs(), outcomes: e.outcomes}
+	tasks, err := h.Tasks(opt)
+	if err != nil {
+		return nil, err
+	}
+	t, _, err := tasks.Submit(ctx, task.Request{UserID: harness.DefaultUser, Principal: "local", Task: demo.Task, SessionID: demoSession})
+	if err != nil {
+		return nil, err
+	}
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	e.stop = stop
+	go func() {
+		defer close(e.ended)
+		e.t, e.err = tasks.Do(work, t.ID)
+	}()
+	return e, nil
+}
+
+// end lets the model answer, and returns the task as it ended.
+func (e *demoExecutor) end() (task.Task, error) {
+	close(e.programs)
+	<-e.ended
+	e.stop(nil)
+	if e.err == nil && e.t.Error != nil {
+		e.err = e.t.Error
+	}
+	return e.t, e.err
+}
+
 // Exec implements demo.Executor.
 func (e *demoExecutor) Exec(ctx context.Context, code string) (demo.Result, error) {
-	out, err := e.h.Exec(ctx, harness.Request{Code: code, File: "program.ts", Session: demoSession})
-	if err != nil {
-		return demo.Result{}, err
+	select {
+	case e.programs <- code:
+	case <-e.ended:
+		return demo.Result{}, errors.Join(errors.New("the task has ended"), e.err)
+	case <-ctx.Done():
+		e.stop(task.ErrCancelled)
+		return demo.Result{}, context.Cause(ctx)
+	}
+	var out *run.Outcome
+	select {
+	case out = <-e.outcomes:
+	case <-e.ended:
+		return demo.Result{}, errors.Join(errors.New("the task has ended"), e.err)
+	case <-ctx.Done():
+		e.stop(task.ErrCancelled)
+		return demo.Result{}, context.Cause(ctx)
 	}
 	if out.Error != nil {
 		return demo.Result{}, fmt.Errorf("%s", modelview.Failure(out))
@@ -137,8 +216,55 @@ func (e *demoExecutor) Exec(ctx context.Context, code string) (demo.Result, erro
 	for _, line := range out.Logs {
 		result.Logs = append(result.Logs, line.Text)
 	}
-	result.Calls, err = e.calls(ctx, out.RunID)
+	calls, err := e.calls(ctx, out.RunID)
+	result.Calls = calls
 	return result, err
+}
+
+// demoModel is a recording: it says what it is given.
+type demoModel struct {
+	programs <-chan string
+	turns    int
+}
+
+// Info implements model.Model.
+func (*demoModel) Info() model.Info {
+	return model.Info{Provider: "recorded", Name: "demo", NativeTools: true}
+}
+
+// Generate implements model.Model.
+func (m *demoModel) Generate(ctx context.Context, _ *model.Request) (*model.Turn, error) {
+	m.turns++
+	turn := &model.Turn{Provider: "recorded", Model: "demo", Raw: json.RawMessage("{}"), Stop: model.StopEnd}
+	select {
+	case code, ok := <-m.programs:
+		if !ok {
+			turn.Text = demo.Answer
+			return turn, nil
+		}
+		input, err := json.Marshal(map[string]string{"code": code})
+		if err != nil {
+			return nil, err
+		}
+		turn.Calls, turn.Stop = []model.ToolCall{{ID: fmt.Sprintf("call_%d", m.turns), Name: "execute_code", Input: input}}, model.StopTools
+		return turn, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// demoRuns tells of runs that ended.
+type demoRuns struct {
+	agent.Runs
+	outcomes chan<- *run.Outcome
+}
+
+func (r *demoRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	out, err := r.Runs.Execute(ctx, p)
+	if err == nil {
+		r.outcomes <- out
+	}
+	return out, err
 }
 
 // calls reads a run's tool calls from its journal.

@@ -16,6 +16,8 @@ type keysCmd struct {
 	Revoke keysRevokeCmd `cmd:"" help:"End an API key at once."`
 }
 
+func (keysCmd) Help() string { return "Example:\n  harness keys list" }
+
 type keysCreateCmd struct {
 	Name    string        `arg:"" optional:"" help:"What it is for."`
 	User    string        `help:"The only user that it acts for; without it, it may act for any." placeholder:"ID"`

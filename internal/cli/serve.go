@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
@@ -61,7 +62,32 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		return usage(fmt.Errorf("server.listen is %s, which others can reach, and there is no authentication: make a key with harness keys create, "+
 			"set auth.oidc.issuer, or listen on 127.0.0.1 (unset HOST)", cfg.Server.Listen))
 	}
-	return c.serve(ctx, a, cfg, h, log, metrics, who, open)
+	if open && slices.Contains(cfg.Server.CORS.Origins, "*") {
+		return usage(errors.New("server.cors.origins has *, so every web page could use this harness, for there is no authentication: " +
+			"name the origins, make a key with harness keys create, or set auth.oidc.issuer"))
+	}
+	tracer, err := telemetry.NewTracer(telemetry.TracingOptions{
+		Endpoint: cfg.Telemetry.OTLPEndpoint, Environ: a.Environ, Version: Version, Log: log,
+	})
+	if err != nil {
+		return usage(fmt.Errorf("telemetry.otlpEndpoint: %w", err))
+	}
+	defer endTracing(ctx, tracer, log)
+	return c.serve(ctx, a, cfg, h, api.Options{
+		Auth: who, Metrics: metrics, Audit: audit, Tracer: tracer, Logger: log, Now: a.Now, Version: Version,
+		Origins: cfg.Server.CORS.Origins, Proxies: cfg.Server.Proxies(), BodyLimit: int64(cfg.Server.BodyLimit),
+		AllowCommandServers: cfg.Server.AllowCommandServers, Health: cfg.Server.HealthCheck, MetricsPath: true,
+		InternalElsewhere: cfg.Server.InternalListen != "",
+	}, open)
+}
+
+// endTracing sends the last spans.
+func endTracing(ctx context.Context, tracer *telemetry.Tracer, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := tracer.Shutdown(ctx); err != nil {
+		log.Warn("send the last spans", "error", err)
+	}
 }
 
 // authenticator checks keys and tokens; open says that there are neither.
@@ -92,15 +118,14 @@ func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) 
 }
 
 // serve joins what a server is made of, and runs it until ctx ends.
-func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *harness.Harness, log *slog.Logger, metrics *telemetry.Metrics, who *auth.Authenticator, open bool) error {
+func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *harness.Harness, options api.Options, open bool) error {
 	jobs := queue.NewLocal(a.Now)
-	tasks, err := h.Tasks(harness.TaskOptions{
-		Queue: jobs,
-	})
+	jobs.Log = options.Logger
+	tasks, err := h.Tasks(harness.TaskOptions{Queue: jobs})
 	if err != nil {
 		return missing(h, err)
 	}
-	metrics.Watch(func() telemetry.State {
+	options.Metrics.Watch(func() telemetry.State {
 		state := telemetry.State{TasksRunning: tasks.Running(), TasksQueued: jobs.Len()}
 		if pool, err := h.Pool(); err == nil {
 			state.RunnersStarted, state.RunnersIdle = pool.Stats()
@@ -112,14 +137,9 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 		secret = make([]byte, 32)
 		rand.Read(secret) // never fails
 	}
-	capabilities, err := auth.NewCapabilities(secret, cfg.Server.TokenExpiration)
-	if err != nil {
+	options.Harness, options.Tasks = h, tasks
+	if options.Capabilities, err = auth.NewCapabilities(secret, cfg.Server.TokenExpiration); err != nil {
 		return usage(fmt.Errorf("server.secret: %w", err))
-	}
-	options := api.Options{
-		Harness: h, Tasks: tasks, Auth: who, Capabilities: capabilities, Metrics: metrics, Logger: log, Now: a.Now, Version: Version,
-		Origins: cfg.Server.CORS.Origins, BodyLimit: int64(cfg.Server.BodyLimit), AllowCommandServers: cfg.Server.AllowCommandServers,
-		Health: cfg.Server.HealthCheck, MetricsPath: true, InternalElsewhere: cfg.Server.InternalListen != "",
 	}
 	if limit := cfg.Server.RateLimit; limit.Enabled {
 		if options.Limiter, err = auth.NewLimiter(limit.Max, limit.Window); err != nil {
@@ -127,11 +147,11 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 		}
 	}
 	service := api.New(options)
-	listeners, err := listen(ctx, cfg, service, metrics)
+	listeners, err := listen(ctx, cfg, service, options.Metrics)
 	if err != nil {
 		return &exitError{exitUnavailable, err}
 	}
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	work, stop := context.WithCancel(options.Tracer.With(context.WithoutCancel(ctx)))
 	defer stop()
 	worked := make(chan error, 1)
 	failed, fail := context.WithCancel(ctx)
@@ -153,7 +173,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 	}
 	var workErr error
 	err = service.Serve(failed, listeners, api.ServeOptions{
-		ReadTimeout: cfg.Server.ReadTimeout, HeaderLimit: int(cfg.Server.HeaderLimit), Logger: log,
+		ReadTimeout: cfg.Server.ReadTimeout, HeaderLimit: int(cfg.Server.HeaderLimit), Grace: cfg.Server.ShutdownTimeout, Logger: options.Logger,
 	}, func() {
 		stop()
 		workErr = <-worked

@@ -19,6 +19,8 @@ type tasksCmd struct {
 	Resume tasksResumeCmd `cmd:"" help:"Go on with a task whose process died."`
 }
 
+func (tasksCmd) Help() string { return "Example:\n  harness tasks list" }
+
 // openTasks opens the harness with its tasks.
 func (a *app) openTasks(ctx context.Context) (*harness.Harness, *task.Service, error) {
 	h, err := a.open(ctx)

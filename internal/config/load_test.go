@@ -21,7 +21,7 @@ func TestDefaults(t *testing.T) {
 	want := &Config{
 		Server: Server{
 			Listen: "127.0.0.1:3000", TokenExpiration: time.Hour, RateLimit: RateLimit{Enabled: true, Max: 100, Window: 15 * time.Minute},
-			BodyLimit: 8 << 20, HeaderLimit: 64 << 10, ReadTimeout: 30 * time.Second, Workers: 8, ShutdownTimeout: 30 * time.Second,
+			BodyLimit: 8 << 20, HeaderLimit: 64 << 10, ReadTimeout: 30 * time.Second, Workers: 64, ShutdownTimeout: 30 * time.Second,
 			HealthCheck: true, Metrics: Metrics{Listen: "127.0.0.1:9090"}, Webhooks: Webhooks{MaxAttempts: 8},
 		},
 		Auth: Auth{OIDC{UserClaim: "sub", RolesClaim: "roles"}},

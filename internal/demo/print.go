@@ -71,8 +71,8 @@ func (p *printer) text(text string) {
 func (p *printer) intro(steps int, tools []json.RawMessage) {
 	p.text(fmt.Sprintf("An agent is asked to compare the sales of the first half of 2025 with those of 2024 and to "+
 		"mail the result to the sales lead. It has %d tools of the demo's MCP servers, which run as child processes and "+
-		"speak over stdio. Instead of calling them one by one it writes programs, which run in a sandbox. The %d programs "+
-		"come with the demo, so that it needs no model; all else is real.", len(tools), steps))
+		"speak over stdio. Instead of calling them one by one its model writes programs, which run in a sandbox. What the "+
+		"model says, %d programs, is a recording, so that the demo needs no key; all else is real.", len(tools), steps))
 }
 
 func (p *printer) step(n, of int, s Step) {

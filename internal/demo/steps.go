@@ -12,6 +12,13 @@ var programs embed.FS
 //go:embed codetools.json
 var codeTools []byte
 
+// Task is what the demo has done, in a user's words.
+const Task = "Analyse the sales of 2024 in the database: number of orders, total, and the best customers with their names from the CRM. " +
+	"Save the analysis as a skill, use it to compare the first half of 2025 with that of 2024, and mail a short report to the sales lead."
+
+// Answer is what the recorded model says at the end.
+const Answer = "The sales of 2024 are analysed, the analysis is saved as a skill, and the report is mailed to the sales lead."
+
 // Step is one program of the demo.
 type Step struct {
 	Title       string

@@ -181,6 +181,9 @@ type runs struct{ h *Harness }
 
 var _ agent.Runs = (*runs)(nil)
 
+// Runs executes programs as tasks do.
+func (h *Harness) Runs() agent.Runs { return &runs{h} }
+
 func (r *runs) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
 	out, err := r.h.Execute(ctx, Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: p.Observe})
 	if err != nil {

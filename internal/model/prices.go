@@ -21,10 +21,10 @@ type Prices map[string]Price
 const PricesAsOf = "2026-10-24"
 
 // KnownPrices are list prices for short requests, cached for five minutes where that is a choice. They are those of the
-// models whose price we are sure of; all others have to be configured. Left out on purpose: models whose price depends
-// on the length of the request, as Claude Haiku 5.5 and GPT-5.4 do.
+// models whose price we read at its provider's; all others have to be configured (model.prices). Left out on purpose:
+// models whose price depends on the length of the request, as that of Claude Haiku 5.5 does.
 //
-// Sources: https://platform.claude.com/docs/en/about-claude/pricing and https://developers.openai.com/api/docs/pricing.
+// Source: https://platform.claude.com/docs/en/about-claude/pricing.
 func KnownPrices() Prices {
 	return Prices{
 		"anthropic/claude-fable-5-1":  {Input: 10, CachedInput: 0.25, CacheWrite: 12.5, Output: 50},
@@ -40,10 +40,6 @@ func KnownPrices() Prices {
 		"anthropic/claude-sonnet-4-6": {Input: 3, CachedInput: 0.3, CacheWrite: 3.75, Output: 15},
 		"anthropic/claude-sonnet-4-5": {Input: 3, CachedInput: 0.3, CacheWrite: 3.75, Output: 15},
 		"anthropic/claude-haiku-4-5":  {Input: 1, CachedInput: 0.1, CacheWrite: 1.25, Output: 5},
-		"openai/gpt-5.2":              {Input: 1.75, CachedInput: 0.175, Output: 14},
-		"openai/gpt-5.1":              {Input: 1.25, CachedInput: 0.125, Output: 10},
-		"openai/gpt-5-mini":           {Input: 0.25, CachedInput: 0.025, Output: 2},
-		"openai/gpt-4.1":              {Input: 2, CachedInput: 0.5, Output: 8},
 	}
 }
 

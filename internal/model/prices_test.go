@@ -16,6 +16,8 @@ func TestCost(t *testing.T) {
 		"azure/our-gpt-big":        {Input: 5, Output: 6},
 		"anthropic/claude-opus-5":  {Input: 50, CachedInput: 5, CacheWrite: 60, Output: 100},
 		"compatible/local-model:7": {},
+		"openai/gpt-5.2":           {Input: 1.75, CachedInput: 0.175, Output: 14},
+		"openai/gpt-5-mini":        {Input: 0.25, CachedInput: 0.025, Output: 2},
 	})
 	million := model.Usage{Input: 1_000_000}
 	for _, c := range []struct {

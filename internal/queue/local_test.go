@@ -191,34 +191,6 @@ func TestPanicIsLogged(t *testing.T) {
 	})
 }
 
-// A queue that is never empty does not keep what it has worked.
-func TestLongLived(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := queue.NewLocal(time.Now)
-		const jobs = 2000
-		var order []int
-		push(t, q, queue.Job{ID: "0", Key: "k"}, queue.Job{ID: "1", Key: "k"})
-		stop := start(t, q, 2, func(ctx context.Context, id string) error {
-			var n int
-			fmt.Sscan(id, &n)
-			order = append(order, n)
-			if n+2 < jobs {
-				return q.Push(ctx, queue.Job{ID: fmt.Sprint(n + 2), Key: "k"})
-			}
-			return nil
-		})
-		synctest.Wait()
-		stop()
-		if len(order) != jobs || !slices.IsSorted(order) {
-			t.Errorf("%d jobs are worked, in order: %v; want %d", len(order), slices.IsSorted(order), jobs)
-		}
-		if n := q.Len(); n != 0 {
-			t.Errorf("%d jobs are left", n)
-		}
-	})
-}
-
 // BenchmarkLocal: one job from its push to its handler's return.
 func BenchmarkLocal(b *testing.B) {
 	q := queue.NewLocal(time.Now)

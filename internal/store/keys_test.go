@@ -94,4 +94,9 @@ func TestTouchKey(t *testing.T) {
 	if err := s.TouchKey(t.Context(), "nobody's", begin); err != nil {
 		t.Error(err)
 	}
+	// Another process, which has not seen the key before, does not turn its last use back.
+	if err := reopenAt(t, s.path, Options{}).TouchKey(t.Context(), "a", begin.Add(time.Second)); err != nil {
+		t.Error(err)
+	}
+	touch("a", time.Second, time.Minute, 0)
 }

@@ -1,0 +1,76 @@
+// Package docs tests what the documents say of the code.
+package docs
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "mcp-code-exec-harness/"
+
+// folder is the row of the table that a package belongs to: internal/catalog/dts to internal/catalog.
+func folder(path string) string {
+	parts := strings.Split(path, "/")
+	return strings.Join(parts[:min(len(parts), 2)], "/")
+}
+
+// TestPackagesImportDownwards holds the imports of the code, tests left out, against the order of the pieces in ARCHITECTURE.md.
+func TestPackagesImportDownwards(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|").FindAllStringSubmatch(string(text), -1) {
+		for _, name := range strings.Split(row[1], ", ") {
+			order = append(order, strings.Trim(name, "`"))
+		}
+	}
+	seen := map[string]bool{}
+	for _, root := range []string{"../cmd", "../internal"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			from := folder(strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../"))
+			seen[from] = true
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			for _, spec := range file.Imports {
+				name, err := strconv.Unquote(spec.Path.Value)
+				if err != nil {
+					return err
+				}
+				to, ours := strings.CutPrefix(name, module)
+				if to = folder(to); ours && to != from && to != "internal/frame" && slices.Index(order, to) < slices.Index(order, from) {
+					t.Errorf("%s imports %s, which is not below %s in the table", path, name, from)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range seen {
+		if !slices.Contains(order, name) {
+			t.Errorf("%s is not in the table", name)
+		}
+	}
+	for _, name := range order {
+		if !seen[name] {
+			t.Errorf("%s is in the table, and there is no such package", name)
+		}
+	}
+}
