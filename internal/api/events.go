@@ -2,27 +2,38 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/task"
 )
 
-const (
-	heartbeat    = 15 * time.Second
-	writeTimeout = 30 * time.Second // of one event: a client that does not read is let go
-)
-
-func (a *API) addEvents(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/tasks/{id}/events", a.streamEvents)
-	mux.HandleFunc("GET /v1/tasks/{id}/ws", a.socketEvents)
-	mux.HandleFunc("GET /v1/tasks/{id}/events/ws", a.socketEvents)
+func (a *API) addEvents(r *routes) {
+	id := &huma.Param{In: "path", Name: "id", Description: "Task id.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	r.add(&huma.Operation{
+		OperationID: "taskEvents", Method: http.MethodGet, Path: "/v1/tasks/{id}/events", Tags: []string{"tasks"}, Summary: "Events of a task, over SSE",
+		Description: "Stored events have an id and come exactly once and in order; pieces of an answer have none and are not repeated. " +
+			"The stream ends behind task.ended.",
+		Parameters: []*huma.Param{
+			id, param("header", "Last-Event-ID", "The last event that the client has."), param("query", "after", "The same, for clients that cannot set headers."),
+		},
+		Responses: answers("200", "Events", content("text/event-stream", &huma.Schema{Type: huma.TypeString})),
+	}, a.streamEvents)
+	r.add(&huma.Operation{
+		OperationID: "taskSocket", Method: http.MethodGet, Path: "/v1/tasks/{id}/events/ws", Tags: []string{"tasks"}, Summary: "The same over WebSocket",
+		Parameters: []*huma.Param{id, param("query", "after", "The last event that the client has.")},
+		Responses:  answers("101", "Each message is an event: {id, type, time, data}", nil),
+	}, a.socketEvents)
+	r.mux.HandleFunc("GET /v1/tasks/{id}/ws", a.plain(a.socketEvents)) // the shorter name of the same
 }
 
 // stream writes server-sent events.
@@ -44,7 +55,6 @@ func startStream(w http.ResponseWriter) *stream {
 
 // raw writes what is a whole part of a stream.
 func (s *stream) raw(text string) error {
-	s.c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err
 	}
@@ -74,8 +84,9 @@ func (s *stream) event(e task.Event) error {
 	return s.raw(b.String())
 }
 
-// streamContext ends with the request or with the server.
+// streamContext ends with the request or with the server, which does not wait for such a request to end by itself.
 func (a *API) streamContext(r *http.Request) (context.Context, context.CancelFunc) {
+	visitOf(r.Context()).wait()
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(a.closing, cancel)
 	return ctx, func() { stop(); cancel() }
@@ -83,12 +94,7 @@ func (a *API) streamContext(r *http.Request) (context.Context, context.CancelFun
 
 // lastEvent is the id of the last event that a client has.
 func lastEvent(r *http.Request) (int64, error) {
-	text := r.Header.Get("Last-Event-ID")
-	if q := r.URL.Query(); text == "" {
-		if text = q.Get("after"); text == "" {
-			text = q.Get("lastEventId")
-		}
-	}
+	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if text == "" {
 		return 0, nil
 	}
@@ -99,106 +105,136 @@ func lastEvent(r *http.Request) (int64, error) {
 	return n, nil
 }
 
-// streamEvents is the events of a task over SSE: stored ones exactly once and in order, wherever the client begins.
-func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) {
+// watched is the task and the event behind which a request wants to watch.
+func (a *API) watched(r *http.Request) (id string, after int64, err error) {
 	t, err := a.ownTask(r.Context(), r.PathValue("id"))
-	var after int64
 	if err == nil {
 		after, err = lastEvent(r)
 	}
+	return t.ID, after, err
+}
+
+// streamEvents is the events of a task over SSE: stored ones exactly once and in order, wherever the client begins.
+func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
+	id, after, err := a.watched(r)
 	if err != nil {
-		a.refuse(w, r, err)
-		return
+		return err
 	}
 	ctx, stop := a.streamContext(r)
 	defer stop()
 	s := startStream(w)
-	events := a.follow(ctx, t.ID, after)
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case e, ok := <-events:
-			if !ok || s.event(e) != nil {
-				return
-			}
-		case <-beat.C:
-			if s.raw(": still there\n\n") != nil {
-				return
-			}
-		}
-	}
+	a.forward(ctx, id, after, s.event, func() error { return s.raw(": still there\n\n") })
+	return nil
 }
 
-// follow sends the events of a task until it has ended or ctx ends; then the channel is closed.
-func (a *API) follow(ctx context.Context, id string, after int64) <-chan task.Event {
-	events := make(chan task.Event)
+// forward passes the events of a task on until it has ended, ctx ends, or the client takes no more. It returns the last
+// event, that of the end if there is no error.
+func (a *API) forward(ctx context.Context, id string, after int64, event func(task.Event) error, alive func() error) (last task.Event, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type next struct {
+		event task.Event
+		err   error
+	}
+	events := make(chan next)
 	go func() {
 		defer close(events)
 		for e, err := range a.opt.Tasks.Events(ctx, id, after) {
-			if err != nil {
-				if ctx.Err() == nil {
-					a.opt.Logger.ErrorContext(ctx, "follow a task", "task", id, "error", err)
-				}
-				return
-			}
 			select {
-			case events <- e:
+			case events <- next{e, err}:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	return events
-}
-
-// socketEvents is the same over WebSocket: one JSON object for each event. The client begins with ?after=ID.
-func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) {
-	t, err := a.ownTask(r.Context(), r.PathValue("id"))
-	var after int64
-	if err == nil {
-		after, err = lastEvent(r)
-	}
-	if err != nil {
-		a.refuse(w, r, err)
-		return
-	}
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: a.opt.Origins})
-	if err != nil {
-		return // Accept has answered
-	}
-	defer conn.CloseNow()
-	ctx, stop := a.streamContext(r)
-	defer stop()
-	ctx = conn.CloseRead(ctx) // clients have nothing to say
-	events := a.follow(ctx, t.ID, after)
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(a.opt.Heartbeat)
 	defer beat.Stop()
 	for {
 		select {
-		case e, ok := <-events:
-			if !ok {
-				code, reason := websocket.StatusNormalClosure, "the task has ended"
-				if a.closing.Err() != nil {
-					code, reason = websocket.StatusGoingAway, "the server stops: come back with after"
-				}
-				conn.Close(code, reason)
-				return
+		case n, more := <-events:
+			switch {
+			case !more:
+				return last, ctx.Err()
+			case n.err != nil && ctx.Err() == nil:
+				a.opt.Logger.ErrorContext(logged(ctx), "follow a task", "error", n.err)
+				fallthrough
+			case n.err != nil:
+				return last, n.err
 			}
-			text, err := json.Marshal(e)
-			if err != nil || send(ctx, func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, text) }) != nil {
-				return
+			last = n.event
+			if err := event(last); err != nil {
+				return last, err
 			}
 		case <-beat.C:
-			if send(ctx, conn.Ping) != nil {
-				return
+			if err := alive(); err != nil {
+				return last, err
 			}
 		}
 	}
 }
 
-func send(ctx context.Context, f func(context.Context) error) error {
+// socketEvents is the same over WebSocket: one JSON object for each event. The client begins with ?after=ID.
+func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
+	id, after, err := a.watched(r)
+	if err != nil {
+		return err
+	}
+	answer := &handshake{ResponseWriter: w}
+	conn, err := websocket.Accept(answer, r, &websocket.AcceptOptions{OriginPatterns: a.namedOrigins()})
+	if err != nil {
+		return problem(cmp.Or(answer.refused, http.StatusInternalServerError), "this takes a WebSocket of this or a configured origin (server.cors.origins)")
+	}
+	defer conn.CloseNow()
+	ctx, stop := a.streamContext(r)
+	defer stop()
+	ctx = conn.CloseRead(ctx) // clients have nothing to say
+	_, err = a.forward(ctx, id, after, func(e task.Event) error {
+		text, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		return bounded(ctx, func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, text) })
+	}, func() error { return bounded(ctx, conn.Ping) })
+	switch {
+	case a.closing.Err() != nil:
+		conn.Close(websocket.StatusGoingAway, "the server stops: come back with after")
+	case err == nil:
+		conn.Close(websocket.StatusNormalClosure, "the task has ended")
+	case ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
+		conn.Close(websocket.StatusInternalError, "a fault of the harness")
+	}
+	return nil
+}
+
+// handshake keeps the words that a refused handshake would be answered with: they repeat what was sent.
+type handshake struct {
+	http.ResponseWriter
+	refused int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (h *handshake) WriteHeader(status int) {
+	if status >= 400 {
+		h.refused = status
+		return
+	}
+	h.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (h *handshake) Write(p []byte) (int, error) {
+	if h.refused != 0 {
+		return len(p), nil
+	}
+	return h.ResponseWriter.Write(p)
+}
+
+// Unwrap lets the connection be taken over.
+func (h *handshake) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+// bounded does something that waits for a client.
+func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return f(ctx)
+	return do(ctx)
 }

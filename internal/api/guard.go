@@ -50,7 +50,7 @@ func (a *API) outer(mux *http.ServeMux, next http.Handler) http.Handler {
 			}
 			took := time.Since(began)
 			a.opt.Metrics.HTTP(v.route, r.Method, rec.code(), took)
-			end(nil, slog.Int("http.response.status_code", rec.code()))
+			end(nil, slog.Int("http.response.status_code", rec.code()), slog.String("harness.task.id", v.task), slog.String("harness.run.id", v.run))
 			a.opt.Logger.DebugContext(logged(ctx), "request", "method", r.Method, "route", v.route, "status", rec.code(), "ms", took.Milliseconds())
 			if failed != nil && (failed == http.ErrAbortHandler || rec.status != 0) { //nolint:errorlint // as above
 				panic(http.ErrAbortHandler) // what was written is not an answer: the client must see that it is cut off

@@ -4,47 +4,57 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/run"
+	"github.com/danielgtaylor/huma/v2"
+
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/task"
 )
 
 // The original's endpoints, whose clients must go on working: fields and messages are theirs.
-func (a *API) addOriginal(mux *http.ServeMux) {
-	mux.HandleFunc("POST /task", a.runTask)
-	mux.HandleFunc("POST /task/stream", a.streamTask)
-	if a.opt.Health {
-		mux.HandleFunc("GET /health", a.health)
-	}
-	if !a.opt.InternalElsewhere {
-		mux.HandleFunc("POST /internal/mcp-call", a.mcpCall)
-	}
+func (a *API) addOriginal(r *routes) {
+	request := &huma.RequestBody{Required: true, Content: content("application/json", &huma.Schema{
+		Type: huma.TypeObject, Required: []string{"userId", "task"}, AdditionalProperties: true,
+		Properties: map[string]*huma.Schema{
+			"userId":    {Type: huma.TypeString, Description: "At most 100 characters."},
+			"task":      {Type: huma.TypeString, Description: "At most 10,000 characters."},
+			"context":   {Description: "What the model is told besides, any JSON."},
+			"sessionId": {Type: huma.TypeString, Description: "The conversation that it goes on with."},
+			"model":     {Type: huma.TypeString, Description: "Another model than the configured one."},
+		},
+	})}
+	key := []*huma.Param{param("header", "Idempotency-Key", "A repeated request with the same key returns the first one's task.")}
+	r.add(&huma.Operation{
+		OperationID: "task", Method: http.MethodPost, Path: "/task", Tags: []string{"original"}, Summary: "Work a task and wait for it",
+		Parameters: key, RequestBody: request,
+		Responses: answers("200", "How it ended, also where it failed", content("application/json", a.schemaOf(OriginalAnswer{}))),
+	}, a.runTask)
+	r.add(&huma.Operation{
+		OperationID: "taskStream", Method: http.MethodPost, Path: "/task/stream", Tags: []string{"original"},
+		Summary: "The same, with the answer as it is written", Parameters: key, RequestBody: request,
+		Responses: answers("200", `Lines of data: {"chunk": text}, or {"error": text} where it failed; at the end data: [DONE]`,
+			content("text/event-stream", &huma.Schema{Type: huma.TypeString})),
+	}, a.streamTask)
 }
 
-// The most characters that the original's documents allow.
-const (
-	mostUser = 100
-	mostTask = 10_000
-)
+// maxTask is the most characters of a task that the original's documents allow.
+const maxTask = 10_000
 
 // originalRequest reads the body of /task. The messages are the original's.
 func originalRequest(r *http.Request) (TaskRequest, error) {
 	bad := func(message string) (TaskRequest, error) {
 		return TaskRequest{}, problem(http.StatusBadRequest, message)
 	}
-	body, err := io.ReadAll(r.Body)
+	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		return TaskRequest{}, tooLarge(err)
+		return TaskRequest{}, err
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
+	if len(text) > 0 && json.Unmarshal(text, &fields) != nil {
 		return bad("the body is not a JSON object")
 	}
 	var t TaskRequest
@@ -56,8 +66,8 @@ func originalRequest(r *http.Request) (TaskRequest, error) {
 			return bad("Invalid input types")
 		}
 	}
-	if raw, ok := fields["context"]; ok && string(raw) != "null" {
-		if json.Unmarshal(raw, &t.Context) != nil {
+	if raw, there := fields["context"]; there {
+		if err := json.Unmarshal(raw, &t.Context); err != nil {
 			return bad("Invalid input types")
 		}
 	}
@@ -67,36 +77,27 @@ func originalRequest(r *http.Request) (TaskRequest, error) {
 	switch {
 	case t.UserID == "" || t.Task == "":
 		return bad("userId and task are required")
-	case utf8.RuneCountInString(t.UserID) > mostUser || utf8.RuneCountInString(t.Task) > mostTask:
+	case utf8.RuneCountInString(t.UserID) > auth.MaxUser || utf8.RuneCountInString(t.Task) > maxTask:
 		return bad("Input too long")
 	}
 	return t, nil
 }
 
-// tooLarge explains a body that could not be read.
-func tooLarge(err error) error {
-	var limit *http.MaxBytesError
-	if errors.As(err, &limit) {
-		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (server.bodyLimit)", limit.Limit))
-	}
-	return problem(http.StatusBadRequest, "the body could not be read")
-}
-
-// originalAnswer is what /task answers.
-type originalAnswer struct {
-	Message   string          `json:"message"`
-	Logs      []string        `json:"logs"`
-	Output    json.RawMessage `json:"output,omitempty"`
-	Text      string          `json:"text,omitempty"`
-	Error     string          `json:"error,omitempty"`
+// OriginalAnswer is what /task answers.
+type OriginalAnswer struct {
+	Message   string          `json:"message" doc:"A sentence on how it ended."`
+	Logs      []string        `json:"logs" doc:"Console lines of its programs."`
+	Output    json.RawMessage `json:"output,omitempty" doc:"What the last program returned."`
+	Text      string          `json:"text,omitempty" doc:"The model's answer."`
+	Error     string          `json:"error,omitempty" doc:"Why it failed."`
 	TaskID    string          `json:"taskId"`
 	SessionID string          `json:"sessionId"`
-	Runs      []string        `json:"runs"`
+	Runs      []string        `json:"runs" doc:"Ids of its programs' runs."`
 	Usage     task.Usage      `json:"usage"`
 }
 
-func originalOf(t task.Task) originalAnswer {
-	out := originalAnswer{
+func originalOf(t task.Task) OriginalAnswer {
+	out := OriginalAnswer{
 		Message: t.Message, Logs: list(t.Logs), Output: t.Output, Text: t.Text, TaskID: t.ID, SessionID: t.SessionID,
 		Runs: list(t.Runs), Usage: t.Usage,
 	}
@@ -108,26 +109,26 @@ func originalOf(t task.Task) originalAnswer {
 
 // runTask works a task while the caller waits. A task whose caller goes away is cancelled, unless an idempotency key
 // lets the caller ask again.
-func (a *API) runTask(w http.ResponseWriter, r *http.Request) {
+func (a *API) runTask(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.begin(r)
-	if err == nil {
-		ctx, stop := a.streamContext(r)
-		defer stop()
-		id := t.ID
-		t, err = a.opt.Tasks.Wait(ctx, id)
-		a.abandon(r, id, err)
-		if err != nil && a.closing.Err() != nil {
-			err = problem(http.StatusServiceUnavailable, "the server stops; task "+id+" goes on when it is back")
-		}
+	if err != nil {
+		return err
 	}
+	ctx, stop := a.streamContext(r)
+	defer stop()
+	id := t.ID
+	t, err = a.opt.Tasks.Wait(ctx, id)
 	switch {
+	case err != nil && a.closing.Err() != nil:
+		return problem(http.StatusServiceUnavailable, "the server stops; the task goes on when it is back, as "+id)
 	case err != nil:
-		a.refuse(w, r, err)
+		a.abandon(r, id)
+		return err
 	case t.Error != nil && t.Error.Kind == task.KindInternal:
-		a.refuse(w, r, problem(http.StatusInternalServerError, t.Error.Message))
-	default:
-		answer(w, http.StatusOK, originalOf(t))
+		return problem(http.StatusInternalServerError, t.Error.Message)
 	}
+	answer(w, http.StatusOK, originalOf(t))
+	return nil
 }
 
 // begin adds the task of a request to /task.
@@ -136,138 +137,85 @@ func (a *API) begin(r *http.Request) (task.Task, error) {
 	if err != nil {
 		return task.Task{}, err
 	}
-	t, _, err := a.submit(r.Context(), request, r.Header.Get("Idempotency-Key"))
-	return t, err
+	return a.submit(r.Context(), request, r.Header.Get("Idempotency-Key"))
 }
 
 // abandon cancels the task of a caller who went away.
-func (a *API) abandon(r *http.Request, id string, err error) {
-	if err == nil || r.Context().Err() == nil || id == "" || r.Header.Get("Idempotency-Key") != "" {
+func (a *API) abandon(r *http.Request, id string) {
+	if r.Header.Get("Idempotency-Key") != "" {
 		return
 	}
-	if _, err := a.opt.Tasks.Cancel(context.WithoutCancel(r.Context()), id); err != nil && !errors.Is(err, task.ErrEnded) {
-		a.opt.Logger.ErrorContext(r.Context(), "cancel an abandoned task", "task", id, "error", err)
+	ctx := context.WithoutCancel(r.Context())
+	if _, err := a.opt.Tasks.Cancel(ctx, id); err != nil && !errors.Is(err, task.ErrEnded) && !errors.Is(err, task.ErrNotFound) {
+		a.opt.Logger.ErrorContext(logged(ctx), "cancel an abandoned task", "error", err)
 	}
 }
 
 // streamTask is /task with the answer as it is written.
-func (a *API) streamTask(w http.ResponseWriter, r *http.Request) {
+func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.begin(r)
 	if err != nil {
-		a.refuse(w, r, err)
-		return
+		return err
 	}
-	s := startStream(w)
 	ctx, stop := a.streamContext(r)
 	defer stop()
-	streamed := "" // of the turn under way
-	for e, err := range a.opt.Tasks.Events(ctx, t.ID, 0) {
-		if err != nil {
-			a.abandon(r, t.ID, err)
-			return
-		}
-		var d struct {
-			Text string `json:"text"`
-		}
-		switch e.Type {
-		case task.EventDelta:
-			if json.Unmarshal(e.Data, &d) == nil && d.Text != "" {
-				streamed += d.Text
-				s.data(map[string]string{"chunk": d.Text})
-			}
-		case task.EventTurn:
-			// A model that does not stream, or an answer of which a watcher missed pieces.
-			if json.Unmarshal(e.Data, &d) == nil && d.Text != "" && streamed == "" {
-				s.data(map[string]string{"chunk": d.Text})
-			}
-			streamed = ""
-		}
+	s := startStream(w)
+	out := chunks{send: func(text string) error { return s.data(map[string]string{"chunk": text}) }}
+	last, err := a.forward(ctx, t.ID, 0, out.event, func() error { return s.raw(": still there\n\n") })
+	switch {
+	case a.closing.Err() != nil:
+		return nil // without the end, so that the client sees that there is more
+	case err != nil:
+		a.abandon(r, t.ID)
+		return nil
 	}
-	if t, err = a.opt.Tasks.Task(ctx, t.ID); err == nil && t.Error != nil {
+	if err := json.Unmarshal(last.Data, &t); err == nil && t.Error != nil {
 		s.data(map[string]string{"error": t.Error.Message})
 	}
 	s.raw("data: [DONE]\n\n")
+	return nil
 }
 
-func (a *API) health(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]string{"status": "ok", "timestamp": a.opt.Now().UTC().Format("2006-01-02T15:04:05.000Z")})
+// chunks makes of the events of a task a text that only grows: what was sent cannot be taken back, and a watcher that was
+// slow has missed pieces.
+type chunks struct {
+	send func(text string) error
+	turn string // what the model has written in this turn
+	sent string // and what of that the client has
 }
 
-// mcpCall calls a tool for somebody who holds a run capability. It is a program of one call: it passes the same gate and
-// has a journal of its own.
-func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		AuthToken string          `json:"authToken"`
-		ToolName  string          `json:"toolName"`
-		Input     json.RawMessage `json:"input"`
-		Params    json.RawMessage `json:"params"` // a form in the original's guides
+func (c *chunks) event(e task.Event) error {
+	var d struct {
+		Text  string `json:"text"`
+		Reset bool   `json:"reset"`
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		a.refuse(w, r, tooLarge(err))
-		return
+	if e.Type != task.EventDelta && e.Type != task.EventTurn {
+		return nil
 	}
-	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		in.AuthToken = bearer
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		return err
 	}
-	if json.Unmarshal(body, &in) != nil || in.AuthToken == "" || in.ToolName == "" {
-		a.refuse(w, r, problem(http.StatusBadRequest, "authToken and toolName are required"))
-		return
-	}
-	capability, err := a.opt.Capabilities.Check(in.AuthToken)
-	if err != nil {
-		a.opt.Metrics.AuthFailed()
-		a.refuse(w, r, problem(http.StatusForbidden, "Invalid auth token"))
-		return
-	}
-	input := in.Input
-	if len(input) == 0 {
-		input = in.Params
-	}
-	if len(input) == 0 {
-		input = json.RawMessage("{}")
-	}
-	name, _ := json.Marshal(in.ToolName)
-	text, _ := json.Marshal(string(input))
-	out, err := a.opt.Harness.Exec(r.Context(), harness.Request{
-		Code: fmt.Sprintf("return await callMCPTool(%s, JSON.parse(%s))", name, text), User: capability.User, Session: capability.Session,
-	})
 	switch {
-	case err != nil:
-		a.refuse(w, r, err)
-	case out.Error != nil && out.Error.Kind == run.KindCancelled:
-		a.refuse(w, r, problem(499, "the client went away"))
-	case out.Error != nil:
-		a.refuse(w, r, problem(http.StatusInternalServerError, out.Error.Message))
+	case e.Type == task.EventTurn:
+		c.turn = d.Text
+	case d.Reset:
+		c.turn = ""
 	default:
-		answer(w, http.StatusOK, out.Output)
+		c.turn += d.Text
 	}
-}
-
-// ready checks what tasks need.
-func (a *API) ready(w http.ResponseWriter, r *http.Request) {
-	checks, ok := map[string]string{}, true
-	for _, part := range []struct {
-		name string
-		open func() error
-	}{
-		{"store", func() error {
-			_, _, err := a.opt.Tasks.Tasks(r.Context(), task.Filter{Limit: 1})
-			return err
-		}},
-		{"sandbox", func() error { _, err := a.opt.Harness.Pool(); return err }},
-		{"skills", func() error { _, err := a.opt.Harness.Skills(); return err }},
-		{"queue", func() error { return a.opt.Tasks.Working() }},
-	} {
-		checks[part.name] = "ok"
-		if err := part.open(); err != nil {
-			a.opt.Logger.ErrorContext(r.Context(), "not ready", "part", part.name, "error", err)
-			checks[part.name], ok = "failed", false
+	rest, grows := strings.CutPrefix(c.turn, c.sent)
+	if e.Type == task.EventTurn {
+		if !grows && c.turn != "" {
+			rest = "\n\n" + c.turn // another answer than the one that it began with
 		}
+		c.turn, c.sent = "", ""
+	} else if grows {
+		c.sent = c.turn
+	} else {
+		return nil
 	}
-	status, word := http.StatusOK, "ready"
-	if !ok {
-		status, word = http.StatusServiceUnavailable, "not ready"
+	if rest == "" {
+		return nil
 	}
-	answer(w, status, map[string]any{"status": word, "checks": checks, "timestamp": a.opt.Now().UTC().Format(time.RFC3339)})
+	return c.send(rest)
 }

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -14,7 +16,6 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/store"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -49,93 +50,125 @@ func problem(status int, detail string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Err: detail}
 }
 
-// newProblem makes the errors of huma: what it calls unprocessable is a bad request to us.
+// absent is the answer about what is not there, or not for the caller.
+func absent(what string) *Problem {
+	return problem(http.StatusNotFound, "there is no such "+what)
+}
+
+// fault is the answer where the harness failed: its log says how.
+func fault() *Problem {
+	return problem(http.StatusInternalServerError, "a fault of the harness; its log says more")
+}
+
+// newProblem makes the errors of huma: what it calls unprocessable is a bad request to us. Errors that are not of its
+// validation, and the ends of locations, can hold what was sent.
 func newProblem(status int, message string, errs ...error) huma.StatusError {
-	if status == http.StatusUnprocessableEntity {
+	switch status {
+	case http.StatusUnprocessableEntity:
 		status = http.StatusBadRequest
+	case http.StatusUnsupportedMediaType:
+		return problem(status, "send the body as application/json")
 	}
 	p := problem(status, message)
 	for _, err := range errs {
-		d := Detail{Message: err.Error()}
+		d := Detail{Message: "it is not JSON of the documented form", Location: "body"}
 		var detailer huma.ErrorDetailer
 		if errors.As(err, &detailer) {
 			detail := detailer.ErrorDetail()
-			d = Detail{Message: detail.Message, Location: detail.Location}
+			d.Location = first(detail.Location)
+			if _, text := detail.Value.(string); !text || d.Location != "body" {
+				d.Message = detail.Message
+			}
 		}
 		p.Errors = append(p.Errors, d)
 	}
 	if len(p.Errors) > 0 {
-		p.Detail += ": " + p.Errors[0].Message
-		if p.Errors[0].Location != "" {
-			p.Detail += " (" + p.Errors[0].Location + ")"
-		}
+		p.Detail += ": " + p.Errors[0].Message + " (" + p.Errors[0].Location + ")"
 		p.Err = p.Detail
 	}
 	return p
 }
 
-// statuses is the one table from errors to HTTP.
+// first cuts a location to the part that the document names: what is below a field may be a key that the caller chose.
+func first(location string) string {
+	parts := strings.SplitN(location, ".", 3)
+	name, _, _ := strings.Cut(strings.Join(parts[:min(len(parts), 2)], "."), "[")
+	return name
+}
+
+// statuses is the one table from errors to HTTP. Where detail is empty, the error's own text holds nothing that was sent.
 var statuses = []struct {
 	is     error
 	status int
+	detail string
 }{
-	{auth.ErrUnauthenticated, http.StatusUnauthorized},
-	{auth.ErrForbidden, http.StatusForbidden},
-	{auth.ErrUnavailable, http.StatusServiceUnavailable},
-	{task.ErrNotFound, http.StatusNotFound},
-	{journal.ErrNotFound, http.StatusNotFound},
-	{fs.ErrNotExist, http.StatusNotFound},
-	{task.ErrIdempotency, http.StatusUnprocessableEntity},
-	{task.ErrInvalidInput, http.StatusBadRequest},
-	{store.ErrCursor, http.StatusBadRequest},
-	{task.ErrExists, http.StatusConflict},
-	{task.ErrEnded, http.StatusConflict},
-	{task.ErrBusy, http.StatusConflict},
-	{task.ErrNotOwner, http.StatusConflict},
-	{journal.ErrBusy, http.StatusConflict},
-	{harness.ErrEngine, http.StatusConflict},
-	{harness.ErrUnavailable, http.StatusServiceUnavailable},
-	{context.DeadlineExceeded, http.StatusGatewayTimeout},
+	{auth.ErrUnauthenticated, http.StatusUnauthorized, ""},
+	{auth.ErrForbidden, http.StatusForbidden, ""},
+	{auth.ErrUnavailable, http.StatusServiceUnavailable, "authentication is not available, try again later"},
+	{task.ErrNotFound, http.StatusNotFound, "there is no such thing"},
+	{journal.ErrNotFound, http.StatusNotFound, "there is no such run"},
+	{fs.ErrNotExist, http.StatusNotFound, "there is no such file"},
+	{task.ErrIdempotency, http.StatusUnprocessableEntity, task.ErrIdempotency.Error()},
+	{store.ErrCursor, http.StatusBadRequest, "cursor is not the next of a page before"},
+	{task.ErrInvalidInput, http.StatusBadRequest, ""},
+	{task.ErrExists, http.StatusConflict, task.ErrExists.Error()},
+	{task.ErrEnded, http.StatusConflict, task.ErrEnded.Error()},
+	{task.ErrBusy, http.StatusConflict, "it is still running"},
+	{task.ErrNotOwner, http.StatusConflict, task.ErrNotOwner.Error()},
+	{journal.ErrBusy, http.StatusConflict, "it is still running"},
+	{harness.ErrEngine, http.StatusConflict, "another engine recorded the run; force=true replays it all the same"},
+	{harness.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
 
 // fail turns an error into what the caller is told; faults of the harness are logged and not shown.
-func (a *API) fail(ctx context.Context, err error) error {
+func (a *API) fail(ctx context.Context, err error) *Problem {
 	var p *Problem
-	if err == nil || errors.As(err, &p) {
-		return err
+	if errors.As(err, &p) {
+		return p
 	}
 	for _, s := range statuses {
-		if errors.Is(err, s.is) {
-			if s.status >= 500 {
-				a.opt.Logger.ErrorContext(ctx, "request failed", "error", err)
-			}
-			return problem(s.status, err.Error())
+		if !errors.Is(err, s.is) {
+			continue
 		}
+		if s.status >= 500 {
+			a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
+		}
+		return problem(s.status, cmp.Or(s.detail, err.Error()))
 	}
 	var tool *catalog.UnknownToolError
 	var server *catalog.UnknownServerError
 	var file *files.Error
-	var asked *model.Error
 	switch {
-	case errors.As(err, &tool) || errors.As(err, &server):
-		return problem(http.StatusNotFound, err.Error())
+	case errors.As(err, &tool):
+		return problem(http.StatusNotFound, "there is no such tool"+closest(tool.Closest))
+	case errors.As(err, &server):
+		return problem(http.StatusNotFound, "there is no such server"+closest(server.Closest))
+	case errors.As(err, &file) && file.Code == files.IO:
 	case errors.As(err, &file):
-		return problem(http.StatusBadRequest, err.Error())
-	case errors.As(err, &asked):
-		return problem(http.StatusBadGateway, err.Error())
+		told := *file
+		told.Path, told.To = "path", ""
+		return problem(http.StatusBadRequest, told.Error())
 	case ctx.Err() != nil:
-		return problem(499, "the client went away")
+		return problem(statusGone, "the client went away")
 	}
-	a.opt.Logger.ErrorContext(ctx, "request failed", "error", err)
-	return problem(http.StatusInternalServerError, "a fault of the harness; its log says more")
+	a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
+	return fault()
+}
+
+// statusGone is for the log: nobody reads the answer. Other servers use the number too.
+const statusGone = 499
+
+func closest(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; closest: " + strings.Join(names, ", ")
 }
 
 // refuse writes an error in a plain handler.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	var p *Problem
-	if !errors.As(a.fail(r.Context(), err), &p) {
-		p = problem(http.StatusInternalServerError, "a fault of the harness")
-	}
+	p := a.fail(r.Context(), err)
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", auth.Challenge(err))
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/store"
@@ -62,10 +62,40 @@ func outcomeOf(o *run.Outcome) RunOutcome {
 	}
 }
 
-type runOutput struct{ Body RunOutcome }
-
-type runPath struct {
+// RunPath names a run.
+type RunPath struct {
 	ID string `path:"id" doc:"Run id."`
+}
+
+// NewRun asks for a run.
+type NewRun struct {
+	_         struct{} `additionalProperties:"true"`
+	UserID    string   `json:"userId,omitempty" maxLength:"100" doc:"Whose; a key that is bound to a user may leave it out."`
+	Code      string   `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
+	SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"Keeps /workspace for later runs and tasks."`
+	Sandbox   string   `json:"sandbox,omitempty" enum:"wasm"`
+	Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute."`
+}
+
+// RunList is a page of runs.
+type RunList struct {
+	Runs []RunLine `json:"runs"`
+	Next string    `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
+}
+
+// RunDetails is a run with its program.
+type RunDetails struct {
+	RunOutcome
+	UserID    string     `json:"userId"`
+	SessionID string     `json:"sessionId,omitempty"`
+	Code      string     `json:"code"`
+	Started   time.Time  `json:"startedAt"`
+	Ended     *time.Time `json:"endedAt,omitempty"`
+}
+
+// Journal is what a run recorded.
+type Journal struct {
+	Records []journal.Record `json:"records"`
 }
 
 // ownRun returns a run that the caller may see.
@@ -75,180 +105,132 @@ func (a *API) ownRun(ctx context.Context, id string) (store.RunInfo, error) {
 		return store.RunInfo{}, err
 	}
 	info, err := keep.Run(ctx, id)
-	if err != nil || info.ID != id {
-		return info, fmt.Errorf("run %s: %w", id, errors.Join(err, journal.ErrNotFound))
+	if errors.Is(err, journal.ErrNotFound) || err == nil && (info.ID != id || identity(ctx).ActFor(info.User) != nil) {
+		return store.RunInfo{}, absent("run")
 	}
-	return info, own(ctx, info.User, "run "+id)
+	visitOf(ctx).run = info.ID
+	return info, err
 }
 
 func (a *API) addRuns() {
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "createRun", Method: http.MethodPost, Path: "/v1/runs", Tags: []string{"runs"},
 		Summary: "Run a program", Description: "Runs code without a model and answers when it has ended.",
-	}, func(ctx context.Context, in *struct {
-		Body struct {
-			_         struct{} `additionalProperties:"true"`
-			UserID    string   `json:"userId,omitempty" maxLength:"100"`
-			Code      string   `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
-			SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"Keeps /workspace for later runs and tasks."`
-			Sandbox   string   `json:"sandbox,omitempty" enum:"wasm"`
-			Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute."`
-		}
-	}) (*runOutput, error) {
+	}, func(ctx context.Context, in *body[NewRun]) (*body[RunOutcome], error) {
 		user, err := actFor(ctx, in.Body.UserID)
 		if err == nil {
-			err = a.take(user)
+			err = a.take(ctx, user)
 		}
 		if err == nil {
 			err = a.enterSession(ctx, user, in.Body.SessionID)
 		}
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
-		out, err := a.opt.Harness.Exec(ctx, harness.Request{
+		out, err := a.exec(ctx, harness.Request{
 			Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
 		})
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
-		return &runOutput{outcomeOf(out)}, nil
+		return &body[RunOutcome]{outcomeOf(out)}, nil
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Tags: []string{"runs"}, Summary: "List runs, newest first",
 	}, func(ctx context.Context, in *struct {
 		UserID    string `query:"userId"`
 		SessionID string `query:"sessionId"`
 		Status    string `query:"status" enum:"running,succeeded,failed,cancelled"`
-		paging
-	}) (*struct {
-		Body struct {
-			Runs []RunLine `json:"runs"`
-			Next string    `json:"next,omitempty"`
-		}
-	}, error,
-	) {
+		Paging
+	}) (*body[RunList], error) {
 		user, err := seeUser(ctx, in.UserID)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		keep, err := a.opt.Harness.Store()
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		infos, next, err := keep.Runs(ctx, store.Filter{
 			User: user, Session: in.SessionID, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
 		})
-		if err != nil {
-			return nil, a.fail(ctx, err)
-		}
-		out := &struct {
-			Body struct {
-				Runs []RunLine `json:"runs"`
-				Next string    `json:"next,omitempty"`
-			}
-		}{}
-		out.Body.Runs, out.Body.Next = []RunLine{}, next
+		out := &body[RunList]{RunList{[]RunLine{}, next}}
 		for _, info := range infos {
 			out.Body.Runs = append(out.Body.Runs, lineOf(info))
 		}
-		return out, nil
+		return out, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Tags: []string{"runs"}, Summary: "A run",
-	}, func(ctx context.Context, in *runPath) (*struct {
-		Body struct {
-			RunOutcome
-			UserID    string     `json:"userId"`
-			SessionID string     `json:"sessionId,omitempty"`
-			Code      string     `json:"code"`
-			Started   time.Time  `json:"startedAt"`
-			Ended     *time.Time `json:"endedAt,omitempty"`
-		}
-	}, error,
-	) {
+	}, func(ctx context.Context, in *RunPath) (*body[RunDetails], error) {
 		info, err := a.ownRun(ctx, in.ID)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		records, err := a.opt.Harness.Journal(ctx, in.ID)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
-		out := &struct {
-			Body struct {
-				RunOutcome
-				UserID    string     `json:"userId"`
-				SessionID string     `json:"sessionId,omitempty"`
-				Code      string     `json:"code"`
-				Started   time.Time  `json:"startedAt"`
-				Ended     *time.Time `json:"endedAt,omitempty"`
-			}
-		}{}
 		recorded, err := run.Recorded(records)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		if recorded == nil {
 			recorded = &run.Outcome{RunID: in.ID, Status: "running", Output: json.RawMessage("null"), Sandbox: info.Tier, Calls: info.Calls}
 		}
 		line := lineOf(info)
-		out.Body.RunOutcome = outcomeOf(recorded)
-		out.Body.UserID, out.Body.SessionID, out.Body.Started, out.Body.Ended = line.UserID, line.SessionID, line.Started, line.Ended
-		out.Body.Code = records[0].Start.Source
-		return out, nil
+		return &body[RunDetails]{RunDetails{
+			outcomeOf(recorded), line.UserID, line.SessionID, records[0].Start.Source, line.Started, line.Ended,
+		}}, nil
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "getJournal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal", Tags: []string{"runs"},
 		Summary: "The journal of a run", Description: "Every host call and its answer, every console line, and the outcome, in order.",
-	}, func(ctx context.Context, in *runPath) (*struct {
-		Body struct {
-			Records []journal.Record `json:"records"`
-		}
-	}, error,
-	) {
+	}, func(ctx context.Context, in *RunPath) (*body[Journal], error) {
 		if _, err := a.ownRun(ctx, in.ID); err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		records, err := a.opt.Harness.Journal(ctx, in.ID)
-		out := &struct {
-			Body struct {
-				Records []journal.Record `json:"records"`
-			}
-		}{}
-		out.Body.Records = list(records)
-		return out, a.fail(ctx, err)
+		return &body[Journal]{Journal{list(records)}}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "replayRun", Method: http.MethodPost, Path: "/v1/runs/{id}/replay", Tags: []string{"runs"}, Summary: "Run a recorded program again",
 		Description: "Every call is answered from the journal; no server is contacted. A difference is an error of kind diverged.",
 	}, func(ctx context.Context, in *struct {
-		runPath
+		RunPath
 		Force bool `query:"force" doc:"Also what another engine recorded."`
-	}) (*runOutput, error) {
+	}) (*body[RunOutcome], error) {
 		info, err := a.ownRun(ctx, in.ID)
 		if err == nil && info.Ended.IsZero() {
-			err = fmt.Errorf("run %s has not ended: %w", in.ID, task.ErrBusy)
+			err = task.ErrBusy
 		}
 		if err == nil {
-			err = a.take(info.User)
+			err = a.take(ctx, info.User)
 		}
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		records, err := a.opt.Harness.Journal(ctx, in.ID)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		out, err := a.opt.Harness.Replay(ctx, records, "", in.Force)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
-		return &runOutput{outcomeOf(out)}, nil
+		return &body[RunOutcome]{outcomeOf(out)}, nil
 	})
+}
+
+// exec runs a program.
+func (a *API) exec(ctx context.Context, req harness.Request) (*run.Outcome, error) {
+	req.ID = id.New("run")
+	visitOf(ctx).run = req.ID
+	return a.opt.Harness.Exec(logged(ctx), req)
 }
 
 // enterSession makes sure that a session is the user's; one that is not there is begun.
@@ -257,12 +239,18 @@ func (a *API) enterSession(ctx context.Context, user, session string) error {
 		return nil
 	}
 	s, err := a.opt.Tasks.Session(ctx, session)
-	switch {
-	case errors.Is(err, task.ErrNotFound):
+	if errors.Is(err, task.ErrNotFound) {
 		_, err = a.opt.Tasks.CreateSession(ctx, user, session)
-		return err
-	case err == nil && s.UserID != user:
-		return fmt.Errorf("session %s: %w", session, task.ErrNotFound)
+		if !errors.Is(err, task.ErrExists) {
+			return err
+		}
+		// Another request was faster, or the session has expired.
+		if s, err = a.opt.Tasks.Session(ctx, session); errors.Is(err, task.ErrNotFound) {
+			return absent("session")
+		}
+	}
+	if err == nil && s.UserID != user {
+		return absent("session")
 	}
 	return err
 }

@@ -9,78 +9,60 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
+// NewSchedule asks for a schedule.
+type NewSchedule struct {
+	TaskRequest
+	Cron string `json:"cron,omitempty" example:"0 9 * * 1-5" doc:"Minute, hour, day, month, weekday; or runAt for a single time."`
+	Zone string `json:"timeZone,omitempty" example:"Europe/Berlin" doc:"IANA name; UTC when left out."`
+}
+
+// ScheduleList is the schedules of a user.
+type ScheduleList struct {
+	Schedules []task.Schedule `json:"schedules"`
+}
+
 func (a *API) addSchedules() {
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "createSchedule", Method: http.MethodPost, Path: "/v1/schedules", Tags: []string{"schedules"},
 		Summary: "Have a task worked at planned times", DefaultStatus: http.StatusCreated,
-	}, func(ctx context.Context, in *struct {
-		Body struct {
-			TaskRequest
-			Cron string `json:"cron,omitempty" example:"0 9 * * 1-5" doc:"Minute, hour, day, month, weekday; or runAt for a single time."`
-			Zone string `json:"timeZone,omitempty" example:"Europe/Berlin" doc:"IANA name; UTC when left out."`
-		}
-	}) (*struct {
-		Location string `header:"Location"`
-		Body     task.Schedule
-	}, error,
-	) {
+	}, func(ctx context.Context, in *body[NewSchedule]) (*created[task.Schedule], error) {
 		r, err := in.Body.request(ctx, "")
 		if err == nil {
-			err = a.take(r.UserID)
+			err = a.take(ctx, r.UserID)
 		}
-		if err == nil && in.Body.SessionID != "" {
+		if err == nil {
 			err = a.enterSession(ctx, r.UserID, in.Body.SessionID)
 		}
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		s, err := a.opt.Tasks.CreateSchedule(ctx, task.NewSchedule{Request: r, Cron: in.Body.Cron, Zone: in.Body.Zone})
-		if err != nil {
-			return nil, a.fail(ctx, err)
-		}
-		return &struct {
-			Location string `header:"Location"`
-			Body     task.Schedule
-		}{"/v1/schedules/" + s.ID, s}, nil
+		return &created[task.Schedule]{"/v1/schedules/" + s.ID, s}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "listSchedules", Method: http.MethodGet, Path: "/v1/schedules", Tags: []string{"schedules"}, Summary: "List schedules",
 	}, func(ctx context.Context, in *struct {
 		UserID string `query:"userId"`
-	}) (*struct {
-		Body struct {
-			Schedules []task.Schedule `json:"schedules"`
-		}
-	}, error,
-	) {
+	}) (*body[ScheduleList], error) {
 		user, err := seeUser(ctx, in.UserID)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
-		out := &struct {
-			Body struct {
-				Schedules []task.Schedule `json:"schedules"`
-			}
-		}{}
 		schedules, err := a.opt.Tasks.Schedules(ctx, user)
-		out.Body.Schedules = list(schedules)
-		return out, a.fail(ctx, err)
+		return &body[ScheduleList]{ScheduleList{list(schedules)}}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "deleteSchedule", Method: http.MethodDelete, Path: "/v1/schedules/{id}", Tags: []string{"schedules"}, Summary: "End a schedule",
-		DefaultStatus: http.StatusNoContent,
+		Description: "Tasks that it has made stay.", DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *struct {
-		ID string `path:"id"`
+		ID string `path:"id" doc:"Schedule id."`
 	}) (*struct{}, error) {
 		s, err := a.opt.Tasks.Schedule(ctx, in.ID)
-		if err == nil {
-			err = own(ctx, s.UserID, "schedule "+in.ID)
+		if err := own(ctx, err, s.UserID, "schedule"); err != nil {
+			return nil, err
 		}
-		if err == nil {
-			err = a.opt.Tasks.DeleteSchedule(ctx, in.ID)
-		}
-		return nil, a.fail(ctx, err)
+		return nil, a.opt.Tasks.DeleteSchedule(ctx, in.ID)
 	})
 }

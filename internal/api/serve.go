@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -37,11 +38,13 @@ func Listen(ctx context.Context, address string, handler http.Handler, certifica
 type ServeOptions struct {
 	ReadTimeout time.Duration // for a request to arrive
 	HeaderLimit int           // bytes
+	Grace       time.Duration // for requests under way when the server stops
 	Logger      *slog.Logger
 }
 
-// Serve serves listeners until ctx ends. Then nothing new is taken; what is under way goes on until drain returns, and the
-// streams end. It returns when all connections are closed. An error is that of a listener that failed before.
+// Serve serves listeners until ctx ends. Then nothing new is taken; what is under way goes on until drain returns and the
+// grace is over, and the streams end. It returns when all connections are closed and no request is under way. An error is
+// that of a listener that failed before.
 func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions, drain func()) error {
 	failed := make(chan error, len(listeners))
 	servers := make([]*http.Server, len(listeners))
@@ -67,15 +70,22 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	case <-ctx.Done():
 	case err = <-failed:
 	}
+	grace := time.After(opt.Grace)
 	stopped := make(chan struct{})
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(stopped)
+		var all sync.WaitGroup
 		for _, s := range servers {
-			s.Shutdown(last) // an error says that time was up
+			all.Go(func() { s.Shutdown(last) }) // an error says that time was up
 		}
+		all.Wait()
 	}()
 	drain()
+	select {
+	case <-a.busy.landed():
+	case <-grace:
+	}
 	a.Close()
 	select {
 	case <-stopped:
@@ -83,8 +93,13 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	}
 	cancel()
 	for _, s := range servers {
-		s.Close()
+		s.Close() // cancels what is still under way
 	}
 	<-stopped
+	select {
+	case <-a.all.landed():
+	case <-time.After(closeTimeout):
+		opt.Logger.Error("a request does not end")
+	}
 	return err
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -10,11 +9,17 @@ import (
 
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
-type serverPath struct {
-	Name string `path:"name"`
+// ServerPath names an upstream server.
+type ServerPath struct {
+	Name string `path:"name" doc:"Its name in the configuration."`
+}
+
+// ServerList is every upstream server.
+type ServerList struct {
+	Servers []mcpclient.Status `json:"servers"`
 }
 
 // status finds a server.
@@ -22,27 +27,17 @@ func (a *API) status(name string) (mcpclient.Status, error) {
 	all := a.opt.Harness.Servers().Servers()
 	i := slices.IndexFunc(all, func(s mcpclient.Status) bool { return s.Name == name })
 	if i < 0 {
-		return mcpclient.Status{}, fmt.Errorf("server %q: %w", name, task.ErrNotFound)
+		return mcpclient.Status{}, absent("server")
 	}
 	return all[i], nil
 }
 
 func (a *API) addServers() {
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "listServers", Method: http.MethodGet, Path: "/v1/servers", Tags: []string{"servers"}, Summary: "Upstream MCP servers",
 		Description: "Why one is not available is shown to admins only.",
-	}, func(ctx context.Context, _ *struct{}) (*struct {
-		Body struct {
-			Servers []mcpclient.Status `json:"servers"`
-		}
-	}, error,
-	) {
-		out := &struct {
-			Body struct {
-				Servers []mcpclient.Status `json:"servers"`
-			}
-		}{}
-		out.Body.Servers = list(a.opt.Harness.Servers().Servers())
+	}, func(ctx context.Context, _ *struct{}) (*body[ServerList], error) {
+		out := &body[ServerList]{ServerList{list(a.opt.Harness.Servers().Servers())}}
 		if admin(ctx) != nil {
 			for i := range out.Body.Servers {
 				s := &out.Body.Servers[i]
@@ -52,69 +47,81 @@ func (a *API) addServers() {
 		return out, nil
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "addServer", Method: http.MethodPost, Path: "/v1/servers", Tags: []string{"servers"}, Summary: "Add an upstream server",
 		Description:   "Takes the role admin. The server is there until the harness stops; harness servers add keeps one in the configuration.",
 		DefaultStatus: http.StatusCreated,
-	}, func(ctx context.Context, in *struct{ Body NewServer }) (*struct{ Body mcpclient.Status }, error) {
+	}, func(ctx context.Context, in *body[NewServer]) (*created[mcpclient.Status], error) {
 		if err := admin(ctx); err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		b := in.Body
 		if b.Command != "" && !a.opt.AllowCommandServers {
 			return nil, problem(http.StatusForbidden, "servers that are started by a command are not added over HTTP (server.allowCommandServers)")
 		}
 		if _, err := a.status(b.Name); err == nil {
-			return nil, problem(http.StatusConflict, fmt.Sprintf("there is a server %q already", b.Name))
+			return nil, problem(http.StatusConflict, "there is a server of that name already")
 		}
 		err := a.opt.Harness.AddServer(ctx, harness.NewServer{
 			Name: b.Name, Transport: b.Transport, URL: b.URL, Headers: b.Headers, Command: b.Command, Args: b.Args, Env: b.Env,
 		})
 		if err != nil {
-			return nil, problem(http.StatusBadRequest, err.Error())
+			a.opt.Logger.WarnContext(ctx, "add a server", "error", err)
+			return nil, problem(http.StatusBadRequest, "give a url that begins with http:// or https://, or a command with the transport stdio")
 		}
+		a.serverChange(ctx, "added", b.Name)
 		status, err := a.status(b.Name)
-		return &struct{ Body mcpclient.Status }{status}, a.fail(ctx, err)
+		return &created[mcpclient.Status]{"/v1/servers", status}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "removeServer", Method: http.MethodDelete, Path: "/v1/servers/{name}", Tags: []string{"servers"}, Summary: "Remove an upstream server",
 		Description: "Takes the role admin. One of the configuration is back when the harness starts again.", DefaultStatus: http.StatusNoContent,
-	}, func(ctx context.Context, in *serverPath) (*struct{}, error) {
-		err := admin(ctx)
-		if err == nil {
-			_, err = a.status(in.Name)
-		}
-		if err == nil {
-			err = a.opt.Harness.RemoveServer(ctx, in.Name)
-		}
-		return nil, a.fail(ctx, err)
-	})
-
-	huma.Register(a.doc, huma.Operation{
-		OperationID: "reconnectServer", Method: http.MethodPost, Path: "/v1/servers/{name}/reconnect", Tags: []string{"servers"},
-		Summary: "Connect to an upstream server anew", Description: "Takes the role admin.",
-	}, func(ctx context.Context, in *serverPath) (*struct{ Body mcpclient.Status }, error) {
+	}, func(ctx context.Context, in *ServerPath) (*struct{}, error) {
 		err := admin(ctx)
 		if err == nil {
 			_, err = a.status(in.Name)
 		}
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
+		a.serverChange(ctx, "removed", in.Name)
+		return nil, a.opt.Harness.RemoveServer(ctx, in.Name)
+	})
+
+	operation(a, huma.Operation{
+		OperationID: "reconnectServer", Method: http.MethodPost, Path: "/v1/servers/{name}/reconnect", Tags: []string{"servers"},
+		Summary: "Connect to an upstream server anew", Description: "Takes the role admin.",
+	}, func(ctx context.Context, in *ServerPath) (*body[mcpclient.Status], error) {
+		err := admin(ctx)
+		if err == nil {
+			_, err = a.status(in.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.serverChange(ctx, "reconnected", in.Name)
 		if err := a.opt.Harness.Servers().Reconnect(ctx, in.Name); err != nil {
 			return nil, problem(http.StatusBadGateway, err.Error())
 		}
 		status, err := a.status(in.Name)
-		return &struct{ Body mcpclient.Status }{status}, a.fail(ctx, err)
+		return &body[mcpclient.Status]{status}, err
+	})
+}
+
+// serverChange tells of a change that an admin makes.
+func (a *API) serverChange(ctx context.Context, change, name string) {
+	a.audit(ctx, telemetry.Event{
+		UserID: identity(ctx).User, Type: telemetry.ServerChange, Severity: telemetry.Medium, Details: map[string]any{"server": name, "change": change},
 	})
 }
 
 // NewServer is an upstream server to add: by its url, or by a command where that is allowed.
 type NewServer struct {
+	_         struct{}          `additionalProperties:"true"`
 	Name      string            `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_.-]*$"`
 	Transport string            `json:"transport,omitempty" enum:"http,sse,stdio"`
-	URL       string            `json:"url,omitempty" format:"uri"`
+	URL       string            `json:"url,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
 	Command   string            `json:"command,omitempty"`
 	Args      []string          `json:"args,omitempty"`

@@ -7,93 +7,76 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
-type sessionOutput struct{ Body task.Session }
-
-type sessionPath struct {
+// SessionPath names a session.
+type SessionPath struct {
 	ID string `path:"id" doc:"Session id."`
+}
+
+// NewSession asks for a session.
+type NewSession struct {
+	_      struct{} `additionalProperties:"true"`
+	UserID string   `json:"userId,omitempty" maxLength:"100" doc:"Whose; a key that is bound to a user may leave it out."`
+	ID     string   `json:"id,omitempty" maxLength:"100" doc:"Letters, digits, '-', '_' and '.'; chosen when left out."`
+}
+
+// SessionList is a page of sessions.
+type SessionList struct {
+	Sessions []task.Session `json:"sessions"`
+	Next     string         `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
 func (a *API) ownSession(ctx context.Context, id string) (task.Session, error) {
 	s, err := a.opt.Tasks.Session(ctx, id)
-	if err == nil {
-		err = own(ctx, s.UserID, "session "+id)
-	}
-	return s, err
+	return s, own(ctx, err, s.UserID, "session")
 }
 
 func (a *API) addSessions() {
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "createSession", Method: http.MethodPost, Path: "/v1/sessions", Tags: []string{"sessions"},
 		Summary: "Begin a conversation", DefaultStatus: http.StatusCreated,
-	}, func(ctx context.Context, in *struct {
-		Body struct {
-			_      struct{} `additionalProperties:"true"`
-			UserID string   `json:"userId,omitempty" maxLength:"100"`
-			ID     string   `json:"id,omitempty" maxLength:"100" doc:"Letters, digits, '-', '_' and '.'; chosen when left out."`
-		}
-	}) (*struct {
-		Location string `header:"Location"`
-		Body     task.Session
-	}, error,
-	) {
+	}, func(ctx context.Context, in *body[NewSession]) (*created[task.Session], error) {
 		user, err := actFor(ctx, in.Body.UserID)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		s, err := a.opt.Tasks.CreateSession(ctx, user, in.Body.ID)
-		if err != nil {
-			return nil, a.fail(ctx, err)
-		}
-		return &struct {
-			Location string `header:"Location"`
-			Body     task.Session
-		}{"/v1/sessions/" + s.ID, s}, nil
+		return &created[task.Session]{"/v1/sessions/" + s.ID, s}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "listSessions", Method: http.MethodGet, Path: "/v1/sessions", Tags: []string{"sessions"}, Summary: "List conversations",
 	}, func(ctx context.Context, in *struct {
 		UserID string `query:"userId"`
-		paging
-	}) (*struct {
-		Body struct {
-			Sessions []task.Session `json:"sessions"`
-			Next     string         `json:"next,omitempty"`
-		}
-	}, error,
-	) {
+		Paging
+	}) (*body[SessionList], error) {
 		user, err := seeUser(ctx, in.UserID)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
-		out := &struct {
-			Body struct {
-				Sessions []task.Session `json:"sessions"`
-				Next     string         `json:"next,omitempty"`
-			}
-		}{}
 		sessions, next, err := a.opt.Tasks.Sessions(ctx, task.SessionFilter{UserID: user, Limit: in.Limit, Cursor: in.Cursor})
-		out.Body.Sessions, out.Body.Next = list(sessions), next
-		return out, a.fail(ctx, err)
+		return &body[SessionList]{SessionList{list(sessions), next}}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "getSession", Method: http.MethodGet, Path: "/v1/sessions/{id}", Tags: []string{"sessions"}, Summary: "A conversation",
-	}, func(ctx context.Context, in *sessionPath) (*sessionOutput, error) {
+	}, func(ctx context.Context, in *SessionPath) (*body[task.Session], error) {
 		s, err := a.ownSession(ctx, in.ID)
-		return &sessionOutput{s}, a.fail(ctx, err)
+		return &body[task.Session]{s}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "deleteSession", Method: http.MethodDelete, Path: "/v1/sessions/{id}", Tags: []string{"sessions"},
 		Summary: "Forget a conversation", Description: "Its tasks are cancelled; history, runs and workspace are deleted.",
 		DefaultStatus: http.StatusNoContent,
-	}, func(ctx context.Context, in *sessionPath) (*struct{}, error) {
-		if _, err := a.ownSession(ctx, in.ID); err != nil {
-			return nil, a.fail(ctx, err)
+	}, func(ctx context.Context, in *SessionPath) (*struct{}, error) {
+		s, err := a.ownSession(ctx, in.ID)
+		if err != nil {
+			return nil, err
 		}
-		return nil, a.fail(ctx, a.opt.Tasks.DeleteSession(ctx, in.ID))
+		a.audit(ctx, telemetry.Event{UserID: s.UserID, SessionID: s.ID, Type: telemetry.DataDeletion, Severity: telemetry.Low})
+		return nil, a.opt.Tasks.DeleteSession(ctx, in.ID)
 	})
 }

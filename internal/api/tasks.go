@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 // Budget bounds a task; what is left out is as configured.
 type Budget struct {
+	_      struct{} `additionalProperties:"true"`
 	Turns  int      `json:"turns,omitempty" minimum:"0" doc:"Responses of the model."`
 	Runs   int      `json:"runs,omitempty" minimum:"0" doc:"Programs."`
 	Tokens int      `json:"tokens,omitempty" minimum:"0" doc:"Model tokens, in and out."`
@@ -37,8 +40,11 @@ type TaskRequest struct {
 	CallbackURL  string     `json:"callbackUrl,omitempty" doc:"Is told of the end, signed."`
 	RunAt        *time.Time `json:"runAt,omitempty" doc:"Not before."`
 	Budget       Budget     `json:"budget,omitzero"`
-	CacheSeconds int        `json:"cacheSeconds,omitempty" minimum:"0" doc:"The answer of an equal task of the user may be given again, if it is not older."`
+	CacheSeconds int        `json:"cacheSeconds,omitempty" minimum:"0" maximum:"31536000" doc:"The answer of an equal task of the user may be given again, if it is not older."`
 }
+
+// maxKey is the length of an idempotency key.
+const maxKey = 200
 
 // request is the request as the service takes it.
 func (t TaskRequest) request(ctx context.Context, key string) (task.Request, error) {
@@ -52,6 +58,10 @@ func (t TaskRequest) request(ctx context.Context, key string) (task.Request, err
 			return task.Request{}, problem(http.StatusBadRequest, "context is not JSON")
 		}
 	}
+	if len(key) > maxKey {
+		return task.Request{}, problem(http.StatusBadRequest, fmt.Sprintf("Idempotency-Key has more than %d characters", maxKey))
+	}
+	t.UserID = user // whether or not it was sent
 	body, err := json.Marshal(t)
 	if err != nil {
 		return task.Request{}, err
@@ -65,108 +75,84 @@ func (t TaskRequest) request(ctx context.Context, key string) (task.Request, err
 }
 
 // submit adds a task for a caller.
-func (a *API) submit(ctx context.Context, t TaskRequest, key string) (task.Task, bool, error) {
+func (a *API) submit(ctx context.Context, t TaskRequest, key string) (task.Task, error) {
 	r, err := t.request(ctx, key)
 	if err != nil {
-		return task.Task{}, false, err
+		return task.Task{}, err
 	}
-	if err := a.take(r.UserID); err != nil {
-		return task.Task{}, false, err
+	if err := a.take(ctx, r.UserID); err != nil {
+		return task.Task{}, err
 	}
-	return a.opt.Tasks.Submit(ctx, r)
+	added, _, err := a.opt.Tasks.Submit(ctx, r)
+	if errors.Is(err, task.ErrNotFound) {
+		return task.Task{}, absent("session")
+	}
+	visitOf(ctx).task = added.ID
+	return added, err
 }
 
-type taskOutput struct{ Body task.Task }
+// Paging is what lists take.
+type Paging struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50"`
+	Cursor string `query:"cursor" doc:"next of the page before."`
+}
 
-type taskPath struct {
+// TaskPath names a task.
+type TaskPath struct {
 	ID string `path:"id" doc:"Task id."`
 }
 
+// TaskList is a page of tasks.
+type TaskList struct {
+	Tasks []task.Task `json:"tasks"`
+	Next  string      `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
+}
+
 func (a *API) addTasks() {
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "createTask", Method: http.MethodPost, Path: "/v1/tasks", Tags: []string{"tasks"},
 		Summary: "Ask for a task", Description: "The task is queued and worked in the background.", DefaultStatus: http.StatusAccepted,
 	}, func(ctx context.Context, in *struct {
 		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A repeated request with the same key returns the first one's task."`
 		Body TaskRequest
-	}) (*struct {
-		Location string `header:"Location"`
-		Body     task.Task
-	}, error,
-	) {
-		t, _, err := a.submit(ctx, in.Body, in.Key)
-		if err != nil {
-			return nil, a.fail(ctx, err)
-		}
-		return &struct {
-			Location string `header:"Location"`
-			Body     task.Task
-		}{"/v1/tasks/" + t.ID, t}, nil
+	}) (*created[task.Task], error) {
+		t, err := a.submit(ctx, in.Body, in.Key)
+		return &created[task.Task]{"/v1/tasks/" + t.ID, t}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "listTasks", Method: http.MethodGet, Path: "/v1/tasks", Tags: []string{"tasks"}, Summary: "List tasks, newest first",
 	}, func(ctx context.Context, in *struct {
 		UserID    string `query:"userId"`
 		Status    string `query:"status" enum:"queued,running,waiting_approval,succeeded,failed,cancelled"`
 		SessionID string `query:"sessionId"`
-		paging
-	}) (*struct {
-		Body struct {
-			Tasks []task.Task `json:"tasks"`
-			Next  string      `json:"next,omitempty" doc:"The cursor of the next page."`
-		}
-	}, error,
-	) {
+		Paging
+	}) (*body[TaskList], error) {
 		user, err := seeUser(ctx, in.UserID)
 		if err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		tasks, next, err := a.opt.Tasks.Tasks(ctx, task.Filter{
 			UserID: user, Status: task.Status(in.Status), SessionID: in.SessionID, Limit: in.Limit, Cursor: in.Cursor,
 		})
-		if err != nil {
-			return nil, a.fail(ctx, err)
-		}
-		out := &struct {
-			Body struct {
-				Tasks []task.Task `json:"tasks"`
-				Next  string      `json:"next,omitempty" doc:"The cursor of the next page."`
-			}
-		}{}
-		out.Body.Tasks, out.Body.Next = list(tasks), next
-		return out, nil
+		return &body[TaskList]{TaskList{list(tasks), next}}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "getTask", Method: http.MethodGet, Path: "/v1/tasks/{id}", Tags: []string{"tasks"}, Summary: "A task",
-	}, func(ctx context.Context, in *taskPath) (*taskOutput, error) {
+	}, func(ctx context.Context, in *TaskPath) (*body[task.Task], error) {
 		t, err := a.ownTask(ctx, in.ID)
-		return &taskOutput{t}, a.fail(ctx, err)
+		return &body[task.Task]{t}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "cancelTask", Method: http.MethodPost, Path: "/v1/tasks/{id}/cancel", Tags: []string{"tasks"}, Summary: "Cancel a task",
 		Description: "One that is being worked ends soon after: its events tell when.",
-	}, func(ctx context.Context, in *taskPath) (*taskOutput, error) {
+	}, func(ctx context.Context, in *TaskPath) (*body[task.Task], error) {
 		if _, err := a.ownTask(ctx, in.ID); err != nil {
-			return nil, a.fail(ctx, err)
+			return nil, err
 		}
 		t, err := a.opt.Tasks.Cancel(ctx, in.ID)
-		return &taskOutput{t}, a.fail(ctx, err)
+		return &body[task.Task]{t}, err
 	})
-}
-
-// paging is what lists take.
-type paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50"`
-	Cursor string `query:"cursor" doc:"next of the page before."`
-}
-
-// list makes an empty list of one that is nil, which would be null in JSON.
-func list[T any](all []T) []T {
-	if all == nil {
-		return []T{}
-	}
-	return all
 }

@@ -16,24 +16,24 @@ type ToolLine struct {
 	Description string `json:"description"`
 }
 
+// ToolList is every tool.
+type ToolList struct {
+	Tools []ToolLine `json:"tools"`
+}
+
+// ToolHits are tools that were searched for, the best first.
+type ToolHits struct {
+	Tools []catalog.Hit `json:"tools"`
+}
+
 func (a *API) addTools() {
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "listTools", Method: http.MethodGet, Path: "/v1/tools", Tags: []string{"tools"}, Summary: "Every tool",
 	}, func(ctx context.Context, in *struct {
 		Server string `query:"server" doc:"Only of this server."`
-	}) (*struct {
-		Body struct {
-			Tools []ToolLine `json:"tools"`
-		}
-	}, error,
-	) {
+	}) (*body[ToolList], error) {
 		a.opt.Harness.EnsureTools(ctx)
-		out := &struct {
-			Body struct {
-				Tools []ToolLine `json:"tools"`
-			}
-		}{}
-		out.Body.Tools = []ToolLine{}
+		out := &body[ToolList]{ToolList{[]ToolLine{}}}
 		for _, t := range a.opt.Harness.Catalog().Tools() {
 			if in.Server == "" || in.Server == t.Server {
 				out.Body.Tools = append(out.Body.Tools, ToolLine{t.FullName(), t.Server, t.Description})
@@ -42,42 +42,29 @@ func (a *API) addTools() {
 		return out, nil
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "searchTools", Method: http.MethodGet, Path: "/v1/tools/search", Tags: []string{"tools"}, Summary: "Find tools for a purpose",
 	}, func(ctx context.Context, in *struct {
 		Query string `query:"q" required:"true" minLength:"1" maxLength:"2000"`
 		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10"`
-	}) (*struct {
-		Body struct {
-			Tools []catalog.Hit `json:"tools"`
-		}
-	}, error,
-	) {
+	}) (*body[ToolHits], error) {
 		a.opt.Harness.EnsureTools(ctx)
-		out := &struct {
-			Body struct {
-				Tools []catalog.Hit `json:"tools"`
-			}
-		}{}
-		out.Body.Tools = list(a.opt.Harness.Catalog().Search(ctx, in.Query, in.Limit))
-		return out, nil
+		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(ctx, in.Query, in.Limit))}}, nil
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "getTool", Method: http.MethodGet, Path: "/v1/tools/{name}", Tags: []string{"tools"}, Summary: "A tool with its schema and types",
 	}, func(ctx context.Context, in *struct {
 		Name string `path:"name" example:"crm__search"`
-	}) (*struct{ Body *catalog.Details }, error) {
+	}) (*body[*catalog.Details], error) {
 		a.opt.Harness.EnsureTools(ctx)
 		details, err := a.opt.Harness.Catalog().Details(in.Name)
-		return &struct{ Body *catalog.Details }{details}, a.fail(ctx, err)
+		return &body[*catalog.Details]{details}, err
 	})
 
-	huma.Register(a.doc, huma.Operation{
+	operation(a, huma.Operation{
 		OperationID: "getTypes", Method: http.MethodGet, Path: "/v1/tools.d.ts", Tags: []string{"tools"}, Summary: "TypeScript declarations of all tools",
-		Responses: map[string]*huma.Response{"200": {
-			Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
-		}},
+		Responses: answers("200", "OK", content("text/plain", &huma.Schema{Type: huma.TypeString})),
 	}, func(ctx context.Context, in *struct {
 		Server string `query:"server" doc:"Only of this server."`
 	}) (*struct {
@@ -93,6 +80,6 @@ func (a *API) addTools() {
 		return &struct {
 			ContentType string `header:"Content-Type"`
 			Body        []byte
-		}{"text/plain; charset=utf-8", []byte(text)}, a.fail(ctx, err)
+		}{"text/plain; charset=utf-8", []byte(text)}, err
 	})
 }

@@ -49,7 +49,8 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 	return sched, nil
 }
 
-// after is the first planned instant behind t.
+// after is the first planned instant behind t. Where a zone's clock is set forward, what is planned for the hour that it
+// leaves out is left out; where it is set back, what is planned for the hour that comes twice comes once.
 func (s Schedule) after(t time.Time) (time.Time, error) {
 	zone := time.UTC
 	if s.Zone != "" {
@@ -58,8 +59,7 @@ func (s Schedule) after(t time.Time) (time.Time, error) {
 			return time.Time{}, fmt.Errorf("%w: there is no time zone %q", ErrInvalidInput, s.Zone)
 		}
 	}
-	fields := len(strings.Fields(s.Cron))
-	if fields != 5 && !strings.HasPrefix(s.Cron, "@") || !gronx.IsValid(s.Cron) {
+	if !validCron(s.Cron) {
 		return time.Time{}, fmt.Errorf("%w: %q is not a cron expression of five fields, such as \"0 9 * * 1-5\"", ErrInvalidInput, s.Cron)
 	}
 	next, err := gronx.NextTickAfter(s.Cron, t.In(zone), false)
@@ -67,6 +67,28 @@ func (s Schedule) after(t time.Time) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%w: %q never comes: %v", ErrInvalidInput, s.Cron, err)
 	}
 	return next.UTC(), nil
+}
+
+// validCron says whether an expression is one of minutes, or one of the words for those. Each alternative of a field is
+// tried on its own: gronx reads no further than to the first that fits the time.
+func validCron(expression string) bool {
+	all, err := gronx.Segments(expression)
+	if err != nil || len(all) != 6 || all[0] != "0" { // which gronx puts before the five
+		return false
+	}
+	if n := len(strings.Fields(expression)); n != 1 && n != 5 {
+		return false
+	}
+	for i, field := range all {
+		for one := range strings.SplitSeq(field, ",") {
+			alone := []string{"0", "*", "*", "*", "*", "*"}
+			alone[i] = one
+			if !gronx.IsValid(strings.Join(alone, " ")) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Schedule returns a schedule; the error wraps ErrNotFound.
@@ -96,29 +118,28 @@ func (s *Service) fireSchedules(ctx context.Context) {
 			if sched.Next == nil {
 				continue
 			}
-			if left := sched.Next.Sub(s.opt.Now()); left > 0 {
-				wait = min(wait, left)
-				continue
+			next := *sched.Next
+			if left := next.Sub(s.opt.Now()); left <= 0 {
+				if next, err = s.fire(ctx, sched); err != nil {
+					if ctx.Err() == nil {
+						s.opt.Logger.Error("fire a schedule", "schedule", sched.ID, "error", err)
+					}
+					continue
+				}
 			}
-			if err := s.fire(ctx, sched); err != nil && ctx.Err() == nil {
-				s.opt.Logger.Error("fire a schedule", "schedule", sched.ID, "error", err)
-			} else if sched.Cron != "" {
-				wait = 0 // its next instant
+			if !next.IsZero() {
+				wait = min(wait, next.Sub(s.opt.Now()))
 			}
 		}
-		if wait > 0 {
-			pause(ctx, wait, s.schedules)
-		}
+		pause(ctx, wait, s.schedules)
 	}
 }
 
-// fire makes the task of a schedule's next instant.
-func (s *Service) fire(ctx context.Context, sched Schedule) error {
-	var next time.Time
+// fire makes the task of a schedule's planned instant, and returns its next one; zero if there is none.
+func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err error) {
 	if sched.Cron != "" {
-		var err error
 		if next, err = sched.after(s.opt.Now()); err != nil {
-			next = time.Time{} // it never comes again
+			return next, err
 		}
 	}
 	n := s.make(Request{
@@ -126,12 +147,13 @@ func (s *Service) fire(ctx context.Context, sched Schedule) error {
 		Model: sched.Model, Callback: sched.Callback, Budget: sched.Budget, schedule: sched.ID,
 	})
 	t, created, err := s.opt.Store.Fire(ctx, sched.ID, *sched.Next, n, next)
-	if errors.Is(err, ErrNotFound) || err == nil && !created {
-		return nil // deleted, or fired by another
+	if errors.Is(err, ErrNotFound) {
+		if _, gone := s.opt.Store.Schedule(ctx, sched.ID); errors.Is(gone, ErrNotFound) {
+			return time.Time{}, nil // it was deleted meanwhile; else its session is
+		}
 	}
-	if err != nil {
-		return err
+	if err != nil || !created { // fired by another
+		return next, err
 	}
-	s.hub.publish(t.ID, nil)
-	return s.push(ctx, t)
+	return next, s.push(context.WithoutCancel(ctx), t)
 }

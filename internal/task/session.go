@@ -12,6 +12,7 @@ import (
 const (
 	lookForExpired = 10 * time.Minute
 	expireBatch    = 100
+	deleteTries    = 3
 )
 
 // CreateSession adds a session of a user; an empty id is chosen. The error wraps ErrExists if the id is taken.
@@ -19,7 +20,7 @@ func (s *Service) CreateSession(ctx context.Context, user, name string) (Session
 	if name == "" {
 		name = id.New("sess")
 	}
-	if err := checkSession(name); err != nil {
+	if err := errors.Join(checkUser(user), checkSession(name)); err != nil {
 		return Session{}, err
 	}
 	now := s.opt.Now()
@@ -38,66 +39,78 @@ func (s *Service) Sessions(ctx context.Context, f SessionFilter) (sessions []Ses
 	return s.opt.Store.Sessions(ctx, f)
 }
 
-// DeleteSession cancels a session's tasks and forgets everything of it: history, runs and workspace.
+// DeleteSession cancels a session's tasks and forgets everything of it: history, runs and workspace. The error wraps
+// ErrBusy while a run is under way that is no task's, or new tasks come again and again.
 func (s *Service) DeleteSession(ctx context.Context, id string) error {
 	session, err := s.opt.Store.Session(ctx, id, s.opt.Now())
 	if err != nil {
 		return err
 	}
-	if err := s.cancelAll(ctx, id); err != nil {
-		return fmt.Errorf("cancel the tasks of session %s: %w", id, err)
+	for range deleteTries {
+		if err := s.cancelAll(ctx, id); err != nil {
+			return fmt.Errorf("cancel the tasks of session %s: %w", id, err)
+		}
+		if err = s.forget(ctx, session); !errors.Is(err, ErrBusy) {
+			break
+		}
 	}
-	return s.forget(ctx, session)
+	return err
 }
 
-// cancelAll ends a session's tasks and waits until they have ended.
+// cancelAll ends a session's tasks and waits until they have ended; those that wait first, so that none begins.
 func (s *Service) cancelAll(ctx context.Context, session string) error {
-	f := Filter{SessionID: session, Limit: 1000}
-	for {
-		tasks, next, err := s.opt.Store.Tasks(ctx, f)
-		if err != nil {
-			return err
-		}
-		for _, t := range tasks {
-			if t.Status.Ended() {
-				continue
-			}
-			if _, err := s.Cancel(ctx, t.ID); err != nil && !errors.Is(err, ErrEnded) {
+	for _, status := range []Status{Queued, WaitingApproval, Running} {
+		for {
+			tasks, _, err := s.opt.Store.Tasks(ctx, Filter{SessionID: session, Status: status})
+			if err != nil {
 				return err
 			}
-			if _, err := s.Wait(ctx, t.ID); err != nil {
-				return err
+			if len(tasks) == 0 {
+				break
 			}
-		}
-		if f.Cursor = next; next == "" {
-			return nil
+			for _, t := range tasks {
+				if _, err := s.Cancel(ctx, t.ID); err != nil && !errors.Is(err, ErrEnded) {
+					return err
+				}
+				if _, err := s.Wait(ctx, t.ID); err != nil {
+					return err
+				}
+			}
 		}
 	}
+	return nil
 }
 
+// forget removes the files first: once the store has forgotten the session, nobody would know of them.
 func (s *Service) forget(ctx context.Context, session Session) error {
-	if err := s.opt.Store.DeleteSession(ctx, session.ID); err != nil {
+	if err := s.opt.Forget(ctx, session.UserID, session.ID); err != nil {
 		return err
 	}
-	return s.opt.Forget(ctx, session.UserID, session.ID)
+	return s.opt.Store.DeleteSession(ctx, session.ID)
 }
 
 // expireSessions forgets sessions that nobody has used for long.
 func (s *Service) expireSessions(ctx context.Context) {
-	expire := func() {
-		for {
-			sessions, err := s.opt.Store.ExpiredSessions(ctx, s.opt.Now(), expireBatch)
-			for _, session := range sessions {
-				err = errors.Join(err, s.forget(ctx, session))
-			}
-			if err != nil && ctx.Err() == nil {
-				s.opt.Logger.Error("forget expired sessions", "error", err)
-			}
-			if err != nil || len(sessions) < expireBatch {
-				return
+	s.expire(ctx)
+	every(ctx, lookForExpired, func() { s.expire(ctx) })
+}
+
+func (s *Service) expire(ctx context.Context) {
+	for more := true; more && ctx.Err() == nil; {
+		sessions, err := s.opt.Store.ExpiredSessions(ctx, s.opt.Now(), expireBatch)
+		forgotten := 0
+		for _, session := range sessions {
+			switch failed := s.forget(ctx, session); {
+			case failed == nil:
+				forgotten++
+			case errors.Is(failed, ErrBusy), errors.Is(failed, ErrNotFound): // used again just now, or deleted by its user
+			default:
+				err = errors.Join(err, failed)
 			}
 		}
+		if err != nil && ctx.Err() == nil {
+			s.opt.Logger.Error("forget expired sessions", "error", err)
+		}
+		more = forgotten == expireBatch
 	}
-	expire()
-	every(ctx, lookForExpired, expire)
 }

@@ -27,7 +27,7 @@ type hub struct {
 type subscriber struct {
 	mu     sync.Mutex
 	queue  []Event       // stored events, and pieces of answers between them
-	behind bool          // something was left out: the store has it
+	behind bool          // something was left out, and the queue is empty: the store has it
 	some   chan struct{} // holds a token while there is something
 }
 
@@ -64,9 +64,11 @@ func (h *hub) publish(task string, events []Event) {
 func (s *subscriber) add(events []Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(events) == 0 || len(s.queue)+len(events) > backlog {
+	switch {
+	case s.behind:
+	case len(events) == 0 || len(s.queue)+len(events) > backlog:
 		s.queue, s.behind = nil, true
-	} else {
+	default:
 		s.queue = append(s.queue, events...)
 	}
 	wake(s.some)
@@ -90,22 +92,19 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 		again := time.NewTicker(lookAgain)
 		defer again.Stop()
 		w := &watch{s: s, task: id, after: after, yield: yield}
-		more := w.read(ctx)
-		for more {
+		for more := w.read(ctx); more; {
+			tick := false
 			select {
 			case <-sub.some:
-				events, behind := sub.take()
-				if behind {
-					more = w.read(ctx)
-				}
-				for i := 0; more && i < len(events); i++ {
-					more = w.pass(ctx, events[i])
-				}
 			case <-again.C:
-				more = w.read(ctx)
+				tick = true
 			case <-ctx.Done():
 				yield(Event{}, context.Cause(ctx))
 				return
+			}
+			events, behind := sub.take() // first: pieces of an answer come before the turn that the store has by now
+			if more = w.pass(ctx, events); more && (behind || tick) {
+				more = w.read(ctx)
 			}
 		}
 	}
@@ -126,52 +125,50 @@ type watch struct {
 
 // read passes on what the store has; false ends the watch.
 func (w *watch) read(ctx context.Context) bool {
-	for {
-		events, err := w.s.opt.Store.Events(ctx, w.task, w.after, page)
-		if err != nil {
-			w.yield(Event{}, err)
-			return false
+	// The task before its events: of one that has ended by then, all events are there.
+	t, err := w.s.opt.Store.Task(ctx, w.task)
+	for err == nil {
+		var events []Event
+		if events, err = w.s.opt.Store.Events(ctx, w.task, w.after, page); err != nil {
+			break
 		}
 		for _, e := range events {
-			w.after = e.ID
-			if !w.yield(e, nil) || e.Type == EventEnded {
+			if !w.next(e) {
 				return false
 			}
 		}
-		if len(events) == 0 {
-			return w.alive(ctx)
-		}
 		if len(events) < page {
-			return true
+			return !t.Status.Ended() // one that ended before the event that was asked for has nothing to say
 		}
 	}
+	w.yield(Event{}, err)
+	return false
 }
 
-// alive says whether there is anything to wait for: a task that ended before the given event has nothing more to say.
-func (w *watch) alive(ctx context.Context) bool {
-	t, err := w.s.opt.Store.Task(ctx, w.task)
-	if err != nil {
-		w.yield(Event{}, err)
-		return false
+// pass passes on what came over the hub; false ends the watch.
+func (w *watch) pass(ctx context.Context, events []Event) bool {
+	for i := len(events) - 1; i >= 0; i-- {
+		if id := events[i].ID; id > 0 && id <= w.after { // the store had it before: the pieces up to there are old
+			events = events[i+1:]
+			break
+		}
 	}
-	if !t.Status.Ended() {
-		return true
+	for _, e := range events {
+		switch {
+		case e.ID > w.after+1: // another process worked on the task before
+			return w.read(ctx)
+		case !w.next(e):
+			return false
+		}
 	}
-	events, err := w.s.opt.Store.Events(ctx, w.task, w.after, 1)
-	return err == nil && len(events) > 0 // it ended between the two questions
+	return true
 }
 
-// pass passes an event on that came over the hub.
-func (w *watch) pass(ctx context.Context, e Event) bool {
-	switch {
-	case e.ID == 0:
-		return w.yield(e, nil)
-	case e.ID <= w.after:
-		return true
-	case e.ID > w.after+1:
-		return w.read(ctx)
+// next passes an event on; false if it is the last, or nobody wants more.
+func (w *watch) next(e Event) bool {
+	if e.ID > 0 {
+		w.after = e.ID
 	}
-	w.after = e.ID
 	return w.yield(e, nil) && e.Type != EventEnded
 }
 

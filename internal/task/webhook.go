@@ -14,15 +14,18 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
 const (
 	webhookTimeout = 10 * time.Second
-	webhookBatch   = 20
-	webhookFirst   = 5 * time.Second // doubles with every try
+	webhookBatch   = 20              // tried at the same time, so that a slow receiver does not hold up others
+	webhookFirst   = 5 * time.Second // after the first failure; doubles with every other
 	webhookMost    = time.Hour
+	webhookLook    = time.Minute // for those that other processes put into the outbox
 )
 
 // Webhooks is how the ends of tasks are told to their callbackUrl.
@@ -48,7 +51,8 @@ func (w Webhooks) check(address string) error {
 	case w.AllowPrivate:
 		return nil
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && !public(ip) || u.Hostname() == "localhost" {
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if ip, err := netip.ParseAddr(host); err == nil && !public(ip) || host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return errPrivate
 	}
 	return nil
@@ -67,14 +71,17 @@ func public(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate()
 }
 
-// reservedNetworks are not private by RFC 1918 and yet nobody's public servers: RFC 6890 and its successors. The NAT64 and
-// 6to4 prefixes lead to IPv4 addresses of any kind.
+// reservedNetworks are not private by RFC 1918 and yet nobody's public servers: IANA's registries of special addresses
+// (RFC 6890). The IPv4-compatible, NAT64, Teredo and 6to4 prefixes lead to IPv4 addresses of any kind; 168.63.129.16 is
+// what Azure's machines ask for their secrets.
 var reservedNetworks = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
-	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"),
-	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
+	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"), netip.MustParsePrefix("2001::/23"),
+	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"),
+	netip.MustParsePrefix("5f00::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
 // client follows no redirect, uses no proxy, and connects to public addresses only.
@@ -100,40 +107,42 @@ func (w Webhooks) client() *http.Client {
 func (s *Service) deliverWebhooks(ctx context.Context) {
 	defer s.client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		due, err := s.opt.Store.Webhooks(ctx, s.opt.Now(), webhookBatch)
+		wait, err := s.deliverDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.opt.Logger.Error("read the outbox", "error", err)
-		}
-		for _, w := range due {
-			s.deliver(ctx, w)
-		}
-		if len(due) == webhookBatch {
-			continue
-		}
-		wait := time.Minute
-		if next, ok, err := s.opt.Store.NextWebhook(ctx); err == nil && ok {
-			wait = min(wait, max(next.Sub(s.opt.Now()), 10*time.Millisecond))
+			s.opt.Logger.Error("deliver webhooks", "error", err)
+			wait = webhookFirst // at least: what cannot be settled would be sent again and again
 		}
 		pause(ctx, wait, s.outbox)
 	}
 }
 
-// pause waits for a signal, for so long at most, or for the end of ctx.
-func pause(ctx context.Context, wait time.Duration, signal <-chan struct{}) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-signal:
-	case <-ctx.Done():
+// deliverDue tries what is due, some at the same time, and says when there is more. An error is one of the store.
+func (s *Service) deliverDue(ctx context.Context) (wait time.Duration, err error) {
+	due, err := s.opt.Store.Webhooks(ctx, s.opt.Now(), webhookBatch)
+	if err != nil {
+		return 0, err
 	}
+	failed := make([]error, len(due))
+	var wg sync.WaitGroup
+	for i, w := range due {
+		wg.Go(func() { failed[i] = s.deliver(ctx, w) })
+	}
+	wg.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return 0, err
+	}
+	next, ok, err := s.opt.Store.NextWebhook(ctx)
+	if !ok {
+		return webhookLook, err
+	}
+	return min(next.Sub(s.opt.Now()), webhookLook), err
 }
 
-// deliver tries once.
-func (s *Service) deliver(ctx context.Context, w Webhook) {
+// deliver tries once. The error is the store's.
+func (s *Service) deliver(ctx context.Context, w Webhook) error {
 	err := s.send(ctx, w)
-	if ctx.Err() != nil {
-		return // it is tried again by whoever works next
+	if err != nil && ctx.Err() != nil {
+		return nil // it is tried again by whoever works next
 	}
 	var next time.Time
 	var reason string
@@ -144,9 +153,11 @@ func (s *Service) deliver(ctx context.Context, w Webhook) {
 		}
 		s.opt.Logger.Warn("deliver a webhook", "task", w.TaskID, "event", w.ID, "attempt", w.Attempts+1, "error", err)
 	}
-	if err := s.opt.Store.SettleWebhook(ctx, w.ID, err == nil, next, reason); err != nil && ctx.Err() == nil {
-		s.opt.Logger.Error("settle a webhook", "event", w.ID, "error", err)
+	err = s.opt.Store.SettleWebhook(context.WithoutCancel(ctx), w.ID, err == nil, next, reason)
+	if errors.Is(err, ErrNotFound) {
+		return nil // its session was deleted meanwhile
 	}
+	return err
 }
 
 func (s *Service) send(ctx context.Context, w Webhook) error {

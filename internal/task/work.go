@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,7 +15,7 @@ const (
 	lookForCancels = 500 * time.Millisecond // that other processes asked for
 	lookForOrphans = 30 * time.Second       // tasks of processes that died meanwhile
 	busyWait       = 250 * time.Millisecond // until another process may have ended a session's task
-	failedWait     = 5 * time.Second        // before a task is tried again whose worker failed
+	failedWait     = 5 * time.Second        // before a worker that failed is called again
 	maxFailures    = 3
 )
 
@@ -29,19 +30,21 @@ func (s *Service) Work(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, release()) }()
 	s.working.Store(true)
 	defer s.working.Store(false)
-	if err := s.adopt(ctx); err != nil {
+	switch err := s.adopt(ctx); {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return fmt.Errorf("find unfinished tasks: %w", err)
 	}
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	wg.Go(func() { s.watchCancels(side) })
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() { s.watchCancels(side) }) // during the grace too
 	for _, job := range []func(context.Context){s.adoptOrphans, s.deliverWebhooks, s.fireSchedules, s.expireSessions} {
 		wg.Go(func() { job(ctx) })
 	}
-	err = s.opt.Queue.Work(ctx, s.opt.Workers, func(ctx context.Context, id string) error { return s.handle(ctx, id) })
-	stop()
-	wg.Wait()
-	return err
+	return s.opt.Queue.Work(ctx, s.opt.Workers, func(job context.Context, id string) error { return s.handle(ctx, job, id) })
 }
 
 // Working says whether this process works the queue: nil, or why it does not.
@@ -81,47 +84,52 @@ func (s *Service) adoptOrphans(ctx context.Context) {
 	})
 }
 
-// handle works a task of the queue.
-func (s *Service) handle(ctx context.Context, id string) error {
-	_, err := s.do(ctx, id)
-	switch {
-	case errors.Is(err, ErrBusy):
-		return queue.Retry(busyWait)
-	case err == nil, errors.Is(err, ErrEnded), errors.Is(err, ErrNotOwner), errors.Is(err, ErrNotFound), ctx.Err() != nil:
-		return nil
+// handle works a task of the queue until it has ended or working ends. A worker that fails is called again, and goes on
+// where it stopped; the job keeps its worker meanwhile, so that its session's next task does not overtake it. job ends
+// with working, and when the task is cancelled.
+func (s *Service) handle(working, job context.Context, id string) error {
+	for try := 1; working.Err() == nil; try++ {
+		_, err := s.do(job, id)
+		switch {
+		case errors.Is(err, ErrBusy):
+			return queue.Retry(busyWait)
+		case err == nil, otherwiseSettled(err), working.Err() != nil:
+			return nil
+		}
+		s.opt.Logger.Error("work a task", "task", id, "try", try, "error", err)
+		if try < maxFailures {
+			pause(job, failedWait, nil)
+			continue
+		}
+		if err := s.giveUp(context.WithoutCancel(job), id); err == nil || otherwiseSettled(err) {
+			return nil
+		}
+		s.opt.Logger.Error("end a task that cannot be worked", "task", id, "error", err)
+		pause(working, failedWait, nil)
 	}
-	s.opt.Logger.Error("work a task", "task", id, "error", err)
-	if s.fail(id) < maxFailures {
-		return queue.Retry(failedWait)
-	}
-	s.giveUp(context.WithoutCancel(ctx), id, err)
 	return nil
 }
 
-func (s *Service) fail(id string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed[id]++
-	return s.failed[id]
+// otherwiseSettled says that a task is no business of this process any more.
+func otherwiseSettled(err error) bool {
+	return errors.Is(err, ErrEnded) || errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotFound)
 }
 
 // giveUp ends a task that cannot be worked.
-func (s *Service) giveUp(ctx context.Context, id string, reason error) {
+func (s *Service) giveUp(ctx context.Context, id string) error {
 	t, err := s.opt.Store.Task(ctx, id)
-	if err == nil && !t.Status.Ended() {
-		now := s.opt.Now()
-		t.Status, t.EndedAt = Failed, &now
-		t.Message = "The harness could not work on the task; its log says why."
-		t.Error = &Error{KindInternal, "a fault of the harness; its log says more about task " + id}
-		err = s.end(ctx, t)
-	}
 	if err != nil {
-		s.opt.Logger.Error("end a task that cannot be worked", "task", id, "error", err, "reason", reason)
+		return err
 	}
+	now := s.opt.Now()
+	t.Status, t.EndedAt = Failed, &now
+	t.Message = "The harness could not work on the task; its log says why."
+	t.Error = &Error{KindInternal, "a fault of the harness; its log says more about task " + id}
+	return s.end(ctx, t)
 }
 
-// Do works a task in this process until it ends, and returns it. The error wraps ErrBusy while another task of the session
-// is running, ErrNotOwner if another process works on it, ErrEnded if it has ended. Cancelling ctx parks the task, but
+// Do works a task in this process until it ends, and returns it. It waits while another task of the session is running.
+// The error wraps ErrNotOwner if another process works on it, ErrEnded if it has ended. Cancelling ctx parks the task, but
 // for the cause ErrCancelled, which cancels it.
 func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -131,39 +139,32 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	defer stop()
 	for {
 		t, err := s.do(ctx, id)
-		if !errors.Is(err, ErrBusy) {
+		switch {
+		case !errors.Is(err, ErrBusy):
 			return t, err
-		}
-		select {
-		case <-time.After(busyWait):
-		case <-ctx.Done():
+		case errors.Is(context.Cause(ctx), ErrCancelled):
+			return s.Cancel(context.WithoutCancel(ctx), id)
+		case ctx.Err() != nil:
 			return t, context.Cause(ctx)
 		}
+		pause(ctx, busyWait, nil)
 	}
 }
 
 // do claims a task, has it worked, and commits its end.
 func (s *Service) do(ctx context.Context, id string) (Task, error) {
-	store := s.opt.Store
-	t, err := store.Claim(ctx, id, s.opt.Now())
+	keep := context.WithoutCancel(ctx) // a claim whose caller left would be nobody's
+	work, cancel := context.WithCancelCause(keep)
+	defer cancel(nil)
+	if !s.enter(id, cancel) {
+		return Task{}, ErrNotOwner // it is worked here already
+	}
+	defer s.leave(id)
+	defer context.AfterFunc(ctx, func() { s.interrupt(ctx, work, cancel) })()
+	t, err := s.opt.Store.Claim(keep, id, s.opt.Now())
 	if err != nil {
 		return t, err
 	}
-	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	s.mu.Lock()
-	if s.running[id] != nil {
-		s.mu.Unlock()
-		return t, ErrNotOwner // it is being worked here already
-	}
-	s.running[id] = cancel
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.running, id)
-	}()
-	defer context.AfterFunc(ctx, func() { s.leave(ctx, work, cancel) })()
 	if t.CancelRequested {
 		cancel(ErrCancelled)
 	}
@@ -171,47 +172,63 @@ func (s *Service) do(ctx context.Context, id string) (Task, error) {
 	if t.StartedAt == nil {
 		now := s.opt.Now()
 		t.StartedAt = &now
-		if err := log.Commit(work, Change{Task: &t, Events: []Event{s.event(EventStarted, map[string]string{"id": id})}}); err != nil {
+		if err := log.Commit(keep, Change{Task: &t, Events: []Event{s.event(EventStarted, map[string]string{"id": id})}}); err != nil {
 			return t, err
 		}
 	}
-	steps, err := store.Steps(ctx, id)
+	steps, err := s.opt.Store.Steps(keep, id)
 	if err != nil {
 		return t, err
 	}
-	history, err := s.history(ctx, t)
+	history, err := s.history(keep, t)
 	if err != nil {
 		return t, err
 	}
-	ended, err := s.opt.Worker(work, t, history, steps, log)
+	ended, err := s.worker(work, t, history, steps, log)
 	if err != nil {
 		return t, err
 	}
 	now := s.opt.Now()
 	ended.EndedAt = &now
-	if err := s.end(context.WithoutCancel(ctx), ended); err != nil {
-		return ended, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.failed, id)
-	return ended, nil
+	return ended, s.end(keep, ended)
 }
 
-// leave ends the work on a task because its context ended: at once if it was cancelled, else after the grace.
-func (s *Service) leave(ctx, work context.Context, cancel context.CancelCauseFunc) {
+// worker calls the worker; its panic is an error.
+func (s *Service) worker(ctx context.Context, t Task, history []Past, steps []Step, log Log) (ended Task, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.opt.Worker(ctx, t, history, steps, log)
+}
+
+// enter notes that this process works on a task, and how it is stopped; false if it does already.
+func (s *Service) enter(id string, cancel context.CancelCauseFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[id] != nil {
+		return false
+	}
+	s.running[id] = cancel
+	return true
+}
+
+func (s *Service) leave(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, id)
+}
+
+// interrupt ends the work on a task because its context ended: at once if it was cancelled, else after the grace.
+func (s *Service) interrupt(ctx, work context.Context, cancel context.CancelCauseFunc) {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ErrCancelled) || errors.Is(cause, queue.ErrCancelled) {
 		cancel(ErrCancelled)
 		return
 	}
-	grace := time.NewTimer(s.opt.Grace)
-	defer grace.Stop()
-	select {
-	case <-grace.C:
-		cancel(s.opt.Park)
-	case <-work.Done():
-	}
+	pause(work, s.opt.Grace, nil)
+	cancel(s.opt.Park)
 }
 
 // history loads the earlier tasks of a session.
@@ -229,31 +246,4 @@ func (s *Service) history(ctx context.Context, t Task) ([]Past, error) {
 		history[i] = Past{earlier, steps}
 	}
 	return history, nil
-}
-
-// watchCancels cancels running tasks when another process asked for it.
-func (s *Service) watchCancels(ctx context.Context) {
-	every(ctx, lookForCancels, func() {
-		ids, err := s.opt.Store.CancelRequests(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.opt.Logger.Error("look for cancelled tasks", "error", err)
-		}
-		for _, id := range ids {
-			s.cancelRunning(id)
-		}
-	})
-}
-
-// every calls f from time to time until ctx ends.
-func every(ctx context.Context, interval time.Duration, f func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			f()
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -1,0 +1,94 @@
+package api
+
+import (
+	_ "embed"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+//go:embed docs.html
+var docsPage []byte
+
+//go:embed docs.js
+var docsScript []byte
+
+// addOperations adds the endpoints of those who run the harness, and the pages that describe the others.
+func (a *API) addOperations(r *routes) {
+	object := content("application/json", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true})
+	if a.opt.Health {
+		r.add(&huma.Operation{
+			OperationID: "health", Method: http.MethodGet, Path: "/health", Tags: []string{"operations"}, Summary: "The server answers",
+			Security: public, Responses: answers("200", "It does", object),
+		}, a.health)
+		ready := answers("200", "They do", object)
+		ready["503"] = &huma.Response{Description: "One of them does not", Content: object}
+		r.add(&huma.Operation{
+			OperationID: "ready", Method: http.MethodGet, Path: "/ready", Tags: []string{"operations"},
+			Summary: "Store, queue, sandbox and skills work", Security: public, Responses: ready,
+		}, a.ready)
+	}
+	if a.opt.MetricsPath && a.opt.Metrics != nil {
+		metrics := a.opt.Metrics.Handler()
+		r.add(&huma.Operation{
+			OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Tags: []string{"operations"}, Summary: "Metrics for Prometheus",
+			Description: "Takes the role admin.", Responses: answers("200", "Metrics", content("text/plain", &huma.Schema{Type: huma.TypeString})),
+		}, func(w http.ResponseWriter, r *http.Request) error {
+			if err := admin(r.Context()); err != nil {
+				return err
+			}
+			metrics.ServeHTTP(w, r)
+			return nil
+		})
+	}
+	r.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; "+
+			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Write(docsPage)
+	})
+	r.mux.HandleFunc("GET /docs/docs.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+		w.Write(docsScript)
+	})
+}
+
+func (a *API) health(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, map[string]string{"status": "ok", "timestamp": a.opt.Now().UTC().Format(originalTime)})
+	return nil
+}
+
+// originalTime is how JavaScript writes a time.
+const originalTime = "2006-01-02T15:04:05.000Z"
+
+// ready checks what tasks need.
+func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
+	checks, ok := map[string]string{}, true
+	for _, part := range []struct {
+		name string
+		open func() error
+	}{
+		{"store", func() error {
+			_, _, err := a.opt.Tasks.Tasks(r.Context(), task.Filter{Limit: 1})
+			return err
+		}},
+		{"sandbox", func() error { _, err := a.opt.Harness.Pool(); return err }},
+		{"skills", func() error { _, err := a.opt.Harness.Skills(); return err }},
+		{"queue", func() error { return a.opt.Tasks.Working() }},
+	} {
+		checks[part.name] = "ok"
+		if err := part.open(); err != nil {
+			a.opt.Logger.ErrorContext(r.Context(), "not ready", "part", part.name, "error", err)
+			checks[part.name], ok = "failed", false
+		}
+	}
+	status, word := http.StatusOK, "ready"
+	if !ok {
+		status, word = http.StatusServiceUnavailable, "not ready"
+	}
+	answer(w, status, map[string]any{"status": word, "checks": checks, "timestamp": a.opt.Now().UTC().Format(time.RFC3339)})
+	return nil
+}

@@ -1,0 +1,96 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"mcp-code-exec-harness/internal/id"
+)
+
+// ending is the change by which a task ends.
+func (s *Service) ending(t Task) Change {
+	c := Change{Task: &t, Events: []Event{s.event(EventEnded, t)}}
+	if t.CallbackURL != "" {
+		body, err := json.Marshal(map[string]any{"type": EventEnded, "task": t})
+		if err == nil {
+			c.Webhook = &Webhook{ID: id.New("evt"), TaskID: t.ID, URL: t.CallbackURL, Body: body, Created: s.opt.Now()}
+		}
+	}
+	return c
+}
+
+// end commits a task's end.
+func (s *Service) end(ctx context.Context, t Task) error {
+	events, err := s.opt.Store.Commit(ctx, t.ID, s.ending(t))
+	if err != nil {
+		return err
+	}
+	s.ended(t, events)
+	return nil
+}
+
+// ended tells of a task that has ended.
+func (s *Service) ended(t Task, events []Event) {
+	s.hub.publish(t.ID, events)
+	if t.CallbackURL != "" {
+		wake(s.outbox)
+	}
+	if s.opt.OnEnd != nil {
+		s.opt.OnEnd(t)
+	}
+}
+
+// Cancel ends a task: one that waits at once, one that is being worked soon after. It returns the task as it is then.
+// The error wraps ErrEnded or ErrNotFound.
+func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
+	t, err := s.opt.Store.Task(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	now := s.opt.Now().Truncate(time.Microsecond) // as it is stored
+	t.Status, t.EndedAt, t.Error = Cancelled, &now, &Error{KindCancelled, ErrCancelled.Error()}
+	t.Message = "Cancelled before it began."
+	if t.StartedAt != nil {
+		t.Message = "Cancelled while nobody was working on it."
+	}
+	t, err = s.opt.Store.RequestCancel(context.WithoutCancel(ctx), id, s.ending(t))
+	switch {
+	case err != nil:
+		return t, err
+	case !t.Status.Ended():
+		s.stop(id)
+	case t.EndedAt.Equal(now): // else its worker was faster
+		if s.opt.Queue != nil {
+			s.opt.Queue.Cancel(id)
+		}
+		s.ended(t, nil)
+	}
+	return t, nil
+}
+
+// stop has a task end as cancelled that this process owns.
+func (s *Service) stop(id string) {
+	s.mu.Lock()
+	cancel := s.running[id]
+	s.mu.Unlock()
+	switch {
+	case cancel != nil:
+		cancel(ErrCancelled)
+	case s.opt.Queue != nil:
+		s.opt.Queue.Cancel(id) // its worker failed and waits to be called again
+	}
+}
+
+// watchCancels stops tasks when another process asked for it.
+func (s *Service) watchCancels(ctx context.Context) {
+	every(ctx, lookForCancels, func() {
+		ids, err := s.opt.Store.CancelRequests(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.opt.Logger.Error("look for cancelled tasks", "error", err)
+		}
+		for _, id := range ids {
+			s.stop(id)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package task
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of what a request may hold.
+const (
+	maxUser    = 100    // characters
+	maxText    = 10_000 // characters of a task
+	maxSession = 100    // bytes
+	maxModel   = 200    // bytes of a model's name
+	maxContext = 1 << 20
+)
+
+// Request asks for a task.
+type Request struct {
+	UserID    string
+	Principal string
+	Task      string
+	SessionID string // empty: a new one
+	Context   json.RawMessage
+	Model     string
+	Callback  string     // URL that is told of the end
+	RunAt     *time.Time // not before
+	Budget    Budget
+	// IdempotencyKey makes a repeated request return the first one's task; BodyHash tells whether it is the same request.
+	IdempotencyKey string
+	BodyHash       string
+	// CacheFor allows the answer of an equal task of the same user that is not older. Tasks that name a session have a
+	// history of their own and are equal to none.
+	CacheFor time.Duration
+	schedule string
+}
+
+// check names what is wrong with a request; the error wraps ErrInvalidInput.
+func (s *Service) check(r *Request) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrInvalidInput, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case r.UserID == "" || r.Task == "":
+		return wrong("userId and task are required")
+	case utf8.RuneCountInString(r.Task) > maxText:
+		return wrong("task has more than %d characters", maxText)
+	case len(r.Model) > maxModel:
+		return wrong("model has more than %d bytes", maxModel)
+	case len(r.Context) > maxContext:
+		return wrong("context has more than %d bytes", maxContext)
+	case len(r.Context) > 0 && !json.Valid(r.Context):
+		return wrong("context is not JSON")
+	}
+	if err := checkUser(r.UserID); err != nil {
+		return err
+	}
+	if err := checkSession(r.SessionID); r.SessionID != "" && err != nil {
+		return err
+	}
+	if r.Callback != "" {
+		if err := s.opt.Webhooks.check(r.Callback); err != nil {
+			return wrong("callbackUrl: %v", err)
+		}
+	}
+	if b := r.Budget; b.Turns < 0 || b.Runs < 0 || b.Tokens < 0 || b.Cost < 0 || b.Wall < 0 {
+		return wrong("budget has negative bounds")
+	}
+	return nil
+}
+
+// checkUser says what is wrong with the id of a user; the error wraps ErrInvalidInput.
+func checkUser(id string) error {
+	if id == "" || utf8.RuneCountInString(id) > maxUser {
+		return fmt.Errorf("%w: userId has 1 to %d characters", ErrInvalidInput, maxUser)
+	}
+	for _, c := range id {
+		if unicode.IsControl(c) || c == utf8.RuneError {
+			return fmt.Errorf("%w: userId has control characters", ErrInvalidInput)
+		}
+	}
+	return nil
+}
+
+// checkSession says what is wrong with the id of a session; the error wraps ErrInvalidInput.
+func checkSession(id string) error {
+	if id == "" || len(id) > maxSession {
+		return fmt.Errorf("%w: a session id has 1 to %d characters", ErrInvalidInput, maxSession)
+	}
+	for _, c := range id {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return fmt.Errorf("%w: a session id has letters, digits, '-', '_' and '.' only", ErrInvalidInput)
+		}
+	}
+	return nil
+}
+
+// cacheKey is equal for requests that may share an answer, and empty for those that may not.
+func (r *Request) cacheKey() string {
+	if r.CacheFor <= 0 || r.SessionID != "" {
+		return ""
+	}
+	text, _ := json.Marshal([]any{r.Task, r.Context, r.Model}) // strings and valid JSON
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,328 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+// started are the instants at which the tasks of a user began, oldest first.
+func started(t *testing.T, p *process, user, layout string, zone *time.Location) []string {
+	t.Helper()
+	all, _, err := p.Tasks(t.Context(), task.Filter{UserID: user, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, tk := range slices.Backward(all) {
+		if tk.StartedAt == nil {
+			t.Errorf("%s has not begun", tk.ID)
+			continue
+		}
+		list = append(list, tk.StartedAt.In(zone).Format(layout))
+	}
+	return list
+}
+
+func zone(t *testing.T, name string) *time.Location {
+	t.Helper()
+	z, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+// until sleeps until an instant; the clock of a bubble begins in the year 2000.
+func until(t time.Time) { time.Sleep(time.Until(t)) }
+
+// Schedules fire at the instants of their expressions, in their zones, also when those change their clocks.
+func TestCron(t *testing.T) {
+	t.Parallel()
+	const layout = "Mon 02 15:04"
+	for name, c := range map[string]struct {
+		cron, zone string
+		from, to   time.Time
+		want       []string
+	}{
+		"weekdays": {
+			"0 9 * * 1-5", "Europe/Berlin", time.Date(2026, 7, 3, 7, 0, 0, 0, time.UTC), time.Date(2026, 7, 7, 23, 0, 0, 0, time.UTC),
+			[]string{"Mon 06 09:00", "Tue 07 09:00"}, // 9 in Berlin was 7 in UTC: it had passed on Friday
+		},
+		"a zone across the date line": {
+			"0 1 1 * *", "Pacific/Kiritimati", time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
+			[]string{"Sun 01 01:00"},
+		},
+		"UTC by default": {
+			"30 */6 * * *", "", time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC), time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+			[]string{"Thu 01 06:30", "Thu 01 12:30", "Thu 01 18:30"},
+		},
+		"clock set forward": {
+			"30 2 * * *", "Europe/Berlin", time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC),
+			[]string{"Sat 28 02:30", "Mon 30 02:30"},
+		},
+		"clock set back": {
+			"30 2 * * *", "Europe/Berlin", time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 26, 12, 0, 0, 0, time.UTC),
+			[]string{"Sat 24 02:30", "Sun 25 02:30", "Mon 26 02:30"},
+		},
+		"a leap day": {
+			"0 0 29 2 *", "", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2028, 12, 31, 0, 0, 0, 0, time.UTC),
+			[]string{"Tue 29 00:00"},
+		},
+		"a word": {
+			"@daily", "", time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC), time.Date(2026, 1, 3, 1, 0, 0, 0, time.UTC),
+			[]string{"Fri 02 00:00", "Sat 03 00:00"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				until(c.from)
+				p := newPlace(t).open(succeed, nil)
+				s, err := p.CreateSchedule(t.Context(), task.NewSchedule{
+					Request: task.Request{UserID: "ann", Task: "x", SessionID: "s"}, Cron: c.cron, Zone: c.zone,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := time.UTC
+				if c.zone != "" {
+					in = zone(t, c.zone)
+				}
+				// Minute by minute it would take long: from one planned instant to the next, each fires.
+				for s.Next != nil && s.Next.Before(c.to) {
+					until(*s.Next)
+					stop := p.work()
+					time.Sleep(time.Second)
+					stop()
+					if s, err = p.Schedule(t.Context(), s.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := started(t, p, "ann", layout, in); !slices.Equal(got, c.want) {
+					t.Errorf("fired at %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestInvalidSchedules(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t).open(succeed, nil)
+	now := time.Now()
+	for cron, want := range map[string]string{
+		"":                     "needs cron or runAt",
+		"* * * *":              "five fields",
+		"* * * * * *":          "five fields",
+		"@everysecond":         "five fields",
+		"* * * * * 2030":       "five fields",
+		"60 * * * *":           "five fields",
+		"*,99 * * * *":         "five fields",
+		"1,2,3,99 * * * *":     "five fields",
+		"a * * * *":            "five fields",
+		"*/0 * * * *":          "five fields",
+		"0 0 31 2 *":           "never comes",
+		"@reboot":              "five fields",
+		"0 9 * * 1-5 Berlin":   "five fields",
+		"zone:Nowhere/Nowhere": "no time zone",
+		"zone:Local":           "no time zone",
+		"zone:../../etc/hosts": "no time zone",
+	} {
+		n := task.NewSchedule{Request: task.Request{UserID: "ann", Task: "x"}, Cron: cron}
+		if name, ok := strings.CutPrefix(cron, "zone:"); ok {
+			n.Cron, n.Zone = "@daily", name
+		}
+		if _, err := p.CreateSchedule(t.Context(), n); !errors.Is(err, task.ErrInvalidInput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", cron, err, want)
+		}
+	}
+	both := task.NewSchedule{Request: task.Request{UserID: "ann", Task: "x", RunAt: &now}, Cron: "@daily"}
+	if _, err := p.CreateSchedule(t.Context(), both); !errors.Is(err, task.ErrInvalidInput) {
+		t.Errorf("cron and runAt: %v", err)
+	}
+	for _, cron := range []string{"*/5 0,12 1-15 JAN-MAR,12 MON", "0 0 L * *", "@hourly", "0 0 * * 7"} {
+		if _, err := p.CreateSchedule(t.Context(), task.NewSchedule{Request: task.Request{UserID: "ann", Task: "x"}, Cron: cron}); err != nil {
+			t.Errorf("%q: %v", cron, err)
+		}
+	}
+}
+
+// What a schedule says is what its tasks are, and each has a session of its own where the schedule names none.
+func TestScheduledTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t).open(succeed, nil)
+		p.work()
+		then := time.Now().Add(90 * time.Second)
+		s, err := p.CreateSchedule(t.Context(), task.NewSchedule{Request: task.Request{
+			UserID: "ann", Principal: "key", Task: "x", Context: data(1), Model: "m", RunAt: &then, Callback: "http://localhost/x",
+			Budget: task.Budget{Turns: 2, Wall: time.Minute},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(89 * time.Second)
+		if all, _, err := p.Tasks(t.Context(), task.Filter{}); err != nil || len(all) != 0 {
+			t.Errorf("before its time: %v, %v", all, err)
+		}
+		time.Sleep(2 * time.Second)
+		all, _, err := p.Tasks(t.Context(), task.Filter{})
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%v, %v", all, err)
+		}
+		got := p.wait(all[0].ID)
+		if got.UserID != "ann" || got.Principal != "key" || string(got.Context) != "1" || got.Model != "m" || got.Schedule != s.ID ||
+			got.CallbackURL != "http://localhost/x" || got.Budget != (task.Budget{Turns: 2, Wall: time.Minute}) ||
+			!strings.HasPrefix(got.SessionID, "sess_") || got.Status != task.Succeeded {
+			t.Errorf("got %+v", got)
+		}
+		time.Sleep(time.Hour)
+		if all, _, err := p.Tasks(t.Context(), task.Filter{}); err != nil || len(all) != 1 {
+			t.Errorf("an hour later: %v, %v", all, err)
+		}
+		if s, err = p.Schedule(t.Context(), s.ID); err != nil || s.Next != nil || !s.Last.Equal(then) {
+			t.Errorf("the schedule is %+v, %v", s, err)
+		}
+	})
+}
+
+// Instants that pass while no process works fire once, when the next one begins.
+func TestMissedInstants(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := newPlace(t)
+		p := at.open(succeed, nil)
+		stop := p.work()
+		if _, err := p.CreateSchedule(t.Context(), task.NewSchedule{Request: task.Request{UserID: "ann", Task: "x"}, Cron: "0 * * * *"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(150 * time.Minute) // 1:00, 2:00
+		stop()
+		p.close()
+		time.Sleep(5 * time.Hour) // until 7:30
+		p = at.open(succeed, nil)
+		p.work()
+		time.Sleep(time.Hour)
+		if got, want := started(t, p, "ann", "15:04", time.UTC), []string{"01:00", "02:00", "07:30", "08:00"}; !slices.Equal(got, want) {
+			t.Errorf("fired at %q, want %q", got, want)
+		}
+	})
+}
+
+// fires is a store that does something before a schedule fires.
+type fires struct {
+	task.Store
+	before func()
+}
+
+func (f *fires) Fire(ctx context.Context, id string, planned time.Time, n task.New, next time.Time) (task.Task, bool, error) {
+	f.before()
+	return f.Store.Fire(ctx, id, planned, n, next)
+}
+
+// An instant fires once, whoever else fires it; a schedule that is deleted meanwhile does not fire; and one whose session
+// is being deleted, or is another user's, fires nothing and holds up no other.
+func TestFireAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"fired by another", "deleted", "session of another"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				at := newPlace(t)
+				hook := &fires{}
+				p := at.open(succeed, func(o *task.Options) {
+					hook.Store = o.Store
+					o.Store = hook
+				})
+				other := at.open(succeed, nil)
+				s, err := p.CreateSchedule(t.Context(), task.NewSchedule{
+					Request: task.Request{UserID: "ann", Task: "x", SessionID: "s"}, Cron: "0 * * * *",
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if what == "session of another" {
+					if _, err := other.CreateSession(t.Context(), "bob", "s"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				tries := 0
+				hook.before = func() {
+					if tries++; tries > 1 {
+						return
+					}
+					switch what {
+					case "fired by another":
+						next := s.Next.Add(time.Hour)
+						_, created, err := other.store.Fire(t.Context(), s.ID, *s.Next, task.New{
+							Task:    task.Task{ID: "task_other", UserID: "ann", SessionID: "s", Task: "x"},
+							Session: task.Session{ID: "s", UserID: "ann", CreatedAt: time.Now(), UsedAt: time.Now()},
+						}, next)
+						if err != nil || !created {
+							t.Errorf("the other fires: created %t, %v", created, err)
+						}
+					case "deleted":
+						if err := other.DeleteSchedule(t.Context(), s.ID); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				stop := p.work()
+				time.Sleep(70 * time.Minute)
+				all, _, err := p.Tasks(t.Context(), task.Filter{UserID: "ann"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := map[string]int{"fired by another": 1, "deleted": 0, "session of another": 0}[what]
+				if len(all) != want {
+					t.Errorf("%d tasks, want %d", len(all), want)
+				}
+				if tries > 15 {
+					t.Errorf("tried %d times in ten minutes", tries)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// A schedule that another process adds is seen within a minute, and one that is deleted does not fire.
+func TestSchedulesOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := newPlace(t)
+		p, other := at.open(succeed, nil), at.open(succeed, nil)
+		p.work()
+		time.Sleep(time.Hour + time.Second)
+		n := task.NewSchedule{Request: task.Request{UserID: "ann", Task: "x"}, Cron: "* * * * *"}
+		s, err := other.CreateSchedule(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Minute)
+		got := started(t, p, "ann", "15:04", time.UTC)
+		if len(got) < 2 || len(got) > 3 {
+			t.Errorf("fired at %q", got)
+		}
+		if err := other.DeleteSchedule(t.Context(), s.ID); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		if again := started(t, p, "ann", "15:04", time.UTC); len(again) != len(got) {
+			t.Errorf("after it was deleted it fired at %q", again[len(got):])
+		}
+		if list, err := p.Schedules(t.Context(), "ann"); err != nil || len(list) != 0 {
+			t.Errorf("schedules: %v, %v", list, err)
+		}
+		if err := p.DeleteSchedule(t.Context(), s.ID); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("deleted again: %v", err)
+		}
+	})
+}

@@ -1,0 +1,343 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// A task is queued, claimed, worked with its steps, and ends; its events tell so.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+		if len(steps) != 0 || len(h) != 0 {
+			t.Errorf("%d steps and %d earlier tasks", len(steps), len(h))
+		}
+		if err := log.Commit(ctx, task.Change{Steps: []task.Step{{Ask: &task.Ask{Turn: 1}}}}); err != nil {
+			return tk, err
+		}
+		if err := log.Commit(ctx, task.Change{
+			Steps:  []task.Step{{Turn: &task.Turn{}}},
+			Events: []task.Event{{Type: task.EventTurn, Key: "turn/1", Data: data("hello")}},
+		}); err != nil {
+			return tk, err
+		}
+		return succeed(ctx, tk, h, steps, log)
+	}, nil)
+	p.work()
+	in := p.submit(task.Request{Task: "Say hello.", Context: data(map[string]int{"n": 1}), Budget: task.Budget{Turns: 3}})
+	if in.Status != task.Queued || in.StartedAt != nil || !strings.HasPrefix(in.SessionID, "sess_") {
+		t.Errorf("queued as %+v", in)
+	}
+	got := p.wait(in.ID)
+	if got.Status != task.Succeeded || got.Text != "Done: Say hello." || got.StartedAt == nil || got.EndedAt == nil ||
+		string(got.Context) != `{"n":1}` || got.Budget.Turns != 3 {
+		t.Errorf("ended as %+v", got)
+	}
+	events, err := p.Past(t.Context(), in.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{task.EventQueued, task.EventStarted, task.EventTurn, task.EventEnded}
+	if !slices.Equal(kinds(events), want) {
+		t.Errorf("events %q, want %q", kinds(events), want)
+	}
+	if steps, err := p.Steps(t.Context(), in.ID); err != nil || len(steps) != 2 || steps[1].Seq != 2 {
+		t.Errorf("steps %+v, %v", steps, err)
+	}
+	if ended := p.tasksEnded(); len(ended) != 1 || ended[0].ID != in.ID {
+		t.Errorf("OnEnd was told of %+v", ended)
+	}
+}
+
+// The tasks of a session are worked one at a time, in order, each with those before it as history; sessions are worked at
+// the same time.
+func TestSessionOrder(t *testing.T) {
+	t.Parallel()
+	g := newGated()
+	var histories [3]atomic.Int32
+	p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+		if tk.SessionID == "s1" {
+			histories[tk.Task[0]-'0'].Store(int32(len(h)))
+		}
+		return g.work(ctx, tk, h, steps, log)
+	}, nil)
+	for i := range 3 {
+		p.submit(task.Request{SessionID: "s1", Task: fmt.Sprint(i)})
+	}
+	for _, session := range []string{"s2", "s3"} {
+		p.submit(task.Request{SessionID: session, Task: "other"})
+	}
+	p.work()
+	var order []string
+	for range 3 {
+		order = append(order, g.next(t).SessionID)
+	}
+	if slices.Sort(order); !slices.Equal(order, []string{"s1", "s2", "s3"}) {
+		t.Fatalf("at the same time: %q", order)
+	}
+	for range 2 {
+		g.let <- struct{}{} // s2 and s3 may go as well as s1
+	}
+	g.let <- struct{}{}
+	for i := 1; i < 3; i++ {
+		if next := g.next(t); next.SessionID != "s1" || next.Task != fmt.Sprint(i) {
+			t.Errorf("then came %q of %s", next.Task, next.SessionID)
+		}
+		g.none(t)
+		g.let <- struct{}{}
+	}
+	all, _, err := p.Tasks(t.Context(), task.Filter{SessionID: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tk := range all {
+		p.wait(tk.ID)
+	}
+	for i := range histories {
+		if n := histories[i].Load(); n != int32(i) {
+			t.Errorf("task %d had %d earlier tasks", i, n)
+		}
+	}
+}
+
+// A worker that fails is called again, with the steps that it recorded; after three failures, panics among them, the task
+// ends as a fault of the harness, and the session's next task is worked.
+func TestWorkerFails(t *testing.T) {
+	t.Parallel()
+	for name, failures := range map[string]int{"twice": 2, "three times": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+					if tk.Task == "next" {
+						return succeed(ctx, tk, h, steps, log)
+					}
+					if len(steps) != calls {
+						t.Errorf("call %d has %d steps", calls+1, len(steps))
+					}
+					calls++
+					if err := log.Commit(ctx, task.Change{Steps: []task.Step{{Ask: &task.Ask{Turn: calls}}}}); err != nil {
+						t.Error(err)
+					}
+					switch {
+					case calls > failures:
+						return succeed(ctx, tk, h, steps, log)
+					case calls == 2:
+						panic("it panics")
+					}
+					return tk, errors.New("it fails")
+				}, nil)
+				p.work()
+				first, second := p.submit(task.Request{SessionID: "s"}), p.submit(task.Request{SessionID: "s", Task: "next"})
+				got := p.wait(first.ID)
+				switch {
+				case failures == 2 && got.Status != task.Succeeded:
+					t.Errorf("ended as %s: %s", got.Status, got.Message)
+				case failures == 3 && (got.Status != task.Failed || got.Error.Kind != task.KindInternal || strings.Contains(got.Error.Message, "it fails")):
+					t.Errorf("ended as %s: %+v", got.Status, got.Error)
+				}
+				if calls != 3 {
+					t.Errorf("the worker was called %d times", calls)
+				}
+				if next := p.wait(second.ID); next.Status != task.Succeeded || next.StartedAt.Before(*got.EndedAt) {
+					t.Errorf("the next task: %+v", next)
+				}
+			})
+		})
+	}
+}
+
+// Tasks of a dead process go on with their steps, before what came later; those of a live one do not.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	at := newPlace(t)
+	g := newGated()
+	dead := at.open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+		if err := log.Commit(ctx, task.Change{Steps: []task.Step{{Ask: &task.Ask{Turn: 1}}}}); err != nil {
+			return tk, err
+		}
+		return g.work(ctx, tk, h, steps, log)
+	}, nil)
+	stop := dead.work()
+	orphan := dead.submit(task.Request{SessionID: "s", Task: "orphan"})
+	waiting := dead.submit(task.Request{SessionID: "s", Task: "waiting"})
+	g.next(t)
+	stop()
+
+	var steps atomic.Int32
+	var order []string
+	next := at.open(func(ctx context.Context, tk task.Task, h []task.Past, have []task.Step, log task.Log) (task.Task, error) {
+		order = append(order, tk.Task) // one worker at a time: a session
+		if tk.Task == "orphan" {
+			steps.Store(int32(len(have)))
+		}
+		return succeed(ctx, tk, h, have, log)
+	}, nil)
+	if _, err := next.Do(t.Context(), orphan.ID); !errors.Is(err, task.ErrNotOwner) {
+		t.Errorf("another's task: %v", err)
+	}
+	dead.close()
+	next.work()
+	if got := next.wait(waiting.ID); got.Status != task.Succeeded {
+		t.Errorf("the waiting one ended as %s", got.Status)
+	}
+	if got := next.wait(orphan.ID); got.Status != task.Succeeded || steps.Load() != 1 {
+		t.Errorf("the orphan ended as %s, from %d steps", got.Status, steps.Load())
+	}
+	if !slices.Equal(order, []string{"orphan", "waiting"}) {
+		t.Errorf("worked in the order %q", order)
+	}
+}
+
+// A task whose process dies while another one works the queue is taken over by that.
+func TestOrphanOfAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := newPlace(t)
+		g := newGated()
+		server, command := at.open(succeed, nil), at.open(g.work, func(o *task.Options) { o.Queue = nil })
+		server.work()
+		in := command.submit(task.Request{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := command.Do(ctx, in.ID)
+			done <- err
+		}()
+		g.next(t)
+		time.Sleep(5 * time.Minute)
+		if got := server.task(in.ID); got.Status != task.Running {
+			t.Fatalf("it is %s", got.Status)
+		}
+		cancel() // parks it
+		if err := <-done; !errors.Is(err, errParked) {
+			t.Errorf("parked: %v", err)
+		}
+		command.close()
+		began := time.Now()
+		if got := server.wait(in.ID); got.Status != task.Succeeded {
+			t.Errorf("it ended as %s", got.Status)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it was taken over after %s", took)
+		}
+	})
+}
+
+// Of two processes that would work a store's queue, the second is refused, and told who works it.
+func TestOneWorks(t *testing.T) {
+	t.Parallel()
+	at := newPlace(t)
+	first, second := at.open(succeed, nil), at.open(succeed, nil)
+	stop := first.work()
+	first.wait(first.submit(task.Request{}).ID) // it works
+	if err := first.Working(); err != nil {
+		t.Error(err)
+	}
+	err := second.Work(t.Context())
+	if !errors.Is(err, store.ErrQueueLocked) || !strings.Contains(err.Error(), "process ") {
+		t.Errorf("the second was told %v", err)
+	}
+	if second.Working() == nil {
+		t.Error("the second says that it works")
+	}
+	stop()
+	if first.Working() == nil {
+		t.Error("the first says that it works")
+	}
+	second.work()
+	second.wait(second.submit(task.Request{}).ID)
+}
+
+// When working ends, tasks have the grace to end; then they are parked, and another process goes on with them. What waits
+// is not begun.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := newPlace(t)
+		g := newGated()
+		p := at.open(g.work, func(o *task.Options) { o.Grace = time.Minute; o.Workers = 2 })
+		stop := p.work()
+		a, b, c := p.submit(task.Request{}), p.submit(task.Request{}), p.submit(task.Request{})
+		g.next(t)
+		g.next(t)
+		began := time.Now()
+		go func() {
+			time.Sleep(59 * time.Second)
+			g.let <- struct{}{} // one ends within the grace
+		}()
+		stop()
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("it took %s", took)
+		}
+		var ended, left int
+		for _, in := range []task.Task{a, b} {
+			switch got := p.task(in.ID); got.Status {
+			case task.Succeeded:
+				ended++
+			case task.Running:
+				left++
+			}
+		}
+		if ended != 1 || left != 1 || p.task(c.ID).Status != task.Queued {
+			t.Errorf("%d ended, %d parked, the one that waited is %s", ended, left, p.task(c.ID).Status)
+		}
+		p.close()
+		next := at.open(succeed, nil)
+		next.work()
+		for _, in := range []task.Task{a, b, c} {
+			if got := next.wait(in.ID); got.Status != task.Succeeded {
+				t.Errorf("%s ended as %s", got.ID, got.Status)
+			}
+		}
+		next.close()
+	})
+}
+
+// Do works a task in this process, one of its session at a time.
+func TestDo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := newPlace(t)
+		g := newGated()
+		one, other := at.open(g.work, nil), at.open(succeed, nil)
+		first, second := one.submit(task.Request{SessionID: "s"}), other.submit(task.Request{SessionID: "s"})
+		go one.Do(t.Context(), first.ID)
+		g.next(t)
+		done := make(chan task.Task)
+		go func() {
+			got, err := other.Do(t.Context(), second.ID)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- got
+		}()
+		time.Sleep(time.Minute)
+		if got := other.task(second.ID); got.Status != task.Queued {
+			t.Errorf("the second is %s while the first runs", got.Status)
+		}
+		close(g.let)
+		if got := <-done; got.Status != task.Succeeded || got.Text == "" {
+			t.Errorf("got %+v", got)
+		}
+		if _, err := other.Do(t.Context(), second.ID); !errors.Is(err, task.ErrEnded) {
+			t.Errorf("again: %v", err)
+		}
+		if _, err := other.Do(t.Context(), "task_x"); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("unknown: %v", err)
+		}
+		one.close()
+		other.close()
+	})
+}
