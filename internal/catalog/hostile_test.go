@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
 // repeat writes a format n times, with a number from 0.
@@ -39,6 +41,8 @@ func TestHostileSchemas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
+			_, _ = schema.Parse([]byte(text)) // the measure of what is much, on a busy machine as well
+			parsing := time.Since(start)
 			c := New()
 			c.SetServer(Server{Name: "s", Tools: []Tool{{
 				Name: "t", InputSchema: json.RawMessage(text), OutputSchema: json.RawMessage(text), Description: strings.Repeat("word ", 100_000),
@@ -59,8 +63,8 @@ func TestHostileSchemas(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = tool.Validate(json.RawMessage(`{"a":1}`)) // that it ends is enough
-			if took := time.Since(start); took > 15*time.Second {
-				t.Errorf("took %v", took)
+			if took, most := time.Since(start), 5*time.Second+300*parsing; took > most {
+				t.Errorf("took %v, which is more than %v", took, most)
 			}
 		})
 	}
@@ -83,7 +87,7 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.Search(t.Context(), "a", 10)
-	if took := time.Since(start); took > 15*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 }

@@ -225,7 +225,7 @@ func TestManyProblems(t *testing.T) {
 			if c.last == "" && got != nil || c.last != "" && (len(got) != maxProblems || got[maxProblems-1] != c.last) {
 				t.Errorf("got %v, want %q at the end", got, c.last)
 			}
-			if took := time.Since(start); took > 20*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("took %v", took)
 			}
 		})

@@ -138,7 +138,6 @@ func demoConfig(a *app, dir string) (*config.Config, error) {
 // the demo has it say.
 type demoExecutor struct {
 	h        *harness.Harness
-	task     string
 	programs chan string // what the model says next; closed: its answer
 	outcomes chan *run.Outcome
 	ended    chan struct{} // closed when the task has ended

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 // Error is one thing that is wrong in the configuration.
@@ -46,37 +48,13 @@ func closest(name string, candidates []string) []string {
 	var found []string
 	for d := 0; d <= limit && len(found) == 0; d++ {
 		for _, c := range candidates {
-			if distance(name, fold(c)) == d {
+			if ident.Distance([]rune(name), []rune(fold(c))) == d {
 				found = append(found, c)
 			}
 		}
 	}
 	slices.Sort(found)
 	return found
-}
-
-// distance is the number of single-character edits between two strings, a swap of neighbours counting as one.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	rows := [3][]int{make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)}
-	for j := range rows[1] {
-		rows[1][j] = j
-	}
-	for i := 1; i <= len(x); i++ {
-		before, last, row := rows[(i-1)%3], rows[i%3], rows[(i+1)%3]
-		row[0] = i
-		for j := 1; j <= len(y); j++ {
-			cost := 1
-			if x[i-1] == y[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-	}
-	return rows[(len(x)+1)%3][len(y)]
 }
 
 func didYouMean(names []string) string {

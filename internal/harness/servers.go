@@ -156,7 +156,7 @@ func (s *servers) Unavailable() []string {
 	return names
 }
 
-// EnsureTools implements gate.Servers. A server whose last start failed is not waited for again before its backoff is
+// EnsureTools implements gate.Servers: it waits for at most discoveryTimeout, or until ctx ends. A server whose last start failed is not waited for again before its backoff is
 // over.
 func (s *servers) EnsureTools(ctx context.Context) {
 	missing, _ := s.unpublished()

@@ -120,8 +120,3 @@ func (s spawn) program() (string, error) {
 	}
 	return path, nil
 }
-
-// errNested protects programs (test binaries above all) that start servers but do not handle SuperviseArg: without
-// it they would start themselves as their own supervisor without end.
-var errNested = errors.New("this program was started as a supervisor but did not call mcpclient.Supervise; " +
-	"its main must do so when os.Args[1] is " + SuperviseArg)

@@ -144,3 +144,8 @@ func (p *child) kill() {
 		}
 	}
 }
+
+// errNested protects programs (test binaries above all) that start servers but do not handle SuperviseArg: without
+// it they would start themselves as their own supervisor without end.
+var errNested = errors.New("this program was started as a supervisor but did not call mcpclient.Supervise; " +
+	"its main must do so when os.Args[1] is " + SuperviseArg)

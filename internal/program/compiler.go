@@ -26,10 +26,11 @@ type Compiler struct {
 // maxIdle is how many processes wait for the next compilation.
 const maxIdle = 2
 
-// Time that one run of esbuild may take. A megabyte of ordinary code takes a tenth of a second.
+// Time that one run of esbuild may take, however busy the machine is; see also maxTextCPU. A megabyte of ordinary code
+// takes some tenths of a second.
 const (
-	maxTextTime    = 5 * time.Second
-	maxPackageTime = 30 * time.Second
+	maxTextTime    = 15 * time.Second
+	maxPackageTime = time.Minute
 )
 
 // here compiles where no Compiler is given. Compilations that are given up go on in the background, and hold their
@@ -101,8 +102,8 @@ func (c *Compiler) run(ctx context.Context, name string, t task) (product, error
 		return o.product, nil
 	case ctx.Err() != nil:
 		return product{}, fmt.Errorf("compile %s: %w", name, ctx.Err())
-	case errors.Is(o.err, context.DeadlineExceeded):
-		return product{}, tooCostly(name, fmt.Sprintf("takes longer than %v to compile", limit))
+	case errors.Is(o.err, context.DeadlineExceeded), errors.Is(o.err, errSlow):
+		return product{}, tooCostly(name, "takes too long to compile")
 	case errors.Is(o.err, errDied):
 		return product{}, tooCostly(name, "takes too much memory to compile")
 	}
@@ -131,7 +132,6 @@ func (c *Compiler) work(ctx context.Context, t task) (product, error) {
 			c.give(p)
 			return made, nil
 		}
-		p.end()
 		if !used || !errors.Is(err, errGone) {
 			return made, err
 		}

@@ -87,7 +87,7 @@ type lexer struct {
 }
 
 // maxLostRegexes bounds how often a line is searched in vain for the end of a regular expression.
-const maxLostRegexes = 1<<40
+const maxLostRegexes = 20
 
 // tokenize cuts code into tokens. It never fails: what cannot be read is left to the real parser, and noted in problem.
 // It takes time in proportion to the code, whatever that is.

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/npmtest"
 )
 
 // importSeeds, statementSeeds and expressionSeeds are what the generated files are made of. $E is replaced by an
@@ -149,7 +151,7 @@ func lifted(code string) (found [][3]any, blanked string) {
 
 func TestLiftAgainstTypeScript(t *testing.T) {
 	t.Parallel()
-	dir := needTypeScript(t)
+	dir := npmtest.TypeScript(t)
 	type input struct {
 		Code    string `json:"code"`
 		Blanked string `json:"blanked"`

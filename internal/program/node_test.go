@@ -2,11 +2,9 @@ package program
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -29,55 +27,6 @@ func missing(t testing.TB, message string) {
 		t.Fatal(message)
 	}
 	t.Skip(message)
-}
-
-// needTypeScript returns a directory in whose node_modules npm's typescript is, installed once per user.
-func needTypeScript(t *testing.T) string {
-	t.Helper()
-	needNode(t)
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lock, err := os.ReadFile("testdata/typescript/package-lock.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := keyOf(string(lock))
-	dir := filepath.Join(cache, "harness-tests", "typescript-"+hex.EncodeToString(key[:6]))
-	if isDir(filepath.Join(dir, "node_modules", "typescript")) {
-		return dir
-	}
-	if _, err := exec.LookPath("npm"); err != nil {
-		missing(t, "npm is missing: install Node.js with npm (https://nodejs.org)")
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	fresh, err := os.MkdirTemp(filepath.Dir(dir), "installing-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(fresh) }()
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		text, err := os.ReadFile(filepath.Join("testdata", "typescript", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(fresh, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	install := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	install.Dir = fresh
-	if out, err := install.CombinedOutput(); err != nil {
-		missing(t, "npm ci in internal/program/testdata/typescript failed (is the npm registry reachable?): "+string(out))
-	}
-	// Another test process may have been faster; then its directory is as good.
-	if err := os.Rename(fresh, dir); err != nil && !isDir(filepath.Join(dir, "node_modules", "typescript")) {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // runNode feeds JSON lines to a script and decodes one answer for each.

@@ -18,16 +18,23 @@ import (
 // CompilerCommand is the hidden command that makes this binary a compiler process.
 const CompilerCommand = "__compiler"
 
-// Bounds of a compiler process, in bytes. What exceeds them is no code that anybody wrote.
+// Bounds of a compiler process. What exceeds them is no code that anybody wrote. Computing time, unlike time, does not
+// pass faster on a machine that is busy.
 const (
-	maxMemory        = 1 << 30
-	maxCompilerStack = 256 << 20
+	maxMemory        = 1 << 30   // bytes
+	maxCompilerStack = 256 << 20 // bytes
+	maxTextCPU       = 3 * time.Second
+	maxPackageCPU    = 20 * time.Second
 )
 
 var (
 	errDied = errors.New("the compiler process died")
+	errSlow = errors.New("the compiler process ran out of computing time")
 	errGone = errors.New("the compiler process was gone")
 )
+
+// exitSlow is the exit code of a process that ran out of computing time.
+const exitSlow = 3
 
 // compiler is a process that runs esbuild, one task after another.
 type compiler struct {
@@ -55,7 +62,7 @@ func startCompiler(executable string, args []string) (*compiler, error) {
 }
 
 // call has the process do a task; when ctx ends, the process is killed. After an error, which is ctx's, errGone if the
-// process took no task, or else errDied, there is nothing left to do but end.
+// process took no task, errSlow, or else errDied, the process is no more.
 func (c *compiler) call(ctx context.Context, t task) (product, error) {
 	stop := context.AfterFunc(ctx, c.kill)
 	var p product
@@ -68,16 +75,23 @@ func (c *compiler) call(ctx context.Context, t task) (product, error) {
 	if !stop() {
 		err = ctx.Err()
 	}
-	return p, err
+	if err == nil {
+		return p, nil
+	}
+	if c.end() == exitSlow && errors.Is(err, errDied) {
+		err = errSlow
+	}
+	return product{}, err
 }
 
 func (c *compiler) kill() { c.cmd.Process.Kill() }
 
-// end kills the process and waits until it is gone.
-func (c *compiler) end() {
+// end kills the process, unless it has ended, waits until it is gone, and returns its exit code.
+func (c *compiler) end() int {
 	c.kill()
 	c.in.Close()
-	c.cmd.Wait() // how it ended is of no interest
+	c.cmd.Wait() // says no more than the code
+	return c.cmd.ProcessState.ExitCode()
 }
 
 // CompilerMain runs a compiler process until its standard input ends.
@@ -90,7 +104,7 @@ func CompilerMain(in io.Reader, out io.Writer) int {
 			return 0
 		}
 		done := make(chan struct{})
-		go watchMemory(done)
+		go watch(t, done)
 		p := t.do()
 		close(done)
 		if err := send.Encode(p); err != nil {
@@ -99,8 +113,12 @@ func CompilerMain(in io.Reader, out io.Writer) int {
 	}
 }
 
-// watchMemory ends the process when it holds too much memory.
-func watchMemory(done <-chan struct{}) {
+// watch ends the process when it holds too much memory, or has computed for too long.
+func watch(t task, done <-chan struct{}) {
+	limit := cpuTime() + maxTextCPU
+	if t.Package != "" {
+		limit += maxPackageCPU - maxTextCPU
+	}
 	held := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -111,8 +129,11 @@ func watchMemory(done <-chan struct{}) {
 		case <-tick.C:
 		}
 		metrics.Read(held)
-		if held[0].Value.Uint64()-held[1].Value.Uint64() > maxMemory {
+		switch {
+		case held[0].Value.Uint64()-held[1].Value.Uint64() > maxMemory:
 			os.Exit(1)
+		case cpuTime() > limit:
+			os.Exit(exitSlow)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"strings"
 	"sync"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -19,8 +18,6 @@ const (
 	MaxFrame = 24 << 20
 	// framesAhead is how many frames are read before the host takes them.
 	framesAhead = 8
-	// stderrTail is how much of a runner's standard error is kept to explain its death.
-	stderrTail = 8 << 10
 )
 
 // pipe is a runner whose frames go over the standard input and output of a process.
@@ -29,7 +26,7 @@ type pipe struct {
 	stdin  io.WriteCloser
 	frames chan *frame.Frame
 	err    error // valid once frames is closed
-	stderr tail
+	stderr process.Tail
 	kill   sync.Once
 	dead   chan struct{} // closed by Kill: stop delivering
 
@@ -171,26 +168,4 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 			return nil, ErrFrameSize
 		}
 	}
-}
-
-// tail keeps the end of what is written to it. It is safe for concurrent use.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, b...)
-	if over := len(t.buf) - stderrTail; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.buf))
 }

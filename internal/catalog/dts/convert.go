@@ -24,6 +24,8 @@ type converter struct {
 	defs  []*def // in order of first reference
 	byVal map[*schema.Value]*def
 	nodes int
+
+	anchors map[string]*schema.Value // of root, once one is looked for
 }
 
 // convert defines the type of v, a part of the document root, and all that it refers to; v's own is the first.
@@ -154,7 +156,7 @@ func impliedTypes(v *schema.Value) []string {
 }
 
 func (c *converter) ref(ref string) *node {
-	target := c.root.Resolve(ref)
+	target := c.resolve(ref)
 	if target == nil {
 		return c.any()
 	}
@@ -170,6 +172,17 @@ func (c *converter) ref(ref string) *node {
 		d = c.define(target, ident.Pascal(last))
 	}
 	return &node{op: opRef, def: d}
+}
+
+func (c *converter) resolve(ref string) *schema.Value {
+	name := schema.Anchor(ref)
+	if name == "" {
+		return c.root.Resolve(ref)
+	}
+	if c.anchors == nil {
+		c.anchors = c.root.Anchors()
+	}
+	return c.anchors[name]
 }
 
 func (c *converter) array(v *schema.Value, depth int) *node {

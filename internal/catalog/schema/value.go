@@ -250,20 +250,33 @@ func Quote(s string) string {
 }
 
 // Resolve finds what a $ref within this document refers to: "#", "#/$defs/X", "#anchor". It returns nil for anything
-// that leads out of the document or nowhere.
+// that leads out of the document or nowhere. Who resolves many anchors asks for all [Value.Anchors] once.
 func (v *Value) Resolve(ref string) *Value {
-	fragment, ok := strings.CutPrefix(ref, "#")
+	if name := Anchor(ref); name != "" {
+		return v.Anchors()[name]
+	}
+	fragment, ok := fragment(ref)
 	if !ok {
 		return nil
 	}
-	fragment, err := url.PathUnescape(fragment)
-	if err != nil {
-		return nil
-	}
-	if fragment != "" && fragment[0] != '/' {
-		return v.anchor(fragment)
-	}
 	return v.Pointer(fragment)
+}
+
+func fragment(ref string) (text string, ok bool) {
+	escaped, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return "", false
+	}
+	text, err := url.PathUnescape(escaped)
+	return text, err == nil
+}
+
+// Anchor is the name of the anchor that a $ref refers to; empty for any other $ref.
+func Anchor(ref string) string {
+	if name, ok := fragment(ref); ok && !strings.HasPrefix(name, "/") {
+		return name
+	}
+	return ""
 }
 
 // Pointer is the value at a JSON pointer (RFC 6901), nil if there is none.
@@ -290,31 +303,38 @@ func (v *Value) Pointer(pointer string) *Value {
 	return v
 }
 
-func (v *Value) anchor(name string) *Value {
+// Anchors are all parts of the document that have an anchor; of several with the same, the first.
+func (v *Value) Anchors() map[string]*Value {
+	all := map[string]*Value{}
+	v.addAnchors(all)
+	return all
+}
+
+func (v *Value) addAnchors(all map[string]*Value) {
 	if v == nil {
-		return nil
+		return
 	}
-	for _, key := range []string{"$anchor", "$dynamicAnchor"} {
-		if v.Get(key).String() == name {
-			return v
-		}
-	}
-	for _, key := range []string{"$id", "id"} {
-		if v.Get(key).String() == "#"+name {
-			return v
-		}
-	}
-	for _, item := range v.Items {
-		if found := item.anchor(name); found != nil {
-			return found
+	add := func(name string) {
+		if all[name] == nil && name != "" {
+			all[name] = v
 		}
 	}
 	for _, m := range v.Members {
-		if found := m.Value.anchor(name); found != nil {
-			return found
+		switch m.Name {
+		case "$anchor", "$dynamicAnchor":
+			add(m.Value.String())
+		case "$id", "id":
+			if name, ok := strings.CutPrefix(m.Value.String(), "#"); ok {
+				add(name)
+			}
 		}
 	}
-	return nil
+	for _, item := range v.Items {
+		item.addAnchors(all)
+	}
+	for _, m := range v.Members {
+		m.Value.addAnchors(all)
+	}
 }
 
 // Follow resolves a chain of schemas that are only a $ref, in the document root, and returns the first that is more. A
