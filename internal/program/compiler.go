@@ -85,8 +85,8 @@ func (c *Compiler) run(ctx context.Context, name string, t task) (product, error
 	defer stop()
 	done := make(chan outcome, 1)
 	go func() {
-		defer func() { <-c.slots }()
 		p, err := c.work(limited, t)
+		<-c.slots
 		done <- outcome{p, err}
 	}()
 	var o outcome

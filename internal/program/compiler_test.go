@@ -154,46 +154,51 @@ func TestCompilerProcess(t *testing.T) {
 	}
 }
 
-// TestCompilerProcessSurvives takes the process away between two compilations, and after one that is given up.
-func TestCompilerProcessSurvives(t *testing.T) {
+// TestCompilerProcessEnds takes the process away between two compilations, and gives one up.
+func TestCompilerProcessEnds(t *testing.T) {
 	t.Parallel()
 	c := compilerProcesses(t)
 	c.slots = make(chan struct{}, 1)
-	compile := func(ctx context.Context, code string) (pid int, err error) {
-		t.Helper()
-		_, err = Compile(ctx, Source{Code: code}, Options{Compiler: c})
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if len(c.idle) > 0 {
-			pid = c.idle[0].cmd.Process.Pid
+	start := c.start
+	started := make(chan *compiler, 10)
+	c.start = func() (*compiler, error) {
+		p, err := start()
+		started <- p
+		return p, err
+	}
+	compile := func(ctx context.Context, code string) error {
+		_, err := Compile(ctx, Source{Code: code}, Options{Compiler: c})
+		return err
+	}
+	for range 3 {
+		if err := compile(t.Context(), "return 1"); err != nil || len(started) != 1 {
+			t.Fatalf("%d processes for compilations one after another: %v", len(started), err)
 		}
-		return pid, err
 	}
-	first, err := compile(t.Context(), "return 1")
-	if err != nil {
-		t.Fatal(err)
+	first := <-started
+	first.kill()
+	first.cmd.Wait()
+	if err := compile(t.Context(), "return 2"); err != nil || len(started) != 1 {
+		t.Errorf("after the process was killed: %d new ones, %v", len(started), err)
 	}
-	if second, err := compile(t.Context(), "return 2"); second != first || err != nil {
-		t.Errorf("the second compilation took process %d, the first %d: %v", second, first, err)
-	}
-	c.idle[0].kill()
-	c.idle[0].cmd.Wait()
-	third, err := compile(t.Context(), "return 3")
-	if third == first || err != nil {
-		t.Errorf("after the process was killed: process %d, %v", third, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = compile(ctx, "switch (x) {"+strings.Repeat("case 1:", 50_000)+"}") // takes a minute
-	if !errors.Is(err, context.DeadlineExceeded) {
+
+	(<-started).kill() // so that the next one starts a process too, which is the signal that it is under way
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error)
+	go func() { result <- compile(ctx, "switch (x) {"+strings.Repeat("case 1:", 100_000)+"}") }() // takes minutes
+	slow := <-started
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("a compilation that is given up: %v", err)
 	}
-	// The only place is free again long before that minute is over.
-	if fourth, err := compile(t.Context(), "return 4"); fourth == third || err != nil {
-		t.Errorf("after a compilation was given up: process %d, %v", fourth, err)
+	if err := compile(t.Context(), "return 3"); err != nil || len(started) != 1 { // in the only place
+		t.Errorf("after a compilation was given up: %d new processes, %v", len(started), err)
+	}
+	if code := slow.cmd.ProcessState.ExitCode(); code == exitSlow {
+		t.Error("the compilation that was given up was not ended")
 	}
 	c.Close()
-	if _, err := compile(t.Context(), "return 5"); err != nil || len(c.idle) != 0 {
+	if err := compile(t.Context(), "return 4"); err != nil || len(c.idle) != 0 {
 		t.Errorf("after Close: %v, %d processes are left", err, len(c.idle))
 	}
 }

@@ -58,7 +58,7 @@ func TestLongCode(t *testing.T) {
 		"concatenation": "return " + strings.Repeat("'line\\n' +\n", 3_000) + "''",
 		"else if":       strings.Repeat("if (a === 1) { b() } else ", 1_000) + "{ c() }",
 		"class":         "class A {" + strings.Repeat("m(a) { if (a) { return a } }\n", 5_000) + "}",
-		"switch":        "switch (a) {" + strings.Repeat("case 1: b(); break;\n", 5_000) + "}",
+		"switch":        "switch (a) {" + strings.Repeat("case 1: b(); break;\n", 500) + "}",
 		"chain":         "return a" + strings.Repeat(".then(x => x + 1)", 1_000),
 		"template":      "return `" + strings.Repeat("line ${a}\n", 3_000) + "`",
 	} {

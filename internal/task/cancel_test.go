@@ -81,7 +81,7 @@ func TestCancelWaiting(t *testing.T) {
 					close(g.let)
 					p.wait(next.ID)
 				}
-				time.Sleep(2 * time.Hour)
+				until(began.Add(time.Hour)) // also of what was planned
 				for len(g.began) > 0 {
 					if g.next(t).ID == in.ID {
 						t.Error("its worker was called")

@@ -1,6 +1,18 @@
 package task
 
-import "net/http"
+import (
+	"net/http"
+	"net/netip"
+)
 
 // SetTransport has webhooks delivered without a network: a bubble of synctest has none.
 func (s *Service) SetTransport(t http.RoundTripper) { s.client.Transport = t }
+
+// Check is what is done with a URL before anything connects to it.
+func (w Webhooks) Check(address string) error { return w.check(address) }
+
+// Client is what connects.
+func (w Webhooks) Client() *http.Client { return w.client() }
+
+// Public says whether an address is one of the internet at large.
+func Public(ip netip.Addr) bool { return public(ip) }

@@ -175,7 +175,7 @@ func TestRunAt(t *testing.T) {
 			then := time.Now().Add(after)
 			return p.submit(task.Request{RunAt: &then})
 		}
-		soon, late, missed := plan(time.Hour), plan(30*time.Hour), plan(10*time.Hour)
+		soon, late, missed := plan(time.Hour), plan(5*time.Hour), plan(3*time.Hour)
 		check := func(in task.Task, want time.Time) {
 			t.Helper()
 			if got := p.wait(in.ID); got.StartedAt.Before(want) || got.StartedAt.After(want.Add(time.Second)) {
@@ -186,13 +186,13 @@ func TestRunAt(t *testing.T) {
 		check(soon, *soon.RunAt)
 		stop()
 		p.close()
-		time.Sleep(9 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		p = at.open(succeed, nil)
 		began := time.Now()
 		p.work()
 		time.Sleep(time.Minute)
 		check(missed, began)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		check(late, *late.RunAt)
 	})
 }

@@ -64,7 +64,7 @@ func (s Schedule) after(t time.Time) (time.Time, error) {
 	}
 	next, err := gronx.NextTickAfter(s.Cron, t.In(zone), false)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: %q never comes: %v", ErrInvalidInput, s.Cron, err)
+		return time.Time{}, fmt.Errorf("%w: %q never comes: %w", ErrInvalidInput, s.Cron, err)
 	}
 	return next.UTC(), nil
 }

@@ -84,7 +84,7 @@ func TestCron(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				until(c.from)
-				p := newPlace(t).open(succeed, nil)
+				p := newPlace(t).open(succeed, func(o *task.Options) { o.SessionExpiry = 10 * 365 * 24 * time.Hour })
 				s, err := p.CreateSchedule(t.Context(), task.NewSchedule{
 					Request: task.Request{UserID: "ann", Task: "x", SessionID: "s"}, Cron: c.cron, Zone: c.zone,
 				})

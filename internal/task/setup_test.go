@@ -29,13 +29,14 @@ var errParked = errors.New("parked")
 
 // place is a store that processes share.
 type place struct {
-	t   *testing.T
-	url string
+	t       *testing.T
+	url     string
+	network bool // webhooks are delivered over it
 }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	return &place{t, "sqlite:" + filepath.Join(t.TempDir(), "harness.db")}
+	return &place{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "harness.db")}
 }
 
 // process is a service on a store of its own: to others on the same place it is another process.
@@ -47,7 +48,7 @@ type process struct {
 	mu        sync.Mutex
 	receiver  func(*http.Request) int // of webhooks: the status that it answers, 0 for none
 	ended     []task.Task             // as OnEnd was told
-	forgotten []string    // sessions whose files were removed
+	forgotten []string                // sessions whose files were removed
 }
 
 // open starts a process whose worker is work; change adapts its options.
@@ -78,7 +79,9 @@ func (p *place) open(work task.Worker, change func(*task.Options)) *process {
 		change(&opt)
 	}
 	s.Service = task.NewService(opt)
-	s.SetTransport(s)
+	if !p.network {
+		s.SetTransport(s)
+	}
 	p.t.Cleanup(s.close)
 	return s
 }

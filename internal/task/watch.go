@@ -97,7 +97,7 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 			select {
 			case <-sub.some:
 			case <-again.C:
-				tick = true
+				tick = !s.worksOn(id) // else the hub has everything
 			case <-ctx.Done():
 				yield(Event{}, context.Cause(ctx))
 				return

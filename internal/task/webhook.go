@@ -108,11 +108,14 @@ func (s *Service) deliverWebhooks(ctx context.Context) {
 	defer s.client.CloseIdleConnections()
 	for ctx.Err() == nil {
 		wait, err := s.deliverDue(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.opt.Logger.Error("deliver webhooks", "error", err)
-			wait = webhookFirst // at least: what cannot be settled would be sent again and again
+		if err == nil {
+			pause(ctx, wait, s.outbox)
+			continue
 		}
-		pause(ctx, wait, s.outbox)
+		if ctx.Err() == nil {
+			s.opt.Logger.Error("deliver webhooks", "error", err)
+		}
+		pause(ctx, webhookFirst, nil) // what cannot be settled would be sent again and again
 	}
 }
 

@@ -214,6 +214,13 @@ func (s *Service) enter(id string, cancel context.CancelCauseFunc) bool {
 	return true
 }
 
+// worksOn says whether this process works on a task.
+func (s *Service) worksOn(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running[id] != nil
+}
+
 func (s *Service) leave(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

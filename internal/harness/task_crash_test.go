@@ -1,0 +1,263 @@
+package harness_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+// check compares what has happened with what happens when nobody is killed.
+func (w *world) check(got task.Task, calm *calm) {
+	w.t.Helper()
+	events := w.victim.events(got.ID)
+	if got.Status != task.Succeeded || got.Text != "The log is abc." || string(got.Output) != `{"n":2,"log":"abc"}` || len(got.Runs) != 2 {
+		w.t.Errorf("the task is %s: text %q, output %s, runs %q, %s", got.Status, got.Text, got.Output, got.Runs, got.Message)
+	}
+	if refused := w.model.Refused(); len(refused) > 0 {
+		w.t.Errorf("the model's server refused %q", refused)
+	}
+	turns, died := w.asked(), w.lives-1
+	if len(turns) > turnsOfCrash+died || !slices.IsSorted(turns) || !slices.Equal(slices.Compact(turns), []int{1, 2, 3, 4}) {
+		w.t.Errorf("the model was asked for the turns %v", w.asked())
+	}
+	if n := got.Usage.Turns - len(w.asked()); n < 0 || n > died { // one may have been recorded and not been sent
+		w.t.Errorf("%d turns are told of, %d were asked for", got.Usage.Turns, len(w.asked()))
+	}
+	w.mu.Lock()
+	posts, hooks := slices.Clone(w.posts), slices.Clone(w.hooks)
+	w.mu.Unlock()
+	slices.Sort(posts)
+	if !slices.Equal(posts, []string{"one", "three", "two"}) {
+		w.t.Errorf("posted: %q", posts)
+	}
+	if mails := mails(w.t, w.dir); len(mails) != 1 || mails["mail"] != 1 {
+		w.t.Errorf("mails: %v", mails)
+	}
+	if hooks = slices.Compact(hooks); w.callback != "" && len(hooks) != 1 {
+		w.t.Errorf("the events of webhooks: %q", hooks)
+	}
+	reads := map[string]int{}
+	for _, c := range w.up.called() {
+		if strings.HasPrefix(c, "read") {
+			reads[c]++
+		}
+	}
+	doubts := reads[`read {"sent":true}`] > 0 || calledOutbox(events)
+	delete(reads, `read {"sent":true}`)
+	if again := reads[`read {"n":1}`] + reads[`read {"n":2}`] - 2; len(reads) != 2 || again > died {
+		w.t.Errorf("read: %v", reads)
+	}
+	for i, e := range events {
+		if e.ID != int64(i+1) {
+			w.t.Errorf("event %d has the id %d", i+1, e.ID)
+		}
+	}
+	if calm == nil || doubts {
+		return
+	}
+	if diff := cmp.Diff(calm.events, told(events)); diff != "" {
+		w.t.Errorf("events differ (- calm, + killed):\n%s", diff)
+	}
+	// Ids in answers are random, and have more or fewer tokens.
+	if want, have := calm.task.Usage, got.Usage; want.Calls != have.Calls || abs(want.Direct.Intermediate-have.Direct.Intermediate) > 20 {
+		w.t.Errorf("%d calls and an estimate of %+v, want %d and %+v", have.Calls, have.Direct, want.Calls, want.Direct)
+	}
+	if diff := cmp.Diff(calm.task.Logs, got.Logs); diff != "" {
+		w.t.Errorf("logs differ (- calm, + killed):\n%s", diff)
+	}
+}
+
+// calm is a task of a harness that nobody kills.
+type calm struct {
+	task   task.Task
+	events []string
+}
+
+// told is what events tell, apart from ids, times and the order of what happens at the same time.
+func told(events []task.Event) []string {
+	var all []string
+	for _, e := range events {
+		var d struct {
+			N          int
+			Kind, Name string
+			Turn       int
+			Text       string
+			OK         *bool
+			Status     string
+			Output     json.RawMessage
+		}
+		json.Unmarshal(e.Data, &d)
+		line := fmt.Sprintf("%s %d %s %s %s %s", e.Type, d.N, d.Kind, d.Name, d.Text, d.Status)
+		if e.Type != task.EventEnded && e.Type != task.EventTurn {
+			line += " " + string(d.Output)
+		}
+		all = append(all, line)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func abs(n int) int { return max(n, -n) }
+
+func calledOutbox(events []task.Event) bool {
+	return slices.ContainsFunc(events, func(e task.Event) bool {
+		return e.Type == task.EventCall && strings.Contains(string(e.Data), "mailer__list_outbox")
+	})
+}
+
+// TestTaskCrash kills the real server at every point: before and behind every commit of its store, in every call of the
+// model, in every call of a tool, while a callback is told. When it is started again the task ends as if nothing had
+// happened: no turn that was answered is asked for again, no call that was answered is made again, nothing is written twice.
+func TestTaskCrash(t *testing.T) {
+	w := newWorld(t)
+	got := w.ask()
+	undisturbed := &calm{got, told(w.victim.events(got.ID))}
+	w.check(got, nil)
+	w.victim.stop()
+	var before, after int
+	_, counts, _ := strings.Cut(w.victim.stderr.String(), "commits: ")
+	if n, err := fmt.Sscan(counts, &before, &after); n != 2 || err != nil {
+		t.Fatalf("the commits are not counted: %s", &w.victim.stderr)
+	}
+	points := slices.Clone(w.passed)
+	for i := range before {
+		points = append(points, fmt.Sprint("before ", i+1))
+	}
+	for i := range after {
+		points = append(points, fmt.Sprint("after ", i+1))
+	}
+	var died atomic.Int32
+	t.Run("at", func(t *testing.T) {
+		for _, point := range points {
+			t.Run(point, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.kill = point
+				got := w.ask()
+				w.check(got, undisturbed)
+				w.victim.stop()
+				died.Add(int32(w.lives - 1))
+			})
+		}
+	})
+	// Commits share transactions as it happens: there may be fewer the next time.
+	if int(died.Load()) < len(points)-5 || died.Load() < 30 {
+		t.Errorf("it died at %d of %d points", died.Load(), len(points))
+	}
+}
+
+// TestTaskCrashAgain kills the server again and again: each life gets a little further.
+func TestTaskCrashAgain(t *testing.T) {
+	t.Parallel()
+	for _, every := range []int{5, 7, 11} {
+		t.Run(fmt.Sprint("every ", every), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.every = every
+			got := w.ask()
+			w.check(got, nil)
+			w.every = 0
+			w.victim.stop()
+			if w.lives < 3 {
+				t.Errorf("it has lived only %d times", w.lives)
+			}
+		})
+	}
+}
+
+// TestTaskOtherProcesses starts a second server and other commands while a task is in a call of the model, or of a tool:
+// they do not touch it, and it goes on as if they were not there.
+func TestTaskOtherProcesses(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"model 2 asked", `send {"what":"one"} comes`} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.hold = point
+			w.live()
+			done := make(chan task.Task, 1)
+			go func() {
+				got, err := w.work()
+				if err != nil {
+					t.Error(err)
+				}
+				done <- got
+			}()
+			<-w.holding
+			second := command(t, w.dir, "", "serve", "--listen", "127.0.0.1:0")
+			if code, want := second.wait(), fmt.Sprintf("process %d", w.victim.cmd.Process.Pid); code != 3 || !strings.Contains(second.stderr.String(), want) {
+				t.Errorf("a second server exits with %d, and does not name %s: %s", code, want, &second.stderr)
+			}
+			var page struct{ Tasks []task.Task }
+			list := command(t, w.dir, "", "tasks", "list", "--json")
+			if code := list.wait(); code != 0 || json.Unmarshal(list.stdout.Bytes(), &page) != nil || len(page.Tasks) != 1 {
+				t.Fatalf("the list exits with %d: %s", code, &list.stdout)
+			}
+			resume := command(t, w.dir, "", "tasks", "resume", page.Tasks[0].ID)
+			if code := resume.wait(); code != 1 || !strings.Contains(resume.stderr.String(), "another process works on it") {
+				t.Errorf("to resume it exits with %d: %s", code, &resume.stderr)
+			}
+			other := command(t, w.dir, "", "run", "--user", "ann", "Say hello.")
+			if code := other.wait(); code != 0 || !strings.Contains(other.stdout.String(), "Hello.") {
+				t.Errorf("another task exits with %d: %s", code, &other.stderr)
+			}
+			behind := command(t, w.dir, "", "run", "--user", "ann", "--session", "s", "Say hello.")
+			eventually(t, "it waits for the session", func() bool {
+				var page struct{ Tasks []task.Task }
+				if err := w.victim.do(http.MethodGet, "/v1/tasks?sessionId=s&status=queued", "", nil, &page); err != nil {
+					t.Fatal(err)
+				}
+				return len(page.Tasks) == 1
+			})
+			w.holding <- struct{}{}
+			got := <-done
+			if code := behind.wait(); code != 0 || !strings.Contains(behind.stdout.String(), "Hello.") {
+				t.Errorf("the session's next task exits with %d: %s", code, &behind.stderr)
+			}
+			w.check(got, nil)
+			w.victim.stop()
+		})
+	}
+}
+
+// TestTaskRunKilled kills harness run in mid-task; harness tasks resume goes on with it.
+func TestTaskRunKilled(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"model 1 asked", `send {"what":"one"} comes`, `send {"what":"one"} done`, "model 3 answered 1/2"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.kill, w.lives = point, 1
+			w.victim = command(t, w.dir, "", "run", "--user", "ann", "Do it.")
+			if code := w.victim.wait(); code != -1 {
+				t.Fatalf("it exits with %d: %s", code, &w.victim.stderr)
+			}
+			var page struct{ Tasks []task.Task }
+			list := command(t, w.dir, "", "tasks", "list", "--json")
+			if code := list.wait(); code != 0 || json.Unmarshal(list.stdout.Bytes(), &page) != nil || len(page.Tasks) != 1 {
+				t.Fatalf("the list exits with %d: %s", code, &list.stdout)
+			}
+			w.lives = 2
+			resume := command(t, w.dir, "", "tasks", "resume", page.Tasks[0].ID)
+			if code := resume.wait(); code != 0 || !strings.Contains(resume.stdout.String(), "The log is abc.") {
+				t.Errorf("it exits with %d: %s\n%s", code, &resume.stdout, &resume.stderr)
+			}
+			w.callback = "" // which harness run does not know
+			w.victim = serve(t, w.dir, "")
+			var got task.Task
+			if err := w.victim.do(http.MethodGet, "/v1/tasks/"+page.Tasks[0].ID, "", nil, &got); err != nil {
+				t.Fatal(err)
+			}
+			w.check(got, nil)
+			w.victim.stop()
+		})
+	}
+}

@@ -1,0 +1,259 @@
+package harness_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/cli"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// servedVar makes TestServed the real harness with its value as arguments, one in each line; killVar is the commit of
+// its store at which it kills itself: "before 7" or "after 7".
+const (
+	servedVar = "HARNESS_TEST_SERVED"
+	killVar   = "HARNESS_TEST_KILL"
+)
+
+// TestServed is harness serve, or another command, as a process; it does nothing unless another test starts it. It ends
+// by saying how many commits its store has made.
+func TestServed(t *testing.T) {
+	args := os.Getenv(servedVar)
+	if args == "" {
+		return
+	}
+	var before, after atomic.Int64
+	when, number, _ := strings.Cut(os.Getenv(killVar), " ")
+	at, _ := strconv.ParseInt(number, 10, 64) // 0: never
+	point := func(name string, count *atomic.Int64) func() {
+		return func() {
+			if n := count.Add(1); name == when && n == at {
+				kill(t, os.Getpid())
+				select {} // until the signal arrives
+			}
+		}
+	}
+	onCommits(point("before", &before), point("after", &after))
+	ctx, stop := cli.WithSignals()
+	defer stop()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := cli.Main(ctx, cli.World{
+		Args: strings.Split(args, "\n"), Environ: os.Environ(), Dir: dir, Executable: self(t), Stdin: strings.NewReader(""),
+		Stdout: os.Stdout, Stderr: os.Stderr, Now: time.Now,
+	})
+	fmt.Fprintf(os.Stderr, "commits: %d %d\n", before.Load(), after.Load())
+	os.Exit(code)
+}
+
+// served is a process of the harness.
+type served struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	stderr watched
+	ended  chan struct{} // closed when it has ended
+	url    string        // of harness serve
+}
+
+// watched is a buffer that tells when it holds the address that a server listens on.
+type watched struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	address chan string
+}
+
+var listening = regexp.MustCompile(`listening on (http://\S+)\n`)
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(p)
+	if found := listening.FindSubmatch(w.text.Bytes()); found != nil && w.address != nil {
+		w.address <- string(found[1])
+		w.address = nil
+	}
+	return len(p), nil
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// command starts a command of the harness in a directory with a harness.yaml.
+func command(t testing.TB, dir, kill string, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, ended: make(chan struct{}), cmd: exec.Command(self(t), "-test.run=^TestServed$")}
+	s.stderr.address = make(chan string, 1)
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = dir, &s.stdout, &s.stderr
+	s.cmd.Env = append(os.Environ(), servedVar+"="+strings.Join(args, "\n"), killVar+"="+kill, "HARNESS_CACHE_DIR="+cache(), "HOME="+dir)
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.cmd.Wait() // ProcessState says how it ended
+		close(s.ended)
+	}()
+	t.Cleanup(s.kill)
+	return s
+}
+
+// serve starts harness serve, and returns when it listens or has died.
+func serve(t testing.TB, dir, kill string) *served {
+	t.Helper()
+	s := command(t, dir, kill, "serve", "--listen", "127.0.0.1:0")
+	select {
+	case s.url = <-s.stderr.address:
+	case <-s.ended:
+	case <-time.After(patience):
+		t.Fatalf("harness serve does not listen: %s", &s.stderr)
+	}
+	return s
+}
+
+// kill ends the process without a chance to say goodbye, and waits until it is gone.
+func (s *served) kill() {
+	s.cmd.Process.Kill() // it may have ended
+	<-s.ended
+}
+
+// stop ends it politely.
+func (s *served) stop() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.t.Error(err)
+	}
+	if code := s.wait(); code != 0 {
+		s.t.Errorf("harness serve exited with %d: %s", code, &s.stderr)
+	}
+}
+
+// wait returns the exit code; -1 is a signal.
+func (s *served) wait() int {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		s.t.Fatalf("it does not end: %s", &s.stderr)
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// died says that it has ended.
+func (s *served) died() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// do sends a request; an error is one of the connection.
+func (s *served) do(method, path, key string, body, into any) error {
+	s.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader(text))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Close = true // so that a new server on the same port does not get an old connection
+	req.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		s.t.Fatalf("%s %s: %s %s\n%s", method, path, resp.Status, answer, &s.stderr)
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		s.t.Fatalf("%s %s: %v: %s", method, path, err, answer)
+	}
+	return nil
+}
+
+// end returns a task when it has ended; an error is one of the connection.
+func (s *served) end(id string) (got task.Task, err error) {
+	s.t.Helper()
+	deadline := time.Now().Add(2 * patience)
+	for !got.Status.Ended() && err == nil {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the task does not end, it is %s\n%s", got.Status, &s.stderr)
+		}
+		time.Sleep(10 * time.Millisecond)
+		err = s.do(http.MethodGet, "/v1/tasks/"+id, "", nil, &got)
+	}
+	return got, err
+}
+
+// events are all stored events of a task that has ended.
+func (s *served) events(id string) (all []task.Event) {
+	s.t.Helper()
+	resp, err := http.Get(s.url + "/v1/tasks/" + id + "/events")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		var e task.Event
+		for line := range strings.SplitSeq(block, "\n") {
+			name, value, _ := strings.Cut(line, ": ")
+			switch name {
+			case "id":
+				if e.ID, err = strconv.ParseInt(value, 10, 64); err != nil {
+					s.t.Fatalf("the id of an event: %v", err)
+				}
+			case "event":
+				e.Type = value
+			case "data":
+				e.Data = json.RawMessage(value)
+			}
+		}
+		if e.ID > 0 {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// write puts a file into a directory.
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

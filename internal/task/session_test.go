@@ -1,0 +1,213 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// record stores an ended run of a session; open leaves its journal open.
+func (s *process) record(user, session, id string, open bool) {
+	s.t.Helper()
+	w, err := s.store.Create(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	start := journaltest.Start(id)
+	start.Start.User, start.Start.Session = user, session
+	w.Append(start)
+	if err := w.Commit(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	if open {
+		s.t.Cleanup(func() { w.Close(context.Background()) })
+		return
+	}
+	w.Append(journaltest.End())
+	if err := w.Close(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t).open(succeed, nil)
+	made, err := p.CreateSession(t.Context(), "ann", "mine")
+	if err != nil || made.ID != "mine" || made.ExpiresAt.Sub(made.CreatedAt) != 24*time.Hour {
+		t.Errorf("made %+v, %v", made, err)
+	}
+	if _, err := p.CreateSession(t.Context(), "bob", "mine"); !errors.Is(err, task.ErrExists) {
+		t.Errorf("made again: %v", err)
+	}
+	chosen, err := p.CreateSession(t.Context(), "ann", "")
+	if err != nil || !strings.HasPrefix(chosen.ID, "sess_") {
+		t.Errorf("made %+v, %v", chosen, err)
+	}
+	p.submit(task.Request{SessionID: "mine"})
+	if got, err := p.Session(t.Context(), "mine"); err != nil || got.Tasks != 1 || got.UserID != "ann" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, _, err := p.Submit(t.Context(), task.Request{UserID: "bob", Task: "x", SessionID: "mine"}); !errors.Is(err, task.ErrNotFound) {
+		t.Errorf("a task in a session of another user: %v", err)
+	}
+	list, _, err := p.Sessions(t.Context(), task.SessionFilter{UserID: "ann"})
+	if err != nil || len(list) != 2 {
+		t.Errorf("the list is %v, %v", list, err)
+	}
+}
+
+// Deleting a session cancels what is under way, also in another process, and forgets tasks, steps, events, runs and files;
+// other sessions keep theirs.
+func TestDeleteSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := newPlace(t)
+		g := newGated()
+		p, other := at.open(g.work, nil), at.open(g.work, nil)
+		p.work()
+		var gone []string
+		for range 3 {
+			gone = append(gone, p.submit(task.Request{SessionID: "s"}).ID)
+		}
+		later := time.Now().Add(time.Hour)
+		gone = append(gone, p.submit(task.Request{SessionID: "s", RunAt: &later}).ID)
+		kept := other.submit(task.Request{SessionID: "kept"})
+		g.next(t)
+		remote := other.submit(task.Request{SessionID: "remote"})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			other.Do(t.Context(), remote.ID)
+		}()
+		g.next(t)
+		p.record("ann", "s", "run_1", false)
+		p.record("ann", "kept", "run_2", false)
+		for _, session := range []string{"s", "remote"} {
+			began := time.Now()
+			if err := p.DeleteSession(t.Context(), session); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > soon {
+				t.Errorf("it took %s", took)
+			}
+			if _, err := p.Session(t.Context(), session); !errors.Is(err, task.ErrNotFound) {
+				t.Errorf("the session: %v", err)
+			}
+			if err := p.DeleteSession(t.Context(), session); !errors.Is(err, task.ErrNotFound) {
+				t.Errorf("deleted again: %v", err)
+			}
+		}
+		<-done
+		for _, id := range append(gone, remote.ID) {
+			if _, err := p.Task(t.Context(), id); !errors.Is(err, task.ErrNotFound) {
+				t.Errorf("its task: %v", err)
+			}
+			if _, err := p.Steps(t.Context(), id); !errors.Is(err, task.ErrNotFound) {
+				t.Errorf("its steps: %v", err)
+			}
+			if _, err := p.Past(t.Context(), id, 0); !errors.Is(err, task.ErrNotFound) {
+				t.Errorf("its events: %v", err)
+			}
+		}
+		if _, err := p.store.Read(t.Context(), "run_1"); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("its run: %v", err)
+		}
+		if _, err := p.store.Read(t.Context(), "run_2"); err != nil {
+			t.Errorf("another session's run: %v", err)
+		}
+		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s", "ann/remote"}) {
+			t.Errorf("forgotten: %q", got)
+		}
+		if got := p.task(kept.ID); got.Status.Ended() {
+			t.Errorf("another session's task is %s", got.Status)
+		}
+		time.Sleep(2 * time.Hour)
+		if got := g.next(t); got.ID != kept.ID { // which nobody worked
+			t.Errorf("%s of session %s has begun", got.ID, got.SessionID)
+		}
+		g.none(t) // what waited has not begun
+	})
+}
+
+// A session that cannot be deleted says why, and can be deleted later.
+func TestDeleteSessionFails(t *testing.T) {
+	t.Parallel()
+	var p *process
+	full := errors.New("permission denied")
+	forget := func() error { return full }
+	p = newPlace(t).open(succeed, func(o *task.Options) {
+		o.Forget = func(context.Context, string, string) error { return forget() }
+	})
+	if _, err := p.CreateSession(t.Context(), "ann", "s"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, full) {
+		t.Errorf("its files cannot be removed: %v", err)
+	}
+	forget = func() error { p.submit(task.Request{SessionID: "s"}); return nil }
+	if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, task.ErrBusy) {
+		t.Errorf("new tasks come without end: %v", err)
+	}
+	forget = func() error { return nil }
+	func() {
+		w, err := p.store.Create(t.Context(), "run_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close(context.Background())
+		start := journaltest.Start("run_1")
+		start.Start.User, start.Start.Session = "ann", "s"
+		w.Append(start)
+		if err := w.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, task.ErrBusy) {
+			t.Errorf("a run is under way: %v", err)
+		}
+	}()
+	if err := p.DeleteSession(t.Context(), "s"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session that nobody has used for as long as is configured is forgotten with all that belongs to it, but not while a
+// task of it waits or is worked.
+func TestSessionExpiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t).open(succeed, func(o *task.Options) { o.SessionExpiry = 30 * time.Minute })
+		p.work()
+		old := p.submit(task.Request{SessionID: "old"})
+		p.wait(old.ID)
+		p.submit(task.Request{SessionID: "used"})
+		then := time.Now().Add(2 * time.Hour)
+		planned := p.submit(task.Request{SessionID: "planned", RunAt: &then})
+		for range 3 {
+			time.Sleep(20 * time.Minute)
+			p.submit(task.Request{SessionID: "used"})
+		}
+		if _, err := p.Task(t.Context(), old.ID); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("a task of an old session: %v", err)
+		}
+		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/old"}) {
+			t.Errorf("forgotten: %q", got)
+		}
+		until(then)
+		if got := p.wait(planned.ID); got.Status != task.Succeeded {
+			t.Errorf("the planned task is %s", got.Status)
+		}
+		time.Sleep(time.Hour)
+		got := p.sessionsForgotten()
+		if slices.Sort(got); !slices.Equal(got, []string{"ann/old", "ann/planned", "ann/used"}) {
+			t.Errorf("forgotten: %q", got)
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+// watch follows a task to its end.
+func (s *process) watch(id string, after int64, each func(task.Event)) {
+	for e, err := range s.Events(s.t.Context(), id, after) {
+		if err != nil {
+			s.t.Errorf("watch: %v", err)
+			return
+		}
+		each(e)
+	}
+}
+
+// Watchers see every stored event once and in order, wherever they begin, however slow they are, and in whatever process,
+// while several goroutines commit.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	const committers, commits = 4, 300 // more events than a watcher may be behind
+	at := newPlace(t)
+	begin := make(chan struct{})
+	p := at.open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+		<-begin
+		var wg sync.WaitGroup
+		for c := range committers {
+			wg.Go(func() {
+				for i := range commits {
+					log.Stream(data("piece"))
+					if err := log.Commit(ctx, task.Change{Events: []task.Event{
+						{Type: task.EventCall, Data: data(i), Key: fmt.Sprint(c, "/", i)},
+						{Type: task.EventCall, Data: data(i), Key: fmt.Sprint(c, "/", i)}, // a repeated key is no event
+					}}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		return succeed(ctx, tk, h, steps, log)
+	}, nil)
+	other := at.open(succeed, nil)
+	p.work()
+	in := p.submit(task.Request{})
+	const last = committers*commits + 3 // queued, started, ended
+	var wg sync.WaitGroup
+	for name, c := range map[string]struct {
+		by    *process
+		after int64
+		slow  bool
+	}{
+		"from the beginning": {p, 0, false}, "from the middle": {p, last / 2, false}, "slow": {p, 0, true}, "from before the end": {p, last - 1, false},
+		"in another process": {other, 0, false}, "in another process, from the middle": {other, last / 2, false},
+	} {
+		wg.Go(func() {
+			next := c.after + 1
+			var kind string
+			c.by.watch(in.ID, c.after, func(e task.Event) {
+				if e.ID == 0 {
+					return
+				}
+				if e.ID != next {
+					t.Errorf("%s: event %d comes where %d is due", name, e.ID, next)
+				}
+				next, kind = e.ID+1, e.Type
+				if c.slow {
+					for range 50 {
+						p.task(in.ID) // takes its time
+					}
+				}
+			})
+			if next != last+1 || kind != task.EventEnded {
+				t.Errorf("%s: the last event was %d, %s", name, next-1, kind)
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+}
+
+// The pieces of an answer come before the turn that has the whole, and never after it, whenever the watcher looks into
+// the store.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const turns = 300
+		p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+			for n := range turns {
+				time.Sleep(time.Second)
+				log.Stream(data(n))
+				log.Stream(data(n))
+				if err := log.Commit(ctx, task.Change{Events: []task.Event{{Type: task.EventTurn, Data: data(n)}}}); err != nil {
+					t.Error(err)
+				}
+			}
+			return succeed(ctx, tk, h, steps, log)
+		}, nil)
+		p.work()
+		in := p.submit(task.Request{})
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Minute)
+				over, pieces := -1, 0
+				p.watch(in.ID, 0, func(e task.Event) {
+					switch e.Type {
+					case task.EventDelta:
+						pieces++
+						if string(e.Data) != fmt.Sprint(over+1) {
+							t.Errorf("a piece of turn %s comes behind turn %d", e.Data, over)
+						}
+					case task.EventTurn:
+						over++
+					}
+				})
+				if want := 2 * (turns - i*60); pieces < want-2 {
+					t.Errorf("watcher %d got %d pieces, want %d", i, pieces, want)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestEventsEnd(t *testing.T) {
+	t.Parallel()
+	g := newGated()
+	p := newPlace(t).open(g.work, nil)
+	p.work()
+	in := p.submit(task.Request{})
+	g.next(t)
+	first := func(ctx context.Context, id string, after int64) (e task.Event, err error, yielded bool) {
+		for e, err := range p.Events(ctx, id, after) {
+			return e, err, true
+		}
+		return e, nil, false
+	}
+	if _, err, _ := first(t.Context(), "task_x", 0); !errors.Is(err, task.ErrNotFound) {
+		t.Errorf("of an unknown task: %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the client has gone")
+	cancel(why)
+	if _, err, _ := first(ctx, in.ID, 2); !errors.Is(err, why) && !errors.Is(err, context.Canceled) {
+		t.Errorf("of a watcher who has gone: %v", err)
+	}
+	if e, err, _ := first(t.Context(), in.ID, 0); err != nil || e.Type != task.EventQueued {
+		t.Errorf("the first event is %+v, %v", e, err)
+	}
+	done := make(chan bool)
+	go func() {
+		_, err, yielded := first(t.Context(), in.ID, 1000) // an event that will not be
+		done <- yielded || err != nil
+	}()
+	close(g.let)
+	if <-done {
+		t.Error("a watcher of events that will not be got one")
+	}
+	p.wait(in.ID)
+	if _, err, yielded := first(t.Context(), in.ID, 3); yielded {
+		t.Errorf("behind the end comes something: %v", err)
+	}
+	events, err := p.Past(t.Context(), in.ID, 1)
+	if err != nil || !slices.Equal(kinds(events), []string{task.EventStarted, task.EventEnded}) {
+		t.Errorf("the past is %q, %v", kinds(events), err)
+	}
+}

@@ -1,0 +1,408 @@
+package task_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+// delivery is what a receiver got.
+type delivery struct {
+	at     time.Time
+	host   string
+	header http.Header
+	body   []byte
+}
+
+// inbox notes deliveries and answers them with one status after the other, the last one for ever.
+type inbox struct {
+	mu       sync.Mutex
+	statuses []int
+	got      []delivery
+	came     chan struct{}
+}
+
+func newInbox(statuses ...int) *inbox {
+	return &inbox{statuses: statuses, came: make(chan struct{}, 1000)}
+}
+
+func (i *inbox) receive(r *http.Request) int {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return http.StatusBadRequest
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.got = append(i.got, delivery{time.Now(), r.URL.Host, r.Header.Clone(), body})
+	i.came <- struct{}{}
+	status := i.statuses[0]
+	if len(i.statuses) > 1 {
+		i.statuses = i.statuses[1:]
+	}
+	return status
+}
+
+func (i *inbox) deliveries() []delivery {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.got)
+}
+
+// The receiver can tell by the signature that the message is ours and new, and what it is about.
+func TestWebhook(t *testing.T) {
+	t.Parallel()
+	in := newInbox(http.StatusNoContent)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.String() != "/hook?token=t" {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		w.WriteHeader(in.receive(r))
+	}))
+	defer server.Close()
+	at := newPlace(t)
+	at.network = true
+	p := at.open(succeed, nil)
+	p.work()
+	asked := p.submit(task.Request{Callback: server.URL + "/hook?token=t"})
+	<-in.came
+	got := in.deliveries()[0]
+	stamp := got.header.Get("X-Harness-Timestamp")
+	mac := hmac.New(sha256.New, []byte("secret"))
+	fmt.Fprintf(mac, "%s.%s", stamp, got.body)
+	if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); got.header.Get("X-Harness-Signature") != want {
+		t.Errorf("signature %q, want %q", got.header.Get("X-Harness-Signature"), want)
+	}
+	if at, err := strconv.ParseInt(stamp, 10, 64); err != nil || time.Since(time.Unix(at, 0)) > time.Minute {
+		t.Errorf("timestamp %q", stamp)
+	}
+	for name, want := range map[string]string{
+		"X-Harness-Event-Id": "evt_", "Content-Type": "application/json", "User-Agent": "mcp-code-exec-harness/test",
+	} {
+		if value := got.header.Get(name); !strings.HasPrefix(value, want) {
+			t.Errorf("%s: %q", name, value)
+		}
+	}
+	var body struct {
+		Type string
+		Task task.Task
+	}
+	if err := json.Unmarshal(got.body, &body); err != nil || body.Type != "task.ended" || body.Task.ID != asked.ID || body.Task.Status != task.Succeeded {
+		t.Errorf("body %s, %v", got.body, err)
+	}
+	if bytes.Contains(got.body, []byte("token=t")) {
+		t.Errorf("the body tells the URL: %s", got.body)
+	}
+}
+
+// A webhook whose receiver does not accept it is tried again, later each time, with the same event id, and given up after
+// so many tries.
+func TestWebhookRetries(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		statuses []int // 0: no answer
+		most     int
+		want     []time.Duration // from one try to the next
+	}{
+		"accepted":                 {[]int{200}, 8, nil},
+		"any status between":       {[]int{299}, 8, nil},
+		"fails, then accepted":     {[]int{500, 404, 200}, 8, []time.Duration{5 * time.Second, 10 * time.Second}},
+		"no answer, then accepted": {[]int{0, 200}, 8, []time.Duration{15 * time.Second}},
+		"redirects":                {[]int{302, 307, 200}, 8, []time.Duration{5 * time.Second, 10 * time.Second}},
+		"never accepted":           {[]int{503}, 4, []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}},
+		"one try":                  {[]int{503}, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				in := newInbox(c.statuses...)
+				p := newPlace(t).open(succeed, func(o *task.Options) { o.Webhooks.MaxAttempts = c.most })
+				p.receiver = in.receive
+				p.work()
+				p.submit(task.Request{Callback: "https://example.com/hook"})
+				time.Sleep(time.Hour)
+				all := in.deliveries()
+				var waits []time.Duration
+				for i := 1; i < len(all); i++ {
+					waits = append(waits, all[i].at.Sub(all[i-1].at).Round(time.Second))
+					if all[i].header.Get("X-Harness-Event-Id") != all[0].header.Get("X-Harness-Event-Id") || !bytes.Equal(all[i].body, all[0].body) {
+						t.Errorf("try %d is another message", i+1)
+					}
+				}
+				if !slices.Equal(waits, c.want) {
+					t.Errorf("waits %v, want %v", waits, c.want)
+				}
+				if _, due, err := p.store.NextWebhook(t.Context()); err != nil || due {
+					t.Errorf("something is still due: %t, %v", due, err)
+				}
+			})
+		})
+	}
+}
+
+// The wait between tries does not grow beyond an hour.
+func TestWebhookLongest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := newInbox(500)
+		p := newPlace(t).open(succeed, func(o *task.Options) { o.Webhooks.MaxAttempts = 100 })
+		p.receiver = in.receive
+		p.work()
+		p.submit(task.Request{Callback: "https://example.com/hook"})
+		time.Sleep(4 * time.Hour)
+		all := in.deliveries()
+		last := len(all) - 1
+		if wait := all[last].at.Sub(all[last-1].at).Round(time.Second); wait != time.Hour {
+			t.Errorf("the wait before try %d was %s", last+1, wait)
+		}
+	})
+}
+
+// A receiver that does not answer does not hold up those that do.
+func TestWebhookSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := newInbox(200)
+		p := newPlace(t).open(succeed, nil)
+		p.receiver = func(r *http.Request) int {
+			if r.URL.Host == "slow.example.com" {
+				return 0
+			}
+			return in.receive(r)
+		}
+		for _, host := range []string{"slow", "slow", "fast", "slow"} {
+			p.submit(task.Request{Callback: "https://" + host + ".example.com/hook"})
+		}
+		began := time.Now()
+		p.work()
+		<-in.came
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// settles is a store that fails to note deliveries.
+type settles struct {
+	task.Store
+	mu   sync.Mutex
+	fail error
+}
+
+func (s *settles) failWith(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+func (s *settles) SettleWebhook(ctx context.Context, id string, delivered bool, next time.Time, reason string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	return s.Store.SettleWebhook(ctx, id, delivered, next, reason)
+}
+
+// A delivery that could not be noted, as when the process dies between the two, is made again, with the same event id; and
+// while noting fails, the receiver is not flooded.
+func TestWebhookNotNoted(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"the process dies", "the disk is full for a while"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				in := newInbox(200)
+				at := newPlace(t)
+				hook := &settles{fail: errors.New("disk full")}
+				p := at.open(succeed, func(o *task.Options) {
+					hook.Store = o.Store
+					o.Store = hook
+				})
+				p.receiver = in.receive
+				stop := p.work()
+				p.submit(task.Request{Callback: "https://example.com/hook"})
+				<-in.came
+				if how == "the process dies" {
+					stop()
+					p.close()
+					next := at.open(succeed, nil)
+					next.receiver = in.receive
+					next.work()
+				} else {
+					time.Sleep(time.Minute)
+					if n := len(in.deliveries()); n > 13 {
+						t.Errorf("it was delivered %d times in a minute", n)
+					}
+					hook.failWith(nil)
+				}
+				<-in.came
+				time.Sleep(10 * time.Second)
+				before := in.deliveries()
+				time.Sleep(time.Hour)
+				all := in.deliveries()
+				if len(all) < 2 || len(all) != len(before) {
+					t.Errorf("delivered %d times, then %d", len(before), len(all))
+				}
+				for _, d := range all {
+					if d.header.Get("X-Harness-Event-Id") != all[0].header.Get("X-Harness-Event-Id") {
+						t.Error("it got another event id")
+					}
+				}
+			})
+		})
+	}
+}
+
+// The end of a task that another process cancels is told by the one that works.
+func TestWebhookOfAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := newInbox(200)
+		at := newPlace(t)
+		server, command := at.open(succeed, nil), at.open(succeed, nil)
+		server.receiver = in.receive
+		server.work()
+		later := time.Now().Add(time.Hour)
+		asked := server.submit(task.Request{Callback: "https://example.com/hook", RunAt: &later})
+		if _, err := command.Cancel(t.Context(), asked.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		all := in.deliveries()
+		if len(all) != 1 || !bytes.Contains(all[0].body, []byte(`"cancelled"`)) {
+			t.Errorf("got %+v", all)
+		}
+	})
+}
+
+// A redirect is not followed: it could lead to where callbacks must not.
+func TestWebhookRedirect(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	resp, err := task.Webhooks{AllowPrivate: true}.Client().Post(server.URL, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusTemporaryRedirect {
+		t.Errorf("got %s", resp.Status)
+	}
+}
+
+func TestCallbackURLs(t *testing.T) {
+	t.Parallel()
+	const private, other = "loopback and private", ""
+	for address, want := range map[string]string{
+		"https://example.com/hook":                   other,
+		"http://example.com:8080/hook?a=b":           other,
+		"https://8.8.8.8/":                           other,
+		"https://[2606:4700::1111]/":                 other,
+		"ftp://example.com/":                         "not an http",
+		"//example.com/":                             "not an http",
+		"http:///x":                                  "not an http",
+		"https://user:pw@example.com/":               "user name",
+		"https://e.com/" + strings.Repeat("x", 2048): "2048",
+		"http://localhost/":                          private,
+		"http://LOCALHOST.:80/":                      private,
+		"http://a.localhost/":                        private,
+		"http://127.0.0.1/":                          private,
+		"http://127.8.9.1:8080/":                     private,
+		"http://0.0.0.0/":                            private,
+		"http://10.1.2.3/":                           private,
+		"http://172.16.0.1/":                         private,
+		"http://192.168.1.1/":                        private,
+		"http://169.254.169.254/latest/":             private,
+		"http://100.64.0.1/":                         private,
+		"http://[::1]/":                              private,
+		"http://[::]/":                               private,
+		"http://[::ffff:127.0.0.1]/":                 private,
+		"http://[::ffff:7f00:1]/":                    private,
+		"http://[::ffff:a00:1]/":                     private,
+		"http://[::127.0.0.1]/":                      private,
+		"http://[64:ff9b::7f00:1]/":                  private,
+		"http://[2002:7f00:1::]/":                    private,
+		"http://[2001:0:1234::1]/":                   private,
+		"http://[fe80::1%25eth0]/":                   private,
+		"http://[fd00:ec2::254]/":                    private,
+		"http://[fec0::1]/":                          private,
+		"http://[ff02::1]/":                          private,
+		"http://224.0.0.1/":                          private,
+		"http://255.255.255.255/":                    private,
+		"http://168.63.129.16/metadata/":             private,
+	} {
+		err := task.Webhooks{}.Check(address)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.60s: got %v, want %q", address, err, want)
+		}
+		if err := (task.Webhooks{AllowPrivate: true}).Check(address); want == private && err != nil {
+			t.Errorf("%s where private addresses are allowed: %v", address, err)
+		}
+	}
+}
+
+// What a name resolves to counts when it is called: names that lead to private addresses, and spellings of addresses that
+// only a resolver knows, are refused before anything is sent.
+func TestWebhookResolved(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
+	defer server.Close()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := task.Webhooks{}.Client()
+	for _, host := range []string{"localhost", "127.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "[::1]", "127.1", "2130706433", "0x7f000001", "0177.0.0.1"} {
+		resp, err := client.Get("http://" + net.JoinHostPort(strings.Trim(host, "[]"), port))
+		if err == nil {
+			resp.Body.Close()
+			t.Errorf("%s was called", host)
+			continue
+		}
+		var unknown *net.DNSError // a resolver that does not take it for an address
+		if !strings.Contains(err.Error(), "private addresses are refused") && !errors.As(err, &unknown) {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// No address that is not one of the internet at large is taken for one.
+func FuzzPublic(f *testing.F) {
+	for _, seed := range []string{"127.0.0.1", "::1", "::ffff:10.0.0.1", "8.8.8.8", "64:ff9b::a00:1"} {
+		f.Add(netip.MustParseAddr(seed).AsSlice())
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		ip, ok := netip.AddrFromSlice(raw)
+		if !ok || !task.Public(ip) {
+			return
+		}
+		four := ip.Unmap()
+		if four.IsLoopback() || four.IsPrivate() || four.IsLinkLocalUnicast() || four.IsMulticast() || four.IsUnspecified() {
+			t.Errorf("%s is public", ip)
+		}
+		if ip.Is4() && task.Public(netip.AddrFrom16(ip.As16())) != task.Public(ip) {
+			t.Errorf("%s is public, and not as IPv6", ip)
+		}
+	})
+}
