@@ -7,6 +7,7 @@ import (
 
 	demo "mcp-code-exec-harness/internal/demo/servers"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 )
 
@@ -21,6 +22,8 @@ func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int,
 	switch args[0] {
 	case wasm.WorkerCommand:
 		return wasm.WorkerMain(args[1:], stdin, stdout, stderr), true
+	case program.CompilerCommand:
+		return program.CompilerMain(stdin, stdout), true
 	case mcpclient.SuperviseArg:
 		return mcpclient.Supervise(args[1:]), true
 	case demoServerCommand:

@@ -54,7 +54,15 @@ func (h *Harness) Exec(ctx context.Context, req Request) (out *run.Outcome, err 
 		return nil, err
 	}
 	defer func() { place.close(err == nil) }()
-	compiled, err := program.Compile(ctx, program.Source{Name: req.File, Code: req.Code}, place.options())
+	limit := h.limits(req.Timeout).Timeout
+	compiling, stop := context.WithTimeout(ctx, limit)
+	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code}, place.options())
+	stop()
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return failed(id, &run.Error{
+			Kind: run.KindTimeout, Message: fmt.Sprintf("the program took more than %s to compile (sandbox.timeout)", limit),
+		}), nil
+	}
 	if err != nil {
 		return notCompiled(id, err)
 	}
@@ -192,13 +200,17 @@ func notCompiled(id string, err error) (*run.Outcome, error) {
 	if !errors.As(err, &wrong) {
 		return nil, err
 	}
+	return failed(id, &run.Error{
+		Kind: run.KindSyntax, Name: "SyntaxError", Message: wrong.Message, File: wrong.File, Line: wrong.Line,
+		Column: wrong.Column, Source: wrong.SourceLine, Hint: wrong.Hint,
+	}), nil
+}
+
+// failed is the outcome of a run that ended before it began.
+func failed(id string, e *run.Error) *run.Outcome {
 	return &run.Outcome{
-		RunID: id, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: "wasm",
-		Error: &run.Error{
-			Kind: run.KindSyntax, Name: "SyntaxError", Message: wrong.Message, File: wrong.File, Line: wrong.Line,
-			Column: wrong.Column, Source: wrong.SourceLine, Hint: wrong.Hint,
-		},
-	}, nil
+		RunID: id, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: "wasm", Error: e,
+	}
 }
 
 // locator explains errors by the code as written. Modules loaded while the program runs add their maps.
@@ -290,7 +302,9 @@ func (p *place) close(ended bool) {
 
 // options are what a program of this place may import.
 func (p *place) options() program.Options {
-	return program.Options{Resolver: p, Packages: p.h.cfg.Sandbox.Packages, Prelude: p.h.prelude, Cache: p.h.modules}
+	return program.Options{
+		Resolver: p, Packages: p.h.cfg.Sandbox.Packages, Prelude: p.h.prelude, Cache: p.h.modules, Compiler: p.h.compile,
+	}
 }
 
 var _ program.Resolver = (*place)(nil)

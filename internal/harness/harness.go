@@ -59,6 +59,7 @@ type Harness struct {
 	servers *servers
 	gate    *gate.Gate
 	modules *program.Cache
+	compile *program.Compiler
 	prelude []program.Source // the user's own runtime functions
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
@@ -80,6 +81,8 @@ type Harness struct {
 func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error) {
 	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), modules: program.NewCache()}
 	h.wrap = func(w journal.Writer) journal.Writer { return w }
+	h.compile = program.NewCompiler(out.Executable, out.Args...)
+	h.closers = append(h.closers, func(context.Context) error { h.compile.Close(); return nil })
 	if err := h.findCache(); err != nil {
 		return nil, err
 	}
