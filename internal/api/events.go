@@ -1,12 +1,13 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -63,11 +64,13 @@ func (s *stream) raw(text string) error {
 
 // data writes an event that is only data.
 func (s *stream) data(v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	b.WriteString("data: ")
+	if err := encode(&b, v); err != nil {
 		return err
 	}
-	return s.raw("data: " + string(text) + "\n\n")
+	b.WriteString("\n")
+	return s.raw(b.String())
 }
 
 // event writes an event of a task.
@@ -84,10 +87,10 @@ func (s *stream) event(e task.Event) error {
 	return s.raw(b.String())
 }
 
-// streamContext ends with the request or with the server, which does not wait for such a request to end by itself.
-func (a *API) streamContext(r *http.Request) (context.Context, context.CancelFunc) {
-	visitOf(r.Context()).wait()
-	ctx, cancel := context.WithCancel(r.Context())
+// streamContext ends with a request or with the server, which does not wait for such a request to end by itself.
+func (a *API) streamContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	visitOf(ctx).wait()
+	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(a.closing, cancel)
 	return ctx, func() { stop(); cancel() }
 }
@@ -120,7 +123,7 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := a.streamContext(r)
+	ctx, stop := a.streamContext(r.Context())
 	defer stop()
 	s := startStream(w)
 	a.forward(ctx, id, after, s.event, func() error { return s.raw(": still there\n\n") })
@@ -179,37 +182,46 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := &handshake{ResponseWriter: w}
-	conn, err := websocket.Accept(answer, r, &websocket.AcceptOptions{OriginPatterns: a.namedOrigins()})
+	hand := &handshake{ResponseWriter: w}
+	conn, err := websocket.Accept(hand, r, &websocket.AcceptOptions{OriginPatterns: a.namedOrigins()})
 	if err != nil {
-		return problem(cmp.Or(answer.refused, http.StatusInternalServerError), "this takes a WebSocket of this or a configured origin (server.cors.origins)")
+		return problem(cmp.Or(hand.refused, http.StatusInternalServerError), "this takes a WebSocket of this or a configured origin (server.cors.origins)")
 	}
 	defer conn.CloseNow()
-	ctx, stop := a.streamContext(r)
+	gone := conn.CloseRead(context.WithoutCancel(r.Context())) // clients have nothing to say
+	ctx, stop := a.streamContext(gone)
 	defer stop()
-	ctx = conn.CloseRead(ctx) // clients have nothing to say
+	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // also for saying goodbye
 	_, err = a.forward(ctx, id, after, func(e task.Event) error {
-		text, err := json.Marshal(e)
-		if err != nil {
+		var text bytes.Buffer
+		if err := encode(&text, e); err != nil {
 			return err
 		}
-		return bounded(ctx, func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, text) })
-	}, func() error { return bounded(ctx, conn.Ping) })
+		return bounded(gone, func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, text.Bytes()) })
+	}, func() error { return bounded(gone, conn.Ping) })
 	switch {
 	case a.closing.Err() != nil:
 		conn.Close(websocket.StatusGoingAway, "the server stops: come back with after")
 	case err == nil:
 		conn.Close(websocket.StatusNormalClosure, "the task has ended")
-	case ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
+	case gone.Err() == nil:
 		conn.Close(websocket.StatusInternalError, "a fault of the harness")
 	}
 	return nil
 }
 
-// handshake keeps the words that a refused handshake would be answered with: they repeat what was sent.
+// handshake keeps the words that a refused handshake would be answered with, for they repeat what was sent, and the
+// connection.
 type handshake struct {
 	http.ResponseWriter
 	refused int
+	conn    net.Conn
+}
+
+// Hijack implements http.Hijacker.
+func (h *handshake) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
+	h.conn, rw, err = http.NewResponseController(h.ResponseWriter).Hijack()
+	return h.conn, rw, err
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -228,9 +240,6 @@ func (h *handshake) Write(p []byte) (int, error) {
 	}
 	return h.ResponseWriter.Write(p)
 }
-
-// Unwrap lets the connection be taken over.
-func (h *handshake) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // bounded does something that waits for a client.
 func bounded(ctx context.Context, do func(context.Context) error) error {

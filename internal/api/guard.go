@@ -42,18 +42,20 @@ func (a *API) outer(mux *http.ServeMux, next http.Handler) http.Handler {
 		}
 		defer func() {
 			failed := recover()
-			if failed != nil && failed != http.ErrAbortHandler { //nolint:errorlint // net/http compares in this way
+			// Where something was written, the client must see that it is cut off.
+			abort := failed != nil && (failed == http.ErrAbortHandler || rec.status != 0) //nolint:errorlint // net/http compares so
+			if failed != nil && !abort {
+				a.refuse(rec, r, fault())
+			}
+			if failed != nil && failed != http.ErrAbortHandler { //nolint:errorlint // as above
 				a.opt.Logger.ErrorContext(logged(ctx), "request panicked", "error", failed, "stack", string(debug.Stack()))
-				if rec.status == 0 {
-					a.refuse(rec, r, fault())
-				}
 			}
 			took := time.Since(began)
 			a.opt.Metrics.HTTP(v.route, r.Method, rec.code(), took)
 			end(nil, slog.Int("http.response.status_code", rec.code()), slog.String("harness.task.id", v.task), slog.String("harness.run.id", v.run))
 			a.opt.Logger.DebugContext(logged(ctx), "request", "method", r.Method, "route", v.route, "status", rec.code(), "ms", took.Milliseconds())
-			if failed != nil && (failed == http.ErrAbortHandler || rec.status != 0) { //nolint:errorlint // as above
-				panic(http.ErrAbortHandler) // what was written is not an answer: the client must see that it is cut off
+			if abort {
+				panic(http.ErrAbortHandler)
 			}
 		}()
 		next.ServeHTTP(rec, r)

@@ -114,7 +114,7 @@ func (a *API) runTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := a.streamContext(r)
+	ctx, stop := a.streamContext(r.Context())
 	defer stop()
 	id := t.ID
 	t, err = a.opt.Tasks.Wait(ctx, id)
@@ -157,7 +157,7 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := a.streamContext(r)
+	ctx, stop := a.streamContext(r.Context())
 	defer stop()
 	s := startStream(w)
 	out := chunks{send: func(text string) error { return s.data(map[string]string{"chunk": text}) }}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -181,7 +182,12 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
+	encode(w, value)
+}
+
+// encode writes a line of JSON as people write it: with < and not its number.
+func encode(w io.Writer, value any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	enc.Encode(value)
+	return enc.Encode(value)
 }

@@ -143,7 +143,8 @@ func (a *API) addRuns() {
 		SessionID string `query:"sessionId"`
 		Status    string `query:"status" enum:"running,succeeded,failed,cancelled"`
 		Paging
-	}) (*body[RunList], error) {
+	},
+	) (*body[RunList], error) {
 		user, err := seeUser(ctx, in.UserID)
 		if err != nil {
 			return nil, err
@@ -203,7 +204,8 @@ func (a *API) addRuns() {
 	}, func(ctx context.Context, in *struct {
 		RunPath
 		Force bool `query:"force" doc:"Also what another engine recorded."`
-	}) (*body[RunOutcome], error) {
+	},
+	) (*body[RunOutcome], error) {
 		info, err := a.ownRun(ctx, in.ID)
 		if err == nil && info.Ended.IsZero() {
 			err = task.ErrBusy

@@ -2,7 +2,10 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -37,6 +40,11 @@ func (a *API) addSchedules() {
 			return nil, err
 		}
 		s, err := a.opt.Tasks.CreateSchedule(ctx, task.NewSchedule{Request: r, Cron: in.Body.Cron, Zone: in.Body.Zone})
+		if errors.Is(err, task.ErrInvalidInput) {
+			// Its words repeat the expression and the zone.
+			words := strings.NewReplacer(strconv.Quote(in.Body.Cron), "cron", strconv.Quote(in.Body.Zone), "of that name")
+			err = problem(http.StatusBadRequest, words.Replace(err.Error()))
+		}
 		return &created[task.Schedule]{"/v1/schedules/" + s.ID, s}, err
 	})
 
@@ -44,7 +52,8 @@ func (a *API) addSchedules() {
 		OperationID: "listSchedules", Method: http.MethodGet, Path: "/v1/schedules", Tags: []string{"schedules"}, Summary: "List schedules",
 	}, func(ctx context.Context, in *struct {
 		UserID string `query:"userId"`
-	}) (*body[ScheduleList], error) {
+	},
+	) (*body[ScheduleList], error) {
 		user, err := seeUser(ctx, in.UserID)
 		if err != nil {
 			return nil, err
@@ -58,7 +67,8 @@ func (a *API) addSchedules() {
 		Description: "Tasks that it has made stay.", DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"Schedule id."`
-	}) (*struct{}, error) {
+	},
+	) (*struct{}, error) {
 		s, err := a.opt.Tasks.Schedule(ctx, in.ID)
 		if err := own(ctx, err, s.UserID, "schedule"); err != nil {
 			return nil, err

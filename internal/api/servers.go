@@ -102,7 +102,8 @@ func (a *API) addServers() {
 		}
 		a.serverChange(ctx, "reconnected", in.Name)
 		if err := a.opt.Harness.Servers().Reconnect(ctx, in.Name); err != nil {
-			return nil, problem(http.StatusBadGateway, err.Error())
+			a.opt.Logger.WarnContext(ctx, "reconnect a server", "error", err)
+			return nil, problem(http.StatusBadGateway, "it does not start; the list of servers says why")
 		}
 		status, err := a.status(in.Name)
 		return &body[mcpclient.Status]{status}, err

@@ -51,7 +51,8 @@ func (a *API) addSessions() {
 	}, func(ctx context.Context, in *struct {
 		UserID string `query:"userId"`
 		Paging
-	}) (*body[SessionList], error) {
+	},
+	) (*body[SessionList], error) {
 		user, err := seeUser(ctx, in.UserID)
 		if err != nil {
 			return nil, err

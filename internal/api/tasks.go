@@ -115,7 +115,8 @@ func (a *API) addTasks() {
 	}, func(ctx context.Context, in *struct {
 		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A repeated request with the same key returns the first one's task."`
 		Body TaskRequest
-	}) (*created[task.Task], error) {
+	},
+	) (*created[task.Task], error) {
 		t, err := a.submit(ctx, in.Body, in.Key)
 		return &created[task.Task]{"/v1/tasks/" + t.ID, t}, err
 	})
@@ -127,7 +128,8 @@ func (a *API) addTasks() {
 		Status    string `query:"status" enum:"queued,running,waiting_approval,succeeded,failed,cancelled"`
 		SessionID string `query:"sessionId"`
 		Paging
-	}) (*body[TaskList], error) {
+	},
+	) (*body[TaskList], error) {
 		user, err := seeUser(ctx, in.UserID)
 		if err != nil {
 			return nil, err

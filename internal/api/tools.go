@@ -31,7 +31,8 @@ func (a *API) addTools() {
 		OperationID: "listTools", Method: http.MethodGet, Path: "/v1/tools", Tags: []string{"tools"}, Summary: "Every tool",
 	}, func(ctx context.Context, in *struct {
 		Server string `query:"server" doc:"Only of this server."`
-	}) (*body[ToolList], error) {
+	},
+	) (*body[ToolList], error) {
 		a.opt.Harness.EnsureTools(ctx)
 		out := &body[ToolList]{ToolList{[]ToolLine{}}}
 		for _, t := range a.opt.Harness.Catalog().Tools() {
@@ -47,7 +48,8 @@ func (a *API) addTools() {
 	}, func(ctx context.Context, in *struct {
 		Query string `query:"q" required:"true" minLength:"1" maxLength:"2000"`
 		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10"`
-	}) (*body[ToolHits], error) {
+	},
+	) (*body[ToolHits], error) {
 		a.opt.Harness.EnsureTools(ctx)
 		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(ctx, in.Query, in.Limit))}}, nil
 	})
@@ -56,7 +58,8 @@ func (a *API) addTools() {
 		OperationID: "getTool", Method: http.MethodGet, Path: "/v1/tools/{name}", Tags: []string{"tools"}, Summary: "A tool with its schema and types",
 	}, func(ctx context.Context, in *struct {
 		Name string `path:"name" example:"crm__search"`
-	}) (*body[*catalog.Details], error) {
+	},
+	) (*body[*catalog.Details], error) {
 		a.opt.Harness.EnsureTools(ctx)
 		details, err := a.opt.Harness.Catalog().Details(in.Name)
 		return &body[*catalog.Details]{details}, err

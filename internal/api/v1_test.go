@@ -197,7 +197,7 @@ func TestAbandon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := len(w.model.Requests())
 			body, _ := json.Marshal(map[string]string{"userId": name, "task": "HOLD<<x>>"})
-			req, _ := http.NewRequest("POST", w.url+c.path, strings.NewReader(string(body)))
+			req, _ := http.NewRequest(http.MethodPost, w.url+c.path, strings.NewReader(string(body)))
 			if c.key != "" {
 				req.Header.Set("Idempotency-Key", c.key)
 			}

@@ -61,9 +61,14 @@ func TestRuns(t *testing.T) {
 		}
 	}
 	for _, bad := range []map[string]any{
-		{"userId": "alice"}, {"code": "return 1"}, {"userId": "alice", "code": ""}, {"userId": "alice", "code": 5},
-		{"userId": "alice", "code": "return 1", "sandbox": "none"}, {"userId": "alice", "code": "return 1", "timeout": "soon"},
-		{"userId": strings.Repeat("x", 101), "code": "return 1"}, {"userId": "alice", "code": "return 1", "sessionId": "../x"},
+		{"userId": "alice"},
+		{"code": "return 1"},
+		{"userId": "alice", "code": ""},
+		{"userId": "alice", "code": 5},
+		{"userId": "alice", "code": "return 1", "sandbox": "none"},
+		{"userId": "alice", "code": "return 1", "timeout": "soon"},
+		{"userId": strings.Repeat("x", 101), "code": "return 1"},
+		{"userId": "alice", "code": "return 1", "sessionId": "../x"},
 	} {
 		w.do("POST", "/v1/runs", bad).want(http.StatusBadRequest)
 	}
@@ -131,8 +136,12 @@ func TestSchedules(t *testing.T) {
 	w.do("DELETE", "/v1/schedules/"+id, nil).want(http.StatusNoContent)
 	w.do("DELETE", "/v1/schedules/"+id, nil).want(http.StatusNotFound)
 	for _, bad := range []map[string]any{
-		{"userId": "alice", "task": "x"}, {"userId": "alice", "task": "x", "cron": "often"}, {"userId": "alice", "task": "x", "cron": "@daily", "runAt": at},
-		{"userId": "alice", "task": "x", "cron": "@daily", "timeZone": "Nowhere/City"}, {"userId": "alice", "cron": "@daily"}, {"task": "x", "cron": "@daily"},
+		{"userId": "alice", "task": "x"},
+		{"userId": "alice", "task": "x", "cron": "often"},
+		{"userId": "alice", "task": "x", "cron": "@daily", "runAt": at},
+		{"userId": "alice", "task": "x", "cron": "@daily", "timeZone": "Nowhere/City"},
+		{"userId": "alice", "cron": "@daily"},
+		{"task": "x", "cron": "@daily"},
 		{"userId": "alice", "task": "x", "cron": "* * * * * *"},
 	} {
 		w.do("POST", "/v1/schedules", bad).want(http.StatusBadRequest)
@@ -238,8 +247,12 @@ func TestToolsAndServers(t *testing.T) {
 	w.as(admin, "POST", "/v1/servers", added).want(http.StatusConflict)
 	w.as(admin, "POST", "/v1/servers", map[string]any{"name": "local", "command": "/bin/true"}).want(http.StatusForbidden)
 	for _, bad := range []map[string]any{
-		{"name": "x"}, {"url": "http://127.0.0.1:1/"}, {"name": "x y", "url": "http://127.0.0.1:1/"}, {"name": "x", "url": "nonsense"},
-		{"name": "x", "url": "file:///etc/passwd"}, {"name": "x", "url": "http://127.0.0.1:1/", "transport": "carrier pigeon"},
+		{"name": "x"},
+		{"url": "http://127.0.0.1:1/"},
+		{"name": "x y", "url": "http://127.0.0.1:1/"},
+		{"name": "x", "url": "nonsense"},
+		{"name": "x", "url": "file:///etc/passwd"},
+		{"name": "x", "url": "http://127.0.0.1:1/", "transport": "carrier pigeon"},
 	} {
 		w.as(admin, "POST", "/v1/servers", bad).want(http.StatusBadRequest)
 	}

@@ -3,15 +3,28 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	collector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/model/fake"
@@ -139,5 +152,175 @@ func TestServe(t *testing.T) {
 	}
 	if code := s.stop(); code != 0 {
 		t.Errorf("it exited with %d: %s", code, s.log)
+	}
+}
+
+// What would let others in, or does not fit together, is refused with the remedy before anything is served.
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, c := range map[string]struct {
+		config string
+		keys   bool
+		listen string
+		code   int
+		words  []string
+	}{
+		"every origin without keys": {"server: {cors: {origins: ['*']}}", false, "127.0.0.1:0", 2, []string{"server.cors.origins", "harness keys create"}},
+		"others without keys":       {"", false, "0.0.0.0:0", 2, []string{"server.listen", "harness keys create"}},
+		"a taken port":              {"", true, taken.Addr().String(), 3, []string{"server.listen", taken.Addr().String()}},
+		"a collector that is none":  {"telemetry: {otlpEndpoint: nonsense}", true, "127.0.0.1:0", 2, []string{"telemetry.otlpEndpoint", "http://localhost:4318"}},
+		"a weak secret":             {"server: {secret: short}", true, "127.0.0.1:0", 2, []string{"server.secret", "openssl"}},
+		"no certificate":            {"server: {tls: {cert: none.pem, key: none.pem}}", true, "127.0.0.1:0", 3, []string{"server.tls", "none.pem"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			f.write("harness.yaml", c.config+"\n")
+			if c.keys {
+				f.run("keys", "create").want(0)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // should it serve all the same
+			defer cancel()
+			r := f.runIn(ctx, "", "serve", "--listen", c.listen).want(c.code)
+			for _, word := range c.words {
+				if !strings.Contains(r.stderr, word) {
+					t.Errorf("it says %s", r.stderr)
+				}
+			}
+		})
+	}
+}
+
+// With a key, requests need one; every origin may come then, and the other listeners have what is theirs alone.
+func TestServeListeners(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	inner, metrics := freeAddress(t), freeAddress(t)
+	f.write("harness.yaml", "server: {cors: {origins: ['*']}, internalListen: '"+inner+"', metrics: {enabled: true, listen: '"+metrics+"'}}\n")
+	key := strings.TrimSpace(f.run("keys", "create", "--user", "alice").want(0).stdout)
+	s := f.serve()
+	if status, body := s.do("GET", "/v1/tasks", ""); status != http.StatusUnauthorized {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := s.do("GET", "/v1/tasks", "", "Authorization", "Bearer "+key, "Origin", "https://app.example.com"); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := s.do("POST", "/internal/mcp-call", "{}", "Authorization", "Bearer "+key); status != http.StatusNotFound {
+		t.Errorf("the internal call is here too: %d", status)
+	}
+	s.url = "http://" + inner
+	if status, body := s.do("POST", "/internal/mcp-call", `{"authToken":"x","toolName":"y"}`); status != http.StatusForbidden {
+		t.Errorf("%d %s", status, body)
+	}
+	s.url = "http://" + metrics
+	if status, body := s.do("GET", "/metrics", ""); status != http.StatusOK || !strings.Contains(body, "harness_http_requests_total") {
+		t.Errorf("%d %.200s", status, body)
+	}
+	if strings.Contains(s.log.String(), "no authentication") {
+		t.Errorf("it says %s", s.log)
+	}
+}
+
+// freeAddress is an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// With a certificate it speaks TLS, and tells browsers to keep to it.
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+	f.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	f.write("harness.yaml", "server: {tls: {cert: cert.pem, key: key.pem}}\n")
+	s := f.serve()
+	roots := x509.NewCertPool()
+	roots.AddCert(must(x509.ParseCertificate(cert)))
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	resp, err := client.Get(s.url + "/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if !strings.HasPrefix(s.url, "https://") || resp.StatusCode != http.StatusOK || resp.Header.Get("Strict-Transport-Security") == "" {
+		t.Errorf("%s: %s %s", s.url, resp.Status, resp.Header)
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// What was done is told to a collector, the last of it when the server stops.
+func TestServeTraces(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	names, parents := map[string]string{}, map[string]string{} // by span id
+	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var req collector.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &req); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, rs := range req.GetResourceSpans() {
+			for _, ss := range rs.GetScopeSpans() {
+				for _, s := range ss.GetSpans() {
+					names[string(s.GetSpanId())], parents[string(s.GetSpanId())] = s.GetName(), string(s.GetParentSpanId())
+				}
+			}
+		}
+	}))
+	defer sink.Close()
+	f := setup(t)
+	f.environ = append(f.environ, "OTEL_EXPORTER_OTLP_ENDPOINT="+sink.URL)
+	f.modelled(fake.Replies(code("return 6 * 7"), fake.Reply{Text: "It is 42."}))
+	s := f.serve()
+	if status, body := s.do("POST", "/task", `{"userId":"alice","task":"What is six times seven?"}`); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if code := s.stop(); code != 0 {
+		t.Fatalf("it exited with %d: %s", code, s.log)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	var edges []string
+	for id, name := range names {
+		edges = append(edges, names[parents[id]]+" > "+name)
+	}
+	for _, want := range []string{" > POST /task", "task > run", "task > chat test-model"} {
+		if !slices.Contains(edges, want) {
+			t.Errorf("there is no %q in %v", want, edges)
+		}
 	}
 }

@@ -78,6 +78,7 @@ type watched struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
 	address chan string
+	found   bool
 }
 
 var listening = regexp.MustCompile(`listening on (http://\S+)\n`)
@@ -86,9 +87,9 @@ func (w *watched) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.text.Write(p)
-	if found := listening.FindSubmatch(w.text.Bytes()); found != nil && w.address != nil {
+	if found := listening.FindSubmatch(w.text.Bytes()); found != nil && !w.found {
 		w.address <- string(found[1])
-		w.address = nil
+		w.found = true
 	}
 	return len(p), nil
 }

@@ -33,6 +33,7 @@ const mail = (what) => certain(() => callMCPTool('mailer__send', {to: 'a@example
   async () => (await callMCPTool('mailer__list_outbox')).messages.map((m) => m.subject), what)
 `
 	firstProgram = repairing + `
+await callMCPTool('up__read', {n: 0})
 const {n} = await callMCPTool('up__read', {n: 1})
 await fs.writeFile('/workspace/log.txt', 'a')
 await post('one')
@@ -78,9 +79,18 @@ type world struct {
 
 // strike notes a point, and kills the harness if it is the one; it says whether the harness is dead.
 func (w *world) strike(point string) bool {
-	if point == w.hold {
+	w.mu.Lock()
+	held := point == w.hold
+	if held {
+		w.hold = "" // once
+	}
+	w.mu.Unlock()
+	if held {
 		w.holding <- struct{}{}
-		<-w.holding
+		select {
+		case <-w.holding:
+		case <-w.t.Context().Done(): // the test has failed
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,9 +238,11 @@ func (w *world) call(_ context.Context, tool, key string, args json.RawMessage) 
 	return answer, nil
 }
 
-// live starts the harness.
-func (w *world) live() {
+// live begins a life of the harness: a process that start starts, told at which commit to kill itself.
+func (w *world) live(start func(kill string) *served) {
 	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock() // nothing outside of the harness happens before it is known which process it is
 	if w.lives++; w.lives > 50 {
 		w.t.Fatalf("it does not end; the last life said\n%s", &w.victim.stderr)
 	}
@@ -238,20 +250,17 @@ func (w *world) live() {
 	if w.lives == 1 {
 		kill = w.kill
 	}
-	w.mu.Lock()
 	w.count = 0
-	w.mu.Unlock()
-	victim := serve(w.t, w.dir, kill)
-	w.mu.Lock()
-	w.victim = victim
-	w.mu.Unlock()
+	w.victim = start(kill)
 }
+
+func (w *world) serve(kill string) *served { return serve(w.t, w.dir, kill) }
 
 // ask has the harness work a task, and starts it again when it dies.
 func (w *world) ask() task.Task {
 	w.t.Helper()
 	for {
-		w.live()
+		w.live(w.serve)
 		if got, err := w.work(); err == nil {
 			return got
 		}

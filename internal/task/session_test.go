@@ -79,8 +79,8 @@ func TestDeleteSession(t *testing.T) {
 		}
 		later := time.Now().Add(time.Hour)
 		gone = append(gone, p.submit(task.Request{SessionID: "s", RunAt: &later}).ID)
+		g.next(t) // it has looked for what is unfinished
 		kept := other.submit(task.Request{SessionID: "kept"})
-		g.next(t)
 		remote := other.submit(task.Request{SessionID: "remote"})
 		done := make(chan struct{})
 		go func() {

@@ -128,31 +128,40 @@ func (s *Service) giveUp(ctx context.Context, id string) error {
 	return s.end(ctx, t)
 }
 
-// Do works a task in this process until it ends, and returns it. It waits while another task of the session is running.
-// The error wraps ErrNotOwner if another process works on it, ErrEnded if it has ended. Cancelling ctx parks the task, but
-// for the cause ErrCancelled, which cancels it.
+// Do works a task in this process until it ends, and returns it. It waits while another task of the session is running;
+// if another process takes the task meanwhile, it waits for that. The error wraps ErrNotOwner if another process works on
+// it at the beginning, ErrEnded if it had ended. Cancelling ctx parks the task, but for the cause ErrCancelled, which
+// cancels it.
 func (s *Service) Do(ctx context.Context, id string) (Task, error) {
-	side, stop := context.WithCancel(context.WithoutCancel(ctx))
+	keep := context.WithoutCancel(ctx)
+	side, stop := context.WithCancel(keep)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.watchCancels(side) })
 	defer wg.Wait()
 	defer stop()
-	for {
+	for waited := false; ; waited = true {
 		t, err := s.do(ctx, id)
 		switch {
-		case !errors.Is(err, ErrBusy):
+		case waited && errors.Is(err, ErrEnded):
+			return s.Task(keep, id)
+		case errors.Is(err, ErrBusy), waited && errors.Is(err, ErrNotOwner):
+		default:
 			return t, err
-		case errors.Is(context.Cause(ctx), ErrCancelled):
-			return s.Cancel(context.WithoutCancel(ctx), id)
-		case ctx.Err() != nil:
-			return t, context.Cause(ctx)
 		}
-		pause(ctx, busyWait, nil)
+		if errors.Is(context.Cause(ctx), ErrCancelled) {
+			if _, err := s.Cancel(keep, id); err != nil && !errors.Is(err, ErrEnded) {
+				return t, err
+			}
+		}
+		pause(side, busyWait, nil)
 	}
 }
 
 // do claims a task, has it worked, and commits its end.
 func (s *Service) do(ctx context.Context, id string) (Task, error) {
+	if cause := context.Cause(ctx); cause != nil && !cancels(cause) {
+		return Task{}, cause
+	}
 	keep := context.WithoutCancel(ctx) // a claim whose caller left would be nobody's
 	work, cancel := context.WithCancelCause(keep)
 	defer cancel(nil)
@@ -229,13 +238,17 @@ func (s *Service) leave(id string) {
 
 // interrupt ends the work on a task because its context ended: at once if it was cancelled, else after the grace.
 func (s *Service) interrupt(ctx, work context.Context, cancel context.CancelCauseFunc) {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ErrCancelled) || errors.Is(cause, queue.ErrCancelled) {
+	if cancels(context.Cause(ctx)) {
 		cancel(ErrCancelled)
 		return
 	}
 	pause(work, s.opt.Grace, nil)
 	cancel(s.opt.Park)
+}
+
+// cancels says that a context with this cause cancels a task, and does not park it.
+func cancels(cause error) bool {
+	return errors.Is(cause, ErrCancelled) || errors.Is(cause, queue.ErrCancelled)
 }
 
 // history loads the earlier tasks of a session.

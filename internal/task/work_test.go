@@ -305,6 +305,55 @@ func TestStop(t *testing.T) {
 	})
 }
 
+// A task that another process takes while it waits for its session is waited for, and cancelled there.
+func TestDoTaken(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"ends", "is cancelled", "is left by a process that dies"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				at := newPlace(t)
+				g := newGated()
+				command, server := at.open(succeed, nil), at.open(g.work, nil)
+				first, second := command.submit(task.Request{SessionID: "s"}), command.submit(task.Request{SessionID: "s"})
+				stop := server.work()
+				if began := g.next(t); began.ID != first.ID {
+					t.Fatalf("%s has begun", began.ID)
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				done := make(chan task.Task)
+				go func() {
+					got, err := command.Do(ctx, second.ID)
+					if err != nil {
+						t.Error(err)
+					}
+					done <- got
+				}()
+				time.Sleep(time.Second + 10*time.Millisecond)
+				g.let <- struct{}{}
+				if began := g.next(t); began.ID != second.ID { // the command looks only now and then
+					t.Fatalf("%s has begun", began.ID)
+				}
+				want := task.Succeeded
+				switch how {
+				case "ends":
+					g.let <- struct{}{}
+				case "is cancelled":
+					want = task.Cancelled
+					cancel(task.ErrCancelled)
+				default:
+					stop()
+					server.close()
+				}
+				if got := <-done; got.Status != want {
+					t.Errorf("it is %s", got.Status)
+				}
+			})
+		})
+	}
+}
+
 // Do works a task in this process, one of its session at a time.
 func TestDo(t *testing.T) {
 	t.Parallel()

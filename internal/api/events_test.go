@@ -1,0 +1,420 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// event is an event as a client of the stream sees it.
+type event struct {
+	ID   int64
+	Type string
+	Data string
+}
+
+// stream is an open stream of events.
+type stream interface {
+	// next waits for an event; io.EOF is the end of the stream.
+	next() (event, error)
+	close()
+}
+
+// sse is a stream of server-sent events, read by the rules of the WHATWG.
+type sse struct {
+	resp   *http.Response
+	lines  *bufio.Reader
+	beats  chan struct{} // gets one for each comment
+	cancel context.CancelFunc
+}
+
+func (w *world) sse(id string, after int64) stream {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/v1/tasks/"+id+"/events", nil)
+	if after > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
+	}
+	resp, err := client.Do(req) //nolint:bodyclose // close does
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+		w.t.Fatalf("%s %s", resp.Status, resp.Header)
+	}
+	return &sse{resp, bufio.NewReader(resp.Body), make(chan struct{}, 1000), cancel}
+}
+
+func (s *sse) next() (e event, err error) {
+	for {
+		line, err := s.lines.ReadString('\n')
+		if err != nil {
+			return e, err
+		}
+		line = strings.TrimSuffix(line, "\n")
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "" && e.Type == "":
+		case line == "":
+			return e, nil
+		case name == "":
+			s.beats <- struct{}{}
+		case name == "id":
+			if e.ID, err = strconv.ParseInt(value, 10, 64); err != nil {
+				return e, err
+			}
+		case name == "event":
+			e.Type = value
+		case name == "data" && e.Data == "":
+			e.Data = value
+		default:
+			return e, fmt.Errorf("line %q", line)
+		}
+	}
+}
+
+func (s *sse) close() {
+	s.cancel()
+	s.resp.Body.Close()
+}
+
+// socket is the same over WebSocket.
+type socket struct {
+	conn *websocket.Conn
+	ctx  context.Context
+}
+
+func (w *world) socket(id string, after int64) stream {
+	return w.pinged(id, after, nil)
+}
+
+func (w *world) pinged(id string, after int64, ping func()) stream {
+	w.t.Helper()
+	at := fmt.Sprintf("%s/v1/tasks/%s/events/ws?after=%d", w.url, id, after)
+	conn, _, err := websocket.Dial(w.t.Context(), at, &websocket.DialOptions{ //nolint:bodyclose // it is nil, or the connection
+		HTTPClient: client, OnPingReceived: func(context.Context, []byte) bool {
+			if ping != nil {
+				ping()
+			}
+			return true
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conn.SetReadLimit(1 << 24)
+	return &socket{conn, w.t.Context()}
+}
+
+func (s *socket) next() (e event, err error) {
+	_, text, err := s.conn.Read(s.ctx)
+	if websocket.CloseStatus(err) == websocket.StatusNormalClosure {
+		return e, io.EOF
+	}
+	if err != nil {
+		return e, err
+	}
+	var sent struct {
+		ID   int64
+		Type string
+		Time time.Time
+		Data json.RawMessage
+	}
+	err = json.Unmarshal(text, &sent)
+	return event{sent.ID, sent.Type, string(sent.Data)}, err
+}
+
+func (s *socket) close() { s.conn.CloseNow() }
+
+// stored are the events of a task that has ended.
+func (w *world) stored(id string) (all []event) {
+	w.t.Helper()
+	for after := int64(0); ; {
+		events, err := w.tasks.Past(w.t.Context(), id, after)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(events) == 0 {
+			return all
+		}
+		for _, e := range events {
+			all = append(all, event{e.ID, e.Type, string(e.Data)})
+			after = e.ID
+		}
+	}
+}
+
+// chatty is a task with some 500 stored events over half a second.
+const chatty = `RUN<<for (let i = 0; i < 200; i++) { console.log('line ' + i); await utils.sleep(1) }>>`
+
+// Clients that lose their connection at random points and come back see every stored event exactly once and in order,
+// over both kinds of stream, while the task is running and afterwards.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": chatty}).want(http.StatusAccepted).field("id")
+	var clients sync.WaitGroup
+	seen := make([][]event, 6)
+	for i := range seen {
+		clients.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 7)) //nolint:gosec // where to break off
+			open := w.sse
+			if i%2 == 1 {
+				open = w.socket
+			}
+			var last int64
+			for ended := false; !ended; {
+				s := open(id, last)
+				for left := random.IntN(60) + 1; left > 0 && !ended; left-- {
+					e, err := s.next()
+					if err != nil {
+						t.Errorf("client %d: %v", i, err)
+						ended = true
+						break
+					}
+					if e.ID != 0 {
+						seen[i] = append(seen[i], e)
+						last = e.ID
+					}
+					ended = e.Type == task.EventEnded
+				}
+				s.close()
+			}
+		})
+	}
+	clients.Wait()
+	want := w.stored(id)
+	if len(want) < 400 {
+		t.Fatalf("there are only %d events", len(want))
+	}
+	for i, got := range seen {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("client %d: %s", i, diff)
+		}
+	}
+	// Behind the end there is nothing more, and the stream says so.
+	for _, open := range []func(string, int64) stream{w.sse, w.socket} {
+		s := open(id, want[len(want)-1].ID)
+		if e, err := s.next(); !errors.Is(err, io.EOF) {
+			t.Errorf("got %v %v", e, err)
+		}
+		s.close()
+	}
+	for _, bad := range []string{"x", "-1", "1.5", "99999999999999999999"} {
+		w.do("GET", "/v1/tasks/"+id+"/events", nil, "Last-Event-ID", bad).want(http.StatusBadRequest)
+		w.do("GET", "/v1/tasks/"+id+"/events?after="+bad, nil).want(http.StatusBadRequest)
+	}
+	w.do("GET", "/v1/tasks/"+id+"/events/ws", nil).want(http.StatusUpgradeRequired)
+}
+
+// Pieces of an answer come as they are written, without ids.
+func TestDeltas(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "HOLD<<some words of an answer>>"}).want(http.StatusAccepted).field("id")
+	for _, s := range []stream{w.sse(id, 0), w.socket(id, 0)} {
+		defer s.close()
+		for { // both are there before the model answers
+			e, err := s.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == task.EventStarted {
+				break
+			}
+		}
+		if _, ok := s.(*socket); ok {
+			w.gate.open()
+			var text string
+			for {
+				e, err := s.next()
+				if err != nil {
+					break
+				}
+				var d struct{ Text string }
+				if e.Type == task.EventDelta && e.ID == 0 && json.Unmarshal([]byte(e.Data), &d) == nil {
+					text += d.Text
+				}
+			}
+			if text != "some words of an answer" {
+				t.Errorf("got %q", text)
+			}
+		}
+	}
+}
+
+// A stream without events shows that it is alive.
+func TestHeartbeat(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{options: func(o *api.Options) { o.Heartbeat = 20 * time.Millisecond }})
+	id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "HOLD<<x>>"}).want(http.StatusAccepted).field("id")
+	pings := make(chan struct{}, 1000)
+	first, second := w.sse(id, 0), w.pinged(id, 0, func() { pings <- struct{}{} })
+	for _, s := range []stream{first, second} {
+		defer s.close()
+		go func() {
+			for {
+				if _, err := s.next(); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for range 3 {
+		<-first.(*sse).beats
+		<-pings
+	}
+	// The original's stream too; its clients skip comments.
+	body, _ := json.Marshal(map[string]string{"userId": "alice", "task": "HOLD<<x>>"})
+	resp, err := client.Post(w.url+"/task/stream", "application/json", strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, ":") {
+		t.Errorf("got %q %v", line, err)
+	}
+	w.gate.open()
+	rest, err := io.ReadAll(lines)
+	if text, _, done := readChunks(t, strings.TrimPrefix(string(rest), "\n")); err != nil || text != "x" || !done {
+		t.Errorf("got %q %v", rest, err)
+	}
+}
+
+// A client that does not read holds nobody up, neither the task nor other clients, and misses nothing when it reads
+// again.
+func TestSlowClient(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{flags: map[string]string{"sandbox.maxOutput": "8MiB"}})
+	const big = `RUN<<for (let i = 0; i < 450; i++) { console.log('x'.repeat(8000) + i); if (i % 50 == 0) await utils.sleep(1) }>>`
+	id := w.do("POST", "/v1/tasks", map[string]any{"userId": "alice", "task": big, "runAt": time.Now().Add(300 * time.Millisecond)}).
+		want(http.StatusAccepted).field("id")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.(*net.TCPConn).SetReadBuffer(128 << 10)
+	fmt.Fprintf(conn, "GET /v1/tasks/%s/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", id)
+	quick := w.sse(id, 0)
+	defer quick.close()
+	read := func(s stream) (all []event) {
+		for {
+			e, err := s.next()
+			if err != nil {
+				return all
+			}
+			if e.ID != 0 {
+				all = append(all, e)
+			}
+		}
+	}
+	got := read(quick)
+	want := w.stored(id)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the quick client: %.1000s", diff)
+	}
+	if len(want) < 450 {
+		t.Fatalf("there are only %d events", len(want))
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if diff := cmp.Diff(want, read(&sse{resp, bufio.NewReader(resp.Body), make(chan struct{}, 1000), func() {}})); diff != "" {
+		t.Errorf("the slow client: %.1000s", diff)
+	}
+}
+
+// A server that stops lets requests end, ends streams so that clients know to come back, and does not hang.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		grace time.Duration
+		sleep string // of the program
+	}{"in time": {20 * time.Second, "1500"}, "too slow": {100 * time.Millisecond, "9000"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, setting{flags: map[string]string{"server.shutdownTimeout": "100ms"}, serve: api.ServeOptions{Grace: c.grace}})
+			id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "HOLD<<x>>"}).want(http.StatusAccepted).field("id")
+			events, sock := w.sse(id, 0), w.socket(id, 0)
+			defer events.close()
+			defer sock.close()
+			type result struct {
+				reply *reply
+				err   error
+			}
+			post := func(path, body string) <-chan result {
+				done := make(chan result, 1)
+				go func() {
+					resp, err := client.Post(w.url+path, "application/json", strings.NewReader(body))
+					if err != nil {
+						done <- result{nil, err}
+						return
+					}
+					defer resp.Body.Close()
+					text, err := io.ReadAll(resp.Body)
+					done <- result{&reply{w.t, path, resp.StatusCode, resp.Header, string(text)}, err}
+				}()
+				return done
+			}
+			sync := post("/task", `{"userId": "alice", "task": "HOLD<<x>>"}`)
+			chunks := post("/task/stream", `{"userId": "alice", "task": "HOLD<<x>>"}`)
+			queued := post("/task", `{"userId": "alice", "task": "SAY<<x>>", "sessionId": "s"}`)
+			run := post("/v1/runs", `{"userId": "alice", "code": "await fs.writeFile('/workspace/a', ''); await utils.sleep(`+c.sleep+`); return 'ran'"}`)
+			w.eventually("everything is under way", func() bool {
+				return len(w.model.Requests()) >= 4 && strings.Contains(w.do("GET", "/v1/runs?status=running", nil).body, "run_")
+			})
+			if err := w.stop(); err != nil {
+				t.Error(err)
+			}
+			for _, s := range []stream{events, sock} {
+				var err error
+				for err == nil {
+					_, err = s.next()
+				}
+				if _, ok := s.(*sse); ok && !errors.Is(err, io.EOF) {
+					t.Errorf("the stream ends with %v", err)
+				} else if !ok && websocket.CloseStatus(err) != websocket.StatusGoingAway {
+					t.Errorf("the socket ends with %v", err)
+				}
+			}
+			if r := <-sync; r.err != nil || r.reply.status != http.StatusServiceUnavailable || !strings.Contains(r.reply.body, "task_") {
+				t.Errorf("/task: %v %+v", r.err, r.reply)
+			}
+			if r := <-chunks; r.err != nil || strings.Contains(r.reply.body, "[DONE]") {
+				t.Errorf("/task/stream: %v %+v", r.err, r.reply)
+			}
+			<-queued
+			r := <-run
+			if name == "in time" && (r.err != nil || !strings.Contains(r.reply.body, `"output":"ran"`)) {
+				t.Errorf("the run was cut: %v %+v", r.err, r.reply)
+			} else if name == "too slow" && r.err == nil && strings.Contains(r.reply.body, `"output":"ran"`) {
+				t.Error("the run had more time than the grace")
+			}
+			if strings.Contains(w.log.String(), "a request does not end") {
+				t.Error("a request did not end")
+			}
+		})
+	}
+}
