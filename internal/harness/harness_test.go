@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,17 +22,27 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	misbehave.Main()
-	os.Exit(m.Run())
-}
-
-// cache is shared by all tests: compiling the engine takes half a second.
-var cache = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "harness-test-cache-")
-	if err != nil {
+	if dir := os.Getenv(cacheVar); dir != "" {
+		cache = dir
+		os.Exit(m.Run())
+	}
+	var err error
+	if cache, err = os.MkdirTemp("", "harness-test-cache-"); err != nil {
 		panic(err)
 	}
-	return dir
-})
+	if err := os.Setenv(cacheVar, cache); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(cache)
+	os.Exit(code)
+}
+
+// cache is shared by all tests and by the processes that they start: compiling the engine takes half a second.
+var cache string
+
+// cacheVar tells those processes.
+const cacheVar = "HARNESS_TEST_CACHE"
 
 // fixture is a harness in directories of its own.
 type fixture struct {
@@ -65,7 +74,7 @@ func open(t testing.TB, dir string, flags map[string]string, servers ...*config.
 	}
 	cfg.MCPServers = append(cfg.MCPServers, servers...)
 	h, err := harness.Open(t.Context(), cfg, harness.Outside{
-		Environ: os.Environ(), Executable: self(t), CacheDir: cache(), Now: time.Now, Version: "test",
+		Environ: os.Environ(), Executable: self(t), CacheDir: cache, Now: time.Now, Version: "test",
 	})
 	if err != nil {
 		t.Fatal(err)

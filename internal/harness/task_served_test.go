@@ -106,7 +106,7 @@ func command(t testing.TB, dir, kill string, args ...string) *served {
 	s := &served{t: t, ended: make(chan struct{}), cmd: exec.Command(self(t), "-test.run=^TestServed$")}
 	s.stderr.address = make(chan string, 1)
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = dir, &s.stdout, &s.stderr
-	s.cmd.Env = append(os.Environ(), servedVar+"="+strings.Join(args, "\n"), killVar+"="+kill, "HARNESS_CACHE_DIR="+cache(), "HOME="+dir)
+	s.cmd.Env = append(os.Environ(), servedVar+"="+strings.Join(args, "\n"), killVar+"="+kill, "HARNESS_CACHE_DIR="+cache, "HOME="+dir)
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -137,15 +137,17 @@ func (s *served) kill() {
 	<-s.ended
 }
 
-// stop ends it politely.
-func (s *served) stop() {
+// stop ends a server politely, and returns the exit code; -1 says that it was killed before.
+func (s *served) stop() int {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.t.Error(err)
 	}
-	if code := s.wait(); code != 0 {
+	code := s.wait()
+	if code > 0 {
 		s.t.Errorf("harness serve exited with %d: %s", code, &s.stderr)
 	}
+	return code
 }
 
 // wait returns the exit code; -1 is a signal.
@@ -217,17 +219,17 @@ func (s *served) end(id string) (got task.Task, err error) {
 	return got, err
 }
 
-// events are all stored events of a task that has ended.
-func (s *served) events(id string) (all []task.Event) {
+// events are all stored events of a task that has ended; an error is one of the connection.
+func (s *served) events(id string) (all []task.Event, err error) {
 	s.t.Helper()
 	resp, err := http.Get(s.url + "/v1/tasks/" + id + "/events")
 	if err != nil {
-		s.t.Fatal(err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		s.t.Fatal(err)
+		return nil, err
 	}
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		var e task.Event
@@ -248,7 +250,7 @@ func (s *served) events(id string) (all []task.Event) {
 			all = append(all, e)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // write puts a file into a directory.

@@ -256,16 +256,16 @@ func (w *world) live(start func(kill string) *served) {
 
 func (w *world) serve(kill string) *served { return serve(w.t, w.dir, kill) }
 
-// ask has the harness work a task, and starts it again when it dies.
-func (w *world) ask() task.Task {
+// ask has the harness work a task, starts it again when it dies, and stops it in the end.
+func (w *world) ask() (task.Task, []task.Event) {
 	w.t.Helper()
 	for {
 		w.live(w.serve)
-		if got, err := w.work(); err == nil {
-			return got
-		}
-		if code := w.victim.wait(); code != -1 {
-			w.t.Fatalf("it exited with %d\n%s", code, &w.victim.stderr)
+		got, events, err := w.work()
+		if code := w.victim.stop(); err == nil && code == 0 {
+			return got, events
+		} else if code != -1 {
+			w.t.Fatalf("it lived on, and %v\n%s", err, &w.victim.stderr)
 		}
 		if w.lives > 1 && w.every == 0 {
 			w.t.Fatalf("it died twice\n%s", &w.victim.stderr)
@@ -273,21 +273,22 @@ func (w *world) ask() task.Task {
 	}
 }
 
-// work asks for the task, in each life again, and returns it when it has ended and its callback was told. An error is that of
-// a server that died.
-func (w *world) work() (got task.Task, err error) {
+// work asks for the task, in each life again, and returns it with its events when it has ended and its callback was told. An
+// error is that of a server that died.
+func (w *world) work() (got task.Task, events []task.Event, err error) {
 	w.t.Helper()
 	died := errors.New("it died")
 	if w.victim.died() {
-		return got, died
+		return got, nil, died
 	}
-	if err := w.victim.do(http.MethodPost, "/v1/tasks", "once", map[string]any{
+	err = w.victim.do(http.MethodPost, "/v1/tasks", "once", map[string]any{
 		"userId": "ann", "task": "Do it.", "sessionId": "s", "callbackUrl": w.callback,
-	}, &got); err != nil {
-		return got, err
+	}, &got)
+	if err == nil {
+		got, err = w.victim.end(got.ID)
 	}
-	if got, err = w.victim.end(got.ID); err != nil {
-		return got, err
+	if err != nil {
+		return got, nil, err
 	}
 	eventually(w.t, "the callback is told, or the harness dead", func() bool {
 		w.mu.Lock()
@@ -295,9 +296,10 @@ func (w *world) work() (got task.Task, err error) {
 		return len(w.hooks) > 0 || w.victim.died()
 	})
 	if w.victim.died() {
-		return got, died
+		return got, nil, died
 	}
-	return got, nil
+	events, err = w.victim.events(got.ID)
+	return got, events, err
 }
 
 // asked are the turns that the model was asked for.
