@@ -98,18 +98,22 @@ type Journal struct {
 	Records []journal.Record `json:"records"`
 }
 
-// ownRun returns a run that the caller may see.
-func (a *API) ownRun(ctx context.Context, id string) (store.RunInfo, error) {
+// ownRun returns a run that the caller may see, and its journal.
+func (a *API) ownRun(ctx context.Context, id string) (store.RunInfo, []journal.Record, error) {
+	records, err := a.opt.Harness.Journal(ctx, id)
+	if errors.Is(err, journal.ErrNotFound) || err == nil && identity(ctx).ActFor(records[0].Start.User) != nil {
+		return store.RunInfo{}, nil, absent("run")
+	}
+	if err != nil {
+		return store.RunInfo{}, nil, err
+	}
+	visitOf(ctx).run = id
 	keep, err := a.opt.Harness.Store()
 	if err != nil {
-		return store.RunInfo{}, err
+		return store.RunInfo{}, nil, err
 	}
 	info, err := keep.Run(ctx, id)
-	if errors.Is(err, journal.ErrNotFound) || err == nil && (info.ID != id || identity(ctx).ActFor(info.User) != nil) {
-		return store.RunInfo{}, absent("run")
-	}
-	visitOf(ctx).run = info.ID
-	return info, err
+	return info, records, err
 }
 
 func (a *API) addRuns() {
@@ -166,11 +170,7 @@ func (a *API) addRuns() {
 	operation(a, huma.Operation{
 		OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Tags: []string{"runs"}, Summary: "A run",
 	}, func(ctx context.Context, in *RunPath) (*body[RunDetails], error) {
-		info, err := a.ownRun(ctx, in.ID)
-		if err != nil {
-			return nil, err
-		}
-		records, err := a.opt.Harness.Journal(ctx, in.ID)
+		info, records, err := a.ownRun(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -191,11 +191,8 @@ func (a *API) addRuns() {
 		OperationID: "getJournal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal", Tags: []string{"runs"},
 		Summary: "The journal of a run", Description: "Every host call and its answer, every console line, and the outcome, in order.",
 	}, func(ctx context.Context, in *RunPath) (*body[Journal], error) {
-		if _, err := a.ownRun(ctx, in.ID); err != nil {
-			return nil, err
-		}
-		records, err := a.opt.Harness.Journal(ctx, in.ID)
-		return &body[Journal]{Journal{list(records)}}, err
+		_, records, err := a.ownRun(ctx, in.ID)
+		return &body[Journal]{Journal{records}}, err
 	})
 
 	operation(a, huma.Operation{
@@ -206,17 +203,13 @@ func (a *API) addRuns() {
 		Force bool `query:"force" doc:"Also what another engine recorded."`
 	},
 	) (*body[RunOutcome], error) {
-		info, err := a.ownRun(ctx, in.ID)
+		info, records, err := a.ownRun(ctx, in.ID)
 		if err == nil && info.Ended.IsZero() {
 			err = task.ErrBusy
 		}
 		if err == nil {
 			err = a.take(ctx, info.User)
 		}
-		if err != nil {
-			return nil, err
-		}
-		records, err := a.opt.Harness.Journal(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}

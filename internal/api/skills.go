@@ -98,10 +98,6 @@ func (a *API) skillFile(
 		if err != nil {
 			return err
 		}
-		name := r.PathValue("path")
-		if path.Clean("/"+name) == "/" {
-			return problem(http.StatusBadRequest, "name a file below /skills")
-		}
 		saved, err := a.opt.Harness.Skills()
 		if err != nil {
 			return err
@@ -111,7 +107,7 @@ func (a *API) skillFile(
 			return err
 		}
 		defer dir.Close()
-		if err := do(w, r, dir, name); err != nil {
+		if err := do(w, r, dir, r.PathValue("path")); err != nil {
 			return err
 		}
 		if r.Method == http.MethodDelete {

@@ -45,7 +45,8 @@ func TestRuns(t *testing.T) {
 	if journal := w.do("GET", "/v1/runs/"+out.RunID+"/journal", nil).want(http.StatusOK); !strings.Contains(journal.body, `"end":{"status":"succeeded"`) {
 		t.Errorf("the journal is %s", journal.body)
 	}
-	for _, path := range []string{"/v1/runs/run_none", "/v1/runs/" + out.RunID[:10], "/v1/runs/run_none/journal"} {
+	w.do("POST", "/v1/runs", map[string]string{"userId": "alice", "code": "return 1"}).want(http.StatusOK)
+	for _, path := range []string{"/v1/runs/run_none", "/v1/runs/" + out.RunID[:10], "/v1/runs/run_", "/v1/runs/run_none/journal"} {
 		w.do("GET", path, nil).want(http.StatusNotFound) // the beginning of an id is no id
 	}
 	w.do("POST", "/v1/runs/run_none/replay", nil).want(http.StatusNotFound)

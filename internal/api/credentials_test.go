@@ -1,0 +1,130 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
+)
+
+// Credentials that are not good any more, or never were.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	idp := newIssuer(t)
+	w := setup(t, setting{keys: true, issuer: idp.issuer(t)})
+	revoked, value, err := w.keys.Create(t.Context(), auth.NewKey{User: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.as(value, "GET", "/v1/tasks", nil).want(http.StatusOK)
+	if err := w.keys.Revoke(t.Context(), revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, expired, err := w.keys.Create(t.Context(), auth.NewKey{User: "alice", TTL: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := w.key("alice")
+	other := newIssuer(t)
+	for name, header := range map[string]string{
+		"none": "", "empty": "Bearer ", "another scheme": "Basic " + good, "revoked": "Bearer " + value, "expired": "Bearer " + expired,
+		"mistyped": "Bearer " + good[:len(good)-1] + "!", "unknown": "Bearer hk_" + strings.Repeat("0", 38), "a token of nobody": "Bearer abc.def.ghi",
+		"a token of another issuer": "Bearer " + other.token(t, map[string]any{"iss": idp.url}),
+		"a token of yesterday":      "Bearer " + idp.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
+		"a token for another":       "Bearer " + idp.token(t, map[string]any{"aud": "other"}),
+	} {
+		r := w.do("GET", "/v1/tasks", nil, "Authorization", header).want(http.StatusUnauthorized)
+		if r.header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s: no challenge", name)
+		}
+		if parts := strings.Fields(header); len(parts) == 2 && strings.Contains(r.body, parts[1]) {
+			t.Errorf("%s: the answer repeats it: %s", name, r.body)
+		}
+	}
+	// Tokens act for their subject, with the roles they tell.
+	alice := idp.token(t, nil)
+	w.as(alice, "POST", "/v1/runs", map[string]string{"code": "return 1"}).want(http.StatusOK)
+	w.as(alice, "POST", "/v1/runs", map[string]string{"code": "return 1", "userId": "bob"}).want(http.StatusForbidden)
+	w.as(alice, "GET", "/metrics", nil).want(http.StatusForbidden)
+	w.as(idp.token(t, map[string]any{"roles": []string{"admin"}}), "GET", "/metrics", nil).want(http.StatusOK)
+	w.as(idp.token(t, map[string]any{"roles": []string{"gardener"}}), "GET", "/v1/tasks", nil).want(http.StatusForbidden)
+	var runs struct{ Runs []struct{ UserID string } }
+	if w.as(alice, "GET", "/v1/runs", nil).want(http.StatusOK).json(&runs); len(runs.Runs) != 1 || runs.Runs[0].UserID != "alice" {
+		t.Errorf("got %+v", runs)
+	}
+	log := w.log.String()
+	if !strings.Contains(log, `"eventType":"auth_failure"`) || !strings.Contains(log, revoked.ID) {
+		t.Error("the audit does not tell of failures, or not whose key it was")
+	}
+	for _, secret := range []string{value, expired, good, alice} {
+		if strings.Contains(log, secret) {
+			t.Error("a credential is in the log")
+		}
+	}
+}
+
+// Only a capability of a run opens the internal call, and it is the run's user who calls.
+func TestMCPCall(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	issue := func(run string) string {
+		t.Helper()
+		token, err := w.caps.Issue(t.Context(), auth.Capability{RunID: run, User: "alice", Session: "s1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	call := func(token, tool string, input any) *reply {
+		return w.do("POST", "/internal/mcp-call", map[string]any{"authToken": token, "toolName": tool, "input": input})
+	}
+	token := issue("run_1")
+	r := call(token, "bad__echo", map[string]any{"alpha": 1, "quote": "'\"`${x}\n\u2028"}).want(http.StatusOK)
+	var got map[string]any
+	if r.json(&got); got["alpha"] != 1.0 || got["quote"] != "'\"`${x}\n\u2028" {
+		t.Errorf("got %s", r.body)
+	}
+	// As the original's guides have it: the token as a bearer, the input as params.
+	w.do("POST", "/internal/mcp-call", map[string]any{"toolName": "bad__echo", "params": map[string]any{"alpha": 2}}, "Authorization", "Bearer "+token).
+		want(http.StatusOK).json(&got)
+	if got["alpha"] != 2.0 {
+		t.Errorf("got %v", got)
+	}
+	var runs struct {
+		Runs []struct{ UserID, SessionID string }
+	}
+	w.as(w.key("alice"), "GET", "/v1/runs", nil).want(http.StatusOK).json(&runs)
+	if len(runs.Runs) != 2 || runs.Runs[0].SessionID != "s1" {
+		t.Errorf("the calls are recorded as %+v", runs)
+	}
+	if r := call(token, "bad__error", map[string]any{}).want(http.StatusInternalServerError); !strings.Contains(r.field("error"), "no such customer") {
+		t.Errorf("got %s", r.body)
+	}
+	call(token, "bad__none", map[string]any{}).want(http.StatusNotFound)
+	for _, bad := range []any{"", "nonsense", map[string]any{}, map[string]any{"authToken": token}, map[string]any{"toolName": "bad__echo"}, map[string]any{"authToken": 1, "toolName": "x"}} {
+		if r := w.do("POST", "/internal/mcp-call", bad).want(http.StatusBadRequest); r.field("error") != "authToken and toolName are required" {
+			t.Errorf("%v: %s", bad, r.body)
+		}
+	}
+	ended := issue("run_2")
+	w.caps.Revoke("run_2")
+	others, err := auth.NewCapabilities(nil, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, _ := others.Issue(t.Context(), auth.Capability{RunID: "run_1", User: "alice"})
+	old, _ := w.caps.Issue(t.Context(), auth.Capability{RunID: "run_3", User: "alice", Expires: time.Now().Add(-time.Second)})
+	for name, token := range map[string]string{
+		"revoked": ended, "forged": forged, "expired": old, "changed": token[:len(token)-2] + "xx", "a key": w.key("alice", auth.Admin), "the original's": "session_alice_1700000000000",
+	} {
+		if r := call(token, "bad__echo", map[string]any{}).want(http.StatusForbidden); r.field("error") != "Invalid auth token" {
+			t.Errorf("%s: %s", name, r.body)
+		}
+	}
+	if n := strings.Count(w.log.String(), `"eventType":"auth_failure"`); n != 6 {
+		t.Errorf("the audit tells of %d failures", n)
+	}
+}
