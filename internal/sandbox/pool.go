@@ -29,16 +29,27 @@ type Pool struct {
 	opt     PoolOptions
 
 	mu      sync.Mutex
-	idle    []*Lease        // ready for the next program, least recently used first
-	count   int             // runners alive or starting
-	warming int             // runners being started for nobody yet
-	waiting []chan struct{} // of Acquires, the longest waiting first
-	woken   int             // taken off waiting, and not yet trying again
+	idle    []*Lease  // ready for the next program, least recently used first
+	count   int       // runners alive or starting
+	warming int       // runners being started for nobody yet
+	waiting []*waiter // Acquires, the longest waiting first
+	woken   int       // taken off waiting, and not yet trying again
 	closed  bool
 	wg      sync.WaitGroup
 	ctx     context.Context // ends with the pool: owns background starts and resets
 	cancel  context.CancelFunc
 }
+
+// waiter is an Acquire that waits.
+type waiter struct {
+	owner  string
+	wake   chan struct{} // closed when it may try again
+	passed int           // how often another one was woken before it
+}
+
+// maxPassed is how many may pass the one that waits longest because a runner of their own is idle: to give it a runner
+// means to kill that one, and a new one costs as much as twenty programs.
+const maxPassed = 16
 
 // ErrPoolClosed is returned by Acquire after Close.
 var ErrPoolClosed = errors.New("the sandbox is shutting down")
@@ -81,6 +92,7 @@ type Lease struct {
 // Acquire returns a runner that is ready for a program of the owner, waiting while the pool is full. Every lease must
 // be released.
 func (p *Pool) Acquire(ctx context.Context, owner string) (*Lease, error) {
+	w := &waiter{owner: owner}
 	p.mu.Lock()
 	for woken := false; ; woken = true {
 		if p.closed {
@@ -96,16 +108,17 @@ func (p *Pool) Acquire(ctx context.Context, owner string) (*Lease, error) {
 				return p.lease(ctx, owner, l)
 			}
 		}
-		wake, place := make(chan struct{}), len(p.waiting)
+		place := len(p.waiting)
 		if woken {
 			place = 0 // in vain: it stays first
 		}
-		p.waiting = slices.Insert(p.waiting, place, wake)
+		w.wake = make(chan struct{})
+		p.waiting = slices.Insert(p.waiting, place, w)
 		p.mu.Unlock()
 		select {
-		case <-wake:
+		case <-w.wake:
 		case <-ctx.Done():
-			p.leave(wake)
+			p.leave(w)
 			return nil, fmt.Errorf("wait for a free runner: %w", context.Cause(ctx))
 		}
 		p.mu.Lock()
@@ -304,24 +317,34 @@ func (p *Pool) kill(l *Lease) {
 	})
 }
 
-// wake lets the longest waiting Acquire try again.
+// wake lets a waiting Acquire try again: the longest waiting one, or one that has a runner idle, as long as the first has
+// not been passed too often.
 func (p *Pool) wake() {
-	if len(p.waiting) > 0 {
-		close(p.waiting[0])
-		p.waiting = p.waiting[1:]
-		p.woken++
+	if len(p.waiting) == 0 {
+		return
 	}
+	next := 0
+	if first := p.waiting[0]; first.passed < maxPassed {
+		own := func(w *waiter) bool {
+			return slices.ContainsFunc(p.idle, func(l *Lease) bool { return l.owner == w.owner })
+		}
+		if i := slices.IndexFunc(p.waiting, own); i > 0 {
+			next = i
+			first.passed++
+		}
+	}
+	close(p.waiting[next].wake)
+	p.waiting = slices.Delete(p.waiting, next, next+1)
+	p.woken++
 }
 
 // leave gives up a place in the queue; a wake-up that came at the same moment goes to the next.
-func (p *Pool) leave(wake chan struct{}) {
+func (p *Pool) leave(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, w := range p.waiting {
-		if w == wake {
-			p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
-			return
-		}
+	if i := slices.Index(p.waiting, w); i >= 0 {
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+		return
 	}
 	p.woken--
 	p.wake()

@@ -292,19 +292,43 @@ func (w waiter) served() bool { return len(w.lease) > 0 }
 func TestPoolQueueIsInOrder(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
-		busy := acquire(t, p, "a")
-		queue := []waiter{wait(t.Context(), p, "b"), wait(t.Context(), p, "a"), wait(t.Context(), p, "c")}
-		for i := range queue {
+		busy := acquire(t, p, "x")
+		for i, w := range []waiter{wait(t.Context(), p, "b"), wait(t.Context(), p, "a"), wait(t.Context(), p, "c")} {
 			release(busy, true)
-			for j, w := range queue {
-				if w.served() != (j == i) {
-					t.Fatalf("after release %d, waiter %d is served: %t", i, j, w.served())
-				}
+			if !w.served() {
+				t.Fatalf("after release %d, its waiter is not served", i)
 			}
-			busy = <-queue[i].lease
-			if err := <-queue[i].err; err != nil {
-				t.Fatal(err)
+			busy = <-w.lease
+		}
+		release(busy, true)
+	})
+}
+
+// A runner goes to its owner first, so that it need not be killed; whoever waits longest is passed only so often.
+func TestPoolQueuePrefersTheOwner(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+		busy := acquire(t, p, "a")
+		other := wait(t.Context(), p, "b")
+		var own []waiter
+		for range 20 {
+			own = append(own, wait(t.Context(), p, "a"))
+		}
+		passed := 0
+		for release(busy, true); !other.served(); release(busy, true) {
+			if !own[passed].served() {
+				t.Fatalf("after %d, nobody is served", passed)
 			}
+			busy = <-own[passed].lease
+			passed++
+		}
+		if passed != 16 || tier.count() != 2 {
+			t.Errorf("passed %d times, %d runners were started", passed, tier.count())
+		}
+		busy = <-other.lease
+		for _, w := range own[passed:] {
+			release(busy, true)
+			busy = <-w.lease
 		}
 		release(busy, true)
 	})
