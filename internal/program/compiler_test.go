@@ -222,7 +222,7 @@ func TestCompilerLimits(t *testing.T) {
 	} {
 		var e *Error
 		_, err := Compile(t.Context(), Source{Code: c.code}, opts)
-		if !errors.As(err, &e) || !strings.Contains(e.Message, c.want) {
+		if !errors.As(err, &e) || !strings.Contains(e.Message, c.want) && !(slowed && strings.Contains(e.Message, "takes too long")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
