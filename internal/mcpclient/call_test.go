@@ -287,7 +287,7 @@ func TestDeafServer(t *testing.T) {
 	// More than a pipe holds: the write blocks, and must neither hold the caller nor the other callers.
 	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
 	eventually(t, "the write begins before the timeout", func() bool {
-		_, err := m.Call(ctxFor(t), "bad", "echo", large, mcpclient.CallOptions{Timeout: 50 * time.Millisecond})
+		_, err := m.Call(ctxFor(t), "bad", "echo", large, mcpclient.CallOptions{Timeout: 2 * time.Second})
 		var ce *mcpclient.CallError
 		if !errors.As(err, &ce) || ce.Kind != mcpclient.KindTimeout {
 			t.Fatalf("got %v, want a timeout", err)

@@ -23,9 +23,10 @@ type stdioConn struct {
 }
 
 type outgoing struct {
-	data []byte
-	ex   *exchange
-	done chan error // buffered
+	data  []byte
+	ex    *exchange
+	begun chan struct{} // closed once ex says that it was sent
+	done  chan error    // buffered
 }
 
 // newStdioConn takes over stdin and reads from stdout, which stays the caller's. It runs a goroutine until Close.
@@ -69,7 +70,7 @@ func (c *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
-	out := &outgoing{data: append(data, '\n'), ex: exchangeOf(ctx), done: make(chan error, 1)}
+	out := &outgoing{data: append(data, '\n'), ex: exchangeOf(ctx), begun: make(chan struct{}), done: make(chan error, 1)}
 	if err := ctx.Err(); err != nil {
 		return err // below, a free writer could win over the end of ctx, with nobody to note that it was sent
 	}
@@ -80,6 +81,7 @@ func (c *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	case <-c.closed:
 		return io.EOF
 	}
+	<-out.begun // at once: from here on whoever gives up must know that it was sent
 	select {
 	case err := <-out.done:
 		return err
@@ -99,6 +101,7 @@ func (c *stdioConn) write() {
 			if out.ex != nil {
 				out.ex.sent.Store(true)
 			}
+			close(out.begun)
 			n, err := c.stdin.Write(out.data)
 			if n == 0 && err != nil && out.ex != nil {
 				out.ex.sent.Store(false) // the server has gone: provably not one byte
