@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -18,38 +19,48 @@ const resetTimeout = 2 * time.Second
 type PoolOptions struct {
 	Size    int           // runners at most, busy ones included; 64
 	Warm    int           // unbound runners kept ready for new owners; 0 starts each when it is needed
+	Starts  int           // runners that start at the same time, unbound ones not counted; as many as there are processors
 	MaxRuns int           // programs a runner executes before it is retired; 500
 	Idle    time.Duration // how long a runner waits for its owner's next program; 5 minutes
 }
 
 // Pool keeps runners warm. A runner belongs to one owner from its first program on and is never given to another: when
-// the pool is full, an idle runner of another owner is killed and replaced. All methods are safe for concurrent use.
+// the pool is full, an idle runner of another owner is killed and replaced. To start a runner costs the processor time of
+// twenty programs, so only a few start at a time, and who waits for that takes a runner of its own that becomes idle
+// meanwhile. All methods are safe for concurrent use.
 type Pool struct {
 	sandbox Sandbox
 	opt     PoolOptions
 
-	mu      sync.Mutex
-	idle    []*Lease  // ready for the next program, least recently used first
-	count   int       // runners alive or starting
-	warming int       // runners being started for nobody yet
-	waiting []*waiter // Acquires, the longest waiting first
-	woken   int       // taken off waiting, and not yet trying again
-	closed  bool
-	wg      sync.WaitGroup
-	ctx     context.Context // ends with the pool: owns background starts and resets
-	cancel  context.CancelFunc
+	mu       sync.Mutex
+	idle     []*Lease       // ready for the next program, least recently used first
+	count    int            // runners alive or starting
+	owned    map[string]int // of them, by owner
+	resets   map[string]int // of them, those that will be ready for their owner in a moment
+	starting int            // runners being started for an owner
+	warming  int            // runners being started for nobody yet
+	waiting  []*waiter      // Acquires, the longest waiting first
+	cold     *time.Timer    // serves those that wait when another idle runner may be killed for them; nil while none is wanted
+	closed   bool
+	wg       sync.WaitGroup
+	ctx      context.Context // ends with the pool: owns background starts and resets
+	cancel   context.CancelFunc
 }
 
 // waiter is an Acquire that waits.
 type waiter struct {
 	owner  string
-	wake   chan struct{} // closed when it may try again
-	passed int           // how often another one was woken before it
+	lease  chan *Lease // buffered; without a runner it is the room to start one; closed with the pool
+	passed int         // how often another one was served before it
 }
 
-// maxPassed is how many may pass the one that waits longest because a runner of their own is idle: to give it a runner
-// means to kill that one, and a new one costs as much as twenty programs.
-const maxPassed = 16
+const (
+	// maxPassed is how many may pass the one that waits longest while the pool is full, because a runner of their own is
+	// idle and would have to be killed for it.
+	maxPassed = 16
+	// coldAfter is how long a runner must have been idle to be killed for an owner that has runners itself.
+	coldAfter = time.Second
+)
 
 // ErrPoolClosed is returned by Acquire after Close.
 var ErrPoolClosed = errors.New("the sandbox is shutting down")
@@ -59,13 +70,16 @@ func NewPool(s Sandbox, opt PoolOptions) *Pool {
 	if opt.Size <= 0 {
 		opt.Size = 64
 	}
+	if opt.Starts <= 0 {
+		opt.Starts = runtime.GOMAXPROCS(0)
+	}
 	if opt.MaxRuns <= 0 {
 		opt.MaxRuns = 500
 	}
 	if opt.Idle <= 0 {
 		opt.Idle = 5 * time.Minute
 	}
-	p := &Pool{sandbox: s, opt: opt}
+	p := &Pool{sandbox: s, opt: opt, owned: map[string]int{}, resets: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()
 	p.warm()
@@ -86,68 +100,108 @@ type Lease struct {
 	pool  *Pool
 	owner string // empty: unbound
 	runs  int
+	since time.Time   // when it became idle
 	timer *time.Timer // ends the runner when it stays idle
 }
 
-// Acquire returns a runner that is ready for a program of the owner, waiting while the pool is full. Every lease must
-// be released.
+// Acquire returns a runner that is ready for a program of the owner, waiting while there is none and none can be started.
+// Every lease must be released.
 func (p *Pool) Acquire(ctx context.Context, owner string) (*Lease, error) {
-	w := &waiter{owner: owner}
+	w := &waiter{owner: owner, lease: make(chan *Lease, 1)}
 	p.mu.Lock()
-	for woken := false; ; woken = true {
-		if p.closed {
-			p.mu.Unlock()
-			return nil, ErrPoolClosed
-		}
-		if woken || len(p.waiting)+p.woken == 0 { // nobody passes who waits
-			l, room := p.take(owner), false
-			if l == nil {
-				room = p.count < p.opt.Size || p.evict()
-			}
-			if l != nil || room {
-				return p.lease(ctx, owner, l)
-			}
-		}
-		place := len(p.waiting)
-		if woken {
-			place = 0 // in vain: it stays first
-		}
-		w.wake = make(chan struct{})
-		p.waiting = slices.Insert(p.waiting, place, w)
+	if p.closed {
 		p.mu.Unlock()
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-			p.leave(w)
-			return nil, fmt.Errorf("wait for a free runner: %w", context.Cause(ctx))
+		return nil, ErrPoolClosed
+	}
+	p.waiting = append(p.waiting, w)
+	p.serve()
+	p.mu.Unlock()
+	select {
+	case l, open := <-w.lease:
+		switch {
+		case !open:
+			return nil, ErrPoolClosed
+		case l.Runner != nil:
+			return l, nil
 		}
-		p.mu.Lock()
-		p.woken--
+		return p.start(ctx, l)
+	case <-ctx.Done():
+		p.leave(w)
+		return nil, fmt.Errorf("wait for a free runner: %w", context.Cause(ctx))
 	}
 }
 
-// lease hands out an idle runner, or starts one if it is nil. p.mu is held, and released.
-func (p *Pool) lease(ctx context.Context, owner string, l *Lease) (*Lease, error) {
-	p.wg.Add(1)
-	if l == nil {
-		p.count++
-	} else {
-		p.warm()
+// start fills a lease of room with a runner.
+func (p *Pool) start(ctx context.Context, l *Lease) (*Lease, error) {
+	runner, err := p.sandbox.Start(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starting--
+	defer p.serve()
+	if err != nil {
+		p.gone(l)
+		p.wg.Done()
+		return nil, err
 	}
-	if p.count < p.opt.Size || len(p.idle) > 0 {
-		p.wake() // who came while this one was woken has not been told of the room
+	l.Runner = runner
+	return l, nil
+}
+
+// leave gives up a place in the queue, or what came at the same moment.
+func (p *Pool) leave(w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.waiting, w); i >= 0 {
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+	} else if l, open := <-w.lease; open {
+		p.wg.Done()
+		if l.Runner != nil {
+			l.runs--
+			p.park(l)
+			return
+		}
+		p.starting--
+		p.gone(l)
 	}
-	p.mu.Unlock()
-	if l == nil {
-		var err error
-		if l, err = p.start(ctx); err != nil {
-			p.wg.Done()
-			return nil, err
+	p.serve() // who was behind it may be served
+}
+
+// serve gives runners, and room for runners, to those that wait, in their order. p.mu is held, here and below.
+func (p *Pool) serve() {
+	waiting := map[string]int{} // by owner, those that were not served
+	for i := 0; i < len(p.waiting); {
+		w := p.waiting[i]
+		l := p.offer(w, waiting[w.owner])
+		if l == nil {
+			if i == 0 && w.passed >= maxPassed && p.count >= p.opt.Size {
+				break // the next runner that becomes idle makes room for it
+			}
+			waiting[w.owner]++
+			i++
+			continue
+		}
+		p.bind(l, w.owner)
+		p.wg.Add(1)
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+		w.lease <- l
+		if i > 0 && p.count >= p.opt.Size {
+			p.waiting[0].passed++
 		}
 	}
-	l.owner = owner
-	l.runs++
-	return l, nil
+	p.warm()
+}
+
+// offer is what one that waits can have now, nil for nothing. before is how many of the same owner wait before it.
+func (p *Pool) offer(w *waiter, before int) *Lease {
+	if l := p.take(w.owner); l != nil {
+		return l
+	}
+	if p.resets[w.owner] > before || p.starting >= p.opt.Starts || p.count >= p.opt.Size && !p.evict(w) {
+		return nil
+	}
+	p.count++
+	p.starting++
+	return &Lease{pool: p}
 }
 
 // take removes an idle runner of the owner, or else an unbound one. The most recently used comes first: its memory is
@@ -162,10 +216,51 @@ func (p *Pool) take(owner string) *Lease {
 			if l.quiet() {
 				return l
 			}
-			p.discard(l)
+			p.kill(l)
 		}
 	}
 	return nil
+}
+
+// evict kills an idle runner for w, the one that was used least recently of those that may be. Its owner must not be
+// waiting itself; and if w's owner has runners, which will be idle before a new one has started, it must have two more, or
+// not use this one.
+func (p *Pool) evict(w *waiter) bool {
+	wanted := map[string]bool{}
+	for _, other := range p.waiting {
+		wanted[other.owner] = true
+	}
+	mine, now := p.owned[w.owner], time.Now()
+	var next time.Duration // until another may be
+	for i, l := range p.idle {
+		cold := coldAfter - now.Sub(l.since)
+		fair := !wanted[l.owner] && (mine == 0 || p.owned[l.owner] > mine+1 || cold <= 0)
+		if fair || w.passed >= maxPassed {
+			p.kill(p.remove(i))
+			return true
+		}
+		if !wanted[l.owner] && (next == 0 || cold < next) {
+			next = cold
+		}
+	}
+	if next > 0 && p.cold == nil {
+		p.cold = time.AfterFunc(next, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.cold = nil
+			p.serve()
+		})
+	}
+	return false
+}
+
+// bind gives a runner to an owner.
+func (p *Pool) bind(l *Lease, owner string) {
+	if l.owner != owner {
+		l.owner = owner
+		p.owned[owner]++
+	}
+	l.runs++
 }
 
 // quiet says that an idle runner is still there and has sent nothing that was not asked for.
@@ -180,32 +275,9 @@ func (l *Lease) quiet() bool {
 
 func (p *Pool) remove(i int) *Lease {
 	l := p.idle[i]
-	p.idle = append(p.idle[:i], p.idle[i+1:]...)
+	p.idle = slices.Delete(p.idle, i, i+1)
 	l.timer.Stop()
 	return l
-}
-
-// evict kills the idle runner that was used least recently, to make room.
-func (p *Pool) evict() bool {
-	if len(p.idle) == 0 {
-		return false
-	}
-	p.kill(p.remove(0))
-	p.count-- // the caller takes the room
-	return true
-}
-
-// start starts a runner for which room has been counted.
-func (p *Pool) start(ctx context.Context) (*Lease, error) {
-	runner, err := p.sandbox.Start(ctx)
-	if err != nil {
-		p.mu.Lock()
-		p.count--
-		p.wake()
-		p.mu.Unlock()
-		return nil, err
-	}
-	return &Lease{Runner: runner, pool: p}, nil
 }
 
 // warm starts unbound runners in the background until enough are ready.
@@ -220,13 +292,20 @@ func (p *Pool) warm() {
 		p.count++
 		p.warming++
 		p.wg.Go(func() {
-			l, err := p.start(p.ctx)
+			l := &Lease{pool: p}
+			runner, err := p.sandbox.Start(p.ctx)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.warming--
-			if err == nil {
-				p.park(l)
+			if err != nil {
+				p.count--
+				if len(p.waiting) > 0 { // else the next that comes tries again
+					p.serve()
+				}
+				return
 			}
+			l.Runner = runner
+			p.park(l)
 		})
 	}
 }
@@ -239,20 +318,22 @@ func (l *Lease) Release(clean bool) {
 	defer p.mu.Unlock()
 	defer p.wg.Done()
 	if !clean || l.runs >= p.opt.MaxRuns || p.closed {
-		p.discard(l)
-		p.warm()
+		p.kill(l)
+		p.serve()
 		return
 	}
+	p.resets[l.owner]++
 	p.wg.Go(func() {
 		clean := l.reset(p.ctx)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !clean {
-			p.discard(l)
-			p.warm()
+		less(p.resets, l.owner)
+		if clean {
+			p.park(l)
 			return
 		}
-		p.park(l)
+		p.kill(l)
+		p.serve()
 	})
 }
 
@@ -283,33 +364,26 @@ func (l *Lease) reset(ctx context.Context) bool {
 // park keeps a ready runner until it is wanted, idle for too long or dead.
 func (p *Pool) park(l *Lease) {
 	if p.closed {
-		p.discard(l)
+		p.kill(l)
 		return
 	}
+	l.since = time.Now()
 	l.timer = time.AfterFunc(p.opt.Idle, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for i, other := range p.idle {
-			// The last unbound runners stay: keeping them is what they are for.
-			if other == l && l.owner != "" {
-				p.discard(p.remove(i))
-				return
-			}
+		// The last unbound runners stay: keeping them is what they are for.
+		if i := slices.Index(p.idle, l); i >= 0 && l.owner != "" {
+			p.kill(p.remove(i))
+			p.serve()
 		}
 	})
 	p.idle = append(p.idle, l)
-	p.wake()
+	p.serve()
 }
 
-// discard kills a runner and gives its room away.
-func (p *Pool) discard(l *Lease) {
-	p.kill(l)
-	p.count--
-	p.wake()
-}
-
-// kill ends a runner; Close waits until it is gone.
+// kill ends a runner and gives up its room; Close waits until it is gone.
 func (p *Pool) kill(l *Lease) {
+	p.gone(l)
 	l.Kill()
 	p.wg.Go(func() {
 		for range l.Frames() {
@@ -317,37 +391,19 @@ func (p *Pool) kill(l *Lease) {
 	})
 }
 
-// wake lets a waiting Acquire try again: the longest waiting one, or one that has a runner idle, as long as the first has
-// not been passed too often.
-func (p *Pool) wake() {
-	if len(p.waiting) == 0 {
-		return
+// gone forgets a runner.
+func (p *Pool) gone(l *Lease) {
+	p.count--
+	if l.owner != "" {
+		less(p.owned, l.owner)
 	}
-	next := 0
-	if first := p.waiting[0]; first.passed < maxPassed {
-		own := func(w *waiter) bool {
-			return slices.ContainsFunc(p.idle, func(l *Lease) bool { return l.owner == w.owner })
-		}
-		if i := slices.IndexFunc(p.waiting, own); i > 0 {
-			next = i
-			first.passed++
-		}
-	}
-	close(p.waiting[next].wake)
-	p.waiting = slices.Delete(p.waiting, next, next+1)
-	p.woken++
 }
 
-// leave gives up a place in the queue; a wake-up that came at the same moment goes to the next.
-func (p *Pool) leave(w *waiter) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.waiting, w); i >= 0 {
-		p.waiting = slices.Delete(p.waiting, i, i+1)
-		return
+// less counts one less.
+func less(counts map[string]int, key string) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
 	}
-	p.woken--
-	p.wake()
 }
 
 // Info describes the tier.
@@ -369,10 +425,14 @@ func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	for len(p.idle) > 0 {
-		p.discard(p.remove(len(p.idle) - 1))
+		p.kill(p.remove(len(p.idle) - 1))
 	}
-	for len(p.waiting) > 0 {
-		p.wake()
+	for _, w := range p.waiting {
+		close(w.lease)
+	}
+	p.waiting = nil
+	if p.cold != nil {
+		p.cold.Stop()
 	}
 	p.mu.Unlock()
 	p.cancel()

@@ -334,6 +334,88 @@ func TestPoolQueuePrefersTheOwner(t *testing.T) {
 	})
 }
 
+// To start a runner is dear: who waits for that takes what becomes idle meanwhile.
+func TestPoolStartsAFewAtATime(t *testing.T) {
+	tier := &fakeTier{gate: make(chan struct{}, 8)}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 8, Starts: 2}, func(t *testing.T, p *sandbox.Pool) {
+		tier.gate <- struct{}{}
+		busy := acquire(t, p, "a")
+		starting := []waiter{wait(t.Context(), p, "b"), wait(t.Context(), p, "c")}
+		own, other := wait(t.Context(), p, "a"), wait(t.Context(), p, "d")
+		if started, _ := p.Stats(); started != 3 {
+			t.Errorf("%d runners are alive or starting, want 3", started)
+		}
+		release(busy, true)
+		if !own.served() || other.served() {
+			t.Errorf("served: the owner %t, the other %t", own.served(), other.served())
+		}
+		for range 3 {
+			tier.gate <- struct{}{}
+			synctest.Wait()
+		}
+		for _, w := range append(starting, own, other) {
+			release(<-w.lease, true)
+		}
+		if n := tier.count(); n != 4 {
+			t.Errorf("%d runners were started, want 4", n)
+		}
+	})
+}
+
+// A runner that is being reset is there before another has started.
+func TestPoolWaitsForAReset(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 4}, func(t *testing.T, p *sandbox.Pool) {
+		l := acquire(t, p, "a")
+		for range 5 {
+			l.Release(true)
+			l = acquire(t, p, "a")
+		}
+		l.Release(true)
+		first, second := wait(t.Context(), p, "a"), wait(t.Context(), p, "a") // there is one for the first
+		release(<-first.lease, true)
+		release(<-second.lease, true)
+		if n := tier.count(); n != 2 {
+			t.Errorf("%d runners were started, want 2", n)
+		}
+	})
+}
+
+// In a full pool an owner that has runners takes one of another owner only from who has two more, or does not use it.
+func TestPoolSharesItsRoom(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 4}, func(t *testing.T, p *sandbox.Pool) {
+		many := []*sandbox.Lease{acquire(t, p, "many"), acquire(t, p, "many"), acquire(t, p, "many")}
+		few := acquire(t, p, "few")
+		release(many[0], true)
+		second := acquire(t, p, "few") // three and one become two and two
+		release(many[1], true)
+		third := wait(t.Context(), p, "few")
+		if third.served() {
+			t.Fatal("a runner was killed that its owner needs")
+		}
+		release(many[2], true)
+		time.Sleep(time.Second - time.Millisecond) // the bubble's time
+		synctest.Wait()
+		if third.served() {
+			t.Fatal("a runner was killed that was used a moment ago")
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if !third.served() {
+			t.Fatal("nobody is given the room of a runner that nobody uses")
+		}
+		waits := wait(t.Context(), p, "few")
+		release(few, true)
+		if !waits.served() {
+			t.Error("who waits for room does not get a runner of its own")
+		}
+		for _, l := range []*sandbox.Lease{second, <-third.lease, <-waits.lease} {
+			release(l, true)
+		}
+	})
+}
+
 // Who comes while another is being woken does not pass it, even if the runner that became free is its own.
 func TestPoolNewcomersDoNotPassTheQueue(t *testing.T) {
 	for range 50 { // the scheduler decides who comes first

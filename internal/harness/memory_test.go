@@ -1,5 +1,0 @@
-package harness_test
-
-import "runtime/debug"
-
-func freeMemory() { debug.FreeOSMemory() }
