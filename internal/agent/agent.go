@@ -35,6 +35,7 @@ type Runs interface {
 // Program is code to run.
 type Program struct {
 	RunID   string
+	New     bool // the id has been made for it just now: no run of it was recorded
 	Code    string
 	User    string
 	Session string

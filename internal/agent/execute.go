@@ -14,7 +14,8 @@ import (
 // execute runs a program, or goes on with it where it has begun.
 func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*ending, error) {
 	id := w.state.runID
-	if id == "" {
+	fresh := id == ""
+	if fresh {
 		if over := w.bounds.noRun(&w.state); over != "" {
 			return w.usedUp(over), nil
 		}
@@ -34,7 +35,7 @@ func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*end
 		return err
 	})
 	out, err := w.a.opt.Runs.Execute(ctx, Program{
-		RunID: id, Code: code, User: w.task.UserID, Session: w.task.SessionID, Observe: seen.observe,
+		RunID: id, New: fresh, Code: code, User: w.task.UserID, Session: w.task.SessionID, Observe: seen.observe,
 	})
 	events, lost := seen.end()
 	if lost != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
@@ -70,7 +71,8 @@ type Harness struct {
 	skills    func() (*skills.Store, error)
 	workspace func() (*workspace.Store, error)
 
-	opening sync.WaitGroup // of what Exec opens ahead
+	opening sync.WaitGroup               // of what Exec opens ahead
+	started atomic.Pointer[sandbox.Pool] // what pool gives, once it has
 
 	mu      sync.Mutex
 	closers []func(context.Context) error // of what was opened, in that order
@@ -157,7 +159,9 @@ func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
 	h.mu.Lock()
 	h.closers = append(h.closers, func(context.Context) error { return tier.Close() })
 	h.mu.Unlock()
-	return sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool}), nil
+	p := sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool})
+	h.started.Store(p)
+	return p, nil
 }
 
 // Close ends servers and runners and closes the store; runs must have ended. When ctx ends, processes are killed

@@ -68,7 +68,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		expiry = forever
 	}
 	return task.NewService(task.Options{
-		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Park: run.ErrParked, Forget: h.forget, SessionExpiry: expiry,
+		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Park: run.ErrParked, Forget: h.forget, SessionExpiry: expiry,
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: task.Webhooks{
@@ -76,6 +76,14 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 			MaxAttempts: c.Server.Webhooks.MaxAttempts, Version: h.out.Version,
 		},
 	}), nil
+}
+
+// busy is how long programs have waited for runners and computed.
+func (h *Harness) busy() time.Duration {
+	if pool := h.started.Load(); pool != nil {
+		return pool.Busy()
+	}
+	return 0
 }
 
 // forget removes the workspace of a session.
@@ -185,7 +193,11 @@ var _ agent.Runs = (*runs)(nil)
 func (h *Harness) Runs() agent.Runs { return &runs{h} }
 
 func (r *runs) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
-	out, err := r.h.Execute(ctx, Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: p.Observe})
+	execute := r.h.Execute
+	if p.New {
+		execute = r.h.Exec
+	}
+	out, err := execute(ctx, Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: p.Observe})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = errors.Join(err, cause)

@@ -15,6 +15,7 @@ func (l *loop) compute() {
 		return
 	}
 	l.computing, l.since = true, time.Now()
+	l.runner.Computes(true)
 	left := l.spec.Limits.Timeout - l.used
 	switch {
 	case l.cursor.Next() != nil:
@@ -34,6 +35,7 @@ func (l *loop) rest() {
 		return
 	}
 	l.computing = false
+	l.runner.Computes(false)
 	if l.cursor.Next() == nil {
 		l.used += time.Since(l.since)
 	}

@@ -45,6 +45,8 @@ type Pool struct {
 	wg       sync.WaitGroup
 	ctx      context.Context // ends with the pool: owns background starts and resets
 	cancel   context.CancelFunc
+
+	busy meter // programs that wait for a runner or compute
 }
 
 // waiter is an Acquire that waits.
@@ -94,6 +96,10 @@ func (p *Pool) Stats() (started, idle int) {
 	return p.count, len(p.idle)
 }
 
+// Busy is the time that programs have spent waiting for a runner and computing, waits for a processor included: over a
+// while, the growth of it is how many compete for the processors.
+func (p *Pool) Busy() time.Duration { return p.busy.total() }
+
 // Lease is the use of one runner for one program.
 type Lease struct {
 	Runner
@@ -102,11 +108,14 @@ type Lease struct {
 	runs  int
 	since time.Time   // when it became idle
 	timer *time.Timer // ends the runner when it stays idle
+	busy  bool        // it computes
 }
 
 // Acquire returns a runner that is ready for a program of the owner, waiting while there is none and none can be started.
 // Every lease must be released.
 func (p *Pool) Acquire(ctx context.Context, owner string) (*Lease, error) {
+	p.busy.add(1)
+	defer p.busy.add(-1)
 	w := &waiter{owner: owner, lease: make(chan *Lease, 1)}
 	p.mu.Lock()
 	if p.closed {
@@ -310,9 +319,22 @@ func (p *Pool) warm() {
 	}
 }
 
+// Computes says whether the program computes from now on, or waits for the host. One goroutine calls it, as it does
+// Release, which ends that too.
+func (l *Lease) Computes(busy bool) {
+	switch {
+	case busy && !l.busy:
+		l.pool.busy.add(1)
+	case !busy && l.busy:
+		l.pool.busy.add(-1)
+	}
+	l.busy = busy
+}
+
 // Release ends the use of a runner. A clean one has sent its done frame: it is reset and kept for the owner's next
 // program. Any other is killed.
 func (l *Lease) Release(clean bool) {
+	l.Computes(false)
 	p := l.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()

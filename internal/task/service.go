@@ -51,8 +51,11 @@ type Options struct {
 	OnEnd func(Task)
 	// SessionExpiry is how long a session is kept after its last use.
 	SessionExpiry time.Duration
-	// Workers is how many tasks are worked at the same time.
+	// Workers is how many tasks are worked at the same time, at most.
 	Workers int
+	// Busy is the time that programs have spent computing or ready to, added up over all; where they compete for the
+	// processors, fewer tasks are worked. Nil does not look.
+	Busy func() time.Duration
 	// Grace is how long tasks may go on when Work's context ends, before they are parked.
 	Grace    time.Duration
 	Webhooks Webhooks
@@ -70,6 +73,7 @@ type Service struct {
 	schedules chan struct{} // and when schedules changed
 
 	working atomic.Bool
+	pace    *pace
 
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc // what this process works on
@@ -79,7 +83,7 @@ type Service struct {
 func NewService(opt Options) *Service {
 	return &Service{
 		opt: opt, client: opt.Webhooks.client(), outbox: make(chan struct{}, 1), schedules: make(chan struct{}, 1),
-		running: map[string]context.CancelCauseFunc{},
+		running: map[string]context.CancelCauseFunc{}, pace: newPace(opt.Workers, opt.Busy),
 	}
 }
 

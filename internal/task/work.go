@@ -88,6 +88,12 @@ func (s *Service) adoptOrphans(ctx context.Context) {
 // where it stopped; the job keeps its worker meanwhile, so that its session's next task does not overtake it. job ends
 // with working, and when the task is cancelled.
 func (s *Service) handle(working, job context.Context, id string) error {
+	switch err := s.pace.enter(job); {
+	case err == nil:
+		defer s.pace.leave()
+	case working.Err() != nil:
+		return nil // who works the queue next finds it
+	}
 	for try := 1; working.Err() == nil; try++ {
 		_, err := s.do(job, id)
 		switch {
