@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -71,6 +72,7 @@ type Options struct {
 	Budget  task.Budget // the most that a task may take; zero fields are no bound
 	// ResultTokens is how many model tokens the result of one call may have; 0 is modelview.DefaultLimit.
 	ResultTokens int
+	Privacy      pii.Filter // of prompts and results; nil is pii.None
 	Now          func() time.Time
 	NewID        func() string // of a run
 }
@@ -96,7 +98,10 @@ var _ task.Worker = (*Agent)(nil).Do
 // When ctx ends with the cause task.ErrCancelled, the task ends as cancelled; with any other cause it is left as it is,
 // and the error wraps the cause. An error of log leaves it too. All goroutines that Do starts have ended when it returns.
 func (a *Agent) Do(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
-	w := &work{a: a, task: t, history: history, log: log, bounds: boundsOf(a.opt.Budget, t.Budget)}
+	w := &work{
+		a: a, task: t, history: history, log: log, bounds: boundsOf(a.opt.Budget, t.Budget),
+		privacy: pii.In(a.opt.Privacy, t.UserID, t.SessionID),
+	}
 	for _, s := range steps {
 		w.take(s)
 	}

@@ -46,5 +46,9 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 		s.Description = clip(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
 		d.Skills = append(d.Skills, s)
 	}
-	return w.a.opt.Prompts.prompt(d)
+	text, err := w.a.opt.Prompts.prompt(d)
+	if err != nil {
+		return "", err
+	}
+	return w.privacy.Hide(ctx, text) // of skills, which users write too
 }

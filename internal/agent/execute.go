@@ -105,5 +105,9 @@ func (w *work) resultFile(turn, call int) string {
 
 // fit is a text that fits into a result; the whole of a longer one is kept under name.
 func (w *work) fit(ctx context.Context, name, text string) (string, error) {
+	text, err := w.privacy.Hide(ctx, text)
+	if err != nil {
+		return "", err
+	}
 	return modelview.Fit(text, w.a.opt.ResultTokens, name, func(name string, data []byte) (string, error) { return w.keep(ctx, name, data) })
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -18,6 +19,7 @@ type work struct {
 	history []task.Past
 	log     task.Log
 	bounds  bounds
+	privacy pii.Session
 	model   model.Model // nil until it is needed
 	steps   []task.Step
 	state   state       // of steps

@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -67,6 +68,9 @@ func (a *app) open(ctx context.Context) (*harness.Harness, error) {
 	return a.openWith(ctx, cfg, "")
 }
 
+// privacy is what every text passes on its way to a model, a log, an event or the disk. There are no detectors yet.
+var privacy pii.Filter = pii.None{}
+
 // toolCache is where tool lists are kept; empty is the usual place.
 func (a *app) openWith(ctx context.Context, cfg *config.Config, toolCache string) (*harness.Harness, error) {
 	return a.openMeasured(ctx, cfg, toolCache, a.logger(cfg), nil, nil)
@@ -81,7 +85,7 @@ func (a *app) openMeasured(
 	}
 	h, err := harness.Open(ctx, cfg, harness.Outside{
 		Environ: a.Environ, Executable: a.Executable, CacheDir: cache, ToolCache: toolCache, Logger: log, Now: a.Now, Version: Version,
-		Metrics: metrics, Audit: audit,
+		Metrics: metrics, Audit: audit, Privacy: privacy,
 	})
 	if err != nil && !errors.Is(err, harness.ErrUnavailable) {
 		// Nothing is started here, so only what was configured can be wrong.

@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -68,6 +69,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	}
 	tracer, err := telemetry.NewTracer(telemetry.TracingOptions{
 		Endpoint: cfg.Telemetry.OTLPEndpoint, Environ: a.Environ, Version: Version, Log: log,
+		Redact: pii.Redact(privacy),
 	})
 	if err != nil {
 		return usage(fmt.Errorf("telemetry.otlpEndpoint: %w", err))
@@ -231,5 +233,5 @@ func (a *app) serveLogger(cfg *config.Config) *slog.Logger {
 	if cfg.Server.Debug {
 		level = slog.LevelDebug
 	}
-	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json"})
+	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: pii.Redact(privacy)})
 }

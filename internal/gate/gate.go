@@ -8,10 +8,10 @@
 //  2. limits
 //  3. resolve the name
 //  4. policy, 5. approval: no rules yet, every tool is allowed
-//  6. validate the input against the tool's schema
+//  6. restore personal data in the input, validate it against the tool's schema
 //  7. journal the intent of a write, call the server
 //  8. unwrap the result
-//  9. the answer goes back to the run, which journals and delivers it
+//  9. hide personal data in the answer; it goes back to the run, which journals and delivers it
 package gate
 
 import (
@@ -24,6 +24,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -84,6 +85,7 @@ type Scope struct {
 	MaxValue int // bytes of an answer; a larger one becomes a file
 	Files    Files
 	Modules  Modules
+	Privacy  pii.Session // of personal data in arguments and answers
 	// Recorded is what a dead process recorded of this run; empty for a new one.
 	Recorded []journal.Record
 	// Progress is told what servers report of a call under way, from the call's goroutine; nil for nobody.
@@ -142,13 +144,15 @@ func refuse(err *frame.Error) run.Pending {
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	switch frame.Kind(c.Kind) {
 	case frame.Tool:
-		return r.tool(c, intent)
+		return hidden{r, c, r.tool(c, intent)}
 	case frame.FS:
-		return r.file(c, intent)
+		return hidden{r, c, r.file(c, intent)}
 	case frame.Catalog:
-		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) })
+		return hidden{r, c, pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) {
+			return r.catalog(ctx, c.Name, c.Args)
+		})}
 	case frame.Resource:
-		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) })
+		return hidden{r, c, pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) })}
 	case frame.Timer:
 		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return sleep(ctx, c.Args) })
 	case frame.Load:
@@ -157,6 +161,39 @@ func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 		return pendingFunc(func(context.Context) (json.RawMessage, *frame.Error) { return r.zone(c.Args) })
 	}
 	return refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name))
+}
+
+// hidden is a prepared call whose answer holds no personal data: step 9. Answers without it are the harness's own, and
+// modules, in which whoever reads the files has hidden it.
+type hidden struct {
+	of   *Run
+	call *journal.Call
+	run.Pending
+}
+
+// Do implements run.Pending.
+func (h hidden) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	value, failed := h.Pending.Do(ctx, intend)
+	privacy := h.of.scope.Privacy
+	keep := context.WithoutCancel(ctx) // what was answered is told, also when the run is being cancelled
+	var err error
+	if failed != nil {
+		told := *failed
+		if told.Message, err = privacy.Hide(keep, failed.Message); err == nil {
+			told.Data, err = privacy.HideJSON(keep, failed.Data)
+		}
+		failed = &told
+	} else {
+		value, err = privacy.HideJSON(keep, value)
+	}
+	if err == nil {
+		return value, failed
+	}
+	untold := toolError(h.call.Name, fmt.Sprintf("%s was answered, but the answer cannot be shown: %v", h.call.Name, err))
+	if failed != nil {
+		untold.Kind, untold.Name = failed.Kind, failed.Name
+	}
+	return nil, untold
 }
 
 // runtimeError is an error of the call itself, thrown into the guest as the given class.

@@ -73,7 +73,10 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 	if err != nil {
 		return nil, t.notCalled(name, err)
 	}
-	// 6. validate
+	// 6. restore, validate
+	if args, err = t.run.scope.Privacy.RestoreJSON(ctx, args); err != nil {
+		return nil, t.notCalled(name, err)
+	}
 	if err := tool.Validate(args); err != nil {
 		return nil, t.notCalled(name, err)
 	}

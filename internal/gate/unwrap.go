@@ -64,6 +64,10 @@ func (r *Run) fit(ctx context.Context, n int, name string, value json.RawMessage
 	if len(value) <= limit {
 		return value, nil
 	}
+	value, failed := r.scope.Privacy.HideJSON(ctx, value)
+	if failed != nil {
+		return nil, toolError(name, fmt.Sprintf("%s was answered, but the answer cannot be kept: %v", name, failed))
+	}
 	data, kind, file := []byte(value), "application/json", "result.json"
 	var text string
 	if json.Unmarshal(value, &text) == nil {

@@ -19,6 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -54,6 +55,9 @@ func (h *Harness) Exec(ctx context.Context, req Request) (out *run.Outcome, err 
 		return nil, err
 	}
 	defer func() { place.close(err == nil) }()
+	if req.Code, err = place.privacy.Hide(ctx, req.Code); err != nil {
+		return nil, err
+	}
 	limit := h.limits(req.Timeout).Timeout
 	compiling, stop := context.WithTimeout(ctx, limit)
 	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code}, place.options())
@@ -180,9 +184,10 @@ func (h *Harness) spec(
 	locate.recall(records)
 	return run.Spec{
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: h.out.Now,
+		Privacy: place.privacy,
 		Gate: h.gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
-			Files: place.space, Recorded: records, Progress: progress,
+			Files: place.space, Privacy: place.privacy, Recorded: records, Progress: progress,
 			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
 				loaded, err := program.CompileModule(ctx, specifier, from, place.options())
 				if err == nil {
@@ -261,6 +266,7 @@ type place struct {
 	space     *files.Space
 	skills    *files.Dir
 	workspace *files.Dir
+	privacy   pii.Session
 	remove    func() // of a workspace that nobody keeps
 }
 
@@ -286,6 +292,7 @@ func (h *Harness) place(user, session, runID string) (*place, error) {
 		p.skills.Close()
 		return nil, err
 	}
+	p.privacy = pii.In(h.out.Privacy, user, session)
 	p.space = files.NewSpace(p.skills, p.workspace, &declarations{h})
 	return p, nil
 }
@@ -316,7 +323,11 @@ func (p *place) Module(ctx context.Context, id string) ([]byte, error) {
 	if errors.As(err, &failed) && failed.Code == files.IsDirectory {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
-	return text, err
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := p.privacy.Hide(ctx, string(text))
+	return []byte(hidden), err
 }
 
 // Server implements program.Resolver.

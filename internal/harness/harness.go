@@ -19,6 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
@@ -49,6 +50,7 @@ type Outside struct {
 	Version    string
 	Metrics    *telemetry.Metrics // nil: none are taken
 	Audit      *telemetry.Auditor // nil: nobody is told
+	Privacy    pii.Filter         // nil: pii.None
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.

@@ -61,6 +61,12 @@ func setup(t testing.TB, flags map[string]string, servers ...*config.MCPServer) 
 // open is setup in a directory that may hold an earlier harness's state.
 func open(t testing.TB, dir string, flags map[string]string, servers ...*config.MCPServer) *fixture {
 	t.Helper()
+	return openIn(t, dir, flags, harness.Outside{}, servers...)
+}
+
+// openIn is open in a world of which parts are given.
+func openIn(t testing.TB, dir string, flags map[string]string, out harness.Outside, servers ...*config.MCPServer) *fixture {
+	t.Helper()
 	all := map[string]string{
 		"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
 		"workspace.dir": filepath.Join(dir, "workspace"),
@@ -73,9 +79,8 @@ func open(t testing.TB, dir string, flags map[string]string, servers ...*config.
 		t.Fatal(err)
 	}
 	cfg.MCPServers = append(cfg.MCPServers, servers...)
-	h, err := harness.Open(t.Context(), cfg, harness.Outside{
-		Environ: os.Environ(), Executable: self(t), CacheDir: cache, Now: time.Now, Version: "test",
-	})
+	out.Environ, out.Executable, out.CacheDir, out.Now, out.Version = os.Environ(), self(t), cache, time.Now, "test"
+	h, err := harness.Open(t.Context(), cfg, out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,14 +61,14 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		Budget: task.Budget{
 			Turns: c.Model.MaxTurns, Runs: c.Model.MaxRuns, Tokens: c.Model.MaxTaskTokens, Cost: c.Model.MaxCost, Wall: c.Model.MaxTaskTime,
 		},
-		Now: h.out.Now, NewID: opt.NewID,
+		Privacy: h.out.Privacy, Now: h.out.Now, NewID: opt.NewID,
 	})
 	expiry := c.Session.Expiry
 	if expiry == 0 {
 		expiry = forever
 	}
 	return task.NewService(task.Options{
-		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Park: run.ErrParked, Forget: h.forget, SessionExpiry: expiry,
+		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Privacy: h.out.Privacy, Park: run.ErrParked, Forget: h.forget, SessionExpiry: expiry,
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: task.Webhooks{

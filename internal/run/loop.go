@@ -156,6 +156,10 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	if l.ending != nil && f.T != frame.Done {
 		return
 	}
+	if err := l.hide(ctx, f); err != nil {
+		l.failure = err
+		return
+	}
 	switch f.T {
 	case frame.Call:
 		l.call(ctx, f)
@@ -170,6 +174,31 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 		l.clean = true
 		l.done = f
 	}
+}
+
+// hide takes personal data out of a frame. A program sees tokens, but it can be written with values in it, or make them.
+func (l *loop) hide(ctx context.Context, f *frame.Frame) (err error) {
+	p := l.spec.Privacy
+	keep := context.WithoutCancel(ctx)
+	for _, text := range []*string{&f.Name, &f.Text} {
+		if *text, err = p.Hide(keep, *text); err != nil {
+			return err
+		}
+	}
+	for _, raw := range []*json.RawMessage{&f.Args, &f.Value} {
+		if *raw, err = p.HideJSON(keep, *raw); err != nil {
+			return err
+		}
+	}
+	if e := f.Error; e != nil {
+		for _, text := range []*string{&e.Name, &e.Message, &e.Stack, &e.Tool} {
+			if *text, err = p.Hide(keep, *text); err != nil {
+				return err
+			}
+		}
+		e.Data, err = p.HideJSON(keep, e.Data)
+	}
+	return err
 }
 
 // call takes a new host call: from the record where there is one, else through the gate.

@@ -12,6 +12,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
@@ -138,6 +139,8 @@ type Spec struct {
 	Journal journal.Writer
 	Gate    Gate
 	Runners Runners
+	// Privacy hides personal data in what the guest sends, before anything else sees it.
+	Privacy pii.Session
 	// Locate explains an error by the code as written.
 	Locate func(*frame.Error) *Error
 	// Observe is called from the run's goroutine, and must not block; nil for nobody.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/adhocore/gronx"
 
 	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/pii"
 )
 
 // NewSchedule asks for tasks at planned instants: at one, or at those of a cron expression.
@@ -42,11 +44,24 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 		}
 		sched.Next = &next
 	}
+	var err error
+	privacy := s.privacy(sched)
+	if sched.Task, err = privacy.Hide(ctx, sched.Task); err != nil {
+		return Schedule{}, err
+	}
+	if sched.Context, err = privacy.HideJSON(ctx, sched.Context); err != nil {
+		return Schedule{}, err
+	}
 	if err := s.opt.Store.CreateSchedule(ctx, sched); err != nil {
 		return Schedule{}, err
 	}
 	wake(s.schedules)
 	return sched, nil
+}
+
+// privacy is that of a schedule's texts: of its session, or, as each of its tasks gets one of its own, of itself.
+func (s *Service) privacy(sched Schedule) pii.Session {
+	return pii.In(s.opt.Privacy, sched.UserID, cmp.Or(sched.SessionID, sched.ID))
 }
 
 // after is the first planned instant behind t. Where a zone's clock is set forward, what is planned for the hour that it
@@ -142,10 +157,21 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 			return next, err
 		}
 	}
-	n := s.make(Request{
-		UserID: sched.UserID, Principal: sched.Principal, Task: sched.Task, SessionID: sched.SessionID, Context: sched.Context,
+	r := Request{
+		UserID: sched.UserID, Principal: sched.Principal, SessionID: sched.SessionID,
 		Model: sched.Model, Callback: sched.Callback, Budget: sched.Budget, schedule: sched.ID,
-	})
+	}
+	privacy := s.privacy(sched)
+	if r.Task, err = privacy.Restore(ctx, sched.Task); err != nil {
+		return next, err
+	}
+	if r.Context, err = privacy.RestoreJSON(ctx, sched.Context); err != nil {
+		return next, err
+	}
+	n, err := s.make(ctx, r)
+	if err != nil {
+		return next, err
+	}
 	t, created, err := s.opt.Store.Fire(ctx, sched.ID, *sched.Next, n, next)
 	if errors.Is(err, ErrNotFound) {
 		if _, gone := s.opt.Store.Schedule(ctx, sched.ID); errors.Is(gone, ErrNotFound) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/queue"
 )
 
@@ -59,6 +60,7 @@ type Options struct {
 	// Grace is how long tasks may go on when Work's context ends, before they are parked.
 	Grace    time.Duration
 	Webhooks Webhooks
+	Privacy  pii.Filter // of the texts of requests; nil is pii.None
 	Now      func() time.Time
 	Logger   *slog.Logger
 }
@@ -97,7 +99,10 @@ func (s *Service) Submit(ctx context.Context, r Request) (t Task, created bool, 
 	}
 	// A caller who goes away meanwhile gets the whole or nothing, never a task of which nobody knows.
 	ctx = context.WithoutCancel(ctx)
-	n := s.make(r)
+	n, err := s.make(ctx, r)
+	if err != nil {
+		return Task{}, false, err
+	}
 	if t, created, err = s.opt.Store.CreateTask(ctx, n); err != nil || !created {
 		return t, false, err
 	}
@@ -110,15 +115,23 @@ func (s *Service) Submit(ctx context.Context, r Request) (t Task, created bool, 
 }
 
 // make prepares a new task.
-func (s *Service) make(r Request) New {
+func (s *Service) make(ctx context.Context, r Request) (New, error) {
 	now := s.opt.Now()
 	t := Task{
-		ID: id.New("task"), SessionID: r.SessionID, UserID: r.UserID, Task: r.Task, Context: r.Context, Model: r.Model,
+		ID: id.New("task"), SessionID: r.SessionID, UserID: r.UserID, Model: r.Model,
 		Status: Queued, Logs: []string{}, Runs: []string{}, Budget: r.Budget, CreatedAt: now, RunAt: r.RunAt,
 		Principal: r.Principal, CallbackURL: r.Callback, Schedule: r.schedule, CacheKey: r.cacheKey(),
 	}
 	if t.SessionID == "" {
 		t.SessionID = id.New("sess")
+	}
+	privacy := pii.In(s.opt.Privacy, t.UserID, t.SessionID)
+	var err error
+	if t.Task, err = privacy.Hide(ctx, r.Task); err != nil {
+		return New{}, err
+	}
+	if t.Context, err = privacy.HideJSON(ctx, r.Context); err != nil {
+		return New{}, err
 	}
 	return New{
 		Task: t, IdempotencyKey: r.IdempotencyKey, BodyHash: r.BodyHash,
@@ -126,7 +139,7 @@ func (s *Service) make(r Request) New {
 		Session: Session{
 			ID: t.SessionID, UserID: t.UserID, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.opt.SessionExpiry),
 		},
-	}
+	}, nil
 }
 
 func (s *Service) push(ctx context.Context, t Task) error {
