@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,8 @@ import (
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -298,10 +301,12 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// A request has a span, below its caller's, and the run below it.
+// A request has a span, below its caller's; below it are the run, or the task with its turns, its run and the tools that
+// are called.
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
+	const other = "1af7651916cd43dd8448eb211c80319c" // the trace of the second request
 	spans := map[string]*otlp.Span{}
 	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -314,7 +319,11 @@ func TestSpans(t *testing.T) {
 		for _, rs := range req.GetResourceSpans() {
 			for _, ss := range rs.GetScopeSpans() {
 				for _, s := range ss.GetSpans() {
-					spans[s.GetName()] = s
+					name := s.GetName()
+					if trace := fmt.Sprintf("%x", s.GetTraceId()); trace == other {
+						name = trace + " " + name
+					}
+					spans[name] = s
 				}
 			}
 		}
@@ -324,19 +333,42 @@ func TestSpans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := setup(t, setting{options: func(o *api.Options) { o.Tracer = tracer }})
+	w := setup(t, setting{
+		servers: []*config.MCPServer{badServer(t, "bad", "normal")}, options: func(o *api.Options) { o.Tracer = tracer },
+	})
 	run := w.do("POST", "/v1/runs?q=private", map[string]string{"userId": "alice", "code": "return 1"}, "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").
 		want(http.StatusOK).field("runId")
 	w.do("GET", "/v1/runs/"+run, nil).want(http.StatusOK)
+	id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "RUN<<await callMCPTool('bad__echo', {})>>"}, "traceparent", "00-"+other+"-b7ad6b7169203331-01").
+		want(http.StatusAccepted).field("id")
+	if got, err := w.tasks.Wait(t.Context(), id); err != nil || got.Status != task.Succeeded {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
 	if err := tracer.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	request, inner := spans["POST /v1/runs"], spans["run"]
-	if request == nil || inner == nil || string(inner.GetParentSpanId()) != string(request.GetSpanId()) {
-		t.Fatalf("got %v", spans)
+	for child, parent := range map[string]string{
+		"run": "POST /v1/runs", other + " task": other + " POST /v1/tasks", other + " chat test-model": other + " task",
+		other + " run": other + " task", other + " execute_tool bad__echo": other + " run",
+	} {
+		if spans[child] == nil || spans[parent] == nil || string(spans[child].GetParentSpanId()) != string(spans[parent].GetSpanId()) {
+			t.Fatalf("%s is not below %s: %v", child, parent, spans)
+		}
 	}
+	for _, a := range spans[other+" execute_tool bad__echo"].GetAttributes() {
+		if a.GetKey() == "harness.call" && a.GetValue().GetIntValue() != 1 {
+			t.Errorf("the call has the number %s", a)
+		}
+	}
+	if log := w.log.String(); !regexp.MustCompile(`"eventType":"tool_call"[^}]*"userId":"alice"[^}]*"sessionId":"sess_[^}]*"tool":"echo"`).MatchString(log) {
+		t.Errorf("the audit event of the call does not say whose it is: %s", log)
+	}
+	request := spans["POST /v1/runs"]
 	if fmt.Sprintf("%x", request.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" || strings.Contains(request.String(), "private") || !strings.Contains(request.String(), run) {
 		t.Errorf("got %s", request)
 	}

@@ -175,7 +175,7 @@ func (w *world) serve(options api.Options, opt api.ServeOptions) {
 	}
 	opt.Logger = options.Logger
 	ctx, cancel := context.WithCancel(context.Background())
-	work, stopWork := context.WithCancel(context.Background())
+	work, stopWork := context.WithCancel(options.Tracer.With(context.Background()))
 	worked, served := make(chan error, 1), make(chan error, 1)
 	go func() { worked <- w.tasks.Work(work) }()
 	go func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 // Budget bounds a task; what is left out is as configured.
@@ -70,7 +71,7 @@ func (t TaskRequest) request(ctx context.Context, key string) (task.Request, err
 	return task.Request{
 		UserID: user, Principal: identity(ctx).Principal, Task: t.Task, SessionID: t.SessionID, Context: extra, Model: t.Model,
 		Callback: t.CallbackURL, RunAt: t.RunAt, Budget: t.Budget.task(), IdempotencyKey: key, BodyHash: hex.EncodeToString(sum[:]),
-		CacheFor: time.Duration(t.CacheSeconds) * time.Second,
+		CacheFor: time.Duration(t.CacheSeconds) * time.Second, Trace: telemetry.Parent(ctx),
 	}, nil
 }
 

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 type keysCmd struct {
@@ -51,7 +53,7 @@ func (c *keysCreateCmd) Run(ctx context.Context, a *app) error {
 	if c.Expires < 0 {
 		return usage(fmt.Errorf("--expires %s is in the past", c.Expires))
 	}
-	h, keys, err := a.openKeys(ctx)
+	h, keys, audit, err := a.openKeys(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,6 +62,7 @@ func (c *keysCreateCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	audit.Audit(ctx, keyChange("created", key.ID, key.User))
 	if a.flags.JSON {
 		return a.json(map[string]any{"id": key.ID, "key": value, "user": key.User, "roles": key.Roles, "expires": key.Expires})
 	}
@@ -68,18 +71,33 @@ func (c *keysCreateCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// openKeys opens the harness with its keys.
-func (a *app) openKeys(ctx context.Context) (*harness.Harness, *auth.Keys, error) {
-	h, err := a.open(ctx)
+// openKeys opens the harness with its keys, and the log of their changes.
+func (a *app) openKeys(ctx context.Context) (*harness.Harness, *auth.Keys, *telemetry.Auditor, error) {
+	cfg, err := a.load()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	h, err := a.openWith(ctx, cfg, "")
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	keys, err := h.Keys()
 	if err != nil {
 		a.close(h)
-		return nil, nil, missing(h, err)
+		return nil, nil, nil, missing(h, err)
 	}
-	return h, keys, nil
+	log := a.logger(cfg)
+	if !log.Enabled(ctx, slog.LevelInfo) {
+		return h, keys, nil, nil // a command is quiet unless a level is asked for
+	}
+	return h, keys, auditor(cfg, log), nil
+}
+
+// keyChange is the audit event of a change of keys.
+func keyChange(change, id, user string) telemetry.Event {
+	return telemetry.Event{
+		UserID: user, Type: telemetry.KeyChange, Severity: telemetry.Medium, Details: map[string]any{"key": id, "change": change},
+	}
 }
 
 type keysListCmd struct{}
@@ -99,7 +117,7 @@ type keyLine struct {
 }
 
 func (keysListCmd) Run(ctx context.Context, a *app) error {
-	h, keys, err := a.openKeys(ctx)
+	h, keys, _, err := a.openKeys(ctx)
 	if err != nil {
 		return err
 	}
@@ -145,7 +163,7 @@ type keysRevokeCmd struct {
 func (keysRevokeCmd) Help() string { return "Example:\n  harness keys revoke key_4f2a" }
 
 func (c *keysRevokeCmd) Run(ctx context.Context, a *app) error {
-	h, keys, err := a.openKeys(ctx)
+	h, keys, audit, err := a.openKeys(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,6 +171,7 @@ func (c *keysRevokeCmd) Run(ctx context.Context, a *app) error {
 	if err := keys.Revoke(ctx, c.ID); err != nil {
 		return taskError(fmt.Errorf("key %s: %w", c.ID, err))
 	}
+	audit.Audit(ctx, keyChange("revoked", c.ID, ""))
 	if a.flags.JSON {
 		return a.json(map[string]string{"revoked": c.ID})
 	}

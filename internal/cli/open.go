@@ -185,9 +185,5 @@ func (a *app) logger(cfg *config.Config) *slog.Logger {
 	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil || !asked {
 		level = slog.LevelError
 	}
-	options := &slog.HandlerOptions{Level: level}
-	if cfg.Log.Format == "json" {
-		return slog.New(slog.NewJSONHandler(a.Stderr, options))
-	}
-	return slog.New(slog.NewTextHandler(a.Stderr, options))
+	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: pii.Redact(privacy)})
 }

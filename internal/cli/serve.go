@@ -46,10 +46,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	}
 	log := a.serveLogger(cfg)
 	metrics := telemetry.NewMetrics()
-	var audit *telemetry.Auditor
-	if cfg.Log.Audit {
-		audit = telemetry.NewAuditor(log)
-	}
+	audit := auditor(cfg, log)
 	h, err := a.openMeasured(ctx, cfg, "", log, metrics, audit)
 	if err != nil {
 		return err
@@ -81,6 +78,14 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		AllowCommandServers: cfg.Server.AllowCommandServers, Health: cfg.Server.HealthCheck, MetricsPath: true,
 		InternalElsewhere: cfg.Server.InternalListen != "",
 	}, open)
+}
+
+// auditor writes audit events into a log, if they are wanted.
+func auditor(cfg *config.Config, log *slog.Logger) *telemetry.Auditor {
+	if !cfg.Log.Audit {
+		return nil
+	}
+	return telemetry.NewAuditor(log)
 }
 
 // endTracing sends the last spans.

@@ -202,6 +202,9 @@ func TestServeListeners(t *testing.T) {
 	inner, metrics := freeAddress(t), freeAddress(t)
 	f.write("harness.yaml", "server: {cors: {origins: ['*']}, internalListen: '"+inner+"', metrics: {enabled: true, listen: '"+metrics+"'}}\n")
 	key := strings.TrimSpace(f.run("keys", "create", "--user", "alice").want(0).stdout)
+	if r := f.run("keys", "create", "--user", "bob", "--log-level", "info").want(0); !strings.Contains(r.stderr, "key_change") || !strings.Contains(r.stderr, "bob") {
+		t.Errorf("the log of a new key is %s", r.stderr)
+	}
 	s := f.serve()
 	if status, body := s.do("GET", "/v1/tasks", ""); status != http.StatusUnauthorized {
 		t.Errorf("%d %s", status, body)

@@ -120,14 +120,16 @@ func (h *Harness) execute(ctx context.Context, spec run.Spec) (*run.Outcome, err
 
 // live is execute for a run that is no replay: it is counted, traced and audited.
 func (h *Harness) live(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
-	ctx, end := telemetry.StartRun(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.Run)
+	ctx = telemetry.WithUser(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.User, spec.Start.Session)
+	ctx, end := telemetry.StartRun(ctx, spec.Start.Run)
+	spec.Gate = numbered{spec.Gate}
 	h.out.Metrics.RunStarted()
 	out, err := h.execute(ctx, spec)
 	h.out.Metrics.RunEnded(out)
 	end(out)
 	if out != nil {
 		h.out.Audit.Audit(ctx, telemetry.Event{
-			UserID: spec.Start.User, SessionID: spec.Start.Session, Type: telemetry.CodeExecution, Severity: telemetry.Low,
+			Type: telemetry.CodeExecution, Severity: telemetry.Low,
 			Details: map[string]any{"run": out.RunID, "status": out.Status, "calls": out.Calls},
 		})
 	}

@@ -140,10 +140,10 @@ func (h *Harness) Models() func(name string) (model.Model, error) {
 	}
 }
 
-// traced gives the work on a task its span, and its id to the log.
+// traced gives the work on a task its span, below that of the request, and its id to the log.
 func traced(work task.Worker) task.Worker {
 	return func(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
-		ctx, end := telemetry.StartTask(telemetry.WithIDs(ctx, t.ID, ""), &t)
+		ctx, end := telemetry.StartTask(telemetry.Below(telemetry.WithIDs(ctx, t.ID, ""), t.Trace), &t)
 		ended, err := work(ctx, t, history, steps, log)
 		end(&ended)
 		return ended, err

@@ -20,6 +20,7 @@ type request struct {
 	Principal string          `json:"principal,omitempty"`
 	Callback  string          `json:"callback,omitempty"`
 	Schedule  string          `json:"schedule,omitempty"`
+	Trace     string          `json:"trace,omitempty"`
 }
 
 func (r *request) budget() task.Budget {
@@ -76,7 +77,7 @@ func encodeTask(t *task.Task, now time.Time) (*taskRow, error) {
 	var err error
 	if r.request, err = encodeJSON(request{
 		Task: t.Task, Context: t.Context, Model: t.Model, Budget: t.Budget, Wall: t.Budget.Wall,
-		Principal: t.Principal, Callback: t.CallbackURL, Schedule: t.Schedule,
+		Principal: t.Principal, Callback: t.CallbackURL, Schedule: t.Schedule, Trace: t.Trace,
 	}); err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (r *taskRow) task() (task.Task, error) {
 		CancelRequested: r.cancel, Cached: r.cached,
 		CreatedAt: instant(r.created), RunAt: instantOrNil(r.runAt), StartedAt: instantOrNil(r.started), EndedAt: instantOrNil(r.ended),
 		Task: asked.Task, Context: asked.Context, Model: asked.Model, Budget: asked.budget(),
-		Principal: asked.Principal, CallbackURL: asked.Callback, Schedule: asked.Schedule,
+		Principal: asked.Principal, CallbackURL: asked.Callback, Schedule: asked.Schedule, Trace: asked.Trace,
 		Message: came.Message, Text: came.Text, Output: came.Output, Error: came.Error, Usage: came.Usage,
 		Logs: came.Logs, Runs: came.Runs,
 	}

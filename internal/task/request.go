@@ -29,6 +29,7 @@ type Request struct {
 	Model     string
 	Callback  string     // URL that is told of the end
 	RunAt     *time.Time // not before
+	Trace     string     // the span of the request, as a traceparent
 	Budget    Budget
 	// IdempotencyKey makes a repeated request return the first one's task; BodyHash tells whether it is the same request.
 	IdempotencyKey string

@@ -54,6 +54,7 @@ type Task struct {
 	Principal       string `json:"-"` // who asked: id of an API key, subject of a JWT, "local"
 	CallbackURL     string `json:"-"`
 	Schedule        string `json:"-"` // id of the schedule that made it
+	Trace           string `json:"-"` // the span below which it is worked, as a traceparent; empty for none
 	CacheKey        string `json:"-"` // not empty: its answer may be given again
 	CancelRequested bool   `json:"-"`
 	Owner           string `json:"-"` // the process that works on it, or did

@@ -40,7 +40,7 @@ const (
 // Event is something that matters to security.
 type Event struct {
 	Time      time.Time // zero is now
-	UserID    string
+	UserID    string    // with the next, empty is that of WithUser
 	SessionID string
 	Type      EventType
 	Severity  Severity
@@ -58,6 +58,15 @@ type Auditor struct {
 // NewAuditor returns an auditor that writes to a log.
 func NewAuditor(log *slog.Logger) *Auditor { return &Auditor{log.Handler()} }
 
+type userKey struct{}
+
+type user struct{ id, session string }
+
+// WithUser returns a context whose audit events are of a user, in a session if it is not empty.
+func WithUser(ctx context.Context, id, session string) context.Context {
+	return context.WithValue(ctx, userKey{}, user{id, session})
+}
+
 const (
 	maxDetail  = 200 // bytes of a text
 	maxDetails = 32  // of an event, and of a list in it
@@ -70,6 +79,9 @@ func (a *Auditor) Audit(ctx context.Context, e Event) {
 	}
 	if e.Time.IsZero() {
 		e.Time = time.Now()
+	}
+	if who, ok := ctx.Value(userKey{}).(user); ok && e.UserID == "" && e.SessionID == "" {
+		e.UserID, e.SessionID = who.id, who.session
 	}
 	level := slog.LevelInfo
 	switch e.Severity {

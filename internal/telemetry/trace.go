@@ -69,6 +69,24 @@ func Inject(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
+// traceParent is the header in which a span is told of (W3C Trace Context).
+const traceParent = "traceparent"
+
+// Parent is the span of the context as a text, to go on below it elsewhere or later; "" if there is none.
+func Parent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier[traceParent]
+}
+
+// Below returns a context whose spans are below the one that Parent told of. A text that is none changes nothing.
+func Below(ctx context.Context, parent string) context.Context {
+	if parent == "" {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceParent: parent})
+}
+
 func start(ctx context.Context, kind trace.SpanKind, name string, attrs []slog.Attr) (context.Context, End) {
 	t, _ := ctx.Value(tracerKey{}).(*Tracer)
 	if t == nil {
