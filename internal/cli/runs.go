@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/harness"
@@ -157,14 +158,27 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer a.close(h)
+	out, err := run.Recorded(records)
+	if err != nil {
+		return err
+	}
 	if a.flags.JSON {
-		return a.json(map[string]any{"run": lineOf(info), "source": records[0].Start.Source, "records": records[1:]})
+		shown := map[string]any{"run": lineOf(info), "source": records[0].Start.Source, "records": records[1:]}
+		if out != nil {
+			shown["outcome"] = out
+		}
+		return a.json(shown)
 	}
 	fmt.Fprintf(a.Stdout, "%s  %s  %s  %d tool calls\n\n%s\n\n", info.ID, info.Started.Local().Format(time.DateTime),
 		info.Status, info.Calls, records[0].Start.Source)
 	for _, r := range records[1:] {
 		if line := recordLine(r); line != "" {
 			fmt.Fprintln(a.Stdout, line)
+		}
+	}
+	if out != nil {
+		for _, e := range out.Effects {
+			fmt.Fprintf(a.Stdout, "effect of call %d: %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
 		}
 	}
 	return nil

@@ -95,6 +95,23 @@ func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)
 	return h.live(ctx, spec)
 }
 
+// Abandon ends a run whose process died as cancelled. One that has ended, or that a live process executes, stays as it is.
+func (h *Harness) Abandon(ctx context.Context, id string) error {
+	keep, err := h.store()
+	if err != nil {
+		return err
+	}
+	writer, records, err := keep.Resume(ctx, id)
+	if err != nil {
+		if errors.Is(err, journal.ErrEnded) || errors.Is(err, journal.ErrBusy) || errors.Is(err, journal.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	writer.Append(journal.Record{End: run.Abandoned(records, h.out.Now())})
+	return errors.Join(writer.Commit(ctx), writer.Close(context.WithoutCancel(ctx)))
+}
+
 func (h *Harness) sameEngine(start journal.Start) error {
 	pool, err := h.pool()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -260,5 +261,39 @@ func TestTaskRunKilled(t *testing.T) {
 			w.check(got, events, nil)
 			server.stop()
 		})
+	}
+}
+
+// TestTaskAbandoned cancels a task whose process was killed in a call of a tool: its run has ended too, and says what it may
+// have done.
+func TestTaskAbandoned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kill = `send {"what":"one"} comes`
+	w.live(func(kill string) *served { return command(t, w.dir, kill, "run", "--user", "ann", "Do it.") })
+	if code := w.victim.wait(); code != -1 {
+		t.Fatalf("it exits with %d: %s", code, &w.victim.stderr)
+	}
+	do := func(into any, args ...string) {
+		t.Helper()
+		c := command(t, w.dir, "", args...)
+		if code := c.wait(); code != 0 || json.Unmarshal(c.stdout.Bytes(), into) != nil {
+			t.Fatalf("%v exits with %d: %s%s", args, code, &c.stdout, &c.stderr)
+		}
+	}
+	var tasks struct{ Tasks []task.Task }
+	do(&tasks, "tasks", "list", "--json")
+	var runs struct{ Runs []struct{ ID, Status string } }
+	do(&runs, "runs", "list", "--json")
+	if len(tasks.Tasks) != 1 || len(runs.Runs) != 1 || runs.Runs[0].Status != "running" {
+		t.Fatalf("after the kill there are %+v and %+v", tasks, runs)
+	}
+	var cancelled task.Task
+	do(&cancelled, "tasks", "cancel", tasks.Tasks[0].ID, "--json")
+	var shown struct{ Outcome run.Outcome }
+	do(&shown, "runs", "show", runs.Runs[0].ID, "--json")
+	out := shown.Outcome
+	if cancelled.Status != task.Cancelled || out.Status != run.Cancelled || out.Error == nil || len(out.Effects) != 2 || out.Effects[1].State != "in_doubt" {
+		t.Errorf("the task is %s, the run %+v with %+v", cancelled.Status, out, out.Error)
 	}
 }

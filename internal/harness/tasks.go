@@ -68,7 +68,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		expiry = forever
 	}
 	return task.NewService(task.Options{
-		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Privacy: h.out.Privacy, Park: run.ErrParked, Forget: h.forget, SessionExpiry: expiry,
+		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Privacy: h.out.Privacy, Park: run.ErrParked, Forget: h.forget, Abandon: h.Abandon, SessionExpiry: expiry,
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: task.Webhooks{

@@ -18,6 +18,18 @@ func Observe(records []journal.Record, observe func(Event)) {
 	}
 }
 
+// Abandoned is the end of a run that nobody goes on with: its process died, and it was cancelled since.
+func Abandoned(records []journal.Record, now time.Time) *journal.End {
+	end := &journal.End{Status: Cancelled, Time: now.UnixMicro()}
+	for _, r := range records {
+		if r.Call != nil && frame.Kind(r.Call.Kind) == frame.Tool {
+			end.Calls++
+		}
+	}
+	end.Error, _ = json.Marshal(&Error{Kind: KindCancelled, Message: "the run was cancelled after the harness had stopped in the middle of it"})
+	return end
+}
+
 // Recorded is the outcome that a journal tells of, without executing anything; nil if the run has not ended.
 func Recorded(records []journal.Record) (*Outcome, error) {
 	out := &Outcome{Logs: []Log{}}

@@ -64,9 +64,20 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 		if s.opt.Queue != nil {
 			s.opt.Queue.Cancel(id)
 		}
+		s.abandon(context.WithoutCancel(ctx), t)
 		s.ended(t, nil)
 	}
 	return t, nil
+}
+
+// abandon ends the run in which a task was left.
+func (s *Service) abandon(ctx context.Context, t Task) {
+	if s.opt.Abandon == nil || len(t.Runs) == 0 {
+		return
+	}
+	if err := s.opt.Abandon(ctx, t.Runs[len(t.Runs)-1]); err != nil {
+		s.opt.Logger.Error("end the run of a cancelled task", "task", t.ID, "run", t.Runs[len(t.Runs)-1], "error", err)
+	}
 }
 
 // stop has a task end as cancelled that this process owns.

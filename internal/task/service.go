@@ -48,6 +48,9 @@ type Options struct {
 	Park error
 	// Forget removes what is kept of a session outside the store. It may be called again for the same session.
 	Forget func(ctx context.Context, user, session string) error
+	// Abandon ends a run of a task that was cancelled while nobody worked on it; one that has ended stays as it is. Nil where
+	// there are no runs.
+	Abandon func(ctx context.Context, run string) error
 	// OnEnd is told of every task that ended in this process; nil for nobody.
 	OnEnd func(Task)
 	// SessionExpiry is how long a session is kept after its last use.
