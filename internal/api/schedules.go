@@ -2,10 +2,7 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -40,11 +37,6 @@ func (a *API) addSchedules() {
 			return nil, err
 		}
 		s, err := a.opt.Tasks.CreateSchedule(ctx, task.NewSchedule{Request: r, Cron: in.Body.Cron, Zone: in.Body.Zone})
-		if errors.Is(err, task.ErrInvalidInput) {
-			// Its words repeat the expression and the zone.
-			words := strings.NewReplacer(strconv.Quote(in.Body.Cron), "cron", strconv.Quote(in.Body.Zone), "of that name")
-			err = problem(http.StatusBadRequest, words.Replace(err.Error()))
-		}
 		return &created[task.Schedule]{"/v1/schedules/" + s.ID, s}, err
 	})
 

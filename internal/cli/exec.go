@@ -205,7 +205,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h *harness.Harness, keep *
 	}
 	// Also of a run that was interrupted.
 	records, err := h.Journal(context.WithoutCancel(ctx), out.RunID)
-	if errors.Is(err, journal.ErrNotFound) {
+	if err == nil && len(records[0].Start.Program) == 0 {
 		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a program that was not run")
 		return nil
 	}

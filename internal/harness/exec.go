@@ -63,12 +63,15 @@ func (h *Harness) Exec(ctx context.Context, req Request) (out *run.Outcome, err 
 	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code}, place.options())
 	stop()
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return failed(id, &run.Error{
+		return h.unstarted(ctx, req, failed(id, &run.Error{
 			Kind: run.KindTimeout, Message: fmt.Sprintf("the program took more than %s to compile (sandbox.timeout)", limit),
-		}), nil
+		}))
 	}
 	if err != nil {
-		return notCompiled(id, err)
+		if out, err = notCompiled(id, err); err != nil {
+			return nil, err
+		}
+		return h.unstarted(ctx, req, out)
 	}
 	start, err := h.start(id, req, compiled)
 	if err != nil {
@@ -108,6 +111,35 @@ func (h *Harness) Execute(ctx context.Context, req Request) (*run.Outcome, error
 	return h.Resume(ctx, req.ID, req.Observe)
 }
 
+// unstarted keeps the journal of a program that could not be compiled: its text, and what is wrong with it.
+func (h *Harness) unstarted(ctx context.Context, req Request, out *run.Outcome) (*run.Outcome, error) {
+	start, err := h.start(out.RunID, req, nil)
+	if err != nil {
+		return nil, err
+	}
+	keep, err := h.store()
+	if err != nil {
+		return nil, err
+	}
+	writer, err := keep.Create(ctx, out.RunID)
+	if err != nil {
+		return nil, fmt.Errorf("start the journal: %w", err)
+	}
+	end := &journal.End{Status: out.Status, Time: h.out.Now().UnixMicro()}
+	if end.Error, err = json.Marshal(out.Error); err != nil {
+		return nil, fmt.Errorf("encode the error: %w", err)
+	}
+	wrapped := h.wrap(writer)
+	wrapped.Append(journal.Record{Start: &start})
+	wrapped.Append(journal.Record{End: end})
+	if err := errors.Join(wrapped.Commit(ctx), writer.Close(context.WithoutCancel(ctx))); err != nil {
+		return nil, fmt.Errorf("write the journal: %w", err)
+	}
+	h.out.Metrics.RunStarted()
+	h.out.Metrics.RunEnded(out)
+	return out, nil
+}
+
 // execute runs a spec in the pool.
 func (h *Harness) execute(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
 	pool, err := h.pool()
@@ -136,15 +168,19 @@ func (h *Harness) live(ctx context.Context, spec run.Spec) (*run.Outcome, error)
 	return out, err
 }
 
-// start makes the record that a run is a function of.
+// start makes the record that a run is a function of; compiled is nil for a program that could not be.
 func (h *Harness) start(id string, req Request, compiled *program.Compiled) (journal.Start, error) {
 	pool, err := h.pool()
 	if err != nil {
 		return journal.Start{}, err
 	}
-	text, err := json.Marshal(compiled.Program)
-	if err != nil {
-		return journal.Start{}, fmt.Errorf("encode the program: %w", err)
+	var text json.RawMessage
+	var positions string
+	if compiled != nil {
+		if text, err = json.Marshal(compiled.Program); err != nil {
+			return journal.Start{}, fmt.Errorf("encode the program: %w", err)
+		}
+		positions = compiled.Map.String()
 	}
 	limits := h.limits(req.Timeout)
 	encoded, err := json.Marshal(limits)
@@ -156,7 +192,7 @@ func (h *Harness) start(id string, req Request, compiled *program.Compiled) (jou
 	info := pool.Info()
 	return journal.Start{
 		Run: id, User: req.User, Session: req.Session, File: req.File, Source: req.Code, Program: text,
-		Map: compiled.Map.String(), Seed: hex.EncodeToString(seed[:]), Time: h.out.Now().UnixMicro(),
+		Map: positions, Seed: hex.EncodeToString(seed[:]), Time: h.out.Now().UnixMicro(),
 		Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Limits: encoded, Env: h.cfg.Sandbox.Env,
 	}, nil
 }
@@ -201,7 +237,7 @@ func (h *Harness) spec(
 	}
 }
 
-// notCompiled is the outcome of a program with a syntax error; there is nothing to journal.
+// notCompiled is the outcome of a program with a syntax error.
 func notCompiled(id string, err error) (*run.Outcome, error) {
 	var wrong *program.Error
 	if !errors.As(err, &wrong) {

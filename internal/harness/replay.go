@@ -40,6 +40,9 @@ func (h *Harness) replay(
 	if err := h.sameEngine(start); err != nil && !force {
 		return nil, err
 	}
+	if len(start.Program) == 0 && code == "" {
+		return run.Recorded(records) // it was never started
+	}
 	place, err := h.place(start.User, start.Session, start.Run)
 	if err != nil {
 		return nil, err
@@ -132,6 +135,9 @@ func (h *Harness) sameEngine(start journal.Start) error {
 // recorded is the compiled program of a start record.
 func recorded(start journal.Start) (*program.Compiled, error) {
 	compiled := &program.Compiled{Source: program.Source{Name: start.File, Code: start.Source}}
+	if len(start.Program) == 0 {
+		return compiled, nil
+	}
 	if err := json.Unmarshal(start.Program, &compiled.Program); err != nil {
 		return nil, fmt.Errorf("read the recorded program: %w", err)
 	}

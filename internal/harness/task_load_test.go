@@ -134,7 +134,7 @@ func (l *load) work(n, users int) measured {
 			case <-tick.C:
 				most = max(most, memoryBelow(os.Getpid()))
 			case <-stop:
-				peak <- most
+				peak <- max(most, memoryBelow(os.Getpid()))
 				return
 			}
 		}

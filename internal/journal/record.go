@@ -23,12 +23,12 @@ type Start struct {
 	Run     string            `json:"run"`
 	User    string            `json:"user,omitempty"`
 	Session string            `json:"session,omitempty"`
-	File    string            `json:"file,omitempty"` // name of the program as the user knows it
-	Source  string            `json:"source"`         // the program as written
-	Program json.RawMessage   `json:"program"`        // frame.Program: compiled code and every module loaded by it
-	Map     string            `json:"map,omitempty"`  // source map of the compiled code
-	Seed    string            `json:"seed"`           // 32 bytes, hexadecimal
-	Time    int64             `json:"time"`           // start, microseconds since the Unix epoch
+	File    string            `json:"file,omitempty"`    // name of the program as the user knows it
+	Source  string            `json:"source"`            // the program as written
+	Program json.RawMessage   `json:"program,omitempty"` // frame.Program: compiled code and every module loaded by it; absent where it could not be compiled
+	Map     string            `json:"map,omitempty"`     // source map of the compiled code
+	Seed    string            `json:"seed"`              // 32 bytes, hexadecimal
+	Time    int64             `json:"time"`              // start, microseconds since the Unix epoch
 	Tier    string            `json:"tier"`
 	Engine  string            `json:"engine"`  // hash of the engine
 	Prelude string            `json:"prelude"` // hash of the guest runtime

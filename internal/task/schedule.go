@@ -71,15 +71,15 @@ func (s Schedule) after(t time.Time) (time.Time, error) {
 	if s.Zone != "" {
 		var err error
 		if zone, err = time.LoadLocation(s.Zone); err != nil || strings.EqualFold(s.Zone, "local") {
-			return time.Time{}, fmt.Errorf("%w: there is no time zone %q", ErrInvalidInput, s.Zone)
+			return time.Time{}, fmt.Errorf("%w: there is no time zone of that name", ErrInvalidInput)
 		}
 	}
 	if !validCron(s.Cron) {
-		return time.Time{}, fmt.Errorf("%w: %q is not a cron expression of five fields, such as \"0 9 * * 1-5\"", ErrInvalidInput, s.Cron)
+		return time.Time{}, fmt.Errorf("%w: cron is not an expression of five fields, such as \"0 9 * * 1-5\"", ErrInvalidInput)
 	}
 	next, err := gronx.NextTickAfter(s.Cron, t.In(zone), false)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: %q never comes: %w", ErrInvalidInput, s.Cron, err)
+		return time.Time{}, fmt.Errorf("%w: cron never comes", ErrInvalidInput)
 	}
 	return next.UTC(), nil
 }
