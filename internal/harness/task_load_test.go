@@ -34,16 +34,18 @@ const (
 
 var taskName = regexp.MustCompile(`task-\d+`)
 
-// timedModel notes how long a task waits for the model.
+// timedModel notes when a task waits for the model.
 type timedModel struct {
 	model.Model
-	took func(task string, d time.Duration)
+	took func(task string, turn span)
 }
+
+type span struct{ from, to time.Time }
 
 func (m timedModel) Generate(ctx context.Context, r *model.Request) (*model.Turn, error) {
 	began := time.Now()
 	turn, err := m.Model.Generate(ctx, r)
-	m.took(taskName.FindString(r.Messages[0].Text), time.Since(began))
+	m.took(taskName.FindString(r.Messages[0].Text), span{began, time.Now()})
 	return turn, err
 }
 
@@ -53,7 +55,7 @@ type load struct {
 	tasks *task.Service
 
 	mu    sync.Mutex
-	model map[string]time.Duration // by task, the time in which it waited for the model
+	turns map[string][]span // by task, when it waited for the model
 }
 
 func newLoad(t *testing.T, workers int) *load {
@@ -82,17 +84,17 @@ return {sum}`, calls, n))
 	t.Cleanup(server.Close)
 	f := setup(t, map[string]string{"server.workers": fmt.Sprint(workers)}, badServer(t, "bad", misbehave.Normal))
 	f.cfg.Model.Provider, f.cfg.Model.Name, f.cfg.Model.APIKey, f.cfg.Model.BaseURL = "anthropic", "claude-test", "k", server.URL
-	l := &load{fixture: f, model: map[string]time.Duration{}}
+	l := &load{fixture: f, turns: map[string][]span{}}
 	models := f.Models()
 	var err error
 	l.tasks, err = f.Tasks(harness.TaskOptions{
 		Queue: queue.NewLocal(time.Now),
 		Models: func(name string) (model.Model, error) {
 			m, err := models(name)
-			return timedModel{m, func(task string, d time.Duration) {
+			return timedModel{m, func(task string, turn span) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				l.model[task] += d
+				l.turns[task] = append(l.turns[task], turn)
 			}}, err
 		},
 	})
@@ -104,9 +106,11 @@ return {sum}`, calls, n))
 
 // measured is what tasks took.
 type measured struct {
-	all, overhead []time.Duration // of each task; of each run, what is neither model nor tools
-	took          time.Duration
-	memory        int64 // bytes at their most, children included
+	all      []time.Duration // of each task
+	overhead []time.Duration // of each run: from the model's answer to the next question, without the time of tools
+	rest     []time.Duration // of each task: before its first question and after its last answer
+	took     time.Duration
+	memory   int64 // bytes at their most, children included
 }
 
 // work works n tasks of some users at the same time.
@@ -166,23 +170,26 @@ func (l *load) work(n, users int) measured {
 	close(stop)
 	m.memory = <-peak
 	for i, t := range tasks { // now that looking takes no time from them
-		if t.EndedAt != nil {
-			m.overhead = append(m.overhead, (t.EndedAt.Sub(*t.StartedAt)-l.inModel(i)-l.inTools(t.ID))/loadRuns)
+		turns := l.turns[fmt.Sprint("task-", i)]
+		if t.EndedAt == nil || len(turns) != loadRuns+1 {
+			continue // it has failed
 		}
+		tools := l.inTools(t.ID)
+		for run, id := range t.Runs {
+			m.overhead = append(m.overhead, turns[run+1].from.Sub(turns[run].to)-tools[id])
+		}
+		m.rest = append(m.rest, turns[0].from.Sub(*t.StartedAt)+t.EndedAt.Sub(turns[loadRuns].to))
 	}
+	slices.Sort(m.rest)
 	slices.Sort(m.all)
 	slices.Sort(m.overhead)
 	return m
 }
 
-func (l *load) inModel(i int) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.model[fmt.Sprint("task-", i)]
-}
-
-// inTools is how long a task's calls of tools took, from when the program made them to when they were answered.
-func (l *load) inTools(id string) (sum time.Duration) {
+// inTools is how long the calls of tools took of each run of a task, from when the program made them to when they were
+// answered.
+func (l *load) inTools(id string) map[string]time.Duration {
+	sum := map[string]time.Duration{}
 	events, err := l.tasks.Past(context.Background(), id, 0)
 	if err != nil {
 		l.t.Error(err)
@@ -202,7 +209,7 @@ func (l *load) inTools(id string) (sum time.Duration) {
 		case e.Type == task.EventCall && d.Kind == "tool":
 			made[call] = e.Time
 		case e.Type == task.EventAnswer && !made[call].IsZero():
-			sum += e.Time.Sub(made[call])
+			sum[d.RunID] += e.Time.Sub(made[call])
 		}
 	}
 	return sum
@@ -212,9 +219,10 @@ func (m measured) String() string {
 	at := func(all []time.Duration, share float64) time.Duration {
 		return all[int(share*float64(len(all)-1))].Round(100 * time.Microsecond)
 	}
-	return fmt.Sprintf("%d tasks in %s: %.1f tasks/s, %.1f runs/s; a task p50 %s, p99 %s; overhead of a run p50 %s, p99 %s; memory %d MiB",
+	return fmt.Sprintf("%d tasks in %s: %.1f tasks/s, %.1f runs/s; a task p50 %s, p99 %s; overhead of a run p50 %s, p99 %s, "+
+		"of a task besides p50 %s; memory %d MiB",
 		len(m.all), m.took.Round(time.Millisecond), float64(len(m.all))/m.took.Seconds(), float64(loadRuns*len(m.all))/m.took.Seconds(),
-		at(m.all, 0.5), at(m.all, 0.99), at(m.overhead, 0.5), at(m.overhead, 0.99), m.memory>>20)
+		at(m.all, 0.5), at(m.all, 0.99), at(m.overhead, 0.5), at(m.overhead, 0.99), at(m.rest, 0.5), m.memory>>20)
 }
 
 // memoryBelow is the memory of a process and its descendants, shared pages counted in part; 0 where the system does not say.
@@ -248,13 +256,13 @@ func TestTaskLoad(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		l := newLoad(t, 1)
 		l.work(1, 1) // servers and runners have started
-		l.model = map[string]time.Duration{}
+		l.turns = map[string][]span{}
 		t.Log("one at a time: ", l.work(10, 1))
 	})
 	t.Run("together", func(t *testing.T) {
 		l := newLoad(t, 64)
 		l.work(1, 1)
-		l.model = map[string]time.Duration{}
+		l.turns = map[string][]span{}
 		t.Log("all at once: ", l.work(n, 20))
 	})
 	eventually(t, "every goroutine and process has ended", func() bool {
