@@ -26,9 +26,11 @@ func TestUnstarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, again := range map[string]func() (*run.Outcome, error){
-		"read":         func() (*run.Outcome, error) { return run.Recorded(records) },
-		"replayed":     func() (*run.Outcome, error) { return f.Replay(t.Context(), records, "", false) },
-		"worked again": func() (*run.Outcome, error) { return f.Execute(t.Context(), harness.Request{ID: out.RunID, Code: code}) },
+		"read":     func() (*run.Outcome, error) { return run.Recorded(records) },
+		"replayed": func() (*run.Outcome, error) { return f.Replay(t.Context(), records, "", false) },
+		"worked again": func() (*run.Outcome, error) {
+			return f.Execute(t.Context(), harness.Request{ID: out.RunID, Code: code})
+		},
 	} {
 		got, err := again()
 		if err != nil {
