@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/queue"
 )
 
-// Past is an earlier task of a session.
+// Past is an earlier task of a session. One that was long ago has no steps.
 type Past struct {
 	Task  Task
 	Steps []Step

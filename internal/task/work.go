@@ -17,6 +17,7 @@ const (
 	busyWait       = 250 * time.Millisecond // until another process may have ended a session's task
 	failedWait     = 5 * time.Second        // before a worker that failed is called again
 	maxFailures    = 3
+	maxPast        = 100 // tasks of a session whose steps the next one gets
 )
 
 // Work works tasks until ctx ends: those that were left by dead processes, and those that come. It also fires schedules,
@@ -257,7 +258,7 @@ func cancels(cause error) bool {
 	return errors.Is(cause, ErrCancelled) || errors.Is(cause, queue.ErrCancelled)
 }
 
-// history loads the earlier tasks of a session.
+// history loads the earlier tasks of a session, the last ones with their steps.
 func (s *Service) history(ctx context.Context, t Task) ([]Past, error) {
 	tasks, err := s.opt.Store.SessionTasks(ctx, t.SessionID, t.ID)
 	if err != nil {
@@ -265,11 +266,14 @@ func (s *Service) history(ctx context.Context, t Task) ([]Past, error) {
 	}
 	history := make([]Past, len(tasks))
 	for i, earlier := range tasks {
+		if history[i] = (Past{Task: earlier}); i < len(tasks)-maxPast {
+			continue
+		}
 		steps, err := s.opt.Store.Steps(ctx, earlier.ID)
 		if err != nil {
 			return nil, err
 		}
-		history[i] = Past{earlier, steps}
+		history[i].Steps = steps
 	}
 	return history, nil
 }

@@ -390,3 +390,34 @@ func TestDo(t *testing.T) {
 		other.close()
 	})
 }
+
+// In a long session, the next task gets the steps of the last hundred, and the others without.
+func TestLongSession(t *testing.T) {
+	t.Parallel()
+	var full, short atomic.Int32
+	p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, _ []task.Step, log task.Log) (task.Task, error) {
+		if tk.Task == "last" {
+			for i, past := range h {
+				switch {
+				case past.Task.Task != fmt.Sprint(i):
+					t.Errorf("task %d of the session is %q", i, past.Task.Task)
+				case len(past.Steps) == 1:
+					full.Add(1)
+				default:
+					short.Add(1)
+				}
+			}
+		}
+		err := log.Commit(ctx, task.Change{Steps: []task.Step{{Seq: 1, Note: &task.Note{Text: "x"}}}})
+		tk.Status = task.Succeeded
+		return tk, err
+	}, nil)
+	for i := range 103 {
+		p.submit(task.Request{SessionID: "s", Task: fmt.Sprint(i)})
+	}
+	last := p.submit(task.Request{SessionID: "s", Task: "last"})
+	p.work()
+	if got := p.wait(last.ID); got.Status != task.Succeeded || full.Load() != 100 || short.Load() != 3 {
+		t.Errorf("%s; %d with their steps and %d without", got.Status, full.Load(), short.Load())
+	}
+}
