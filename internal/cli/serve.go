@@ -132,6 +132,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 	if err != nil {
 		return missing(h, err)
 	}
+	h.Warm(cfg.Sandbox.Warm)
 	options.Metrics.Watch(func() telemetry.State {
 		state := telemetry.State{TasksRunning: tasks.Running(), TasksQueued: jobs.Len()}
 		if pool, err := h.Pool(); err == nil {

@@ -195,5 +195,15 @@ func (h *Harness) Store() (*store.Store, error) { return h.store() }
 // Pool opens the sandbox.
 func (h *Harness) Pool() (*sandbox.Pool, error) { return h.pool() }
 
+// Warm opens the sandbox in the background, and keeps some runners ready for users who have none. That it cannot be
+// opened is told to whoever runs a program.
+func (h *Harness) Warm(runners int) {
+	h.opening.Go(func() {
+		if pool, err := h.pool(); err == nil {
+			pool.KeepWarm(runners)
+		}
+	})
+}
+
 // Skills opens what users have saved.
 func (h *Harness) Skills() (*skills.Store, error) { return h.skills() }

@@ -89,6 +89,14 @@ func NewPool(s Sandbox, opt PoolOptions) *Pool {
 	return p
 }
 
+// KeepWarm changes how many unbound runners are kept ready. More are started at once; those that are there stay.
+func (p *Pool) KeepWarm(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opt.Warm = n
+	p.warm()
+}
+
 // Stats says how many runners are alive or starting, and how many of them wait for a program.
 func (p *Pool) Stats() (started, idle int) {
 	p.mu.Lock()

@@ -509,6 +509,11 @@ func TestPoolWarm(t *testing.T) {
 			t.Errorf("%d runners are warm after they were idle for long, want 2", n)
 		}
 		release(a, true)
+		p.KeepWarm(3)
+		synctest.Wait()
+		if n := tier.count(); n != 4 {
+			t.Errorf("%d runners were started, want one more to be warm", n)
+		}
 	})
 }
 
