@@ -26,6 +26,8 @@ type Runs interface {
 	// ended. When ctx ends, it returns within half a second: the run has ended as cancelled then, or, where the cause is
 	// run.ErrParked, is left to be continued, and the error wraps that cause. Other errors are faults of the harness.
 	Execute(ctx context.Context, p Program) (*run.Outcome, error)
+	// Abandon ends a run that a dead process left, as cancelled, and returns how it ended; nil where none was recorded.
+	Abandon(ctx context.Context, p Program) (*run.Outcome, error)
 	// Keep stores a text in the workspace of a session, over one that is there, and returns the path under which programs
 	// find it. The name may have slashes in it.
 	Keep(ctx context.Context, user, session, name string, data []byte) (path string, err error)

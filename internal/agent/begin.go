@@ -43,6 +43,9 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 			d.MoreSkills = len(skills) - maxSkills
 			break
 		}
+		if s.Description, err = w.privacy.Hide(ctx, s.Description); err != nil { // a part of a value would not be found
+			return "", err
+		}
 		s.Description = clip(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
 		d.Skills = append(d.Skills, s)
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -25,6 +26,28 @@ func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*end
 	if err := w.save(ctx); err != nil {
 		return nil, err
 	}
+	return w.carryOut(ctx, c, Program{RunID: id, New: fresh, Code: code}, w.a.opt.Runs.Execute)
+}
+
+// abandon ends the run that a dead process left, where its task ends: its effects are told of.
+func (w *work) abandon(ctx context.Context) error {
+	c := w.state.pending()
+	if w.state.runID == "" || c == nil {
+		return nil
+	}
+	code, _ := codeOf(c.Input)
+	failed, err := w.carryOut(context.WithoutCancel(ctx), *c, Program{RunID: w.state.runID, Code: code}, w.a.opt.Runs.Abandon)
+	if failed != nil {
+		return errors.New(failed.message) // somebody tries again, or gives up
+	}
+	return err
+}
+
+// carryOut has a program executed, or ended, and records how it ended.
+func (w *work) carryOut(
+	ctx context.Context, c model.ToolCall, p Program, do func(context.Context, Program) (*run.Outcome, error),
+) (*ending, error) {
+	id, code := p.RunID, p.Code
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	seen := newWatcher(id, w.a.opt.Now, func(events []task.Event) error {
@@ -34,9 +57,8 @@ func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*end
 		}
 		return err
 	})
-	out, err := w.a.opt.Runs.Execute(ctx, Program{
-		RunID: id, New: fresh, Code: code, User: w.task.UserID, Session: w.task.SessionID, Observe: seen.observe,
-	})
+	p.User, p.Session, p.Observe = w.task.UserID, w.task.SessionID, seen.observe
+	out, err := do(ctx, p)
 	events, lost := seen.end()
 	if lost != nil {
 		return nil, fmt.Errorf("record the events of run %s: %w", id, lost)
@@ -47,6 +69,9 @@ func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*end
 			return nil, nil
 		}
 		return internal(fmt.Errorf("run %s: %w", id, err)), nil
+	}
+	if out == nil {
+		return nil, nil
 	}
 	told := *out
 	told.Effects = seen.effects(out, true)

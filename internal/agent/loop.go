@@ -68,9 +68,11 @@ func (w *work) loop(ctx context.Context) (*ending, error) {
 		switch cause := context.Cause(ctx); {
 		case cause == nil:
 		case errors.Is(cause, task.ErrCancelled):
-			return w.cancelled(), nil
+			err := w.abandon(ctx)
+			return w.cancelled(), err
 		case errors.Is(cause, errWall):
-			return w.usedUp(w.bounds.wallWords()), nil
+			err := w.abandon(ctx)
+			return w.usedUp(w.bounds.wallWords()), err
 		default:
 			return nil, cause
 		}

@@ -93,6 +93,8 @@ func (s *sandbox) Execute(ctx context.Context, p agent.Program) (*run.Outcome, e
 	}})
 }
 
+func (s *sandbox) Abandon(context.Context, agent.Program) (*run.Outcome, error) { return nil, nil }
+
 func (s *sandbox) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
 	return s.SaveResult(user, session, path.Dir(name), path.Base(name), data)
 }

@@ -234,6 +234,8 @@ func (r worldRuns) Execute(ctx context.Context, p Program) (*run.Outcome, error)
 	return out, err
 }
 
+func (r worldRuns) Abandon(context.Context, Program) (*run.Outcome, error) { return nil, nil }
+
 func (r worldRuns) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

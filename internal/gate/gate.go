@@ -173,7 +173,11 @@ type hidden struct {
 
 // Do implements run.Pending.
 func (h hidden) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-	value, failed := h.Pending.Do(ctx, intend)
+	sent := false
+	value, failed := h.Pending.Do(ctx, func(ctx context.Context, i journal.Intent) error {
+		sent = true
+		return intend(ctx, i)
+	})
 	privacy := h.of.scope.Privacy
 	keep := context.WithoutCancel(ctx) // what was answered is told, also when the run is being cancelled
 	var err error
@@ -189,11 +193,10 @@ func (h hidden) Do(ctx context.Context, intend func(context.Context, journal.Int
 	if err == nil {
 		return value, failed
 	}
-	untold := toolError(h.call.Name, fmt.Sprintf("%s was answered, but the answer cannot be shown: %v", h.call.Name, err))
-	if failed != nil {
-		untold.Kind, untold.Name = failed.Kind, failed.Name
+	if sent {
+		return nil, inDoubt(h.call.Name, "it answered, but the answer cannot be shown: "+err.Error())
 	}
-	return nil, untold
+	return nil, toolError(h.call.Name, fmt.Sprintf("%s answered, but the answer cannot be shown: %v", h.call.Name, err))
 }
 
 // runtimeError is an error of the call itself, thrown into the guest as the given class.

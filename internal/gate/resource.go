@@ -42,7 +42,10 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 		if failed != nil {
 			return nil, failed
 		}
-		return r.fit(ctx, c.N, "the resource", value)
+		if value, err = r.fit(ctx, c.N, value); err != nil {
+			return nil, toolError("", "the resource was read, but "+err.Error())
+		}
+		return value, nil
 	}
 	return nil, runtimeError("TypeError", "there is no host call resource %s", c.Name)
 }

@@ -26,6 +26,7 @@ type toolCall struct {
 	run    *Run
 	call   *journal.Call
 	intent *journal.Intent // of a process that died before the answer
+	write  bool            // it may change something
 }
 
 // toolError is an error that a program can catch as a ToolError.
@@ -99,15 +100,15 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 		}
 		options.Conn = conn
 	}
-	write := !tool.Annotations.IsReadOnly()
-	if write && t.intent == nil {
+	t.write = !tool.Annotations.IsReadOnly()
+	if t.write && t.intent == nil {
 		if refused := t.intend(ctx, intend, tool, conn, options.IdempotencyKey); refused != nil {
 			return nil, refused
 		}
 	}
 	result, err := servers.Call(ctx, tool.Server, tool.Name, args, options)
 	if err != nil {
-		return nil, t.failed(ctx, name, write, err)
+		return nil, t.failed(ctx, name, err)
 	}
 	// 8. unwrap
 	return t.unwrap(ctx, tool, result, in.Raw)
@@ -172,10 +173,10 @@ func (t *toolCall) notCalled(name string, err error) *frame.Error {
 }
 
 // failed maps a call without a result: a write that may have reached the server, now or before, is in doubt.
-func (t *toolCall) failed(ctx context.Context, name string, write bool, err error) *frame.Error {
+func (t *toolCall) failed(ctx context.Context, name string, err error) *frame.Error {
 	var call *mcpclient.CallError
 	switch {
-	case errors.As(err, &call) && write && call.InDoubt():
+	case errors.As(err, &call) && t.write && call.InDoubt():
 		return inDoubt(name, failure(call))
 	case t.intent != nil && (call == nil || call.Kind != mcpclient.KindRPC):
 		return t.stopped()
@@ -183,6 +184,15 @@ func (t *toolCall) failed(ctx context.Context, name string, write bool, err erro
 		return cancelled()
 	}
 	return toolError(name, failure(err))
+}
+
+// untold answers a call whose answer cannot be given to the program. A write is in doubt then: it was done, but nobody
+// knows how it went.
+func (t *toolCall) untold(name, why string) *frame.Error {
+	if t.write {
+		return inDoubt(name, "it answered, but "+why)
+	}
+	return toolError(name, fmt.Sprintf("%s answered, but %s", name, why))
 }
 
 // connections remembers which connection of each stateful server a run has used: after a restart of the server, what

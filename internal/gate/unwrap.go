@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
@@ -23,26 +24,51 @@ type handle struct {
 // Images, audio and whatever is too large become files.
 func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result, raw bool) (json.RawMessage, *frame.Error) {
 	name := tool.FullName()
-	if raw {
-		return t.run.fit(ctx, t.call.N, name, result.Raw)
+	value := result.Raw
+	if !raw {
+		var files []mcpclient.File
+		var failure string
+		if value, files, failure = mcpclient.Unwrap(result, tool.OutputSchema); failure != "" {
+			return nil, toolError(name, failure)
+		}
+		var err error
+		if value, err = t.place(ctx, value, files); err != nil {
+			return nil, t.untold(name, err.Error())
+		}
 	}
-	value, files, failure := mcpclient.Unwrap(result, tool.OutputSchema)
-	if failure != "" {
-		return nil, toolError(name, failure)
+	value, err := t.run.fit(ctx, t.call.N, value)
+	if err != nil {
+		return nil, t.untold(name, err.Error())
 	}
+	return value, nil
+}
+
+// place saves the files of a result, and puts their handles into its value.
+func (t *toolCall) place(ctx context.Context, value json.RawMessage, files []mcpclient.File) (json.RawMessage, error) {
 	handles := make([]json.RawMessage, len(files))
 	for i, f := range files {
+		err := t.run.hideFile(ctx, &f)
+		if err != nil {
+			return nil, fmt.Errorf("a file of the answer cannot be saved: %w", err)
+		}
 		saved, err := t.run.save(ctx, t.call.N, fmt.Sprintf("%d-%s", i+1, f.Name), f.Bytes)
 		if err != nil {
-			return nil, toolError(name, fmt.Sprintf("%s answered with a file that could not be saved: %v", name, err))
+			return nil, fmt.Errorf("a file of the answer cannot be saved: %w", err)
 		}
 		handles[i], _ = json.Marshal(handle{File: saved, MIMEType: f.MIMEType, Bytes: len(f.Bytes)})
 	}
-	value, err := mcpclient.PlaceFiles(value, files, handles)
-	if err != nil {
-		return nil, toolError(name, err.Error())
+	return mcpclient.PlaceFiles(value, files, handles)
+}
+
+// hideFile hides personal data in a file that is a text, and in its name.
+func (r *Run) hideFile(ctx context.Context, f *mcpclient.File) (err error) {
+	keep := context.WithoutCancel(ctx)
+	if f.Name, err = r.scope.Privacy.Hide(keep, f.Name); err != nil || !utf8.Valid(f.Bytes) {
+		return err
 	}
-	return t.run.fit(ctx, t.call.N, name, value)
+	text, err := r.scope.Privacy.Hide(keep, string(f.Bytes))
+	f.Bytes = []byte(text)
+	return err
 }
 
 // save writes what does not enter the guest into the workspace and returns its path there.
@@ -59,14 +85,14 @@ func (r *Run) save(ctx context.Context, n int, name string, data []byte) (string
 }
 
 // fit passes a value that is small enough; a larger one is saved, and the program gets the file's name.
-func (r *Run) fit(ctx context.Context, n int, name string, value json.RawMessage) (json.RawMessage, *frame.Error) {
+func (r *Run) fit(ctx context.Context, n int, value json.RawMessage) (json.RawMessage, error) {
 	limit := r.scope.MaxValue
 	if len(value) <= limit {
 		return value, nil
 	}
-	value, failed := r.scope.Privacy.HideJSON(ctx, value)
-	if failed != nil {
-		return nil, toolError(name, fmt.Sprintf("%s was answered, but the answer cannot be kept: %v", name, failed))
+	value, err := r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), value)
+	if err != nil {
+		return nil, fmt.Errorf("the answer cannot be kept: %w", err)
 	}
 	data, kind, file := []byte(value), "application/json", "result.json"
 	var text string
@@ -75,10 +101,12 @@ func (r *Run) fit(ctx context.Context, n int, name string, value json.RawMessage
 	}
 	saved, err := r.save(ctx, n, file, data)
 	if err != nil {
-		return nil, toolError(name, fmt.Sprintf(
-			"%s answered with %d bytes, more than a program may hold (sandbox.maxValue), and they could not be saved: %v",
-			name, len(value), err))
+		return nil, fmt.Errorf("the answer has %d bytes, more than a program may hold (sandbox.maxValue), and cannot be saved: %w", len(value), err)
 	}
-	return encode(handle{File: saved, MIMEType: kind, Bytes: len(data), Note: fmt.Sprintf(
+	raw, err := json.Marshal(handle{File: saved, MIMEType: kind, Bytes: len(data), Note: fmt.Sprintf(
 		"the answer is larger than %d bytes: read the file in parts with fs.readFile(file, {offset, length})", limit)})
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return raw, nil
 }

@@ -375,5 +375,8 @@ func (p *place) Server(ctx context.Context, name string) (frame.Module, error) {
 		p.h.servers.EnsureTools(ctx)
 		module, err = p.h.catalog.Module(name)
 	}
+	if err == nil {
+		module.Instructions, err = p.privacy.Hide(ctx, module.Instructions)
+	}
 	return module, err
 }

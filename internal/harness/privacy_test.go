@@ -111,6 +111,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		made + `throw Object.assign(new Error("no " + made), {data: {to: made}})`,
 		made + `require('./' + made)`,
 		made + `return await callMCPTool('up__' + made)`,
+		`import * as mail from './servers/mail'; return [Object.keys(mail), await import('./servers/mail')]`,
 		made + `const o = {}; o[made] = new Map([[made, 1]]); return o`,
 	}
 	models := fake.Serve(func(r fake.Request) fake.Reply {
@@ -159,7 +160,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"own.js": "/** Writes to " + value + ". */\nexport default '" + value + "'", "notes.txt": "of " + value,
+		"own.js": "/** Writes" + strings.Repeat(" again", 22) + " to " + value + ". */\nexport default '" + value + "'", "notes.txt": "of " + value,
 	} {
 		if err := own.WriteFile(name, []byte(text)); err != nil {
 			t.Fatal(err)
@@ -227,7 +228,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		t.Fatal(err)
 	}
 	for place, text := range places {
-		if i := strings.Index(text, value); i >= 0 {
+		if i := strings.Index(text, "grace.hopper@"); i >= 0 { // a part of it is too much, too
 			t.Errorf("%s has it: …%s…", place, text[max(0, i-200):min(len(text), i+100)])
 		}
 		empty := strings.HasPrefix(filepath.Base(place), "harness.db") && !strings.HasSuffix(place, "-wal") || place == "the page of metrics"

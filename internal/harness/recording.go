@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"sync"
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 )
 
@@ -93,7 +95,10 @@ func (h *Harness) Record(opt *TaskOptions, text, name string) (*TaskRecorder, er
 func (r *TaskRecorder) Recording(ctx context.Context) (*TaskRecording, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rec := r.rec
+	rec, err := r.hidden(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rec.Model = r.recorder.Recording()
 	if rec.Model.Turns == nil {
 		rec.Model.Turns = []model.RecordedTurn{}
@@ -101,7 +106,7 @@ func (r *TaskRecorder) Recording(ctx context.Context) (*TaskRecording, error) {
 	for i, run := range rec.Runs {
 		records, err := r.h.Journal(ctx, run.ID)
 		if errors.Is(err, journal.ErrNotFound) {
-			continue // it did not compile
+			continue // it was cancelled before it began
 		}
 		if err != nil {
 			return nil, err
@@ -109,6 +114,28 @@ func (r *TaskRecorder) Recording(ctx context.Context) (*TaskRecording, error) {
 		rec.Runs[i] = RecordedRun{ID: run.ID, Records: records}
 	}
 	return &rec, nil
+}
+
+// hidden is what was recorded before anything else had seen it, without personal data: a file may be passed on, so its
+// tokens are of nobody's. r.mu is held.
+func (r *TaskRecorder) hidden(ctx context.Context) (TaskRecording, error) {
+	rec := r.rec
+	privacy := pii.In(r.h.out.Privacy, "", "")
+	rec.Skills, rec.Answers = slices.Clone(rec.Skills), slices.Clone(rec.Answers)
+	texts := []*string{&rec.Task}
+	for i := range rec.Skills {
+		texts = append(texts, &rec.Skills[i].Description)
+	}
+	for i := range rec.Answers {
+		texts = append(texts, &rec.Answers[i])
+	}
+	for _, text := range texts {
+		var err error
+		if *text, err = privacy.Hide(ctx, *text); err != nil {
+			return rec, err
+		}
+	}
+	return rec, nil
 }
 
 type recordedRuns struct{ *TaskRecorder }
@@ -121,6 +148,10 @@ func (r recordedRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcom
 		r.rec.Runs = append(r.rec.Runs, RecordedRun{ID: p.RunID, Outcome: out})
 	}
 	return out, err
+}
+
+func (r recordedRuns) Abandon(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	return r.runs.Abandon(ctx, p)
 }
 
 func (r recordedRuns) Keep(ctx context.Context, user, session, name string, data []byte) (string, error) {
@@ -218,6 +249,9 @@ func (p *replayedTask) Execute(ctx context.Context, program agent.Program) (*run
 	}
 	return p.h.replay(ctx, recorded.Records, code, false, program.Observe)
 }
+
+// Abandon finds nothing: no process dies in a replay that another goes on with.
+func (p *replayedTask) Abandon(context.Context, agent.Program) (*run.Outcome, error) { return nil, nil }
 
 // Keep keeps nothing: no program of a replay reads it from there.
 func (p *replayedTask) Keep(_ context.Context, _, _, name string, _ []byte) (string, error) {

@@ -37,11 +37,11 @@ func (h *Harness) replay(
 		return nil, fmt.Errorf("read the record: %w", err)
 	}
 	start := *records[0].Start
-	if err := h.sameEngine(start); err != nil && !force {
-		return nil, err
-	}
 	if len(start.Program) == 0 && code == "" {
 		return run.Recorded(records) // it was never started
+	}
+	if err := h.sameEngine(start); err != nil && !force {
+		return nil, err
 	}
 	place, err := h.place(start.User, start.Session, start.Run)
 	if err != nil {
@@ -50,6 +50,9 @@ func (h *Harness) replay(
 	defer place.close(false) // a replay has no files of its own
 	compiled, err := recorded(start)
 	if err != nil {
+		return nil, err
+	}
+	if code, err = place.privacy.Hide(ctx, code); err != nil {
 		return nil, err
 	}
 	if code != "" {

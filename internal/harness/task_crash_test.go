@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -264,36 +267,62 @@ func TestTaskRunKilled(t *testing.T) {
 	}
 }
 
-// TestTaskAbandoned cancels a task whose process was killed in a call of a tool: its run has ended too, and says what it may
-// have done.
+// TestTaskAbandoned ends a task whose process was killed in a call of a tool, because it is cancelled or its time is used up:
+// its run has ended too, and says what it may have done; a replay says the same.
 func TestTaskAbandoned(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.kill = `send {"what":"one"} comes`
-	w.live(func(kill string) *served { return command(t, w.dir, kill, "run", "--user", "ann", "Do it.") })
-	if code := w.victim.wait(); code != -1 {
-		t.Fatalf("it exits with %d: %s", code, &w.victim.stderr)
-	}
-	do := func(into any, args ...string) {
-		t.Helper()
-		c := command(t, w.dir, "", args...)
-		if code := c.wait(); code != 0 || json.Unmarshal(c.stdout.Bytes(), into) != nil {
-			t.Fatalf("%v exits with %d: %s%s", args, code, &c.stdout, &c.stderr)
-		}
-	}
-	var tasks struct{ Tasks []task.Task }
-	do(&tasks, "tasks", "list", "--json")
-	var runs struct{ Runs []struct{ ID, Status string } }
-	do(&runs, "runs", "list", "--json")
-	if len(tasks.Tasks) != 1 || len(runs.Runs) != 1 || runs.Runs[0].Status != "running" {
-		t.Fatalf("after the kill there are %+v and %+v", tasks, runs)
-	}
-	var cancelled task.Task
-	do(&cancelled, "tasks", "cancel", tasks.Tasks[0].ID, "--json")
-	var shown struct{ Outcome run.Outcome }
-	do(&shown, "runs", "show", runs.Runs[0].ID, "--json")
-	out := shown.Outcome
-	if cancelled.Status != task.Cancelled || out.Status != run.Cancelled || out.Error == nil || len(out.Effects) != 2 || out.Effects[1].State != "in_doubt" {
-		t.Errorf("the task is %s, the run %+v with %+v", cancelled.Status, out, out.Error)
+	for name, c := range map[string]struct {
+		end  []string // a command, of the task
+		code int
+		kind string // of the task's error
+		said string // in its message
+	}{
+		"cancelled":    {[]string{"tasks", "cancel"}, 0, task.KindCancelled, "harness runs show"},
+		"no time left": {[]string{"tasks", "resume"}, 1, task.KindBudget, "Writes in doubt, which may have happened: up__send"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.kill = `send {"what":"one"} comes`
+			w.live(func(kill string) *served { return command(t, w.dir, kill, "run", "--user", "ann", "Do it.") })
+			if code := w.victim.wait(); code != -1 {
+				t.Fatalf("it exits with %d: %s", code, &w.victim.stderr)
+			}
+			do := func(want int, into any, args ...string) {
+				t.Helper()
+				s := command(t, w.dir, "", append(args, "--json")...)
+				if code := s.wait(); code != want || json.Unmarshal(s.stdout.Bytes(), into) != nil {
+					t.Fatalf("%v exits with %d: %s%s", args, code, &s.stdout, &s.stderr)
+				}
+			}
+			var tasks struct{ Tasks []task.Task }
+			do(0, &tasks, "tasks", "list")
+			var runs struct{ Runs []struct{ ID, Status string } }
+			do(0, &runs, "runs", "list")
+			if len(tasks.Tasks) != 1 || len(runs.Runs) != 1 || runs.Runs[0].Status != "running" {
+				t.Fatalf("after the kill there are %+v and %+v", tasks, runs)
+			}
+			config, err := os.ReadFile(filepath.Join(w.dir, "harness.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, w.dir, "harness.yaml", strings.Replace(string(config), "model: {", "model: {maxTaskTime: 1ms, ", 1))
+			var ended task.Task
+			do(c.code, &ended, append(c.end, tasks.Tasks[0].ID)...)
+			if ended.Error == nil || ended.Error.Kind != c.kind || !strings.Contains(ended.Message, c.said) {
+				t.Errorf("the task ended as %+v", ended)
+			}
+			var shown struct{ Outcome run.Outcome }
+			do(0, &shown, "runs", "show", runs.Runs[0].ID)
+			out := shown.Outcome
+			if out.Status != run.Cancelled || len(out.Effects) != 2 || out.Effects[1].State != "in_doubt" {
+				t.Errorf("the run ended as %+v", out)
+			}
+			var again run.Outcome
+			do(0, &again, "runs", "replay", runs.Runs[0].ID)
+			if again.Status != run.Cancelled || !reflect.DeepEqual(again.Effects, out.Effects) {
+				t.Errorf("its replay ends as %+v, %+v", again, again.Error)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/run"
@@ -68,7 +69,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		expiry = forever
 	}
 	return task.NewService(task.Options{
-		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Privacy: h.out.Privacy, Park: run.ErrParked, Forget: h.forget, Abandon: h.Abandon, SessionExpiry: expiry,
+		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Privacy: h.out.Privacy, Park: run.ErrParked, Forget: h.forget, Abandon: h.leave, SessionExpiry: expiry,
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: task.Webhooks{
@@ -84,6 +85,19 @@ func (h *Harness) busy() time.Duration {
 		return pool.Busy()
 	}
 	return 0
+}
+
+// leave ends the run in which a task was left, and returns its effects.
+func (h *Harness) leave(ctx context.Context, id string) ([]task.Effect, error) {
+	out, err := (&runs{h}).Abandon(ctx, agent.Program{RunID: id, Observe: func(run.Event) {}})
+	if out == nil || err != nil {
+		return nil, err
+	}
+	var effects []task.Effect
+	for _, e := range out.Effects {
+		effects = append(effects, task.Effect(e))
+	}
+	return effects, nil
 }
 
 // forget removes the workspace of a session.
@@ -205,6 +219,22 @@ func (r *runs) Execute(ctx context.Context, p agent.Program) (*run.Outcome, erro
 		return nil, err
 	}
 	return out, nil
+}
+
+// Abandon implements agent.Runs.
+func (r *runs) Abandon(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	if err := r.h.Abandon(ctx, p.RunID); err != nil {
+		return nil, err
+	}
+	records, err := r.h.Journal(ctx, p.RunID)
+	if errors.Is(err, journal.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	run.Observe(records, p.Observe)
+	return run.Recorded(records)
 }
 
 func (r *runs) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {

@@ -157,8 +157,11 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 		return
 	}
 	if err := l.hide(ctx, f); err != nil {
-		l.failure = err
-		return
+		l.end(KindCrash, "what the program sent cannot be shown: "+err.Error())
+		if f.T != frame.Done {
+			return
+		}
+		f.Value, f.Error = nil, nil
 	}
 	switch f.T {
 	case frame.Call:

@@ -18,14 +18,24 @@ func Observe(records []journal.Record, observe func(Event)) {
 	}
 }
 
-// Abandoned is the end of a run that nobody goes on with: its process died, and it was cancelled since.
+// Abandoned is the end of a run that nobody goes on with: its process died, and it was cancelled since. Its duration is up
+// to its last record.
 func Abandoned(records []journal.Record, now time.Time) *journal.End {
 	end := &journal.End{Status: Cancelled, Time: now.UnixMicro()}
+	var first, last int64
 	for _, r := range records {
-		if r.Call != nil && frame.Kind(r.Call.Kind) == frame.Tool {
+		switch {
+		case r.Start != nil:
+			first, last = r.Start.Time, r.Start.Time
+		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.Tool:
 			end.Calls++
+		case r.Intent != nil:
+			last = max(last, r.Intent.Time)
+		case r.Answer != nil:
+			last = max(last, r.Answer.Now)
 		}
 	}
+	end.DurationUS = last - first
 	end.Error, _ = json.Marshal(&Error{Kind: KindCancelled, Message: "the run was cancelled after the harness had stopped in the middle of it"})
 	return end
 }

@@ -171,7 +171,7 @@ func (p *Pool) leave(w *waiter) {
 	if i := slices.Index(p.waiting, w); i >= 0 {
 		p.waiting = slices.Delete(p.waiting, i, i+1)
 	} else if l, open := <-w.lease; open {
-		p.wg.Done()
+		defer p.wg.Done()
 		if l.Runner != nil {
 			l.runs--
 			p.park(l)
@@ -185,6 +185,14 @@ func (p *Pool) leave(w *waiter) {
 
 // serve gives runners, and room for runners, to those that wait, in their order. p.mu is held, here and below.
 func (p *Pool) serve() {
+	for count := p.count + 1; p.count < count; { // runners found dead make room for those before
+		count = p.count
+		p.serveOnce()
+	}
+	p.warm()
+}
+
+func (p *Pool) serveOnce() {
 	waiting := map[string]int{} // by owner, those that were not served
 	for i := 0; i < len(p.waiting); {
 		w := p.waiting[i]
@@ -205,7 +213,6 @@ func (p *Pool) serve() {
 			p.waiting[0].passed++
 		}
 	}
-	p.warm()
 }
 
 // offer is what one that waits can have now, nil for nothing. before is how many of the same owner wait before it.
@@ -213,7 +220,13 @@ func (p *Pool) offer(w *waiter, before int) *Lease {
 	if l := p.take(w.owner); l != nil {
 		return l
 	}
-	if p.resets[w.owner] > before || p.starting >= p.opt.Starts || p.count >= p.opt.Size && !p.evict(w) {
+	if p.resets[w.owner] > before {
+		return nil
+	}
+	if l := p.take(""); l != nil {
+		return l
+	}
+	if p.starting >= p.opt.Starts || p.count >= p.opt.Size && !p.evict(w) {
 		return nil
 	}
 	p.count++
@@ -221,20 +234,18 @@ func (p *Pool) offer(w *waiter, before int) *Lease {
 	return &Lease{pool: p}
 }
 
-// take removes an idle runner of the owner, or else an unbound one. The most recently used comes first: its memory is
-// the warmest.
+// take removes an idle runner of the owner; "" is of nobody. The most recently used comes first: its memory is the
+// warmest.
 func (p *Pool) take(owner string) *Lease {
-	for _, want := range []string{owner, ""} {
-		for i := len(p.idle) - 1; i >= 0; i-- {
-			if p.idle[i].owner != want {
-				continue
-			}
-			l := p.remove(i)
-			if l.quiet() {
-				return l
-			}
-			p.kill(l)
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if p.idle[i].owner != owner {
+			continue
 		}
+		l := p.remove(i)
+		if l.quiet() {
+			return l
+		}
+		p.kill(l)
 	}
 	return nil
 }

@@ -382,6 +382,23 @@ func TestPoolWaitsForAReset(t *testing.T) {
 	})
 }
 
+// Its own runner is there in a moment: it takes no spare one that another owner may need.
+func TestPoolPrefersAResetToASpareRunner(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 8, Warm: 2}, func(t *testing.T, p *sandbox.Pool) {
+		synctest.Wait()
+		l := acquire(t, p, "a")
+		for range 5 {
+			l.Release(true)
+			l = acquire(t, p, "a")
+		}
+		release(l, true)
+		if n := tier.count(); n != 3 {
+			t.Errorf("%d runners were started, want 3", n)
+		}
+	})
+}
+
 // In a full pool an owner that has runners takes one of another owner only from who has two more, or does not use it.
 func TestPoolSharesItsRoom(t *testing.T) {
 	tier := &fakeTier{}

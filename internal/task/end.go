@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"mcp-code-exec-harness/internal/id"
@@ -52,7 +53,8 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	t.Status, t.EndedAt, t.Error = Cancelled, &now, &Error{KindCancelled, ErrCancelled.Error()}
 	t.Message = "Cancelled before it began."
 	if t.StartedAt != nil {
-		t.Message = "Cancelled while nobody was working on it."
+		// Before the task ends: a crash in between leaves no run that is open for ever.
+		t.Message = "Cancelled while nobody was working on it." + s.abandon(context.WithoutCancel(ctx), t)
 	}
 	t, err = s.opt.Store.RequestCancel(context.WithoutCancel(ctx), id, s.ending(t))
 	switch {
@@ -64,20 +66,26 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 		if s.opt.Queue != nil {
 			s.opt.Queue.Cancel(id)
 		}
-		s.abandon(context.WithoutCancel(ctx), t)
 		s.ended(t, nil)
 	}
 	return t, nil
 }
 
-// abandon ends the run in which a task was left.
-func (s *Service) abandon(ctx context.Context, t Task) {
+// abandon ends the run in which a dead process left a task, and says which of its writes were done, or may have been.
+func (s *Service) abandon(ctx context.Context, t Task) (words string) {
 	if s.opt.Abandon == nil || len(t.Runs) == 0 {
-		return
+		return ""
 	}
-	if err := s.opt.Abandon(ctx, t.Runs[len(t.Runs)-1]); err != nil {
-		s.opt.Logger.Error("end the run of a cancelled task", "task", t.ID, "run", t.Runs[len(t.Runs)-1], "error", err)
+	run := t.Runs[len(t.Runs)-1]
+	effects, err := s.opt.Abandon(ctx, run)
+	if err != nil {
+		s.opt.Logger.Error("end the run in which a task was left", "task", t.ID, "run", run, "error", err)
+		return fmt.Sprintf(" Its run %s may have written something.", run)
 	}
+	if len(effects) > 0 {
+		words = fmt.Sprintf(" Its run %s wrote something, or may have; `harness runs show %s` names it.", run, run)
+	}
+	return words
 }
 
 // stop has a task end as cancelled that this process owns.

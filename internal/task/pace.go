@@ -15,6 +15,9 @@ const (
 	// stays. A load of one for each would be the most work done; at half of that a program hardly waits for a processor.
 	paceBegins, paceFloor = 3, 2
 	paceLow, paceHigh     = 0.25, 0.4
+	// paceLets is after how long without a place the first that waits gets one all the same, within the configured bound:
+	// programs that compute for long, or that others run, do not keep every task out.
+	paceLets = 500 * time.Millisecond
 )
 
 // pace bounds how many tasks are in work at the same time by what the processors can take. Models differ: of one that
@@ -35,6 +38,7 @@ type pace struct {
 	load    float64         // programs that compete, on average of late
 	was     time.Duration   // busy when load was last looked at
 	at      time.Time
+	let     time.Time   // when one was last let in
 	timer   *time.Timer // of the next look; nil while nothing is in work
 }
 
@@ -51,6 +55,7 @@ func (p *pace) enter(ctx context.Context) error {
 	p.watch()
 	if p.in < int(p.bound) && len(p.waiting) == 0 {
 		p.in++
+		p.let = time.Now()
 		p.mu.Unlock()
 		return nil
 	}
@@ -86,10 +91,16 @@ func (p *pace) leave() {
 // admit lets in who waits. p.mu is held.
 func (p *pace) admit() {
 	for len(p.waiting) > 0 && p.in < int(p.bound) {
-		p.in++
-		close(p.waiting[0])
-		p.waiting = p.waiting[1:]
+		p.letIn()
 	}
+}
+
+// letIn lets in who waits longest.
+func (p *pace) letIn() {
+	p.in++
+	p.let = time.Now()
+	close(p.waiting[0])
+	p.waiting = p.waiting[1:]
 }
 
 // watch begins to look at the load, when the first task comes. p.mu is held.
@@ -111,6 +122,9 @@ func (p *pace) look() {
 	p.was, p.at = busy, now
 	p.adapt()
 	p.admit()
+	if len(p.waiting) > 0 && p.in < p.most && now.Sub(p.let) >= paceLets {
+		p.letIn()
+	}
 	if p.in == 0 {
 		p.timer = nil
 		return

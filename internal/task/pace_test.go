@@ -104,6 +104,26 @@ func TestPaceComesDown(t *testing.T) {
 	})
 }
 
+// Programs that compute all the time, of tasks or not, keep nobody out for ever.
+func TestPaceLetsInAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPaced(64, 1)
+		left := make(chan struct{})
+		p.crowd(t, 64, left)
+		p.pass(10 * time.Second)
+		if n := p.working(); n < 20 || n > 40 {
+			t.Errorf("%d tasks are in work after 10s, want one more each half second", n)
+		}
+		p.pass(30 * time.Second)
+		if n := p.working(); n != 64 {
+			t.Errorf("%d tasks are in work after 40s", n)
+		}
+		p.share = 0
+		close(left)
+		p.pass(time.Second)
+	})
+}
+
 func TestPaceBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPaced(64, 0.001)

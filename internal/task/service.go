@@ -48,9 +48,9 @@ type Options struct {
 	Park error
 	// Forget removes what is kept of a session outside the store. It may be called again for the same session.
 	Forget func(ctx context.Context, user, session string) error
-	// Abandon ends a run of a task that was cancelled while nobody worked on it; one that has ended stays as it is. Nil where
-	// there are no runs.
-	Abandon func(ctx context.Context, run string) error
+	// Abandon ends a run that a dead process left, and returns what it did to the world; one that has ended, or that a live
+	// process executes, stays as it is. Nil where there are no runs.
+	Abandon func(ctx context.Context, run string) ([]Effect, error)
 	// OnEnd is told of every task that ended in this process; nil for nobody.
 	OnEnd func(Task)
 	// SessionExpiry is how long a session is kept after its last use.
@@ -176,12 +176,27 @@ func (s *Service) answerAgain(ctx context.Context, t Task, within time.Duration)
 		return t, false
 	}
 	claimed.Status, claimed.Cached, claimed.EndedAt = Succeeded, true, &now
-	claimed.Text, claimed.Output = earlier.Text, earlier.Output
+	was, is := pii.In(s.opt.Privacy, earlier.UserID, earlier.SessionID), pii.In(s.opt.Privacy, t.UserID, t.SessionID)
+	if claimed.Text, err = moved(ctx, earlier.Text, was.Restore, is.Hide); err != nil {
+		return t, false
+	}
+	if claimed.Output, err = moved(ctx, earlier.Output, was.RestoreJSON, is.HideJSON); err != nil {
+		return t, false
+	}
 	claimed.Message = fmt.Sprintf("Answered as task %s was at %s.", earlier.ID, earlier.EndedAt.UTC().Format(time.RFC3339))
 	if err := s.end(ctx, claimed); err != nil {
 		return t, false // it is worked, being this process's
 	}
 	return claimed, true
+}
+
+// moved is a text of one session in another: with tokens of that one.
+func moved[T any](ctx context.Context, text T, restore, hide func(context.Context, T) (T, error)) (T, error) {
+	value, err := restore(ctx, text)
+	if err != nil {
+		return text, err
+	}
+	return hide(ctx, value)
 }
 
 // Task returns a task; the error wraps ErrNotFound.

@@ -130,7 +130,7 @@ func (s *Service) giveUp(ctx context.Context, id string) error {
 	}
 	now := s.opt.Now()
 	t.Status, t.EndedAt = Failed, &now
-	t.Message = "The harness could not work on the task; its log says why."
+	t.Message = "The harness could not work on the task; its log says why." + s.abandon(ctx, t)
 	t.Error = &Error{KindInternal, "a fault of the harness; its log says more about task " + id}
 	return s.end(ctx, t)
 }
