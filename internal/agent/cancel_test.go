@@ -280,7 +280,7 @@ func TestWall(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := s.open(t, make(chan struct{}))
-				w.budget = task.Budget{Wall: time.Minute}
+				w.budget = task.Budget{Wall: task.Duration(time.Minute)}
 				nt := newTask()
 				began := time.Now().Add(-20 * time.Second)
 				nt.StartedAt = &began

@@ -87,7 +87,7 @@ func originalRequest(r *http.Request) (TaskRequest, error) {
 type OriginalAnswer struct {
 	Message   string          `json:"message" doc:"A sentence on how it ended."`
 	Logs      []string        `json:"logs" doc:"Console lines of its programs."`
-	Output    json.RawMessage `json:"output,omitempty" doc:"What the last program returned."`
+	Output    json.RawMessage `json:"output,omitempty" doc:"What the last program returned; null if it failed, absent if none ran."`
 	Text      string          `json:"text,omitempty" doc:"The model's answer."`
 	Error     string          `json:"error,omitempty" doc:"Why it failed."`
 	TaskID    string          `json:"taskId"`
@@ -100,6 +100,9 @@ func originalOf(t task.Task) OriginalAnswer {
 	out := OriginalAnswer{
 		Message: t.Message, Logs: list(t.Logs), Output: t.Output, Text: t.Text, TaskID: t.ID, SessionID: t.SessionID,
 		Runs: list(t.Runs), Usage: t.Usage,
+	}
+	if len(t.Runs) > 0 && len(t.Output) == 0 {
+		out.Output = json.RawMessage("null") // the field is there whenever code ran
 	}
 	if t.Error != nil {
 		out.Error = t.Error.Message

@@ -41,6 +41,9 @@ func TestTask(t *testing.T) {
 			if diff := cmp.Diff(c.output, fields["output"]); diff != "" {
 				t.Errorf("output: %s", diff)
 			}
+			if _, there := fields["output"]; there != (c.runs > 0) {
+				t.Errorf("output is there: %t, of %d runs", there, c.runs)
+			}
 			var got struct {
 				Message, Text, Error, TaskID string
 				Logs, Runs                   []string

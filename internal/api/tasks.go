@@ -27,7 +27,7 @@ type Budget struct {
 }
 
 func (b Budget) task() task.Budget {
-	return task.Budget{Turns: b.Turns, Runs: b.Runs, Tokens: b.Tokens, Cost: b.Cost, Wall: time.Duration(b.Wall)}
+	return task.Budget{Turns: b.Turns, Runs: b.Runs, Tokens: b.Tokens, Cost: b.Cost, Wall: task.Duration(b.Wall)}
 }
 
 // TaskRequest asks for a task.

@@ -60,7 +60,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	loop := agent.New(agent.Options{
 		Models: opt.Models, Runs: opt.Runs, Catalog: opt.Catalog, Prompts: prompts, Prices: prices(c.Model.Prices),
 		Budget: task.Budget{
-			Turns: c.Model.MaxTurns, Runs: c.Model.MaxRuns, Tokens: c.Model.MaxTaskTokens, Cost: c.Model.MaxCost, Wall: c.Model.MaxTaskTime,
+			Turns: c.Model.MaxTurns, Runs: c.Model.MaxRuns, Tokens: c.Model.MaxTaskTokens, Cost: c.Model.MaxCost, Wall: task.Duration(c.Model.MaxTaskTime),
 		},
 		Privacy: h.out.Privacy, Now: h.out.Now, NewID: opt.NewID,
 	})

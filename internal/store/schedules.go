@@ -15,7 +15,7 @@ import (
 // CreateSchedule implements task.Store.
 func (s *Store) CreateSchedule(ctx context.Context, sched task.Schedule) error {
 	data, err := encodeJSON(request{
-		Task: sched.Task, Context: sched.Context, Model: sched.Model, Budget: sched.Budget, Wall: sched.Budget.Wall,
+		Task: sched.Task, Context: sched.Context, Model: sched.Model, Budget: sched.Budget,
 		Principal: sched.Principal, Callback: sched.Callback,
 	})
 	if err == nil {
@@ -47,7 +47,7 @@ func scanSchedule(rows scanner) (sched task.Schedule, err error) {
 		return sched, fmt.Errorf("schedule %q as it is stored: %w", sched.ID, err)
 	}
 	sched.CreatedAt, sched.Next, sched.Last = instant(created), instantOrNil(next), instantOrNil(last)
-	sched.Task, sched.Context, sched.Model, sched.Budget = asked.Task, asked.Context, asked.Model, asked.budget()
+	sched.Task, sched.Context, sched.Model, sched.Budget = asked.Task, asked.Context, asked.Model, asked.Budget
 	sched.Principal, sched.Callback = asked.Principal, asked.Callback
 	return sched, nil
 }

@@ -16,17 +16,10 @@ type request struct {
 	Context   json.RawMessage `json:"context,omitempty"`
 	Model     string          `json:"model,omitempty"`
 	Budget    task.Budget     `json:"budget,omitzero"`
-	Wall      time.Duration   `json:"wallNs,omitempty"` // of Budget, which does not show it
 	Principal string          `json:"principal,omitempty"`
 	Callback  string          `json:"callback,omitempty"`
 	Schedule  string          `json:"schedule,omitempty"`
 	Trace     string          `json:"trace,omitempty"`
-}
-
-func (r *request) budget() task.Budget {
-	b := r.Budget
-	b.Wall = r.Wall
-	return b
 }
 
 // outcome is what came of a task, as far as no query asks for it.
@@ -76,7 +69,7 @@ func encodeTask(t *task.Task, now time.Time) (*taskRow, error) {
 	}
 	var err error
 	if r.request, err = encodeJSON(request{
-		Task: t.Task, Context: t.Context, Model: t.Model, Budget: t.Budget, Wall: t.Budget.Wall,
+		Task: t.Task, Context: t.Context, Model: t.Model, Budget: t.Budget,
 		Principal: t.Principal, Callback: t.CallbackURL, Schedule: t.Schedule, Trace: t.Trace,
 	}); err != nil {
 		return nil, err
@@ -102,7 +95,7 @@ func (r *taskRow) task() (task.Task, error) {
 		ID: r.id, SessionID: r.session, UserID: r.user, Status: task.Status(r.status), Owner: r.owner, CacheKey: r.cacheKey,
 		CancelRequested: r.cancel, Cached: r.cached,
 		CreatedAt: instant(r.created), RunAt: instantOrNil(r.runAt), StartedAt: instantOrNil(r.started), EndedAt: instantOrNil(r.ended),
-		Task: asked.Task, Context: asked.Context, Model: asked.Model, Budget: asked.budget(),
+		Task: asked.Task, Context: asked.Context, Model: asked.Model, Budget: asked.Budget,
 		Principal: asked.Principal, CallbackURL: asked.Callback, Schedule: asked.Schedule, Trace: asked.Trace,
 		Message: came.Message, Text: came.Text, Output: came.Output, Error: came.Error, Usage: came.Usage,
 		Logs: came.Logs, Runs: came.Runs,

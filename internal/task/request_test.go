@@ -211,3 +211,20 @@ func TestSubmitAndGo(t *testing.T) {
 		t.Errorf("there is %v, %v", all, err)
 	}
 }
+
+// A budget is shown as it is asked for.
+func TestBudgetJSON(t *testing.T) {
+	t.Parallel()
+	was := task.Budget{Turns: 2, Wall: task.Duration(90 * time.Second)}
+	text, err := json.Marshal(was)
+	if err != nil || string(text) != `{"turns":2,"wall":"1m30s"}` {
+		t.Errorf("%s, %v", text, err)
+	}
+	var is task.Budget
+	if err := json.Unmarshal(text, &is); err != nil || is != was {
+		t.Errorf("%+v, %v", is, err)
+	}
+	if text, err := json.Marshal(task.Budget{}); err != nil || string(text) != "{}" {
+		t.Errorf("%s, %v", text, err)
+	}
+}

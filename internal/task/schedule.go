@@ -175,8 +175,11 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 	t, created, err := s.opt.Store.Fire(ctx, sched.ID, *sched.Next, n, next)
 	if errors.Is(err, ErrNotFound) {
 		if _, gone := s.opt.Store.Schedule(ctx, sched.ID); errors.Is(gone, ErrNotFound) {
-			return time.Time{}, nil // it was deleted meanwhile; else its session is
+			return time.Time{}, nil // it was deleted meanwhile
 		}
+		// Its session was deleted, and the id is another user's now: no task can be made for it any more.
+		s.opt.Logger.Warn("end a schedule whose session is another's", "schedule", sched.ID)
+		return time.Time{}, s.opt.Store.DeleteSchedule(ctx, sched.ID)
 	}
 	if err != nil || !created { // fired by another
 		return next, err

@@ -15,6 +15,20 @@ const (
 	deleteTries    = 3
 )
 
+// SessionStore is what a Store knows besides of who uses a session. Its methods are safe for concurrent use and durable when
+// they return; every Store that a Service is made with has them.
+type SessionStore interface {
+	// EnterSession notes that something that is no task uses a user's session; ErrNotFound if that is not there or has expired
+	// at now. Until leave is called, once, which notes its use again, the session is neither closed nor expired.
+	EnterSession(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
+	// CloseSession decides that a session is to be forgotten: from then on readers do not see it, it takes no task and no run,
+	// and ExpiredSessions lists it until it is deleted. ErrBusy, and nothing has changed, while a task of it has not ended or a
+	// run in it is under way; ErrNotFound if it is not there. It is idempotent.
+	CloseSession(ctx context.Context, id string) error
+}
+
+func (s *Service) sessionStore() SessionStore { return s.opt.Store.(SessionStore) }
+
 // CreateSession adds a session of a user; an empty id is chosen. The error wraps ErrExists if the id is taken.
 func (s *Service) CreateSession(ctx context.Context, user, name string) (Session, error) {
 	if name == "" {
@@ -26,6 +40,27 @@ func (s *Service) CreateSession(ctx context.Context, user, name string) (Session
 	now := s.opt.Now()
 	session := Session{ID: name, UserID: user, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.opt.SessionExpiry)}
 	return session, s.opt.Store.CreateSession(ctx, session)
+}
+
+// EnterSession notes that a user's session is used by a run of no task; one that is not there is begun. Until leave is called,
+// once, it is neither deleted nor forgotten, and it then lasts as if it had been used just now. The error wraps ErrNotFound for
+// a session that is another user's or has expired.
+func (s *Service) EnterSession(ctx context.Context, user, name string) (leave func(), err error) {
+	end, err := s.sessionStore().EnterSession(ctx, user, name, s.opt.Now())
+	if errors.Is(err, ErrNotFound) {
+		if _, err := s.CreateSession(ctx, user, name); err != nil && !errors.Is(err, ErrExists) {
+			return nil, err
+		}
+		end, err = s.sessionStore().EnterSession(ctx, user, name, s.opt.Now()) // ErrExists: another request may have been faster
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := end(context.WithoutCancel(ctx), s.opt.Now()); err != nil {
+			s.opt.Logger.Error("note the use of a session", "session", name, "error", err)
+		}
+	}, nil
 }
 
 // Session returns a session; the error wraps ErrNotFound.
@@ -40,7 +75,8 @@ func (s *Service) Sessions(ctx context.Context, f SessionFilter) (sessions []Ses
 }
 
 // DeleteSession cancels a session's tasks and forgets everything of it: history, runs and workspace. The error wraps
-// ErrBusy while a run is under way that is no task's, or new tasks come again and again.
+// ErrBusy, and nothing is lost, while a run is under way that is no task's, or new tasks come again and again. What a failure
+// leaves is gone for its user, and forgotten with the expired sessions.
 func (s *Service) DeleteSession(ctx context.Context, id string) error {
 	session, err := s.opt.Store.Session(ctx, id, s.opt.Now())
 	if err != nil {
@@ -81,12 +117,21 @@ func (s *Service) cancelAll(ctx context.Context, session string) error {
 	return nil
 }
 
-// forget removes the files first: once the store has forgotten the session, nobody would know of them.
+// forget lets the store decide first, whether anything uses the session. Then the files go, and what the store has of it last:
+// once that is gone, nobody would know of the files.
 func (s *Service) forget(ctx context.Context, session Session) error {
+	if err := s.sessionStore().CloseSession(ctx, session.ID); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
 	if err := s.opt.Forget(ctx, session.UserID, session.ID); err != nil {
 		return err
 	}
-	return s.opt.Store.DeleteSession(ctx, session.ID)
+	err := s.opt.Store.DeleteSession(ctx, session.ID)
+	if errors.Is(err, ErrNotFound) { // somebody else who found it closed was faster
+		return nil
+	}
+	return err
 }
 
 // expireSessions forgets sessions that nobody has used for long.

@@ -79,11 +79,24 @@ const (
 
 // Budget bounds a task. Zero fields are the configured bounds; a request can only lower those.
 type Budget struct {
-	Turns  int           `json:"turns,omitempty"`   // responses of the model, cut-off ones included
-	Runs   int           `json:"runs,omitempty"`    // programs
-	Tokens int           `json:"tokens,omitempty"`  // of the model, in and out together
-	Cost   float64       `json:"costUsd,omitempty"` // only where the model's price is known
-	Wall   time.Duration `json:"-"`                 // from the first start, waiting included
+	Turns  int      `json:"turns,omitempty"`   // responses of the model, cut-off ones included
+	Runs   int      `json:"runs,omitempty"`    // programs
+	Tokens int      `json:"tokens,omitempty"`  // of the model, in and out together
+	Cost   float64  `json:"costUsd,omitempty"` // only where the model's price is known
+	Wall   Duration `json:"wall,omitzero"`     // from the first start, waiting included
+}
+
+// Duration is a time span that is written as a text, such as "1m30s".
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	span, err := time.ParseDuration(string(text))
+	*d = Duration(span)
+	return err
 }
 
 // Usage is what a task took, and what it would have taken without code.
