@@ -20,6 +20,8 @@ import (
 
 func (a *API) addEvents(r *routes) {
 	id := &huma.Param{In: "path", Name: "id", Description: "Task id.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	responses := answers("200", "Events", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
+	responses["204"] = &huma.Response{Description: "The task has ended and the client has all of its events: it need not come back"}
 	r.add(&huma.Operation{
 		OperationID: "taskEvents", Method: http.MethodGet, Path: "/v1/tasks/{id}/events", Tags: []string{"tasks"}, Summary: "Events of a task, over SSE",
 		Description: "Stored events have an id and come exactly once and in order; pieces of an answer have none and are not repeated. " +
@@ -27,7 +29,7 @@ func (a *API) addEvents(r *routes) {
 		Parameters: []*huma.Param{
 			id, param("header", "Last-Event-ID", "The last event that the client has."), param("query", "after", "The same, for clients that cannot set headers."),
 		},
-		Responses: answers("200", "Events", content("text/event-stream", &huma.Schema{Type: huma.TypeString})),
+		Responses: responses,
 	}, a.streamEvents)
 	r.add(&huma.Operation{
 		OperationID: "taskSocket", Method: http.MethodGet, Path: "/v1/tasks/{id}/events/ws", Tags: []string{"tasks"}, Summary: "The same over WebSocket",
@@ -109,24 +111,35 @@ func lastEvent(r *http.Request) (int64, error) {
 }
 
 // watched is the task and the event behind which a request wants to watch.
-func (a *API) watched(r *http.Request) (id string, after int64, err error) {
-	t, err := a.ownTask(r.Context(), r.PathValue("id"))
+func (a *API) watched(r *http.Request) (t task.Task, after int64, err error) {
+	t, err = a.ownTask(r.Context(), r.PathValue("id"))
 	if err == nil {
 		after, err = lastEvent(r)
 	}
-	return t.ID, after, err
+	return t, after, err
 }
 
-// streamEvents is the events of a task over SSE: stored ones exactly once and in order, wherever the client begins.
+// streamEvents is the events of a task over SSE: stored ones exactly once and in order, wherever the client begins. Where
+// there is and will be nothing more it answers 204, for an EventSource comes back after every stream that ends.
 func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
-	id, after, err := a.watched(r)
+	t, after, err := a.watched(r)
 	if err != nil {
 		return err
+	}
+	if t.Status.Ended() { // with the last of its events
+		rest, err := a.opt.Tasks.Past(r.Context(), t.ID, after)
+		if err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
 	}
 	ctx, stop := a.streamContext(r.Context())
 	defer stop()
 	s := startStream(w)
-	a.forward(ctx, id, after, s.event, func() error { return s.raw(": still there\n\n") })
+	a.forward(ctx, t.ID, after, s.event, func() error { return s.raw(": still there\n\n") })
 	return nil
 }
 
@@ -178,7 +191,7 @@ func (a *API) forward(ctx context.Context, id string, after int64, event func(ta
 
 // socketEvents is the same over WebSocket: one JSON object for each event. The client begins with ?after=ID.
 func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
-	id, after, err := a.watched(r)
+	t, after, err := a.watched(r)
 	if err != nil {
 		return err
 	}
@@ -192,7 +205,7 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	ctx, stop := a.streamContext(gone)
 	defer stop()
 	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // also for saying goodbye
-	_, err = a.forward(ctx, id, after, func(e task.Event) error {
+	_, err = a.forward(ctx, t.ID, after, func(e task.Event) error {
 		var text bytes.Buffer
 		if err := encode(&text, e); err != nil {
 			return err

@@ -210,13 +210,16 @@ func TestResume(t *testing.T) {
 			t.Errorf("client %d: %s", i, diff)
 		}
 	}
-	// Behind the end there is nothing more, and the stream says so.
-	for _, open := range []func(string, int64) stream{w.sse, w.socket} {
-		s := open(id, want[len(want)-1].ID)
-		if e, err := s.next(); !errors.Is(err, io.EOF) {
-			t.Errorf("got %v %v", e, err)
-		}
-		s.close()
+	// Behind the end there is nothing more, and both say so: an EventSource would come back after any stream, and stops at
+	// 204 only.
+	end := strconv.FormatInt(want[len(want)-1].ID, 10)
+	w.do("GET", "/v1/tasks/"+id+"/events", nil, "Last-Event-ID", end).want(http.StatusNoContent)
+	w.do("GET", "/v1/tasks/"+id+"/events?after="+end, nil).want(http.StatusNoContent)
+	w.do("GET", "/v1/tasks/"+id+"/events?after=1"+end, nil).want(http.StatusNoContent)
+	s := w.socket(id, want[len(want)-1].ID)
+	defer s.close()
+	if e, err := s.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v %v", e, err)
 	}
 	for _, bad := range []string{"x", "-1", "1.5", "99999999999999999999"} {
 		w.do("GET", "/v1/tasks/"+id+"/events", nil, "Last-Event-ID", bad).want(http.StatusBadRequest)

@@ -87,7 +87,7 @@ func originalRequest(r *http.Request) (TaskRequest, error) {
 type OriginalAnswer struct {
 	Message   string          `json:"message" doc:"A sentence on how it ended."`
 	Logs      []string        `json:"logs" doc:"Console lines of its programs."`
-	Output    json.RawMessage `json:"output,omitempty" doc:"What the last program returned; null if it failed, absent if none ran."`
+	Output    json.RawMessage `json:"output,omitempty" doc:"What the last program returned; empty if it failed, absent if none ran."`
 	Text      string          `json:"text,omitempty" doc:"The model's answer."`
 	Error     string          `json:"error,omitempty" doc:"Why it failed."`
 	TaskID    string          `json:"taskId"`

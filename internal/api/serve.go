@@ -43,15 +43,18 @@ type ServeOptions struct {
 }
 
 // Serve serves listeners until ctx ends. Then nothing new is taken; what is under way goes on until drain returns and the
-// grace is over, and the streams end. It returns when all connections are closed and no request is under way. An error is
-// that of a listener that failed before.
+// grace is over, and the streams end. What the grace was too short for is cancelled, and may still say so. Serve returns
+// when all connections are closed and no request is under way. An error is that of a listener that failed before.
 func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions, drain func()) error {
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
 	failed := make(chan error, len(listeners))
 	servers := make([]*http.Server, len(listeners))
 	for i, l := range listeners {
 		servers[i] = &http.Server{
 			Handler: l.Handler, TLSConfig: l.TLS, ReadHeaderTimeout: opt.ReadTimeout, ReadTimeout: opt.ReadTimeout,
 			IdleTimeout: idleTimeout, MaxHeaderBytes: opt.HeaderLimit, ErrorLog: slog.NewLogLogger(opt.Logger.Handler(), slog.LevelDebug),
+			BaseContext: func(net.Listener) context.Context { return requests },
 		}
 		go func() {
 			var err error
@@ -84,16 +87,18 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	drain()
 	select {
 	case <-a.busy.landed():
+		a.Close()
 	case <-grace:
+		a.Close() // before the cut: a task that is waited for is not cancelled
+		cut()
 	}
-	a.Close()
 	select {
 	case <-stopped:
 	case <-time.After(closeTimeout):
 	}
 	cancel()
 	for _, s := range servers {
-		s.Close() // cancels what is still under way
+		s.Close() // whatever still stands
 	}
 	<-stopped
 	select {

@@ -133,6 +133,7 @@ func setup(t testing.TB, s setting) *world {
 	who := &auth.Authenticator{Issuer: s.issuer}
 	if s.keys {
 		who.Keys = w.keys
+		w.key("") // before it, everybody may
 	}
 	options := api.Options{
 		Harness: w.h, Tasks: w.tasks, Auth: who, Capabilities: w.caps, Metrics: metrics, Audit: audit, Logger: log,

@@ -76,8 +76,8 @@ func TestShutdown(t *testing.T) {
 			r := <-run
 			if name == "in time" && (r.err != nil || !strings.Contains(r.reply.body, `"output":"ran"`)) {
 				t.Errorf("the run was cut: %v %+v", r.err, r.reply)
-			} else if name == "too slow" && r.err == nil && strings.Contains(r.reply.body, `"output":"ran"`) {
-				t.Error("the run had more time than the grace")
+			} else if name == "too slow" && (r.err != nil || !strings.Contains(r.reply.body, `"status":"cancelled"`)) {
+				t.Errorf("the run was not answered as cancelled: %v %+v", r.err, r.reply)
 			}
 			if strings.Contains(w.log.String(), "a request does not end") {
 				t.Error("a request did not end")

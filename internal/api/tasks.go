@@ -103,9 +103,9 @@ type TaskPath struct {
 	ID string `path:"id" doc:"Task id."`
 }
 
-// TaskList is a page of tasks.
+// TaskList is a page of tasks, without what makes them big.
 type TaskList struct {
-	Tasks []task.Task `json:"tasks"`
+	Tasks []task.Task `json:"tasks" doc:"Without context and logs: a task alone has them."`
 	Next  string      `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
@@ -138,6 +138,9 @@ func (a *API) addTasks() {
 		tasks, next, err := a.opt.Tasks.Tasks(ctx, task.Filter{
 			UserID: user, Status: task.Status(in.Status), SessionID: in.SessionID, Limit: in.Limit, Cursor: in.Cursor,
 		})
+		for i := range tasks {
+			tasks[i].Context, tasks[i].Logs = nil, []string{}
+		}
 		return &body[TaskList]{TaskList{list(tasks), next}}, err
 	})
 

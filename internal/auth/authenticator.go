@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 )
 
 // maxToken is the size of a credential, in bytes. JWTs with many groups reach some kilobytes.
@@ -15,38 +16,62 @@ const maxToken = 16 << 10
 
 var errNoCredential = fmt.Errorf("%w: send an API key or a token as Authorization: Bearer …", ErrUnauthenticated)
 
-// Authenticator says who sends a request. Without Keys and Issuer everybody is the local admin: such a harness may
-// listen on loopback only. Its methods may be called from several goroutines.
+// Authenticator says who sends a request. Without an Issuer, everybody is the local admin until the first key is made: such
+// a harness may listen on loopback only. Its methods may be called from several goroutines.
 type Authenticator struct {
-	Keys   *Keys
+	Keys   *Keys // nil: there are none, and none will come
 	Issuer *Issuer
+
+	closed atomic.Bool // there is a key; keys are revoked, and never deleted
 }
 
-// Open says that everybody is the local admin.
-func (a *Authenticator) Open() bool { return a.Keys == nil && a.Issuer == nil }
+// Open says that everybody is the local admin. While it is so, it asks the store every time, for another process may make
+// the first key; that costs what looking up a key would. An error is the store's.
+func (a *Authenticator) Open(ctx context.Context) (bool, error) {
+	switch {
+	case a.Issuer != nil || a.closed.Load():
+		return false, nil
+	case a.Keys == nil:
+		return true, nil
+	}
+	made, err := a.Keys.Any(ctx)
+	if made {
+		a.closed.Store(true)
+	}
+	return !made && err == nil, err
+}
 
 // Authenticate returns who sends the request. Errors wrap ErrUnauthenticated, ErrForbidden or ErrUnavailable, or are the
 // store's, and never hold what was sent. Beside an error the Identity has at most a Principal, where the credential
 // was recognised.
 func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Identity, error) {
-	if a.Open() {
-		if !localHost(r.Host) {
-			return Identity{}, fmt.Errorf("%w: without API keys the harness answers to localhost and IP addresses only; "+
-				"make a key with `harness keys create`", ErrForbidden)
-		}
-		return Identity{Principal: local, Roles: []Role{User, Approver, Admin}}, nil
+	open, err := a.Open(ctx)
+	if err != nil {
+		return Identity{}, err
 	}
 	token, err := bearer(r.Header)
+	isKey := strings.HasPrefix(token, keyPrefix)
 	switch {
+	case open && !isKey: // who presents a key believes that it counts
+		return everybody(r)
 	case err != nil:
 		return Identity{}, err
-	case a.Keys != nil && strings.HasPrefix(token, keyPrefix):
+	case a.Keys != nil && isKey:
 		return a.Keys.Authenticate(ctx, token)
 	case a.Issuer != nil:
 		return a.Issuer.Authenticate(ctx, token)
 	default:
 		return Identity{}, fmt.Errorf("%w: %w", ErrUnauthenticated, errMistyped)
 	}
+}
+
+// everybody is who sends a request where everybody is the local admin.
+func everybody(r *http.Request) (Identity, error) {
+	if !localHost(r.Host) {
+		return Identity{}, fmt.Errorf("%w: without API keys the harness answers to localhost and IP addresses only; "+
+			"make a key with `harness keys create`", ErrForbidden)
+	}
+	return Identity{Principal: local, Roles: []Role{User, Approver, Admin}}, nil
 }
 
 // Challenge is the WWW-Authenticate header that goes with an error (RFC 6750, section 3); empty if none does.

@@ -72,7 +72,7 @@ func TestAuthenticate(t *testing.T) {
 
 func TestAuthenticateOpen(t *testing.T) {
 	t.Parallel()
-	a := &Authenticator{}
+	a := &Authenticator{Keys: NewKeys(&memoryKeys{})}
 	for _, host := range []string{"localhost", "localhost:3000", "LOCALHOST.:3000", "app.localhost:3000", "127.0.0.1", "127.0.0.1:3000", "[::1]:3000", "[::1]"} {
 		id, err := a.Authenticate(t.Context(), request(host, "Bearer ignored"))
 		if err != nil || id.Principal != "local" || id.ActFor("anybody") != nil || id.Require(Admin) != nil || id.Approve("local") != nil {
@@ -83,6 +83,57 @@ func TestAuthenticateOpen(t *testing.T) {
 		if id, err := a.Authenticate(t.Context(), request(host)); !errors.Is(err, ErrForbidden) || id.May(User) {
 			t.Errorf("%q: %+v, %v", host, id, err)
 		}
+	}
+}
+
+// A key that is presented counts, and its prefix is not mistaken for that of a token.
+func TestAuthenticateOpenChecksKeys(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]*Authenticator{"no key yet": {Keys: NewKeys(&memoryKeys{})}, "no keys ever": {}} {
+		for _, value := range []string{newKeyValue(), "hk_bad"} {
+			if id, err := a.Authenticate(t.Context(), request("localhost", "Bearer "+value)); !errors.Is(err, ErrUnauthenticated) || id.May(User) {
+				t.Errorf("%s, %s: %+v, %v", name, value, id, err)
+			}
+		}
+	}
+}
+
+// The first key closes a harness that is open, and nothing opens it again.
+func TestAuthenticateFirstKey(t *testing.T) {
+	t.Parallel()
+	store := &memoryKeys{}
+	a, keys := &Authenticator{Keys: NewKeys(store)}, NewKeys(store) // keys is another process
+	ask := func(authorization ...string) error {
+		_, err := a.Authenticate(t.Context(), request("localhost", authorization...))
+		return err
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	key, value := mustCreate(t, keys, NewKey{})
+	if err := ask(); !errors.Is(err, ErrUnauthenticated) {
+		t.Errorf("without the key: %v", err)
+	}
+	if err := ask("Bearer " + value); err != nil {
+		t.Errorf("with the key: %v", err)
+	}
+	if err := keys.Revoke(t.Context(), key.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, authorization := range [][]string{nil, {"Bearer " + value}} {
+		if err := ask(authorization...); !errors.Is(err, ErrUnauthenticated) {
+			t.Errorf("after the key, with %v: %v", authorization, err)
+		}
+	}
+}
+
+// Where nobody can say whether there is a key, nobody is let in.
+func TestAuthenticateFailsWithTheStore(t *testing.T) {
+	t.Parallel()
+	store := &memoryKeys{fail: errors.New("disk full")}
+	a := &Authenticator{Keys: NewKeys(store)}
+	if id, err := a.Authenticate(t.Context(), request("localhost")); !errors.Is(err, store.fail) || id.May(User) {
+		t.Errorf("%+v, %v", id, err)
 	}
 }
 

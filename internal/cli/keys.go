@@ -29,6 +29,7 @@ type keysCreateCmd struct {
 
 func (keysCreateCmd) Help() string {
 	return `The value goes to standard output and is kept nowhere: only its hash is.
+From the first key on, every request needs one, also of a server that runs already.
 
 Examples:
   harness keys create --user alice laptop

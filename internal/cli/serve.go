@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
@@ -97,20 +98,13 @@ func endTracing(ctx context.Context, tracer *telemetry.Tracer, log *slog.Logger)
 	}
 }
 
-// authenticator checks keys and tokens; open says that there are neither.
+// authenticator checks keys and tokens; open says that there are neither so far.
 func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) (who *auth.Authenticator, open bool, err error) {
 	keys, err := h.Keys()
 	if err != nil {
 		return nil, false, err
 	}
-	who = &auth.Authenticator{}
-	any, err := keys.Any(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	if any {
-		who.Keys = keys
-	}
+	who = &auth.Authenticator{Keys: keys}
 	if o := cfg.Auth.OIDC; o.Issuer != "" {
 		var audience []string
 		if o.Audience != "" {
@@ -121,14 +115,28 @@ func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) 
 			return nil, false, usage(fmt.Errorf("auth.oidc: %w", err))
 		}
 	}
-	return who, who.Open(), nil
+	open, err = who.Open(ctx)
+	return who, open, err
+}
+
+// told is a queue that tells when its work begins: this process then holds the lock on the store's queue.
+type told struct {
+	queue.Queue
+	begins func()
+}
+
+// Work implements queue.Queue.
+func (q told) Work(ctx context.Context, workers int, handle func(ctx context.Context, id string) error) error {
+	q.begins()
+	return q.Queue.Work(ctx, workers, handle)
 }
 
 // serve joins what a server is made of, and runs it until ctx ends.
 func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *harness.Harness, options api.Options, open bool) error {
 	jobs := queue.NewLocal(a.Now)
 	jobs.Log = options.Logger
-	tasks, err := h.Tasks(harness.TaskOptions{Queue: jobs})
+	ours := make(chan struct{})
+	tasks, err := h.Tasks(harness.TaskOptions{Queue: told{jobs, sync.OnceFunc(func() { close(ours) })}})
 	if err != nil {
 		return missing(h, err)
 	}
@@ -171,13 +179,10 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 		}
 		worked <- err
 	}()
-	scheme := "http"
-	if cfg.Server.TLS.Cert != "" {
-		scheme = "https"
-	}
-	fmt.Fprintf(a.Stderr, "harness: listening on %s://%s\n", scheme, listeners[0].Addr())
-	if open {
-		fmt.Fprintln(a.Stderr, "harness: no authentication: every program of this machine may use it; harness keys create makes a key")
+	select {
+	case <-ours:
+		a.announce(cfg, listeners[0], open)
+	case <-failed.Done(): // another process works the queue, or the stop came first
 	}
 	var workErr error
 	err = service.Serve(failed, listeners, api.ServeOptions{
@@ -190,6 +195,18 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 		return &exitError{exitUnavailable, err}
 	}
 	return errStopped
+}
+
+// announce says where a server listens, and for whom.
+func (a *app) announce(cfg *config.Config, l *api.Listener, open bool) {
+	scheme := "http"
+	if cfg.Server.TLS.Cert != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(a.Stderr, "harness: listening on %s://%s\n", scheme, l.Addr())
+	if open {
+		fmt.Fprintln(a.Stderr, "harness: no authentication: every program of this machine may use it, until harness keys create makes the first key")
+	}
 }
 
 // listen opens the addresses of a server.

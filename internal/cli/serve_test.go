@@ -228,6 +228,44 @@ func TestServeListeners(t *testing.T) {
 	}
 }
 
+// An open server is closed by the first key, and looks at keys before.
+func TestServeFirstKey(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	s := f.serve()
+	if !strings.Contains(s.log.String(), "until harness keys create makes the first key") {
+		t.Errorf("it says %s", s.log)
+	}
+	ask := func(want int, headers ...string) {
+		t.Helper()
+		if status, body := s.do("GET", "/v1/tasks", "", headers...); status != want {
+			t.Errorf("%d, want %d: %s", status, want, body)
+		}
+	}
+	ask(http.StatusOK)
+	ask(http.StatusUnauthorized, "Authorization", "Bearer hk_bogus")
+	var made struct{ ID, Key string }
+	f.run("keys", "create", "--json").want(0).value(&made)
+	ask(http.StatusUnauthorized)
+	ask(http.StatusOK, "Authorization", "Bearer "+made.Key)
+	f.run("keys", "revoke", made.ID).want(0)
+	ask(http.StatusUnauthorized)
+	ask(http.StatusUnauthorized, "Authorization", "Bearer "+made.Key)
+}
+
+// A second server on the same store does not say that it listens: it is not going to.
+func TestServeTwice(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.serve()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // should it serve all the same
+	defer cancel()
+	r := f.runIn(ctx, "", "serve", "--listen", "127.0.0.1:0").want(3)
+	if strings.Contains(r.stderr, "listening on") || !strings.Contains(r.stderr, "store.url") {
+		t.Errorf("it says %s", r.stderr)
+	}
+}
+
 // freeAddress is an address that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
