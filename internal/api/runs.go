@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -74,7 +75,7 @@ type NewRun struct {
 	Code      string   `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
 	SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"Keeps /workspace for later runs and tasks."`
 	Sandbox   string   `json:"sandbox,omitempty" enum:"wasm"`
-	Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute."`
+	Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute: at most sandbox.timeout, which it is when left out."`
 }
 
 // RunList is a page of runs.
@@ -123,14 +124,19 @@ func (a *API) addRuns() {
 	}, func(ctx context.Context, in *body[NewRun]) (*body[RunOutcome], error) {
 		user, err := actFor(ctx, in.Body.UserID)
 		if err == nil {
-			err = a.take(ctx, user)
+			err = a.checkTimeout(in.Body.Timeout)
 		}
 		if err == nil {
-			err = a.enterSession(ctx, user, in.Body.SessionID)
+			err = a.take(ctx, user)
 		}
 		if err != nil {
 			return nil, err
 		}
+		leave, err := a.holdSession(ctx, user, in.Body.SessionID)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
 		out, err := a.exec(ctx, harness.Request{
 			Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
 		})
@@ -228,24 +234,31 @@ func (a *API) exec(ctx context.Context, req harness.Request) (*run.Outcome, erro
 	return a.opt.Harness.Exec(logged(ctx), req)
 }
 
+// checkTimeout keeps callers below the configured bound, which is the operator's.
+func (a *API) checkTimeout(d Duration) error {
+	if most := a.opt.Harness.Timeout(); time.Duration(d) > most {
+		return problem(http.StatusBadRequest, fmt.Sprintf("timeout is longer than sandbox.timeout, which is %s", most))
+	}
+	return nil
+}
+
 // enterSession makes sure that a session is the user's; one that is not there is begun.
 func (a *API) enterSession(ctx context.Context, user, session string) error {
-	if session == "" {
-		return nil
-	}
-	s, err := a.opt.Tasks.Session(ctx, session)
-	if errors.Is(err, task.ErrNotFound) {
-		_, err = a.opt.Tasks.CreateSession(ctx, user, session)
-		if !errors.Is(err, task.ErrExists) {
-			return err
-		}
-		// Another request was faster, or the session has expired.
-		if s, err = a.opt.Tasks.Session(ctx, session); errors.Is(err, task.ErrNotFound) {
-			return absent("session")
-		}
-	}
-	if err == nil && s.UserID != user {
-		return absent("session")
+	leave, err := a.holdSession(ctx, user, session)
+	if err == nil {
+		leave()
 	}
 	return err
+}
+
+// holdSession is enterSession for a run: nobody deletes the session before leave is called, which notes its use.
+func (a *API) holdSession(ctx context.Context, user, session string) (leave func(), err error) {
+	if session == "" {
+		return func() {}, nil
+	}
+	leave, err = a.opt.Tasks.EnterSession(ctx, user, session)
+	if errors.Is(err, task.ErrNotFound) {
+		return nil, absent("session")
+	}
+	return leave, err
 }

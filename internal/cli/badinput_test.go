@@ -1,12 +1,17 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/cli"
 )
 
 // badInput is a table row: what is wrong, the command, and what a user is told.
@@ -306,3 +311,22 @@ func TestServerThatAnswersNonsense(t *testing.T) {
 	f.run("servers", "add", "x", "http://"+listener.Addr().String()+"/mcp").want(0)
 	badInput{args: []string{"servers", "test"}, code: 3, want: []string{"x", listener.Addr().String()}}.check(t, f)
 }
+
+// A command whose output is lost has failed: the next one in a pipe, or a file, has nothing.
+func TestLostOutput(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"exec", "-e", "return 1"}} {
+		f := setup(t)
+		var stderr bytes.Buffer
+		code := cli.Main(t.Context(), cli.World{
+			Args: args, Environ: f.environ, Dir: f.dir, Executable: self(t), Stdin: strings.NewReader(""), Stdout: fullDisk{}, Stderr: &stderr, Now: time.Now,
+		})
+		if code != 1 || !strings.Contains(stderr.String(), "write the result: no space left") {
+			t.Errorf("%v exits with %d: %s", args, code, &stderr)
+		}
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }

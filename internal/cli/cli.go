@@ -127,7 +127,15 @@ func Main(ctx context.Context, w World) int {
 		return a.report(ctx, misread(err))
 	}
 	a.flags = &flags.globals
-	return a.report(ctx, parsed.Run(a))
+	return a.report(ctx, a.printed(parsed.Run(a)))
+}
+
+// printed is how a command ended: one whose output was lost has failed.
+func (a *app) printed(err error) error {
+	if lost := a.stdout.failed.Load(); err == nil && lost != nil {
+		return fmt.Errorf("write the result: %w", *lost)
+	}
+	return err
 }
 
 // help prints what was asked for with --help.

@@ -404,3 +404,23 @@ func TestDemo(t *testing.T) {
 		t.Error("no mail was kept")
 	}
 }
+
+// A recording is enough: the recorded program is not compiled again, for which its servers would be needed.
+func TestReplayWithoutServers(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "mcpServers:\n  database: {command: "+quoted(self(t))+", args: [__demo-server, database, "+quoted(f.dir)+"]}\n")
+	f.write("report.ts", "import * as db from './servers/database'\nconst rows: unknown[] = await db.query('SELECT 1 AS n')\nreturn rows.length")
+	f.run("exec", "report.ts", "--record", "rec.json").want(0)
+	elsewhere := setup(t)
+	for _, name := range []string{"report.ts", "rec.json"} {
+		text, err := os.ReadFile(filepath.Join(f.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere.write(name, string(text))
+	}
+	if r := elsewhere.run("exec", "report.ts", "--replay", "rec.json").want(0); r.stdout != "1\n" {
+		t.Errorf("got %q", r.stdout)
+	}
+}

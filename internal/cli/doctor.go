@@ -78,6 +78,7 @@ func examine(ctx context.Context, cfg *config.Config, h *harness.Harness) []find
 			note(sandboxFinding(ctx, h, p))
 		}
 	}
+	note(modelFinding(h))
 	h.Servers().Start(ctx)
 	for _, s := range h.Servers().Servers() {
 		note(serverFinding(s))
@@ -125,6 +126,16 @@ func sandboxFinding(ctx context.Context, h *harness.Harness, p part) finding {
 	return finding{p.name, "ok", fmt.Sprintf(
 		"WebAssembly memory, killable worker process, %s; no operating-system walls around the worker in this version; "+
 			"ready after %s", memory, time.Since(began).Round(time.Millisecond)), ""}
+}
+
+// modelFinding is the model that tasks are worked with. It is not asked anything: that may cost money.
+func modelFinding(h *harness.Harness) finding {
+	m, err := h.Models()("")
+	if err != nil {
+		return finding{"model", "warning", "harness run and serve cannot work tasks: " + err.Error(), "see docs/CONFIGURATION.md"}
+	}
+	info := m.Info()
+	return finding{"model", "ok", fmt.Sprintf("%s of %s, not asked", info.Name, info.Provider), ""}
 }
 
 func serverFinding(s mcpclient.Status) finding {

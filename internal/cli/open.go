@@ -116,6 +116,9 @@ func (a *app) warnServers(h *harness.Harness) {
 		if unavailable(s) {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s is not available: %s\n", s.Name, firstLine(s.Reason))
 		}
+		if s.State == mcpclient.StateStarting && s.Tools == 0 {
+			fmt.Fprintf(a.Stderr, "harness: warning: server %s has not answered yet, its tools are missing; harness servers test %s\n", s.Name, s.Name)
+		}
 	}
 }
 

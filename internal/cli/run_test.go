@@ -64,6 +64,48 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// What is waited for is shown: that the model is asked again, and why. A failed task's reason is said once, calls with their
+// server.
+func TestRunShows(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "model: {maxRetries: 1}\nmcpServers:\n  database: {command: "+quoted(self(t))+", args: [__demo-server, database, "+quoted(f.dir)+"]}\n")
+	f.modelled(fake.Replies(
+		fake.Reply{Status: 503},
+		code("return (await tools.database.query('SELECT 1 AS n')).length"),
+		fake.Reply{Status: 401}, fake.Reply{Status: 401},
+	))
+	r := f.run("run", "How many?").want(1)
+	for _, want := range []string{"next attempt in", `→ database__query ["SELECT 1 AS n"]`} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("the progress does not show %q:\n%s", want, r.stderr)
+		}
+	}
+	if n := strings.Count(r.stderr, "Stopped after"); n != 1 {
+		t.Errorf("the reason is said %d times:\n%s", n, r.stderr)
+	}
+}
+
+func quoted(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// A bound on money that cannot be kept is refused.
+func TestRunMaxCost(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	server := f.modelled(fake.Replies(fake.Reply{Text: "Hello."}))
+	if r := f.run("run", "--max-cost", "0.1", "Say hello.").want(2); !strings.Contains(r.stderr, "model.prices") || len(server.Requests()) != 0 {
+		t.Errorf("it says %s", r.stderr)
+	}
+	f.write("harness.yaml", "model: {prices: {'openai-compatible/test-model': {input: 1, output: 2}, 'openai/test-model': {input: 1, output: 2}}}\n")
+	f.run("run", "--max-cost", "0.1", "Say hello.").want(0)
+}
+
 // Without a model the error says what to set, and nothing is left running.
 func TestRunWithoutModel(t *testing.T) {
 	t.Parallel()

@@ -273,7 +273,10 @@ type runsResumeCmd struct {
 	ID string `arg:"" help:"Run id, or the beginning of it."`
 }
 
-func (runsResumeCmd) Help() string { return "Example:\n  harness runs resume run_4f2a" }
+func (runsResumeCmd) Help() string {
+	return "Where harness serve works the same store, what was left for an hour ends as cancelled and cannot be resumed any more.\n\n" +
+		"Example:\n  harness runs resume run_4f2a"
+}
 
 func (c *runsResumeCmd) Run(ctx context.Context, a *app) error {
 	h, keep, err := a.openStore(ctx)

@@ -190,5 +190,11 @@ func unknownTask(id string, err error) error {
 	if errors.Is(err, task.ErrNotFound) {
 		return usage(fmt.Errorf("%w; harness tasks list shows all", err))
 	}
+	switch {
+	case errors.Is(err, task.ErrEnded):
+		return usage(fmt.Errorf("task %s has ended; harness tasks show %s says how", id, id))
+	case errors.Is(err, task.ErrNotOwner):
+		return fmt.Errorf("%w; harness tasks show %s tells how far it is, harness tasks cancel %s ends it", err, id, id)
+	}
 	return err
 }

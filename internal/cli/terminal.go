@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -20,6 +21,7 @@ type console struct {
 	terminal bool
 	live     bool // lines can be overwritten: progress is shown
 	color    bool
+	failed   atomic.Pointer[error] // of the first write that did
 }
 
 func newConsole(w io.Writer, env func(string) string) *console {
@@ -35,14 +37,18 @@ func newConsole(w io.Writer, env func(string) string) *console {
 }
 
 // Write implements io.Writer.
-func (c *console) Write(p []byte) (int, error) {
-	if !c.terminal {
-		return c.raw.Write(p)
+func (c *console) Write(p []byte) (n int, err error) {
+	if c.terminal {
+		n = len(p)
+		_, err = io.WriteString(c.raw, visible(string(p)))
+	} else {
+		n, err = c.raw.Write(p)
 	}
-	if _, err := io.WriteString(c.raw, visible(string(p))); err != nil {
+	if err != nil {
+		c.failed.CompareAndSwap(nil, &err)
 		return 0, err
 	}
-	return len(p), nil
+	return n, nil
 }
 
 // visible replaces what would move the cursor, change the terminal or turn the reading direction by its code.

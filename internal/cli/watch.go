@@ -57,6 +57,7 @@ type eventData struct {
 		Message string `json:"message"`
 	} `json:"error"`
 	Level  string          `json:"level"`
+	Notice string          `json:"notice"`
 	Status string          `json:"status"`
 	Output json.RawMessage `json:"output"`
 }
@@ -76,7 +77,7 @@ func (a *app) showEvent(e task.Event) {
 		}
 	case task.EventCall:
 		if d.Kind == "tool" || d.Kind == "fs" {
-			a.stderr.line(fmt.Sprintf("  → %s %s", callName(d.Kind, d.Name), cut(string(d.Args), shownArgs)), blue)
+			a.stderr.line(fmt.Sprintf("  → %s %s", callName(d.Kind, d.Name, d.Args), cut(string(callArgs(d.Kind, d.Args)), shownArgs)), blue)
 		}
 	case task.EventAnswer:
 		if !d.OK && d.Error != nil {
@@ -94,6 +95,10 @@ func (a *app) showEvent(e task.Event) {
 		} else {
 			a.stderr.line("  ✓ "+cut(string(d.Output), 2*shownArgs), green)
 		}
+	case task.EventDelta:
+		if d.Notice != "" {
+			a.stderr.line("  ! "+d.Notice, yellow)
+		}
 	case task.EventNote:
 		a.stderr.line("  ! "+d.Text, dim)
 	case task.EventEnded:
@@ -101,11 +106,38 @@ func (a *app) showEvent(e task.Event) {
 	}
 }
 
-func callName(kind, name string) string {
+// toolArgs is how a program's call of a tool travels: by server and tool, or by the tool's full name; with one object, or
+// with values for its parameters in order.
+type toolArgs struct {
+	Server     string          `json:"server"`
+	Input      json.RawMessage `json:"input"`
+	Positional json.RawMessage `json:"positional"`
+}
+
+// callName is what a call is of.
+func callName(kind, name string, args json.RawMessage) string {
 	if kind == "fs" {
 		return "fs." + name
 	}
+	var of toolArgs
+	if kind == "tool" && json.Unmarshal(args, &of) == nil && of.Server != "" {
+		return of.Server + "__" + name
+	}
 	return name
+}
+
+// callArgs is what a tool is called with, as the program wrote it.
+func callArgs(kind string, args json.RawMessage) json.RawMessage {
+	var of toolArgs
+	switch {
+	case kind != "tool" || json.Unmarshal(args, &of) != nil:
+		return args
+	case len(of.Input) > 0:
+		return of.Input
+	case len(of.Positional) > 0:
+		return of.Positional
+	}
+	return nil
 }
 
 func (a *app) showTurn(d eventData) {
@@ -134,7 +166,7 @@ func (a *app) showEnd(data json.RawMessage) {
 		color = red
 	}
 	a.stderr.line(t.Message, color)
-	if t.Error != nil {
+	if t.Error != nil && !strings.HasPrefix(t.Message, t.Error.Message) {
 		a.stderr.line(t.Error.Kind+": "+t.Error.Message, color)
 	}
 	u := t.Usage

@@ -197,6 +197,9 @@ func (h *Harness) start(id string, req Request, compiled *program.Compiled) (jou
 	}, nil
 }
 
+// Timeout is how long a program may compute, sandbox.timeout, unless its request says otherwise.
+func (h *Harness) Timeout() time.Duration { return h.cfg.Sandbox.Timeout }
+
 // limits are those of the configuration.
 func (h *Harness) limits(timeout time.Duration) run.Limits {
 	c := h.cfg.Sandbox

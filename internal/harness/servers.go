@@ -176,7 +176,7 @@ func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 func (s *servers) Unavailable() []string {
 	var names []string
 	for _, server := range s.Tools() {
-		if !server.Known && server.Reason != "" {
+		if !server.Known && (server.Reason != "" || server.State == mcpclient.StateStarting) {
 			names = append(names, server.Name)
 		}
 	}

@@ -118,6 +118,12 @@ func prices(configured map[string]config.Price) model.Prices {
 	return model.KnownPrices().With(more)
 }
 
+// Priced says whether it is known what a model costs.
+func (h *Harness) Priced(m model.Info) bool {
+	_, known := prices(h.cfg.Model.Prices).Cost(m.Provider, m.Name, model.Usage{})
+	return known
+}
+
 // Models makes the models of the configuration: one for each name that is asked for. An error says what to set.
 func (h *Harness) Models() func(name string) (model.Model, error) {
 	var mu sync.Mutex

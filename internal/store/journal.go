@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/task"
 )
 
 var _ journal.Store = (*Store)(nil)
@@ -182,14 +184,16 @@ type runWriter struct {
 	pending []row
 	start   *journal.Start // among pending
 	end     *journal.End
-	next    *change // will carry pending; the writer has it in its queue
-	last    *change // the writer is at it, or was
+	of      sessionKey // of the start record; empty before it is appended, or where the run is in none
+	next    *change    // will carry pending; the writer has it in its queue
+	last    *change    // the writer is at it, or was
 	err     error
 	closed  bool
 
 	// The writer's goroutine alone uses these after the first commit.
-	num    int64 // runs.num, 0 before the run is stored
-	stored int64 // number of the last stored record
+	num    int64        // runs.num, 0 before the run is stored
+	stored int64        // number of the last stored record
+	gone   []sessionKey // sessions that were deleted since the run was created
 }
 
 func newRunWriter(s *Store, run string) *runWriter { return &runWriter{s: s, run: run} }
@@ -219,11 +223,19 @@ func (w *runWriter) append(r journal.Record) error {
 	case r.Start != nil:
 		start := *r.Start // the caller keeps its record
 		w.start = &start
+		w.of = sessionKey{start.User, start.Session}
 	case r.End != nil:
 		end := *r.End
 		w.end = &end
 	}
 	return nil
+}
+
+// session is where the run is.
+func (w *runWriter) session() sessionKey {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.of
 }
 
 // Commit implements journal.Writer.
@@ -325,6 +337,9 @@ func (w *runWriter) store(c *conn, rows []row, start *journal.Start, end *journa
 }
 
 func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) error {
+	if err := w.mayBegin(c, sessionKey{start.User, start.Session}); err != nil {
+		return err
+	}
 	var ended any
 	status := statusRunning
 	e := &journal.End{}
@@ -345,6 +360,24 @@ func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) e
 	}
 	w.num, err = res.LastInsertId()
 	return err
+}
+
+// mayBegin refuses the first record of a run whose session was closed or deleted since: the run would outlive it. A run may
+// be in a session that the store has no row of.
+func (w *runWriter) mayBegin(c *conn, key sessionKey) error {
+	if key.id == "" {
+		return nil
+	}
+	var closed int64
+	found, err := c.row("SELECT deleted <> 0 OR coalesce(expires, 0) = ? FROM sessions WHERE id = ? AND user = ?",
+		[]any{closedAt, key.id, key.user}, &closed)
+	switch {
+	case err != nil:
+		return err
+	case found && closed != 0, slices.Contains(w.gone, key):
+		return fmt.Errorf("session %q has been deleted: %w", key.id, task.ErrNotFound)
+	}
+	return nil
 }
 
 // insertBlob keeps a large value once. Whether it is there is asked anew each time: a purge may have deleted it.

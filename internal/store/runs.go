@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/task"
 )
 
 const statusRunning = "running" // until the end is recorded
@@ -182,8 +184,47 @@ func (s *Store) Orphans(ctx context.Context) ([]RunInfo, error) {
 	return runs, nil
 }
 
+// Strays lists the orphans that no unfinished task names: nobody will go on with them. Oldest first.
+func (s *Store) Strays(ctx context.Context) ([]RunInfo, error) {
+	strays, err := s.orphans(ctx)
+	if err == nil && len(strays) > 0 { // tasks are looked at last: one that ends meanwhile has ended its runs
+		var named map[string]bool
+		named, err = s.runsOfTasks(ctx)
+		strays = slices.DeleteFunc(strays, func(r RunInfo) bool { return named[r.ID] })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the runs of dead processes and no task: %w", err)
+	}
+	return strays, nil
+}
+
+// runsOfTasks are the runs that unfinished tasks name, in their steps or as their own.
+func (s *Store) runsOfTasks(ctx context.Context) (map[string]bool, error) {
+	tasks, _, err := s.tasks(ctx, " AND t.ended IS NULL ORDER BY t.num")
+	if err != nil {
+		return nil, err
+	}
+	named := make(map[string]bool)
+	for _, t := range tasks {
+		for _, run := range t.Runs {
+			named[run] = true
+		}
+		steps, err := s.Steps(ctx, t.ID)
+		if err != nil && !errors.Is(err, task.ErrNotFound) { // it has just been deleted
+			return nil, err
+		}
+		for _, step := range steps {
+			if step.Run != nil {
+				named[step.Run.RunID] = true
+			}
+		}
+	}
+	return named, nil
+}
+
 func (s *Store) orphans(ctx context.Context) ([]RunInfo, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT "+runColumns+" FROM runs WHERE ended IS NULL ORDER BY started, num")
+	// INDEXED BY keeps SQLite from passing over all runs that have ended, which would save it the sorting.
+	rows, err := s.read.QueryContext(ctx, "SELECT "+runColumns+" FROM runs INDEXED BY runs_unfinished WHERE ended IS NULL ORDER BY started, num")
 	if err != nil {
 		return nil, s.fail(err)
 	}

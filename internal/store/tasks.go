@@ -111,14 +111,15 @@ func (r *newRows) insert(c *conn) (earlier string, err error) {
 // useSession makes the task's session, or notes its use.
 func (r *newRows) useSession(c *conn) (num int64, err error) {
 	var user string
-	var deleted int64
-	found, err := c.row("SELECT num, user, deleted FROM sessions WHERE id = ?", []any{r.session.ID}, &num, &user, &deleted)
+	var gone int64 // deleted, or about to be
+	found, err := c.row("SELECT num, user, deleted <> 0 OR coalesce(expires, 0) = ? FROM sessions WHERE id = ?",
+		[]any{closedAt, r.session.ID}, &num, &user, &gone)
 	switch {
 	case err != nil:
 		return 0, err
 	case !found:
 		return insertSession(c, &r.session)
-	case user != r.session.UserID || deleted != 0:
+	case user != r.session.UserID || gone != 0:
 		return 0, refuse(fmt.Errorf("session %q: %w", r.session.ID, task.ErrNotFound))
 	}
 	_, err = c.exec("UPDATE sessions SET used = max(used, ?), expires = ? WHERE num = ?",

@@ -15,8 +15,7 @@ const (
 	deleteTries    = 3
 )
 
-// SessionStore is what a Store knows besides of who uses a session. Its methods are safe for concurrent use and durable when
-// they return; every Store that a Service is made with has them.
+// SessionStore is the part of a Store that knows who uses a session.
 type SessionStore interface {
 	// EnterSession notes that something that is no task uses a user's session; ErrNotFound if that is not there or has expired
 	// at now. Until leave is called, once, which notes its use again, the session is neither closed nor expired.
@@ -26,8 +25,6 @@ type SessionStore interface {
 	// run in it is under way; ErrNotFound if it is not there. It is idempotent.
 	CloseSession(ctx context.Context, id string) error
 }
-
-func (s *Service) sessionStore() SessionStore { return s.opt.Store.(SessionStore) }
 
 // CreateSession adds a session of a user; an empty id is chosen. The error wraps ErrExists if the id is taken.
 func (s *Service) CreateSession(ctx context.Context, user, name string) (Session, error) {
@@ -46,12 +43,12 @@ func (s *Service) CreateSession(ctx context.Context, user, name string) (Session
 // once, it is neither deleted nor forgotten, and it then lasts as if it had been used just now. The error wraps ErrNotFound for
 // a session that is another user's or has expired.
 func (s *Service) EnterSession(ctx context.Context, user, name string) (leave func(), err error) {
-	end, err := s.sessionStore().EnterSession(ctx, user, name, s.opt.Now())
+	end, err := s.opt.Store.EnterSession(ctx, user, name, s.opt.Now())
 	if errors.Is(err, ErrNotFound) {
 		if _, err := s.CreateSession(ctx, user, name); err != nil && !errors.Is(err, ErrExists) {
 			return nil, err
 		}
-		end, err = s.sessionStore().EnterSession(ctx, user, name, s.opt.Now()) // ErrExists: another request may have been faster
+		end, err = s.opt.Store.EnterSession(ctx, user, name, s.opt.Now()) // ErrExists: another request may have been faster
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +87,24 @@ func (s *Service) DeleteSession(ctx context.Context, id string) error {
 			break
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.endSchedules(ctx, session)
+}
+
+// endSchedules ends those that would make a session again that its user has deleted.
+func (s *Service) endSchedules(ctx context.Context, session Session) error {
+	all, err := s.opt.Store.Schedules(ctx, session.UserID)
+	for _, sched := range all {
+		if sched.SessionID == session.ID && err == nil {
+			err = s.opt.Store.DeleteSchedule(ctx, sched.ID)
+		}
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("end the schedules of session %s: %w", session.ID, err)
+	}
+	return nil
 }
 
 // cancelAll ends a session's tasks and waits until they have ended; those that wait first, so that none begins.
@@ -120,7 +134,7 @@ func (s *Service) cancelAll(ctx context.Context, session string) error {
 // forget lets the store decide first, whether anything uses the session. Then the files go, and what the store has of it last:
 // once that is gone, nobody would know of the files.
 func (s *Service) forget(ctx context.Context, session Session) error {
-	if err := s.sessionStore().CloseSession(ctx, session.ID); err != nil {
+	if err := s.opt.Store.CloseSession(ctx, session.ID); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)

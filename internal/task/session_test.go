@@ -11,6 +11,7 @@ import (
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/store"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -137,26 +138,41 @@ func TestDeleteSession(t *testing.T) {
 	})
 }
 
-// A session that cannot be deleted says why, and can be deleted later.
-func TestDeleteSessionFails(t *testing.T) {
+// closes is a store that does something before a session is closed.
+type closes struct {
+	*store.Store
+	before func()
+}
+
+func (c *closes) CloseSession(ctx context.Context, id string) error {
+	c.before()
+	return c.Store.CloseSession(ctx, id)
+}
+
+// A session that is in use says so and loses nothing, and can be deleted later.
+func TestDeleteSessionBusy(t *testing.T) {
 	t.Parallel()
-	var p *process
-	full := errors.New("permission denied")
-	forget := func() error { return full }
-	p = newPlace(t).open(succeed, func(o *task.Options) {
-		o.Forget = func(context.Context, string, string) error { return forget() }
+	hook := &closes{}
+	p := newPlace(t).open(succeed, func(o *task.Options) {
+		hook.Store = o.Store.(*store.Store)
+		o.Store = hook
 	})
 	if _, err := p.CreateSession(t.Context(), "ann", "s"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, full) {
-		t.Errorf("its files cannot be removed: %v", err)
-	}
-	forget = func() error { p.submit(task.Request{SessionID: "s"}); return nil }
+	hook.before = func() { p.submit(task.Request{SessionID: "s"}) }
 	if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, task.ErrBusy) {
 		t.Errorf("new tasks come without end: %v", err)
 	}
-	forget = func() error { return nil }
+	hook.before = func() {}
+	leave, err := p.EnterSession(t.Context(), "ann", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, task.ErrBusy) {
+		t.Errorf("a run is about to begin: %v", err)
+	}
+	leave()
 	func() {
 		w, err := p.store.Create(t.Context(), "run_1")
 		if err != nil {
@@ -173,9 +189,100 @@ func TestDeleteSessionFails(t *testing.T) {
 			t.Errorf("a run is under way: %v", err)
 		}
 	}()
+	if got := p.sessionsForgotten(); len(got) != 0 {
+		t.Errorf("the files of %q are gone, and it is not", got)
+	}
 	if err := p.DeleteSession(t.Context(), "s"); err != nil {
 		t.Error(err)
 	}
+	if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s"}) {
+		t.Errorf("forgotten: %q", got)
+	}
+}
+
+// A session whose deletion was cut off, by a failure or a crash, is gone for its user, takes nothing new, and is forgotten by
+// whoever works the queue next, with its files first.
+func TestDeleteSessionCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := newPlace(t)
+		denied := errors.New("permission denied")
+		fails := at.open(succeed, func(o *task.Options) {
+			o.Forget = func(context.Context, string, string) error { return denied }
+		})
+		if _, err := fails.CreateSession(t.Context(), "ann", "s"); err != nil {
+			t.Fatal(err)
+		}
+		fails.record("ann", "s", "run_1", false)
+		if err := fails.DeleteSession(t.Context(), "s"); !errors.Is(err, denied) {
+			t.Errorf("its files cannot be removed: %v", err)
+		}
+		if _, err := fails.Session(t.Context(), "s"); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("the session: %v", err)
+		}
+		if _, err := fails.EnterSession(t.Context(), "ann", "s"); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("a run in it: %v", err)
+		}
+		if _, _, err := fails.Submit(t.Context(), task.Request{UserID: "ann", Task: "x", SessionID: "s"}); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("a task in it: %v", err)
+		}
+		p := at.open(succeed, nil)
+		p.work()
+		synctest.Wait()
+		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s"}) {
+			t.Errorf("forgotten: %q", got)
+		}
+		if _, err := p.store.Read(t.Context(), "run_1"); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("its run: %v", err)
+		}
+		if _, err := p.CreateSession(t.Context(), "ann", "s"); err != nil {
+			t.Errorf("its id is not free: %v", err)
+		}
+	})
+}
+
+// A session that only runs use lasts as long after the last of them as after a task, and while one is under way.
+func TestSessionOfRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t).open(succeed, func(o *task.Options) { o.SessionExpiry = 30 * time.Minute })
+		p.work()
+		run := func(long time.Duration) {
+			t.Helper()
+			leave, err := p.EnterSession(t.Context(), "ann", "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(long)
+			leave()
+		}
+		began := time.Now()
+		for range 4 {
+			run(0)
+			time.Sleep(25 * time.Minute)
+		}
+		run(3 * time.Hour)
+		time.Sleep(29 * time.Minute)
+		got, err := p.Session(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.CreatedAt.Equal(began) {
+			t.Errorf("it was begun anew at %s", got.CreatedAt)
+		}
+		time.Sleep(30 * time.Minute)
+		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s"}) {
+			t.Errorf("forgotten: %q", got)
+		}
+		if leave, err := p.EnterSession(t.Context(), "bob", "s"); err != nil { // its id is free
+			t.Error(err)
+		} else {
+			leave()
+		}
+		if _, err := p.EnterSession(t.Context(), "ann", "s"); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("a run in another user's session: %v", err)
+		}
+	})
 }
 
 // A session that nobody has used for as long as is configured is forgotten with all that belongs to it, but not while a
@@ -210,4 +317,30 @@ func TestSessionExpiry(t *testing.T) {
 			t.Errorf("forgotten: %q", got)
 		}
 	})
+}
+
+// A schedule ends with the session that its tasks would make again; others go on.
+func TestDeleteSessionEndsItsSchedules(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t).open(succeed, nil)
+	if _, err := p.CreateSession(t.Context(), "ann", "s"); err != nil {
+		t.Fatal(err)
+	}
+	var all []task.Schedule
+	for _, r := range []task.Request{{UserID: "ann", SessionID: "s"}, {UserID: "ann"}, {UserID: "bob", SessionID: "s"}} {
+		r.Task = "x"
+		s, err := p.CreateSchedule(t.Context(), task.NewSchedule{Request: r, Cron: "0 0 1 1 *"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	if err := p.DeleteSession(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range all {
+		if _, err := p.Schedule(t.Context(), s.ID); errors.Is(err, task.ErrNotFound) != (i == 0) {
+			t.Errorf("schedule %d of %s is %v", i, s.UserID, err)
+		}
+	}
 }

@@ -9,6 +9,8 @@ import (
 // sentinels. A store may be shared by several processes: a task has the process that works on it as its owner, and only
 // a task whose owner is dead is taken over.
 type Store interface {
+	SessionStore
+
 	// CreateSession adds a session; ErrExists if the id is taken.
 	CreateSession(ctx context.Context, s Session) error
 	// Session returns a session that has not expired at now, or ErrNotFound.

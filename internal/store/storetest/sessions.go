@@ -155,3 +155,86 @@ func deleteSessionRefused(t *testing.T, open Place) {
 	_, err := other.Commit(t.Context(), "task_a", task.Change{Events: []task.Event{event("", 1)}})
 	wantIs(t, "commit to a task that is gone", err, task.ErrNotFound)
 }
+
+// enterSession: a run of no task is a use of its session when it begins and when it ends, and keeps it meanwhile.
+func enterSession(t *testing.T, open Place) {
+	s := open(t)
+	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann", CreatedAt: begin, UsedAt: begin, ExpiresAt: at(100)}))
+	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "forever", UserID: "ann", CreatedAt: begin, UsedAt: begin}))
+	for what, in := range map[string]struct {
+		user, id string
+		when     int
+	}{"none": {"ann", "t", 0}, "another user's": {"bob", "s", 0}, "an expired one": {"ann", "s", 100}} {
+		_, err := s.EnterSession(t.Context(), in.user, in.id, at(in.when))
+		wantIs(t, "enter "+what, err, task.ErrNotFound)
+	}
+	used := func(when, expires int) {
+		t.Helper()
+		got, err := s.Session(t.Context(), "s", at(expires-1))
+		must(t, "session", err)
+		if !got.UsedAt.Equal(at(when)) || !got.ExpiresAt.Equal(at(expires)) {
+			t.Errorf("used %s, expires %s, want %s, %s", got.UsedAt, got.ExpiresAt, at(when), at(expires))
+		}
+	}
+	expired := func(when int, want ...string) {
+		t.Helper()
+		list, err := s.ExpiredSessions(t.Context(), at(when), 10)
+		must(t, "expired", err)
+		var got []string
+		for _, session := range list {
+			got = append(got, session.ID)
+		}
+		wantEqual(t, fmt.Sprintf("expired after %d s", when), want, got)
+	}
+	first, err := s.EnterSession(t.Context(), "ann", "s", at(90))
+	must(t, "enter", err)
+	used(90, 190)
+	second, err := s.EnterSession(t.Context(), "ann", "s", at(80)) // a clock that went back
+	must(t, "enter again", err)
+	used(90, 190)
+	expired(1000)
+	wantIs(t, "delete it", s.DeleteSession(t.Context(), "s"), task.ErrBusy)
+	must(t, "leave", second(t.Context(), at(120)))
+	used(120, 220)
+	expired(1000)
+	wantIs(t, "close it", s.CloseSession(t.Context(), "s"), task.ErrBusy)
+	must(t, "leave", first(t.Context(), at(500))) // when it would have expired
+	used(500, 600)
+	expired(599)
+	expired(600, "s")
+	leave, err := s.EnterSession(t.Context(), "ann", "forever", at(700))
+	must(t, "enter", err)
+	must(t, "leave", leave(t.Context(), at(800)))
+	if got, err := s.Session(t.Context(), "forever", at(1e9)); err != nil || !got.UsedAt.Equal(at(800)) || !got.ExpiresAt.IsZero() {
+		t.Errorf("one that never expires: %+v, %v", got, err)
+	}
+	must(t, "delete", s.DeleteSession(t.Context(), "s"))
+}
+
+// closeSession: what is closed is gone for everybody but for who deletes it, in every process.
+func closeSession(t *testing.T, open Place) {
+	s, other := open(t), open(t)
+	wantIs(t, "an unknown session", s.CloseSession(t.Context(), "s"), task.ErrNotFound)
+	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann", CreatedAt: begin, UsedAt: begin}))
+	mustCreate(t, s, New("task_a", "ann", "s"))
+	wantIs(t, "a queued task", s.CloseSession(t.Context(), "s"), task.ErrBusy)
+	finish(t, s, "task_a", at(1))
+	must(t, "close", s.CloseSession(t.Context(), "s"))
+	must(t, "close again", other.CloseSession(t.Context(), "s"))
+	_, err := other.Session(t.Context(), "s", begin)
+	wantIs(t, "session", err, task.ErrNotFound)
+	list, _, err := other.Sessions(t.Context(), task.SessionFilter{Now: begin})
+	wantNone(t, "sessions", len(list), err)
+	_, _, err = other.CreateTask(t.Context(), New("task_b", "ann", "s"))
+	wantIs(t, "a task in it", err, task.ErrNotFound)
+	_, err = other.EnterSession(t.Context(), "ann", "s", begin)
+	wantIs(t, "a run in it", err, task.ErrNotFound)
+	wantIs(t, "another of its id", other.CreateSession(t.Context(), task.Session{ID: "s", UserID: "bob"}), task.ErrExists)
+	expired, err := other.ExpiredSessions(t.Context(), begin, 10)
+	if err != nil || len(expired) != 1 || expired[0].ID != "s" || expired[0].UserID != "ann" {
+		t.Errorf("what is to be deleted: %+v, %v", expired, err)
+	}
+	must(t, "delete", other.DeleteSession(t.Context(), "s"))
+	wantIs(t, "close what is gone", s.CloseSession(t.Context(), "s"), task.ErrNotFound)
+	must(t, "create it anew", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "bob"}))
+}

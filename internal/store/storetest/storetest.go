@@ -17,6 +17,7 @@ import (
 // Store is a task.Store of one process. Closed stores are dead owners; to close one again does nothing.
 type Store interface {
 	task.Store
+	task.SessionStore
 	Close() error
 }
 
@@ -54,6 +55,8 @@ func ExerciseTasks(t *testing.T, newPlace func(t *testing.T) Place) {
 		"session expiry":           sessionExpiry,
 		"delete session":           deleteSession,
 		"delete session refused":   deleteSessionRefused,
+		"enter session":            enterSession,
+		"close session":            closeSession,
 		"webhooks":                 webhooks,
 		"schedules":                schedules,
 		"fire":                     fire,

@@ -1,0 +1,53 @@
+package harness_test
+
+import (
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/store"
+)
+
+// A run of no task whose process was killed in the middle of it ends as cancelled, once somebody looks for such runs; to look
+// again changes nothing.
+func TestEndOrphans(t *testing.T) {
+	t.Parallel()
+	dir, output, err := crash(t, 15)
+	if err == nil {
+		t.Fatalf("it was not killed: %s", output)
+	}
+	f := open(t, dir, nil)
+	keep, err := f.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := func() store.RunInfo {
+		t.Helper()
+		runs, _, err := keep.Runs(t.Context(), store.Filter{})
+		if err != nil || len(runs) != 1 {
+			t.Fatalf("the runs are %+v, %v", runs, err)
+		}
+		return runs[0]
+	}
+	left := listed()
+	if left.Status != "running" {
+		t.Fatalf("the killed process left %+v", left)
+	}
+	f.EndOrphans(t.Context(), left.Started.Add(-time.Microsecond))
+	if left := listed(); left.Status != "running" {
+		t.Errorf("it could be resumed, and is %s", left.Status)
+	}
+	f.EndOrphans(t.Context(), left.Started)
+	ended := listed()
+	if ended.Status != run.Cancelled || ended.Ended.IsZero() {
+		t.Errorf("it is listed as %+v", ended)
+	}
+	out, err := run.Recorded(f.journalOf(ended.ID))
+	if err != nil || out == nil || kind(out) != run.KindCancelled || out.Calls == 0 {
+		t.Errorf("its outcome is %+v, %v", out, err)
+	}
+	f.EndOrphans(t.Context(), left.Started)
+	if again := listed(); again != ended {
+		t.Errorf("the second time it is %+v, was %+v", again, ended)
+	}
+}
