@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
@@ -308,7 +309,8 @@ type place struct {
 	skills    *files.Dir
 	workspace *files.Dir
 	privacy   pii.Session
-	remove    func() // of a workspace that nobody keeps
+	servers   map[string]frame.Module // of a recorded program, where no other can be asked for
+	remove    func()                  // of a workspace that nobody keeps
 }
 
 // place opens the directories of a user and a session. A run without a session has one of its own.
@@ -371,10 +373,23 @@ func (p *place) Module(ctx context.Context, id string) ([]byte, error) {
 	return []byte(hidden), err
 }
 
+// offline makes the servers of a recorded program those that can be imported, besides what the catalog knows.
+func (p *place) offline(recorded *frame.Program) {
+	p.servers = map[string]frame.Module{}
+	for _, m := range recorded.Modules {
+		if m.Server != "" {
+			p.servers[ident.Fold(m.Server)] = m
+		}
+	}
+}
+
 // Server implements program.Resolver.
 func (p *place) Server(ctx context.Context, name string) (frame.Module, error) {
+	if module, known := p.servers[ident.Fold(name)]; known {
+		return module, nil
+	}
 	module, err := p.h.catalog.Module(name)
-	if err != nil {
+	if err != nil && p.servers == nil {
 		p.h.servers.EnsureTools(ctx)
 		module, err = p.h.catalog.Module(name)
 	}

@@ -55,7 +55,8 @@ func (h *Harness) replay(
 	if code, err = place.privacy.Hide(ctx, code); err != nil {
 		return nil, err
 	}
-	if code != "" && code != start.Source { // the recorded one is there as it was compiled then, whatever servers there are now
+	if code != "" {
+		place.offline(&compiled.Program) // a replay contacts nobody, also to learn what there is to import
 		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, place.options())
 		if err != nil {
 			return notCompiled(start.Run, err)
