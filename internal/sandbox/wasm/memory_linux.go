@@ -1,8 +1,10 @@
 package wasm
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"time"
 	"unsafe"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -59,6 +61,11 @@ func (m *mappedMemory) Free() {
 	}
 }
 
+const (
+	sealTries = 40
+	sealPause = 50 * time.Millisecond
+)
+
 // sealed copies data into an anonymous file that nobody can change or resize any more.
 func sealed(name string, data []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -71,7 +78,12 @@ func sealed(name string, data []byte) (*os.File, error) {
 		return nil, fmt.Errorf("fill a memory file: %w", err)
 	}
 	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	for try := 0; errors.Is(err, unix.EBUSY) && try < sealTries; try++ {
+		time.Sleep(sealPause) // the kernel holds a page for a moment, and says no more of it
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("seal a memory file: %w", err)
 	}
