@@ -220,13 +220,14 @@ func (p *Pool) offer(w *waiter, before int) *Lease {
 	if l := p.take(w.owner); l != nil {
 		return l
 	}
-	if p.resets[w.owner] > before {
+	soon := p.resets[w.owner] > before
+	if soon && p.owned[w.owner] > 1 { // with two, one is used while the other is reset
 		return nil
 	}
 	if l := p.take(""); l != nil {
 		return l
 	}
-	if p.starting >= p.opt.Starts || p.count >= p.opt.Size && !p.evict(w) {
+	if soon || p.starting >= p.opt.Starts || p.count >= p.opt.Size && !p.evict(w) {
 		return nil
 	}
 	p.count++

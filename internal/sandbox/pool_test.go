@@ -382,7 +382,8 @@ func TestPoolWaitsForAReset(t *testing.T) {
 	})
 }
 
-// Its own runner is there in a moment: it takes no spare one that another owner may need.
+// An owner whose programs follow each other takes one spare runner, so that one is used while the other is reset, and no
+// more of those that other owners may need.
 func TestPoolPrefersAResetToASpareRunner(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 8, Warm: 2}, func(t *testing.T, p *sandbox.Pool) {
@@ -393,8 +394,8 @@ func TestPoolPrefersAResetToASpareRunner(t *testing.T) {
 			l = acquire(t, p, "a")
 		}
 		release(l, true)
-		if n := tier.count(); n != 3 {
-			t.Errorf("%d runners were started, want 3", n)
+		if n := tier.count(); n != 4 {
+			t.Errorf("%d runners were started, want 4", n)
 		}
 	})
 }
