@@ -142,17 +142,24 @@ func refuse(err *frame.Error) run.Pending {
 
 // Prepare implements run.Gate.
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
+	switch p := r.prepare(c, intent); frame.Kind(c.Kind) {
+	case frame.Timer, frame.Load, frame.Intl:
+		return p
+	default:
+		return hidden{r, c, p}
+	}
+}
+
+func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	switch frame.Kind(c.Kind) {
 	case frame.Tool:
-		return hidden{r, c, r.tool(c, intent)}
+		return r.tool(c, intent)
 	case frame.FS:
-		return hidden{r, c, r.file(c, intent)}
+		return r.file(c, intent)
 	case frame.Catalog:
-		return hidden{r, c, pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) {
-			return r.catalog(ctx, c.Name, c.Args)
-		})}
+		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) })
 	case frame.Resource:
-		return hidden{r, c, pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) })}
+		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) })
 	case frame.Timer:
 		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return sleep(ctx, c.Args) })
 	case frame.Load:

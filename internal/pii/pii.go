@@ -2,7 +2,8 @@
 // a token in place of each value; every argument of a tool passes Restore, which puts the values back. Who passes them:
 //
 //   - package task: the texts of requests, before anything is stored
-//   - package run: the program, and whatever a guest sends: arguments, console lines, outputs, errors
+//   - package harness: programs and the modules and instructions of servers that they import; recordings of tasks
+//   - package run: whatever a guest sends: arguments, console lines, outputs, errors
 //   - package gate: every answer on its way to a guest, a journal and a file; the arguments of tools on theirs to a server
 //   - package agent: prompts and results, which are steps on the disk and then texts for the model
 //   - package telemetry: messages and attributes of the log and of traces (Redact)

@@ -14,8 +14,6 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-var _ task.SessionStore = (*Store)(nil)
-
 // closedAt is when a session expires that is being forgotten: it has expired for all readers, is the first of the expired
 // ones until it is deleted, and nothing enters it any more. Times of use are never negative.
 const closedAt = -1
@@ -62,18 +60,18 @@ func (e *entered) keys() (keys []sessionKey) {
 	return keys
 }
 
-// EnterSession implements task.SessionStore.
+// EnterSession implements task.Store.
 func (s *Store) EnterSession(
 	ctx context.Context, user, id string, now time.Time,
 ) (leave func(ctx context.Context, now time.Time) error, err error) {
 	key := sessionKey{user, id}
-	s.writer.entered.add(key) // before the decision: whoever closes the session after it sees that it is used
+	s.entered.add(key) // before the decision: whoever closes the session after it sees that it is used
 	if err := s.noteEntered(ctx, key, now, now); err != nil {
-		s.writer.entered.remove(key)
+		s.entered.remove(key)
 		return nil, fmt.Errorf("enter session %q: %w", id, err)
 	}
 	return func(ctx context.Context, now time.Time) error {
-		defer s.writer.entered.remove(key)
+		defer s.entered.remove(key)
 		if err := s.noteEntered(ctx, key, now, time.Time{}); err != nil {
 			return fmt.Errorf("leave session %q: %w", id, err)
 		}
@@ -218,7 +216,7 @@ func (s *Store) livingOwners(ctx context.Context) (string, error) {
 // usedHere are the sessions that this process uses without a task, each as "ID USER" (no id has a space), as a JSON array.
 func (s *Store) usedHere() string {
 	used := []string{}
-	for _, key := range s.writer.entered.keys() {
+	for _, key := range s.entered.keys() {
 		used = append(used, key.id+" "+key.user)
 	}
 	for _, w := range s.writers() {
@@ -253,7 +251,7 @@ func (s *Store) sessions(ctx context.Context, where string, args ...any) (sessio
 	return sessions, nums, nil
 }
 
-// CloseSession implements task.SessionStore.
+// CloseSession implements task.Store.
 func (s *Store) CloseSession(ctx context.Context, id string) error {
 	if err := s.decide(ctx, 0, func(c *conn) error {
 		_, _, err := s.closeSession(c, id)
@@ -330,7 +328,7 @@ func (s *Store) unused(c *conn, num int64, key sessionKey) (left []int64, err er
 			return nil, refuse(fmt.Errorf("%w: run %s has not ended", task.ErrBusy, w.run))
 		}
 	}
-	if s.writer.entered.has(key) {
+	if s.entered.has(key) {
 		return nil, refuse(fmt.Errorf("%w: a run is about to begin, or has just ended", task.ErrBusy))
 	}
 	type run struct {

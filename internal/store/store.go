@@ -57,6 +57,7 @@ type Store struct {
 	read   *sql.DB
 
 	statements statements // of read
+	entered    entered    // sessions that are not to be closed
 
 	mu     sync.Mutex
 	open   map[string]*runWriter // journals being written in this process

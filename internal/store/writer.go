@@ -40,8 +40,6 @@ type writer struct {
 	wake    chan struct{} // holds one token while the queue may not be empty
 	stopped chan struct{} // closed when the goroutine has ended
 
-	entered entered // sessions that are not to be closed, which is decided here
-
 	transactions atomic.Int64
 	changes      atomic.Int64
 }

@@ -15,17 +15,6 @@ const (
 	deleteTries    = 3
 )
 
-// SessionStore is the part of a Store that knows who uses a session.
-type SessionStore interface {
-	// EnterSession notes that something that is no task uses a user's session; ErrNotFound if that is not there or has expired
-	// at now. Until leave is called, once, which notes its use again, the session is neither closed nor expired.
-	EnterSession(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
-	// CloseSession decides that a session is to be forgotten: from then on readers do not see it, it takes no task and no run,
-	// and ExpiredSessions lists it until it is deleted. ErrBusy, and nothing has changed, while a task of it has not ended or a
-	// run in it is under way; ErrNotFound if it is not there. It is idempotent.
-	CloseSession(ctx context.Context, id string) error
-}
-
 // CreateSession adds a session of a user; an empty id is chosen. The error wraps ErrExists if the id is taken.
 func (s *Service) CreateSession(ctx context.Context, user, name string) (Session, error) {
 	if name == "" {

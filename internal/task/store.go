@@ -9,18 +9,24 @@ import (
 // sentinels. A store may be shared by several processes: a task has the process that works on it as its owner, and only
 // a task whose owner is dead is taken over.
 type Store interface {
-	SessionStore
-
 	// CreateSession adds a session; ErrExists if the id is taken.
 	CreateSession(ctx context.Context, s Session) error
 	// Session returns a session that has not expired at now, or ErrNotFound.
 	Session(ctx context.Context, id string, now time.Time) (Session, error)
 	// Sessions lists sessions that have not expired, newest first.
 	Sessions(ctx context.Context, f SessionFilter) (sessions []Session, next string, err error)
+	// EnterSession notes that something that is no task uses a user's session; ErrNotFound if that is not there or has expired
+	// at now. Until leave is called, once, which notes its use again, the session is neither closed nor expired.
+	EnterSession(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
+	// CloseSession decides that a session is to be forgotten: from then on readers do not see it, it takes no task and no run,
+	// and ExpiredSessions lists it until it is deleted. ErrBusy, and nothing has changed, while a task of it has not ended or a
+	// run in it is under way; ErrNotFound if it is not there. It is idempotent.
+	CloseSession(ctx context.Context, id string) error
 	// DeleteSession forgets the session, its tasks with their steps, events and webhooks, and its runs with their
-	// journals. Its unfinished tasks must have been ended before: ErrBusy if one is running in a live process.
+	// journals. ErrBusy as of CloseSession, which it does first.
 	DeleteSession(ctx context.Context, id string) error
-	// ExpiredSessions lists the ids and users of sessions that expired before now and have no unfinished task.
+	// ExpiredSessions lists the ids and users of sessions that expired before now and have no unfinished task, and no run
+	// that a live process executes.
 	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
 
 	// CreateTask adds a queued task with its first events, in one transaction with what New asks for. created is false

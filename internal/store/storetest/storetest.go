@@ -17,7 +17,6 @@ import (
 // Store is a task.Store of one process. Closed stores are dead owners; to close one again does nothing.
 type Store interface {
 	task.Store
-	task.SessionStore
 	Close() error
 }
 
