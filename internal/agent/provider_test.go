@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // providers are one of each wire format, and a model that cannot call tools.

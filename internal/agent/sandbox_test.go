@@ -22,9 +22,9 @@ import (
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // TestMain makes the test binary worker, supervisor and demo server, as the harness re-executes it.

@@ -24,11 +24,11 @@ import (
 	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
-	"mcp-code-exec-harness/internal/model/fake"
 	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // shared holds the compiled engine, which takes half a second to make.

@@ -12,8 +12,8 @@ import (
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 func contextWithCancel(t testing.TB) (context.Context, context.CancelFunc) {

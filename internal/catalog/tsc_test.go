@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"mcp-code-exec-harness/internal/npmtest"
+	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
 // compile runs tsc --strict over files, given by name, and returns what it says; empty if it is content.

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // patience bounds what should happen soon.

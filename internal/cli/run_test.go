@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"mcp-code-exec-harness/internal/model/fake"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // modelled makes a fake model server the configured one.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 
-	"mcp-code-exec-harness/internal/model/fake"
-	"mcp-code-exec-harness/internal/npmtest"
+	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
 var fileBlock = regexp.MustCompile("(?s)```(?:python|typescript|yaml)\n(?:#|//) (\\S+)\n(.*?)```")

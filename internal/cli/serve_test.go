@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"mcp-code-exec-harness/internal/cli"
-	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // server is harness serve, in this process.

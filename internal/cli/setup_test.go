@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/cli"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // shared holds what all tests use: the compiled engine, which takes half a second to make, and the real binary.

@@ -18,8 +18,8 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // wantError checks an error's class and kind, and words of its message.

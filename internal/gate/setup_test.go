@@ -16,8 +16,8 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
 	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // TestMain makes the test binary supervisor and misbehaving server, as the client re-executes it.

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/realservers"
+	"mcp-code-exec-harness/internal/testing/realservers"
 )
 
 // entry makes a configuration entry of a real server's connection.

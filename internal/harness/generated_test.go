@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 var generatedSeed = flag.Uint64("generated.seed", 0, "run the generated program of this seed only")

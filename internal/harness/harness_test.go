@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // TestMain makes the test binary worker, supervisor, demo server and misbehaving server, as the harness re-executes it.

@@ -21,10 +21,10 @@ import (
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/model/fake"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // The one value that oneValue knows, and its token in one scope.

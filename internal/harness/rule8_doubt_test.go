@@ -13,8 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // badServer is a child process that does what servers do wrong.

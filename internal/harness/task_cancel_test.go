@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/model/fake"
 	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/store"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // soon is within how long a cancelled task has ended, twice that on a busy machine.

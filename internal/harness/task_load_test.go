@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
 	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // loadVar is how many tasks TestTaskLoad works at the same time; 20 are enough to see that nothing is mixed up or left.

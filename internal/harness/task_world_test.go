@@ -15,8 +15,8 @@ import (
 	"sync"
 	"testing"
 
-	"mcp-code-exec-harness/internal/model/fake"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // The programs that the model writes. They repair: what is in doubt they look up, and send again only if it did not come.

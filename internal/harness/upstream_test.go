@@ -13,8 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // kill ends a process without a chance to say goodbye.

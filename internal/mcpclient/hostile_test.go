@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // TestHostileListings: whatever a server lists, it ends soon, and what can be used of it is used.

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // holdVar makes this binary a program that holds a manager and waits to be killed; see TestKilledHarness.

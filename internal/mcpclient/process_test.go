@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // pids reads a file of process ids; n is how many there have to be.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/realservers"
+	"mcp-code-exec-harness/internal/testing/realservers"
 )
 
 func callOn(t *testing.T, m *mcpclient.Manager, server, tool, args string) *mcpclient.Result {

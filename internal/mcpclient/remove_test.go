@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/mcpclient/misbehave"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // TestRemoveWhileInUse: calls fail, the others' go on, nothing is reported afterwards, and the name is free.

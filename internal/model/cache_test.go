@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // TestPromptCache looks where Anthropic is told to cache: after the system prompt, with the tools before it, and after the

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // TestRouting has the address and the headers that each configuration leads to.

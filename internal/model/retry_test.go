@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // bubble runs a test for every provider in virtual time, against a server without sockets.

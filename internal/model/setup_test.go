@@ -8,7 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
-	"mcp-code-exec-harness/internal/model/modeltest"
+	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/testing/modeltest"
 )
 
 // TestModels runs the suite of the seam on every implementation.

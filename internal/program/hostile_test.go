@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
-	"mcp-code-exec-harness/internal/npmtest"
+	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
 // hostile are texts that cost esbuild more than their length, each repeated to a size in bytes. Those that weigh must

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mcp-code-exec-harness/internal/npmtest"
+	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
 // importSeeds, statementSeeds and expressionSeeds are what the generated files are made of. $E is replaced by an

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"mcp-code-exec-harness/internal/queue"
-	"mcp-code-exec-harness/internal/queue/queuetest"
+	"mcp-code-exec-harness/internal/testing/queuetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

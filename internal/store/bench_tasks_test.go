@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"mcp-code-exec-harness/internal/store/storetest"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
 // callEvents is what a host call of a run adds to its task.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 // quantiles reports what a mean hides: the odd commit pays for a checkpoint.

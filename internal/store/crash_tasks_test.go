@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"mcp-code-exec-harness/internal/journal/journaltest"
-	"mcp-code-exec-harness/internal/store/storetest"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
+	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
 // taskChildVariable makes the test binary a child that works a task until another test kills it; its value is the store's

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 // childVariable makes the test binary a child that another test kills; its value is the store's path.

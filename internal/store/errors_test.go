@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 func TestFilePath(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 func asText(r json.RawMessage) string { return string(r) }

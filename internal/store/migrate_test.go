@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
-	"mcp-code-exec-harness/internal/store/storetest"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
+	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
 // A file of each earlier version is brought up to date with all that is in it.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 // unprivileged makes the rest of a test's goroutine subject to file permissions even for root, by the user id that

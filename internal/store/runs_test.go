@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 func TestRunSummary(t *testing.T) {

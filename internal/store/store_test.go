@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 func TestMain(m *testing.M) {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
-	"mcp-code-exec-harness/internal/store/storetest"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
+	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
 var _ storetest.Store = (*Store)(nil)

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/journal/journaltest"
 	"mcp-code-exec-harness/internal/store"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 // record stores an ended run of a session; open leaves its journal open.

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/npmtest"
+	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
 //go:embed testdata/servers/package.json testdata/servers/package-lock.json

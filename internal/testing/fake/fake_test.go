@@ -19,7 +19,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 	"go.uber.org/goleak"
 
-	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

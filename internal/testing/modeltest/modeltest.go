@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/model/fake"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // Open makes a model that answers with replies, one after the other. No reply has more than one call.
