@@ -71,6 +71,11 @@ func (s *Service) check(r *Request) error {
 	if b := r.Budget; b.Turns < 0 || b.Runs < 0 || b.Tokens < 0 || b.Cost < 0 || b.Wall < 0 {
 		return wrong("budget has negative bounds")
 	}
+	if s.opt.Admit != nil {
+		if err := s.opt.Admit(*r); err != nil {
+			return wrong("%v", err)
+		}
+	}
 	return nil
 }
 

@@ -32,9 +32,20 @@ type Log interface {
 }
 
 // Worker works a task until it ends, from its beginning or from where its steps stop, and returns it as it ended. An error
-// means that this process stops working on it. A context with the cause ErrCancelled ends the task as cancelled, one with
-// another cause leaves it.
+// means that this process stops working on it; a *RetryError, that it works on it again after a pause. A context with the
+// cause ErrCancelled ends the task as cancelled, one with another cause leaves it.
 type Worker func(ctx context.Context, t Task, history []Past, steps []Step, log Log) (Task, error)
+
+// RetryError is a Worker's error for a task that cannot go on at the moment, for example because the provider of its model
+// is away. The pause counts for no budget.
+type RetryError struct {
+	After time.Duration // the pause before the next call; more than 0
+	Err   error
+}
+
+func (e *RetryError) Error() string { return fmt.Sprintf("try again in %s: %v", e.After, e.Err) }
+
+func (e *RetryError) Unwrap() error { return e.Err }
 
 // ErrCancelled is the cause of the context of a task that somebody cancelled.
 var ErrCancelled = errors.New("the task was cancelled")
@@ -46,6 +57,8 @@ type Options struct {
 	Queue  queue.Queue // nil where this process works only what it is told to by Do
 	// Park ends the context of a worker whose task is left for another process: its cause.
 	Park error
+	// Admit refuses requests whose model or budget cannot be granted; its errors are shown to the caller. Nil admits all.
+	Admit func(r Request) error
 	// Forget removes what is kept of a session outside the store. It may be called again for the same session.
 	Forget func(ctx context.Context, user, session string) error
 	// Abandon ends a run that a dead process left, and returns what it did to the world; one that has ended, or that a live

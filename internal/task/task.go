@@ -82,8 +82,8 @@ type Budget struct {
 	Turns  int      `json:"turns,omitempty"`   // responses of the model, cut-off ones included
 	Runs   int      `json:"runs,omitempty"`    // programs
 	Tokens int      `json:"tokens,omitempty"`  // of the model, in and out together
-	Cost   float64  `json:"costUsd,omitempty"` // only where the model's price is known
-	Wall   Duration `json:"wall,omitzero"`     // from the first start, waiting included
+	Cost   float64  `json:"costUsd,omitempty"` // refused where the model's price is not known
+	Wall   Duration `json:"wall,omitzero"`     // of work; time in which the task could not be worked does not count
 }
 
 // Duration is a time span that is written as a text, such as "1m30s".
@@ -136,24 +136,40 @@ type Session struct {
 type Step struct {
 	Seq  int       `json:"seq"` // 1, 2, ... without gaps
 	Time time.Time `json:"time"`
+	// Took is the time of work that led to the step: what a budget of time counts.
+	Took Duration `json:"took,omitzero"`
 
 	Ask     *Ask     `json:"ask,omitempty"`
 	Turn    *Turn    `json:"turn,omitempty"`
+	Outage  *Outage  `json:"outage,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Result  *Result  `json:"result,omitempty"`
 	Note    *Note    `json:"note,omitempty"`
 	Compact *Compact `json:"compact,omitempty"`
 }
 
-// Ask says that a request to the model is about to be sent. One without a Turn behind it was cut off.
+// Ask says that a request to the model is about to be sent. One with neither a Turn nor an Outage behind it was cut off when
+// its process died.
 type Ask struct {
-	Turn int `json:"turn"` // counts from 1, cut-off ones included
+	Turn  int `json:"turn"`            // counts from 1, cut-off ones included
+	Input int `json:"input,omitempty"` // estimated model tokens of the request: what one that was cut off counts as
 }
 
 // Turn is the model's answer.
 type Turn struct {
 	model.Turn
-	CostUSD *float64 `json:"costUsd,omitempty"`
+	CostUSD *float64    `json:"costUsd,omitempty"`
+	Lost    model.Usage `json:"lost,omitzero"` // of attempts before this answer that broke off, which providers bill too
+	// LostUSD is the cost of Lost; nil if the price is not known.
+	LostUSD *float64 `json:"lostUsd,omitempty"`
+}
+
+// Outage says that a request to the model got no answer, for a reason that passes. It is no turn.
+type Outage struct {
+	Kind    string      `json:"kind"` // a model.Kind
+	Message string      `json:"message"`
+	Lost    model.Usage `json:"lost,omitzero"` // as of Turn
+	LostUSD *float64    `json:"lostUsd,omitempty"`
 }
 
 // Run says that a program is about to run: it is resumed under this id, never run anew.

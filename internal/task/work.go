@@ -97,7 +97,13 @@ func (s *Service) handle(working, job context.Context, id string) error {
 	}
 	for try := 1; working.Err() == nil; try++ {
 		_, err := s.do(job, id)
+		var retry *RetryError
 		switch {
+		case errors.As(err, &retry):
+			s.opt.Logger.Warn("a task waits", "task", id, "for", retry.After, "error", retry.Err)
+			pause(job, retry.After, nil)
+			try = 0
+			continue
 		case errors.Is(err, ErrBusy):
 			return queue.Retry(busyWait)
 		case err == nil, otherwiseSettled(err), working.Err() != nil:
@@ -128,16 +134,23 @@ func (s *Service) giveUp(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	now := s.opt.Now()
-	t.Status, t.EndedAt = Failed, &now
 	t.Message = "The harness could not work on the task; its log says why." + s.abandon(ctx, t)
 	t.Error = &Error{KindInternal, "a fault of the harness; its log says more about task " + id}
-	return s.end(ctx, t)
+	_, err = s.fail(ctx, t)
+	return err
+}
+
+// fail ends a task, whose message and error are set, as failed.
+func (s *Service) fail(ctx context.Context, t Task) (Task, error) {
+	now := s.opt.Now()
+	t.Status, t.EndedAt = Failed, &now
+	return t, s.end(ctx, t)
 }
 
 // Do works a task in this process until it ends, and returns it. It waits while another task of the session is running;
 // if another process takes the task meanwhile, it waits for that. The error wraps ErrNotOwner if another process works on
-// it at the beginning, ErrEnded if it had ended. Cancelling ctx parks the task, but for the cause ErrCancelled, which
+// it at the beginning, ErrEnded if it had ended. A task whose worker wants to try again fails if it has had no turn yet, so
+// that a wrong address is seen at once; else it waits. Cancelling ctx parks the task, but for the cause ErrCancelled, which
 // cancels it.
 func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	keep := context.WithoutCancel(ctx)
@@ -148,7 +161,20 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	defer stop()
 	for waited := false; ; waited = true {
 		t, err := s.do(ctx, id)
+		var retry *RetryError
 		switch {
+		case errors.As(err, &retry):
+			stored, failed := s.opt.Store.Task(keep, id)
+			if failed != nil {
+				return t, failed
+			}
+			if stored.Usage.Turns == 0 {
+				stored.Message = "Stopped before the first turn: " + retry.Err.Error() + "."
+				stored.Error = &Error{KindModel, retry.Err.Error()}
+				return s.fail(keep, stored)
+			}
+			pause(ctx, retry.After, nil)
+			continue
 		case waited && errors.Is(err, ErrEnded):
 			return s.Task(keep, id)
 		case errors.Is(err, ErrBusy), waited && errors.Is(err, ErrNotOwner):

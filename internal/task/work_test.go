@@ -421,3 +421,84 @@ func TestLongSession(t *testing.T) {
 		t.Errorf("%s; %d with their steps and %d without", got.Status, full.Load(), short.Load())
 	}
 }
+
+// A worker that wants to try again is called again after the pause it asked for, however often, and no failure is counted.
+func TestWorkerRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		begin := time.Now()
+		p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+			if calls++; calls <= 10 {
+				return tk, fmt.Errorf("wrapped: %w", &task.RetryError{After: 6 * time.Minute, Err: errors.New("it is away")})
+			}
+			return succeed(ctx, tk, h, steps, log)
+		}, nil)
+		p.work()
+		tk := p.submit(task.Request{})
+		time.Sleep(time.Hour - time.Second)
+		if calls != 10 {
+			t.Errorf("%d calls within the hour", calls)
+		}
+		time.Sleep(2 * time.Second)
+		if got := p.wait(tk.ID); got.Status != task.Succeeded || calls != 11 {
+			t.Errorf("%s after %d calls and %s", got.Status, calls, time.Since(begin))
+		}
+	})
+}
+
+// A task that waits to be tried again is cancelled at once.
+func TestCancelWhileRetrying(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+			if ctx.Err() != nil {
+				tk.Status = task.Cancelled
+				return tk, nil
+			}
+			return tk, &task.RetryError{After: time.Hour, Err: errors.New("it is away")}
+		}, nil)
+		p.work()
+		begin := time.Now()
+		tk := p.submit(task.Request{})
+		time.Sleep(time.Minute)
+		if _, err := p.Cancel(t.Context(), tk.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.wait(tk.ID); got.Status != task.Cancelled || time.Since(begin) > time.Minute+5*time.Second {
+			t.Errorf("%s after %s", got.Status, time.Since(begin))
+		}
+	})
+}
+
+// Do tells at once of a model that was never reached, and waits for one that answered before.
+func TestDoRetries(t *testing.T) {
+	t.Parallel()
+	for _, answered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+				calls++
+				if answered && calls == 1 {
+					tk.Usage.Turns = 1
+					if err := log.Commit(ctx, task.Change{Task: &tk}); err != nil {
+						return tk, err
+					}
+				}
+				if calls <= 2 {
+					return tk, &task.RetryError{After: time.Hour, Err: errors.New("it is away")}
+				}
+				return succeed(ctx, tk, h, steps, log)
+			}, nil)
+			got, err := p.Do(t.Context(), p.submit(task.Request{}).ID)
+			switch {
+			case err != nil:
+				t.Error(err)
+			case answered && (got.Status != task.Succeeded || calls != 3):
+				t.Errorf("%s after %d calls: %s", got.Status, calls, got.Message)
+			case !answered && (got.Status != task.Failed || got.Error.Kind != task.KindModel || calls != 1):
+				t.Errorf("%s after %d calls: %s", got.Status, calls, got.Message)
+			}
+		})
+	}
+}
