@@ -54,6 +54,9 @@ func (m *messages) attempt(ctx context.Context, req *Request, way how, out *outp
 			return nil, m.sender.cut("read the stream: " + err.Error())
 		}
 		switch event.Type {
+		case "message_start":
+			out.begun, out.usage = true, usageOf(message.Usage)
+			out.usage.Output = 0 // it counts what comes at the end only
 		case "content_block_start":
 			if event.ContentBlock.Type == "tool_use" {
 				inputs[event.Index] = new(strings.Builder)
@@ -134,15 +137,18 @@ func (m *messages) turn(message *anthropic.Message, inputs map[int64]*strings.Bu
 	default:
 		t.Stop = stopOf(StopEnd, len(t.Calls) > 0)
 	}
-	u := message.Usage
-	t.Usage = Usage{
+	t.Usage = usageOf(message.Usage)
+	return t
+}
+
+func usageOf(u anthropic.Usage) Usage {
+	return Usage{
 		Input:       int(u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens),
 		CachedInput: int(u.CacheReadInputTokens),
 		CacheWrite:  int(u.CacheCreationInputTokens),
 		Output:      int(u.OutputTokens),
 		Reasoning:   int(u.OutputTokensDetails.ThinkingTokens),
 	}
-	return t
 }
 
 // withInput is a block of a call with another input.

@@ -64,10 +64,12 @@ func (m *chatMessage) add(chunk json.RawMessage, out *output) error {
 	}
 	if u := c.Usage; u != nil {
 		m.usage = Usage{Input: u.Prompt, CachedInput: u.Details.Cached, Output: u.Output, Reasoning: u.OutputDetails.Reasoning}
+		out.usage = m.usage
 	}
 	if len(c.Choices) == 0 {
 		return nil
 	}
+	out.begun = true
 	choice := c.Choices[0]
 	if choice.Finish != "" {
 		m.finish = choice.Finish

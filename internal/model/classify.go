@@ -49,7 +49,7 @@ func parseFailure(status int, body []byte) failure {
 	var inner struct {
 		Type    string `json:"type"`
 		Code    any    `json:"code"`
-		Status  string `json:"status"`
+		Status  any    `json:"status"`
 		Message string `json:"message"`
 		Details []struct {
 			RetryDelay string `json:"retryDelay"`
@@ -61,10 +61,8 @@ func parseFailure(status int, body []byte) failure {
 		f.message = text
 	case json.Unmarshal(outer.Error, &inner) == nil:
 		f.typ, f.message = inner.Type, inner.Message
-		f.code = inner.Status
-		if code, ok := inner.Code.(string); ok {
-			f.code = code
-		}
+		f.setCode(inner.Status)
+		f.setCode(inner.Code)
 		for _, d := range inner.Details {
 			if after, err := time.ParseDuration(d.RetryDelay); err == nil {
 				f.after = after
@@ -72,15 +70,26 @@ func parseFailure(status int, body []byte) failure {
 		}
 	default:
 		f.message = outer.Message
-		if code, ok := outer.Code.(string); ok {
-			f.code = code
-		}
+		f.setCode(outer.Code)
 		if detail, ok := outer.Detail.(string); ok && f.message == "" {
 			f.message = detail
 		}
 	}
 	f.message = clean(f.message)
 	return f
+}
+
+// setCode takes what a provider gives as its code: a word, or the number of an HTTP status, which counts within a stream, where
+// there is no other.
+func (f *failure) setCode(code any) {
+	switch code := code.(type) {
+	case string:
+		f.code = code
+	case float64:
+		if f.status == 0 && code >= 400 && code < 600 {
+			f.status = int(code)
+		}
+	}
 }
 
 // kind is what a failure means. Status 0 is an error within a stream that began well.
@@ -104,7 +113,7 @@ func (f failure) kind() Kind {
 			return KindUnknownModel
 		case "invalid_api_key", "authentication_error", "permission_error":
 			return KindAuth
-		case "content_filter", "content_policy_violation":
+		case "content_filter", "content_policy_violation", "invalid_prompt":
 			return KindRefused
 		case "rate_limit_exceeded", "rate_limit_error":
 			return KindRateLimited
@@ -136,7 +145,7 @@ func (f failure) kind() Kind {
 		return KindUnknownModel
 	case says("api key not valid"): // Google's 400
 		return KindAuth
-	case f.status == 0 && f.typ != "invalid_request_error":
+	case f.status == 0 && f.typ != "invalid_request_error" && !strings.HasPrefix(f.code, "invalid_"):
 		return KindCut
 	default:
 		return KindInvalidRequest

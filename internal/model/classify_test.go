@@ -13,6 +13,7 @@ func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		status  int
+		says    int // the status in the body of an error within a stream
 		body    string
 		kind    Kind
 		message string
@@ -38,13 +39,21 @@ func TestFailures(t *testing.T) {
 		{name: "llama.cpp", status: 400, body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, kind: KindContextLength, message: "the request exceeds the available context size"},
 		{name: "a gateway", status: 422, body: `{"detail":"bad input"}`, kind: KindInvalidRequest, message: "bad input"},
 		{name: "a proxy", status: 504, body: "<html><h1>504</h1></html>", kind: KindTimeout, message: "gateway timeout"},
+		{
+			name: "azure's filter", status: 400, kind: KindRefused, message: "The response was filtered",
+			body: `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation"}}}`,
+		},
+		{name: "a failed response, flagged", body: `{"id":"resp_1","status":"failed","error":{"code":"invalid_prompt","message":"Invalid prompt"}}`, kind: KindRefused, message: "Invalid prompt"},
+		{name: "a failed response, invalid", body: `{"id":"resp_1","status":"failed","error":{"code":"invalid_image","message":"No image"}}`, kind: KindInvalidRequest, message: "No image"},
+		{name: "a gateway, in a stream", body: `{"error":{"code":502,"message":"upstream is away"}}`, says: 502, kind: KindUnavailable, message: "upstream is away"},
+		{name: "a gateway, lasting in a stream", body: `{"error":{"code":402,"message":"add credits"}}`, says: 402, kind: KindQuota, message: "add credits"},
 		{name: "plain text", status: 500, body: "out of memory\nline 2", kind: KindUnavailable, message: "out of memory line 2"},
 		{name: "nothing", status: 403, body: "", kind: KindAuth, message: "forbidden"},
 		{name: "too large", status: 413, body: `{"error":{"type":"request_too_large","message":"Request too large"}}`, kind: KindContextLength, message: "Request too large"},
 		{name: "null", status: 500, body: `null`, kind: KindUnavailable, message: "internal server error"},
 	} {
 		e := parseFailure(c.status, []byte(c.body)).newError(Config{Provider: OpenAI, Name: "m"})
-		if e.Kind != c.kind || e.Message != c.message || e.RetryAfter != c.after || e.noTools != c.noTools || e.Status != c.status {
+		if e.Kind != c.kind || e.Message != c.message || e.RetryAfter != c.after || e.noTools != c.noTools || e.Status != c.status+c.says {
 			t.Errorf("%s: %+v", c.name, e)
 		}
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -38,7 +39,9 @@ type Config struct {
 	Name     string // of the model; for Azure the deployment is used instead
 	APIKey   string // needed unless BaseURL is set; Azure always needs it
 	// BaseURL is the address of another server that speaks the provider's format; for Azure the endpoint, which it needs;
-	// for Compatible where the server is, including /v1 or the like. Empty means the provider's own.
+	// for Compatible where the server is, including /v1 or the like. Empty means the provider's own. It may be given as
+	// portals and documents show it, with the path of an operation: one that ends in /responses or /chat/completions also
+	// says which of OpenAI's two formats is spoken.
 	BaseURL    string
 	Deployment string // Azure's name for a model
 
@@ -84,17 +87,19 @@ func New(cfg Config) (Model, error) {
 	if cfg.Name == "" {
 		return fail(KindUnknownModel, "no model is named", "set "+nameSettings(cfg.Provider))
 	}
-	if cfg.APIKey == "" && (cfg.Provider == Azure || own != "" && (cfg.BaseURL == "" || sameURL(cfg.BaseURL, own))) {
+	base, err := url.Parse(cmp.Or(cfg.BaseURL, own))
+	if err != nil {
+		base = &url.URL{} // as one that is missing
+	}
+	operation := normalize(cfg.Provider, base)
+	official := own != "" && base.String() == own
+	if cfg.APIKey == "" && (cfg.Provider == Azure || official) {
 		return fail(KindNoKey, "no API key is set", "set "+keySettings(cfg.Provider))
 	}
-	if cfg.BaseURL == "" {
-		cfg.BaseURL = own
-	}
-	base, err := url.Parse(cfg.BaseURL)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+	if base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return fail(KindInvalidRequest, "the base URL is not an http or https URL", "set "+urlSettings(cfg.Provider))
 	}
-	cfg.BaseURL = strings.TrimRight(cfg.BaseURL, "/")
+	cfg.BaseURL = base.String()
 	switch cfg.Tools {
 	case "":
 		cfg.Tools = ToolsAuto
@@ -117,7 +122,7 @@ func New(cfg Config) (Model, error) {
 	switch {
 	case cfg.Provider == Anthropic:
 		c.wire = newAnthropic(cfg, sender)
-	case cfg.Provider == Azure || cfg.Provider == OpenAI && sameURL(cfg.BaseURL, openAIURL):
+	case cfg.Provider == Azure, operation == "/responses", cfg.Provider == OpenAI && official && operation == "":
 		c.wire = newResponses(cfg, sender)
 	default:
 		c.wire = newChat(cfg, sender)
@@ -132,21 +137,30 @@ func New(cfg Config) (Model, error) {
 	}
 }
 
-// sameURL says whether two base URLs are the same but for a slash at the end and the case of the host.
-func sameURL(a, b string) bool {
-	x, err := url.Parse(a)
-	if err != nil {
-		return false
+// normalize brings a base URL into the form to which requests add the path of their operation, and returns the operation
+// that it had itself: "/responses", "/chat/completions", "/messages" or "".
+func normalize(provider string, base *url.URL) (operation string) {
+	base.Host = strings.ToLower(base.Host)
+	base.RawQuery, base.Fragment = "", ""
+	path := strings.TrimRight(base.Path, "/")
+	for _, known := range []string{"/responses", "/chat/completions", "/messages"} {
+		if rest, ok := strings.CutSuffix(path, known); ok {
+			path, operation = rest, known
+			break
+		}
 	}
-	y, err := url.Parse(b)
-	return err == nil && x.Scheme == y.Scheme && strings.EqualFold(x.Host, y.Host) &&
-		strings.TrimRight(x.Path, "/") == strings.TrimRight(y.Path, "/")
-}
-
-// azureURL is where an Azure endpoint has its Responses.
-func azureURL(endpoint string) string {
-	if strings.HasSuffix(endpoint, "/openai/v1") {
-		return endpoint
+	switch {
+	case provider == Anthropic:
+		path = strings.TrimSuffix(path, "/v1")
+	case provider == Azure:
+		path, _, _ = strings.Cut(path+"/", "/openai/")
+		path, _, _ = strings.Cut(path, "/api/projects/")
+		path = strings.TrimRight(path, "/") + "/openai/v1"
+	case provider == OpenAI && base.Host == "api.openai.com" && path == "":
+		path = "/v1"
+	case provider == Google && base.Host == "generativelanguage.googleapis.com":
+		path = "/v1beta/openai"
 	}
-	return endpoint + "/openai/v1"
+	base.Path, base.RawPath = path, ""
+	return operation
 }

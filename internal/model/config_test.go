@@ -3,6 +3,7 @@ package model_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -223,4 +224,68 @@ func TestWrongServer(t *testing.T) {
 			t.Error("a redirect was followed")
 		}
 	})
+}
+
+// TestBaseURLs has addresses as portals and documents show them.
+func TestBaseURLs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ provider, base, want string }{
+		{model.Azure, "https://x.openai.azure.com", "https://x.openai.azure.com/openai/v1/responses"},
+		{model.Azure, "https://x.openai.azure.com/openai", "https://x.openai.azure.com/openai/v1/responses"},
+		{model.Azure, "https://x.openai.azure.com/openai/v1/", "https://x.openai.azure.com/openai/v1/responses"},
+		{model.Azure, "https://x.openai.azure.com/openai/responses?api-version=2025-04-01-preview", "https://x.openai.azure.com/openai/v1/responses"},
+		{model.Azure, "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21", "https://x.openai.azure.com/openai/v1/responses"},
+		{model.Azure, "https://x.services.ai.azure.com/api/projects/p", "https://x.services.ai.azure.com/openai/v1/responses"},
+		{model.Azure, "https://gateway.example/team/openai", "https://gateway.example/team/openai/v1/responses"},
+		{model.OpenAI, "", "https://api.openai.com/v1/responses"},
+		{model.OpenAI, "https://API.openai.com", "https://api.openai.com/v1/responses"},
+		{model.OpenAI, "https://api.openai.com/v1/responses", "https://api.openai.com/v1/responses"},
+		{model.OpenAI, "https://api.openai.com/v1/chat/completions", "https://api.openai.com/v1/chat/completions"},
+		{model.OpenAI, "https://gateway.example/v1", "https://gateway.example/v1/chat/completions"},
+		{model.OpenAI, "https://gateway.example/v1/chat/completions", "https://gateway.example/v1/chat/completions"},
+		{model.OpenAI, "https://gateway.example/v1/responses", "https://gateway.example/v1/responses"},
+		{model.Compatible, "http://localhost:11434/v1/", "http://localhost:11434/v1/chat/completions"},
+		{model.Compatible, "http://localhost:8000/v1/responses", "http://localhost:8000/v1/responses"},
+		{model.Anthropic, "https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages"},
+		{model.Anthropic, "https://gateway.example/anthropic/v1/messages", "https://gateway.example/anthropic/v1/messages"},
+		{model.Google, "https://generativelanguage.googleapis.com/v1beta", "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"},
+		{model.Google, "https://generativelanguage.googleapis.com/v1beta/models/gemini:generateContent", "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"},
+	} {
+		var got string
+		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			got = r.URL.String()
+			return nil, errors.New("no network")
+		})}
+		m, err := model.New(model.Config{Provider: c.provider, Name: "m", APIKey: testKey, BaseURL: c.base, MaxRetries: -1, HTTPClient: client})
+		if err != nil {
+			t.Errorf("%s: %v", c.base, err)
+			continue
+		}
+		m.Generate(t.Context(), ask(user("Hi.")))
+		if got != c.want {
+			t.Errorf("%s %s: request to %s, want %s", c.provider, c.base, got, c.want)
+		}
+	}
+}
+
+// TestAddressesStayInside: what users see of a connection that failed names no address.
+func TestAddressesStayInside(t *testing.T) {
+	t.Parallel()
+	inside := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 443}
+	for _, failure := range []error{
+		&net.OpError{Op: "dial", Net: "tcp", Addr: inside, Err: errors.New("connection refused")},
+		&net.OpError{Op: "read", Net: "tcp", Source: inside, Addr: inside, Err: errors.New("connection reset by peer")},
+		&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "llm.corp.example", Server: "10.1.2.3:53"}},
+		errors.New("x509: certificate is valid for other.example, not llm.corp.example"),
+	} {
+		client := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return nil, failure })}
+		m, err := model.New(model.Config{Provider: model.Compatible, Name: "m", BaseURL: "https://llm.corp.example:8443/v1", MaxRetries: -1, HTTPClient: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.Generate(t.Context(), ask(user("Hi.")))
+		if text := fmt.Sprint(err); kindOf(err) != model.KindUnavailable || strings.Contains(text, "10.1.2.3") || strings.Contains(text, "corp.example") {
+			t.Errorf("error %v", err)
+		}
+	}
 }

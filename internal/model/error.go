@@ -25,8 +25,8 @@ const (
 	KindUnavailable    Kind = "unavailable"     // no connection, or an error inside the server
 )
 
-// retried says whether the same request may succeed a little later.
-func (k Kind) retried() bool {
+// Passing reports whether the same request may succeed later without a change by the user.
+func (k Kind) Passing() bool {
 	switch k {
 	case KindRateLimited, KindOverloaded, KindTimeout, KindCut, KindUnavailable:
 		return true

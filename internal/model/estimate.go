@@ -10,6 +10,39 @@ import (
 // vocabulary is loaded when the first text needs it; that takes some 20 ms.
 var vocabulary = sync.OnceValue(codec.NewO200kBase)
 
+// completed is a usage with estimates for what the provider did not count.
+func completed(u Usage, req *Request, written string) Usage {
+	if u.Input == 0 {
+		u.Input, u.Estimated = estimateRequest(req), true
+	}
+	if n := Estimate(written); u.Output == 0 && n > 0 {
+		u.Output, u.Estimated = n, true
+	}
+	return u
+}
+
+// estimateRequest is about how many tokens a model reads of a request.
+func estimateRequest(req *Request) int {
+	n := Estimate(req.System)
+	for _, t := range req.Tools {
+		n += Estimate(t.Name + t.Description + string(t.InputSchema))
+	}
+	for _, m := range req.Messages {
+		text, calls := said(m)
+		if m.Role != RoleAssistant {
+			text = m.Text
+		}
+		n += Estimate(text)
+		for _, c := range calls {
+			n += Estimate(c.Name + string(c.Input))
+		}
+		for _, r := range m.Results {
+			n += Estimate(r.Text)
+		}
+	}
+	return n
+}
+
 // Estimate is about how many tokens a text has for a model. It counts with an encoding of OpenAI's: other models have
 // others. It takes about a millisecond for 10 kB.
 func Estimate(text string) int {

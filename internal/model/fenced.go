@@ -47,17 +47,16 @@ func (f *fenced) Generate(ctx context.Context, req *Request) (*Turn, error) {
 		}
 		f.on.Store(true)
 	}
-	hasCode := slices.ContainsFunc(req.Tools, func(t Tool) bool { return t.Name == codeTool })
-	told := &Request{System: f.system(req), MaxTokens: req.MaxTokens}
+	told := &Request{System: f.system(req), MaxTokens: req.MaxTokens, OnLost: req.OnLost}
 	for _, m := range req.Messages {
 		told.Messages = append(told.Messages, fencedMessage(m))
 	}
 	id := fencedID + strconv.Itoa(len(req.Messages))
 	if req.OnDelta != nil {
-		text := newFenceReader(hasCode, id, req.OnDelta)
+		text := newFenceReader(req.Tools, id, req.OnDelta)
 		told.OnDelta = func(d Delta) {
 			if d.Reset {
-				text = newFenceReader(hasCode, id, req.OnDelta)
+				text = newFenceReader(req.Tools, id, req.OnDelta)
 			}
 			if d.Text == "" {
 				req.OnDelta(d)
@@ -71,7 +70,7 @@ func (f *fenced) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	read := newFenceReader(hasCode, id, nil)
+	read := newFenceReader(req.Tools, id, nil)
 	read.write(withoutThoughts(turn.Text))
 	read.end(turn.Stop != StopLength)
 	turn.Text = strings.TrimSpace(read.prose.String())

@@ -106,6 +106,16 @@ func TestFencedBlocks(t *testing.T) {
 		{"another tool", "```tool\n{\"name\": \"search_tools\", \"input\": {\"query\": \"x\"}}\n```", "", "", call("search_tools", `{"query": "x"}`)},
 		{"another tool without input", "```tool\n{\"name\": \"search_tools\"}\n```", "", "", call("search_tools", `{}`)},
 		{"no JSON", "```tool\nsearch_tools(x)\n```", "", "", []model.ToolCall{{ID: "fence_1", Name: "tool", Input: []byte(`{}`), Malformed: "search_tools(x)"}}},
+		{"tildes", "~~~js\nconst s = `\n```\n`\nreturn s\n~~~", "", "", call("execute_code", `{"code":"const s = `+"`\\n```\\n`"+`\nreturn s"}`)},
+		{"no language", "I look.\n```\nconst r = await crm.search({q: 'x'})\nreturn r\n```", "", "I look.", call("execute_code", `{"code":"const r = await crm.search({q: 'x'})\nreturn r"}`)},
+		{"no language, a table", "It is:\n```\nnorth  12\nsouth   7\n```\nDone.", "", "It is:\n```\nnorth  12\nsouth   7\n```\nDone.", nil},
+		{"no language, cut", "It is:\n```\nconst r = 1", "length", "It is:\n```\nconst r = 1", nil},
+		{"json", "```json\n{\"name\": \"execute_code\", \"arguments\": {\"code\": \"return 1\"}}\n```", "", "", call("execute_code", `{"code": "return 1"}`)},
+		{"json, no call", "```json\n{\"name\": \"Ann\", \"input\": {}}\n```", "", "```json\n{\"name\": \"Ann\", \"input\": {}}\n```", nil},
+		{"no language, a call", "```\n{\"name\": \"search_tools\", \"input\": {\"query\": \"x\"}}\n```", "", "", call("search_tools", `{"query": "x"}`)},
+		{"tool_call", "Now.\n<tool_call>\n{\"name\": \"search_tools\", \"arguments\": {\"query\": \"x\"}}\n</tool_call>\nmade up", "", "Now.", call("search_tools", `{"query": "x"}`)},
+		{"tool_call on a line", "<tool_call>{\"name\": \"search_tools\", \"arguments\": {\"query\": \"x\"}}</tool_call>", "", "", call("search_tools", `{"query": "x"}`)},
+		{"tool_call never closed", "<tool_call>\n{\"name\": \"search_tools\", \"arguments\": {}}", "", "", call("search_tools", `{}`)},
 		{"inline", "Use ```js x``` so.", "", "Use ```js x``` so.", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -128,7 +138,7 @@ func TestFencedBlocks(t *testing.T) {
 				if strings.TrimSpace(text) != c.text {
 					t.Errorf("deltas say %q", text)
 				}
-				if len(c.calls) > 0 && !strings.Contains(c.written, "```tool") {
+				if len(c.calls) > 0 && turn.Calls[0].Name == "execute_code" && c.name != "json" {
 					var code struct{ Code string }
 					decode(t, input, &code)
 					if want := strings.TrimSuffix(code.Code, "\n"); !strings.Contains(string(turn.Calls[0].Input), quote(t, want)) {

@@ -2,30 +2,48 @@ package model
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 )
 
 // fenceReader reads a model's text line by line, and takes the first block that calls a tool out of it. Deltas of the text
-// become deltas of text and call.
+// become deltas of text and call. These blocks are calls:
+//
+//	```js, ```ts and their kin                a program, for execute_code
+//	```tool                                   {"name": …, "input": {…}}; if it is not that, a malformed call
+//	<tool_call> … </tool_call>                the same; "arguments" may stand for "input"
+//	```json, and blocks without a language    if they hold such an object with the name of a tool, or, without a language, a program
+//
+// A line of tildes is as good as one of backticks.
 type fenceReader struct {
-	hasCode bool // blocks of code are calls
+	tools   map[string]bool // names
 	id      string
 	onDelta func(Delta)
 
 	line    string // begun, not ended
-	ticks   string // of the block that is open; empty outside
-	lang    string // of the block that is open and calls a tool
+	fence   string // that opened the block; empty outside of blocks
+	open    string // the line of the fence
+	lang    string // of the block: a language of programs, "tool", "json" or "" where its content decides, or "text"
 	block   strings.Builder
 	prose   strings.Builder
 	call    *ToolCall
 	ignored bool // there was text after the call
 }
 
-func newFenceReader(hasCode bool, id string, onDelta func(Delta)) *fenceReader {
+const (
+	toolCallOpen  = "<tool_call>"
+	toolCallClose = "</tool_call>"
+)
+
+func newFenceReader(tools []Tool, id string, onDelta func(Delta)) *fenceReader {
 	if onDelta == nil {
 		onDelta = func(Delta) {}
 	}
-	return &fenceReader{hasCode: hasCode, id: id, onDelta: onDelta}
+	names := map[string]bool{}
+	for _, t := range tools {
+		names[t.Name] = true
+	}
+	return &fenceReader{tools: names, id: id, onDelta: onDelta}
 }
 
 func (r *fenceReader) write(text string) {
@@ -40,20 +58,21 @@ func (r *fenceReader) write(text string) {
 	}
 }
 
-// end reads what is left. A block that is still open is a call if whole is true; otherwise it was cut, and is no call.
+// end reads what is left. A block that is still open is whole if whole is true; otherwise it was cut, and is no call.
 func (r *fenceReader) end(whole bool) {
 	if r.line != "" {
 		r.take(r.line)
 		r.line = ""
 	}
-	if r.lang == "" || r.call != nil {
-		return
+	switch {
+	case r.fence == "" || r.lang == "text" || r.call != nil:
+	case whole:
+		r.finish("")
+	case !r.program():
+		r.text(r.open + r.block.String())
+	default:
+		r.prose.WriteString(r.open + r.block.String())
 	}
-	if whole {
-		r.finish()
-		return
-	}
-	r.prose.WriteString(r.ticks + r.lang + "\n" + r.block.String())
 }
 
 func (r *fenceReader) take(line string) {
@@ -61,31 +80,52 @@ func (r *fenceReader) take(line string) {
 		r.ignored = r.ignored || !blank(line)
 		return
 	}
-	ticks, info := fenceOf(line)
-	switch {
-	case r.ticks == "" && ticks != "":
-		r.ticks = ticks
-		if r.lang = r.calling(info); r.lang != "" {
-			if r.lang != "tool" {
-				r.onDelta(Delta{Call: codeTool, CallID: r.id, Input: `{"code":"`})
-			}
-			return
-		}
+	if r.fence == "" {
+		r.outside(line)
+		return
+	}
+	fence, info := fenceOf(line)
+	content, closed := line, fence != "" && fence[0] == r.fence[0] && len(fence) >= len(r.fence) && info == ""
+	if r.fence == toolCallOpen {
+		content, _, closed = strings.Cut(line, toolCallClose)
+	} else if closed {
+		content = ""
+	}
+	if r.lang == "text" {
 		r.text(line)
-	case r.ticks != "" && len(ticks) >= len(r.ticks) && info == "":
-		called := r.lang != ""
-		if called {
-			r.finish()
-		} else {
-			r.text(line)
+	} else if content != "" {
+		r.block.WriteString(content)
+		if r.program() {
+			r.onDelta(Delta{Call: codeTool, CallID: r.id, Input: quoted(content)})
 		}
-		r.ticks = ""
-	case r.lang != "":
-		r.block.WriteString(line)
-		if r.lang != "tool" {
-			r.onDelta(Delta{Call: codeTool, CallID: r.id, Input: quoted(line)})
+	}
+	if closed {
+		if r.lang != "text" {
+			r.finish(line)
 		}
-	default:
+		r.fence = ""
+	}
+}
+
+// outside takes a line that is in no block.
+func (r *fenceReader) outside(line string) {
+	if before, after, ok := strings.Cut(line, toolCallOpen); ok && blank(before) {
+		r.fence, r.open, r.lang = toolCallOpen, toolCallOpen, "tool"
+		r.take(after)
+		return
+	}
+	fence, info := fenceOf(line)
+	if fence == "" {
+		r.text(line)
+		return
+	}
+	r.fence, r.open = fence, line
+	r.lang, _, _ = strings.Cut(strings.ToLower(info), " ")
+	switch {
+	case r.program():
+		r.onDelta(Delta{Call: codeTool, CallID: r.id, Input: `{"code":"`})
+	case r.lang != "tool" && r.lang != "json" && r.lang != "":
+		r.lang = "text"
 		r.text(line)
 	}
 }
@@ -95,52 +135,69 @@ func (r *fenceReader) text(line string) {
 	r.onDelta(Delta{Text: line})
 }
 
-// calling is the language of a block that calls a tool, by the word after its ticks; empty if it does not.
-func (r *fenceReader) calling(info string) string {
-	word, _, _ := strings.Cut(strings.ToLower(info), " ")
-	switch word {
+// program reports whether the block's language says that it is a program.
+func (r *fenceReader) program() bool {
+	switch r.lang {
 	case "js", "javascript", "mjs", "ts", "typescript":
-		if r.hasCode {
-			return word
-		}
-	case "tool":
-		return word
+		return r.tools[codeTool]
 	}
-	return ""
+	return false
 }
 
-// finish makes the call of the block.
-func (r *fenceReader) finish() {
-	text := strings.TrimSuffix(r.block.String(), "\n")
-	call := ToolCall{ID: r.id, Name: codeTool, Input: json.RawMessage(`{}`)}
-	if r.lang == "tool" {
-		var asked struct {
-			Name  string          `json:"name"`
-			Input json.RawMessage `json:"input"`
-		}
-		if json.Unmarshal([]byte(text), &asked) == nil && asked.Name != "" {
-			call = newCall(r.id, asked.Name, string(asked.Input))
-		} else {
-			call.Name, call.Malformed = "tool", text
-		}
-		r.onDelta(Delta{Call: call.Name, CallID: r.id, Input: string(call.Input)})
-	} else {
-		if input, err := encode(map[string]string{"code": text}); err == nil {
-			call.Input = input
-		}
+// likeProgram matches what programs for execute_code have and texts hardly do.
+var likeProgram = regexp.MustCompile(`(?m)^\s*(return\b|await\b|const \w|let \w|import .*from|console\.log\()|\bawait \w|\bcallMCPTool\(`)
+
+// finish makes the call of the block, or text of it where its content shows that it is none. line is the one that closed it.
+func (r *fenceReader) finish(line string) {
+	block := r.block.String()
+	text := strings.TrimSuffix(block, "\n")
+	var asked struct {
+		Name      string          `json:"name"`
+		Input     json.RawMessage `json:"input"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	isCall := json.Unmarshal([]byte(text), &asked) == nil && asked.Name != "" && (r.lang == "tool" || r.tools[asked.Name])
+	switch {
+	case r.program():
 		r.onDelta(Delta{Call: codeTool, CallID: r.id, Input: `"}`})
+		r.call = r.programCall(text)
+	case isCall:
+		if asked.Input == nil {
+			asked.Input = asked.Arguments
+		}
+		call := newCall(r.id, asked.Name, string(asked.Input))
+		r.call = &call
+	case r.lang == "tool":
+		r.call = &ToolCall{ID: r.id, Name: "tool", Input: json.RawMessage(`{}`), Malformed: text}
+	case r.lang == "" && r.tools[codeTool] && likeProgram.MatchString(text):
+		r.call = r.programCall(text)
+	default:
+		r.text(r.open + block + line)
+		r.block.Reset()
+		return
 	}
-	r.call = &call
+	if !r.program() {
+		r.onDelta(Delta{Call: r.call.Name, CallID: r.id, Input: string(r.call.Input)})
+	}
 }
 
-// fenceOf is the ticks that begin a line, if they are three or more, and what follows them.
-func fenceOf(line string) (ticks, info string) {
-	line = strings.TrimSpace(line)
-	n := len(line) - len(strings.TrimLeft(line, "`"))
-	if n < 3 || strings.Contains(line[n:], "`") {
-		return "", ""
+func (r *fenceReader) programCall(code string) *ToolCall {
+	call := &ToolCall{ID: r.id, Name: codeTool, Input: json.RawMessage(`{}`)}
+	if input, err := encode(map[string]string{"code": code}); err == nil {
+		call.Input = input
 	}
-	return line[:n], strings.TrimSpace(line[n:])
+	return call
+}
+
+// fenceOf is the backticks or tildes that begin a line, if they are three or more, and what follows them.
+func fenceOf(line string) (fence, info string) {
+	line = strings.TrimSpace(line)
+	for _, mark := range []string{"`", "~"} {
+		if n := len(line) - len(strings.TrimLeft(line, mark)); n >= 3 && !strings.Contains(line[n:], "`") {
+			return line[:n], strings.TrimSpace(line[n:])
+		}
+	}
+	return "", ""
 }
 
 // quoted is a text as it stands within a JSON string.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,10 +44,20 @@ func (c *client) Info() Info {
 	return Info{Provider: c.cfg.Provider, Name: c.cfg.Name, ContextWindow: c.cfg.ContextWindow, NativeTools: true}
 }
 
-// output passes deltas on, and knows whether there were any.
+// output passes deltas on, and knows what the attempt under way has received.
 type output struct {
 	onDelta func(Delta)
-	dirty   bool
+	dirty   bool // deltas were passed on
+
+	begun   bool // the provider has begun to answer
+	usage   Usage
+	written strings.Builder // texts, names and arguments
+}
+
+// restart forgets the attempt, but not that its deltas were passed on.
+func (o *output) restart() {
+	o.begun, o.usage = false, Usage{}
+	o.written.Reset()
 }
 
 func (o *output) send(d Delta) {
@@ -58,11 +69,17 @@ func (o *output) send(d Delta) {
 
 func (o *output) text(text string) {
 	if text != "" {
+		o.begun = true
+		o.written.WriteString(text)
 		o.send(Delta{Text: text})
 	}
 }
 
-func (o *output) call(name, id, input string) { o.send(Delta{Call: name, CallID: id, Input: input}) }
+func (o *output) call(name, id, input string) {
+	o.begun = true
+	o.written.WriteString(input)
+	o.send(Delta{Call: name, CallID: id, Input: input})
+}
 
 // again says that the turn begins again.
 func (o *output) again(notice string) {
@@ -74,15 +91,20 @@ func (o *output) again(notice string) {
 
 func (c *client) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	out := &output{onDelta: req.OnDelta}
-	var way how
+	way := how{plain: slices.ContainsFunc(req.Messages, func(m Message) bool { return m.Turn != nil && m.Turn.Plain })}
 	adapted := 0
 	for retry := 0; ; {
 		start := time.Now()
 		turn, err := c.wire.attempt(ctx, req, way, out)
 		if err == nil {
-			turn.Provider, turn.Model, turn.Duration = c.cfg.Provider, c.cfg.Name, time.Since(start)
+			turn.Provider, turn.Model, turn.Plain, turn.Duration = c.cfg.Provider, c.cfg.Name, way.plain, time.Since(start)
+			turn.Usage = completed(turn.Usage, req, out.written.String())
 			return turn, nil
 		}
+		if out.begun && req.OnLost != nil {
+			req.OnLost(completed(out.usage, req, out.written.String()))
+		}
+		out.restart()
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("ask model %s: %w", c.cfg.Name, context.Cause(ctx))
 		}
@@ -94,7 +116,7 @@ func (c *client) Generate(ctx context.Context, req *Request) (*Turn, error) {
 			adapted++
 			continue
 		}
-		if !failed.Kind.retried() || retry >= c.cfg.MaxRetries {
+		if !failed.Kind.Passing() || retry >= c.cfg.MaxRetries {
 			return nil, failed
 		}
 		wait := backoff(retry)

@@ -40,6 +40,9 @@ type Request struct {
 	// OnDelta gets what the model writes, in order, from one goroutine, before Generate returns. It may be nil, and must
 	// not wait long: the provider's stream waits for it.
 	OnDelta func(Delta)
+	// OnLost gets the usage of each attempt that broke off after the provider had begun to answer, which providers bill; like
+	// OnDelta it is called from one goroutine before Generate returns, and may be nil.
+	OnLost func(Usage)
 }
 
 // Role says whose message it is.
@@ -105,12 +108,15 @@ type Turn struct {
 	Format Format `json:"format,omitempty"`
 	// Raw is the provider's own JSON of its output. It is sent back unchanged to the same model, for it carries what only
 	// the provider can read: signatures, encrypted reasoning, fields we do not know. Other models are told Text and Calls.
-	Raw      json.RawMessage `json:"raw,omitempty"`
-	Text     string          `json:"text,omitempty"`
-	Calls    []ToolCall      `json:"calls,omitempty"` // each one needs a result before the next request
-	Stop     Stop            `json:"stop"`
-	Usage    Usage           `json:"usage"`
-	Duration time.Duration   `json:"durationNs"` // from the request that succeeded to the last byte
+	Raw json.RawMessage `json:"raw,omitempty"`
+	// Plain says that the provider refused its own Raw of earlier turns, so that this request was made without any. Later
+	// requests of the conversation are made so, too.
+	Plain    bool          `json:"plain,omitempty"`
+	Text     string        `json:"text,omitempty"`
+	Calls    []ToolCall    `json:"calls,omitempty"` // each one needs a result before the next request
+	Stop     Stop          `json:"stop"`
+	Usage    Usage         `json:"usage"`
+	Duration time.Duration `json:"durationNs"` // from the request that succeeded to the last byte
 }
 
 // Format is a wire format.
@@ -145,6 +151,8 @@ type Usage struct {
 	CacheWrite  int `json:"cacheWrite,omitempty"`  // part of Input: written to the provider's cache
 	Output      int `json:"output"`                // all that the model wrote, with reasoning
 	Reasoning   int `json:"reasoning,omitempty"`   // part of Output, where the provider says it
+	// Estimated says that the provider did not count some of it, and the harness did, with Estimate.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Add is the sum of two usages.
@@ -155,5 +163,6 @@ func (u Usage) Add(v Usage) Usage {
 		CacheWrite:  u.CacheWrite + v.CacheWrite,
 		Output:      u.Output + v.Output,
 		Reasoning:   u.Reasoning + v.Reasoning,
+		Estimated:   u.Estimated || v.Estimated,
 	}
 }

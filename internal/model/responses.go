@@ -26,13 +26,16 @@ type responsesWire struct {
 }
 
 func newResponses(cfg Config, s *sender) *responsesWire {
-	base, auth := cfg.BaseURL, option.WithAPIKey(cfg.APIKey)
-	if cfg.Provider == Azure {
-		base, auth = azureURL(base), option.WithHeader("Api-Key", cfg.APIKey)
+	auth := option.WithAPIKey(cfg.APIKey)
+	switch {
+	case cfg.Provider == Azure:
+		auth = option.WithHeader("Api-Key", cfg.APIKey)
+	case cfg.APIKey == "":
+		auth = option.WithHeaderDel("Authorization")
 	}
 	// A service of its own, unlike a client, has no defaults from the environment.
 	return &responsesWire{cfg: cfg, sender: s, service: responses.NewResponseService(
-		option.WithBaseURL(base), auth, option.WithHTTPClient(s), option.WithMaxRetries(0),
+		option.WithBaseURL(cfg.BaseURL), auth, option.WithHTTPClient(s), option.WithMaxRetries(0),
 	)}
 }
 
@@ -47,6 +50,7 @@ func (w *responsesWire) attempt(ctx context.Context, req *Request, way how, out 
 	for stream.Next() {
 		switch event := stream.Current(); event.Type {
 		case "response.output_item.added":
+			out.begun = true
 			if event.Item.Type == "function_call" {
 				out.call(event.Item.Name, event.Item.CallID, "")
 			}
@@ -65,6 +69,9 @@ func (w *responsesWire) attempt(ctx context.Context, req *Request, way how, out 
 			}
 			return w.turn(&event.Response, items)
 		case "response.failed":
+			if u := event.Response.Usage; u.InputTokens > 0 {
+				out.begun, out.usage = true, responsesUsage(u)
+			}
 			return nil, parseFailure(0, []byte(event.Response.RawJSON())).newError(w.cfg)
 		case "error":
 			return nil, parseFailure(0, []byte(event.RawJSON())).newError(w.cfg)
@@ -127,15 +134,18 @@ func (w *responsesWire) turn(r *responses.Response, items []responses.ResponseOu
 			t.Stop = StopRefusal
 		}
 	}
-	u := r.Usage
-	t.Usage = Usage{
+	t.Usage = responsesUsage(r.Usage)
+	return t, nil
+}
+
+func responsesUsage(u responses.ResponseUsage) Usage {
+	return Usage{
 		Input:       int(u.InputTokens),
 		CachedInput: int(u.InputTokensDetails.CachedTokens),
 		CacheWrite:  int(u.InputTokensDetails.CacheWriteTokens),
 		Output:      int(u.OutputTokens),
 		Reasoning:   int(u.OutputTokensDetails.ReasoningTokens),
 	}
-	return t, nil
 }
 
 func (w *responsesWire) params(req *Request, way how) (responses.ResponseNewParams, error) {

@@ -325,3 +325,59 @@ func TestAdaptations(t *testing.T) {
 		})
 	}
 }
+
+// TestLostUsage: attempts that broke off after the provider had begun to answer are told of, those that it refused are not.
+func TestLostUsage(t *testing.T) {
+	t.Parallel()
+	usage := fake.Usage{Input: 1000, Output: 50}
+	whole := fake.Reply{Text: strings.Repeat("counting ", 20), Usage: usage}
+	cut := whole
+	cut.CutAfter = 11
+	bubble(t, replies(cut, fake.Reply{Status: 529}, cut, whole), nil, func(t *testing.T, m model.Model, _ *fake.Server) {
+		var lost []model.Usage
+		req := ask(user("Count."))
+		req.OnLost = func(u model.Usage) { lost = append(lost, u) }
+		turn := generate(t, m, req)
+		if turn.Usage.Input != 1000 || turn.Usage.Output != 50 || turn.Usage.Estimated {
+			t.Errorf("usage %+v", turn.Usage)
+		}
+		if len(lost) != 2 {
+			t.Fatalf("lost: %+v", lost)
+		}
+		for _, u := range lost {
+			if u.Input < 10 || u.Output < 2 || u.Output > 25 || !u.Estimated {
+				t.Errorf("lost: %+v", u)
+			}
+			if m.Info().Provider == model.Anthropic && u.Input != 1000 { // it says so at the beginning
+				t.Errorf("lost: %+v", u)
+			}
+		}
+	})
+}
+
+// TestLostByCancel: an answer that the caller cancels is lost, too.
+func TestLostByCancel(t *testing.T) {
+	t.Parallel()
+	bubble(t, replies(fake.Reply{Text: strings.Repeat("slowly ", 20), Pause: time.Second}), nil, func(t *testing.T, m model.Model, _ *fake.Server) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var lost model.Usage
+		req := ask(user("Count."))
+		req.OnLost = func(u model.Usage) { lost = lost.Add(u) }
+		if _, err := m.Generate(ctx, req); !errors.Is(err, context.DeadlineExceeded) || lost.Input == 0 || lost.Output == 0 {
+			t.Errorf("lost %+v, error %v", lost, err)
+		}
+	})
+}
+
+// TestNoUsage estimates what a provider does not count.
+func TestNoUsage(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p provider) {
+		srv := serve(t, fake.Replies(fake.Reply{Text: "one two three four five"}))
+		turn := generate(t, open(t, srv, p.cfg), ask(user(strings.Repeat("word ", 1000))))
+		if u := turn.Usage; !u.Estimated || u.Input < 1000 || u.Input > 1200 || u.Output != 5 {
+			t.Errorf("usage %+v", u)
+		}
+	})
+}

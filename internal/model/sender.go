@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -89,14 +90,30 @@ func (s *sender) lost(ctx context.Context, err error, begun bool) error {
 		if begun {
 			e.Kind = KindCut
 		}
-		var wrapped *url.Error // its text has the URL, which may hold a secret
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err
-		}
-		e.Message = clean(err.Error())
+		e.Message = s.reason(err)
 	}
 	e.Remedy = remedy(e.Kind, s.cfg)
 	return e
+}
+
+// reason is the text of a failed connection without addresses: users see it, and the network behind the harness is not theirs.
+func (s *sender) reason(err error) string {
+	var address *url.Error
+	var connection *net.OpError
+	var name *net.DNSError
+	switch {
+	case errors.As(err, &name):
+		return "the server's name cannot be resolved"
+	case errors.As(err, &connection):
+		err = fmt.Errorf("%s: %w", connection.Op, connection.Err)
+	case errors.As(err, &address):
+		err = address.Err
+	}
+	text := clean(err.Error())
+	if u, err := url.Parse(s.cfg.BaseURL); err == nil && u.Hostname() != "" {
+		text = strings.ReplaceAll(text, u.Hostname(), "the server")
+	}
+	return text
 }
 
 // withoutSecrets is an address without user, query and fragment.
