@@ -17,7 +17,6 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/store"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -110,7 +109,7 @@ var statuses = []struct {
 	{journal.ErrNotFound, http.StatusNotFound, "there is no such run"},
 	{fs.ErrNotExist, http.StatusNotFound, "there is no such file"},
 	{task.ErrIdempotency, http.StatusUnprocessableEntity, task.ErrIdempotency.Error()},
-	{store.ErrCursor, http.StatusBadRequest, "cursor is not the next of a page before"},
+	{journal.ErrCursor, http.StatusBadRequest, "cursor is not the next of a page before"},
 	{task.ErrInvalidInput, http.StatusBadRequest, ""},
 	{task.ErrExists, http.StatusConflict, task.ErrExists.Error()},
 	{task.ErrEnded, http.StatusConflict, task.ErrEnded.Error()},

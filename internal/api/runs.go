@@ -14,7 +14,6 @@ import (
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
-	"mcp-code-exec-harness/internal/store"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -32,7 +31,7 @@ type RunLine struct {
 	Duration  float64    `json:"durationMs"`
 }
 
-func lineOf(r store.RunInfo) RunLine {
+func lineOf(r journal.RunInfo) RunLine {
 	line := RunLine{
 		ID: r.ID, UserID: r.User, SessionID: r.Session, Sandbox: r.Tier, Status: r.Status, Error: r.ErrorKind, Calls: r.Calls,
 		Started: r.Started, Duration: float64(r.Duration.Microseconds()) / 1000,
@@ -100,18 +99,18 @@ type Journal struct {
 }
 
 // ownRun returns a run that the caller may see, and its journal.
-func (a *API) ownRun(ctx context.Context, id string) (store.RunInfo, []journal.Record, error) {
+func (a *API) ownRun(ctx context.Context, id string) (journal.RunInfo, []journal.Record, error) {
 	records, err := a.opt.Harness.Journal(ctx, id)
 	if errors.Is(err, journal.ErrNotFound) || err == nil && identity(ctx).ActFor(records[0].Start.User) != nil {
-		return store.RunInfo{}, nil, absent("run")
+		return journal.RunInfo{}, nil, absent("run")
 	}
 	if err != nil {
-		return store.RunInfo{}, nil, err
+		return journal.RunInfo{}, nil, err
 	}
 	visitOf(ctx).run = id
 	keep, err := a.opt.Harness.Store()
 	if err != nil {
-		return store.RunInfo{}, nil, err
+		return journal.RunInfo{}, nil, err
 	}
 	info, err := keep.Run(ctx, id)
 	return info, records, err
@@ -163,7 +162,7 @@ func (a *API) addRuns() {
 		if err != nil {
 			return nil, err
 		}
-		infos, next, err := keep.Runs(ctx, store.Filter{
+		infos, next, err := keep.Runs(ctx, journal.Filter{
 			User: user, Session: in.SessionID, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
 		})
 		out := &body[RunList]{RunList{[]RunLine{}, next}}

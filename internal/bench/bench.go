@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
-	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/store/sqlite"
 )
 
 // Figure is one measured quantity.
@@ -56,7 +56,7 @@ type bench struct {
 	opt     Options
 	tier    *wasm.Sandbox
 	pool    *sandbox.Pool
-	store   *store.Store
+	store   *sqlite.Store
 	memory  *journal.Memory
 	catalog *catalog.Catalog
 	figures []Figure
@@ -82,7 +82,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	defer b.tier.Close()
 	b.pool = sandbox.NewPool(b.tier, sandbox.PoolOptions{Warm: 1})
 	defer b.pool.Close()
-	if b.store, err = store.Open(ctx, filepath.Join(dir, "harness.db"), store.Options{}); err != nil {
+	if b.store, err = sqlite.Open(ctx, filepath.Join(dir, "harness.db"), sqlite.Options{}); err != nil {
 		return nil, err
 	}
 	defer b.store.Close()

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
-	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/store/sqlite"
 )
 
 type runsCmd struct {
@@ -48,7 +48,7 @@ type runLine struct {
 	Duration run.Millis `json:"durationMs"`
 }
 
-func lineOf(r store.RunInfo) runLine {
+func lineOf(r journal.RunInfo) runLine {
 	line := runLine{
 		ID: r.ID, User: r.User, Session: r.Session, File: r.File, Sandbox: r.Tier, Status: r.Status, Error: r.ErrorKind,
 		Calls: r.Calls, Started: r.Started, Duration: run.Millis(r.Duration),
@@ -68,12 +68,12 @@ func (c *runsListCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer a.close(h)
-	filter := store.Filter{User: c.User, Limit: c.Limit, Cursor: c.Cursor}
+	filter := journal.Filter{User: c.User, Limit: c.Limit, Cursor: c.Cursor}
 	if c.Status != "all" {
 		filter.Status = c.Status
 	}
 	infos, next, err := keep.Runs(ctx, filter)
-	if errors.Is(err, store.ErrCursor) {
+	if errors.Is(err, journal.ErrCursor) {
 		return usage(fmt.Errorf("--cursor: %w; give the one that the list before ended with", err))
 	}
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *runsListCmd) Run(ctx context.Context, a *app) error {
 }
 
 // openStore opens the harness with its store.
-func (a *app) openStore(ctx context.Context) (*harness.Harness, *store.Store, error) {
+func (a *app) openStore(ctx context.Context) (*harness.Harness, *sqlite.Store, error) {
 	h, err := a.open(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -121,10 +121,10 @@ func (a *app) openStore(ctx context.Context) (*harness.Harness, *store.Store, er
 }
 
 // journal opens the harness and reads a run, by its id or the beginning of it.
-func (a *app) journal(ctx context.Context, id string) (*harness.Harness, store.RunInfo, []journal.Record, error) {
+func (a *app) journal(ctx context.Context, id string) (*harness.Harness, journal.RunInfo, []journal.Record, error) {
 	h, keep, err := a.openStore(ctx)
 	if err != nil {
-		return nil, store.RunInfo{}, nil, err
+		return nil, journal.RunInfo{}, nil, err
 	}
 	info, err := findRun(ctx, keep, id)
 	if err == nil {
@@ -138,7 +138,7 @@ func (a *app) journal(ctx context.Context, id string) (*harness.Harness, store.R
 }
 
 // findRun finds a run by its id or the beginning of it.
-func findRun(ctx context.Context, keep *store.Store, id string) (store.RunInfo, error) {
+func findRun(ctx context.Context, keep *sqlite.Store, id string) (journal.RunInfo, error) {
 	info, err := keep.Run(ctx, id)
 	if err != nil && ctx.Err() == nil { // none, or several
 		err = usage(fmt.Errorf("%w; harness runs list shows all", err))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -59,7 +59,7 @@ func (c *tasksListCmd) Run(ctx context.Context, a *app) error {
 		f.Status = task.Status(c.Status)
 	}
 	all, next, err := tasks.Tasks(ctx, f)
-	if errors.Is(err, store.ErrCursor) {
+	if errors.Is(err, journal.ErrCursor) {
 		return usage(fmt.Errorf("--cursor: %w; give the one that the list before ended with", err))
 	}
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/store"
 )
 
 // crashVar makes TestCrashed the process that is killed: the number of the journal write at which.
@@ -130,7 +129,7 @@ func resumed(t *testing.T, dir string, at int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, _, err := keep.Runs(t.Context(), store.Filter{})
+	runs, _, err := keep.Runs(t.Context(), journal.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

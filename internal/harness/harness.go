@@ -24,7 +24,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/skills"
-	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/workspace"
 )
@@ -68,7 +68,7 @@ type Harness struct {
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
 
 	// What only some commands need is opened when it is first used.
-	store     func() (*store.Store, error)
+	store     func() (*sqlite.Store, error)
 	pool      func() (*sandbox.Pool, error)
 	skills    func() (*skills.Store, error)
 	workspace func() (*workspace.Store, error)
@@ -103,11 +103,11 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	}
 	h.servers = manager
 	h.gate = gate.New(gate.Options{Catalog: h.catalog, Servers: manager, Zones: zone, Now: out.Now})
-	h.store = opened(h, func() (*store.Store, error) {
-		return store.Open(ctx, cfg.Store.URL, store.Options{
-			Sync: store.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
+	h.store = opened(h, func() (*sqlite.Store, error) {
+		return sqlite.Open(ctx, cfg.Store.URL, sqlite.Options{
+			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
 		})
-	}, func(_ context.Context, s *store.Store) error { return s.Close() })
+	}, func(_ context.Context, s *sqlite.Store) error { return s.Close() })
 	h.pool = opened(h, func() (*sandbox.Pool, error) { return h.openPool(ctx) },
 		func(_ context.Context, p *sandbox.Pool) error { p.Close(); return nil })
 	h.skills = opened(h, func() (*skills.Store, error) {
@@ -190,7 +190,7 @@ func (h *Harness) Servers() *mcpclient.Manager { return h.servers.Manager }
 func (h *Harness) EnsureTools(ctx context.Context) { h.servers.EnsureTools(ctx) }
 
 // Store opens the store of runs.
-func (h *Harness) Store() (*store.Store, error) { return h.store() }
+func (h *Harness) Store() (*sqlite.Store, error) { return h.store() }
 
 // Pool opens the sandbox.
 func (h *Harness) Pool() (*sandbox.Pool, error) { return h.pool() }

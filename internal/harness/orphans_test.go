@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
-	"mcp-code-exec-harness/internal/store"
 )
 
 // A run of no task whose process was killed in the middle of it ends as cancelled, once somebody looks for such runs; to look
@@ -21,9 +21,9 @@ func TestEndOrphans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := func() store.RunInfo {
+	listed := func() journal.RunInfo {
 		t.Helper()
-		runs, _, err := keep.Runs(t.Context(), store.Filter{})
+		runs, _, err := keep.Runs(t.Context(), journal.Filter{})
 		if err != nil || len(runs) != 1 {
 			t.Fatalf("the runs are %+v, %v", runs, err)
 		}

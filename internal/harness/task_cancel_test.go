@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/queue"
-	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
 )
@@ -90,7 +91,7 @@ func TestTaskCancel(t *testing.T) {
 				s := f.tasks(model)
 				cancel := s.Cancel
 				if who != "here" {
-					other, err := store.Open(t.Context(), "sqlite:"+filepath.Join(f.dir, "harness.db"), store.Options{})
+					other, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(f.dir, "harness.db"), sqlite.Options{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -160,7 +161,7 @@ func (f *fixture) runsEnded(session string, some bool) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	runs, _, err := keep.Runs(f.t.Context(), store.Filter{Session: session})
+	runs, _, err := keep.Runs(f.t.Context(), journal.Filter{Session: session})
 	if err != nil || some != (len(runs) == 1) {
 		f.t.Errorf("its runs are %+v, %v", runs, err)
 	}

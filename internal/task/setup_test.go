@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"mcp-code-exec-harness/internal/queue"
-	"mcp-code-exec-harness/internal/store"
+	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -43,7 +43,7 @@ func newPlace(t *testing.T) *place {
 type process struct {
 	*task.Service
 	t     *testing.T
-	store *store.Store
+	store *sqlite.Store
 
 	mu        sync.Mutex
 	receiver  func(*http.Request) int // of webhooks: the status that it answers, 0 for none
@@ -54,7 +54,7 @@ type process struct {
 // open starts a process whose worker is work; change adapts its options.
 func (p *place) open(work task.Worker, change func(*task.Options)) *process {
 	p.t.Helper()
-	keep, err := store.Open(p.t.Context(), p.url, store.Options{})
+	keep, err := sqlite.Open(p.t.Context(), p.url, sqlite.Options{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

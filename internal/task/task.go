@@ -248,4 +248,5 @@ var (
 	ErrNotOwner     = errors.New("another process works on it")
 	ErrIdempotency  = errors.New("the idempotency key was used with another request")
 	ErrInvalidInput = errors.New("invalid input")
+	ErrQueueLocked  = errors.New("the queue of this store is worked by another process")
 )

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"mcp-code-exec-harness/internal/store"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -246,7 +245,7 @@ func TestOneWorks(t *testing.T) {
 		t.Error(err)
 	}
 	err := second.Work(t.Context())
-	if !errors.Is(err, store.ErrQueueLocked) || !strings.Contains(err.Error(), "process ") {
+	if !errors.Is(err, task.ErrQueueLocked) || !strings.Contains(err.Error(), "process ") {
 		t.Errorf("the second was told %v", err)
 	}
 	if second.Working() == nil {

@@ -1,0 +1,45 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// explain adds what to do to an error of SQLite's. The caller names the file.
+func explain(err error) error {
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return err
+	}
+	var advice string
+	switch se.Code() & 0xff {
+	case sqlite3.SQLITE_FULL:
+		advice = "the disk is full: free some space; what was stored before is intact"
+	case sqlite3.SQLITE_IOERR:
+		advice = "the disk failed or is full: check it; what was stored before is intact"
+	case sqlite3.SQLITE_NOTADB:
+		advice = "it is not a SQLite database: move it away, or name another file in store.url"
+	case sqlite3.SQLITE_CORRUPT:
+		advice = "it is damaged: restore it from a backup, or move it away to start anew"
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		advice = "it cannot be written: check the permissions of the file and its directory, or name another file in store.url"
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		advice = "another process has been writing to it for too long: end that process, or try again"
+	default:
+		return err
+	}
+	return fmt.Errorf("%s (%w)", advice, err)
+}
+
+func isBusy(err error) bool {
+	var se *sqlite.Error
+	return errors.As(err, &se) && se.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+func isUnique(err error) bool {
+	var se *sqlite.Error
+	return errors.As(err, &se) && se.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE
+}

@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
+	"mcp-code-exec-harness/internal/testing/storetest"
+)
+
+// A file of each earlier version is brought up to date with all that is in it.
+func TestMigration(t *testing.T) {
+	t.Parallel()
+	entries, err := migrations.ReadDir("migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version := 1; version <= len(entries); version++ {
+		t.Run(fmt.Sprint("from ", version), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "harness.db")
+			c, err := connect(t.Context(), dsn(path, writeParams(SyncNormal)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			script := "CREATE TABLE schema_version (version INTEGER NOT NULL);"
+			for _, e := range entries[:version] {
+				text, err := migrations.ReadFile("migrations/" + e.Name())
+				if err != nil {
+					t.Fatal(err)
+				}
+				script += string(text)
+			}
+			script += fmt.Sprintf("INSERT INTO schema_version VALUES (%d);", version) + `
+				INSERT INTO runs (id, user, session, file, tier, source_hash, started, ended, status, calls, duration_us, owner)
+					VALUES ('run_old', 'ann', 's', 'f.ts', 'wasm', x'00', 10, 20, 'succeeded', 1, 10, 'gone'),
+					('run_cut', 'ann', 's', '', 'wasm', x'00', 11, NULL, 'running', 0, 0, 'gone');
+				INSERT INTO journal (run, seq, type, n, data) VALUES
+					(1, 1, 'start', 0, '{"run":"run_old","user":"ann"}'), (1, 2, 'answer', 1, '{"n":1}'), (1, 3, 'end', 0, '{"status":"succeeded"}'),
+					(2, 1, 'start', 0, '{"run":"run_cut","user":"ann"}');
+				INSERT INTO blobs (id, hash, data) VALUES (7, x'01', '"large"');
+				INSERT INTO blob_refs (run, seq, field, blob) VALUES (1, 2, 'value', 7);`
+			if err := c.script(script); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.close(); err != nil {
+				t.Fatal(err)
+			}
+
+			s := reopenAt(t, path, Options{})
+			if v := count(t, s, "SELECT version FROM schema_version"); v != len(entries) {
+				t.Errorf("version %d, want %d", v, len(entries))
+			}
+			records, err := s.Read(t.Context(), "run_old")
+			if err != nil || len(records) != 3 || string(records[1].Answer.Value) != `"large"` {
+				t.Errorf("the old run: %v, %v", records, err)
+			}
+			w, _, err := s.Resume(t.Context(), "run_cut")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Append(journaltest.End())
+			if err := w.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := s.CreateTask(t.Context(), storetest.New("task_a", "ann", "s")); err != nil {
+				t.Error(err)
+			}
+			if err := s.CreateKey(t.Context(), auth.Key{ID: "key_1", Hash: []byte{1}}); err != nil {
+				t.Error(err)
+			}
+			_, err = s.Claim(t.Context(), "task_a", s.now())
+			if err != nil {
+				t.Error(err)
+			}
+			if _, err := s.RequestCancel(t.Context(), "task_a", task.Change{Task: &task.Task{Status: task.Cancelled}}); err != nil {
+				t.Error(err)
+			}
+			checkTasks(t, s)
+			_, _, err = s.Resume(t.Context(), "run_cut")
+			wantIs(t, "resume of a run that has ended", err, journal.ErrEnded)
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
+	"mcp-code-exec-harness/internal/testing/storetest"
+)
+
+// begins creates a run whose start is appended and not stored.
+func begins(t *testing.T, s *Store, run, user, session string) journal.Writer {
+	t.Helper()
+	w, err := s.Create(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Append(startOf(run, user, session))
+	return w
+}
+
+func ends(t *testing.T, w journal.Writer) {
+	t.Helper()
+	w.Append(journaltest.End())
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A run that has stored nothing yet keeps its session, and nobody else's.
+func TestDeleteSessionOfUnstoredRun(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{})
+	for _, id := range []string{"s", "other"} {
+		if err := s.CreateSession(t.Context(), task.Session{ID: id, UserID: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, bobs := begins(t, s, "run_a", "ann", "s"), begins(t, s, "run_b", "bob", "other")
+	for what, do := range map[string]error{"delete": s.DeleteSession(t.Context(), "s"), "close": s.CloseSession(t.Context(), "s")} {
+		wantIs(t, what, do, task.ErrBusy)
+		wantText(t, what, do, "run_a")
+	}
+	if err := s.DeleteSession(t.Context(), "other"); err != nil {
+		t.Errorf("delete a session of which a run of another user has the name: %v", err)
+	}
+	ends(t, w)
+	ends(t, bobs)
+	if err := s.DeleteSession(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Read(t.Context(), "run_a")
+	wantIs(t, "read", err, journal.ErrNotFound)
+}
+
+// A run whose session is deleted before it stores anything stores nothing, and takes no other run with it.
+func TestRunOfDeletedSession(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(*Store) error{
+		"closed":  func(s *Store) error { return s.CloseSession(t.Context(), "s") },
+		"marked":  func(s *Store) error { return s.do(t.Context(), func(c *conn) error { return s.markSession(c, "s") }) },
+		"deleted": func(s *Store) error { return s.DeleteSession(t.Context(), "s") },
+		"deleted and made again": func(s *Store) error {
+			if err := s.DeleteSession(t.Context(), "s"); err != nil {
+				return err
+			}
+			return s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t, Options{})
+			if err := s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+			w, err := s.Create(t.Context(), "run_a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := s.Create(t.Context(), "run_b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := remove(s); err != nil {
+				t.Fatal(err)
+			}
+			w.Append(startOf("run_a", "ann", "s"))
+			other.Append(startOf("run_b", "bob", "s"))
+			wantIs(t, "commit", w.Commit(t.Context()), task.ErrNotFound)
+			wantIs(t, "close", w.Close(t.Context()), task.ErrNotFound)
+			ends(t, other)
+			if runs, _, err := s.Runs(t.Context(), journal.Filter{}); err != nil || len(runs) != 1 || runs[0].ID != "run_b" {
+				t.Errorf("stored: %+v, %v, want bob's alone", runs, err)
+			}
+		})
+	}
+}
+
+// A session does not expire while a live process writes a run of it, whether or not anything of that is stored.
+func TestExpiryOfSessionsWithRuns(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "harness.db")
+	s, other := reopenAt(t, path, Options{}), reopenAt(t, path, Options{})
+	expires := time.Unix(1000, 0)
+	for _, id := range []string{"here", "unstored", "there", "parked", "namesake", "unused"} {
+		expires = expires.Add(time.Second)
+		if err := s.CreateSession(t.Context(), task.Session{ID: id, UserID: "ann", ExpiresAt: expires}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here, unstored := begins(t, s, "run_here", "ann", "here"), begins(t, s, "run_unstored", "ann", "unstored")
+	if err := here.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, other, "run_there", startOf("run_there", "ann", "there"))
+	put(t, s, "run_parked", startOf("run_parked", "ann", "parked"))
+	bobs := begins(t, s, "run_bob", "bob", "namesake")
+	expired := func(want string) {
+		t.Helper()
+		list, err := s.ExpiredSessions(t.Context(), expires, 10)
+		var got []string
+		for _, session := range list {
+			got = append(got, session.ID)
+		}
+		if strings.Join(got, " ") != want || err != nil {
+			t.Errorf("expired: %q, %v, want %s", got, err, want)
+		}
+	}
+	expired("parked namesake unused")
+	ends(t, here)
+	ends(t, unstored)
+	ends(t, bobs)
+	expired("here unstored parked namesake unused")
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expired("here unstored there parked namesake unused")
+}
+
+// The runs that dead processes left are strays but for those that an unfinished task names.
+func TestStrays(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "harness.db")
+	dead, s := reopenAt(t, path, Options{}), reopenAt(t, path, Options{})
+	end := time.UnixMicro(100)
+	names := func(run string) task.Change {
+		return task.Change{Steps: []task.Step{{Note: &task.Note{Text: "x"}}, {Run: &task.Run{CallID: "c", RunID: run}}}}
+	}
+	putTask(t, dead, storetest.New("task_a", "ann", "a"), nil, names("of_unfinished"))
+	putTask(t, dead, storetest.New("task_b", "ann", "b"), &end, names("of_ended"))
+	for _, run := range []string{"direct", "of_unfinished", "of_ended"} {
+		put(t, dead, run, startOf(run, "ann", ""))
+	}
+	put(t, dead, "done", startOf("done", "ann", ""), journaltest.End())
+	put(t, s, "alive", startOf("alive", "ann", ""))
+	strays := func(want string) {
+		t.Helper()
+		runs, err := s.Strays(t.Context())
+		var got []string
+		for _, r := range runs {
+			got = append(got, r.ID)
+		}
+		if strings.Join(got, " ") != want || err != nil {
+			t.Errorf("strays: %q, %v, want %q", got, err, want)
+		}
+	}
+	strays("")
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	strays("direct of_ended")
+}
