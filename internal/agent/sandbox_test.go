@@ -23,6 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
 )
@@ -87,7 +88,7 @@ func openSandbox(t testing.TB, replies ...fake.Reply) (*sandbox, *fake.Server) {
 }
 
 func (s *sandbox) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
-	return s.Harness.Execute(ctx, harness.Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: func(e run.Event) {
+	return s.Harness.Runs().Continue(ctx, runs.Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: func(e run.Event) {
 		p.Observe(e)
 		s.running <- struct{}{}
 	}})
@@ -96,7 +97,7 @@ func (s *sandbox) Execute(ctx context.Context, p agent.Program) (*run.Outcome, e
 func (s *sandbox) Abandon(context.Context, agent.Program) (*run.Outcome, error) { return nil, nil }
 
 func (s *sandbox) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
-	return s.SaveResult(user, session, path.Dir(name), path.Base(name), data)
+	return s.Runs().SaveResult(user, session, path.Dir(name), path.Base(name), data)
 }
 
 func (s *sandbox) Skills(context.Context, string) ([]agent.Skill, error) { return nil, nil }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 const mcpCallPath = "/internal/mcp-call"
@@ -65,7 +65,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	}
 	name, _ := json.Marshal(in.ToolName) // a string
 	value, _ := json.Marshal(string(input))
-	out, err := a.exec(r.Context(), harness.Request{
+	out, err := a.createRun(r.Context(), capability.Identity(), runs.Request{
 		Code: fmt.Sprintf("return await callMCPTool(%s, JSON.parse(%s))", name, value), User: capability.User, Session: capability.Session,
 	})
 	switch {

@@ -17,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -116,7 +117,7 @@ var statuses = []struct {
 	{task.ErrBusy, http.StatusConflict, "it is still running"},
 	{task.ErrNotOwner, http.StatusConflict, task.ErrNotOwner.Error()},
 	{journal.ErrBusy, http.StatusConflict, "it is still running"},
-	{harness.ErrEngine, http.StatusConflict, "another engine recorded the run; force=true replays it all the same"},
+	{runs.ErrEngine, http.StatusConflict, "another engine recorded the run; force=true replays it all the same"},
 	{harness.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }

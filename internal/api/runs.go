@@ -4,16 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -98,21 +99,23 @@ type Journal struct {
 	Records []journal.Record `json:"records"`
 }
 
+// findRun returns a run that the caller may see.
+func (a *API) findRun(ctx context.Context, id string) (journal.RunInfo, error) {
+	info, err := a.opt.Harness.Runs().Find(ctx, identity(ctx), id)
+	if errors.Is(err, journal.ErrNotFound) {
+		return info, absent("run")
+	}
+	visitOf(ctx).run = info.ID
+	return info, err
+}
+
 // ownRun returns a run that the caller may see, and its journal.
 func (a *API) ownRun(ctx context.Context, id string) (journal.RunInfo, []journal.Record, error) {
-	records, err := a.opt.Harness.Journal(ctx, id)
-	if errors.Is(err, journal.ErrNotFound) || err == nil && identity(ctx).ActFor(records[0].Start.User) != nil {
-		return journal.RunInfo{}, nil, absent("run")
-	}
+	info, err := a.findRun(ctx, id)
 	if err != nil {
-		return journal.RunInfo{}, nil, err
+		return info, nil, err
 	}
-	visitOf(ctx).run = id
-	keep, err := a.opt.Harness.Store()
-	if err != nil {
-		return journal.RunInfo{}, nil, err
-	}
-	info, err := keep.Run(ctx, id)
+	records, err := a.opt.Harness.Runs().Journal(ctx, id)
 	return info, records, err
 }
 
@@ -123,20 +126,12 @@ func (a *API) addRuns() {
 	}, func(ctx context.Context, in *body[NewRun]) (*body[RunOutcome], error) {
 		user, err := actFor(ctx, in.Body.UserID)
 		if err == nil {
-			err = a.checkTimeout(in.Body.Timeout)
-		}
-		if err == nil {
 			err = a.take(ctx, user)
 		}
 		if err != nil {
 			return nil, err
 		}
-		leave, err := a.holdSession(ctx, user, in.Body.SessionID)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		out, err := a.exec(ctx, harness.Request{
+		out, err := a.createRun(ctx, identity(ctx), runs.Request{
 			Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
 		})
 		if err != nil {
@@ -154,16 +149,8 @@ func (a *API) addRuns() {
 		Paging
 	},
 	) (*body[RunList], error) {
-		user, err := seeUser(ctx, in.UserID)
-		if err != nil {
-			return nil, err
-		}
-		keep, err := a.opt.Harness.Store()
-		if err != nil {
-			return nil, err
-		}
-		infos, next, err := keep.Runs(ctx, journal.Filter{
-			User: user, Session: in.SessionID, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
+		infos, next, err := a.opt.Harness.Runs().List(ctx, identity(ctx), journal.Filter{
+			User: in.UserID, Session: in.SessionID, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
 		})
 		out := &body[RunList]{RunList{[]RunLine{}, next}}
 		for _, info := range infos {
@@ -218,7 +205,7 @@ func (a *API) addRuns() {
 		if err != nil {
 			return nil, err
 		}
-		out, err := a.opt.Harness.Replay(ctx, records, "", in.Force)
+		out, err := a.opt.Harness.Runs().Replay(ctx, records, "", in.Force, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -226,38 +213,16 @@ func (a *API) addRuns() {
 	})
 }
 
-// exec runs a program.
-func (a *API) exec(ctx context.Context, req harness.Request) (*run.Outcome, error) {
+// createRun executes a program for a caller.
+func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request) (*run.Outcome, error) {
 	req.ID = id.New("run")
 	visitOf(ctx).run = req.ID
-	return a.opt.Harness.Exec(logged(ctx), req)
-}
-
-// checkTimeout keeps callers below the configured bound, which is the operator's.
-func (a *API) checkTimeout(d Duration) error {
-	if most := a.opt.Harness.Timeout(); time.Duration(d) > most {
-		return problem(http.StatusBadRequest, fmt.Sprintf("timeout is longer than sandbox.timeout, which is %s", most))
-	}
-	return nil
-}
-
-// enterSession makes sure that a session is the user's; one that is not there is begun.
-func (a *API) enterSession(ctx context.Context, user, session string) error {
-	leave, err := a.holdSession(ctx, user, session)
-	if err == nil {
-		leave()
-	}
-	return err
-}
-
-// holdSession is enterSession for a run: nobody deletes the session before leave is called, which notes its use.
-func (a *API) holdSession(ctx context.Context, user, session string) (leave func(), err error) {
-	if session == "" {
-		return func() {}, nil
-	}
-	leave, err = a.opt.Tasks.EnterSession(ctx, user, session)
-	if errors.Is(err, task.ErrNotFound) {
+	out, err := a.opt.Harness.Runs().Create(logged(ctx), who, req)
+	switch {
+	case errors.Is(err, runs.ErrSession):
 		return nil, absent("session")
+	case errors.Is(err, runs.ErrInvalid):
+		return nil, problem(http.StatusBadRequest, strings.TrimPrefix(err.Error(), runs.ErrInvalid.Error()+": "))
 	}
-	return leave, err
+	return out, err
 }

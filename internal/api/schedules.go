@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -67,4 +68,19 @@ func (a *API) addSchedules() {
 		}
 		return nil, a.opt.Tasks.DeleteSchedule(ctx, in.ID)
 	})
+}
+
+// enterSession makes sure that a session is the user's; an absent one is created.
+func (a *API) enterSession(ctx context.Context, user, session string) error {
+	if session == "" {
+		return nil
+	}
+	leave, err := a.opt.Tasks.EnterSession(ctx, user, session)
+	if errors.Is(err, task.ErrNotFound) {
+		return absent("session")
+	}
+	if err == nil {
+		leave()
+	}
+	return err
 }

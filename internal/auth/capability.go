@@ -29,6 +29,11 @@ type Capability struct {
 	Expires   time.Time
 }
 
+// Identity is the caller that a capability stands for.
+func (c Capability) Identity() Identity {
+	return Identity{Principal: c.Principal, User: c.User, Roles: []Role{User}}
+}
+
 // Capabilities issues and checks the tokens of runs. A token is the text
 //
 //	hc1.<claims>.<signature>

@@ -17,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -71,7 +72,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 			if choice, err := user.Model.Choose(); err == nil {
 				cfg.Model = user.Model
 				fmt.Fprintf(a.Stderr, "%s of %s works the task; --recorded shows the recorded demo\n\n%s\n\n", choice.Name, choice.Provider, demo.Task)
-				return (&runCmd{Task: demo.Task, User: harness.DefaultUser}).submit(ctx, a, h, harness.TaskOptions{})
+				return (&runCmd{Task: demo.Task, User: runs.DefaultUser}).submit(ctx, a, h, harness.TaskOptions{})
 			}
 		}
 	}
@@ -159,12 +160,12 @@ const demoSession = "demo"
 func newDemoExecutor(ctx context.Context, h *harness.Harness) (*demoExecutor, error) {
 	e := &demoExecutor{h: h, programs: make(chan string), outcomes: make(chan *run.Outcome, 1), ended: make(chan struct{})}
 	opt := harness.TaskOptions{Models: func(string) (model.Model, error) { return &demoModel{programs: e.programs}, nil }}
-	opt.Runs = &demoRuns{Runs: h.Runs(), outcomes: e.outcomes}
+	opt.Runs = &demoRuns{Runs: h.TaskRuns(), outcomes: e.outcomes}
 	tasks, err := h.Tasks(opt)
 	if err != nil {
 		return nil, err
 	}
-	t, _, err := tasks.Submit(ctx, task.Request{UserID: harness.DefaultUser, Principal: "local", Task: demo.Task, SessionID: demoSession})
+	t, _, err := tasks.Submit(ctx, task.Request{UserID: runs.DefaultUser, Principal: "local", Task: demo.Task, SessionID: demoSession})
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +269,7 @@ func (r *demoRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, 
 
 // calls reads a run's tool calls from its journal.
 func (e *demoExecutor) calls(ctx context.Context, id string) ([]demo.Call, error) {
-	records, err := e.h.Journal(ctx, id)
+	records, err := e.h.Runs().Journal(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -301,11 +302,11 @@ func (e *demoExecutor) calls(ctx context.Context, id string) ([]demo.Call, error
 
 // Replay implements demo.Executor.
 func (e *demoExecutor) Replay(ctx context.Context, id string) (bool, error) {
-	records, err := e.h.Journal(ctx, id)
+	records, err := e.h.Runs().Journal(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	out, err := e.h.Replay(ctx, records, "", false)
+	out, err := e.h.Runs().Replay(ctx, records, "", false, nil)
 	if err != nil {
 		return false, err
 	}
@@ -318,7 +319,7 @@ func (e *demoExecutor) CallTool(ctx context.Context, tool string, arguments any)
 	if err != nil {
 		return nil, err
 	}
-	out, err := e.h.Exec(ctx, harness.Request{Code: fmt.Sprintf("return await callMCPTool(%q, %s)", tool, args), Session: demoSession})
+	out, err := e.h.Runs().Execute(ctx, runs.Request{Code: fmt.Sprintf("return await callMCPTool(%q, %s)", tool, args), Session: demoSession})
 	if err != nil {
 		return nil, err
 	}

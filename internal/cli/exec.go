@@ -12,10 +12,12 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 type execCmd struct {
@@ -106,6 +108,9 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 		}
 		defer keep.abandon()
 	}
+	if c.Timeout != nil {
+		a.set("sandbox.timeout", c.Timeout.String())
+	}
 	h, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -113,7 +118,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	defer a.close(h)
 	var out *run.Outcome
 	if recording != nil {
-		out, err = h.Replay(ctx, recording.Runs[0].Records, code, c.Force)
+		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, code, c.Force, nil)
 	} else {
 		out, err = c.execute(ctx, a, h, code, file)
 	}
@@ -167,12 +172,8 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 func (c *execCmd) execute(ctx context.Context, a *app, h *harness.Harness, code, file string) (*run.Outcome, error) {
 	progress := a.progress("running")
 	defer progress.stop()
-	timeout := time.Duration(0) // the configured one
-	if c.Timeout != nil {
-		timeout = *c.Timeout
-	}
-	return h.Exec(ctx, harness.Request{
-		Code: code, File: file, User: c.User, Session: c.Session, Timeout: timeout,
+	return h.Runs().Create(ctx, auth.Local(), runs.Request{
+		Code: code, File: file, User: c.User, Session: c.Session,
 		Progress: progress.report,
 		Observe: func(e run.Event) {
 			if e.Log == nil || c.ForModel == 0 { // the text for a model has the lines itself
@@ -204,7 +205,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h *harness.Harness, keep *
 		return nil
 	}
 	// Also of a run that was interrupted.
-	records, err := h.Journal(context.WithoutCancel(ctx), out.RunID)
+	records, err := h.Runs().Journal(context.WithoutCancel(ctx), out.RunID)
 	if err == nil && len(records[0].Start.Program) == 0 {
 		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a program that was not run")
 		return nil
@@ -228,7 +229,7 @@ func (c *execCmd) answer(a *app, h *harness.Harness, out *run.Outcome) error {
 	var save modelview.Save
 	if c.Session != "" && c.Replay == "" {
 		save = func(name string, data []byte) (string, error) {
-			return h.SaveResult(c.User, c.Session, out.RunID, name, data)
+			return h.Runs().SaveResult(c.User, c.Session, out.RunID, name, data)
 		}
 	}
 	text, err := modelview.View(out, int(c.ForModel), save)

@@ -311,7 +311,7 @@ func (f *fixture) terminal(args ...string) string {
 }
 
 // progressLine is a line of progress that was overwritten.
-var progressLine = regexp.MustCompile(`\r\x1b\[K[^\r\n]* \(\d+ s\)(\r\x1b\[K)?`)
+var progressLine = regexp.MustCompile(`(\r\x1b\[K[^\r\n]* \(\d+ s\))+(\r\x1b\[K)?`)
 
 // TestTerminal has colours, progress after a second, and no power of programs over the terminal.
 func TestTerminal(t *testing.T) {

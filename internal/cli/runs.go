@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
-	"mcp-code-exec-harness/internal/store/sqlite"
 )
 
 type runsCmd struct {
@@ -63,7 +63,7 @@ func (c *runsListCmd) Run(ctx context.Context, a *app) error {
 	if c.Limit < 1 || c.Limit > 1000 {
 		return usage(fmt.Errorf("--limit %d is out of range; give a number from 1 to 1000", c.Limit))
 	}
-	h, keep, err := a.openStore(ctx)
+	h, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (c *runsListCmd) Run(ctx context.Context, a *app) error {
 	if c.Status != "all" {
 		filter.Status = c.Status
 	}
-	infos, next, err := keep.Runs(ctx, filter)
+	infos, next, err := h.Runs().List(ctx, auth.Local(), filter)
 	if errors.Is(err, journal.ErrCursor) {
 		return usage(fmt.Errorf("--cursor: %w; give the one that the list before ended with", err))
 	}
@@ -107,29 +107,28 @@ func (c *runsListCmd) Run(ctx context.Context, a *app) error {
 }
 
 // openStore opens the harness with its store.
-func (a *app) openStore(ctx context.Context) (*harness.Harness, *sqlite.Store, error) {
+func (a *app) openStore(ctx context.Context) (*harness.Harness, error) {
 	h, err := a.open(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	keep, err := h.Store()
-	if err != nil {
+	if _, err := h.Store(); err != nil {
 		a.close(h)
-		return nil, nil, missing(h, err)
+		return nil, missing(h, err)
 	}
-	return h, keep, nil
+	return h, nil
 }
 
 // journal opens the harness and reads a run, by its id or the beginning of it.
 func (a *app) journal(ctx context.Context, id string) (*harness.Harness, journal.RunInfo, []journal.Record, error) {
-	h, keep, err := a.openStore(ctx)
+	h, err := a.openStore(ctx)
 	if err != nil {
 		return nil, journal.RunInfo{}, nil, err
 	}
-	info, err := findRun(ctx, keep, id)
+	info, err := findRun(ctx, h, id)
 	if err == nil {
 		var records []journal.Record
-		if records, err = h.Journal(ctx, info.ID); err == nil {
+		if records, err = h.Runs().Journal(ctx, info.ID); err == nil {
 			return h, info, records, nil
 		}
 	}
@@ -138,8 +137,8 @@ func (a *app) journal(ctx context.Context, id string) (*harness.Harness, journal
 }
 
 // findRun finds a run by its id or the beginning of it.
-func findRun(ctx context.Context, keep *sqlite.Store, id string) (journal.RunInfo, error) {
-	info, err := keep.Run(ctx, id)
+func findRun(ctx context.Context, h *harness.Harness, id string) (journal.RunInfo, error) {
+	info, err := h.Runs().Match(ctx, id)
 	if err != nil && ctx.Err() == nil { // none, or several
 		err = usage(fmt.Errorf("%w; harness runs list shows all", err))
 	}
@@ -253,7 +252,7 @@ func (c *runsReplayCmd) Run(ctx context.Context, a *app) error {
 	if info.Ended.IsZero() {
 		return usage(fmt.Errorf("%s has not ended; harness runs resume goes on with it", info.ID))
 	}
-	out, err := h.Replay(ctx, records, "", c.Force)
+	out, err := h.Runs().Replay(ctx, records, "", c.Force, nil)
 	if err != nil {
 		return missing(h, err)
 	}
@@ -279,12 +278,12 @@ func (runsResumeCmd) Help() string {
 }
 
 func (c *runsResumeCmd) Run(ctx context.Context, a *app) error {
-	h, keep, err := a.openStore(ctx)
+	h, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer a.close(h)
-	info, err := findRun(ctx, keep, c.ID)
+	info, err := findRun(ctx, h, c.ID)
 	if err != nil {
 		return err
 	}
@@ -292,7 +291,7 @@ func (c *runsResumeCmd) Run(ctx context.Context, a *app) error {
 		return usage(fmt.Errorf("%s has ended (%s); harness runs show %s says how", info.ID, info.Status, info.ID))
 	}
 	progress := a.progress("resuming")
-	out, err := h.Resume(ctx, info.ID, func(e run.Event) { a.observe(progress, e) })
+	out, err := h.Runs().Resume(ctx, info.ID, func(e run.Event) { a.observe(progress, e) })
 	progress.stop()
 	if err != nil {
 		return missing(h, err)

@@ -184,7 +184,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 		a.announce(cfg, listeners[0], open)
 		var wg sync.WaitGroup
 		defer func() { fail(); wg.Wait() }()
-		wg.Go(func() { h.WatchOrphans(failed) })
+		wg.Go(func() { h.Runs().WatchOrphans(failed) })
 	case <-failed.Done(): // another process works the queue, or the stop came first
 	}
 	var workErr error

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"strings"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 type toolsCmd struct {
@@ -196,7 +198,7 @@ func (c *toolsCallCmd) call(ctx context.Context, a *app, h *harness.Harness) (*r
 	if err != nil {
 		return nil, err
 	}
-	return h.Exec(ctx, harness.Request{Code: fmt.Sprintf("return await %s(%s, JSON.parse(%s))", function, name, args), User: c.User})
+	return h.Runs().Create(ctx, auth.Local(), runs.Request{Code: fmt.Sprintf("return await %s(%s, JSON.parse(%s))", function, name, args), User: c.User})
 }
 
 // unknown explains that the catalog has no such tool or server: its server may only be unavailable.

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // crashVar makes TestCrashed the process that is killed: the number of the journal write at which.
@@ -78,7 +78,7 @@ func TestCrashed(t *testing.T) {
 	f := open(t, dir, nil, demoServer(t, "database", dir), demoServer(t, "mailer", dir))
 	var count atomic.Int64
 	f.WrapJournal(func(w journal.Writer) journal.Writer { return killer{w, at, &count} })
-	out, err := f.Exec(t.Context(), harness.Request{Code: crashProgram, Session: "crash"})
+	out, err := f.Runs().Execute(t.Context(), runs.Request{Code: crashProgram, Session: "crash"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func resumed(t *testing.T, dir string, at int) {
 	if runs[0].Status != "running" {
 		return // killed after its end was recorded
 	}
-	out, err := f.Resume(t.Context(), runs[0].ID, nil)
+	out, err := f.Runs().Resume(t.Context(), runs[0].ID, nil)
 	if err != nil {
 		t.Fatalf("killed at %d: resume: %v", at, err)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/testing/realservers"
 )
 
@@ -161,7 +161,7 @@ func TestSkillsSurvive(t *testing.T) {
 	if n != 3 {
 		t.Errorf("got %d", n)
 	}
-	out := f.exec(harness.Request{Code: `return require('/skills/add.js').add(1, 2)`, User: "another"})
+	out := f.exec(runs.Request{Code: `return require('/skills/add.js').add(1, 2)`, User: "another"})
 	if out.Error == nil {
 		t.Errorf("another user's skill was found: %s", out.Output)
 	}
@@ -171,7 +171,7 @@ func TestSkillsSurvive(t *testing.T) {
 func TestProgress(t *testing.T) {
 	f := setup(t, nil, entry(realservers.Everything(t)))
 	reports := make(chan mcpclient.Progress, 100)
-	out := f.exec(harness.Request{
+	out := f.exec(runs.Request{
 		Code:     `return await tools.everything.triggerLongRunningOperation({ duration: 0.2, steps: 4 })`,
 		Progress: func(_ int, p mcpclient.Progress) { reports <- p },
 	})

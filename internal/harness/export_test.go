@@ -3,4 +3,4 @@ package harness
 import "mcp-code-exec-harness/internal/journal"
 
 // WrapJournal puts something between runs and their journals.
-func (h *Harness) WrapJournal(wrap func(journal.Writer) journal.Writer) { h.wrap = wrap }
+func (h *Harness) WrapJournal(wrap func(journal.Writer) journal.Writer) { h.runs.WrapJournal(wrap) }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -44,17 +44,17 @@ func TestGenerated(t *testing.T) {
 		wg.Go(func() {
 			for seed := range seeds {
 				program := generate(seed)
-				out, err := live.Exec(t.Context(), harness.Request{Code: program, User: fmt.Sprint("user", user)})
+				out, err := live.Runs().Execute(t.Context(), runs.Request{Code: program, User: fmt.Sprint("user", user)})
 				if err != nil {
 					t.Errorf("seed %d: %v\n%s", seed, err, program)
 					return
 				}
-				records, err := live.Journal(t.Context(), out.RunID)
+				records, err := live.Runs().Journal(t.Context(), out.RunID)
 				if err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 					return
 				}
-				again, err := offline.Replay(t.Context(), records, "", false)
+				again, err := offline.Runs().Replay(t.Context(), records, "", false, nil)
 				if err != nil {
 					t.Errorf("seed %d: replay: %v", seed, err)
 					return

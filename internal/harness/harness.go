@@ -1,5 +1,4 @@
-// Package harness joins the parts into one: it opens what the configuration names, and executes, replays and resumes
-// runs. Everything that serves users (command line, HTTP, MCP) goes through it.
+// Package harness joins the parts that the configuration names.
 package harness
 
 import (
@@ -17,10 +16,11 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
-	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/skills"
@@ -61,11 +61,7 @@ type Harness struct {
 	catalog *catalog.Catalog
 	servers *servers
 	gate    *gate.Gate
-	modules *program.Cache
-	compile *program.Compiler
-	prelude []program.Source // the user's own runtime functions
-
-	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
+	runs    *runs.Service
 
 	// What only some commands need is opened when it is first used.
 	store     func() (*sqlite.Store, error)
@@ -73,7 +69,7 @@ type Harness struct {
 	skills    func() (*skills.Store, error)
 	workspace func() (*workspace.Store, error)
 
-	opening sync.WaitGroup               // of what Exec opens ahead
+	opening sync.WaitGroup               // of what Warm opens ahead
 	started atomic.Pointer[sandbox.Pool] // what pool gives, once it has
 
 	mu      sync.Mutex
@@ -83,19 +79,9 @@ type Harness struct {
 // Open joins the parts. Nothing is started yet: servers start when they are needed. Cancelling ctx gives up opening what
 // is not open yet. Close must be called.
 func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error) {
-	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), modules: program.NewCache()}
-	h.wrap = func(w journal.Writer) journal.Writer { return w }
-	h.compile = program.NewCompiler(out.Executable, out.Args...)
-	h.closers = append(h.closers, func(context.Context) error { h.compile.Close(); return nil })
+	h := &Harness{cfg: cfg, out: out, catalog: catalog.New()}
 	if err := h.findCache(); err != nil {
 		return nil, err
-	}
-	for _, file := range cfg.Sandbox.Prelude {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("read sandbox.prelude: %w", err)
-		}
-		h.prelude = append(h.prelude, program.Source{Name: filepath.Base(file), Code: string(text)})
 	}
 	manager, err := h.connect()
 	if err != nil {
@@ -117,7 +103,35 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	h.workspace = opened(h, func() (*workspace.Store, error) {
 		return workspace.Open(cfg.Workspace.Dir, limits(cfg.Workspace.MaxBytes, cfg.Workspace.MaxFiles))
 	}, func(_ context.Context, s *workspace.Store) error { return s.Close() })
-	return h, nil
+	return h, h.openRuns()
+}
+
+// openRuns joins the service of runs.
+func (h *Harness) openRuns() error {
+	c := h.cfg.Sandbox
+	var prelude []program.Source
+	for _, file := range c.Prelude {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read sandbox.prelude: %w", err)
+		}
+		prelude = append(prelude, program.Source{Name: filepath.Base(file), Code: string(text)})
+	}
+	compiler := program.NewCompiler(h.out.Executable, h.out.Args...)
+	h.closers = append(h.closers, func(context.Context) error { compiler.Close(); return nil })
+	h.runs = runs.New(runs.Options{
+		Store: func() (runs.Store, error) { return h.store() },
+		Pool:  h.pool, Skills: h.skills, Workspace: h.workspace,
+		Sessions: sync.OnceValues(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
+		Gate:     h.gate, Catalog: h.catalog, EnsureTools: h.EnsureTools,
+		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
+		Limits: run.Limits{
+			Timeout: c.Timeout, MaxWall: c.MaxWall, Memory: int64(c.Memory), MaxOutput: int(c.MaxOutput), MaxLogLines: c.MaxLogLines,
+			MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
+		},
+		Env: c.Env, Privacy: h.out.Privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
+	})
+	return nil
 }
 
 // opened makes a part that is opened at its first use and closed with the harness.
@@ -170,6 +184,7 @@ func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
 // without further grace.
 func (h *Harness) Close(ctx context.Context) error {
 	err := h.servers.Close(ctx)
+	h.runs.Close()
 	h.opening.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,6 +194,9 @@ func (h *Harness) Close(ctx context.Context) error {
 	h.closers = nil
 	return err
 }
+
+// Runs is the service of runs.
+func (h *Harness) Runs() *runs.Service { return h.runs }
 
 // Catalog is every tool known.
 func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }

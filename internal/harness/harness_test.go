@@ -13,6 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -109,9 +110,9 @@ func demoServer(t testing.TB, name, dir string) *config.MCPServer {
 }
 
 // exec runs a program; every one that succeeds is replayed from its journal and must do the same again.
-func (f *fixture) exec(req harness.Request) *run.Outcome {
+func (f *fixture) exec(req runs.Request) *run.Outcome {
 	f.t.Helper()
-	out, err := f.Exec(f.t.Context(), req)
+	out, err := f.Runs().Execute(f.t.Context(), req)
 	if err != nil {
 		f.t.Fatalf("exec: %v", err)
 	}
@@ -123,11 +124,11 @@ func (f *fixture) exec(req harness.Request) *run.Outcome {
 
 func (f *fixture) replay(out *run.Outcome) {
 	f.t.Helper()
-	records, err := f.Journal(f.t.Context(), out.RunID)
+	records, err := f.Runs().Journal(f.t.Context(), out.RunID)
 	if err != nil {
 		f.t.Fatalf("read the journal: %v", err)
 	}
-	again, err := f.Replay(f.t.Context(), records, "", false)
+	again, err := f.Runs().Replay(f.t.Context(), records, "", false, nil)
 	if err != nil {
 		f.t.Fatalf("replay: %v", err)
 	}
@@ -139,7 +140,7 @@ func (f *fixture) replay(out *run.Outcome) {
 // value runs a program that must succeed and decodes its output.
 func (f *fixture) value(code string, into any) *run.Outcome {
 	f.t.Helper()
-	out := f.exec(harness.Request{Code: code})
+	out := f.exec(runs.Request{Code: code})
 	if out.Error != nil {
 		f.t.Fatalf("program failed: %s %s (line %d, hint %q)\n%s", out.Error.Kind, out.Error.Message, out.Error.Line, out.Error.Hint, out.Error.Stack)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // hostileLimits are small, so that the table is quick; slack is what a run may take beyond them.
@@ -30,7 +30,7 @@ func TestHostile(t *testing.T) {
 	go func() {
 		ended := false
 		for !ended {
-			out, err := calm.Exec(t.Context(), harness.Request{Code: "await utils.sleep(20); return 7", User: "calm"})
+			out, err := calm.Runs().Execute(t.Context(), runs.Request{Code: "await utils.sleep(20); return 7", User: "calm"})
 			if err != nil || out.Error != nil || string(out.Output) != "7" {
 				t.Errorf("a bystander's run ended %+v, %v", out, err)
 				break
@@ -58,7 +58,7 @@ func TestHostile(t *testing.T) {
 				limit = time.Second / 2
 			}
 			began := time.Now()
-			out, err := f.Exec(t.Context(), harness.Request{Code: program.code, User: "hostile", Timeout: limit})
+			out, err := f.Runs().Execute(t.Context(), runs.Request{Code: program.code, User: "hostile", Timeout: limit})
 			took := time.Since(began)
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +76,7 @@ func TestHostile(t *testing.T) {
 			if took > limit+slack {
 				t.Errorf("took %s, want at most %s", took, limit+slack)
 			}
-			after, err := f.Exec(t.Context(), harness.Request{Code: "return [6*7, typeof leak, Object.keys(Object.prototype)]", User: "hostile"})
+			after, err := f.Runs().Execute(t.Context(), runs.Request{Code: "return [6*7, typeof leak, Object.keys(Object.prototype)]", User: "hostile"})
 			if err != nil || after.Error != nil || string(after.Output) != `[42,"undefined",[]]` {
 				t.Errorf("the next run ended %+v, %v", after, err)
 			}

@@ -33,11 +33,11 @@ func TestEndOrphans(t *testing.T) {
 	if left.Status != "running" {
 		t.Fatalf("the killed process left %+v", left)
 	}
-	f.EndOrphans(t.Context(), left.Started.Add(-time.Microsecond))
+	f.Runs().EndOrphans(t.Context(), left.Started.Add(-time.Microsecond))
 	if left := listed(); left.Status != "running" {
 		t.Errorf("it could be resumed, and is %s", left.Status)
 	}
-	f.EndOrphans(t.Context(), left.Started)
+	f.Runs().EndOrphans(t.Context(), left.Started)
 	ended := listed()
 	if ended.Status != run.Cancelled || ended.Ended.IsZero() {
 		t.Errorf("it is listed as %+v", ended)
@@ -46,7 +46,7 @@ func TestEndOrphans(t *testing.T) {
 	if err != nil || out == nil || kind(out) != run.KindCancelled || out.Calls == 0 {
 		t.Errorf("its outcome is %+v, %v", out, err)
 	}
-	f.EndOrphans(t.Context(), left.Started)
+	f.Runs().EndOrphans(t.Context(), left.Started)
 	if again := listed(); again != ended {
 		t.Errorf("the second time it is %+v, was %+v", again, ended)
 	}

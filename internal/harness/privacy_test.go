@@ -22,6 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/testing/fake"
@@ -181,7 +182,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		t.Fatalf("the task ended as %s with %d runs: %s, %v", got.Status, len(got.Runs), got.Message, err)
 	}
 	eventually(t, "the webhook", func() bool { return strings.Contains(told.String(), got.ID) })
-	out, err := f.Exec(t.Context(), harness.Request{User: "bob", Code: `return await callMCPTool('up__put', {to: "` + value + `"})`})
+	out, err := f.Runs().Execute(t.Context(), runs.Request{User: "bob", Code: `return await callMCPTool('up__put', {to: "` + value + `"})`})
 	if err != nil || string(out.Output) != `"sent to `+token+`"` {
 		t.Errorf("a program with the value in it ended as %+v, %v", out, err)
 	}

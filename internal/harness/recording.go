@@ -83,7 +83,7 @@ func (h *Harness) Record(opt *TaskOptions, text, name string) (*TaskRecorder, er
 		return nil, err
 	}
 	r := &TaskRecorder{
-		h: h, runs: &runs{h}, catalog: agent.NewCatalog(h.catalog, h.EnsureTools), recorder: model.NewRecorder(m),
+		h: h, runs: &taskRuns{h}, catalog: agent.NewCatalog(h.catalog, h.EnsureTools), recorder: model.NewRecorder(m),
 		rec: TaskRecording{Version: taskRecordingVersion, Task: text, Skills: []agent.Skill{}, Answers: []string{}, Runs: []RecordedRun{}},
 	}
 	opt.Models = func(string) (model.Model, error) { return r.recorder, nil }
@@ -104,7 +104,7 @@ func (r *TaskRecorder) Recording(ctx context.Context) (*TaskRecording, error) {
 		rec.Model.Turns = []model.RecordedTurn{}
 	}
 	for i, run := range rec.Runs {
-		records, err := r.h.Journal(ctx, run.ID)
+		records, err := r.h.runs.Journal(ctx, run.ID)
 		if errors.Is(err, journal.ErrNotFound) {
 			continue // it was cancelled before it began
 		}
@@ -247,7 +247,7 @@ func (p *replayedTask) Execute(ctx context.Context, program agent.Program) (*run
 	if code == recorded.Records[0].Start.Source {
 		code = "" // compiled as it was then
 	}
-	return p.h.replay(ctx, recorded.Records, code, false, program.Observe)
+	return p.h.runs.Replay(ctx, recorded.Records, code, false, program.Observe)
 }
 
 // Abandon finds nothing: no process dies in a replay that another goes on with.

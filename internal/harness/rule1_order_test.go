@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // Rule 1, order: the upstream answers in an order of its own, the program sees that order, and a replay the same.
@@ -39,7 +39,7 @@ func TestRuleOrder(t *testing.T) {
 		}
 		f := setup(t, nil, u.entry)
 		made, answered := 0, 0
-		out := f.exec(harness.Request{
+		out := f.exec(runs.Request{
 			Code: fmt.Sprintf(`
 const order = []
 await Promise.all(Array.from({ length: %d }, async (_, i) => { order.push(await tools.up.read({ i })) }))

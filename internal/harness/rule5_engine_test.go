@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // Rule 5, engine: what another engine recorded is replayed only by force.
@@ -25,10 +25,10 @@ func TestRuleEngine(t *testing.T) {
 				edit(r.Start)
 			}
 		})
-		if _, err := f.Replay(t.Context(), foreign, "", false); !errors.Is(err, harness.ErrEngine) || !strings.Contains(err.Error(), "--force") {
+		if _, err := f.Runs().Replay(t.Context(), foreign, "", false, nil); !errors.Is(err, runs.ErrEngine) || !strings.Contains(err.Error(), "--force") {
 			t.Errorf("another %s: %v", name, err)
 		}
-		again, err := f.Replay(t.Context(), foreign, "", true)
+		again, err := f.Runs().Replay(t.Context(), foreign, "", true, nil)
 		if err != nil || again.Error != nil || string(again.Output) != "7" {
 			t.Errorf("another %s by force: %+v, %v", name, again, err)
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // Rule 6, endings: those that the host decides are recorded, and a replay reports them without taking the time they took.
@@ -33,7 +33,7 @@ func TestRuleEndings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := f.Exec(t.Context(), harness.Request{Code: c.code, User: name}) // each a runner of its own
+			out, err := f.Runs().Execute(t.Context(), runs.Request{Code: c.code, User: name}) // each a runner of its own
 			if err != nil || kind(out) != c.kind || out.Status != run.Failed {
 				t.Fatalf("ended as %+v, %v, want %s", out.Error, err, c.kind)
 			}
@@ -69,7 +69,7 @@ func TestRuleEndingsCancelled(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			out, err := f.Exec(ctx, harness.Request{Code: program, User: name, Observe: func(e run.Event) {
+			out, err := f.Runs().Execute(ctx, runs.Request{Code: program, User: name, Observe: func(e run.Event) {
 				if e.Log != nil || e.Call != nil {
 					cancel()
 				}
@@ -104,7 +104,7 @@ func TestRuleEndingsCrash(t *testing.T) {
 		f.value(`return 1`, nil)
 		eventually(t, "the runner is idle", func() bool { return len(pool.Pids()) == 1 })
 		pid := pool.Pids()[0]
-		out, err := f.Exec(t.Context(), harness.Request{Code: c.code, Observe: func(e run.Event) {
+		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: c.code, Observe: func(e run.Event) {
 			if e.Answer != nil && e.Answer.N == 1 {
 				p, err := os.FindProcess(pid)
 				if err == nil {

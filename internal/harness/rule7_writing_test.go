@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // ledger knows what of a journal is stored. fail says whether the n-th commit fails.
@@ -145,7 +145,7 @@ func TestRuleWritingFails(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		f.keep(&ledger{fail: func(i int) bool { return i >= n }})
 		before := len(u.called())
-		out, err := f.Exec(t.Context(), harness.Request{Code: `
+		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: `
 await tools.up.send({ n: 1 })
 await tools.up.send({ n: 2 })
 return 1`})

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -55,7 +55,7 @@ return [caught instanceof InDoubtError, caught instanceof ToolError, caught inst
 	}
 	// Not caught, it is how the run ends, and the user is told of the write.
 	eventually(t, "the backoff is over", func() bool { return time.Now().After(f.status("bad").RetryAt) })
-	out, err := f.Exec(t.Context(), code(`await callMCPTool('bad__half', {})`))
+	out, err := f.Runs().Execute(t.Context(), code(`await callMCPTool('bad__half', {})`))
 	if err != nil || kind(out) != run.KindInDoubt || out.Error.Tool != "bad__half" {
 		t.Fatalf("ended as %+v, %v", out.Error, err)
 	}
@@ -149,7 +149,7 @@ func TestRuleInDoubtStateful(t *testing.T) {
 	server := badServer(t, "bad", misbehave.Normal)
 	server.Stateful = true
 	f := setup(t, nil, server)
-	out := f.exec(harness.Request{
+	out := f.exec(runs.Request{
 		Code: `
 const before = await tools.bad.pid()
 const names = []
@@ -196,7 +196,7 @@ func TestRuleInDoubtCancelled(t *testing.T) {
 		return "", ctx.Err()
 	}
 	f := setup(t, nil, u.entry)
-	out, err := f.Exec(ctx, code(`try { await tools.up.send({}) } catch {} await tools.up.send({ after: 1 })`))
+	out, err := f.Runs().Execute(ctx, code(`try { await tools.up.send({}) } catch {} await tools.up.send({ after: 1 })`))
 	if err != nil || out.Status != run.Cancelled {
 		t.Fatalf("ended %+v, %v", out, err)
 	}

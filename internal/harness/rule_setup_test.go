@@ -13,10 +13,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // patience bounds the waits of tests; it is reached only by a failure.
@@ -78,7 +78,7 @@ func (u *upstream) called() []string {
 // journalOf reads a run's records.
 func (f *fixture) journalOf(id string) []journal.Record {
 	f.t.Helper()
-	records, err := f.Journal(f.t.Context(), id)
+	records, err := f.Runs().Journal(f.t.Context(), id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (f *fixture) journalOf(id string) []journal.Record {
 // replayed replays records, with other code if that is given.
 func (f *fixture) replayed(records []journal.Record, code string) *run.Outcome {
 	f.t.Helper()
-	out, err := f.Replay(f.t.Context(), records, code, false)
+	out, err := f.Runs().Replay(f.t.Context(), records, code, false, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (f *fixture) resumed(id string, records []journal.Record) *run.Outcome {
 	if err := w.Close(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}
-	out, err := f.Resume(f.t.Context(), id, nil)
+	out, err := f.Runs().Resume(f.t.Context(), id, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -197,4 +197,4 @@ func decoded[T any](t testing.TB, out *run.Outcome) T {
 }
 
 // code makes a request of a program in a session that is kept.
-func code(text string) harness.Request { return harness.Request{Code: text, Session: "s"} }
+func code(text string) runs.Request { return runs.Request{Code: text, Session: "s"} }

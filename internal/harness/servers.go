@@ -16,9 +16,8 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/guest"
-	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -60,32 +59,11 @@ func (h *Harness) connect() (*servers, error) {
 	return s, nil
 }
 
-// numbered is a gate whose calls know their number, for the spans of what they lead to.
-type numbered struct{ run.Gate }
-
-type numberKey struct{}
-
-// Prepare implements run.Gate.
-func (g numbered) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
-	return numberedCall{g.Gate.Prepare(c, intent), c.N}
-}
-
-type numberedCall struct {
-	run.Pending
-	n int
-}
-
-// Do implements run.Pending.
-func (c numberedCall) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-	return c.Pending.Do(context.WithValue(ctx, numberKey{}, c.n), intend)
-}
-
 // Call implements gate.Servers: the Manager's Call, counted, traced and audited.
 func (s *servers) Call(
 	ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions,
 ) (*mcpclient.Result, error) {
-	number, _ := ctx.Value(numberKey{}).(int)
-	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, number)
+	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, runs.CallNumber(ctx))
 	began := time.Now()
 	result, err := s.Manager.Call(ctx, server, tool, args, opts)
 	outcome := "ok"

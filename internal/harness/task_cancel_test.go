@@ -11,6 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/queue"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
@@ -143,7 +144,7 @@ func TestTaskCancel(t *testing.T) {
 				if got, err = s.Wait(t.Context(), next.ID); err != nil || got.Status != task.Succeeded {
 					t.Errorf("the next task ended as %s, %v", got.Status, err)
 				}
-				if out := f.exec(harness.Request{Code: "return 1", User: "ann"}); out.Error != nil {
+				if out := f.exec(runs.Request{Code: "return 1", User: "ann"}); out.Error != nil {
 					t.Errorf("the next run failed: %+v", out.Error)
 				}
 				if n := s.Running(); n != 0 {

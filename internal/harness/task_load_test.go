@@ -267,7 +267,7 @@ func TestTaskLoad(t *testing.T) {
 	})
 	eventually(t, "every goroutine and process has ended", func() bool {
 		for _, pid := range children(os.Getpid()) {
-			if runs(pid) {
+			if alive(pid) {
 				return false
 			}
 		}

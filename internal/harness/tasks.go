@@ -13,6 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -49,7 +50,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	}
 	opt.Models = observed(opt.Models, prices(c.Model.Prices), h.out.Metrics)
 	if opt.Runs == nil {
-		opt.Runs = &runs{h}
+		opt.Runs = &taskRuns{h}
 	}
 	if opt.Catalog == nil {
 		opt.Catalog = agent.NewCatalog(h.catalog, h.EnsureTools)
@@ -89,7 +90,7 @@ func (h *Harness) busy() time.Duration {
 
 // leave ends the run in which a task was left, and returns its effects.
 func (h *Harness) leave(ctx context.Context, id string) ([]task.Effect, error) {
-	out, err := (&runs{h}).Abandon(ctx, agent.Program{RunID: id, Observe: func(run.Event) {}})
+	out, err := (&taskRuns{h}).Abandon(ctx, agent.Program{RunID: id, Observe: func(run.Event) {}})
 	if out == nil || err != nil {
 		return nil, err
 	}
@@ -204,20 +205,20 @@ func (m *observedModel) Generate(ctx context.Context, req *model.Request) (*mode
 	return turn, err
 }
 
-// runs executes the programs of tasks.
-type runs struct{ h *Harness }
+// taskRuns is the service of runs as the agent needs it.
+type taskRuns struct{ h *Harness }
 
-var _ agent.Runs = (*runs)(nil)
+var _ agent.Runs = (*taskRuns)(nil)
 
-// Runs executes programs as tasks do.
-func (h *Harness) Runs() agent.Runs { return &runs{h} }
+// TaskRuns executes programs as tasks do.
+func (h *Harness) TaskRuns() agent.Runs { return &taskRuns{h} }
 
-func (r *runs) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
-	execute := r.h.Execute
+func (r *taskRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	execute := r.h.runs.Continue
 	if p.New {
-		execute = r.h.Exec
+		execute = r.h.runs.Execute
 	}
-	out, err := execute(ctx, Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: p.Observe})
+	out, err := execute(ctx, runs.Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: p.Observe})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = errors.Join(err, cause)
@@ -228,11 +229,11 @@ func (r *runs) Execute(ctx context.Context, p agent.Program) (*run.Outcome, erro
 }
 
 // Abandon implements agent.Runs.
-func (r *runs) Abandon(ctx context.Context, p agent.Program) (*run.Outcome, error) {
-	if err := r.h.Abandon(ctx, p.RunID); err != nil {
+func (r *taskRuns) Abandon(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	if err := r.h.runs.Abandon(ctx, p.RunID); err != nil {
 		return nil, err
 	}
-	records, err := r.h.Journal(ctx, p.RunID)
+	records, err := r.h.runs.Journal(ctx, p.RunID)
 	if errors.Is(err, journal.ErrNotFound) {
 		return nil, nil
 	}
@@ -243,11 +244,11 @@ func (r *runs) Abandon(ctx context.Context, p agent.Program) (*run.Outcome, erro
 	return run.Recorded(records)
 }
 
-func (r *runs) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
-	return r.h.SaveResult(user, session, "", name, data)
+func (r *taskRuns) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
+	return r.h.runs.SaveResult(user, session, "", name, data)
 }
 
-func (r *runs) Skills(_ context.Context, user string) ([]agent.Skill, error) {
+func (r *taskRuns) Skills(_ context.Context, user string) ([]agent.Skill, error) {
 	saved, err := r.h.skills()
 	if err != nil {
 		return nil, err

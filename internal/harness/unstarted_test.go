@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // A program that does not compile has a journal too: who has its id finds its text and what is wrong with it.
@@ -13,7 +13,7 @@ func TestUnstarted(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
 	const code = "const a = 1\nreturn a +* 2"
-	out, err := f.Exec(t.Context(), harness.Request{Code: code, User: "ann"})
+	out, err := f.Runs().Execute(t.Context(), runs.Request{Code: code, User: "ann"})
 	if err != nil || out.Error == nil || out.Error.Kind != run.KindSyntax || out.Error.Line != 2 {
 		t.Fatalf("got %+v, %v", out, err)
 	}
@@ -27,9 +27,9 @@ func TestUnstarted(t *testing.T) {
 	}
 	for name, again := range map[string]func() (*run.Outcome, error){
 		"read":     func() (*run.Outcome, error) { return run.Recorded(records) },
-		"replayed": func() (*run.Outcome, error) { return f.Replay(t.Context(), records, "", false) },
+		"replayed": func() (*run.Outcome, error) { return f.Runs().Replay(t.Context(), records, "", false, nil) },
 		"worked again": func() (*run.Outcome, error) {
-			return f.Execute(t.Context(), harness.Request{ID: out.RunID, Code: code})
+			return f.Runs().Continue(t.Context(), runs.Request{ID: out.RunID, Code: code})
 		},
 	} {
 		got, err := again()
@@ -41,7 +41,7 @@ func TestUnstarted(t *testing.T) {
 			t.Errorf("%s it is %s, want %s", name, text, want)
 		}
 	}
-	if other, err := f.Replay(t.Context(), records, "return 2", false); err != nil || other.Error == nil || other.Error.Kind != run.KindDiverged {
+	if other, err := f.Runs().Replay(t.Context(), records, "return 2", false, nil); err != nil || other.Error == nil || other.Error.Kind != run.KindDiverged {
 		t.Errorf("another program ends as %+v, %v", other, err)
 	}
 }

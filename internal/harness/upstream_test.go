@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -33,8 +33,8 @@ func kill(t testing.TB, pid int) {
 	}
 }
 
-// runs says whether a process exists that is not merely waiting to be collected.
-func runs(pid int) bool {
+// alive says whether a process exists that is not merely waiting to be collected.
+func alive(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return false
@@ -104,7 +104,7 @@ for (let i = 0; i < 1000; i++) {
 				bad.StartupTimeout, bad.Timeout = time.Second, time.Second
 			}
 			f := setup(t, nil, bad, demoServer(t, "database", t.TempDir()))
-			out := f.exec(harness.Request{Code: fmt.Sprintf(fifty, c.code)})
+			out := f.exec(runs.Request{Code: fmt.Sprintf(fifty, c.code)})
 			got := decoded[fiftyResult](t, out)
 			if got.Sum != 49*50/2 {
 				t.Errorf("the other server's calls add up to %d", got.Sum)
@@ -179,7 +179,7 @@ return { names: [first, second, third].map((v) => v.alpha ?? v), other, back, li
 					strike()
 				}()
 			}
-			out := f.exec(harness.Request{Code: program, Observe: func(e run.Event) {
+			out := f.exec(runs.Request{Code: program, Observe: func(e run.Event) {
 				if c.at != nil && c.at(e) {
 					strike()
 				}
@@ -199,7 +199,7 @@ return { names: [first, second, third].map((v) => v.alpha ?? v), other, back, li
 				t.Errorf("the reason is %q", why)
 			}
 			st := f.status("bad")
-			if st.State != mcpclient.StateReady || st.Restarts == 0 || st.PID == first || runs(first) {
+			if st.State != mcpclient.StateReady || st.Restarts == 0 || st.PID == first || alive(first) {
 				t.Errorf("the server is %+v", st)
 			}
 		})
@@ -213,7 +213,7 @@ func TestUpstreamKilledAtStart(t *testing.T) {
 	f := setup(t, nil, bad, demoServer(t, "database", t.TempDir()))
 	done := make(chan *run.Outcome)
 	go func() {
-		out, err := f.Exec(t.Context(), harness.Request{Code: fmt.Sprintf(fifty, `return await attempt(() => tools.bad.echo({}))`)})
+		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: fmt.Sprintf(fifty, `return await attempt(() => tools.bad.echo({}))`)})
 		if err != nil {
 			t.Error(err)
 		}
@@ -260,7 +260,7 @@ func TestUpstreamLeavesNothing(t *testing.T) {
 			var server int
 			t.Run("", func(t *testing.T) { // its end closes the harness
 				f = setup(t, nil, bad, demoServer(t, "database", t.TempDir()))
-				got := decoded[fiftyResult](t, f.exec(harness.Request{Code: fmt.Sprintf(fifty, `return (await tools.bad.echo({ alpha: 5 })).alpha`)}))
+				got := decoded[fiftyResult](t, f.exec(runs.Request{Code: fmt.Sprintf(fifty, `return (await tools.bad.echo({ alpha: 5 })).alpha`)}))
 				if got.Sum != 49*50/2 || fmt.Sprint(got.Got) != "5" {
 					t.Errorf("got %+v", got)
 				}
@@ -268,7 +268,7 @@ func TestUpstreamLeavesNothing(t *testing.T) {
 				eventually(t, "its child is as bad as it gets", func() bool { return len(pidsOf(t, bad)) > 0 })
 			})
 			for _, pid := range append(pidsOf(t, bad), server) {
-				if runs(pid) {
+				if alive(pid) {
 					t.Errorf("process %d is left", pid)
 				}
 			}
@@ -369,7 +369,7 @@ func TestUpstreamToldOfTheEnd(t *testing.T) {
 					cancel()
 				}()
 			}
-			out, err := f.Exec(ctx, harness.Request{Code: c.code})
+			out, err := f.Runs().Execute(ctx, runs.Request{Code: c.code})
 			if err != nil || kind(out) != c.kind {
 				t.Fatalf("ended %+v, %v", out, err)
 			}

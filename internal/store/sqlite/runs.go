@@ -95,17 +95,29 @@ func parseCursor(c string) (started, num int64, err error) {
 	return started, num, nil
 }
 
-// Run returns the run of an id, or of the beginning of one, if it is the only run that begins so. Errors wrap
-// journal.ErrNotFound or name the candidates.
+// errAmbiguous reports the beginning of several ids.
+var errAmbiguous = errors.New("several runs begin so, give more of the id")
+
+// Run returns the run of an id. The error wraps journal.ErrNotFound.
 func (s *Store) Run(ctx context.Context, id string) (journal.RunInfo, error) {
-	r, err := s.run(ctx, id)
+	r, err := s.MatchRun(ctx, id)
+	if errors.Is(err, errAmbiguous) || err == nil && r.ID != id {
+		return journal.RunInfo{}, fmt.Errorf("run %q: %w", id, journal.ErrNotFound)
+	}
+	return r, err
+}
+
+// MatchRun returns the run of an id, or of the beginning of one, if it is the only run that begins so. Errors wrap
+// journal.ErrNotFound or name the candidates.
+func (s *Store) MatchRun(ctx context.Context, id string) (journal.RunInfo, error) {
+	r, err := s.matchRun(ctx, id)
 	if err != nil {
 		return r, fmt.Errorf("run %q: %w", id, err)
 	}
 	return r, nil
 }
 
-func (s *Store) run(ctx context.Context, id string) (journal.RunInfo, error) {
+func (s *Store) matchRun(ctx context.Context, id string) (journal.RunInfo, error) {
 	const shown = 4
 	if id == "" {
 		return journal.RunInfo{}, journal.ErrNotFound
@@ -143,7 +155,7 @@ func (s *Store) run(ctx context.Context, id string) (journal.RunInfo, error) {
 		}
 		ids = append(ids, r.ID)
 	}
-	return journal.RunInfo{}, fmt.Errorf("several runs begin so, give more of the id: %s", strings.Join(ids, ", "))
+	return journal.RunInfo{}, fmt.Errorf("%w: %s", errAmbiguous, strings.Join(ids, ", "))
 }
 
 // Orphans lists the unfinished runs whose process is dead, oldest first: they can be resumed by any one process.

@@ -137,16 +137,16 @@ func TestRunByPrefix(t *testing.T) {
 	for given, want := range map[string]string{
 		"run_ab1": "run_ab1", "run_ab": "run_ab", "run_c": "run_c", "run_é": "run_é", "run_d5": "run_d5", "run_ab2": "run_ab2",
 	} {
-		if got, err := s.Run(t.Context(), given); err != nil || got.ID != want {
+		if got, err := s.MatchRun(t.Context(), given); err != nil || got.ID != want {
 			t.Errorf("Run(%q) = %q, %v, want %q", given, got.ID, err, want)
 		}
 	}
-	_, err := s.Run(t.Context(), "run_a")
+	_, err := s.MatchRun(t.Context(), "run_a")
 	wantText(t, "ambiguous", err, `run "run_a"`, "give more of the id: run_ab, run_ab1, run_ab2")
-	_, err = s.Run(t.Context(), "run_d")
+	_, err = s.MatchRun(t.Context(), "run_d")
 	wantText(t, "very ambiguous", err, "run_d1, run_d2, run_d3, run_d4, ...")
 	for _, id := range []string{"", "x", "run_c_", "%", "run_c' OR 1=1"} {
-		_, err := s.Run(t.Context(), id)
+		_, err := s.MatchRun(t.Context(), id)
 		wantIs(t, id, err, journal.ErrNotFound)
 	}
 }

@@ -1,4 +1,4 @@
-package harness
+package runs
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 //
 //	servers/crm/index.ts    all functions of the server
 //	servers/crm/search.ts   one of them
-type declarations struct{ h *Harness }
+type declarations struct{ s *Service }
 
 var _ files.Virtual = (*declarations)(nil)
 
 // ReadDir implements files.Virtual.
 func (d *declarations) ReadDir(ctx context.Context, path string) ([]files.Entry, error) {
-	d.h.servers.EnsureTools(ctx)
-	names := d.h.catalog.Names()
+	d.s.opt.EnsureTools(ctx)
+	names := d.s.opt.Catalog.Names()
 	var entries []files.Entry
 	switch {
 	case path == ".":
@@ -43,7 +43,7 @@ func (d *declarations) ReadDir(ctx context.Context, path string) ([]files.Entry,
 
 // ReadFile implements files.Virtual.
 func (d *declarations) ReadFile(ctx context.Context, path string) ([]byte, error) {
-	d.h.servers.EnsureTools(ctx)
+	d.s.opt.EnsureTools(ctx)
 	server, file, _ := strings.Cut(path, "/")
 	function, ok := strings.CutSuffix(file, ".ts")
 	if !ok {
@@ -53,13 +53,13 @@ func (d *declarations) ReadFile(ctx context.Context, path string) ([]byte, error
 		return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, path)
 	}
 	if function == "index" {
-		text, err := d.h.catalog.ServerDeclaration(server)
+		text, err := d.s.opt.Catalog.ServerDeclaration(server)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 		}
 		return []byte(text), nil
 	}
-	details, err := d.h.catalog.DetailsIn(server, function)
+	details, err := d.s.opt.Catalog.DetailsIn(server, function)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}

@@ -1,4 +1,4 @@
-package harness
+package runs
 
 import (
 	"context"
@@ -11,11 +11,11 @@ const (
 )
 
 // WatchOrphans ends runs that nobody goes on with, from time to time until ctx ends. It is for whoever works the queue.
-func (h *Harness) WatchOrphans(ctx context.Context) {
+func (s *Service) WatchOrphans(ctx context.Context) {
 	ticker := time.NewTicker(lookForOrphans)
 	defer ticker.Stop()
 	for {
-		h.EndOrphans(ctx, h.out.Now().Add(-resumable))
+		s.EndOrphans(ctx, s.opt.Now().Add(-resumable))
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -26,15 +26,15 @@ func (h *Harness) WatchOrphans(ctx context.Context) {
 
 // EndOrphans ends, as cancelled, the runs from before a time that dead processes have left in the middle and that no
 // unfinished task names. What cannot be ended is logged, and is there for the next time.
-func (h *Harness) EndOrphans(ctx context.Context, before time.Time) {
-	keep, err := h.store()
+func (s *Service) EndOrphans(ctx context.Context, before time.Time) {
+	keep, err := s.opt.Store()
 	if err != nil {
-		h.out.Logger.Error("find the runs of dead processes", "error", err)
+		s.opt.Logger.Error("find the runs of dead processes", "error", err)
 		return
 	}
 	strays, err := keep.Strays(ctx)
 	if err != nil && ctx.Err() == nil {
-		h.out.Logger.Error("find the runs of dead processes", "error", err)
+		s.opt.Logger.Error("find the runs of dead processes", "error", err)
 	}
 	for _, r := range strays {
 		if ctx.Err() != nil {
@@ -43,8 +43,8 @@ func (h *Harness) EndOrphans(ctx context.Context, before time.Time) {
 		if r.Started.After(before) {
 			continue
 		}
-		if err := h.Abandon(ctx, r.ID); err != nil {
-			h.out.Logger.Error("end the run of a dead process", "run", r.ID, "error", err)
+		if err := s.Abandon(ctx, r.ID); err != nil {
+			s.opt.Logger.Error("end the run of a dead process", "run", r.ID, "error", err)
 		}
 	}
 }

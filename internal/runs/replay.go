@@ -1,4 +1,4 @@
-package harness
+package runs
 
 import (
 	"context"
@@ -11,12 +11,9 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// ErrEngine says that a run was recorded by another engine or guest runtime, which replay refuses unless forced.
-var ErrEngine = errors.New("recorded by another engine")
-
 // Journal returns the records of a run.
-func (h *Harness) Journal(ctx context.Context, id string) ([]journal.Record, error) {
-	keep, err := h.store()
+func (s *Service) Journal(ctx context.Context, id string) ([]journal.Record, error) {
+	keep, err := s.opt.Store()
 	if err != nil {
 		return nil, err
 	}
@@ -25,12 +22,8 @@ func (h *Harness) Journal(ctx context.Context, id string) ([]journal.Record, err
 
 // Replay executes a recorded run again, offline: every call is answered from the record, and the outcome must be the
 // recorded one. A difference is an outcome of kind diverged. code replaces the recorded program, to see where a changed
-// one goes another way; "" keeps the recorded one. force replays what another engine recorded.
-func (h *Harness) Replay(ctx context.Context, records []journal.Record, code string, force bool) (*run.Outcome, error) {
-	return h.replay(ctx, records, code, force, nil)
-}
-
-func (h *Harness) replay(
+// one diverges; "" keeps the recorded one. force replays a run of another engine. observe may be nil.
+func (s *Service) Replay(
 	ctx context.Context, records []journal.Record, code string, force bool, observe func(run.Event),
 ) (*run.Outcome, error) {
 	if err := journal.Check(records); err != nil {
@@ -40,24 +33,24 @@ func (h *Harness) replay(
 	if len(start.Program) == 0 && code == "" {
 		return run.Recorded(records) // it was never started
 	}
-	if err := h.sameEngine(start); err != nil && !force {
+	if err := s.sameEngine(start); err != nil && !force {
 		return nil, err
 	}
-	place, err := h.place(start.User, start.Session, start.Run)
+	env, err := s.open(start.User, start.Session, start.Run)
 	if err != nil {
 		return nil, err
 	}
-	defer place.close(false) // a replay has no files of its own
+	defer env.close(false) // a replay has no files of its own
 	compiled, err := recorded(start)
 	if err != nil {
 		return nil, err
 	}
-	if code, err = place.privacy.Hide(ctx, code); err != nil {
+	if code, err = env.privacy.Hide(ctx, code); err != nil {
 		return nil, err
 	}
 	if code != "" {
-		place.offline(&compiled.Program) // a replay contacts nobody, also to learn what there is to import
-		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, place.options())
+		env.offline(&compiled.Program) // a replay contacts nobody, also to learn what there is to import
+		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, env.options())
 		if err != nil {
 			return notCompiled(start.Run, err)
 		}
@@ -66,16 +59,16 @@ func (h *Harness) replay(
 			return nil, fmt.Errorf("encode the program: %w", err)
 		}
 	}
-	spec := h.spec(start, records, place, compiled, nil)
+	spec := s.spec(start, records, env, compiled, nil)
 	spec.Offline, spec.Observe = true, observe
-	return h.execute(ctx, spec)
+	return s.execute(ctx, spec)
 }
 
 // Resume goes on with a run whose process died: answered calls are answered from the journal, the rest go live. A
 // write that was under way is in doubt. It goes on after an upgrade too: nothing that was answered is repeated, and the
 // worst end is diverged, with its effects listed.
-func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)) (out *run.Outcome, err error) {
-	keep, err := h.store()
+func (s *Service) Resume(ctx context.Context, id string, observe func(run.Event)) (out *run.Outcome, err error) {
+	keep, err := s.opt.Store()
 	if err != nil {
 		return nil, err
 	}
@@ -88,23 +81,23 @@ func (h *Harness) Resume(ctx context.Context, id string, observe func(run.Event)
 		return nil, fmt.Errorf("read the journal of %s: %w", id, err)
 	}
 	start := *records[0].Start
-	place, err := h.place(start.User, start.Session, start.Run)
+	env, err := s.open(start.User, start.Session, start.Run)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { place.close(err == nil) }()
+	defer func() { env.close(err == nil) }()
 	compiled, err := recorded(start)
 	if err != nil {
 		return nil, err
 	}
-	spec := h.spec(start, records, place, compiled, nil)
-	spec.Journal, spec.Observe = h.wrap(writer), observe
-	return h.live(ctx, spec)
+	spec := s.spec(start, records, env, compiled, nil)
+	spec.Journal, spec.Observe = s.wrap(writer), observe
+	return s.live(ctx, spec)
 }
 
 // Abandon ends a run whose process died as cancelled. One that has ended, or that a live process executes, stays as it is.
-func (h *Harness) Abandon(ctx context.Context, id string) error {
-	keep, err := h.store()
+func (s *Service) Abandon(ctx context.Context, id string) error {
+	keep, err := s.opt.Store()
 	if err != nil {
 		return err
 	}
@@ -115,12 +108,12 @@ func (h *Harness) Abandon(ctx context.Context, id string) error {
 		}
 		return err
 	}
-	writer.Append(journal.Record{End: run.Abandoned(records, h.out.Now())})
+	writer.Append(journal.Record{End: run.Abandoned(records, s.opt.Now())})
 	return errors.Join(writer.Commit(ctx), writer.Close(context.WithoutCancel(ctx)))
 }
 
-func (h *Harness) sameEngine(start journal.Start) error {
-	pool, err := h.pool()
+func (s *Service) sameEngine(start journal.Start) error {
+	pool, err := s.opt.Pool()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package harness
+package runs
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 
 // SaveResult keeps what a run produced in the workspace of its session, where later programs of the session find it, and
 // returns the path that they know it by. A run without a session has no workspace that survives it: that is an error.
-func (h *Harness) SaveResult(user, session, runID, name string, data []byte) (string, error) {
+func (s *Service) SaveResult(user, session, runID, name string, data []byte) (string, error) {
 	at := path.Join("results", runID, name)
 	fail := func(err error) (string, error) {
 		return "", fmt.Errorf("save %s: %w", path.Join("/workspace", at), err)
@@ -19,7 +19,7 @@ func (h *Harness) SaveResult(user, session, runID, name string, data []byte) (st
 	if user == "" {
 		user = DefaultUser
 	}
-	work, err := h.workspace()
+	work, err := s.opt.Workspace()
 	if err != nil {
 		return fail(err)
 	}

@@ -1,0 +1,54 @@
+package runs
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// locator explains errors by the code as written. Modules loaded while the program runs add their maps.
+type locator struct {
+	mu       sync.Mutex
+	compiled *program.Compiled
+}
+
+func (l *locator) add(m *program.SourceMap) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.compiled.Map.Add(m)
+}
+
+// recall adds the maps of modules that a recorded run loaded while it ran.
+func (l *locator) recall(records []journal.Record) {
+	loads := map[int]bool{}
+	for _, r := range records {
+		switch {
+		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.Load:
+			loads[r.Call.N] = true
+		case r.Answer != nil && loads[r.Answer.N] && r.Answer.Value != nil:
+			var loaded program.Loaded
+			if json.Unmarshal(r.Answer.Value, &loaded) == nil && loaded.Map != nil { // else errors have no place, as before
+				l.add(loaded.Map)
+			}
+		}
+	}
+}
+
+func (l *locator) locate(e *frame.Error) *run.Error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.compiled.Locate(*e)
+	if at.Line == 0 && strings.HasPrefix(e.Message, "output") {
+		at = l.compiled.Result() // the value is at fault, not the code that made it
+	}
+	return &run.Error{
+		Kind: e.Kind, Name: e.Name, Message: e.Message, File: at.File, Line: at.Line, Column: at.Column,
+		Source: at.SourceLine, Stack: at.Stack, Tool: e.Tool, Data: e.Data,
+		Hint: program.Hint(e.Kind, e.Name, e.Message, l.compiled.Source.Code),
+	}
+}

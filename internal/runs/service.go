@@ -1,0 +1,102 @@
+// Package runs is the service of runs: it executes, replays, resumes and ends programs, and says what is recorded of
+// them. The command line, HTTP and tasks use it alike.
+package runs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/workspace"
+)
+
+// DefaultUser owns what is done without a user.
+const DefaultUser = "local"
+
+// Errors of requests; errors of this package wrap them.
+var (
+	// ErrEngine reports a run that another engine or guest runtime recorded; a replay refuses it unless forced.
+	ErrEngine = errors.New("recorded by another engine")
+	// ErrInvalid reports a request that cannot be served as it is; its message says why.
+	ErrInvalid = errors.New("invalid request")
+	// ErrSession reports a session that belongs to another user or has expired.
+	ErrSession = errors.New("no such session for this user")
+)
+
+// Store keeps runs. Its methods are safe for concurrent use.
+type Store interface {
+	journal.Store
+	// Run returns the run of an id; the error wraps journal.ErrNotFound.
+	Run(ctx context.Context, id string) (journal.RunInfo, error)
+	// MatchRun returns the run of an id, or of the beginning of one that no other run shares. The error wraps
+	// journal.ErrNotFound, or names the candidates.
+	MatchRun(ctx context.Context, prefix string) (journal.RunInfo, error)
+	// Runs lists runs, newest first; next continues the list and is empty at its end.
+	Runs(ctx context.Context, f journal.Filter) (runs []journal.RunInfo, next string, err error)
+	// Strays lists the unfinished runs of dead processes that no unfinished task names, oldest first.
+	Strays(ctx context.Context) ([]journal.RunInfo, error)
+}
+
+// Sessions are the sessions that runs may use.
+type Sessions interface {
+	// EnterSession begins the use of a user's session, which is created if it is absent. The session is neither deleted
+	// nor expired until leave is called, once. The error wraps task.ErrNotFound for another user's session.
+	EnterSession(ctx context.Context, user, name string) (leave func(), err error)
+}
+
+// Options are the parts of a Service. The functions open a part at its first use and return the same part afterwards.
+type Options struct {
+	Store     func() (Store, error)
+	Pool      func() (*sandbox.Pool, error)
+	Skills    func() (*skills.Store, error)
+	Workspace func() (*workspace.Store, error)
+	Sessions  func() (Sessions, error)
+
+	Gate    *gate.Gate
+	Catalog *catalog.Catalog
+	// EnsureTools waits, within a bound, until servers have listed their tools.
+	EnsureTools func(ctx context.Context)
+
+	Compiler *program.Compiler
+	Modules  *program.Cache
+	Prelude  []program.Source // the operator's own runtime functions
+	Packages string           // the node_modules directory that programs may import from; empty: none
+
+	Limits  run.Limits // of every run
+	Env     map[string]string
+	Privacy pii.Filter // nil: pii.None
+	Now     func() time.Time
+	Logger  *slog.Logger
+	Metrics *telemetry.Metrics // nil: none
+	Audit   *telemetry.Auditor // nil: none
+}
+
+// Service executes runs. Its methods are safe for concurrent use.
+type Service struct {
+	opt     Options
+	opening sync.WaitGroup // of parts that are opened ahead
+
+	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
+}
+
+// New makes a service. Close must be called.
+func New(opt Options) *Service {
+	return &Service{opt: opt, wrap: func(w journal.Writer) journal.Writer { return w }}
+}
+
+// WrapJournal puts something between runs and their journals, for tests of crashes. It must be called before any run.
+func (s *Service) WrapJournal(wrap func(journal.Writer) journal.Writer) { s.wrap = wrap }
+
+// Close waits until no part is being opened; runs must have ended.
+func (s *Service) Close() { s.opening.Wait() }
