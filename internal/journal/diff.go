@@ -1,128 +1,110 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 )
 
 // Diff says where and how got first differs from want, for instance "$.input.items[2] is a string, was a number", or ""
 // if they are equal values. It never quotes a value: a journal's values may be private. An empty text counts as null.
 func Diff(want, got json.RawMessage) string {
-	w, ok := parse(orNull(want))
-	if !ok {
+	w, err := parse(want)
+	if err != nil {
 		return "the recorded value is no JSON"
 	}
-	g, ok := parse(orNull(got))
-	if !ok {
+	g, err := parse(got)
+	if err != nil {
 		return "the value is no JSON"
 	}
-	return diff([]byte("$"), &w, &g)
+	return diff([]byte("$"), w, g)
 }
 
-func equalJSON(a, b json.RawMessage) bool {
-	return bytes.Equal(Canonical(orNull(a)), Canonical(orNull(b)))
-}
-
-func orNull(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return json.RawMessage("null")
-	}
-	return raw
-}
-
-func diff(path []byte, want, got *node) string {
-	if w, g := kindName(want.kind), kindName(got.kind); w != g {
+// diff compares two values. Paths grow by appending to the parent's slice: siblings overwrite each other's end.
+func diff(path []byte, want, got any) string {
+	if w, g := kindName(want), kindName(got); w != g {
 		return at(path) + " is " + g + ", was " + w
 	}
-	switch want.kind {
-	case '[':
-		for i := range min(len(want.elems), len(got.elems)) {
-			if d := diff(index(path, i), &want.elems[i], &got.elems[i]); d != "" {
+	switch want := want.(type) {
+	case []any:
+		got := got.([]any)
+		for i := range min(len(want), len(got)) {
+			if d := diff(index(path, i), want[i], got[i]); d != "" {
 				return d
 			}
 		}
-		if len(want.elems) != len(got.elems) {
-			return at(path) + " has " + strconv.Itoa(len(got.elems)) + " items, had " + strconv.Itoa(len(want.elems))
+		if len(want) != len(got) {
+			return at(path) + " has " + strconv.Itoa(len(got)) + " items, had " + strconv.Itoa(len(want))
 		}
 		return ""
-	case '{':
-		return diffMembers(path, want.members, got.members)
-	default:
-		if !bytes.Equal(want.text, got.text) {
-			return at(path) + " differs"
-		}
-		return ""
+	case map[string]any:
+		return diffMembers(path, want, got.(map[string]any))
 	}
-}
-
-// diffMembers walks two sorted lists of members.
-func diffMembers(path []byte, want, got []member) string {
-	for len(want) > 0 || len(got) > 0 {
-		var order int
-		switch {
-		case len(want) == 0:
-			order = 1
-		case len(got) == 0:
-			order = -1
-		default:
-			order = compareKeys(want[0].key, got[0].key)
-		}
-		switch {
-		case order < 0:
-			return at(field(path, want[0].key)) + " is missing"
-		case order > 0:
-			return at(field(path, got[0].key)) + " is new"
-		}
-		if d := diff(field(path, want[0].key), &want[0].value, &got[0].value); d != "" {
-			return d
-		}
-		want, got = want[1:], got[1:]
+	if !covers(want, got) {
+		return at(path) + " differs"
 	}
 	return ""
 }
 
-// Paths grow by appending to the parent's slice; siblings overwrite each other's end, which nobody reads any more.
+func diffMembers(path []byte, want, got map[string]any) string {
+	keys := slices.Concat(slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(got)))
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		w, recorded := want[key]
+		g, made := got[key]
+		switch {
+		case !made:
+			return at(field(path, key)) + " is missing"
+		case !recorded:
+			return at(field(path, key)) + " is new"
+		}
+		if d := diff(field(path, key), w, g); d != "" {
+			return d
+		}
+	}
+	return ""
+}
 
 func index(path []byte, i int) []byte {
 	return append(strconv.AppendInt(append(path, '['), int64(i), 10), ']')
 }
 
-func field(path, quoted []byte) []byte {
-	key := quoted[1 : len(quoted)-1]
+func field(path []byte, key string) []byte {
 	if isName(key) {
 		return append(append(path, '.'), key...)
 	}
+	quoted, _ := Encode(key) // a string
 	return append(append(append(path, '['), quoted...), ']')
 }
 
-func isName(key []byte) bool {
-	for i, c := range key {
+func isName(key string) bool {
+	for i, c := range []byte(key) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' || c == '$'
 		if !letter && (i == 0 || c < '0' || c > '9') {
 			return false
 		}
 	}
-	return len(key) > 0
+	return key != ""
 }
 
-// at gives a path as text, its middle cut out where keys or nesting make it absurdly long.
+// at gives a path as text, its middle cut out where keys or nesting make it very long.
 func at(path []byte) string {
 	const limit = 200
 	return clip(string(path), limit)
 }
 
-func kindName(kind byte) string {
-	switch kind {
-	case '{':
+func kindName(value any) string {
+	switch value.(type) {
+	case map[string]any:
 		return "an object"
-	case '[':
+	case []any:
 		return "an array"
-	case '"':
+	case string:
 		return "a string"
-	case '0':
+	case json.Number:
 		return "a number"
-	case 'n':
+	case nil:
 		return "null"
 	default:
 		return "a boolean"

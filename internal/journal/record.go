@@ -41,7 +41,7 @@ type Call struct {
 	N     int             `json:"n"` // call number, from 1, in guest order
 	Kind  string          `json:"kind"`
 	Name  string          `json:"name"`
-	Args  json.RawMessage `json:"args,omitempty"` // canonical JSON
+	Args  json.RawMessage `json:"args,omitempty"` // of tools canonical JSON
 	Sync  bool            `json:"sync,omitempty"`
 	Write bool            `json:"write,omitempty"` // may change the outside world
 }

@@ -11,22 +11,28 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// finish waits for calls still in flight (their context has ended), records their answers and the outcome, and returns it.
+// maxFinish is how long an ended run waits for calls that do not return although their context has ended. A write among
+// them stays in doubt.
+const maxFinish = 5 * time.Second
+
+// finish waits for the calls still in flight, records their answers and the outcome, and returns it.
 func (l *loop) finish() (*Outcome, error) {
-	for l.inFlight > 0 {
-		if r := <-l.results; l.failure == nil {
-			l.record(r)
-		} else {
-			l.inFlight-- // as if this process had been killed: whoever resumes asks again, or is in doubt
-		}
-	}
+	l.awaitCalls()
 	if l.failure != nil {
-		return nil, l.failure
+		return nil, l.failure // as if this process had been killed: a resumed run makes the unanswered calls again
 	}
 	out := l.outcome()
-	if l.spec.Offline {
+	switch {
+	case l.spec.Offline && l.cursor.End() != nil:
 		l.compare(out)
+	case l.ending == nil:
+		l.redactOutcome(out)
+	}
+	if l.spec.Offline {
 		return out, nil
+	}
+	for _, a := range l.late {
+		l.journal.Append(journal.Record{Answer: a})
 	}
 	end := &journal.End{
 		Status: out.Status, Output: out.Output, Calls: out.Calls,
@@ -42,6 +48,25 @@ func (l *loop) finish() (*Outcome, error) {
 	return out, nil
 }
 
+// awaitCalls takes the answers of the calls still in flight, for a bounded time.
+func (l *loop) awaitCalls() {
+	defer close(l.over)
+	bound := time.NewTimer(maxFinish)
+	defer bound.Stop()
+	for l.inFlight > 0 {
+		select {
+		case r := <-l.results:
+			if l.failure == nil {
+				l.record(r)
+			} else {
+				l.inFlight--
+			}
+		case <-bound.C:
+			return
+		}
+	}
+}
+
 // outcome says how the run ended: what the host decided comes before what the guest says.
 func (l *loop) outcome() *Outcome {
 	out := &Outcome{
@@ -53,25 +78,28 @@ func (l *loop) outcome() *Outcome {
 	}
 	switch {
 	case l.ending != nil:
-		out.Error = l.ending
+		out.fail(l.ending)
 	case l.done.Error != nil:
-		out.Error = l.programError(l.done)
+		out.fail(l.programError(l.done))
 	case len(l.done.Value)+l.logBytes > l.spec.Limits.MaxOutput:
-		out.Error = &Error{Kind: KindOutputLimit, Message: fmt.Sprintf(
+		out.fail(&Error{Kind: KindOutputLimit, Message: fmt.Sprintf(
 			"the program returned %d bytes; with its logs that is more than %d (sandbox.maxOutput): return a summary and "+
-				"write the rest to /workspace", len(l.done.Value), l.spec.Limits.MaxOutput)}
+				"write the rest to /workspace", len(l.done.Value), l.spec.Limits.MaxOutput)})
 	case len(l.done.Value) > 0:
 		out.Output = l.done.Value
 	}
-	if out.Error == nil {
-		return out
+	if out.Error != nil {
+		out.Effects = l.effects.list()
 	}
-	out.Status = Failed
-	if out.Error.Kind == KindCancelled {
-		out.Status = Cancelled
-	}
-	out.Effects = l.effects.list()
 	return out
+}
+
+// fail makes the outcome that of a run that failed or was cancelled.
+func (o *Outcome) fail(reason *Error) {
+	o.Status, o.Output, o.Error = Failed, json.RawMessage("null"), reason
+	if reason.Kind == KindCancelled {
+		o.Status = Cancelled
+	}
 }
 
 // programError explains the error that a program ended with.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -23,9 +24,9 @@ func Execute(ctx context.Context, spec Spec) (*Outcome, error) {
 		return nil, fmt.Errorf("get a runner: %w", err)
 	}
 	l := newLoop(spec, lease)
-	outcome, err := l.execute(ctx)
-	lease.Release(l.clean && err == nil)
-	return outcome, err
+	l.execute(ctx)
+	lease.Release(l.clean && l.failure == nil)
+	return l.finish()
 }
 
 // loop is one execution. Its goroutine owns every field; calls in flight report over results.
@@ -41,13 +42,16 @@ type loop struct {
 	calls     int   // calls the guest has made
 	toolCalls int
 	open      map[int]*journal.Call // made, not yet answered
-	serial    []task                // calls that wait for each other; the first is under way
+	serial    []preparedCall        // calls that wait for each other; the first is in flight
 	held      []*journal.Call       // new calls that wait for the recorded answers to be delivered
 	busy      int                   // open calls that count as in flight
-	inFlight  int                   // calls the gate is working on
+	timers    timers
+	inFlight  int // calls the gate is working on
 	results   chan result
-	delivered int // asynchronous answers given to the guest
-	crossed   int // bytes of arguments and answers
+	over      chan struct{}     // closed when no more results are read
+	late      []*journal.Answer // answers that came after the end; they are stored with it
+	delivered int               // asynchronous answers given to the guest
+	crossed   int               // bytes of arguments and answers
 
 	computing bool // the guest is busy: its time counts
 	since     time.Time
@@ -58,6 +62,10 @@ type loop struct {
 	ending  *Error // what the host decided; the runner has been told to stop
 	done    *frame.Frame
 	failure error // of the harness itself
+
+	cancelCalls context.CancelFunc
+	intents     sync.Mutex // of calls in flight; guards noIntents
+	noIntents   bool       // the calls have been cancelled
 
 	logs     []Log
 	logBytes int
@@ -74,7 +82,8 @@ type result struct {
 func newLoop(spec Spec, runner *sandbox.Lease) *loop {
 	l := &loop{
 		spec: spec, runner: runner, cursor: journal.NewCursor(spec.Records), journal: spec.Journal,
-		began: spec.Now(), open: map[int]*journal.Call{}, results: make(chan result, 16), now: spec.Start.Time,
+		began: spec.Now(), open: map[int]*journal.Call{}, results: make(chan result, 16), over: make(chan struct{}),
+		timers: newTimers(), now: spec.Start.Time,
 	}
 	if l.journal == nil {
 		l.journal = journal.Discard
@@ -82,9 +91,14 @@ func newLoop(spec Spec, runner *sandbox.Lease) *loop {
 	return l
 }
 
-func (l *loop) execute(ctx context.Context) (*Outcome, error) {
+// listAfter is how long a run goes on before its start record is committed, if nothing was: other processes list it then.
+const listAfter = time.Second
+
+// execute exchanges frames with the runner until the program has ended.
+func (l *loop) execute(ctx context.Context) {
 	calls, cancel := context.WithCancel(ctx)
-	defer cancel()
+	l.cancelCalls = cancel
+	defer l.endCalls()
 	if len(l.spec.Records) == 0 {
 		l.journal.Append(journal.Record{Start: &l.spec.Start})
 	}
@@ -92,6 +106,9 @@ func (l *loop) execute(ctx context.Context) (*Outcome, error) {
 	defer l.deadline.Stop()
 	wall := time.NewTimer(l.spec.Limits.MaxWall)
 	defer wall.Stop()
+	defer l.timers.alarm.Stop()
+	list := time.NewTimer(listAfter)
+	defer list.Stop()
 	if err := l.start(); err != nil {
 		l.failure = err
 	}
@@ -106,10 +123,14 @@ func (l *loop) execute(ctx context.Context) (*Outcome, error) {
 			l.frame(calls, f)
 		case r := <-l.results:
 			l.answered(calls, r)
+		case <-l.timers.alarm.C:
+			l.answered(calls, l.timers.due()...)
 		case <-l.deadline.C:
 			l.expired()
 		case <-wall.C:
 			l.end(KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
+		case <-list.C:
+			l.commit(ctx)
 		case <-cancelled:
 			cancelled = nil
 			if errors.Is(context.Cause(ctx), ErrParked) {
@@ -121,8 +142,22 @@ func (l *loop) execute(ctx context.Context) (*Outcome, error) {
 			l.runner.Kill()
 		}
 	}
-	cancel()
-	return l.finish()
+}
+
+// endCalls cancels the calls in flight. When it has returned, none of them records an intent any more.
+func (l *loop) endCalls() {
+	l.intents.Lock()
+	defer l.intents.Unlock()
+	l.noIntents = true
+	l.cancelCalls()
+}
+
+// commit stores what was recorded. It does not end with the run's context: what was answered is stored even when the run
+// has been cancelled.
+func (l *loop) commit(ctx context.Context) {
+	if err := l.journal.Commit(context.WithoutCancel(ctx)); err != nil {
+		l.failure = fmt.Errorf("write the journal: %w", err)
+	}
 }
 
 // start hands the program to the runner.
@@ -156,19 +191,13 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	if l.ending != nil && f.T != frame.Done {
 		return
 	}
-	if err := l.hide(ctx, f); err != nil {
-		l.end(KindCrash, "what the program sent cannot be shown: "+err.Error())
-		if f.T != frame.Done {
-			return
-		}
-		f.Value, f.Error = nil, nil
-	}
 	switch f.T {
 	case frame.Call:
 		l.call(ctx, f)
 	case frame.Log:
-		l.log(Log{Level: f.Level, Text: f.Text})
+		l.log(ctx, Log{Level: f.Level, Text: f.Text})
 	case frame.Idle:
+		l.timers.step()
 		if f.Taken == l.delivered {
 			l.rest()
 			l.deliverRecorded(ctx)
@@ -177,31 +206,6 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 		l.clean = true
 		l.done = f
 	}
-}
-
-// hide takes personal data out of a frame. A program sees tokens, but it can be written with values in it, or make them.
-func (l *loop) hide(ctx context.Context, f *frame.Frame) (err error) {
-	p := l.spec.Privacy
-	keep := context.WithoutCancel(ctx)
-	for _, text := range []*string{&f.Name, &f.Text} {
-		if *text, err = p.Hide(keep, *text); err != nil {
-			return err
-		}
-	}
-	for _, raw := range []*json.RawMessage{&f.Args, &f.Value} {
-		if *raw, err = p.HideJSON(keep, *raw); err != nil {
-			return err
-		}
-	}
-	if e := f.Error; e != nil {
-		for _, text := range []*string{&e.Name, &e.Message, &e.Stack, &e.Tool} {
-			if *text, err = p.Hide(keep, *text); err != nil {
-				return err
-			}
-		}
-		e.Data, err = p.HideJSON(keep, e.Data)
-	}
-	return err
 }
 
 // call takes a new host call: from the record where there is one, else through the gate.
@@ -222,7 +226,21 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	if f.Kind == frame.Tool {
 		l.toolCalls++
 	}
-	c := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: journal.Canonical(f.Args), Sync: f.Sync}
+	c := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: f.Args, Sync: f.Sync}
+	if f.Kind == frame.Tool {
+		c.Args = journal.Canonical(c.Args) // without equal keys, of which a server might read another than the gate
+	}
+	recorded := l.cursor.Call(c.N)
+	if recorded != nil {
+		if err := l.cursor.Match(c); err != nil {
+			l.diverged(err)
+			return
+		}
+		*c = *recorded
+	} else if err := l.redactCall(ctx, c); err != nil {
+		l.stop(l.unreadable(err))
+		return
+	}
 	l.open[c.N] = c
 	if counted(f.Kind, f.Sync) {
 		l.busy++
@@ -232,14 +250,6 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	}
 	if f.Sync {
 		l.rest()
-	}
-	recorded := l.cursor.Call(c.N)
-	if recorded != nil {
-		if err := l.cursor.Match(c); err != nil {
-			l.end(KindDiverged, err.Error())
-			return
-		}
-		*c = *recorded
 	}
 	answer := l.cursor.Answer(c.N)
 	l.effects.made(c, l.cursor.Intent(c.N) != nil)
@@ -267,62 +277,87 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	}
 }
 
-// perform lets the gate answer a call. Serial calls (those that change files) go one after another, each answer committed
-// before the next begins, so that only the last can be in doubt.
+// perform starts a timer, or lets the gate answer a call. Serial calls (those that change files) go one after another,
+// each answer committed before the next begins, so that only the last can be in doubt.
 func (l *loop) perform(ctx context.Context, c *journal.Call) {
-	task := task{c, l.spec.Gate.Prepare(c, l.cursor.Intent(c.N))}
 	if l.cursor.Call(c.N) == nil {
 		l.journal.Append(journal.Record{Call: c})
 	}
+	if frame.Kind(c.Kind) == frame.Timer && !c.Sync {
+		if err := l.timers.add(c); err != nil {
+			l.end(KindCrash, err.Error())
+		}
+		return
+	}
+	call := preparedCall{c, l.spec.Gate.Prepare(c, l.cursor.Intent(c.N))}
 	if l.spec.Gate.Serial(c) {
-		l.serial = append(l.serial, task)
+		l.serial = append(l.serial, call)
 		if len(l.serial) > 1 {
 			return
 		}
 	}
-	l.do(ctx, task)
+	l.do(ctx, call)
 }
 
-// task is a call and what the gate prepared for it.
-type task struct {
+// preparedCall is a call and what the gate prepared for it.
+type preparedCall struct {
 	call    *journal.Call
 	pending Pending
 }
 
-func (l *loop) do(ctx context.Context, t task) {
+func (l *loop) do(ctx context.Context, c preparedCall) {
 	l.inFlight++
 	go func() {
-		value, err := t.pending.Do(ctx, l.intent)
-		l.results <- result{t.call.N, value, err}
+		value, err := c.pending.Do(ctx, l.intent)
+		select {
+		case l.results <- result{c.call.N, value, err}:
+		case <-l.over:
+		}
 	}()
 }
 
 // intent records that a write is about to be sent. Calls in flight use it at the same time.
 func (l *loop) intent(ctx context.Context, i journal.Intent) error {
-	l.journal.Append(journal.Record{Intent: &i})
-	l.effects.begin(i.N)
+	if err := l.appendIntent(i); err != nil {
+		return err
+	}
 	return l.journal.Commit(ctx)
 }
 
-// answered takes an answer of the gate and all others that are there by now: they share a commit. Every answer is in the
-// journal before the guest sees it.
-func (l *loop) answered(ctx context.Context, r result) {
-	l.now = max(l.spec.Now().UnixMicro(), l.now)
-	batch := []*journal.Answer{l.record(r)}
+func (l *loop) appendIntent(i journal.Intent) error {
+	l.intents.Lock()
+	defer l.intents.Unlock()
+	if l.noIntents {
+		return errors.New("the run has ended")
+	}
+	l.journal.Append(journal.Record{Intent: &i})
+	l.effects.begin(i.N)
+	return nil
+}
+
+// answered takes answers and all others that are there by now: they share a commit. Every answer is in the journal before
+// the guest sees it.
+func (l *loop) answered(ctx context.Context, results ...result) {
 	for more := true; more; {
 		select {
 		case r := <-l.results:
-			batch = append(batch, l.record(r))
+			results = append(results, r)
 		default:
 			more = false
 		}
 	}
-	if l.ending != nil {
-		return // it rides with the end
+	if len(results) == 0 {
+		return
 	}
-	// Not the run's context: what was answered is stored even when the run has been cancelled.
-	if err := l.journal.Commit(context.WithoutCancel(ctx)); err != nil {
-		l.failure = fmt.Errorf("write the journal: %w", err)
+	l.now = max(l.spec.Now().UnixMicro(), l.now)
+	batch := make([]*journal.Answer, len(results))
+	for i, r := range results {
+		batch[i] = l.record(r)
+	}
+	if l.ending != nil {
+		return // stored with the end
+	}
+	if l.commit(ctx); l.failure != nil {
 		return
 	}
 	for _, a := range batch {
@@ -336,23 +371,29 @@ func (l *loop) answered(ctx context.Context, r result) {
 	}
 }
 
-// record numbers an answer and puts it into the journal.
+// record numbers an answer and puts it into the journal. One that comes after the end is stored together with the end:
+// a journal without an end has answers that the guest was given, and no others.
 func (l *loop) record(r result) *journal.Answer {
-	l.inFlight--
 	a := &journal.Answer{N: r.n, Now: l.now, Value: r.value}
 	if r.err != nil {
 		a.Value = nil
 		a.Error, _ = json.Marshal(r.err) // strings and JSON that was decoded before
 	}
-	switch c := l.open[a.N]; {
-	case l.done != nil || l.ending != nil:
-		a.Delivery = journal.Undelivered
-	case c != nil && !c.Sync:
-		l.delivered++
-		a.Delivery = l.delivered
+	c := l.open[a.N]
+	if c == nil || frame.Kind(c.Kind) != frame.Timer {
+		l.inFlight--
 	}
 	l.effects.settle(r.n, r.err)
 	l.observe(Event{Answer: a})
+	if l.done != nil || l.ending != nil {
+		a.Delivery = journal.Undelivered
+		l.late = append(l.late, a)
+		return a
+	}
+	if c != nil && !c.Sync {
+		l.delivered++
+		a.Delivery = l.delivered
+	}
 	l.journal.Append(journal.Record{Answer: a})
 	return a
 }
@@ -376,6 +417,9 @@ func (l *loop) deliver(a *journal.Answer) {
 		}
 	}
 	l.now = a.Now
+	if c.Sync {
+		l.timers.step()
+	}
 	if l.cross(len(a.Value) + len(a.Error)); l.ending != nil {
 		return
 	}
@@ -383,7 +427,7 @@ func (l *loop) deliver(a *journal.Answer) {
 	l.send(f)
 }
 
-func (l *loop) log(line Log) {
+func (l *loop) log(ctx context.Context, line Log) {
 	switch line.Level {
 	case "log", "info", "warn", "error", "debug":
 	default:
@@ -396,6 +440,10 @@ func (l *loop) log(line Log) {
 	}
 	if l.logBytes > l.spec.Limits.MaxOutput {
 		l.end(KindOutputLimit, fmt.Sprintf("the program printed more than %d bytes (sandbox.maxOutput)", l.spec.Limits.MaxOutput))
+		return
+	}
+	if err := l.redactLog(ctx, &line); err != nil {
+		l.stop(l.unreadable(err))
 		return
 	}
 	l.logs = append(l.logs, line)
@@ -428,6 +476,7 @@ func (l *loop) stop(reason *Error) {
 		return
 	}
 	l.ending = reason
+	l.endCalls()
 	l.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: reason.Kind})
 	l.kill = time.After(grace)
 }

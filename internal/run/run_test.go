@@ -84,7 +84,7 @@ func TestGuestThatTakesNothing(t *testing.T) {
 		w.limits.Timeout, w.limits.MaxInFlight = time.Second, 5000
 		out, _ := w.run(func(g *guest) *frame.Frame {
 			for range 5000 {
-				g.call(frame.Timer, "echo", `{}`)
+				g.call(frame.Timer, "sleep", `{"ms":0}`)
 			}
 			<-g.dead // reads nothing, not even that it is cancelled
 			return nil
@@ -308,7 +308,7 @@ func TestEndings(t *testing.T) {
 
 // take2 makes a call and takes its answer.
 func (g *guest) take2(name string) *frame.Frame {
-	g.call(frame.Timer, name, `{}`)
+	g.call(frame.Load, name, `{}`)
 	return g.take()
 }
 
@@ -400,8 +400,8 @@ func TestReplayComesFurther(t *testing.T) {
 func TestReplayOfAnswersNobodyTook(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
-		g.call(frame.Timer, "echo", `{}`)
-		synctest.Wait() // the answer is there
+		g.call(frame.Timer, "sleep", `{"ms":0}`)
+		time.Sleep(2 * time.Millisecond) // the answer is there
 		return value(`1`)
 	}
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
@@ -626,7 +626,7 @@ func TestBrokenRunners(t *testing.T) {
 		}, run.KindCrash},
 		"timers are not in flight": {func(g *guest) *frame.Frame {
 			for range 4 {
-				g.call(frame.Timer, "echo", `{}`)
+				g.call(frame.Timer, "sleep", `{"ms":0}`)
 			}
 			g.takeOf(4)
 			g.call(frame.Tool, "echo", `{}`)

@@ -19,13 +19,13 @@ import { errorClasses } from './errors.js';
 import { bindBuffer, fs } from './files.js';
 import { allowed, prune } from './globals.js';
 import { programRequire } from './modules.js';
-import { ended, neverSettled, unhandled } from './outcome.js';
+import { ended, failing, neverSettled, unhandled } from './outcome.js';
 import { startProgram } from './program.js';
 import { installRandom, random, startRandom } from './random.js';
 import { begin } from './run.js';
 import { quote, record } from './text.js';
 import { callMCPTool, tools } from './tools.js';
-import { liveTimers, timerGlobals } from './timers.js';
+import { backgroundTimer, holdingTimers, liveTimers, timerGlobals } from './timers.js';
 import { utils } from './utils.js';
 import { installWeak } from './weak.js';
 import { install as installWeb } from './web/index.js';
@@ -61,8 +61,7 @@ function installGlobals() {
   installWeak();
   defineAll(errorClasses);
   defineAll(timerGlobals);
-  const { setTimeout, clearTimeout } = timerGlobals;
-  defineAll(installWeb({ random, now, zone, setTimeout, clearTimeout }));
+  defineAll(installWeb({ random, now, zone, backgroundTimer }));
   defineAll(discovery);
   defineAll({ callMCPTool, env: freeze({}), fs, require: programRequire, tools, utils });
   bindBuffer();
@@ -89,6 +88,14 @@ function warnOfCalls(count) {
   report('warn', `${calls} still in flight when the program ended; await ${count === 1 ? 'it' : 'them'}`);
 }
 
+// waits reports whether the program goes on although no microtask is left. A program whose value has settled goes on for
+// its calls and one-shot timers, one that has failed for its calls alone; before that every timer counts.
+function waits(calls, outcome, rejections) {
+  if (calls > 0) return true;
+  if (!outcome) return liveTimers() > 0;
+  return outcome.name === 'value' && !failing(rejections) && holdingTimers() > 0;
+}
+
 function finish(name, text) {
   over = true;
   sendDone(name, text);
@@ -113,8 +120,8 @@ export default function boot(host) {
       if (over) return true;
       const calls = outstanding();
       const outcome = ended();
-      if (calls > 0 || (!outcome && liveTimers() > 0)) {
-        if (outcome && outcome.name === 'value') warnOfCalls(calls);
+      if (waits(calls, outcome, rejections)) {
+        if (calls > 0 && outcome && outcome.name === 'value') warnOfCalls(calls);
         sendIdle();
         return false;
       }

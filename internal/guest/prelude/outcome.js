@@ -44,6 +44,11 @@ export function uncaught(error) {
   thrown ??= { __proto__: null, reason: error };
 }
 
+// failing reports whether unhandled has an error to return.
+export function failing(rejections) {
+  return thrown !== undefined || rejections.length > 0;
+}
+
 // unhandled returns the error text of what a timer threw or else of the oldest rejection that nobody handled, if any;
 // rejections holds at most one.
 export function unhandled(rejections) {

@@ -2,7 +2,7 @@
 // answer, when it comes, does nothing.
 
 import {
-  after, apply, mapDelete, mapGet, mapSet, mapSize, NativeMap, NativePromise, NativeTypeError, symbolToPrimitive,
+  after, apply, list, mapDelete, mapGet, mapSet, mapSize, NativeMap, NativePromise, NativeTypeError, symbolToPrimitive,
   toNumber, trunc,
 } from './intrinsics.js';
 import { requestTimer } from './calls.js';
@@ -12,16 +12,34 @@ const longest = 2147483647; // as in Node and browsers; a longer delay counts as
 
 let lastTimer = 0;
 let sleeping = 0; // promises of sleep that are not resolved
-const timers = new NativeMap(); // id -> {callback, args, ms, repeat}; an entry is a live timer
+let holding = 0; // live timers that hold the program's end up: one-shot, and not unref'd
+const timers = new NativeMap(); // id -> {callback, args, ms, repeat, ref}; an entry is a live timer
+
+const holds = (timer) => timer.ref && !timer.repeat;
+
+function drop(id) {
+  const timer = mapGet(timers, id);
+  if (timer && mapDelete(timers, id) && holds(timer)) holding--;
+}
+
+// setRef makes a timer hold the program's end up, or not.
+function setRef(id, ref) {
+  const timer = mapGet(timers, id);
+  if (!timer || timer.ref === ref) return;
+  if (holds(timer)) holding--;
+  timer.ref = ref;
+  if (holds(timer)) holding++;
+}
 
 // Timeout is what setTimeout returns, with the members of Node's that programs use.
 class Timeout {
   #id;
+  #ref = true;
   constructor(id) { this.#id = id; }
-  ref() { return this; }
-  unref() { return this; }
-  hasRef() { return true; }
-  close() { mapDelete(timers, this.#id); return this; }
+  ref() { setRef(this.#id, this.#ref = true); return this; }
+  unref() { setRef(this.#id, this.#ref = false); return this; }
+  hasRef() { return this.#ref; }
+  close() { drop(this.#id); return this; }
   [symbolToPrimitive]() { return this.#id; }
   static id(value) { return typeof value === 'object' && value !== null && #id in value ? value.#id : undefined; }
 }
@@ -38,32 +56,33 @@ function delay(value) {
 function arm(id, timer) {
   requestTimer(timer.ms, (failure) => {
     if (mapGet(timers, id) !== timer) return;
-    if (!timer.repeat) mapDelete(timers, id);
+    if (!timer.repeat) drop(id);
     try {
       if (failure) throw failure;
       apply(timer.callback, undefined, timer.args);
     } catch (error) {
-      mapDelete(timers, id);
+      drop(id);
       uncaught(error);
     }
     if (timer.repeat && mapGet(timers, id) === timer) arm(id, timer);
   });
 }
 
-function schedule(name, callback, ms, args, repeat) {
+function schedule(name, callback, ms, args, repeat, ref = true) {
   if (typeof callback !== 'function') {
     throw new NativeTypeError(`${name} takes a function, not ${callback === null ? 'null' : typeof callback}`);
   }
   const id = ++lastTimer;
-  const timer = { __proto__: null, callback, args, ms: delay(ms), repeat };
+  const timer = { __proto__: null, callback, args, ms: delay(ms), repeat, ref };
   mapSet(timers, id, timer);
+  if (holds(timer)) holding++;
   arm(id, timer);
   return new Timeout(id);
 }
 
 function clear(timer) {
   const id = idOf(timer) ?? (typeof timer === 'string' || typeof timer === 'number' ? toNumber(timer) : undefined);
-  if (id !== undefined) mapDelete(timers, id);
+  if (id !== undefined) drop(id);
 }
 
 // microtask is queueMicrotask; what the callback throws fails the run, as in a timer.
@@ -99,7 +118,17 @@ export function sleep(ms) {
   });
 }
 
-// liveTimers is the number of timers that something still waits for.
+// backgroundTimer calls back after ms milliseconds, unless the program has ended before.
+export function backgroundTimer(callback, ms) {
+  schedule('setTimeout', callback, ms, list(), false, false);
+}
+
+// liveTimers is the number of timers that can still go off.
 export function liveTimers() {
   return mapSize(timers) + sleeping;
+}
+
+// holdingTimers is the number of live timers for which a program whose value has settled goes on.
+export function holdingTimers() {
+  return holding + sleeping;
 }

@@ -170,7 +170,7 @@ export function eventClasses(ctx) {
       const delay = num(ms);
       if (!(delay >= 0 && delay <= Number.MAX_SAFE_INTEGER)) throw new RangeError('The delay is out of range');
       const signal = new AbortSignal(make);
-      ctx.setTimeout(
+      ctx.backgroundTimer(
         () => signal[abort](new DOMException('The operation was aborted due to timeout', 'TimeoutError')), delay);
       return signal;
     }

@@ -16,7 +16,7 @@ import { URL } from './url.js';
 //   random(n)   n bytes of the run's generator, a Uint8Array of its own
 //   now()       the run's clock in microseconds since the Unix epoch
 //   zone(name)  {zone, transitions} of a time zone; throws RangeError for a name that is none
-//   setTimeout  the run's timers
+//   backgroundTimer(callback, ms)  a timer that does not hold the program's end up
 export function install(ctx) {
   return {
     ...eventClasses(ctx),

@@ -1,0 +1,102 @@
+package journal
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// token is what stands for personal data in recorded text, such as [EMAIL_1].
+var token = regexp.MustCompile(`\[[A-Z][A-Z0-9_]*_[0-9]+\]`)
+
+// Covers reports whether text is what was recorded, before personal data in it was replaced: a token in recorded stands
+// for itself or for any text without tokens.
+func Covers(recorded, text string) bool {
+	if recorded == text {
+		return true
+	}
+	tokens := token.FindAllStringIndex(recorded, -1)
+	if tokens == nil {
+		return false
+	}
+	rest, ok := strings.CutPrefix(text, recorded[:tokens[0][0]])
+	for i, at := range tokens {
+		next, last := len(recorded), i == len(tokens)-1
+		if !last {
+			next = tokens[i+1][0]
+		}
+		literal, end := recorded[at[1]:next], -1
+		switch own := recorded[at[0]:at[1]]; {
+		case !ok:
+			return false
+		case strings.HasPrefix(rest, own):
+			end = len(own)
+		case last:
+			end = len(rest) - len(literal)
+		case literal != "":
+			end = strings.Index(rest, literal)
+		default:
+			end = 0 // tokens without anything between them: the last of them stands for all values
+		}
+		if end < 0 || !strings.HasPrefix(rest, recorded[at[0]:at[1]]) && token.MatchString(rest[:end]) {
+			return false
+		}
+		rest, ok = strings.CutPrefix(rest[end:], literal)
+	}
+	return ok && rest == ""
+}
+
+// CoversJSON is Covers for the strings of a JSON value; all else must be equal. An empty text counts as null. Of an object
+// that was recorded with tokens in its keys only the number of keys is compared.
+func CoversJSON(recorded, text json.RawMessage) bool {
+	w, err := parse(recorded)
+	if err != nil {
+		return string(recorded) == string(text)
+	}
+	g, err := parse(text)
+	return err == nil && covers(w, g)
+}
+
+func covers(want, got any) bool {
+	switch w := want.(type) {
+	case string:
+		g, ok := got.(string)
+		return ok && Covers(w, g)
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(w) {
+			return false
+		}
+		for i := range w {
+			if !covers(w[i], g[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok || len(g) != len(w) {
+			return false
+		}
+		for key, value := range w {
+			other, ok := g[key]
+			if !ok {
+				return hasTokenKey(w)
+			}
+			if !covers(value, other) {
+				return false
+			}
+		}
+		return true
+	}
+	return want == got
+}
+
+func hasTokenKey(object map[string]any) bool {
+	for key := range object {
+		if token.MatchString(key) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+package journal
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestCovers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		recorded, text string
+		want           bool
+	}{
+		{"plain", "plain", true},
+		{"plain", "other", false},
+		{"to [EMAIL_1].", "to ada@example.com.", true},
+		{"to [EMAIL_1].", "to [EMAIL_1].", true},
+		{"to [EMAIL_1].", "to [EMAIL_2].", false},
+		{"to [EMAIL_1].", "to ada@example.com!", false},
+		{"to [EMAIL_1].", "from ada@example.com.", false},
+		{"[EMAIL_1] and [CREDIT_CARD_22]", "a@b.c and 4111", true},
+		{"[EMAIL_1] and [CREDIT_CARD_22]", "[EMAIL_1] and 4111", true},
+		{"[EMAIL_1] and [CREDIT_CARD_22]", "a@b.c, 4111", false},
+		{"[EMAIL_1][EMAIL_2]", "a@b.cd@e.f", true},
+		{"[EMAIL_1][EMAIL_2]", "[EMAIL_1]d@e.f", true},
+		{"list[0]", "list[1]", false},
+		{"[EMAIL_1]", "", true},
+	} {
+		if got := Covers(c.recorded, c.text); got != c.want {
+			t.Errorf("Covers(%q, %q) = %t", c.recorded, c.text, got)
+		}
+	}
+}
+
+func TestCoversJSON(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		recorded, text string
+		want           bool
+	}{
+		{`{"b":[1,true,null,"[EMAIL_1]"],"a":"x"}`, `{"a":"x","b":[1,true,null,"ada@example.com"]}`, true},
+		{`{"b":[1,true,null,"[EMAIL_1]"]}`, `{"b":[1,true,null,{}]}`, false},
+		{`[1]`, `[1.0]`, false},
+		{`[1]`, `[1,2]`, false},
+		{`{"[EMAIL_1]":1}`, `{"ada@example.com":1}`, true},
+		{`{"[EMAIL_1]":1}`, `{"ada@example.com":1,"b":2}`, false},
+		{`{"a":1}`, `{"b":1}`, false},
+		{``, `null`, true},
+		{`{`, `{`, true},
+		{`{`, `{}`, false},
+		{`{}`, `{`, false},
+	} {
+		if got := CoversJSON(json.RawMessage(c.recorded), json.RawMessage(c.text)); got != c.want {
+			t.Errorf("CoversJSON(%s, %s) = %t", c.recorded, c.text, got)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// stuck is a guest that overruns its output limit and takes no notice of being cancelled.
+func stuck(g *guest) *frame.Frame {
+	g.call(frame.Tool, "late", `{}`)
+	g.call(frame.Tool, "echo", `{}`)
+	g.out <- &frame.Frame{T: frame.Log, Run: g.run, Text: strings.Repeat("x", 200)}
+	<-g.dead
+	return nil
+}
+
+// A call that has not recorded its intent when the host ends the run records none, although the runner lives on for the
+// grace period; and nothing of what is answered then is stored before the end is.
+func TestNothingIsSentAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	var refused error
+	late := func(_ context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		time.Sleep(100 * time.Millisecond) // the run has ended, the runner has not
+		if refused = intend(context.Background(), journal.Intent{N: c.N, Key: "k"}); refused != nil {
+			return nil, &frame.Error{Kind: run.KindTool, Name: "ToolError", Message: refused.Error()}
+		}
+		return json.RawMessage("true"), nil
+	}
+	bubble(t, new(gate).on("late", late).on("echo", hang), func(t *testing.T, w *world) {
+		w.limits.MaxOutput = 100
+		stored := &stored{}
+		w.wrap = func(writer journal.Writer) journal.Writer { stored.Writer = writer; return stored }
+		out, records := w.run(stuck)
+		if kindOf(out) != run.KindOutputLimit || refused == nil {
+			t.Fatalf("ended as %+v; the late call was refused with %v", out.Error, refused)
+		}
+		for _, r := range records {
+			if r.Intent != nil {
+				t.Error("an intent was recorded after the end")
+			}
+			if r.Answer != nil && !r.Answer.Undelivered() {
+				t.Errorf("an answer was numbered after the end: %+v", r.Answer)
+			}
+		}
+		for _, batch := range stored.commits {
+			late := slices.ContainsFunc(batch, func(r journal.Record) bool { return r.Answer != nil && r.Answer.Undelivered() })
+			if ended := slices.ContainsFunc(batch, func(r journal.Record) bool { return r.End != nil }); late && !ended {
+				t.Error("a late answer was stored before the end")
+			}
+		}
+	})
+}
+
+// stored keeps what each commit stored.
+type stored struct {
+	journal.Writer
+	mu      sync.Mutex
+	pending []journal.Record
+	commits [][]journal.Record
+}
+
+func (s *stored) Append(r journal.Record) {
+	s.mu.Lock()
+	s.pending = append(s.pending, r)
+	s.mu.Unlock()
+	s.Writer.Append(r)
+}
+
+func (s *stored) Commit(ctx context.Context) error {
+	s.mu.Lock()
+	s.commits = append(s.commits, s.pending)
+	s.pending = nil
+	s.mu.Unlock()
+	return s.Writer.Commit(ctx)
+}
+
+// A process that died while it ended a run can have left answers that the program was never given. The resumed run ends at
+// once.
+func TestResumeOfAnEndingRun(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.takeOf(g.call(frame.Tool, "late", `{}`))
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("late", echo), func(t *testing.T, w *world) {
+		_, records := w.run(program)
+		records = cut(t, records, func(r journal.Record) bool { return r.Answer != nil })
+		undelivered := *records[len(records)-1].Answer
+		undelivered.Delivery = journal.Undelivered
+		records[len(records)-1].Answer = &undelivered
+		began := time.Now()
+		out, _ := w.resume(program, records)
+		if kindOf(out) != run.KindCrash || time.Since(began) > time.Second {
+			t.Errorf("ended as %+v after %s", out.Error, time.Since(began))
+		}
+	})
+}
+
+// A call that does not return when its context ends holds the end of its run up for a bounded time, and a write among them
+// stays in doubt.
+func TestCallThatNeverReturns(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate), func(t *testing.T, w *world) {
+		release := make(chan struct{})
+		w.gate.on("late", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+			if err := intend(ctx, journal.Intent{N: c.N, Key: "k"}); err != nil {
+				t.Error(err)
+			}
+			<-release
+			return json.RawMessage("true"), nil
+		})
+		w.limits.MaxWall = time.Minute
+		began := time.Now()
+		out, records := w.run(func(g *guest) *frame.Frame {
+			g.takeOf(g.call(frame.Tool, "late", `{}`))
+			return value(`1`)
+		})
+		if took := time.Since(began); kindOf(out) != run.KindTimeout || took > 70*time.Second {
+			t.Fatalf("ended as %+v after %s", out.Error, took)
+		}
+		want := []run.Effect{{Call: 1, Kind: "tool", Name: "late", State: "in_doubt"}}
+		if !slices.Equal(out.Effects, want) {
+			t.Errorf("effects %+v", out.Effects)
+		}
+		if again, err := run.Recorded(records); err != nil || !slices.Equal(again.Effects, want) {
+			t.Errorf("recorded %+v, %v", again, err)
+		}
+		close(release)
+		synctest.Wait() // goleak: the call's goroutine ends
+	})
+}
+
+// A run that waits for its first call is stored while it waits, so that it is listed.
+func TestLongRunsAreStored(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("hang", hang), func(t *testing.T, w *world) {
+		w.limits.MaxWall = time.Minute
+		seen := 0
+		w.run(func(g *guest) *frame.Frame {
+			g.call(frame.Tool, "hang", `{}`)
+			time.Sleep(2 * time.Second)
+			records, err := w.store.Read(context.Background(), "run_x")
+			if err != nil {
+				t.Error(err)
+			}
+			seen = len(records)
+			return value(`1`)
+		})
+		if seen != 2 { // its start and its call
+			t.Errorf("%d records", seen)
+		}
+	})
+}
+
+// filter hides one value, and fails when nobody may ask it.
+type filter struct {
+	mu     sync.Mutex
+	asked  int
+	closed bool
+}
+
+func (f *filter) Hide(_ context.Context, _ pii.Scope, text string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	if f.closed {
+		return text, nil // it has forgotten its tokens
+	}
+	return strings.ReplaceAll(text, "ada@example.com", "[EMAIL_1]"), nil
+}
+
+func (f *filter) Restore(_ context.Context, _ pii.Scope, text string) (string, error) {
+	return text, nil
+}
+
+// A replay asks no filter, also where the program puts personal data together that was redacted when it was recorded. What
+// the replayed run reports is what was recorded.
+func TestReplayAsksNoFilter(t *testing.T) {
+	t.Parallel()
+	const secret = "ada@example.com"
+	for name, end := range map[string]*frame.Frame{
+		"value": value(`{"` + secret + `":["` + secret + `"]}`),
+		"error": {Error: &frame.Error{
+			Kind: run.KindRuntime, Name: "Error", Message: "no " + secret, Stack: secret, Data: json.RawMessage(`"` + secret + `"`),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program := func(g *guest) *frame.Frame {
+				g.log("log " + secret)
+				g.takeOf(g.call(frame.Tool, "echo", `{"to":"`+secret+`"}`))
+				f := *end
+				if end.Error != nil {
+					e := *end.Error
+					f.Error = &e
+				}
+				return &f
+			}
+			bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+				f := &filter{}
+				w.privacy = pii.In(f, "u", "s")
+				out, records := w.run(program)
+				first, _ := json.Marshal(out)
+				if text, _ := json.Marshal(records); strings.Contains(string(text), secret) || !strings.Contains(string(text), "[EMAIL_1]") {
+					t.Fatalf("recorded: %s", text)
+				}
+				f.asked, f.closed = 0, true
+				again := w.replay(program, records)
+				if second, _ := json.Marshal(again); f.asked != 0 || string(first) != string(second) {
+					t.Errorf("the filter was asked %d times\nwas %s\nis  %s", f.asked, first, second)
+				}
+			})
+		})
+	}
+}

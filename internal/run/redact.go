@@ -1,0 +1,66 @@
+package run
+
+import (
+	"context"
+
+	"mcp-code-exec-harness/internal/journal"
+)
+
+// A program sees tokens in place of personal data, but it can be written with values in it, or put them together. So what
+// it sends is redacted before anything else sees it. What was recorded was redacted then: a replay compares it with
+// journal.Covers and asks the filter nothing.
+
+// redactCall takes personal data out of a new call.
+func (l *loop) redactCall(ctx context.Context, c *journal.Call) (err error) {
+	ctx = context.WithoutCancel(ctx)
+	if c.Name, err = l.spec.Privacy.Hide(ctx, c.Name); err != nil {
+		return err
+	}
+	c.Args, err = l.spec.Privacy.HideJSON(ctx, c.Args)
+	return err
+}
+
+// redactLog makes a console line the recorded one, or takes personal data out of a new one.
+func (l *loop) redactLog(ctx context.Context, line *Log) (err error) {
+	if recorded := l.cursor.Logs(); len(l.logs) < len(recorded) && journal.Covers(recorded[len(l.logs)].Text, line.Text) {
+		line.Text = recorded[len(l.logs)].Text
+		return nil
+	}
+	line.Text, err = l.spec.Privacy.Hide(context.WithoutCancel(ctx), line.Text)
+	return err
+}
+
+// redactOutcome takes personal data out of what a program returned or threw. If that fails, the run fails.
+func (l *loop) redactOutcome(out *Outcome) {
+	ctx, p := context.Background(), l.spec.Privacy
+	output, err := p.HideJSON(ctx, out.Output)
+	if e := out.Error; e != nil {
+		for _, text := range []*string{&e.Name, &e.Message, &e.Source, &e.Stack, &e.Hint, &e.Tool} {
+			if err == nil {
+				*text, err = p.Hide(ctx, *text)
+			}
+		}
+		if err == nil {
+			e.Data, err = p.HideJSON(ctx, e.Data)
+		}
+	}
+	if out.Output = output; err != nil {
+		out.fail(l.unreadable(err))
+	}
+}
+
+// unreadable is the ending of a run that sent what could not be redacted.
+func (l *loop) unreadable(err error) *Error {
+	return l.reason(KindCrash, "what the program sent cannot be shown: "+err.Error())
+}
+
+// diverged ends a replay that went another way. The message can name what the program sent.
+func (l *loop) diverged(cause error) { l.stop(l.divergence(cause.Error())) }
+
+func (l *loop) divergence(message string) *Error {
+	redacted, err := l.spec.Privacy.Hide(context.Background(), message)
+	if err != nil {
+		return l.unreadable(err)
+	}
+	return l.reason(KindDiverged, redacted)
+}
