@@ -177,7 +177,9 @@ wait:
 		if got.err == nil {
 			return got.result, nil
 		}
-		err = got.err
+		if cctx.Err() == nil {
+			err = got.err
+		}
 	}
 	if failure != nil {
 		err = failure
@@ -197,11 +199,12 @@ func (s *server) explain(ctx, cctx context.Context, c *conn, ex *exchange, tool 
 	var tooLarge tooLargeError
 	var elsewhere elsewhereError
 	var timeout errTimeout
+	// An error that comes after the request was given up is the server's answer to that: it does not say what was done.
 	rpc := rpcError(err)
 	switch {
 	case errors.As(err, &tooLarge):
 		ce.Kind, ce.Message = KindProtocol, tooLarge.Error()
-	case rpc != nil && (ex.answer.Load() != nil || status != 0):
+	case rpc != nil && cctx.Err() == nil && (ex.answer.Load() != nil || status != 0):
 		ce.Kind, ce.Message, ce.Code = KindRPC, rpc.Message, rpc.Code
 	case errors.As(err, &elsewhere):
 		ce.Kind, ce.Message, ce.Sent = KindUnavailable, elsewhere.Error(), false // who redirects does not act

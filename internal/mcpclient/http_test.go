@@ -1,6 +1,7 @@
 package mcpclient_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -147,12 +148,13 @@ func TestSSEFallback(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t)
 	sse := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return u.Server }, nil)
+	refused := make(chan struct{}, 1)
 	cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.URL.RawQuery == "" {
 			http.Error(w, "no", http.StatusMethodNotAllowed)
 			return
 		}
-		sse.ServeHTTP(w, r)
+		sse.ServeHTTP(&errorWatch{w, refused}, r)
 	}))
 	m := setup(t, mcpclient.Options{}, cfg)
 	s := m.Start(ctxFor(t))[0]
@@ -163,18 +165,44 @@ func TestSSEFallback(t *testing.T) {
 		`{"n":12345678901234567890,"b":1}` {
 		t.Errorf("got %s", got)
 	}
+	// The server answers a cancelled call with an error. It arrives before Call returns: the call is cancelled all the same.
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-u.started
+	_, err := m.Call(ctx, "bad", "slow", nil, mcpclient.CallOptions{Progress: func(mcpclient.Progress) {
 		cancel()
-	}()
-	_, err := m.Call(ctx, "bad", "slow", nil, mcpclient.CallOptions{})
+		select {
+		case <-refused:
+		case <-ctxFor(t).Done():
+			t.Error("the server did not answer the cancelled call")
+		}
+		mustCall(t, m, "echo", `{}`) // its answer comes behind the error, on the same stream
+	}})
 	callError(t, err, mcpclient.KindCancelled, true)
 	select {
 	case <-u.cancelled:
 	case <-ctxFor(t).Done():
 		t.Error("the server was not told")
 	}
+}
+
+// errorWatch signals the first JSON-RPC error that a server writes.
+type errorWatch struct {
+	http.ResponseWriter
+	seen chan struct{}
+}
+
+func (w *errorWatch) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *errorWatch) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+
+func (w *errorWatch) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	if bytes.Contains(p, []byte(`"error":`)) {
+		select {
+		case w.seen <- struct{}{}:
+		default:
+		}
+	}
+	return n, err
 }
 
 func TestHTTPHeadersStayWithTheHost(t *testing.T) {
