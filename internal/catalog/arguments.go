@@ -20,16 +20,26 @@ type param struct {
 // params are the properties of the input in the order in which positional arguments fill them: required ones first,
 // each group in the order of the schema.
 func (t *Tool) params() []param {
+	if t.kept != nil {
+		return t.kept.params()
+	}
+	return t.findParams()
+}
+
+func (t *Tool) findParams() []param {
 	root := t.inputSchema()
 	object := schema.Follow(root, root)
-	required := object.Get("required").Strings()
+	required := map[string]bool{}
+	for _, name := range object.Get("required").Strings() {
+		required[name] = true
+	}
 	var first, rest []param
 	properties := object.Get("properties")
 	if !properties.Is(schema.Object) {
 		return nil
 	}
 	for _, m := range properties.Members {
-		p := param{name: m.Name, schema: m.Value, required: slices.Contains(required, m.Name)}
+		p := param{name: m.Name, schema: m.Value, required: required[m.Name]}
 		if p.required {
 			first = append(first, p)
 		} else {

@@ -5,6 +5,7 @@ package catalog
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,11 +21,12 @@ import (
 type Catalog struct {
 	writing sync.Mutex
 	now     atomic.Pointer[snapshot]
+	checks  *slots // expensive validations
 }
 
 // New makes an empty catalog.
 func New() *Catalog {
-	c := &Catalog{}
+	c := &Catalog{checks: newSlots(max(1, runtime.GOMAXPROCS(0)/2))}
 	c.now.Store(newSnapshot(nil))
 	return c
 }
@@ -116,15 +118,24 @@ type entry struct {
 	byFold     map[string][]*Tool
 	problems   []string
 	segment    func() *search.Segment
+	nearby     func() []*nearness // of the full names, for suggestions
 }
 
 func newEntry(s Server) *entry {
 	e := &entry{
 		Server: s, byName: map[string]*Tool{}, byFunction: map[string]*Tool{}, byFold: map[string][]*Tool{},
 	}
+	e.Description, e.Instructions = ident.Printable(s.Description), ident.Printable(s.Instructions)
 	tools := make([]Tool, 0, len(s.Tools))
 	for _, t := range s.Tools {
+		if len(t.Name) > MaxName || ident.OneLine(t.Name) != t.Name {
+			e.problems = append(e.problems, fmt.Sprintf(
+				"server %q lists a tool %q; it is left out, because a name has at most %d bytes, all of them printable", s.Name, shown(t.Name), MaxName))
+			continue
+		}
 		t.Server = s.Name
+		t.Title, t.Annotations.Title = joined(t.Title), joined(t.Annotations.Title)
+		t.Description = ident.Printable(t.Description)
 		tools = append(tools, t)
 	}
 	// By name, so that numbers given to colliding names do not depend on the order in which the server lists them.
@@ -153,8 +164,18 @@ func newEntry(s Server) *entry {
 		}
 	}
 	e.segment = sync.OnceValue(func() *search.Segment { return newSegment(e) })
+	e.nearby = sync.OnceValue(func() []*nearness {
+		known := make([]*nearness, len(e.Tools))
+		for i := range e.Tools {
+			known[i] = newNearness(e.Tools[i].FullName())
+		}
+		return known
+	})
 	return e
 }
+
+// joined is a printable text in one line.
+func joined(text string) string { return strings.Join(strings.Fields(ident.Printable(text)), " ") }
 
 func (e *entry) functionNames() []string {
 	names := slices.AppendSeq(make([]string, 0, len(e.byFunction)), maps.Keys(e.byFunction))

@@ -307,7 +307,7 @@ func FuzzDeclaration(f *testing.F) {
 		if s := one.Signature(); len(s) > maxSignature+len(one.Function())+8 || strings.Contains(s, "\n") {
 			t.Errorf("signature %q", s)
 		}
-		_ = one.Validate(json.RawMessage(schema))
+		_ = New().Validate(t.Context(), "u", one, json.RawMessage(schema))
 		_, _ = one.Arguments(json.RawMessage(schema), nil)
 		if _, err := c.Details(c.List()[0]); err != nil {
 			t.Error(err)

@@ -29,7 +29,15 @@ type explainer struct {
 	root  *schema.Value
 	input any
 	found []problem
+	// suggested counts the searches for a similar name; they stop at maxSuggested.
+	suggested int
 }
+
+// Bounds of the searches for a similar name in one explanation, and of the names that one search looks at.
+const (
+	maxSuggested = 20
+	maxSimilar   = 200
+)
 
 // problem is an error that says something, and where in the input it is.
 type problem struct {
@@ -140,7 +148,7 @@ func (x *explainer) words(e *jsonschema.ValidationError) (lines []string) {
 		}
 	case *kind.AdditionalProperties:
 		for _, p := range firstSorted(k.Properties) {
-			add("%s", unknownProperty(p, at))
+			add("%s", x.unknownProperty(p, at))
 		}
 	case *kind.FalseSchema:
 		add("is not allowed here")
@@ -242,7 +250,7 @@ func (x *explainer) path(location []string) string {
 			if err != nil || i >= len(v) {
 				return b.String()
 			}
-			fmt.Fprintf(&b, "[%d]", i)
+			b.WriteString("[" + part + "]")
 			value = v[i]
 		case map[string]any:
 			if ident.IsIdentifier(part) && len(part) <= maxShownName {
@@ -289,7 +297,7 @@ func (x *explainer) property(at *schema.Value, name string) string {
 	}
 	text += " (" + typ + ")"
 	if description := s.Get("description").String(); description != "" {
-		text += ": " + clip(strings.Join(dts.Clean(description, 160), " "), 200)
+		text += ": " + clip(strings.Join(dts.Clean(clip(description, 1000), 160), " "), 200)
 	}
 	return text
 }
@@ -297,13 +305,10 @@ func (x *explainer) property(at *schema.Value, name string) string {
 // misspelt finds, for a missing property, one that is there and not the schema's and looks like it.
 func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, missing string) string {
 	object, ok := x.value(e.InstanceLocation).(map[string]any)
-	if !ok {
+	if x.suggested++; !ok || x.suggested > maxSuggested || len(object) > maxSimilar {
 		return ""
 	}
-	for i, name := range slices.Sorted(maps.Keys(object)) {
-		if i == maxWorded {
-			break
-		}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if at.Get("properties").Get(name) == nil && alike(name, missing) {
 			return fmt.Sprintf("; %s is not a property", quoted(name))
 		}
@@ -312,18 +317,22 @@ func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, mi
 }
 
 // unknownProperty says that a property does not exist and which one may have been meant.
-func unknownProperty(name string, at *schema.Value) string {
+func (x *explainer) unknownProperty(name string, at *schema.Value) string {
 	text := "unknown property"
 	if ident.IsIdentifier(name) && len(name) <= maxShownName {
 		text += " " + quoted(name)
 	}
-	var known []string
-	if properties := at.Get("properties"); properties.Is(schema.Object) {
-		for _, m := range properties.Members {
-			known = append(known, m.Name)
-		}
+	properties := at.Get("properties")
+	if x.suggested++; x.suggested > maxSuggested || !properties.Is(schema.Object) || len(properties.Members) > maxSimilar {
+		return text
 	}
-	if best := nearest(name, known, 1); len(best) == 1 && alike(name, best[0]) {
+	var known []string
+	var near []*nearness
+	for _, m := range properties.Members {
+		known = append(known, m.Name)
+		near = append(near, newNearness(m.Name))
+	}
+	if best := nearest(name, near, 1); len(best) == 1 && alike(name, best[0]) {
 		return text + fmt.Sprintf("; did you mean %s?", quoted(best[0]))
 	}
 	if len(known) > 0 && len(known) <= 12 {
@@ -334,7 +343,7 @@ func unknownProperty(name string, at *schema.Value) string {
 
 // alike reports whether one name may be a slip for another.
 func alike(a, b string) bool {
-	return newNearness(a).to(b) >= 0.3 && ident.IsIdentifier(a) && len(a) <= maxShownName
+	return newNearness(a).to(newNearness(b)) >= 0.3 && ident.IsIdentifier(a) && len(a) <= maxShownName
 }
 
 func expected(want []string, root, at *schema.Value) string {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"mcp-code-exec-harness/internal/frame"
 )
 
 // Library is the catalog as the virtual library that programs can look through.
@@ -90,7 +92,7 @@ func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage)
 		Server string  `json:"server"`
 	}
 	if len(args) > 0 {
-		if err := json.Unmarshal(args, &a); err != nil {
+		if err := frame.DecodeArgs(args, &a); err != nil {
 			return nil, fmt.Errorf("catalog call %s: arguments: %w", shown(name), err)
 		}
 	}

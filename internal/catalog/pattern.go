@@ -7,12 +7,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// What the patterns of a schema may cost. RE2 matches in linear time, but what it compiles a short pattern into can
-// take megabytes: (...){1000} is written out a thousand times.
+// What the patterns of a schema may cost. RE2 matches in time linear in the text and in the compiled pattern, but a
+// short pattern can compile to megabytes: (...){1000} is written out a thousand times.
 const (
-	maxPattern  = 2000    // bytes of a pattern
-	maxPatterns = 100_000 // instructions of all patterns of a schema, or of an input, about
+	maxPattern      = 2000    // bytes of a pattern
+	maxInstructions = 100_000 // of all patterns of a schema together, about
+	maxInputPattern = 10_000  // instructions of a pattern that is a value of the input
 )
+
+// pattern is a compiled pattern.
+type pattern struct {
+	*regexp.Regexp
+	instructions int
+}
 
 // anyText stands for a pattern that is not checked.
 type anyText string
@@ -20,32 +27,47 @@ type anyText string
 func (p anyText) String() string        { return string(p) }
 func (anyText) MatchString(string) bool { return true }
 
-// pattern compiles a pattern of the schema, or of an input that is to be one.
+// pattern compiles a pattern of the schema, or, once the schema is compiled, a pattern that is a value of an input.
 func (v *validator) pattern(p string) (jsonschema.Regexp, error) {
-	unchecked := func(why string) (jsonschema.Regexp, error) {
-		if v.compiled == nil { // else it is the input's
-			v.broken = "a pattern of the input schema is not checked: it is " + why
+	if v.compiled != nil {
+		if complexity(p) > maxInputPattern {
+			return anyText(p), nil
 		}
+		if re, err := regexp.Compile(p); err == nil {
+			return pattern{Regexp: re}, nil
+		}
+		return anyText(p), nil
+	}
+	unchecked := func(why string) (jsonschema.Regexp, error) {
+		v.broken = "a pattern of the input schema is not checked: it is " + why
 		return anyText(p), nil
 	}
 	if len(p) > maxPattern {
 		return unchecked("too long")
 	}
-	parsed, err := syntax.Parse(p, syntax.Perl)
-	if err != nil {
-		return unchecked("no RE2 expression")
-	}
-	if v.instructions += instructions(parsed); v.instructions > maxPatterns {
+	n := complexity(p)
+	if v.instructions += n; v.instructions > maxInstructions {
 		return unchecked("too complex")
 	}
 	re, err := regexp.Compile(p)
 	if err != nil {
 		return unchecked("no RE2 expression")
 	}
-	return re, nil
+	return pattern{re, n}, nil
 }
 
-// instructions is about how many instructions an expression is compiled to.
+// complexity is about how many instructions a pattern compiles to; 1 for a text that is no pattern.
+func complexity(p string) int {
+	if len(p) > maxPattern {
+		return maxInputPattern + 1
+	}
+	parsed, err := syntax.Parse(p, syntax.Perl)
+	if err != nil {
+		return 1
+	}
+	return instructions(parsed)
+}
+
 func instructions(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)
 	for _, sub := range re.Sub {

@@ -4,10 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
+)
+
+// MaxName is how many bytes a name of a tool has at most: a longer one of a server is left out, and of a caller unknown.
+const MaxName = 1024
+
+// maxCandidates bounds the tools that one folded name is compared with, and maxListed those that an error lists.
+const (
+	maxCandidates = 100
+	maxListed     = 10
 )
 
 // UnknownToolError says that no tool has the name, and which names come closest.
@@ -17,11 +24,7 @@ type UnknownToolError struct {
 }
 
 func (e *UnknownToolError) Error() string {
-	msg := fmt.Sprintf("Tool not found: %s. Use list_mcp_tools() to see available tools.", shown(e.Name))
-	if len(e.Closest) > 0 {
-		msg += " Closest: " + strings.Join(e.Closest, ", ")
-	}
-	return msg
+	return unknown("Tool not found: %s. Use list_mcp_tools() to see available tools.", e.Name, e.Closest)
 }
 
 // UnknownServerError says that no server has the name, and which there are.
@@ -31,35 +34,37 @@ type UnknownServerError struct {
 }
 
 func (e *UnknownServerError) Error() string {
-	msg := fmt.Sprintf("server not found: %s. Use introspect_servers() to see available servers.", shown(e.Name))
-	if len(e.Closest) > 0 {
-		msg += " Closest: " + strings.Join(e.Closest, ", ")
+	return unknown("server not found: %s. Use introspect_servers() to see available servers.", e.Name, e.Closest)
+}
+
+func unknown(format, name string, closest []string) string {
+	msg := fmt.Sprintf(format, shown(name))
+	if len(name) > MaxName {
+		msg += fmt.Sprintf(" A name has at most %d bytes.", MaxName)
+	}
+	if len(closest) > 0 {
+		msg += " Closest: " + strings.Join(closest, ", ")
 	}
 	return msg
 }
 
-// AmbiguousError says that a name that is nobody's exact name fits several.
+// AmbiguousError reports a name that is the exact name of no tool or server and fits several.
 type AmbiguousError struct {
 	Name       string
 	Candidates []string
 }
 
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("%s could be any of: %s. Write the exact name.", shown(e.Name), strings.Join(e.Candidates, ", "))
+	list := strings.Join(e.Candidates[:min(len(e.Candidates), maxListed)], ", ")
+	if more := len(e.Candidates) - maxListed; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%s could be any of: %s. Write the exact name.", shown(e.Name), list)
 }
 
 // shown is a name from outside, fit for a message.
 func shown(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, name)
-	if runes := []rune(name); len(runes) > 100 {
-		return string(runes[:100]) + "..."
-	}
-	return name
+	return ident.OneLine(clip(name, 100))
 }
 
 // Resolve finds a tool by its full name. The exact name always works; otherwise case and everything that is neither
@@ -81,6 +86,9 @@ func (c *Catalog) ResolveServer(name string) (string, error) {
 }
 
 func (s *snapshot) resolve(name string) (*Tool, error) {
+	if len(name) > MaxName {
+		return nil, &UnknownToolError{Name: name}
+	}
 	var fits []*Tool
 	for _, e := range s.servers {
 		if tool, ok := strings.CutPrefix(name, e.Name); ok && strings.HasPrefix(tool, "__") {
@@ -93,9 +101,9 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 		return only(name, fits)
 	}
 	// crm__search folds to the same as cr__msearch, so where the name is split counts, and how exact its parts are.
-	best := 0
-	for _, t := range s.folded(ident.Fold(name)) {
-		switch like := s.likeness(name, t); {
+	best, fold := 0, ident.Fold(name)
+	for _, t := range s.folded(fold) {
+		switch like := s.likeness(name, fold, t); {
 		case like > best:
 			fits, best = []*Tool{t}, like
 		case like == best:
@@ -103,12 +111,12 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 		}
 	}
 	if len(fits) == 0 {
-		return nil, &UnknownToolError{Name: name, Closest: s.suggest(name, closest)}
+		return nil, &UnknownToolError{Name: name, Closest: s.suggest(name)}
 	}
 	return only(name, fits)
 }
 
-// folded are the tools whose folded server and tool names together are fold.
+// folded are the tools whose folded server and tool names together are fold, at most maxCandidates.
 func (s *snapshot) folded(fold string) (fits []*Tool) {
 	for _, e := range s.servers {
 		for _, server := range e.folds {
@@ -117,6 +125,9 @@ func (s *snapshot) folded(fold string) (fits []*Tool) {
 				continue
 			}
 			for _, t := range e.byFold[tool] {
+				if len(fits) == maxCandidates {
+					return fits
+				}
 				if !slices.Contains(fits, t) {
 					fits = append(fits, t)
 				}
@@ -126,30 +137,36 @@ func (s *snapshot) folded(fold string) (fits []*Tool) {
 	return fits
 }
 
-// likeness is how well the parts of a full name that folds to t's fit t: 0 if it has no "__" at the right place. Server
-// and tool names may have a "__" of their own, so each is tried.
-func (s *snapshot) likeness(name string, t *Tool) int {
+// likeness is how well the parts of a full name that folds to t's fit t: 0 if it has no "__" at the right position.
+// Server and tool names may have a "__" of their own, so each is tried; it takes linear time, because the parts of fold
+// are the folded parts of name.
+func (s *snapshot) likeness(name, fold string, t *Tool) int {
 	e := s.byName[t.Server]
-	best := 0
-	for i := 0; i+2 <= len(name); i++ {
-		if name[i:i+2] == "__" {
-			server, tool := partLikeness(name[:i], e.Name, e.identifier), partLikeness(name[i+2:], t.Name, t.Function())
+	folds := foldsOf(t.Name, t.Function())
+	best, folded := 0, 0
+	for i, r := range name {
+		if strings.HasPrefix(name[i:], "__") {
+			server := partLikeness(name[:i], fold[:folded], e.Name, e.identifier, e.folds)
+			tool := partLikeness(name[i+2:], fold[folded:], t.Name, t.Function(), folds)
 			if server > 0 && tool > 0 {
 				best = max(best, server+tool)
 			}
+		}
+		if r != '_' {
+			folded += len(ident.Fold(string(r)))
 		}
 	}
 	return best
 }
 
 // partLikeness is 3 for the exact name, 2 for the identifier, 1 for what folds to one of them.
-func partLikeness(part, name, identifier string) int {
+func partLikeness(part, fold, name, identifier string, folds []string) int {
 	switch {
 	case part == name:
 		return 3
 	case part == identifier:
 		return 2
-	case slices.Contains(foldsOf(name, identifier), ident.Fold(part)):
+	case slices.Contains(folds, fold):
 		return 1
 	}
 	return 0
@@ -159,6 +176,9 @@ func (s *snapshot) resolveIn(server, tool string) (*Tool, error) {
 	e, err := s.resolveServer(server)
 	if err != nil {
 		return nil, err
+	}
+	if len(tool) > MaxName {
+		return nil, &UnknownToolError{Name: tool}
 	}
 	if t, ok := e.byName[tool]; ok {
 		return t, nil
@@ -172,7 +192,7 @@ func (s *snapshot) resolveIn(server, tool string) (*Tool, error) {
 	}
 	if len(fits) == 0 {
 		name := e.Name + "__" + tool
-		return nil, &UnknownToolError{Name: name, Closest: s.suggest(name, closest)}
+		return nil, &UnknownToolError{Name: name, Closest: s.suggest(name)}
 	}
 	return only(e.Name+"__"+tool, fits)
 }
@@ -180,6 +200,9 @@ func (s *snapshot) resolveIn(server, tool string) (*Tool, error) {
 func (s *snapshot) resolveServer(name string) (*placed, error) {
 	if e, ok := s.byName[name]; ok {
 		return e, nil
+	}
+	if len(name) > MaxName {
+		return nil, &UnknownServerError{Name: name}
 	}
 	fold := ident.Fold(name)
 	var fits []*placed
@@ -193,7 +216,7 @@ func (s *snapshot) resolveServer(name string) (*placed, error) {
 	}
 	switch len(fits) {
 	case 0:
-		return nil, &UnknownServerError{Name: name, Closest: s.suggestServers(name, closest)}
+		return nil, &UnknownServerError{Name: name, Closest: s.suggestServers(name)}
 	case 1:
 		return fits[0], nil
 	}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -208,7 +209,6 @@ func FuzzResolve(f *testing.F) {
 		_, _ = c.Resolve(name)
 		_, _ = c.ResolveIn(server, name)
 		_, _ = c.ResolveServer(name)
-		c.Suggest(name, 3)
 		functions := map[string]bool{}
 		for _, one := range c.Tools() {
 			if functions[one.Server+"\x00"+one.Function()] {
@@ -223,4 +223,122 @@ func FuzzResolve(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLongNames: the work for a name grows with its length only, and a name that no tool can have costs none.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	c := catalogOf(named("mock", "echo"))
+	long := "mock" + strings.Repeat("_", MaxName) + "echo"
+	for name, resolve := range map[string]func() error{
+		"tool":    func() error { _, err := c.Resolve(long); return err },
+		"in":      func() error { _, err := c.ResolveIn("mock", long); return err },
+		"details": func() error { _, err := c.Details(long); return err },
+		"server":  func() error { _, err := c.ResolveServer(long); return err },
+	} {
+		if err := resolve(); err == nil || !strings.Contains(err.Error(), "at most 1024 bytes") || len(err.Error()) > 300 {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for _, n := range []int{2, 500, 1000} {
+		name := "mock" + strings.Repeat("_", n) + "echo"
+		folded := len(c.now.Load().folded("mockecho"))
+		if tool, err := c.Resolve(name); err != nil || tool.Name != "echo" || folded != 1 {
+			t.Errorf("%d: got %v, %v", n, tool, err)
+		}
+	}
+}
+
+// BenchmarkLongName: 60,000 characters took seconds where each "__" was a new start; 1,000 take microseconds.
+func BenchmarkLongName(b *testing.B) {
+	c := catalogOf(named("mock", "echo"))
+	name := "mock" + strings.Repeat("_", 1000) + "echo"
+	for b.Loop() {
+		if _, err := c.Resolve(name); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkWrongName is a name that no tool of a large catalog has.
+func BenchmarkWrongName(b *testing.B) {
+	c := New()
+	for i := range 65 {
+		s := Server{Name: fmt.Sprintf("server_%d", i)}
+		for j := range 200 {
+			s.Tools = append(s.Tools, Tool{Name: fmt.Sprintf("list_open_items_of_kind_%d", i*j)})
+		}
+		c.SetServer(s)
+	}
+	for b.Loop() {
+		if _, err := c.Resolve("server_7__list_items_of_kinds"); err == nil {
+			b.Fatal("found")
+		}
+	}
+}
+
+// TestManyTheSame: many tools whose names fold to the same are told apart within a bound, and listed within one.
+func TestManyTheSame(t *testing.T) {
+	t.Parallel()
+	s := Server{Name: "s"}
+	for i := range 1000 {
+		s.Tools = append(s.Tools, Tool{Name: "a" + strings.Repeat("_", i)})
+	}
+	c := catalogOf(s)
+	if n := len(c.now.Load().folded("sa")); n != maxCandidates {
+		t.Errorf("%d candidates", n)
+	}
+	_, err := c.Resolve("S__A")
+	if err == nil || !strings.HasSuffix(err.Error(), "and 90 more. Write the exact name.") || len(err.Error()) > 400 {
+		t.Errorf("got %v", err)
+	}
+	if tool, err := c.Resolve("s__a___"); err != nil || tool.Name != "a___" {
+		t.Errorf("the exact name: %v", err)
+	}
+}
+
+// TestUnprintableNames: a server's texts cannot forge lines or turn the terminal's reading direction; a tool whose name
+// would is left out.
+func TestUnprintableNames(t *testing.T) {
+	t.Parallel()
+	s := Server{Name: "s", Instructions: "one\u202etwo\x1b[31m", Tools: []Tool{
+		{Name: "ok", Title: "a\nb\u200f", Description: "first\nsecond\r\x1b[2J\u200f\U000e0041", Annotations: Annotations{Title: "x\ny"}},
+	}}
+	for _, name := range []string{"a\nb__forged", "a\x1b[31m", "a\u200fb", "a\u202eb", "a\u200bb", "a\u2028b", "a\xffb", strings.Repeat("x", MaxName+1)} {
+		s.Tools = append(s.Tools, Tool{Name: name})
+	}
+	c := catalogOf(s)
+	if diff := cmp.Diff([]string{"s__ok"}, c.List()); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(c.Problems()); n != len(s.Tools)-1 {
+		t.Errorf("%d problems: %q", n, c.Problems())
+	}
+	for _, p := range c.Problems() {
+		if strings.ContainsAny(p, "\n\x1b\u200f\u202e\u2028") || len(p) > 300 {
+			t.Errorf("problem %q", p)
+		}
+	}
+	d, err := c.Details("s__ok")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{d.Title, d.Description, d.Instructions, d.Annotations.Title}
+	if diff := cmp.Diff([]string{"a b", "first\nsecond[2J", "onetwo[31m", "x y"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestToolCalledIndex: the file index.ts of a server is the server's own.
+func TestToolCalledIndex(t *testing.T) {
+	t.Parallel()
+	c := catalogOf(named("s", "index", "other"))
+	if diff := cmp.Diff([]string{"index_", "other"}, c.Names()["s"]); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range []string{"index", "index_"} {
+		if tool, err := c.ResolveIn("s", name); err != nil || tool.Name != "index" {
+			t.Errorf("%s: %v, %v", name, tool, err)
+		}
+	}
 }

@@ -38,6 +38,7 @@ type kept struct {
 	fullName  string
 	function  string // identifier, unique in the server
 	input     func() *schema.Value
+	params    func() []param
 	signature func() string
 	validator func() *validator
 }
@@ -107,6 +108,7 @@ const maxSignature = 200
 func (t *Tool) keep(function string) {
 	t.kept = &kept{fullName: t.FullName(), function: function}
 	t.kept.input = sync.OnceValue(t.parseInput)
+	t.kept.params = sync.OnceValue(t.findParams)
 	t.kept.signature = sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) })
 	t.kept.validator = sync.OnceValue(func() *validator { return newValidator(t.InputSchema) })
 }

@@ -2,12 +2,12 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -28,14 +28,19 @@ func (e *InvalidInputError) Error() string {
 	return fmt.Sprintf("invalid input for %s:\n- %s", e.Tool, strings.Join(e.Problems, "\n- "))
 }
 
-// Validate checks an input against the tool's schema; the error is an *InvalidInputError. A tool without a usable
-// schema takes everything; SchemaProblem says why. The schema is compiled at the first call.
-func (t *Tool) Validate(input json.RawMessage) error {
+// Validate checks an input against the tool's schema on behalf of an owner. The error is an *InvalidInputError, or the
+// context's if it ends first. A tool without a usable schema takes everything; SchemaProblem says why. The schema is
+// compiled at the first call. Work is estimated first: too much of it is refused, and an expensive check waits for the
+// owner's slot.
+func (c *Catalog) Validate(ctx context.Context, owner string, t *Tool, input json.RawMessage) error {
 	v := t.validator()
 	if v.compiled == nil {
 		return nil
 	}
-	problems := v.problems(input)
+	problems, err := v.check(ctx, input, func() (func(), error) { return c.checks.acquire(ctx, owner) })
+	if err != nil {
+		return fmt.Errorf("validate input of %s: %w", t.FullName(), err)
+	}
 	if len(problems) == 0 {
 		return nil
 	}
@@ -52,30 +57,20 @@ func (t *Tool) validator() *validator {
 	return newValidator(t.InputSchema)
 }
 
-// What validation may cost. A schema can make its validation exponential in the depth of the input, and the input
-// comes from guest code, so the work is counted and ended.
+// Bounds of schemas and inputs that are checked at all.
 const (
 	maxSchemaValues = 20_000
-	freeSteps       = 20_000    // schemas applied to values, whatever the input
-	stepsPerValue   = 50        // and for each value of the input
-	maxSteps        = 5_000_000 // but no more, some seconds
-	maxExponent     = 400       // of a number; a double has 308
-	// An input of more values than this is left to the server to check: each may have an error, and the library
-	// collects them all.
+	maxExponent     = 400 // of a number; a double has 308
+	// The server checks an input of more values than this: each may have an error, and the library collects them all.
 	maxInputValues = 200_000
 )
 
-// validator is a compiled input schema.
+// validator is a compiled input schema. It is safe for concurrent use.
 type validator struct {
-	root     *schema.Value
-	compiled *jsonschema.Schema
-	broken   string
-
-	instructions int // of the patterns of the schema, or of an input that holds some
-
-	// The step counter is part of the compiled schema, so one validation runs at a time.
-	mu    sync.Mutex
-	steps steps
+	root         *schema.Value
+	compiled     *jsonschema.Schema
+	broken       string
+	instructions int // of the patterns of the schema
 }
 
 func newValidator(raw json.RawMessage) (v *validator) {
@@ -121,15 +116,8 @@ func (v *validator) compile(doc any) error {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	c.AssertVocabs()
 	c.UseLoader(refuse{})
 	c.UseRegexpEngine(v.pattern)
-	c.RegisterVocabulary(&jsonschema.Vocabulary{
-		URL: "mem:///steps",
-		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) {
-			return &v.steps, nil
-		},
-	})
 	if err := c.AddResource(schemaURL, doc); err != nil {
 		return err
 	}
@@ -148,40 +136,57 @@ func (refuse) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// steps is a keyword that every schema has: it counts how often a schema is applied.
-type steps struct{ left int }
-
-// errTooManySteps is thrown through the library, which has no other way to be stopped.
-var errTooManySteps = errors.New("too many steps")
-
-func (s *steps) Validate(*jsonschema.ValidatorContext, any) {
-	s.left--
-	if s.left < 0 {
-		panic(errTooManySteps)
-	}
-}
-
-// problems is what does not fit, in words; none if all is well.
-func (v *validator) problems(input json.RawMessage) (problems []string) {
+// check is what does not fit, in words; none if all is well. admit waits for a slot for an expensive check. When ctx
+// ends, an expensive check goes on in its slot until it ends by itself, within about maxWork.
+func (v *validator) check(ctx context.Context, input json.RawMessage, admit func() (func(), error)) ([]string, error) {
 	if exceeds(input, maxInputValues) {
-		return nil
+		return nil, nil
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
-		return []string{"the input is not valid JSON"}
+		return []string{"the input is not valid JSON"}, nil
 	}
-	values, ok := count(value)
-	if !ok {
-		return []string{"the input has a number that is out of range"}
+	if _, ok := count(value); !ok {
+		return []string{"the input has a number that is out of range"}, nil
 	}
+	w := work{ctx: ctx}
+	w.apply(v.compiled, value, position{})
+	switch {
+	case w.stopped != nil:
+		return nil, w.stopped
+	case w.unknown:
+		return nil, nil
+	case w.units > maxWork:
+		return []string{fmt.Sprintf("the input is too complex to be checked against the schema (more than %d units of work); "+
+			"send less in one call, or nest it less deeply", maxWork)}, nil
+	case w.units <= smallWork:
+		return v.problems(value), nil
+	}
+	release, err := admit()
+	if err != nil {
+		return nil, err
+	}
+	found := make(chan []string, 1)
+	go func() {
+		defer release()
+		found <- v.problems(value)
+	}()
+	select {
+	case problems := <-found:
+		return problems, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// problems validates and puts into words what does not fit.
+func (v *validator) problems(value any) (problems []string) {
 	defer func() {
+		// A schema is foreign input to the library, whatever it trips over.
 		if r := recover(); r != nil {
-			problems = []string{"the input is too complex to be checked against the schema; nest it less deeply"}
+			problems = []string{"the input cannot be checked against the schema"}
 		}
 	}()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.steps.left, v.instructions = min(freeSteps+stepsPerValue*values, maxSteps), 0
 	var invalid *jsonschema.ValidationError
 	if err := v.compiled.Validate(value); errors.As(err, &invalid) {
 		x := explainer{root: v.root, input: value}

@@ -15,7 +15,7 @@ import (
 func validate(t *testing.T, schema, input string) []string {
 	t.Helper()
 	tool := Tool{Server: "s", Name: "t", InputSchema: json.RawMessage(schema)}
-	err := tool.Validate(json.RawMessage(input))
+	err := New().Validate(t.Context(), "u", &tool, json.RawMessage(input))
 	if err == nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func TestBrokenSchemaLeavesToolUsable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tool.Validate(json.RawMessage(`{"a":"b"}`)); err != nil {
+			if err := c1.Validate(t.Context(), "u", tool, json.RawMessage(`{"a":"b"}`)); err != nil {
 				t.Errorf("input is refused: %v", err)
 			}
 			d, err := c1.Details("s__t")
@@ -243,7 +243,7 @@ func TestPatternsOfTheInput(t *testing.T) {
 	}
 	for range 2 {
 		input := `{"a":"(?=x)","b":"(` + strings.Repeat("x", 500) + `){1000}"}`
-		if err := tool.Validate(json.RawMessage(input)); err != nil || tool.SchemaProblem() != "" {
+		if err := c.Validate(t.Context(), "u", tool, json.RawMessage(input)); err != nil || tool.SchemaProblem() != "" {
 			t.Errorf("got %v, problem of the schema %q", err, tool.SchemaProblem())
 		}
 	}
@@ -261,10 +261,10 @@ func TestValidateConcurrently(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := tool.Validate(json.RawMessage(`{"a":"x"}`)); err != nil {
+			if err := c.Validate(t.Context(), "u", tool, json.RawMessage(`{"a":"x"}`)); err != nil {
 				t.Error(err)
 			}
-			if err := tool.Validate(json.RawMessage(`{}`)); err == nil {
+			if err := c.Validate(t.Context(), "u", tool, json.RawMessage(`{}`)); err == nil {
 				t.Error("a missing property passes")
 			}
 		})
@@ -281,7 +281,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 	input := json.RawMessage(`{"q":"x","limit":5,"sort":"age"}`)
 	for b.Loop() {
-		if err := tool.Validate(input); err != nil {
+		if err := c.Validate(b.Context(), "u", tool, input); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"golang.org/x/term"
 
@@ -61,7 +62,7 @@ func visible(s string) string {
 		case r == '\r' && strings.HasPrefix(s[i+1:], "\n"):
 		case r < 0x20 || r >= 0x7f && r < 0xa0:
 			fmt.Fprintf(&b, `\x%02x`, r)
-		case r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069: // bidirectional overrides and isolates
+		case unicode.Is(unicode.Bidi_Control, r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r) // U+FFFD for a byte that is not UTF-8

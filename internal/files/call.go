@@ -109,7 +109,7 @@ func (s *Space) Call(ctx context.Context, name string, args json.RawMessage) (js
 
 func decode(args json.RawMessage) (*arguments, error) {
 	var a arguments
-	if err := json.Unmarshal(args, &a); err != nil {
+	if err := frame.DecodeArgs(args, &a); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) && wrong.Field != "" {
 			value, _, _ := strings.Cut(wrong.Value, " ") // of a number the literal follows, however long

@@ -212,9 +212,9 @@ func runtimeError(class, format string, args ...any) *frame.Error {
 // decode reads a call's arguments; the guest wrote them.
 func decode(args json.RawMessage, into any) *frame.Error {
 	if len(args) == 0 {
-		args = json.RawMessage("{}")
+		return nil
 	}
-	if err := json.Unmarshal(args, into); err != nil {
+	if err := frame.DecodeArgs(args, into); err != nil {
 		return runtimeError("TypeError", "wrong arguments: %v", err)
 	}
 	return nil
@@ -236,7 +236,10 @@ func cancelled() *frame.Error {
 
 // load resolves a require or import at run time.
 func (r *Run) load(ctx context.Context, args json.RawMessage) (json.RawMessage, *frame.Error) {
-	var in struct{ Specifier, From string }
+	var in struct {
+		Specifier string `json:"specifier"`
+		From      string `json:"from"`
+	}
 	if err := decode(args, &in); err != nil {
 		return nil, err
 	}
@@ -248,7 +251,9 @@ func (r *Run) load(ctx context.Context, args json.RawMessage) (json.RawMessage, 
 }
 
 func (r *Run) zone(args json.RawMessage) (json.RawMessage, *frame.Error) {
-	var in struct{ Zone string }
+	var in struct {
+		Zone string `json:"zone"`
+	}
 	if err := decode(args, &in); err != nil {
 		return nil, err
 	}

@@ -618,3 +618,35 @@ func TestFailuresKeepTheHostPrivate(t *testing.T) {
 		}
 	}
 }
+
+// TestExactArguments: a key that differs from a name in case only is another key, and cannot replace what was checked.
+func TestExactArguments(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if _, err := f.do(frame.Tool, "search", `{"input":{"q":"a"},"server":"crm","SERVER":"nothing","Input":{"q":7},"RAW":true}`); err != nil {
+		t.Errorf("the other keys are taken: %v", err)
+	}
+	_, err := f.do(frame.Tool, "search", `{"input":{"q":"a"},"Server":"crm"}`)
+	wantError(t, err, "ToolError", run.KindTool, "Tool not found")
+	_, err = f.do(frame.Catalog, "details", `{"NAME":"crm__search"}`)
+	wantError(t, err, "ToolError", run.KindTool, "Tool not found")
+}
+
+// TestLongToolName: a name that no tool can have is refused before any work, whatever asks for it.
+func TestLongToolName(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	long := "crm" + strings.Repeat("_", 400_000) + "search"
+	name, _ := json.Marshal(map[string]string{"name": long})
+	for kind, args := range map[frame.Kind]string{frame.Tool: `{"input":{}}`, frame.Catalog: string(name)} {
+		called := long
+		if kind == frame.Catalog {
+			called = "details"
+		}
+		_, err := f.do(kind, called, args)
+		wantError(t, err, "ToolError", run.KindTool, "at most 1024 bytes")
+		if err != nil && len(err.Message) > 400 {
+			t.Errorf("a message of %d bytes", len(err.Message))
+		}
+	}
+}

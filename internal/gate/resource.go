@@ -14,7 +14,10 @@ import (
 
 // resource lists or reads what servers offer besides tools.
 func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
-	var in struct{ Server, URI string }
+	var in struct {
+		Server string `json:"server"`
+		URI    string `json:"uri"`
+	}
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
 	}

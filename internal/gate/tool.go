@@ -53,10 +53,10 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 // Do implements run.Pending: steps 3 to 8.
 func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
 	var in struct {
-		Server     string
-		Input      json.RawMessage
-		Positional []json.RawMessage
-		Raw        bool
+		Server     string            `json:"server"`
+		Input      json.RawMessage   `json:"input"`
+		Positional []json.RawMessage `json:"positional"`
+		Raw        bool              `json:"raw"`
 	}
 	if err := decode(t.call.Args, &in); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 	if args, err = t.run.scope.Privacy.RestoreJSON(ctx, args); err != nil {
 		return nil, t.notCalled(name, err)
 	}
-	if err := tool.Validate(args); err != nil {
+	if err := t.run.gate.opt.Catalog.Validate(ctx, t.run.scope.User, tool, args); err != nil {
 		return nil, t.notCalled(name, err)
 	}
 	// 7. journal the intent, call
@@ -121,7 +121,7 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
 	tool, err := r.find(server, name)
-	if err != nil {
+	if err != nil && len(name)+len(server) <= catalog.MaxName {
 		of := server
 		if of == "" {
 			of, _, _ = strings.Cut(name, "__")
@@ -232,7 +232,9 @@ func (r *Run) use(server string, conn int64, tool string) *frame.Error {
 // recordedConn is the connection on which a dead process last sent a write of this run to a server, 0 for none.
 func (r *Run) recordedConn(server string) int64 {
 	for _, e := range slices.Backward(r.sessions.earlier) {
-		var in struct{ Server string }
+		var in struct {
+			Server string `json:"server"`
+		}
 		if decode(e.call.Args, &in) != nil {
 			continue
 		}

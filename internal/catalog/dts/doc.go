@@ -2,9 +2,9 @@ package dts
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
@@ -94,16 +94,7 @@ func rules(v *schema.Value) string {
 // Clean makes text safe and short for a comment: lines without trailing space, no comment end, no control characters or
 // those that reorder text on a screen, at most limit runes.
 func Clean(text string, limit int) []string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029', r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, text)
-	text = strings.TrimSpace(text)
+	text = strings.TrimSpace(ident.Printable(text))
 	if utf8.RuneCountInString(text) > limit {
 		runes := []rune(text)
 		text = strings.TrimSpace(string(runes[:limit])) + "..."

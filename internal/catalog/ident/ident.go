@@ -5,6 +5,7 @@ package ident
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Words splits a name at everything that is neither letter nor digit, and at changes of case: "list_HTTPServers2" is
@@ -78,6 +79,33 @@ func Fold(name string) string {
 	}, name)
 }
 
+// Printable is a text without the characters that do not show, or that change how the text around them is shown:
+// control characters, marks of the reading direction, tags, invalid UTF-8. Line ends and tabs stay.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r == '\u2028' || r == '\u2029':
+			return '\n'
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r >= 0xe0000 && r < 0xe0080, r == utf8.RuneError:
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// OneLine is a printable text with a "?" for every line end, tab and character of the category Format, which a name has
+// no use for.
+func OneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
 // IsIdentifier reports whether s can be written as a property name without quotes; only ASCII is accepted.
 func IsIdentifier(s string) bool {
 	for i, r := range s {
@@ -142,6 +170,9 @@ func isReserved(id string) bool {
 		return true
 	case "Promise", "Record":
 		// Used by the declarations themselves.
+		return true
+	case "index":
+		// The module of the server itself: ./servers/crm/index.
 		return true
 	}
 	return false

@@ -1,0 +1,33 @@
+package frame
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+)
+
+// DecodeArgs reads the arguments of a host call, an object that the guest wrote, into a struct whose fields have json
+// tags. Keys are compared exactly: encoding/json would also take "NAME" for "name", so that a value which was checked
+// under one spelling could be replaced under another. Other keys are ignored. A value
+// of the wrong type is a *json.UnmarshalTypeError with the key as its field.
+func DecodeArgs(args json.RawMessage, into any) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(args, &values); err != nil {
+		return err
+	}
+	v := reflect.ValueOf(into).Elem()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("json")
+		value, there := values[name]
+		if !there {
+			continue
+		}
+		if err := json.Unmarshal(value, v.Field(i).Addr().Interface()); err != nil {
+			if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field == "" {
+				wrong.Field = name
+			}
+			return err
+		}
+	}
+	return nil
+}
