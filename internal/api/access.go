@@ -61,14 +61,20 @@ func (a *API) ownTask(ctx context.Context, id string) (task.Task, error) {
 	return t, nil
 }
 
-// take counts a request for work of a user.
-func (a *API) take(ctx context.Context, user string) error {
-	if a.opt.Limiter == nil {
+// take counts a request for work.
+func (a *API) take(ctx context.Context) error {
+	return a.count(ctx, a.opt.Limiter, identity(ctx).Caller())
+}
+
+// count counts a request of a caller against a limit, and says in the answer's header what is left of it.
+func (a *API) count(ctx context.Context, limiter Limiter, caller string) error {
+	if limiter == nil {
 		return nil
 	}
-	ok, remaining, after := a.opt.Limiter.Allow(user)
+	ok, limit, remaining, after := limiter.Allow(caller)
 	seconds := strconv.Itoa(max(1, int((after+time.Second-1)/time.Second)))
 	h := visitOf(ctx).header
+	h.Set("RateLimit-Limit", strconv.Itoa(limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(remaining))
 	h.Set("RateLimit-Reset", seconds)
 	if ok {
@@ -76,6 +82,6 @@ func (a *API) take(ctx context.Context, user string) error {
 	}
 	h.Set("Retry-After", seconds)
 	a.opt.Metrics.RateLimited()
-	a.audit(ctx, telemetry.Event{UserID: user, Type: telemetry.RateLimit, Severity: telemetry.Low})
+	a.audit(ctx, telemetry.Event{UserID: identity(ctx).User, Type: telemetry.RateLimit, Severity: telemetry.Low})
 	return problem(http.StatusTooManyRequests, fmt.Sprintf("too many requests: try again in %s s (server.rateLimit)", seconds))
 }

@@ -26,11 +26,12 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, r *http.Request) (auth.Identity, error)
 }
 
-// Limiter bounds how often a user may ask for work.
+// Limiter bounds how often a caller may ask.
 type Limiter interface {
-	// Allow counts a request. remaining is how many more may follow at once; after is how long to wait: for the next one
-	// where this one may not, else until nothing of the limit is used. It is safe for concurrent use.
-	Allow(user string) (ok bool, remaining int, after time.Duration)
+	// Allow counts a request of a caller. limit is how many may come at once, remaining how many of those are left; after is
+	// how long to wait: for the next one where this one may not, else until nothing of the limit is used. It is safe for
+	// concurrent use.
+	Allow(caller string) (ok bool, limit, remaining int, after time.Duration)
 }
 
 // Capabilities check what /internal/mcp-call is given.

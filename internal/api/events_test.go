@@ -317,7 +317,7 @@ func TestSlowClient(t *testing.T) {
 	}
 	defer conn.Close()
 	conn.(*net.TCPConn).SetReadBuffer(128 << 10)
-	fmt.Fprintf(conn, "GET /v1/tasks/%s/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", id)
+	fmt.Fprintf(conn, "GET /v1/tasks/%s/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", id, localToken)
 	quick := w.sse(id, 0)
 	defer quick.close()
 	read := func(s stream) (all []event) {

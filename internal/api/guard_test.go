@@ -115,8 +115,7 @@ func TestHost(t *testing.T) {
 		if !allowed {
 			want = http.StatusForbidden
 		}
-		open.do("GET", "/v1/tasks", nil, "Host", host).want(want)
-		open.do("POST", "/v1/runs", map[string]string{"userId": "alice", "code": "return 1"}, "Host", host, "Origin", "http://"+host).want(want)
+		open.do("POST", "/task", map[string]string{"userId": "alice", "task": "SAY<<x>>"}, "Host", host, "Origin", "http://"+host, "Authorization", "").want(want)
 		closed.as(key, "GET", "/v1/tasks", nil, "Host", host).want(http.StatusOK)
 	}
 }
@@ -172,7 +171,7 @@ func TestLimits(t *testing.T) {
 	w.do("POST", "/v1/runs", map[string]string{"userId": "alice", "code": "await utils.sleep(700); return 1"}).want(http.StatusOK)
 	for name, c := range map[string]struct{ sent, want string }{
 		"headers that do not end": {"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: ", ""},
-		"a body that does not":    {"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", "HTTP/1.1 408"},
+		"a body that does not":    {"POST /task HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", "HTTP/1.1 408"},
 		"a chunk that does not":   {"POST /task HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", "HTTP/1.1 408"},
 		"half a body":             {"POST /task HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "HTTP/1.1 400"},
 	} {
@@ -231,7 +230,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Users are slowed down each on their own, and told until when.
+// Callers are slowed down each on their own, whichever users they name, and told until when.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	limiter, err := auth.NewLimiter(3, time.Hour)
@@ -244,7 +243,7 @@ func TestRateLimit(t *testing.T) {
 	}
 	ask("alice", "/task").want(http.StatusOK)
 	ask("alice", "/v1/tasks").want(http.StatusAccepted)
-	if r := ask("alice", "/v1/runs").want(http.StatusOK); r.header.Get("RateLimit-Remaining") != "0" || r.header.Get("RateLimit-Reset") == "" || r.header.Get("Retry-After") != "" {
+	if r := ask("alice", "/v1/runs").want(http.StatusOK); r.header.Get("RateLimit-Limit") != "3" || r.header.Get("RateLimit-Remaining") != "0" || r.header.Get("RateLimit-Reset") == "" || r.header.Get("Retry-After") != "" {
 		t.Errorf("got %s", r.header)
 	}
 	for _, path := range []string{"/task", "/task/stream", "/v1/tasks", "/v1/runs", "/v1/schedules"} {
@@ -254,14 +253,14 @@ func TestRateLimit(t *testing.T) {
 			t.Errorf("%s: Retry-After is %d %v", path, after, err)
 		}
 	}
-	ask("bob", "/v1/runs").want(http.StatusOK)
-	w.do("GET", "/v1/tasks", nil).want(http.StatusOK) // looking costs nothing
+	ask("bob", "/v1/runs").want(http.StatusTooManyRequests) // another name, the same caller
+	w.do("GET", "/v1/tasks", nil).want(http.StatusOK)       // looking costs nothing of it
 	log := w.log.String()
-	if n := strings.Count(log, `"eventType":"rate_limit"`); n != 5 || !strings.Contains(log, `"userId":"alice"`) {
+	if n := strings.Count(log, `"eventType":"rate_limit"`); n != 6 || !strings.Contains(log, `"principal":"local"`) {
 		t.Errorf("the audit tells of %d refusals", n)
 	}
-	if metrics := w.do("GET", "/metrics", nil).want(http.StatusOK); !strings.Contains(metrics.body, "harness_rate_limited_total 5") ||
-		!strings.Contains(metrics.body, `harness_http_requests_total{code="429",method="POST",route="/v1/runs"} 1`) {
+	if metrics := w.do("GET", "/metrics", nil).want(http.StatusOK); !strings.Contains(metrics.body, "harness_rate_limited_total 6") ||
+		!strings.Contains(metrics.body, `harness_http_requests_total{code="429",method="POST",route="/v1/runs"} 2`) {
 		t.Error("the metrics do not count them")
 	}
 }

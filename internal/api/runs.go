@@ -126,7 +126,7 @@ func (a *API) addRuns() {
 	}, func(ctx context.Context, in *body[NewRun]) (*body[RunOutcome], error) {
 		user, err := actFor(ctx, in.Body.UserID)
 		if err == nil {
-			err = a.take(ctx, user)
+			err = a.take(ctx)
 		}
 		if err != nil {
 			return nil, err
@@ -200,7 +200,7 @@ func (a *API) addRuns() {
 			err = task.ErrBusy
 		}
 		if err == nil {
-			err = a.take(ctx, info.User)
+			err = a.take(ctx)
 		}
 		if err != nil {
 			return nil, err

@@ -29,7 +29,7 @@ func (a *API) addSchedules() {
 	}, func(ctx context.Context, in *body[NewSchedule]) (*created[task.Schedule], error) {
 		r, err := in.Body.request(ctx, "")
 		if err == nil {
-			err = a.take(ctx, r.UserID)
+			err = a.take(ctx)
 		}
 		if err == nil {
 			err = a.enterSession(ctx, r.UserID, in.Body.SessionID)

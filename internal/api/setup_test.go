@@ -130,10 +130,10 @@ func setup(t testing.TB, s setting) *world {
 		w.tasks, err = w.h.Tasks(harness.TaskOptions{Queue: queue.NewLocal(time.Now)})
 		return
 	})
-	who := &auth.Authenticator{Issuer: s.issuer}
+	who := &auth.Authenticator{Issuer: s.issuer, Local: localToken}
 	if s.keys {
 		who.Keys = w.keys
-		w.key("") // before it, everybody may
+		w.key("") // before it, the local token is good for everything
 	}
 	options := api.Options{
 		Harness: w.h, Tasks: w.tasks, Auth: who, Capabilities: w.caps, Metrics: metrics, Audit: audit, Logger: log,
@@ -142,7 +142,7 @@ func setup(t testing.TB, s setting) *world {
 	if s.options != nil {
 		s.options(&options)
 	}
-	w.serve(options, s.serve)
+	w.serve(options, s.serve, s.keys || s.issuer != nil)
 	w.contract, err = newContract(w.do("GET", "/openapi.json", nil).want(http.StatusOK).body)
 	if err != nil {
 		t.Fatal(err)
@@ -158,13 +158,16 @@ func (w *world) must(err *error, do func() error) {
 }
 
 // serve starts the server and the work on tasks.
-func (w *world) serve(options api.Options, opt api.ServeOptions) {
+func (w *world) serve(options api.Options, opt api.ServeOptions, keys bool) {
 	service := api.New(options)
 	l, err := api.Listen(w.t.Context(), "127.0.0.1:0", service.Handler(), nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.url = "http://" + l.Addr().String()
+	if !keys {
+		openHosts.Store(l.Addr().String(), true)
+	}
 	if opt.ReadTimeout == 0 {
 		opt.ReadTimeout = 30 * time.Second
 	}
@@ -268,7 +271,11 @@ type reply struct {
 	body   string
 }
 
-// do sends a request. headers are names and values; a body that is no string is sent as JSON.
+// localToken is that of the worlds without keys.
+const localToken = "hl_test"
+
+// do sends a request. headers are names and values; a body that is
+// no string is sent as JSON.
 func (w *world) do(method, path string, body any, headers ...string) *reply {
 	w.t.Helper()
 	var text string
@@ -317,10 +324,25 @@ func (w *world) send(req *http.Request) *reply {
 	return r
 }
 
-// client follows no redirects and keeps no connections, so that none are left behind.
+// client follows no redirects and keeps no connections, so that none are left behind. A request without an Authorization
+// header to a world without keys gets the local token.
 var client = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true},
+	Transport:     withToken{&http.Transport{DisableKeepAlives: true}},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// openHosts are the addresses of the worlds without keys.
+var openHosts sync.Map
+
+type withToken struct{ http.RoundTripper }
+
+func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, open := openHosts.Load(r.URL.Host)
+	if _, there := r.Header["Authorization"]; open && !there {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+localToken)
+	}
+	return t.RoundTripper.RoundTrip(r)
 }
 
 // as sends a request with a key.

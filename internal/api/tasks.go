@@ -81,7 +81,7 @@ func (a *API) submit(ctx context.Context, t TaskRequest, key string) (task.Task,
 	if err != nil {
 		return task.Task{}, err
 	}
-	if err := a.take(ctx, r.UserID); err != nil {
+	if err := a.take(ctx); err != nil {
 		return task.Task{}, err
 	}
 	added, _, err := a.opt.Tasks.Submit(ctx, r)

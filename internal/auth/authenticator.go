@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
@@ -16,17 +17,22 @@ const maxToken = 16 << 10
 
 var errNoCredential = fmt.Errorf("%w: send an API key or a token as Authorization: Bearer …", ErrUnauthenticated)
 
-// Authenticator says who sends a request. Without an Issuer, everybody is the local admin until the first key is made: such
-// a harness may listen on loopback only. Its methods may be called from several goroutines.
+// errNoLocalToken is errNoCredential for a harness that has no keys yet.
+var errNoLocalToken = fmt.Errorf("%w: send what `harness token` prints as Authorization: Bearer …", ErrUnauthenticated)
+
+// Authenticator says who sends a request. Until the first key is made, and without an Issuer, the harness is open: the
+// machine's user is its admin, by the token that LocalToken made, and a request without a credential may do what the
+// role Anonymous stands for. An open harness may listen on loopback only. Its methods may be called from several goroutines.
 type Authenticator struct {
-	Keys   *Keys // nil: there are none, and none will come
-	Issuer *Issuer
+	Keys   *Keys   // nil: there are none, and none will come
+	Issuer *Issuer // nil: no JWT is accepted
+	Local  string  // the local token; empty: none is accepted
 
 	closed atomic.Bool // there is a key; keys are revoked, and never deleted
 }
 
-// Open says that everybody is the local admin. While it is so, it asks the store every time, for another process may make
-// the first key; that costs what looking up a key would. An error is the store's.
+// Open says that there is neither a key nor an Issuer. While it is so, it asks the store every time, for another process may
+// make the first key; that costs what looking up a key would. An error is the store's.
 func (a *Authenticator) Open(ctx context.Context) (bool, error) {
 	switch {
 	case a.Issuer != nil || a.closed.Load():
@@ -52,8 +58,12 @@ func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Iden
 	token, err := bearer(r.Header)
 	isKey := strings.HasPrefix(token, keyPrefix)
 	switch {
-	case open && !isKey: // who presents a key believes that it counts
-		return everybody(r)
+	case open && errors.Is(err, errNoCredential):
+		return anonymous(r)
+	case open && err == nil && a.Local != "" && subtle.ConstantTimeCompare([]byte(token), []byte(a.Local)) == 1:
+		return Local(), nil
+	case open && err == nil && !isKey:
+		return Identity{}, fmt.Errorf("%w: this is not the local token; `harness token` prints it", ErrUnauthenticated)
 	case err != nil:
 		return Identity{}, err
 	case a.Keys != nil && isKey:
@@ -65,20 +75,20 @@ func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Iden
 	}
 }
 
-// everybody is who sends a request where everybody is the local admin.
-func everybody(r *http.Request) (Identity, error) {
+// anonymous is the sender of a request without a credential to an open harness.
+func anonymous(r *http.Request) (Identity, error) {
 	if !localHost(r.Host) {
 		return Identity{}, fmt.Errorf("%w: without API keys the harness answers to localhost and IP addresses only; "+
 			"make a key with `harness keys create`", ErrForbidden)
 	}
-	return Local(), nil
+	return Identity{Principal: local, Roles: []Role{Anonymous}}, nil
 }
 
 // Challenge is the WWW-Authenticate header that goes with an error (RFC 6750, section 3); empty if none does.
 func Challenge(err error) string {
 	const realm = `Bearer realm="harness"`
 	switch {
-	case errors.Is(err, errNoCredential):
+	case errors.Is(err, errNoCredential), errors.Is(err, errNoLocalToken):
 		return realm
 	case errors.Is(err, ErrUnauthenticated):
 		return realm + `, error="invalid_token"`

@@ -70,18 +70,45 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
+// Without keys, the machine's user has the local token; other programs of the machine may have tasks worked, and no more.
 func TestAuthenticateOpen(t *testing.T) {
 	t.Parallel()
-	a := &Authenticator{Keys: NewKeys(&memoryKeys{})}
+	a := &Authenticator{Keys: NewKeys(&memoryKeys{}), Local: "hl_local"}
 	for _, host := range []string{"localhost", "localhost:3000", "LOCALHOST.:3000", "app.localhost:3000", "127.0.0.1", "127.0.0.1:3000", "[::1]:3000", "[::1]"} {
-		id, err := a.Authenticate(t.Context(), request(host, "Bearer ignored"))
-		if err != nil || id.Principal != "local" || id.ActFor("anybody") != nil || id.Require(Admin) != nil || id.Approve("local") != nil {
+		id, err := a.Authenticate(t.Context(), request(host, "Bearer hl_local"))
+		if err != nil || id.Principal != "local" || id.ActFor("anybody") != nil || id.Require(Admin) != nil {
 			t.Errorf("%s: %+v, %v", host, id, err)
+		}
+		id, err = a.Authenticate(t.Context(), request(host))
+		if err != nil || id.Principal != "local" || id.ActFor("anybody") != nil || id.Caller() != "local" {
+			t.Errorf("%s: %+v, %v", host, id, err)
+		}
+		for _, role := range []Role{User, Approver, Admin} {
+			if err := id.Require(role); !errors.Is(err, ErrUnauthenticated) || !strings.Contains(err.Error(), "harness token") {
+				t.Errorf("%s: without the token it is %s: %v", host, role, err)
+			}
 		}
 	}
 	for _, host := range []string{"", "evil.example.com", "evil.example.com:3000", "localhost.evil.example.com", "127.0.0.1.evil.example.com"} {
-		if id, err := a.Authenticate(t.Context(), request(host)); !errors.Is(err, ErrForbidden) || id.May(User) {
+		if id, err := a.Authenticate(t.Context(), request(host)); !errors.Is(err, ErrForbidden) || id.May(Anonymous) {
 			t.Errorf("%q: %+v, %v", host, id, err)
+		}
+	}
+	for _, token := range []string{"ignored", "hl_loca", "hl_local2"} {
+		if id, err := a.Authenticate(t.Context(), request("localhost", "Bearer "+token)); !errors.Is(err, ErrUnauthenticated) || id.May(Anonymous) {
+			t.Errorf("%q: %+v, %v", token, id, err)
+		}
+	}
+}
+
+// Limits count the user that a credential is bound to, and no name that a request chooses.
+func TestCaller(t *testing.T) {
+	t.Parallel()
+	for want, id := range map[string]Identity{
+		"user:alice": {Principal: "key_a", User: "alice"}, "key_a": {Principal: "key_a"}, "local": {Principal: local},
+	} {
+		if got := id.Caller(); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
@@ -102,7 +129,7 @@ func TestAuthenticateOpenChecksKeys(t *testing.T) {
 func TestAuthenticateFirstKey(t *testing.T) {
 	t.Parallel()
 	store := &memoryKeys{}
-	a, keys := &Authenticator{Keys: NewKeys(store)}, NewKeys(store) // keys is another process
+	a, keys := &Authenticator{Keys: NewKeys(store), Local: "hl_local"}, NewKeys(store) // keys is another process
 	ask := func(authorization ...string) error {
 		_, err := a.Authenticate(t.Context(), request("localhost", authorization...))
 		return err
@@ -120,7 +147,7 @@ func TestAuthenticateFirstKey(t *testing.T) {
 	if err := keys.Revoke(t.Context(), key.ID); err != nil {
 		t.Fatal(err)
 	}
-	for _, authorization := range [][]string{nil, {"Bearer " + value}} {
+	for _, authorization := range [][]string{nil, {"Bearer " + value}, {"Bearer hl_local"}} {
 		if err := ask(authorization...); !errors.Is(err, ErrUnauthenticated) {
 			t.Errorf("after the key, with %v: %v", authorization, err)
 		}

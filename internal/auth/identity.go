@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // What requests are refused with. Errors of this package wrap one of these where the caller is at fault, or the issuer.
@@ -20,11 +19,12 @@ var (
 // Role is a set of things one may do.
 type Role string
 
-// The roles. An admin may do what the others may.
+// The roles. An admin may do what the others may. Anonymous is given to no key.
 const (
-	User     Role = "user"     // own tasks, runs, sessions and skills
-	Approver Role = "approver" // also approvals
-	Admin    Role = "admin"    // also servers, keys, other users, metrics
+	Anonymous Role = "anonymous" // tasks that are waited for, on a harness without keys
+	User      Role = "user"      // own tasks, runs, sessions and skills
+	Approver  Role = "approver"  // also approvals
+	Admin     Role = "admin"     // also servers, keys, other users, metrics
 )
 
 // ParseRole returns the role of a name.
@@ -39,7 +39,7 @@ func ParseRole(name string) (Role, error) {
 
 // Principals that are no API keys.
 const (
-	local      = "local" // whoever reaches a harness without authentication
+	local      = "local" // every caller of a harness without keys, whichever user a request names
 	oidcPrefix = "oidc:" // and the subject, so that no subject can pass for an API key or for local
 )
 
@@ -56,6 +56,15 @@ func Local() Identity {
 	return Identity{Principal: local, Roles: []Role{User, Approver, Admin}}
 }
 
+// Caller is whom limits count: the user that a credential is bound to, whichever of its credentials is used, else the
+// credential itself, whichever user a request names.
+func (i Identity) Caller() string {
+	if i.User != "" {
+		return "user:" + i.User
+	}
+	return i.Principal
+}
+
 // May says whether the identity has what the role stands for.
 func (i Identity) May(role Role) bool {
 	return slices.Contains(i.Roles, role) || slices.Contains(i.Roles, Admin) ||
@@ -67,6 +76,9 @@ func (i Identity) Require(role Role) error {
 	if i.May(role) {
 		return nil
 	}
+	if slices.Contains(i.Roles, Anonymous) {
+		return errNoLocalToken
+	}
 	return fmt.Errorf("%w: this needs the role %s", ErrForbidden, role)
 }
 
@@ -74,20 +86,11 @@ func (i Identity) Require(role Role) error {
 // act for every user.
 func (i Identity) ActFor(user string) error {
 	switch {
-	case !i.May(User):
+	case !i.May(User) && !i.May(Anonymous):
 		return i.Require(User)
 	case i.User == "" || i.User == user || i.May(Admin):
 		return nil
 	default:
 		return fmt.Errorf("%w: the credential belongs to another user", ErrForbidden)
 	}
-}
-
-// Approve returns nil if the identity may decide about a call that the principal's task wants to make. A key never
-// decides about calls it caused itself: whoever holds it is likely an agent.
-func (i Identity) Approve(principal string) error {
-	if strings.HasPrefix(i.Principal, keyIDPrefix) && i.Principal == principal {
-		return fmt.Errorf("%w: a key cannot approve the calls of its own tasks; use another one", ErrForbidden)
-	}
-	return i.Require(Approver)
 }

@@ -57,27 +57,6 @@ func TestActFor(t *testing.T) {
 	}
 }
 
-func TestApprove(t *testing.T) {
-	t.Parallel()
-	approver := []Role{Approver}
-	for _, tt := range []struct {
-		id   Identity
-		of   string
-		okay bool
-	}{
-		{Identity{Principal: "key_a", Roles: approver}, "key_a", false},
-		{Identity{Principal: "key_a", Roles: []Role{Admin}}, "key_a", false},
-		{Identity{Principal: "key_a", Roles: approver}, "key_b", true},
-		{Identity{Principal: "key_a", Roles: []Role{User}}, "key_b", false},
-		{Identity{Principal: "oidc:alice", Roles: approver}, "oidc:alice", true},
-		{Identity{Principal: local, Roles: []Role{Admin}}, local, true},
-	} {
-		if err := tt.id.Approve(tt.of); (err == nil) != tt.okay || !tt.okay && !errors.Is(err, ErrForbidden) {
-			t.Errorf("%+v approves a call of %s: %v", tt.id, tt.of, err)
-		}
-	}
-}
-
 func TestCleanUser(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"a", "alice@example.com", "../../etc", "Ünïcödé 用户", strings.Repeat("ü", MaxUser)} {

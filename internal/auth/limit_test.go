@@ -23,32 +23,32 @@ func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newTestLimiter(t, 100, 15*time.Minute) // the original's default
 		for i := range 100 {
-			ok, remaining, reset := l.Allow("alice")
+			ok, _, remaining, reset := l.Allow("alice")
 			if want := time.Duration(i+1) * 9 * time.Second; !ok || remaining != 99-i || reset != want {
 				t.Fatalf("request %d: %t, %d remaining, reset in %s, want %s", i, ok, remaining, reset, want)
 			}
 		}
 		for range 3 { // what is refused does not count
-			if ok, remaining, after := l.Allow("alice"); ok || remaining != 0 || after != 9*time.Second {
+			if ok, _, remaining, after := l.Allow("alice"); ok || remaining != 0 || after != 9*time.Second {
 				t.Fatalf("request 101: %t, %d remaining, again in %s", ok, remaining, after)
 			}
 		}
-		if ok, _, _ := l.Allow("bob"); !ok {
+		if ok, _, _, _ := l.Allow("bob"); !ok {
 			t.Error("another user is limited too")
 		}
 		time.Sleep(9*time.Second - 1)
-		if ok, _, after := l.Allow("alice"); ok || after != 1 {
+		if ok, _, _, after := l.Allow("alice"); ok || after != 1 {
 			t.Errorf("a nanosecond early: %t, again in %s", ok, after)
 		}
 		time.Sleep(time.Nanosecond)
-		if ok, _, _ := l.Allow("alice"); !ok {
+		if ok, _, _, _ := l.Allow("alice"); !ok {
 			t.Error("refused after the time it named")
 		}
-		if ok, _, _ := l.Allow("alice"); ok {
+		if ok, _, _, _ := l.Allow("alice"); ok {
 			t.Error("two at once after one interval")
 		}
 		time.Sleep(15 * time.Minute)
-		if ok, remaining, _ := l.Allow("alice"); !ok || remaining != 99 {
+		if ok, _, remaining, _ := l.Allow("alice"); !ok || remaining != 99 {
 			t.Errorf("after the window: %t, %d remaining", ok, remaining)
 		}
 	})
@@ -58,10 +58,10 @@ func TestLimiterOfOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newTestLimiter(t, 1, time.Second)
-		if ok, remaining, _ := l.Allow("a"); !ok || remaining != 0 {
+		if ok, _, remaining, _ := l.Allow("a"); !ok || remaining != 0 {
 			t.Errorf("the first: %t, %d", ok, remaining)
 		}
-		if ok, _, after := l.Allow("a"); ok || after != time.Second {
+		if ok, _, _, after := l.Allow("a"); ok || after != time.Second {
 			t.Errorf("the second: %t, %s", ok, after)
 		}
 	})
@@ -75,7 +75,7 @@ func TestLimiterUnderContention(t *testing.T) {
 	for range 40 {
 		wg.Go(func() {
 			for range 50 {
-				if ok, _, _ := l.Allow("alice"); ok {
+				if ok, _, _, _ := l.Allow("alice"); ok {
 					allowed.Add(1)
 				}
 			}
@@ -91,14 +91,14 @@ func TestLimiterUnderContention(t *testing.T) {
 func TestLimiterForgetsOldUsers(t *testing.T) {
 	t.Parallel()
 	l := newTestLimiter(t, 1, 24*time.Hour)
-	for i := range limitedUsers + 1 {
+	for i := range limitedCallers + 1 {
 		l.Allow(fmt.Sprint("user", i))
 	}
-	if ok, _, _ := l.Allow(fmt.Sprint("user", limitedUsers)); ok {
+	if ok, _, _, _ := l.Allow(fmt.Sprint("user", limitedCallers)); ok {
 		t.Error("the last user was forgotten")
 	}
-	if ok, _, _ := l.Allow("user0"); !ok {
-		t.Errorf("more than %d users are remembered", limitedUsers)
+	if ok, _, _, _ := l.Allow("user0"); !ok {
+		t.Errorf("more than %d users are remembered", limitedCallers)
 	}
 }
 

@@ -51,6 +51,7 @@ type commands struct {
 	Serve   serveCmd   `cmd:"" help:"Serve the HTTP API, and work tasks."`
 	Tasks   tasksCmd   `cmd:"" help:"Tasks: list, show, cancel, resume."`
 	Keys    keysCmd    `cmd:"" help:"API keys: create, list, revoke."`
+	Token   tokenCmd   `cmd:"" help:"Print the token of a server that has no API keys."`
 	Demo    demoCmd    `cmd:"" help:"Show the whole path in a minute: no key, no network."`
 	Tools   toolsCmd   `cmd:"" help:"The catalog: list, search, show, types, call."`
 	Servers serversCmd `cmd:"" help:"Upstream MCP servers: list, add, remove, test."`

@@ -30,6 +30,7 @@ func TestHelp(t *testing.T) {
 		{"keys", "create"},
 		{"keys", "list"},
 		{"keys", "revoke"},
+		{"token"},
 		{"demo"},
 		{"tools"},
 		{"tools", "list"},

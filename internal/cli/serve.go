@@ -31,6 +31,7 @@ Only programs of this machine can reach it unless server.listen says otherwise, 
 Examples:
   harness serve
   harness serve --listen 127.0.0.1:8080
+  curl -H "Authorization: Bearer $(harness token)" http://127.0.0.1:3000/v1/tools
   curl -X POST http://127.0.0.1:3000/task -H 'Content-Type: application/json' -d '{"userId": "me", "task": "…"}'`
 }
 
@@ -62,7 +63,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 			"set auth.oidc.issuer, or listen on 127.0.0.1 (unset HOST)", cfg.Server.Listen))
 	}
 	if open && slices.Contains(cfg.Server.CORS.Origins, "*") {
-		return usage(errors.New("server.cors.origins has *, so every web page could use this harness, for there is no authentication: " +
+		return usage(errors.New("server.cors.origins has *, so every web page could have tasks worked, for there is no authentication: " +
 			"name the origins, make a key with harness keys create, or set auth.oidc.issuer"))
 	}
 	tracer, err := telemetry.NewTracer(telemetry.TracingOptions{
@@ -115,7 +116,9 @@ func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) 
 			return nil, false, usage(fmt.Errorf("auth.oidc: %w", err))
 		}
 	}
-	open, err = who.Open(ctx)
+	if open, err = who.Open(ctx); open {
+		who.Local, _, err = auth.LocalToken(cfg.StateDir)
+	}
 	return who, open, err
 }
 
@@ -208,7 +211,8 @@ func (a *app) announce(cfg *config.Config, l *api.Listener, open bool) {
 	}
 	fmt.Fprintf(a.Stderr, "harness: listening on %s://%s\n", scheme, l.Addr())
 	if open {
-		fmt.Fprintln(a.Stderr, "harness: no authentication: every program of this machine may use it, until harness keys create makes the first key")
+		fmt.Fprintln(a.Stderr, "harness: no API keys yet: POST /task is open to every program of this machine; everything else needs the token "+
+			"that harness token prints, until harness keys create makes the first key")
 	}
 }
 

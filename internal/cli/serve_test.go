@@ -139,6 +139,7 @@ func TestServe(t *testing.T) {
 	if got.Output != 42 || got.Text != "It is 42." || got.Message == "" || len(got.Runs) != 1 {
 		t.Errorf("got %s", body)
 	}
+	token := strings.TrimSpace(f.run("token").want(0).stdout)
 	for path, want := range map[string]string{
 		"/health": `"status":"ok"`, "/ready": `"ready"`, "/openapi.json": `"openapi":"3.1.0"`, "/metrics": "mcp_executions_total",
 		"/v1/tasks": got.TaskID, "/v1/tasks/" + got.TaskID: `"succeeded"`, "/v1/tasks/" + got.TaskID + "/events": "event: task.ended",
@@ -146,7 +147,7 @@ func TestServe(t *testing.T) {
 		"/v1/sessions": got.SessionID, "/v1/servers": `"servers"`, "/v1/tools": `"tools"`, "/docs": "openapi.json",
 		"/v1/skills?userId=alice": `"skills"`, "/v1/schedules": `"schedules"`, "/v1/tools.d.ts": "",
 	} {
-		if status, body := s.do("GET", path, ""); status != http.StatusOK || !strings.Contains(body, want) {
+		if status, body := s.do("GET", path, "", "Authorization", "Bearer "+token); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("GET %s: %d %.300s", path, status, body)
 		}
 	}
@@ -228,29 +229,48 @@ func TestServeListeners(t *testing.T) {
 	}
 }
 
-// An open server is closed by the first key, and looks at keys before.
-func TestServeFirstKey(t *testing.T) {
+// Without keys, every program of the machine may have tasks worked; everything else takes the token of the machine's user,
+// which the first key ends.
+func TestServeWithoutKeys(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
+	f.modelled(fake.Replies(fake.Reply{Text: "Hello."}))
+	f.write("harness.yaml", "{}\n")
 	s := f.serve()
-	if !strings.Contains(s.log.String(), "until harness keys create makes the first key") {
+	if !strings.Contains(s.log.String(), "harness token") {
 		t.Errorf("it says %s", s.log)
 	}
-	ask := func(want int, headers ...string) {
+	ask := func(want int, method, path, body string, headers ...string) {
 		t.Helper()
-		if status, body := s.do("GET", "/v1/tasks", "", headers...); status != want {
-			t.Errorf("%d, want %d: %s", status, want, body)
+		if status, answer := s.do(method, path, body, headers...); status != want {
+			t.Errorf("%s %s: %d, want %d: %s", method, path, status, want, answer)
 		}
 	}
-	ask(http.StatusOK)
-	ask(http.StatusUnauthorized, "Authorization", "Bearer hk_bogus")
+	token := []string{"Authorization", "Bearer " + strings.TrimSpace(f.run("token").want(0).stdout)}
+	if stored := f.read("data/local.token"); !strings.Contains(stored, strings.TrimPrefix(token[1], "Bearer ")) {
+		t.Errorf("data/local.token is %q", stored)
+	}
+	ask(http.StatusOK, "POST", "/task", `{"userId": "alice", "task": "Say hello."}`)
+	ask(http.StatusOK, "GET", "/health", "")
+	closed := map[string]string{
+		"/v1/tasks": "GET", "/v1/runs": "GET", "/v1/tools": "GET", "/v1/servers": "GET", "/v1/skills?userId=alice": "GET", "/metrics": "GET",
+	}
+	for path, method := range closed {
+		ask(http.StatusUnauthorized, method, path, "")
+		ask(http.StatusUnauthorized, method, path, "", "Authorization", "Bearer hl_guess")
+		ask(http.StatusOK, method, path, "", token...)
+	}
+	ask(http.StatusUnauthorized, "POST", "/v1/runs", `{"userId": "alice", "code": "return 1"}`)
+	ask(http.StatusUnauthorized, "POST", "/v1/tasks", `{"userId": "alice", "task": "Say hello."}`)
+	ask(http.StatusUnauthorized, "GET", "/v1/tasks", "", "Authorization", "Bearer hk_bogus")
 	var made struct{ ID, Key string }
 	f.run("keys", "create", "--json").want(0).value(&made)
-	ask(http.StatusUnauthorized)
-	ask(http.StatusOK, "Authorization", "Bearer "+made.Key)
+	ask(http.StatusUnauthorized, "GET", "/v1/tasks", "", token...)
+	ask(http.StatusUnauthorized, "POST", "/task", `{"userId": "alice", "task": "Say hello."}`)
+	ask(http.StatusOK, "GET", "/v1/tasks", "", "Authorization", "Bearer "+made.Key)
 	f.run("keys", "revoke", made.ID).want(0)
-	ask(http.StatusUnauthorized)
-	ask(http.StatusUnauthorized, "Authorization", "Bearer "+made.Key)
+	ask(http.StatusUnauthorized, "GET", "/v1/tasks", "")
+	ask(http.StatusUnauthorized, "GET", "/v1/tasks", "", "Authorization", "Bearer "+made.Key)
 }
 
 // A second server on the same store does not say that it listens: it is not going to.

@@ -171,6 +171,16 @@ func (s *served) died() bool {
 	}
 }
 
+// token is the local token.
+func (s *served) token() string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.cmd.Dir, "data", "local.token"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // do sends a request; an error is one of the connection.
 func (s *served) do(method, path, key string, body, into any) error {
 	s.t.Helper()
@@ -184,6 +194,7 @@ func (s *served) do(method, path, key string, body, into any) error {
 	}
 	req.Close = true // so that a new server on the same port does not get an old connection
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+s.token())
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
@@ -222,7 +233,12 @@ func (s *served) end(id string) (got task.Task, err error) {
 // events are all stored events of a task that has ended; an error is one of the connection.
 func (s *served) events(id string) (all []task.Event, err error) {
 	s.t.Helper()
-	resp, err := http.Get(s.url + "/v1/tasks/" + id + "/events")
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/v1/tasks/"+id+"/events", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token())
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
 	}
