@@ -28,8 +28,8 @@ func (answers) Connect(context.Context, string) (int64, error)                  
 func (answers) Unavailable() []string                                           { return nil }
 func (answers) Stateful(string) bool                                            { return false }
 func (answers) Resources(context.Context, string) ([]mcpclient.Resource, error) { return nil, nil }
-func (answers) ReadResource(context.Context, string, string) ([]mcpclient.ResourceContents, error) {
-	return nil, nil
+func (answers) ReadResource(context.Context, string, string, mcpclient.CallOptions) ([]mcpclient.ResourceContents, func(), error) {
+	return nil, func() {}, nil
 }
 
 func (a answers) Call(ctx context.Context, _, _ string, args json.RawMessage, _ mcpclient.CallOptions) (*mcpclient.Result, error) {

@@ -18,6 +18,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
@@ -38,10 +39,11 @@ type Servers interface {
 	// Connect makes sure that a server is connected and returns the number of the connection.
 	Connect(ctx context.Context, server string) (int64, error)
 	// Call calls a tool and returns its result, also one that is an error; every failure is a *mcpclient.CallError.
-	// When ctx ends the server is told and Call returns.
+	// When ctx ends the server is told and Call returns. The caller releases the result.
 	Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error)
 	Resources(ctx context.Context, server string) ([]mcpclient.Resource, error)
-	ReadResource(ctx context.Context, server, uri string) ([]mcpclient.ResourceContents, error)
+	// ReadResource reads a resource; the caller calls release once it no longer uses the contents.
+	ReadResource(ctx context.Context, server, uri string, opts mcpclient.CallOptions) (contents []mcpclient.ResourceContents, release func(), err error)
 	// Stateful says whether a server keeps state for a connection.
 	Stateful(server string) bool
 }
@@ -50,6 +52,8 @@ type Servers interface {
 type Files interface {
 	// Call performs a file call.
 	Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error)
+	// WriteFrom writes size bytes of r to a file.
+	WriteFrom(ctx context.Context, path string, size int64, r io.Reader) error
 	// Precondition is what must be known to judge a changing call after a crash; nil if it may simply be repeated.
 	Precondition(name string, args json.RawMessage) (json.RawMessage, error)
 	// AlreadyDone says whether a call with this precondition took effect.

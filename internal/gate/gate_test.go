@@ -346,7 +346,10 @@ func TestInDoubt(t *testing.T) {
 		{"crm__set_stage", mcpclient.CallError{Kind: mcpclient.KindTimeout, Sent: true}, "InDoubtError"},
 		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindConnectionLost}, "ToolError"},
 		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindUnavailable}, "ToolError"},
-		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindRPC, Sent: true}, "ToolError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindRPC, Code: -32602, Sent: true}, "ToolError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindRPC, Code: -32603, Sent: true}, "InDoubtError"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindRPC, Code: -32001, Sent: true}, "InDoubtError"},
+		{"crm__search", mcpclient.CallError{Kind: mcpclient.KindRPC, Code: -32001, Sent: true}, "ToolError"},
 		{"crm__search", mcpclient.CallError{Kind: mcpclient.KindConnectionLost, Sent: true}, "ToolError"},
 		{"crm__search", mcpclient.CallError{Kind: mcpclient.KindTimeout, Sent: true}, "ToolError"},
 	} {
@@ -398,7 +401,7 @@ func TestResumedWrites(t *testing.T) {
 		}, "InDoubtError"},
 		{"one that is refused", "crm__set_stage", true, time.Second, func(f *fixture) {
 			f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
-				return nil, &mcpclient.CallError{Kind: mcpclient.KindRPC, Sent: true}
+				return nil, &mcpclient.CallError{Kind: mcpclient.KindRPC, Code: -32602, Sent: true}
 			}
 		}, "ToolError"},
 		{"one whose server forgot", "crm__set_stage", true, time.Second, func(f *fixture) {
@@ -435,19 +438,30 @@ func TestStatefulServers(t *testing.T) {
 	_, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
 	wantError(t, err, "SessionLostError", run.KindTool, "crm", "lost")
 	f.tool("crm__search", `{"q":"a"}`) // told once
-	if want := []int64{5, 6}; !slices.Equal(f.servers.conns, want) {
+	// Every call that was made before the loss was reported fails, and none goes to the new connection.
+	f.servers.conn["crm"] = 7
+	var made []run.Pending
+	for n := range 3 {
+		made = append(made, f.Prepare(&journal.Call{N: 100 + n, Kind: "tool", Name: "crm__search", Args: json.RawMessage(`{"input":{"q":"a"}}`)}, nil))
+	}
+	for _, call := range made {
+		_, err := call.Do(t.Context(), nil)
+		wantError(t, err, "SessionLostError", run.KindTool, "crm", "lost")
+	}
+	f.tool("crm__search", `{"q":"a"}`)
+	if want := []int64{5, 6, 7}; !slices.Equal(f.servers.conns, want) {
 		t.Errorf("calls were bound to connections %v, want %v", f.servers.conns, want)
 	}
 	// A resumed run knows from its intents what the dead process had used.
 	f.scope.Recorded = []journal.Record{
 		{Call: &journal.Call{N: 1, Kind: "tool", Name: "createNote", Args: json.RawMessage(`{"input":{},"server":"crm"}`)}},
-		{Intent: &journal.Intent{N: 1, Conn: 6}},
+		{Intent: &journal.Intent{N: 1, Conn: 7}},
 		{Answer: &journal.Answer{N: 1}},
 	}
 	f.Run = f.gate.Open(f.scope)
 	f.tool("crm__search", `{"q":"the same connection"}`)
 	f.Run = f.gate.Open(f.scope)
-	f.servers.conn["crm"] = 7
+	f.servers.conn["crm"] = 8
 	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
 	wantError(t, err, "SessionLostError", run.KindTool, "crm")
 	f.tool("crm__search", `{"q":"a"}`)

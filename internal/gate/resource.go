@@ -37,10 +37,11 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 		}
 		return encode(list)
 	case "read":
-		contents, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI)
+		contents, release, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI, mcpclient.CallOptions{Owner: r.scope.User})
 		if err != nil {
 			return nil, toolError("", failure(err))
 		}
+		defer release()
 		value, failed := encode(map[string]any{"contents": contents})
 		if failed != nil {
 			return nil, failed

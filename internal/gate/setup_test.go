@@ -87,8 +87,8 @@ func (s *servers) Resources(_ context.Context, server string) ([]mcpclient.Resou
 	return list, nil
 }
 
-func (s *servers) ReadResource(context.Context, string, string) ([]mcpclient.ResourceContents, error) {
-	return s.contents, nil
+func (s *servers) ReadResource(context.Context, string, string, mcpclient.CallOptions) ([]mcpclient.ResourceContents, func(), error) {
+	return s.contents, func() {}, nil
 }
 
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }

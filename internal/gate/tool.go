@@ -27,6 +27,7 @@ type toolCall struct {
 	call   *journal.Call
 	intent *journal.Intent // of a process that died before the answer
 	write  bool            // it may change something
+	made   int             // how many losses of connections the run had been told of when the call was made
 }
 
 // toolError is an error that a program can catch as a ToolError.
@@ -47,7 +48,7 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 		return refuse(&frame.Error{Kind: run.KindCallLimit, Name: "LimitError", Tool: c.Name, Message: fmt.Sprintf(
 			"the program made more than %d tool calls (sandbox.maxCalls)", r.scope.MaxCalls)})
 	}
-	return &toolCall{run: r, call: c, intent: intent}
+	return &toolCall{run: r, call: c, intent: intent, made: r.sessions.count()}
 }
 
 // Do implements run.Pending: steps 3 to 8.
@@ -83,7 +84,9 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 	}
 	// 7. journal the intent, call
 	servers := t.run.gate.opt.Servers
-	options := mcpclient.CallOptions{IdempotencyKey: fmt.Sprintf("%s-%d", t.run.scope.Run, t.call.N)}
+	options := mcpclient.CallOptions{
+		IdempotencyKey: fmt.Sprintf("%s-%d", t.run.scope.Run, t.call.N), Owner: t.run.scope.User,
+	}
 	if report := t.run.scope.Progress; report != nil {
 		options.Progress = func(p mcpclient.Progress) { report(t.call.N, p) }
 	}
@@ -95,7 +98,7 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 		if t.intent != nil && t.intent.Conn != conn {
 			return nil, t.stopped() // what it was to change is gone
 		}
-		if lost := t.run.use(tool.Server, conn, name); lost != nil {
+		if lost := t.run.use(tool.Server, conn, name, t.made); lost != nil {
 			return nil, lost
 		}
 		options.Conn = conn
@@ -110,6 +113,7 @@ func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.
 	if err != nil {
 		return nil, t.failed(ctx, name, err)
 	}
+	defer result.Release()
 	// 8. unwrap
 	return t.unwrap(ctx, tool, result, in.Raw)
 }
@@ -199,8 +203,21 @@ func (t *toolCall) untold(name, why string) *frame.Error {
 // the run built up there is gone, and the program must know.
 type connections struct {
 	mu      sync.Mutex
-	last    map[string]int64
+	used    map[string]connection
+	losses  int // of connections that calls have reported
 	earlier []earlier
+}
+
+// connection is the connection to a stateful server that a run uses.
+type connection struct {
+	number int64
+	since  int // losses when it came in the place of another; 0 for the first
+}
+
+func (c *connections) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.losses
 }
 
 // earlier is a write that a dead process sent, and the connection it was sent on.
@@ -209,20 +226,28 @@ type earlier struct {
 	conn int64
 }
 
-// use notes the connection of a call. It fails once for each lost connection; the next call starts anew.
-func (r *Run) use(server string, conn int64, tool string) *frame.Error {
+// use notes the connection of a call that was made after the given number of losses. Every call fails that was made
+// before the loss of the connection it was meant for was reported; the next one starts anew.
+func (r *Run) use(server string, conn int64, tool string, made int) *frame.Error {
 	c := &r.sessions
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last == nil {
-		c.last = map[string]int64{}
+	if c.used == nil {
+		c.used = map[string]connection{}
 	}
-	last, used := c.last[server]
+	now, used := c.used[server]
 	if !used {
-		last = r.recordedConn(server)
+		now.number = r.recordedConn(server)
 	}
-	c.last[server] = conn
-	if last == 0 || last == conn {
+	if conn > now.number { // numbers grow
+		if now.number != 0 {
+			c.losses++
+			now.since = c.losses
+		}
+		now.number = conn
+	}
+	c.used[server] = now
+	if conn == now.number && made >= now.since {
 		return nil
 	}
 	return &frame.Error{Kind: run.KindTool, Name: "SessionLostError", Tool: tool, Message: fmt.Sprintf(

@@ -1,10 +1,12 @@
 package gate
 
 import (
+	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strings"
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/catalog"
@@ -28,7 +30,7 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	if !raw {
 		var files []mcpclient.File
 		var failure string
-		if value, files, failure = mcpclient.Unwrap(result, tool.OutputSchema); failure != "" {
+		if value, files, failure = mcpclient.Unwrap(result, tool.WrapsResult(), t.run.scope.MaxValue); failure != "" {
 			return nil, toolError(name, failure)
 		}
 		var err error
@@ -40,73 +42,78 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	if err != nil {
 		return nil, t.untold(name, err.Error())
 	}
-	return value, nil
+	return bytes.Clone(value), nil // what it is a view of is released
 }
 
 // place saves the files of a result, and puts their handles into its value.
 func (t *toolCall) place(ctx context.Context, value json.RawMessage, files []mcpclient.File) (json.RawMessage, error) {
 	handles := make([]json.RawMessage, len(files))
 	for i, f := range files {
-		err := t.run.hideFile(ctx, &f)
-		if err != nil {
-			return nil, fmt.Errorf("a file of the answer cannot be saved: %w", err)
+		name := f.Name
+		if !f.Large {
+			name = fmt.Sprintf("%d-%s", i+1, f.Name)
 		}
-		saved, err := t.run.save(ctx, t.call.N, fmt.Sprintf("%d-%s", i+1, f.Name), f.Bytes)
+		saved, err := t.run.saveText(ctx, t.call.N, name, f.MIMEType, f.Content, f.Large)
 		if err != nil {
-			return nil, fmt.Errorf("a file of the answer cannot be saved: %w", err)
+			return nil, err
 		}
-		handles[i], _ = json.Marshal(handle{File: saved, MIMEType: f.MIMEType, Bytes: len(f.Bytes)})
+		handles[i] = saved
 	}
 	return mcpclient.PlaceFiles(value, files, handles)
 }
 
-// hideFile hides personal data in a file that is a text, and in its name.
-func (r *Run) hideFile(ctx context.Context, f *mcpclient.File) (err error) {
-	keep := context.WithoutCancel(ctx)
-	if f.Name, err = r.scope.Privacy.Hide(keep, f.Name); err != nil || !utf8.Valid(f.Bytes) {
-		return err
+// saveText saves a file, without the personal data in it, if it is a text, and in its name. It returns its handle.
+func (r *Run) saveText(ctx context.Context, n int, name, kind, content string, large bool) (json.RawMessage, error) {
+	done := context.WithoutCancel(ctx)
+	name, err := r.scope.Privacy.Hide(done, name)
+	if err == nil && utf8.ValidString(content) {
+		content, err = r.scope.Privacy.Hide(done, content)
 	}
-	text, err := r.scope.Privacy.Hide(keep, string(f.Bytes))
-	f.Bytes = []byte(text)
-	return err
+	if err != nil {
+		return nil, fmt.Errorf("the answer cannot be saved: %w", err)
+	}
+	saved, err := r.save(ctx, n, name, kind, len(content), strings.NewReader(content), large)
+	switch {
+	case err != nil && large:
+		return nil, r.tooLarge(len(content), err)
+	case err != nil:
+		return nil, fmt.Errorf("a file of the answer cannot be saved: %w", err)
+	}
+	return saved, nil
 }
 
-// save writes what does not enter the guest into the workspace and returns its path there.
-func (r *Run) save(ctx context.Context, n int, name string, data []byte) (string, error) {
-	file := fmt.Sprintf("/workspace/results/%s/%d/%s", r.scope.Run, n, name)
-	args, err := json.Marshal(map[string]string{"path": file, "base64": base64.StdEncoding.EncodeToString(data)})
-	if err != nil {
-		return "", err
+// save writes what does not enter the guest into the workspace and returns its handle.
+func (r *Run) save(ctx context.Context, n int, name, kind string, size int, content io.Reader, large bool) (json.RawMessage, error) {
+	h := handle{File: fmt.Sprintf("/workspace/results/%s/%d/%s", r.scope.Run, n, name), MIMEType: kind, Bytes: size}
+	if large {
+		h.Note = fmt.Sprintf("the answer is larger than %d bytes: read the file in parts with fs.readFile(file, {offset, length})", r.scope.MaxValue)
 	}
-	if _, failed := r.scope.Files.Call(ctx, "writeFile", args); failed != nil {
-		return "", failed
+	if err := r.scope.Files.WriteFrom(ctx, h.File, int64(size), content); err != nil {
+		return nil, err
 	}
-	return file, nil
-}
-
-// fit passes a value that is small enough; a larger one is saved, and the program gets the file's name.
-func (r *Run) fit(ctx context.Context, n int, value json.RawMessage) (json.RawMessage, error) {
-	limit := r.scope.MaxValue
-	if len(value) <= limit {
-		return value, nil
-	}
-	value, err := r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), value)
-	if err != nil {
-		return nil, fmt.Errorf("the answer cannot be kept: %w", err)
-	}
-	data, kind, file := []byte(value), "application/json", "result.json"
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		data, kind, file = []byte(text), "text/plain", "result.txt"
-	}
-	saved, err := r.save(ctx, n, file, data)
-	if err != nil {
-		return nil, fmt.Errorf("the answer has %d bytes, more than a program may hold (sandbox.maxValue), and cannot be saved: %w", len(value), err)
-	}
-	raw, err := json.Marshal(handle{File: saved, MIMEType: kind, Bytes: len(data), Note: fmt.Sprintf(
-		"the answer is larger than %d bytes: read the file in parts with fs.readFile(file, {offset, length})", limit)})
+	raw, err := json.Marshal(h)
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
 	return raw, nil
+}
+
+// fit passes a value that is small enough; a larger one is saved, and the program gets its handle.
+func (r *Run) fit(ctx context.Context, n int, value json.RawMessage) (json.RawMessage, error) {
+	if len(value) <= r.scope.MaxValue {
+		return value, nil
+	}
+	value, err := r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), value)
+	if err != nil {
+		return nil, fmt.Errorf("the answer cannot be saved: %w", err)
+	}
+	saved, err := r.save(ctx, n, "result.json", "application/json", len(value), bytes.NewReader(value), true)
+	if err != nil {
+		return nil, r.tooLarge(len(value), err)
+	}
+	return saved, nil
+}
+
+func (r *Run) tooLarge(size int, err error) error {
+	return fmt.Errorf("the answer has %d bytes, more than a program may hold (sandbox.maxValue), and cannot be saved: %w", size, err)
 }

@@ -29,6 +29,8 @@ type CallOptions struct {
 	// Conn is the number of the connection on which alone the call may be made; 0 is any. If that connection is gone,
 	// the call fails with KindConnectionLost and was not sent.
 	Conn int64
+	// Owner is the user whose memory budget a large answer is charged to until it is released.
+	Owner string
 }
 
 // Call calls a tool and waits for its answer. args is a JSON object; empty is {}. Numbers and order in args and in the
@@ -62,12 +64,19 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 	if err != nil {
 		return nil, err
 	}
-	res, err := decodeResult(raw)
+	res, err := decodeResult(raw.json)
 	if err != nil {
+		raw.charge.free()
 		return nil, &CallError{Server: server, Tool: tool, Kind: KindProtocol, Sent: true, Message: err.Error()}
 	}
-	res.Conn = c.number
+	res.Conn, res.charge = c.number, raw.charge
 	return res, nil
+}
+
+// rawResult is the result of a request as it came, and what is charged for it.
+type rawResult struct {
+	json   json.RawMessage
+	charge *charge
 }
 
 // tokens numbers progress tokens over all connections.
@@ -75,17 +84,17 @@ var tokens atomic.Int64
 
 type progressParams interface{ SetProgressToken(any) }
 
-// request makes one request and returns its raw result. send makes the SDK send it.
+// request makes one request and returns its raw result, whose charge the caller frees. send makes the SDK send it.
 func (s *server) request(ctx context.Context, opts CallOptions, tool string, params progressParams,
 	send func(context.Context, *conn) error,
-) (json.RawMessage, *conn, error) {
+) (rawResult, *conn, error) {
 	for again := false; ; again = true {
 		c, err := s.connect(ctx, false)
 		if err != nil {
-			return nil, nil, withTool(err, tool)
+			return rawResult{}, nil, withTool(err, tool)
 		}
 		if opts.Conn != 0 && opts.Conn != c.number {
-			return nil, nil, &CallError{
+			return rawResult{}, nil, &CallError{
 				Server: s.cfg.Name, Tool: tool, Kind: KindConnectionLost,
 				Message: "the connection on which the work began is gone; the server has forgotten its state",
 			}
@@ -99,7 +108,7 @@ func (s *server) request(ctx context.Context, opts CallOptions, tool string, par
 			case <-c.dead:
 				s.lost(c)
 			default:
-				_ = s.disconnect(ctx, c) // what matters is whether the next attempt works
+				s.retire(c)
 			}
 			continue
 		}
@@ -120,16 +129,22 @@ func withTool(err error, tool string) error {
 // try makes the request on one connection.
 func (s *server) try(ctx context.Context, c *conn, opts CallOptions, tool string, params progressParams,
 	send func(context.Context, *conn) error,
-) (json.RawMessage, error) {
-	ex := newExchange("p"+strconv.FormatInt(tokens.Add(1), 10), true)
+) (_ rawResult, err error) {
+	if !c.enter() {
+		return rawResult{}, &CallError{Server: s.cfg.Name, Tool: tool, Kind: KindConnectionLost, Message: "the connection was closed"}
+	}
+	defer c.leave()
+	// It ends with the caller's context, the timeout, or the connection; the SDK then tells the server.
+	ex := newExchange(ctx, s.m.memory, opts.Owner, "p"+strconv.FormatInt(tokens.Add(1), 10))
 	params.SetProgressToken(ex.token)
+	defer func() {
+		ex.end(nil)
+		if err != nil {
+			ex.charge.free()
+		}
+	}()
 	defer c.forget(ex)
-
-	// Ends with the caller's context, the timeout, or the connection being closed; the SDK then tells the server.
-	cctx, cancel := context.WithCancelCause(withExchange(ctx, ex))
-	defer cancel(nil)
-	ex.over = cctx.Done()
-	defer context.AfterFunc(c.calls, func() { cancel(errClosed) })()
+	defer context.AfterFunc(c.calls, func() { ex.end(errClosed) })()
 
 	timeout := opts.Timeout
 	if timeout == 0 {
@@ -141,13 +156,12 @@ func (s *server) try(ctx context.Context, c *conn, opts CallOptions, tool string
 	defer total.Stop()
 
 	done := make(chan error, 1)
-	go func() { done <- send(cctx, c) }()
+	go func() { done <- send(ex.ctx, c) }()
 	report := func(p Progress) {
 		if opts.Progress != nil {
 			opts.Progress(p)
 		}
 	}
-	var failure, err error
 wait:
 	for {
 		select {
@@ -157,34 +171,26 @@ wait:
 			idle.Reset(timeout)
 			report(p)
 		case <-idle.C:
-			cancel(errTimeout{timeout})
+			ex.end(errTimeout{timeout})
 		case <-total.C:
-			cancel(errTimeout{max(timeout, s.m.opts.MaxCall)})
-		case failure = <-ex.failed:
-			cancel(failure)
+			ex.end(errTimeout{max(timeout, s.m.opts.MaxCall)})
 		}
 	}
-	for {
-		select {
-		case p := <-ex.progress:
-			report(p)
-			continue
-		default:
-		}
-		break
+	for len(ex.progress) > 0 {
+		report(<-ex.progress)
 	}
-	if got := ex.answer.Load(); got != nil && failure == nil {
-		if got.err == nil {
-			return got.result, nil
-		}
-		if cctx.Err() == nil {
-			err = got.err
-		}
+	got := ex.answer.Load()
+	switch {
+	case got != nil && got.err == nil:
+		return rawResult{got.result, ex.charge}, nil
+	case got != nil && ex.ctx.Err() == nil:
+		err = got.err
+	case ex.ctx.Err() != nil && ctx.Err() == nil:
+		err = context.Cause(ex.ctx) // the SDK says only that it was cancelled
+	case err == nil:
+		err = errNoAnswer
 	}
-	if failure != nil {
-		err = failure
-	}
-	return nil, s.explain(ctx, cctx, c, ex, tool, err)
+	return rawResult{}, s.explain(ctx, c, ex, tool, err)
 }
 
 type errTimeout struct{ after time.Duration }
@@ -192,41 +198,48 @@ type errTimeout struct{ after time.Duration }
 func (e errTimeout) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 func (errTimeout) Unwrap() error   { return context.DeadlineExceeded }
 
-// explain makes the error of a request from what is known of it. ctx is the caller's, cctx the request's.
-func (s *server) explain(ctx, cctx context.Context, c *conn, ex *exchange, tool string, err error) *CallError {
+// explain makes the error of a request from what is known of it. ctx is the caller's.
+func (s *server) explain(ctx context.Context, c *conn, ex *exchange, tool string, err error) *CallError {
 	ce := &CallError{Server: s.cfg.Name, Tool: tool, Sent: ex.sent.Load(), Err: err}
-	status := int(ex.status.Load())
 	var tooLarge tooLargeError
+	var noMemory *memoryError
 	var elsewhere elsewhereError
+	var refused refusedError
 	var timeout errTimeout
 	// An error that comes after the request was given up is the server's answer to that: it does not say what was done.
 	rpc := rpcError(err)
+	if status := ex.status.Load(); status == http.StatusNotFound || status == http.StatusBadRequest {
+		if s.forgotten(ctx, c) {
+			s.retire(c)
+			if rpc == nil && status == http.StatusNotFound {
+				// The server refuses every request of the session unread, as the specification demands.
+				ce.Kind, ce.Message, ce.Sent = KindConnectionLost, "the server has forgotten the session", false
+				return ce
+			}
+		}
+	}
 	switch {
-	case errors.As(err, &tooLarge):
-		ce.Kind, ce.Message = KindProtocol, tooLarge.Error()
-	case rpc != nil && cctx.Err() == nil && (ex.answer.Load() != nil || status != 0):
-		ce.Kind, ce.Message, ce.Code = KindRPC, rpc.Message, rpc.Code
-	case errors.As(err, &elsewhere):
-		ce.Kind, ce.Message, ce.Sent = KindUnavailable, elsewhere.Error(), false // who redirects does not act
-	case errors.Is(err, errInvalidAnswer), errors.Is(err, errInboundFlood):
+	case errors.As(err, &tooLarge), errors.As(err, &noMemory), errors.Is(err, errInvalidAnswer), errors.Is(err, errFlood),
+		errors.Is(err, errInboundFlood):
 		ce.Kind, ce.Message = KindProtocol, plain(err)
+	case rpc != nil && ex.ctx.Err() == nil && (ex.answer.Load() != nil || ex.status.Load() != 0):
+		ce.Kind, ce.Message, ce.Code = KindRPC, rpc.Message, rpc.Code
+	case errors.Is(err, errRedirect):
+		ce.Kind, ce.Message = KindUnavailable, plain(err) // 303 may follow what was done
+	case errors.As(err, &elsewhere):
+		ce.Kind, ce.Message, ce.Sent = KindUnavailable, elsewhere.Error(), false // a 307 or 308 that would send it again
+	case errors.As(err, &refused):
+		explainRefusal(ce, refused)
 	case ctx.Err() != nil:
 		ce.Kind, ce.Message, ce.Err = KindCancelled, "it was cancelled: "+ctx.Err().Error(), ctx.Err()
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			ce.Kind, ce.Message = KindTimeout, "no answer before the deadline"
 		}
-	case errors.As(context.Cause(cctx), &timeout):
+	case errors.As(err, &timeout):
 		ce.Kind, ce.Message, ce.Err = KindTimeout, timeout.Error(), context.DeadlineExceeded
 		ce.Stderr = c.stderrTail()
-	case errors.Is(context.Cause(cctx), errClosed) && c.ours.Load():
+	case errors.Is(err, errClosed) && c.ours.Load():
 		ce.Kind, ce.Message = KindConnectionLost, "the connection was closed"
-	case c.wire != nil && c.wire.gone.Load() && (status == http.StatusNotFound || status == http.StatusBadRequest || status == 0):
-		ce.Kind, ce.Message = KindConnectionLost, "the server has forgotten the session"
-		if status != 0 {
-			ce.Sent = false // it refused the request itself
-		}
-	case status != 0:
-		refused(ce, status)
 	case c.ended():
 		<-c.dead
 		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "the connection was lost: "+c.deadErr.Error(), c.stderrTail()
@@ -240,6 +253,30 @@ func (s *server) explain(ctx, cctx context.Context, c *conn, ex *exchange, tool 
 	}
 	ce.Message = clip(ce.Message, maxSaid)
 	return ce
+}
+
+// checkTimeout is how long a server may take to say whether it knows a session.
+const checkTimeout = 5 * time.Second
+
+// forgotten reports whether the server refuses a request that every session of its may make, where it refused another
+// one with a status that can mean so. One request decides for all calls that were refused.
+func (s *server) forgotten(ctx context.Context, c *conn) bool {
+	if c.wire == nil || c.session.ID() == "" {
+		return false
+	}
+	c.checking.Lock()
+	defer c.checking.Unlock()
+	if c.retired() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	ex := newExchange(ctx, s.m.memory, "", "")
+	defer ex.charge.free()
+	defer ex.end(nil)
+	_ = c.session.Ping(ex.ctx, nil) // what counts is the status
+	status := ex.status.Load()
+	return ex.answer.Load() == nil && (status == http.StatusNotFound || status == http.StatusBadRequest)
 }
 
 // codeRejected is by which the SDK marks errors of its own transports, which are of the type of a server's answer.
@@ -263,18 +300,16 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// refused explains an HTTP status. A client error says that the request was not accepted; after a server error, and
-// above all one of a gateway, nobody knows.
-func refused(ce *CallError, status int) {
-	ce.Kind = KindUnavailable
-	ce.Message = fmt.Sprintf("it answered HTTP %d %s", status, http.StatusText(status))
-	switch status {
+// explainRefusal explains an HTTP status.
+func explainRefusal(ce *CallError, status refusedError) {
+	ce.Kind, ce.Message = KindUnavailable, "it answered "+status.Error()
+	switch int(status) {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		ce.Message += "; give credentials in its headers"
 	case http.StatusTooManyRequests:
 		ce.Message += "; call it less often"
 	}
-	if status < 500 && status != http.StatusRequestTimeout {
+	if status.refusesUnread() {
 		ce.Sent = false
 	}
 }

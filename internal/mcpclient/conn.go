@@ -34,10 +34,17 @@ type conn struct {
 
 	calls   context.Context // ends before the connection, so that calls in flight are cancelled upstream
 	endAll  context.CancelFunc
-	endLife context.CancelFunc         // of the transport's context
-	inbound inbound                    // what the server says by itself
-	changed chan struct{}              // the server said that its tools changed; buffered
-	pages   map[string]json.RawMessage // of the last listing, by cursor
+	endLife context.CancelFunc // of the transport's context
+	inbound inbound            // what the server says by itself
+	changed chan struct{}      // the server said that its tools changed; buffered
+	memory  *memory            // what answers are charged to
+
+	use      sync.Mutex
+	inFlight int           // calls
+	replaced bool          // no call begins on it any more
+	idle     chan struct{} // closed when it is retired and has no calls
+
+	checking sync.Mutex // of whether the server still knows the session
 
 	dead    chan struct{} // closed at the end
 	deadErr error         // why; valid once dead is closed
@@ -64,8 +71,6 @@ func (c *conn) wait() {
 	switch {
 	case c.tap != nil && c.tap.failure() != nil:
 		err = c.tap.failure()
-	case c.wire != nil && c.wire.gone.Load():
-		err = mcp.ErrSessionMissing
 	case c.proc != nil:
 		err = errors.New("the server " + c.exitReason())
 	case err == nil:
@@ -73,6 +78,43 @@ func (c *conn) wait() {
 	}
 	c.deadErr = brief{err}
 	close(c.dead)
+}
+
+// enter begins a call, unless the connection is retired; leave ends it.
+func (c *conn) enter() bool {
+	c.use.Lock()
+	defer c.use.Unlock()
+	if !c.replaced {
+		c.inFlight++
+	}
+	return !c.replaced
+}
+
+func (c *conn) leave() {
+	c.use.Lock()
+	defer c.use.Unlock()
+	if c.inFlight--; c.replaced && c.inFlight == 0 {
+		close(c.idle)
+	}
+}
+
+// retire ends the beginning of calls on the connection. It reports false if it was done before.
+func (c *conn) retire() bool {
+	c.use.Lock()
+	defer c.use.Unlock()
+	if c.replaced {
+		return false
+	}
+	if c.replaced = true; c.inFlight == 0 {
+		close(c.idle)
+	}
+	return true
+}
+
+func (c *conn) retired() bool {
+	c.use.Lock()
+	defer c.use.Unlock()
+	return c.replaced
 }
 
 // exitReason says how the process ended. Its stdout ends a moment before it does.
@@ -148,14 +190,14 @@ func (c *conn) release(ctx context.Context) error {
 
 // listTools asks for all pages. Only the goroutine that runs the connection calls it.
 func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, err error) {
-	pages := map[string]json.RawMessage{}
+	seen := map[string]bool{}
 	size := 0
 	for cursor := ""; ; {
 		page, err := c.listPage(ctx, cursor, maxListing-size)
 		if err != nil {
 			return nil, nil, fmt.Errorf("list tools: %w", err)
 		}
-		pages[cursor] = page
+		seen[cursor] = true
 		size += len(page)
 		more, next, wrong, err := decodeTools(page, maxItems-len(tools)-len(bad))
 		if err != nil {
@@ -163,39 +205,46 @@ func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, err er
 		}
 		tools, bad = append(tools, more...), append(bad, wrong...)
 		if next == "" {
-			c.pages = pages
 			return dedupe(tools), bad, nil
 		}
-		if _, seen := pages[next]; seen || len(pages) == maxPages {
+		if seen[next] || len(seen) == maxPages {
 			return nil, nil, fmt.Errorf("list tools: the pages do not end (%d tools so far)", len(tools))
 		}
 		cursor = next
 	}
 }
 
-// listPage asks for a page of at most the given number of bytes. What counts is the wire: the SDK fails the whole list
-// for one tool that it cannot decode.
-func (c *conn) listPage(ctx context.Context, cursor string, most int) (json.RawMessage, error) {
+// listPage asks for a page of at most limit bytes. What counts is the wire: the SDK fails the whole list for one tool that
+// it cannot decode.
+func (c *conn) listPage(ctx context.Context, cursor string, limit int) (json.RawMessage, error) {
 	errTooLarge := fmt.Errorf("they take more than %d bytes", maxListing)
-	if most <= 0 {
+	if limit <= 0 {
 		return nil, errTooLarge
 	}
-	ex := newExchange("", false)
-	ex.most = most
-	_, err := c.session.ListTools(withExchange(ctx, ex), &mcp.ListToolsParams{Cursor: cursor})
-	c.forget(ex)
+	ex := newExchange(ctx, c.memory, "", "")
+	ex.limit = limit
+	defer ex.charge.free()
+	defer ex.end(nil)
+	defer c.forget(ex)
+	_, err := c.session.ListTools(ex.ctx, &mcp.ListToolsParams{Cursor: cursor})
+	got := ex.answer.Load()
+	if got != nil {
+		err = got.err
+	}
 	var tooLarge tooLargeError
-	switch got := ex.answer.Load(); {
-	case got != nil && got.err == nil:
-		return got.result, nil
-	case got != nil && errors.As(got.err, &tooLarge):
+	switch {
+	case errors.As(err, &tooLarge):
 		return nil, errTooLarge
 	case err != nil:
 		return nil, err
+	case got == nil:
+		return nil, errNoAnswer
 	}
-	// A server may let its answers be kept for a while; the SDK then answers without asking.
-	return c.pages[cursor], nil
+	return got.result, nil
 }
+
+// errNoAnswer reports a request that the SDK takes for answered while no answer to it came.
+var errNoAnswer = errors.New("the server did not answer it")
 
 // dedupe keeps the first tool of each name.
 func dedupe(tools []Tool) []Tool {

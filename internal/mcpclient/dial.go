@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
 
 	"mcp-code-exec-harness/internal/process"
 )
@@ -24,6 +25,7 @@ type dialer struct {
 	version    string // of this program
 	environ    []string
 	supervisor string
+	memory     *memory
 	limit      int
 	log        *slog.Logger
 
@@ -82,13 +84,17 @@ func (d *dialer) stdio(ctx context.Context, version string) (_ *conn, probing bo
 		return nil, false, err
 	}
 	c := &conn{transport: TransportStdio, proc: proc, stderr: new(process.Tail), drained: make(chan struct{})}
-	go func() {
-		defer close(c.drained)
-		_, _ = io.Copy(c.stderr, proc.stderr) // ends with the process, or when release closes it
-	}()
-	c.tap = newTap(newStdioConn(proc.stdin, proc.stdout, d.limit, func(line []byte) {
+	tap := newTap(newStdioConn(proc.stdin, proc.stdout, d.limit, func(line []byte) {
 		d.log.Debug("server writes to stdout what is not MCP", "server", d.cfg.Name, "line", excerpt(line))
 	}), &c.inbound)
+	c.tap = tap
+	go func() {
+		defer close(c.drained)
+		out := &pacedWriter{c.stderr, rate.NewLimiter(stderrPerSecond, maxStderrBurst)}
+		if _, err := io.Copy(out, proc.stderr); errors.Is(err, errStderrFlood) { // else it ended, or release closed it
+			tap.fail(err)
+		}
+	}()
 	// A process that ends leaves its stdout to a descendant at most where the system cannot find descendants.
 	go func() {
 		<-proc.done
@@ -107,6 +113,19 @@ func (d *dialer) stdio(ctx context.Context, version string) (_ *conn, probing bo
 		err = &stderrError{err, tail}
 	}
 	return nil, probing, err
+}
+
+// pacedWriter fails once more is written to it than a server may write to stderr.
+type pacedWriter struct {
+	io.Writer
+	left *rate.Limiter
+}
+
+func (w *pacedWriter) Write(p []byte) (int, error) {
+	if !w.left.AllowN(time.Now(), len(p)) {
+		return 0, errStderrFlood
+	}
+	return w.Writer.Write(p)
 }
 
 // stderrError adds what the server wrote to stderr to the reason of a failed start.
@@ -179,7 +198,8 @@ func (d *dialer) connect(ctx context.Context, c *conn, transport func(life conte
 	// The SDK ties streams to the context of the handshake, so that one has to live as long as the connection.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	c.changed = make(chan struct{}, 1)
-	c.dead, c.closed = make(chan struct{}), make(chan struct{})
+	c.dead, c.closed, c.idle = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	c.memory = d.memory
 	calls, cancelCalls := context.WithCancel(context.WithoutCancel(ctx))
 	c.calls = calls
 	c.endAll = cancelCalls

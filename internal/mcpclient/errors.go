@@ -3,6 +3,8 @@ package mcpclient
 import (
 	"fmt"
 	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // Kind says what went wrong with a request to a server.
@@ -36,8 +38,18 @@ type CallError struct {
 	Err     error  // the cause, for errors.Is: context.Canceled, context.DeadlineExceeded
 }
 
-// InDoubt reports that the request may have had its effect and no answer says whether it did.
-func (e *CallError) InDoubt() bool { return e.Sent && e.Kind != KindRPC }
+// InDoubt reports that the request may have had its effect: it was sent, and nothing proves that it was not carried out.
+// Of the server's errors only those prove it that JSON-RPC 2.0 defines for requests that are not carried out; proxies
+// and SDKs answer with others, such as -32001 for a timeout, after a request was carried out.
+func (e *CallError) InDoubt() bool {
+	if e.Kind == KindRPC {
+		switch e.Code {
+		case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams:
+			return false
+		}
+	}
+	return e.Sent
+}
 
 // Error names the server, the tool and what happened, with the end of the server's stderr where it may explain it.
 func (e *CallError) Error() string {

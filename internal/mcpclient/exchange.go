@@ -3,38 +3,38 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// exchange follows one request from the SDK's call to the wire and back. It travels in the call's context, which the
-// SDK hands to the transport.
+// exchange is one request from the SDK's call to the wire and back. Its context carries it to the transport, because
+// the SDK hands a call's context down.
 type exchange struct {
-	// take says that the SDK gets an empty result in place of the answer: it would decode it a second time, into maps.
-	take bool
-	// most is the size in bytes above which the answer is refused unread; 0 leaves it to the transport.
-	most int
-	// token is the progress token of the request, if it asks for progress.
-	token    string
+	ctx   context.Context // of the request; its cause says why it was given up
+	end   context.CancelCauseFunc
+	owner string // whose memory budget the answer is charged to
+	limit int    // bytes of the result; 0 leaves it to the transport
+	token string // progress token of the request; empty if it asks for no progress
+	// progress is buffered: a caller that is slower than the server misses reports.
 	progress chan Progress
 
-	over <-chan struct{} // closed when the call is given up; nil is never
-
-	sent   atomic.Bool  // a byte of the request may have reached the server
-	status atomic.Int32 // the HTTP status of a refusal
-
-	answer atomic.Pointer[answer]
-	failed chan error // buffered: the transport cannot deliver the answer, whatever the SDK still tries
+	sent    atomic.Bool                // a byte of the request may have reached the server
+	status  atomic.Int32               // the HTTP status of a refusal
+	id      atomic.Pointer[jsonrpc.ID] // of the request, once it was written over HTTP
+	resumes atomic.Int32               // how often its stream was reopened without progress
+	answer  atomic.Pointer[answer]
+	charge  *charge // memory of the answer
 }
 
-// answer is what the server said.
+// answer is the server's JSON-RPC answer to a request.
 type answer struct {
 	result json.RawMessage
-	err    error // of the JSON-RPC answer
+	err    error
 }
 
-// Progress is a server's report on a call under way.
+// Progress is a server's report on a call in flight.
 type Progress struct {
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total,omitempty"` // 0 is unknown
@@ -43,68 +43,51 @@ type Progress struct {
 
 type exchangeKey struct{}
 
-// newExchange makes an exchange; an empty token asks for no progress.
-func newExchange(token string, take bool) *exchange {
-	return &exchange{take: take, token: token, progress: make(chan Progress, 16), failed: make(chan error, 1)}
-}
-
-func withExchange(ctx context.Context, ex *exchange) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, ex)
+// newExchange begins a request below ctx. The caller ends it with end(nil) and frees its charge.
+func newExchange(ctx context.Context, m *memory, owner, token string) *exchange {
+	ex := &exchange{owner: owner, token: token, progress: make(chan Progress, 16), charge: &charge{memory: m, owner: owner}}
+	ctx, ex.end = context.WithCancelCause(context.WithValue(ctx, exchangeKey{}, ex))
+	ex.ctx = ctx
+	return ex
 }
 
 // exchangeOf returns the exchange that a message with this context belongs to. The SDK sends notifications/cancelled
-// with what the call's context held, but once the call is given up: that message is not the call.
+// with the values of the call's context, but after the call has ended: that message is not the call.
 func exchangeOf(ctx context.Context) *exchange {
 	ex, _ := ctx.Value(exchangeKey{}).(*exchange)
-	if ex == nil {
+	if ex == nil || ex.ctx.Err() != nil {
 		return nil
 	}
-	select {
-	case <-ex.over:
-		return nil
-	default:
-		return ex
-	}
+	return ex
 }
 
-// emptyResult decodes as any result type that is taken.
-var emptyResult = json.RawMessage(`{"content":[],"contents":[],"resources":[]}`)
+// emptyResult decodes as every result type that the SDK is asked for. The SDK gets it in place of the server's result,
+// which it would decode into maps a second time.
+var emptyResult = json.RawMessage(`{"content":[],"contents":[],"resources":[],"tools":[]}`)
 
-// maxAside is the size in bytes of an answer to what the SDK asks by itself: the handshake above all.
+// maxAside is the size in bytes of an answer to the SDK's own requests, above all the handshake.
 const maxAside = 1 << 20
 
-// answered keeps the answer and returns what the SDK is to see. Without an exchange, nil, the SDK has asked by itself.
+// answered keeps the answer and returns what the SDK gets to see. A nil exchange is a request of the SDK's own.
 func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
-	most := maxAside
+	limit := maxAside
 	if ex != nil {
-		most = ex.most
+		limit = ex.limit
 	}
-	if most > 0 && len(res.Result) > most {
-		res = &jsonrpc.Response{ID: res.ID, Error: tooLargeError(most)}
+	if limit > 0 && len(res.Result) > limit {
+		res = &jsonrpc.Response{ID: res.ID, Error: tooLargeError(limit)}
 	}
 	if ex == nil {
 		return res
 	}
 	ex.answer.Store(&answer{result: res.Result, err: res.Error})
-	if ex.take && res.Error == nil {
+	if res.Error == nil {
 		return &jsonrpc.Response{ID: res.ID, Result: emptyResult, Extra: res.Extra}
 	}
 	return res
 }
 
-// fail ends the exchange; the first failure counts. Without an exchange there is nobody to tell.
-func (ex *exchange) fail(err error) {
-	if ex == nil {
-		return
-	}
-	select {
-	case ex.failed <- err:
-	default:
-	}
-}
-
-// progressed hands a progress notification to the call. A caller that does not keep up misses some: progress is a
-// report on the present, and the transport must not wait for it.
+// progressed hands a report to the call, or drops it if the caller has not read the earlier ones.
 func (ex *exchange) progressed(p Progress) {
 	p.Message = clip(p.Message, maxSaid)
 	select {
@@ -113,8 +96,9 @@ func (ex *exchange) progressed(p Progress) {
 	}
 }
 
-// notification methods that the transports treat themselves.
+// Methods that the transports treat themselves.
 const (
+	methodInitialized  = "notifications/initialized"
 	methodProgress     = "notifications/progress"
 	methodToolsChanged = "notifications/tools/list_changed"
 	methodDiscover     = "server/discover"
@@ -131,4 +115,18 @@ func readProgress(params json.RawMessage) (token string, p Progress, ok bool) {
 	}
 	token, ok = wire.Token.(string)
 	return token, wire.Progress, ok
+}
+
+// errInvalidAnswer reports a message of the server that is not JSON-RPC.
+var errInvalidAnswer = errors.New("the server answered with an invalid message")
+
+// salvage makes an error answer of a message that cannot be decoded, if it says which request it answers.
+func salvage(data []byte, cause error) (*jsonrpc.Response, bool) {
+	var scan idScanner
+	scan.write(data)
+	id, ok := scan.id()
+	if !ok {
+		return nil, false
+	}
+	return &jsonrpc.Response{ID: id, Error: invalidError(data, cause)}, true
 }

@@ -1,7 +1,7 @@
 package mcpclient_test
 
 import (
-	"slices"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +72,9 @@ func TestHostileAnswers(t *testing.T) {
 		lost bool
 	}{
 		"blocks":  {`{"count":200000}`, mcpclient.KindProtocol, "more than 10000 elements", false},
-		"deep":    {`{}`, mcpclient.KindProtocol, "maximum nesting depth", true},
+		"deep":    {`{}`, mcpclient.KindProtocol, "maximum nesting depth", false},
+		"broken":  {`{}`, mcpclient.KindProtocol, "an invalid message", false},
+		"null-id": {`{}`, mcpclient.KindTimeout, "no answer", false},
 		"endless": {`{}`, mcpclient.KindProtocol, "a line of more than 16777216 bytes", true},
 		"scream":  {`{"bytes":900000}`, mcpclient.KindRPC, "AAAA...", false},
 	} {
@@ -85,7 +87,11 @@ func TestHostileAnswers(t *testing.T) {
 			opts.SetBackoff(time.Millisecond, time.Millisecond)
 			m := setup(t, opts, bad(t, misbehave.Normal))
 			before := mustCall(t, m, "echo", `{}`)
-			_, err := call(t, m, tool, tc.args)
+			timeout := patience
+			if tc.kind == mcpclient.KindTimeout {
+				timeout = 100 * time.Millisecond
+			}
+			_, err := m.Call(ctxFor(t), "bad", tool, json.RawMessage(tc.args), mcpclient.CallOptions{Timeout: timeout})
 			wantIn(t, "error", callError(t, err, tc.kind, true).Error(), tc.want)
 			if len(err.Error()) > 20_000 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
@@ -138,17 +144,27 @@ func TestServerAsks(t *testing.T) {
 	}
 }
 
-// TestRestless: a server that says without end that its tools changed is not listed without end, and can be used.
-func TestRestless(t *testing.T) {
+// TestFloods: a server that floods is disconnected, and its state says why.
+func TestFloods(t *testing.T) {
 	t.Parallel()
-	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Restless))
-	begin := time.Now()
-	for range 20 {
-		mustCall(t, m, "echo", `{}`)
-	}
-	got := received(t, m)
-	lists := len(slices.DeleteFunc(got, func(what string) bool { return what != "tools/list" }))
-	if most := 2 + int(time.Since(begin)/time.Second); lists > most {
-		t.Errorf("listed %d times in %s", lists, time.Since(begin))
+	for name, tc := range map[string]struct{ kind, tool, want string }{
+		"notifications": {misbehave.Restless, "", "more than 1000 messages a second"},
+		"stderr":        {misbehave.Normal, "stderr-flood", "more than 1048576 bytes a second to stderr"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := mcpclient.Options{}
+			opts.SetBackoff(time.Hour, time.Hour)
+			m := setup(t, opts, bad(t, tc.kind))
+			if _, err := m.Connect(ctxFor(t), "bad"); err != nil {
+				t.Fatal(err)
+			}
+			if tc.tool != "" {
+				_, err := call(t, m, tc.tool, `{}`)
+				callError(t, err, mcpclient.KindProtocol, true)
+			}
+			eventually(t, "it is disconnected", func() bool { return status(t, m, "bad").State == mcpclient.StateBackoff })
+			wantIn(t, "reason", status(t, m, "bad").Reason, tc.want)
+		})
 	}
 }

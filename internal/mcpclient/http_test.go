@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // upstream is a server of the SDK with tools for these tests. started and cancelled say what its slow tool sees.
@@ -236,7 +237,7 @@ func TestHTTPHeadersStayWithTheHost(t *testing.T) {
 	mustCall(t, m, "echo", `{}`)
 	redirect.Store(true)
 	_, err := call(t, m, "echo", `{}`)
-	wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "another host than configured")
+	wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "another origin than configured")
 	if leaked.Load() || without.Load() != 0 {
 		t.Errorf("leaked %t, requests without the header %d", leaked.Load(), without.Load())
 	}
@@ -253,47 +254,191 @@ func TestSSEEndpointOnAnotherHost(t *testing.T) {
 	cfg.Transport, cfg.Headers = "sse", map[string]string{"Authorization": "Bearer s3cret"}
 	m := setup(t, mcpclient.Options{}, cfg)
 	s := m.Start(ctxFor(t))[0]
-	wantIn(t, "reason", s.Reason, "http://evil.invalid, another host than configured")
+	wantIn(t, "reason", s.Reason, "http://evil.invalid, another origin than configured")
 }
 
-func TestHTTPRefusals(t *testing.T) {
-	t.Parallel()
-	u := newUpstream(t)
-	inner := u.handler(nil)
-	var status atomic.Int64
-	cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if code := int(status.Load()); code != 0 && strings.Contains(string(body), "tools/call") {
-			http.Error(w, "refused", code)
+// interceptor is a server whose answers to tool calls a test replaces, by the name of the tool.
+type interceptor struct {
+	inner http.Handler
+	mu    sync.Mutex
+	calls map[string]int                                 // by tool
+	on    map[string]func(http.ResponseWriter, wireCall) // by tool
+	get   http.HandlerFunc                               // replaces GET if set
+}
+
+// wireCall is a tools/call as it arrived.
+type wireCall struct {
+	id      json.RawMessage
+	session string
+	ctx     context.Context
+}
+
+func (i *interceptor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && i.get != nil {
+		i.get(w, r)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	var msg struct {
+		ID     json.RawMessage
+		Method string
+		Params struct{ Name string }
+	}
+	_ = json.Unmarshal(body, &msg) // a GET has no body
+	if msg.Method == "tools/call" {
+		i.mu.Lock()
+		i.calls[msg.Params.Name]++
+		on := i.on[msg.Params.Name]
+		i.mu.Unlock()
+		if on != nil {
+			on(w, wireCall{msg.ID, r.Header.Get("Mcp-Session-Id"), r.Context()})
 			return
 		}
-		r.Body = io.NopCloser(strings.NewReader(string(body)))
-		inner.ServeHTTP(w, r)
-	}))
-	m := setup(t, mcpclient.Options{}, cfg)
-	for code, tc := range map[int]struct {
-		sent bool
-		want string
-	}{
-		401: {false, "give credentials"},
-		403: {false, "HTTP 403 Forbidden"},
-		429: {false, "call it less often"},
-		413: {false, "HTTP 413"},
-		500: {true, "HTTP 500"},
-		503: {true, "HTTP 503"},
-	} {
-		status.Store(0)
-		mustReconnect(t, m)
-		status.Store(int64(code))
-		_, err := call(t, m, "echo", `{}`)
-		wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, tc.sent).Error(), tc.want)
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	i.inner.ServeHTTP(w, r)
+}
+
+func (i *interceptor) count(tool string) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.calls[tool]
+}
+
+func intercept(t *testing.T, on map[string]func(http.ResponseWriter, wireCall)) (*interceptor, mcpclient.Config) {
+	t.Helper()
+	i := &interceptor{inner: newUpstream(t).handler(nil), calls: map[string]int{}, on: on}
+	return i, serve(t, i)
+}
+
+func answers(kind, text string) func(http.ResponseWriter, wireCall) {
+	return func(w http.ResponseWriter, c wireCall) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = io.WriteString(w, strings.ReplaceAll(text, "ID", string(c.id)))
 	}
 }
 
-func mustReconnect(t *testing.T, m *mcpclient.Manager) {
-	t.Helper()
-	if err := m.Reconnect(ctxFor(t), "bad"); err != nil {
-		t.Fatal(err)
+func refuses(status int, kind, text string) func(http.ResponseWriter, wireCall) {
+	return func(w http.ResponseWriter, c wireCall) {
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, strings.ReplaceAll(text, "ID", string(c.id)))
+	}
+}
+
+// TestHTTPRefusals: whatever a server says to one call, the connection goes on, and with it the calls of others.
+func TestHTTPRefusals(t *testing.T) {
+	t.Parallel()
+	const events, plain = "text/event-stream", "text/plain"
+	for name, tc := range map[string]struct {
+		answer  func(http.ResponseWriter, wireCall)
+		kind    mcpclient.Kind
+		sent    bool
+		inDoubt bool
+		want    string
+	}{
+		"400": {refuses(400, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 400"},
+		"401": {refuses(401, plain, "no"), mcpclient.KindUnavailable, false, false, "give credentials"},
+		"403": {refuses(403, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 403 Forbidden"},
+		"404": {refuses(404, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 404"},
+		"408": {refuses(408, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 408"},
+		"409": {refuses(409, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 409"},
+		"413": {refuses(413, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 413"},
+		"418": {refuses(418, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 418"},
+		"429": {refuses(429, plain, "no"), mcpclient.KindUnavailable, false, false, "call it less often"},
+		"500": {refuses(500, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 500"},
+		"503": {refuses(503, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 503"},
+		"501": {refuses(501, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 501"},
+		"a sentence on sessions": {
+			refuses(400, plain, "the training session is full"), mcpclient.KindUnavailable, false, false, "HTTP 400",
+		},
+		"an answer on sessions": {
+			refuses(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32050,"message":"training session is full"}}`),
+			mcpclient.KindRPC, true, true, "training session is full",
+		},
+		"an answer with 404": {
+			refuses(404, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no such customer"}}`),
+			mcpclient.KindRPC, true, false, "no such customer",
+		},
+		"a timeout of a proxy": {
+			answers("application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"Request timed out"}}`),
+			mcpclient.KindRPC, true, true, "timed out",
+		},
+		"an internal error": {
+			answers("application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"oops"}}`),
+			mcpclient.KindRPC, true, true, "oops",
+		},
+		"no id":        {answers("application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`), mcpclient.KindProtocol, true, true, "invalid message"},
+		"another id":   {answers("application/json", `{"jsonrpc":"2.0","id":"other","result":{}}`), mcpclient.KindProtocol, true, true, "another request"},
+		"a page":       {answers("text/html", `<h1>Welcome</h1>`), mcpclient.KindProtocol, true, true, `type "text/html"`},
+		"nothing":      {refuses(202, "", ""), mcpclient.KindProtocol, true, true, "HTTP 202"},
+		"deep":         {answers("application/json", `{"jsonrpc":"2.0","id":ID,"result":`+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+"}"), mcpclient.KindProtocol, true, true, "nesting depth"},
+		"deep event":   {answers(events, `data: {"jsonrpc":"2.0","id":ID,"result":`+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+"}\n\n"), mcpclient.KindProtocol, true, true, "nesting depth"},
+		"broken event": {answers(events, "data: {\n\n"), mcpclient.KindProtocol, true, true, "invalid message"},
+		"no event":     {answers(events, ""), mcpclient.KindConnectionLost, true, true, "without response"},
+		"flood of events": {
+			answers(events, strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n", 100_000)),
+			mcpclient.KindProtocol, true, true, "more than 1000 messages a second",
+		},
+		"a stream that cannot be resumed": {
+			answers(events, "id: 1\nretry: 100\ndata:\n\n"), mcpclient.KindConnectionLost, true, true, "could not be resumed: HTTP 405",
+		},
+		"a redirect to a page": {func(w http.ResponseWriter, _ wireCall) {
+			w.Header().Set("Location", "/login")
+			w.WriteHeader(http.StatusSeeOther)
+		}, mcpclient.KindUnavailable, true, true, "cannot be followed"},
+		"a cut connection": {func(w http.ResponseWriter, _ wireCall) {
+			if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_ = c.Close()
+			}
+		}, mcpclient.KindConnectionLost, true, true, "no answer came"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			started, release := make(chan struct{}), make(chan struct{})
+			i, cfg := intercept(t, map[string]func(http.ResponseWriter, wireCall){
+				"echo": tc.answer,
+				"slow": func(w http.ResponseWriter, c wireCall) {
+					close(started)
+					<-release
+					answers("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}`)(w, c)
+				},
+			})
+			i.get = func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Last-Event-Id") != "" {
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				}
+				i.inner.ServeHTTP(w, r)
+			}
+			m := setup(t, mcpclient.Options{}, cfg)
+			before, err := m.Connect(ctxFor(t), "bad")
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := make(chan error, 1)
+			go func() {
+				_, err := m.Call(ctxFor(t), "bad", "slow", nil, mcpclient.CallOptions{})
+				other <- err
+			}()
+			<-started
+			_, err = m.Call(ctxFor(t), "bad", "echo", nil, mcpclient.CallOptions{})
+			close(release)
+			ce := callError(t, err, tc.kind, tc.sent)
+			wantIn(t, "error", ce.Error(), tc.want)
+			if ce.InDoubt() != tc.inDoubt {
+				t.Errorf("in doubt: %t", ce.InDoubt())
+			}
+			if n := i.count("echo"); n != 1 {
+				t.Errorf("the call was sent %d times", n)
+			}
+			if err := <-other; err != nil {
+				t.Errorf("another call failed: %v", err)
+			}
+			if after, err := m.Connect(ctxFor(t), "bad"); err != nil || after != before {
+				t.Errorf("connection %d, then %d (%v)", before, after, err)
+			}
+		})
 	}
 }
 
@@ -424,7 +569,7 @@ func TestHTTPHostile(t *testing.T) {
 		if s.State != mcpclient.StateFailed {
 			t.Errorf("state %s", s.State)
 		}
-		wantIn(t, "reason", s.Reason, "too large")
+		wantIn(t, "reason", s.Reason, "larger than 1048576 bytes")
 	})
 	for name, event := range map[string]string{
 		"notifications": `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`,
@@ -456,5 +601,189 @@ func TestHTTPHostile(t *testing.T) {
 				return err == nil
 			})
 		})
+	}
+}
+
+// TestHTTPSessionForgotten: a server that no longer knows the session gets a new one, and what it still works on for the
+// old one is answered.
+func TestHTTPSessionForgotten(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status int
+		again  bool // the call is made again: the specification says that it was not read
+	}{"as specified": {http.StatusNotFound, true}, "as the examples of the TypeScript SDK": {http.StatusBadRequest, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			started, release := make(chan struct{}), make(chan struct{})
+			i, cfg := intercept(t, map[string]func(http.ResponseWriter, wireCall){
+				"slow": func(w http.ResponseWriter, c wireCall) {
+					close(started)
+					<-release
+					answers("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}`)(w, c)
+				},
+			})
+			var forgotten atomic.Pointer[string]
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				session := r.Header.Get("Mcp-Session-Id")
+				if gone := forgotten.Load(); gone != nil && *gone == session && r.Method == http.MethodPost {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(tc.status)
+					_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}`)
+					return
+				}
+				i.ServeHTTP(w, r)
+			}))
+			t.Cleanup(srv.Close)
+			cfg.URL = srv.URL
+			m := setup(t, mcpclient.Options{}, cfg)
+			var session string
+			i.on["session"] = func(w http.ResponseWriter, c wireCall) {
+				session = c.session
+				answers("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}`)(w, c)
+			}
+			before := mustCall(t, m, "session", `{}`)
+			other := make(chan error, 1)
+			go func() {
+				_, err := m.Call(ctxFor(t), "bad", "slow", nil, mcpclient.CallOptions{})
+				other <- err
+			}()
+			<-started
+			forgotten.Store(&session)
+			after, err := call(t, m, "echo", `{}`)
+			if !tc.again {
+				wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "HTTP 400")
+				after, err = call(t, m, "echo", `{}`)
+			}
+			if err != nil || after.Conn <= before.Conn {
+				t.Fatalf("%+v, %v", after, err)
+			}
+			close(release)
+			if err := <-other; err != nil {
+				t.Errorf("the call in flight failed: %v", err)
+			}
+			if n := i.count("echo"); n != 1 {
+				t.Errorf("the call arrived %d times", n)
+			}
+		})
+	}
+}
+
+// TestHTTPNotificationsRefused: that a server refuses to be told of a cancelled call harms no other call.
+func TestHTTPNotificationsRefused(t *testing.T) {
+	t.Parallel()
+	inner := newUpstream(t).handler(nil)
+	refused := make(chan struct{}, 1)
+	started := make(chan struct{}, 1)
+	cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case strings.Contains(string(body), "notifications/cancelled"):
+			http.Error(w, "no", http.StatusBadRequest)
+			refused <- struct{}{}
+			return
+		case strings.Contains(string(body), `"slow"`):
+			started <- struct{}{}
+			<-r.Context().Done()
+			return
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		inner.ServeHTTP(w, r)
+	}))
+	m := setup(t, mcpclient.Options{}, cfg)
+	before := mustCall(t, m, "echo", `{}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-started
+		cancel()
+	}()
+	_, err := m.Call(ctx, "bad", "slow", nil, mcpclient.CallOptions{})
+	callError(t, err, mcpclient.KindCancelled, true)
+	<-refused
+	if after := mustCall(t, m, "echo", `{}`); after.Conn != before.Conn {
+		t.Error("the connection is lost")
+	}
+}
+
+// TestHTTPListening: the stream of notifications is opened again when it fails, and calls go on meanwhile.
+func TestHTTPListening(t *testing.T) {
+	t.Parallel()
+	i, cfg := intercept(t, nil)
+	opened := make(chan string, 10)
+	i.get = func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case opened <- r.Header.Get("Last-Event-Id"):
+		default:
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "id: 7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
+	}
+	m := setup(t, mcpclient.Options{}, cfg)
+	before := mustCall(t, m, "echo", `{}`)
+	for _, want := range []string{"", "7", "7"} {
+		if got := <-opened; got != want {
+			t.Errorf("opened behind event %q, want %q", got, want)
+		}
+	}
+	if after := mustCall(t, m, "echo", `{}`); after.Conn != before.Conn {
+		t.Error("the connection is lost")
+	}
+}
+
+// TestMemoryOfResults: what one user's answers take is bounded, and another user's calls do not wait for it.
+func TestMemoryOfResults(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	large := `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", limit-1000) + `"}]}}`
+	_, cfg := intercept(t, map[string]func(http.ResponseWriter, wireCall){
+		"json":   answers("application/json", large),
+		"events": answers("text/event-stream", "data: "+large+"\n\n"),
+	})
+	stdio := bad(t, misbehave.Normal)
+	stdio.Name = "stdio"
+	m := setup(t, mcpclient.Options{MaxResult: limit}, cfg, stdio)
+	read := func(owner, server, tool string, timeout time.Duration) (*mcpclient.Result, error) {
+		return m.Call(ctxFor(t), server, tool, json.RawMessage(`{"bytes":1000000}`), mcpclient.CallOptions{Owner: owner, Timeout: timeout})
+	}
+	must := func(owner, server, tool string) *mcpclient.Result {
+		t.Helper()
+		res, err := read(owner, server, tool, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	for _, tc := range []struct{ server, tool, want string }{
+		{"bad", "json", "no answer within"}, {"bad", "events", "no answer within"}, {"stdio", "big", "held for this user take up to 4194304 bytes"},
+	} {
+		var held []*mcpclient.Result
+		for range 4 {
+			held = append(held, must("greedy", tc.server, tc.tool))
+		}
+		_, err := read("greedy", tc.server, tc.tool, 100*time.Millisecond)
+		if err == nil {
+			t.Fatalf("%s: a fifth answer is held", tc.tool)
+		}
+		wantIn(t, tc.tool, err.Error(), tc.want)
+		must("modest", tc.server, tc.tool).Release()
+		waiting := make(chan error, 1)
+		if tc.server == "bad" { // it waits for the budget, which on a shared stream would hold up others
+			go func() {
+				res, err := read("greedy", tc.server, tc.tool, patience)
+				if err == nil {
+					res.Release()
+				}
+				waiting <- err
+			}()
+		} else {
+			waiting <- nil
+		}
+		for _, res := range held {
+			res.Release()
+			res.Release()
+		}
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+		must("greedy", tc.server, tc.tool).Release()
 	}
 }

@@ -48,7 +48,7 @@ func (l *lineReader) next() (jsonrpc.Message, error) {
 			l.lines, l.bytes = 0, 0
 			return tooLong, nil
 		case line != nil:
-			err = l.take(line)
+			err = l.take(line, end == nil)
 		case end == nil:
 			err = l.junk([]byte("(a line above the size limit)"), l.limit)
 		}
@@ -61,19 +61,22 @@ func (l *lineReader) next() (jsonrpc.Message, error) {
 	}
 }
 
-// take queues the messages of a line.
-func (l *lineReader) take(line []byte) error {
+// take queues the messages of a line. One that broke off and is no message is no message that is wrong.
+func (l *lineReader) take(line []byte, complete bool) error {
 	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")))
 	if len(line) == 0 {
 		return nil
 	}
 	msgs, err := decodeLine(line)
 	if err != nil {
-		if bytes.Contains(line, []byte(`"jsonrpc"`)) {
-			// It was meant as a message. Which request it belongs to cannot be known, so none may wait for it.
-			return fmt.Errorf("the server wrote an invalid message: %s: %s", clip(err.Error(), maxExcerpt), excerpt(line))
+		res, ok := salvage(line, err)
+		switch {
+		case !complete:
+			return nil
+		case !ok:
+			return l.junk(line, len(line))
 		}
-		return l.junk(line, len(line))
+		msgs = []jsonrpc.Message{res}
 	}
 	l.lines, l.bytes = 0, 0
 	l.queue = msgs

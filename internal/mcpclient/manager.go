@@ -106,6 +106,8 @@ type Manager struct {
 	base context.Context
 	end  context.CancelFunc
 
+	memory *memory // of answers
+
 	mu      sync.Mutex
 	servers map[string]*server
 	order   []string
@@ -119,7 +121,7 @@ var errClosed = errors.New("the connections to the servers are closed")
 func NewManager(opts Options) *Manager {
 	opts.fill()
 	base, end := context.WithCancel(context.Background())
-	return &Manager{opts: opts, base: base, end: end, servers: make(map[string]*server)}
+	return &Manager{opts: opts, base: base, end: end, memory: newMemory(opts.MaxResult), servers: make(map[string]*server)}
 }
 
 // Add makes a server known, also while others are in use. It starts nothing; the cached tools are known at once.
@@ -135,12 +137,13 @@ func (m *Manager) Add(cfg Config) error {
 		}
 	}
 	s := &server{
-		cfg: cfg, m: m, state: StateIdle, since: time.Now(),
+		cfg: cfg, m: m, state: StateIdle, since: time.Now(), over: make(chan struct{}),
 		dialer: &dialer{
 			cfg:        cfg,
 			version:    m.opts.ClientVersion,
 			environ:    m.opts.Environ,
 			supervisor: supervisor,
+			memory:     m.memory,
 			limit:      m.opts.MaxResult,
 			log:        m.opts.Logger,
 		},

@@ -53,13 +53,13 @@ func TestEverything(t *testing.T) {
 			if a < 0 || b < a {
 				t.Errorf("schema %s", sum.InputSchema)
 			}
-			value, _, _ := mcpclient.Unwrap(callOn(t, m, "everything", "get-sum", `{"a":2,"b":3}`), nil)
+			value, _, _ := mcpclient.Unwrap(callOn(t, m, "everything", "get-sum", `{"a":2,"b":3}`), false, 1<<20)
 			if string(value) != `"The sum of 2 and 3 is 5."` {
 				t.Errorf("sum: %s", value)
 			}
 
 			weather := tool(t, s, "get-structured-content")
-			value, _, _ = mcpclient.Unwrap(callOn(t, m, "everything", weather.Name, `{"location":"New York"}`), weather.OutputSchema)
+			value, _, _ = mcpclient.Unwrap(callOn(t, m, "everything", weather.Name, `{"location":"New York"}`), false, 1<<20)
 			var w struct {
 				Temperature *float64 `json:"temperature"`
 				Conditions  string   `json:"conditions"`
@@ -68,14 +68,14 @@ func TestEverything(t *testing.T) {
 				t.Errorf("weather %s: %v", value, err)
 			}
 
-			_, files, _ := mcpclient.Unwrap(callOn(t, m, "everything", "get-tiny-image", `{}`), nil)
-			if len(files) != 1 || files[0].MIMEType != "image/png" || !strings.HasPrefix(string(files[0].Bytes), "\x89PNG") {
+			_, files, _ := mcpclient.Unwrap(callOn(t, m, "everything", "get-tiny-image", `{}`), false, 1<<20)
+			if len(files) != 1 || files[0].MIMEType != "image/png" || !strings.HasPrefix(files[0].Content, "\x89PNG") {
 				t.Errorf("files %+v", files)
 			}
 
 			_, err := m.Call(ctxFor(t), "everything", "get-sum", json.RawMessage(`{"a":"x"}`), mcpclient.CallOptions{})
 			if err == nil {
-				_, _, toolErr := mcpclient.Unwrap(callOn(t, m, "everything", "get-sum", `{"a":"x"}`), nil)
+				_, _, toolErr := mcpclient.Unwrap(callOn(t, m, "everything", "get-sum", `{"a":"x"}`), false, 1<<20)
 				wantIn(t, "tool error", toolErr, "expected number")
 			}
 
@@ -90,10 +90,11 @@ func TestEverything(t *testing.T) {
 			if err != nil || len(resources) == 0 {
 				t.Fatalf("resources %v, %v", resources, err)
 			}
-			contents, err := m.ReadResource(ctxFor(t), "everything", resources[0].URI)
+			contents, release, err := m.ReadResource(ctxFor(t), "everything", resources[0].URI, mcpclient.CallOptions{})
 			if err != nil || len(contents) != 1 || contents[0].Text == "" && contents[0].Blob == "" {
 				t.Errorf("contents %+v, %v", contents, err)
 			}
+			release()
 
 			// The pause is far beyond the test's: only cancelling ends it.
 			ctx, cancel := context.WithCancel(t.Context())
@@ -148,16 +149,16 @@ func TestFilesystemAndMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := tool(t, m.Tools()[0], "read_text_file")
-	value, _, toolErr := mcpclient.Unwrap(callOn(t, m, "filesystem", read.Name, string(args)), read.OutputSchema)
+	value, _, toolErr := mcpclient.Unwrap(callOn(t, m, "filesystem", read.Name, string(args)), false, 1<<20)
 	if !strings.Contains(string(value), "hello") || toolErr != "" {
 		t.Errorf("got %s, %s", value, toolErr)
 	}
-	_, _, toolErr = mcpclient.Unwrap(callOn(t, m, "filesystem", read.Name, `{"path":"/etc/passwd"}`), read.OutputSchema)
+	_, _, toolErr = mcpclient.Unwrap(callOn(t, m, "filesystem", read.Name, `{"path":"/etc/passwd"}`), false, 1<<20)
 	wantIn(t, "tool error", toolErr, "Access denied")
 
 	callOn(t, m, "memory", "create_entities", `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote"]}]}`)
 	graph := tool(t, m.Tools()[1], "read_graph")
-	value, _, _ = mcpclient.Unwrap(callOn(t, m, "memory", graph.Name, `{}`), graph.OutputSchema)
+	value, _, _ = mcpclient.Unwrap(callOn(t, m, "memory", graph.Name, `{}`), false, 1<<20)
 	wantIn(t, "graph", string(value), `"name":"Ada"`)
 
 	begin = time.Now()

@@ -65,7 +65,7 @@ func TestRelistPauses(t *testing.T) {
 		up := &scripted{out: make(chan jsonrpc.Message, 100), closed: make(chan struct{}), began: time.Now()}
 		m := NewManager(Options{})
 		cfg := Config{Name: "s", Command: "x"}
-		s := &server{cfg: cfg, m: m, dialer: &dialer{cfg: cfg, log: slog.New(slog.DiscardHandler)}}
+		s := &server{cfg: cfg, m: m, over: make(chan struct{}), dialer: &dialer{cfg: cfg, log: slog.New(slog.DiscardHandler)}}
 		c := &conn{transport: TransportStdio}
 		c.tap = newTap(up, &c.inbound)
 		if err := s.dialer.connect(t.Context(), c, func(context.Context) mcp.Transport { return handOver{c.tap} }, legacyVersion); err != nil {

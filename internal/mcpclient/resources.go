@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	segment "github.com/segmentio/encoding/json"
 )
 
 // Resources lists what a server offers to read; none if it has no resources. Failures are *[CallError].
@@ -35,7 +36,8 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 			Resources  json.RawMessage `json:"resources"`
 			NextCursor string          `json:"nextCursor"`
 		}
-		if err := json.Unmarshal(raw, &page); err != nil {
+		raw.charge.free() // a listing is small enough
+		if err := json.Unmarshal(raw.json, &page); err != nil {
 			return nil, s.wrongShape("resources/list", err)
 		}
 		more, err := decodeList[Resource](page.Resources, maxItems-len(all))
@@ -49,7 +51,7 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 		if page.NextCursor == "" {
 			return all, nil
 		}
-		if size += len(raw); seen[page.NextCursor] || len(seen) >= maxPages || size > maxListing {
+		if size += len(raw.json); seen[page.NextCursor] || len(seen) >= maxPages || size > maxListing {
 			return nil, s.wrongShape("resources/list", fmt.Errorf("the pages do not end (%d resources so far)", len(all)))
 		}
 		seen[page.NextCursor] = true
@@ -57,31 +59,34 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 	}
 }
 
-// ReadResource reads a resource of a server. Failures are *[CallError].
-func (m *Manager) ReadResource(ctx context.Context, server, uri string) ([]ResourceContents, error) {
+// ReadResource reads a resource of a server. The caller calls release once it no longer uses the contents. Failures are
+// *[CallError].
+func (m *Manager) ReadResource(ctx context.Context, server, uri string, opts CallOptions) (
+	contents []ResourceContents, release func(), err error,
+) {
 	s, err := m.server(server)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	params := &mcp.ReadResourceParams{URI: uri}
-	raw, _, err := s.request(ctx, CallOptions{}, "", params, func(ctx context.Context, c *conn) error {
+	raw, _, err := s.request(ctx, opts, "", params, func(ctx context.Context, c *conn) error {
 		_, err := c.session.ReadResource(ctx, params)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var res struct {
 		Contents json.RawMessage `json:"contents"`
 	}
-	if err := json.Unmarshal(raw, &res); err != nil {
-		return nil, s.wrongShape("resources/read", err)
+	if _, err = segment.Parse(raw.json, &res, zeroCopy); err == nil {
+		contents, err = decodeList[ResourceContents](res.Contents, maxBlocks)
 	}
-	contents, err := decodeList[ResourceContents](res.Contents, maxBlocks)
 	if err != nil {
-		return nil, s.wrongShape("resources/read", err)
+		raw.charge.free()
+		return nil, nil, s.wrongShape("resources/read", err)
 	}
-	return contents, nil
+	return contents, raw.charge.free, nil
 }
 
 func (s *server) wrongShape(method string, err error) *CallError {

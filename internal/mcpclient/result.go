@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
+
+	segment "github.com/segmentio/encoding/json"
 )
 
 // Result is the answer to a tool call.
@@ -15,7 +18,13 @@ type Result struct {
 	IsError           bool
 	Raw               json.RawMessage // the whole result object
 	Conn              int64           // the connection that answered
+
+	charge *charge
 }
+
+// Release gives back what the result is charged to its owner's memory budget. Call it once the result is no longer
+// used; calling it again does nothing.
+func (r *Result) Release() { r.charge.free() }
 
 // Content is one block of a result. Which fields are set depends on Type: text (Text), image and audio (Data,
 // MIMEType), resource (Resource), resource_link (URI, Name, Title, Description, MIMEType, Size). A type that is not
@@ -52,7 +61,10 @@ type Resource struct {
 	MIMEType    string `json:"mimeType,omitempty"`
 }
 
-// decodeResult reads the result of tools/call.
+// zeroCopy makes texts and raw values views of the message: a result can be large, and is not changed.
+const zeroCopy = segment.ZeroCopy | segment.DontMatchCaseInsensitiveStructFields
+
+// decodeResult reads the result of tools/call. What it returns are views of raw.
 func decodeResult(raw json.RawMessage) (*Result, error) {
 	var wire struct {
 		Content           json.RawMessage `json:"content"`
@@ -64,32 +76,34 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 	if !isObject(raw) {
 		return nil, fmt.Errorf("the result is not an object: %s", excerpt(raw))
 	}
-	if err := json.Unmarshal(raw, &wire); err != nil {
+	if _, err := segment.Parse(raw, &wire, zeroCopy); err != nil {
 		return nil, fmt.Errorf("the result has a wrong shape: %w", err)
 	}
 	if wire.ResultType == "input_required" {
 		return nil, errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
 	}
-	blocks, err := decodeList[json.RawMessage](wire.Content, maxBlocks)
+	content, err := decodeList[Content](wire.Content, maxBlocks)
 	if err != nil {
 		return nil, fmt.Errorf("the result's content has a wrong shape: %w", err)
 	}
-	res := &Result{IsError: wire.IsError, Raw: raw}
+	res := &Result{Content: content, IsError: wire.IsError, Raw: raw}
 	if present(wire.StructuredContent) {
 		res.StructuredContent = wire.StructuredContent
 	} else if present(wire.ToolResult) && !present(wire.Content) {
 		res.StructuredContent = wire.ToolResult
 	}
-	for i, block := range blocks {
-		var c Content
-		if err := json.Unmarshal(block, &c); err != nil {
-			return nil, fmt.Errorf("content block %d has a wrong shape: %w", i, err)
+	var blocks []json.RawMessage
+	if present(wire.Content) {
+		if _, err := segment.Parse(wire.Content, &blocks, zeroCopy); err != nil {
+			return nil, fmt.Errorf("the result's content has a wrong shape: %w", err)
 		}
+	}
+	for i := range content {
+		c := &content[i]
 		if c.Type == "" {
-			return nil, fmt.Errorf("content block %d has no type: %s", i, excerpt(block))
+			return nil, fmt.Errorf("content block %d has no type: %s", i, excerpt(blocks[i]))
 		}
-		c.Raw = block
-		res.Content = append(res.Content, c)
+		c.Raw, c.Text = blocks[i], strings.ToValidUTF8(c.Text, "\uFFFD")
 	}
 	return res, nil
 }
@@ -97,26 +111,24 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 // maxBlocks is how many blocks of content a result or resource may have: decoded, one takes many times its size.
 const maxBlocks = 10_000
 
-// decodeList reads a JSON array of at most the given number of elements, and finds out that there are more before they
-// take memory. raw is valid JSON or empty.
+// decodeList reads a JSON array of at most the given number of elements, which are counted before they take memory. raw
+// is valid JSON or empty; the list holds views of it.
 func decodeList[T any](raw json.RawMessage, most int) ([]T, error) {
 	if !present(raw) {
 		return nil, nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if start, err := dec.Token(); err != nil || start != json.Delim('[') {
-		return nil, errors.New("it is not an array")
-	}
-	var list []T
-	for dec.More() {
-		if len(list) == most {
+	commas := 0
+	for t := segment.NewTokenizer(raw); t.Next(); {
+		if t.Delim == ',' && t.Depth == 1 {
+			commas++
+		}
+		if commas >= most {
 			return nil, fmt.Errorf("it has more than %d elements", most)
 		}
-		var item T
-		if err := dec.Decode(&item); err != nil {
-			return nil, fmt.Errorf("element %d: %w", len(list), err)
-		}
-		list = append(list, item)
+	}
+	var list []T
+	if _, err := segment.Parse(raw, &list, zeroCopy); err != nil {
+		return nil, err
 	}
 	return list, nil
 }

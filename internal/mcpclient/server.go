@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // server is one configured server over all its connections.
@@ -30,6 +28,7 @@ type server struct {
 	retryAt  time.Time
 	attempt  *attempt
 	closed   bool
+	over     chan struct{}  // closed once closed is set
 	work     sync.WaitGroup // goroutines; begins only while not closed
 
 	listing *listing // what is known of the tools; nil is nothing
@@ -225,12 +224,7 @@ func (s *server) lost(c *conn) {
 		if c.stderr != nil {
 			s.stderr = c.stderr.String()
 		}
-		switch {
-		case s.closed:
-		case errors.Is(c.deadErr, mcp.ErrSessionMissing):
-			// The server is well and has forgotten us: there is nothing to wait for.
-			s.setState(StateIdle, "")
-		default:
+		if !s.closed {
 			if time.Since(s.since) >= s.m.opts.healthy {
 				s.failures = 0
 			}
@@ -240,6 +234,30 @@ func (s *server) lost(c *conn) {
 	}
 	s.mu.Unlock()
 	s.release(c)
+}
+
+// retire replaces a connection whose session the server has forgotten: the next call makes a new one, calls in flight
+// go on to their end. It says nothing of the server's health, so there is no backoff.
+func (s *server) retire(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == c {
+		s.conn = nil
+		if !s.closed {
+			s.setState(StateIdle, "")
+		}
+	}
+	if s.closed || !c.retire() {
+		return
+	}
+	s.work.Go(func() {
+		select {
+		case <-c.idle:
+		case <-c.dead:
+		case <-s.over:
+		}
+		s.release(c)
+	})
 }
 
 // disconnect ends the current connection, or only c if that is given, in order.
@@ -265,7 +283,10 @@ func (s *server) disconnect(ctx context.Context, c *conn) error {
 // reported any more.
 func (s *server) shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.over)
+	}
 	a := s.attempt
 	s.mu.Unlock()
 	if a != nil {

@@ -20,6 +20,7 @@ const discoverGrace = 3 * time.Second
 type tap struct {
 	inner    mcp.Connection
 	inbound  *inbound
+	pace     pace
 	discover time.Duration
 
 	injected chan jsonrpc.Message // answers made here
@@ -46,6 +47,7 @@ func newTap(inner mcp.Connection, in *inbound) *tap {
 	return &tap{
 		inner:    inner,
 		inbound:  in,
+		pace:     newPace(),
 		discover: discoverGrace,
 		injected: make(chan jsonrpc.Message, 1),
 		byID:     make(map[jsonrpc.ID]*exchange),
@@ -149,13 +151,12 @@ func (t *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 			m.msg, m.err = t.incoming(m.msg)
 		}
 		if m.err != nil {
-			t.mu.Lock()
-			if t.readErr == nil && !errors.Is(m.err, io.EOF) {
-				t.readErr = m.err
-			}
-			t.mu.Unlock()
 			// The SDK waits for its own answers to be written, which a server that is gone or floods may never read.
-			_ = t.Close()
+			if errors.Is(m.err, io.EOF) {
+				_ = t.Close()
+			} else {
+				t.fail(m.err)
+			}
 			return nil, m.err
 		}
 		if m.msg != nil {
@@ -190,8 +191,18 @@ func (t *tap) incoming(msg jsonrpc.Message) (jsonrpc.Message, error) {
 		}
 		ex := t.byID[m.ID]
 		delete(t.byID, m.ID)
+		if ex == nil {
+			return ex.answered(m), t.pace.count()
+		}
+		size := int64(len(m.Result))
+		if err := ex.charge.grow(nil, size, size); err != nil { // waiting here would hold up the other calls
+			m = &jsonrpc.Response{ID: m.ID, Error: err}
+		}
 		return ex.answered(m), nil
 	case *jsonrpc.Request:
+		if err := t.pace.count(); err != nil {
+			return nil, err
+		}
 		if m.Method == methodProgress && !m.IsCall() {
 			if token, p, ok := readProgress(m.Params); ok && t.byToken[token] != nil {
 				t.byToken[token].progressed(p)
@@ -204,4 +215,14 @@ func (t *tap) incoming(msg jsonrpc.Message) (jsonrpc.Message, error) {
 		return m, nil
 	}
 	return nil, nil
+}
+
+// fail ends the connection with a reason.
+func (t *tap) fail(err error) {
+	t.mu.Lock()
+	if t.readErr == nil {
+		t.readErr = err
+	}
+	t.mu.Unlock()
+	_ = t.Close()
 }

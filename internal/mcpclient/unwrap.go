@@ -5,42 +5,52 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"mime"
 	"net/url"
 	"path"
 	"strings"
 )
 
-// File is a part of a result that is not for the program's memory: an image, audio or an embedded resource.
+// File is a part of a result that is not for the program's memory: an image, audio, an embedded resource, or a text that
+// is too large.
 type File struct {
 	Name     string // a plain file name with an extension, made up where the server gave none
 	MIMEType string
-	Bytes    []byte
+	Content  string
 	// At is where in the unwrapped value the handle of the file belongs: AtRoot is the value itself, anything else an
 	// index of the array that the value is. The value has null there.
-	At int
+	At    int
+	Large bool // it is a file for its size only
 }
 
-// AtRoot is the place of a file that is the whole value.
+// AtRoot is the index of a file that is the whole value.
 const AtRoot = -1
 
 // Unwrap turns a result into the value a program gets:
 //
-//   - structuredContent, if there is one; its inner value if the only property of the output schema is "result", as
-//     FastMCP wraps whatever is not an object;
-//   - else what a single text block says, parsed if that is a JSON object or array, else as a string;
+//   - structuredContent, if there is one; its property "result" alone if wrapped says that the tool's results are
+//     {"result": ...}, and it has no other;
+//   - else what a single text block says, parsed if that is a JSON object or array, else as a string; a text of more
+//     than limit bytes becomes a file;
 //   - else an array with the text of each text block, in order;
 //   - images, audio and embedded resources become files, null in their place; links to resources stay objects;
 //   - null for a result without content.
 //
 // toolErr is what the server said if the result is an error, never empty then; value and files are empty.
 // With structuredContent the other blocks only repeat it and are left out.
-func Unwrap(res *Result, outputSchema json.RawMessage) (value json.RawMessage, files []File, toolErr string) {
+func Unwrap(res *Result, wrapped bool, limit int) (value json.RawMessage, files []File, toolErr string) {
 	if res.IsError {
 		return nil, nil, errorText(res)
 	}
 	if res.StructuredContent != nil {
-		return unwrapResult(res.StructuredContent, outputSchema), nil, ""
+		if wrapped {
+			return onlyResult(res.StructuredContent), nil, ""
+		}
+		return res.StructuredContent, nil, ""
+	}
+	if len(res.Content) == 1 && res.Content[0].Type == "text" {
+		return unwrapText(res.Content[0].Text, limit)
 	}
 	var parts []json.RawMessage
 	for _, c := range res.Content {
@@ -63,13 +73,22 @@ func Unwrap(res *Result, outputSchema json.RawMessage) (value json.RawMessage, f
 		return joinArray(parts), files, ""
 	case len(files) == 1:
 		files[0].At = AtRoot
-	case res.Content[0].Type == "text":
-		if text := strings.TrimSpace(res.Content[0].Text); text != "" && (text[0] == '{' || text[0] == '[') &&
-			json.Valid([]byte(text)) {
-			return json.RawMessage(text), nil, ""
-		}
 	}
 	return parts[0], files, ""
+}
+
+func unwrapText(text string, limit int) (value json.RawMessage, files []File, toolErr string) {
+	trimmed := strings.TrimSpace(text)
+	isJSON := trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid([]byte(trimmed))
+	switch {
+	case len(text) > limit && isJSON:
+		return json.RawMessage("null"), []File{{Name: "result.json", MIMEType: "application/json", Content: trimmed, At: AtRoot, Large: true}}, ""
+	case len(text) > limit:
+		return json.RawMessage("null"), []File{{Name: "result.txt", MIMEType: "text/plain", Content: text, At: AtRoot, Large: true}}, ""
+	case isJSON:
+		return json.RawMessage(trimmed), nil, ""
+	}
+	return quote(text), nil, ""
 }
 
 // PlaceFiles puts the handles of files, in their order, into the value that Unwrap returned with them.
@@ -96,15 +115,9 @@ func PlaceFiles(value json.RawMessage, files []File, handles []json.RawMessage) 
 	return joinArray(parts), nil
 }
 
-// unwrapResult takes the inner value out of {"result": ...}, if the schema says that this is all there ever is.
-func unwrapResult(value, outputSchema json.RawMessage) json.RawMessage {
-	var schema struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if json.Unmarshal(outputSchema, &schema) != nil || len(schema.Properties) != 1 || schema.Properties["result"] == nil {
-		return value
-	}
-	// Read token by token: what has other properties may have millions.
+// onlyResult takes the inner value out of {"result": ...}, if there is nothing beside it. It reads token by token: what
+// has other properties may have millions.
+func onlyResult(value json.RawMessage) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(value))
 	start, err := dec.Token()
 	if err != nil || start != json.Delim('{') || !dec.More() {
@@ -144,12 +157,12 @@ func errorText(res *Result) string {
 func fileOf(c Content, n int) (File, bool) {
 	switch {
 	case (c.Type == "image" || c.Type == "audio") && c.Data != "":
-		return File{Name: fileName(c.Type, c.MIMEType, n), MIMEType: c.MIMEType, Bytes: decodeBase64(c.Data)}, true
+		return File{Name: fileName(c.Type, c.MIMEType, n), MIMEType: c.MIMEType, Content: decodeBase64(c.Data)}, true
 	case c.Type == "resource" && c.Resource != nil:
 		r := c.Resource
-		f := File{Name: nameOfURI(r.URI), MIMEType: r.MIMEType, Bytes: []byte(r.Text)}
+		f := File{Name: nameOfURI(r.URI), MIMEType: r.MIMEType, Content: r.Text}
 		if r.Blob != "" {
-			f.Bytes = decodeBase64(r.Blob)
+			f.Content = decodeBase64(r.Blob)
 		}
 		if f.Name == "" {
 			f.Name = fileName("resource", r.MIMEType, n)
@@ -215,17 +228,19 @@ func plainName(name string) bool {
 	return true
 }
 
-// decodeBase64 accepts the variants that servers send. What is none of them is passed on as it came: losing it helps
-// nobody.
-func decodeBase64(s string) []byte {
-	for _, enc := range []*base64.Encoding{
-		base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding,
-	} {
-		if data, err := enc.DecodeString(s); err == nil {
-			return data
-		}
+// decodeBase64 accepts the variants that servers send. What is none of them is passed on as it came, so that it is not
+// lost.
+func decodeBase64(s string) string {
+	enc := base64.RawStdEncoding
+	if strings.ContainsAny(s, "-_") {
+		enc = base64.RawURLEncoding
 	}
-	return []byte(s)
+	var b strings.Builder
+	b.Grow(enc.DecodedLen(len(s)))
+	if _, err := io.Copy(&b, base64.NewDecoder(enc, strings.NewReader(strings.TrimRight(s, "=\r\n")))); err != nil {
+		return s
+	}
+	return b.String()
 }
 
 func quote(s string) json.RawMessage {

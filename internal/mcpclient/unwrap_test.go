@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,8 +10,9 @@ import (
 
 func TestUnwrap(t *testing.T) {
 	t.Parallel()
-	const wrapping = `{"type":"object","properties":{"result":{"type":"integer"}}}`
-	png := File{Name: "image-1.png", MIMEType: "image/png", Bytes: []byte("hi"), At: AtRoot}
+	const wrapping = "wrapped"
+	large := strings.Repeat("x", 200)
+	png := File{Name: "image-1.png", MIMEType: "image/png", Content: "hi", At: AtRoot}
 	at := func(f File, i int) File { f.At = i; return f }
 	for name, tc := range map[string]struct {
 		result, schema string
@@ -23,7 +25,6 @@ func TestUnwrap(t *testing.T) {
 		"wrapped":                 {`{"structuredContent":{"result":[1,2]}}`, wrapping, `[1,2]`, nil, ""},
 		"wrapped null":            {`{"structuredContent":{"result":null}}`, wrapping, `null`, nil, ""},
 		"wrapped, no schema":      {`{"structuredContent":{"result":1}}`, "", `{"result":1}`, nil, ""},
-		"result beside others":    {`{"structuredContent":{"result":1}}`, `{"properties":{"result":{},"more":{}}}`, `{"result":1}`, nil, ""},
 		"not what schema says":    {`{"structuredContent":{"result":1,"x":2}}`, wrapping, `{"result":1,"x":2}`, nil, ""},
 		"structured null":         {`{"structuredContent":null,"content":[{"type":"text","text":"x"}]}`, "", `"x"`, nil, ""},
 		"text":                    {`{"content":[{"type":"text","text":"a \"b\" <c>"}]}`, "", `"a \"b\" <c>"`, nil, ""},
@@ -35,41 +36,43 @@ func TestUnwrap(t *testing.T) {
 		"nothing":                 {`{"content":[]}`, "", `null`, nil, ""},
 		"an image":                {`{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}`, "", `null`, []File{png}, ""},
 		"text and an image":       {`{"content":[{"type":"text","text":"x"},{"type":"image","data":"aGk","mimeType":"image/png"}]}`, "", `["x",null]`, []File{at(png, 1)}, ""},
-		"audio":                   {`{"content":[{"type":"audio","data":"aGk=","mimeType":"audio/mpeg"}]}`, "", `null`, []File{{"audio-1.mp3", "audio/mpeg", []byte("hi"), AtRoot}}, ""},
+		"audio":                   {`{"content":[{"type":"audio","data":"aGk=","mimeType":"audio/mpeg"}]}`, "", `null`, []File{{"audio-1.mp3", "audio/mpeg", "hi", AtRoot, false}}, ""},
 		"resource with text": {
 			`{"content":[{"type":"resource","resource":{"uri":"file:///docs/read%20me.md","mimeType":"text/plain","text":"t"}}]}`,
 			"", `null`,
-			[]File{{"resource-1.txt", "text/plain", []byte("t"), AtRoot}},
+			[]File{{"resource-1.txt", "text/plain", "t", AtRoot, false}},
 			"",
 		},
 		"resource with a blob": {
 			`{"content":[{"type":"resource","resource":{"uri":"x://y/a.gz","blob":"-_8="}}]}`,
 			"", `null`,
-			[]File{{"a.gz", "", []byte{0xfb, 0xff}, AtRoot}},
+			[]File{{"a.gz", "", "\xfb\xff", AtRoot, false}},
 			"",
 		},
 		"name that climbs": {
 			`{"content":[{"type":"resource","resource":{"uri":"file:///a/..%2f..%2fetc","blob":"aGk="}}]}`,
 			"", `null`,
-			[]File{{"etc", "", []byte("hi"), AtRoot}},
+			[]File{{"etc", "", "hi", AtRoot, false}},
 			"",
 		},
 		"name of a device": {
 			`{"content":[{"type":"resource","resource":{"uri":"file:///a/Nul.txt","blob":"aGk="}}]}`,
 			"", `null`,
-			[]File{{"resource-1", "", []byte("hi"), AtRoot}},
+			[]File{{"resource-1", "", "hi", AtRoot, false}},
 			"",
 		},
 		"no name at all": {
 			`{"content":[{"type":"resource","resource":{"uri":"file:///a/..","blob":"aGk="}}]}`,
 			"", `null`,
-			[]File{{"resource-1", "", []byte("hi"), AtRoot}},
+			[]File{{"resource-1", "", "hi", AtRoot, false}},
 			"",
 		},
 		"link":          {`{"content":[{"type":"resource_link","uri":"x://y","name":"n"}]}`, "", `{"type":"resource_link","uri":"x://y","name":"n"}`, nil, ""},
 		"error":         {`{"isError":true,"content":[{"type":"text","text":"no"},{"type":"text","text":"really"}]}`, "", ``, nil, "no\nreally"},
 		"silent error":  {`{"isError":true,"content":[]}`, "", ``, nil, "the tool failed without saying why"},
 		"object error":  {`{"isError":true,"content":[],"structuredContent":{"code":7}}`, "", ``, nil, `{"code":7}`},
+		"a large text":  {`{"content":[{"type":"text","text":"` + large + `"}]}`, "", `null`, []File{{"result.txt", "text/plain", large, AtRoot, true}}, ""},
+		"a large array": {`{"content":[{"type":"text","text":"[\"` + large + `\"]"}]}`, "", `null`, []File{{"result.json", "application/json", `["` + large + `"]`, AtRoot, true}}, ""},
 		"old servers":   {`{"toolResult":{"a":1}}`, "", `{"a":1}`, nil, ""},
 		"unknown block": {`{"content":[{"type":"video","x":1}]}`, "", `{"type":"video","x":1}`, nil, ""},
 	} {
@@ -79,7 +82,7 @@ func TestUnwrap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			value, files, toolErr := Unwrap(res, json.RawMessage(tc.schema))
+			value, files, toolErr := Unwrap(res, tc.schema == wrapping, 100)
 			if string(value) != tc.value || toolErr != tc.toolErr {
 				t.Errorf("got %s, %q, want %s, %q", value, toolErr, tc.value, tc.toolErr)
 			}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // TestStreamOfNotifications: of what a server says by itself over HTTP the SDK gets what it is for, and not without limit.
@@ -28,23 +30,23 @@ func TestStreamOfNotifications(t *testing.T) {
 		in, want string
 		err      error
 	}{
-		"passed on":       {event("id: 1", "data: "+changed), event("id: 1", "data: "+changed), io.EOF},
+		"passed on":       {event("id: 1", "data: "+changed), event("data: " + changed), io.EOF},
 		"not needed":      {strings.Repeat(event("data: "+logged), 100), "", io.EOF},
 		"not heard yet":   {strings.Repeat(event("data: "+changed), 100), event("data: " + changed), io.EOF},
-		"other events":    {event("event: noise", "data: x"), event("event: noise", "data: x"), io.EOF},
-		"polite retry":    {event("id: 1", "retry: 2000"), event("id: 1", "retry: 2000"), io.EOF},
-		"hasty retry":     {event("id: 1", "retry: 1"), event("id: 1"), io.EOF},
-		"strange retry":   {event("id: 1", "retry: -9999999999999999999"), event("id: 1"), io.EOF},
+		"other events":    {event("event: noise", "data: x"), "", io.EOF},
+		"a retry":         {event("id: 1", "retry: 2000"), "", io.EOF},
 		"open requests":   {pings(maxInbound), pings(maxInbound), io.EOF},
 		"flood":           {pings(maxInbound + 1), pings(maxInbound), errInboundFlood},
 		"too large":       {"data: " + strings.Repeat("x", 2*maxAside), "", tooLargeError(maxAside)},
 		"too many fields": {strings.Repeat("data: x\n", maxAside/4), "", tooLargeError(maxAside)},
-		"not a message":   {event("data: {"), "", errInvalidAnswer},
+		"not a message":   {event("data: {") + event(`data: {"jsonrpc":"2.0","id":null,"error":{"code":1}}`) + event("data: "+changed), event("data: " + changed), io.EOF},
+		"nobody's answer": {event(`data: {"jsonrpc":"2.0","id":1,"result":{}}`), "", io.EOF},
+		"endless":         {strings.Repeat(event("data: "+logged), 2*maxBurst), "", errFlood},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWire(t.Context(), Config{URL: "http://localhost"}, 8<<20, true, &inbound{})
-			got, err := io.ReadAll(newEventBody(io.NopCloser(strings.NewReader(c.in)), w, nil))
+			got, err := io.ReadAll(newEventBody(io.NopCloser(strings.NewReader(c.in)), w, stream{limit: maxAside}))
 			if string(got) != c.want {
 				t.Errorf("got %.300q, want %.300q", got, c.want)
 			}
@@ -58,12 +60,31 @@ func TestStreamOfNotifications(t *testing.T) {
 	}
 }
 
+// TestStreamOfAnAnswer: what the SDK needs to resume a stream is passed on, and no wait that is too short.
+func TestStreamOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"id: 1\nretry: 2000\n\n":                                        "id: 1\nretry: 2000\n\n",
+		"id: 1\nretry: 1\n\n":                                           "id: 1\n\n",
+		"id: 1\nretry: -9999999999999999999\n\n":                        "id: 1\n\n",
+		"id: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{}}\n\n": "id: 1\n\n", // of another call
+	} {
+		w := newWire(t.Context(), Config{URL: "http://localhost"}, 8<<20, true, &inbound{})
+		ex := newExchange(t.Context(), newMemory(1<<20), "", "")
+		id, _ := jsonrpc.MakeID(float64(7))
+		got, err := io.ReadAll(newEventBody(io.NopCloser(strings.NewReader(in)), w, stream{ex: ex, id: id, limit: 1000}))
+		if string(got) != want || err != nil {
+			t.Errorf("got %q, %v of %q, want %q", got, err, in, want)
+		}
+	}
+}
+
 func TestInbound(t *testing.T) {
 	t.Parallel()
 	w := newWire(t.Context(), Config{URL: "http://localhost"}, 1<<20, true, &inbound{})
 	passes := func(text string) bool {
 		t.Helper()
-		data, err := w.message([]byte(text), nil)
+		data, err := w.message([]byte(text), stream{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,8 @@
 //	blocks        answers with "count" blocks of content
 //	endless       writes a line without an end
 //	chatter       reports progress "count" times, with messages of "bytes" bytes, then answers
+//	stderr-flood  writes to stderr without end
+//	null-id       answers with an error that names no request
 //	scream        answers with an error of "bytes" bytes
 package misbehave
 

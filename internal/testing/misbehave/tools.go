@@ -13,7 +13,7 @@ import (
 var names = []string{
 	"echo", "env", "pid", "big", "grow", "exit", "half", "broken", "hang", "progress", "step", "received", "wrong-ids",
 	"wrong-shape", "bad-content", "rpc-error", "error", "wrapped", "stderr", "deaf", "pings", "input",
-	"asks", "deep", "blocks", "endless", "chatter", "scream",
+	"asks", "deep", "blocks", "endless", "chatter", "scream", "stderr-flood", "null-id",
 }
 
 // definition is a tool whose schema has keys in an order that sorting destroys.
@@ -189,6 +189,14 @@ func (s *server) call(req request) bool {
 			`"requestedSchema":{"type":"object","properties":{"p":{"type":"string"}}}}}`)
 		s.write(`{"jsonrpc":"2.0","id":"roots","method":"roots/list"}`)
 		s.answer(req.ID, text("asked"))
+	case "stderr-flood":
+		for line := []byte(strings.Repeat("x", 1<<16-1) + "\n"); ; {
+			if _, err := os.Stderr.Write(line); err != nil {
+				return false
+			}
+		}
+	case "null-id":
+		s.write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"cannot read it"}}`)
 	case "deep":
 		s.answer(req.ID, `{"structuredContent":`+strings.Repeat(`{"a":`, 100_000)+`1`+strings.Repeat(`}`, 100_000)+`}`)
 	case "blocks":

@@ -1,0 +1,156 @@
+package mcpclient
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// freeResult is the size in bytes up to which an answer is charged to no budget.
+	freeResult = 64 << 10
+	// firstCharge is what an answer of unknown size is charged, in bytes, until it is larger than that; then it is
+	// charged the largest size an answer may have.
+	firstCharge = 1 << 20
+	// ownerResults and allResults are how many answers of the largest size an owner, and all owners, may hold.
+	ownerResults = 4
+	allResults   = 8
+)
+
+// memory bounds the bytes of answers that are being read or used: for each owner and for all. It is safe for
+// concurrent use.
+type memory struct {
+	limit int64 // of one answer
+	total *semaphore.Weighted
+
+	mu     sync.Mutex
+	owners map[string]*share
+}
+
+// share is the budget of one owner, kept while a charge uses it.
+type share struct {
+	left *semaphore.Weighted
+	refs int
+}
+
+func newMemory(limit int) *memory {
+	m := &memory{limit: int64(limit), owners: map[string]*share{}}
+	m.total = semaphore.NewWeighted(allResults * m.limit)
+	return m
+}
+
+// charge is what one answer takes of the budgets. It is safe for concurrent use: a transport may still read an answer
+// whose call has ended.
+type charge struct {
+	memory *memory
+	owner  string
+
+	mu    sync.Mutex // held while waiting: the context that ends the wait ends before free is called
+	share *share
+	size  int64
+	over  bool // freed for good
+}
+
+// memoryError reports that an owner's or all answers take too much memory, in bytes.
+type memoryError struct {
+	limit int64
+	of    string
+}
+
+func (e *memoryError) Error() string {
+	return fmt.Sprintf("the answers that are held for %s take up to %d bytes already; make fewer calls with large answers at a time", e.of, e.limit)
+}
+
+// grow charges an answer that now takes size bytes and will take most in all (0 is unknown). Where a budget is used up
+// it waits until ctx ends; with a nil ctx it fails at once. The error is a *memoryError.
+func (c *charge) grow(ctx context.Context, size, most int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if size <= max(c.size, freeResult) {
+		return nil
+	}
+	m := c.memory
+	want := m.limit
+	switch {
+	case most >= size:
+		want = min(most, want)
+	case size <= firstCharge:
+		want = min(firstCharge, want)
+	}
+	if want <= c.size {
+		return nil // above the limit, which the transport enforces
+	}
+	c.drop() // holding a part while waiting for the rest could wait for itself
+	if c.over {
+		return &memoryError{ownerResults * m.limit, "this user"}
+	}
+	m.mu.Lock()
+	s := m.owners[c.owner]
+	if s == nil {
+		s = &share{left: semaphore.NewWeighted(ownerResults * m.limit)}
+		m.owners[c.owner] = s
+	}
+	s.refs++
+	m.mu.Unlock()
+	if !acquire(ctx, s.left, want) {
+		m.release(c.owner, s)
+		return &memoryError{ownerResults * m.limit, "this user"}
+	}
+	if !acquire(ctx, m.total, want) {
+		s.left.Release(want)
+		m.release(c.owner, s)
+		return &memoryError{allResults * m.limit, "all users"}
+	}
+	c.share, c.size = s, want
+	return nil
+}
+
+func acquire(ctx context.Context, s *semaphore.Weighted, n int64) bool {
+	if ctx == nil {
+		return s.TryAcquire(n)
+	}
+	return s.Acquire(ctx, n) == nil
+}
+
+// shrink returns what a complete answer of size bytes does not need.
+func (c *charge) shrink(size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if less := c.size - size; less > 0 {
+		c.share.left.Release(less)
+		c.memory.total.Release(less)
+		c.size = size
+	}
+}
+
+// free returns the charge for good. A nil charge has nothing to return.
+func (c *charge) free() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop()
+	c.over = true
+}
+
+// drop returns what is charged; c.mu is held.
+func (c *charge) drop() {
+	if c.share == nil {
+		return
+	}
+	c.share.left.Release(c.size)
+	c.memory.total.Release(c.size)
+	c.memory.release(c.owner, c.share)
+	c.share, c.size = nil, 0
+}
+
+func (m *memory) release(owner string, s *share) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.refs--; s.refs == 0 {
+		delete(m.owners, owner)
+	}
+}
