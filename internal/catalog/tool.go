@@ -92,12 +92,8 @@ func (t *Tool) Signature() string {
 	return dts.Signature(t.declared(), maxSignature)
 }
 
-// WrapsResult reports whether the server wraps every result as {"result": ...}, as common Python servers do. Then the
-// inner value is the tool's result.
-func (t *Tool) WrapsResult() bool {
-	return wraps(t.outputSchema())
-}
-
+// wraps reports whether a server wraps every result as {"result": ...}, as common Python servers do. Then the inner
+// value is the tool's result.
 func wraps(output *schema.Value) bool {
 	properties := output.Get("properties")
 	return properties.Is(schema.Object) && len(properties.Members) == 1 && properties.Members[0].Name == "result"

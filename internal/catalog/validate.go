@@ -104,7 +104,7 @@ func newValidator(raw json.RawMessage) (v *validator) {
 	}
 	v.root = root
 	if err := v.compile(doc); err != nil {
-		v.broken = "the input schema is not usable, input is not checked: " + oneLine(err)
+		v.broken = "the input schema is not usable, input is not checked: " + clip(strings.Join(strings.Fields(err.Error()), " "), 300)
 	}
 	return v
 }
@@ -242,12 +242,4 @@ func isPlain(number string) bool {
 		return err == nil && len(number) < maxExponent && exponent < maxExponent && exponent > -maxExponent
 	}
 	return len(number) < maxExponent
-}
-
-func oneLine(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	if len(text) > 300 {
-		text = strings.ToValidUTF8(text[:300], "") + "..."
-	}
-	return text
 }

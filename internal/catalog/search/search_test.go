@@ -13,21 +13,12 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// Worked examples of the algorithm's description.
+// The forms of a word have one stem; a word that is none, or very long, stays.
 func TestStem(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{
-		"caresses": "caress", "ponies": "poni", "caress": "caress", "cats": "cat", "feed": "feed", "agreed": "agre",
-		"plastered": "plaster", "bled": "bled", "motoring": "motor", "sing": "sing", "conflated": "conflat", "troubled": "troubl",
-		"sized": "size", "hopping": "hop", "tanned": "tan", "falling": "fall", "hissing": "hiss", "failing": "fail", "filing": "file",
-		"happy": "happi", "sky": "ski", "skies": "ski", "by": "by", "deploy": "deploy", "relational": "relat", "conditional": "condit", "rational": "ration", "valenci": "valenc",
-		"digitizer": "digit", "conformabli": "conform", "radicalli": "radic", "vietnamization": "vietnam", "predication": "predic",
-		"operator": "oper", "feudalism": "feudal", "decisiveness": "decis", "hopefulness": "hope", "formaliti": "formal",
-		"triplicate": "triplic", "formative": "form", "formalize": "formal", "electrical": "electr", "hopeful": "hope",
-		"goodness": "good", "revival": "reviv", "allowance": "allow", "inference": "infer", "airliner": "airlin", "adjustable": "adjust",
-		"replacement": "replac", "adjustment": "adjust", "dependent": "depend", "adoption": "adopt", "communism": "commun",
-		"activate": "activ", "effective": "effect", "bowdlerize": "bowdler", "probate": "probat", "rate": "rate", "cease": "ceas",
-		"controll": "control", "roll": "roll", "deployments": "deploy", "is": "is", "größen": "größen", "s3": "s3",
+		"deploy": "deploy", "deployments": "deploy", "deployed": "deploy", "searches": "search", "searching": "search",
+		"summaries": "summari", "summary": "summari", "is": "is", "s3": "s3", strings.Repeat("ations", 20): strings.Repeat("ations", 20),
 	} {
 		if got := stem(word); got != want {
 			t.Errorf("%s: got %s, want %s", word, got, want)

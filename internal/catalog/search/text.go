@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/kljensen/snowball/english"
 	"golang.org/x/text/unicode/norm"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
@@ -36,6 +37,16 @@ func terms(text string) []string {
 		}
 	}
 	return out
+}
+
+// maxStemmed is the length above which a word is no English word.
+const maxStemmed = 40
+
+func stem(word string) string {
+	if len(word) > maxStemmed {
+		return word
+	}
+	return english.Stem(word, false)
 }
 
 // plain takes accents off letters, so that cafe finds café.
