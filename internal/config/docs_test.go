@@ -73,16 +73,14 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	for _, s := range sections() {
-		for _, k := range s.keys {
-			want = append(want, row(k, k.path()))
-			if k.typ.Kind() == reflect.Map && k.typ.Elem().Kind() == reflect.Struct {
-				for _, inner := range keysOf(k.typ.Elem(), "") {
-					want = append(want, row(inner, k.path()+".NAME."+inner.name))
-				}
+	for _, k := range configKeys() {
+		want = append(want, row(k, k.path))
+		if k.typ.Kind() == reflect.Map && k.typ.Elem().Kind() == reflect.Struct {
+			for _, inner := range keysOf(k.typ.Elem(), "") {
+				want = append(want, row(inner, k.path+".NAME."+inner.name))
 			}
 		}
-		if s.name == "session" { // where mcpServers stands in Config
+		if strings.HasPrefix(k.path, "session.") { // where mcpServers stands in Config
 			for _, k := range keysOf(reflect.TypeFor[MCPServer](), "") {
 				want = append(want, row(k, "mcpServers.NAME."+k.name))
 			}

@@ -28,10 +28,8 @@ const masked = "********"
 func (c *Config) Effective() []Entry { return c.entries }
 
 func (l *loader) effective() {
-	for _, s := range l.sections {
-		for _, k := range s.keys {
-			l.config.entries = append(l.config.entries, l.entriesOf(k)...)
-		}
+	for _, k := range l.keys {
+		l.config.entries = append(l.config.entries, l.entriesOf(k)...)
 	}
 	for _, s := range l.config.MCPServers {
 		l.config.entries = append(l.config.entries, s.entries...)
@@ -40,7 +38,7 @@ func (l *loader) effective() {
 
 // entriesOf shows a key; a mapping gives an entry for each of its own keys.
 func (l *loader) entriesOf(k key) []Entry {
-	path, v := k.path(), l.field(k)
+	path, v := k.path, l.field(k)
 	origin := l.places[path].origin()
 	if v.Kind() != reflect.Map || v.Len() == 0 {
 		e := Entry{Key: path, Value: format(v), Origin: origin, Secret: k.secret}
@@ -87,7 +85,7 @@ func format(v reflect.Value) string {
 
 // serverEntry shows a key of a server as it is written, placeholders unexpanded.
 func serverEntry(k key, n node) Entry {
-	e := Entry{Key: k.path(), Origin: n.origin(), Secret: k.secret}
+	e := Entry{Key: k.path, Origin: n.origin(), Secret: k.secret}
 	switch {
 	case k.typ.Kind() == reflect.Slice:
 		e.Value = "[" + strings.Join(maskArgs(n.items()), ", ") + "]"

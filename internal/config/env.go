@@ -76,7 +76,7 @@ func fold(name string) string {
 
 // variableOf is the name that a key is called by in messages.
 func variableOf(k key) string {
-	return prefix + strings.ReplaceAll(strings.ToUpper(k.path()), ".", "_")
+	return prefix + strings.ReplaceAll(strings.ToUpper(k.path), ".", "_")
 }
 
 // layer is one set of variables: the environment, or .env.
@@ -108,11 +108,9 @@ func (v layer) place(name string) place {
 func (l *loader) variables(v layer) {
 	l.setOriginals(v)
 	byName := map[string]key{}
-	for _, s := range l.sections {
-		for _, k := range s.keys {
-			for _, name := range k.names() {
-				byName[fold(name)] = k
-			}
+	for _, k := range l.keys {
+		for _, path := range k.paths() {
+			byName[fold(path)] = k
 		}
 	}
 	seen := map[string]string{} // path of a key -> name
@@ -125,7 +123,7 @@ func (l *loader) variables(v layer) {
 		k, known := byName[fold(short)]
 		path := "mcpServers"
 		if known {
-			path = k.path()
+			path = k.path
 		}
 		if other, ok := seen[path]; ok && (known || fold(short) == "MCPSERVERS") {
 			if v.vars[other] != v.vars[name] {
@@ -144,27 +142,16 @@ func (l *loader) variables(v layer) {
 			l.serversFromText(v.vars[name], at, v.base)
 		case first == "PII" || first == "POLICY":
 			l.unavailable(strings.ToLower(first), at)
-		case l.isSection(first):
+		case l.isGroup(strings.ToLower(first)):
 			l.problem(at.errorf("", l.suggestVariable(name), "there is no such key"))
 		}
 	}
 }
 
-func (l *loader) isSection(name string) bool {
-	for _, s := range l.sections {
-		if strings.EqualFold(s.name, name) {
-			return true
-		}
-	}
-	return false
-}
-
 func (l *loader) suggestVariable(name string) string {
 	var names []string
-	for _, s := range l.sections {
-		for _, k := range s.keys {
-			names = append(names, variableOf(k))
-		}
+	for _, k := range l.keys {
+		names = append(names, variableOf(k))
 	}
 	return didYouMean(closest(name, names))
 }

@@ -57,6 +57,14 @@ func closest(name string, candidates []string) []string {
 	return found
 }
 
+// meantOrKnown is a hint: the names that were probably meant, else the names that are known.
+func meantOrKnown(meant, known []string) string {
+	if len(meant) > 0 || len(known) == 0 {
+		return didYouMean(meant)
+	}
+	return "known keys are " + strings.Join(known, ", ")
+}
+
 func didYouMean(names []string) string {
 	if len(names) == 0 {
 		return ""

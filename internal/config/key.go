@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -9,12 +10,12 @@ import (
 	"time"
 )
 
-// key is one setting: a field of a section, as its tags describe it.
+// key is one setting, as the tags of its field describe it.
 type key struct {
-	section string // "sandbox", or the path of an entry of a mapping
-	name    string // "maxCalls"; "tls.cert" in a group
+	path    string // "sandbox.maxCalls", "server.tls.cert"
+	name    string // the last part of path
 	aliases []string
-	index   []int // of the field in the section's struct
+	index   []int // of the field in the struct that keysOf was asked for
 	typ     reflect.Type
 
 	value    string // default, in the form of the file; may hold {state}
@@ -27,78 +28,56 @@ type key struct {
 	secret   bool // and ${VAR} in the file is expanded
 }
 
-func (k key) path() string { return k.section + "." + k.name }
+// names lists the key's name and its other names.
+func (k key) names() []string { return append([]string{k.name}, k.aliases...) }
 
-// names lists a key's paths: its own, then its other names.
-func (k key) names() []string {
-	paths := []string{k.path()}
-	parent, _, _ := cutLast(k.path(), ".")
-	for _, alias := range k.aliases {
-		paths = append(paths, parent+"."+alias)
+// paths lists the key's path under each of its names.
+func (k key) paths() []string {
+	paths := k.names()
+	for i, name := range paths {
+		paths[i] = strings.TrimSuffix(k.path, k.name) + name
 	}
 	return paths
 }
 
-// section is a top-level key of the file with settings below it.
-type section struct {
-	name   string
-	doc    string
-	index  int               // of the field in Config
-	groups map[string]string // docs of the keys that have settings below them, by name: "tls"
-	keys   []key
-}
+// composite reports whether a key holds a list or a mapping.
+func (k key) composite() bool { return k.typ.Kind() == reflect.Slice || k.typ.Kind() == reflect.Map }
 
-// sections lists what Config can hold. It is made anew at each call: configurations are loaded once per process.
-func sections() []section {
-	var list []section
-	t := reflect.TypeFor[Config]()
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if name := f.Tag.Get("key"); name != "" {
-			groups := map[string]string{}
-			for j := range f.Type.NumField() {
-				if inner := f.Type.Field(j); isGroup(inner) {
-					groups[inner.Tag.Get("key")] = inner.Tag.Get("doc")
-				}
-			}
-			list = append(list, section{name, f.Tag.Get("doc"), i, groups, keysOf(f.Type, name)})
-		}
-	}
-	return list
-}
+// configKeys lists what Config can hold. It is made anew at each call: configurations are loaded once per process.
+func configKeys() []key { return keysOf(reflect.TypeFor[Config](), "") }
 
-// isGroup says whether a field holds settings of its own.
-func isGroup(f reflect.StructField) bool {
-	return f.Tag.Get("key") != "" && f.Type.Kind() == reflect.Struct
-}
-
-// keysOf lists the settings of a struct and of the groups in it.
-func keysOf(t reflect.Type, section string) []key {
+// keysOf lists the settings of a struct and of the structs in it, which are sections and groups of settings. Prefix
+// stands before each path.
+func keysOf(t reflect.Type, prefix string) []key {
 	var keys []key
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		names := strings.Split(f.Tag.Get("key"), ",")
-		if names[0] == "" {
+		switch {
+		case names[0] == "":
 			continue
-		}
-		if isGroup(f) {
-			for _, k := range keysOf(f.Type, section) {
-				k.name, k.index = names[0]+"."+k.name, append([]int{i}, k.index...)
+		case f.Type.Kind() == reflect.Struct:
+			for _, k := range keysOf(f.Type, prefix+names[0]+".") {
+				k.index = append(slices.Clone(f.Index), k.index...)
 				keys = append(keys, k)
 			}
 			continue
 		}
-		k := key{
-			section: section, name: names[0], aliases: names[1:], index: []int{i}, typ: f.Type,
-			value: f.Tag.Get("default"), doc: f.Tag.Get("doc"), min: f.Tag.Get("min"), max: f.Tag.Get("max"), like: f.Tag.Get("like"),
-			required: f.Tag.Get("required") != "", isPath: f.Tag.Get("path") != "", secret: f.Tag.Get("secret") != "",
-		}
-		if list := f.Tag.Get("oneof"); list != "" {
-			k.oneOf = strings.Split(list, ",")
-		}
-		keys = append(keys, k)
+		keys = append(keys, keyOf(f, prefix))
 	}
 	return keys
+}
+
+func keyOf(f reflect.StructField, prefix string) key {
+	names := strings.Split(f.Tag.Get("key"), ",")
+	k := key{
+		path: prefix + names[0], name: names[0], aliases: names[1:], index: f.Index, typ: f.Type,
+		value: f.Tag.Get("default"), doc: f.Tag.Get("doc"), min: f.Tag.Get("min"), max: f.Tag.Get("max"), like: f.Tag.Get("like"),
+		required: f.Tag.Get("required") != "", isPath: f.Tag.Get("path") != "", secret: f.Tag.Get("secret") != "",
+	}
+	if list := f.Tag.Get("oneof"); list != "" {
+		k.oneOf = strings.Split(list, ",")
+	}
+	return k
 }
 
 var (
@@ -108,87 +87,77 @@ var (
 
 // assign checks a value against a key and stores it. The error's text is the problem alone.
 func (k key) assign(dst reflect.Value, n node) *Error {
-	switch k.typ.Kind() {
-	case reflect.Slice:
-		return k.assignList(dst, n)
-	case reflect.Map:
-		if k.typ.Elem().Kind() == reflect.Struct {
-			return k.assignEntries(dst, n)
-		}
-		return k.assignMap(dst, n)
-	}
-	if n.kind != scalar {
-		return n.errorf(k.path(), "", "it must be a single value, not %s", n.kind)
-	}
-	bad := func(err error) *Error { return n.errorf(k.path(), "", "%v", err) }
-	var number int64
 	switch {
-	case k.typ == durationType:
-		d, err := ParseDuration(n.text)
-		if err != nil {
-			return bad(err)
-		}
-		number = int64(d)
-	case k.typ == sizeType:
-		s, err := ParseSize(n.text)
-		if err != nil {
-			return bad(err)
-		}
-		number = int64(s)
-	case k.typ.Kind() == reflect.Int:
-		i, err := strconv.ParseInt(strings.TrimSpace(n.text), 10, 32)
-		if err != nil {
-			return n.errorf(k.path(), "", "%q is not a whole number", n.text)
-		}
-		number = i
-	case k.typ.Kind() == reflect.Float64:
-		f, err := strconv.ParseFloat(strings.TrimSpace(n.text), 64)
+	case k.typ.Kind() == reflect.Slice:
+		return k.assignList(dst, n)
+	case k.typ.Kind() == reflect.Map && k.typ.Elem().Kind() == reflect.Struct:
+		return k.assignEntries(dst, n)
+	case k.typ.Kind() == reflect.Map:
+		return k.assignMap(dst, n)
+	case n.kind != scalar:
+		return n.errorf(k.path, "", "it must be a single value, not %s", n.kind)
+	}
+	var value any
+	var err error
+	switch k.typ.Kind() {
+	case reflect.Int, reflect.Int64:
+		var number int64
+		number, err = k.parse(n.text)
+		value = number
 		switch {
-		case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
-			return n.errorf(k.path(), "", "%q is not a number", n.text)
-		case f < 0:
-			return n.errorf(k.path(), "", "%s is less than 0, the least allowed", n.text)
+		case err != nil:
+		case k.min != "" && number < k.bound(k.min):
+			err = fmt.Errorf("%s is less than %s, the least allowed", n.text, k.min)
+		case k.max != "" && number > k.bound(k.max):
+			err = fmt.Errorf("%s is more than %s, the most allowed", n.text, k.max)
 		}
-		dst.SetFloat(f)
-		return nil
-	case k.typ.Kind() == reflect.Bool:
-		b, ok := parseBool(n.text)
-		if !ok {
-			return n.errorf(k.path(), "", "%q is neither true nor false", n.text)
+	case reflect.Float64:
+		var number float64
+		number, err = strconv.ParseFloat(strings.TrimSpace(n.text), 64)
+		value = number
+		switch {
+		case err != nil || math.IsNaN(number) || math.IsInf(number, 0):
+			err = fmt.Errorf("%q is not a number", n.text)
+		case number < 0:
+			err = fmt.Errorf("%s is less than 0, the least allowed", n.text)
 		}
-		dst.SetBool(b)
-		return nil
+	case reflect.Bool:
+		var ok bool
+		if value, ok = parseBool(n.text); !ok {
+			err = fmt.Errorf("%q is neither true nor false", n.text)
+		}
 	default:
 		return k.assignText(dst, n)
 	}
-	if k.min != "" && number < k.number(k.min) {
-		return n.errorf(k.path(), "", "%s is less than %s, the least allowed", n.text, k.min)
+	if err != nil {
+		return n.errorf(k.path, "", "%v", err)
 	}
-	if k.max != "" && number > k.number(k.max) {
-		return n.errorf(k.path(), "", "%s is more than %s, the most allowed", n.text, k.max)
-	}
-	dst.SetInt(number)
+	dst.Set(reflect.ValueOf(value).Convert(k.typ))
 	return nil
 }
 
-// number reads a bound, which is a constant of this package.
-func (k key) number(text string) int64 {
-	var err error
-	var n int64
+// parse reads a whole number, a size or a duration.
+func (k key) parse(text string) (int64, error) {
 	switch k.typ {
 	case durationType:
-		var d time.Duration
-		d, err = ParseDuration(text)
-		n = int64(d)
+		d, err := ParseDuration(text)
+		return int64(d), err
 	case sizeType:
-		var s Size
-		s, err = ParseSize(text)
-		n = int64(s)
-	default:
-		n, err = strconv.ParseInt(text, 10, 64)
+		s, err := ParseSize(text)
+		return int64(s), err
 	}
+	i, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
 	if err != nil {
-		panic("config: bad bound of " + k.path() + ": " + err.Error())
+		return 0, fmt.Errorf("%q is not a whole number", text)
+	}
+	return i, nil
+}
+
+// bound reads a bound or a default, which is a constant of this package.
+func (k key) bound(text string) int64 {
+	n, err := k.parse(text)
+	if err != nil {
+		panic("config: bad bound of " + k.path + ": " + err.Error())
 	}
 	return n
 }
@@ -204,18 +173,12 @@ func parseBool(text string) (value, ok bool) {
 }
 
 func (k key) assignText(dst reflect.Value, n node) *Error {
-	if strings.ContainsRune(n.text, 0) {
-		return n.errorf(k.path(), "", "it may not hold a zero byte")
-	}
-	if len(k.oneOf) > 0 {
-		known := false
-		for _, v := range k.oneOf {
-			known = known || v == n.text
-		}
-		if !known && n.text != k.value {
-			hint := didYouMean(closest(n.text, k.oneOf))
-			return n.errorf(k.path(), hint, "%q is not one of %s", n.text, strings.Join(k.oneOf, ", "))
-		}
+	switch {
+	case strings.ContainsRune(n.text, 0):
+		return n.errorf(k.path, "", "it may not hold a zero byte")
+	case len(k.oneOf) > 0 && !slices.Contains(k.oneOf, n.text) && n.text != k.value:
+		hint := didYouMean(closest(n.text, k.oneOf))
+		return n.errorf(k.path, hint, "%q is not one of %s", n.text, strings.Join(k.oneOf, ", "))
 	}
 	dst.SetString(n.text)
 	return nil
@@ -223,15 +186,14 @@ func (k key) assignText(dst reflect.Value, n node) *Error {
 
 func (k key) assignList(dst reflect.Value, n node) *Error {
 	if n.kind != list && n.kind != scalar {
-		return n.errorf(k.path(), "", "it must be a list, not %s", n.kind)
+		return n.errorf(k.path, "", "it must be a list, not %s", n.kind)
 	}
-	items := n.items()
-	out := make([]string, len(items))
-	for i, item := range items {
+	out := []string{}
+	for i, item := range n.items() {
 		if item.kind != scalar {
-			return item.errorf(k.path(), "", "element %d must be a single value, not %s", i+1, item.kind)
+			return item.errorf(k.path, "", "element %d must be a single value, not %s", i+1, item.kind)
 		}
-		out[i] = item.text
+		out = append(out, item.text)
 	}
 	dst.Set(reflect.ValueOf(out))
 	return nil
@@ -255,12 +217,12 @@ func (n node) items() []node {
 
 func (k key) assignMap(dst reflect.Value, n node) *Error {
 	if n.kind != mapping {
-		return n.errorf(k.path(), "", "it must be a mapping of names to values, not %s", n.kind)
+		return n.errorf(k.path, "", "it must be a mapping of names to values, not %s", n.kind)
 	}
 	out := make(map[string]string, len(n.keys))
 	for _, f := range n.keys {
 		if f.value.kind != scalar {
-			return f.value.errorf(k.path()+"."+f.name, "", "it must be a single value, not %s", f.value.kind)
+			return f.value.errorf(k.path+"."+f.name, "", "it must be a single value, not %s", f.value.kind)
 		}
 		out[f.name] = f.value.text
 	}
@@ -271,32 +233,23 @@ func (k key) assignMap(dst reflect.Value, n node) *Error {
 // assignEntries reads a mapping of names to mappings with known keys.
 func (k key) assignEntries(dst reflect.Value, n node) *Error {
 	elem := k.typ.Elem()
-	keys := keysOf(elem, "")
-	var names []string
-	for _, inner := range keys {
-		names = append(names, inner.name)
-	}
+	names := allNames(keysOf(elem, ""))
 	if n.kind != mapping {
-		return n.errorf(k.path(), "", "it must be a mapping of names to {%s}, not %s", strings.Join(names, ", "), n.kind)
+		return n.errorf(k.path, "", "it must be a mapping of names to {%s}, not %s", strings.Join(names, ", "), n.kind)
 	}
 	out := reflect.MakeMap(k.typ)
 	for _, f := range n.keys {
-		path := k.path() + "." + f.name
+		path := k.path + "." + f.name
 		if f.value.kind != mapping {
 			return f.value.errorf(path, "", "it must be a mapping with %s, not %s", strings.Join(names, ", "), f.value.kind)
 		}
 		for _, inner := range f.value.keys {
 			if !slices.Contains(names, inner.name) {
-				hint := didYouMean(closest(inner.name, names))
-				if hint == "" {
-					hint = "known keys are " + strings.Join(names, ", ")
-				}
-				return inner.errorf(path+"."+inner.name, hint, "there is no such key")
+				return inner.errorf(path+"."+inner.name, meantOrKnown(closest(inner.name, names), names), "there is no such key")
 			}
 		}
 		value := reflect.New(elem).Elem()
-		for _, inner := range keys {
-			inner.section = path
+		for _, inner := range keysOf(elem, path+".") {
 			given, ok := f.value.get(inner.name)
 			switch {
 			case ok && given.value.kind != null:
@@ -313,4 +266,12 @@ func (k key) assignEntries(dst reflect.Value, n node) *Error {
 	}
 	dst.Set(out)
 	return nil
+}
+
+// allNames lists the names of keys, other names included.
+func allNames(keys []key) (names []string) {
+	for _, k := range keys {
+		names = append(names, k.names()...)
+	}
+	return names
 }

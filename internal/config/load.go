@@ -15,7 +15,7 @@ import (
 type loader struct {
 	e        Env
 	config   *Config
-	sections []section
+	keys     []key
 	name     string // of the file in messages
 	dir      string // of the file, else the working directory
 	environ  layer
@@ -43,7 +43,7 @@ func newLoader(e Env) (*loader, error) {
 		return nil, err
 	}
 	l := &loader{
-		e: e, config: &Config{}, sections: sections(), dir: filepath.Dir(file),
+		e: e, config: &Config{}, keys: configKeys(), dir: filepath.Dir(file),
 		environ: layer{environ, "environment variable ", e.Cwd, environWeight},
 		places:  map[string]place{}, bases: map[string]string{}, raw: map[string]string{}, expanded: map[string]bool{},
 		servers: map[string]serverSource{}, postponed: map[string]postponed{},
@@ -93,39 +93,31 @@ func (l *loader) warn(at place, key, message string) {
 }
 
 func (l *loader) key(path string) (key, bool) {
-	for _, s := range l.sections {
-		for _, k := range s.keys {
-			if slices.Contains(k.names(), path) {
-				return k, true
-			}
+	for _, k := range l.keys {
+		if slices.Contains(k.paths(), path) {
+			return k, true
 		}
 	}
 	return key{}, false
 }
 
-// composite says whether a key holds a list or a mapping.
-func (k key) composite() bool { return k.typ.Kind() == reflect.Slice || k.typ.Kind() == reflect.Map }
-
 func (l *loader) field(k key) reflect.Value {
-	for _, s := range l.sections {
-		if s.name == k.section {
-			return reflect.ValueOf(l.config).Elem().Field(s.index).FieldByIndex(k.index)
-		}
-	}
-	panic("config: no section " + k.section)
+	return reflect.ValueOf(l.config).Elem().FieldByIndex(k.index)
 }
 
 func (l *loader) defaults() {
-	for _, s := range l.sections {
-		for _, k := range s.keys {
-			if k.value == "" {
-				continue
-			}
-			text := strings.ReplaceAll(k.value, "{state}", l.config.StateDir)
-			if err := k.assign(l.field(k), node{kind: scalar, text: text}); err != nil {
-				panic("config: bad default: " + err.Error())
-			}
-		}
+	for _, k := range l.keys {
+		k.value = strings.ReplaceAll(k.value, "{state}", l.config.StateDir)
+		k.assignDefault(l.field(k))
+	}
+}
+
+func (k key) assignDefault(dst reflect.Value) {
+	if k.value == "" {
+		return
+	}
+	if err := k.assign(dst, node{kind: scalar, text: k.value}); err != nil {
+		panic("config: bad default: " + err.Error())
 	}
 }
 
@@ -139,7 +131,7 @@ func (l *loader) set(path string, n node, base string) {
 	if n.kind == null {
 		return
 	}
-	path = k.path()
+	path = k.path
 	dst := l.field(k)
 	lighter := n.weight < l.places[path].weight
 	if lighter {
@@ -192,61 +184,44 @@ func (l *loader) file() {
 		return
 	}
 	for _, f := range root.keys {
-		l.topLevel(f)
-	}
-}
-
-func (l *loader) topLevel(f field) {
-	switch f.name {
-	case "$schema":
-		return
-	case "mcpServers":
-		l.serversFrom(f.value, l.dir)
-		return
-	case "pii", "policy":
-		l.unavailable(f.name, f.place)
-		return
-	}
-	i := slices.IndexFunc(l.sections, func(s section) bool { return s.name == f.name })
-	if i < 0 {
-		l.problem(f.errorf(f.name, l.suggest(f.name), "there is no such key"))
-		return
-	}
-	l.members(f)
-}
-
-// members takes over the keys of a section or group; the name of f is its path.
-func (l *loader) members(f field) {
-	switch f.value.kind {
-	case null:
-	case mapping:
-		names := map[string]string{} // path of a key -> the name that it is given by
-		for _, inner := range f.value.keys {
-			path := f.name + "." + inner.name
-			k, known := l.key(path)
-			switch other := names[k.path()]; {
-			case known && other != "":
-				l.problem(inner.errorf(path, "remove one of them", "it is another name of %s, which is given too", other))
-			case known:
-				names[k.path()] = inner.name
-				l.set(path, inner.value, l.dir)
-			case l.isGroup(path):
-				l.members(field{path, inner.place, inner.value})
-			default:
-				l.problem(inner.errorf(path, l.suggest(path), "there is no such key"))
-			}
+		switch f.name {
+		case "$schema":
+		case "mcpServers":
+			l.serversFrom(f.value, l.dir)
+		case "pii", "policy":
+			l.unavailable(f.name, f.place)
+		default:
+			l.member(f, "", map[string]string{})
 		}
-	default:
-		l.problem(f.value.errorf(f.name, "write its keys indented below it",
-			"it must be a mapping, not %s", f.value.kind))
 	}
 }
 
-// isGroup says whether keys stand below a path.
+// member takes over a key of the mapping with the given path, or the keys below it. Given has the name that each key
+// of the mapping was given by.
+func (l *loader) member(f field, parent string, given map[string]string) {
+	path := parent + f.name
+	k, known := l.key(path)
+	switch other := given[k.path]; {
+	case known && other != "":
+		l.problem(f.errorf(path, "remove one of them", "it is another name of %s, which is given too", other))
+	case known:
+		given[k.path] = f.name
+		l.set(path, f.value, l.dir)
+	case !l.isGroup(path):
+		l.problem(f.errorf(path, l.suggest(path), "there is no such key"))
+	case f.value.kind == mapping:
+		inside := map[string]string{}
+		for _, inner := range f.value.keys {
+			l.member(inner, path+".", inside)
+		}
+	case f.value.kind != null:
+		l.problem(f.value.errorf(path, "write its keys indented below it", "it must be a mapping, not %s", f.value.kind))
+	}
+}
+
+// isGroup reports whether keys stand below a path.
 func (l *loader) isGroup(path string) bool {
-	return slices.ContainsFunc(l.sections, func(s section) bool {
-		return slices.ContainsFunc(s.keys, func(k key) bool { return strings.HasPrefix(k.path(), path+".") })
-	})
+	return slices.ContainsFunc(l.keys, func(k key) bool { return strings.HasPrefix(k.path, path+".") })
 }
 
 // unavailable refuses a key that protects something and that this version cannot obey.
@@ -263,34 +238,27 @@ func (l *loader) suggest(path string) string {
 	} else {
 		parent, name = "", path
 	}
-	var neighbours, all []string
-	for _, s := range l.sections {
-		for _, k := range s.keys {
-			all = append(all, k.path())
-			below, ok := strings.CutPrefix(k.path(), parent)
-			if next, _, _ := strings.Cut(below, "."); ok && !slices.Contains(neighbours, next) {
-				neighbours = append(neighbours, next)
-			}
+	var neighbours, found []string
+	for _, k := range l.keys {
+		below, ok := strings.CutPrefix(k.path, parent)
+		if next, _, _ := strings.Cut(below, "."); ok && !slices.Contains(neighbours, next) {
+			neighbours = append(neighbours, next)
 		}
 	}
 	if !nested {
 		neighbours = append(neighbours, "mcpServers")
 	}
-	var found []string
 	for _, n := range closest(name, neighbours) {
 		found = append(found, parent+n)
 	}
 	if len(found) == 0 {
-		for _, p := range all {
-			if _, last, _ := cutLast(p, "."); fold(last) == fold(name) {
-				found = append(found, p)
+		for _, k := range l.keys {
+			if fold(k.name) == fold(name) {
+				found = append(found, k.path)
 			}
 		}
 	}
-	if len(found) > 0 || len(neighbours) == 0 {
-		return didYouMean(found)
-	}
-	return "known keys are " + strings.Join(neighbours, ", ")
+	return meantOrKnown(found, neighbours)
 }
 
 func (l *loader) flags() {
@@ -324,22 +292,18 @@ func (l *loader) variable(name string) (text string, at place) {
 }
 
 func (l *loader) paths() {
-	for _, s := range l.sections {
-		for _, k := range s.keys {
-			if !k.isPath {
-				continue
+	for _, k := range l.keys {
+		if !k.isPath {
+			continue
+		}
+		base := cmp.Or(l.bases[k.path], l.dir)
+		switch f := l.field(k); {
+		case f.Kind() == reflect.Slice:
+			for i := range f.Len() {
+				f.Index(i).SetString(absolute(f.Index(i).String(), base, l.e.HomeDir))
 			}
-			base := cmp.Or(l.bases[k.path()], l.dir)
-			switch f := l.field(k); f.Kind() {
-			case reflect.Slice:
-				for i := range f.Len() {
-					f.Index(i).SetString(absolute(f.Index(i).String(), base, l.e.HomeDir))
-				}
-			default:
-				if f.String() != "" {
-					f.SetString(absolute(f.String(), base, l.e.HomeDir))
-				}
-			}
+		case f.String() != "":
+			f.SetString(absolute(f.String(), base, l.e.HomeDir))
 		}
 	}
 	const store = "store.url"

@@ -82,21 +82,17 @@ func serverName(name string) string {
 
 // readServer assigns the keys of an entry and returns the place of each that was given.
 func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[string]place {
-	keys := keysOf(reflect.TypeFor[MCPServer](), path)
+	keys := keysOf(reflect.TypeFor[MCPServer](), path+".")
 	dst := reflect.ValueOf(s).Elem()
 	for _, k := range keys {
-		if k.value != "" {
-			if err := k.assign(dst.FieldByIndex(k.index), node{kind: scalar, text: k.value}); err != nil {
-				panic("config: bad default: " + err.Error())
-			}
-		}
+		k.assignDefault(dst.FieldByIndex(k.index))
 	}
 	given := map[string]place{}
 	for _, f := range src.value.keys {
-		i := slices.IndexFunc(keys, func(k key) bool { return k.name == f.name || slices.Contains(k.aliases, f.name) })
+		i := slices.IndexFunc(keys, func(k key) bool { return slices.Contains(k.names(), f.name) })
 		if i < 0 {
 			message := "this key is not known and is ignored"
-			if hint := didYouMean(closest(f.name, serverKeys(keys))); hint != "" {
+			if hint := didYouMean(closest(f.name, allNames(keys))); hint != "" {
 				message += "; " + hint
 			}
 			l.warn(f.place, path+"."+f.name, message)
@@ -116,7 +112,7 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 		if !src.literal {
 			var err error
 			if value, err = expandNode(value, l.lookup); err != nil {
-				s.Err = errors.Join(s.Err, fmt.Errorf("%s: %s: %w", f.value.place, k.path(), err))
+				s.Err = errors.Join(s.Err, fmt.Errorf("%s: %s: %w", f.value.place, k.path, err))
 				if k.typ.Kind() != reflect.String && !k.composite() {
 					continue // the text of a placeholder is no duration
 				}
@@ -127,14 +123,6 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 		}
 	}
 	return given
-}
-
-func serverKeys(keys []key) []string {
-	var names []string
-	for _, k := range keys {
-		names = append(append(names, k.name), k.aliases...)
-	}
-	return names
 }
 
 // lookup finds a variable for ${VAR}.

@@ -205,19 +205,25 @@ func (d *document) flowRange(v *ast.MappingValueNode) (from, to int, comma bool)
 	return from, len(d.text), false
 }
 
+// pair is a key of a server and its value.
+type pair struct {
+	name  string
+	value any
+}
+
 // pairs lists what is written of a server: what differs from the defaults.
-func pairs(s *MCPServer) object {
-	var out object
+func pairs(s *MCPServer) []pair {
+	var out []pair
 	v := reflect.ValueOf(*s)
 	for _, k := range keysOf(v.Type(), "") {
 		f := v.FieldByIndex(k.index)
 		if k.name == "enabled" || f.IsZero() || k.composite() && f.Len() == 0 {
 			continue
 		}
-		if k.value != "" && k.typ == durationType && f.Int() == k.number(k.value) {
+		if k.value != "" && k.typ == durationType && f.Int() == k.bound(k.value) {
 			continue
 		}
-		out = append(out, member{k.name, f.Interface()})
+		out = append(out, pair{k.name, f.Interface()})
 	}
 	return out
 }
