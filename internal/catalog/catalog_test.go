@@ -152,7 +152,7 @@ func TestWrapsResult(t *testing.T) {
 		`{"type":"object"}`: false, ``: false, `{`: false, `[]`: false,
 	} {
 		tool := Tool{OutputSchema: json.RawMessage(schema)}
-		if got := wraps(tool.outputSchema()); got != want {
+		if got := tool.WrapsResult(); got != want {
 			t.Errorf("%s: got %v", schema, got)
 		}
 	}

@@ -39,6 +39,7 @@ type kept struct {
 	function  string // identifier, unique in the server
 	input     func() *schema.Value
 	params    func() []param
+	wraps     func() bool
 	signature func() string
 	validator func() *validator
 }
@@ -92,10 +93,17 @@ func (t *Tool) Signature() string {
 	return dts.Signature(t.declared(), maxSignature)
 }
 
-// wraps reports whether a server wraps every result as {"result": ...}, as common Python servers do. Then the inner
-// value is the tool's result.
-func wraps(output *schema.Value) bool {
-	properties := output.Get("properties")
+// WrapsResult reports whether the server wraps every result as {"result": ...}, as common Python servers do. Then the
+// inner value is the tool's result.
+func (t *Tool) WrapsResult() bool {
+	if t.kept != nil {
+		return t.kept.wraps()
+	}
+	return t.findWraps()
+}
+
+func (t *Tool) findWraps() bool {
+	properties := t.outputSchema().Get("properties")
 	return properties.Is(schema.Object) && len(properties.Members) == 1 && properties.Members[0].Name == "result"
 }
 
@@ -104,6 +112,7 @@ const maxSignature = 200
 func (t *Tool) keep(function string) {
 	t.kept = &kept{fullName: t.FullName(), function: function}
 	t.kept.input = sync.OnceValue(t.parseInput)
+	t.kept.wraps = sync.OnceValue(t.findWraps)
 	t.kept.params = sync.OnceValue(t.findParams)
 	t.kept.signature = sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) })
 	t.kept.validator = sync.OnceValue(func() *validator { return newValidator(t.InputSchema) })
@@ -147,10 +156,9 @@ func (t *Tool) declared() dts.Tool {
 	if len(notes) > 0 {
 		doc = fmt.Sprintf("%s\n%s", doc, strings.Join(notes, " "))
 	}
-	output := t.outputSchema()
 	return dts.Tool{
 		FullName: t.FullName(), Function: t.Function(), Doc: doc,
-		Input: t.inputSchema(), Output: output, Unwrap: wraps(output),
+		Input: t.inputSchema(), Output: t.outputSchema(), Unwrap: t.WrapsResult(),
 	}
 }
 
