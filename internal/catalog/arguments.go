@@ -19,12 +19,7 @@ type param struct {
 
 // params are the properties of the input in the order in which positional arguments fill them: required ones first,
 // each group in the order of the schema.
-func (t *Tool) params() []param {
-	if t.kept != nil {
-		return t.kept.params()
-	}
-	return t.findParams()
-}
+func (t *Tool) params() []param { return t.get().params() }
 
 func (t *Tool) findParams() []param {
 	root := t.inputSchema()

@@ -1,5 +1,5 @@
 // Package catalog holds every tool of every connected MCP server: by name, by search, with types. It knows nothing of
-// connections; whoever has one tells the catalog what the server offers.
+// connections: SetServer takes what a server offers.
 package catalog
 
 import (
@@ -31,13 +31,13 @@ func New() *Catalog {
 	return c
 }
 
-// SetServer adds a server or replaces all that is known of it, at once. The server must have a name.
+// SetServer adds a server or replaces it, in one step. The server must have a name.
 func (c *Catalog) SetServer(s Server) {
 	e := newEntry(s)
 	c.change(func(servers map[string]*entry) { servers[s.Name] = e })
 }
 
-// RemoveServer forgets a server; one that is not there is no error.
+// RemoveServer removes a server; an unknown name is no error.
 func (c *Catalog) RemoveServer(name string) {
 	c.change(func(servers map[string]*entry) { delete(servers, name) })
 }
@@ -156,7 +156,7 @@ func newEntry(s Server) *entry {
 	}
 	for i, n := range names {
 		t := &e.Tools[i]
-		t.keep(ids[n])
+		t.derived = t.derive(ids[n])
 		e.byName[n] = t
 		e.byFunction[ids[n]] = t
 		for _, fold := range foldsOf(n, ids[n]) {
@@ -192,8 +192,8 @@ func (e *entry) moduleFunctions() []frame.Function {
 	return out
 }
 
-// placed is a server among the others, which decide its identifier.
-type placed struct {
+// member is a server in a snapshot. The other servers decide its identifier.
+type member struct {
 	*entry
 	identifier string
 	folds      []string
@@ -202,8 +202,8 @@ type placed struct {
 // snapshot is one state of the catalog; it never changes. It holds no map over all tools, so that a change costs little
 // however many there are.
 type snapshot struct {
-	servers  []*placed // by name
-	byName   map[string]*placed
+	servers  []*member // by name
+	byName   map[string]*member
 	tools    func() []*Tool // by full name
 	index    func() *search.Index
 	problems []string
@@ -212,12 +212,12 @@ type snapshot struct {
 func newSnapshot(servers map[string]*entry) *snapshot {
 	names := slices.Sorted(maps.Keys(servers))
 	ids, problems := identifiers(names)
-	s := &snapshot{byName: map[string]*placed{}}
+	s := &snapshot{byName: map[string]*member{}}
 	for _, p := range problems {
 		s.problems = append(s.problems, "servers: "+p)
 	}
 	for _, n := range names {
-		e := &placed{entry: servers[n], identifier: ids[n], folds: foldsOf(n, ids[n])}
+		e := &member{entry: servers[n], identifier: ids[n], folds: foldsOf(n, ids[n])}
 		s.problems = append(s.problems, e.problems...)
 		s.problems = append(s.problems, s.shared(e)...)
 		s.servers = append(s.servers, e)
@@ -246,7 +246,7 @@ func newSnapshot(servers map[string]*entry) *snapshot {
 
 // shared are the full names that e's tools share with those of servers before it: tool b__c of server a and tool c of
 // server a__b are both a__b__c.
-func (s *snapshot) shared(e *placed) (problems []string) {
+func (s *snapshot) shared(e *member) (problems []string) {
 	for _, other := range s.servers {
 		rest, ok := strings.CutPrefix(e.Name, other.Name+"__")
 		if !ok {

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/dts"
 )
 
-// Details is all that a program can learn about a tool.
+// Details describes one tool.
 type Details struct {
 	Name          string          `json:"name"` // server__tool
 	Title         string          `json:"title,omitempty"`
@@ -99,7 +99,7 @@ func (c *Catalog) Declarations() string {
 	return b.String()
 }
 
-func (e *placed) declaration() string {
+func (e *member) declaration() string {
 	s := dts.Server{Name: e.Name, Identifier: e.identifier, Doc: e.doc()}
 	for i := range e.Tools {
 		s.Tools = append(s.Tools, e.Tools[i].declared())

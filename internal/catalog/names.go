@@ -8,9 +8,9 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// identifiers gives every name of a sorted list an identifier of its own. A name that is an identifier itself keeps it;
+// identifiers gives every name of a sorted list an identifier of its own. A name that is an identifier is its own;
 // of other names that come to the same identifier each gets a number, so that the bare one, which could mean any of
-// them, is nobody's. Problems says which.
+// them, names none of them. Problems lists these names.
 func identifiers(names []string) (ids map[string]string, problems []string) {
 	groups := map[string][]string{}
 	var order []string

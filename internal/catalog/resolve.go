@@ -197,7 +197,7 @@ func (s *snapshot) resolveIn(server, tool string) (*Tool, error) {
 	return only(e.Name+"__"+tool, fits)
 }
 
-func (s *snapshot) resolveServer(name string) (*placed, error) {
+func (s *snapshot) resolveServer(name string) (*member, error) {
 	if e, ok := s.byName[name]; ok {
 		return e, nil
 	}
@@ -205,7 +205,7 @@ func (s *snapshot) resolveServer(name string) (*placed, error) {
 		return nil, &UnknownServerError{Name: name}
 	}
 	fold := ident.Fold(name)
-	var fits []*placed
+	var fits []*member
 	for _, e := range s.servers {
 		if e.identifier == name {
 			return e, nil

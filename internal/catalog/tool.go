@@ -29,12 +29,11 @@ type Tool struct {
 	OutputSchema json.RawMessage // JSON Schema of structuredContent; empty: unknown
 	Annotations  Annotations
 
-	// Of the catalog that holds the tool; nil in a tool made by hand, which then keeps nothing between calls.
-	kept *kept
+	derived *derived // nil in a tool outside of a catalog, for which it is made at each use
 }
 
-// kept is what is worked out once for a tool in a catalog, when it is first asked for.
-type kept struct {
+// derived is what follows from a tool; each part is made at its first use.
+type derived struct {
 	fullName  string
 	function  string // identifier, unique in the server
 	input     func() *schema.Value
@@ -42,6 +41,24 @@ type kept struct {
 	wraps     func() bool
 	signature func() string
 	validator func() *validator
+}
+
+func (t *Tool) derive(function string) *derived {
+	return &derived{
+		fullName: t.Server + "__" + t.Name, function: function,
+		input:     sync.OnceValue(func() *schema.Value { return parse(t.InputSchema) }),
+		params:    sync.OnceValue(t.findParams),
+		wraps:     sync.OnceValue(t.findWraps),
+		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) }),
+		validator: sync.OnceValue(func() *validator { return newValidator(t.InputSchema) }),
+	}
+}
+
+func (t *Tool) get() *derived {
+	if t.derived != nil {
+		return t.derived
+	}
+	return t.derive(ident.Camel(t.Name))
 }
 
 // Annotations are the server's claims about a tool; nil means the default of MCP.
@@ -70,37 +87,17 @@ func (a Annotations) IsIdempotent() bool {
 func (a Annotations) IsOpenWorld() bool { return a.OpenWorld == nil || *a.OpenWorld }
 
 // FullName is the tool's name for programs: server__tool.
-func (t *Tool) FullName() string {
-	if t.kept != nil {
-		return t.kept.fullName
-	}
-	return t.Server + "__" + t.Name
-}
+func (t *Tool) FullName() string { return t.get().fullName }
 
 // Function is the identifier under which the tool is a function of its server.
-func (t *Tool) Function() string {
-	if t.kept != nil {
-		return t.kept.function
-	}
-	return ident.Camel(t.Name)
-}
+func (t *Tool) Function() string { return t.get().function }
 
 // Signature is the tool in one line of about 200 characters.
-func (t *Tool) Signature() string {
-	if t.kept != nil {
-		return t.kept.signature()
-	}
-	return dts.Signature(t.declared(), maxSignature)
-}
+func (t *Tool) Signature() string { return t.get().signature() }
 
 // WrapsResult reports whether the server wraps every result as {"result": ...}, as common Python servers do. Then the
 // inner value is the tool's result.
-func (t *Tool) WrapsResult() bool {
-	if t.kept != nil {
-		return t.kept.wraps()
-	}
-	return t.findWraps()
-}
+func (t *Tool) WrapsResult() bool { return t.get().wraps() }
 
 func (t *Tool) findWraps() bool {
 	properties := t.outputSchema().Get("properties")
@@ -109,29 +106,13 @@ func (t *Tool) findWraps() bool {
 
 const maxSignature = 200
 
-func (t *Tool) keep(function string) {
-	t.kept = &kept{fullName: t.FullName(), function: function}
-	t.kept.input = sync.OnceValue(t.parseInput)
-	t.kept.wraps = sync.OnceValue(t.findWraps)
-	t.kept.params = sync.OnceValue(t.findParams)
-	t.kept.signature = sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) })
-	t.kept.validator = sync.OnceValue(func() *validator { return newValidator(t.InputSchema) })
-}
-
 // inputSchema is the ordered input schema, nil if there is none or it is not usable.
-func (t *Tool) inputSchema() *schema.Value {
-	if t.kept != nil {
-		return t.kept.input()
-	}
-	return t.parseInput()
-}
-
-func (t *Tool) parseInput() *schema.Value { return parse(t.InputSchema) }
+func (t *Tool) inputSchema() *schema.Value { return t.get().input() }
 
 // outputSchema is the ordered output schema, nil if there is none or it is not usable.
 func (t *Tool) outputSchema() *schema.Value { return parse(t.OutputSchema) }
 
-// parse reads a schema; nil is one that is broken or too large, of which newValidator says so.
+// parse reads a schema. It returns nil for one that is broken or too large, which newValidator reports.
 func parse(raw json.RawMessage) *schema.Value {
 	v, err := schema.Parse(raw)
 	if err != nil || v.Count(maxSchemaValues) > maxSchemaValues {

@@ -50,12 +50,7 @@ func (c *Catalog) Validate(ctx context.Context, owner string, t *Tool, input jso
 // SchemaProblem says why input is not, or not fully, checked before a call; empty if it is.
 func (t *Tool) SchemaProblem() string { return t.validator().broken }
 
-func (t *Tool) validator() *validator {
-	if t.kept != nil {
-		return t.kept.validator()
-	}
-	return newValidator(t.InputSchema)
-}
+func (t *Tool) validator() *validator { return t.get().validator() }
 
 // Bounds of schemas and inputs that are checked at all.
 const (

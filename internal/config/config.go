@@ -5,8 +5,8 @@
 // of the original system's variables are honoured as well, each below the HARNESS_ form of its key; the table of them
 // is in original.go.
 //
-// Load judges what every command needs. What only a model or only the server needs is judged by Model.Choose and
-// Server.Check, so that a variable that was set for another program does not keep harness exec from running.
+// Load checks what every command needs. Model.Choose and Server.Check check what only a model or only the server needs,
+// so that a variable that was set for another program does not stop harness exec.
 package config
 
 import (

@@ -100,15 +100,15 @@ func indexOf(keys []field, name string) int {
 
 // entryNode renders a server, reads it back and checks it as Load would.
 func entryNode(s *MCPServer) (node, error) {
-	n, err := parse([]byte(flowEntry(s)), place{source: "the server"})
+	n, err := parse([]byte(flowEntry(s)), position{source: "the server"})
 	if err != nil {
 		return node{}, err
 	}
 	if n.kind == null {
 		n.kind = mapping
 	}
-	l := &loader{config: &Config{}, places: map[string]place{}, expanded: map[string]bool{}}
-	l.addServer(s.Name, serverSource{field: field{s.Name, n.place, n}})
+	l := &loader{config: &Config{}, positions: map[string]position{}, expanded: map[string]bool{}}
+	l.addServer(s.Name, serverSource{field: field{s.Name, n.position, n}})
 	return n, errors.Join(l.problems...)
 }
 
@@ -149,7 +149,7 @@ func openDocument(path string) (*document, error) {
 	if strings.Contains(d.text, "\r\n") {
 		d.newline = "\r\n"
 	}
-	if d.before, err = parse([]byte(d.text), place{source: path, line: 1, column: 1}); err != nil {
+	if d.before, err = parse([]byte(d.text), position{source: path, line: 1, column: 1}); err != nil {
 		return nil, err
 	}
 	return d, d.layout()
@@ -214,7 +214,7 @@ func (d *document) entry(name string) (*ast.MappingValueNode, bool) {
 
 // verify reads the edited text and compares it with what the edit was meant to do.
 func (d *document) verify(edit func([]field) []field) error {
-	got, err := parse([]byte(d.text), place{source: d.path, line: 1, column: 1})
+	got, err := parse([]byte(d.text), position{source: d.path, line: 1, column: 1})
 	if err != nil {
 		return errByHand
 	}

@@ -294,7 +294,7 @@ func TestEditRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := parse(added, place{source: "added", line: 1})
+		n, err := parse(added, position{source: "added", line: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

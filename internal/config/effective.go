@@ -39,7 +39,7 @@ func (l *loader) effective() {
 // entriesOf shows a key; a mapping gives an entry for each of its own keys.
 func (l *loader) entriesOf(k key) []Entry {
 	path, v := k.path, l.field(k)
-	origin := l.places[path].origin()
+	origin := l.positions[path].origin()
 	if v.Kind() != reflect.Map || v.Len() == 0 {
 		e := Entry{Key: path, Value: format(v), Origin: origin, Secret: k.secret}
 		if text, ok := l.raw[path]; ok {
@@ -50,7 +50,7 @@ func (l *loader) entriesOf(k key) []Entry {
 	var list []Entry
 	for it := v.MapRange(); it.Next(); {
 		e := Entry{Key: path + "." + it.Key().String(), Value: format(it.Value()), Origin: origin}
-		if at, ok := l.places[e.Key]; ok {
+		if at, ok := l.positions[e.Key]; ok {
 			e.Origin = at.origin()
 		}
 		// What is in an env is masked whatever its name: that is where secrets are.
@@ -112,7 +112,7 @@ func mask(e Entry) Entry {
 	return e
 }
 
-// onlyPlaceholders says whether a value is made of variables without defaults, perhaps behind the name of an
+// onlyPlaceholders reports whether a value is made of variables without defaults, perhaps behind the name of an
 // authentication scheme: showing it gives nothing away, and tells where the secret comes from.
 func onlyPlaceholders(text string) bool { return placeholderForm().MatchString(text) }
 
@@ -175,7 +175,7 @@ func maskArgs(items []node) []string {
 	return out
 }
 
-// isSecret says whether a name sounds as if its value were secret. It looks at whole words: monkey is not a key.
+// isSecret reports whether a name sounds as if its value were secret. It looks at whole words: monkey is not a key.
 func isSecret(name string) bool {
 	words := strings.FieldsFunc(splitCase(name), func(r rune) bool { return !unicode.IsLetter(r) })
 	for _, w := range words {

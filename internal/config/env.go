@@ -96,8 +96,8 @@ const (
 	flagWeight    = 40
 )
 
-func (v layer) place(name string) place {
-	p := place{source: v.source + name, weight: v.weight}
+func (v layer) position(name string) position {
+	p := position{source: v.source + name, weight: v.weight}
 	if strings.HasPrefix(name, prefix) {
 		p.weight += 2
 	}
@@ -119,7 +119,7 @@ func (l *loader) variables(v layer) {
 		if !ok || v.vars[name] == "" {
 			continue
 		}
-		at := v.place(name)
+		at := v.position(name)
 		k, known := byName[fold(short)]
 		path := "mcpServers"
 		if known {
@@ -157,8 +157,8 @@ func (l *loader) suggestVariable(name string) string {
 }
 
 // setText sets a key from a variable or flag. Mappings, and lists that need it, are written as in the file.
-func (l *loader) setText(path, text string, at place, base string) {
-	n := node{place: at, kind: scalar, text: text}
+func (l *loader) setText(path, text string, at position, base string) {
+	n := node{position: at, kind: scalar, text: text}
 	if t := strings.TrimSpace(text); t != "" && (t[0] == '{' || t[0] == '[') {
 		if k, ok := l.key(path); ok && k.composite() {
 			parsed, err := parse([]byte(text), at)

@@ -210,7 +210,7 @@ func (n node) items() []node {
 	}
 	var items []node
 	for text := range strings.SplitSeq(n.text, ",") {
-		items = append(items, node{place: n.place, kind: scalar, text: strings.TrimSpace(text)})
+		items = append(items, node{position: n.position, kind: scalar, text: strings.TrimSpace(text)})
 	}
 	return items
 }

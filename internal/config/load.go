@@ -13,27 +13,27 @@ import (
 
 // loader builds a Config, layer upon layer.
 type loader struct {
-	e        Env
-	config   *Config
-	keys     []key
-	name     string // of the file in messages
-	dir      string // of the file, else the working directory
-	environ  layer
-	dotenv   layer
-	places   map[string]place  // of each key that is set
-	bases    map[string]string // what a relative path in it means
-	raw      map[string]string // the text of secrets that stand in the file, ${VAR} not expanded
-	expanded map[string]bool   // variables that a ${VAR} asked for
-	servers  map[string]serverSource
-	problems []error
-	// postponed are problems of keys that most commands do not need.
+	e         Env
+	config    *Config
+	keys      []key
+	name      string // of the file in messages
+	dir       string // of the file, else the working directory
+	environ   layer
+	dotenv    layer
+	positions map[string]position // of each key that is set
+	bases     map[string]string   // what a relative path in it means
+	raw       map[string]string   // the text of secrets that stand in the file, ${VAR} not expanded
+	expanded  map[string]bool     // variables that a ${VAR} asked for
+	servers   map[string]serverSource
+	problems  []error
+	// postponed are problems of keys that most commands do not need, by path.
 	postponed map[string]postponed
 	warnings  []Warning
 }
 
 type postponed struct {
 	err    error
-	weight int // of what is wrong
+	weight int // of the wrong value
 }
 
 func newLoader(e Env) (*loader, error) {
@@ -44,8 +44,8 @@ func newLoader(e Env) (*loader, error) {
 	}
 	l := &loader{
 		e: e, config: &Config{}, keys: configKeys(), dir: filepath.Dir(file),
-		environ: layer{environ, "environment variable ", e.Cwd, environWeight},
-		places:  map[string]place{}, bases: map[string]string{}, raw: map[string]string{}, expanded: map[string]bool{},
+		environ:   layer{environ, "environment variable ", e.Cwd, environWeight},
+		positions: map[string]position{}, bases: map[string]string{}, raw: map[string]string{}, expanded: map[string]bool{},
 		servers: map[string]serverSource{}, postponed: map[string]postponed{},
 	}
 	if found {
@@ -68,7 +68,7 @@ func newLoader(e Env) (*loader, error) {
 	}
 	if l.config.StateDir == "" {
 		return nil, &Error{
-			Source: "environment", Problem: "it does not tell where data may be kept, because the home directory is unknown",
+			Source: "environment", Problem: "there is no directory for data, because the home directory is unknown",
 			Hint: "set HOME (on Windows LOCALAPPDATA), or make a harness.yaml with `harness init`",
 		}
 	}
@@ -77,10 +77,10 @@ func newLoader(e Env) (*loader, error) {
 
 func (l *loader) problem(err error) { l.problems = append(l.problems, err) }
 
-// postpone keeps a problem of a key for those who need it, unless a heavier value comes.
+// postpone records a problem of a key that only some commands need. A value of a higher weight replaces it.
 func (l *loader) postpone(path string, err *Error, weight int) {
 	switch other := l.postponed[path]; {
-	case l.places[path].weight > weight || other.weight > weight:
+	case l.positions[path].weight > weight || other.weight > weight:
 	case other.weight == weight:
 		l.postponed[path] = postponed{errors.Join(other.err, err), weight}
 	default:
@@ -88,7 +88,7 @@ func (l *loader) postpone(path string, err *Error, weight int) {
 	}
 }
 
-func (l *loader) warn(at place, key, message string) {
+func (l *loader) warn(at position, key, message string) {
 	l.warnings = append(l.warnings, Warning{at.String(), key, message})
 }
 
@@ -121,7 +121,7 @@ func (k key) assignDefault(dst reflect.Value) {
 	}
 }
 
-// set stores the value of a key, unless a heavier one is there. A key with nothing behind it counts as absent.
+// set stores the value of a key, unless a value of a higher weight is stored. A null counts as absent.
 func (l *loader) set(path string, n node, base string) {
 	k, ok := l.key(path)
 	if !ok {
@@ -133,7 +133,7 @@ func (l *loader) set(path string, n node, base string) {
 	}
 	path = k.path
 	dst := l.field(k)
-	lighter := n.weight < l.places[path].weight
+	lighter := n.weight < l.positions[path].weight
 	if lighter {
 		dst = reflect.New(k.typ).Elem() // only checked
 	}
@@ -159,7 +159,7 @@ func (l *loader) set(path string, n node, base string) {
 	if k.secret && n.line > 0 {
 		l.raw[path] = raw
 	}
-	l.places[path], l.bases[path] = n.place, base
+	l.positions[path], l.bases[path] = n.position, base
 }
 
 // file takes over what harness.yaml says.
@@ -167,7 +167,7 @@ func (l *loader) file() {
 	if l.config.File == "" {
 		return
 	}
-	at := place{source: l.name, line: 1, column: 1, weight: fileWeight}
+	at := position{source: l.name, line: 1, column: 1, weight: fileWeight}
 	data, err := os.ReadFile(l.config.File)
 	if err != nil {
 		l.problem(&Error{Source: l.name, Problem: "it cannot be read: " + reason(err)})
@@ -189,7 +189,7 @@ func (l *loader) file() {
 		case "mcpServers":
 			l.serversFrom(f.value, l.dir)
 		case "pii", "policy":
-			l.unavailable(f.name, f.place)
+			l.unavailable(f.name, f.position)
 		default:
 			l.member(f, "", map[string]string{})
 		}
@@ -224,13 +224,13 @@ func (l *loader) isGroup(path string) bool {
 	return slices.ContainsFunc(l.keys, func(k key) bool { return strings.HasPrefix(k.path, path+".") })
 }
 
-// unavailable refuses a key that protects something and that this version cannot obey.
-func (l *loader) unavailable(name string, at place) {
+// unavailable refuses a key for a protection that this version does not have.
+func (l *loader) unavailable(name string, at position) {
 	l.problem(at.errorf(name, "remove it; without it nothing is protected in this way", "this is not available in this version"))
 }
 
-// suggest finds what an unknown key was meant to be: a neighbour, the same name in another section, else it lists
-// what there is.
+// suggest is a hint for an unknown key: a similar key beside it, the same name in another section, or else the keys
+// beside it.
 func (l *loader) suggest(path string) string {
 	parent, name, nested := cutLast(path, ".")
 	if nested {
@@ -263,7 +263,7 @@ func (l *loader) suggest(path string) string {
 
 func (l *loader) flags() {
 	for _, path := range sortedKeys(l.e.Flags) {
-		l.setText(path, l.e.Flags[path], place{source: "flag", weight: flagWeight}, l.e.Cwd)
+		l.setText(path, l.e.Flags[path], position{source: "flag", weight: flagWeight}, l.e.Cwd)
 	}
 }
 
@@ -282,13 +282,13 @@ func (l *loader) finish() {
 }
 
 // variable looks a variable up in the environment, then in .env. One that is set to nothing counts as not set.
-func (l *loader) variable(name string) (text string, at place) {
+func (l *loader) variable(name string) (text string, at position) {
 	for _, v := range [...]layer{l.environ, l.dotenv} {
 		if text := v.vars[name]; text != "" {
-			return text, v.place(name)
+			return text, v.position(name)
 		}
 	}
-	return "", place{}
+	return "", position{}
 }
 
 func (l *loader) paths() {

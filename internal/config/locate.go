@@ -20,7 +20,7 @@ func Locate(e Env) (path string, found bool, err error) {
 	return path, found, err
 }
 
-// locate also says whether the file is the user's own, which keeps its state elsewhere.
+// locate also reports whether the file is in the user's configuration directory; state is elsewhere then.
 func locate(e Env, environ map[string]string) (path string, found, personal bool, err error) {
 	asked, source := e.ConfigFile, "flag --config"
 	if asked == "" {
@@ -45,7 +45,7 @@ func locate(e Env, environ map[string]string) (path string, found, personal bool
 	return local, false, false, nil
 }
 
-// isFile says whether something other than a directory is at path. One that cannot be looked at counts: reading it
+// isFile reports whether something other than a directory is at path. A file that cannot be examined counts: reading it
 // gives the better error.
 func isFile(path string) bool {
 	info, err := os.Stat(path)

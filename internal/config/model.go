@@ -120,7 +120,7 @@ func keyVariables() []string {
 // candidate is a provider that something set speaks for.
 type candidate struct {
 	provider string
-	at       place
+	at       position
 }
 
 // chooseModel finds the provider and takes over its variables.
@@ -134,12 +134,12 @@ func (l *loader) chooseModel() {
 		if c.provider == "" {
 			return
 		}
-		m.Provider, l.places["model.provider"] = c.provider, c.at
+		m.Provider, l.positions["model.provider"] = c.provider, c.at
 	}
 	for _, v := range [...]layer{l.dotenv, l.environ} {
 		for _, o := range originals {
 			if text := v.vars[o.name]; text != "" && o.provider == canonical(m.Provider) {
-				at := v.place(o.name)
+				at := v.position(o.name)
 				at.weight++ // above LLM_API_KEY and its kin
 				l.setText(o.key, text, at, v.base)
 			}
@@ -189,13 +189,13 @@ func (l *loader) provider() (candidate, error) {
 	case 1:
 		return found[0], nil
 	}
-	var places, names []string
+	var positions, names []string
 	for _, c := range found {
-		places = append(places, c.at.origin())
+		positions = append(positions, c.at.origin())
 		names = append(names, c.provider)
 	}
 	return candidate{}, &Error{
-		Key: "model.provider", Problem: "several providers are possible: " + strings.Join(names, ", ") + " (" + strings.Join(places, ", ") + ")",
+		Key: "model.provider", Problem: "several providers are possible: " + strings.Join(names, ", ") + " (" + strings.Join(positions, ", ") + ")",
 		Hint: "set model.provider or LLM_PROVIDER to one of them",
 	}
 }

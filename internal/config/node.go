@@ -13,7 +13,7 @@ import (
 
 // node is a value of the configuration before its type is known, from a file, a variable or a flag.
 type node struct {
-	place
+	position
 	kind kind
 	text string  // of a scalar
 	list []node  // of a list
@@ -35,28 +35,28 @@ func (k kind) String() string {
 
 // field is one key of a mapping.
 type field struct {
-	name  string
-	place // of the name
-	value node
+	name     string
+	position // of the name
+	value    node
 }
 
-// place is where something is written.
-type place struct {
+// position is where a value is written.
+type position struct {
 	source string // path of the file, "environment variable X", ...
 	line   int    // 0 outside of files
 	column int
 	weight int // of two values for a key the heavier one counts, of equal ones the later
 }
 
-func (p place) String() string {
+func (p position) String() string {
 	if p.line == 0 {
 		return p.source
 	}
 	return fmt.Sprintf("%s:%d:%d", p.source, p.line, p.column)
 }
 
-// origin is the place as Entry shows it.
-func (p place) origin() string {
+// origin is the position as Entry shows it.
+func (p position) origin() string {
 	switch {
 	case p.source == "":
 		return "default"
@@ -66,7 +66,7 @@ func (p place) origin() string {
 	return strings.Replace(strings.Replace(p.source, "environment variable ", "env ", 1), ".env variable ", ".env ", 1)
 }
 
-func (p place) errorf(key, hint, format string, args ...any) *Error {
+func (p position) errorf(key, hint, format string, args ...any) *Error {
 	return &Error{Source: p.source, Line: p.line, Column: p.column, Key: key, Problem: fmt.Sprintf(format, args...), Hint: hint}
 }
 
@@ -83,7 +83,7 @@ func (n node) get(name string) (field, bool) {
 const maxAliases = 10_000
 
 // parse reads YAML (and so JSON). at.line is 0 for the value of a variable, whose inner positions mean nothing.
-func parse(text []byte, at place) (_ node, err error) {
+func parse(text []byte, at position) (_ node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = at.errorf("", "", "this is not valid YAML")
@@ -102,17 +102,17 @@ func parse(text []byte, at place) (_ node, err error) {
 	r := reader{at: at, anchors: map[string]ast.Node{}}
 	switch len(bodies) {
 	case 0:
-		return node{place: at}, nil
+		return node{position: at}, nil
 	case 1:
 		return r.read(bodies[0])
 	}
 	return node{}, r.at.at(bodies[1].GetToken()).errorf("", "keep one", "the file holds more than one YAML document")
 }
 
-// unixLines keeps the parser from counting the end of a comment's line twice where lines end as on Windows.
+// unixLines replaces the line ends of Windows: the parser counts such a line twice if it ends in a comment.
 func unixLines(text string) []byte { return []byte(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-func syntaxError(err error, at place) error {
+func syntaxError(err error, at position) error {
 	var e yaml.Error
 	if !errors.As(err, &e) || e.GetToken() == nil {
 		return at.errorf("", "", "this is not valid YAML")
@@ -126,8 +126,8 @@ func syntaxError(err error, at place) error {
 	return at.errorf("", "", "this is not valid YAML: %s", message)
 }
 
-// at returns the place of a token, if the place is one in a file.
-func (p place) at(t *token.Token) place {
+// at returns the position of a token, if p is in a file.
+func (p position) at(t *token.Token) position {
 	if p.line > 0 && t != nil && t.Position != nil {
 		p.line, p.column = t.Position.Line, t.Position.Column
 	}
@@ -136,7 +136,7 @@ func (p place) at(t *token.Token) place {
 
 // reader turns the parser's tree into nodes, with anchors, aliases and merge keys resolved.
 type reader struct {
-	at      place
+	at      position
 	anchors map[string]ast.Node
 	aliases int // nodes read so far on behalf of aliases
 	inside  int // depth of aliases
@@ -148,7 +148,7 @@ func (r *reader) read(n ast.Node) (node, error) {
 			return node{}, r.at.at(n.GetToken()).errorf("", "", "the aliases of the file expand to too much")
 		}
 	}
-	out := node{place: r.at.at(n.GetToken())}
+	out := node{position: r.at.at(n.GetToken())}
 	switch n := n.(type) {
 	case *ast.NullNode:
 		return out, nil
@@ -164,7 +164,7 @@ func (r *reader) read(n ast.Node) (node, error) {
 		r.inside++
 		defer func() { r.inside-- }()
 		value, err := r.read(target)
-		value.place = out.place
+		value.position = out.position
 		return value, err
 	case *ast.TagNode:
 		return r.read(n.Value)
@@ -200,8 +200,8 @@ func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error)
 	var merged []field
 	for i, v := range values {
 		at := r.at.at(v.Key.GetToken())
-		if i == 0 && out.line > 0 { // the parser gives the place of the first colon
-			out.place = at
+		if i == 0 && out.line > 0 { // the parser gives the position of the first colon
+			out.position = at
 		}
 		value, err := r.read(v.Value)
 		if err != nil {

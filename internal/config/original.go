@@ -7,7 +7,7 @@ import (
 )
 
 // original is a variable of the original system: of its .env.example, or only of its documentation. What becomes of it
-// is in one place: it sets a key, it is part of a server, programs read it, or it has no effect and note says why.
+// is in one struct: it sets a key, it is part of a server, programs read it, or it has no effect and note says why.
 type original struct {
 	name string
 
@@ -130,7 +130,7 @@ func (l *loader) setOriginals(v layer) {
 		if text == "" || o.key == "" || o.provider != "" {
 			continue
 		}
-		at := v.place(o.name)
+		at := v.position(o.name)
 		switch _, isBool := parseBool(text); {
 		case o.loose && !isBool:
 		case o.part != "":
@@ -150,7 +150,7 @@ func (l *loader) notes() {
 	for _, o := range originals {
 		text, at := l.variable(o.name)
 		if o.shared {
-			text, at = l.dotenv.vars[o.name], l.dotenv.place(o.name)
+			text, at = l.dotenv.vars[o.name], l.dotenv.position(o.name)
 		}
 		if text == "" || o.note == "" || o.isFine(text) || l.expanded[o.name] {
 			continue
@@ -190,7 +190,7 @@ func (l *loader) guestVariables() {
 			env = map[string]string{}
 		}
 		env[o.name] = text
-		l.config.Sandbox.Env, l.places["sandbox.env."+o.name] = env, at
+		l.config.Sandbox.Env, l.positions["sandbox.env."+o.name] = env, at
 	}
 }
 
@@ -231,9 +231,9 @@ func (l *loader) originalServers() {
 				"the server is not told which files to serve"))
 			continue
 		}
-		n := node{place: at, kind: mapping}
-		add := func(name string, value node) { n.keys = append(n.keys, field{name, value.place, value}) }
-		add("command", node{place: commandAt, kind: scalar, text: command})
+		n := node{position: at, kind: mapping}
+		add := func(name string, value node) { n.keys = append(n.keys, field{name, value.position, value}) }
+		add("command", node{position: commandAt, kind: scalar, text: command})
 		if env := l.serverVariables(s.id); len(env.keys) > 0 {
 			add("env", env)
 			// This server takes the address as an argument only.
@@ -242,7 +242,7 @@ func (l *loader) originalServers() {
 			}
 		}
 		if args != "" {
-			add("args", node{place: argsAt, kind: scalar, text: args})
+			add("args", node{position: argsAt, kind: scalar, text: args})
 		}
 		l.servers[s.name] = serverSource{field{s.name, at, n}, l.e.Cwd, true}
 	}
@@ -257,9 +257,9 @@ func (l *loader) serverVariables(id string) node {
 			continue
 		}
 		if len(env.keys) == 0 {
-			env.place = at
+			env.position = at
 		}
-		env.keys = append(env.keys, field{o.name, at, node{place: at, kind: scalar, text: text}})
+		env.keys = append(env.keys, field{o.name, at, node{position: at, kind: scalar, text: text}})
 	}
 	return env
 }

@@ -79,7 +79,7 @@ type OIDC struct {
 	RolesClaim string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
 }
 
-// Loopback says whether only programs of this machine can reach the server. It may serve without authentication only
+// Loopback reports whether only programs of this machine can reach the server. It may serve without authentication only
 // then.
 func (s Server) Loopback() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
@@ -115,7 +115,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 
 // setAddress replaces the host or the port of an address by that of a variable of the original. What is wrong with it
 // matters only to the server: other programs use the names HOST and PORT too.
-func (l *loader) setAddress(o original, text string, at place, base string) {
+func (l *loader) setAddress(o original, text string, at position, base string) {
 	k, _ := l.key(o.key)
 	host, port, err := net.SplitHostPort(l.field(k).String())
 	if err != nil {
@@ -131,7 +131,7 @@ func (l *loader) setAddress(o original, text string, at place, base string) {
 		l.postpone(o.key, at.errorf(o.key, "unset it, or set "+variableOf(k)+" to host:port", "%q is no %s", text, o.part), at.weight)
 		return
 	}
-	l.set(o.key, node{place: at, kind: scalar, text: address}, base)
+	l.set(o.key, node{position: at, kind: scalar, text: address}, base)
 }
 
 func isAddress(text string) bool {
@@ -143,13 +143,13 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// isWebAddress says whether a text is an absolute URL of HTTP.
+// isWebAddress reports whether a text is an absolute URL of HTTP.
 func isWebAddress(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// weakSecret says whether a secret is short, or the placeholder of an example.
+// weakSecret reports whether a secret is short, or the placeholder of an example.
 func weakSecret(secret string) bool {
 	text := strings.ToLower(secret)
 	return len(secret) < 32 || strings.Contains(text, "change") || strings.Contains(text, "your") || strings.Contains(text, "example")

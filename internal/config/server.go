@@ -31,7 +31,7 @@ func (l *loader) serversFrom(n node, base string) {
 }
 
 // serversFromText is serversFrom for a variable.
-func (l *loader) serversFromText(text string, at place, base string) {
+func (l *loader) serversFromText(text string, at position, base string) {
 	n, err := parse([]byte(text), at)
 	if err != nil {
 		l.problem(at.errorf("mcpServers", `write {"name": {"command": ...}}`, "this is not valid JSON or YAML"))
@@ -80,14 +80,14 @@ func serverName(name string) string {
 	return ""
 }
 
-// readServer assigns the keys of an entry and returns the place of each that was given.
-func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[string]place {
+// readServer assigns the keys of an entry and returns the position of each given key.
+func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[string]position {
 	keys := keysOf(reflect.TypeFor[MCPServer](), path+".")
 	dst := reflect.ValueOf(s).Elem()
 	for _, k := range keys {
 		k.assignDefault(dst.FieldByIndex(k.index))
 	}
-	given := map[string]place{}
+	given := map[string]position{}
 	for _, f := range src.value.keys {
 		i := slices.IndexFunc(keys, func(k key) bool { return slices.Contains(k.names(), f.name) })
 		if i < 0 {
@@ -95,7 +95,7 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 			if hint := didYouMean(closest(f.name, allNames(keys))); hint != "" {
 				message += "; " + hint
 			}
-			l.warn(f.place, path+"."+f.name, message)
+			l.warn(f.position, path+"."+f.name, message)
 			continue
 		}
 		k := keys[i]
@@ -106,13 +106,13 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 			l.problem(f.errorf(path+"."+f.name, "remove one of them", "it is another name of %s, which is given too", k.name))
 			continue
 		}
-		given[k.name] = f.place
+		given[k.name] = f.position
 		s.entries = append(s.entries, serverEntry(k, f.value))
 		value := f.value
 		if !src.literal {
 			var err error
 			if value, err = expandNode(value, l.lookup); err != nil {
-				s.Err = errors.Join(s.Err, fmt.Errorf("%s: %s: %w", f.value.place, k.path, err))
+				s.Err = errors.Join(s.Err, fmt.Errorf("%s: %s: %w", f.value.position, k.path, err))
 				if k.typ.Kind() != reflect.String && !k.composite() {
 					continue // the text of a placeholder is no duration
 				}
@@ -141,9 +141,9 @@ func (l *loader) lookup(name string) (string, bool) {
 }
 
 // checkServer completes an entry and finds what contradicts itself in it.
-func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given map[string]place) {
+func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given map[string]position) {
 	has := func(key string) bool { _, ok := given[key]; return ok }
-	at := func(key string) place { return given[key] }
+	at := func(key string) position { return given[key] }
 
 	switch s.Type {
 	case "stdio", "local":
@@ -228,7 +228,7 @@ func (l *loader) stdioServer(s *MCPServer, src serverSource) {
 	}
 	s.EnvFile = absolute(s.EnvFile, src.base, l.e.HomeDir)
 	if !isFile(s.EnvFile) {
-		s.Err = fmt.Errorf("%s: mcpServers.%s.envFile: there is no file %s", src.place, s.Name, s.EnvFile)
+		s.Err = fmt.Errorf("%s: mcpServers.%s.envFile: there is no file %s", src.position, s.Name, s.EnvFile)
 		return
 	}
 	vars, err := readDotenv(s.EnvFile)

@@ -16,7 +16,7 @@ import (
 // This file changes the text of a document. What it does is verified afterwards (document.verify), so that an unusual
 // layout leads to an error and never to a damaged file.
 
-// offset turns the place of a token into bytes.
+// offset turns the position of a token into bytes.
 func (d *document) offset(p *token.Position) int {
 	at := d.line(p.Line)
 	for range p.Column - 1 {
@@ -124,7 +124,7 @@ func (d *document) addFlow(m *ast.MappingNode, text string) {
 	d.splice(at, at, text)
 }
 
-// replace puts a server in the place of an entry.
+// replace writes a server over an entry.
 func (d *document) replace(v *ast.MappingValueNode, s *MCPServer) {
 	if m := d.mapping(); !m.IsFlowStyle {
 		from, to := d.blockRange(v)

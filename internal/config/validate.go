@@ -13,13 +13,13 @@ const sqlitePrefix = "sqlite:"
 // Path returns the file of a sqlite store.
 func (s Store) Path() string { return strings.TrimPrefix(s.URL, sqlitePrefix) }
 
-// at returns where a key was set; without a place it is a default.
-func (l *loader) at(key string) (p place, set bool) {
-	p, set = l.places[key]
+// at returns where a key was set; a default has no position.
+func (l *loader) at(key string) (p position, set bool) {
+	p, set = l.positions[key]
 	return p, set
 }
 
-// wrong reports a value; the place is that of the first of the keys that is not a default.
+// wrong reports a value at the position of the first of the keys that is not a default.
 func (l *loader) wrong(problem, hint string, keys ...string) {
 	for _, k := range keys {
 		if p, ok := l.at(k); ok {

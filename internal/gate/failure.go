@@ -25,7 +25,7 @@ func failure(err error) string {
 	return bare.Error()
 }
 
-// unavailable says so of a server, and how its owner learns more.
+// unavailable is the message for a server that does not start; the reason may hold secrets and stays outside.
 func unavailable(server string) string {
-	return fmt.Sprintf("server %q is not available; whoever runs the harness sees the reason with: harness servers test %s", server, server)
+	return fmt.Sprintf("server %q is not available; the operator sees the reason with: harness servers test %s", server, server)
 }

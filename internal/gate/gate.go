@@ -39,12 +39,12 @@ type Servers interface {
 	// Connect makes sure that a server is connected and returns the number of the connection.
 	Connect(ctx context.Context, server string) (int64, error)
 	// Call calls a tool and returns its result, also one that is an error; every failure is a *mcpclient.CallError.
-	// When ctx ends the server is told and Call returns. The caller releases the result.
+	// When ctx ends, Call sends the server a cancellation and returns. The caller releases the result.
 	Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error)
 	Resources(ctx context.Context, server string) ([]mcpclient.Resource, error)
 	// ReadResource reads a resource; the caller calls release once it no longer uses the contents.
 	ReadResource(ctx context.Context, server, uri string, opts mcpclient.CallOptions) (contents []mcpclient.ResourceContents, release func(), err error)
-	// Stateful says whether a server keeps state for a connection.
+	// Stateful reports whether a server keeps state for a connection.
 	Stateful(server string) bool
 }
 
@@ -56,7 +56,7 @@ type Files interface {
 	WriteFrom(ctx context.Context, path string, size int64, r io.Reader) error
 	// Precondition is what must be known to judge a changing call after a crash; nil if it may simply be repeated.
 	Precondition(name string, args json.RawMessage) (json.RawMessage, error)
-	// AlreadyDone says whether a call with this precondition took effect.
+	// AlreadyDone reports whether a call with this precondition took effect.
 	AlreadyDone(name string, args, precondition json.RawMessage) (bool, error)
 }
 
@@ -92,7 +92,7 @@ type Scope struct {
 	Privacy  pii.Session // of personal data in arguments and answers
 	// Recorded is what a dead process recorded of this run; empty for a new one.
 	Recorded []journal.Record
-	// Progress is told what servers report of a call under way, from the call's goroutine; nil for nobody.
+	// Progress gets the servers' progress notifications for a pending call, on the call's goroutine; may be nil.
 	Progress func(call int, p mcpclient.Progress)
 }
 
@@ -150,7 +150,7 @@ func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	case frame.Load, frame.Intl:
 		return p
 	default:
-		return hidden{r, c, p}
+		return redacted{r, c, p}
 	}
 }
 
@@ -172,32 +172,32 @@ func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	return refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name))
 }
 
-// hidden is a prepared call whose answer holds no personal data: step 9. Answers without it are the harness's own, and
-// modules, in which whoever reads the files has hidden it.
-type hidden struct {
+// redacted is a prepared call whose answer is redacted of personal data: step 9. The harness's own answers need none, and
+// modules are redacted where their files are read.
+type redacted struct {
 	of   *Run
 	call *journal.Call
 	run.Pending
 }
 
 // Do implements run.Pending.
-func (h hidden) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+func (h redacted) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
 	sent := false
 	value, failed := h.Pending.Do(ctx, func(ctx context.Context, i journal.Intent) error {
 		sent = true
 		return intend(ctx, i)
 	})
 	privacy := h.of.scope.Privacy
-	keep := context.WithoutCancel(ctx) // what was answered is told, also when the run is being cancelled
+	detached := context.WithoutCancel(ctx) // an answer that came is journaled, also when the run is being cancelled
 	var err error
 	if failed != nil {
-		told := *failed
-		if told.Message, err = privacy.Hide(keep, failed.Message); err == nil {
-			told.Data, err = privacy.HideJSON(keep, failed.Data)
+		shown := *failed
+		if shown.Message, err = privacy.Hide(detached, failed.Message); err == nil {
+			shown.Data, err = privacy.HideJSON(detached, failed.Data)
 		}
-		failed = &told
+		failed = &shown
 	} else {
-		value, err = privacy.HideJSON(keep, value)
+		value, err = privacy.HideJSON(detached, value)
 	}
 	if err == nil {
 		return value, failed

@@ -157,7 +157,7 @@ func (t *toolCall) intend(ctx context.Context, commit func(context.Context, jour
 	return nil
 }
 
-// repeatable says whether a write that a dead process may have sent can be sent again.
+// repeatable reports whether a write that a dead process may have sent can be sent again.
 func (t *toolCall) repeatable() bool {
 	return t.intent.Retry && t.run.gate.opt.Now().Sub(time.UnixMicro(t.intent.Time)) <= retryWindow
 }
@@ -190,9 +190,9 @@ func (t *toolCall) failed(ctx context.Context, name string, err error) *frame.Er
 	return toolError(name, failure(err))
 }
 
-// untold answers a call whose answer cannot be given to the program. A write is in doubt then: it was done, but nobody
+// undelivered answers a call whose answer cannot be given to the program. A write is in doubt then: it was done, and nothing
 // knows how it went.
-func (t *toolCall) untold(name, why string) *frame.Error {
+func (t *toolCall) undelivered(name, why string) *frame.Error {
 	if t.write {
 		return inDoubt(name, "it answered, but "+why)
 	}

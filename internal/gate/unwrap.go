@@ -35,12 +35,12 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 		}
 		var err error
 		if value, err = t.place(ctx, value, files); err != nil {
-			return nil, t.untold(name, err.Error())
+			return nil, t.undelivered(name, err.Error())
 		}
 	}
 	value, err := t.run.fit(ctx, t.call.N, value)
 	if err != nil {
-		return nil, t.untold(name, err.Error())
+		return nil, t.undelivered(name, err.Error())
 	}
 	return bytes.Clone(value), nil // what it is a view of is released
 }

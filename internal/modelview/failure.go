@@ -15,7 +15,7 @@ const (
 	effectsMost = 20  // effects that are listed one by one: the first and the last
 )
 
-// Failure explains a failed run to whoever wrote the program: what went wrong and where, what to do about it, and what
+// Failure explains a failed run to the author of the program: what went wrong and where, what to do about it, and what
 // the run did to the world before. It ends with a line break.
 func Failure(out *run.Outcome) string {
 	e := out.Error

@@ -176,7 +176,7 @@ func shorten(sections []section, target int) (string, error) {
 // cut keeps head and tail of a section, two thirds and one third of what there is room for.
 func (s *section) cut(room int) (string, error) {
 	if s.where == "" {
-		s.where = s.keep()
+		s.where = s.saveWhole()
 	}
 	// With the final numbers the line can only be shorter.
 	marker, err := tokens(s.marker(len(s.text)), max(room, 0))
@@ -200,8 +200,8 @@ func (s *section) marker(bytes int) string {
 	return fmt.Sprintf("[… %d of %d bytes are left out here; %s …]", bytes, len(s.text), s.where)
 }
 
-// keep saves the whole and says where it is.
-func (s *section) keep() string {
+// saveWhole saves the whole and returns a clause that says where it is.
+func (s *section) saveWhole() string {
 	if s.save == nil {
 		return "they were not kept, because the run has no session: return or print less"
 	}

@@ -14,7 +14,7 @@ var vocabulary = sync.OnceValue(codec.NewO200kBase)
 // chunk is how many bytes are measured at a time, so that a text of megabytes costs no more than the part that fits.
 const chunk = 4096
 
-// within says whether a text has at most limit tokens.
+// within reports whether a text has at most limit tokens.
 func within(text string, limit int) (bool, error) {
 	if len(text) <= limit { // a token has a byte at least
 		return true, nil

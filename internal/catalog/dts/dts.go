@@ -156,12 +156,12 @@ func (ns *namespace) add(t Tool) {
 	ns.funcs = append(ns.funcs, f)
 	meaning := meanings(f.defs)
 	for _, d := range f.defs {
-		ns.place(d, meaning[d], ident.Pascal(t.Function))
+		ns.assignName(d, meaning[d], ident.Pascal(t.Function))
 	}
 }
 
-// place gives d its name. Types of equal name and meaning, such as the Customer of several tools, are declared once.
-func (ns *namespace) place(d *def, meaning, prefix string) {
+// assignName gives d its name. Types of equal name and meaning, such as the Customer of several tools, are declared once.
+func (ns *namespace) assignName(d *def, meaning, prefix string) {
 	candidates := []string{d.name}
 	if !strings.HasPrefix(d.name, prefix) {
 		candidates = append(candidates, prefix+d.name)

@@ -38,7 +38,7 @@ type field struct {
 	doc      []string
 }
 
-// def is a named type. Its final name is chosen when it is placed into a namespace.
+// def is a named type. Its final name is chosen when it joins a namespace.
 type def struct {
 	name string
 	doc  []string

@@ -250,7 +250,7 @@ func Quote(s string) string {
 }
 
 // Resolve finds what a $ref within this document refers to: "#", "#/$defs/X", "#anchor". It returns nil for anything
-// that leads out of the document or nowhere. Who resolves many anchors asks for all [Value.Anchors] once.
+// that leads out of the document or nowhere. To resolve many anchors, call [Value.Anchors] once.
 func (v *Value) Resolve(ref string) *Value {
 	if name := Anchor(ref); name != "" {
 		return v.Anchors()[name]
