@@ -3,6 +3,7 @@ package program
 import (
 	"container/list"
 	"crypto/sha256"
+	"errors"
 	"sync"
 )
 
@@ -37,6 +38,30 @@ func keyOf(parts ...string) cacheKey {
 		_, _ = h.Write([]byte{0xff}) // occurs in no UTF-8 text
 	}
 	return cacheKey(h.Sum(nil))
+}
+
+// failureBytes is what a remembered failure counts in a Cache.
+const failureBytes = 4 << 10
+
+// remembered returns what is stored under key, or else makes it, with its size, and stores it. A failure that follows from
+// the text alone is stored too, so that a text that cannot be compiled costs its time once.
+func remembered[T any](c *Cache, key cacheKey, make func() (T, int, error)) (T, error) {
+	if value, ok := get[T](c, key); ok {
+		return value, nil
+	}
+	if failure, ok := get[Error](c, key); ok {
+		var none T
+		return none, &failure
+	}
+	value, size, err := make()
+	var failure *Error
+	switch {
+	case err == nil:
+		c.put(key, value, size)
+	case lasting(err) && errors.As(err, &failure):
+		c.put(key, *failure, failureBytes)
+	}
+	return value, err
 }
 
 // get returns what put stored under key. Values are shared: nobody changes them.

@@ -10,11 +10,10 @@ import (
 )
 
 // Compiler is where esbuild runs. Nothing ends esbuild once it has begun, and there are short texts for which it takes
-// hours or all the memory there is, more of them than anybody can tell by looking (see cost.go for those that we can).
-// Therefore it runs in processes of its own, which are killed when a compilation is given up, and which end themselves
-// when they use too much memory. It is safe for concurrent use.
+// hours or all the memory there is. Therefore it runs in processes of its own, which are killed when a compilation is given
+// up, and which end themselves when they use too much time or memory. It is safe for concurrent use.
 type Compiler struct {
-	slots chan struct{}             // one for each compilation under way, abandoned ones included
+	slots *slots                    // of compilations under way, abandoned ones included
 	do    func(task) product        // runs esbuild in this process, if command is nil
 	start func() (*compiler, error) // starts a process
 
@@ -33,12 +32,12 @@ const (
 	maxPackageTime = time.Minute
 )
 
-// here compiles where no Compiler is given. Compilations that are given up go on in the background, and hold their
-// places until they are over.
+// here compiles where no Compiler is given. Compilations that are given up go on in the background, and hold their slots
+// until they are over.
 var here = newCompiler()
 
 func newCompiler() *Compiler {
-	return &Compiler{slots: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), do: task.do}
+	return &Compiler{slots: newSlots(max(2, runtime.GOMAXPROCS(0)) + 1), do: task.do}
 }
 
 // NewCompiler makes a compiler whose processes are the given executable with args and CompilerCommand. They start when
@@ -66,16 +65,15 @@ type outcome struct {
 	err     error
 }
 
-// run runs a task for the file with that name. The error wraps ctx's, or is an *Error without a position if the task
-// costs too much, or says why no process starts.
-func (c *Compiler) run(ctx context.Context, name string, t task) (product, error) {
+// run runs a task for the file with that name and charges its owner. The error wraps ctx's or that of the charge, or is an
+// *Error without a position if the task costs too much, or says why no process starts.
+func (o Options) run(ctx context.Context, name string, t task) (product, error) {
+	c := o.Compiler
 	if c == nil {
 		c = here
 	}
-	select {
-	case c.slots <- struct{}{}:
-	case <-ctx.Done():
-		return product{}, fmt.Errorf("compile %s: %w", name, ctx.Err())
+	if err := c.slots.acquire(ctx, o.Owner); err != nil {
+		return product{}, fmt.Errorf("compile %s: %w", name, err)
 	}
 	limit := maxTextTime
 	if t.Package != "" {
@@ -84,37 +82,61 @@ func (c *Compiler) run(ctx context.Context, name string, t task) (product, error
 	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	done := make(chan outcome, 1)
+	begun := time.Now()
 	go func() {
 		p, err := c.work(limited, t)
-		<-c.slots
+		c.slots.release(o.Owner)
 		done <- outcome{p, err}
 	}()
-	var o outcome
+	var made outcome
 	select {
-	case o = <-done:
+	case made = <-done:
 	case <-limited.Done():
-		o.err = limited.Err()
+		made.err = limited.Err()
 	}
-	switch {
-	case o.err == nil && o.product.TooLarge:
-		return product{}, tooCostly(name, fmt.Sprintf("becomes larger than %d MiB", maxProduct>>20))
-	case o.err == nil:
-		return o.product, nil
+	if err := o.charge(made, t.maxCPU(), time.Since(begun)); err != nil {
+		return product{}, fmt.Errorf("compile %s: %w", name, err)
+	}
+	switch err := made.err; {
+	case err == nil && made.product.TooLarge:
+		return product{}, tooCostly(name, fmt.Sprintf("becomes larger than %d MiB", maxProduct>>20), nil)
+	case err == nil:
+		return made.product, nil
 	case ctx.Err() != nil:
 		return product{}, fmt.Errorf("compile %s: %w", name, ctx.Err())
-	case errors.Is(o.err, context.DeadlineExceeded), errors.Is(o.err, errSlow):
-		return product{}, tooCostly(name, "takes too long to compile")
-	case errors.Is(o.err, errDied):
-		return product{}, tooCostly(name, "takes too much memory to compile")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errSlow):
+		return product{}, tooCostly(name, "takes too long to compile", err)
+	case errors.Is(err, errDied), errors.Is(err, errLarge):
+		return product{}, tooCostly(name, "takes too much memory to compile", err)
+	default:
+		return product{}, fmt.Errorf("compile %s: %w", name, err)
 	}
-	return product{}, fmt.Errorf("compile %s: %w", name, o.err)
 }
 
-func tooCostly(name, what string) *Error {
+// charge tells the owner of a compilation what it computed: what the process measured, or else as much as a process may
+// compute at most, and no more than the time that has passed.
+func (o Options) charge(made outcome, most, passed time.Duration) error {
+	if o.Charge == nil {
+		return nil
+	}
+	used := made.product.CPU
+	if made.err != nil || used == 0 {
+		used = min(most, passed)
+	}
+	return o.Charge(used)
+}
+
+func tooCostly(name, what string, cause error) *Error {
 	return &Error{
-		Kind: KindSyntax, File: name, Message: "the code " + what,
+		Kind: KindSyntax, File: name, Message: "the code " + what, cause: cause,
 		Hint: "split it into smaller modules, and long expressions and types into statements; put data into files",
 	}
+}
+
+// lasting reports whether an error of a compilation follows from the text alone, so that it need not be tried again.
+func lasting(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.cause == nil || errors.Is(e.cause, errSlow) || errors.Is(e.cause, errLarge))
 }
 
 // work runs a task in a process, or here. It returns when the task is over, or when it was killed because ctx ended.

@@ -138,11 +138,3 @@ func utf16Len(s string) int {
 	}
 	return n
 }
-
-// lineBreaks counts the line breaks of a text.
-func lineBreaks(text string) (n int) {
-	for found := true; found; n++ {
-		_, text, found = cutLine(text)
-	}
-	return n - 1
-}

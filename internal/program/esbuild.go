@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/evanw/esbuild/pkg/api"
 )
@@ -30,7 +31,9 @@ type product struct {
 	ESM      bool     // the package's entry is an ES module
 	Builtins []string // the built-in modules that the package uses
 
-	TooLarge bool // more than maxProduct; nothing else is set
+	TooLarge bool // more than maxProduct; of the above nothing is set
+
+	CPU time.Duration // that making it took; 0 if it was not measured
 }
 
 // failure is an error of esbuild's.

@@ -144,6 +144,15 @@ var hints = []hint{
 		advice: "import statements stand at the top level of a program",
 	},
 	{
+		kind: KindSyntax, message: `^Expected "[;{]" but found|^Unexpected "export"`,
+		source: `(?m)^\s*((export|declare)\s+)*(namespace|module|global)\b[^=;()]*\{`,
+		advice: "a program has no namespaces: use an object, or move them into a file of /workspace and import it",
+	},
+	{
+		kind: KindSyntax, message: `^Unexpected "`, source: `(?m)^\s*(export\s+)?import\s+[\w$]+\s*=`,
+		advice: "write import x from 'module'",
+	},
+	{
 		kind: KindSyntax, message: `\bJSX\b|Expected ">" but found|The character "<"`, source: `<[A-Za-z][^\n>]*>.*</`,
 		advice: "JSX is not supported: build strings, or return data",
 	},

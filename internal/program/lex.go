@@ -46,7 +46,6 @@ type scan struct {
 	code    string
 	tokens  []token
 	problem *problem // the first one
-	tooDeep bool     // problem is that the code is nested too deeply for the parser
 }
 
 func (s *scan) text(i int) string {
@@ -81,9 +80,6 @@ type lexer struct {
 	head        bool  // the last token was if, for, while or with
 	tail        bool  // and it was the while of do
 	lostRegexes int   // slashes that would begin a regular expression, were there a second one in their line
-
-	bounded bool // weigh the code
-	cost    int  // of parsing it, in nanoseconds, see maxCost
 }
 
 // maxLostRegexes bounds how often a line is searched in vain for the end of a regular expression.
@@ -93,14 +89,10 @@ const maxLostRegexes = 20
 // It takes time in proportion to the code, whatever that is.
 func tokenize(code string) *scan { return (&lexer{}).read(code) }
 
-// weigh is tokenize for code that nobody has parsed yet: it ends at the first token of which it follows that the parser
-// would need too much time or stack.
-func weigh(code string) *scan { return (&lexer{bounded: true}).read(code) }
-
 func (l *lexer) read(code string) *scan {
 	l.code, l.tokens = code, make([]token, 0, len(code)/4+8)
 	l.nests = append(make([]nest, 0, 16), nest{kind: inBlock, starts: listStart})
-	for !l.tooDeep && l.next() {
+	for l.next() {
 	}
 	if len(l.nests) > 1 {
 		n := l.nests[len(l.nests)-1]
@@ -179,9 +171,6 @@ func (l *lexer) afterSpecifier() bool {
 // emit ends a token at the current position.
 func (l *lexer) emit(t token, kind tokenKind, operand bool) {
 	t.kind, t.end = kind, l.pos
-	if l.bounded {
-		l.weigh(t)
-	}
 	l.prevOperand, l.prevStarts, l.head = operand, t.starts, false
 	l.tokens = append(l.tokens, t)
 }
@@ -209,9 +198,6 @@ func (l *lexer) readWord(t token, n *nest) {
 	prev, head := l.prev(), l.head
 	if prev == "." || prev == "?." || text[0] == '#' || l.isKey(n, prev, text, t.newline) {
 		t.member = true
-		if n.kind == inClass && prev != "." && prev != "?." {
-			n.begin(prev == ",")
-		}
 		l.emit(t, word, true)
 		return
 	}
@@ -343,7 +329,7 @@ func (l *lexer) readTemplate(t token) {
 			if strings.HasPrefix(l.code[l.pos:], "${") {
 				l.pos += 2
 				l.emit(t, template, false)
-				l.open(nest{kind: inSubst, open: '`', pos: l.pos - 2})
+				l.nests = append(l.nests, nest{kind: inSubst, open: '`', pos: l.pos - 2})
 				return
 			}
 		}
@@ -427,13 +413,6 @@ func (l *lexer) push(t token, n nest) {
 	}
 	l.pos++
 	l.emit(t, punct, false)
-	l.open(n)
-}
-
-// open enters a bracket.
-func (l *lexer) open(n nest) {
-	parent := &l.nests[len(l.nests)-1]
-	n.outer = parent.outer.plus(parent.depth)
 	l.nests = append(l.nests, n)
 }
 

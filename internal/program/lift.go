@@ -11,12 +11,10 @@ type declKind uint8
 
 const (
 	importFrom    declKind = iota // import ... from 'x', import 'x'
-	importEquals                  // import x = require('y'), import x = A.B; start and end are the keyword's
 	exportFrom                    // export ... from 'x'
 	exportList                    // export {a, b}
 	exportDefault                 // export default <expression>
 	exportNamed                   // export default function f, export default class C: f is the result
-	exportAssign                  // export = <expression>
 	exportKeyword                 // export before a declaration
 )
 
@@ -83,9 +81,6 @@ func (s *scan) readImport(i int) (d decl, next int, ok bool) {
 	if s.isName(j) {
 		d.bindings = append(d.bindings, binding{name: "default", local: s.text(j), pos: s.tokens[j].start})
 		j++
-		if s.is(j, "=") && !s.is(j+1, ">") && !s.is(j+1, "=") {
-			return s.readImportEquals(d, i, j+1)
-		}
 		if s.is(j, ",") {
 			j++
 		} else {
@@ -104,20 +99,6 @@ func (s *scan) readImport(i int) (d decl, next int, ok bool) {
 		return d, 0, false
 	}
 	return s.readFromClause(d, j)
-}
-
-// readImportEquals reads what follows the equals sign of import x = ...
-func (s *scan) readImportEquals(d decl, i, j int) (decl, int, bool) {
-	d.kind, d.end = importEquals, s.tokens[i].end
-	if !d.typeOnly {
-		return d, j, true
-	}
-	for s.isName(j) || s.is(j, ".") {
-		if j++; s.is(j, "(") && s.isKind(j+1, str) && s.is(j+2, ")") {
-			j += 3
-		}
-	}
-	return s.readEnd(d, j)
 }
 
 // isTypeOnly reports whether the word `type` at token j is the modifier, not a default import of that name.
@@ -243,9 +224,6 @@ func (s *scan) readExport(i int) (d decl, next int, ok bool) {
 		return s.readEnd(d, j)
 	case s.is(j, "default"):
 		return s.readExportDefault(d, j)
-	case s.is(j, "=") && !s.is(j+1, "=") && !s.is(j+1, ">"):
-		d.kind, d.end = exportAssign, s.tokens[j].end
-		return d, j + 1, true
 	case s.isName(j) && !s.is(j, "as"), s.is(j, "@"):
 		d.kind, d.end = exportKeyword, s.tokens[i].end
 		return d, j, true

@@ -142,7 +142,7 @@ func lifted(code string) (found [][3]any, blanked string) {
 			found = append(found, [3]any{"export from", d.start, d.end})
 		case exportList:
 			found = append(found, [3]any{"export list", d.start, d.end})
-		case exportDefault, exportAssign:
+		case exportDefault:
 			found = append(found, [3]any{"export value", d.start, 0})
 		}
 	}

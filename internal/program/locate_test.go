@@ -21,7 +21,7 @@ func throwers(r *rand.Rand, n int) []thrower {
 		"import p from 'path'\n", "import { join as j, type T } from 'path'; p1(j);\n", "import type { T } from 't';\n",
 		"/* import */ import * as größe from 'util'; p1(größe);", "const a: number = 1\n", "enum E { A, B }\n",
 		"interface I { a: string }\n",
-		"namespace N {\n  export const x = 1\n}\n", "type T1 = {\n  a: string\n}\n",
+		"type T1 = {\n  a: string\n}\n",
 		"function g<T>(x: T): T {\n  return x\n}\n",
 		"const s = '😀é'; ", "const t = `a\n${1}\nb`\n", "// comment\n", "\n\n", "/* a\nb */ ",
 		"class C { constructor(private x = 1) {} }\n",

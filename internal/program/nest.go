@@ -28,10 +28,6 @@ type nest struct {
 	operand bool // when it closes, an operand has ended: a `/` divides
 	tail    bool // the condition at the end of do
 
-	outer  depth // at its opening
-	depth  depth // since the statement, element or member began
-	guards int   // `? (b) :` since then
-
 	starts    uint8 // the next token begins a statement
 	fn, class uint8 // pending bodies
 	params    bool  // the pending function's parameters are over
@@ -47,9 +43,6 @@ func (l *lexer) colon(n *nest, prev string) {
 	switch {
 	case n.ternary > 0:
 		n.ternary--
-		if prev == ")" {
-			n.guards++
-		}
 	case n.kind != inBlock:
 	case n.label:
 		n.label = false

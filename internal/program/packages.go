@@ -129,7 +129,7 @@ func (l *loader) bundle(specifier, name string) (*bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find packages directory %s: %w", l.opts.Packages, err)
 	}
-	p, err := l.opts.Compiler.run(l.ctx, specifier, task{Package: specifier, Packages: dir})
+	p, err := l.opts.run(l.ctx, specifier, task{Package: specifier, Packages: dir})
 	if err != nil {
 		return nil, l.kinded(err)
 	}

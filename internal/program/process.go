@@ -28,13 +28,18 @@ const (
 )
 
 var (
-	errDied = errors.New("the compiler process died")
-	errSlow = errors.New("the compiler process ran out of computing time")
-	errGone = errors.New("the compiler process was gone")
+	errDied  = errors.New("the compiler process died")
+	errSlow  = errors.New("the compiler process ran out of computing time")
+	errLarge = errors.New("the compiler process ran out of memory")
+	errGone  = errors.New("the compiler process was gone")
 )
 
-// exitSlow is the exit code of a process that ran out of computing time.
-const exitSlow = 3
+// Exit codes of a compiler process.
+const (
+	exitStack = 2 // Go's, of a stack beyond its bound
+	exitSlow  = 3
+	exitLarge = 4
+)
 
 // compiler is a process that runs esbuild, one task after another.
 type compiler struct {
@@ -62,7 +67,7 @@ func startCompiler(executable string, args []string) (*compiler, error) {
 }
 
 // call has the process do a task; when ctx ends, the process is killed. After an error, which is ctx's, errGone if the
-// process took no task, errSlow, or else errDied, the process is no more.
+// process took no task, errSlow, errLarge, or else errDied, the process is no more.
 func (c *compiler) call(ctx context.Context, t task) (product, error) {
 	stop := context.AfterFunc(ctx, c.kill)
 	var p product
@@ -78,8 +83,13 @@ func (c *compiler) call(ctx context.Context, t task) (product, error) {
 	if err == nil {
 		return p, nil
 	}
-	if c.end() == exitSlow && errors.Is(err, errDied) {
-		err = errSlow
+	if code := c.end(); errors.Is(err, errDied) {
+		switch code {
+		case exitSlow:
+			err = errSlow
+		case exitLarge, exitStack:
+			err = errLarge
+		}
 	}
 	return product{}, err
 }
@@ -104,21 +114,27 @@ func CompilerMain(in io.Reader, out io.Writer) int {
 			return 0
 		}
 		done := make(chan struct{})
-		go watch(t, done)
+		begun := cpuTime()
+		go watch(begun+t.maxCPU(), done)
 		p := t.do()
 		close(done)
+		p.CPU = cpuTime() - begun
 		if err := send.Encode(p); err != nil {
 			return 0
 		}
 	}
 }
 
-// watch ends the process when it holds too much memory, or has computed for too long.
-func watch(t task, done <-chan struct{}) {
-	limit := cpuTime() + maxTextCPU
+// maxCPU is how long a process may compute for a task.
+func (t task) maxCPU() time.Duration {
 	if t.Package != "" {
-		limit += maxPackageCPU - maxTextCPU
+		return maxPackageCPU
 	}
+	return maxTextCPU
+}
+
+// watch ends the process when it holds too much memory, or its computing time is beyond limit.
+func watch(limit time.Duration, done <-chan struct{}) {
 	held := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -131,7 +147,7 @@ func watch(t task, done <-chan struct{}) {
 		metrics.Read(held)
 		switch {
 		case held[0].Value.Uint64()-held[1].Value.Uint64() > maxMemory:
-			os.Exit(1)
+			os.Exit(exitLarge)
 		case cpuTime() > limit:
 			os.Exit(exitSlow)
 		}

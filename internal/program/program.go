@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/frame"
 )
@@ -39,7 +40,11 @@ type Options struct {
 	// everything it imports; their named exports become global variables.
 	Prelude  []Source
 	Cache    *Cache    // results of earlier compilations; nil: none are kept
-	Compiler *Compiler // nil: esbuild runs in this process, where only waiting for it can be bounded, not what it does
+	Compiler *Compiler // nil: esbuild runs in this process, for texts that are trusted; what it does then cannot be bounded
+	Owner    string    // owners take turns where many compile
+	// Charge is told the computing time of each compilation, from the goroutine that waits for it; an error gives the
+	// program up. nil: no charge.
+	Charge func(time.Duration) error
 }
 
 // Compiled is a program ready to run.
@@ -59,14 +64,15 @@ func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 		return nil, err
 	}
 	src.Code = strings.ToValidUTF8(src.Code, "?")
-	key := keyOf("program", src.Name, src.Code)
-	p, ok := get[*parsed](opts.Cache, key)
-	if !ok {
-		var err error
-		if p, err = opts.Compiler.parse(ctx, src); err != nil {
-			return nil, err
+	p, err := remembered(opts.Cache, keyOf("program", src.Name, src.Code), func() (*parsed, int, error) {
+		p, err := opts.parse(ctx, src)
+		if err != nil {
+			return nil, 0, err
 		}
-		opts.Cache.put(key, p, len(src.Code)+len(p.code)+len(p.file.Mappings))
+		return p, len(src.Code) + len(p.code) + len(p.file.Mappings), nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	c := &Compiled{Source: src, Map: &SourceMap{files: map[string]*fileMap{ProgramFile: p.file}}}
 	l := newLoader(ctx, opts, KindSyntax)
@@ -152,8 +158,8 @@ type parsed struct {
 	file    *fileMap
 }
 
-// parse compiles the text of a program. The error is an *Error, or Compiler.run's.
-func (c *Compiler) parse(ctx context.Context, src Source) (*parsed, error) {
+// parse compiles the text of a program. The error is an *Error, or Options.run's.
+func (o Options) parse(ctx context.Context, src Source) (*parsed, error) {
 	if len(src.Code) > maxText {
 		return nil, &Error{
 			Kind: KindSyntax, File: src.name(), Message: fmt.Sprintf(
@@ -167,13 +173,10 @@ func (c *Compiler) parse(ctx context.Context, src Source) (*parsed, error) {
 		return nil, wrong
 	}
 	b := newBody(src, code)
-	if err := b.scan.checkDepth(); err != nil {
-		return nil, err.at(src.name(), src.Code, b.scan.problem.pos)
-	}
 	if err := b.lift(); err != nil {
 		return nil, err
 	}
-	out, err := b.transform(ctx, c)
+	out, err := b.transform(ctx, o)
 	if err != nil {
 		return nil, err
 	}

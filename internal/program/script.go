@@ -76,24 +76,20 @@ const globals = "\n;(({ default: _, ...names }) => Object.assign(globalThis, nam
 // compile compiles a module's text, as an async function if wanted or if it uses top-level await.
 func (l *loader) compile(u *unit, async bool) (*script, error) {
 	key := keyOf("module", u.ID, u.text, fmt.Sprint(async))
-	if s, ok := get[*script](l.opts.Cache, key); ok {
-		return s, nil
-	}
-	s, err := l.opts.Compiler.script(l.ctx, u.ID, u.text, async)
-	if err != nil {
-		return nil, l.kinded(err)
-	}
-	l.opts.Cache.put(key, s, len(u.text)+len(s.code)+len(s.file.Mappings))
-	return s, nil
+	s, err := remembered(l.opts.Cache, key, func() (*script, int, error) {
+		s, err := l.opts.script(l.ctx, u.ID, u.text, async)
+		if err != nil {
+			return nil, 0, err
+		}
+		return s, len(u.text) + len(s.code) + len(s.file.Mappings), nil
+	})
+	return s, l.kinded(err)
 }
 
-// script compiles a module's text. The error is an *Error, or Compiler.run's.
-func (c *Compiler) script(ctx context.Context, id, text string, async bool) (*script, error) {
+// script compiles a module's text. The error is an *Error, or Options.run's.
+func (o Options) script(ctx context.Context, id, text string, async bool) (*script, error) {
 	blanked := []byte(text)
-	in := weigh(text)
-	if err := in.checkDepth(); err != nil {
-		return nil, err.at(id, text, in.problem.pos)
-	}
+	in := tokenize(text)
 	if len(in.tokens) > 0 {
 		blank(blanked, 0, in.tokens[0].start) // byte order mark, hashbang, comments
 	}
@@ -109,10 +105,10 @@ func (c *Compiler) script(ctx context.Context, id, text string, async bool) (*sc
 		format = api.FormatESModule
 	}
 	var first *parseError
-	out, err := c.transform(ctx, id, code, lang, format)
+	out, err := o.transform(ctx, id, code, lang, format)
 	if errors.As(err, &first) && !first.awaits() {
 		var second *parseError
-		out, err = c.transform(ctx, id, code, lang.other(), format)
+		out, err = o.transform(ctx, id, code, lang.other(), format)
 		if errors.As(err, &second) && !second.awaits() && second.Line <= first.Line {
 			err = first
 		}
@@ -120,7 +116,7 @@ func (c *Compiler) script(ctx context.Context, id, text string, async bool) (*sc
 	var wrong *parseError
 	switch {
 	case errors.As(err, &wrong) && wrong.awaits() && !async:
-		return c.script(ctx, id, text, true)
+		return o.script(ctx, id, text, true)
 	case wrong != nil:
 		return nil, in.wrong(id, wrong)
 	case err != nil:
@@ -182,7 +178,7 @@ func (s *scan) isESM(ending string, decls []decl) bool {
 	imports := false
 	for _, d := range decls {
 		switch {
-		case d.typeOnly, d.kind == importEquals, d.kind == exportAssign:
+		case d.typeOnly:
 		case d.kind == importFrom:
 			imports = true
 		default:

@@ -22,8 +22,7 @@ type fileMap struct {
 	Mappings string `json:"mappings"` // esbuild's, from its output to its input
 	// Moved is how many lines of esbuild's output, from the first, stand one line further down in the compiled text.
 	Moved int `json:"moved"`
-	// Before is how many lines stand before the text as written in esbuild's input. The last of them is ours; the ones
-	// above it are a copy of the text with nothing but its namespaces.
+	// Before is how many lines stand before the text as written in esbuild's input. The last of them is ours.
 	Before int `json:"before,omitempty"`
 }
 

@@ -41,14 +41,16 @@ func (e *parseError) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.
 const moduleName = "module"
 
 // transform makes JavaScript for the engines out of the text of the file with that name. The error is a *parseError,
-// or Compiler.run's.
-func (c *Compiler) transform(ctx context.Context, name, text string, lang language, format api.Format) (*output, error) {
-	p, err := c.run(ctx, name, task{Text: text, Language: lang, Format: format})
+// or Options.run's.
+func (o Options) transform(ctx context.Context, name, text string, lang language, format api.Format) (*output, error) {
+	p, err := o.run(ctx, name, task{Text: text, Language: lang, Format: format})
 	if err != nil {
 		return nil, err
 	}
 	if len(p.Failures) > 0 {
-		return nil, &parseError{p.Failures[0]}
+		first := p.Failures[0]
+		first.Text = clip(first.Text, 1000) // it quotes the code
+		return nil, &parseError{first}
 	}
 	return &output{code: p.Code, mappings: p.Mappings}, nil
 }

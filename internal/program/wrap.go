@@ -22,15 +22,13 @@ type body struct {
 	strict bool   // "use strict"
 
 	dynamic, prefix, reserved string // names that the code does not contain
-	namespaces                []byte // a copy of the text with nothing but its TypeScript namespaces
-	before                    int    // lines before the text in what esbuild reads
 }
 
 // resultName is the variable that holds a default export, unless the code has such a name.
 const resultName = "_reslt"
 
 func newBody(src Source, code string) *body {
-	b := &body{src: src, text: []byte(code), scan: weigh(code)}
+	b := &body{src: src, text: []byte(code), scan: tokenize(code)}
 	b.decls = b.scan.declarations()
 	b.dynamic = fresh(code, "_imprt")
 	b.prefix = fresh(code, "_unusd")
@@ -45,18 +43,7 @@ func (b *body) fail(offset int, message string) *Error {
 	return e.at(b.src.name(), b.src.Code, offset)
 }
 
-// checkDepth refuses code that the parser could not parse in bounded time and space.
-func (s *scan) checkDepth() *Error {
-	if !s.tooDeep {
-		return nil
-	}
-	return &Error{
-		Kind: KindSyntax, Name: NameSyntaxError, Message: s.problem.message,
-		Hint: "split it into statements; put data into a file and read it with JSON.parse(await fs.readFile(path))",
-	}
-}
-
-// lift blanks what the function around the program cannot hold: imports, exports, namespaces, a directive.
+// lift blanks what the function around the program cannot hold: imports, exports, a directive.
 func (b *body) lift() *Error {
 	s := b.scan
 	if len(s.tokens) == 0 {
@@ -74,12 +61,7 @@ func (b *body) lift() *Error {
 	locals := map[string]bool{}
 	for _, d := range b.decls {
 		switch d.kind {
-		case importEquals:
-			if !d.typeOnly {
-				copy(b.text[d.start:], "const ")
-				continue
-			}
-		case exportDefault, exportAssign:
+		case exportDefault:
 			if b.result != "" {
 				return b.fail(d.start, "a program has one result: it has a second default export")
 			}
@@ -113,63 +95,17 @@ func (b *body) lift() *Error {
 		}
 		d.blank(b.text)
 	}
-	b.moveNamespaces()
 	return nil
 }
 
-// moveNamespaces copies TypeScript's namespaces out of the text: they are not allowed inside a function.
-func (b *body) moveNamespaces() {
-	s := b.scan
-	for i := 0; i < len(s.tokens); i++ {
-		start := i
-		if t := s.tokens[i]; t.depth != 0 || t.starts != listStart {
-			continue
-		}
-		if s.is(i, "export") {
-			i++
-		}
-		if s.is(i, "declare") {
-			i++
-		}
-		if !s.is(i, "namespace") && !s.is(i, "module") && (!s.is(i, "global") || i == start) {
-			i = start
-			continue
-		}
-		open := i + 1
-		for s.isKind(open, word) || s.isKind(open, str) {
-			if open++; !s.is(open, ".") {
-				break
-			}
-			open++
-		}
-		if !s.is(open, "{") || s.isKind(open-1, punct) || open == i+1 && !s.is(i, "global") {
-			i = start
-			continue
-		}
-		end := s.closing(open)
-		if end == len(s.tokens) {
-			return
-		}
-		if b.namespaces == nil {
-			b.namespaces = slices.Clone(b.text)
-			blank(b.namespaces, 0, len(b.namespaces))
-		}
-		from, to := s.tokens[start].start, s.tokens[end].end
-		copy(b.namespaces[from:to], b.text[from:to])
-		blank(b.text, from, to)
-		b.text[from] = ';'
-		i = end
-	}
-}
-
-// transform runs esbuild over the program, once if it can. The error is an *Error, or Compiler.run's.
-func (b *body) transform(ctx context.Context, c *Compiler) (*output, error) {
+// transform runs esbuild over the program, once if it can. The error is an *Error, or Options.run's.
+func (b *body) transform(ctx context.Context, o Options) (*output, error) {
 	lang := typeScript
 	if name := strings.ToLower(b.src.Name); strings.HasSuffix(name, ".js") || strings.HasSuffix(name, ".mjs") ||
 		strings.HasSuffix(name, ".cjs") {
 		lang = javaScript
 	}
-	single := b.result == "" && b.namespaces == nil && !b.strict
+	single := b.result == "" && !b.strict
 	for _, d := range b.decls {
 		single = single && d.kind == importFrom
 	}
@@ -183,7 +119,7 @@ func (b *body) transform(ctx context.Context, c *Compiler) (*output, error) {
 		for _, d := range b.decls {
 			text[d.start] = ' '
 		}
-		out, err := b.run(ctx, c, text, lang, "return (", ")")
+		out, err := b.run(ctx, o, text, lang, "return (", ")")
 		if err == nil || !errors.As(err, &last) || last.Line == 0 {
 			return out, err
 		}
@@ -193,9 +129,9 @@ func (b *body) transform(ctx context.Context, c *Compiler) (*output, error) {
 		if b.result != "" {
 			ending = ";return " + b.result + ";"
 		}
-		out, err := b.run(ctx, c, b.text, lang, "", ending)
+		out, err := b.run(ctx, o, b.text, lang, "", ending)
 		if err == nil && b.scan.problem != nil {
-			if err := b.checkClosed(ctx, c); err != nil {
+			if err := b.checkClosed(ctx, o); err != nil {
 				return nil, err
 			}
 		}
@@ -210,16 +146,10 @@ func (b *body) transform(ctx context.Context, c *Compiler) (*output, error) {
 	return nil, last
 }
 
-// run wraps the text into the function and transforms it. The error is an *Error with a position, or Compiler.run's.
-func (b *body) run(ctx context.Context, c *Compiler, text []byte, lang language, opening, ending string) (*output, error) {
+// run wraps the text into the function and transforms it. The error is an *Error with a position, or Options.run's.
+func (b *body) run(ctx context.Context, o Options, text []byte, lang language, opening, ending string) (*output, error) {
 	var in strings.Builder
-	in.Grow(len(b.namespaces) + len(text) + 256)
-	if b.namespaces != nil {
-		in.Write(b.namespaces)
-		in.WriteByte('\n')
-	}
-	header := in.Len()
-	b.before = 1 + lineBreaks(in.String())
+	in.Grow(len(text) + 256)
 	in.WriteString("(async (")
 	for _, d := range b.decls {
 		if d.kind == importFrom && !d.typeOnly && len(d.bindings) > 0 {
@@ -236,21 +166,18 @@ func (b *body) run(ctx context.Context, c *Compiler, text []byte, lang language,
 	in.Write(text)
 	in.WriteString("\n" + ending + "})")
 	wrapped := in.String()
-	out, err := c.transform(ctx, b.src.name(), wrapped, lang, api.FormatDefault)
+	out, err := o.transform(ctx, b.src.name(), wrapped, lang, api.FormatDefault)
 	var failure *parseError
 	if errors.As(err, &failure) {
-		return nil, b.place(failure, wrapped, header, start)
+		return nil, b.place(failure, wrapped, start)
 	}
 	return out, err
 }
 
 // place leads an error of esbuild, in the text that it read, back to the program.
-func (b *body) place(failure *parseError, wrapped string, header, start int) *Error {
+func (b *body) place(failure *parseError, wrapped string, start int) *Error {
 	offset, message := offsetOf(wrapped, failure.Line, failure.Column), failure.Text
-	switch {
-	case offset < header: // in a namespace, whose copy stands where it stood
-		return b.fail(offset, message)
-	case offset < start: // in the parameters: an import of a name that nothing can have
+	if offset < start { // in the parameters: an import of a name that nothing can have
 		return b.fail(b.decls[0].pos, message)
 	}
 	offset -= start
@@ -267,8 +194,8 @@ func (b *body) place(failure *parseError, wrapped string, header, start int) *Er
 
 // checkClosed checks that the program is whole in spite of a bracket that the tokenizer could not pair, that is, that
 // the tokenizer was wrong: a text that ends the function around it early cannot also be a method's body.
-func (b *body) checkClosed(ctx context.Context, c *Compiler) error {
-	_, err := c.transform(ctx, b.src.name(), "(class { static async m() {\n"+string(b.text)+"\n}})", typeScript, api.FormatDefault)
+func (b *body) checkClosed(ctx context.Context, o Options) error {
+	_, err := o.transform(ctx, b.src.name(), "(class { static async m() {\n"+string(b.text)+"\n}})", typeScript, api.FormatDefault)
 	var failure *parseError
 	if errors.As(err, &failure) {
 		return b.fail(b.scan.problem.pos, b.scan.problem.message)
@@ -282,7 +209,7 @@ func (b *body) finish(out *output) *parsed {
 	if b.strict {
 		p.head = `"use strict";` + p.head
 	}
-	// The function follows the helpers that esbuild needs and the namespaces; both move into it.
+	// The function follows the helpers that esbuild needs; they move into it.
 	mark := b.dynamic + ") => {"
 	at := strings.Index(out.code, mark)
 	header := strings.LastIndexByte(out.code[:at], '\n') + 1
@@ -306,6 +233,6 @@ func (b *body) finish(out *output) *parsed {
 		}
 	}
 	p.code = ") => {" + meta + "\n" + helpers + strings.TrimPrefix(code, "\n")
-	p.file = &fileMap{Mappings: out.mappings, Moved: strings.Count(helpers, "\n"), Before: b.before}
+	p.file = &fileMap{Mappings: out.mappings, Moved: strings.Count(helpers, "\n"), Before: 1}
 	return p
 }
