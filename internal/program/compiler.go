@@ -28,8 +28,8 @@ const maxIdle = 2
 // Time that one run of esbuild may take, however busy the machine is; see also maxTextCPU. A megabyte of ordinary code
 // takes some tenths of a second.
 const (
-	maxTextTime    = 15 * time.Second
-	maxPackageTime = time.Minute
+	maxTextTime    = time.Minute
+	maxPackageTime = 3 * time.Minute
 )
 
 // here compiles where no Compiler is given. Compilations that are given up go on in the background, and hold their slots

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -16,7 +18,7 @@ func (l *loop) compute() {
 	}
 	l.computing, l.since = true, time.Now()
 	l.runner.Computes(true)
-	left := l.spec.Limits.Timeout - l.used
+	left := l.spec.Limits.Timeout - time.Duration(l.used.Load())
 	switch {
 	case l.cursor.Next() != nil:
 		left = l.spec.Limits.Timeout
@@ -37,7 +39,7 @@ func (l *loop) rest() {
 	l.computing = false
 	l.runner.Computes(false)
 	if l.cursor.Next() == nil {
-		l.used += time.Since(l.since)
+		l.used.Add(int64(time.Since(l.since)))
 	}
 	l.deadline.Stop()
 }
@@ -49,6 +51,32 @@ func (l *loop) expired() {
 	if end := l.recordedEnd(); l.spec.Offline && end != nil {
 		l.stop(end)
 	} else {
-		l.end(KindTimeout, fmt.Sprintf("the program computed for more than %s (sandbox.timeout)", l.spec.Limits.Timeout))
+		l.endTimeout()
 	}
+}
+
+func (l *loop) endTimeout() {
+	l.end(KindTimeout, fmt.Sprintf("the program computed for more than %s (sandbox.timeout)", l.spec.Limits.Timeout))
+}
+
+// spent reports whether the run has used up its time to compute.
+func (l *loop) spent() bool { return time.Duration(l.used.Load()) > l.spec.Limits.Timeout }
+
+// chargeKey is the context's key of the loop that a call belongs to.
+type chargeKey struct{}
+
+// errSpent ends work of the host for a run that has used up its time.
+var errSpent = errors.New("the program's time is used up (sandbox.timeout)")
+
+// Charge counts what the host computed for a call as computing of its program. ctx is that of Pending.Do. After an error the
+// run has used up its time: the call has to return, and the run ends. Charge is safe for concurrent use.
+func Charge(ctx context.Context, used time.Duration) error {
+	l, ok := ctx.Value(chargeKey{}).(*loop)
+	if !ok {
+		return nil
+	}
+	if l.used.Add(int64(used)); l.spent() {
+		return errSpent
+	}
+	return nil
 }

@@ -224,3 +224,36 @@ func TestReplayAsksNoFilter(t *testing.T) {
 		})
 	}
 }
+
+// What the host computes for a call counts as the program's computing.
+func TestCharge(t *testing.T) {
+	t.Parallel()
+	costly := func(ctx context.Context, _ *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		if err := run.Charge(ctx, 40*time.Second); err != nil {
+			return nil, &frame.Error{Kind: run.KindRuntime, Name: "Error", Message: err.Error()}
+		}
+		return json.RawMessage("1"), nil
+	}
+	program := func(g *guest) *frame.Frame {
+		for range 4 {
+			g.takeOf(g.call(frame.Load, "costly", `{}`))
+		}
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("costly", costly), func(t *testing.T, w *world) {
+		w.limits.Timeout = 100 * time.Second
+		out, records := w.run(program)
+		if kindOf(out) != run.KindTimeout || len(w.gate.notes()) != 2*3 {
+			t.Errorf("ended as %+v, the gate saw %v", out.Error, w.gate.notes())
+		}
+		if again := w.replay(program, records); kindOf(again) != run.KindTimeout {
+			t.Errorf("the replay ended as %+v", again.Error)
+		}
+	})
+	bubble(t, new(gate).on("costly", costly), func(t *testing.T, w *world) {
+		w.limits.Timeout, w.computed = 100*time.Second, 90*time.Second
+		if out, _ := w.run(program); kindOf(out) != run.KindTimeout || len(w.gate.notes()) != 2 {
+			t.Errorf("ended as %+v, the gate saw %v", out.Error, w.gate.notes())
+		}
+	})
+}

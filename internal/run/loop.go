@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -55,8 +56,8 @@ type loop struct {
 
 	computing bool // the guest is busy: its time counts
 	since     time.Time
-	used      time.Duration
-	deadline  *time.Timer // of the guest's computing
+	used      atomic.Int64 // nanoseconds that the guest has computed, and the host for it
+	deadline  *time.Timer  // of the guest's computing
 	kill      <-chan time.Time
 
 	ending  *Error // what the host decided; the runner has been told to stop
@@ -96,7 +97,8 @@ const listAfter = time.Second
 
 // execute exchanges frames with the runner until the program has ended.
 func (l *loop) execute(ctx context.Context) {
-	calls, cancel := context.WithCancel(ctx)
+	l.used.Store(int64(l.spec.Computed))
+	calls, cancel := context.WithCancel(context.WithValue(ctx, chargeKey{}, l))
 	l.cancelCalls = cancel
 	defer l.endCalls()
 	if len(l.spec.Records) == 0 {
@@ -348,6 +350,9 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 	}
 	if len(results) == 0 {
 		return
+	}
+	if l.spent() {
+		l.endTimeout()
 	}
 	l.now = max(l.spec.Now().UnixMicro(), l.now)
 	batch := make([]*journal.Answer, len(results))

@@ -131,6 +131,8 @@ type Spec struct {
 	Start  journal.Start
 	Limits Limits
 	Owner  string // whom a runner may be shared with: principal and user
+	// Computed is what the host has computed for the run before it began; it counts as the program's computing.
+	Computed time.Duration
 	// Records continue a recorded run; empty for a new one.
 	Records []journal.Record
 	// Offline replays: a call without a record is a divergence, nothing reaches the gate.

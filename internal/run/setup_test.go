@@ -228,13 +228,14 @@ func hang(ctx context.Context, _ *journal.Call, _ func(context.Context, journal.
 
 // world is what a test's runs share.
 type world struct {
-	t       *testing.T
-	store   journal.Memory
-	gate    *gate
-	limits  run.Limits
-	privacy pii.Session
-	wrap    func(journal.Writer) journal.Writer
-	ctx     context.Context
+	t        *testing.T
+	store    journal.Memory
+	gate     *gate
+	limits   run.Limits
+	privacy  pii.Session
+	computed time.Duration
+	wrap     func(journal.Writer) journal.Writer
+	ctx      context.Context
 }
 
 // bubble runs a test in which time stands still while anything can go on.
@@ -248,7 +249,7 @@ func bubble(t *testing.T, g *gate, test func(t *testing.T, w *world)) {
 func (w *world) spec() run.Spec {
 	return run.Spec{
 		Start: journal.Start{Run: "run_x", Program: json.RawMessage(`{}`), Time: time.Now().UnixMicro()}, Limits: w.limits,
-		Owner: "owner", Gate: w.gate, Now: time.Now, Privacy: w.privacy,
+		Owner: "owner", Gate: w.gate, Now: time.Now, Privacy: w.privacy, Computed: w.computed,
 	}
 }
 

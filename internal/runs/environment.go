@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/files"
@@ -16,6 +17,7 @@ import (
 // environment is what a run sees of files and modules.
 type environment struct {
 	s         *Service
+	user      string
 	space     *files.Space
 	skills    *files.Dir
 	workspace *files.Dir
@@ -34,7 +36,7 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &environment{s: s, remove: func() {}}
+	e := &environment{s: s, user: user, remove: func() {}}
 	if session == "" {
 		session = runID
 		e.remove = func() { work.Remove(user, session) }
@@ -61,10 +63,11 @@ func (e *environment) close(ended bool) {
 	}
 }
 
-// options are what a program may import here.
-func (e *environment) options() program.Options {
+// options are what a program may import here. charge takes the time that its compilations compute.
+func (e *environment) options(charge func(time.Duration) error) program.Options {
 	return program.Options{
 		Resolver: e, Packages: e.s.opt.Packages, Prelude: e.s.opt.Prelude, Cache: e.s.opt.Modules, Compiler: e.s.opt.Compiler,
+		Owner: e.user, Charge: charge,
 	}
 }
 

@@ -49,14 +49,26 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	if req.Code, err = env.privacy.Hide(ctx, req.Code); err != nil {
 		return nil, err
 	}
-	limit := s.limits(req.Timeout).Timeout
-	compiling, stop := context.WithTimeout(ctx, limit)
-	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code}, env.options())
-	stop()
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return s.unstarted(ctx, req, failed(id, &run.Error{
-			Kind: run.KindTimeout, Message: fmt.Sprintf("the program took more than %s to compile (sandbox.timeout)", limit),
+	limits := s.limits(req.Timeout)
+	var computed time.Duration
+	compiling, stop := context.WithTimeout(ctx, limits.MaxWall)
+	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code},
+		env.options(func(used time.Duration) error {
+			if computed += used; computed > limits.Timeout {
+				return errComputed
+			}
+			return nil
 		}))
+	stop()
+	late := ""
+	switch {
+	case errors.Is(err, errComputed):
+		late = fmt.Sprintf("the program took more than %s to compile (sandbox.timeout)", limits.Timeout)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		late = fmt.Sprintf("the program was not compiled within %s, waiting included", limits.MaxWall)
+	}
+	if late != "" {
+		return s.unstarted(ctx, req, failed(id, &run.Error{Kind: run.KindTimeout, Message: late}))
 	}
 	if err != nil {
 		if out, err = notCompiled(id, err); err != nil {
@@ -78,9 +90,12 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
 	spec := s.spec(start, nil, env, compiled, req.Progress)
-	spec.Journal, spec.Observe = s.wrap(writer), req.Observe
+	spec.Journal, spec.Observe, spec.Computed = s.wrap(writer), req.Observe, computed
 	return s.live(ctx, spec)
 }
+
+// errComputed gives up compiling a program that takes longer than it may compute.
+var errComputed = errors.New("compiling takes too long")
 
 // Continue executes a program under the id of the request: the outcome of a recorded run is returned again, a run whose
 // process died is resumed, and an unknown id is a new run.
@@ -215,7 +230,9 @@ func (s *Service) spec(
 			Run: start.Run, User: start.User, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
 			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: progress,
 			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
-				loaded, err := program.CompileModule(ctx, specifier, from, env.options())
+				loaded, err := program.CompileModule(ctx, specifier, from, env.options(func(used time.Duration) error {
+					return run.Charge(ctx, used)
+				}))
 				if err == nil {
 					locate.add(loaded.Map)
 				}

@@ -50,7 +50,7 @@ func (s *Service) Replay(
 	}
 	if code != "" {
 		env.offline(&compiled.Program) // a replay contacts nobody, also to learn what there is to import
-		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, env.options())
+		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, env.options(nil))
 		if err != nil {
 			return notCompiled(start.Run, err)
 		}
