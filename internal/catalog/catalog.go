@@ -118,7 +118,7 @@ type entry struct {
 	byFold     map[string][]*Tool
 	problems   []string
 	segment    func() *search.Segment
-	nearby     func() []*nearness // of the full names, for suggestions
+	pairs      func() []pairs // of the full names, for suggestions
 }
 
 func newEntry(s Server) *entry {
@@ -164,10 +164,10 @@ func newEntry(s Server) *entry {
 		}
 	}
 	e.segment = sync.OnceValue(func() *search.Segment { return newSegment(e) })
-	e.nearby = sync.OnceValue(func() []*nearness {
-		known := make([]*nearness, len(e.Tools))
+	e.pairs = sync.OnceValue(func() []pairs {
+		known := make([]pairs, len(e.Tools))
 		for i := range e.Tools {
-			known[i] = newNearness(e.Tools[i].FullName())
+			known[i] = pairsOf(e.Tools[i].FullName())
 		}
 		return known
 	})

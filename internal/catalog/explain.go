@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"maps"
 	"math/big"
 	"net/url"
 	"slices"
@@ -253,7 +252,7 @@ func (x *explainer) path(location []string) string {
 			b.WriteString("[" + part + "]")
 			value = v[i]
 		case map[string]any:
-			if ident.IsIdentifier(part) && len(part) <= maxShownName {
+			if isName(part) {
 				if b.Len() > 0 {
 					b.WriteByte('.')
 				}
@@ -308,18 +307,26 @@ func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, mi
 	if x.suggested++; !ok || x.suggested > maxSuggested || len(object) > maxSimilar {
 		return ""
 	}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if at.Get("properties").Get(name) == nil && alike(name, missing) {
-			return fmt.Sprintf("; %s is not a property", quoted(name))
+	var unknown []string
+	for name := range object {
+		if at.Get("properties").Get(name) == nil && isName(name) {
+			unknown = append(unknown, name)
 		}
+	}
+	slices.Sort(unknown)
+	if name := similar(missing, unknown); name != "" {
+		return fmt.Sprintf("; %s is not a property", quoted(name))
 	}
 	return ""
 }
 
+// isName reports whether a key of the input looks like a name; any other may be data and is not shown.
+func isName(key string) bool { return ident.IsIdentifier(key) && len(key) <= maxShownName }
+
 // unknownProperty says that a property does not exist and which one may have been meant.
 func (x *explainer) unknownProperty(name string, at *schema.Value) string {
 	text := "unknown property"
-	if ident.IsIdentifier(name) && len(name) <= maxShownName {
+	if isName(name) {
 		text += " " + quoted(name)
 	}
 	properties := at.Get("properties")
@@ -327,23 +334,18 @@ func (x *explainer) unknownProperty(name string, at *schema.Value) string {
 		return text
 	}
 	var known []string
-	var near []*nearness
 	for _, m := range properties.Members {
 		known = append(known, m.Name)
-		near = append(near, newNearness(m.Name))
 	}
-	if best := nearest(name, near, 1); len(best) == 1 && alike(name, best[0]) {
-		return text + fmt.Sprintf("; did you mean %s?", quoted(best[0]))
+	if isName(name) {
+		if meant := similar(name, known); meant != "" {
+			return text + fmt.Sprintf("; did you mean %s?", quoted(meant))
+		}
 	}
 	if len(known) > 0 && len(known) <= 12 {
 		return text + "; known are " + quoted(known...)
 	}
 	return text
-}
-
-// alike reports whether one name may be a slip for another.
-func alike(a, b string) bool {
-	return newNearness(a).to(newNearness(b)) >= 0.3 && ident.IsIdentifier(a) && len(a) <= maxShownName
 }
 
 func expected(want []string, root, at *schema.Value) string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/joho/godotenv"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 const prefix = "HARNESS_"
@@ -153,7 +155,7 @@ func (l *loader) suggestVariable(name string) string {
 	for _, k := range l.keys {
 		names = append(names, variableOf(k))
 	}
-	return didYouMean(closest(name, names))
+	return didYouMean(ident.Closest(name, names))
 }
 
 // setText sets a key from a variable or flag. Mappings, and lists that need it, are written as in the file.

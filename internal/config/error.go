@@ -2,10 +2,7 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-
-	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 // Error is one thing that is wrong in the configuration.
@@ -35,26 +32,6 @@ func (e *Error) Error() string {
 		b.WriteString("; " + e.Hint)
 	}
 	return b.String()
-}
-
-// closest returns the candidates most like a misspelt name, best first; none if nothing is alike. Case and the
-// separators '_', '-' and '.' do not count.
-func closest(name string, candidates []string) []string {
-	fold := func(s string) string {
-		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
-	}
-	name = fold(name)
-	limit := max(1, min(3, len(name)/3))
-	var found []string
-	for d := 0; d <= limit && len(found) == 0; d++ {
-		for _, c := range candidates {
-			if ident.Distance([]rune(name), []rune(fold(c))) == d {
-				found = append(found, c)
-			}
-		}
-	}
-	slices.Sort(found)
-	return found
 }
 
 // meantOrKnown is a hint: the names that were probably meant, else the names that are known.

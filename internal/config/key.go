@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 // key is one setting, as the tags of its field describe it.
@@ -177,7 +179,7 @@ func (k key) assignText(dst reflect.Value, n node) *Error {
 	case strings.ContainsRune(n.text, 0):
 		return n.errorf(k.path, "", "it may not hold a zero byte")
 	case len(k.oneOf) > 0 && !slices.Contains(k.oneOf, n.text) && n.text != k.value:
-		hint := didYouMean(closest(n.text, k.oneOf))
+		hint := didYouMean(ident.Closest(n.text, k.oneOf))
 		return n.errorf(k.path, hint, "%q is not one of %s", n.text, strings.Join(k.oneOf, ", "))
 	}
 	dst.SetString(n.text)
@@ -245,7 +247,7 @@ func (k key) assignEntries(dst reflect.Value, n node) *Error {
 		}
 		for _, inner := range f.value.keys {
 			if !slices.Contains(names, inner.name) {
-				return inner.errorf(path+"."+inner.name, meantOrKnown(closest(inner.name, names), names), "there is no such key")
+				return inner.errorf(path+"."+inner.name, meantOrKnown(ident.Closest(inner.name, names), names), "there is no such key")
 			}
 		}
 		value := reflect.New(elem).Elem()

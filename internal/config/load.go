@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 // loader builds a Config, layer upon layer.
@@ -248,7 +250,7 @@ func (l *loader) suggest(path string) string {
 	if !nested {
 		neighbours = append(neighbours, "mcpServers")
 	}
-	for _, n := range closest(name, neighbours) {
+	for _, n := range ident.Closest(name, neighbours) {
 		found = append(found, parent+n)
 	}
 	if len(found) == 0 {

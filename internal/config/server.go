@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 // serverSource is an entry of mcpServers before it is looked at.
@@ -92,7 +94,7 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 		i := slices.IndexFunc(keys, func(k key) bool { return slices.Contains(k.names(), f.name) })
 		if i < 0 {
 			message := "this key is not known and is ignored"
-			if hint := didYouMean(closest(f.name, allNames(keys))); hint != "" {
+			if hint := didYouMean(ident.Closest(f.name, allNames(keys))); hint != "" {
 				message += "; " + hint
 			}
 			l.warn(f.position, path+"."+f.name, message)
@@ -158,7 +160,7 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 		}
 	default:
 		if s.Err == nil {
-			hint := didYouMean(closest(s.Type, []string{Stdio, HTTP, SSE}))
+			hint := didYouMean(ident.Closest(s.Type, []string{Stdio, HTTP, SSE}))
 			l.problem(at("type").errorf(path+".type", hint, "%q is not one of stdio, http, sse", s.Type))
 			return
 		}

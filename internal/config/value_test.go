@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 func TestParseSize(t *testing.T) {
@@ -65,11 +67,11 @@ func TestClosest(t *testing.T) {
 		"timout": "timeout", "tiemout": "timeout", "max-calls": "maxCalls", "MAXCALLS": "maxCalls", "mem": "", "pol": "pool", "zzz": "", "": "",
 	} {
 		got := ""
-		if list := closest(name, names); len(list) > 0 {
+		if list := ident.Closest(name, names); len(list) > 0 {
 			got = list[0]
 		}
 		if got != want {
-			t.Errorf("closest(%q) = %q, want %q", name, got, want)
+			t.Errorf("ident.Closest(%q) = %q, want %q", name, got, want)
 		}
 	}
 }

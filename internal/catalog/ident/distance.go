@@ -1,5 +1,31 @@
 package ident
 
+import "slices"
+
+// maxCompared is how many letters of a name Closest looks at; no sensible name is longer.
+const maxCompared = 80
+
+// Closest returns the candidates most like a misspelt name, which differ in a third of its letters at most, and in 3;
+// equally close ones sorted. Case and everything but letters and digits do not count.
+func Closest(name string, candidates []string) (found []string) {
+	fold := func(s string) []rune {
+		letters := []rune(Fold(s))
+		return letters[:min(len(letters), maxCompared)]
+	}
+	want := fold(name)
+	least := max(1, min(3, len(want)/3))
+	for _, c := range candidates {
+		switch d := Distance(want, fold(c)); {
+		case d < least:
+			least, found = d, []string{c}
+		case d == least:
+			found = append(found, c)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
 // Distance is the number of insertions, deletions, replacements and swaps of neighbours that make a into b. It takes
 // time in proportion to the product of their lengths.
 func Distance(a, b []rune) int {
