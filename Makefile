@@ -15,8 +15,9 @@ LINT = $(GO) tool -modfile=tools/go.mod golangci-lint
 
 all: build
 
-build: ## the product, one file: bin/harness
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/harness ./cmd/harness
+build: ## the product, one file: bin/harness, with the worker program in it
+	$(GO) build -trimpath -ldflags '-s -w' -o internal/sandbox/wasm/worker.bin ./cmd/harness-worker
+	$(GO) build -trimpath -tags embedworker -ldflags '$(LDFLAGS)' -o bin/harness ./cmd/harness
 
 demo: build ## the main job with embedded defaults: no key, no network
 	./bin/harness demo

@@ -4,6 +4,9 @@ package frame
 
 import "encoding/json"
 
+// MaxSize is the longest frame in bytes that a runner may send: the largest value and its wrapping.
+const MaxSize = 24 << 20
+
 // Type says what a frame is.
 type Type string
 

@@ -493,8 +493,11 @@ func (l *loop) lost() {
 		return
 	}
 	kind := KindCrash
-	if errors.Is(l.runner.Err(), sandbox.ErrFrameSize) {
+	switch err := l.runner.Err(); {
+	case errors.Is(err, sandbox.ErrFrameSize):
 		kind = KindOutputLimit
+	case errors.Is(err, sandbox.ErrMemory):
+		kind = KindMemory
 	}
 	l.ending = l.reason(kind, strings.TrimSpace(l.runner.Err().Error()))
 }

@@ -2,23 +2,22 @@ package sandbox
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/process"
 )
 
-const (
-	// MaxFrame is the longest line a runner may send: the largest value and its wrapping.
-	MaxFrame = 24 << 20
-	// framesAhead is how many frames are read before the host takes them.
-	framesAhead = 8
-)
+// framesAhead is how many frames are read before the host takes them.
+const framesAhead = 8
 
 // pipe is a runner whose frames go over the standard input and output of a process.
 type pipe struct {
@@ -117,11 +116,13 @@ func (p *pipe) read(stdout io.Reader) {
 	io.Copy(io.Discard, stdout)
 	p.stdin.Close()
 	p.cmd.Wait()
-	switch {
+	switch last := p.stderr.String(); {
 	case err != nil:
 		p.err = err
-	case p.stderr.String() != "":
-		p.err = fmt.Errorf("the runner ended (%s): %s", p.cmd.ProcessState, p.stderr.String())
+	case strings.Contains(last, "out of memory") || strings.Contains(last, "cannot allocate memory"):
+		p.err = fmt.Errorf("%w (%s)", ErrMemory, p.cmd.ProcessState)
+	case last != "":
+		p.err = fmt.Errorf("the runner ended (%s): %s", p.cmd.ProcessState, last)
 	default:
 		p.err = fmt.Errorf("the runner ended (%s)", p.cmd.ProcessState)
 	}
@@ -137,6 +138,9 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
+		if !utf8.Valid(line) {
+			line = bytes.ToValidUTF8(line, []byte("\uFFFD")) // a guest's lone surrogates
+		}
 		f := new(frame.Frame)
 		if err := json.Unmarshal(line, f); err != nil {
 			return fmt.Errorf("the runner sent something that is no frame: %w", err)
@@ -149,10 +153,14 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 	}
 }
 
-// ErrFrameSize says that a runner sent more than any value needs.
-var ErrFrameSize = errors.New("the runner sent a frame that is too long")
+var (
+	// ErrFrameSize reports a frame that is longer than any value needs.
+	ErrFrameSize = errors.New("the runner sent a frame that is too long")
+	// ErrMemory reports a runner that ended because the system refused it memory.
+	ErrMemory = errors.New("the runner used more memory than its process may")
+)
 
-// readLine reads a line of at most MaxFrame bytes. The bytes are the caller's: frames keep parts of them.
+// readLine reads a line of at most frame.MaxSize bytes. The bytes are the caller's: frames keep parts of them.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -164,7 +172,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return nil, io.EOF
 		}
-		if len(line) > MaxFrame {
+		if len(line) > frame.MaxSize {
 			return nil, ErrFrameSize
 		}
 	}

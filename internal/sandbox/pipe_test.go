@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +15,9 @@ import (
 
 // deafRole makes the test binary a runner that never reads what it is sent.
 const deafRole = "__deaf"
+
+// brokenRole makes it a runner that sends invalid UTF-8 and dies of memory.
+const brokenRole = "__broken"
 
 // Sending to a runner that does not read holds nobody up, and neither does its end.
 func TestDeafRunner(t *testing.T) {
@@ -53,5 +57,24 @@ func TestDeafRunner(t *testing.T) {
 	}
 	if runner.Err() == nil || runner.Send(&frame.Frame{T: frame.Cancel}) == nil {
 		t.Error("a killed runner takes frames")
+	}
+}
+
+// A guest's bytes that are no UTF-8 are replaced, and a runner to which the system gave no memory is known by its last words.
+func TestPipeReadsBrokenRunners(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := sandbox.StartProcess(exec.Command(exe, brokenRole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := <-runner.Frames(); f == nil || string(f.Value) != "\"\uFFFD\"" {
+		t.Errorf("got %+v", f)
+	}
+	if f, open := <-runner.Frames(); open || !errors.Is(runner.Err(), sandbox.ErrMemory) {
+		t.Errorf("got %+v, %v", f, runner.Err())
 	}
 }

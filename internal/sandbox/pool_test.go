@@ -25,7 +25,12 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && os.Args[1] == deafRole {
 		io.Copy(os.Stdout, strings.NewReader(`{"t":"ready"}`+"\n"))
-		select {}
+		time.Sleep(time.Hour) // it never reads
+	}
+	if len(os.Args) > 1 && os.Args[1] == brokenRole {
+		os.Stdout.WriteString("{\"t\":\"done\",\"value\":\"\xed\xa0\x80\"}\n")
+		os.Stderr.WriteString("fatal error: runtime: out of memory\n")
+		os.Exit(2)
 	}
 	// The thread that starts processes lives as long as this one.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("mcp-code-exec-harness/internal/process.init.func1.1"))

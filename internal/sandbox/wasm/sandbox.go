@@ -1,7 +1,7 @@
-// Package wasm is the default tier: QuickJS-ng as WebAssembly, in a worker process that is this same binary
-// re-executed. WebAssembly memory is the inner wall, the killable process the outer one. Every program gets a fresh
-// instance: on Linux a copy-on-write mapping of a sealed snapshot in which the guest runtime is already evaluated,
-// elsewhere a copy of it.
+// Package wasm is the default tier: QuickJS-ng as WebAssembly, in a worker process. The process is the worker program
+// where it is embedded (build tag embedworker), else this same binary re-executed. WebAssembly memory is the inner wall,
+// the killable process the outer one. Every program gets a fresh instance: on Linux a copy-on-write mapping of a sealed
+// snapshot in which the guest runtime is already evaluated, elsewhere a copy of it.
 package wasm
 
 import (
@@ -11,22 +11,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/cpu"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
+	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 )
 
 // Options say where the tier finds its parts.
 type Options struct {
-	// Executable is the binary to re-execute with WorkerCommand; os.Executable() when empty.
+	// Executable is the binary to re-execute with WorkerCommand, to build the snapshot and, where no worker program is
+	// embedded, as a worker; os.Executable() when empty.
 	Executable string
 	// Args come before WorkerCommand; for test binaries.
 	Args []string
@@ -36,13 +43,38 @@ type Options struct {
 	MaxMemory int64
 }
 
+// WorkerCommand is the first argument that makes the binary a worker, or the builder of what workers start from: the
+// internal command that the tier re-executes.
+const WorkerCommand = "__worker"
+
+// buildCommand follows WorkerCommand and comes before the directory to build in.
+const buildCommand = "build"
+
+// programFile is the worker program in the directory that workers start from. Windows executes by the ending.
+const programFile = "worker.exe"
+
+// WorkerMain carries out WorkerCommand, whose arguments are args, and returns the exit code.
+func WorkerMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) != 2 || args[0] != buildCommand {
+		return worker.Main(args, stdin, stdout, stderr)
+	}
+	prelude, err := guest.Bundle()
+	if err == nil {
+		err = worker.Build(context.Background(), args[1], prelude)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
+}
+
 // Sandbox is the wasm tier.
 type Sandbox struct {
-	opt      Options
-	code     string // compilation cache
-	snapshot string
-	image    *os.File // sealed snapshot that workers inherit; nil where there is none
-	info     sandbox.Info
+	opt   Options
+	dir   string   // what workers start from
+	image *os.File // sealed snapshot that workers inherit; nil where there is none
+	info  sandbox.Info
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -60,47 +92,49 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	if opt.MaxMemory == 0 {
 		opt.MaxMemory = 1 << 30
 	}
-	s := &Sandbox{opt: opt, info: sandbox.Info{Tier: "wasm", Engine: EngineHash(), Prelude: guest.Hash()}}
-	dir := filepath.Join(opt.Dir, "wasm-"+s.key())
-	s.code, s.snapshot = filepath.Join(dir, "code"), filepath.Join(dir, "snapshot")
+	s := &Sandbox{opt: opt, info: sandbox.Info{Tier: "wasm", Engine: quickjs.SHA256, Prelude: guest.Hash()}}
+	s.dir = filepath.Join(opt.Dir, "wasm-"+s.key())
 	if err := privateDir(opt.Dir); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(s.snapshot); err != nil {
-		if err := s.build(ctx, dir); err != nil {
+	if _, err := os.Stat(s.dir); err != nil {
+		if err := s.build(ctx); err != nil {
 			return nil, fmt.Errorf("prepare the wasm sandbox in %s: %w", opt.Dir, err)
 		}
 	}
 	now := time.Now()
-	os.Chtimes(dir, now, now) // in use: see sweep
-	image, err := shareSnapshot(s.snapshot)
+	os.Chtimes(s.dir, now, now) // in use: see sweep
+	image, err := worker.ShareSnapshot(s.dir)
 	if err != nil {
-		return nil, fmt.Errorf("load the snapshot: %w", err)
+		return nil, fmt.Errorf("load the snapshot: %w; remove %s to build it again", err, s.dir)
 	}
 	s.image = image
 	return s, nil
 }
 
-// key names everything that compiled code and snapshot are made from.
+// key names everything that the files of a directory are made from.
 func (s *Sandbox) key() string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{
-		snapshotMagic, s.info.Engine, s.info.Prelude, moduleVersion("github.com/tetratelabs/wazero"), runtime.Version(), runtime.GOARCH,
-	}, "\n")))
-	return hex.EncodeToString(sum[:8])
+	sum := sha256.New()
+	fmt.Fprintln(sum, worker.Version, s.info.Engine, s.info.Prelude, moduleVersion("github.com/tetratelabs/wazero"),
+		runtime.Version(), runtime.GOARCH, cpu.X86, cpu.ARM64)
+	sum.Write(workerProgram)
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// build makes code and snapshot in a directory of their own and moves it into place: another process may do the same.
-func (s *Sandbox) build(ctx context.Context, dir string) error {
+// build makes s.dir under another name and moves it into place: another process may do the same.
+func (s *Sandbox) build(ctx context.Context) error {
 	tmp, err := os.MkdirTemp(s.opt.Dir, "building-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
 	s.sweep()
-	cmd, err := s.command(settings{Build: true, Code: filepath.Join(tmp, "code"), Snapshot: filepath.Join(tmp, "snapshot")})
-	if err != nil {
-		return err
+	if len(workerProgram) > 0 {
+		if err := os.WriteFile(filepath.Join(tmp, programFile), workerProgram, 0o700); err != nil {
+			return err
+		}
 	}
+	cmd := s.command(s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand, buildCommand, tmp)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := process.Start(cmd); err != nil {
@@ -111,8 +145,8 @@ func (s *Sandbox) build(ctx context.Context, dir string) error {
 	if err := cmd.Wait(); err != nil {
 		return errors.Join(context.Cause(ctx), fmt.Errorf("build the snapshot: %w: %s", err, strings.TrimSpace(stderr.String())))
 	}
-	if err := os.Rename(tmp, dir); err != nil {
-		if _, statErr := os.Stat(s.snapshot); statErr != nil {
+	if err := os.Rename(tmp, s.dir); err != nil {
+		if _, statErr := os.Stat(s.dir); statErr != nil {
 			return err
 		}
 	}
@@ -136,23 +170,24 @@ func (s *Sandbox) sweep() {
 	}
 }
 
-func (s *Sandbox) command(set settings) (*exec.Cmd, error) {
-	arg, err := json.Marshal(set)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(s.opt.Executable, append(append([]string{}, s.opt.Args...), WorkerCommand, string(arg))...)
+func (s *Sandbox) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
 	// A worker is one busy thread, and off unix one that reads. Nothing of the harness's environment is its business.
 	cmd.Env = append(workerEnv(), "GOMAXPROCS=2", "GOTRACEBACK=none")
-	return cmd, nil
+	return cmd
 }
 
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
-	cmd, err := s.command(settings{Code: s.code, Snapshot: s.snapshot, Reserve: s.opt.MaxMemory})
+	settings, err := json.Marshal(worker.Settings{Dir: s.dir, Reserve: s.opt.MaxMemory})
 	if err != nil {
 		return nil, err
 	}
+	program, args := s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand)
+	if len(workerProgram) > 0 {
+		program, args = filepath.Join(s.dir, programFile), nil
+	}
+	cmd := s.command(program, append(args, string(settings))...)
 	if s.image != nil {
 		cmd.ExtraFiles = []*os.File{s.image}
 	}
@@ -168,7 +203,7 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 		if f.T == frame.Ready && f.Engine == s.info.Engine {
 			return runner, nil
 		}
-		err = fmt.Errorf("start worker: %s is not the version that runs here (was it upgraded?): restart this process", s.opt.Executable)
+		err = fmt.Errorf("start worker: %s is not the version that runs here (was it upgraded?): restart this process", program)
 	case <-ctx.Done():
 		err = fmt.Errorf("start worker: %w", context.Cause(ctx))
 	}

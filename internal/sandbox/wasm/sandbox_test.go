@@ -4,18 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 )
 
 // TestMain makes the test binary a worker when the sandbox re-executes it.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == WorkerCommand {
 		os.Exit(WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "{") { // as the embedded program
+		os.Exit(worker.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -98,6 +103,47 @@ func TestRunnerExecutesAndResets(t *testing.T) {
 			t.Errorf("program %d: got %s, want %s", i, f.Value, want)
 		}
 		reset(t, r)
+	}
+}
+
+// An embedded worker program is executed from the private directory, and reports the engine that this binary knows.
+func TestEmbeddedProgram(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if workerProgram, err = os.ReadFile(exe); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { workerProgram = nil }()
+	s, err := Open(t.Context(), Options{Dir: t.TempDir(), MaxMemory: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.opt.Executable = "/nonexistent" // it is not re-executed
+	r, err := s.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Kill()
+	if f := execute(t, r, "run_a", "(async()=>1+1)"); string(f.Value) != "2" {
+		t.Errorf("got %s, %v", f.Value, f.Error)
+	}
+}
+
+// Code that was compiled for another processor is refused, instead of the outline being executed in its place.
+func TestForeignMachineCode(t *testing.T) {
+	s, err := Open(t.Context(), Options{Dir: t.TempDir(), MaxMemory: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := os.RemoveAll(filepath.Join(s.dir, "code")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "remove") {
+		t.Errorf("got %v, %v", r, err)
 	}
 }
 

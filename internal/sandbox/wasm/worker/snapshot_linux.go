@@ -1,7 +1,8 @@
-package wasm
+package worker
 
 import (
 	"os"
+	"path/filepath"
 
 	"github.com/tetratelabs/wazero/experimental"
 )
@@ -10,11 +11,11 @@ import (
 const snapshotFD = 3
 
 // openSnapshot maps the sealed snapshot copy-on-write.
-func openSnapshot(s settings, limit *limiter) (header, func() (experimental.LinearMemory, error), error) {
+func openSnapshot(s Settings, limit *limiter) (header, func() (experimental.LinearMemory, error), error) {
 	return openImage(os.NewFile(snapshotFD, "snapshot"), s, limit)
 }
 
-func openImage(file *os.File, s settings, limit *limiter) (header, func() (experimental.LinearMemory, error), error) {
+func openImage(file *os.File, s Settings, limit *limiter) (header, func() (experimental.LinearMemory, error), error) {
 	info, err := file.Stat()
 	if err != nil {
 		return header{}, nil, err
@@ -32,10 +33,10 @@ func openImage(file *os.File, s settings, limit *limiter) (header, func() (exper
 	}, nil
 }
 
-// shareSnapshot copies the snapshot into a sealed file that workers inherit: they share its pages, and none of them
-// can change what the others see.
-func shareSnapshot(path string) (*os.File, error) {
-	data, err := os.ReadFile(path)
+// ShareSnapshot copies the snapshot in dir into a sealed file that workers inherit as descriptor 3: they share its pages,
+// and none of them can change what the others see. The file is nil where the system has no such files.
+func ShareSnapshot(dir string) (*os.File, error) {
+	data, err := os.ReadFile(filepath.Join(dir, snapshotFile))
 	if err != nil {
 		return nil, err
 	}

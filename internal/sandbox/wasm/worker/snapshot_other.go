@@ -1,16 +1,17 @@
 //go:build !linux
 
-package wasm
+package worker
 
 import (
 	"os"
+	"path/filepath"
 
 	"github.com/tetratelabs/wazero/experimental"
 )
 
 // openSnapshot reads the snapshot; every instance gets a copy.
-func openSnapshot(s settings, limit *limiter) (header, func() (experimental.LinearMemory, error), error) {
-	data, err := os.ReadFile(s.Snapshot)
+func openSnapshot(s Settings, limit *limiter) (header, func() (experimental.LinearMemory, error), error) {
+	data, err := os.ReadFile(filepath.Join(s.Dir, snapshotFile))
 	if err != nil {
 		return header{}, nil, err
 	}
@@ -23,5 +24,5 @@ func openSnapshot(s settings, limit *limiter) (header, func() (experimental.Line
 	}, nil
 }
 
-// shareSnapshot has nothing to share: workers read the file.
-func shareSnapshot(string) (*os.File, error) { return nil, nil }
+// ShareSnapshot returns nil: workers read the file.
+func ShareSnapshot(string) (*os.File, error) { return nil, nil }

@@ -1,4 +1,7 @@
-package wasm
+// Package worker is the guest process of the wasm tier: it executes programs in QuickJS, one after another, each in a
+// WebAssembly instance of its own. It holds engine and frames and nothing else, so that it is small, starts quickly and is
+// easy to confine.
+package worker
 
 import (
 	"bytes"
@@ -15,12 +18,8 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"mcp-code-exec-harness/internal/frame"
-	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
 )
-
-// WorkerCommand is the first argument that makes the binary a worker: the hidden command the sandbox re-executes.
-const WorkerCommand = "__worker"
 
 const (
 	// flushSize and flushAfter bound how long output of a busy program stays in the worker.
@@ -31,55 +30,32 @@ const (
 	// when its Go heap reaches heapTarget.
 	heapTarget   = 96 << 20
 	collectEvery = 16
+	// maxOwnMemory is what the process may add to the memory it starts with, the guest's not counted: frames under way, and
+	// the heap until it is collected.
+	maxOwnMemory = 192 << 20
 )
 
-// settings are what the parent tells a worker, as JSON in its second argument.
-type settings struct {
-	Build    bool   `json:"build,omitempty"` // make the snapshot and the compiled code, then exit
-	Code     string `json:"code"`            // directory of the compilation cache
-	Snapshot string `json:"snapshot"`        // file of the snapshot; on Linux descriptor 3 holds it when empty
-	Reserve  int64  `json:"reserve"`         // bytes of address space for guest memory: no run may have a higher limit
+// Settings are what the host tells a worker, as JSON in its first argument.
+type Settings struct {
+	Dir     string `json:"dir"`     // what Build made
+	Reserve int64  `json:"reserve"` // bytes of address space for guest memory: no run may have a higher limit
 }
 
-// WorkerMain runs a worker until its standard input ends. It is called before anything else of the program is set up
-// and returns the exit code.
-func WorkerMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	var s settings
+// Main runs a worker until its standard input ends, and returns the exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var s Settings
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &s) != nil {
 		fmt.Fprintln(stderr, "this command is internal: the sandbox starts it")
 		return 2
 	}
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(heapTarget)
-	ctx := context.Background()
-	var err error
-	if s.Build {
-		err = build(ctx, s)
-	} else {
-		err = work(ctx, s, stdin, stdout)
-	}
-	if err != nil {
+	volunteer()
+	if err := work(context.Background(), s, stdin, stdout); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return 0
-}
-
-// build makes what every worker of this version starts from.
-func build(ctx context.Context, s settings) error {
-	prelude, err := guest.Bundle()
-	if err != nil {
-		return err
-	}
-	e, err := newEngine(ctx, quickjs.Wasm, s.Code)
-	if err != nil {
-		return err
-	}
-	snapshot, err := buildSnapshot(ctx, e, prelude)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(s.Snapshot, snapshot, 0o600) // the directory is moved into place when it is complete
 }
 
 // worker executes programs one after another, each in an instance of its own.
@@ -95,8 +71,8 @@ type worker struct {
 	runs   int
 }
 
-func work(ctx context.Context, s settings, stdin io.Reader, stdout io.Writer) error {
-	e, err := newEngine(ctx, quickjs.Wasm, s.Code)
+func work(ctx context.Context, s Settings, stdin io.Reader, stdout io.Writer) error {
+	e, err := openEngine(ctx, s.Dir)
 	if err != nil {
 		return err
 	}
@@ -124,12 +100,16 @@ func work(ctx context.Context, s settings, stdin io.Reader, stdout io.Writer) er
 // serve makes an instance ready, waits for a program and executes it.
 func (w *worker) serve(ctx context.Context) error {
 	w.engine.stop.Store(false)
+	w.engine.failed = nil
 	w.limit.refused.Store(false)
 	v, err := w.instance(ctx)
 	if err != nil {
 		return err
 	}
 	defer v.close(ctx)
+	if w.runs == 0 {
+		limitMemory(maxOwnMemory)
+	}
 	w.out.write(frame.Frame{T: frame.Ready, Engine: quickjs.SHA256})
 	w.out.flush()
 	start, run, err := w.awaitStart()
@@ -168,6 +148,12 @@ func (w *worker) instance(ctx context.Context) (*vm, error) {
 		return nil, errors.New("the engine's stack pointer cannot be set")
 	}
 	stack.Set(w.header.Stack)
+	// The functions of the outline itself trap: this proves that the machine code was loaded in their place.
+	undefined, err := v.invoke(ctx, "qjs_get_undefined")
+	if err != nil {
+		return nil, fmt.Errorf("%w: the machine code in the cache directory is not for this processor: remove the directory", err)
+	}
+	v.undefined = handle(undefined)
 	return v, nil
 }
 
@@ -296,9 +282,26 @@ func (o *output) frame(text []byte) {
 		o.end = text
 		return
 	}
+	o.line(text)
+}
+
+// line appends a frame. A long one is written at once, without a copy.
+func (o *output) line(text []byte) {
+	if len(text) >= flushSize {
+		o.flush()
+		o.send(text)
+		text = nil
+	}
 	o.buf = append(append(o.buf, text...), '\n')
 	if len(o.buf) >= flushSize {
 		o.flush()
+	}
+}
+
+// send writes to the host.
+func (o *output) send(text []byte) {
+	if _, err := o.w.Write(text); err != nil {
+		os.Exit(0) // the host is gone
 	}
 }
 
@@ -307,16 +310,14 @@ func (o *output) write(f frame.Frame) {
 	if err != nil {
 		panic(err) // our own frames always encode
 	}
-	o.buf = append(append(o.buf, text...), '\n')
+	o.line(text)
 }
 
 func (o *output) flush() {
 	if len(o.buf) == 0 {
 		return
 	}
-	if _, err := o.w.Write(o.buf); err != nil {
-		os.Exit(0) // the host is gone
-	}
+	o.send(o.buf)
 	o.buf = o.buf[:0]
 	o.last = time.Now()
 }
@@ -331,13 +332,12 @@ func (o *output) poll() {
 // done sends the end of a run: the guest runtime's own, or what stopped the engine.
 func (o *output) done(err error, refused bool) {
 	switch {
-	case o.end == nil:
+	case o.end == nil || errors.Is(err, errMemory) || errors.Is(err, errFrameSize):
 		o.write(frame.Frame{T: frame.Done, Run: o.run, Error: ending(err), Refused: refused})
 	case refused:
-		o.buf = append(o.buf, `{"refused":true,`...)
-		o.buf = append(append(o.buf, o.end[1:]...), '\n')
+		o.line(append([]byte(`{"refused":true,`), o.end[1:]...))
 	default:
-		o.buf = append(append(o.buf, o.end...), '\n')
+		o.line(o.end)
 	}
 	o.end = nil
 	o.flush()
@@ -348,6 +348,8 @@ func ending(err error) *frame.Error {
 	switch {
 	case errors.Is(err, errMemory):
 		return &frame.Error{Kind: "memory", Message: "out of memory"}
+	case errors.Is(err, errFrameSize):
+		return &frame.Error{Kind: "output_limit", Message: err.Error()}
 	case errors.Is(err, errInterrupted):
 		return &frame.Error{Kind: "cancelled", Message: "interrupted"}
 	case err == nil:

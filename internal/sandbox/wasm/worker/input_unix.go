@@ -1,6 +1,6 @@
 //go:build unix
 
-package wasm
+package worker
 
 import (
 	"bytes"
@@ -18,9 +18,14 @@ type pipeInput struct {
 	fd      int
 	stop    *atomic.Bool // set when a cancel frame arrives
 	lines   [][]byte
+	size    int // bytes of lines
 	partial []byte
 	chunk   [64 << 10]byte
 }
+
+// maxAhead is how many bytes of frames poll takes in ahead of the guest. Behind more the host has to wait, and a cancel frame
+// is not seen: the host kills the process then.
+const maxAhead = 64 << 20
 
 // newInput reads frames from stdin.
 func newInput(stdin io.Reader, stop *atomic.Bool) (input, error) {
@@ -37,11 +42,12 @@ func (p *pipeInput) take() []byte {
 	}
 	line := p.lines[0]
 	p.lines = p.lines[1:]
+	p.size -= len(line)
 	return line
 }
 
 func (p *pipeInput) poll() {
-	for {
+	for p.size < maxAhead {
 		ready := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
 		if n, err := unix.Poll(ready, 0); err != nil || n == 0 {
 			return
@@ -72,5 +78,6 @@ func (p *pipeInput) read() {
 			p.stop.Store(true)
 		}
 		p.lines = append(p.lines, line)
+		p.size += len(line)
 	}
 }

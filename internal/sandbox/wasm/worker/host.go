@@ -1,4 +1,4 @@
-package wasm
+package worker
 
 import (
 	"context"
@@ -96,14 +96,21 @@ func (e *engine) hostCall(ctx context.Context, v *vm, stack []uint64) {
 		return
 	}
 	stack[0] = 0
+	if errors.Is(err, errMemory) || errors.Is(err, errFrameSize) {
+		e.fail(err)
+		return
+	}
 	var thrown *jsError
 	if errors.As(err, &thrown) {
 		v.invoke(ctx, "qjs_throw", uint32(thrown.value))
 		return
 	}
-	if message, err := v.newString(ctx, []byte(err.Error())); err == nil {
-		v.invoke(ctx, "qjs_throw", uint32(message))
+	message, err := v.newString(ctx, []byte(err.Error()))
+	if err != nil {
+		e.fail(err)
+		return
 	}
+	v.invoke(ctx, "qjs_throw", uint32(message))
 }
 
 func (e *engine) serve(ctx context.Context, v *vm, name string, arg func(uint32) ([]byte, error)) (handle, error) {

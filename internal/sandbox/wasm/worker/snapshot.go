@@ -1,4 +1,4 @@
-package wasm
+package worker
 
 import (
 	"bytes"
@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/tetratelabs/wazero/experimental"
 
@@ -39,22 +41,114 @@ type extent struct {
 	To   int64 `json:"to"`
 }
 
-const snapshotMagic = "harness snapshot 2"
+const snapshotMagic = "harness snapshot 3"
 
-// buildSnapshot evaluates the guest runtime in a new instance and returns the memory it leaves, with its header.
+// Version changes with the form of what Build makes.
+const Version = snapshotMagic
+
+// The files of a directory that Build fills and workers start from.
+const (
+	codeDir      = "code"     // the compilation cache with the engine's machine code
+	outlineFile  = "module"   // the engine without its code
+	snapshotFile = "snapshot" // the memory to start from
+)
+
+// Build fills dir, an existing directory, with what workers start from: the engine's machine code and the memory in which
+// prelude, the guest runtime, is evaluated.
+func Build(ctx context.Context, dir string, prelude []byte) error {
+	module, outline, segments, err := split(quickjs.Wasm)
+	if err != nil {
+		return fmt.Errorf("read engine: %w", err)
+	}
+	full, err := os.MkdirTemp(dir, "full-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(full)
+	e, err := newEngine(ctx, module, full)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, outlineFile), outline, 0o600); err != nil {
+		return err
+	}
+	if err := fitOutline(ctx, outline, full, filepath.Join(dir, codeDir)); err != nil {
+		return fmt.Errorf("store machine code: %w", err)
+	}
+	h, image, err := evaluate(ctx, e, segments, prelude)
+	if err != nil {
+		return err
+	}
+	// The trial is also the proof that the machine code fits the outline.
+	if e, err = openEngine(ctx, dir); err != nil {
+		return err
+	}
+	if h.Hot, err = trial(ctx, e, h, image); err != nil {
+		return fmt.Errorf("try the snapshot: %w", err)
+	}
+	snapshot, err := encodeSnapshot(h, image)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, snapshotFile), snapshot, 0o600)
+}
+
+// fitOutline makes a compilation cache that has the machine code in the cache full for the outline. An entry of a cache
+// depends on its module in nothing but its name, and compiling the outline tells the name.
+func fitOutline(ctx context.Context, outline []byte, full, dir string) error {
+	if _, err := newEngine(ctx, outline, dir); err != nil {
+		return err
+	}
+	from, err := onlyFile(full)
+	if err != nil {
+		return err
+	}
+	to, err := onlyFile(dir)
+	if err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// onlyFile returns the path of the one file below dir.
+func onlyFile(dir string) (path string, err error) {
+	files := 0
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			path = name
+			files++
+		}
+		return err
+	})
+	if err == nil && files != 1 {
+		err = fmt.Errorf("the compilation cache %s has %d files, want 1", dir, files)
+	}
+	return path, err
+}
+
+// openEngine loads the engine from a directory that Build has filled.
+func openEngine(ctx context.Context, dir string) (*engine, error) {
+	outline, err := os.ReadFile(filepath.Join(dir, outlineFile))
+	if err != nil {
+		return nil, err
+	}
+	return newEngine(ctx, outline, filepath.Join(dir, codeDir))
+}
+
+// evaluate runs the guest runtime in a new instance and returns the memory it leaves, with its header.
 // Nothing of the machine enters: the engine sees constant time and entropy, so the same prelude gives the same bytes.
-func buildSnapshot(ctx context.Context, e *engine, prelude []byte) ([]byte, error) {
+func evaluate(ctx context.Context, e *engine, segments []segment, prelude []byte) (h header, image []byte, err error) {
 	limit := &limiter{}
 	limit.limit.Store(buildMemory)
 	v, err := e.instantiate(experimental.WithMemoryAllocator(ctx,
 		allocator(func() experimental.LinearMemory { return &heapMemory{limit: limit} })))
 	if err != nil {
-		return nil, err
+		return h, nil, err
 	}
 	defer v.close(ctx)
-	for _, s := range e.segments {
+	for _, s := range segments {
 		if !v.memory.Write(s.offset, s.data) {
-			return nil, errors.New("a data segment of the engine lies outside its memory")
+			return h, nil, errors.New("a data segment of the engine lies outside its memory")
 		}
 	}
 	for _, step := range []struct {
@@ -68,24 +162,20 @@ func buildSnapshot(ctx context.Context, e *engine, prelude []byte) ([]byte, erro
 		{"qjs_set_promise_rejection_handler", []uint32{1}},
 	} {
 		if _, err := v.invoke(ctx, step.name, step.args...); err != nil {
-			return nil, fmt.Errorf("initialize engine: %w", err)
+			return h, nil, fmt.Errorf("initialize engine: %w", err)
 		}
 	}
-	h := header{Magic: snapshotMagic}
+	h.Magic = snapshotMagic
 	if err := v.boot(ctx, prelude, &h); err != nil {
-		return nil, fmt.Errorf("evaluate the guest runtime: %w", v.explain(ctx, err))
+		return h, nil, fmt.Errorf("evaluate the guest runtime: %w", v.explain(ctx, err))
 	}
 	if _, err := v.invoke(ctx, "qjs_run_gc"); err != nil {
-		return nil, err
+		return h, nil, err
 	}
 	h.Stack = v.module.ExportedGlobal("__stack_pointer").Get()
-	image, _ := v.memory.Read(0, v.memory.Size())
-	h.Size = int64(len(image))
-	image = bytes.Clone(image)
-	if h.Hot, err = trial(ctx, e, h, image); err != nil {
-		return nil, fmt.Errorf("try the snapshot: %w", err)
-	}
-	return encodeSnapshot(h, image)
+	memory, _ := v.memory.Read(0, v.memory.Size())
+	h.Size = int64(len(memory))
+	return h, bytes.Clone(memory), nil
 }
 
 // trial restores an image, runs a program that makes a call and returns the parts that were written to. A later
@@ -224,6 +314,3 @@ func decodeHeader(page []byte, size int64) (h header, err error) {
 	}
 	return h, nil
 }
-
-// EngineHash identifies the engine in start records.
-func EngineHash() string { return quickjs.SHA256 }

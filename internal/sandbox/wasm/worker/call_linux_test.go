@@ -1,15 +1,17 @@
-package wasm
+package worker
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
+	"mcp-code-exec-harness/internal/guest"
 )
 
 // loopback answers every call at once, in place of a host.
@@ -26,18 +28,38 @@ func (l *loopback) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// bareWorker is a worker without a process around it, whose calls are answered by a loopback.
-func bareWorker(b *testing.B) *worker {
+// builtEngine builds what workers start from, and loads it.
+func builtEngine(b testing.TB) (*engine, *os.File) {
 	b.Helper()
-	s := setup(b)
-	e, err := newEngine(b.Context(), quickjs.Wasm, s.code)
+	dir := b.TempDir()
+	prelude, err := guest.Bundle()
 	if err != nil {
 		b.Fatal(err)
 	}
+	if err := Build(b.Context(), dir, prelude); err != nil {
+		b.Fatal(err)
+	}
+	e, err := openEngine(b.Context(), dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	image, err := ShareSnapshot(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { image.Close() })
+	return e, image
+}
+
+// bareWorker is a worker without a process around it, whose calls are answered by a loopback.
+func bareWorker(b testing.TB) *worker {
+	b.Helper()
+	e, image := builtEngine(b)
 	l := &loopback{in: newInbox()}
 	w := &worker{engine: e, limit: &limiter{}, out: &output{w: l}, in: l.in}
 	w.limit.limit.Store(64 << 20)
-	if w.header, w.memory, err = openImage(s.image, settings{Reserve: 64 << 20}, w.limit); err != nil {
+	var err error
+	if w.header, w.memory, err = openImage(image, Settings{Reserve: 64 << 20}, w.limit); err != nil {
 		b.Fatal(err)
 	}
 	e.send, e.sendSync = func(text []byte) { w.out.frame(text) }, w.sync
@@ -55,6 +77,42 @@ func (w *worker) program(b *testing.B, v *vm, code string) {
 		b.Fatalf("%s", w.out.end)
 	}
 	w.out.end = nil
+}
+
+// A program whose memory is full where a host function copies a string ends with `memory`, whatever it would catch.
+func TestMemoryFullInHostCall(t *testing.T) {
+	w := bareWorker(t)
+	ctx := t.Context()
+	v, err := w.instance(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.close(ctx)
+	const size = 8 << 20
+	text, err := v.newString(ctx, bytes.Repeat([]byte("\u00e9"), size/2)) // ASCII would not be copied
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := v.alloc(ctx, []byte("send"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv, err := v.reserve(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.memory.WriteUint32Le(argv, uint32(text))
+	for err == nil {
+		_, err = v.alloc(ctx, make([]byte, size/2)) // leaves no room for a copy
+	}
+	stack := []uint64{uint64(name), 4, 0, 1, uint64(argv)}
+	w.engine.hostCall(ctx, v, stack)
+	if stack[0] != 0 || !errors.Is(w.engine.stopped(), errMemory) {
+		t.Errorf("the call returned %d, the program is stopped by %v", stack[0], w.engine.stopped())
+	}
+	if e := ending(w.engine.stopped()); e.Kind != "memory" {
+		t.Errorf("the ending is %+v", e)
+	}
 }
 
 // BenchmarkCall is what one host call costs in the worker alone: guest runtime, engine, frames, without processes.

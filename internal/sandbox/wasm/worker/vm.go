@@ -1,4 +1,4 @@
-package wasm
+package worker
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"mcp-code-exec-harness/internal/frame"
 )
 
 // handle is a QuickJS value: the address of a boxed JSValue in linear memory, so it survives a snapshot.
@@ -21,10 +23,10 @@ var errInterrupted = errors.New("interrupted")
 type engine struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
-	segments []segment
 	vm       *vm // the instance in use, for the host functions
 
-	stop atomic.Bool // polled by the interrupt hook
+	stop   atomic.Bool // polled by the interrupt hook
+	failed error       // why a host function stopped the program; nil when the host did
 
 	// What the guest's host functions do; set before the guest runs. sendSync returns the answer frame.
 	send     func(text []byte)
@@ -33,19 +35,32 @@ type engine struct {
 	poll func()
 }
 
-// newEngine compiles the module, or loads it from the compilation cache in dir.
-func newEngine(ctx context.Context, wasm []byte, dir string) (*engine, error) {
-	module, segments, err := detachData(wasm)
-	if err != nil {
-		return nil, fmt.Errorf("read engine: %w", err)
+// fail stops the program for a reason that the guest cannot catch.
+func (e *engine) fail(err error) {
+	e.failed = err
+	e.stop.Store(true)
+}
+
+// stopped returns why the program was stopped, nil while it may go on.
+func (e *engine) stopped() error {
+	switch {
+	case !e.stop.Load():
+		return nil
+	case e.failed != nil:
+		return e.failed
 	}
+	return errInterrupted
+}
+
+// newEngine compiles the module, or loads its machine code from the compilation cache in dir.
+func newEngine(ctx context.Context, module []byte, dir string) (*engine, error) {
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open compilation cache: %w", err)
 	}
 	// The interrupt hook of the engine stops programs; wazero's own costs four to six times the speed.
 	config := wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache).WithCloseOnContextDone(false)
-	e := &engine{runtime: wazero.NewRuntimeWithConfig(ctx, config), segments: segments}
+	e := &engine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
 	if e.compiled, err = e.runtime.CompileModule(ctx, module); err != nil {
 		return nil, fmt.Errorf("compile engine: %w", err)
 	}
@@ -63,7 +78,7 @@ type vm struct {
 	funcs   map[string]api.Function
 	pending []rejection // unhandled, oldest first
 
-	undefined handle // made once: every call takes it as this
+	undefined handle // every call takes it as this
 	scratch   uint32 // scratchSize bytes of guest memory for arguments and lengths
 }
 
@@ -147,8 +162,12 @@ func (v *vm) alloc(ctx context.Context, data []byte) (uint32, error) {
 	return ptr, nil
 }
 
-// errMemory says that the guest's memory is full.
-var errMemory = errors.New("out of memory")
+var (
+	// errMemory reports that the guest's memory is full.
+	errMemory = errors.New("out of memory")
+	// errFrameSize reports a frame of the guest that is longer than the host takes.
+	errFrameSize = fmt.Errorf("the program sent more than %d MiB at once", frame.MaxSize>>20)
+)
 
 // stringOf copies a JavaScript value as UTF-8 text. It must be a string: conversion would run guest code.
 func (v *vm) stringOf(ctx context.Context, h handle) ([]byte, error) {
@@ -167,6 +186,9 @@ func (v *vm) stringOf(ctx context.Context, h handle) ([]byte, error) {
 		return nil, errMemory
 	}
 	n, _ := v.memory.ReadUint32Le(length)
+	if n > frame.MaxSize {
+		return nil, errFrameSize
+	}
 	view, ok := v.memory.Read(ptr, n)
 	if !ok {
 		return nil, errors.New("the engine returned a string outside its memory")
@@ -201,7 +223,7 @@ func (v *vm) call(ctx context.Context, fn handle, args ...handle) (handle, error
 	for i, a := range args {
 		v.memory.WriteUint32Le(argv+4*uint32(i), uint32(a))
 	}
-	if v.undefined == 0 {
+	if v.undefined == 0 { // before there is a snapshot
 		undefined, err := v.invoke(ctx, "qjs_get_undefined")
 		if err != nil {
 			return 0, err
@@ -244,8 +266,8 @@ func (e *jsError) Error() string { return "exception in the guest runtime" }
 
 // exception turns the exception marker into an error.
 func (v *vm) exception(ctx context.Context, result handle) error {
-	if v.engine.stop.Load() {
-		return errInterrupted
+	if err := v.engine.stopped(); err != nil {
+		return err
 	}
 	is, err := v.invoke(ctx, "qjs_is_exception", uint32(result))
 	if err != nil || is == 0 {
@@ -261,8 +283,8 @@ func (v *vm) exception(ctx context.Context, result handle) error {
 // drain runs microtasks until none is left.
 func (v *vm) drain(ctx context.Context) error {
 	for {
-		if v.engine.stop.Load() {
-			return errInterrupted
+		if err := v.engine.stopped(); err != nil {
+			return err
 		}
 		pending, err := v.invoke(ctx, "qjs_is_job_pending")
 		if err != nil || pending == 0 {

@@ -1,0 +1,6 @@
+//go:build !embedworker
+
+package wasm
+
+// workerProgram is the worker as a program of its own; empty where it is not embedded.
+var workerProgram []byte
