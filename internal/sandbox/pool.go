@@ -1,76 +1,104 @@
 package sandbox
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
-	"mcp-code-exec-harness/internal/frame"
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
-
-// resetTimeout bounds the wait for a runner to acknowledge a reset; a slower one is replaced.
-const resetTimeout = 2 * time.Second
 
 // PoolOptions shape a pool. Zero values take the defaults given.
 type PoolOptions struct {
-	Size    int           // runners at most, busy ones included; 64
-	Warm    int           // unbound runners kept ready for new owners; 0 starts each when it is needed
-	Starts  int           // runners that start at the same time, unbound ones not counted; as many as there are processors
-	MaxRuns int           // programs a runner executes before it is retired; 500
-	Idle    time.Duration // how long a runner waits for its owner's next program; 5 minutes
+	Size            int           // runners at most, busy ones included; DefaultSize
+	PerOwner        int           // of them, those of one owner; half of Size, at least 2
+	Warm            int           // unbound runners kept ready for new owners; 0 starts each when it is needed
+	Starts          int           // runners that start at the same time; as many as there are processors
+	MaxRuns         int           // programs a runner executes before it is retired; 500
+	Idle            time.Duration // how long a runner waits for its owner's next program; 5 minutes
+	MaxWaiting      int           // Acquires that wait at the same time; 8,192
+	MaxOwnerWaiting int           // of them, those of one owner; 1,024
 }
 
-// Pool keeps runners warm. A runner belongs to one owner from its first program on and is never given to another: when
-// the pool is full, an idle runner of another owner is killed and replaced. To start a runner costs the processor time of
-// twenty programs, so only a few start at a time, and who waits for that takes a runner of its own that becomes idle
-// meanwhile. All methods are safe for concurrent use.
+const (
+	// runnerMemory is the private memory of a runner whose program is small, in bytes, rounded up.
+	runnerMemory = 16 << 20
+	minSize      = 4
+	maxSize      = 1024
+)
+
+// DefaultSize is the number of runners that take a quarter of the memory which this process may use, between 4 and 1,024;
+// 64 where the memory is unknown.
+func DefaultSize() int {
+	memory, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
+	if err != nil || memory == 0 {
+		return 64
+	}
+	return int(min(max(memory/4/runnerMemory, minSize), maxSize))
+}
+
+// Pool keeps runners warm and shares them between owners. All methods are safe for concurrent use.
+//
+// A runner belongs to one owner from its first program on and is never given to another: when the pool is full, a runner
+// of another owner is killed and replaced. Each owner has a queue and at most PerOwner runners. A new runner goes to the
+// owner with the fewest runners that wants one. Starting a runner costs as much as ten programs or more, so at most Starts
+// start at once, a waiter takes a runner of its owner that becomes ready first, and an owner keeps a runner for a turn of
+// some programs before it has to give it up. No operation takes longer than the logarithm of the number of owners.
 type Pool struct {
 	sandbox Sandbox
 	opt     PoolOptions
 
 	mu       sync.Mutex
-	idle     []*Lease       // ready for the next program, least recently used first
-	count    int            // runners alive or starting
-	owned    map[string]int // of them, by owner
-	resets   map[string]int // of them, those that will be ready for their owner in a moment
-	starting int            // runners being started for an owner
-	warming  int            // runners being started for nobody yet
-	waiting  []*waiter      // Acquires, the longest waiting first
-	cold     *time.Timer    // serves those that wait when another idle runner may be killed for them; nil while none is wanted
+	owners   map[string]*owner
+	needy    needy     // owners with want > 0
+	wanted   int       // sum of their want
+	sequence uint64    // of owners that became needy
+	idle     list.List // of *Lease: bound runners that are ready, least recently used first
+	spare    []*Lease  // unbound runners that are ready
+	count    int       // runners alive or starting
+	starting int       // of them, those that are starting
+	failing  bool      // the last start failed: only waiters cause another
+	waiting  int       // Acquires that wait
+	timer    *time.Timer
 	closed   bool
 	wg       sync.WaitGroup
-	ctx      context.Context // ends with the pool: owns background starts and resets
+	ctx      context.Context // ends with the pool: owns starts and resets
 	cancel   context.CancelFunc
 
 	busy meter // programs that wait for a runner or compute
 }
 
-// waiter is an Acquire that waits.
-type waiter struct {
-	owner  string
-	lease  chan *Lease // buffered; without a runner it is the room to start one; closed with the pool
-	passed int         // how often another one was served before it
-}
-
 const (
-	// maxPassed is how many may pass the one that waits longest while the pool is full, because a runner of their own is
-	// idle and would have to be killed for it.
-	maxPassed = 16
-	// coldAfter is how long a runner must have been idle to be killed for an owner that has runners itself.
+	// A turn is what an owner may use a runner for while owners without any wait, in a full pool: turnRuns programs, or as
+	// many as begin within turnTime.
+	turnRuns = 16
+	turnTime = 250 * time.Millisecond
+	// pause is how long a runner must have been idle before its turn is over early: its owner's next program may follow.
+	pause = 20 * time.Millisecond
+	// coldAfter is how long a runner must have been idle to be killed for an owner that has as many runners.
 	coldAfter = time.Second
 )
 
-// ErrPoolClosed is returned by Acquire after Close.
-var ErrPoolClosed = errors.New("the sandbox is shutting down")
+var (
+	// ErrPoolClosed is returned by Acquire after Close.
+	ErrPoolClosed = errors.New("the sandbox is shutting down")
+	// ErrPoolFull reports that as many programs wait for a runner as may at all.
+	ErrPoolFull = errors.New("too many programs wait for a runner: try again later")
+	// ErrOwnerFull reports that as many programs of one owner wait for a runner as may.
+	ErrOwnerFull = errors.New("too many programs of this user wait for a runner: wait until some have ended")
+)
 
 // NewPool keeps runners of the given tier. Close the pool before the sandbox.
 func NewPool(s Sandbox, opt PoolOptions) *Pool {
 	if opt.Size <= 0 {
-		opt.Size = 64
+		opt.Size = DefaultSize()
+	}
+	if opt.PerOwner <= 0 {
+		opt.PerOwner = max(2, opt.Size/2)
 	}
 	if opt.Starts <= 0 {
 		opt.Starts = runtime.GOMAXPROCS(0)
@@ -81,371 +109,285 @@ func NewPool(s Sandbox, opt PoolOptions) *Pool {
 	if opt.Idle <= 0 {
 		opt.Idle = 5 * time.Minute
 	}
-	p := &Pool{sandbox: s, opt: opt, owned: map[string]int{}, resets: map[string]int{}}
+	if opt.MaxWaiting <= 0 {
+		opt.MaxWaiting = 8192
+	}
+	if opt.MaxOwnerWaiting <= 0 {
+		opt.MaxOwnerWaiting = 1024
+	}
+	p := &Pool{sandbox: s, opt: opt, owners: map[string]*owner{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()
-	p.warm()
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(opt.Idle, p.expire)
+	p.dispatch()
 	return p
 }
 
-// KeepWarm changes how many unbound runners are kept ready. More are started at once; those that are there stay.
+// KeepWarm changes how many unbound runners are kept ready.
 func (p *Pool) KeepWarm(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.opt.Warm = n
-	p.warm()
+	p.dispatch()
 }
 
 // Stats says how many runners are alive or starting, and how many of them wait for a program.
 func (p *Pool) Stats() (started, idle int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.count, len(p.idle)
+	return p.count, p.idle.Len() + len(p.spare)
 }
 
 // Busy is the time that programs have spent waiting for a runner and computing, waits for a processor included: over a
 // while, the growth of it is how many compete for the processors.
 func (p *Pool) Busy() time.Duration { return p.busy.total() }
 
-// Lease is the use of one runner for one program.
-type Lease struct {
-	Runner
-	pool  *Pool
-	owner string // empty: unbound
-	runs  int
-	since time.Time   // when it became idle
-	timer *time.Timer // ends the runner when it stays idle
-	busy  bool        // it computes
-}
-
 // Acquire returns a runner that is ready for a program of the owner, waiting while there is none and none can be started.
-// Every lease must be released.
-func (p *Pool) Acquire(ctx context.Context, owner string) (*Lease, error) {
+// Every lease must be released. Errors are that of a start, ErrPoolClosed, ErrPoolFull, ErrOwnerFull and the end of ctx.
+func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
 	p.busy.add(1)
 	defer p.busy.add(-1)
-	w := &waiter{owner: owner, lease: make(chan *Lease, 1)}
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil, ErrPoolClosed
+	w, l, err := p.request(name)
+	if w == nil {
+		return l, err
 	}
-	p.waiting = append(p.waiting, w)
-	p.serve()
-	p.mu.Unlock()
 	select {
-	case l, open := <-w.lease:
-		switch {
-		case !open:
-			return nil, ErrPoolClosed
-		case l.Runner != nil:
-			return l, nil
-		}
-		return p.start(ctx, l)
+	case a := <-w.answer:
+		return a.lease, a.err
 	case <-ctx.Done():
 		p.leave(w)
 		return nil, fmt.Errorf("wait for a free runner: %w", context.Cause(ctx))
 	}
 }
 
-// start fills a lease of room with a runner.
-func (p *Pool) start(ctx context.Context, l *Lease) (*Lease, error) {
-	runner, err := p.sandbox.Start(ctx)
+// request returns an idle runner of the owner, or a waiter for the next.
+func (p *Pool) request(name string) (*waiter, *Lease, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.starting--
-	defer p.serve()
-	if err != nil {
-		p.gone(l)
-		p.wg.Done()
-		return nil, err
+	if p.closed {
+		return nil, nil, ErrPoolClosed
 	}
-	l.Runner = runner
-	return l, nil
-}
-
-// leave gives up a place in the queue, or what came at the same moment.
-func (p *Pool) leave(w *waiter) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.waiting, w); i >= 0 {
-		p.waiting = slices.Delete(p.waiting, i, i+1)
-	} else if l, open := <-w.lease; open {
-		defer p.wg.Done()
-		if l.Runner != nil {
-			l.runs--
-			p.park(l)
-			return
-		}
-		p.starting--
-		p.gone(l)
-	}
-	p.serve() // who was behind it may be served
-}
-
-// serve gives runners, and room for runners, to those that wait, in their order. p.mu is held, here and below.
-func (p *Pool) serve() {
-	for count := p.count + 1; p.count < count; { // runners found dead make room for those before
-		count = p.count
-		p.serveOnce()
-	}
-	p.warm()
-}
-
-func (p *Pool) serveOnce() {
-	waiting := map[string]int{} // by owner, those that were not served
-	for i := 0; i < len(p.waiting); {
-		w := p.waiting[i]
-		l := p.offer(w, waiting[w.owner])
-		if l == nil {
-			if i == 0 && w.passed >= maxPassed && p.count >= p.opt.Size {
-				break // the next runner that becomes idle makes room for it
-			}
-			waiting[w.owner]++
-			i++
-			continue
-		}
-		p.bind(l, w.owner)
-		p.wg.Add(1)
-		p.waiting = slices.Delete(p.waiting, i, i+1)
-		w.lease <- l
-		if i > 0 && p.count >= p.opt.Size {
-			p.waiting[0].passed++
-		}
-	}
-}
-
-// offer is what one that waits can have now, nil for nothing. before is how many of the same owner wait before it.
-func (p *Pool) offer(w *waiter, before int) *Lease {
-	if l := p.take(w.owner); l != nil {
-		return l
-	}
-	soon := p.resets[w.owner] > before
-	if soon && p.owned[w.owner] > 1 { // with two, one is used while the other is reset
-		return nil
-	}
-	if l := p.take(""); l != nil {
-		return l
-	}
-	if soon || p.starting >= p.opt.Starts || p.count >= p.opt.Size && !p.evict(w) {
-		return nil
-	}
-	p.count++
-	p.starting++
-	return &Lease{pool: p}
-}
-
-// take removes an idle runner of the owner; "" is of nobody. The most recently used comes first: its memory is the
-// warmest.
-func (p *Pool) take(owner string) *Lease {
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		if p.idle[i].owner != owner {
-			continue
-		}
-		l := p.remove(i)
+	o := p.owner(name)
+	defer p.dispatch()
+	defer p.update(o)
+	for len(o.idle) > 0 {
+		// The most recently used comes first: its memory is the warmest.
+		l := p.take(o, len(o.idle)-1)
 		if l.quiet() {
-			return l
+			p.lend(l)
+			return nil, l, nil
 		}
 		p.kill(l)
 	}
-	return nil
+	switch {
+	case p.waiting >= p.opt.MaxWaiting:
+		return nil, nil, fmt.Errorf("%w (%d do)", ErrPoolFull, p.waiting)
+	case o.waiting.Len() >= p.opt.MaxOwnerWaiting:
+		return nil, nil, fmt.Errorf("%w (%d do)", ErrOwnerFull, o.waiting.Len())
+	}
+	p.owners[name] = o // kill may have forgotten it
+	w := &waiter{owner: o, answer: make(chan answer, 1)}
+	w.elem = o.waiting.PushBack(w)
+	p.waiting++
+	if o.runners == 1 && o.resetting == 1 && p.opt.PerOwner > 1 {
+		p.bindSpare(o) // with two, one is used while the other is reset
+	}
+	return w, nil, nil
 }
 
-// evict kills an idle runner for w, the one that was used least recently of those that may be. Its owner must not be
-// waiting itself; and if w's owner has runners, which will be idle before a new one has started, it must have two more, or
-// not use this one.
-func (p *Pool) evict(w *waiter) bool {
-	wanted := map[string]bool{}
-	for _, other := range p.waiting {
-		wanted[other.owner] = true
+// leave ends a wait whose context has ended. What came at the same moment goes to the next.
+func (p *Pool) leave(w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.elem != nil {
+		w.owner.waiting.Remove(w.elem)
+		p.waiting--
+		p.update(w.owner)
+	} else if a := <-w.answer; a.lease != nil {
+		a.lease.runs--
+		p.ready(a.lease)
+		p.wg.Done()
 	}
-	mine, now := p.owned[w.owner], time.Now()
-	var next time.Duration // until another may be
-	for i, l := range p.idle {
-		cold := coldAfter - now.Sub(l.since)
-		fair := !wanted[l.owner] && (mine == 0 || p.owned[l.owner] > mine+1 || cold <= 0)
-		if fair || w.passed >= maxPassed {
-			p.kill(p.remove(i))
-			return true
-		}
-		if !wanted[l.owner] && (next == 0 || cold < next) {
-			next = cold
-		}
+	p.dispatch()
+}
+
+// lend counts a program of a runner; the lease must be released. p.mu is held, here and below.
+func (p *Pool) lend(l *Lease) {
+	l.runs++
+	p.wg.Add(1)
+}
+
+// dispatch gives unbound runners to needy owners and starts as many more as are needed.
+func (p *Pool) dispatch() {
+	if p.closed {
+		return
 	}
-	if next > 0 && p.cold == nil {
-		p.cold = time.AfterFunc(next, func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.cold = nil
-			p.serve()
-		})
+	for len(p.needy) > 0 && p.bindSpare(p.needy[0]) {
+	}
+	warm := p.opt.Warm
+	if p.failing {
+		warm = 0
+	}
+	for p.starting < p.opt.Starts && p.starting+len(p.spare) < p.wanted+warm {
+		if p.count >= p.opt.Size && (p.starting >= p.wanted || !p.evict()) {
+			break
+		}
+		p.start()
+	}
+	p.schedule()
+}
+
+// bindSpare gives an unbound runner to the first waiter of an owner, and reports whether there was one.
+func (p *Pool) bindSpare(o *owner) bool {
+	for len(p.spare) > 0 {
+		last := len(p.spare) - 1
+		l := p.spare[last]
+		p.spare = p.spare[:last]
+		if !l.quiet() {
+			p.kill(l)
+			continue
+		}
+		l.owner, l.bound = o, time.Now()
+		o.runners++
+		p.answer(o.first(), answer{lease: l})
+		p.update(o)
+		return true
 	}
 	return false
 }
 
-// bind gives a runner to an owner.
-func (p *Pool) bind(l *Lease, owner string) {
-	if l.owner != owner {
-		l.owner = owner
-		p.owned[owner]++
-	}
-	l.runs++
+// start starts an unbound runner in the background.
+func (p *Pool) start() {
+	p.count++
+	p.starting++
+	p.wg.Go(func() {
+		runner, err := p.sandbox.Start(p.ctx)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.starting--
+		p.failing = err != nil
+		switch l := (&Lease{Runner: runner, pool: p}); {
+		case err == nil && p.closed:
+			p.kill(l)
+		case err == nil:
+			p.spare = append(p.spare, l)
+		default:
+			p.count--
+			if len(p.needy) > 0 {
+				o := p.needy[0]
+				p.answer(o.first(), answer{err: err})
+				p.update(o)
+			}
+		}
+		p.dispatch()
+	})
 }
 
-// quiet says that an idle runner is still there and has sent nothing that was not asked for.
-func (l *Lease) quiet() bool {
-	select {
-	case <-l.Frames():
-		return false
+// ready takes back a runner that is ready for its owner's next program.
+func (p *Pool) ready(l *Lease) {
+	o := l.owner
+	switch {
+	case p.closed || o.waiting.Len() > 0 && p.yields(l):
+		p.kill(l)
+		return
+	case o.waiting.Len() > 0:
+		p.answer(o.first(), answer{lease: l})
 	default:
-		return true
+		l.since = time.Now()
+		l.elem = p.idle.PushBack(l)
+		o.idle = append(o.idle, l)
 	}
+	p.update(o)
 }
 
-func (p *Pool) remove(i int) *Lease {
-	l := p.idle[i]
-	p.idle = slices.Delete(p.idle, i, i+1)
-	l.timer.Stop()
+// yields reports whether a runner whose owner has a use for it is to be replaced all the same.
+func (p *Pool) yields(l *Lease) bool {
+	return p.count >= p.opt.Size && p.starting < min(p.wanted, p.opt.Starts) && p.poorer(l.owner) && l.turnOver(time.Now())
+}
+
+// poorer reports whether the neediest owner has no runner, or so few that o has still as many when it gives one to it.
+func (p *Pool) poorer(o *owner) bool {
+	first := p.needy[0]
+	return first != o && (first.runners == 0 || o.runners > first.runners+1)
+}
+
+// evict kills the idle runner that was used least recently to make room for the neediest owner, and reports whether it may
+// be killed now.
+func (p *Pool) evict() bool {
+	if p.idle.Len() == 0 || p.evictable().After(time.Now()) {
+		return false
+	}
+	p.kill(p.take(p.idle.Front().Value.(*Lease).owner, 0))
+	return true
+}
+
+// evictable returns when the idle runner that was used least recently may be killed for the neediest owner.
+func (p *Pool) evictable() time.Time {
+	l := p.idle.Front().Value.(*Lease)
+	switch {
+	case !p.poorer(l.owner):
+		return l.since.Add(coldAfter)
+	case l.turnOver(l.since):
+		return l.since
+	}
+	return l.since.Add(pause)
+}
+
+// schedule makes expire run when it will have something to do.
+func (p *Pool) schedule() {
+	if p.idle.Len() == 0 {
+		p.timer.Stop()
+		return
+	}
+	next := p.idle.Front().Value.(*Lease).since.Add(p.opt.Idle)
+	if p.count >= p.opt.Size && p.starting < min(p.wanted, p.opt.Starts) {
+		if at := p.evictable(); at.Before(next) {
+			next = at
+		}
+	}
+	p.timer.Reset(time.Until(next))
+}
+
+// expire kills runners that nothing has used for long, and makes room that has become available by the time that passed.
+func (p *Pool) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.idle.Len() > 0 {
+		l := p.idle.Front().Value.(*Lease)
+		if time.Since(l.since) < p.opt.Idle {
+			break
+		}
+		p.kill(p.take(l.owner, 0))
+	}
+	p.dispatch()
+}
+
+// take removes an idle runner, the first or the last, from those of its owner.
+func (p *Pool) take(o *owner, i int) *Lease {
+	l := o.idle[i]
+	if i == 0 {
+		o.idle = o.idle[1:]
+	} else {
+		o.idle = o.idle[:i]
+	}
+	p.idle.Remove(l.elem)
+	l.elem = nil
 	return l
 }
 
-// warm starts unbound runners in the background until enough are ready.
-func (p *Pool) warm() {
-	unbound := p.warming
-	for _, l := range p.idle {
-		if l.owner == "" {
-			unbound++
-		}
-	}
-	for ; unbound < p.opt.Warm && p.count < p.opt.Size && !p.closed; unbound++ {
-		p.count++
-		p.warming++
-		p.wg.Go(func() {
-			l := &Lease{pool: p}
-			runner, err := p.sandbox.Start(p.ctx)
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.warming--
-			if err != nil {
-				p.count--
-				if len(p.waiting) > 0 { // else the next that comes tries again
-					p.serve()
-				}
-				return
-			}
-			l.Runner = runner
-			p.park(l)
-		})
-	}
-}
-
-// Computes says whether the program computes from now on, or waits for the host. One goroutine calls it, as it does
-// Release, which ends that too.
-func (l *Lease) Computes(busy bool) {
-	switch {
-	case busy && !l.busy:
-		l.pool.busy.add(1)
-	case !busy && l.busy:
-		l.pool.busy.add(-1)
-	}
-	l.busy = busy
-}
-
-// Release ends the use of a runner. A clean one has sent its done frame: it is reset and kept for the owner's next
-// program. Any other is killed.
-func (l *Lease) Release(clean bool) {
-	l.Computes(false)
-	p := l.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	defer p.wg.Done()
-	if !clean || l.runs >= p.opt.MaxRuns || p.closed {
-		p.kill(l)
-		p.serve()
-		return
-	}
-	p.resets[l.owner]++
-	p.wg.Go(func() {
-		clean := l.reset(p.ctx)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		less(p.resets, l.owner)
-		if clean {
-			p.park(l)
-			return
-		}
-		p.kill(l)
-		p.serve()
-	})
-}
-
-// reset makes the runner forget its last program.
-func (l *Lease) reset(ctx context.Context) bool {
-	if l.Send(&frame.Frame{T: frame.Reset}) != nil {
-		return false
-	}
-	timeout := time.NewTimer(resetTimeout)
-	defer timeout.Stop()
-	for {
-		select {
-		case f, ok := <-l.Frames():
-			if !ok {
-				return false
-			}
-			if f.T == frame.Ready {
-				return true
-			}
-		case <-timeout.C:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// park keeps a ready runner until it is wanted, idle for too long or dead.
-func (p *Pool) park(l *Lease) {
-	if p.closed {
-		p.kill(l)
-		return
-	}
-	l.since = time.Now()
-	l.timer = time.AfterFunc(p.opt.Idle, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		// The last unbound runners stay: keeping them is what they are for.
-		if i := slices.Index(p.idle, l); i >= 0 && l.owner != "" {
-			p.kill(p.remove(i))
-			p.serve()
-		}
-	})
-	p.idle = append(p.idle, l)
-	p.serve()
-}
-
-// kill ends a runner and gives up its room; Close waits until it is gone.
+// kill ends a runner that is not among the idle ones, and gives up its room; Close waits until it is gone.
 func (p *Pool) kill(l *Lease) {
-	p.gone(l)
+	p.count--
+	if l.owner != nil {
+		l.owner.runners--
+		p.update(l.owner)
+	}
 	l.Kill()
 	p.wg.Go(func() {
 		for range l.Frames() {
 		}
 	})
-}
-
-// gone forgets a runner.
-func (p *Pool) gone(l *Lease) {
-	p.count--
-	if l.owner != "" {
-		less(p.owned, l.owner)
-	}
-}
-
-// less counts one less.
-func less(counts map[string]int, key string) {
-	if counts[key]--; counts[key] == 0 {
-		delete(counts, key)
-	}
 }
 
 // Info describes the tier.
@@ -455,9 +397,12 @@ func (p *Pool) Info() Info { return p.sandbox.Info() }
 func (p *Pool) Pids() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pids := make([]int, len(p.idle))
-	for i, l := range p.idle {
-		pids[i] = l.Pid()
+	var pids []int
+	for e := p.idle.Front(); e != nil; e = e.Next() {
+		pids = append(pids, e.Value.(*Lease).Pid())
+	}
+	for _, l := range p.spare {
+		pids = append(pids, l.Pid())
 	}
 	return pids
 }
@@ -466,15 +411,19 @@ func (p *Pool) Pids() []int {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
-	for len(p.idle) > 0 {
-		p.kill(p.remove(len(p.idle) - 1))
+	p.timer.Stop()
+	for p.idle.Len() > 0 {
+		p.kill(p.take(p.idle.Front().Value.(*Lease).owner, 0))
 	}
-	for _, w := range p.waiting {
-		close(w.lease)
+	for _, l := range p.spare {
+		p.kill(l)
 	}
-	p.waiting = nil
-	if p.cold != nil {
-		p.cold.Stop()
+	p.spare = nil
+	for _, o := range p.owners {
+		for o.waiting.Len() > 0 {
+			p.answer(o.first(), answer{err: ErrPoolClosed})
+		}
+		p.update(o)
 	}
 	p.mu.Unlock()
 	p.cancel()

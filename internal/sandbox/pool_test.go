@@ -3,10 +3,12 @@ package sandbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +123,9 @@ func (r *fakeRunner) killed() bool {
 // done what it had to do in the background.
 func inBubble(t *testing.T, tier *fakeTier, opt sandbox.PoolOptions, test func(t *testing.T, p *sandbox.Pool)) {
 	t.Helper()
+	if opt.PerOwner == 0 {
+		opt.PerOwner = opt.Size
+	}
 	synctest.Test(t, func(t *testing.T) {
 		p := sandbox.NewPool(tier, opt)
 		test(t, p)
@@ -145,6 +150,12 @@ func acquire(t *testing.T, p *sandbox.Pool, owner string) *sandbox.Lease {
 // release gives a lease back and waits until its runner is reset.
 func release(l *sandbox.Lease, clean bool) {
 	l.Release(clean)
+	synctest.Wait()
+}
+
+// pause lets the time pass, in a bubble, after which an idle runner may be killed for an owner without any.
+func pause() {
+	time.Sleep(20 * time.Millisecond)
 	synctest.Wait()
 }
 
@@ -300,6 +311,7 @@ func TestPoolQueueIsInOrder(t *testing.T) {
 		busy := acquire(t, p, "x")
 		for i, w := range []waiter{wait(t.Context(), p, "b"), wait(t.Context(), p, "a"), wait(t.Context(), p, "c")} {
 			release(busy, true)
+			pause()
 			if !w.served() {
 				t.Fatalf("after release %d, its waiter is not served", i)
 			}
@@ -309,33 +321,187 @@ func TestPoolQueueIsInOrder(t *testing.T) {
 	})
 }
 
-// A runner goes to its owner first, so that it need not be killed; whoever waits longest is passed only so often.
-func TestPoolQueuePrefersTheOwner(t *testing.T) {
+// In a full pool an owner's runner goes to its own queue for a turn, and then to an owner without any.
+func TestPoolTurns(t *testing.T) {
+	for name, c := range map[string]struct {
+		took time.Duration // each program
+		want int           // programs until the other owner has its runner
+	}{"short programs": {time.Millisecond, 16}, "long programs": {time.Minute, 1}} {
+		t.Run(name, func(t *testing.T) {
+			tier := &fakeTier{}
+			inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
+				busy := acquire(t, p, "a")
+				other := wait(t.Context(), p, "b")
+				var own []waiter
+				for range 20 {
+					own = append(own, wait(t.Context(), p, "a"))
+				}
+				programs := 0
+				for {
+					time.Sleep(c.took)
+					release(busy, true)
+					if programs++; other.served() {
+						break
+					}
+					busy = <-own[programs-1].lease
+				}
+				if programs != c.want || tier.count() != 2 {
+					t.Errorf("%d programs before the other owner's, want %d; %d runners were started", programs, c.want, tier.count())
+				}
+				release(<-other.lease, true)
+				for _, w := range own[programs-1:] {
+					release(<-w.lease, true)
+				}
+			})
+		})
+	}
+}
+
+// An owner that wants everything gets its share; the run of another waits for nothing but its runner's start.
+func TestPoolHostileNeighbour(t *testing.T) {
 	tier := &fakeTier{}
-	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
-		busy := acquire(t, p, "a")
-		other := wait(t.Context(), p, "b")
-		var own []waiter
-		for range 20 {
-			own = append(own, wait(t.Context(), p, "a"))
+	inBubble(t, tier, sandbox.PoolOptions{Size: 64, PerOwner: 32}, func(t *testing.T, p *sandbox.Pool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var greedy []waiter
+		for range 1000 {
+			greedy = append(greedy, wait(ctx, p, "greedy"))
 		}
-		passed := 0
-		for release(busy, true); !other.served(); release(busy, true) {
-			if !own[passed].served() {
-				t.Fatalf("after %d, nobody is served", passed)
+		if started, _ := p.Stats(); started != 32 {
+			t.Errorf("the greedy owner has %d runners, want 32", started)
+		}
+		for i := range 40 { // each comes while as many as fit hold their runners
+			w := wait(t.Context(), p, fmt.Sprint("owner", i%32))
+			if i < 32 && !w.served() {
+				t.Fatalf("owner %d waits", i)
 			}
-			busy = <-own[passed].lease
-			passed++
+			defer func() { release(<-w.lease, false) }()
 		}
-		if passed != 16 || tier.count() != 2 {
-			t.Errorf("passed %d times, %d runners were started", passed, tier.count())
+		cancel()
+		for _, w := range greedy {
+			if l := <-w.lease; l != nil {
+				l.Release(false)
+			}
 		}
-		busy = <-other.lease
-		for _, w := range own[passed:] {
-			release(busy, true)
-			busy = <-w.lease
+	})
+}
+
+// In a full pool with queues of all owners, everyone gets the same number of runners, and then none is killed any more.
+func TestPoolSharesAreEqual(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 12, Starts: 2}, func(t *testing.T, p *sandbox.Pool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		now, rounds := map[string]int{}, map[string]int{} // programs that run, and programs that ended
+		var mu sync.Mutex
+		for i := range 400 {
+			owner := []string{"a", "a", "a", "a", "a", "b", "c", "d"}[i%8] // one has five times as many
+			wg.Go(func() {
+				for {
+					l, err := p.Acquire(ctx, owner)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					now[owner]++
+					mu.Unlock()
+					time.Sleep(50 * time.Millisecond)
+					mu.Lock()
+					now[owner]--
+					rounds[owner]++
+					mu.Unlock()
+					l.Release(true)
+				}
+			})
 		}
-		release(busy, true)
+		time.Sleep(10 * time.Second) // the bubble's time
+		started := tier.count()
+		clear(rounds)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		for _, owner := range []string{"a", "b", "c", "d"} {
+			if rounds[owner] < 550 || rounds[owner] > 650 {
+				t.Errorf("%s executed %d programs, want about 600", owner, rounds[owner])
+			}
+		}
+		mu.Unlock()
+		if n := tier.count(); n > started+4*3 { // each runner is retired after 500 programs
+			t.Errorf("%d runners were started in ten seconds without a change", n-started)
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// A thousand waiters use all of the pool: no time passes in which a runner is free and somebody waits.
+func TestPoolManyWaiters(t *testing.T) {
+	for _, owners := range []int{1, 10, 64} {
+		t.Run(fmt.Sprint(owners, " owners"), func(t *testing.T) {
+			tier := &fakeTier{}
+			inBubble(t, tier, sandbox.PoolOptions{Size: 64}, func(t *testing.T, p *sandbox.Pool) {
+				const programs = 6400
+				began := time.Now()
+				var left atomic.Int64
+				left.Store(programs)
+				var wg sync.WaitGroup
+				for i := range 1000 {
+					wg.Go(func() {
+						for left.Add(-1) >= 0 {
+							l := acquire(t, p, fmt.Sprint("owner", i%owners))
+							time.Sleep(50 * time.Millisecond) // the bubble's time
+							l.Release(true)
+						}
+					})
+				}
+				wg.Wait()
+				if took, ideal := time.Since(began), programs/64*50*time.Millisecond; took > ideal*11/10 {
+					t.Errorf("it took %s, ideal are %s", took, ideal)
+				}
+			})
+		})
+	}
+}
+
+// Waiting is bounded for each owner and for all; those that wait are not affected.
+func TestPoolBoundsWaiting(t *testing.T) {
+	tier := &fakeTier{}
+	opt := sandbox.PoolOptions{Size: 1, MaxWaiting: 5, MaxOwnerWaiting: 3}
+	inBubble(t, tier, opt, func(t *testing.T, p *sandbox.Pool) {
+		busy := acquire(t, p, "a")
+		var waiting []waiter
+		for range 3 {
+			waiting = append(waiting, wait(t.Context(), p, "a"))
+		}
+		if _, err := p.Acquire(t.Context(), "a"); !errors.Is(err, sandbox.ErrOwnerFull) {
+			t.Errorf("the fourth waiter of an owner: %v", err)
+		}
+		waiting = append(waiting, wait(t.Context(), p, "b"), wait(t.Context(), p, "c"))
+		if _, err := p.Acquire(t.Context(), "d"); !errors.Is(err, sandbox.ErrPoolFull) {
+			t.Errorf("the sixth waiter: %v", err)
+		}
+		for _, w := range waiting {
+			go func() { (<-w.lease).Release(false) }()
+		}
+		release(busy, false)
+		release(acquire(t, p, "d"), true)
+	})
+}
+
+// An owner's waiters beyond its cap wait for its own runners, however many are free.
+func TestPoolCapsOwners(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 8, PerOwner: 2, Warm: 2}, func(t *testing.T, p *sandbox.Pool) {
+		first, second := acquire(t, p, "a"), acquire(t, p, "a")
+		third := wait(t.Context(), p, "a")
+		if third.served() {
+			t.Fatal("an owner has three runners, two are allowed")
+		}
+		release(second, true)
+		if !third.served() {
+			t.Fatal("an owner's waiter does not get its runner")
+		}
+		release(first, true)
+		release(<-third.lease, true)
 	})
 }
 
@@ -469,8 +635,9 @@ func TestPoolWaitEndsWithItsContext(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		release(busy, true)
+		pause()
 		if !stays.served() {
-			t.Fatal("the place of one that left is lost")
+			t.Fatal("the runner of a waiter that left is lost")
 		}
 		release(<-stays.lease, true)
 	})

@@ -1,0 +1,104 @@
+package sandbox
+
+import (
+	"container/list"
+	"context"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// resetTimeout bounds the wait for a runner to acknowledge a reset; a slower one is replaced.
+const resetTimeout = 2 * time.Second
+
+// Lease is the use of one runner for one program.
+type Lease struct {
+	Runner
+	pool  *Pool
+	owner *owner // nil: unbound
+	runs  int
+	bound time.Time     // when it got its owner
+	since time.Time     // when it became idle
+	elem  *list.Element // in pool.idle; nil while it is not idle
+	busy  bool          // it computes
+}
+
+// Computes says whether the program computes from now on, or waits for the host. One goroutine calls it, as it does
+// Release, which ends that too.
+func (l *Lease) Computes(busy bool) {
+	switch {
+	case busy && !l.busy:
+		l.pool.busy.add(1)
+	case !busy && l.busy:
+		l.pool.busy.add(-1)
+	}
+	l.busy = busy
+}
+
+// Release ends the use of a runner. A clean one has sent its done frame: it is reset and kept for the owner's next
+// program. Any other is killed.
+func (l *Lease) Release(clean bool) {
+	l.Computes(false)
+	p := l.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.wg.Done()
+	if !clean || l.runs >= p.opt.MaxRuns || p.closed {
+		p.kill(l)
+		p.dispatch()
+		return
+	}
+	l.owner.resetting++
+	p.update(l.owner)
+	p.wg.Go(func() {
+		clean := l.reset(p.ctx)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		l.owner.resetting--
+		if clean {
+			p.ready(l)
+		} else {
+			p.kill(l)
+		}
+		p.dispatch()
+	})
+}
+
+// reset makes the runner forget its last program, and reports whether it did.
+func (l *Lease) reset(ctx context.Context) bool {
+	if l.Send(&frame.Frame{T: frame.Reset}) != nil {
+		return false
+	}
+	timeout := time.NewTimer(resetTimeout)
+	defer timeout.Stop()
+	for {
+		select {
+		case f, ok := <-l.Frames():
+			if !ok {
+				return false
+			}
+			if f.T == frame.Ready {
+				return true
+			}
+		case <-timeout.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// quiet reports whether an idle runner is alive and has sent nothing that was not asked for.
+func (l *Lease) quiet() bool {
+	select {
+	case <-l.Frames():
+		return false
+	default:
+		return true
+	}
+}
+
+// turnOver reports whether the runner has served its owner for long enough to be given up for an owner without one.
+func (l *Lease) turnOver(now time.Time) bool {
+	return l.runs >= turnRuns || now.Sub(l.bound) >= turnTime
+}
