@@ -49,7 +49,8 @@ type Sandbox struct {
 	MaxOutput    Size              `key:"maxOutput" default:"1MiB" min:"1KiB" doc:"Size of the returned value, and of all log lines together."`
 	MaxLogLines  int               `key:"maxLogLines" default:"10000" min:"0" doc:"Console lines of one run."`
 	MaxValue     Size              `key:"maxValue" default:"8MiB" min:"1KiB" doc:"Size of one call's arguments or answer; larger answers become files in /workspace."`
-	Pool         int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners at the same time; 0: 64."`
+	Pool         int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners at the same time; 0: as many as a quarter of the memory holds, 16 MiB each."`
+	PoolPerUser  int               `key:"poolPerUser" default:"0" min:"0" max:"1024" doc:"Runners of one user at the same time; 0: half of all, at least 2."`
 	Warm         int               `key:"warm" default:"2" min:"0" max:"64" doc:"Runners that harness serve keeps ready for users who have none yet."`
 	Packages     string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`
 	Prelude      []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`

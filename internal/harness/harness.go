@@ -175,7 +175,7 @@ func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
 	h.mu.Lock()
 	h.closers = append(h.closers, func(context.Context) error { return tier.Close() })
 	h.mu.Unlock()
-	p := sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool})
+	p := sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool, PerOwner: h.cfg.Sandbox.PoolPerUser})
 	h.started.Store(p)
 	return p, nil
 }

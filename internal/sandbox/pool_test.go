@@ -657,6 +657,7 @@ func TestPoolWakeUpIsNotLost(t *testing.T) {
 			if l := <-first.lease; l != nil {
 				release(l, false)
 			}
+			pause()
 			if !second.served() {
 				t.Fatal("nobody has the runner and somebody waits")
 			}
