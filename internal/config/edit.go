@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,13 +43,7 @@ func AddServer(path string, s *MCPServer, replace bool) error {
 		err = d.add(s)
 	}
 	if err == nil {
-		err = d.verify(func(keys []field) []field {
-			if i := indexOf(keys, s.Name); i >= 0 {
-				keys[i].value = entry
-				return keys
-			}
-			return append(keys, field{name: s.Name, value: entry})
-		})
+		err = d.verify(s.Name, &entry)
 	}
 	if err != nil {
 		return fail(fmt.Errorf("%w; add this below mcpServers by hand:\n%s", err, blockEntry(s, "  ", "\n")))
@@ -79,9 +74,7 @@ func RemoveServer(path, name string) error {
 		return fail(fmt.Errorf("%w: its servers are %s", fs.ErrNotExist, strings.Join(names, ", ")))
 	}
 	d.remove(existing)
-	if err := d.verify(func(keys []field) []field {
-		return slices.DeleteFunc(keys, func(f field) bool { return f.name == name })
-	}); err != nil {
+	if err := d.verify(name, nil); err != nil {
 		return fail(fmt.Errorf("%w; remove it by hand", err))
 	}
 	if err := d.save(); err != nil {
@@ -92,10 +85,6 @@ func RemoveServer(path, name string) error {
 
 func sameName(a, b string) bool {
 	return fold(strings.ReplaceAll(a, "-", "_")) == fold(strings.ReplaceAll(b, "-", "_"))
-}
-
-func indexOf(keys []field, name string) int {
-	return slices.IndexFunc(keys, func(f field) bool { return f.name == name })
 }
 
 // entryNode renders a server, reads it back and checks it as Load would.
@@ -212,51 +201,38 @@ func (d *document) entry(name string) (*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// verify reads the edited text and compares it with what the edit was meant to do.
-func (d *document) verify(edit func([]field) []field) error {
-	got, err := parse([]byte(d.text), position{source: d.path, line: 1, column: 1})
+// verify reads the edited text: the server of the name must be the entry, or absent, and everything else as before.
+func (d *document) verify(name string, entry *node) error {
+	edited, err := parse([]byte(d.text), position{source: d.path, line: 1, column: 1})
 	if err != nil {
 		return errByHand
 	}
-	want := d.before
-	want.kind = mapping
-	want.keys = slices.Clone(want.keys)
-	i := indexOf(want.keys, "mcpServers")
-	if i < 0 {
-		want.keys = append(want.keys, field{name: "mcpServers"})
-		i = len(want.keys) - 1
+	got, want := members(edited), members(d.before)
+	gotServers, wantServers := members(got["mcpServers"]), members(want["mcpServers"])
+	delete(got, "mcpServers")
+	delete(want, "mcpServers")
+	delete(wantServers, name)
+	if entry != nil {
+		wantServers[name] = *entry
 	}
-	servers := &want.keys[i].value
-	servers.kind = mapping
-	if servers.keys = edit(slices.Clone(servers.keys)); len(servers.keys) == 0 {
-		servers.kind = null
-		if j := indexOf(got.keys, "mcpServers"); j >= 0 && len(got.keys[j].value.keys) == 0 {
-			got.keys[j].value.kind = null
-		}
-	}
-	if !equal(got, want) {
+	if !maps.EqualFunc(got, want, equal) || !maps.EqualFunc(gotServers, wantServers, equal) {
 		return errByHand
 	}
 	return nil
 }
 
-// equal compares two nodes without their places; the order of keys does not count.
+// equal compares two nodes without their positions; the order of keys does not count.
 func equal(a, b node) bool {
-	if a.kind != b.kind || a.text != b.text || len(a.list) != len(b.list) || len(a.keys) != len(b.keys) {
-		return false
+	return a.kind == b.kind && a.text == b.text && slices.EqualFunc(a.list, b.list, equal) && maps.EqualFunc(members(a), members(b), equal)
+}
+
+// members are the values of a mapping by name; none of any other node.
+func members(n node) map[string]node {
+	values := make(map[string]node, len(n.keys))
+	for _, f := range n.keys {
+		values[f.name] = f.value
 	}
-	for i := range a.list {
-		if !equal(a.list[i], b.list[i]) {
-			return false
-		}
-	}
-	for _, f := range a.keys {
-		other, ok := b.get(f.name)
-		if !ok || !equal(f.value, other.value) {
-			return false
-		}
-	}
-	return true
+	return values
 }
 
 func (d *document) save() error { return writeAtomic(d.path, []byte(d.bom+d.text), d.mode) }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	jsontext "mcp-code-exec-harness/internal/catalog/schema"
 )
 
 // This file changes the text of a document. What it does is verified afterwards (document.verify), so that an unusual
@@ -230,36 +231,31 @@ func pairs(s *MCPServer) []pair {
 
 // flowEntry writes a server in braces, as JSON.
 func flowEntry(s *MCPServer) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, p := range pairs(s) {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(quote(p.name) + ": " + flowValue(p.value))
+	var parts []string
+	for _, p := range pairs(s) {
+		parts = append(parts, quote(p.name)+": "+flowValue(p.value, quote))
 	}
-	b.WriteByte('}')
-	return b.String()
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-func flowValue(value any) string {
+// flowValue writes a value in one line; text writes its texts.
+func flowValue(value any, text func(string) string) string {
+	var parts []string
 	switch x := value.(type) {
 	case []string:
-		items := make([]string, len(x))
-		for i, s := range x {
-			items[i] = quote(s)
+		for _, item := range x {
+			parts = append(parts, text(item))
 		}
-		return "[" + strings.Join(items, ", ") + "]"
+		return "[" + strings.Join(parts, ", ") + "]"
 	case map[string]string:
-		var items []string
 		for _, name := range slices.Sorted(maps.Keys(x)) {
-			items = append(items, quote(name)+": "+quote(x[name]))
+			parts = append(parts, text(name)+": "+text(x[name]))
 		}
-		return "{" + strings.Join(items, ", ") + "}"
+		return "{" + strings.Join(parts, ", ") + "}"
 	case string:
-		return quote(x)
+		return text(x)
 	case time.Duration:
-		return quote(formatDuration(x))
+		return text(formatDuration(x))
 	}
 	return "true" // the only other type is a bool that is not zero
 }
@@ -267,32 +263,22 @@ func flowValue(value any) string {
 // blockEntry writes a server in lines.
 func blockEntry(s *MCPServer, indent, newline string) string {
 	var b strings.Builder
-	b.WriteString(indent + plainOrQuoted(s.Name) + ":")
+	line := func(parts ...string) { b.WriteString(indent + strings.Join(parts, "") + newline) }
 	fields := pairs(s)
 	if len(fields) == 0 {
-		b.WriteString(" {}")
+		line(plainOrQuoted(s.Name), ": {}")
+		return b.String()
 	}
-	b.WriteString(newline)
+	line(plainOrQuoted(s.Name), ":")
 	for _, p := range fields {
-		b.WriteString(indent + "  " + p.name + ":")
-		switch x := p.value.(type) {
-		case []string:
-			items := make([]string, len(x))
-			for i, s := range x {
-				items[i] = plainOrQuoted(s)
-			}
-			b.WriteString(" [" + strings.Join(items, ", ") + "]" + newline)
-		case map[string]string:
-			b.WriteString(newline)
-			for _, name := range slices.Sorted(maps.Keys(x)) {
-				b.WriteString(indent + "    " + plainOrQuoted(name) + ": " + plainOrQuoted(x[name]) + newline)
-			}
-		case string:
-			b.WriteString(" " + plainOrQuoted(x) + newline)
-		case time.Duration:
-			b.WriteString(" " + formatDuration(x) + newline)
-		default:
-			b.WriteString(" true" + newline)
+		texts, isMap := p.value.(map[string]string)
+		if !isMap {
+			line("  ", p.name, ": ", flowValue(p.value, plainOrQuoted))
+			continue
+		}
+		line("  ", p.name, ":")
+		for _, name := range slices.Sorted(maps.Keys(texts)) {
+			line("    ", plainOrQuoted(name), ": ", plainOrQuoted(texts[name]))
 		}
 	}
 	return b.String()
@@ -301,29 +287,16 @@ func blockEntry(s *MCPServer, indent, newline string) string {
 // plainOrQuoted writes a text without quotes where every YAML reader takes it for the same text.
 func plainOrQuoted(s string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	const safe = letters + "0123456789-_./+=@:"
-	plain := s != "" && strings.Trim(s, safe) == "" && strings.ContainsAny(s[:1], letters+"/.-") &&
-		strings.ContainsAny(s, letters) && !strings.HasSuffix(s, ":") && !strings.HasPrefix(s, "---") && !strings.HasPrefix(s, "...")
-	if len(s) > 1 && strings.ContainsAny(s[:1], "-.") { // -y and ./data, not -1, .5, .inf
-		plain = plain && strings.ContainsAny(s[1:2], letters+"-/") && !strings.EqualFold(s, "-.inf")
-	}
 	switch strings.ToLower(s) {
-	case "true", "false", "null", "yes", "no", "on", "off", "y", "n", ".inf", ".nan", "nan", "inf", "-inf":
-		plain = false
+	case "yes", "no", "on", "off", "y", "n", "nan", "inf", "-inf": // in YAML 1.1 and other readers
+		return quote(s)
 	}
-	if plain {
-		return s
+	if strings.Trim(s, letters+"0123456789-_./+=@:") != "" || !strings.ContainsAny(s, letters) || token.IsNeedQuoted(s) ||
+		strings.HasPrefix(s, "---") || strings.HasPrefix(s, "...") || strings.HasSuffix(s, ":") {
+		return quote(s)
 	}
-	return quote(s)
+	return s
 }
 
 // quote writes a text in double quotes, as JSON, which YAML reads the same.
-func quote(s string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		panic("config: quote: " + err.Error()) // a string always encodes
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
+func quote(s string) string { return jsontext.Quote(s) }
