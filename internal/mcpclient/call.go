@@ -251,6 +251,9 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, tool string
 	default:
 		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "no answer came: "+plain(err), c.stderrTail()
 	}
+	if full := ex.charge.waits.Load(); full != nil && ce.Kind == KindTimeout {
+		ce.Message += ": " + full.Error()
+	}
 	ce.Message = clip(ce.Message, maxSaid)
 	return ce
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -46,6 +47,9 @@ func newMemory(limit int) *memory {
 type charge struct {
 	memory *memory
 	owner  string
+
+	// waits is the budget that the charge waits for, or that it waited for until its context ended.
+	waits atomic.Pointer[memoryError]
 
 	mu    sync.Mutex // held while waiting: the context that ends the wait ends before free is called
 	share *share
@@ -94,24 +98,33 @@ func (c *charge) grow(ctx context.Context, size, most int64) error {
 	}
 	s.refs++
 	m.mu.Unlock()
-	if !acquire(ctx, s.left, want) {
+	if err := c.acquire(ctx, s.left, want, &memoryError{ownerResults * m.limit, "this user"}); err != nil {
 		m.release(c.owner, s)
-		return &memoryError{ownerResults * m.limit, "this user"}
+		return err
 	}
-	if !acquire(ctx, m.total, want) {
+	if err := c.acquire(ctx, m.total, want, &memoryError{allResults * m.limit, "all users"}); err != nil {
 		s.left.Release(want)
 		m.release(c.owner, s)
-		return &memoryError{allResults * m.limit, "all users"}
+		return err
 	}
 	c.share, c.size = s, want
 	return nil
 }
 
-func acquire(ctx context.Context, s *semaphore.Weighted, n int64) bool {
-	if ctx == nil {
-		return s.TryAcquire(n)
+// acquire takes n bytes of a budget; err is for one that is used up.
+func (c *charge) acquire(ctx context.Context, s *semaphore.Weighted, n int64, err *memoryError) error {
+	if s.TryAcquire(n) {
+		return nil
 	}
-	return s.Acquire(ctx, n) == nil
+	if ctx == nil {
+		return err
+	}
+	c.waits.Store(err)
+	if s.Acquire(ctx, n) != nil {
+		return err
+	}
+	c.waits.Store(nil)
+	return nil
 }
 
 // shrink returns what a complete answer of size bytes does not need.
