@@ -3,6 +3,8 @@
 package files
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,9 +34,10 @@ type Options struct {
 
 // Base is a directory of the host that holds one directory per owner. It is safe for concurrent use.
 type Base struct {
-	root *os.Root
-	opts Options
-	now  func() time.Time
+	root  *os.Root
+	opts  Options
+	now   func() time.Time
+	clear func(parent *os.Root, name string) error // deletes a tree; tests make it slow
 
 	mu   sync.Mutex
 	open map[string]*state // by path inside the base
@@ -50,7 +53,7 @@ func OpenBase(dir string, opts Options) (*Base, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the %s directory: %w", opts.Section, err)
 	}
-	return &Base{root: root, opts: opts, now: time.Now, open: map[string]*state{}}, nil
+	return &Base{root: root, opts: opts, now: time.Now, clear: (*os.Root).RemoveAll, open: map[string]*state{}}, nil
 }
 
 // Path returns the directory of the host. It is for messages to the person who runs the harness only.
@@ -90,9 +93,42 @@ func (b *Base) Open(ids ...string) (*Dir, error) {
 // are open on it fail from then on. Removing what does not exist is no error.
 func (b *Base) Remove(ids ...string) error {
 	names, err := dirNames(ids)
+	if err == nil {
+		err = b.remove(names)
+	}
 	if err != nil {
 		return fmt.Errorf("remove a %s directory: %w", b.opts.Section, err)
 	}
+	return nil
+}
+
+// remove renames the directory, so that nothing finds it any more, and deletes it without holding the lock: a tree can
+// be large.
+func (b *Base) remove(names []string) error {
+	parent, name, err := b.detach(names)
+	if parent == nil {
+		return err
+	}
+	err = b.clear(parent, name)
+	if parent != b.root {
+		_ = parent.Close()
+	}
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for up := path.Dir(path.Join(names...)); up != "."; up = path.Dir(up) {
+		if b.root.Remove(filepath.FromSlash(up)) != nil {
+			break // it holds other directories, or never existed
+		}
+	}
+	return nil
+}
+
+// detach takes a directory out of use. It returns the name it has now and the directory that holds it, nil if there is
+// none.
+func (b *Base) detach(names []string) (parent *os.Root, name string, err error) {
 	key := path.Join(names...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,22 +136,58 @@ func (b *Base) Remove(ids ...string) error {
 		s.retire()
 		delete(b.open, key)
 	}
+	last := names[len(names)-1]
 	parent, ok, err := descend(b.root, names[:len(names)-1], false)
-	if ok {
-		err = parent.RemoveAll(names[len(names)-1])
-		if parent != b.root {
-			_ = parent.Close()
+	if err != nil || !ok {
+		return nil, "", err
+	}
+	name = tempPrefix + rand.Text()
+	if parent.Rename(last, name) != nil { // there is none; or on Windows another process has a file of it open
+		return parent, last, nil
+	}
+	return parent, name, nil
+}
+
+// Sweep removes the directories of owners with two ids for which drop says so, given the second id as DirName writes it
+// and when the directory last changed, and what interrupted removals left. Directories that are open stay.
+func (b *Base) Sweep(ctx context.Context, drop func(name string, changed time.Time) bool) error {
+	var failed error
+	for _, first := range b.list(".") {
+		for _, second := range b.list(first.Name()) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			names := []string{first.Name(), second.Name()}
+			b.mu.Lock()
+			inUse := b.open[path.Join(names...)] != nil
+			b.mu.Unlock()
+			left := isTemp(second.Name()) && b.now().Sub(second.ModTime()) > tempAge
+			if inUse || !left && (isTemp(second.Name()) || !drop(second.Name(), second.ModTime())) {
+				continue
+			}
+			if err := b.remove(names); err != nil {
+				failed = fmt.Errorf("remove a %s directory: %w", b.opts.Section, err)
+			}
 		}
 	}
+	return failed
+}
+
+// list lists the directories in a directory of the base, none if it cannot be read.
+func (b *Base) list(dir string) []fs.FileInfo {
+	f, err := b.root.Open(filepath.FromSlash(dir))
 	if err != nil {
-		return fmt.Errorf("remove a %s directory: %w", b.opts.Section, err)
+		return nil
 	}
-	for parent := path.Dir(key); parent != "."; parent = path.Dir(parent) {
-		if b.root.Remove(filepath.FromSlash(parent)) != nil {
-			break // other sessions are in it, or it never existed
+	defer f.Close()
+	entries, _ := f.ReadDir(-1) // what it read before an error
+	var dirs []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.IsDir() {
+			dirs = append(dirs, info)
 		}
 	}
-	return nil
+	return dirs
 }
 
 func (b *Base) release(key string, s *state) {

@@ -167,7 +167,7 @@ func (l *listing) read(ctx context.Context, dir *os.Root, p string, recursive bo
 			continue
 		case err != nil:
 			return err
-		case !info.IsDir() && !info.Mode().IsRegular():
+		case !info.IsDir() && !info.Mode().IsRegular(), hardLinked(info):
 			continue
 		}
 		if err := l.add(entry(at, info)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -404,4 +405,68 @@ func TestRemove(t *testing.T) {
 	write(t, s1b, "new", "n")
 	s1.Close() // the stale Dir must not close the new one
 	wantFile(t, s1b, "new", "n")
+}
+
+// Removing a large tree holds up no other owner.
+func TestRemoveHoldsNoLock(t *testing.T) {
+	t.Parallel()
+	b, _, host := setup(t, Options{})
+	large, err := b.Open("bob", "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer large.Close()
+	write(t, large, "x/y", "1")
+	removing, goOn := make(chan struct{}), make(chan struct{})
+	b.clear = func(parent *os.Root, name string) error {
+		close(removing)
+		<-goOn
+		return parent.RemoveAll(name)
+	}
+	done := make(chan error, 1)
+	go func() { done <- b.Remove("bob", "s1") }()
+	<-removing
+	again, err := b.Open("bob", "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, again, "new", "2")
+	if got := names(t, again); got != "new" {
+		t.Errorf("the new directory holds %q", got)
+	}
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, again, "new", "2")
+	again.Close()
+	b.clear = (*os.Root).RemoveAll
+	if err := b.Remove("bob", "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(host), "bob")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("bob's directory is left: %v", err)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	b, _, host := setup(t, Options{})
+	base := filepath.Dir(host)
+	b.now = func() time.Time { return time.Now().Add(time.Hour) }
+	for _, dir := range []string{"u/drop", "u/stay", "v/open", "v/" + tempPrefix + "REMOVED"} {
+		hostFile(t, "x", base, filepath.FromSlash(dir), "file")
+	}
+	open, err := b.Open("v", "open")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	if err := b.Sweep(t.Context(), func(name string, _ time.Time) bool { return name != "stay" }); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(base, "*", "*"))
+	if want := []string{filepath.Join(base, "u", "stay"), filepath.Join(base, "v", "open")}; !slices.Equal(left, want) || err != nil {
+		t.Errorf("left are %v, %v", left, err)
+	}
 }

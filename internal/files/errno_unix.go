@@ -4,6 +4,7 @@ package files
 
 import (
 	"errors"
+	"io/fs"
 	"syscall"
 )
 
@@ -14,4 +15,10 @@ func isDiskFull(err error) bool {
 
 func isNotEmpty(err error) bool {
 	return errors.Is(err, syscall.ENOTEMPTY)
+}
+
+// hardLinked reports a file with more than one name.
+func hardLinked(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode().IsRegular() && stat.Nlink > 1
 }

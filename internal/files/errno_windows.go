@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"io/fs"
 
 	"golang.org/x/sys/windows"
 )
@@ -14,3 +15,6 @@ func isDiskFull(err error) bool {
 func isNotEmpty(err error) bool {
 	return errors.Is(err, windows.ERROR_DIR_NOT_EMPTY)
 }
+
+// hardLinked knows nothing here: Windows does not say how many names a file has without opening it.
+func hardLinked(fs.FileInfo) bool { return false }

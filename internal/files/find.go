@@ -55,6 +55,8 @@ func find(top *os.Root, p string) (_ *spot, err error) {
 			return nil, &Error{Code: Denied, Detail: "symbolic links are not followed"}
 		case i == last && !info.IsDir() && !info.Mode().IsRegular():
 			return nil, &Error{Code: Denied, Detail: "it is neither a file nor a directory"}
+		case i == last && hardLinked(info):
+			return nil, errHardLink
 		case i == last:
 			at.info = info
 		case !info.IsDir():
@@ -92,6 +94,10 @@ func enter(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 	return next, nil
 }
 
+// errHardLink reports a file that has another name, which may be outside of the directory: it could be read, and changed,
+// from here.
+var errHardLink = &Error{Code: Denied, Detail: "hard links are not followed; replace it by a copy"}
+
 // openFile opens a plain file for reading.
 func openFile(top *os.Root, p string) (*os.File, fs.FileInfo, error) {
 	at, err := find(top, p)
@@ -112,6 +118,8 @@ func openFile(top *os.Root, p string) (*os.File, fs.FileInfo, error) {
 	opened, err := f.Stat()
 	if err == nil && !opened.Mode().IsRegular() { // replaced since by another process
 		err = &Error{Code: Denied, Detail: "it is not a file"}
+	} else if err == nil && hardLinked(opened) {
+		err = errHardLink
 	}
 	if err != nil {
 		_ = f.Close()

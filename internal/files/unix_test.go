@@ -113,3 +113,25 @@ func TestKilledWriter(t *testing.T) {
 		t.Errorf("old leftovers are still there: %v, %v", left, err)
 	}
 }
+
+// A file with another name, which may be anybody's, is neither listed nor read nor changed.
+func TestHardLinks(t *testing.T) {
+	t.Parallel()
+	_, d, host := setup(t, Options{})
+	secret := hostFile(t, "secret", t.TempDir(), "secret.txt")
+	write(t, d, "mine", "x")
+	if err := os.Link(secret, filepath.Join(host, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.ReadFile("linked", 0, -1)
+	wantCode(t, err, Denied)
+	wantCode(t, d.WriteFile("linked", []byte("owned")), Denied)
+	wantCode(t, d.AppendFile(t.Context(), "linked", []byte("owned")), Denied)
+	wantCode(t, Copy(t.Context(), d, "copy", d, "linked"), Denied)
+	if got := names(t, d); got != "mine" {
+		t.Errorf("listed are %q", got)
+	}
+	if data, err := os.ReadFile(secret); string(data) != "secret" || err != nil {
+		t.Errorf("the file outside holds %q, %v", data, err)
+	}
+}

@@ -78,7 +78,7 @@ func TestCrashed(t *testing.T) {
 	f := open(t, dir, nil, demoServer(t, "database", dir), demoServer(t, "mailer", dir))
 	var count atomic.Int64
 	f.WrapJournal(func(w journal.Writer) journal.Writer { return killer{w, at, &count} })
-	out, err := f.Runs().Execute(t.Context(), runs.Request{Code: crashProgram, Session: "crash"})
+	out, err := f.Runs().Execute(t.Context(), runs.Request{Code: crashProgram, Session: os.Getenv(crashVar + "_SESSION")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestCrashed(t *testing.T) {
 // is done twice, and only what was under way can be in doubt.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	_, output, err := crash(t, 0) // never
+	_, output, err := crash(t, 0, "crash") // never
 	var points int
 	if _, last, found := bytes.Cut(output, []byte("writes ")); !found || err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -99,7 +99,7 @@ func TestCrash(t *testing.T) {
 	for at := 1; at <= points; at++ {
 		t.Run(strconv.Itoa(at), func(t *testing.T) {
 			t.Parallel()
-			dir, output, err := crash(t, at)
+			dir, output, err := crash(t, at, "crash")
 			if err == nil {
 				// Writes ride together as it happens: there may be fewer than the first time.
 				if at < points-5 {
@@ -113,11 +113,11 @@ func TestCrash(t *testing.T) {
 }
 
 // crash runs the program in a process that is killed at a write of its journal.
-func crash(t *testing.T, at int) (dir string, output []byte, err error) {
+func crash(t *testing.T, at int, session string) (dir string, output []byte, err error) {
 	t.Helper()
 	dir = t.TempDir()
 	cmd := exec.Command(self(t), "-test.run=^TestCrashed$")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", crashVar, at), crashVar+"_DIR="+dir)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", crashVar, at), crashVar+"_DIR="+dir, crashVar+"_SESSION="+session)
 	output, err = cmd.CombinedOutput()
 	return dir, output, err
 }

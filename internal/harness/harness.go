@@ -122,7 +122,7 @@ func (h *Harness) openRuns() error {
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },
 		Pool:  h.pool, Skills: h.skills, Workspace: h.workspace,
-		Sessions: sync.OnceValues(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
+		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate:     h.gate, Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
 		Limits: run.Limits{
@@ -136,7 +136,7 @@ func (h *Harness) openRuns() error {
 
 // opened makes a part that is opened at its first use and closed with the harness.
 func opened[T any](h *Harness, open func() (T, error), closer func(context.Context, T) error) func() (T, error) {
-	return sync.OnceValues(func() (T, error) {
+	return kept(func() (T, error) {
 		part, err := open()
 		if err != nil {
 			return part, unavailable{err}
@@ -146,6 +146,37 @@ func opened[T any](h *Harness, open func() (T, error), closer func(context.Conte
 		h.closers = append(h.closers, func(ctx context.Context) error { return closer(ctx, part) })
 		return part, nil
 	})
+}
+
+// kept calls open until it succeeds once, and returns what it made from then on. Callers share the attempt that is under
+// way, and its error; the next caller tries again, because what failed may pass.
+func kept[T any](open func() (T, error)) func() (T, error) {
+	type attempt struct {
+		done chan struct{}
+		part T
+		err  error
+	}
+	var mu sync.Mutex
+	var last *attempt // under way, or successful
+	return func() (T, error) {
+		mu.Lock()
+		a := last
+		if a != nil {
+			mu.Unlock()
+			<-a.done
+			return a.part, a.err
+		}
+		a = &attempt{done: make(chan struct{})}
+		last = a
+		mu.Unlock()
+		defer close(a.done)
+		if a.part, a.err = open(); a.err != nil {
+			mu.Lock()
+			last = nil
+			mu.Unlock()
+		}
+		return a.part, a.err
+	}
 }
 
 func limits(size config.Size, count int) files.Limits {

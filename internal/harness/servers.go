@@ -32,6 +32,8 @@ type servers struct {
 	metrics  *telemetry.Metrics
 	audit    *telemetry.Auditor
 
+	changing sync.Mutex // held while a server is added or removed, so that the catalog loses the tools of the removed one only
+
 	mu        sync.Mutex
 	published map[string]bool // servers that the catalog has
 	changed   chan struct{}   // closed when there is one more

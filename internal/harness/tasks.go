@@ -286,6 +286,8 @@ func (h *Harness) AddServer(_ context.Context, s NewServer) error {
 	if (kind == config.Stdio) != (s.Command != "") || (kind != config.Stdio) != (s.URL != "") {
 		return errors.New("give a url, or a command with the transport stdio")
 	}
+	h.servers.changing.Lock()
+	defer h.servers.changing.Unlock()
 	return h.servers.Add(h.connection(&config.MCPServer{
 		Name: s.Name, Type: kind, URL: s.URL, Headers: s.Headers, Command: s.Command, Args: s.Args, Env: s.Env, Enabled: true,
 		StartupTimeout: time.Minute, Timeout: h.cfg.Sandbox.CallTimeout,
@@ -294,6 +296,8 @@ func (h *Harness) AddServer(_ context.Context, s NewServer) error {
 
 // RemoveServer ends a server and forgets its tools.
 func (h *Harness) RemoveServer(ctx context.Context, name string) error {
+	h.servers.changing.Lock()
+	defer h.servers.changing.Unlock()
 	if err := h.servers.Remove(ctx, name); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package id
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"strings"
 )
 
 // New is a name with 80 random bits: nobody guesses another one's, and none comes twice.
@@ -11,4 +12,10 @@ func New(kind string) string {
 	var b [10]byte
 	rand.Read(b[:]) // never fails
 	return kind + "_" + hex.EncodeToString(b[:])
+}
+
+// Is reports whether a name has the form of those that New makes of a kind.
+func Is(kind, name string) bool {
+	digits, ok := strings.CutPrefix(name, kind+"_")
+	return ok && len(digits) == 20 && strings.Trim(digits, "0123456789abcdef") == ""
 }

@@ -2,7 +2,10 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
 const (
@@ -10,12 +13,15 @@ const (
 	resumable      = time.Hour // after its beginning, a run that was left can be resumed by its user
 )
 
-// WatchOrphans ends runs that nobody goes on with, from time to time until ctx ends. It is for whoever works the queue.
+// WatchOrphans ends runs that no process goes on with and removes workspaces of runs that have ended, from time to time
+// until ctx ends. Only the process that works the queue calls it.
 func (s *Service) WatchOrphans(ctx context.Context) {
 	ticker := time.NewTicker(lookForOrphans)
 	defer ticker.Stop()
 	for {
-		s.EndOrphans(ctx, s.opt.Now().Add(-resumable))
+		before := s.opt.Now().Add(-resumable)
+		s.EndOrphans(ctx, before)
+		s.SweepWorkspaces(ctx, before)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -46,5 +52,27 @@ func (s *Service) EndOrphans(ctx context.Context, before time.Time) {
 		if err := s.Abandon(ctx, r.ID); err != nil {
 			s.opt.Logger.Error("end the run of a dead process", "run", r.ID, "error", err)
 		}
+	}
+}
+
+// SweepWorkspaces removes the workspaces of runs of no session that have ended, or that left no record, where nothing has
+// changed since before: a process was killed before it could remove them.
+func (s *Service) SweepWorkspaces(ctx context.Context, before time.Time) {
+	keep, err := s.opt.Store()
+	if err != nil {
+		s.opt.Logger.Error("sweep workspaces", "error", err)
+		return
+	}
+	work, err := s.opt.Workspace()
+	if err != nil {
+		s.opt.Logger.Error("sweep workspaces", "error", err)
+		return
+	}
+	err = work.Sweep(ctx, before, func(run string) bool {
+		info, err := keep.Run(ctx, run)
+		return errors.Is(err, journal.ErrNotFound) || err == nil && !info.Ended.IsZero()
+	})
+	if err != nil && ctx.Err() == nil {
+		s.opt.Logger.Error("sweep workspaces", "error", err)
 	}
 }

@@ -109,7 +109,18 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 		return err
 	}
 	writer.Append(journal.Record{End: run.Abandoned(records, s.opt.Now())})
-	return errors.Join(writer.Commit(ctx), writer.Close(context.WithoutCancel(ctx)))
+	if err := errors.Join(writer.Commit(ctx), writer.Close(context.WithoutCancel(ctx))); err != nil {
+		return err
+	}
+	if err := journal.Check(records); err != nil {
+		return nil // nothing says whose workspace it had; it is swept
+	}
+	env, err := s.open(records[0].Start.User, records[0].Start.Session, id)
+	if err != nil {
+		return err
+	}
+	env.close(true)
+	return nil
 }
 
 func (s *Service) sameEngine(start journal.Start) error {

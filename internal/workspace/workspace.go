@@ -1,7 +1,13 @@
 // Package workspace keeps the files of a session, or of a run outside of one, until it ends.
 package workspace
 
-import "mcp-code-exec-harness/internal/files"
+import (
+	"context"
+	"time"
+
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/id"
+)
 
 // Store holds all workspaces. It is safe for concurrent use.
 type Store struct{ base *files.Base }
@@ -22,6 +28,14 @@ func (s *Store) Dir(user, session string) (*files.Dir, error) { return s.base.Op
 // Remove deletes a workspace at the end of its session. Dirs that are open on it fail from then on. A workspace that
 // does not exist is no error.
 func (s *Store) Remove(user, session string) error { return s.base.Remove(user, session) }
+
+// Sweep removes the workspaces of runs of no session for which ended says so, given the run's id, and which nothing has
+// changed since before.
+func (s *Store) Sweep(ctx context.Context, before time.Time, ended func(run string) bool) error {
+	return s.base.Sweep(ctx, func(name string, changed time.Time) bool {
+		return id.Is("run", name) && changed.Before(before) && ended(name)
+	})
+}
 
 // Close releases the store. The files stay.
 func (s *Store) Close() error { return s.base.Close() }

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/id"
 )
 
 func TestWorkspace(t *testing.T) {
@@ -63,4 +65,36 @@ func TestOpenFails(t *testing.T) {
 	if _, err := Open(filepath.Join(file, "workspace"), files.Limits{}); err == nil {
 		t.Error("a file is taken for a directory")
 	}
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	host := t.TempDir()
+	s, err := Open(host, files.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	ended, running := id.New("run"), id.New("run")
+	for _, session := range []string{ended, running, "a-session", "run_mine"} {
+		d, err := s.Dir("ann", session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.WriteFile("file", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+	}
+	sweep := func(before time.Time, want int) {
+		t.Helper()
+		if err := s.Sweep(t.Context(), before, func(run string) bool { return run == ended }); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(filepath.Join(host, "ann")); len(left) != want || err != nil {
+			t.Errorf("left are %v, %v", left, err)
+		}
+	}
+	sweep(time.Now().Add(-time.Hour), 4) // it changed since
+	sweep(time.Now().Add(time.Hour), 3)
 }
