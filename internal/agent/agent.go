@@ -97,13 +97,16 @@ var _ task.Worker = (*Agent)(nil).Do
 // Do works a task until it ends: from its beginning, or from where its steps stop. history are the earlier tasks of the
 // session with their steps, oldest first. It returns the task as it ended, for the caller to commit.
 //
+// A provider that is away is a *task.RetryError: the task goes on when Do is called again.
+//
 // When ctx ends with the cause task.ErrCancelled, the task ends as cancelled; with any other cause it is left as it is,
 // and the error wraps the cause. An error of log leaves it too. All goroutines that Do starts have ended when it returns.
 func (a *Agent) Do(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
 	w := &work{
 		a: a, task: t, history: history, log: log, bounds: boundsOf(a.opt.Budget, t.Budget),
-		privacy: pii.In(a.opt.Privacy, t.UserID, t.SessionID),
+		privacy: pii.In(a.opt.Privacy, t.UserID, t.SessionID), since: a.opt.Now(),
 	}
+	w.state.compact = inherited(history)
 	for _, s := range steps {
 		w.take(s)
 	}

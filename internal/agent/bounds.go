@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -59,6 +61,34 @@ func (b *bounds) noRun(s *state) string {
 		return fmt.Sprintf("%s (%s)", count(b.runs.most, "run"), b.runs.key)
 	}
 	return ""
+}
+
+// unpriced says that a budget of money cannot be kept.
+func (a *Agent) unpriced(m model.Info, cost bound[float64]) string {
+	name := m.Provider + "/" + m.Name
+	return fmt.Sprintf("The budget of $%.4g (%s) cannot be kept because the price of %s is not known: set model.prices for %q, or remove the budget.",
+		cost.most, cost.key, name, name)
+}
+
+// Admit refuses a request whose model cannot be used, or whose budget of money cannot be kept because the price of its model
+// is not known. A configuration without a model is found when the task is worked.
+func (a *Agent) Admit(name string, budget task.Budget) error {
+	cost := boundsOf(a.opt.Budget, budget).cost
+	if name == "" && cost.most <= 0 {
+		return nil
+	}
+	m, err := a.opt.Models(name)
+	switch {
+	case err != nil && name == "":
+		return nil
+	case err != nil:
+		return err
+	}
+	info := m.Info()
+	if _, known := a.opt.Prices.Cost(info.Provider, info.Name, model.Usage{}); cost.most > 0 && !known {
+		return errors.New(a.unpriced(info, cost))
+	}
+	return nil
 }
 
 func (b *bounds) wallWords() string { return fmt.Sprintf("%s (%s)", b.wall, b.wallKey) }

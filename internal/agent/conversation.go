@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/model"
@@ -12,6 +13,7 @@ import (
 const (
 	maxShortText = 4 << 10 // bytes of a request or an answer of an earlier task that is shown in short form
 	maxShortLine = 200     // bytes of a result that is shown in short form
+	maxShortCode = 400     // bytes of a program that is shown in short form
 )
 
 // conversation is what the model is sent: a function of the session's earlier tasks, the task and its steps.
@@ -70,7 +72,7 @@ func (c *talk) past(p task.Past) {
 	}
 	c.steps(p.Steps, &s.compact)
 	if s.pending() != nil {
-		c.unanswered(s.turn.Calls[s.results:])
+		c.unanswered(callsOf(s.turn)[s.results:])
 	}
 	if p.Task.Status != task.Succeeded {
 		c.user("(The task ended here: " + p.Task.Message + ")")
@@ -87,12 +89,22 @@ func (c *talk) unanswered(calls []model.ToolCall) {
 // steps adds the steps of a task. Turns that were empty or refused are left out: there is nothing in them for the model,
 // and providers do not take them back.
 func (c *talk) steps(steps []task.Step, cut *task.Compact) {
+	refused := false // the last turn was, and results of its calls are of a time in which they were done
 	for _, s := range steps {
+		if s.Turn != nil {
+			refused = s.Turn.Stop == model.StopRefusal
+		}
 		switch {
 		case s.Note != nil:
 			c.user(s.Note.Text)
-		case s.Turn != nil && s.Turn.Stop != model.StopRefusal && (len(s.Turn.Calls) > 0 || strings.TrimSpace(s.Turn.Text) != ""):
-			c.messages = append(c.messages, model.Message{Role: model.RoleAssistant, Turn: &s.Turn.Turn})
+		case refused && (s.Turn != nil || s.Result != nil):
+		case s.Turn != nil && len(s.Turn.Calls) == 0 && strings.TrimSpace(s.Turn.Text) == "":
+		case s.Turn != nil:
+			turn := &s.Turn.Turn
+			if s.Seq < cut.Before {
+				turn = shortTurn(turn, cut.Code[s.Seq])
+			}
+			c.messages = append(c.messages, model.Message{Role: model.RoleAssistant, Turn: turn})
 		case s.Result != nil && s.Seq < cut.Before:
 			r := s.Result.ToolResult
 			r.Text = shortResult(s.Result, cut.Kept[s.Seq])
@@ -144,6 +156,44 @@ func shortResult(r *task.Result, kept string) string {
 		}
 	}
 	return b.String() + ")"
+}
+
+// shortTurn is a turn whose long programs are a line. The provider's own JSON of a turn that has any goes with them.
+func shortTurn(t *model.Turn, kept string) *model.Turn {
+	if longCode(t) == "" {
+		return t
+	}
+	short := *t
+	short.Raw, short.Calls = nil, slices.Clone(t.Calls)
+	for i, c := range short.Calls {
+		if code := longProgram(c); code != "" {
+			line := fmt.Sprintf("// A program of %d bytes, cut", len(code))
+			if kept != "" {
+				line += "; it is kept in " + kept
+			}
+			short.Calls[i].Input = encode(map[string]string{"code": line})
+		}
+	}
+	return &short
+}
+
+// longProgram is the code of a call, if it is too long for the short form.
+func longProgram(c model.ToolCall) string {
+	if code, problem := codeOf(c.Input); c.Name == executeCode && problem == "" && len(code) > maxShortCode {
+		return code
+	}
+	return ""
+}
+
+// longCode is all code of a turn that is too long for the short form.
+func longCode(t *model.Turn) string {
+	var all []string
+	for _, c := range t.Calls {
+		if code := longProgram(c); code != "" {
+			all = append(all, code)
+		}
+	}
+	return strings.Join(all, "\n\n")
 }
 
 // shortText is head and tail of a text.

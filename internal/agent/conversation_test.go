@@ -156,9 +156,9 @@ func TestTooLong(t *testing.T) {
 		steps   string
 		status  task.Status
 	}{
-		{"it helps", []task.Past{past}, true, "note ask compact ask turn", task.Succeeded},
-		{"it does not help", []task.Past{past}, false, "note ask compact ask", task.Failed},
-		{"nothing to cut", nil, false, "note ask", task.Failed},
+		{"it helps", []task.Past{past}, true, "note ask unanswered compact ask turn", task.Succeeded},
+		{"it does not help", []task.Past{past}, false, "note ask unanswered compact ask unanswered", task.Failed},
+		{"nothing to cut", nil, false, "note ask unanswered", task.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

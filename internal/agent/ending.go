@@ -33,6 +33,7 @@ func (w *work) progress() task.Task {
 
 // ended is the task as it ended.
 func (w *work) ended(end *ending) task.Task {
+	w.state.interrupted()
 	t := w.progress()
 	t.Status, t.Message = end.status, end.message
 	t.Usage.Direct = directOf(w.state.direct, w.state.calls, w.a.opt.Catalog.Definitions(), t.Text)

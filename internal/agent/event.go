@@ -24,7 +24,7 @@ func (w *work) turnEvent(t *task.Turn) task.Event {
 		Input json.RawMessage `json:"input"`
 	}
 	calls := []call{}
-	for _, c := range t.Calls {
+	for _, c := range callsOf(t) {
 		calls = append(calls, call{c.ID, c.Name, bounded(c.Input, maxEventText)})
 	}
 	return w.event(task.EventTurn, fmt.Sprintf("turn/%d", w.state.asks), map[string]any{

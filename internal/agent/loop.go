@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/pii"
@@ -24,6 +26,7 @@ type work struct {
 	steps   []task.Step
 	state   state       // of steps
 	unsaved task.Change // the end of steps, and events: what the next commit takes
+	since   time.Time   // when the work for the next step began
 }
 
 // ending is how a task ends.
@@ -54,11 +57,7 @@ func (w *work) watch(parent context.Context) (context.Context, func()) {
 	if w.bounds.wall <= 0 {
 		return ctx, func() { stop(); cancel(nil) }
 	}
-	left := w.bounds.wall
-	if w.task.StartedAt != nil {
-		left -= w.a.opt.Now().Sub(*w.task.StartedAt)
-	}
-	timed, end := context.WithTimeoutCause(ctx, left, errWall)
+	timed, end := context.WithTimeoutCause(ctx, w.bounds.wall-w.state.worked, errWall)
 	return timed, func() { stop(); end(); cancel(nil) }
 }
 
@@ -108,30 +107,85 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 		}
 		w.model = m
 	}
-	w.shorten(ctx)
-	w.add(task.Step{Ask: &task.Ask{Turn: w.state.asks + 1}})
+	if w.bounds.cost.most > 0 && w.cost(model.Usage{}) == nil {
+		return &ending{task.Failed, task.KindBudget, w.a.unpriced(w.model.Info(), w.bounds.cost)}, nil
+	}
+	if w.state.open != nil { // the process that asked died: watchers may have pieces of its answer
+		w.stream(model.Delta{Reset: true})
+	}
+	input := w.shorten(ctx)
+	w.add(task.Step{Ask: &task.Ask{Turn: w.state.asks + 1, Input: input, CostUSD: w.cost(model.Usage{Input: input})}})
 	if err := w.save(ctx); err != nil {
 		return nil, err
 	}
+	var lost model.Usage
 	turn, err := w.model.Generate(ctx, &model.Request{
 		System: w.a.opt.Prompts.system, Messages: w.conversation(), Tools: toolsForModel(), OnDelta: w.stream,
+		OnLost: func(u model.Usage) { lost = lost.Add(u) },
 	})
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, nil
-	case err != nil:
-		var failed *model.Error
-		if errors.As(err, &failed) && failed.Kind == model.KindContextLength && !w.state.shortened && w.shortenMore(ctx) {
-			return nil, nil // and ask again
-		}
-		return w.noAnswer(err), nil
+	if err != nil {
+		return w.unanswered(ctx, err, lost)
 	}
-	step := &task.Turn{Turn: *turn}
-	if usd, known := w.a.opt.Prices.Cost(turn.Provider, turn.Model, turn.Usage); known {
-		step.CostUSD = &usd
+	step := &task.Turn{Turn: *turn, CostUSD: w.cost(turn.Usage)}
+	if lost != (model.Usage{}) {
+		step.Lost, step.LostUSD = lost, w.cost(lost)
 	}
 	w.add(task.Step{Turn: step}, w.turnEvent(step))
 	return nil, nil
+}
+
+// cost is what a usage costs in US dollars; nil if the price is not known.
+func (w *work) cost(u model.Usage) *float64 {
+	info := w.model.Info()
+	usd, known := w.a.opt.Prices.Cost(info.Provider, info.Name, u)
+	if !known {
+		return nil
+	}
+	return &usd
+}
+
+// The pauses before a task asks again a provider that is away.
+const (
+	firstPause = 5 * time.Second
+	maxPause   = 5 * time.Minute
+	maxAsked   = time.Hour // the longest that a provider can ask for
+)
+
+// unanswered takes a request that got no turn. If the reason passes, the task waits, for longer each time.
+func (w *work) unanswered(ctx context.Context, err error, lost model.Usage) (*ending, error) {
+	u := &task.Unanswered{Kind: task.KindCancelled, Lost: lost}
+	if lost != (model.Usage{}) {
+		u.LostUSD = w.cost(lost)
+	}
+	if ctx.Err() != nil {
+		if lost != (model.Usage{}) {
+			w.add(task.Step{Unanswered: u})
+		}
+		return nil, nil
+	}
+	u.Kind, u.Message = task.KindModel, clip(err.Error(), maxEventValue)
+	var failed *model.Error
+	if !errors.As(err, &failed) {
+		w.add(task.Step{Unanswered: u})
+		return w.noAnswer(err), nil
+	}
+	u.Kind = string(failed.Kind)
+	shortened, again := w.state.shortened, w.state.outages
+	if failed.Kind.Passing() {
+		w.since = w.a.opt.Now() // the time of an outage counts for no budget
+	}
+	w.add(task.Step{Unanswered: u})
+	switch {
+	case failed.Kind.Passing():
+		pause := min(firstPause<<min(again, 10), maxPause)
+		pause -= rand.N(pause / 4) // so that tasks do not come back together
+		pause = max(pause, min(failed.RetryAfter, maxAsked))
+		w.stream(model.Delta{Reset: true, Notice: fmt.Sprintf("%s: %s; the task waits and asks again in %s", u.Kind, failed.Message, pause.Round(time.Second))})
+		return nil, &task.RetryError{After: pause, Err: err}
+	case failed.Kind == model.KindContextLength && !shortened && w.shortenMore(ctx):
+		return nil, nil // and ask again
+	}
+	return w.noAnswer(err), nil
 }
 
 const (
@@ -199,7 +253,9 @@ func (w *work) take(s task.Step) {
 
 // add adds a new step, with events that tell of it. The next save commits them.
 func (w *work) add(s task.Step, events ...task.Event) {
-	s.Seq, s.Time = len(w.steps)+1, w.a.opt.Now()
+	now := w.a.opt.Now()
+	s.Seq, s.Time, s.Took = len(w.steps)+1, now, task.Duration(now.Sub(w.since).Round(time.Microsecond))
+	w.since = now
 	w.take(s)
 	w.unsaved.Steps = append(w.unsaved.Steps, s)
 	w.unsaved.Events = append(w.unsaved.Events, events...)

@@ -88,7 +88,7 @@ func (w *world) clone(steps []task.Step) *world {
 
 // sameTask compares tasks but for the requests that were cut off.
 var sameTask = []cmp.Option{
-	cmpopts.IgnoreFields(task.Usage{}, "Turns"), cmpopts.IgnoreFields(task.Task{}, "Message"),
+	cmpopts.IgnoreFields(task.Usage{}, "Turns", "Tokens"), cmpopts.IgnoreFields(task.Task{}, "Message"),
 }
 
 // TestEveryPrefix goes on from every prefix of the steps of a task, with the program under way recorded and not: no answered
@@ -136,11 +136,15 @@ func TestEveryPrefix(t *testing.T) {
 					if diff := cmp.Diff(want, got, sameTask...); diff != "" {
 						t.Errorf("%s: task (-want +got):\n%s", at, diff)
 					}
+					again := n > 0 && first.steps[n-1].Ask != nil
+					if more := got.Usage.Tokens.Input - want.Usage.Tokens.Input; again != (more > 0) || got.Usage.Tokens.Output != want.Usage.Tokens.Output {
+						t.Errorf("%s: it took %+v instead of %+v", at, got.Usage.Tokens, want.Usage.Tokens)
+					}
 					if len(w.requests) != len(s.turns)-turns {
 						t.Errorf("%s: %d requests", at, len(w.requests))
 					}
 					for k, req := range w.requests {
-						if diff := cmp.Diff(first.requests[k], req, cmpopts.IgnoreFields(model.Request{}, "OnDelta")); diff != "" {
+						if diff := cmp.Diff(first.requests[k], req, cmpopts.IgnoreFields(model.Request{}, "OnDelta", "OnLost")); diff != "" {
 							t.Errorf("%s: request %d (-want +got):\n%s", at, k, diff)
 						}
 					}

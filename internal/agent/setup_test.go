@@ -156,6 +156,8 @@ func stepKinds(steps []task.Step) string {
 			kinds = append(kinds, "note")
 		case s.Compact != nil:
 			kinds = append(kinds, "compact")
+		case s.Unanswered != nil:
+			kinds = append(kinds, "unanswered")
 		}
 	}
 	return strings.Join(kinds, " ")

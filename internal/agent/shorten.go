@@ -16,35 +16,60 @@ const (
 	// a provider's cache ends where a conversation changes.
 	fullAt = 60
 	cutTo  = 35
+	// A cut that would take away less than leastCut percent of the window waits until fullestAt percent are taken.
+	leastCut  = 10
+	fullestAt = 85
 	// bytesPerToken is assumed until the provider has said how many tokens a request had.
 	bytesPerToken = 3.5
 )
 
-// shorten cuts the conversation if it takes too much of the model's context window.
-func (w *work) shorten(ctx context.Context) {
-	window := w.model.Info().ContextWindow
+// shorten cuts the conversation if it takes too much of the model's context window, and returns about how many tokens it has.
+func (w *work) shorten(ctx context.Context) (tokens int) {
+	window := float64(w.model.Info().ContextWindow)
 	if window <= 0 {
 		window = defaultWindow
 	}
 	ratio := w.bytesPerToken()
-	if tokens := float64(w.bytes(w.state.compact)) / ratio; tokens > float64(window)*fullAt/100 {
-		w.cut(ctx, int(float64(window)*cutTo/100*ratio))
+	percent := window * ratio / 100 // of the window, in bytes
+	bytes := float64(w.bytes(w.state.compact))
+	if bytes > fullAt*percent {
+		least := leastCut * percent
+		if bytes > fullestAt*percent {
+			least = 1
+		}
+		if w.cut(ctx, int(cutTo*percent), int(least)) {
+			bytes = float64(w.bytes(w.state.compact))
+		}
 	}
+	return int(bytes / ratio)
 }
 
 // shortenMore cuts the conversation to half of what it was, because the provider says that it is too long. It reports
 // whether there was anything to cut.
 func (w *work) shortenMore(ctx context.Context) bool {
-	return w.cut(ctx, w.bytes(w.state.compact)/2)
+	return w.cut(ctx, w.bytes(w.state.compact)/2, 1)
 }
 
-// cut shortens the conversation to a number of bytes, as far as that is possible: first earlier tasks, the oldest first,
-// to their request and answer; then older results of this task to a line; then it leaves out earlier tasks. The results
-// of the last turn stay. What is cut is recorded, so that the conversation stays the same from then on.
-func (w *work) cut(ctx context.Context, most int) bool {
+// inherited is how far the conversation was cut in the earlier tasks of the session: it begins as it did for them.
+func inherited(history []task.Past) task.Compact {
+	for _, past := range slices.Backward(history) {
+		for _, s := range slices.Backward(past.Steps) {
+			if s.Compact != nil {
+				return task.Compact{History: min(s.Compact.History, len(history)), Dropped: min(s.Compact.Dropped, len(history))}
+			}
+		}
+	}
+	return task.Compact{}
+}
+
+// cut shortens the conversation to most bytes, as far as that is possible and if it takes away at least so many bytes: first
+// earlier tasks, the oldest first, to their request and answer; then older programs and results of this task to a line; then
+// it leaves out earlier tasks. The last turn and its results stay. What is cut is recorded, so that the conversation stays
+// the same from then on.
+func (w *work) cut(ctx context.Context, most, atLeast int) bool {
 	was := w.state.compact
 	now := was
-	now.Kept = nil
+	now.Kept, now.Code = nil, nil
 	// least is the smallest of n values, in order, with which the conversation is short enough; else the last.
 	least := func(n int, set func(c *task.Compact, i int)) {
 		i := sort.Search(n, func(i int) bool {
@@ -62,10 +87,10 @@ func (w *work) cut(ctx context.Context, most int) bool {
 		}
 	})
 	least(now.History-now.Dropped+1, func(c *task.Compact, i int) { c.Dropped = was.Dropped + i })
-	if now.History == was.History && now.Before == was.Before && now.Dropped == was.Dropped {
+	if w.bytes(was)-w.bytes(now) < atLeast {
 		return false
 	}
-	now.Kept = w.keepResults(ctx, was.Before, now.Before)
+	w.keepCut(ctx, was.Before, &now)
 	text := "The conversation became long: earlier tasks, or older results, are shown to the model in short form from here on."
 	w.add(task.Step{Compact: &now}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
 	return true
@@ -88,20 +113,25 @@ func (w *work) oldResults(from int) []int {
 	return places
 }
 
-// keepResults stores the results that are shortened now, and says where.
-func (w *work) keepResults(ctx context.Context, from, to int) map[int]string {
-	kept := map[int]string{}
+// keepCut stores the programs and results from a step on that are shortened now, and notes where. What cannot be stored is
+// shown as cut all the same.
+func (w *work) keepCut(ctx context.Context, from int, c *task.Compact) {
+	c.Kept, c.Code = map[int]string{}, map[int]string{}
+	keep := func(paths map[int]string, seq int, name, text string) {
+		if path, err := w.keep(ctx, name, []byte(text)); err == nil {
+			paths[seq] = path
+		}
+	}
 	var then state
 	for _, s := range w.steps {
-		if s.Result != nil && s.Seq >= from && s.Seq < to && len(s.Result.Text) > maxShortLine {
-			// One that cannot be kept is shown as cut all the same.
-			if path, err := w.keep(ctx, w.resultFile(then.turns, then.results), []byte(s.Result.Text)); err == nil {
-				kept[s.Seq] = path
-			}
+		switch due := s.Seq >= from && s.Seq < c.Before; {
+		case due && s.Result != nil && len(s.Result.Text) > maxShortLine:
+			keep(c.Kept, s.Seq, w.resultFile(then.turns, then.results), s.Result.Text)
+		case due && s.Turn != nil && longCode(&s.Turn.Turn) != "":
+			keep(c.Code, s.Seq, fmt.Sprintf("%s/turn-%d.js", w.task.ID, then.turns+1), longCode(&s.Turn.Turn))
 		}
 		then.take(s)
 	}
-	return kept
 }
 
 // bytes is the size of the conversation, cut as given.
@@ -115,7 +145,7 @@ func (w *work) bytesPerToken() float64 {
 	if turn < 0 || w.state.turn.Usage.Input <= 0 {
 		return bytesPerToken
 	}
-	var then state
+	then := state{compact: inherited(w.history)}
 	for _, s := range w.steps[:turn] {
 		then.take(s)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
@@ -13,7 +14,8 @@ import (
 // state is what the steps of a task say of it: where its loop stands, and what it has taken so far.
 type state struct {
 	asks     int        // requests that were sent, cut-off ones included
-	open     bool       // the last of them has no turn
+	open     *task.Ask  // the last of them, while it has no answer
+	outages  int        // requests in a row that got no answer because the provider was away
 	turn     *task.Turn // the last one; nil before the first
 	results  int        // of its calls
 	runID    string     // of its next call, where that is a program that has begun
@@ -25,7 +27,8 @@ type state struct {
 	empty int    // turns up to the last one that were empty
 
 	compact   task.Compact // in force
-	shortened bool         // since the request that was open
+	tooLong   bool         // the last request was, its provider says
+	shortened bool         // since that
 
 	runs    []string // ids
 	lastRun string   // status of the last run
@@ -35,7 +38,8 @@ type state struct {
 	calls   int
 	direct  task.Direct
 
-	turns  int // with known usage
+	worked time.Duration // what the steps took
+	turns  int           // with known usage
 	model  string
 	tokens model.Usage
 	cost   float64
@@ -50,10 +54,14 @@ type effectOf struct {
 
 // take adds a step.
 func (s *state) take(step task.Step) {
+	s.worked += time.Duration(step.Took)
 	switch {
 	case step.Ask != nil:
+		s.interrupted()
 		s.asks++
-		s.open, s.answered = true, false
+		s.open, s.answered = step.Ask, false
+	case step.Unanswered != nil:
+		s.takeUnanswered(step.Unanswered)
 	case step.Turn != nil:
 		s.takeTurn(step.Turn)
 	case step.Run != nil:
@@ -66,23 +74,62 @@ func (s *state) take(step task.Step) {
 	case step.Note != nil:
 		s.answered = false
 	case step.Compact != nil:
-		kept := maps.Clone(s.compact.Kept)
+		was := s.compact
 		s.compact = *step.Compact
-		if kept != nil {
+		if kept := maps.Clone(was.Kept); kept != nil {
 			maps.Copy(kept, s.compact.Kept)
 			s.compact.Kept = kept
 		}
-		s.shortened = s.open
+		if code := maps.Clone(was.Code); code != nil {
+			maps.Copy(code, s.compact.Code)
+			s.compact.Code = code
+		}
+		s.shortened = s.tooLong
 	}
 }
 
+func (s *state) takeUnanswered(u *task.Unanswered) {
+	s.asks--
+	s.open = nil
+	s.charge(u.Lost, u.LostUSD)
+	s.tooLong = u.Kind == string(model.KindContextLength)
+	if model.Kind(u.Kind).Passing() {
+		s.outages++
+	}
+}
+
+// interrupted charges a request whose process died before it had an answer.
+func (s *state) interrupted() {
+	if s.open != nil {
+		s.charge(model.Usage{Input: s.open.Input, Estimated: s.open.Input > 0}, s.open.CostUSD)
+		s.open = nil
+	}
+}
+
+// charge adds a usage and its cost, if that is known.
+func (s *state) charge(u model.Usage, usd *float64) {
+	s.tokens = s.tokens.Add(u)
+	if usd != nil {
+		s.cost += *usd
+	}
+}
+
+// callsOf are the calls of a turn that are to be done. What a model wrote before it, or a filter, refused is not executed.
+func callsOf(t *task.Turn) []model.ToolCall {
+	if t.Stop == model.StopRefusal {
+		return nil
+	}
+	return t.Calls
+}
+
 func (s *state) takeTurn(t *task.Turn) {
-	goesOn := s.turn != nil && len(s.turn.Calls) == 0
+	goesOn := s.turn != nil && len(callsOf(s.turn)) == 0
 	if !goesOn {
 		s.text, s.cuts, s.empty = "", 0, 0
 	}
-	s.turn, s.results, s.runID, s.open, s.shortened = t, 0, "", false, false
-	s.answered = len(t.Calls) == 0
+	s.turn, s.results, s.runID, s.open, s.shortened = t, 0, "", nil, false
+	s.outages, s.tooLong = 0, false
+	s.answered = len(callsOf(t)) == 0
 	s.text += t.Text
 	if strings.TrimSpace(s.text) != "" {
 		s.said = s.text
@@ -98,9 +145,9 @@ func (s *state) takeTurn(t *task.Turn) {
 	}
 	s.turns++
 	s.model = t.Model
-	s.tokens = s.tokens.Add(t.Usage)
+	s.charge(t.Usage, t.CostUSD)
+	s.charge(t.Lost, t.LostUSD)
 	if t.CostUSD != nil {
-		s.cost += *t.CostUSD
 		s.priced++
 	}
 }
@@ -124,7 +171,7 @@ func (s *state) takeResult(r *task.Result) {
 // pending is the call that is due, nil if none is. Calls and results belong together by their order: ids of calls are the
 // providers', and may come again.
 func (s *state) pending() *model.ToolCall {
-	if s.turn == nil || s.results >= len(s.turn.Calls) {
+	if s.turn == nil || s.results >= len(callsOf(s.turn)) {
 		return nil
 	}
 	return &s.turn.Calls[s.results]

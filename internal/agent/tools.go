@@ -43,7 +43,7 @@ const maxQuoted = 200
 
 // call does what the model asks for next, and records the result.
 func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
-	last := w.state.results == len(w.state.turn.Calls)-1
+	last := w.state.results == len(callsOf(w.state.turn))-1
 	switch {
 	case w.state.turn.Stop == model.StopLength && last:
 		w.refuse(c, "This call was not done: your turn was too long and was cut off, perhaps in the middle of it. "+

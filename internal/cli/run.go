@@ -63,6 +63,9 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 		}
 		defer keep.abandon()
 	}
+	if c.Model != "" {
+		a.set("model.name", c.Model)
+	}
 	h, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -124,9 +127,6 @@ func (c *runCmd) replay(ctx context.Context, a *app) error {
 
 // submit adds the task and works it.
 func (c *runCmd) submit(ctx context.Context, a *app, h *harness.Harness, opt harness.TaskOptions) error {
-	if err := c.priced(h, opt); err != nil {
-		return err
-	}
 	tasks, err := h.Tasks(opt)
 	if err != nil {
 		return missing(h, err)
@@ -139,21 +139,6 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *harness.Harness, opt har
 		return taskError(err)
 	}
 	return a.work(ctx, h, tasks, t.ID)
-}
-
-// priced says whether a bound on money can be kept.
-func (c *runCmd) priced(h *harness.Harness, opt harness.TaskOptions) error {
-	if c.MaxCost <= 0 || opt.Models != nil {
-		return nil
-	}
-	m, err := h.Models()(c.Model)
-	if err != nil {
-		return nil // which the task tells
-	}
-	if info := m.Info(); !h.Priced(info) {
-		return usage(fmt.Errorf("--max-cost: what %s costs is not known; set model.prices (HARNESS_MODEL_PRICES)", info.Name))
-	}
-	return nil
 }
 
 // work works a task in this process, shows how it goes, and prints how it ended. An interrupt cancels it.

@@ -11,8 +11,9 @@ import (
 type Model struct {
 	Provider      string           `key:"provider" oneof:"anthropic,openai,azure,google,compatible,ollama,local" doc:"Who answers; empty: the provider whose API key is set. compatible, or local: any server that speaks OpenAI's chat completions. ollama: Ollama on this machine."`
 	Name          string           `key:"name,deployment" doc:"Name of the model, as its provider writes it; for Azure of the deployment."`
+	Allow         []string         `key:"allow" doc:"Other models of the provider that requests may name."`
 	APIKey        string           `key:"apiKey" secret:"true" doc:"The provider's key; better in the provider's own variable."`
-	BaseURL       string           `key:"baseUrl,endpoint" doc:"Address of another server that speaks the provider's format, with /v1 or the like; for Azure the endpoint."`
+	BaseURL       string           `key:"baseUrl,endpoint" doc:"Address of another server that speaks the provider's format, with /v1 or the like; for Azure the endpoint. One that ends in /responses or /chat/completions says which of OpenAI's two formats is spoken."`
 	Timeout       time.Duration    `key:"timeout" default:"5m" min:"1s" doc:"How long the provider may be silent."`
 	MaxRetries    int              `key:"maxRetries" default:"4" min:"0" max:"20" doc:"How often a request is tried again after overload, rate limits and lost connections."`
 	MaxTokens     int              `key:"maxTokens" default:"0" min:"0" doc:"Model tokens of one answer, reasoning included; 0: what the provider allows."`
@@ -20,9 +21,9 @@ type Model struct {
 	Tools         string           `key:"tools" default:"auto" oneof:"auto,native,fenced" doc:"How it is offered tools: native by the provider's interface, fenced in the prompt for models that know no tools, auto the first that works."`
 	MaxTurns      int              `key:"maxTurns" default:"20" min:"1" doc:"Responses of the model in one task."`
 	MaxRuns       int              `key:"maxRuns" default:"50" min:"1" doc:"Programs in one task."`
-	MaxCost       float64          `key:"maxCost" default:"0" min:"0" doc:"US dollars that one task may cost, where the model's price is known; 0: no limit."`
+	MaxCost       float64          `key:"maxCost" default:"0" min:"0" doc:"US dollars that one task may cost; refused where the model's price is not known; 0: no limit."`
 	MaxTaskTokens int              `key:"maxTaskTokens" default:"0" min:"0" doc:"Model tokens of one task, read and written together; 0: no limit."`
-	MaxTaskTime   time.Duration    `key:"maxTaskTime" default:"1h" min:"0" doc:"Time of one task from its first start; 0: no limit."`
+	MaxTaskTime   time.Duration    `key:"maxTaskTime" default:"1h" min:"0" doc:"Time of work on one task, without outages; 0: no limit."`
 	Prices        map[string]Price `key:"prices" doc:"Prices in US dollars per million model tokens, by provider/model, or by the model's name alone; * at the end stands for any text."`
 	Prompts       string           `key:"prompts" path:"true" doc:"A directory with prompts that replace the built-in ones of the same file name."`
 

@@ -1,8 +1,12 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,6 +75,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	}
 	return task.NewService(task.Options{
 		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Privacy: h.out.Privacy, Park: run.ErrParked, Forget: h.forget, Abandon: h.leave, SessionExpiry: expiry,
+		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: task.Webhooks{
@@ -119,13 +124,8 @@ func prices(configured map[string]config.Price) model.Prices {
 	return model.KnownPrices().With(more)
 }
 
-// Priced says whether it is known what a model costs.
-func (h *Harness) Priced(m model.Info) bool {
-	_, known := prices(h.cfg.Model.Prices).Cost(m.Provider, m.Name, model.Usage{})
-	return known
-}
-
-// Models makes the models of the configuration: one for each name that is asked for. An error says what to set.
+// Models makes the models of the configuration: the configured one, which "" names too, and those of model.allow. An error
+// says what to set.
 func (h *Harness) Models() func(name string) (model.Model, error) {
 	var mu sync.Mutex
 	made := map[string]model.Model{}
@@ -140,9 +140,10 @@ func (h *Harness) Models() func(name string) (model.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name != "" {
-			choice.Name = name
+		if name != "" && name != choice.Name && !slices.Contains(c.Allow, name) {
+			return nil, fmt.Errorf("model %q is not allowed; use %s, or have it added to model.allow", name, strings.Join(append([]string{choice.Name}, c.Allow...), ", "))
 		}
+		choice.Name = cmp.Or(name, choice.Name)
 		retries := c.MaxRetries
 		if retries == 0 {
 			retries = -1 // never
@@ -154,9 +155,7 @@ func (h *Harness) Models() func(name string) (model.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(made) < 100 { // names come from requests
-			made[name] = m
-		}
+		made[name] = m
 		return m, nil
 	}
 }

@@ -105,13 +105,13 @@ type Usage struct {
 	Turns   int         `json:"turns"`
 	Runs    int         `json:"runs"`
 	Calls   int         `json:"calls"`             // tool calls of the runs
-	Tokens  model.Usage `json:"tokens"`            // measured: as the provider reports them
-	CostUSD *float64    `json:"costUsd,omitempty"` // measured tokens at known prices; absent if the price is not known
+	Tokens  model.Usage `json:"tokens"`            // as the provider reports them, with attempts that broke off; what it does not report is estimated
+	CostUSD *float64    `json:"costUsd,omitempty"` // of Tokens at known prices; absent if the price is not known
 	Direct  *Direct     `json:"direct,omitempty"`
 }
 
-// Direct is the estimated cost in model tokens of calling the same tools one by one through a model's context, counted
-// with the o200k vocabulary.
+// Direct is the estimated cost in model tokens of calling the same tools one by one through a model's context. A token is
+// taken to be 3.5 bytes.
 type Direct struct {
 	Definitions  int  `json:"definitions"`  // every tool's definition, once in the context
 	Intermediate int  `json:"intermediate"` // every call's arguments and answer, once in the context
@@ -141,18 +141,21 @@ type Step struct {
 
 	Ask     *Ask     `json:"ask,omitempty"`
 	Turn    *Turn    `json:"turn,omitempty"`
-	Outage  *Outage  `json:"outage,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	Result  *Result  `json:"result,omitempty"`
 	Note    *Note    `json:"note,omitempty"`
 	Compact *Compact `json:"compact,omitempty"`
+
+	Unanswered *Unanswered `json:"unanswered,omitempty"`
 }
 
-// Ask says that a request to the model is about to be sent. One with neither a Turn nor an Outage behind it was cut off when
+// Ask says that a request to the model is about to be sent. One with neither a Turn nor an Unanswered behind it was cut off when
 // its process died.
 type Ask struct {
 	Turn  int `json:"turn"`            // counts from 1, cut-off ones included
 	Input int `json:"input,omitempty"` // estimated model tokens of the request: what one that was cut off counts as
+	// CostUSD is the cost of Input; nil if the price is not known.
+	CostUSD *float64 `json:"costUsd,omitempty"`
 }
 
 // Turn is the model's answer.
@@ -164,8 +167,8 @@ type Turn struct {
 	LostUSD *float64 `json:"lostUsd,omitempty"`
 }
 
-// Outage says that a request to the model got no answer, for a reason that passes. It is no turn.
-type Outage struct {
+// Unanswered says that a request to the model got no answer. It is no turn.
+type Unanswered struct {
 	Kind    string      `json:"kind"` // a model.Kind
 	Message string      `json:"message"`
 	Lost    model.Usage `json:"lost,omitzero"` // as of Turn
@@ -205,11 +208,13 @@ type Note struct {
 
 // Compact says that the context was cut from here on. The last one counts; what Kept says adds up.
 type Compact struct {
-	Before  int `json:"before"`            // results of steps before this Seq are shown in short form only
+	Before  int `json:"before"`            // programs and results of steps before this Seq are shown in short form only
 	History int `json:"history,omitempty"` // of the session's earlier tasks, the first ones are shown as request and answer only
 	Dropped int `json:"dropped,omitempty"` // and the first ones of those are not shown at all
 	// Kept is where programs find results that were shortened, by the Seq of their step.
 	Kept map[int]string `json:"kept,omitempty"`
+	// Code is where programs find the code of a turn that was shortened, by the Seq of its step.
+	Code map[int]string `json:"code,omitempty"`
 }
 
 // Event tells of a change of a task. Events with an ID are stored and counted without gaps; streamed pieces of an answer

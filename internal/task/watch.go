@@ -83,7 +83,8 @@ func (s *subscriber) take() (events []Event, behind bool) {
 }
 
 // Events yields what happens to a task, from the stored event behind after on: stored events exactly once and in order,
-// and between them the pieces of answers while they come. It ends behind the event that ended the task, with an error, or
+// and between them the pieces of answers while they come. A watcher that comes back, with after above 0, is first told to
+// drop the pieces that it has: it may have missed some, or their process may have died. It ends behind the event that ended the task, with an error, or
 // with ctx, whose error it yields.
 func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -92,7 +93,11 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 		again := time.NewTicker(lookAgain)
 		defer again.Stop()
 		w := &watch{s: s, task: id, after: after, yield: yield}
-		for more := w.read(ctx); more; {
+		more := w.read(ctx)
+		if more && after > 0 {
+			more = w.next(s.delta(json.RawMessage(`{"reset":true}`)))
+		}
+		for more {
 			tick := false
 			select {
 			case <-sub.some:
@@ -192,5 +197,9 @@ func (l *taskLog) Commit(ctx context.Context, c Change) error {
 }
 
 func (l *taskLog) Stream(data json.RawMessage) {
-	l.s.hub.publish(l.task, []Event{{Type: EventDelta, Time: l.s.opt.Now(), Data: data}})
+	l.s.hub.publish(l.task, []Event{l.s.delta(data)})
+}
+
+func (s *Service) delta(data json.RawMessage) Event {
+	return Event{Type: EventDelta, Time: s.opt.Now(), Data: data}
 }

@@ -176,3 +176,31 @@ func TestEventsEnd(t *testing.T) {
 		t.Errorf("the past is %q, %v", kinds(events), err)
 	}
 }
+
+// A watcher that comes back while an answer is written is told to drop the pieces it has.
+func TestPiecesAfterReconnect(t *testing.T) {
+	t.Parallel()
+	streaming, end := make(chan struct{}), make(chan struct{})
+	p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+		log.Stream(data("one"))
+		close(streaming)
+		<-end
+		return succeed(ctx, tk, h, steps, log)
+	}, nil)
+	p.work()
+	in := p.submit(task.Request{})
+	<-streaming
+	for _, after := range []int64{0, 2} {
+		for e, err := range p.Events(t.Context(), in.ID, after) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := after > 0; again != (e.Type == task.EventDelta && string(e.Data) == `{"reset":true}`) {
+				t.Errorf("behind event %d comes %s %s first", after, e.Type, e.Data)
+			}
+			break
+		}
+	}
+	close(end)
+	p.wait(in.ID)
+}

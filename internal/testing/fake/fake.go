@@ -89,7 +89,7 @@ type Reply struct {
 	Thinking string
 	Text     string
 	Calls    []Call
-	Stop     string // "length" or "refusal"; empty otherwise
+	Stop     string // "length", "refusal" of the model or "content_filter" of its provider; empty otherwise
 	Usage    Usage
 
 	// An error instead: Status with Code (the provider's type or code, where the usual one of the status will not do) and

@@ -295,7 +295,7 @@ func writeMessages(st *state, req Request, reply Reply) []event {
 	case reply.Stop == "length":
 		reason = "max_tokens"
 	case reply.Stop != "":
-		reason = reply.Stop
+		reason = "refusal"
 	case len(reply.Calls) > 0:
 		reason = "tool_use"
 	}

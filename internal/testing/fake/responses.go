@@ -165,7 +165,7 @@ func writeResponses(st *state, req Request, reply Reply) []event {
 	add("response.in_progress", object{"response": clone(response)})
 	var output []any
 	status := "completed"
-	if reply.Stop == "length" {
+	if reply.Stop == "length" || reply.Stop == "content_filter" {
 		status = "incomplete"
 	}
 	// item sends one output item: as it begins, what comes in between, and whole.
@@ -232,6 +232,9 @@ func writeResponses(st *state, req Request, reply Reply) []event {
 	response["output"], response["status"] = output, status
 	if status == "incomplete" {
 		response["incomplete_details"] = object{"reason": "max_output_tokens"}
+		if reply.Stop == "content_filter" {
+			response["incomplete_details"] = object{"reason": reply.Stop}
+		}
 	}
 	response["usage"] = object{
 		"input_tokens": u.Input, "input_tokens_details": object{"cached_tokens": u.CachedInput, "cache_write_tokens": u.CacheWrite},
