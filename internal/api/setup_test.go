@@ -91,7 +91,7 @@ func setup(t testing.TB, s setting) *world {
 	flags := map[string]string{
 		"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
 		"workspace.dir": filepath.Join(dir, "workspace"), "server.webhooks.allowPrivate": "true",
-		"server.webhooks.secret": webhookSecret, "server.shutdownTimeout": "10s", "model.maxRetries": "0",
+		"server.webhooks.secret": webhookSecret, "model.allow": "other-model", "server.shutdownTimeout": "10s", "model.maxRetries": "0",
 	}
 	for key, value := range s.flags {
 		flags[key] = value
@@ -230,10 +230,10 @@ func newGate() *gate {
 	return g
 }
 
-var orders = regexp.MustCompile(`(?s)(RUN|SAY|HOLD)<<(.*?)>>`)
+var orders = regexp.MustCompile(`(?s)(RUN|SAY|HOLD|DENY)<<(.*?)>>`)
 
-// obey is a model that does what the task says: RUN<<a program>> and then "Done.", SAY<<a text>>, or HOLD<<a text>> once
-// the test opens the gate.
+// obey is a model that does what the task says: RUN<<a program>> and then "Done.", SAY<<a text>>, HOLD<<a text>> once
+// the test opens the gate, or DENY<<>>, which its provider refuses.
 func (w *world) obey(r fake.Request) fake.Reply {
 	last := r.Last()
 	if last.Role == "tool" {
@@ -246,6 +246,8 @@ func (w *world) obey(r fake.Request) fake.Reply {
 	case order[1] == "RUN":
 		input, _ := json.Marshal(map[string]string{"code": order[2]})
 		return fake.Reply{Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
+	case order[1] == "DENY":
+		return fake.Reply{Status: http.StatusUnauthorized}
 	case order[1] == "HOLD":
 		return fake.Reply{Text: order[2], Wait: w.gate.shut}
 	}

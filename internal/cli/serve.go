@@ -184,7 +184,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 	}()
 	select {
 	case <-ours:
-		a.announce(cfg, listeners[0], open)
+		a.announce(cfg, listeners[0], open, options.Logger)
 		var wg sync.WaitGroup
 		defer func() { fail(); wg.Wait() }()
 		wg.Go(func() { h.Runs().WatchOrphans(failed) })
@@ -203,15 +203,22 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 	return errStopped
 }
 
-// announce says where a server listens, and for whom.
-func (a *app) announce(cfg *config.Config, l *api.Listener, open bool) {
+// announce says where a server listens, and for whom: to people, or in a log for programs.
+func (a *app) announce(cfg *config.Config, l *api.Listener, open bool, log *slog.Logger) {
 	scheme := "http"
 	if cfg.Server.TLS.Cert != "" {
 		scheme = "https"
 	}
-	fmt.Fprintf(a.Stderr, "harness: listening on %s://%s\n", scheme, l.Addr())
+	say := func(level slog.Level, text string) {
+		if cfg.Log.Format == "json" {
+			log.Log(context.Background(), level, text)
+			return
+		}
+		fmt.Fprintln(a.Stderr, "harness:", text)
+	}
+	say(slog.LevelInfo, fmt.Sprintf("listening on %s://%s", scheme, l.Addr()))
 	if open {
-		fmt.Fprintln(a.Stderr, "harness: no API keys yet: POST /task is open to every program of this machine; everything else needs the token "+
+		say(slog.LevelWarn, "no API keys yet: POST /task is open to every program of this machine; everything else needs the token "+
 			"that harness token prints, until harness keys create makes the first key")
 	}
 }

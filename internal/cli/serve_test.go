@@ -63,7 +63,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-var listening = regexp.MustCompile(`listening on (https?://\S+)\n`)
+var listening = regexp.MustCompile(`listening on (https?://[^\s"]+)["\n]`)
 
 // serve starts harness serve on a free port.
 func (f *fixture) serve(args ...string) *server {
@@ -381,6 +381,22 @@ func TestServeTraces(t *testing.T) {
 	for _, want := range []string{" > POST /task", "task > run", "task > chat test-model"} {
 		if !slices.Contains(edges, want) {
 			t.Errorf("there is no %q in %v", want, edges)
+		}
+	}
+}
+
+// TestServeLogsJSON: with log.format json, every line of standard error is an object.
+func TestServeLogsJSON(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.environ = append(f.environ, "LOG_FORMAT=json")
+	s := f.serve()
+	s.do("GET", "/health", "")
+	s.stop()
+	for line := range strings.Lines(s.log.String()) {
+		var entry struct{ Time, Level, Msg string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Time == "" || entry.Level == "" || entry.Msg == "" {
+			t.Errorf("a line of the log is %q", line)
 		}
 	}
 }

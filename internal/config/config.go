@@ -86,7 +86,7 @@ type Store struct {
 type Log struct {
 	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"The least severe level shown."`
 	Format string `key:"format" default:"pretty" oneof:"pretty,json" doc:"For people or for programs."`
-	Audit  bool   `key:"audit" default:"true" doc:"Also say who did what: runs, tool calls, failed authentication."`
+	Audit  bool   `key:"audit" default:"true" doc:"Also say who did what: runs and tool calls (at the level info), failed authentication (warn)."`
 }
 
 // Session configures conversations.

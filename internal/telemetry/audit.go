@@ -49,8 +49,8 @@ type Event struct {
 	Details map[string]any
 }
 
-// Auditor writes audit events into the log, as the group "audit", whatever level the log has. The methods of a nil
-// Auditor do nothing. It is safe for concurrent use.
+// Auditor writes audit events into the log, as the group "audit": those of low severity at the level INFO, of medium at WARN,
+// and all others at ERROR. The methods of a nil Auditor do nothing. It is safe for concurrent use.
 type Auditor struct {
 	log slog.Handler
 }
@@ -89,6 +89,9 @@ func (a *Auditor) Audit(ctx context.Context, e Event) {
 		level = slog.LevelWarn
 	case High, Critical:
 		level = slog.LevelError
+	}
+	if !a.log.Enabled(ctx, level) {
+		return
 	}
 	attrs := []any{slog.String("eventType", string(e.Type)), slog.String("severity", string(e.Severity))}
 	if e.UserID != "" {

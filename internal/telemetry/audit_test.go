@@ -17,7 +17,7 @@ import (
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true, Level: slog.LevelError})) // whatever the level
+	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true}))
 	at := time.Date(2026, 11, 20, 14, 3, 5, 0, time.UTC)
 	a.Audit(WithIDs(t.Context(), "task_1", "run_1"), Event{
 		Time: at, UserID: "alice", SessionID: "sess_1", Type: CodeExecution, Severity: Low,
@@ -38,6 +38,19 @@ func TestAudit(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, jsonLines(t, &b)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Events below the log's level are left out.
+func TestAuditLevel(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true, Level: slog.LevelError}))
+	for _, severity := range []Severity{Low, Medium, High} {
+		a.Audit(t.Context(), Event{Type: ToolCall, Severity: severity})
+	}
+	if lines := jsonLines(t, &b); len(lines) != 1 || lines[0]["level"] != "ERROR" {
+		t.Errorf("the log has %v", lines)
 	}
 }
 

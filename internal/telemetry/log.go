@@ -6,6 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/lmittmann/tint"
 )
 
 // LogOptions shape the log.
@@ -27,6 +33,22 @@ func NewLogger(o LogOptions) *slog.Logger {
 		base = newPretty(o.Writer, o.Level)
 	}
 	return slog.New(&handler{root: base, current: base, redact: o.Redact})
+}
+
+// newPretty writes lines for people:
+//
+//	2026-11-20 14:03:05 WRN server is gone server=crm error=EOF
+func newPretty(w io.Writer, level slog.Level) slog.Handler {
+	return tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.DateTime, NoColor: true, ReplaceAttr: printable})
+}
+
+// printable quotes a message that would not stay on its line, or do something to the terminal.
+func printable(groups []string, a slog.Attr) slog.Attr {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if a.Key == slog.MessageKey && len(groups) == 0 && strings.ContainsFunc(a.Value.String(), unprintable) {
+		return slog.String(a.Key, strconv.Quote(a.Value.String()))
+	}
+	return a
 }
 
 type idsKey struct{}

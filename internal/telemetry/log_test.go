@@ -167,11 +167,11 @@ func TestPretty(t *testing.T) {
 		attrs   []slog.Attr
 		want    string
 	}{
-		{"server is gone", slog.LevelWarn, []slog.Attr{slog.String("server", "crm"), slog.Any("error", errors.New("broken pipe"))}, `2026-11-20 14:03:05 WARN  server is gone server=crm error="broken pipe"`},
-		{"started", slog.LevelInfo, nil, `2026-11-20 14:03:05 INFO  started`},
-		{"a", slog.LevelDebug, []slog.Attr{slog.Group("g", slog.Int("n", 1), slog.Group("h", slog.Bool("b", true)))}, `2026-11-20 14:03:05 DEBUG a g.n=1 g.h.b=true`},
-		{"keys like its own", slog.LevelError, []slog.Attr{slog.String("msg", ""), slog.String("level", "INFO")}, `2026-11-20 14:03:05 ERROR keys like its own msg="" level=INFO`},
-		{"two\nlines\x1b[2J", slog.LevelInfo, []slog.Attr{slog.String("k", "v\nw")}, `2026-11-20 14:03:05 INFO  "two\nlines\x1b[2J" k="v\nw"`},
+		{"server is gone", slog.LevelWarn, []slog.Attr{slog.String("server", "crm"), slog.Any("error", errors.New("broken pipe"))}, `2026-11-20 14:03:05 WRN server is gone server=crm error="broken pipe"`},
+		{"started", slog.LevelInfo, nil, `2026-11-20 14:03:05 INF started`},
+		{"a", slog.LevelDebug, []slog.Attr{slog.Group("g", slog.Int("n", 1), slog.Group("h", slog.Bool("b", true)))}, `2026-11-20 14:03:05 DBG a g.n=1 g.h.b=true`},
+		{"keys like its own", slog.LevelError, []slog.Attr{slog.String("msg", ""), slog.String("level", "INFO")}, `2026-11-20 14:03:05 ERR keys like its own msg="" level=INFO`},
+		{"two\nlines\x1b[2J", slog.LevelInfo, []slog.Attr{slog.String("k", "v\nw")}, `2026-11-20 14:03:05 INF "two\nlines\x1b[2J" k="v\nw"`},
 	} {
 		var b bytes.Buffer
 		r := slog.NewRecord(at, tt.level, tt.message, 0)
@@ -189,7 +189,7 @@ func TestPrettyWith(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	NewLogger(LogOptions{Writer: &b}).With("a", 1).WithGroup("g").With("b", 2).InfoContext(WithIDs(t.Context(), "task_1", "run_1"), "m", "c", 3)
-	if _, got, _ := strings.Cut(b.String(), "INFO"); got != "  m task=task_1 run=run_1 a=1 g.b=2 g.c=3\n" {
+	if _, got, _ := strings.Cut(b.String(), "INF"); got != " m task=task_1 run=run_1 a=1 g.b=2 g.c=3\n" {
 		t.Errorf("got %q", b.String())
 	}
 }
@@ -212,7 +212,7 @@ func TestLogConcurrently(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(b.String()) {
 		n++
-		if _, rest, _ := strings.Cut(line, "INFO"); rest != "  message k=v task=task_1 run=run_1\n" {
+		if _, rest, _ := strings.Cut(line, "INF"); rest != " message k=v task=task_1 run=run_1\n" {
 			t.Fatalf("line %q", line)
 		}
 	}

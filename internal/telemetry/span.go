@@ -61,7 +61,21 @@ func StartModel(ctx context.Context, info model.Info) (context.Context, func(*mo
 			return
 		}
 		end(err, slog.Int("gen_ai.usage.input_tokens", turn.Usage.Input), slog.Int("gen_ai.usage.output_tokens", turn.Usage.Output),
-			slog.Any("gen_ai.response.finish_reasons", []string{string(turn.Stop)}), slog.Int("harness.model.calls", len(turn.Calls)))
+			slog.Any("gen_ai.response.finish_reasons", []string{finishReason(turn.Stop)}), slog.Int("harness.model.calls", len(turn.Calls)))
+	}
+}
+
+// finishReason is why a turn ended in the words of the conventions.
+func finishReason(s model.Stop) string {
+	switch s {
+	case model.StopTools:
+		return "tool_call"
+	case model.StopLength:
+		return "length"
+	case model.StopRefusal:
+		return "content_filter"
+	default:
+		return "stop"
 	}
 }
 

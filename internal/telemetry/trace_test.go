@@ -72,7 +72,7 @@ func TestTraceOfARequest(t *testing.T) {
 		}},
 		"chat claude": {"task", otlp.Span_SPAN_KIND_CLIENT, false, map[string]any{
 			"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude",
-			"gen_ai.usage.input_tokens": int64(100), "gen_ai.usage.output_tokens": int64(7), "gen_ai.response.finish_reasons": []any{"tools"},
+			"gen_ai.usage.input_tokens": int64(100), "gen_ai.usage.output_tokens": int64(7), "gen_ai.response.finish_reasons": []any{"tool_call"},
 			"harness.model.calls": int64(1),
 		}},
 		"run": {"task", otlp.Span_SPAN_KIND_INTERNAL, true, map[string]any{
