@@ -31,7 +31,7 @@ func TestModelsOfRequests(t *testing.T) {
 		{"", 0, ""},
 		{"small", 0, ""},
 		{"large", 0.5, ""},
-		{"other", 0, `model "other" is not allowed; use small, large, huge`},
+		{"other", 0, "model is not one that requests may name: small, large, huge (model.name, model.allow)"},
 		{"", 0.5, "the price of compatible/small is not known"},
 		{"huge", 0.5, "the price of compatible/huge is not known"},
 	} {

@@ -141,7 +141,7 @@ func (h *Harness) Models() func(name string) (model.Model, error) {
 			return nil, err
 		}
 		if name != "" && name != choice.Name && !slices.Contains(c.Allow, name) {
-			return nil, fmt.Errorf("model %q is not allowed; use %s, or have it added to model.allow", name, strings.Join(append([]string{choice.Name}, c.Allow...), ", "))
+			return nil, fmt.Errorf("model is not one that requests may name: %s (model.name, model.allow)", strings.Join(append([]string{choice.Name}, c.Allow...), ", "))
 		}
 		choice.Name = cmp.Or(name, choice.Name)
 		retries := c.MaxRetries
