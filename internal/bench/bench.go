@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
-	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/store/sqlite"
@@ -57,7 +56,6 @@ type bench struct {
 	tier    *wasm.Sandbox
 	pool    *sandbox.Pool
 	store   *sqlite.Store
-	memory  *journal.Memory
 	catalog *catalog.Catalog
 	figures []Figure
 }
@@ -75,7 +73,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	if opt.CacheDir == "" {
 		opt.CacheDir = filepath.Join(dir, "cache")
 	}
-	b := &bench{opt: opt, memory: &journal.Memory{}, catalog: tools()}
+	b := &bench{opt: opt, catalog: tools()}
 	if b.tier, err = wasm.Open(ctx, wasm.Options{Executable: opt.Executable, Args: opt.Args, Dir: opt.CacheDir}); err != nil {
 		return nil, err
 	}

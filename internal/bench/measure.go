@@ -60,7 +60,7 @@ func tools() *catalog.Catalog {
 var sequence atomic.Int64
 
 // exec runs a program from source to outcome, as the harness does, with a stand-in upstream.
-func (b *bench) exec(ctx context.Context, keep journal.Store, upstream answers, cache *program.Cache, code string) error {
+func (b *bench) exec(ctx context.Context, keep journals, upstream answers, cache *program.Cache, code string) error {
 	id := fmt.Sprintf("run_bench%d", sequence.Add(1))
 	compiled, err := program.Compile(ctx, program.Source{Code: code}, program.Options{Cache: cache})
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *bench) neverSeen(ctx context.Context, _ string) (Figure, error) {
 }
 
 // perCall is the time of one sequential tool call: the difference between a program with many and one with few.
-func (b *bench) perCall(ctx context.Context, keep journal.Store, budget float64) (Figure, error) {
+func (b *bench) perCall(ctx context.Context, keep journals, budget float64) (Figure, error) {
 	const few, many = 10, 510
 	cache := program.NewCache()
 	var all []time.Duration
@@ -148,7 +148,31 @@ func (b *bench) perCall(ctx context.Context, keep journal.Store, budget float64)
 }
 
 func (b *bench) callInMemory(ctx context.Context, _ string) (Figure, error) {
-	return b.perCall(ctx, b.memory, 100)
+	return b.perCall(ctx, memory{}, 100)
+}
+
+// memory is a journal that holds the records of each run as long as it goes on.
+type memory struct{}
+
+func (memory) Create(context.Context, string) (journal.Writer, error) {
+	return &memoryWriter{Writer: journal.Discard}, nil
+}
+
+type memoryWriter struct {
+	journal.Writer
+	mu      sync.Mutex
+	records []journal.Record
+}
+
+func (w *memoryWriter) Append(r journal.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.records = append(w.records, r)
+}
+
+// journals starts the journal of a run.
+type journals interface {
+	Create(ctx context.Context, run string) (journal.Writer, error)
 }
 
 func (b *bench) callInStore(ctx context.Context, _ string) (Figure, error) {

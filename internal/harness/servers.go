@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -65,7 +65,7 @@ func (h *Harness) connect() (*servers, error) {
 func (s *servers) Call(
 	ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions,
 ) (*mcpclient.Result, error) {
-	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, runs.CallNumber(ctx))
+	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, run.CallNumber(ctx))
 	began := time.Now()
 	result, err := s.Manager.Call(ctx, server, tool, args, opts)
 	outcome := "ok"

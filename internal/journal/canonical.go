@@ -25,12 +25,16 @@ func Canonical(raw json.RawMessage) json.RawMessage {
 // Encode is json.Marshal without escapes for HTML.
 func Encode(value any) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
+	if err := encoder(&b).Encode(value); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func encoder(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
 }
 
 // parse reads exactly one JSON value; numbers keep their text. An empty text is null.

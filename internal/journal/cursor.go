@@ -50,7 +50,6 @@ func clip(s string, limit int) string {
 // Cursor answers a replayed program from its journal: every call is compared by Match, and whenever the guest is idle
 // Next is the answer to deliver. A Cursor of no records has recorded nothing. It belongs to one goroutine.
 type Cursor struct {
-	start      *Start
 	end        *End
 	calls      []*recorded // in the order of their numbers
 	byN        map[int]*recorded
@@ -109,8 +108,6 @@ func (c *Cursor) sort() {
 
 func (c *Cursor) add(r *Record) error {
 	switch {
-	case r.Start != nil:
-		c.start = r.Start
 	case r.Call != nil:
 		if r.Call.N < 1 || c.byN[r.Call.N] != nil {
 			return fmt.Errorf("call %d is recorded twice or has no number", r.Call.N)
@@ -156,9 +153,6 @@ func (c *Cursor) addAnswer(a *Answer) error {
 	}
 	return nil
 }
-
-// Start is what the run was started with, nil if nothing is recorded.
-func (c *Cursor) Start() *Start { return c.start }
 
 // End is the recorded outcome, nil if the run has not ended.
 func (c *Cursor) End() *End { return c.end }
@@ -219,17 +213,6 @@ func (c *Cursor) Advance() {
 	if c.next < len(c.deliveries) {
 		c.next++
 	}
-}
-
-// Pending returns the recorded calls without an answer, by number; those with an intent are in doubt.
-func (c *Cursor) Pending() []*Call {
-	var out []*Call
-	for _, rec := range c.calls {
-		if rec.answer == nil {
-			out = append(out, rec.call)
-		}
-	}
-	return out
 }
 
 // Finish is asked when the program has ended by itself. It returns a *DivergedError for the first recorded call that

@@ -38,12 +38,11 @@ type Start struct {
 
 // Call is a host call as the guest made it.
 type Call struct {
-	N     int             `json:"n"` // call number, from 1, in guest order
-	Kind  string          `json:"kind"`
-	Name  string          `json:"name"`
-	Args  json.RawMessage `json:"args,omitempty"` // of tools canonical JSON
-	Sync  bool            `json:"sync,omitempty"`
-	Write bool            `json:"write,omitempty"` // may change the outside world
+	N    int             `json:"n"` // call number, from 1, in guest order
+	Kind string          `json:"kind"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args,omitempty"` // of tools canonical JSON
+	Sync bool            `json:"sync,omitempty"`
 }
 
 // Intent says that the write of call N is about to be sent: it is committed before the first byte is. A write with an

@@ -34,8 +34,7 @@ func NewRecording(journals ...[]Record) *Recording {
 
 // Encode writes the document.
 func (r *Recording) Encode(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
+	enc := encoder(w)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(r); err != nil {
 		return fmt.Errorf("write recording: %w", err)

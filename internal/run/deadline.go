@@ -62,20 +62,17 @@ func (l *loop) endTimeout() {
 // spent reports whether the run has used up its time to compute.
 func (l *loop) spent() bool { return time.Duration(l.used.Load()) > l.spec.Limits.Timeout }
 
-// chargeKey is the context's key of the loop that a call belongs to.
-type chargeKey struct{}
-
 // errSpent ends work of the host for a run that has used up its time.
 var errSpent = errors.New("the program's time is used up (sandbox.timeout)")
 
 // Charge counts what the host computed for a call as computing of its program. ctx is that of Pending.Do. After an error the
 // run has used up its time: the call has to return, and the run ends. Charge is safe for concurrent use.
 func Charge(ctx context.Context, used time.Duration) error {
-	l, ok := ctx.Value(chargeKey{}).(*loop)
+	call, ok := ctx.Value(callKey{}).(callContext)
 	if !ok {
 		return nil
 	}
-	if l.used.Add(int64(used)); l.spent() {
+	if call.loop.used.Add(int64(used)); call.loop.spent() {
 		return errSpent
 	}
 	return nil

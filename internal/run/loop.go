@@ -98,7 +98,7 @@ const listAfter = time.Second
 // execute exchanges frames with the runner until the program has ended.
 func (l *loop) execute(ctx context.Context) {
 	l.used.Store(int64(l.spec.Computed))
-	calls, cancel := context.WithCancel(context.WithValue(ctx, chargeKey{}, l))
+	calls, cancel := context.WithCancel(ctx)
 	l.cancelCalls = cancel
 	defer l.endCalls()
 	if len(l.spec.Records) == 0 {
@@ -309,6 +309,7 @@ type preparedCall struct {
 
 func (l *loop) do(ctx context.Context, c preparedCall) {
 	l.inFlight++
+	ctx = context.WithValue(ctx, callKey{}, callContext{l, c.call.N})
 	go func() {
 		value, err := c.pending.Do(ctx, l.intent)
 		select {
@@ -316,6 +317,20 @@ func (l *loop) do(ctx context.Context, c preparedCall) {
 		case <-l.over:
 		}
 	}()
+}
+
+// callKey is the key under which the context of Pending.Do holds a callContext.
+type callKey struct{}
+
+type callContext struct {
+	loop *loop
+	n    int
+}
+
+// CallNumber is the number of the host call that a context belongs to; 0 if it belongs to none.
+func CallNumber(ctx context.Context) int {
+	call, _ := ctx.Value(callKey{}).(callContext)
+	return call.n
 }
 
 // intent records that a write is about to be sent. Calls in flight use it at the same time.

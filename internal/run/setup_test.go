@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -226,10 +227,51 @@ func hang(ctx context.Context, _ *journal.Call, _ func(context.Context, journal.
 	return nil, &frame.Error{Kind: run.KindCancelled, Name: "Error", Message: "the run ended"}
 }
 
+// memory holds the journal of the last run that was created.
+type memory struct {
+	mu      sync.Mutex
+	seq     journal.Sequence
+	records []journal.Record
+	stored  int
+	err     error
+}
+
+func (m *memory) Create(context.Context, string) (journal.Writer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seq, m.records, m.stored, m.err = journal.Sequence{}, nil, 0, nil
+	return m, nil
+}
+
+func (m *memory) Append(r journal.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = cmp.Or(m.err, m.seq.Next(&r))
+	m.records = append(m.records, r)
+}
+
+func (m *memory) Commit(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := cmp.Or(m.err, ctx.Err()); err != nil {
+		return err
+	}
+	m.stored = len(m.records)
+	return nil
+}
+
+func (m *memory) Close(ctx context.Context) error { return m.Commit(ctx) }
+
+func (m *memory) Read(context.Context, string) ([]journal.Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records[:m.stored], nil
+}
+
 // world is what a test's runs share.
 type world struct {
 	t        *testing.T
-	store    journal.Memory
+	store    memory
 	gate     *gate
 	limits   run.Limits
 	privacy  pii.Session

@@ -160,7 +160,6 @@ func (s *Service) execute(ctx context.Context, spec run.Spec) (*run.Outcome, err
 func (s *Service) live(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
 	ctx = telemetry.WithUser(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.User, spec.Start.Session)
 	ctx, end := telemetry.StartRun(ctx, spec.Start.Run)
-	spec.Gate = numbered{spec.Gate}
 	s.opt.Metrics.RunStarted()
 	out, err := s.execute(ctx, spec)
 	s.opt.Metrics.RunEnded(out)

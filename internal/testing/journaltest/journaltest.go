@@ -67,7 +67,7 @@ func Start(run string) journal.Record {
 // Call returns the record of call n, a write.
 func Call(n int) journal.Record {
 	return journal.Record{Call: &journal.Call{
-		N: n, Kind: "tool", Name: "crm__search", Args: json.RawMessage(`{"input":{"q":"a<b"}}`), Sync: true, Write: true,
+		N: n, Kind: "tool", Name: "crm__search", Args: json.RawMessage(`{"input":{"q":"a<b"}}`), Sync: true,
 	}}
 }
 
