@@ -155,50 +155,37 @@ func (w *work) array(s *jsonschema.Schema, array []any, at position) {
 // unique counts the search for equal items. The library compares all pairs of a short array, and of a long one those
 // with the same hash; items that are arrays or objects can be made to have the same.
 func (w *work) unique(array []any) {
-	compared, nested := min(len(array), 20), 0
+	before, nested := w.units, 0
 	for _, item := range array {
-		if w.full() {
-			return
-		}
 		switch item.(type) {
 		case map[string]any, []any:
 			nested++
 		}
-		w.equal(item, []any{item})
+		w.compare(item)
 	}
-	w.units += compared*compared/2 + nested*nested/2
 	if len(array) <= 20 {
-		for _, item := range array {
-			w.equal(item, array)
-		}
+		w.units += (w.units - before) * len(array)
 	}
+	w.units += nested * nested / 2
 }
 
 // equal counts the comparison of v with each of the others.
 func (w *work) equal(v any, others []any) {
+	w.units += 1 + len(others)/8
 	switch v := v.(type) {
 	case string:
-		w.units += 1 + len(others)/8 + len(v)/256
+		w.units += len(v) / 256
 	case json.Number:
-		for _, other := range others {
-			if n, ok := other.(json.Number); ok {
-				w.units += numberWork(v) + numberWork(n)
-			}
-			if w.units > maxWork {
-				return
-			}
-		}
+		w.units += len(others) * numberWork(v)
 	case map[string]any, []any:
 		for _, other := range others {
-			w.compared(other)
+			w.compare(other)
 		}
-	default:
-		w.units += 1 + len(others)/8
 	}
 }
 
-// compared counts the values of v, which is compared with an equal value at most.
-func (w *work) compared(v any) {
+// compare counts the comparison of v with an equal value, or its hash.
+func (w *work) compare(v any) {
 	if w.full() {
 		return
 	}
@@ -207,27 +194,27 @@ func (w *work) compared(v any) {
 	case string:
 		w.units += len(v) / 256
 	case json.Number:
-		w.units += 2 * numberWork(v)
+		w.units += numberWork(v)
 	case []any:
 		for _, item := range v {
-			w.compared(item)
+			w.compare(item)
 		}
 	case map[string]any:
 		for _, item := range v {
-			w.compared(item)
+			w.compare(item)
 		}
 	}
 }
 
-// numberWork is one conversion of a number to a fraction, as which the library treats all.
-func numberWork(n json.Number) int { return 5 + len(n)/4 }
+// numberWork is the conversion of two numbers to fractions, as which the library compares them.
+func numberWork(n json.Number) int { return 10 + len(n)/4 }
 
 func (w *work) number(s *jsonschema.Schema, n json.Number) {
 	if s.Types != nil {
-		w.units += numberWork(n) / 2
+		w.units += numberWork(n) / 4
 	}
 	if s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil {
-		w.units += 4 * numberWork(n)
+		w.units += 2 * numberWork(n)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 // Entry is one value of the configuration, for people to read.
@@ -177,27 +178,12 @@ func maskArgs(items []node) []string {
 
 // isSecret reports whether a name sounds as if its value were secret. It looks at whole words: monkey is not a key.
 func isSecret(name string) bool {
-	words := strings.FieldsFunc(splitCase(name), func(r rune) bool { return !unicode.IsLetter(r) })
-	for _, w := range words {
-		switch strings.ToLower(w) {
+	for _, w := range ident.Words(name) {
+		switch strings.ToLower(strings.Trim(w, "0123456789")) {
 		case "key", "keys", "apikey", "token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass",
 			"credential", "credentials", "auth", "authorization", "bearer", "cookie", "signature", "sig":
 			return true
 		}
 	}
 	return false
-}
-
-// splitCase puts spaces before the capitals of camelCase.
-func splitCase(s string) string {
-	var b strings.Builder
-	lower := false
-	for _, r := range s {
-		if lower && unicode.IsUpper(r) {
-			b.WriteByte(' ')
-		}
-		lower = unicode.IsLower(r)
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -140,9 +140,7 @@ func offered(s mcpclient.Server) catalog.Server {
 			InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
 		}
 		if a := t.Annotations; a != nil {
-			tool.Annotations = catalog.Annotations{
-				Title: a.Title, ReadOnly: a.ReadOnly, Destructive: a.Destructive, Idempotent: a.Idempotent, OpenWorld: a.OpenWorld,
-			}
+			tool.Annotations = catalog.Annotations(*a)
 		}
 		out.Tools = append(out.Tools, tool)
 	}
