@@ -63,6 +63,10 @@ func (a *API) ownTask(ctx context.Context, id string) (task.Task, error) {
 
 // take counts a request for work.
 func (a *API) take(ctx context.Context) error {
+	if a.draining.stopping() {
+		visitOf(ctx).header.Set("Retry-After", "5")
+		return problem(http.StatusServiceUnavailable, "the server stops: try again when it is back")
+	}
 	return a.count(ctx, a.opt.Limiter, identity(ctx).Caller())
 }
 

@@ -34,8 +34,16 @@ type Limiter interface {
 	Allow(caller string) (ok bool, limit, remaining int, after time.Duration)
 }
 
-// Capabilities check what /internal/mcp-call is given.
+// Principals says whether a credential that was accepted before still is.
+type Principals interface {
+	// Active returns an error that wraps auth.ErrUnauthenticated for a principal that is not accepted any more.
+	Active(ctx context.Context, principal string) error
+}
+
+// Capabilities make and check what /internal/mcp-call is given.
 type Capabilities interface {
+	// Issue returns a token for a run and when it expires.
+	Issue(c auth.Capability) (token string, expires time.Time, err error)
 	// Check returns what a token stands for. It is safe for concurrent use.
 	Check(token string) (auth.Capability, error)
 }
@@ -45,7 +53,8 @@ type Options struct {
 	Harness      *harness.Harness
 	Tasks        *task.Service
 	Auth         Authenticator
-	Limiter      Limiter // nil: no limit
+	Limiter      Limiter // of requests for work; nil: none
+	Requests     Limiter // of all requests; nil: none
 	Capabilities Capabilities
 	Metrics      *telemetry.Metrics // nil: none
 	Audit        *telemetry.Auditor // nil: none
@@ -66,8 +75,9 @@ type Options struct {
 	Health, MetricsPath bool
 	// InternalElsewhere leaves /internal/mcp-call to another listener.
 	InternalElsewhere bool
-	// Heartbeat is how often a stream without events shows that it is alive; 0 is every 15 s.
-	Heartbeat time.Duration
+	// Heartbeat is how often a stream without events shows that it is alive; 0 is every 15 s. Recheck is how often the
+	// credential of a stream is checked again; 0 is every 5 s.
+	Heartbeat, Recheck time.Duration
 }
 
 // API is the HTTP interface. It is safe for concurrent use.
@@ -79,6 +89,10 @@ type API struct {
 	close   context.CancelFunc
 	// busy are the requests that a shutdown lets end; all are those and the ones that Close ends.
 	busy, all flights
+	tickets   tickets
+	// reads and heavy bound requests that are served at the same time, streams those that stay.
+	reads, heavy, streams *slots
+	draining              drain
 }
 
 var settleHuma sync.Once // it keeps these in variables
@@ -88,11 +102,18 @@ func New(opt Options) *API {
 	settleHuma.Do(func() {
 		huma.NewError = newProblem
 		huma.DefaultArrayNullable = false // no list is ever null
+		huma.ValidateStrictCasing = true  // as decode has it
 	})
 	if opt.Heartbeat == 0 {
 		opt.Heartbeat = 15 * time.Second
 	}
-	a := &API{opt: opt}
+	if opt.Recheck == 0 {
+		opt.Recheck = 5 * time.Second
+	}
+	a := &API{
+		opt: opt, reads: newSlots("reads", 16, 128, slotWait), heavy: newSlots("reads of whole journals", 1, 2, slotWait),
+		streams: newSlots("streams of events", 512, 4096, 0),
+	}
 	a.closing, a.close = context.WithCancel(context.Background())
 	return a
 }
@@ -110,16 +131,20 @@ func (a *API) Handler() http.Handler {
 	a.addEvents(r)
 	a.addSessions()
 	a.addRuns()
+	a.addCapabilities()
 	a.addTools()
 	a.addServers()
 	a.addSkills(r)
 	a.addSchedules()
+	a.addTickets()
 	a.addOperations(r)
 	if !a.opt.InternalElsewhere {
 		a.addInternal(r)
 	}
+	a.finish()
 	mux.HandleFunc("/", a.nothing(mux))
-	return a.outer(mux, a.cors(a.authenticate(a.readBody(mux))))
+	mux.HandleFunc("/v1/skills", a.nothing(mux)) // the pattern of the files below it would redirect here
+	return a.outer(mux, a.cors(a.authenticate(a.checkQuery(a.bound(a.readBody(mux))))))
 }
 
 // Internal serves /internal/mcp-call alone, for a listener of its own.

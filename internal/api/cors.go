@@ -23,7 +23,8 @@ func (a *API) cors(next http.Handler) http.Handler {
 		}
 		preflight := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 		// A page that wants to send Authorization asks first, and that question has none.
-		every := slices.Contains(a.opt.Origins, everyOrigin) && (preflight || r.Header.Get("Authorization") != "")
+		every := slices.Contains(a.opt.Origins, everyOrigin) &&
+			(preflight || r.Header.Get("Authorization") != "" || r.URL.Query().Has(ticketParam))
 		origin := r.Header.Get("Origin")
 		named := slices.Contains(a.namedOrigins(), origin)
 		if origin != "" && (named || every) {
@@ -31,7 +32,7 @@ func (a *API) cors(next http.Handler) http.Handler {
 				origin = everyOrigin
 			}
 			h.Set("Access-Control-Allow-Origin", origin)
-			h.Set("Access-Control-Expose-Headers", "Location, Retry-After, RateLimit-Remaining, RateLimit-Reset")
+			h.Set("Access-Control-Expose-Headers", "Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset")
 			h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 			if preflight {
 				h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
@@ -41,7 +42,12 @@ func (a *API) cors(next http.Handler) http.Handler {
 				return
 			}
 		}
-		if err := cross.Check(r); err != nil && !every {
+		checked := r
+		if !isPublic(visitOf(r.Context()).route) { // a page of another origin may not read either
+			checked = r.Clone(r.Context())
+			checked.Method = http.MethodPost
+		}
+		if err := cross.Check(checked); err != nil && !every {
 			a.refuse(w, r, problem(http.StatusForbidden, "a page of another origin may not do this (server.cors.origins)"))
 			return
 		}

@@ -70,18 +70,29 @@ func TestCredentials(t *testing.T) {
 func TestMCPCall(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
-	issue := func(run string) string {
+	minter, key, err := w.keys.Create(t.Context(), auth.NewKey{User: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice := w.key("alice")
+	issue := func(key string) (run, token string) {
 		t.Helper()
-		token, err := w.caps.Issue(t.Context(), auth.Capability{RunID: run, User: "alice", Session: "s1"})
-		if err != nil {
-			t.Fatal(err)
+		run = w.as(key, "POST", "/v1/runs", map[string]string{"code": "return 1", "sessionId": "s1"}).want(http.StatusOK).field("runId")
+		var made struct {
+			AuthToken string
+			ExpiresAt time.Time
 		}
-		return token
+		w.as(key, "POST", "/v1/runs/"+run+"/capability", nil).want(http.StatusCreated).json(&made)
+		if left := time.Until(made.ExpiresAt); left < 58*time.Minute || left > time.Hour {
+			t.Errorf("it expires in %s", left)
+		}
+		return run, made.AuthToken
 	}
 	call := func(token, tool string, input any) *reply {
 		return w.do("POST", "/internal/mcp-call", map[string]any{"authToken": token, "toolName": tool, "input": input})
 	}
-	token := issue("run_1")
+	run, token := issue(alice)
+	w.as(w.key("bob"), "POST", "/v1/runs/"+run+"/capability", nil).want(http.StatusNotFound)
 	r := call(token, "bad__echo", map[string]any{"alpha": 1, "quote": "'\"`${x}\n\u2028"}).want(http.StatusOK)
 	var got map[string]any
 	if r.json(&got); got["alpha"] != 1.0 || got["quote"] != "'\"`${x}\n\u2028" {
@@ -96,8 +107,8 @@ func TestMCPCall(t *testing.T) {
 	var runs struct {
 		Runs []struct{ UserID, SessionID string }
 	}
-	w.as(w.key("alice"), "GET", "/v1/runs", nil).want(http.StatusOK).json(&runs)
-	if len(runs.Runs) != 2 || runs.Runs[0].SessionID != "s1" {
+	w.as(alice, "GET", "/v1/runs", nil).want(http.StatusOK).json(&runs)
+	if len(runs.Runs) != 3 || runs.Runs[0].SessionID != "s1" {
 		t.Errorf("the calls are recorded as %+v", runs)
 	}
 	if r := call(token, "bad__error", map[string]any{}).want(http.StatusInternalServerError); !strings.Contains(r.field("error"), "no such customer") {
@@ -109,22 +120,29 @@ func TestMCPCall(t *testing.T) {
 			t.Errorf("%v: %s", bad, r.body)
 		}
 	}
-	ended := issue("run_2")
-	w.caps.Revoke("run_2")
+	if journal := w.as(alice, "GET", "/v1/runs/"+run+"/journal", nil).want(http.StatusOK); strings.Contains(journal.body, "bad__echo") {
+		t.Errorf("the calls are in the journal of the run: %s", journal.body)
+	}
+	_, ofRevoked := issue(key)
+	if err := w.keys.Revoke(t.Context(), minter.ID); err != nil {
+		t.Fatal(err)
+	}
 	others, err := auth.NewCapabilities(nil, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged, _ := others.Issue(t.Context(), auth.Capability{RunID: "run_1", User: "alice"})
-	old, _ := w.caps.Issue(t.Context(), auth.Capability{RunID: "run_3", User: "alice", Expires: time.Now().Add(-time.Second)})
+	forged, _, _ := others.Issue(auth.Capability{RunID: run, User: "alice"})
+	old, _, _ := w.caps.Issue(auth.Capability{RunID: run, User: "alice", Expires: time.Now().Add(-time.Second)})
+	foreign, _, _ := w.caps.Issue(auth.Capability{RunID: run, User: "bob"})
+	unknown, _, _ := w.caps.Issue(auth.Capability{RunID: "run_gone", User: "alice"})
 	for name, token := range map[string]string{
-		"revoked": ended, "forged": forged, "expired": old, "changed": token[:len(token)-2] + "xx", "a key": w.key("alice", auth.Admin), "the original's": "session_alice_1700000000000",
+		"of a revoked key": ofRevoked, "of another user's run": foreign, "of no run": unknown, "forged": forged, "expired": old, "changed": token[:len(token)-2] + "xx", "a key": w.key("alice", auth.Admin), "the original's": "session_alice_1700000000000",
 	} {
 		if r := call(token, "bad__echo", map[string]any{}).want(http.StatusForbidden); r.field("error") != "Invalid auth token" {
 			t.Errorf("%s: %s", name, r.body)
 		}
 	}
-	if n := strings.Count(w.log.String(), `"eventType":"auth_failure"`); n != 6 {
+	if n := strings.Count(w.log.String(), `"eventType":"auth_failure"`); n != 8 {
 		t.Errorf("the audit tells of %d failures", n)
 	}
 }

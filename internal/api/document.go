@@ -1,26 +1,59 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"path"
 	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	exact "github.com/segmentio/encoding/json"
 )
 
 // document is the configuration of huma without what it would add to answers: links, schemas, a page from elsewhere.
 func (a *API) document() huma.Config {
 	c := huma.DefaultConfig("mcp-code-exec-harness", strings.TrimPrefix(a.opt.Version, "v"))
 	c.CreateHooks = nil
+	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decode}
+	c.Formats = map[string]huma.Format{"application/json": format, "json": format}
+	c.Servers = []*huma.Server{{URL: "/", Description: "This server."}}
 	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "/openapi", "", ""
 	c.Info.Description = "Code execution with MCP: tasks and programs that find and call tools in a sandbox."
 	c.Info.License = &huma.License{Name: "MIT", Identifier: "MIT"}
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key (hk_…) or a JWT of the configured issuer."},
+		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key (hk_…), a JWT of the configured issuer, or, while there are no keys, the local token."},
 	}
 	c.Security = []map[string][]string{{"bearer": {}}}
 	return c
+}
+
+// decode reads a body. Unlike encoding/json it does not take NAME for name: a schema has judged names to the letter.
+func decode(text []byte, into any) error {
+	if _, generic := into.(*any); generic || !json.Valid(text) { // Valid bounds the depth, which the decoder does not
+		return json.Unmarshal(text, into)
+	}
+	rest, err := exact.Parse(text, into, exact.DontMatchCaseInsensitiveStructFields)
+	if err == nil && len(bytes.TrimSpace(rest)) > 0 {
+		err = errors.New("there is more than one JSON value")
+	}
+	return err
+}
+
+// finish adds to every operation the errors that any request can meet.
+func (a *API) finish() {
+	failed := &huma.Response{
+		Description: "The request is refused; detail says why", Content: content("application/problem+json", a.schemaOf(Problem{})),
+	}
+	for _, path := range a.doc.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Put, path.Post, path.Delete} {
+			if op != nil {
+				op.Responses["4XX"] = failed
+			}
+		}
+	}
 }
 
 // schemaName keeps types of the same name in different packages apart: TaskUsage, ModelUsage.

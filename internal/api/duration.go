@@ -2,11 +2,13 @@ package api
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 )
+
+const badDuration = `a time span is a number of milliseconds or text such as "30s"`
 
 // Duration is a time span: a number of milliseconds, or text such as "30s".
 type Duration time.Duration
@@ -25,7 +27,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf(`a time span is a number of milliseconds or text such as "30s"`)
+	return errors.New(badDuration)
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -36,6 +38,6 @@ func (Duration) Schema(huma.Registry) *huma.Schema {
 	least := 0.0
 	return &huma.Schema{
 		Description: `A number of milliseconds, or text such as "30s".`,
-		OneOf:       []*huma.Schema{{Type: huma.TypeNumber, Minimum: &least}, {Type: huma.TypeString, Examples: []any{"30s", "2m"}}},
+		OneOf:       []*huma.Schema{{Type: huma.TypeNumber, Minimum: &least}, {Type: huma.TypeString, Pattern: `^(0|([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+)$`, Examples: []any{"30s", "2m"}}},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,28 +16,41 @@ import (
 	"github.com/coder/websocket"
 	"github.com/danielgtaylor/huma/v2"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/task"
 )
 
 func (a *API) addEvents(r *routes) {
 	id := &huma.Param{In: "path", Name: "id", Description: "Task id.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	ticket := param("query", ticketParam, "A ticket of POST /v1/tickets instead of a credential, for the EventSource and WebSocket of browsers.")
 	responses := answers("200", "Events", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
 	responses["204"] = &huma.Response{Description: "The task has ended and the client has all of its events: it need not come back"}
 	r.add(&huma.Operation{
-		OperationID: "taskEvents", Method: http.MethodGet, Path: "/v1/tasks/{id}/events", Tags: []string{"tasks"}, Summary: "Events of a task, over SSE",
+		OperationID: "taskEvents", Method: http.MethodGet, Path: eventsPath, Tags: []string{"tasks"}, Summary: "Events of a task, over SSE",
 		Description: "Stored events have an id and come exactly once and in order; pieces of an answer have none and are not repeated. " +
 			"The stream ends behind task.ended.",
 		Parameters: []*huma.Param{
-			id, param("header", "Last-Event-ID", "The last event that the client has."), param("query", "after", "The same, for clients that cannot set headers."),
+			id, param("header", "Last-Event-ID", "The last event that the client has."), param("query", "after", "The same, for clients that cannot set headers."), ticket,
 		},
 		Responses: responses,
 	}, a.streamEvents)
 	r.add(&huma.Operation{
-		OperationID: "taskSocket", Method: http.MethodGet, Path: "/v1/tasks/{id}/events/ws", Tags: []string{"tasks"}, Summary: "The same over WebSocket",
-		Parameters: []*huma.Param{id, param("query", "after", "The last event that the client has.")},
+		OperationID: "taskSocket", Method: http.MethodGet, Path: socketPath, Tags: []string{"tasks"}, Summary: "The same over WebSocket",
+		Parameters: []*huma.Param{id, param("query", "after", "The last event that the client has."), ticket},
 		Responses:  answers("101", "Each message is an event: {id, type, time, data}", nil),
 	}, a.socketEvents)
-	r.mux.HandleFunc("GET /v1/tasks/{id}/ws", a.plain(a.socketEvents)) // the shorter name of the same
+	r.mux.HandleFunc("GET "+shortSocketPath, a.plain(a.socketEvents)) // the shorter name of the same
+}
+
+const (
+	eventsPath      = "/v1/tasks/{id}/events"
+	socketPath      = eventsPath + "/ws"
+	shortSocketPath = "/v1/tasks/{id}/ws"
+)
+
+// isStream says whether a route is one of events, which browsers open without headers of their own.
+func isStream(route string) bool {
+	return route == eventsPath || route == socketPath || route == shortSocketPath
 }
 
 // stream writes server-sent events.
@@ -45,7 +59,8 @@ type stream struct {
 	c *http.ResponseController
 }
 
-func startStream(w http.ResponseWriter) *stream {
+func startStream(ctx context.Context, w http.ResponseWriter) *stream {
+	visitOf(ctx).answer.stream = true
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -138,7 +153,7 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, stop := a.streamContext(r.Context())
 	defer stop()
-	s := startStream(w)
+	s := startStream(ctx, w)
 	a.forward(ctx, t.ID, after, s.event, func() error { return s.raw(": still there\n\n") })
 	return nil
 }
@@ -165,6 +180,8 @@ func (a *API) forward(ctx context.Context, id string, after int64, event func(ta
 	}()
 	beat := time.NewTicker(a.opt.Heartbeat)
 	defer beat.Stop()
+	again := time.NewTicker(a.opt.Recheck)
+	defer again.Stop()
 	for {
 		select {
 		case n, more := <-events:
@@ -185,8 +202,22 @@ func (a *API) forward(ctx context.Context, id string, after int64, event func(ta
 			if err := alive(); err != nil {
 				return last, err
 			}
+		case <-again.C:
+			if err := revoked(ctx); err != nil {
+				return last, err
+			}
 		}
 	}
+}
+
+// revoked returns an error if the credential of a request is not good any more. A store or an issuer that does not answer
+// ends no stream.
+func revoked(ctx context.Context) error {
+	_, err := visitOf(ctx).authenticate(ctx)
+	if errors.Is(err, auth.ErrUnauthenticated) || errors.Is(err, auth.ErrForbidden) {
+		return err
+	}
+	return nil
 }
 
 // socketEvents is the same over WebSocket: one JSON object for each event. The client begins with ?after=ID.
@@ -196,7 +227,7 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	hand := &handshake{ResponseWriter: w}
-	conn, err := websocket.Accept(hand, r, &websocket.AcceptOptions{OriginPatterns: a.namedOrigins()})
+	conn, err := websocket.Accept(hand, r, &websocket.AcceptOptions{OriginPatterns: a.opt.Origins})
 	if err != nil {
 		return problem(cmp.Or(hand.refused, http.StatusInternalServerError), "this takes a WebSocket of this or a configured origin (server.cors.origins)")
 	}
@@ -217,6 +248,8 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 		conn.Close(websocket.StatusGoingAway, "the server stops: come back with after")
 	case err == nil:
 		conn.Close(websocket.StatusNormalClosure, "the task has ended")
+	case errors.Is(err, auth.ErrUnauthenticated), errors.Is(err, auth.ErrForbidden):
+		conn.Close(websocket.StatusPolicyViolation, "the credential is not valid any more")
 	case gone.Err() == nil:
 		conn.Close(websocket.StatusInternalError, "a fault of the harness")
 	}

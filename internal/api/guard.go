@@ -9,9 +9,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -22,7 +28,7 @@ func (a *API) outer(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
-		v := &visit{route: routeOf(mux, r), header: w.Header(), from: a.client(r)}
+		v := &visit{route: routeOf(mux, r), header: w.Header(), from: a.client(r), answer: rec}
 		a.all.begin()
 		defer a.all.end()
 		a.busy.begin()
@@ -71,13 +77,87 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		v.authenticate = func(ctx context.Context) (auth.Identity, error) { return a.opt.Auth.Authenticate(ctx, r) }
+		if r.Header.Get("Authorization") == "" && isStream(v.route) && r.URL.Query().Has(ticketParam) {
+			v.authenticate = a.tickets.redeem(r.URL.Query().Get(ticketParam))
+		}
 		var err error
-		v.identity, err = a.opt.Auth.Authenticate(ctx, r)
+		v.identity, err = v.authenticate(ctx)
 		if role := roleFor(v.route); err == nil && !v.identity.May(role) {
 			err = v.identity.Require(auth.User)
 		}
 		if err != nil {
 			a.authFailed(ctx, err)
+			a.refuse(w, r, err)
+			return
+		}
+		if err := a.count(ctx, a.opt.Requests, v.identity.Caller()); err != nil {
+			a.refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bound lets a caller have so many reads, and streams of events, at the same time.
+func (a *API) bound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := visitOf(r.Context())
+		var limit *slots
+		switch {
+		case isStream(v.route):
+			limit = a.streams
+		case r.Method == http.MethodGet && !isPublic(v.route):
+			limit = a.reads
+		}
+		if limit != nil {
+			leave, err := limit.enter(r.Context(), v.identity.Caller())
+			if err != nil {
+				a.refuse(w, r, err)
+				return
+			}
+			defer leave()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkQuery refuses query parameters that the document does not know for an operation, and text that is no UTF-8.
+func (a *API) checkQuery(next http.Handler) http.Handler {
+	known := map[string][]string{}
+	for path, item := range a.doc.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete} {
+			if op == nil {
+				continue
+			}
+			names := []string{}
+			for _, p := range op.Parameters {
+				if p.In == "query" {
+					names = append(names, p.Name)
+				}
+			}
+			known[method+" "+strings.ReplaceAll(path, "{path}", "{path...}")] = names
+		}
+	}
+	known["GET "+shortSocketPath] = known["GET "+socketPath]
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		names, documented := known[r.Method+" "+visitOf(r.Context()).route]
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil || !utf8.ValidString(r.URL.Path) {
+			a.refuse(w, r, problem(http.StatusBadRequest, "the address is not well formed"))
+			return
+		}
+		for name, values := range query {
+			switch {
+			case !utf8.ValidString(name + strings.Join(values, "")):
+				err = problem(http.StatusBadRequest, "the query is not valid UTF-8")
+			case documented && len(names) == 0:
+				err = problem(http.StatusBadRequest, "this takes no query parameters")
+			case documented && !slices.Contains(names, name):
+				err = problem(http.StatusBadRequest, "unknown query parameter; there are "+strings.Join(names, ", "))
+			}
+		}
+		if err != nil {
 			a.refuse(w, r, err)
 			return
 		}
@@ -109,6 +189,10 @@ func (a *API) readBody(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+			a.refuse(w, r, problem(http.StatusUnsupportedMediaType, "send the body without Content-Encoding"))
+			return
+		}
 		if a.opt.BodyLimit > 0 {
 			r.Body = http.MaxBytesReader(w, r.Body, a.opt.BodyLimit)
 		}
@@ -122,6 +206,8 @@ func (a *API) readBody(next http.Handler) http.Handler {
 			err = problem(http.StatusRequestTimeout, "the body took too long to arrive (server.readTimeout)")
 		case err != nil:
 			err = problem(http.StatusBadRequest, "the body could not be read")
+		case visitOf(r.Context()).route != skillPath && !utf8.Valid(text):
+			err = problem(http.StatusBadRequest, "the body is not valid UTF-8")
 		}
 		if err != nil {
 			a.refuse(w, r, err)

@@ -89,6 +89,10 @@ func TestCrossSiteForms(t *testing.T) {
 	for _, headers := range [][]string{
 		{"Origin", "https://evil.example.com"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "null"}, {"Sec-Fetch-Site", "same-site"},
 	} {
+		for _, path := range []string{"/v1/tools", "/v1/tools/mock__echo", "/v1/tasks"} { // reading is work for the server, too
+			w.do("GET", path, nil, headers...).want(http.StatusForbidden)
+		}
+		w.do("GET", "/health", nil, headers...).want(http.StatusOK)
 		headers = append(headers, "Content-Type", "text/plain")
 		for _, path := range []string{"/task", "/task/stream", "/v1/tasks", "/v1/runs", "/v1/servers", "/internal/mcp-call"} {
 			w.do("POST", path, `{"userId":"alice","task":"SAY<<x>>","code":"return 1"}`, headers...).want(http.StatusForbidden)
@@ -335,7 +339,7 @@ func TestSpans(t *testing.T) {
 	w := setup(t, setting{
 		servers: []*config.MCPServer{badServer(t, "bad", "normal")}, options: func(o *api.Options) { o.Tracer = tracer },
 	})
-	run := w.do("POST", "/v1/runs?q=private", map[string]string{"userId": "alice", "code": "return 1"}, "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").
+	run := w.do("POST", "/v1/runs", map[string]string{"userId": "alice", "code": "return 1"}, "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").
 		want(http.StatusOK).field("runId")
 	w.do("GET", "/v1/runs/"+run, nil).want(http.StatusOK)
 	id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "RUN<<await callMCPTool('bad__echo', {})>>"}, "traceparent", "00-"+other+"-b7ad6b7169203331-01").
@@ -368,7 +372,7 @@ func TestSpans(t *testing.T) {
 		t.Errorf("the audit event of the call does not say whose it is: %s", log)
 	}
 	request := spans["POST /v1/runs"]
-	if fmt.Sprintf("%x", request.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" || strings.Contains(request.String(), "private") || !strings.Contains(request.String(), run) {
+	if fmt.Sprintf("%x", request.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" || !strings.Contains(request.String(), run) {
 		t.Errorf("got %s", request)
 	}
 	if spans["GET /v1/runs/{id}"] == nil {
@@ -396,7 +400,8 @@ func TestSwitches(t *testing.T) {
 	// The listener of its own has the internal call and nothing else.
 	inner := httptest.NewServer(api.New(api.Options{Harness: w.h, Tasks: w.tasks, Capabilities: w.caps, Logger: discard, Now: time.Now}).Internal())
 	defer inner.Close()
-	token, err := w.caps.Issue(t.Context(), auth.Capability{RunID: "run_1", User: "alice"})
+	run := w.do("POST", "/v1/runs", map[string]string{"userId": "alice", "code": "return 1"}).want(http.StatusOK).field("runId")
+	token, _, err := w.caps.Issue(auth.Capability{RunID: run, User: "alice"})
 	if err != nil {
 		t.Fatal(err)
 	}

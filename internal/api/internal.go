@@ -1,14 +1,19 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 )
@@ -28,6 +33,48 @@ func (a *API) addInternal(r *routes) {
 	}, a.mcpCall)
 }
 
+// RunCapability lets its holder call tools in the name of a run's user.
+type RunCapability struct {
+	Token   string    `json:"authToken" doc:"What /internal/mcp-call takes."`
+	Expires time.Time `json:"expiresAt" doc:"server.tokenExpiration from now."`
+}
+
+func (a *API) addCapabilities() {
+	operation(a, huma.Operation{
+		OperationID: "createCapability", Method: http.MethodPost, Path: "/v1/runs/{id}/capability", Tags: []string{"runs"}, DefaultStatus: http.StatusCreated,
+		Summary: "Make a token that calls tools in the name of a run",
+		Description: mcpCallPath + " takes it until it expires, the run is deleted, or the caller's key is revoked. " +
+			"Each call is a run of its own, with its own journal, in the session of this one; this one's journal and replay do not have it.",
+	}, func(ctx context.Context, in *RunPath) (*body[RunCapability], error) {
+		info, err := a.findRun(ctx, in.ID)
+		if err == nil {
+			err = a.take(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		token, expires, err := a.opt.Capabilities.Issue(auth.Capability{
+			RunID: info.ID, User: info.User, Session: info.Session, Principal: identity(ctx).Principal,
+		})
+		return &body[RunCapability]{RunCapability{token, expires.UTC()}}, err
+	})
+}
+
+// current checks that what a capability stands for is still there: the run, and the credential of its caller. The error wraps
+// auth.ErrCapability if it is not.
+func (a *API) current(ctx context.Context, c auth.Capability) error {
+	info, err := a.opt.Harness.Runs().Find(ctx, c.Identity(), c.RunID)
+	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != c.User {
+		return fmt.Errorf("%w: its run is gone", auth.ErrCapability)
+	}
+	if principals, ok := a.opt.Auth.(Principals); ok && err == nil {
+		if err = principals.Active(ctx, c.Principal); errors.Is(err, auth.ErrUnauthenticated) {
+			return fmt.Errorf("%w: %w", auth.ErrCapability, err)
+		}
+	}
+	return err
+}
+
 // mcpCall calls a tool for somebody who holds a run capability. It is a program of one call: it passes the same gate and
 // has a journal of its own.
 func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
@@ -44,13 +91,22 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		in.AuthToken = bearer
 	}
-	if json.Unmarshal(text, &in) != nil || in.AuthToken == "" || in.ToolName == "" {
+	if decode(text, &in) != nil || in.AuthToken == "" || in.ToolName == "" {
 		return problem(http.StatusBadRequest, "authToken and toolName are required")
 	}
 	capability, err := a.opt.Capabilities.Check(in.AuthToken)
-	if err != nil {
+	if err == nil {
+		err = a.current(r.Context(), capability)
+	}
+	if errors.Is(err, auth.ErrCapability) {
 		a.authFailed(r.Context(), err)
 		return problem(http.StatusForbidden, "Invalid auth token")
+	}
+	if err == nil {
+		err = a.count(r.Context(), a.opt.Limiter, capability.Identity().Caller())
+	}
+	if err != nil {
+		return err
 	}
 	input := in.Input
 	if len(input) == 0 {

@@ -121,6 +121,12 @@ func attempts(alice belongings, token string) map[string][]attempt {
 			{"/v1/runs/" + alice.run + "/journal", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/journal", nil, hidden},
 		},
 		"POST /v1/runs/{id}/replay": {{"/v1/runs/" + alice.run + "/replay", nil, hidden}, {"/v1/runs/" + alice.run + "/replay?force=true", nil, hidden}},
+		"POST /v1/runs/{id}/capability": {
+			{"/v1/runs/" + alice.run + "/capability", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/capability", nil, hidden},
+		},
+		"POST /v1/tickets":          {{"/v1/tickets", nil, fine}},
+		"GET /v1/schedules/{id}":    {{"/v1/schedules/" + alice.schedule, nil, hidden}},
+		"GET /v1/servers/{name}":    {{"/v1/servers/bad", nil, fine}},
 		"GET /v1/tools":             {{"/v1/tools", nil, fine}},
 		"GET /v1/tools/search":      {{"/v1/tools/search?q=secret", nil, fine}},
 		"GET /v1/tools/{name}":      {{"/v1/tools/bad__echo", nil, fine}},

@@ -67,6 +67,9 @@ const originalTime = "2006-01-02T15:04:05.000Z"
 // ready checks what tasks need.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	checks, ok := map[string]string{}, true
+	if a.draining.probe() {
+		checks["server"], ok = "stopping", false
+	}
 	for _, part := range []struct {
 		name string
 		open func() error

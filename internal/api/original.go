@@ -162,7 +162,7 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, stop := a.streamContext(r.Context())
 	defer stop()
-	s := startStream(w)
+	s := startStream(ctx, w)
 	out := chunks{send: func(text string) error { return s.data(map[string]string{"chunk": text}) }}
 	last, err := a.forward(ctx, t.ID, 0, out.event, func() error { return s.raw(": still there\n\n") })
 	switch {

@@ -80,6 +80,9 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 			if _, text := detail.Value.(string); !text || d.Location != "body" {
 				d.Message = detail.Message
 			}
+			if strings.HasPrefix(detail.Message, "expected value to match exactly one schema") { // Duration alone has a choice
+				d.Message = badDuration
+			}
 		}
 		p.Errors = append(p.Errors, d)
 	}

@@ -1,7 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -35,10 +38,11 @@ type RunLine struct {
 func lineOf(r journal.RunInfo) RunLine {
 	line := RunLine{
 		ID: r.ID, UserID: r.User, SessionID: r.Session, Sandbox: r.Tier, Status: r.Status, Error: r.ErrorKind, Calls: r.Calls,
-		Started: r.Started, Duration: float64(r.Duration.Microseconds()) / 1000,
+		Started: r.Started.UTC(), Duration: float64(r.Duration.Microseconds()) / 1000,
 	}
 	if !r.Ended.IsZero() {
-		line.Ended = &r.Ended
+		ended := r.Ended.UTC()
+		line.Ended = &ended
 	}
 	return line
 }
@@ -74,7 +78,7 @@ type NewRun struct {
 	UserID    string   `json:"userId,omitempty" maxLength:"100" doc:"Whose; a key that is bound to a user may leave it out."`
 	Code      string   `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
 	SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"Keeps /workspace for later runs and tasks."`
-	Sandbox   string   `json:"sandbox,omitempty" enum:"wasm"`
+	Sandbox   string   `json:"sandbox,omitempty" doc:"The tier that the server is configured with; another one is refused."`
 	Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute: at most sandbox.timeout, which it is when left out."`
 }
 
@@ -97,6 +101,7 @@ type RunDetails struct {
 // Journal is what a run recorded.
 type Journal struct {
 	Records []journal.Record `json:"records"`
+	Next    int64            `json:"next,omitempty" doc:"The cursor of the next page; absent behind the last record of a run that has ended."`
 }
 
 // findRun returns a run that the caller may see.
@@ -109,30 +114,87 @@ func (a *API) findRun(ctx context.Context, id string) (journal.RunInfo, error) {
 	return info, err
 }
 
-// ownRun returns a run that the caller may see, and its journal.
-func (a *API) ownRun(ctx context.Context, id string) (journal.RunInfo, []journal.Record, error) {
-	info, err := a.findRun(ctx, id)
-	if err != nil {
-		return info, nil, err
+// keyLength is how much of the id that keyedID makes stands for the key; the rest stands for the request.
+const keyLength = 14
+
+// keyedID is the id of what a request with an Idempotency-Key makes: the same for the same caller, key and request.
+func keyedID(prefix, caller, key string, request any) string {
+	text, _ := json.Marshal(request) // what was decoded from JSON
+	of := func(parts ...string) string {
+		sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+		return hex.EncodeToString(sum[:])
 	}
-	records, err := a.opt.Harness.Runs().Journal(ctx, id)
-	return info, records, err
+	return prefix + of(caller, key)[:keyLength] + of(string(text))[:20-keyLength]
+}
+
+// sameKey says whether ids that keyedID made are of the same key; the error wraps task.ErrIdempotency if the requests differ.
+func sameKey(prefix, id, other string) (bool, error) {
+	switch end := len(prefix) + keyLength; {
+	case len(other) != len(id) || other[:end] != id[:end]:
+		return false, nil
+	case other != id:
+		return false, task.ErrIdempotency
+	}
+	return true, nil
+}
+
+// repeated returns the outcome of the run that an earlier request with the same key made; nil if there is none.
+func (a *API) repeated(ctx context.Context, id string) (*run.Outcome, error) {
+	info, err := a.opt.Harness.Runs().Match(ctx, id[:len("run_")+keyLength])
+	if errors.Is(err, journal.ErrNotFound) {
+		return nil, nil
+	}
+	if err == nil {
+		_, err = sameKey("run_", id, info.ID)
+	}
+	if err == nil && info.Ended.IsZero() {
+		err = task.ErrBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+	visitOf(ctx).run = id
+	out, _, err := a.opt.Harness.Runs().Recorded(ctx, id)
+	return out, err
 }
 
 func (a *API) addRuns() {
 	operation(a, huma.Operation{
 		OperationID: "createRun", Method: http.MethodPost, Path: "/v1/runs", Tags: []string{"runs"},
 		Summary: "Run a program", Description: "Runs code without a model and answers when it has ended.",
-	}, func(ctx context.Context, in *body[NewRun]) (*body[RunOutcome], error) {
+	}, func(ctx context.Context, in *struct {
+		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A repeated request with the same key returns the first one's outcome. The run goes on if its caller goes away."`
+		Body NewRun
+	},
+	) (*body[RunOutcome], error) {
 		user, err := actFor(ctx, in.Body.UserID)
+		if err == nil {
+			err = invalid(a.opt.Harness.Runs().CheckTier(in.Body.Sandbox))
+		}
 		if err == nil {
 			err = a.take(ctx)
 		}
 		if err != nil {
 			return nil, err
 		}
+		var known string
+		if in.Key != "" {
+			var stop context.CancelFunc
+			ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
+			defer stop()
+			defer context.AfterFunc(a.closing, stop)()
+			in.Body.UserID = user
+			known = keyedID("run_", identity(ctx).Caller(), in.Key, in.Body)
+			out, err := a.repeated(ctx, known)
+			if err != nil {
+				return nil, err
+			}
+			if out != nil {
+				return &body[RunOutcome]{outcomeOf(out)}, nil
+			}
+		}
 		out, err := a.createRun(ctx, identity(ctx), runs.Request{
-			Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
+			ID: known, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
 		})
 		if err != nil {
 			return nil, err
@@ -162,11 +224,11 @@ func (a *API) addRuns() {
 	operation(a, huma.Operation{
 		OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Tags: []string{"runs"}, Summary: "A run",
 	}, func(ctx context.Context, in *RunPath) (*body[RunDetails], error) {
-		info, records, err := a.ownRun(ctx, in.ID)
+		info, err := a.findRun(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
-		recorded, err := run.Recorded(records)
+		recorded, start, err := a.opt.Harness.Runs().Recorded(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -175,16 +237,29 @@ func (a *API) addRuns() {
 		}
 		line := lineOf(info)
 		return &body[RunDetails]{RunDetails{
-			outcomeOf(recorded), line.UserID, line.SessionID, records[0].Start.Source, line.Started, line.Ended,
+			outcomeOf(recorded), line.UserID, line.SessionID, start.Source, line.Started, line.Ended,
 		}}, nil
 	})
 
 	operation(a, huma.Operation{
 		OperationID: "getJournal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal", Tags: []string{"runs"},
-		Summary: "The journal of a run", Description: "Every host call and its answer, every console line, and the outcome, in order.",
-	}, func(ctx context.Context, in *RunPath) (*body[Journal], error) {
-		_, records, err := a.ownRun(ctx, in.ID)
-		return &body[Journal]{Journal{records}}, err
+		Summary:     "The journal of a run, by pages",
+		Description: "Every host call and its answer, every console line, and the outcome, in order. A page ends early where records are large.",
+	}, func(ctx context.Context, in *struct {
+		RunPath
+		Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
+		Cursor int64 `query:"cursor" minimum:"0" doc:"next of the page before."`
+	},
+	) (*body[Journal], error) {
+		if _, err := a.findRun(ctx, in.ID); err != nil {
+			return nil, err
+		}
+		records, err := a.opt.Harness.Runs().JournalPage(ctx, in.ID, in.Cursor, in.Limit)
+		out := Journal{Records: list(records)}
+		if n := len(records); n > 0 && records[n-1].End == nil {
+			out.Next = records[n-1].Seq
+		}
+		return &body[Journal]{out}, err
 	})
 
 	operation(a, huma.Operation{
@@ -195,13 +270,22 @@ func (a *API) addRuns() {
 		Force bool `query:"force" doc:"Also what another engine recorded."`
 	},
 	) (*body[RunOutcome], error) {
-		info, records, err := a.ownRun(ctx, in.ID)
+		info, err := a.findRun(ctx, in.ID)
 		if err == nil && info.Ended.IsZero() {
 			err = task.ErrBusy
 		}
 		if err == nil {
 			err = a.take(ctx)
 		}
+		if err != nil {
+			return nil, err
+		}
+		leave, err := a.heavy.enter(ctx, identity(ctx).Caller())
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		records, err := a.opt.Harness.Runs().Journal(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -215,14 +299,19 @@ func (a *API) addRuns() {
 
 // createRun executes a program for a caller.
 func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request) (*run.Outcome, error) {
-	req.ID = id.New("run")
+	req.ID = cmp.Or(req.ID, id.New("run"))
 	visitOf(ctx).run = req.ID
 	out, err := a.opt.Harness.Runs().Create(logged(ctx), who, req)
-	switch {
-	case errors.Is(err, runs.ErrSession):
+	if errors.Is(err, runs.ErrSession) {
 		return nil, absent("session")
-	case errors.Is(err, runs.ErrInvalid):
-		return nil, problem(http.StatusBadRequest, strings.TrimPrefix(err.Error(), runs.ErrInvalid.Error()+": "))
 	}
-	return out, err
+	return out, invalid(err)
+}
+
+// invalid makes a problem of an error that wraps runs.ErrInvalid.
+func invalid(err error) error {
+	if errors.Is(err, runs.ErrInvalid) {
+		return problem(http.StatusBadRequest, strings.TrimPrefix(err.Error(), runs.ErrInvalid.Error()+": "))
+	}
+	return err
 }

@@ -17,6 +17,11 @@ type NewSchedule struct {
 	Zone string `json:"timeZone,omitempty" example:"Europe/Berlin" doc:"IANA name; UTC when left out."`
 }
 
+// SchedulePath names a schedule.
+type SchedulePath struct {
+	ID string `path:"id" doc:"Schedule id."`
+}
+
 // ScheduleList is the schedules of a user.
 type ScheduleList struct {
 	Schedules []task.Schedule `json:"schedules"`
@@ -26,7 +31,11 @@ func (a *API) addSchedules() {
 	operation(a, huma.Operation{
 		OperationID: "createSchedule", Method: http.MethodPost, Path: "/v1/schedules", Tags: []string{"schedules"},
 		Summary: "Have a task worked at planned times", DefaultStatus: http.StatusCreated,
-	}, func(ctx context.Context, in *body[NewSchedule]) (*created[task.Schedule], error) {
+	}, func(ctx context.Context, in *struct {
+		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A repeated request with the same key returns the first one's schedule."`
+		Body NewSchedule
+	},
+	) (*created[task.Schedule], error) {
 		r, err := in.Body.request(ctx, "")
 		if err == nil {
 			err = a.take(ctx)
@@ -37,7 +46,21 @@ func (a *API) addSchedules() {
 		if err != nil {
 			return nil, err
 		}
-		s, err := a.opt.Tasks.CreateSchedule(ctx, task.NewSchedule{Request: r, Cron: in.Body.Cron, Zone: in.Body.Zone})
+		n := task.NewSchedule{Request: r, Cron: in.Body.Cron, Zone: in.Body.Zone}
+		if in.Key != "" {
+			in.Body.UserID = r.UserID
+			n.ID = keyedID("sched_", identity(ctx).Caller(), in.Key, in.Body)
+			all, err := a.opt.Tasks.Schedules(ctx, r.UserID)
+			for _, s := range all {
+				if same, err := sameKey("sched_", n.ID, s.ID); same || err != nil {
+					return &created[task.Schedule]{"/v1/schedules/" + s.ID, s}, err
+				}
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		s, err := a.opt.Tasks.CreateSchedule(ctx, n)
 		return &created[task.Schedule]{"/v1/schedules/" + s.ID, s}, err
 	})
 
@@ -56,12 +79,16 @@ func (a *API) addSchedules() {
 	})
 
 	operation(a, huma.Operation{
+		OperationID: "getSchedule", Method: http.MethodGet, Path: "/v1/schedules/{id}", Tags: []string{"schedules"}, Summary: "A schedule",
+	}, func(ctx context.Context, in *SchedulePath) (*body[task.Schedule], error) {
+		s, err := a.opt.Tasks.Schedule(ctx, in.ID)
+		return &body[task.Schedule]{s}, own(ctx, err, s.UserID, "schedule")
+	})
+
+	operation(a, huma.Operation{
 		OperationID: "deleteSchedule", Method: http.MethodDelete, Path: "/v1/schedules/{id}", Tags: []string{"schedules"}, Summary: "End a schedule",
 		Description: "Tasks that it has made stay.", DefaultStatus: http.StatusNoContent,
-	}, func(ctx context.Context, in *struct {
-		ID string `path:"id" doc:"Schedule id."`
-	},
-	) (*struct{}, error) {
+	}, func(ctx context.Context, in *SchedulePath) (*struct{}, error) {
 		s, err := a.opt.Tasks.Schedule(ctx, in.ID)
 		if err := own(ctx, err, s.UserID, "schedule"); err != nil {
 			return nil, err

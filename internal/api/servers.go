@@ -32,19 +32,32 @@ func (a *API) status(name string) (mcpclient.Status, error) {
 	return all[i], nil
 }
 
+// visible is what a caller may see of a server.
+func visible(ctx context.Context, s mcpclient.Status) mcpclient.Status {
+	if admin(ctx) != nil {
+		s.Reason, s.StderrTail, s.PID = "", "", 0 // they may hold paths and addresses of the host
+	}
+	return s
+}
+
 func (a *API) addServers() {
 	operation(a, huma.Operation{
 		OperationID: "listServers", Method: http.MethodGet, Path: "/v1/servers", Tags: []string{"servers"}, Summary: "Upstream MCP servers",
 		Description: "Why one is not available is shown to admins only.",
 	}, func(ctx context.Context, _ *struct{}) (*body[ServerList], error) {
-		out := &body[ServerList]{ServerList{list(a.opt.Harness.Servers().Servers())}}
-		if admin(ctx) != nil {
-			for i := range out.Body.Servers {
-				s := &out.Body.Servers[i]
-				s.Reason, s.StderrTail, s.PID = "", "", 0 // they may hold paths and addresses of the host
-			}
+		out := &body[ServerList]{ServerList{[]mcpclient.Status{}}}
+		for _, s := range a.opt.Harness.Servers().Servers() {
+			out.Body.Servers = append(out.Body.Servers, visible(ctx, s))
 		}
 		return out, nil
+	})
+
+	operation(a, huma.Operation{
+		OperationID: "getServer", Method: http.MethodGet, Path: "/v1/servers/{name}", Tags: []string{"servers"}, Summary: "An upstream server",
+		Description: "Why it is not available is shown to admins only.",
+	}, func(ctx context.Context, in *ServerPath) (*body[mcpclient.Status], error) {
+		s, err := a.status(in.Name)
+		return &body[mcpclient.Status]{visible(ctx, s)}, err
 	})
 
 	operation(a, huma.Operation{
@@ -71,7 +84,7 @@ func (a *API) addServers() {
 		}
 		a.serverChange(ctx, "added", b.Name)
 		status, err := a.status(b.Name)
-		return &created[mcpclient.Status]{"/v1/servers", status}, err
+		return &created[mcpclient.Status]{"/v1/servers/" + b.Name, status}, err
 	})
 
 	operation(a, huma.Operation{

@@ -12,6 +12,9 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
+// skillPath is the route of a skill's file, whose body may be any bytes.
+const skillPath = "/v1/skills/{path...}"
+
 // SkillList is the saved skills of a user.
 type SkillList struct {
 	Skills []skills.Skill `json:"skills"`

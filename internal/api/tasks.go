@@ -159,6 +159,11 @@ func (a *API) addTasks() {
 			return nil, err
 		}
 		t, err := a.opt.Tasks.Cancel(ctx, in.ID)
+		if errors.Is(err, task.ErrEnded) {
+			if t, _ := a.opt.Tasks.Task(ctx, in.ID); t.Status == task.Cancelled { // by an earlier request
+				return &body[task.Task]{t}, nil
+			}
+		}
 		return &body[task.Task]{t}, err
 	})
 }

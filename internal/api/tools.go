@@ -30,7 +30,7 @@ func (a *API) addTools() {
 	operation(a, huma.Operation{
 		OperationID: "listTools", Method: http.MethodGet, Path: "/v1/tools", Tags: []string{"tools"}, Summary: "Every tool",
 	}, func(ctx context.Context, in *struct {
-		Server string `query:"server" doc:"Only of this server."`
+		Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
 	},
 	) (*body[ToolList], error) {
 		a.opt.Harness.EnsureTools(ctx)
@@ -57,7 +57,7 @@ func (a *API) addTools() {
 	operation(a, huma.Operation{
 		OperationID: "getTool", Method: http.MethodGet, Path: "/v1/tools/{name}", Tags: []string{"tools"}, Summary: "A tool with its schema and types",
 	}, func(ctx context.Context, in *struct {
-		Name string `path:"name" example:"crm__search"`
+		Name string `path:"name" maxLength:"1024" example:"crm__search"`
 	},
 	) (*body[*catalog.Details], error) {
 		a.opt.Harness.EnsureTools(ctx)
@@ -69,7 +69,7 @@ func (a *API) addTools() {
 		OperationID: "getTypes", Method: http.MethodGet, Path: "/v1/tools.d.ts", Tags: []string{"tools"}, Summary: "TypeScript declarations of all tools",
 		Responses: answers("200", "OK", content("text/plain", &huma.Schema{Type: huma.TypeString})),
 	}, func(ctx context.Context, in *struct {
-		Server string `query:"server" doc:"Only of this server."`
+		Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
 	}) (*struct {
 		ContentType string `header:"Content-Type"`
 		Body        []byte

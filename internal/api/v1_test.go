@@ -164,7 +164,8 @@ func TestRunAt(t *testing.T) {
 	if got := w.do("POST", "/v1/tasks/"+id+"/cancel", nil).want(http.StatusOK).field("status"); got != "cancelled" {
 		t.Errorf("it is %s", got)
 	}
-	w.do("POST", "/v1/tasks/"+id+"/cancel", nil).want(http.StatusConflict)
+	w.do("POST", "/v1/tasks/"+id+"/cancel", nil).want(http.StatusOK)
+	w.do("POST", "/v1/tasks/"+soon.field("id")+"/cancel", nil).want(http.StatusConflict)
 	w.do("POST", "/v1/tasks/task_none/cancel", nil).want(http.StatusNotFound)
 	w.do("POST", "/v1/tasks", map[string]any{"userId": "alice", "task": "x", "runAt": "tomorrow"}).want(http.StatusBadRequest)
 }

@@ -14,11 +14,14 @@ import (
 
 // visit is what is known of a request while it is served. Only its own goroutine changes it.
 type visit struct {
-	identity  auth.Identity
-	route     string
-	header    http.Header // of the answer
-	from      netip.Addr  // the client's
-	task, run string      // that it is about, for the log
+	identity auth.Identity
+	route    string
+	header   http.Header // of the answer
+	from     netip.Addr  // the client's
+	answer   *recorder
+	// authenticate returns who sent the request as of now: an error says that the credential is not good any more.
+	authenticate func(context.Context) (auth.Identity, error)
+	task, run    string // that it is about, for the log
 	// wait says that the request from now on waits for what ends by itself, or is ended, when the server stops.
 	wait func()
 }
@@ -87,12 +90,16 @@ func (a *API) trusted(proxy netip.Addr) bool {
 const (
 	writeTimeout = 30 * time.Second // for writeChunk to leave: a client that does not read is let go
 	writeChunk   = 64 << 10
+	leastRate    = 32 << 10 // bytes a second that a client has to read of an answer, beyond its first writeTimeout
 )
 
 // recorder remembers the status, and bounds how long a client may take to read.
 type recorder struct {
 	http.ResponseWriter
-	status int
+	status  int
+	began   time.Time // the first write
+	written int64
+	stream  bool // it has no end that the client could wait for
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -110,6 +117,7 @@ func (r *recorder) Write(p []byte) (written int, err error) {
 		r.limit()
 		n, err := r.ResponseWriter.Write(p[:min(len(p), writeChunk)])
 		written += n
+		r.written += int64(n)
 		if p = p[n:]; err != nil || len(p) == 0 {
 			return written, err
 		}
@@ -117,7 +125,20 @@ func (r *recorder) Write(p []byte) (written int, err error) {
 }
 
 func (r *recorder) limit() {
-	http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
+	now := time.Now()
+	if r.written == 0 {
+		r.began = now
+	}
+	http.NewResponseController(r.ResponseWriter).SetWriteDeadline(r.deadline(now))
+}
+
+// deadline is until when the next chunk has to leave: within writeTimeout, and so that the whole answer keeps leastRate.
+func (r *recorder) deadline(now time.Time) time.Time {
+	end := now.Add(writeTimeout)
+	if whole := r.began.Add(writeTimeout + time.Duration(r.written)*time.Second/leastRate); !r.stream && whole.Before(end) {
+		return whole
+	}
+	return end
 }
 
 // Unwrap lets http.ResponseController flush, and WebSocket take the connection over.

@@ -75,6 +75,19 @@ func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Iden
 	}
 }
 
+// Active returns an error that wraps ErrUnauthenticated if a principal that Authenticate returned before is not accepted any
+// more: its key is revoked or has expired, or the harness has keys now. The tokens of an issuer expire by themselves.
+func (a *Authenticator) Active(ctx context.Context, principal string) error {
+	if strings.HasPrefix(principal, keyIDPrefix) && a.Keys != nil {
+		return a.Keys.active(ctx, principal)
+	}
+	open, err := a.Open(ctx)
+	if principal == local && err == nil && !open {
+		return fmt.Errorf("%w: the harness has keys now", ErrUnauthenticated)
+	}
+	return err
+}
+
 // anonymous is the sender of a request without a credential to an open harness.
 func anonymous(r *http.Request) (Identity, error) {
 	if !localHost(r.Host) {

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"bytes"
-	"context"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
@@ -12,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -43,10 +41,6 @@ func (c Capability) Identity() Identity {
 type Capabilities struct {
 	key []byte
 	ttl time.Duration
-
-	mu      sync.Mutex
-	revoked map[string]time.Time // by run: until when its tokens are refused, for then they have expired
-	order   []string             // of revocation, and therefore of those times
 }
 
 const (
@@ -74,7 +68,7 @@ func NewCapabilities(secret []byte, ttl time.Duration) (*Capabilities, error) {
 	if err != nil {
 		return nil, fmt.Errorf("derive the key of run capabilities: %w", err)
 	}
-	return &Capabilities{key: key, ttl: ttl, revoked: map[string]time.Time{}}, nil
+	return &Capabilities{key: key, ttl: ttl}, nil
 }
 
 // capabilityClaims is a Capability inside a token.
@@ -86,32 +80,25 @@ type capabilityClaims struct {
 	Expires   int64  `json:"exp"` // seconds since 1970
 }
 
-// Issue returns a token for a run. It expires with the lifetime of capabilities, or before: when c.Expires is set, or
-// ctx has a deadline.
-func (s *Capabilities) Issue(ctx context.Context, c Capability) (string, error) {
+// Issue returns a token for a run and when it expires: after the lifetime of capabilities, or before, when c.Expires says so.
+func (s *Capabilities) Issue(c Capability) (token string, expires time.Time, err error) {
 	if c.RunID == "" || c.User == "" {
-		return "", errors.New("issue capability: it needs a run and a user")
+		return "", expires, errors.New("issue capability: it needs a run and a user")
 	}
-	if s.isRevoked(c.RunID) {
-		return "", fmt.Errorf("issue capability: run %s has ended", c.RunID)
-	}
-	expires := time.Now().Add(s.ttl)
+	expires = time.Now().Add(s.ttl)
 	if !c.Expires.IsZero() && c.Expires.Before(expires) {
 		expires = c.Expires
 	}
-	if d, ok := ctx.Deadline(); ok && d.Before(expires) {
-		expires = d
-	}
 	claims, err := json.Marshal(capabilityClaims{c.RunID, c.User, c.Session, c.Principal, expires.Unix()})
 	if err != nil {
-		return "", fmt.Errorf("issue capability: %w", err)
+		return "", expires, fmt.Errorf("issue capability: %w", err)
 	}
 	body := capabilityPrefix + base64url.EncodeToString(claims)
-	token := body + "." + string(s.sign(body))
+	token = body + "." + string(s.sign(body))
 	if len(token) > maxCapability {
-		return "", fmt.Errorf("issue capability: the ids are longer than %d bytes together", maxCapability)
+		return "", expires, fmt.Errorf("issue capability: the ids are longer than %d bytes together", maxCapability)
 	}
-	return token, nil
+	return token, time.Unix(expires.Unix(), 0), nil
 }
 
 // Check returns what a token stands for. Errors wrap ErrCapability and never hold the token.
@@ -122,8 +109,6 @@ func (s *Capabilities) Check(token string) (Capability, error) {
 		return Capability{}, fmt.Errorf("%w: %w", ErrCapability, err)
 	case !time.Now().Before(c.Expires):
 		return Capability{}, fmt.Errorf("%w: it has expired", ErrCapability)
-	case s.isRevoked(c.RunID):
-		return Capability{}, fmt.Errorf("%w: its run has ended", ErrCapability)
 	}
 	return c, nil
 }
@@ -159,28 +144,4 @@ func (s *Capabilities) sign(body string) []byte {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write([]byte(body))
 	return base64url.AppendEncode(nil, mac.Sum(nil))
-}
-
-// Revoke ends all capabilities of a run that this process has issued or will see: call it when a run ends that Issue was
-// called for. It is remembered as long as such a token can live.
-func (s *Capabilities) Revoke(runID string) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.order) > 0 && now.After(s.revoked[s.order[0]]) {
-		delete(s.revoked, s.order[0])
-		s.order = s.order[1:]
-	}
-	if _, ok := s.revoked[runID]; ok {
-		return
-	}
-	s.revoked[runID] = now.Add(s.ttl)
-	s.order = append(s.order, runID)
-}
-
-func (s *Capabilities) isRevoked(runID string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.revoked[runID]
-	return ok
 }

@@ -112,11 +112,8 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 		return Identity{}, fmt.Errorf("%w: the API key is not known here", ErrUnauthenticated)
 	}
 	now := time.Now().UTC()
-	switch {
-	case key.Revoked != nil:
-		return Identity{Principal: key.ID}, fmt.Errorf("%w: the API key was revoked", ErrUnauthenticated)
-	case key.Expires != nil && !now.Before(*key.Expires):
-		return Identity{Principal: key.ID}, fmt.Errorf("%w: the API key has expired", ErrUnauthenticated)
+	if err := key.valid(now); err != nil {
+		return Identity{Principal: key.ID}, err
 	}
 	if key.LastUsed == nil || now.Sub(*key.LastUsed) >= touchEvery {
 		// The date is for people who tidy up; a store that cannot write it must not lock its users out.
@@ -129,4 +126,28 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 		}
 	}
 	return identity, nil
+}
+
+// active returns an error that wraps ErrUnauthenticated if the key of an id is not accepted any more, or is unknown.
+func (k *Keys) active(ctx context.Context, id string) error {
+	keys, err := k.store.Keys(ctx)
+	if err != nil {
+		return fmt.Errorf("look up API key %s: %w", id, err)
+	}
+	i := slices.IndexFunc(keys, func(key Key) bool { return key.ID == id })
+	if i < 0 {
+		return fmt.Errorf("%w: the API key is not known here", ErrUnauthenticated)
+	}
+	return keys[i].valid(time.Now())
+}
+
+// valid returns an error that wraps ErrUnauthenticated if the key is not accepted any more.
+func (k *Key) valid(now time.Time) error {
+	switch {
+	case k.Revoked != nil:
+		return fmt.Errorf("%w: the API key was revoked", ErrUnauthenticated)
+	case k.Expires != nil && !now.Before(*k.Expires):
+		return fmt.Errorf("%w: the API key has expired", ErrUnauthenticated)
+	}
+	return nil
 }

@@ -20,6 +20,9 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
+// requestsPerWork is how many requests of any kind a caller may make for each request for work of server.rateLimit.
+const requestsPerWork = 100
+
 type serveCmd struct {
 	Listen string `help:"Address and port (server.listen)." placeholder:"HOST:PORT"`
 }
@@ -162,6 +165,9 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 	}
 	if limit := cfg.Server.RateLimit; limit.Enabled {
 		if options.Limiter, err = auth.NewLimiter(limit.Max, limit.Window); err != nil {
+			return usage(fmt.Errorf("server.rateLimit: %w", err))
+		}
+		if options.Requests, err = auth.NewLimiter(limit.Max*requestsPerWork, limit.Window); err != nil {
 			return usage(fmt.Errorf("server.rateLimit: %w", err))
 		}
 	}

@@ -87,3 +87,18 @@ func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter)
 
 // Timeout is the configured bound of the time that a program may compute.
 func (s *Service) Timeout() time.Duration { return s.opt.Limits.Timeout }
+
+// CheckTier returns an error that wraps ErrInvalid for a tier of the sandbox that is not the configured one; "" is that.
+func (s *Service) CheckTier(tier string) error {
+	if tier == "" {
+		return nil
+	}
+	pool, err := s.opt.Pool()
+	if err != nil {
+		return err
+	}
+	if has := pool.Info().Tier; tier != has {
+		return fmt.Errorf("%w: sandbox: this server has %s", ErrInvalid, has)
+	}
+	return nil
+}

@@ -20,6 +20,50 @@ func (s *Service) Journal(ctx context.Context, id string) ([]journal.Record, err
 	return keep.Read(ctx, id)
 }
 
+// The size of a page of a journal. One value may be larger than pageBytes.
+const (
+	MaxPage   = 1000
+	pageBytes = 1 << 20
+)
+
+// JournalPage returns the records of a run behind the one numbered after, at most limit and fewer where they are large.
+func (s *Service) JournalPage(ctx context.Context, id string, after int64, limit int) ([]journal.Record, error) {
+	keep, err := s.opt.Store()
+	if err != nil {
+		return nil, err
+	}
+	return keep.ReadPage(ctx, id, after, min(limit, MaxPage), pageBytes)
+}
+
+// Recorded returns the outcome of a run, nil while it has none, and its start record. It holds no more of the values of calls
+// than a page of the journal has.
+func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journal.Start, error) {
+	var all []journal.Record
+	for after := int64(0); ; after = all[len(all)-1].Seq {
+		page, err := s.JournalPage(ctx, id, after, MaxPage)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, r := range page {
+			if r.Call != nil {
+				r.Call.Args = nil
+			}
+			if r.Answer != nil {
+				r.Answer.Value = nil
+			}
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 || all[0].Start == nil {
+		return nil, nil, fmt.Errorf("run %q: %w", id, journal.ErrNotFound)
+	}
+	out, err := run.Recorded(all)
+	return out, all[0].Start, err
+}
+
 // Replay executes a recorded run again, offline: every call is answered from the record, and the outcome must be the
 // recorded one. A difference is an outcome of kind diverged. code replaces the recorded program, to see where a changed
 // one diverges; "" keeps the recorded one. force replays a run of another engine. observe may be nil.

@@ -44,6 +44,9 @@ type Store interface {
 	MatchRun(ctx context.Context, prefix string) (journal.RunInfo, error)
 	// Runs lists runs, newest first; next continues the list and is empty at its end.
 	Runs(ctx context.Context, f journal.Filter) (runs []journal.RunInfo, next string, err error)
+	// ReadPage returns the records of a run with numbers above after, in order: at most limit, and none more once they
+	// have so many bytes. There are none behind the last one, and none of an unknown run.
+	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
 	// Strays lists the unfinished runs of dead processes that no unfinished task names, oldest first.
 	Strays(ctx context.Context) ([]journal.RunInfo, error)
 }

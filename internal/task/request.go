@@ -94,6 +94,9 @@ func checkUser(id string) error {
 
 // checkSession says what is wrong with the id of a session; the error wraps ErrInvalidInput.
 func checkSession(id string) error {
+	if id == "." || id == ".." {
+		return fmt.Errorf("%w: a session id is not \".\" or \"..\"", ErrInvalidInput)
+	}
 	if id == "" || len(id) > maxSession {
 		return fmt.Errorf("%w: a session id has 1 to %d characters", ErrInvalidInput, maxSession)
 	}

@@ -17,6 +17,7 @@ import (
 // NewSchedule asks for tasks at planned instants: at one, or at those of a cron expression.
 type NewSchedule struct {
 	Request
+	ID   string // empty: at random
 	Cron string // five fields: minute, hour, day, month, weekday; or @hourly, @daily, ...
 	Zone string // IANA name; empty is UTC
 }
@@ -27,7 +28,7 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 		return Schedule{}, err
 	}
 	sched := Schedule{
-		ID: id.New("sched"), UserID: n.UserID, SessionID: n.SessionID, Task: n.Task, Context: n.Context, Model: n.Model,
+		ID: cmp.Or(n.ID, id.New("sched")), UserID: n.UserID, SessionID: n.SessionID, Task: n.Task, Context: n.Context, Model: n.Model,
 		Cron: n.Cron, Zone: n.Zone, CreatedAt: s.opt.Now(), Principal: n.Principal, Callback: n.Callback, Budget: n.Budget,
 	}
 	switch {

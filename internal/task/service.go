@@ -99,6 +99,8 @@ type Service struct {
 
 // NewService joins the parts.
 func NewService(opt Options) *Service {
+	now := opt.Now
+	opt.Now = func() time.Time { return now().UTC().Truncate(time.Microsecond) } // as the store has it
 	return &Service{
 		opt: opt, client: opt.Webhooks.client(), outbox: make(chan struct{}, 1), schedules: make(chan struct{}, 1),
 		running: map[string]context.CancelCauseFunc{}, pace: newPace(opt.Workers, opt.Busy),

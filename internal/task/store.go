@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -132,18 +133,18 @@ type Webhook struct {
 
 // Schedule makes tasks at planned instants.
 type Schedule struct {
-	ID        string     `json:"id"` // sched_…
-	UserID    string     `json:"userId"`
-	SessionID string     `json:"sessionId,omitempty"` // of all its tasks; empty: one for each
-	Task      string     `json:"task"`
-	Context   []byte     `json:"-"`
-	Model     string     `json:"model,omitempty"`
-	Cron      string     `json:"cron,omitempty"` // five fields, UTC unless it names a zone
-	Zone      string     `json:"timeZone,omitempty"`
-	Next      *time.Time `json:"next,omitempty"` // nil: it has ended
-	Last      *time.Time `json:"last,omitempty"`
-	CreatedAt time.Time  `json:"createdAt"`
-	Principal string     `json:"-"`
-	Callback  string     `json:"-"`
-	Budget    Budget     `json:"budget,omitzero"`
+	ID        string          `json:"id"` // sched_…
+	UserID    string          `json:"userId"`
+	SessionID string          `json:"sessionId,omitempty"` // of all its tasks; empty: one for each
+	Task      string          `json:"task"`
+	Context   json.RawMessage `json:"context,omitempty"`
+	Model     string          `json:"model,omitempty"`
+	Cron      string          `json:"cron,omitempty"` // five fields, UTC unless it names a zone
+	Zone      string          `json:"timeZone,omitempty"`
+	Next      *time.Time      `json:"next,omitempty"` // nil: it has ended
+	Last      *time.Time      `json:"last,omitempty"`
+	CreatedAt time.Time       `json:"createdAt"`
+	Principal string          `json:"-"`
+	Callback  string          `json:"callbackUrl,omitempty"`
+	Budget    Budget          `json:"budget,omitzero"`
 }

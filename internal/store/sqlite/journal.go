@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -83,7 +84,7 @@ func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journ
 	if err := s.adopt(ctx, w.num, owner); err != nil {
 		return nil, nil, err
 	}
-	records, err := s.records(ctx, run)
+	records, err := s.records(ctx, run, 0, math.MaxInt, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,14 +122,27 @@ func (s *Store) adopt(ctx context.Context, num int64, owner string) error {
 
 // Read implements journal.Store.
 func (s *Store) Read(ctx context.Context, run string) ([]journal.Record, error) {
-	records, err := s.records(ctx, run)
+	records, err := s.records(ctx, run, 0, math.MaxInt, math.MaxInt)
+	if err == nil && len(records) == 0 {
+		err = journal.ErrNotFound
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read journal of %q: %w", run, err)
 	}
 	return records, nil
 }
 
-func (s *Store) records(ctx context.Context, run string) ([]journal.Record, error) {
+// ReadPage implements runs.Store.
+func (s *Store) ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error) {
+	records, err := s.records(ctx, run, after, limit, bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read journal of %q: %w", run, err)
+	}
+	return records, nil
+}
+
+// records reads the records of a run with numbers above after, until there are limit of them or they have so many bytes.
+func (s *Store) records(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error) {
 	// One statement sees one state of the database, whatever is purged meanwhile.
 	rows, err := s.read.QueryContext(ctx, `
 		SELECT j.seq, j.type, j.data, r.field, b.data
@@ -136,13 +150,14 @@ func (s *Store) records(ctx context.Context, run string) ([]journal.Record, erro
 		JOIN journal j ON j.run = runs.num
 		LEFT JOIN blob_refs r ON r.run = j.run AND r.seq = j.seq
 		LEFT JOIN blobs b ON b.id = r.blob
-		WHERE runs.id = ? AND runs.purged = 0
-		ORDER BY j.seq`, run)
+		WHERE runs.id = ? AND runs.purged = 0 AND j.seq > ?
+		ORDER BY j.seq`, run, after)
 	if err != nil {
 		return nil, s.fail(err)
 	}
 	defer rows.Close()
 	var out []journal.Record
+	size := 0
 	for rows.Next() {
 		var seq int64
 		var kind string
@@ -153,23 +168,25 @@ func (s *Store) records(ctx context.Context, run string) ([]journal.Record, erro
 			return nil, s.fail(err)
 		}
 		if len(out) == 0 || out[len(out)-1].Seq != seq {
+			if len(out) >= limit || size >= bytes {
+				return out, nil
+			}
 			r, err := decode(seq, kind, data)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, r)
+			size += len(data)
 		}
 		if field.Valid {
 			if err := place(&out[len(out)-1], field.String, value); err != nil {
 				return nil, err
 			}
+			size += len(value)
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, s.fail(err)
-	}
-	if len(out) == 0 {
-		return nil, journal.ErrNotFound
 	}
 	return out, nil
 }

@@ -46,7 +46,7 @@ func main() {
 	fmt.Println(ended.JSON200.Status, *ended.JSON200.Text)
 
 	// A program, its record, and a list.
-	run, err := c.CreateRunWithResponse(ctx, generated.CreateRunJSONRequestBody{Code: "return 6 * 7"})
+	run, err := c.CreateRunWithResponse(ctx, nil, generated.CreateRunJSONRequestBody{Code: "return 6 * 7"})
 	check(err)
 	again, err := c.ReplayRunWithResponse(ctx, run.JSON200.RunId, nil)
 	check(err)
@@ -62,7 +62,7 @@ func main() {
 	check(err)
 	none, err := c.GetTaskWithResponse(ctx, "none")
 	check(err)
-	fmt.Println(put.StatusCode(), skills.JSON200.Skills[0].Path, none.StatusCode(), none.ApplicationproblemJSONDefault.Error)
+	fmt.Println(put.StatusCode(), skills.JSON200.Skills[0].Path, none.StatusCode(), none.ApplicationproblemJSON4XX.Error)
 }
 
 func check(err error) {

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"mcp-code-exec-harness/internal/auth"
+)
+
+const (
+	ticketParam   = "ticket"
+	ticketLife    = 30 * time.Second
+	callerTickets = 100 // unused ones of a caller
+	allTickets    = 10_000
+)
+
+// Ticket opens one stream of events where a client cannot send headers.
+type Ticket struct {
+	Ticket  string    `json:"ticket" doc:"The query parameter ticket of one stream of events."`
+	Expires time.Time `json:"expiresAt" doc:"30 s from now."`
+}
+
+// tickets are credentials that are good for one request, on behalf of the request that made them. The zero value is ready.
+type tickets struct {
+	mu  sync.Mutex
+	all map[string]ticket
+}
+
+type ticket struct {
+	caller       string
+	expires      time.Time
+	authenticate func(context.Context) (auth.Identity, error) // by the credential of the request that made it
+}
+
+func (a *API) addTickets() {
+	operation(a, huma.Operation{
+		OperationID: "createTicket", Method: http.MethodPost, Path: "/v1/tickets", Tags: []string{"tasks"}, DefaultStatus: http.StatusCreated,
+		Summary: "Make a ticket for a stream of events", Description: "It stands for the caller in one request to " + eventsPath + " or " + socketPath +
+			", as the query parameter ticket, within 30 s: EventSource and WebSocket of browsers send no Authorization header.",
+	}, func(ctx context.Context, _ *struct{}) (*body[Ticket], error) {
+		t, err := a.tickets.issue(visitOf(ctx), time.Now())
+		return &body[Ticket]{t}, err
+	})
+}
+
+// issue makes a ticket for the caller of a request. The error names the bound that is reached.
+func (t *tickets) issue(v *visit, now time.Time) (Ticket, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	caller, own := v.identity.Caller(), 0
+	for value, one := range t.all {
+		if !now.Before(one.expires) {
+			delete(t.all, value)
+		} else if one.caller == caller {
+			own++
+		}
+	}
+	switch {
+	case own >= callerTickets:
+		return Ticket{}, problem(http.StatusTooManyRequests, fmt.Sprintf("%d tickets are unused: use one, or wait %s", own, ticketLife))
+	case len(t.all) >= allTickets:
+		return Ticket{}, problem(http.StatusServiceUnavailable, fmt.Sprintf("%d tickets are unused: try again later", len(t.all)))
+	}
+	if t.all == nil {
+		t.all = map[string]ticket{}
+	}
+	made := Ticket{"ht_" + rand.Text(), now.Add(ticketLife).UTC()}
+	t.all[made.Ticket] = ticket{caller, made.Expires, v.authenticate}
+	return made, nil
+}
+
+// redeem uses a ticket up, and returns the authentication of the request that made it.
+func (t *tickets) redeem(value string) func(context.Context) (auth.Identity, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one, known := t.all[value]
+	delete(t.all, value)
+	if !known || !time.Now().Before(one.expires) {
+		return func(context.Context) (auth.Identity, error) {
+			return auth.Identity{}, fmt.Errorf("%w: the ticket is used, expired or unknown; POST /v1/tickets makes another", auth.ErrUnauthenticated)
+		}
+	}
+	return one.authenticate
+}
