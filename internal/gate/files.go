@@ -20,11 +20,11 @@ type fileCall struct {
 
 func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 	if !files.Mutates(c.Name) {
-		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) {
+		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) {
 			return r.scope.Files.Call(ctx, c.Name, c.Args)
 		})
 	}
-	return &fileCall{run: r, call: c, intent: intent}
+	return (&fileCall{run: r, call: c, intent: intent}).do
 }
 
 // Serial implements run.Gate: calls that change files wait for each other.
@@ -32,9 +32,9 @@ func (r *Run) Serial(c *journal.Call) bool {
 	return c.Kind == string(frame.FS) && files.Mutates(c.Name)
 }
 
-// Do implements run.Pending. A call that a dead process had begun is repeated: most give the same result twice, and
+// do is the pending call. One that a dead process had begun is repeated: most give the same result twice, and
 // append and rename are guarded by what was true before.
-func (f *fileCall) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+func (f *fileCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
 	space := f.run.scope.Files
 	if f.intent != nil {
 		done, err := space.AlreadyDone(f.call.Name, f.call.Args, f.intent.Before)

@@ -132,80 +132,68 @@ func (r *Run) remember() {
 	}
 }
 
-// pendingFunc is a prepared call without a write.
-type pendingFunc func(ctx context.Context) (json.RawMessage, *frame.Error)
-
-func (f pendingFunc) Do(ctx context.Context, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-	return f(ctx)
+// answer is a prepared call without a write.
+func answer(f func(ctx context.Context) (json.RawMessage, *frame.Error)) run.Pending {
+	return func(ctx context.Context, _ run.Intend) (json.RawMessage, *frame.Error) { return f(ctx) }
 }
 
 // refuse is the answer of a call that goes no further.
 func refuse(err *frame.Error) run.Pending {
-	return pendingFunc(func(context.Context) (json.RawMessage, *frame.Error) { return nil, err })
+	return answer(func(context.Context) (json.RawMessage, *frame.Error) { return nil, err })
 }
 
-// Prepare implements run.Gate.
+// Prepare implements run.Gate. Answers are redacted, except the harness's own and modules, which are redacted where their
+// files are read.
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
-	switch p := r.prepare(c, intent); frame.Kind(c.Kind) {
-	case frame.Load, frame.Intl:
-		return p
-	default:
-		return redacted{r, c, p}
-	}
-}
-
-func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	switch frame.Kind(c.Kind) {
 	case frame.Tool:
-		return r.tool(c, intent)
+		return r.redacted(c, r.tool(c, intent))
 	case frame.FS:
-		return r.file(c, intent)
+		return r.redacted(c, r.file(c, intent))
 	case frame.Catalog:
-		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) })
+		return r.redacted(c, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
 	case frame.Resource:
-		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) })
+		return r.redacted(c, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) }))
 	case frame.Load:
-		return pendingFunc(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.load(ctx, c.Args) })
+		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.load(ctx, c.Args) })
 	case frame.Intl:
-		return pendingFunc(func(context.Context) (json.RawMessage, *frame.Error) { return r.zone(c.Args) })
+		return answer(func(context.Context) (json.RawMessage, *frame.Error) { return r.zone(c.Args) })
 	}
-	return refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name))
+	return r.redacted(c, refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name)))
 }
 
-// redacted is a prepared call whose answer is redacted of personal data: step 9. The harness's own answers need none, and
-// modules are redacted where their files are read.
-type redacted struct {
-	of   *Run
-	call *journal.Call
-	run.Pending
-}
-
-// Do implements run.Pending.
-func (h redacted) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-	sent := false
-	value, failed := h.Pending.Do(ctx, func(ctx context.Context, i journal.Intent) error {
-		sent = true
-		return intend(ctx, i)
-	})
-	privacy := h.of.scope.Privacy
-	detached := context.WithoutCancel(ctx) // an answer that came is journaled, also when the run is being cancelled
-	var err error
-	if failed != nil {
-		shown := *failed
-		if shown.Message, err = privacy.Hide(detached, failed.Message); err == nil {
-			shown.Data, err = privacy.HideJSON(detached, failed.Data)
+// redacted is a prepared call whose answer is redacted of personal data: step 9.
+func (r *Run) redacted(c *journal.Call, pending run.Pending) run.Pending {
+	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+		sent := false
+		value, failed := pending(ctx, func(ctx context.Context, i journal.Intent) error {
+			sent = true
+			return intend(ctx, i)
+		})
+		detached := context.WithoutCancel(ctx) // an answer that came is journaled, also when the run is being cancelled
+		value, failed, err := r.redact(detached, value, failed)
+		switch {
+		case err == nil:
+			return value, failed
+		case sent:
+			return nil, inDoubt(c.Name, "it answered, but the answer cannot be shown: "+err.Error())
 		}
-		failed = &shown
-	} else {
-		value, err = privacy.HideJSON(detached, value)
+		return nil, toolError(c.Name, fmt.Sprintf("%s answered, but the answer cannot be shown: %v", c.Name, err))
 	}
-	if err == nil {
-		return value, failed
+}
+
+// redact takes personal data out of an answer.
+func (r *Run) redact(ctx context.Context, value json.RawMessage, failed *frame.Error) (json.RawMessage, *frame.Error, error) {
+	if failed == nil {
+		value, err := r.scope.Privacy.HideJSON(ctx, value)
+		return value, nil, err
 	}
-	if sent {
-		return nil, inDoubt(h.call.Name, "it answered, but the answer cannot be shown: "+err.Error())
+	shown := *failed
+	var err error
+	if shown.Message, err = r.scope.Privacy.Hide(ctx, failed.Message); err == nil {
+		shown.Data, err = r.scope.Privacy.HideJSON(ctx, failed.Data)
 	}
-	return nil, toolError(h.call.Name, fmt.Sprintf("%s answered, but the answer cannot be shown: %v", h.call.Name, err))
+	return nil, &shown, err
 }
 
 // runtimeError is an error of the call itself, thrown into the guest as the given class.

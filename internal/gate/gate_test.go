@@ -445,7 +445,7 @@ func TestStatefulServers(t *testing.T) {
 		made = append(made, f.Prepare(&journal.Call{N: 100 + n, Kind: "tool", Name: "crm__search", Args: json.RawMessage(`{"input":{"q":"a"}}`)}, nil))
 	}
 	for _, call := range made {
-		_, err := call.Do(t.Context(), nil)
+		_, err := call(t.Context(), nil)
 		wantError(t, err, "SessionLostError", run.KindTool, "crm", "lost")
 	}
 	f.tool("crm__search", `{"q":"a"}`)
@@ -572,7 +572,7 @@ func TestCancelledUpstream(t *testing.T) {
 	answer := make(chan *frame.Error)
 	pending := f.Prepare(c, nil)
 	go func() {
-		_, err := pending.Do(ctx, func(context.Context, journal.Intent) error { return nil })
+		_, err := pending(ctx, func(context.Context, journal.Intent) error { return nil })
 		answer <- err
 	}()
 	// The server says that it has the call; only then it is cancelled.
@@ -592,7 +592,7 @@ func TestKeyAndProgressUpstream(t *testing.T) {
 	c := &journal.Call{N: 500, Kind: "tool", Name: "bad__progress", Args: json.RawMessage(`{"input":{"steps":2}}`)}
 	pending := f.Prepare(c, nil)
 	go func() {
-		value, err := pending.Do(t.Context(), func(context.Context, journal.Intent) error { return nil })
+		value, err := pending(t.Context(), func(context.Context, journal.Intent) error { return nil })
 		if err != nil {
 			t.Errorf("progress: %v", err)
 		}

@@ -183,7 +183,7 @@ func (f *fixture) again(ctx context.Context, kind frame.Kind, name, args string,
 	f.t.Helper()
 	f.calls++
 	c := &journal.Call{N: f.calls, Kind: string(kind), Name: name, Args: json.RawMessage(args)}
-	value, err := f.Prepare(c, intent).Do(ctx, func(_ context.Context, i journal.Intent) error {
+	value, err := f.Prepare(c, intent)(ctx, func(_ context.Context, i journal.Intent) error {
 		f.intents = append(f.intents, i)
 		return f.refuse
 	})

@@ -48,11 +48,11 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 		return refuse(&frame.Error{Kind: run.KindCallLimit, Name: "LimitError", Tool: c.Name, Message: fmt.Sprintf(
 			"the program made more than %d tool calls (sandbox.maxCalls)", r.scope.MaxCalls)})
 	}
-	return &toolCall{run: r, call: c, intent: intent, made: r.sessions.count()}
+	return (&toolCall{run: r, call: c, intent: intent, made: r.sessions.count()}).do
 }
 
-// Do implements run.Pending: steps 3 to 8.
-func (t *toolCall) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+// do is the pending call: steps 3 to 8.
+func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Server     string            `json:"server"`
 		Input      json.RawMessage   `json:"input"`
@@ -147,7 +147,7 @@ func (r *Run) find(server, name string) (*catalog.Tool, error) {
 }
 
 // intend commits the intent of a write.
-func (t *toolCall) intend(ctx context.Context, commit func(context.Context, journal.Intent) error, tool *catalog.Tool, conn int64, key string) *frame.Error {
+func (t *toolCall) intend(ctx context.Context, commit run.Intend, tool *catalog.Tool, conn int64, key string) *frame.Error {
 	err := commit(ctx, journal.Intent{
 		N: t.call.N, Key: key, Retry: tool.Annotations.IsIdempotent(), Time: t.run.gate.opt.Now().UnixMicro(), Conn: conn,
 	})

@@ -311,7 +311,7 @@ func (l *loop) do(ctx context.Context, c preparedCall) {
 	l.inFlight++
 	ctx = context.WithValue(ctx, callKey{}, callContext{l, c.call.N})
 	go func() {
-		value, err := c.pending.Do(ctx, l.intent)
+		value, err := c.pending(ctx, l.intent)
 		select {
 		case l.results <- result{c.call.N, value, err}:
 		case <-l.over:
@@ -319,7 +319,7 @@ func (l *loop) do(ctx context.Context, c preparedCall) {
 	}()
 }
 
-// callKey is the key under which the context of Pending.Do holds a callContext.
+// callKey is the key under which the context of a Pending holds a callContext.
 type callKey struct{}
 
 type callContext struct {

@@ -111,13 +111,12 @@ type Gate interface {
 	Serial(c *journal.Call) bool
 }
 
-// Pending is a prepared call.
-type Pending interface {
-	// Do performs the call, in a goroutine of its own. It returns soon after ctx ends; a write whose outcome is then
-	// unknown is an in-doubt error. Before anything of a write is sent it calls intent, which makes the intent and
-	// everything recorded before it durable.
-	Do(ctx context.Context, intent func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error)
-}
+// Pending performs a prepared call; the run calls it in a goroutine of its own. It returns soon after ctx ends; a write
+// whose outcome is then unknown is an in-doubt error. Before anything of a write is sent it calls intend.
+type Pending func(ctx context.Context, intend Intend) (json.RawMessage, *frame.Error)
+
+// Intend makes the intent of a write and everything recorded before it durable. After an error the write must not be sent.
+type Intend func(ctx context.Context, intent journal.Intent) error
 
 // Event is what an observer of a run sees. What was recorded before is seen again, an answer with its call.
 type Event struct {

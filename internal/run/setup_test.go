@@ -184,20 +184,12 @@ func (g *gate) notes() []string {
 
 func (g *gate) Serial(c *journal.Call) bool { return c.Kind == string(frame.FS) }
 
-func (g *gate) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
+func (g *gate) Prepare(c *journal.Call, _ *journal.Intent) run.Pending {
 	g.note("prepare %d", c.N)
-	return pending{g, c, intent}
-}
-
-type pending struct {
-	g      *gate
-	c      *journal.Call
-	intent *journal.Intent
-}
-
-func (p pending) Do(ctx context.Context, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-	p.g.note("do %d", p.c.N)
-	return p.g.handlers[p.c.Name](ctx, p.c, intend)
+	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+		g.note("do %d", c.N)
+		return g.handlers[c.Name](ctx, c, intend)
+	}
 }
 
 func (g *gate) on(name string, h handler) *gate {
