@@ -46,10 +46,10 @@ func TestTask(t *testing.T) {
 	if diff := cmp.Diff(want, ended, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
 		t.Errorf("task (-want +got):\n%s", diff)
 	}
-	written, read := model.Estimate(`crm__search{"q":"acme"}`), model.Estimate(`{"rows":[1,2,3]}`)
+	written, read := tokensOf(len(`crm__search{"q":"acme"}`)), tokensOf(len(`{"rows":[1,2,3]}`))
 	direct := &task.Direct{
 		Definitions: 1000, Intermediate: written + read, Context: 1000 + written + read, Input: 2000 + written + read,
-		Output: written + model.Estimate(ended.Text), Estimated: true,
+		Output: written + tokensOf(len(ended.Text)), Estimated: true,
 	}
 	if diff := cmp.Diff(direct, ended.Usage.Direct); diff != "" {
 		t.Errorf("direct (-want +got):\n%s", diff)

@@ -2,9 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
-	"sync"
 
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/modelview"
@@ -17,10 +14,6 @@ const defaultHits = 8
 type tools struct {
 	catalog *catalog.Catalog
 	ready   func(context.Context)
-
-	mu     sync.Mutex
-	seen   []*catalog.Tool // those whose definitions were estimated
-	tokens int
 }
 
 var _ Catalog = (*tools)(nil)
@@ -60,37 +53,11 @@ func (t *tools) Details(ctx context.Context, names []string) (string, error) {
 	return modelview.Details(found, problems), nil
 }
 
-// maxDefinitions is how many definitions are counted; the others are taken to be like them.
-const maxDefinitions = 32
-
-// Definitions counts what other clients put into a model's context: name, description and input schema of every tool. It is
-// counted again when the catalog has changed.
+// Definitions adds up what other clients put into a model's context: name, description and input schema of every tool.
 func (t *tools) Definitions() int {
-	all := t.catalog.Tools()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if slices.Equal(all, t.seen) {
-		return t.tokens
+	bytes := 0
+	for _, tool := range t.catalog.Tools() {
+		bytes += len(tool.FullName()) + len(tool.Description) + len(tool.InputSchema) + len(`{"name":"","description":"","inputSchema":}`)
 	}
-	counted, bytes, total := 0, 0, 0
-	step := max(len(all)/maxDefinitions, 1)
-	for i, tool := range all {
-		size := len(tool.FullName()) + len(tool.Description) + len(tool.InputSchema) + len(`{"name":"","description":"","inputSchema":}`)
-		total += size
-		if i%step == 0 {
-			counted += estimate(definition(tool))
-			bytes += size
-		}
-	}
-	t.seen, t.tokens = all, counted*total/max(bytes, 1)
-	return t.tokens
-}
-
-// definition is a tool as clients show it to models.
-func definition(t *catalog.Tool) string {
-	schema := t.InputSchema
-	if !json.Valid(schema) {
-		schema = json.RawMessage("{}")
-	}
-	return string(encode(map[string]any{"name": t.FullName(), "description": t.Description, "inputSchema": schema}))
+	return tokensOf(bytes)
 }

@@ -1,102 +1,28 @@
 package agent
 
 import (
-	"encoding/json"
 	"maps"
+	"math"
 	"slices"
-	"strings"
 
-	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/task"
 )
 
-const (
-	// maxSample is how many bytes of a text are counted; what it has in all is extrapolated.
-	maxSample = 2 << 10
-	// maxCounted is how many bytes of one run are counted, which takes a millisecond. Beyond, texts are taken to be like
-	// those before.
-	maxCounted = 4 << 10
-)
+// tokensOf is about how many model tokens a text of so many bytes has.
+func tokensOf(bytes int) int { return int(math.Ceil(float64(bytes) / bytesPerToken)) }
 
-// sample stands for the arguments or the answer of a call.
-type sample struct {
-	call    int
-	written bool   // by the model, that is: arguments
-	text    string // empty: what is said of its bytes is taken from the other texts
-	bytes   int    // of the whole
-}
-
-// sampleOf copies at most maxSample bytes, from four places of a longer text.
-func sampleOf(call int, written bool, name string, value json.RawMessage) sample {
-	s := sample{call: call, written: written, bytes: len(name) + len(value)}
-	var b strings.Builder
-	b.WriteString(name)
-	if len(value) <= maxSample {
-		b.Write(value)
-	} else {
-		const parts = 4
-		for i := range parts {
-			from := i * (len(value) - maxSample/parts) / (parts - 1)
-			b.Write(value[from : from+maxSample/parts])
-		}
-	}
-	s.text = strings.ToValidUTF8(b.String(), "")
-	return s
-}
-
-// estimate is about how many tokens a text has, in a millisecond at most.
-func estimate(text string) int {
-	return tokensOf(sampleOf(0, false, "", json.RawMessage(text)))
-}
-
-func tokensOf(s sample) int {
-	if len(s.text) == 0 {
-		return 0
-	}
-	return (model.Estimate(s.text)*s.bytes + len(s.text) - 1) / len(s.text)
-}
-
-// ledger counts what the calls of a run would have put into a model's context.
-type ledger struct {
-	calls         map[int]*exchange
-	bytes, tokens int // of the texts that were counted
-}
-
-// exchange is the tokens of one call.
+// exchange is the bytes of one tool call: what a model would have written, and what it would have read.
 type exchange struct{ written, read int }
 
-func (l *ledger) count(texts []sample) {
-	for _, s := range texts {
-		var n int
-		if s.text != "" {
-			n = tokensOf(s)
-			l.bytes += s.bytes
-			l.tokens += n
-		} else {
-			n = s.bytes * l.tokens / max(l.bytes, 1)
-		}
-		if l.calls == nil {
-			l.calls = map[int]*exchange{}
-		}
-		if l.calls[s.call] == nil {
-			l.calls[s.call] = &exchange{}
-		}
-		if s.written {
-			l.calls[s.call].written = n
-		} else {
-			l.calls[s.call].read = n
-		}
-	}
-}
-
-// direct sums the calls up. Input is what the model reads of the run's own calls if each is a turn.
-func (l *ledger) direct() task.Direct {
+// directOfRun is the part of a run, given its tool calls by number. Input is what the model reads of the run's own calls if
+// each is a turn.
+func directOfRun(calls map[int]exchange) task.Direct {
 	var d task.Direct
-	for _, n := range slices.Sorted(maps.Keys(l.calls)) {
-		c := l.calls[n]
+	for _, n := range slices.Sorted(maps.Keys(calls)) {
+		written, read := tokensOf(calls[n].written), tokensOf(calls[n].read)
 		d.Input += d.Intermediate
-		d.Intermediate += c.written + c.read
-		d.Output += c.written
+		d.Intermediate += written + read
+		d.Output += written
 	}
 	return d
 }
@@ -115,6 +41,6 @@ func directOf(d task.Direct, calls, definitions int, answer string) *task.Direct
 	d.Definitions, d.Estimated = definitions, true
 	d.Context = definitions + d.Intermediate
 	d.Input += calls*definitions + d.Context
-	d.Output += estimate(answer)
+	d.Output += tokensOf(len(answer))
 	return &d
 }

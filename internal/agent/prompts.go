@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"sync"
 	"text/template"
-	"text/template/parse"
 
 	"mcp-code-exec-harness/internal/run"
 )
@@ -62,6 +60,15 @@ type failureData struct {
 // anySkill is the skill in the system prompt.
 var anySkill = skillData{Name: "sales_by_region", Description: "What it does and when to use it.", Parameters: []string{"rows", "region"}}
 
+// anyFailure is a run with everything that a failed one can have.
+var anyFailure = &run.Outcome{
+	RunID: "run_sample",
+	Error: &run.Error{Kind: run.KindTool, Name: "ToolError", Message: "message", File: "a.js", Line: 1, Column: 1, Source: "source", Hint: "hint"},
+	Effects: []run.Effect{
+		{Call: 1, Name: "a__b", State: effectDone}, {Call: 2, Name: "c__d", State: effectInDoubt}, {Call: 3, Name: "e__f", State: "failed"},
+	},
+}
+
 // builtin are the prompts without a directory.
 var builtin = sync.OnceValue(func() *Prompts {
 	p, err := LoadPrompts("")
@@ -72,7 +79,7 @@ var builtin = sync.OnceValue(func() *Prompts {
 })
 
 // LoadPrompts reads the prompts of a directory; those that it does not have are the built-in ones, as are all with an
-// empty dir. Errors name file and line, also those of keys that no prompt has.
+// empty dir. Each is executed once with sample data, without and with all that may be missing; errors name file and line.
 func LoadPrompts(dir string) (*Prompts, error) {
 	if dir != "" {
 		if _, err := os.Stat(dir); err != nil {
@@ -81,10 +88,15 @@ func LoadPrompts(dir string) (*Prompts, error) {
 	}
 	var loaded []*template.Template
 	for _, prompt := range []struct {
-		file string
-		data any
-	}{{"system.md", systemData{}}, {"skill.md", skillData{}}, {"task.md", taskData{}}, {"recovery.md", failureData{}}} {
-		t, err := load(dir, prompt.file, prompt.data)
+		file    string
+		samples []any
+	}{
+		{"system.md", []any{systemData{"skill"}}},
+		{"skill.md", []any{anySkill}},
+		{"task.md", []any{taskData{}, taskData{User: "u", Task: "t", Context: "{}", Skills: []Skill{{"/skills/a.js", "Adds."}}, MoreSkills: 1}}},
+		{"recovery.md", []any{failureData{}, failureOf(anyFailure, "code")}},
+	} {
+		t, err := load(dir, prompt.file, prompt.samples)
 		if err != nil {
 			return nil, err
 		}
@@ -101,8 +113,8 @@ func LoadPrompts(dir string) (*Prompts, error) {
 	return &Prompts{strings.TrimSpace(system), loaded[2], loaded[3]}, nil
 }
 
-// load parses a prompt and checks the keys it uses.
-func load(dir, file string, data any) (*template.Template, error) {
+// load parses a prompt and executes it with samples of its data, which finds keys that it does not have.
+func load(dir, file string, samples []any) (*template.Template, error) {
 	name := file
 	text, err := fs.ReadFile(embedded, "prompts/"+file)
 	if dir != "" {
@@ -121,13 +133,9 @@ func load(dir, file string, data any) (*template.Template, error) {
 	if err != nil {
 		return nil, placed(err)
 	}
-	for _, part := range t.Templates() {
-		c := checker{tree: part.Tree, root: reflect.TypeOf(data)}
-		if part != t {
-			c.root = nil // called with whatever the caller gives it
-		}
-		if c.node(part.Root, c.root); c.err != nil {
-			return nil, c.err
+	for _, sample := range samples {
+		if _, err := render(t, sample); err != nil {
+			return nil, err
 		}
 	}
 	return t, nil
@@ -179,106 +187,4 @@ func failureOf(out *run.Outcome, code string) failureData {
 		}
 	}
 	return d
-}
-
-// checker finds keys that a prompt uses and that it does not have. Where the type of a value cannot be known, nothing is
-// checked.
-type checker struct {
-	tree *parse.Tree
-	root reflect.Type
-	err  error
-}
-
-// node checks a part of a template in which the dot is of type dot; nil is not known.
-func (c *checker) node(n parse.Node, dot reflect.Type) {
-	if n == nil || reflect.ValueOf(n).IsNil() || c.err != nil {
-		return
-	}
-	switch n := n.(type) {
-	case *parse.ListNode:
-		for _, child := range n.Nodes {
-			c.node(child, dot)
-		}
-	case *parse.ActionNode:
-		c.node(n.Pipe, dot)
-	case *parse.IfNode:
-		c.branch(&n.BranchNode, dot, dot)
-	case *parse.WithNode:
-		c.branch(&n.BranchNode, dot, c.typeOf(n.Pipe, dot))
-	case *parse.RangeNode:
-		of := c.typeOf(n.Pipe, dot)
-		if of != nil && of.Kind() == reflect.Slice {
-			of = of.Elem()
-		} else {
-			of = nil
-		}
-		c.branch(&n.BranchNode, dot, of)
-	case *parse.TemplateNode:
-		c.node(n.Pipe, dot)
-	case *parse.PipeNode:
-		for _, cmd := range n.Cmds {
-			for _, arg := range cmd.Args {
-				c.node(arg, dot)
-			}
-		}
-	case *parse.FieldNode:
-		c.field(n, dot, n.Ident)
-	case *parse.VariableNode:
-		if n.Ident[0] == "$" {
-			c.field(n, c.root, n.Ident[1:])
-		}
-	}
-}
-
-func (c *checker) branch(n *parse.BranchNode, dot, inside reflect.Type) {
-	c.node(n.Pipe, dot)
-	c.node(n.List, inside)
-	c.node(n.ElseList, dot)
-}
-
-// typeOf is the type of a pipeline that is nothing but a key.
-func (c *checker) typeOf(p *parse.PipeNode, dot reflect.Type) reflect.Type {
-	if len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
-		return nil
-	}
-	switch n := p.Cmds[0].Args[0].(type) {
-	case *parse.FieldNode:
-		return c.field(n, dot, n.Ident)
-	case *parse.VariableNode:
-		if n.Ident[0] == "$" {
-			return c.field(n, c.root, n.Ident[1:])
-		}
-	}
-	return nil
-}
-
-// field is the type of a key.
-func (c *checker) field(n parse.Node, of reflect.Type, names []string) reflect.Type {
-	for _, name := range names {
-		if of == nil {
-			return nil
-		}
-		if of.Kind() != reflect.Struct {
-			c.unknown(n, name, "a value without keys")
-			return nil
-		}
-		field, ok := of.FieldByName(name)
-		if !ok {
-			var known []string
-			for i := range of.NumField() {
-				known = append(known, "."+of.Field(i).Name)
-			}
-			c.unknown(n, name, strings.Join(known, ", "))
-			return nil
-		}
-		of = field.Type
-	}
-	return of
-}
-
-func (c *checker) unknown(n parse.Node, name, known string) {
-	if c.err == nil {
-		at, _ := c.tree.ErrorContext(n)
-		c.err = fmt.Errorf("prompt %s: there is no key .%s here; there are %s", at, name, known)
-	}
 }

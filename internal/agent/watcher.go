@@ -22,7 +22,7 @@ const (
 	maxAbout = 120 // bytes of a call's arguments beside its name
 )
 
-// watcher turns what a run does into events, and counts what its calls would have put into a model's context. The run
+// watcher turns what a run does into events, and adds up what its calls would have put into a model's context. The run
 // never waits for it: a goroutine commits events while the run goes on.
 type watcher struct {
 	run    string
@@ -38,19 +38,16 @@ type watcher struct {
 	bytes  int // of their data
 	logs   int
 	about  map[int]string // what file calls and tool calls are about
-	tools  map[int]bool   // calls that are of tools
-	texts  []sample       // to be counted
-	copied int            // bytes of their text, in all
+	tools  map[int]exchange
 
-	ledger ledger // of the goroutine, then of the run's
-	lost   error  // why events could not be committed
+	lost error // why events could not be committed
 }
 
 // newWatcher begins to watch; end must be called.
 func newWatcher(runID string, now func() time.Time, commit func([]task.Event) error) *watcher {
 	w := &watcher{
 		run: runID, now: now, commit: commit, some: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		about: map[int]string{}, tools: map[int]bool{},
+		about: map[int]string{}, tools: map[int]exchange{},
 	}
 	go w.work()
 	return w
@@ -68,9 +65,8 @@ func (w *watcher) observe(e run.Event) {
 		})
 		switch frame.Kind(c.Kind) {
 		case frame.Tool:
-			w.tools[c.N] = true
+			w.tools[c.N] = exchange{written: len(c.Name) + len(c.Args)}
 			w.about[c.N] = clip(string(c.Args), maxAbout)
-			w.text(c.N, true, c.Name, c.Args)
 		case frame.FS:
 			w.about[c.N] = pathOf(c.Args)
 		}
@@ -82,8 +78,9 @@ func (w *watcher) observe(e run.Event) {
 			data["error"], value = bounded(a.Error, maxEventValue), a.Error
 		}
 		w.event(task.EventAnswer, fmt.Sprintf("answer/%d", a.N), data)
-		if w.tools[a.N] {
-			w.text(a.N, false, "", value)
+		if call, ok := w.tools[a.N]; ok {
+			call.read = len(value)
+			w.tools[a.N] = call
 		}
 	case e.Log != nil:
 		w.logs++
@@ -95,16 +92,6 @@ func (w *watcher) observe(e run.Event) {
 	case w.some <- struct{}{}:
 	default:
 	}
-}
-
-// text adds a text to be counted.
-func (w *watcher) text(call int, written bool, name string, value json.RawMessage) {
-	s := sample{call: call, written: written, bytes: len(name) + len(value)}
-	if w.copied < maxCounted {
-		s = sampleOf(call, written, name, value)
-		w.copied += len(s.text)
-	}
-	w.texts = append(w.texts, s)
 }
 
 // event adds an event, unless there are too many.
@@ -125,16 +112,16 @@ func (w *watcher) event(kind, key string, data any) {
 	w.events = append(w.events, e)
 }
 
-// take is what waits to be committed, and what waits to be counted.
-func (w *watcher) take() ([]task.Event, []sample) {
+// take is what waits to be committed.
+func (w *watcher) take() []task.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	events, texts := w.events, w.texts
-	w.events, w.texts = nil, nil
-	return events, texts
+	events := w.events
+	w.events = nil
+	return events
 }
 
-// work commits and counts until end.
+// work commits until end.
 func (w *watcher) work() {
 	defer close(w.done)
 	pause := time.NewTimer(0)
@@ -151,13 +138,11 @@ func (w *watcher) work() {
 		case <-w.stop:
 			return
 		}
-		events, texts := w.take()
-		if len(events) > 0 {
+		if events := w.take(); len(events) > 0 {
 			if w.lost = w.commit(events); w.lost != nil {
 				return
 			}
 		}
-		w.ledger.count(texts)
 	}
 }
 
@@ -165,13 +150,11 @@ func (w *watcher) work() {
 func (w *watcher) end() ([]task.Event, error) {
 	close(w.stop)
 	<-w.done
-	events, texts := w.take()
-	w.ledger.count(texts)
-	return events, w.lost
+	return w.take(), w.lost
 }
 
 // direct is the run's part of what direct tool calls would have taken; end was called.
-func (w *watcher) direct() task.Direct { return w.ledger.direct() }
+func (w *watcher) direct() task.Direct { return directOfRun(w.tools) }
 
 // effects are an outcome's, with names that say more: which file, and, with args, the beginning of a tool call's arguments.
 func (w *watcher) effects(out *run.Outcome, args bool) []run.Effect {
