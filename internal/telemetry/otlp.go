@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// How spans are sent. OpenTelemetry's own exporter is not used because it brings gRPC with it, also where it speaks HTTP:
-// 8 MB of program and more than a millisecond of every start, those of sandbox workers included.
+// How spans are sent. OpenTelemetry's own exporter is not used because it brings gRPC with it, also where it speaks HTTP: a
+// program that only sends spans has 13.7 MB with it and 8.5 MB with this one.
 const (
 	retryFirst  = time.Second      // pause before the second attempt; doubled for each further one
 	retryMost   = 15 * time.Second // pause
