@@ -122,7 +122,7 @@ func decode(args json.RawMessage) (*arguments, error) {
 }
 
 func cancelled() *frame.Error {
-	return &frame.Error{Kind: "cancelled", Name: "Error", Message: "the run was cancelled"}
+	return &frame.Error{Kind: frame.KindCancelled, Name: "Error", Message: "the run was cancelled"}
 }
 
 func wireError(e *Error) *frame.Error {
@@ -130,7 +130,7 @@ func wireError(e *Error) *frame.Error {
 	if err != nil {
 		data = nil // two strings always encode
 	}
-	return &frame.Error{Kind: "runtime", Name: "FSError", Message: e.Error(), Data: data}
+	return &frame.Error{Kind: frame.KindRuntime, Name: "FSError", Message: e.Error(), Data: data}
 }
 
 func (s *Space) callRead(ctx context.Context, a *arguments) (any, error) {

@@ -134,3 +134,20 @@ type Limits struct {
 	InFlight int   `json:"inFlight,omitempty"` // calls in flight; further ones wait in the guest
 	MaxValue int   `json:"maxValue,omitempty"` // bytes of one call's arguments or of the output
 }
+
+// The kinds of errors, as promised to users.
+const (
+	KindSyntax       = "syntax"
+	KindRuntime      = "runtime"
+	KindTool         = "tool"
+	KindTimeout      = "timeout"
+	KindMemory       = "memory"
+	KindOutputLimit  = "output_limit"
+	KindCallLimit    = "call_limit"
+	KindNeverSettles = "never_settles"
+	KindCrash        = "crash"
+	KindDenied       = "denied"
+	KindInDoubt      = "in_doubt"
+	KindDiverged     = "diverged"
+	KindCancelled    = "cancelled"
+)

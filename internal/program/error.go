@@ -5,12 +5,14 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/frame"
 )
 
 // Error kinds: those of frame.Error that the compiler can give.
 const (
-	KindSyntax  = "syntax"  // the code cannot be parsed, or imports something that does not exist
-	KindRuntime = "runtime" // the same, of a module that the running program asked for
+	KindSyntax  = frame.KindSyntax  // the code cannot be parsed, or imports something that does not exist
+	KindRuntime = frame.KindRuntime // the same, of a module that the running program asked for
 )
 
 // NameSyntaxError is the class of errors that are about the code itself rather than about what it looks for.

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"mcp-code-exec-harness/internal/frame"
 )
 
 // hint is one row of the table: what kind and message of error it is about, and the advice. A row applies if all of its
@@ -119,22 +121,22 @@ var hints = []hint{
 
 	// Runs and limits.
 	{
-		kind: "timeout", source: `Date\.now\(\)|performance\.now\(\)|new Date\(`,
+		kind: frame.KindTimeout, source: `Date\.now\(\)|performance\.now\(\)|new Date\(`,
 		advice: "a loop that watches the clock only burns time: wait with await utils.sleep(ms)",
 	},
-	{kind: "timeout", advice: "look for an endless loop, do less in one run, or save partial results to /workspace"},
+	{kind: frame.KindTimeout, advice: "look for an endless loop, do less in one run, or save partial results to /workspace"},
 	{
-		kind: "never_settles",
+		kind: frame.KindNeverSettles,
 		advice: "something is awaited that nothing will ever settle: check each new Promise for a " +
 			"path without resolve or reject",
 	},
 	{
-		kind: "memory",
+		kind: frame.KindMemory,
 		advice: "keep less in memory: read files in ranges, page through results, and save partial " +
 			"results to /workspace",
 	},
-	{kind: "output_limit", advice: "return a summary, and write the whole to a file in /workspace"},
-	{kind: "call_limit", advice: "fetch more per call, or filter on the server's side"},
+	{kind: frame.KindOutputLimit, advice: "return a summary, and write the whole to a file in /workspace"},
+	{kind: frame.KindCallLimit, advice: "fetch more per call, or filter on the server's side"},
 	{
 		message: `(?i)maximum call stack|stack overflow|too much recursion`,
 		advice:  "the recursion has no end, or is too deep: use a loop",
@@ -188,7 +190,7 @@ const maxHinted = 64 << 10
 // Hint is advice for an error of a program, or "". kind and message are frame.Error's, name the JavaScript class, source
 // the program as written. It looks at the beginning of each only, and takes time in proportion to that.
 func Hint(kind, name, message, source string) string {
-	if kind == "tool" || kind == "denied" || kind == "in_doubt" { // the words are the server's, not the engine's
+	if kind == frame.KindTool || kind == frame.KindDenied || kind == frame.KindInDoubt { // the words are the server's, not the engine's
 		return ""
 	}
 	message, source = clip(message, maxMessage), clip(source, maxHinted)

@@ -25,19 +25,19 @@ const (
 
 // The kinds of errors, as promised to users.
 const (
-	KindSyntax       = "syntax"
-	KindRuntime      = "runtime"
-	KindTool         = "tool"
-	KindTimeout      = "timeout"
-	KindMemory       = "memory"
-	KindOutputLimit  = "output_limit"
-	KindCallLimit    = "call_limit"
-	KindNeverSettles = "never_settles"
-	KindCrash        = "crash"
-	KindDenied       = "denied"
-	KindInDoubt      = "in_doubt"
-	KindDiverged     = "diverged"
-	KindCancelled    = "cancelled"
+	KindSyntax       = frame.KindSyntax
+	KindRuntime      = frame.KindRuntime
+	KindTool         = frame.KindTool
+	KindTimeout      = frame.KindTimeout
+	KindMemory       = frame.KindMemory
+	KindOutputLimit  = frame.KindOutputLimit
+	KindCallLimit    = frame.KindCallLimit
+	KindNeverSettles = frame.KindNeverSettles
+	KindCrash        = frame.KindCrash
+	KindDenied       = frame.KindDenied
+	KindInDoubt      = frame.KindInDoubt
+	KindDiverged     = frame.KindDiverged
+	KindCancelled    = frame.KindCancelled
 )
 
 // grace is how long an interrupted program has to stop before its process is killed.
