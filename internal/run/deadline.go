@@ -41,11 +41,13 @@ func (l *loop) rest() {
 	if l.cursor.Next() == nil {
 		l.used.Add(int64(time.Since(l.since)))
 	}
-	l.deadline.Stop()
+	l.idleSince = -1
+	l.deadline.Reset(l.spec.Limits.Timeout)
 }
 
 func (l *loop) expired() {
 	if !l.computing {
+		l.watchIdle()
 		return
 	}
 	if end := l.recordedEnd(); l.spec.Offline && end != nil {
@@ -53,6 +55,22 @@ func (l *loop) expired() {
 	} else {
 		l.endTimeout()
 	}
+}
+
+// watchIdle ends a run whose runner computes although it said that it was idle. It is called each time that the runner
+// has been idle for the run's timeout.
+func (l *loop) watchIdle() {
+	meter, ok := l.runner.Runner.(interface{ CPU() time.Duration })
+	if !ok {
+		return
+	}
+	used := meter.CPU()
+	if l.idleSince >= 0 && used-l.idleSince > l.spec.Limits.Timeout/2 {
+		l.endTimeout()
+		return
+	}
+	l.idleSince = used
+	l.deadline.Reset(l.spec.Limits.Timeout)
 }
 
 func (l *loop) endTimeout() {

@@ -113,15 +113,39 @@ func (l *loop) programError(f *frame.Frame) *Error {
 	if f.Refused && outOfMemory(e) {
 		e.Kind, e.Message = KindMemory, fmt.Sprintf("the program wanted more than %d MiB of memory (sandbox.memory)", l.spec.Limits.Memory>>20)
 	}
-	switch e.Kind {
-	case KindSyntax, KindRuntime, KindTool, KindNeverSettles, KindInDoubt, KindDenied, KindCallLimit, KindMemory, KindCrash:
-	default:
+	if !l.claimable(f, e.Kind) {
 		e.Kind = KindRuntime
 	}
 	if l.spec.Locate != nil {
 		return l.spec.Locate(&e)
 	}
 	return &Error{Kind: e.Kind, Name: e.Name, Message: e.Message, Stack: e.Stack, Tool: e.Tool, Data: e.Data}
+}
+
+// claimable reports whether a program can have ended with an error of a kind: errors of calls only if an answer had one.
+func (l *loop) claimable(f *frame.Frame, kind string) bool {
+	switch kind {
+	case KindSyntax, KindRuntime, KindNeverSettles, KindOutputLimit, KindCrash:
+		return true
+	case KindMemory:
+		return f.Refused
+	}
+	return l.raised[kind]
+}
+
+// raisedKind is the kind of the error that an answer raises in the guest.
+func raisedKind(e *frame.Error) string {
+	switch {
+	case e.Kind != "":
+		return e.Kind
+	case e.Name == "InDoubtError":
+		return KindInDoubt
+	case e.Name == "DeniedError":
+		return KindDenied
+	case e.Name == "LimitError":
+		return KindCallLimit
+	}
+	return KindTool
 }
 
 // outOfMemory recognises the engine's ways to say that an allocation failed; it can be as little as a thrown null.

@@ -56,8 +56,9 @@ type loop struct {
 
 	computing bool // the guest is busy: its time counts
 	since     time.Time
-	used      atomic.Int64 // nanoseconds that the guest has computed, and the host for it
-	deadline  *time.Timer  // of the guest's computing
+	used      atomic.Int64  // nanoseconds that the guest has computed, and the host for it
+	deadline  *time.Timer   // of the guest's computing, or of the next look at an idle runner
+	idleSince time.Duration // processor time of the runner at the last look since it became idle; -1 before the first
 	kill      <-chan time.Time
 
 	ending  *Error // what the host decided; the runner has been told to stop
@@ -67,6 +68,9 @@ type loop struct {
 	cancelCalls context.CancelFunc
 	intents     sync.Mutex // of calls in flight; guards noIntents
 	noIntents   bool       // the calls have been cancelled
+
+	idled  int             // what the last idle frame said that the guest had taken; -1 before the first
+	raised map[string]bool // kinds of the errors that answers gave the guest
 
 	logs     []Log
 	logBytes int
@@ -84,7 +88,7 @@ func newLoop(spec Spec, runner *sandbox.Lease) *loop {
 	l := &loop{
 		spec: spec, runner: runner, cursor: journal.NewCursor(spec.Records), journal: spec.Journal,
 		began: spec.Now(), open: map[int]*journal.Call{}, results: make(chan result, 16), over: make(chan struct{}),
-		timers: newTimers(), now: spec.Start.Time,
+		timers: newTimers(), now: spec.Start.Time, idled: -1, raised: map[string]bool{},
 	}
 	if l.journal == nil {
 		l.journal = journal.Discard
@@ -199,6 +203,12 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	case frame.Log:
 		l.log(ctx, Log{Level: f.Level, Text: f.Text})
 	case frame.Idle:
+		// A guest is idle once after its start and once after each answer: no other idle frame means anything.
+		if f.Taken <= l.idled {
+			l.end(KindCrash, "the runner broke the protocol: it was idle without having taken an answer")
+			return
+		}
+		l.idled = f.Taken
 		l.timers.step()
 		if f.Taken == l.delivered {
 			l.rest()
@@ -435,6 +445,7 @@ func (l *loop) deliver(a *journal.Answer) {
 			l.failure = fmt.Errorf("read the recorded answer of call %d: %w", a.N, err)
 			return
 		}
+		l.raised[raisedKind(f.Error)] = true
 	}
 	l.now = a.Now
 	if c.Sync {

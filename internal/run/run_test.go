@@ -232,6 +232,25 @@ func TestResumeRecordsOnlyWhatIsNew(t *testing.T) {
 	})
 }
 
+// A runner that computes after it said that it was idle is ended for the time it computes, not at maxWall.
+func TestForgedIdle(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("hang", hang), func(t *testing.T, w *world) {
+		w.limits = run.Limits{Timeout: time.Second, MaxWall: time.Hour}
+		began := time.Now()
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			g.call(frame.Tool, "hang", `{}`)
+			now := time.Now()
+			g.burns.Store(&now)
+			g.take()
+			return value(`1`)
+		})
+		if took := time.Since(began); kindOf(out) != run.KindTimeout || took > 5*time.Second {
+			t.Errorf("ended as %q after %s", kindOf(out), took)
+		}
+	})
+}
+
 // The endings that the host decides, each recorded and reported by replay.
 func TestEndings(t *testing.T) {
 	t.Parallel()
@@ -282,6 +301,19 @@ func TestEndings(t *testing.T) {
 		}},
 		{run.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // a kind that no guest may claim
 			return &frame.Frame{Error: &frame.Error{Kind: "cancelled", Message: "x"}}
+		}},
+		{run.KindRuntime, run.Limits{}, func(g *guest) *frame.Frame { // the kind of an answer's error that there was not
+			g.take2("echo")
+			return &frame.Frame{Error: &frame.Error{Kind: "denied", Name: "DeniedError", Message: "x"}}
+		}},
+		{run.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // memory that the guest was not refused
+			return &frame.Frame{Error: &frame.Error{Kind: "memory", Message: "x"}}
+		}},
+		{run.KindCrash, run.Limits{MaxWall: time.Hour}, func(g *guest) *frame.Frame { // a flood of idle frames
+			g.call(frame.Tool, "hang", `{}`)
+			for {
+				g.send(frame.Frame{T: frame.Idle})
+			}
 		}},
 	} {
 		bubble(t, new(gate).on("echo", echo).on("hang", hang), func(t *testing.T, w *world) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,7 @@ type guest struct {
 	out   chan *frame.Frame
 	dead  chan struct{}
 	kill  sync.Once
+	burns atomic.Pointer[time.Time]
 	stop  chan struct{} // closed by a cancel frame, which a runner heeds whatever its guest does
 	calls int
 	taken int
@@ -75,6 +77,14 @@ func (g *guest) Frames() <-chan *frame.Frame { return g.out }
 func (g *guest) Err() error                  { return errors.New("the guest died") }
 func (g *guest) Kill()                       { g.kill.Do(func() { close(g.dead) }) }
 func (g *guest) Pid() int                    { return 1 }
+
+// CPU is the time since the guest began to burn it.
+func (g *guest) CPU() time.Duration {
+	if since := g.burns.Load(); since != nil {
+		return time.Since(*since)
+	}
+	return 0
+}
 
 func (g *guest) send(f frame.Frame) {
 	select {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -101,6 +102,9 @@ func (p *pipe) Frames() <-chan *frame.Frame { return p.frames }
 func (p *pipe) Err() error { return p.err }
 
 func (p *pipe) Pid() int { return p.cmd.Process.Pid }
+
+// CPU is the processor time that the process has used; zero where it cannot be told.
+func (p *pipe) CPU() time.Duration { return process.CPU(p.cmd.Process.Pid) }
 
 func (p *pipe) Kill() {
 	p.kill.Do(func() {
