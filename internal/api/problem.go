@@ -18,6 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -29,6 +30,8 @@ type Problem struct {
 	Detail string   `json:"detail"`
 	Err    string   `json:"error" doc:"The same as detail."`
 	Errors []Detail `json:"errors,omitempty" doc:"What is wrong with single fields."`
+
+	header http.Header
 }
 
 // Detail is what is wrong with one field.
@@ -37,9 +40,15 @@ type Detail struct {
 	Location string `json:"location,omitempty" example:"body.task"`
 }
 
-var _ huma.StatusError = (*Problem)(nil)
+var (
+	_ huma.StatusError  = (*Problem)(nil)
+	_ huma.HeadersError = (*Problem)(nil)
+)
 
 func (p *Problem) Error() string { return p.Detail }
+
+// GetHeaders implements huma.HeadersError.
+func (p *Problem) GetHeaders() http.Header { return p.header }
 
 // GetStatus implements huma.StatusError.
 func (p *Problem) GetStatus() int { return p.Status }
@@ -121,6 +130,8 @@ var statuses = []struct {
 	{task.ErrNotOwner, http.StatusConflict, task.ErrNotOwner.Error()},
 	{journal.ErrBusy, http.StatusConflict, "it is still running"},
 	{runs.ErrEngine, http.StatusConflict, "another engine recorded the run; force=true replays it all the same"},
+	{sandbox.ErrOwnerFull, http.StatusTooManyRequests, sandbox.ErrOwnerFull.Error()},
+	{sandbox.ErrPoolFull, http.StatusServiceUnavailable, sandbox.ErrPoolFull.Error()},
 	{harness.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
@@ -138,7 +149,11 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 		if s.status >= 500 {
 			a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
 		}
-		return problem(s.status, cmp.Or(s.detail, err.Error()))
+		answer := problem(s.status, cmp.Or(s.detail, err.Error()))
+		if s.is == sandbox.ErrOwnerFull || s.is == sandbox.ErrPoolFull {
+			answer.header = http.Header{"Retry-After": {"5"}}
+		}
+		return answer
 	}
 	var tool *catalog.UnknownToolError
 	var server *catalog.UnknownServerError

@@ -96,6 +96,8 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		{"runs per second, one user", b.throughput},
 		{"memory of a waiting run", b.waiting},
 		{"search in 5,000 tools", b.search},
+		{"users in turn, more than runners", b.manyUsers},
+		{"1,000 waiters on 64 runners", b.manyWaiters},
 		{"start of a worker", b.coldWorker},
 		{"start of the binary", b.coldBinary},
 	} {

@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(figures) != 10 {
+	if len(figures) != 12 {
 		t.Errorf("got %d figures", len(figures))
 	}
 	for _, f := range figures {

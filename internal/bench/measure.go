@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/sandbox"
 )
 
 // answers is an upstream that answers every call after a fixed time.
@@ -61,6 +63,10 @@ var sequence atomic.Int64
 
 // exec runs a program from source to outcome, as the harness does, with a stand-in upstream.
 func (b *bench) exec(ctx context.Context, keep journals, upstream answers, cache *program.Cache, code string) error {
+	return b.execFor(ctx, b.pool, "bench", keep, upstream, cache, code)
+}
+
+func (b *bench) execFor(ctx context.Context, pool *sandbox.Pool, user string, keep journals, upstream answers, cache *program.Cache, code string) error {
 	id := fmt.Sprintf("run_bench%d", sequence.Add(1))
 	compiled, err := program.Compile(ctx, program.Source{Code: code}, program.Options{Cache: cache})
 	if err != nil {
@@ -75,13 +81,13 @@ func (b *bench) exec(ctx context.Context, keep journals, upstream answers, cache
 		return err
 	}
 	defer writer.Close(ctx)
-	info := b.pool.Info()
+	info := pool.Info()
 	out, err := run.Execute(ctx, run.Spec{
 		Start: journal.Start{
-			Run: id, User: "bench", Source: code, Program: text, Map: compiled.Map.String(), Seed: strings.Repeat("5a", 32),
+			Run: id, User: user, Source: code, Program: text, Map: compiled.Map.String(), Seed: strings.Repeat("5a", 32),
 			Time: time.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude,
 		},
-		Owner: "bench", Journal: writer, Runners: b.pool, Now: time.Now,
+		Owner: user, Journal: writer, Runners: pool, Now: time.Now,
 		Gate: gate.New(gate.Options{Catalog: b.catalog, Servers: upstream, Now: time.Now}).Open(gate.Scope{
 			Run: id, MaxCalls: 1e6, MaxValue: 8 << 20,
 		}),
@@ -198,24 +204,17 @@ func (b *bench) throughput(ctx context.Context, _ string) (Figure, error) {
 	workers := runtime.GOMAXPROCS(0)
 	var rates []float64
 	for range 4 {
-		var wg sync.WaitGroup
-		errs := make([]error, workers)
 		began := time.Now()
-		for w := range workers {
-			wg.Go(func() {
-				for range each {
-					if err := b.exec(ctx, b.store, answers{}, cache, "return 1"); err != nil {
-						errs[w] = err
-						return
-					}
+		err := together(workers, func(int) error {
+			for range each {
+				if err := b.exec(ctx, b.store, answers{}, cache, "return 1"); err != nil {
+					return err
 				}
-			})
-		}
-		wg.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return Figure{}, err
 			}
+			return nil
+		})
+		if err != nil {
+			return Figure{}, err
 		}
 		rates = append(rates, float64(each*workers)/time.Since(began).Seconds())
 	}
@@ -255,6 +254,94 @@ func (b *bench) search(ctx context.Context, _ string) (Figure, error) {
 	return figure(all, time.Millisecond, "ms", 1), nil
 }
 
+// manyUsers is the rate of programs of so many users, one after another, that each needs a runner of its own: the start of
+// a worker is in every run.
+func (b *bench) manyUsers(ctx context.Context, _ string) (Figure, error) {
+	const runners = 8
+	p := sandbox.NewPool(b.tier, sandbox.PoolOptions{Size: runners})
+	defer p.Close()
+	cache := program.NewCache()
+	users := b.repetitions(300)
+	var next atomic.Int64
+	began := time.Now()
+	err := together(runners/2, func(int) error {
+		for n := next.Add(1); n <= int64(users); n = next.Add(1) {
+			if err := b.execFor(ctx, p, fmt.Sprint("user", n), b.store, answers{}, cache, "return 1"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Figure{}, err
+	}
+	return Figure{
+		Unit: "/s", P50: float64(users) / time.Since(began).Seconds(), Budget: 80, AtLeast: true,
+		Note: fmt.Sprintf("%d users, %d runners, %d at a time, journal in SQLite", users, runners, runners/2),
+	}, nil
+}
+
+// together calls f n times at the same time and returns its errors.
+func together(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = f(i) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// instant is a tier whose runners cost nothing: what is left is the pool.
+type instant struct{ sandbox.Sandbox }
+
+func (instant) Start(context.Context) (sandbox.Runner, error) {
+	return &instantRunner{frames: make(chan *frame.Frame, 1)}, nil
+}
+
+type instantRunner struct {
+	frames chan *frame.Frame
+	once   sync.Once
+}
+
+func (r *instantRunner) Send(*frame.Frame) error {
+	r.frames <- &frame.Frame{T: frame.Ready}
+	return nil
+}
+func (r *instantRunner) Frames() <-chan *frame.Frame { return r.frames }
+func (r *instantRunner) Err() error                  { return nil }
+func (r *instantRunner) Kill()                       { r.once.Do(func() { close(r.frames) }) }
+func (r *instantRunner) Pid() int                    { return 0 }
+
+// manyWaiters is the rate of programs of 50 ms of which 1,000 always wait, as a part of what 64 runners could do.
+func (b *bench) manyWaiters(ctx context.Context, _ string) (Figure, error) {
+	const runners, waiters, owners, took = 64, 1000, 10, 50 * time.Millisecond
+	p := sandbox.NewPool(instant{}, sandbox.PoolOptions{Size: runners})
+	defer p.Close()
+	programs := int64(b.repetitions(6400))
+	var next atomic.Int64
+	began := time.Now()
+	err := together(waiters, func(i int) error {
+		for next.Add(1) <= programs {
+			l, err := p.Acquire(ctx, fmt.Sprint("owner", i%owners))
+			if err != nil {
+				return err
+			}
+			time.Sleep(took)
+			l.Release(true)
+		}
+		return nil
+	})
+	if err != nil {
+		return Figure{}, err
+	}
+	ideal := time.Duration(programs) * took / runners
+	return Figure{
+		Unit: "%", P50: 100 * ideal.Seconds() / time.Since(began).Seconds(), Budget: 90, AtLeast: true,
+		Note: fmt.Sprintf("of the ideal rate; %d owners, programs of %s, runners that start at once", owners, took),
+	}, nil
+}
+
 func (b *bench) coldWorker(ctx context.Context, _ string) (Figure, error) {
 	all, err := b.times(20, func() error {
 		r, err := b.tier.Start(ctx)
@@ -269,7 +356,7 @@ func (b *bench) coldWorker(ctx context.Context, _ string) (Figure, error) {
 	if err != nil {
 		return Figure{}, err
 	}
-	f := figure(all, time.Millisecond, "ms", 0)
+	f := figure(all, time.Millisecond, "ms", 15)
 	f.Note = "process, compiled code, snapshot, until ready"
 	return f, nil
 }
@@ -283,7 +370,7 @@ func (b *bench) coldBinary(ctx context.Context, _ string) (Figure, error) {
 	if err != nil {
 		return Figure{}, err
 	}
-	f := figure(all, time.Millisecond, "ms", 0)
+	f := figure(all, time.Millisecond, "ms", 12)
 	f.Note = "harness version, start to end of the process"
 	return f, nil
 }
