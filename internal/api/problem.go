@@ -146,12 +146,12 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 		if !errors.Is(err, s.is) {
 			continue
 		}
-		if s.status >= 500 {
-			a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
-		}
 		answer := problem(s.status, cmp.Or(s.detail, err.Error()))
-		if s.is == sandbox.ErrOwnerFull || s.is == sandbox.ErrPoolFull {
+		switch {
+		case s.is == sandbox.ErrOwnerFull || s.is == sandbox.ErrPoolFull: // load, not a fault
 			answer.header = http.Header{"Retry-After": {"5"}}
+		case s.status >= 500:
+			a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
 		}
 		return answer
 	}

@@ -2,8 +2,6 @@ package api
 
 import (
 	"fmt"
-	"io"
-	"log/slog"
 	"testing"
 
 	"mcp-code-exec-harness/internal/sandbox"
@@ -11,7 +9,7 @@ import (
 
 // Full queues are the caller's or the server's, and both say when to try again.
 func TestFullQueues(t *testing.T) {
-	a := &API{opt: Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
+	a := &API{}
 	for err, status := range map[error]int{sandbox.ErrOwnerFull: 429, sandbox.ErrPoolFull: 503} {
 		p := a.fail(t.Context(), fmt.Errorf("get a runner: %w", err))
 		if p.Status != status || p.GetHeaders().Get("Retry-After") == "" || p.Detail != err.Error() {
