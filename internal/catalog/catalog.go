@@ -85,15 +85,6 @@ func (c *Catalog) Names() map[string][]string {
 	return out
 }
 
-// Functions are the functions of a server's module, sorted by name. The server's name is matched as by ResolveServer.
-func (c *Catalog) Functions(server string) ([]frame.Function, error) {
-	e, err := c.now.Load().resolveServer(server)
-	if err != nil {
-		return nil, err
-	}
-	return e.moduleFunctions(), nil
-}
-
 // Module is a server as a module that programs can import.
 func (c *Catalog) Module(server string) (frame.Module, error) {
 	e, err := c.now.Load().resolveServer(server)

@@ -110,10 +110,6 @@ func TestModule(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	functions, err := c.Functions("web_shop")
-	if err != nil || !slices.Equal(functions, want.Functions) {
-		t.Errorf("functions: %v, %v", functions, err)
-	}
 	if _, err := c.Module("nothing"); err == nil || !strings.Contains(err.Error(), "server not found: nothing") {
 		t.Errorf("got %v", err)
 	}

@@ -164,7 +164,7 @@ func TestDeclarationsOfOneToolCompile(t *testing.T) {
 		for i, tool := range s.Tools {
 			c := New()
 			c.SetServer(Server{Name: fmt.Sprintf("%s-%d", s.Name, i), Tools: []Tool{tool}})
-			text, err := c.Declaration(c.List()[0])
+			text, err := declaration(c, c.List()[0])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -296,7 +296,7 @@ func FuzzDeclaration(f *testing.F) {
 		c := New()
 		c.SetServer(Server{Name: name, Tools: []Tool{tool(name, schema, schema)}})
 		c.Declarations()
-		text, err := c.Declaration(c.List()[0])
+		text, err := declaration(c, c.List()[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func TestDeclaration(t *testing.T) {
 	t.Parallel()
 	c := New()
 	c.SetServer(shop())
-	got, err := c.Declaration("web_shop__search")
+	got, err := declaration(c, "web_shop__search")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,4 +376,13 @@ func TestDeclaration(t *testing.T) {
 	if !strings.HasPrefix(c.Declarations(), dts.Globals) {
 		t.Error("the declarations do not begin with the globals")
 	}
+}
+
+// declaration is the TypeScript declaration of one tool.
+func declaration(c *Catalog, name string) (string, error) {
+	d, err := c.Details(name)
+	if err != nil {
+		return "", err
+	}
+	return d.TypeScript, nil
 }

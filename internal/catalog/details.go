@@ -70,16 +70,6 @@ func validJSON(raw json.RawMessage, otherwise string) json.RawMessage {
 	return json.RawMessage(otherwise)
 }
 
-// Declaration is the TypeScript declaration of one tool; the name is matched as by Resolve.
-func (c *Catalog) Declaration(name string) (string, error) {
-	snap := c.now.Load()
-	t, err := snap.resolve(name)
-	if err != nil {
-		return "", err
-	}
-	return dts.Declaration(snap.byName[t.Server].identifier, t.declared()), nil
-}
-
 // ServerDeclaration is the TypeScript declaration of a server: its namespace and the module './servers/<server>'.
 func (c *Catalog) ServerDeclaration(server string) (string, error) {
 	e, err := c.now.Load().resolveServer(server)
