@@ -295,6 +295,9 @@ func TestCallback(t *testing.T) {
 	defer receiver.Close()
 	id := w.do("POST", "/v1/tasks", map[string]any{"userId": "alice", "task": "SAY<<x>>", "callbackUrl": receiver.URL + "/hook"}).want(http.StatusAccepted).field("id")
 	got := <-calls
+	w.eventually("the webhook is counted", func() bool {
+		return strings.Contains(w.do("GET", "/metrics", nil).body, `harness_webhooks_total{outcome="delivered"} 1`)
+	})
 	mac := hmac.New(sha256.New, []byte(webhookSecret))
 	fmt.Fprintf(mac, "%s.%s", got.header.Get("X-Harness-Timestamp"), got.body)
 	if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); got.header.Get("X-Harness-Signature") != want {

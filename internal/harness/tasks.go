@@ -79,6 +79,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: task.Webhooks{
+			Count:  h.out.Metrics.Webhook,
 			Secret: []byte(c.Server.Webhooks.Secret), AllowPrivate: c.Server.Webhooks.AllowPrivate,
 			MaxAttempts: c.Server.Webhooks.MaxAttempts, Version: h.out.Version,
 		},

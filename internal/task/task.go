@@ -35,7 +35,7 @@ type Task struct {
 	Task      string          `json:"task"`
 	Context   json.RawMessage `json:"context,omitempty"` // what the caller adds to the text: any JSON
 	Model     string          `json:"model,omitempty"`   // asked for; empty is the configured one
-	Status    Status          `json:"status"`
+	Status    Status          `json:"status" enum:"queued,running,waiting_approval,succeeded,failed,cancelled"`
 	Message   string          `json:"message,omitempty"` // a sentence on how it ended
 	Text      string          `json:"text,omitempty"`    // the model's answer
 	Output    json.RawMessage `json:"output,omitempty"`  // what the last run returned

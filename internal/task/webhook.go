@@ -30,6 +30,7 @@ const (
 
 // Webhooks is how the ends of tasks are told to their callbackUrl.
 type Webhooks struct {
+	Count func(outcome string) // counts tries: "delivered" or "failed"; nil does not
 	// Secret signs: X-Harness-Signature is "sha256=" and the hexadecimal HMAC-SHA-256 of X-Harness-Timestamp, a dot and
 	// the body. Without a secret nothing is signed.
 	Secret       []byte
@@ -149,12 +150,17 @@ func (s *Service) deliver(ctx context.Context, w Webhook) error {
 	}
 	var next time.Time
 	var reason string
+	outcome := "delivered"
 	if err != nil {
+		outcome = "failed"
 		reason = err.Error()
 		if w.Attempts+1 < s.opt.Webhooks.MaxAttempts {
 			next = s.opt.Now().Add(min(webhookFirst<<min(w.Attempts, 20), webhookMost))
 		}
 		s.opt.Logger.Warn("deliver a webhook", "task", w.TaskID, "event", w.ID, "attempt", w.Attempts+1, "error", err)
+	}
+	if s.opt.Webhooks.Count != nil {
+		s.opt.Webhooks.Count(outcome)
 	}
 	err = s.opt.Store.SettleWebhook(context.WithoutCancel(ctx), w.ID, err == nil, next, reason)
 	if errors.Is(err, ErrNotFound) {

@@ -1,0 +1,63 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"regexp"
+	"testing"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+var eventExample = regexp.MustCompile("(?s)```json (\\S+)\n(.*?)\n```")
+
+// docs/EVENTS.md has an example of every type of event, and the events of a task have no field that its examples lack.
+func TestDocumentedEvents(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/EVENTS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]map[string]any{}
+	for _, m := range eventExample.FindAllStringSubmatch(string(text), -1) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(m[2]), &fields); err != nil {
+			t.Errorf("the example of %s: %v", m[1], err)
+		}
+		documented[m[1]] = fields
+	}
+	seen := map[string]bool{task.EventNote: true} // which takes a long conversation
+	w := setup(t, setting{})
+	for _, order := range []string{
+		"RUN<<console.log('x'); await fs.writeFile('/workspace/a', 'b'); return 1>>", "RUN<<await callMCPTool('none__none', {})>>", "SAY<<hello>>",
+	} {
+		id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": order}).want(http.StatusAccepted).field("id")
+		s := w.sse(id, 0)
+		for {
+			e, err := s.next()
+			if err != nil {
+				break
+			}
+			seen[e.Type] = true
+			fields := map[string]any{}
+			if err := json.Unmarshal([]byte(e.Data), &fields); err != nil {
+				t.Errorf("%s: %v: %s", e.Type, err, e.Data)
+			}
+			if documented[e.Type] == nil {
+				t.Errorf("docs/EVENTS.md has no example of %s: %s", e.Type, e.Data)
+			}
+			for name := range fields {
+				if _, there := documented[e.Type][name]; !there && e.Type != task.EventEnded { // whose fields OpenAPI describes
+					t.Errorf("docs/EVENTS.md has no field %s of %s: %s", name, e.Type, e.Data)
+				}
+			}
+		}
+		s.close()
+	}
+	for name := range documented {
+		if !seen[name] && name != task.EventDelta { // pieces are not repeated for a client that comes late
+			t.Errorf("no task has an event %s", name)
+		}
+	}
+}
