@@ -226,6 +226,7 @@ func (m *Manager) EnsureTools(ctx context.Context) []Server {
 		if !s.snapshot().Known {
 			_, _ = s.connect(ctx, false) // the reason is in the status
 		}
+		s.report() // what another caller's start has found may not have been reported yet
 	})
 	return m.Tools()
 }

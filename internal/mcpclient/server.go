@@ -131,8 +131,9 @@ func (s *server) run(ctx context.Context, a *attempt) {
 	s.conn, a.conn = c, c
 	s.setState(StateReady, "")
 	s.retryAt = time.Time{}
+	changed := s.adopt(l)
 	s.mu.Unlock()
-	s.learn(l)
+	s.publish(l, changed)
 	s.work.Go(func() { s.follow(c) })
 }
 
@@ -334,10 +335,21 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 // learn makes a listing of the running server the known one, on disk as well.
 func (s *server) learn(l *listing) {
 	s.mu.Lock()
-	same := s.listing != nil && sameListing(s.listing, l)
-	s.listing, s.cached = l, false
+	changed := s.adopt(l)
 	s.mu.Unlock()
-	if !same {
+	s.publish(l, changed)
+}
+
+// adopt makes a listing the known one and reports whether it differs from the one before; s.mu is held.
+func (s *server) adopt(l *listing) (changed bool) {
+	changed = s.listing == nil || !sameListing(s.listing, l)
+	s.listing, s.cached = l, false
+	return changed
+}
+
+// publish writes a listing to disk if it has changed, and reports it.
+func (s *server) publish(l *listing, changed bool) {
+	if changed {
 		if err := writeListing(s.m.opts.CacheDir, s.cfg, l); err != nil {
 			s.m.opts.Logger.Warn("tools are not cached", "error", err)
 		}
@@ -360,7 +372,7 @@ func (s *server) report() {
 	s.mu.Lock()
 	l, closed := s.listing, s.closed
 	s.mu.Unlock()
-	if closed {
+	if closed || l == nil {
 		return
 	}
 	if s.reported != nil && s.reported.Instructions == l.Instructions && sameTools(s.reported.Tools, l.Tools) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -288,4 +289,27 @@ func TestToolsChange(t *testing.T) {
 	if len(after.Tools) != len(before.Tools)+1 || after.Tools[len(before.Tools)].Name != "extra-1" {
 		t.Errorf("%d tools, then %d", len(before.Tools), len(after.Tools))
 	}
+}
+
+// TestEnsureToolsWaitsForTheReport: while OnChange is under way for the tools of a server, EnsureTools does not return.
+func TestEnsureToolsWaitsForTheReport(t *testing.T) {
+	t.Parallel()
+	var reported atomic.Bool
+	entered, release := make(chan struct{}), make(chan struct{})
+	m := setup(t, mcpclient.Options{OnChange: func(mcpclient.Server) {
+		close(entered)
+		<-release
+		reported.Store(true)
+	}}, bad(t, misbehave.Normal))
+	first := make(chan struct{})
+	go func() {
+		defer close(first)
+		m.EnsureTools(ctxFor(t))
+	}()
+	<-entered
+	time.AfterFunc(50*time.Millisecond, func() { close(release) }) // later than a second call needs that does not wait
+	if m.EnsureTools(ctxFor(t)); !reported.Load() {
+		t.Error("EnsureTools returned before the tools were reported")
+	}
+	<-first
 }
