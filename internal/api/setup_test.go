@@ -27,6 +27,7 @@ import (
 	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/fake"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
@@ -105,10 +106,7 @@ func setup(t testing.TB, s setting) *world {
 	}
 	cfg.MCPServers = s.servers
 	log := telemetry.NewLogger(telemetry.LogOptions{Writer: w.log, Level: slog.LevelDebug, JSON: true})
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	executable := child.Executable(t)
 	audit, metrics := telemetry.NewAuditor(log), telemetry.NewMetrics()
 	w.h, err = harness.Open(t.Context(), cfg, harness.Outside{
 		Environ: os.Environ(), Executable: executable, CacheDir: filepath.Join(shared, "cache"), ToolCache: filepath.Join(dir, "tools"),
@@ -206,7 +204,7 @@ func (w *world) serve(options api.Options, opt api.ServeOptions, keys bool) {
 // eventually waits for what another goroutine does without a signal.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("it does not come to pass that %s", what)
 		}
@@ -393,10 +391,7 @@ func (w *world) task(id string, headers ...string) task.Task {
 
 // demoServer is one of the demo servers as a child process.
 func demoServer(t testing.TB, name string) *config.MCPServer {
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	executable := child.Executable(t)
 	return &config.MCPServer{
 		Name: name, Type: config.Stdio, Command: executable, Args: []string{"__demo-server", name, t.TempDir()}, Enabled: true,
 		StartupTimeout: time.Minute,

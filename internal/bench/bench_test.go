@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/testing/child"
 )
 
 func TestMain(m *testing.M) {
@@ -20,10 +21,7 @@ func TestMain(m *testing.M) {
 
 // TestRun measures everything once, quickly: what is measured works, whatever the figures are on a busy machine.
 func TestRun(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := child.Executable(t)
 	figures, err := Run(t.Context(), Options{Executable: self, Quick: true})
 	if err != nil {
 		t.Fatal(err)

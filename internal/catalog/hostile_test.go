@@ -63,7 +63,7 @@ func TestHostileSchemas(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = c.Validate(t.Context(), "u", tool, json.RawMessage(`{"a":1}`)) // that it ends is enough
-			if took, most := time.Since(start), 5*time.Second+300*parsing; took > most {
+			if took, most := time.Since(start), time.Minute+300*parsing; took > most {
 				t.Errorf("took %v, which is more than %v", took, most)
 			}
 		})

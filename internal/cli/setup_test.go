@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/cli"
+	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -146,11 +147,7 @@ func (f *fixture) addDemo(names ...string) {
 
 func self(t testing.TB) string {
 	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return child.Executable(t)
 }
 
 // binary builds the real program, once.

@@ -8,30 +8,33 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/testing/generated"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-var generatedSeed = flag.Uint64("generated.seed", 0, "run the generated program of this seed only")
+// generatedOnly is the seed of the one program to run.
+var generatedOnly = flag.Uint64("generated.only", 0, "run the generated program of this seed only")
 
 // TestGenerated runs generated programs and replays each in another process, of a harness that has no servers and none of
 // the files: what a program did must follow from its journal alone.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
-	const count, users = 1000, 4
-	limits := map[string]string{"sandbox.timeout": "5s", "sandbox.maxWall": "20s", "sandbox.maxCalls": "40"}
+	const users = 4
+	count := generated.Count(200, 1000)
+	first := generated.Seed(t)
+	// No program computes or waits for long: the bounds on time are reached only by a fault.
+	limits := map[string]string{"sandbox.timeout": "2m", "sandbox.maxWall": "5m", "sandbox.maxCalls": "40"}
 	live := setup(t, limits, badServer(t, "up", misbehave.Normal))
 	live.EnsureTools(t.Context())
 	offline := setup(t, limits)
-	first := uint64(time.Now().UnixNano())
 	seeds := make(chan uint64, count)
-	if *generatedSeed != 0 {
-		seeds <- *generatedSeed
+	if *generatedOnly != 0 {
+		seeds <- *generatedOnly
 	} else {
 		for i := range uint64(count) {
 			seeds <- first + i
@@ -60,7 +63,7 @@ func TestGenerated(t *testing.T) {
 					return
 				}
 				if d := cmp.Diff(out, again); d != "" {
-					t.Errorf("replay differs from the run (-run +replay); repeat it with -generated.seed=%d\n%s\n%s", seed, d, program)
+					t.Errorf("replay differs from the run (-run +replay); repeat it with -generated.only=%d\n%s\n%s", seed, d, program)
 					return
 				}
 				if out.Error != nil {
@@ -78,12 +81,12 @@ func TestGenerated(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if *generatedSeed != 0 {
-		t.Log(generate(*generatedSeed))
+	if *generatedOnly != 0 {
+		t.Log(generate(*generatedOnly))
 		return
 	}
 	t.Logf("%d programs made %d calls, %d of them failed", count, calls.Load(), failed.Load())
-	if f := failed.Load(); f < count/50 || f > count/2 || calls.Load() < 5*count {
+	if f := failed.Load(); f < int64(count/50) || f > int64(count/2) || calls.Load() < int64(5*count) {
 		t.Errorf("the programs are not what the test is about: %d of %d failed, %d calls", f, count, calls.Load())
 	}
 }

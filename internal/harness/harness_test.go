@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -97,11 +98,7 @@ func openIn(t testing.TB, dir string, flags map[string]string, out harness.Outsi
 
 func self(t testing.TB) string {
 	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return child.Executable(t)
 }
 
 // demoServer is one of the demo servers as a child process.

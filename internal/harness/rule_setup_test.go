@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds the waits of tests; it is reached only by a failure.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // upstream is an MCP server in this process, so that a test sees what it gets and decides when it answers. Its tools:
 // read (read-only), put (an idempotent write) and send (a write like any other).

@@ -16,6 +16,7 @@ import (
 
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/generated"
 )
 
 // check compares what has happened with what happens when nobody is killed.
@@ -130,15 +131,16 @@ func TestTaskCrash(t *testing.T) {
 	if n, err := fmt.Sscan(counts, &before, &after); n != 2 || err != nil {
 		t.Fatalf("the commits are not counted: %s", &w.victim.stderr)
 	}
-	points, step := slices.Clone(w.passed), 1
-	if testing.Short() {
-		step = 5
+	all := slices.Clone(w.passed)
+	for i := 1; i <= before; i++ {
+		all = append(all, fmt.Sprint("before ", i))
 	}
-	for i := 1; i <= before; i += step {
-		points = append(points, fmt.Sprint("before ", i))
+	for i := 1; i <= after; i++ {
+		all = append(all, fmt.Sprint("after ", i))
 	}
-	for i := 1; i <= after; i += step {
-		points = append(points, fmt.Sprint("after ", i))
+	var points []string
+	for i := 0; i < len(all); i += generated.Count(4, 1) {
+		points = append(points, all[i])
 	}
 	var died atomic.Int32
 	t.Run("at", func(t *testing.T) {
@@ -154,7 +156,7 @@ func TestTaskCrash(t *testing.T) {
 		}
 	})
 	// Commits share transactions as it happens: there may be fewer the next time.
-	if int(died.Load()) < len(points)-5 || died.Load() < 30 {
+	if n := int(died.Load()); n < len(points)*2/3 || n < generated.Count(15, 60) {
 		t.Errorf("it died at %d of %d points", died.Load(), len(points))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait in the tests; it is reached only by a failure.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func ctxFor(t *testing.T) context.Context {
 	t.Helper()
@@ -68,10 +69,7 @@ func setup(t *testing.T, opts mcpclient.Options, configs ...mcpclient.Config) *m
 // bad is a server of the given kind, named "bad".
 func bad(t *testing.T, kind string) mcpclient.Config {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := child.Executable(t)
 	return mcpclient.Config{
 		Name: "bad", Command: self, Env: misbehave.Env(kind, filepath.Join(t.TempDir(), "pids")),
 		StartupTimeout: patience, Timeout: patience,

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/testing/child"
 )
 
 // modern serves stdio with the SDK's server, which speaks 2026-07-28: server/discover, no initialize, changes by
@@ -48,10 +49,7 @@ func modern() {
 
 func TestModernStdio(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := child.Executable(t)
 	changes := make(chan mcpclient.Server, 10)
 	m := setup(t, mcpclient.Options{OnChange: func(s mcpclient.Server) { changes <- s }}, mcpclient.Config{
 		Name: "bad", Command: self, Env: map[string]string{modernVar: "1"}, Timeout: patience,
@@ -66,7 +64,7 @@ func TestModernStdio(t *testing.T) {
 		t.Errorf("%d tools after the change", len(s.Tools))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = m.Call(ctx, "bad", "slow", nil, mcpclient.CallOptions{Progress: func(mcpclient.Progress) { cancel() }})
+	_, err := m.Call(ctx, "bad", "slow", nil, mcpclient.CallOptions{Progress: func(mcpclient.Progress) { cancel() }})
 	callError(t, err, mcpclient.KindCancelled, true)
 	eventually(t, "the server is told", func() bool { return mustCall(t, m, "cancelled", `{}`).Content[0].Text == "yes" })
 }

@@ -82,7 +82,7 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			noneAlive(t, all)
-			if took := time.Since(begin); took > 6*time.Second {
+			if took := time.Since(begin); took > patience {
 				t.Errorf("it took %s", took)
 			}
 		})
@@ -126,14 +126,25 @@ func TestCloseWithoutTimeKillsAtOnce(t *testing.T) {
 	all := append(pids(t, cfg.Env["MISBEHAVE_PIDS"], 1), status(t, m, "bad").PID)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	begin := time.Now()
+	polite := setup(t, mcpclient.Options{}, bad(t, misbehave.Grandchild))
+	polite.Start(ctxFor(t))
+	ended := make(chan struct{})
+	go func() { // takes the graces, and more on a busy machine
+		defer close(ended)
+		if err := polite.Close(ctxFor(t)); err != nil {
+			t.Error(err)
+		}
+	}()
 	if err := m.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
 	noneAlive(t, all)
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("it took %s, as long as a polite end", took)
+	select {
+	case <-ended:
+		t.Error("it took as long as a polite end")
+	default:
 	}
+	<-ended
 }
 
 // TestKilledServer: killing the server itself, as an outsider would, takes its children along and harms nobody else.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"mcp-code-exec-harness/internal/testing/child"
 )
 
 // TestMain makes the test binary a compiler process, as Compiler re-executes it.
@@ -26,10 +28,7 @@ func TestMain(m *testing.M) {
 // compilerProcesses is a compiler with processes.
 func compilerProcesses(t testing.TB) *Compiler {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := child.Executable(t)
 	c := NewCompiler(self)
 	t.Cleanup(c.Close)
 	return c

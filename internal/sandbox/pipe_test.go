@@ -49,7 +49,7 @@ func TestDeafRunner(t *testing.T) {
 		if err != nil {
 			t.Errorf("send: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("sending waits for the runner")
 	}
 	runner.Kill()

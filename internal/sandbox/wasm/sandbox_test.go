@@ -54,7 +54,7 @@ func execute(t testing.TB, r sandbox.Runner, run, code string) *frame.Frame {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		select {
 		case f, ok := <-r.Frames():

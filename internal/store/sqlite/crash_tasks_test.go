@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/journaltest"
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
@@ -89,10 +90,7 @@ func testKilledTask(t *testing.T, k int, busy bool) {
 			t.Fatal(err)
 		}
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := child.Executable(t)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), taskChildVariable+"="+s.path)
 	cmd.Stderr = os.Stderr

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
@@ -94,10 +95,7 @@ func TestKilledAnywhere(t *testing.T) {
 // killAt runs a child up to a step and kills it there; it returns how many records the child saw committed.
 func killAt(t *testing.T, path, at string, k int) (committed int) {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := child.Executable(t)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), childVariable+"="+path)
 	cmd.Stderr = os.Stderr

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
@@ -240,10 +241,7 @@ func TestFullDisk(t *testing.T) {
 func TestOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "harness.db")
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := child.Executable(t)
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Go(func() {
