@@ -70,19 +70,22 @@ type attempt struct {
 
 var (
 	hidden = []int{http.StatusNotFound, http.StatusForbidden}
-	fine   = []int{http.StatusOK, http.StatusAccepted, http.StatusCreated, http.StatusNoContent}
+	// ownOrNone depends on what bob has done before.
+	ownOrNone = []int{http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusNotFound, http.StatusConflict}
+	fine      = []int{http.StatusOK, http.StatusAccepted, http.StatusCreated, http.StatusNoContent}
 )
 
-// attempts are what bob tries at every operation: with alice's ids, in alice's name, and for himself.
+// attempts are what bob tries at every operation: with alice's ids, in alice's name, and for himself. Session ids are each user's own:
+// with the id of alice's session bob gets one of his.
 func attempts(alice belongings, token string) map[string][]attempt {
 	inHerName := map[string]any{"userId": "alice", "task": "SAY<<x>>", "code": "return 1", "cron": "@daily", "id": "bobs-own"}
-	inHerSession := map[string]any{"sessionId": alice.session, "task": "SAY<<x>>", "code": "return await fs.listFiles('/workspace')", "cron": "@daily"}
+	sameID := map[string]any{"sessionId": alice.session, "task": "SAY<<x>>", "code": "return await fs.listFiles('/workspace')", "cron": "@daily"}
 	own := map[string]any{"task": "SAY<<x>>", "code": "return await fs.listFiles('/skills')", "cron": "@daily"}
 	asHer := "?userId=alice"
 	inSession := "?sessionId=" + alice.session
 	return map[string][]attempt{
-		"POST /task":        {{"/task", inHerName, hidden}, {"/task", inHerSession, hidden}, {"/task", own, fine}},
-		"POST /task/stream": {{"/task/stream", inHerName, hidden}, {"/task/stream", inHerSession, hidden}, {"/task/stream", own, fine}},
+		"POST /task":        {{"/task", inHerName, hidden}, {"/task", sameID, fine}, {"/task", own, fine}},
+		"POST /task/stream": {{"/task/stream", inHerName, hidden}, {"/task/stream", sameID, fine}, {"/task/stream", own, fine}},
 		"GET /health":       {{"/health", nil, fine}},
 		"GET /ready":        {{"/ready", nil, fine}},
 		"GET /metrics":      {{"/metrics", nil, hidden}},
@@ -90,7 +93,7 @@ func attempts(alice belongings, token string) map[string][]attempt {
 			{"/internal/mcp-call", map[string]any{"authToken": token, "toolName": "x", "userId": "alice"}, hidden},
 			{"/internal/mcp-call", map[string]any{"authToken": alice.key, "toolName": "x"}, hidden},
 		},
-		"POST /v1/tasks": {{"/v1/tasks", inHerName, hidden}, {"/v1/tasks", inHerSession, hidden}, {"/v1/tasks", own, fine}},
+		"POST /v1/tasks": {{"/v1/tasks", inHerName, hidden}, {"/v1/tasks", sameID, fine}, {"/v1/tasks", own, fine}},
 		"GET /v1/tasks": {
 			{"/v1/tasks", nil, fine},
 			{"/v1/tasks" + asHer, nil, hidden},
@@ -108,13 +111,13 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		"GET /v1/tasks/{id}/events/ws": {{"/v1/tasks/" + alice.ended + "/events/ws", nil, hidden}, {"/v1/tasks/" + alice.held + "/ws", nil, hidden}},
 		"POST /v1/sessions": {
 			{"/v1/sessions", inHerName, hidden},
-			{"/v1/sessions", map[string]string{"id": alice.session}, []int{http.StatusConflict}},
+			{"/v1/sessions", map[string]string{"id": alice.session}, ownOrNone},
 			{"/v1/sessions", map[string]string{}, fine},
 		},
 		"GET /v1/sessions":         {{"/v1/sessions", nil, fine}, {"/v1/sessions" + asHer, nil, hidden}},
-		"GET /v1/sessions/{id}":    {{"/v1/sessions/" + alice.session, nil, hidden}},
-		"DELETE /v1/sessions/{id}": {{"/v1/sessions/" + alice.session, nil, hidden}},
-		"POST /v1/runs":            {{"/v1/runs", inHerName, hidden}, {"/v1/runs", inHerSession, hidden}, {"/v1/runs", own, fine}},
+		"GET /v1/sessions/{id}":    {{"/v1/sessions/" + alice.session, nil, ownOrNone}},
+		"DELETE /v1/sessions/{id}": {{"/v1/sessions/" + alice.session, nil, ownOrNone}},
+		"POST /v1/runs":            {{"/v1/runs", inHerName, hidden}, {"/v1/runs", sameID, fine}, {"/v1/runs", own, fine}},
 		"GET /v1/runs":             {{"/v1/runs", nil, fine}, {"/v1/runs" + asHer, nil, hidden}, {"/v1/runs" + inSession, nil, fine}},
 		"GET /v1/runs/{id}":        {{"/v1/runs/" + alice.run, nil, hidden}, {"/v1/runs/" + alice.taskRun, nil, hidden}},
 		"GET /v1/runs/{id}/journal": {
@@ -143,7 +146,7 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		},
 		"PUT /v1/skills/{path}":    {{alice.skill + asHer, "overwritten", hidden}, {"/v1/skills/%2e%2e/alice/" + secret + ".js", "x", []int{http.StatusBadRequest}}},
 		"DELETE /v1/skills/{path}": {{alice.skill + asHer, nil, hidden}, {alice.skill, nil, hidden}},
-		"POST /v1/schedules":       {{"/v1/schedules", inHerName, hidden}, {"/v1/schedules", inHerSession, hidden}, {"/v1/schedules", own, fine}},
+		"POST /v1/schedules":       {{"/v1/schedules", inHerName, hidden}, {"/v1/schedules", sameID, fine}, {"/v1/schedules", own, fine}},
 		"GET /v1/schedules":        {{"/v1/schedules", nil, fine}, {"/v1/schedules" + asHer, nil, hidden}},
 		"DELETE /v1/schedules/{id}": {
 			{"/v1/schedules/" + alice.schedule, nil, hidden},
@@ -158,7 +161,7 @@ func TestIsolation(t *testing.T) {
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
 	alice := w.furnish("alice", secret)
 	bob := w.furnish("bob", "bobs-own")
-	ids := []string{alice.ended, alice.held, alice.queued, alice.run, alice.taskRun, alice.schedule, alice.session}
+	ids := []string{alice.ended, alice.held, alice.queued, alice.run, alice.taskRun, alice.schedule}
 	before := w.all(alice)
 	cases := attempts(alice, "hc1.x.y")
 	for _, o := range w.contract.operations() {

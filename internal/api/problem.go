@@ -124,6 +124,7 @@ var statuses = []struct {
 	{task.ErrIdempotency, http.StatusUnprocessableEntity, task.ErrIdempotency.Error()},
 	{journal.ErrCursor, http.StatusBadRequest, "cursor is not the next of a page before"},
 	{task.ErrInvalidInput, http.StatusBadRequest, ""},
+	{task.ErrQuota, http.StatusTooManyRequests, ""},
 	{task.ErrExists, http.StatusConflict, task.ErrExists.Error()},
 	{task.ErrEnded, http.StatusConflict, task.ErrEnded.Error()},
 	{task.ErrBusy, http.StatusConflict, "it is still running"},

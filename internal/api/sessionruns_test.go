@@ -22,7 +22,7 @@ func TestRunUsesSession(t *testing.T) {
 	w.do("POST", "/v1/sessions", map[string]string{"userId": "alice", "id": "s"}).want(http.StatusCreated)
 	get := func() (s task.Session) {
 		t.Helper()
-		w.do("GET", "/v1/sessions/s", nil).want(http.StatusOK).json(&s)
+		w.do("GET", "/v1/sessions/s?userId=alice", nil).want(http.StatusOK).json(&s)
 		return s
 	}
 	before := get()
@@ -32,10 +32,11 @@ func TestRunUsesSession(t *testing.T) {
 	if !after.UsedAt.After(before.UsedAt) || after.ExpiresAt.Sub(after.UsedAt) != lasts {
 		t.Errorf("used %s, until %s; before the run %s, until %s", after.UsedAt, after.ExpiresAt, before.UsedAt, before.ExpiresAt)
 	}
-	w.do("POST", "/v1/runs", map[string]string{"userId": "bob", "sessionId": "s", "code": "return 1"}).want(http.StatusNotFound)
+	w.do("POST", "/v1/runs", map[string]string{"userId": "bob", "sessionId": "s", "code": "return 1"}).want(http.StatusOK)
 	if now := get(); !now.UsedAt.Equal(after.UsedAt) {
-		t.Error("what is refused is a use")
+		t.Error("a run in another user's session of the same id is a use")
 	}
+	w.do("GET", "/v1/sessions/s", nil).want(http.StatusBadRequest) // whose is not said
 }
 
 // A session in which a run is under way is not deleted, and loses no file: the run goes on in it.

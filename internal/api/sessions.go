@@ -12,7 +12,8 @@ import (
 
 // SessionPath names a session.
 type SessionPath struct {
-	ID string `path:"id" doc:"Session id."`
+	ID     string `path:"id" doc:"Session id."`
+	UserID string `query:"userId" doc:"Whose; needed where the caller may act for several users that have a session of this id."`
 }
 
 // NewSession asks for a session.
@@ -28,9 +29,22 @@ type SessionList struct {
 	Next     string         `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
-func (a *API) ownSession(ctx context.Context, id string) (task.Session, error) {
-	s, err := a.opt.Tasks.Session(ctx, id)
-	return s, own(ctx, err, s.UserID, "session")
+// ownSession returns a session of a user for whom the caller may act.
+func (a *API) ownSession(ctx context.Context, in *SessionPath) (task.Session, error) {
+	user, err := seeUser(ctx, in.UserID)
+	if err != nil {
+		return task.Session{}, err
+	}
+	found, _, err := a.opt.Tasks.Sessions(ctx, task.SessionFilter{UserID: user, ID: in.ID, Limit: 2})
+	switch {
+	case err != nil:
+		return task.Session{}, err
+	case len(found) == 0:
+		return task.Session{}, absent("session")
+	case len(found) > 1:
+		return task.Session{}, problem(http.StatusBadRequest, "several users have a session of this id: give userId")
+	}
+	return found[0], nil
 }
 
 func (a *API) addSessions() {
@@ -64,7 +78,7 @@ func (a *API) addSessions() {
 	operation(a, huma.Operation{
 		OperationID: "getSession", Method: http.MethodGet, Path: "/v1/sessions/{id}", Tags: []string{"sessions"}, Summary: "A conversation",
 	}, func(ctx context.Context, in *SessionPath) (*body[task.Session], error) {
-		s, err := a.ownSession(ctx, in.ID)
+		s, err := a.ownSession(ctx, in)
 		return &body[task.Session]{s}, err
 	})
 
@@ -73,11 +87,11 @@ func (a *API) addSessions() {
 		Summary: "Forget a conversation", Description: "Its tasks are cancelled; history, runs and workspace are deleted.",
 		DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *SessionPath) (*struct{}, error) {
-		s, err := a.ownSession(ctx, in.ID)
+		s, err := a.ownSession(ctx, in)
 		if err != nil {
 			return nil, err
 		}
 		a.audit(ctx, telemetry.Event{UserID: s.UserID, SessionID: s.ID, Type: telemetry.DataDeletion, Severity: telemetry.Low})
-		return nil, a.opt.Tasks.DeleteSession(ctx, in.ID)
+		return nil, a.opt.Tasks.DeleteSession(ctx, s.UserID, s.ID)
 	})
 }

@@ -24,7 +24,6 @@ import (
 	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/testing/child"
@@ -125,7 +124,7 @@ func setup(t testing.TB, s setting) *world {
 	w.must(&err, func() (err error) { w.keys, err = w.h.Keys(); return })
 	w.must(&err, func() (err error) { w.caps, err = auth.NewCapabilities(nil, time.Hour); return })
 	w.must(&err, func() (err error) {
-		w.tasks, err = w.h.Tasks(harness.TaskOptions{Queue: queue.NewLocal(time.Now)})
+		w.tasks, err = w.h.Tasks(harness.TaskOptions{})
 		return
 	})
 	who := &auth.Authenticator{Issuer: s.issuer, Local: localToken}

@@ -165,7 +165,9 @@ func newDemoExecutor(ctx context.Context, h *harness.Harness) (*demoExecutor, er
 	if err != nil {
 		return nil, err
 	}
-	t, _, err := tasks.Submit(ctx, task.Request{UserID: runs.DefaultUser, Principal: "local", Task: demo.Task, SessionID: demoSession})
+	t, _, err := tasks.Submit(ctx, task.Request{
+		Own: true, UserID: runs.DefaultUser, Principal: "local", Task: demo.Task, SessionID: demoSession,
+	})
 	if err != nil {
 		return nil, err
 	}

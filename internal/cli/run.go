@@ -132,6 +132,7 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *harness.Harness, opt har
 		return missing(h, err)
 	}
 	t, _, err := tasks.Submit(ctx, task.Request{
+		Own:    true,
 		UserID: c.User, Principal: "local", Task: c.Task, SessionID: c.Session, Model: c.Model,
 		Budget: task.Budget{Turns: c.MaxTurns, Cost: c.MaxCost},
 	})

@@ -10,13 +10,13 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/pii"
-	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -125,30 +125,28 @@ func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) 
 	return who, open, err
 }
 
-// told is a queue that tells when its work begins: this process then holds the lock on the store's queue.
-type told struct {
-	queue.Queue
-	begins func()
-}
-
-// Work implements queue.Queue.
-func (q told) Work(ctx context.Context, workers int, handle func(ctx context.Context, id string) error) error {
-	q.begins()
-	return q.Queue.Work(ctx, workers, handle)
-}
-
 // serve joins what a server is made of, and runs it until ctx ends.
 func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *harness.Harness, options api.Options, open bool) error {
-	jobs := queue.NewLocal(a.Now)
-	jobs.Log = options.Logger
 	ours := make(chan struct{})
-	tasks, err := h.Tasks(harness.TaskOptions{Queue: told{jobs, sync.OnceFunc(func() { close(ours) })}})
+	tasks, err := h.Tasks(harness.TaskOptions{
+		Begun: sync.OnceFunc(func() { close(ours) }),
+		Allow: func(principal string) (time.Duration, bool) {
+			if options.Limiter == nil {
+				return 0, true
+			}
+			ok, _, _, after := options.Limiter.Allow(principal)
+			return after, ok
+		},
+	})
 	if err != nil {
 		return missing(h, err)
 	}
 	h.Warm(cfg.Sandbox.Warm)
 	options.Metrics.Watch(func() telemetry.State {
-		state := telemetry.State{TasksRunning: tasks.Running(), TasksQueued: jobs.Len()}
+		state := telemetry.State{TasksRunning: tasks.Running()}
+		if n, err := tasks.Queued(context.WithoutCancel(ctx)); err == nil {
+			state.TasksQueued = n
+		}
 		if pool, err := h.Pool(); err == nil {
 			state.RunnersStarted, state.RunnersIdle = pool.Stats()
 		}

@@ -27,6 +27,7 @@ type Config struct {
 	Workspace  Workspace    `key:"workspace" doc:"The directory where programs keep files until their session ends."`
 	Journal    Journal      `key:"journal" doc:"The records of tasks and runs."`
 	Store      Store        `key:"store" doc:"The database."`
+	Quotas     Quotas       `key:"quotas" doc:"What one user may have in the database. All users together may have 50 times as much."`
 	Log        Log          `key:"log" doc:"What the harness says about itself, on stderr."`
 	Telemetry  Telemetry    `key:"telemetry" doc:"Where traces go."`
 
@@ -80,6 +81,14 @@ type Journal struct {
 type Store struct {
 	URL  string `key:"url" default:"sqlite:{state}/harness.db" doc:"sqlite: and the path of a file."`
 	Sync string `key:"sync" default:"normal" oneof:"normal,full" doc:"full survives a power failure without losing the last records, and is slower."`
+}
+
+// Quotas bound what one user may have in the store.
+type Quotas struct {
+	Journal   Size `key:"journal" default:"4GiB" min:"0" doc:"Journals of runs, and tasks; 0: no limit."`
+	Tasks     int  `key:"tasks" default:"10000" min:"0" doc:"Tasks that have not ended; 0: no limit."`
+	Sessions  int  `key:"sessions" default:"10000" min:"0" doc:"Sessions; 0: no limit."`
+	Schedules int  `key:"schedules" default:"100" min:"0" doc:"Schedules; 0: no limit."`
 }
 
 // Log configures the harness's own log.

@@ -106,7 +106,7 @@ func TestSchema(t *testing.T) {
 	for _, text := range []string{
 		"sandbx: {}", "sandbox: {timout: 1s}", "sandbox: {timeout: 30}", "sandbox: {timeout: soon}", "sandbox: {memory: lots}", "sandbox: {tier: vm}",
 		"sandbox: {maxCalls: x}", "sandbox: {pool: -1}", "mcpServers: {a: x}", "mcpServers: {a: {timeout: 5}}", "pii: {}", "[]",
-		"server: {tls: x}", "server: {tls: {crt: x}}", "server: {workers: 0}", "model: {maxCost: -1}", "model: {prices: {m: {input: 1}}}",
+		"server: {tls: x}", "server: {tls: {crt: x}}", "server: {workers: -1}", "model: {maxCost: -1}", "model: {prices: {m: {input: 1}}}",
 		"model: {prices: {m: {input: 1, output: 2, x: 3}}}", "model: {provider: x}",
 	} {
 		if validate(t, s, []byte(text)) == nil {

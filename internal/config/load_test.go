@@ -21,7 +21,7 @@ func TestDefaults(t *testing.T) {
 	want := &Config{
 		Server: Server{
 			Listen: "127.0.0.1:3000", TokenExpiration: time.Hour, RateLimit: RateLimit{Enabled: true, Max: 100, Window: 15 * time.Minute},
-			BodyLimit: 8 << 20, HeaderLimit: 64 << 10, ReadTimeout: 30 * time.Second, Workers: 64, ShutdownTimeout: 30 * time.Second,
+			BodyLimit: 8 << 20, HeaderLimit: 64 << 10, ReadTimeout: 30 * time.Second, ShutdownTimeout: 30 * time.Second,
 			HealthCheck: true, Metrics: Metrics{Listen: "127.0.0.1:9090"}, Webhooks: Webhooks{MaxAttempts: 8},
 		},
 		Auth: Auth{OIDC{UserClaim: "sub", RolesClaim: "roles"}},
@@ -37,6 +37,7 @@ func TestDefaults(t *testing.T) {
 		Workspace: Workspace{Dir: filepath.Join(state, "workspace"), MaxBytes: 256 << 20, MaxFiles: 10000},
 		Journal:   Journal{Retention: 30 * day},
 		Store:     Store{URL: "sqlite:" + filepath.Join(state, "harness.db"), Sync: "normal"},
+		Quotas:    Quotas{Journal: 4 << 30, Tasks: 10000, Sessions: 10000, Schedules: 100},
 		Log:       Log{Level: "info", Format: "pretty", Audit: true},
 		StateDir:  state,
 	}
@@ -157,7 +158,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbx: {}\n":                               "harness.yaml:1:1: sandbx: there is no such key; did you mean sandbox?",
 		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: there is no such key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                          "harness.yaml:1:1: mcp_servers: there is no such key; did you mean mcpServers?",
-		"colour: 1\n":                                "harness.yaml:1:1: colour: there is no such key; known keys are server, auth, model, session, sandbox, skills, workspace, journal, store, log, telemetry, mcpServers",
+		"colour: 1\n":                                "harness.yaml:1:1: colour: there is no such key; known keys are server, auth, model, session, sandbox, skills, workspace, journal, store, quotas, log, telemetry, mcpServers",
 		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: there is no such key; known keys are level, format, audit",
 		"sandbox:\n  timeout: 30\n":                  `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,

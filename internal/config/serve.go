@@ -24,7 +24,7 @@ type Server struct {
 	ReadTimeout         time.Duration `key:"readTimeout" default:"30s" min:"100ms" doc:"Time a request may take to arrive."`
 	AllowCommandServers bool          `key:"allowCommandServers" default:"false" doc:"Let administrators add MCP servers that are programs of this machine over HTTP."`
 	InternalListen      string        `key:"internalListen" doc:"Address and port for /internal/mcp-call alone; empty: it is on server.listen."`
-	Workers             int           `key:"workers" default:"64" min:"1" max:"1024" doc:"Tasks at the same time, at most; more wait. Fewer are worked while programs compete for the processors."`
+	Workers             int           `key:"workers" default:"0" min:"0" max:"100000" doc:"Tasks in work at the same time, at most; more wait. One user has at most two thirds of them. 0: as many as a quarter of the memory holds at 4 MiB each, from 256 to 4096."`
 	ShutdownTimeout     time.Duration `key:"shutdownTimeout" default:"30s" min:"0" doc:"Time that requests and tasks have to end when the server is stopped."`
 	HealthCheck         bool          `key:"healthCheck" default:"true" doc:"Answer /health and /ready."`
 	Metrics             Metrics       `key:"metrics" doc:"Metrics on an address of their own, besides /metrics for administrators."`

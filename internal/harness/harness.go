@@ -92,6 +92,9 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	h.store = opened(h, func() (*sqlite.Store, error) {
 		return sqlite.Open(ctx, cfg.Store.URL, sqlite.Options{
 			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
+			Quotas: sqlite.Quotas{
+				Bytes: int64(cfg.Quotas.Journal), Tasks: int64(cfg.Quotas.Tasks), Sessions: int64(cfg.Quotas.Sessions), Schedules: int64(cfg.Quotas.Schedules),
+			},
 		})
 	}, func(_ context.Context, s *sqlite.Store) error { return s.Close() })
 	h.pool = opened(h, func() (*sandbox.Pool, error) { return h.openPool(ctx) },

@@ -10,7 +10,6 @@ import (
 
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/task"
@@ -24,7 +23,7 @@ const soon = 20 * time.Second
 func (f *fixture) tasks(model *fake.Server) *task.Service {
 	f.t.Helper()
 	f.cfg.Model.Provider, f.cfg.Model.Name, f.cfg.Model.APIKey, f.cfg.Model.BaseURL = "anthropic", "claude-test", "k", model.URL
-	s, err := f.Tasks(harness.TaskOptions{Queue: queue.NewLocal(time.Now)})
+	s, err := f.Tasks(harness.TaskOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

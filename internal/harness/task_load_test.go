@@ -17,7 +17,6 @@ import (
 
 	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
 	"mcp-code-exec-harness/internal/testing/misbehave"
@@ -88,7 +87,7 @@ return {sum}`, calls, n))
 	models := f.Models()
 	var err error
 	l.tasks, err = f.Tasks(harness.TaskOptions{
-		Queue: queue.NewLocal(time.Now),
+
 		Models: func(name string) (model.Model, error) {
 			m, err := models(name)
 			return timedModel{m, func(task string, turn span) {

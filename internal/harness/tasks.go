@@ -10,12 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pbnjay/memory"
+
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
@@ -27,7 +28,9 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // TaskOptions are how tasks are worked.
 type TaskOptions struct {
-	Queue queue.Queue // nil: only what Do is told to
+	// Begun is called when Work holds the lock on the store's queue; Allow is asked before a schedule makes a task, see task.Options.
+	Begun func()
+	Allow func(principal string) (after time.Duration, ok bool)
 	// Models replaces the configured models; nil does not.
 	Models func(name string) (model.Model, error)
 	// Runs replaces the sandbox, and Catalog the tools, where a recording answers; nil does not.
@@ -74,10 +77,10 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		expiry = forever
 	}
 	return task.NewService(task.Options{
-		Store: keep, Worker: traced(loop.Do), Queue: opt.Queue, Busy: h.busy, Privacy: h.out.Privacy, Park: run.ErrParked, Forget: h.forget, Abandon: h.leave, SessionExpiry: expiry,
+		Store: keep, Worker: traced(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.out.Privacy, Park: run.ErrParked, Forget: h.forget, Abandon: h.leave, SessionExpiry: expiry,
 		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
-		Workers: c.Server.Workers, Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
+		Workers: workers(c.Server.Workers), Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: task.Webhooks{
 			Count:  h.out.Metrics.Webhook,
 			Secret: []byte(c.Server.Webhooks.Secret), AllowPrivate: c.Server.Webhooks.AllowPrivate,
@@ -86,12 +89,13 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	}), nil
 }
 
-// busy is how long programs have waited for runners and computed.
-func (h *Harness) busy() time.Duration {
-	if pool := h.started.Load(); pool != nil {
-		return pool.Busy()
+// workers is how many tasks may be in work. One holds its conversation in memory, seldom more than 4 MiB with all that is made of it.
+func workers(configured int) int {
+	if configured > 0 {
+		return configured
 	}
-	return 0
+	const each, share, least, most = 4 << 20, 4, 256, 4096
+	return int(min(max(memory.TotalMemory()/share/each, least), most))
 }
 
 // leave ends the run in which a task was left, and returns its effects.

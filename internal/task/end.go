@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -13,17 +12,14 @@ import (
 func (s *Service) ending(t Task) Change {
 	c := Change{Task: &t, Events: []Event{s.event(EventEnded, t)}}
 	if t.CallbackURL != "" {
-		body, err := json.Marshal(map[string]any{"type": EventEnded, "task": t})
-		if err == nil {
-			c.Webhook = &Webhook{ID: id.New("evt"), TaskID: t.ID, URL: t.CallbackURL, Body: body, Created: s.opt.Now()}
-		}
+		c.Webhook = &Webhook{ID: id.New("evt"), TaskID: t.ID, UserID: t.UserID, URL: t.CallbackURL, Due: s.opt.Now()}
 	}
 	return c
 }
 
 // end commits a task's end.
 func (s *Service) end(ctx context.Context, t Task) error {
-	events, err := s.opt.Store.Commit(ctx, t.ID, s.ending(t))
+	events, err := s.opt.Store.Commit(ctx, t.ID, t.Fence, s.ending(t))
 	if err != nil {
 		return err
 	}
@@ -34,6 +30,7 @@ func (s *Service) end(ctx context.Context, t Task) error {
 // ended tells of a task that has ended.
 func (s *Service) ended(t Task, events []Event) {
 	s.hub.publish(t.ID, events)
+	wake(s.ready) // for the session's next task
 	if t.CallbackURL != "" {
 		wake(s.outbox)
 	}
@@ -54,7 +51,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	t.Message = "Cancelled before it began."
 	if t.StartedAt != nil {
 		// Before the task ends: a crash in between leaves no run that is open for ever.
-		t.Message = "Cancelled while nobody was working on it." + s.abandon(context.WithoutCancel(ctx), t)
+		t.Message = "Cancelled while it was not in work." + s.abandon(context.WithoutCancel(ctx), t)
 	}
 	t, err = s.opt.Store.RequestCancel(context.WithoutCancel(ctx), id, s.ending(t))
 	switch {
@@ -63,9 +60,6 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	case !t.Status.Ended():
 		s.stop(id)
 	case t.EndedAt.Equal(now): // else its worker was faster
-		if s.opt.Queue != nil {
-			s.opt.Queue.Cancel(id)
-		}
 		s.ended(t, nil)
 	}
 	return t, nil
@@ -93,11 +87,8 @@ func (s *Service) stop(id string) {
 	s.mu.Lock()
 	cancel := s.running[id]
 	s.mu.Unlock()
-	switch {
-	case cancel != nil:
+	if cancel != nil {
 		cancel(ErrCancelled)
-	case s.opt.Queue != nil:
-		s.opt.Queue.Cancel(id) // its worker failed and waits to be called again
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +18,7 @@ const (
 	maxSession = 100    // bytes
 	maxModel   = 200    // bytes of a model's name
 	maxContext = 1 << 20
+	maxAhead   = 366 * 24 * time.Hour // of runAt
 )
 
 // Request asks for a task.
@@ -37,6 +39,8 @@ type Request struct {
 	// CacheFor allows the answer of an equal task of the same user that is not older. Tasks that name a session have a
 	// history of their own and are equal to none.
 	CacheFor time.Duration
+	// Own reserves the task for this process, which works it by Do.
+	Own      bool
 	schedule string
 }
 
@@ -62,6 +66,9 @@ func (s *Service) check(r *Request) error {
 	}
 	if err := checkSession(r.SessionID); r.SessionID != "" && err != nil {
 		return err
+	}
+	if r.RunAt != nil && r.RunAt.After(s.opt.Now().Add(maxAhead)) {
+		return wrong("runAt is more than %d days ahead", maxAhead/(24*time.Hour))
 	}
 	if r.Callback != "" {
 		if err := s.opt.Webhooks.check(r.Callback); err != nil {
@@ -99,6 +106,9 @@ func checkSession(id string) error {
 	}
 	if id == "" || len(id) > maxSession {
 		return fmt.Errorf("%w: a session id has 1 to %d characters", ErrInvalidInput, maxSession)
+	}
+	if strings.Trim(id, ".") == "" {
+		return fmt.Errorf("%w: a session id is more than dots", ErrInvalidInput)
 	}
 	for _, c := range id {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {

@@ -122,40 +122,50 @@ func (s *Service) DeleteSchedule(ctx context.Context, id string) error {
 	return s.opt.Store.DeleteSchedule(ctx, id)
 }
 
-// fireSchedules makes the tasks of schedules until ctx ends. Instants that passed while nobody was there fire once.
+// fireSchedules makes the tasks of schedules until ctx ends. Instants that passed while no process worked the queue fire once.
 func (s *Service) fireSchedules(ctx context.Context) {
 	for ctx.Err() == nil {
-		wait := time.Minute // other processes may add schedules
-		all, err := s.opt.Store.Schedules(ctx, "")
+		wait := lookForSchedules
+		due, next, err := s.opt.Store.DueSchedules(ctx, s.opt.Now(), scheduleBatch)
 		if err != nil && ctx.Err() == nil {
 			s.opt.Logger.Error("read the schedules", "error", err)
 		}
-		for _, sched := range all {
-			if sched.Next == nil {
-				continue
+		if !next.IsZero() {
+			wait = min(wait, next.Sub(s.opt.Now()))
+		}
+		failed := false
+		for _, sched := range due {
+			next, err := s.fire(ctx, sched)
+			if failed = failed || err != nil; err != nil && ctx.Err() == nil {
+				s.opt.Logger.Error("fire a schedule", "schedule", sched.ID, "error", err)
 			}
-			next := *sched.Next
-			if left := next.Sub(s.opt.Now()); left <= 0 {
-				if next, err = s.fire(ctx, sched); err != nil {
-					if ctx.Err() == nil {
-						s.opt.Logger.Error("fire a schedule", "schedule", sched.ID, "error", err)
-					}
-					continue
-				}
-			}
-			if !next.IsZero() {
+			if err == nil && !next.IsZero() {
 				wait = min(wait, next.Sub(s.opt.Now()))
 			}
+		}
+		if len(due) == scheduleBatch && !failed {
+			continue // there may be more
 		}
 		pause(ctx, wait, s.schedules)
 	}
 }
+
+const (
+	lookForSchedules = time.Minute // that other processes add
+	scheduleBatch    = 100         // fired after one look
+)
 
 // fire makes the task of a schedule's planned instant, and returns its next one; zero if there is none.
 func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err error) {
 	if sched.Cron != "" {
 		if next, err = sched.after(s.opt.Now()); err != nil {
 			return next, err
+		}
+	}
+	if s.opt.Allow != nil {
+		if after, ok := s.opt.Allow(sched.Principal); !ok { // the rate of requests holds for schedules too
+			again := s.opt.Now().Add(max(after, time.Second))
+			return again, s.opt.Store.MoveSchedule(ctx, sched.ID, *sched.Next, again)
 		}
 	}
 	r := Request{
@@ -173,17 +183,27 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 	if err != nil {
 		return next, err
 	}
-	t, created, err := s.opt.Store.Fire(ctx, sched.ID, *sched.Next, n, next)
-	if errors.Is(err, ErrNotFound) {
+	_, created, err := s.opt.Store.Fire(ctx, sched.ID, *sched.Next, n, next)
+	switch {
+	case errors.Is(err, ErrNotFound):
 		if _, gone := s.opt.Store.Schedule(ctx, sched.ID); errors.Is(gone, ErrNotFound) {
 			return time.Time{}, nil // it was deleted meanwhile
 		}
-		// Its session was deleted, and the id is another user's now: no task can be made for it any more.
-		s.opt.Logger.Warn("end a schedule whose session is another's", "schedule", sched.ID)
-		return time.Time{}, s.opt.Store.DeleteSchedule(ctx, sched.ID)
-	}
-	if err != nil || !created { // fired by another
+		return s.postpone(ctx, sched, err) // its session is being deleted
+	case errors.Is(err, ErrQuota):
+		return s.postpone(ctx, sched, err)
+	case err != nil:
 		return next, err
 	}
-	return next, s.push(context.WithoutCancel(ctx), t)
+	if created {
+		wake(s.ready)
+	}
+	return next, nil
+}
+
+// postpone has a schedule fire later that cannot make a task now.
+func (s *Service) postpone(ctx context.Context, sched Schedule, why error) (next time.Time, err error) {
+	next = s.opt.Now().Add(lookForSchedules)
+	s.opt.Logger.Warn("postpone a schedule", "schedule", sched.ID, "error", why)
+	return next, s.opt.Store.MoveSchedule(ctx, sched.ID, *sched.Next, next)
 }

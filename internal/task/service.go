@@ -7,16 +7,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/pii"
-	"mcp-code-exec-harness/internal/queue"
 )
 
-// Past is an earlier task of a session. One that was long ago has no steps.
+// Past is an earlier task of a session with its steps.
 type Past struct {
 	Task  Task
 	Steps []Step
@@ -54,7 +54,6 @@ var ErrCancelled = errors.New("the task was cancelled")
 type Options struct {
 	Store  Store
 	Worker Worker
-	Queue  queue.Queue // nil where this process works only what it is told to by Do
 	// Park ends the context of a worker whose task is left for another process: its cause.
 	Park error
 	// Admit refuses requests whose model or budget cannot be granted; its errors are shown to the caller. Nil admits all.
@@ -68,11 +67,13 @@ type Options struct {
 	OnEnd func(Task)
 	// SessionExpiry is how long a session is kept after its last use.
 	SessionExpiry time.Duration
-	// Workers is how many tasks are worked at the same time, at most.
+	// Workers is how many tasks are in work at the same time, at most. A user may have in work at most userShare times as many as
+	// there are free.
 	Workers int
-	// Busy is the time that programs have spent computing or ready to, added up over all; where they compete for the
-	// processors, fewer tasks are worked. Nil does not look.
-	Busy func() time.Duration
+	// Begun is called when Work holds the lock on the store's queue; nil is not called.
+	Begun func()
+	// Allow says whether a principal's schedule may make a task now, or when to ask again; nil allows all.
+	Allow func(principal string) (after time.Duration, ok bool)
 	// Grace is how long tasks may go on when Work's context ends, before they are parked.
 	Grace    time.Duration
 	Webhooks Webhooks
@@ -87,14 +88,16 @@ type Service struct {
 	hub    hub
 	client *http.Client // of webhooks
 
-	outbox    chan struct{} // holds a token when there may be a webhook to deliver
-	schedules chan struct{} // and when schedules changed
+	ready     chan struct{} // holds a token when there may be a task to claim
+	outbox    chan struct{} // when there may be a webhook to deliver
+	schedules chan struct{} // when schedules changed
 
 	working atomic.Bool
-	pace    *pace
 
-	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc // what this process works on
+	mu       sync.Mutex
+	running  map[string]context.CancelCauseFunc // what this process works on
+	inWork   map[string]int                     // tasks that Work has claimed, by user
+	failures map[string]int                     // of waiting tasks, in a row
 }
 
 // NewService joins the parts.
@@ -102,8 +105,9 @@ func NewService(opt Options) *Service {
 	now := opt.Now
 	opt.Now = func() time.Time { return now().UTC().Truncate(time.Microsecond) } // as the store has it
 	return &Service{
-		opt: opt, client: opt.Webhooks.client(), outbox: make(chan struct{}, 1), schedules: make(chan struct{}, 1),
-		running: map[string]context.CancelCauseFunc{}, pace: newPace(opt.Workers, opt.Busy),
+		opt: opt, client: opt.Webhooks.client(),
+		ready: make(chan struct{}, 1), outbox: make(chan struct{}, 1), schedules: make(chan struct{}, 1),
+		running: map[string]context.CancelCauseFunc{}, inWork: map[string]int{}, failures: map[string]int{},
 	}
 }
 
@@ -129,7 +133,8 @@ func (s *Service) Submit(ctx context.Context, r Request) (t Task, created bool, 
 			return cached, true, nil
 		}
 	}
-	return t, true, s.push(ctx, t)
+	wake(s.ready)
+	return t, true, nil
 }
 
 // make prepares a new task.
@@ -152,23 +157,12 @@ func (s *Service) make(ctx context.Context, r Request) (New, error) {
 		return New{}, err
 	}
 	return New{
-		Task: t, IdempotencyKey: r.IdempotencyKey, BodyHash: r.BodyHash,
+		Task: t, Own: r.Own, IdempotencyKey: r.IdempotencyKey, BodyHash: r.BodyHash,
 		Events: []Event{s.event(EventQueued, map[string]any{"id": t.ID, "sessionId": t.SessionID, "runAt": t.RunAt})},
 		Session: Session{
 			ID: t.SessionID, UserID: t.UserID, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.opt.SessionExpiry),
 		},
 	}, nil
-}
-
-func (s *Service) push(ctx context.Context, t Task) error {
-	if s.opt.Queue == nil {
-		return nil
-	}
-	job := queue.Job{ID: t.ID, Key: t.SessionID}
-	if t.RunAt != nil {
-		job.At = *t.RunAt
-	}
-	return s.opt.Queue.Push(ctx, job)
 }
 
 func (s *Service) event(kind string, data any) Event {
@@ -190,17 +184,23 @@ func (s *Service) answerAgain(ctx context.Context, t Task, within time.Duration)
 	if err != nil {
 		return t, false
 	}
+	release := func() (Task, bool) {
+		if err := s.opt.Store.Release(ctx, claimed.ID, claimed.Fence, now); err != nil {
+			s.opt.Logger.Error("give up a task that no earlier answer fits", "task", t.ID, "error", err)
+		}
+		return t, false
+	}
 	claimed.Status, claimed.Cached, claimed.EndedAt = Succeeded, true, &now
 	was, is := pii.In(s.opt.Privacy, earlier.UserID, earlier.SessionID), pii.In(s.opt.Privacy, t.UserID, t.SessionID)
 	if claimed.Text, err = moved(ctx, earlier.Text, was.Restore, is.Hide); err != nil {
-		return t, false
+		return release()
 	}
 	if claimed.Output, err = moved(ctx, earlier.Output, was.RestoreJSON, is.HideJSON); err != nil {
-		return t, false
+		return release()
 	}
 	claimed.Message = fmt.Sprintf("Answered as task %s was at %s.", earlier.ID, earlier.EndedAt.UTC().Format(time.RFC3339))
 	if err := s.end(ctx, claimed); err != nil {
-		return t, false // it is worked, being this process's
+		return release()
 	}
 	return claimed, true
 }
@@ -229,12 +229,30 @@ func (s *Service) Steps(ctx context.Context, id string) ([]Step, error) {
 	return s.opt.Store.Steps(ctx, id)
 }
 
+// Queued is how many tasks wait to be worked.
+func (s *Service) Queued(ctx context.Context) (int, error) { return s.opt.Store.Queued(ctx) }
+
 // Wait returns a task when it has ended.
 func (s *Service) Wait(ctx context.Context, id string) (Task, error) {
-	for _, err := range s.Events(ctx, id, 0) {
-		if err != nil {
-			return Task{}, err
+	sub, leave := s.hub.subscribe(id)
+	defer leave()
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	for {
+		t, err := s.opt.Store.Task(ctx, id)
+		if err != nil || t.Status.Ended() {
+			return t, err
+		}
+		for ended := false; !ended; {
+			select {
+			case <-sub.some:
+				events, behind := sub.take()
+				ended = behind || slices.ContainsFunc(events, func(e Event) bool { return e.Type == EventEnded })
+			case <-again.C:
+				ended = !s.worksOn(id) // another process may have ended it
+			case <-ctx.Done():
+				return Task{}, context.Cause(ctx)
+			}
 		}
 	}
-	return s.opt.Store.Task(ctx, id)
 }

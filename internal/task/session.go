@@ -49,9 +49,9 @@ func (s *Service) EnterSession(ctx context.Context, user, name string) (leave fu
 	}, nil
 }
 
-// Session returns a session; the error wraps ErrNotFound.
-func (s *Service) Session(ctx context.Context, id string) (Session, error) {
-	return s.opt.Store.Session(ctx, id, s.opt.Now())
+// Session returns a user's session; the error wraps ErrNotFound.
+func (s *Service) Session(ctx context.Context, user, id string) (Session, error) {
+	return s.opt.Store.Session(ctx, user, id, s.opt.Now())
 }
 
 // Sessions lists sessions, newest first.
@@ -63,13 +63,13 @@ func (s *Service) Sessions(ctx context.Context, f SessionFilter) (sessions []Ses
 // DeleteSession cancels a session's tasks and forgets everything of it: history, runs and workspace. The error wraps
 // ErrBusy, and nothing is lost, while a run is under way that is no task's, or new tasks come again and again. What a failure
 // leaves is gone for its user, and forgotten with the expired sessions.
-func (s *Service) DeleteSession(ctx context.Context, id string) error {
-	session, err := s.opt.Store.Session(ctx, id, s.opt.Now())
+func (s *Service) DeleteSession(ctx context.Context, user, id string) error {
+	session, err := s.opt.Store.Session(ctx, user, id, s.opt.Now())
 	if err != nil {
 		return err
 	}
 	for range deleteTries {
-		if err := s.cancelAll(ctx, id); err != nil {
+		if err := s.cancelAll(ctx, session); err != nil {
 			return fmt.Errorf("cancel the tasks of session %s: %w", id, err)
 		}
 		if err = s.forget(ctx, session); !errors.Is(err, ErrBusy) {
@@ -97,10 +97,10 @@ func (s *Service) endSchedules(ctx context.Context, session Session) error {
 }
 
 // cancelAll ends a session's tasks and waits until they have ended; those that wait first, so that none begins.
-func (s *Service) cancelAll(ctx context.Context, session string) error {
+func (s *Service) cancelAll(ctx context.Context, session Session) error {
 	for _, status := range []Status{Queued, WaitingApproval, Running} {
 		for {
-			tasks, _, err := s.opt.Store.Tasks(ctx, Filter{SessionID: session, Status: status})
+			tasks, _, err := s.opt.Store.Tasks(ctx, Filter{UserID: session.UserID, SessionID: session.ID, Status: status})
 			if err != nil {
 				return err
 			}
@@ -123,14 +123,14 @@ func (s *Service) cancelAll(ctx context.Context, session string) error {
 // forget lets the store decide first, whether anything uses the session. Then the files go, and what the store has of it last:
 // once that is gone, nobody would know of the files.
 func (s *Service) forget(ctx context.Context, session Session) error {
-	if err := s.opt.Store.CloseSession(ctx, session.ID); err != nil {
+	if err := s.opt.Store.CloseSession(ctx, session.UserID, session.ID); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := s.opt.Forget(ctx, session.UserID, session.ID); err != nil {
 		return err
 	}
-	err := s.opt.Store.DeleteSession(ctx, session.ID)
+	err := s.opt.Store.DeleteSession(ctx, session.UserID, session.ID)
 	if errors.Is(err, ErrNotFound) { // somebody else who found it closed was faster
 		return nil
 	}

@@ -45,7 +45,7 @@ func TestSessions(t *testing.T) {
 	if err != nil || made.ID != "mine" || made.ExpiresAt.Sub(made.CreatedAt) != 24*time.Hour {
 		t.Errorf("made %+v, %v", made, err)
 	}
-	if _, err := p.CreateSession(t.Context(), "bob", "mine"); !errors.Is(err, task.ErrExists) {
+	if _, err := p.CreateSession(t.Context(), "ann", "mine"); !errors.Is(err, task.ErrExists) {
 		t.Errorf("made again: %v", err)
 	}
 	chosen, err := p.CreateSession(t.Context(), "ann", "")
@@ -53,11 +53,14 @@ func TestSessions(t *testing.T) {
 		t.Errorf("made %+v, %v", chosen, err)
 	}
 	p.submit(task.Request{SessionID: "mine"})
-	if got, err := p.Session(t.Context(), "mine"); err != nil || got.Tasks != 1 || got.UserID != "ann" {
+	if got, err := p.Session(t.Context(), "ann", "mine"); err != nil || got.Tasks != 1 || got.UserID != "ann" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, _, err := p.Submit(t.Context(), task.Request{UserID: "bob", Task: "x", SessionID: "mine"}); !errors.Is(err, task.ErrNotFound) {
-		t.Errorf("a task in a session of another user: %v", err)
+	if _, err := p.Session(t.Context(), "bob", "mine"); !errors.Is(err, task.ErrNotFound) {
+		t.Errorf("another user sees it: %v", err)
+	}
+	if _, err := p.CreateSession(t.Context(), "bob", "mine"); err != nil {
+		t.Errorf("another user cannot have one of that id: %v", err)
 	}
 	list, _, err := p.Sessions(t.Context(), task.SessionFilter{UserID: "ann"})
 	if err != nil || len(list) != 2 {
@@ -81,8 +84,8 @@ func TestDeleteSession(t *testing.T) {
 		later := time.Now().Add(time.Hour)
 		gone = append(gone, p.submit(task.Request{SessionID: "s", RunAt: &later}).ID)
 		g.next(t) // it has looked for what is unfinished
-		kept := other.submit(task.Request{SessionID: "kept"})
-		remote := other.submit(task.Request{SessionID: "remote"})
+		kept := other.submit(task.Request{SessionID: "kept", RunAt: &later})
+		remote := other.submit(task.Request{SessionID: "remote", Own: true})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -93,16 +96,16 @@ func TestDeleteSession(t *testing.T) {
 		p.record("ann", "kept", "run_2", false)
 		for _, session := range []string{"s", "remote"} {
 			began := time.Now()
-			if err := p.DeleteSession(t.Context(), session); err != nil {
+			if err := p.DeleteSession(t.Context(), "ann", session); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took > soon {
 				t.Errorf("it took %s", took)
 			}
-			if _, err := p.Session(t.Context(), session); !errors.Is(err, task.ErrNotFound) {
+			if _, err := p.Session(t.Context(), "ann", session); !errors.Is(err, task.ErrNotFound) {
 				t.Errorf("the session: %v", err)
 			}
-			if err := p.DeleteSession(t.Context(), session); !errors.Is(err, task.ErrNotFound) {
+			if err := p.DeleteSession(t.Context(), "ann", session); !errors.Is(err, task.ErrNotFound) {
 				t.Errorf("deleted again: %v", err)
 			}
 		}
@@ -144,9 +147,9 @@ type closes struct {
 	before func()
 }
 
-func (c *closes) CloseSession(ctx context.Context, id string) error {
+func (c *closes) CloseSession(ctx context.Context, user, id string) error {
 	c.before()
-	return c.Store.CloseSession(ctx, id)
+	return c.Store.CloseSession(ctx, user, id)
 }
 
 // A session that is in use says so and loses nothing, and can be deleted later.
@@ -161,7 +164,7 @@ func TestDeleteSessionBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	hook.before = func() { p.submit(task.Request{SessionID: "s"}) }
-	if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, task.ErrBusy) {
+	if err := p.DeleteSession(t.Context(), "ann", "s"); !errors.Is(err, task.ErrBusy) {
 		t.Errorf("new tasks come without end: %v", err)
 	}
 	hook.before = func() {}
@@ -169,7 +172,7 @@ func TestDeleteSessionBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, task.ErrBusy) {
+	if err := p.DeleteSession(t.Context(), "ann", "s"); !errors.Is(err, task.ErrBusy) {
 		t.Errorf("a run is about to begin: %v", err)
 	}
 	leave()
@@ -185,14 +188,14 @@ func TestDeleteSessionBusy(t *testing.T) {
 		if err := w.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.DeleteSession(t.Context(), "s"); !errors.Is(err, task.ErrBusy) {
+		if err := p.DeleteSession(t.Context(), "ann", "s"); !errors.Is(err, task.ErrBusy) {
 			t.Errorf("a run is under way: %v", err)
 		}
 	}()
 	if got := p.sessionsForgotten(); len(got) != 0 {
 		t.Errorf("the files of %q are gone, and it is not", got)
 	}
-	if err := p.DeleteSession(t.Context(), "s"); err != nil {
+	if err := p.DeleteSession(t.Context(), "ann", "s"); err != nil {
 		t.Error(err)
 	}
 	if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s"}) {
@@ -214,10 +217,10 @@ func TestDeleteSessionCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		fails.record("ann", "s", "run_1", false)
-		if err := fails.DeleteSession(t.Context(), "s"); !errors.Is(err, denied) {
+		if err := fails.DeleteSession(t.Context(), "ann", "s"); !errors.Is(err, denied) {
 			t.Errorf("its files cannot be removed: %v", err)
 		}
-		if _, err := fails.Session(t.Context(), "s"); !errors.Is(err, task.ErrNotFound) {
+		if _, err := fails.Session(t.Context(), "ann", "s"); !errors.Is(err, task.ErrNotFound) {
 			t.Errorf("the session: %v", err)
 		}
 		if _, err := fails.EnterSession(t.Context(), "ann", "s"); !errors.Is(err, task.ErrNotFound) {
@@ -263,7 +266,7 @@ func TestSessionOfRuns(t *testing.T) {
 		}
 		run(3 * time.Hour)
 		time.Sleep(29 * time.Minute)
-		got, err := p.Session(t.Context(), "s")
+		got, err := p.Session(t.Context(), "ann", "s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,13 +277,10 @@ func TestSessionOfRuns(t *testing.T) {
 		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s"}) {
 			t.Errorf("forgotten: %q", got)
 		}
-		if leave, err := p.EnterSession(t.Context(), "bob", "s"); err != nil { // its id is free
+		if leave, err := p.EnterSession(t.Context(), "ann", "s"); err != nil { // its id is free
 			t.Error(err)
 		} else {
 			leave()
-		}
-		if _, err := p.EnterSession(t.Context(), "ann", "s"); !errors.Is(err, task.ErrNotFound) {
-			t.Errorf("a run in another user's session: %v", err)
 		}
 	})
 }
@@ -335,7 +335,7 @@ func TestDeleteSessionEndsItsSchedules(t *testing.T) {
 		}
 		all = append(all, s)
 	}
-	if err := p.DeleteSession(t.Context(), "s"); err != nil {
+	if err := p.DeleteSession(t.Context(), "ann", "s"); err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range all {

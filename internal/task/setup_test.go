@@ -15,7 +15,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -60,7 +59,7 @@ func (p *place) open(work task.Worker, change func(*task.Options)) *process {
 	}
 	s := &process{t: p.t, store: keep}
 	opt := task.Options{
-		Store: keep, Worker: work, Queue: queue.NewLocal(time.Now), Park: errParked, SessionExpiry: 24 * time.Hour, Workers: 8,
+		Store: keep, Worker: work, Park: errParked, SessionExpiry: 24 * time.Hour, Workers: 8,
 		Webhooks: task.Webhooks{AllowPrivate: true, MaxAttempts: 3, Secret: []byte("secret"), Version: "test"},
 		Now:      time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Forget: func(_ context.Context, user, session string) error {

@@ -58,6 +58,7 @@ type Task struct {
 	CacheKey        string `json:"-"` // not empty: its answer may be given again
 	CancelRequested bool   `json:"-"`
 	Owner           string `json:"-"` // the process that works on it, or did
+	Fence           int64  `json:"-"` // of the claim by which it works
 }
 
 // Error is why a task did not succeed.
@@ -253,5 +254,9 @@ var (
 	ErrNotOwner     = errors.New("another process works on it")
 	ErrIdempotency  = errors.New("the idempotency key was used with another request")
 	ErrInvalidInput = errors.New("invalid input")
-	ErrQueueLocked  = errors.New("the queue of this store is worked by another process")
+	// ErrQuota names the quota that is used up.
+	ErrQuota = errors.New("quota is used up")
+	// ErrLasting marks errors that another try would meet again.
+	ErrLasting     = errors.New("it cannot be worked")
+	ErrQueueLocked = errors.New("the queue of this store is worked by another process")
 )

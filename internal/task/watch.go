@@ -179,9 +179,10 @@ func (w *watch) next(e Event) bool {
 
 // taskLog records what a worker does to one task.
 type taskLog struct {
-	s    *Service
-	task string
-	mu   sync.Mutex // events reach watchers in the order of their ids
+	s     *Service
+	task  string
+	fence int64
+	mu    sync.Mutex // events reach watchers in the order of their ids
 }
 
 var _ Log = (*taskLog)(nil)
@@ -189,7 +190,7 @@ var _ Log = (*taskLog)(nil)
 func (l *taskLog) Commit(ctx context.Context, c Change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	events, err := l.s.opt.Store.Commit(ctx, l.task, c)
+	events, err := l.s.opt.Store.Commit(ctx, l.task, l.fence, c)
 	if err == nil && len(events) > 0 {
 		l.s.hub.publish(l.task, events)
 	}

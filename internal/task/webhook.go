@@ -6,9 +6,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,7 +24,9 @@ import (
 
 const (
 	webhookTimeout = 10 * time.Second
-	webhookBatch   = 20              // tried at the same time, so that a slow receiver does not hold up others
+	webhookTaken   = time.Minute     // after which a webhook is tried again whose process died; longer than a try takes
+	webhookAll     = 64              // in flight at the same time
+	webhookEach    = 4               // of one user, so that slow receivers of a user delay no other user's webhooks
 	webhookFirst   = 5 * time.Second // after the first failure; doubles with every other
 	webhookMost    = time.Hour
 	webhookLook    = time.Minute // for those that other processes put into the outbox
@@ -107,70 +111,78 @@ func (w Webhooks) client() *http.Client {
 // deliverWebhooks sends what is in the outbox until ctx ends.
 func (s *Service) deliverWebhooks(ctx context.Context) {
 	defer s.client.CloseIdleConnections()
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	var mu sync.Mutex
+	inFlight, all := map[string]int{}, 0
+	count := func(user string, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		all += n
+		if inFlight[user] += n; inFlight[user] == 0 {
+			delete(inFlight, user)
+		}
+	}
 	for ctx.Err() == nil {
-		wait, err := s.deliverDue(ctx)
-		if err == nil {
-			pause(ctx, wait, s.outbox)
-			continue
-		}
-		if ctx.Err() == nil {
+		now := s.opt.Now()
+		mu.Lock()
+		q := WebhookQuery{Now: now, Until: now.Add(webhookTaken), Limit: webhookAll - all, Each: webhookEach, InFlight: maps.Clone(inFlight)}
+		mu.Unlock()
+		wait := webhookLook
+		hooks, next, err := s.opt.Store.TakeWebhooks(ctx, q)
+		if err != nil && ctx.Err() == nil {
 			s.opt.Logger.Error("deliver webhooks", "error", err)
+			wait = webhookFirst
 		}
-		pause(ctx, webhookFirst, nil) // what cannot be settled would be sent again and again
+		for _, w := range hooks {
+			count(w.UserID, 1)
+			sending.Go(func() {
+				s.deliver(ctx, w)
+				count(w.UserID, -1)
+				wake(s.outbox)
+			})
+		}
+		if !next.IsZero() {
+			wait = min(wait, next.Sub(now))
+		}
+		pause(ctx, wait, s.outbox)
 	}
 }
 
-// deliverDue tries what is due, some at the same time, and says when there is more. An error is one of the store.
-func (s *Service) deliverDue(ctx context.Context) (wait time.Duration, err error) {
-	due, err := s.opt.Store.Webhooks(ctx, s.opt.Now(), webhookBatch)
-	if err != nil {
-		return 0, err
-	}
-	failed := make([]error, len(due))
-	var wg sync.WaitGroup
-	for i, w := range due {
-		wg.Go(func() { failed[i] = s.deliver(ctx, w) })
-	}
-	wg.Wait()
-	if err := errors.Join(failed...); err != nil {
-		return 0, err
-	}
-	next, ok, err := s.opt.Store.NextWebhook(ctx)
-	if !ok {
-		return webhookLook, err
-	}
-	return min(next.Sub(s.opt.Now()), webhookLook), err
-}
-
-// deliver tries once. The error is the store's.
-func (s *Service) deliver(ctx context.Context, w Webhook) error {
-	err := s.send(ctx, w)
-	if err != nil && ctx.Err() != nil {
-		return nil // it is tried again by whoever works next
+// deliver tries once. A webhook that cannot be settled is tried again after webhookTaken.
+func (s *Service) deliver(ctx context.Context, w Webhook) {
+	t, err := s.opt.Store.Task(ctx, w.TaskID)
+	if err == nil {
+		err = s.send(ctx, w, t)
 	}
 	var next time.Time
-	var reason string
 	outcome := "delivered"
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return // the next process that works the queue tries again
+	default:
 		outcome = "failed"
-		reason = err.Error()
+		s.opt.Logger.Warn("deliver a webhook", "task", w.TaskID, "event", w.ID, "attempt", w.Attempts+1, "error", err)
 		if w.Attempts+1 < s.opt.Webhooks.MaxAttempts {
 			next = s.opt.Now().Add(min(webhookFirst<<min(w.Attempts, 20), webhookMost))
 		}
-		s.opt.Logger.Warn("deliver a webhook", "task", w.TaskID, "event", w.ID, "attempt", w.Attempts+1, "error", err)
 	}
 	if s.opt.Webhooks.Count != nil {
 		s.opt.Webhooks.Count(outcome)
 	}
-	err = s.opt.Store.SettleWebhook(context.WithoutCancel(ctx), w.ID, err == nil, next, reason)
-	if errors.Is(err, ErrNotFound) {
-		return nil // its session was deleted meanwhile
+	err = s.opt.Store.SettleWebhook(context.WithoutCancel(ctx), w.ID, next)
+	if err != nil && !errors.Is(err, ErrNotFound) { // ErrNotFound: its session was deleted meanwhile
+		s.opt.Logger.Error("settle a webhook", "task", w.TaskID, "event", w.ID, "error", err)
 	}
-	return err
 }
 
-func (s *Service) send(ctx context.Context, w Webhook) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(w.Body))
+func (s *Service) send(ctx context.Context, w Webhook, t Task) error {
+	body, err := json.Marshal(map[string]any{"type": EventEnded, "task": t})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -180,7 +192,7 @@ func (s *Service) send(ctx context.Context, w Webhook) error {
 	req.Header.Set("X-Harness-Event-Id", w.ID)
 	req.Header.Set("X-Harness-Timestamp", stamp)
 	if len(s.opt.Webhooks.Secret) > 0 {
-		req.Header.Set("X-Harness-Signature", "sha256="+s.opt.Webhooks.Sign(stamp, w.Body))
+		req.Header.Set("X-Harness-Signature", "sha256="+s.opt.Webhooks.Sign(stamp, body))
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
-
-	"mcp-code-exec-harness/internal/queue"
 )
 
 const (
 	lookForCancels = 500 * time.Millisecond // that other processes asked for
-	lookForOrphans = 30 * time.Second       // tasks of processes that died meanwhile
+	lookForTasks   = 30 * time.Second       // that other processes added, or left when they died
 	busyWait       = 250 * time.Millisecond // until another process may have ended a session's task
-	failedWait     = 5 * time.Second        // before a worker that failed is called again
-	maxFailures    = 3
-	maxPast        = 100 // tasks of a session whose steps the next one gets
+	retryFirst     = 5 * time.Second        // before a task is worked again that could not be worked; doubles with every other failure
+	retryMost      = 5 * time.Minute
+	maxPanics      = 3   // of a task's worker in a row
+	maxPast        = 100 // earlier tasks of the session that a task gets
+	userShare      = 2   // see Options.Workers
 )
 
 // Work works tasks until ctx ends: those that were left by dead processes, and those that come. It also fires schedules,
@@ -31,21 +31,19 @@ func (s *Service) Work(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, release()) }()
 	s.working.Store(true)
 	defer s.working.Store(false)
-	switch err := s.adopt(ctx); {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
-		return fmt.Errorf("find unfinished tasks: %w", err)
+	if s.opt.Begun != nil {
+		s.opt.Begun()
 	}
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
 	wg.Go(func() { s.watchCancels(side) }) // during the grace too
-	for _, job := range []func(context.Context){s.adoptOrphans, s.deliverWebhooks, s.fireSchedules, s.expireSessions} {
+	for _, job := range []func(context.Context){s.recoverTasks, s.deliverWebhooks, s.fireSchedules, s.expireSessions} {
 		wg.Go(func() { job(ctx) })
 	}
-	return s.opt.Queue.Work(ctx, s.opt.Workers, func(job context.Context, id string) error { return s.handle(ctx, job, id) })
+	s.claimTasks(ctx)
+	return nil
 }
 
 // Working says whether this process works the queue: nil, or why it does not.
@@ -63,64 +61,130 @@ func (s *Service) Running() int {
 	return len(s.running)
 }
 
-// adopt queues the tasks that nobody works on.
-func (s *Service) adopt(ctx context.Context) error {
-	tasks, err := s.opt.Store.Unfinished(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range tasks {
-		if err := s.push(ctx, t); err != nil {
-			return err
+// recoverTasks has the tasks of dead processes wait again, now and from time to time until ctx ends.
+func (s *Service) recoverTasks(ctx context.Context) {
+	look := func() {
+		switch err := s.opt.Store.Recover(ctx); {
+		case err == nil:
+			wake(s.ready)
+		case ctx.Err() == nil:
+			s.opt.Logger.Error("find the tasks of dead processes", "error", err)
 		}
 	}
-	return nil
+	look()
+	every(ctx, lookForTasks, look)
 }
 
-func (s *Service) adoptOrphans(ctx context.Context) {
-	every(ctx, lookForOrphans, func() {
-		if err := s.adopt(ctx); err != nil && ctx.Err() == nil {
-			s.opt.Logger.Error("find unfinished tasks", "error", err)
+// claimTasks claims tasks and works each in a goroutine until ctx ends; it returns when all have stopped.
+func (s *Service) claimTasks(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	keep := context.WithoutCancel(ctx) // so that no task is claimed and not worked
+	last := ""                         // the user whose task was claimed last
+	for ctx.Err() == nil {
+		wait := lookForTasks
+		if full, except := s.full(); !full {
+			t, next, err := s.opt.Store.ClaimNext(keep, last, except, s.opt.Now())
+			switch {
+			case err != nil:
+				s.opt.Logger.Error("claim the next task", "error", err)
+				wait = retryFirst
+			case t.ID != "":
+				last = t.UserID
+				s.count(t.UserID, 1)
+				wg.Go(func() {
+					s.workClaimed(ctx, t)
+					s.count(t.UserID, -1)
+					wake(s.ready)
+				})
+				continue
+			case !next.IsZero():
+				wait = min(wait, next.Sub(s.opt.Now()))
+			}
 		}
-	})
+		pause(ctx, wait, s.ready)
+	}
 }
 
-// handle works a task of the queue until it has ended or working ends. A worker that fails is called again, and goes on
-// where it stopped; the job keeps its worker meanwhile, so that its session's next task does not overtake it. job ends
-// with working, and when the task is cancelled.
-func (s *Service) handle(working, job context.Context, id string) error {
-	switch err := s.pace.enter(job); {
-	case err == nil:
-		defer s.pace.leave()
-	case working.Err() != nil:
-		return nil // who works the queue next finds it
+// full says whether as many tasks are in work as may be, or else which users have as many as they may.
+func (s *Service) full() (full bool, except []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	free := s.opt.Workers
+	for _, n := range s.inWork {
+		free -= n
 	}
-	for try := 1; working.Err() == nil; try++ {
-		_, err := s.do(job, id)
-		var retry *RetryError
-		switch {
-		case errors.As(err, &retry):
-			s.opt.Logger.Warn("a task waits", "task", id, "for", retry.After, "error", retry.Err)
-			pause(job, retry.After, nil)
-			try = 0
-			continue
-		case errors.Is(err, ErrBusy):
-			return queue.Retry(busyWait)
-		case err == nil, otherwiseSettled(err), working.Err() != nil:
-			return nil
+	for user, n := range s.inWork {
+		if n >= free*userShare {
+			except = append(except, user)
 		}
-		s.opt.Logger.Error("work a task", "task", id, "try", try, "error", err)
-		if try < maxFailures {
-			pause(job, failedWait, nil)
-			continue
-		}
-		if err := s.giveUp(context.WithoutCancel(job), id); err == nil || otherwiseSettled(err) {
-			return nil
-		}
-		s.opt.Logger.Error("end a task that cannot be worked", "task", id, "error", err)
-		pause(working, failedWait, nil)
 	}
-	return nil
+	return free <= 0, except
+}
+
+func (s *Service) count(user string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inWork[user] += n; s.inWork[user] == 0 {
+		delete(s.inWork, user)
+	}
+}
+
+// workClaimed works a claimed task, and gives it up where it cannot go on at the moment, to be worked again later. Errors of the
+// store and of what the worker needs pass: only a worker that panics again and again, or a lasting error, ends the task.
+func (s *Service) workClaimed(ctx context.Context, t Task) {
+	_, err := s.work(ctx, t)
+	if err == nil || otherwiseSettled(err) {
+		s.fails(t.ID, 0)
+		return
+	}
+	now := s.opt.Now()
+	var retry *RetryError
+	failures := s.fails(t.ID, 1)
+	due := now.Add(min(retryFirst<<min(failures-1, 10), retryMost))
+	switch {
+	case ctx.Err() != nil:
+		due = now // parked
+		s.fails(t.ID, 0)
+	case errors.As(err, &retry):
+		due = now.Add(retry.After)
+		s.fails(t.ID, 0)
+		s.opt.Logger.Warn("a task waits", "task", t.ID, "for", retry.After, "error", retry.Err)
+	case errors.Is(err, ErrQuota), errors.Is(err, ErrLasting), errors.Is(err, errPanic) && failures >= maxPanics:
+		s.opt.Logger.Error("work a task", "task", t.ID, "try", failures, "error", err)
+		if err = s.giveUp(context.WithoutCancel(ctx), t, err); err == nil || otherwiseSettled(err) {
+			s.fails(t.ID, 0)
+			return
+		}
+		s.opt.Logger.Error("end a task that cannot be worked", "task", t.ID, "error", err)
+	default:
+		s.opt.Logger.Error("work a task", "task", t.ID, "try", failures, "error", err)
+	}
+	s.release(ctx, t, due)
+}
+
+// release gives a claimed task up, as soon as the store lets it.
+func (s *Service) release(ctx context.Context, t Task, due time.Time) {
+	for {
+		err := s.opt.Store.Release(context.WithoutCancel(ctx), t.ID, t.Fence, due)
+		if err == nil || otherwiseSettled(err) || ctx.Err() != nil {
+			return // when this process has ended, another one takes the task over
+		}
+		s.opt.Logger.Error("give up a task", "task", t.ID, "error", err)
+		pause(ctx, retryFirst, nil)
+	}
+}
+
+// fails adds to the failures of a task in a row, and returns them; n of 0 forgets them.
+func (s *Service) fails(id string, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n == 0 {
+		delete(s.failures, id)
+		return 0
+	}
+	s.failures[id] += n
+	return s.failures[id]
 }
 
 // otherwiseSettled says that a task is no business of this process any more.
@@ -129,13 +193,17 @@ func otherwiseSettled(err error) bool {
 }
 
 // giveUp ends a task that cannot be worked.
-func (s *Service) giveUp(ctx context.Context, id string) error {
-	t, err := s.opt.Store.Task(ctx, id)
+func (s *Service) giveUp(ctx context.Context, t Task, why error) error {
+	t, err := s.opt.Store.Task(ctx, t.ID)
 	if err != nil {
 		return err
 	}
-	t.Message = "The harness could not work on the task; its log says why." + s.abandon(ctx, t)
-	t.Error = &Error{KindInternal, "a fault of the harness; its log says more about task " + id}
+	if t.Error = (&Error{KindInternal, "a fault of the harness; its log says more about task " + t.ID}); errors.Is(why, ErrQuota) {
+		t.Error = &Error{KindBudget, why.Error()}
+		t.Message = "Stopped because the user's quota is used up." + s.abandon(ctx, t)
+	} else {
+		t.Message = "The harness could not work on the task; its log says why." + s.abandon(ctx, t)
+	}
 	_, err = s.fail(ctx, t)
 	return err
 }
@@ -160,10 +228,16 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	defer wg.Wait()
 	defer stop()
 	for waited := false; ; waited = true {
-		t, err := s.do(ctx, id)
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ErrCancelled) {
+			return Task{}, cause
+		}
+		t, err := s.opt.Store.Claim(keep, id, s.opt.Now())
+		if err == nil {
+			t, err = s.work(ctx, t)
+		}
 		var retry *RetryError
 		switch {
-		case errors.As(err, &retry):
+		case errors.As(err, &retry) && ctx.Err() == nil:
 			stored, failed := s.opt.Store.Task(keep, id)
 			if failed != nil {
 				return t, failed
@@ -178,6 +252,8 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 		case waited && errors.Is(err, ErrEnded):
 			return s.Task(keep, id)
 		case errors.Is(err, ErrBusy), waited && errors.Is(err, ErrNotOwner):
+		case err != nil && t.ID != "" && !otherwiseSettled(err):
+			return t, errors.Join(err, s.opt.Store.Release(keep, id, t.Fence, s.opt.Now()))
 		default:
 			return t, err
 		}
@@ -190,39 +266,32 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	}
 }
 
-// do claims a task, has it worked, and commits its end.
-func (s *Service) do(ctx context.Context, id string) (Task, error) {
-	if cause := context.Cause(ctx); cause != nil && !cancels(cause) {
-		return Task{}, cause
-	}
-	keep := context.WithoutCancel(ctx) // a claim whose caller left would be nobody's
+// work has a claimed task worked, and commits its end. The end of ctx cancels the task, or parks it after the grace, by its cause.
+func (s *Service) work(ctx context.Context, t Task) (Task, error) {
+	keep := context.WithoutCancel(ctx)
 	work, cancel := context.WithCancelCause(keep)
 	defer cancel(nil)
-	if !s.enter(id, cancel) {
-		return Task{}, ErrNotOwner // it is worked here already
+	if !s.enter(t.ID, cancel) {
+		return t, ErrNotOwner // it is worked here already
 	}
-	defer s.leave(id)
+	defer s.leave(t.ID)
 	defer context.AfterFunc(ctx, func() { s.interrupt(ctx, work, cancel) })()
-	t, err := s.opt.Store.Claim(keep, id, s.opt.Now())
-	if err != nil {
-		return t, err
-	}
 	if t.CancelRequested {
 		cancel(ErrCancelled)
 	}
-	log := &taskLog{s: s, task: id}
+	log := &taskLog{s: s, task: t.ID, fence: t.Fence}
 	if t.StartedAt == nil {
 		now := s.opt.Now()
 		t.StartedAt = &now
-		if err := log.Commit(keep, Change{Task: &t, Events: []Event{s.event(EventStarted, map[string]string{"id": id})}}); err != nil {
+		if err := log.Commit(keep, Change{Task: &t, Events: []Event{s.event(EventStarted, map[string]string{"id": t.ID})}}); err != nil {
 			return t, err
 		}
 	}
-	steps, err := s.opt.Store.Steps(keep, id)
+	steps, err := s.opt.Store.Steps(keep, t.ID)
 	if err != nil {
 		return t, err
 	}
-	history, err := s.history(keep, t)
+	history, err := s.opt.Store.History(keep, t.ID, maxPast)
 	if err != nil {
 		return t, err
 	}
@@ -235,11 +304,14 @@ func (s *Service) do(ctx context.Context, id string) (Task, error) {
 	return ended, s.end(keep, ended)
 }
 
+// errPanic marks the error of a worker that panicked.
+var errPanic = errors.New("panic")
+
 // worker calls the worker; its panic is an error.
 func (s *Service) worker(ctx context.Context, t Task, history []Past, steps []Step, log Log) (ended Task, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
 		}
 	}()
 	return s.opt.Worker(ctx, t, history, steps, log)
@@ -271,35 +343,10 @@ func (s *Service) leave(id string) {
 
 // interrupt ends the work on a task because its context ended: at once if it was cancelled, else after the grace.
 func (s *Service) interrupt(ctx, work context.Context, cancel context.CancelCauseFunc) {
-	if cancels(context.Cause(ctx)) {
+	if errors.Is(context.Cause(ctx), ErrCancelled) {
 		cancel(ErrCancelled)
 		return
 	}
 	pause(work, s.opt.Grace, nil)
 	cancel(s.opt.Park)
-}
-
-// cancels says that a context with this cause cancels a task, and does not park it.
-func cancels(cause error) bool {
-	return errors.Is(cause, ErrCancelled) || errors.Is(cause, queue.ErrCancelled)
-}
-
-// history loads the earlier tasks of a session, the last ones with their steps.
-func (s *Service) history(ctx context.Context, t Task) ([]Past, error) {
-	tasks, err := s.opt.Store.SessionTasks(ctx, t.SessionID, t.ID)
-	if err != nil {
-		return nil, err
-	}
-	history := make([]Past, len(tasks))
-	for i, earlier := range tasks {
-		if history[i] = (Past{Task: earlier}); i < len(tasks)-maxPast {
-			continue
-		}
-		steps, err := s.opt.Store.Steps(ctx, earlier.ID)
-		if err != nil {
-			return nil, err
-		}
-		history[i].Steps = steps
-	}
-	return history, nil
 }

@@ -54,7 +54,7 @@ func BenchmarkTaskCommit(b *testing.B) {
 						id := fmt.Sprint("task_", i)
 						for n := 1; next.Add(1) <= int64(b.N); n++ {
 							begin := time.Now()
-							if _, err := s.Commit(context.Background(), id, task.Change{Events: callEvents(n)}); err != nil {
+							if _, err := s.Commit(context.Background(), id, 1, task.Change{Events: callEvents(n)}); err != nil {
 								b.Error(err)
 								return
 							}
@@ -91,14 +91,14 @@ func BenchmarkTask(b *testing.B) {
 					t := claimNew(b, s, fmt.Sprint("task_", n))
 					_, err := s.Steps(ctx, t.ID)
 					for i := 0; err == nil && i < 10; i++ {
-						_, err = s.Commit(ctx, t.ID, task.Change{Events: callEvents(i)})
+						_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Events: callEvents(i)})
 					}
 					for i := 0; err == nil && i < 4; i++ {
-						_, err = s.Commit(ctx, t.ID, task.Change{Steps: note, Events: someEvents(1)})
+						_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Steps: note, Events: someEvents(1)})
 					}
 					t.Status = task.Succeeded
 					if err == nil {
-						_, err = s.Commit(ctx, t.ID, task.Change{Task: &t, Events: someEvents(1)})
+						_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Task: &t, Events: someEvents(1)})
 					}
 					if err != nil {
 						b.Error(err)
@@ -116,7 +116,7 @@ func BenchmarkTask(b *testing.B) {
 func BenchmarkTaskRead(b *testing.B) {
 	s := setup(b, Options{})
 	claimNew(b, s, "task_a")
-	if _, err := s.Commit(context.Background(), "task_a", task.Change{Events: someEvents(100)}); err != nil {
+	if _, err := s.Commit(context.Background(), "task_a", 1, task.Change{Events: someEvents(100)}); err != nil {
 		b.Fatal(err)
 	}
 	for what, read := range map[string]func() error{

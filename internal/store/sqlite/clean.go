@@ -13,17 +13,17 @@ func (s *Store) markPurgedTasks(ctx context.Context, before time.Time) (int, err
 	return s.purgeStep(ctx, `UPDATE tasks SET purged = 1 WHERE num IN (
 		SELECT num FROM tasks t WHERE ended < ?1 AND purged = 0
 			AND NOT EXISTS (SELECT 1 FROM idempotency WHERE task = t.num)
-			AND NOT EXISTS (SELECT 1 FROM webhooks WHERE task = t.num AND due IS NOT NULL)
+			AND NOT EXISTS (SELECT 1 FROM webhooks WHERE task = t.num)
 		LIMIT ?2)`, before.UnixMicro(), purgeRuns)
 }
 
-// clean deletes what belongs to deleted sessions and to marked tasks and runs, in small transactions.
+// clean deletes what belongs to closed sessions and to marked tasks and runs, in small transactions.
 func (s *Store) clean(ctx context.Context) error {
 	for {
 		var some bool
 		err := s.do(ctx, func(c *conn) (err error) {
 			// What is marked is deleted first, so that there is never much to pass over in search of more.
-			for _, step := range []func(*conn) (bool, error){deleteTasks, deleteRuns, markParts, deleteSessions} {
+			for _, step := range []func(*conn) (bool, error){deleteTasks, deleteRuns, markParts} {
 				if some, err = step(c); some || err != nil {
 					return err
 				}
@@ -77,28 +77,15 @@ func deleteTasks(c *conn) (some bool, err error) {
 	return true, nil
 }
 
-// markParts marks some tasks and runs of a deleted session.
+// markParts marks some tasks and runs of closed sessions, and says whether there were any.
 func markParts(c *conn) (some bool, err error) {
-	var num int64
-	var id, user string
-	found, err := c.row("SELECT num, id, user FROM sessions WHERE deleted = 1 ORDER BY num LIMIT 1", nil, &num, &id, &user)
-	if err != nil || !found {
-		return false, err
-	}
-	tasks, err := c.changed(`UPDATE tasks SET purged = 1 WHERE num IN (
-		SELECT num FROM tasks WHERE session = ? AND purged = 0 LIMIT ?)`, num, purgeRuns)
+	tasks, err := c.changed(`UPDATE tasks SET purged = 1 WHERE num IN (SELECT t.num FROM sessions s CROSS JOIN tasks t ON t.session = s.num
+		WHERE s.closed IS NOT NULL AND t.purged = 0 LIMIT ?)`, purgeRuns)
 	if err != nil {
 		return false, err
 	}
-	runs, err := c.changed(`UPDATE runs SET purged = 1 WHERE num IN (
-		SELECT num FROM runs WHERE session = ? AND session <> '' AND user = ? AND ended IS NOT NULL AND purged = 0 LIMIT ?)`,
-		id, user, purgeRuns)
+	runs, err := c.changed(`UPDATE runs SET purged = 1 WHERE num IN (SELECT r.num FROM sessions s
+		CROSS JOIN runs r ON r.session = s.id AND r.session <> '' AND r.user = s.user
+		WHERE s.closed IS NOT NULL AND r.ended IS NOT NULL AND r.purged = 0 LIMIT ?)`, purgeRuns)
 	return tasks+runs > 0, err
-}
-
-// deleteSessions deletes the session that markParts found nothing more of.
-func deleteSessions(c *conn) (some bool, err error) {
-	n, err := c.changed(`DELETE FROM sessions WHERE num IN (SELECT num FROM sessions s WHERE deleted = 1
-		AND NOT EXISTS (SELECT 1 FROM tasks WHERE session = s.num) ORDER BY num LIMIT 1)`)
-	return n > 0, err
 }

@@ -2,92 +2,14 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
-	"time"
+	"slices"
 
 	"mcp-code-exec-harness/internal/task"
 )
 
-// taskHead is what decides about a change of a task.
-type taskHead struct {
-	num, session int64
-	owner        string
-}
-
-// head returns the head of a task that has not ended.
-func head(c *conn, id string) (h taskHead, err error) {
-	var ended int64
-	found, err := c.row("SELECT num, session, owner, ended IS NOT NULL FROM tasks WHERE id = ? AND purged = 0", []any{id},
-		&h.num, &h.session, &h.owner, &ended)
-	switch {
-	case err != nil:
-		return h, err
-	case !found:
-		return h, refuse(task.ErrNotFound)
-	case ended != 0:
-		return h, refuse(task.ErrEnded)
-	}
-	return h, nil
-}
-
-// Claim implements task.Store. It is a use of the session.
-func (s *Store) Claim(ctx context.Context, id string, now time.Time) (task.Task, error) {
-	err := s.owner.claim()
-	if err == nil {
-		err = s.decide(ctx, 0, func(c *conn) error { return s.claim(c, id, now) })
-	}
-	if err != nil {
-		return task.Task{}, fmt.Errorf("claim task %q: %w", id, err)
-	}
-	return s.Task(ctx, id)
-}
-
-func (s *Store) claim(c *conn, id string, now time.Time) error {
-	h, err := head(c, id)
-	if err != nil {
-		return err
-	}
-	if h.owner != "" && h.owner != s.owner.id {
-		if alive, err := s.owner.alive(h.owner); err != nil {
-			return refuse(err)
-		} else if alive {
-			return refuse(fmt.Errorf("%w: process %s", task.ErrNotOwner, s.owner.describe(h.owner)))
-		}
-	}
-	var others []string // owners of the session's running tasks
-	if err := c.each("SELECT owner FROM tasks WHERE session = ? AND ended IS NULL AND status = 'running' AND num <> ?",
-		[]any{h.session, h.num}, func(row []driver.Value) error {
-			owner, ok := row[0].(string)
-			if !ok {
-				return fmt.Errorf("the owner of a task is a %T", row[0])
-			}
-			others = append(others, owner)
-			return nil
-		}); err != nil {
-		return err
-	}
-	for _, owner := range others {
-		if alive, err := s.owner.alive(owner); err != nil {
-			return refuse(err)
-		} else if alive {
-			return refuse(task.ErrBusy)
-		}
-	}
-	if _, err := c.exec("UPDATE tasks SET status = 'running', owner = ? WHERE num = ?", s.owner.id, h.num); err != nil {
-		return err
-	}
-	return noteUse(c, h.session, now.UnixMicro())
-}
-
-// noteUse moves a session's expiry on, so that as much time is left as after its last use.
-func noteUse(c *conn, session, at int64) error {
-	_, err := c.exec("UPDATE sessions SET expires = expires + max(0, ?1 - used), used = max(used, ?1) WHERE num = ?2", at, session)
-	return err
-}
-
 // Commit implements task.Store.
-func (s *Store) Commit(ctx context.Context, id string, ch task.Change) ([]task.Event, error) {
+func (s *Store) Commit(ctx context.Context, id string, fence int64, ch task.Change) ([]task.Event, error) {
 	rows, err := encodeChange(&ch, s.now())
 	if err != nil {
 		return nil, fmt.Errorf("commit to task %q: %w", id, err)
@@ -98,7 +20,7 @@ func (s *Store) Commit(ctx context.Context, id string, ch task.Change) ([]task.E
 		switch {
 		case err != nil:
 			return err
-		case h.owner != s.owner.id:
+		case h.owner != s.lease.ID() || h.fence != fence:
 			return refuse(task.ErrNotOwner)
 		}
 		added, err = rows.store(c, h)
@@ -118,20 +40,18 @@ func (s *Store) RequestCancel(ctx context.Context, id string, ch task.Change) (t
 	if err != nil {
 		return task.Task{}, fmt.Errorf("cancel task %q: %w", id, err)
 	}
+	dead, err := s.deadOwners(ctx)
+	if err != nil {
+		return task.Task{}, fmt.Errorf("cancel task %q: %w", id, err)
+	}
 	if err := s.decide(ctx, rows.bytes, func(c *conn) error {
 		h, err := head(c, id)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		worked := false
-		if h.owner != "" {
-			if worked, err = s.owner.alive(h.owner); err != nil {
-				return refuse(err)
-			}
-		}
-		if worked {
+		case h.inWork && !slices.Contains(dead, h.owner):
 			_, err = c.exec("UPDATE tasks SET cancel = 1 WHERE num = ?", h.num)
-		} else {
+		default:
 			_, err = rows.store(c, h)
 		}
 		return err
@@ -157,20 +77,35 @@ func (r *changeRows) store(c *conn, h taskHead) (added []task.Event, err error) 
 	if added, err = insertEvents(c, h.num, r.events); err != nil {
 		return nil, err
 	}
+	grown := r.bytes
 	if t := r.task; t != nil {
+		if t.ended == nil {
+			grown -= len(t.outcome) // the last one counts
+		}
 		if _, err := c.exec("UPDATE tasks SET status = ?, cached = ?, started = ?, ended = ?, outcome = ? WHERE num = ?",
 			t.status, t.cached, t.started, t.ended, t.outcome, h.num); err != nil {
 			return nil, err
 		}
 		if t.ended != nil {
+			if _, err := c.exec("UPDATE sessions SET working = 0 WHERE num = ? AND working = ?", h.session, h.num); err != nil {
+				return nil, err
+			}
+			if _, err := c.exec(lineUp, h.session); err != nil {
+				return nil, err
+			}
 			if err := noteUse(c, h.session, *t.ended); err != nil {
 				return nil, err
 			}
 		}
 	}
+	if grown > 0 {
+		if _, err := c.exec("UPDATE tasks SET bytes = bytes + ? WHERE num = ?", grown, h.num); err != nil {
+			return nil, err
+		}
+	}
 	if w := r.webhook; w != nil {
-		if _, err := c.exec("INSERT INTO webhooks (id, task, url, body, created, attempts, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?5)",
-			w.ID, h.num, w.URL, w.Body, w.Created.UnixMicro(), w.Attempts); err != nil {
+		if _, err := c.exec("INSERT INTO webhooks (id, task, user, url, attempts, due) SELECT ?, num, user, ?, ?, ? FROM tasks WHERE num = ?",
+			w.ID, w.URL, w.Attempts, w.Due.UnixMicro(), h.num); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +123,7 @@ func insertEvents(c *conn, num int64, events []task.Event) (added []task.Event, 
 	}
 	for _, e := range events {
 		res, err := c.exec(`INSERT INTO events (task, id, type, time, key, data) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (task, key) WHERE key <> '' DO NOTHING`, num, last+1, e.Type, e.Time.UnixMicro(), e.Key, []byte(e.Data))
+			ON CONFLICT (task, key) WHERE key <> '' DO NOTHING`, num, last+1, e.Type, e.Time.UnixMicro(), e.Key, storedData(e))
 		if err != nil {
 			return nil, err
 		}
@@ -204,4 +139,12 @@ func insertEvents(c *conn, num int64, events []task.Event) (added []task.Event, 
 		added = append(added, e)
 	}
 	return added, nil
+}
+
+// storedData is an event's data as it is stored: that of a task's end is the task itself, which Events reads again.
+func storedData(e task.Event) []byte {
+	if e.Type == task.EventEnded {
+		return []byte{}
+	}
+	return e.Data
 }

@@ -182,7 +182,7 @@ func checkCrashed(t *testing.T, path string, committed int, orMore bool) {
 		t.Errorf("orphans after the end: %v, %v", orphans, err)
 	}
 	names, err := filepath.Glob(path + ".owner-*")
-	if err != nil || len(names) != 1 || !strings.HasSuffix(names[0], s.owner.id) {
+	if err != nil || len(names) != 1 || !strings.HasSuffix(names[0], s.lease.ID()) {
 		t.Errorf("owner files: %v, %v, want our own alone", names, err)
 	}
 }

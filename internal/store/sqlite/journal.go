@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"mcp-code-exec-harness/internal/journal"
@@ -27,7 +26,7 @@ func (s *Store) Create(ctx context.Context, run string) (journal.Writer, error) 
 }
 
 func (s *Store) create(ctx context.Context, run string) (*runWriter, error) {
-	if err := s.owner.claim(); err != nil {
+	if err := s.lease.Claim(); err != nil {
 		return nil, err
 	}
 	w := newRunWriter(s, run)
@@ -58,7 +57,7 @@ func (s *Store) Resume(ctx context.Context, run string) (journal.Writer, []journ
 }
 
 func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journal.Record, err error) {
-	if err := s.owner.claim(); err != nil {
+	if err := s.lease.Claim(); err != nil {
 		return nil, nil, err
 	}
 	w := newRunWriter(s, run)
@@ -72,8 +71,8 @@ func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journ
 	}()
 	var owner string
 	var ended sql.NullInt64
-	switch err := s.read.QueryRowContext(ctx, "SELECT num, owner, ended FROM runs WHERE id = ? AND purged = 0", run).
-		Scan(&w.num, &owner, &ended); {
+	switch err := s.read.QueryRowContext(ctx, "SELECT num, user, owner, fence, ended FROM runs WHERE id = ? AND purged = 0", run).
+		Scan(&w.num, &w.user, &owner, &w.fence, &ended); {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil, journal.ErrNotFound
 	case err != nil:
@@ -81,7 +80,7 @@ func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journ
 	case ended.Valid:
 		return nil, nil, journal.ErrEnded
 	}
-	if err := s.adopt(ctx, w.num, owner); err != nil {
+	if err := s.adopt(ctx, w, owner); err != nil {
 		return nil, nil, err
 	}
 	records, err := s.records(ctx, run, 0, math.MaxInt, math.MaxInt)
@@ -95,29 +94,25 @@ func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journ
 	return w, records, nil
 }
 
-// adopt makes an unfinished run of a dead process ours. One that is ours already is written all the same: either its
-// session is deleted before, and it is gone, or after, and its reservation spares it.
-func (s *Store) adopt(ctx context.Context, num int64, owner string) error {
-	if owner != s.owner.id {
-		alive, err := s.owner.alive(owner)
-		if err != nil {
-			return err
-		}
-		if alive {
-			return fmt.Errorf("%w: process %s", journal.ErrBusy, s.owner.describe(owner))
-		}
+// adopt makes an unfinished run of a dead process this one's; a run that is this process's already gets a new fence too.
+func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
+	alive, err := s.lease.Alive(owner)
+	switch {
+	case err != nil:
+		return err
+	case alive && owner != s.lease.ID():
+		return fmt.Errorf("%w: process %s", journal.ErrBusy, s.lease.Describe(owner))
 	}
-	return s.do(ctx, func(c *conn) error {
-		res, err := c.exec("UPDATE runs SET owner = ? WHERE num = ? AND owner = ? AND ended IS NULL AND purged = 0",
-			s.owner.id, num, owner)
-		if err != nil {
-			return err
+	err = s.decide(ctx, 0, func(c *conn) error {
+		n, err := c.changed("UPDATE runs SET owner = ?, fence = fence + 1 WHERE num = ? AND owner = ? AND fence = ? AND ended IS NULL AND purged = 0",
+			s.lease.ID(), w.num, owner, w.fence)
+		if err == nil && n == 0 {
+			err = refuse(fmt.Errorf("%w: it has just been resumed or deleted", journal.ErrBusy))
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, fmt.Errorf("%w: it has just been resumed or deleted", journal.ErrBusy))
-		}
-		return nil
+		return err
 	})
+	w.fence++
+	return err
 }
 
 // Read implements journal.Store.
@@ -208,9 +203,11 @@ type runWriter struct {
 	closed  bool
 
 	// The writer's goroutine alone uses these after the first commit.
-	num    int64        // runs.num, 0 before the run is stored
-	stored int64        // number of the last stored record
-	gone   []sessionKey // sessions that were deleted since the run was created
+	num    int64 // runs.num, 0 before the run is stored
+	fence  int64 // runs.fence
+	user   string
+	stored int64 // number of the last stored record
+	over   error // the quota that ended the run
 }
 
 func newRunWriter(s *Store, run string) *runWriter { return &runWriter{s: s, run: run} }
@@ -304,7 +301,7 @@ func (w *runWriter) take() *change {
 		}
 		return w.store(c, rows, start, end)
 	}
-	ch.undo = func() { w.num, w.stored = num, stored }
+	ch.undo = func() { w.num, w.stored, w.over = num, stored, nil }
 	return ch
 }
 
@@ -312,8 +309,15 @@ func (w *runWriter) take() *change {
 func (w *runWriter) settled(ch *change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if ch.err == nil && w.over != nil {
+		ch.err = w.over
+	}
 	if ch.err != nil && w.err == nil {
-		ch.err = fmt.Errorf("write journal of %q in %s: %w", w.run, w.s.path, ch.err)
+		if errors.Is(ch.err, task.ErrQuota) { // the user is told, who learns no path
+			ch.err = fmt.Errorf("write journal of %q: %w", w.run, ch.err)
+		} else {
+			ch.err = fmt.Errorf("write journal of %q in %s: %w", w.run, w.s.path, ch.err)
+		}
 		w.err = ch.err
 	}
 	if w.last == ch && ch.err == nil {
@@ -323,12 +327,25 @@ func (w *runWriter) settled(ch *change) {
 
 // store writes rows inside of a transaction.
 func (w *runWriter) store(c *conn, rows []row, start *journal.Start, end *journal.End) error {
-	switch {
-	case start != nil:
-		if err := w.insertRun(c, start, end); err != nil {
+	bytes := 0
+	for i := range rows {
+		bytes += rows[i].bytes()
+	}
+	var err error
+	if start != nil {
+		err = w.insertRun(c, start, bytes)
+	} else {
+		err = w.grow(c, bytes)
+	}
+	if err != nil {
+		return err
+	}
+	if end == nil {
+		if rows, end, err = w.withinQuota(c, rows); err != nil {
 			return err
 		}
-	case end != nil:
+	}
+	if end != nil {
 		if _, err := c.exec("UPDATE runs SET ended = ?, status = ?, calls = ?, duration_us = ?, error_kind = ? WHERE num = ?",
 			end.Time, end.Status, end.Calls, end.DurationUS, errorKind(end), w.num); err != nil {
 			return err
@@ -353,45 +370,67 @@ func (w *runWriter) store(c *conn, rows []row, start *journal.Start, end *journa
 	return nil
 }
 
-func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) error {
+// grow adds to the size of a stored run, and refuses where another process has taken the run over or has ended it.
+func (w *runWriter) grow(c *conn, bytes int) error {
+	n, err := c.changed("UPDATE runs SET bytes = bytes + ? WHERE num = ? AND fence = ? AND ended IS NULL AND purged = 0", bytes, w.num, w.fence)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: it was taken over or deleted meanwhile", journal.ErrBusy)
+	}
+	return err
+}
+
+// withinQuota returns rows, or, where they exceed the quota of the run's user, the record that ends the run instead. A run that
+// has ended is never refused its last record.
+func (w *runWriter) withinQuota(c *conn, rows []row) ([]row, *journal.End, error) {
+	err := w.s.admit(c, w.user, quotaBytes)
+	var over refusal
+	if !errors.As(err, &over) || w.stored == 0 {
+		return rows, nil, err
+	}
+	text, err := json.Marshal(map[string]string{"kind": "quota", "message": over.Error()})
+	if err != nil {
+		return nil, nil, err
+	}
+	end := &journal.End{Status: "failed", Error: text, Time: w.s.now().UnixMicro()}
+	last, err := encode(journal.Record{Seq: w.stored + 1, End: end})
+	w.over = over.error
+	return []row{last}, end, err
+}
+
+func (w *runWriter) insertRun(c *conn, start *journal.Start, bytes int) error {
 	if err := w.mayBegin(c, sessionKey{start.User, start.Session}); err != nil {
 		return err
 	}
-	var ended any
-	status := statusRunning
-	e := &journal.End{}
-	if end != nil {
-		e, ended, status = end, end.Time, end.Status
-	}
 	hash := sha256.Sum256([]byte(start.Source))
 	res, err := c.exec(`INSERT INTO runs
-		(id, user, session, file, tier, source_hash, started, ended, status, calls, duration_us, error_kind, owner)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		w.run, start.User, start.Session, start.File, start.Tier, hash[:], start.Time,
-		ended, status, e.Calls, e.DurationUS, errorKind(e), w.s.owner.id)
+		(id, user, session, file, tier, source_hash, started, status, owner, bytes)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		w.run, start.User, start.Session, start.File, start.Tier, hash[:], start.Time, statusRunning, w.s.lease.ID(), bytes)
 	if isUnique(err) {
 		return journal.ErrExists
 	}
 	if err != nil {
 		return err
 	}
+	w.user = start.User
 	w.num, err = res.LastInsertId()
 	return err
 }
 
-// mayBegin refuses the first record of a run whose session was closed or deleted since: the run would outlive it. A run may
-// be in a session that the store has no row of.
+// mayBegin refuses the first record of a run whose user has used up the quota, or whose session is closed: the run would outlive it.
+// A run may be in a session that the store has no row of.
 func (w *runWriter) mayBegin(c *conn, key sessionKey) error {
+	if err := w.s.admit(c, key.user, quotaBytes); err != nil {
+		return err
+	}
 	if key.id == "" {
 		return nil
 	}
 	var closed int64
-	found, err := c.row("SELECT deleted <> 0 OR coalesce(expires, 0) = ? FROM sessions WHERE id = ? AND user = ?",
-		[]any{closedAt, key.id, key.user}, &closed)
-	switch {
-	case err != nil:
+	if _, err := c.row("SELECT closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{key.user, key.id}, &closed); err != nil {
 		return err
-	case found && closed != 0, slices.Contains(w.gone, key):
+	}
+	if closed != 0 {
 		return fmt.Errorf("session %q has been deleted: %w", key.id, task.ErrNotFound)
 	}
 	return nil

@@ -24,8 +24,8 @@ const (
 )
 
 // Purge deletes the runs and the tasks that ended before the given time, and returns how many. What is unfinished is never
-// deleted, nor a task with a webhook that is to be delivered or an idempotency key that still counts. Cancelling ctx stops
-// it between two steps; the next purge, of any process, goes on. The file uses freed space again; it does not shrink.
+// deleted, nor a task with a webhook that is to be delivered or an idempotency key that still counts. Then the file shrinks.
+// Cancelling ctx stops it between two steps; the next purge, of any process, goes on.
 func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 	total := 0
 	for _, mark := range []func(context.Context, time.Time) (int, error){s.markPurged, s.markPurgedTasks} {
@@ -40,10 +40,57 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 			}
 		}
 	}
-	if err := s.clean(ctx); err != nil {
+	if err := errors.Join(s.clean(ctx), s.shrink(ctx)); err != nil {
 		return total, fmt.Errorf("purge %s: %w", s.path, err)
 	}
 	return total, nil
+}
+
+const (
+	shrinkPages = 2000 // that one transaction returns to the file system
+	shrinkFrom  = 50   // the file shrinks when more than one in so many pages is free
+)
+
+// shrink returns free pages at the end of the file to the file system.
+func (s *Store) shrink(ctx context.Context) error {
+	for {
+		var pages, free, left int64
+		if err := s.read.QueryRowContext(ctx, "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count").
+			Scan(&pages, &free); err != nil {
+			return s.fail(err)
+		}
+		if free*shrinkFrom < pages {
+			return nil
+		}
+		if err := s.do(ctx, func(c *conn) error {
+			if err := c.each(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages), nil, func([]driver.Value) error { return nil }); err != nil {
+				return err
+			}
+			_, err := c.row("PRAGMA freelist_count", nil, &left)
+			return err
+		}); err != nil {
+			return err // left is still the writer's
+		}
+		if left >= free { // the file was made without room for this
+			return nil
+		}
+		if left*shrinkFrom < pages {
+			return s.checkpoint(ctx)
+		}
+	}
+}
+
+// checkpoint folds the write-ahead log into the file, which shrinks only then, and empties the log.
+func (s *Store) checkpoint(ctx context.Context) error {
+	c, err := connect(ctx, dsn(s.path, writeParams(SyncNormal)))
+	if err != nil {
+		return explain(err)
+	}
+	err = c.each("PRAGMA wal_checkpoint(truncate)", nil, func([]driver.Value) error { return nil })
+	if isBusy(err) { // another purge does it
+		err = nil
+	}
+	return explain(errors.Join(err, c.close()))
 }
 
 // markPurged takes runs away from readers, at once and for good. Their rows keep their numbers until no record is left,
@@ -166,7 +213,7 @@ func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, er
 	var keys, marked bool
 	if err := s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM idempotency WHERE created < ?),
 		EXISTS (SELECT 1 FROM runs WHERE purged = 1) OR EXISTS (SELECT 1 FROM tasks WHERE purged = 1)
-		OR EXISTS (SELECT 1 FROM sessions WHERE deleted = 1)`, expired).Scan(&keys, &marked); err != nil {
+		OR EXISTS (SELECT 1 FROM sessions WHERE closed IS NOT NULL)`, expired).Scan(&keys, &marked); err != nil {
 		return 0, s.fail(err)
 	}
 	for keys {
@@ -181,7 +228,7 @@ func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, er
 		return s.Purge(ctx, s.now().Add(-retention))
 	}
 	if marked {
-		return 0, s.clean(ctx)
+		return 0, errors.Join(s.clean(ctx), s.shrink(ctx))
 	}
 	return 0, nil
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/task"
 )
 
 const statusRunning = "running" // until the end is recorded
@@ -181,26 +180,20 @@ func (s *Store) Strays(ctx context.Context) ([]journal.RunInfo, error) {
 	return strays, nil
 }
 
-// runsOfTasks are the runs that unfinished tasks name, in their steps or as their own.
+// runsOfTasks are the runs that the steps of unfinished tasks name.
 func (s *Store) runsOfTasks(ctx context.Context) (map[string]bool, error) {
-	tasks, _, err := s.tasks(ctx, " AND t.ended IS NULL ORDER BY t.num")
+	rows, err := s.query(ctx, `SELECT json_extract(CAST(p.data AS TEXT), '$.run.runId') AS run
+		FROM tasks t CROSS JOIN steps p ON p.task = t.num WHERE t.ended IS NULL AND run IS NOT NULL`)
 	if err != nil {
-		return nil, err
+		return nil, s.fail(err)
+	}
+	runs, err := scanTexts(rows)
+	if err != nil {
+		return nil, s.fail(err)
 	}
 	named := make(map[string]bool)
-	for _, t := range tasks {
-		for _, run := range t.Runs {
-			named[run] = true
-		}
-		steps, err := s.Steps(ctx, t.ID)
-		if err != nil && !errors.Is(err, task.ErrNotFound) { // it has just been deleted
-			return nil, err
-		}
-		for _, step := range steps {
-			if step.Run != nil {
-				named[step.Run.RunID] = true
-			}
-		}
+	for _, run := range runs {
+		named[run] = true
 	}
 	return named, nil
 }
@@ -221,7 +214,7 @@ func (s *Store) orphans(ctx context.Context) ([]journal.RunInfo, error) {
 		}
 		lives, known := alive[r.Owner]
 		if !known {
-			if lives, err = s.owner.alive(r.Owner); err != nil {
+			if lives, err = s.lease.Alive(r.Owner); err != nil {
 				return nil, err
 			}
 			alive[r.Owner] = lives

@@ -33,7 +33,7 @@ func TestRunSummary(t *testing.T) {
 	hash := sha256.Sum256([]byte(start.Start.Source))
 	want := journal.RunInfo{
 		ID: "run_a", User: "ann", Session: "s1", File: "report.ts", Tier: "wasm", Status: "running",
-		SourceHash: hex.EncodeToString(hash[:]), Started: time.UnixMicro(start.Start.Time), Owner: s.owner.id,
+		SourceHash: hex.EncodeToString(hash[:]), Started: time.UnixMicro(start.Start.Time), Owner: s.lease.ID(),
 	}
 	check := func() {
 		t.Helper()
@@ -191,7 +191,7 @@ func TestOwners(t *testing.T) {
 	c := reopenAt(t, path, Options{})
 	_, _, err = c.Resume(t.Context(), "parked")
 	wantIs(t, "resume of an adopted run", err, journal.ErrBusy)
-	if info, err := b.Run(t.Context(), "parked"); err != nil || info.Owner != b.owner.id {
+	if info, err := b.Run(t.Context(), "parked"); err != nil || info.Owner != b.lease.ID() {
 		t.Errorf("owner after resume: %q, %v", info.Owner, err)
 	}
 }
@@ -249,7 +249,7 @@ func TestReadersAreNoOwners(t *testing.T) {
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
 		t.Errorf("the file of a dead owner is still there: %v", err)
 	}
-	if !strings.HasPrefix(s.owner.file.Name(), s.path+".owner-") {
-		t.Errorf("owner file %s", s.owner.file.Name())
+	if !strings.HasPrefix(s.lease.(*fileLease).file.Name(), s.path+".owner-") {
+		t.Errorf("owner file %s", s.lease.(*fileLease).file.Name())
 	}
 }

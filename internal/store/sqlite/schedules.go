@@ -20,6 +20,9 @@ func (s *Store) CreateSchedule(ctx context.Context, sched task.Schedule) error {
 	})
 	if err == nil {
 		err = s.decide(ctx, len(data), func(c *conn) error {
+			if err := s.admit(c, sched.UserID, quotaSchedules); err != nil {
+				return err
+			}
 			_, err := c.exec(`INSERT INTO schedules (id, user, session, cron, zone, created, next, last, request)
 				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, sched.ID, sched.UserID, sched.SessionID, sched.Cron, sched.Zone,
 				sched.CreatedAt.UnixMicro(), micros(sched.Next), micros(sched.Last), data)
@@ -66,27 +69,50 @@ func (s *Store) Schedule(ctx context.Context, id string) (task.Schedule, error) 
 
 // Schedules implements task.Store: the oldest first.
 func (s *Store) Schedules(ctx context.Context, user string) ([]task.Schedule, error) {
-	all, err := s.schedules(ctx, user)
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", s.fail(err))
-	}
-	return all, nil
+	return s.schedules(ctx, "WHERE ?1 IN ('', user) ORDER BY num", user)
 }
 
-func (s *Store) schedules(ctx context.Context, user string) (all []task.Schedule, err error) {
-	rows, err := s.query(ctx, "SELECT "+scheduleColumns+" FROM schedules WHERE ?1 IN ('', user) ORDER BY num", user)
+// DueSchedules implements task.Store.
+func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int) (due []task.Schedule, next time.Time, err error) {
+	due, err = s.schedules(ctx, "WHERE next <= ? ORDER BY next LIMIT ?", now.UnixMicro(), limit)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
+	}
+	var later *int64
+	if err := s.queryRow(ctx, "SELECT min(next) FROM schedules WHERE next > ?", now.UnixMicro()).Scan(&later); err != nil {
+		return nil, time.Time{}, fmt.Errorf("find the next schedule: %w", s.fail(err))
+	}
+	return due, instantOrZero(later), nil
+}
+
+func (s *Store) schedules(ctx context.Context, where string, args ...any) (all []task.Schedule, err error) {
+	rows, err := s.query(ctx, "SELECT "+scheduleColumns+" FROM schedules "+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list schedules: %w", s.fail(err))
 	}
 	defer rows.Close()
 	for rows.Next() {
 		sched, err := scanSchedule(rows)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("list schedules: %w", s.fail(err))
 		}
 		all = append(all, sched)
 	}
-	return all, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("list schedules: %w", s.fail(err))
+	}
+	return all, nil
+}
+
+// MoveSchedule implements task.Store.
+func (s *Store) MoveSchedule(ctx context.Context, id string, planned, next time.Time) error {
+	if err := s.decide(ctx, 0, func(c *conn) error {
+		_, err := c.exec("UPDATE schedules SET next = ? WHERE id = ? AND next = ?", next.UnixMicro(), id, planned.UnixMicro())
+		return err
+	}); err != nil {
+		return fmt.Errorf("move schedule %q: %w", id, err)
+	}
+	return nil
 }
 
 // DeleteSchedule implements task.Store. The tasks that it made stay.
@@ -110,37 +136,41 @@ func foundOne(res driver.Result, err error) error {
 	return refuse(task.ErrNotFound)
 }
 
-// Fire implements task.Store. Who comes later gets no task.
+// Fire implements task.Store. A later caller for the same instant gets no task.
 func (s *Store) Fire(ctx context.Context, id string, planned time.Time, n task.New, next time.Time) (t task.Task, created bool, err error) {
 	row, err := s.encodeNew(&n)
 	if err != nil {
 		return t, false, fmt.Errorf("fire schedule %q: %w", id, err)
 	}
+	fired := new(bool) // the writer's, which may work on after ctx has ended
 	if err := s.decide(ctx, row.bytes(), func(c *conn) error {
-		created = false
-		var num int64
-		found, err := c.row("SELECT num FROM schedules WHERE id = ?", []any{id}, &num)
-		if err != nil {
+		*fired = false
+		var num, at int64
+		found, err := c.row("SELECT num, next FROM schedules WHERE id = ?", []any{id}, &num, &at)
+		switch {
+		case err != nil:
 			return err
-		}
-		if !found {
+		case !found:
 			return refuse(task.ErrNotFound)
+		case at != planned.UnixMicro():
+			return nil
 		}
-		due, err := c.row("SELECT num FROM schedules WHERE num = ? AND next = ?", []any{num, planned.UnixMicro()}, &num)
-		if err != nil || !due {
+		if _, err := s.insertNew(c, row); err != nil {
 			return err
 		}
-		if _, err := row.insert(c); err != nil {
-			return err
+		*fired = true
+		if next.IsZero() {
+			_, err = c.exec("DELETE FROM schedules WHERE num = ?", num)
+		} else {
+			_, err = c.exec("UPDATE schedules SET last = next, next = ? WHERE num = ?", next.UnixMicro(), num)
 		}
-		created = true
-		_, err = c.exec("UPDATE schedules SET last = next, next = ? WHERE num = ?", someMicros(next), num)
 		return err
 	}); err != nil {
 		return task.Task{}, false, fmt.Errorf("fire schedule %q: %w", id, err)
 	}
-	if created {
-		t, err = row.task.task()
+	if !*fired {
+		return task.Task{}, false, nil
 	}
-	return t, created, err
+	t, err = row.task.task()
+	return t, true, err
 }

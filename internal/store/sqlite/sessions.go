@@ -7,100 +7,68 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/task"
 )
 
-// closedAt is when a session expires that is being forgotten: it has expired for all readers, is the first of the expired
-// ones until it is deleted, and nothing enters it any more. Times of use are never negative.
-const closedAt = -1
-
-// sessionKey names a session: runs may have the name of one that is another user's.
+// sessionKey names a session.
 type sessionKey struct{ user, id string }
-
-// entered counts who uses sessions in this process without being a task, and without having stored anything yet. It is
-// safe for concurrent use.
-type entered struct {
-	mu sync.Mutex
-	n  map[sessionKey]int
-}
-
-func (e *entered) add(key sessionKey) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.n == nil {
-		e.n = make(map[sessionKey]int)
-	}
-	e.n[key]++
-}
-
-func (e *entered) remove(key sessionKey) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.n[key]--; e.n[key] <= 0 {
-		delete(e.n, key)
-	}
-}
-
-func (e *entered) has(key sessionKey) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.n[key] > 0
-}
-
-func (e *entered) keys() (keys []sessionKey) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for key := range e.n {
-		keys = append(keys, key)
-	}
-	return keys
-}
 
 // EnterSession implements task.Store.
 func (s *Store) EnterSession(
 	ctx context.Context, user, id string, now time.Time,
 ) (leave func(ctx context.Context, now time.Time) error, err error) {
-	key := sessionKey{user, id}
-	s.entered.add(key) // before the decision: whoever closes the session after it sees that it is used
-	if err := s.noteEntered(ctx, key, now, now); err != nil {
-		s.entered.remove(key)
+	var num int64
+	if err = s.lease.Claim(); err == nil {
+		num, err = s.enter(ctx, user, id, now)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("enter session %q: %w", id, err)
 	}
 	return func(ctx context.Context, now time.Time) error {
-		defer s.entered.remove(key)
-		if err := s.noteEntered(ctx, key, now, time.Time{}); err != nil {
+		if err := s.do(ctx, func(c *conn) error {
+			if err := noteUse(c, num, now.UnixMicro()); err != nil {
+				return err
+			}
+			if _, err := c.exec("UPDATE session_uses SET n = n - 1 WHERE session = ? AND owner = ?", num, s.lease.ID()); err != nil {
+				return err
+			}
+			_, err := c.exec("DELETE FROM session_uses WHERE session = ? AND owner = ? AND n <= 0", num, s.lease.ID())
+			return err
+		}); err != nil {
 			return fmt.Errorf("leave session %q: %w", id, err)
 		}
 		return nil
 	}, nil
 }
 
-// noteEntered notes the use of a session that has not expired at unexpired; the zero time asks only that it is there.
-func (s *Store) noteEntered(ctx context.Context, key sessionKey, at, unexpired time.Time) error {
-	least := int64(closedAt)
-	if !unexpired.IsZero() {
-		least = unexpired.UnixMicro()
-	}
-	return s.decide(ctx, 0, func(c *conn) error {
-		var num int64
+func (s *Store) enter(ctx context.Context, user, id string, now time.Time) (int64, error) {
+	entered := new(int64) // the writer's, which may work on after ctx has ended
+	if err := s.decide(ctx, 0, func(c *conn) error {
 		if found, err := c.row(`SELECT num FROM sessions
-			WHERE id = ? AND user = ? AND deleted = 0 AND (expires IS NULL OR expires > ?)`, []any{key.id, key.user, least}, &num); err != nil {
+			WHERE user = ? AND id = ? AND closed IS NULL AND (expires IS NULL OR expires > ?)`, []any{user, id, now.UnixMicro()}, entered); err != nil {
 			return err
 		} else if !found {
 			return refuse(task.ErrNotFound)
 		}
-		return noteUse(c, num, at.UnixMicro())
-	})
+		if _, err := c.exec("INSERT INTO session_uses (session, owner, n) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1",
+			*entered, s.lease.ID()); err != nil {
+			return err
+		}
+		return noteUse(c, *entered, now.UnixMicro())
+	}); err != nil {
+		return 0, err
+	}
+	return *entered, nil
 }
 
 // CreateSession implements task.Store. A session whose ExpiresAt is zero never expires.
 func (s *Store) CreateSession(ctx context.Context, session task.Session) error {
 	if err := s.decide(ctx, 0, func(c *conn) error {
-		_, err := insertSession(c, &session)
+		_, err := s.insertSession(c, &session)
 		return err
 	}); err != nil {
 		return fmt.Errorf("create session %q: %w", session.ID, err)
@@ -108,9 +76,12 @@ func (s *Store) CreateSession(ctx context.Context, session task.Session) error {
 	return nil
 }
 
-func insertSession(c *conn, s *task.Session) (num int64, err error) {
+func (s *Store) insertSession(c *conn, session *task.Session) (num int64, err error) {
+	if err := s.admit(c, session.UserID, quotaSessions); err != nil {
+		return 0, err
+	}
 	res, err := c.exec("INSERT INTO sessions (id, user, created, used, expires) VALUES (?, ?, ?, ?, ?)",
-		s.ID, s.UserID, s.CreatedAt.UnixMicro(), s.UsedAt.UnixMicro(), someMicros(s.ExpiresAt))
+		session.ID, session.UserID, session.CreatedAt.UnixMicro(), session.UsedAt.UnixMicro(), someMicros(session.ExpiresAt))
 	if err != nil {
 		return 0, err
 	}
@@ -131,9 +102,9 @@ func scanSession(rows scanner) (num int64, s task.Session, err error) {
 }
 
 // Session implements task.Store.
-func (s *Store) Session(ctx context.Context, id string, now time.Time) (task.Session, error) {
+func (s *Store) Session(ctx context.Context, user, id string, now time.Time) (task.Session, error) {
 	_, session, err := scanSession(s.queryRow(ctx, "SELECT "+sessionColumns+` FROM sessions s
-		WHERE s.id = ? AND s.deleted = 0 AND (s.expires IS NULL OR s.expires > ?)`, id, now.UnixMicro()))
+		WHERE s.user = ? AND s.id = ? AND s.closed IS NULL AND (s.expires IS NULL OR s.expires > ?)`, user, id, now.UnixMicro()))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return session, fmt.Errorf("session %q: %w", id, task.ErrNotFound)
@@ -145,11 +116,13 @@ func (s *Store) Session(ctx context.Context, id string, now time.Time) (task.Ses
 
 // Sessions implements task.Store.
 func (s *Store) Sessions(ctx context.Context, f task.SessionFilter) (sessions []task.Session, next string, err error) {
-	where := " WHERE s.deleted = 0 AND (s.expires IS NULL OR s.expires > ?)"
+	where := " WHERE s.closed IS NULL AND (s.expires IS NULL OR s.expires > ?)"
 	args := []any{f.Now.UnixMicro()}
-	if f.UserID != "" {
-		where += " AND s.user = ?"
-		args = append(args, f.UserID)
+	for _, term := range []struct{ sql, value string }{{" AND s.user = ?", f.UserID}, {" AND s.id = ?", f.ID}} {
+		if term.value != "" {
+			where += term.sql
+			args = append(args, term.value)
+		}
 	}
 	if f.Cursor != "" {
 		num, err := parseNum(f.Cursor)
@@ -172,64 +145,27 @@ func (s *Store) Sessions(ctx context.Context, f task.SessionFilter) (sessions []
 
 // ExpiredSessions implements task.Store: those that are closed come first, then those that expired first.
 func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]task.Session, error) {
-	others, err := s.livingOwners(ctx)
+	dead, err := s.deadOwners(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list expired sessions: %w", err)
 	}
-	sessions, _, err := s.sessions(ctx, ` WHERE s.deleted = 0 AND s.expires <= ?
-		AND NOT EXISTS (SELECT 1 FROM tasks WHERE session = s.num AND ended IS NULL)
-		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND session <> '' AND user = s.user AND ended IS NULL AND purged = 0
-			AND owner IN (SELECT value FROM json_each(?)))
-		AND s.id || ' ' || s.user NOT IN (SELECT value FROM json_each(?))
-		ORDER BY s.expires LIMIT ?`, now.UnixMicro(), others, s.usedHere(), limit)
+	text, _ := json.Marshal(append(dead, "")) // strings cannot fail
+	// A run of this process whose journal is not open is parked. What this process writes is left out below.
+	expired, _, err := s.sessions(ctx, " WHERE s.closed IS NOT NULL ORDER BY s.num LIMIT ?", limit)
+	if err == nil && len(expired) < limit {
+		var more []task.Session
+		more, _, err = s.sessions(ctx, ` WHERE s.closed IS NULL AND s.expires <= ?1
+			AND NOT EXISTS (SELECT 1 FROM tasks WHERE session = s.num AND ended IS NULL)
+			AND NOT EXISTS (SELECT 1 FROM session_uses WHERE session = s.num AND owner NOT IN (SELECT value FROM json_each(?2)))
+			AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND session <> '' AND user = s.user AND ended IS NULL AND purged = 0
+				AND owner <> ?3 AND owner NOT IN (SELECT value FROM json_each(?2)))
+			ORDER BY s.expires LIMIT ?4`, now.UnixMicro(), string(text), s.lease.ID(), limit-len(expired))
+		expired = append(expired, more...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list expired sessions: %w", err)
 	}
-	return sessions, nil
-}
-
-// livingOwners are the other live processes that have unfinished runs, as a JSON array.
-func (s *Store) livingOwners(ctx context.Context) (string, error) {
-	rows, err := s.query(ctx, "SELECT DISTINCT owner FROM runs WHERE ended IS NULL AND owner <> ?", s.owner.id)
-	if err != nil {
-		return "", s.fail(err)
-	}
-	defer rows.Close()
-	living := []string{}
-	for rows.Next() {
-		var owner string
-		if err := rows.Scan(&owner); err != nil {
-			return "", s.fail(err)
-		}
-		if alive, err := s.owner.alive(owner); err != nil {
-			return "", err
-		} else if alive {
-			living = append(living, owner)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return "", s.fail(err)
-	}
-	return jsonArray(living), nil
-}
-
-// usedHere are the sessions that this process uses without a task, each as "ID USER" (no id has a space), as a JSON array.
-func (s *Store) usedHere() string {
-	used := []string{}
-	for _, key := range s.entered.keys() {
-		used = append(used, key.id+" "+key.user)
-	}
-	for _, w := range s.writers() {
-		if key := w.session(); key.id != "" {
-			used = append(used, key.id+" "+key.user)
-		}
-	}
-	return jsonArray(used)
-}
-
-func jsonArray(texts []string) string {
-	text, _ := json.Marshal(texts) // strings cannot fail
-	return string(text)
+	return slices.DeleteFunc(expired, func(session task.Session) bool { return s.writes(sessionKey{session.UserID, session.ID}) != "" }), nil
 }
 
 func (s *Store) sessions(ctx context.Context, where string, args ...any) (sessions []task.Session, nums []int64, err error) {
@@ -252,123 +188,123 @@ func (s *Store) sessions(ctx context.Context, where string, args ...any) (sessio
 }
 
 // CloseSession implements task.Store.
-func (s *Store) CloseSession(ctx context.Context, id string) error {
-	if err := s.decide(ctx, 0, func(c *conn) error {
-		_, _, err := s.closeSession(c, id)
-		return err
-	}); err != nil {
+func (s *Store) CloseSession(ctx context.Context, user, id string) error {
+	dead, err := s.deadOwners(ctx)
+	if err == nil {
+		err = s.decide(ctx, 0, func(c *conn) error {
+			_, err := s.closeSession(c, sessionKey{user, id}, dead)
+			return err
+		})
+	}
+	if err != nil {
 		return fmt.Errorf("close session %q: %w", id, err)
 	}
 	return nil
 }
 
-// closeSession decides that a session is to be forgotten. To close one again does nothing.
-func (s *Store) closeSession(c *conn, id string) (num int64, key sessionKey, err error) {
+// closeSession closes a session, and marks the unfinished runs in it, which no process executes. To close one again changes
+// nothing.
+func (s *Store) closeSession(c *conn, key sessionKey, dead []string) (num int64, err error) {
 	var closed int64
-	key.id = id
-	found, err := c.row("SELECT num, user, coalesce(expires, 0) = ? FROM sessions WHERE id = ? AND deleted = 0",
-		[]any{closedAt, id}, &num, &key.user, &closed)
+	found, err := c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{key.user, key.id}, &num, &closed)
 	switch {
 	case err != nil:
-		return 0, key, err
+		return 0, err
 	case !found:
-		return 0, key, refuse(task.ErrNotFound)
+		return 0, refuse(task.ErrNotFound)
 	case closed != 0:
-		return num, key, nil
+		return num, nil
 	}
-	runs, err := s.unused(c, num, key)
+	runs, err := s.unused(c, num, key, dead)
 	if err != nil {
-		return 0, key, err
+		return 0, err
 	}
 	for _, run := range runs {
 		if _, err := c.exec("UPDATE runs SET purged = 1 WHERE num = ?", run); err != nil {
-			return 0, key, err
+			return 0, err
 		}
 	}
-	_, err = c.exec("UPDATE sessions SET expires = ? WHERE num = ?", closedAt, num)
-	return num, key, err
+	_, err = c.exec("UPDATE sessions SET closed = ? WHERE num = ?", s.now().UnixMicro(), num)
+	return num, err
 }
 
 // DeleteSession implements task.Store. It refuses (task.ErrBusy) while the session is in use, as CloseSession does. Once it
-// has begun it is not stopped by ctx; what a crash leaves, the next purge deletes.
-func (s *Store) DeleteSession(ctx context.Context, id string) error {
-	err := s.decide(ctx, 0, func(c *conn) error { return s.markSession(c, id) })
-	if err == nil {
-		err = s.clean(context.WithoutCancel(ctx))
-	}
+// has begun, the end of ctx does not stop it; what a crash leaves is closed, and listed by ExpiredSessions.
+func (s *Store) DeleteSession(ctx context.Context, user, id string) error {
+	err := s.CloseSession(ctx, user, id)
 	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := s.clean(ctx); err != nil {
+		return fmt.Errorf("delete session %q: %w", id, err)
+	}
+	if err := s.decide(ctx, 0, func(c *conn) error {
+		_, err := c.exec("DELETE FROM sessions WHERE user = ? AND id = ? AND closed IS NOT NULL", user, id)
+		return err
+	}); err != nil {
 		return fmt.Errorf("delete session %q: %w", id, err)
 	}
 	return nil
 }
 
-// markSession takes a session away from readers, for good.
-func (s *Store) markSession(c *conn, id string) error {
-	num, key, err := s.closeSession(c, id)
-	if err != nil {
-		return err
-	}
-	for _, w := range s.writers() {
-		w.gone = append(w.gone, key) // soon the session's row does not say so any more
-	}
-	_, err = c.exec("UPDATE sessions SET deleted = 1 WHERE num = ?", num)
-	return err
-}
-
-// unused refuses where a task or a run uses a session. It returns the session's unfinished runs that nobody writes.
-func (s *Store) unused(c *conn, num int64, key sessionKey) (left []int64, err error) {
+// unused refuses (task.ErrBusy) where a task or a run of a live process uses a session. It returns the session's unfinished runs.
+func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (left []int64, err error) {
 	var unfinished string
 	if found, err := c.row("SELECT id FROM tasks WHERE session = ? AND ended IS NULL LIMIT 1", []any{num}, &unfinished); err != nil {
 		return nil, err
 	} else if found {
 		return nil, refuse(fmt.Errorf("%w: %s has not ended", task.ErrBusy, unfinished))
 	}
-	for _, w := range s.writers() {
-		if w.session() == key { // its run may have no row yet
-			return nil, refuse(fmt.Errorf("%w: run %s has not ended", task.ErrBusy, w.run))
+	if run := s.writes(key); run != "" { // it may have no row yet
+		return nil, refuse(fmt.Errorf("%w: run %s has not ended", task.ErrBusy, run))
+	}
+	if err := c.each("SELECT owner FROM session_uses WHERE session = ?", []any{num}, func(row []driver.Value) error {
+		if owner, _ := row[0].(string); !slices.Contains(dead, owner) {
+			return refuse(fmt.Errorf("%w: a run is about to begin, or has just ended", task.ErrBusy))
 		}
-	}
-	if s.entered.has(key) {
-		return nil, refuse(fmt.Errorf("%w: a run is about to begin, or has just ended", task.ErrBusy))
-	}
-	type run struct {
-		num       int64
-		id, owner string
-	}
-	var runs []run
-	if err := c.each(`SELECT num, id, owner FROM runs
-		WHERE session = ? AND session <> '' AND user = ? AND ended IS NULL AND purged = 0`, []any{key.id, key.user},
-		func(row []driver.Value) error {
-			runs = append(runs, run{row[0].(int64), row[1].(string), row[2].(string)})
-			return nil
-		}); err != nil {
+		return nil
+	}); err != nil {
 		return nil, err
 	}
-	for _, r := range runs {
-		written := s.isOpen(r.id)
-		if r.owner != s.owner.id {
-			var err error
-			if written, err = s.owner.alive(r.owner); err != nil {
-				return nil, refuse(err)
-			}
-		}
-		if written {
-			return nil, refuse(fmt.Errorf("%w: run %s has not ended", task.ErrBusy, r.id))
-		}
-		left = append(left, r.num)
+	if _, err := c.exec("DELETE FROM session_uses WHERE session = ?", num); err != nil {
+		return nil, err
 	}
-	return left, nil
+	err = c.each(`SELECT num, id, owner FROM runs
+		WHERE session = ? AND session <> '' AND user = ? AND ended IS NULL AND purged = 0`, []any{key.id, key.user},
+		func(row []driver.Value) error {
+			id, owner := row[1].(string), row[2].(string)
+			written := s.isOpen(id)
+			if owner != s.lease.ID() {
+				alive, err := s.lease.Alive(owner)
+				if err != nil {
+					return refuse(err)
+				}
+				written = alive
+			}
+			if written {
+				return refuse(fmt.Errorf("%w: run %s has not ended", task.ErrBusy, id))
+			}
+			left = append(left, row[0].(int64))
+			return nil
+		})
+	return left, err
 }
 
-// writers are the journals that this process writes.
-func (s *Store) writers() []*runWriter {
+// writes returns a run of a session whose journal this process writes, "" if there is none.
+func (s *Store) writes(key sessionKey) string {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]*runWriter, 0, len(s.open))
+	writers := make([]*runWriter, 0, len(s.open))
 	for _, w := range s.open {
-		all = append(all, w)
+		writers = append(writers, w)
 	}
-	return all
+	s.mu.Unlock()
+	for _, w := range writers { // w.session takes a lock of its own
+		if key.id != "" && w.session() == key {
+			return w.run
+		}
+	}
+	return ""
 }
 
 // isOpen says whether this process writes a run's journal.

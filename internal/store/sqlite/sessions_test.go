@@ -41,62 +41,47 @@ func TestDeleteSessionOfUnstoredRun(t *testing.T) {
 		}
 	}
 	w, bobs := begins(t, s, "run_a", "ann", "s"), begins(t, s, "run_b", "bob", "other")
-	for what, do := range map[string]error{"delete": s.DeleteSession(t.Context(), "s"), "close": s.CloseSession(t.Context(), "s")} {
+	for what, do := range map[string]error{"delete": s.DeleteSession(t.Context(), "ann", "s"), "close": s.CloseSession(t.Context(), "ann", "s")} {
 		wantIs(t, what, do, task.ErrBusy)
 		wantText(t, what, do, "run_a")
 	}
-	if err := s.DeleteSession(t.Context(), "other"); err != nil {
+	if err := s.DeleteSession(t.Context(), "ann", "other"); err != nil {
 		t.Errorf("delete a session of which a run of another user has the name: %v", err)
 	}
 	ends(t, w)
 	ends(t, bobs)
-	if err := s.DeleteSession(t.Context(), "s"); err != nil {
+	if err := s.DeleteSession(t.Context(), "ann", "s"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Read(t.Context(), "run_a")
 	wantIs(t, "read", err, journal.ErrNotFound)
 }
 
-// A run whose session is deleted before it stores anything stores nothing, and takes no other run with it.
-func TestRunOfDeletedSession(t *testing.T) {
+// A run whose session is closed before it stores anything stores nothing, and takes no other run with it.
+func TestRunOfClosedSession(t *testing.T) {
 	t.Parallel()
-	for name, remove := range map[string]func(*Store) error{
-		"closed":  func(s *Store) error { return s.CloseSession(t.Context(), "s") },
-		"marked":  func(s *Store) error { return s.do(t.Context(), func(c *conn) error { return s.markSession(c, "s") }) },
-		"deleted": func(s *Store) error { return s.DeleteSession(t.Context(), "s") },
-		"deleted and made again": func(s *Store) error {
-			if err := s.DeleteSession(t.Context(), "s"); err != nil {
-				return err
-			}
-			return s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := setup(t, Options{})
-			if err := s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}); err != nil {
-				t.Fatal(err)
-			}
-			w, err := s.Create(t.Context(), "run_a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			other, err := s.Create(t.Context(), "run_b")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := remove(s); err != nil {
-				t.Fatal(err)
-			}
-			w.Append(startOf("run_a", "ann", "s"))
-			other.Append(startOf("run_b", "bob", "s"))
-			wantIs(t, "commit", w.Commit(t.Context()), task.ErrNotFound)
-			wantIs(t, "close", w.Close(t.Context()), task.ErrNotFound)
-			ends(t, other)
-			if runs, _, err := s.Runs(t.Context(), journal.Filter{}); err != nil || len(runs) != 1 || runs[0].ID != "run_b" {
-				t.Errorf("stored: %+v, %v, want bob's alone", runs, err)
-			}
-		})
+	s := setup(t, Options{})
+	if err := s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Create(t.Context(), "run_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := s.Create(t.Context(), "run_b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CloseSession(t.Context(), "ann", "s"); err != nil {
+		t.Fatal(err)
+	}
+	w.Append(startOf("run_a", "ann", "s"))
+	other.Append(startOf("run_b", "bob", "s"))
+	wantIs(t, "commit", w.Commit(t.Context()), task.ErrNotFound)
+	wantIs(t, "close", w.Close(t.Context()), task.ErrNotFound)
+	ends(t, other)
+	if runs, _, err := s.Runs(t.Context(), journal.Filter{}); err != nil || len(runs) != 1 || runs[0].ID != "run_b" {
+		t.Errorf("stored: %+v, %v, want bob's alone", runs, err)
 	}
 }
 

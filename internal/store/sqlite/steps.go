@@ -53,6 +53,14 @@ func (s *Store) Events(ctx context.Context, id string, after int64, limit int) (
 			})
 			return nil
 		})
+	for i := range events {
+		if e := &events[i]; err == nil && e.Type == task.EventEnded && len(e.Data) == 0 {
+			var ended task.Task
+			if ended, err = s.Task(ctx, id); err == nil {
+				e.Data, err = json.Marshal(ended)
+			}
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("events of task %q: %w", id, err)
 	}
@@ -63,7 +71,7 @@ func (s *Store) Events(ctx context.Context, id string, after int64, limit int) (
 // statement tells it from a task that is not there.
 func taskParts(table, on string) string {
 	return " FROM tasks t CROSS JOIN sessions s ON s.num = t.session LEFT JOIN " + table + " ON " + on +
-		" WHERE t.id = ?1 AND t.purged = 0 AND s.deleted = 0"
+		" WHERE t.id = ?1 AND t.purged = 0 AND s.closed IS NULL"
 }
 
 // ofTask calls scan with each row of a query with taskParts.

@@ -43,6 +43,7 @@ type Options struct {
 	// Retention is how long ended runs and tasks are kept; 0 is for ever. The Store purges on its own when it is opened
 	// and every hour.
 	Retention time.Duration
+	Quotas    Quotas
 	Now       func() time.Time // default time.Now
 	Logger    *slog.Logger     // default slog.DiscardHandler
 }
@@ -52,12 +53,12 @@ type Store struct {
 	path   string
 	now    func() time.Time
 	log    *slog.Logger
-	owner  *owner
+	lease  lease
 	writer *writer
 	read   *sql.DB
 
 	statements statements // of read
-	entered    entered    // sessions that are not to be closed
+	quotas     Quotas
 
 	mu     sync.Mutex
 	open   map[string]*runWriter // journals being written in this process
@@ -106,7 +107,7 @@ func open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.Join(explain(err), c.close())
 	}
 	s := &Store{
-		path: path, now: o.Now, log: o.Logger, owner: newOwner(path),
+		path: path, now: o.Now, quotas: o.Quotas, log: o.Logger, lease: newFileLease(path),
 		open: make(map[string]*runWriter), used: make(map[string]time.Time),
 	}
 	if err := s.openReaders(); err != nil {
@@ -151,6 +152,7 @@ func writeParams(sync Sync) url.Values {
 		"_synchronous":  {string(sync)},
 		"_dqs":          {"0"},
 		"_pragma": {
+			"auto_vacuum(incremental)", // counts for a new file only
 			"temp_store(memory)",
 			"wal_autocheckpoint(4000)",     // pages: each checkpoint waits for the disk and delays one commit
 			"journal_size_limit(67108864)", // what a burst leaves of the write-ahead log
@@ -175,8 +177,24 @@ func initialise(ctx context.Context, c *conn) error {
 	if err := migrate(c); err != nil {
 		return err
 	}
+	if err := makeShrinkable(c); err != nil {
+		return err
+	}
 	_, err = c.row(fmt.Sprint("PRAGMA busy_timeout = ", writeWait.Milliseconds()), nil) // see retryBusy
 	return err
+}
+
+// makeShrinkable rewrites a file of an earlier version once, so that it can give up free pages. Where that fails, for want of
+// disk space for example, the file stays as it is.
+func makeShrinkable(c *conn) error {
+	var mode int64
+	if _, err := c.row("PRAGMA auto_vacuum", nil, &mode); err != nil || mode != 0 {
+		return err
+	}
+	if err := c.script("VACUUM"); err != nil && !isBusy(err) && !isFull(err) {
+		return err
+	}
+	return nil
 }
 
 // openReaders makes the pool that reads. In WAL mode readers see the last commit and wait for nobody.
@@ -207,7 +225,7 @@ func (s *Store) Close() error {
 	s.endPurge()
 	s.writer.close()
 	// The writer last: the last connection to close folds the write-ahead log into the file.
-	err := errors.Join(s.statements.close(), s.read.Close(), s.writer.conn.close(), s.unlockQueue(nil), s.owner.release())
+	err := errors.Join(s.statements.close(), s.read.Close(), s.writer.conn.close(), s.unlockQueue(nil), s.lease.Release())
 	if err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, explain(err))
 	}

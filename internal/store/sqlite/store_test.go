@@ -261,7 +261,7 @@ func TestFilesArePrivate(t *testing.T) {
 		{path, 0o600},
 		{path + "-wal", 0o600},
 		{path + "-shm", 0o600},
-		{path + ".owner-" + s.owner.id, 0o600},
+		{path + ".owner-" + s.lease.ID(), 0o600},
 		{path + ".queue-lock", 0o600},
 	} {
 		info, err := os.Stat(c.path)

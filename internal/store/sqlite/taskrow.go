@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -13,7 +12,7 @@ import (
 // request is what was asked for, as far as no query asks for it.
 type request struct {
 	Task      string          `json:"task"`
-	Context   json.RawMessage `json:"context,omitempty"`
+	Context   json.RawMessage `json:"context,omitempty"` // of schedules; that of tasks has a column of its own
 	Model     string          `json:"model,omitempty"`
 	Budget    task.Budget     `json:"budget,omitzero"`
 	Principal string          `json:"principal,omitempty"`
@@ -35,31 +34,34 @@ type outcome struct {
 
 // taskRow is a task as its table keeps it.
 type taskRow struct {
-	num                                        int64
+	num, fence                                 int64
 	id, session, user, status, owner, cacheKey string
 	cancel, cached                             bool
 	created                                    int64
 	runAt, started, ended                      *int64
-	request, outcome                           []byte
+	context, request, outcome                  []byte
 }
 
-// taskColumns are what scan reads; a task of a deleted session is gone.
+// taskColumns are what scan reads; a task of a closed session is gone. A list has NULL for the context.
 const (
-	taskColumns = `t.num, t.id, s.id, t.user, t.status, t.owner, t.cancel, t.cached, t.cache_key,
+	taskColumns = taskHeadColumns + ", t.context"
+	listColumns = taskHeadColumns + ", NULL"
+
+	taskHeadColumns = `t.num, t.id, s.id, t.user, t.status, t.owner, t.fence, t.cancel, t.cached, t.cache_key,
 		t.created, t.run_at, t.started, t.ended, t.request, t.outcome`
 	// CROSS keeps SQLite from beginning with the sessions.
-	taskTables = " FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.deleted = 0"
+	taskTables = " FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.closed IS NULL"
 )
 
 func (r *taskRow) scan(rows scanner) error {
-	return rows.Scan(&r.num, &r.id, &r.session, &r.user, &r.status, &r.owner, &r.cancel, &r.cached, &r.cacheKey,
-		&r.created, &r.runAt, &r.started, &r.ended, &r.request, &r.outcome)
+	return rows.Scan(&r.num, &r.id, &r.session, &r.user, &r.status, &r.owner, &r.fence, &r.cancel, &r.cached, &r.cacheKey,
+		&r.created, &r.runAt, &r.started, &r.ended, &r.request, &r.outcome, &r.context)
 }
 
 // encodeTask makes a task's row. now is the end of a task that has ended and does not say when.
 func encodeTask(t *task.Task, now time.Time) (*taskRow, error) {
 	r := &taskRow{
-		id: t.ID, session: t.SessionID, user: t.UserID, status: string(t.Status), cacheKey: t.CacheKey, cached: t.Cached,
+		id: t.ID, session: t.SessionID, user: t.UserID, status: string(t.Status), cacheKey: t.CacheKey, cached: t.Cached, context: t.Context,
 		created: t.CreatedAt.UnixMicro(), runAt: micros(t.RunAt), started: micros(t.StartedAt),
 	}
 	if t.Status.Ended() { // ended says for every query whether a task has
@@ -67,9 +69,12 @@ func encodeTask(t *task.Task, now time.Time) (*taskRow, error) {
 			r.ended = micros(&now)
 		}
 	}
+	if len(t.Context) > 0 && !json.Valid(t.Context) {
+		return nil, fmt.Errorf("%w: context is not JSON", task.ErrInvalidInput)
+	}
 	var err error
 	if r.request, err = encodeJSON(request{
-		Task: t.Task, Context: t.Context, Model: t.Model, Budget: t.Budget,
+		Task: t.Task, Model: t.Model, Budget: t.Budget,
 		Principal: t.Principal, Callback: t.CallbackURL, Schedule: t.Schedule, Trace: t.Trace,
 	}); err != nil {
 		return nil, err
@@ -93,12 +98,15 @@ func (r *taskRow) task() (task.Task, error) {
 	}
 	t := task.Task{
 		ID: r.id, SessionID: r.session, UserID: r.user, Status: task.Status(r.status), Owner: r.owner, CacheKey: r.cacheKey,
-		CancelRequested: r.cancel, Cached: r.cached,
+		Fence: r.fence, CancelRequested: r.cancel, Cached: r.cached,
 		CreatedAt: instant(r.created), RunAt: instantOrNil(r.runAt), StartedAt: instantOrNil(r.started), EndedAt: instantOrNil(r.ended),
 		Task: asked.Task, Context: asked.Context, Model: asked.Model, Budget: asked.Budget,
 		Principal: asked.Principal, CallbackURL: asked.Callback, Schedule: asked.Schedule, Trace: asked.Trace,
 		Message: came.Message, Text: came.Text, Output: came.Output, Error: came.Error, Usage: came.Usage,
 		Logs: came.Logs, Runs: came.Runs,
+	}
+	if r.context != nil {
+		t.Context = r.context
 	}
 	if t.Logs == nil {
 		t.Logs = []string{} // callers are shown an empty array
@@ -107,23 +115,6 @@ func (r *taskRow) task() (task.Task, error) {
 		t.Runs = []string{}
 	}
 	return t, nil
-}
-
-// scanTasks reads the rest of rows.
-func scanTasks(rows *sql.Rows) (tasks []task.Task, nums []int64, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		var r taskRow
-		if err := r.scan(rows); err != nil {
-			return nil, nil, err
-		}
-		t, err := r.task()
-		if err != nil {
-			return nil, nil, err
-		}
-		tasks, nums = append(tasks, t), append(nums, r.num)
-	}
-	return tasks, nums, rows.Err()
 }
 
 // changeRows is a task.Change as it is stored. It shares nothing with the change.
@@ -155,12 +146,10 @@ func encodeChange(ch *task.Change, now time.Time) (*changeRows, error) {
 	}
 	if ch.Webhook != nil {
 		hook := *ch.Webhook
-		hook.Body = append([]byte{}, hook.Body...)
 		r.webhook = &hook
-		r.bytes += len(hook.Body)
 	}
-	for i := range r.events {
-		r.bytes += len(r.events[i].Data)
+	for _, e := range r.events {
+		r.bytes += len(storedData(e))
 	}
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func (s *Store) CreateTask(ctx context.Context, n task.New) (t task.Task, create
 	}
 	var earlier string
 	err = s.decide(ctx, row.bytes(), func(c *conn) (err error) {
-		earlier, err = row.insert(c)
+		earlier, err = s.insertNew(c, row)
 		return err
 	})
 	if err == nil && earlier != "" {
@@ -42,6 +43,7 @@ func (s *Store) CreateTask(ctx context.Context, n task.New) (t task.Task, create
 // newRows is a task.New as it is stored.
 type newRows struct {
 	task     *taskRow
+	due      int64
 	events   []task.Event
 	session  task.Session
 	key      string
@@ -50,7 +52,7 @@ type newRows struct {
 
 func (s *Store) encodeNew(n *task.New) (*newRows, error) {
 	if n.Session.ID != n.Task.SessionID || n.Session.UserID != n.Task.UserID {
-		return nil, fmt.Errorf("create task %q: %w: its session is another one's", n.Task.ID, task.ErrInvalidInput)
+		return nil, fmt.Errorf("create task %q: %w: its session is another one", n.Task.ID, task.ErrInvalidInput)
 	}
 	t := n.Task
 	if t.Status == "" {
@@ -60,17 +62,33 @@ func (s *Store) encodeNew(n *task.New) (*newRows, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create task %q: %w", t.ID, err)
 	}
-	return &newRows{task: row, events: encodeEvents(n.Events), session: n.Session, key: n.IdempotencyKey, bodyHash: n.BodyHash}, nil
+	r := &newRows{task: row, due: row.created, events: encodeEvents(n.Events), session: n.Session, key: n.IdempotencyKey, bodyHash: n.BodyHash}
+	if row.runAt != nil {
+		r.due = *row.runAt
+	}
+	if n.Own {
+		if err := s.lease.Claim(); err != nil {
+			return nil, fmt.Errorf("create task %q: %w", t.ID, err)
+		}
+		row.owner = s.lease.ID()
+	}
+	return r, nil
 }
 
-func (r *newRows) bytes() int { return len(r.task.request) + len(r.task.outcome) }
+func (r *newRows) bytes() int {
+	n := len(r.task.request) + len(r.task.context) + len(r.task.outcome)
+	for _, e := range r.events {
+		n += len(e.Data)
+	}
+	return n
+}
 
-// insert stores the task, or names the earlier one that was asked for with the same idempotency key.
-func (r *newRows) insert(c *conn) (earlier string, err error) {
+// insertNew stores a task, or names the earlier one that was asked for with the same idempotency key.
+func (s *Store) insertNew(c *conn, r *newRows) (earlier string, err error) {
 	if r.key != "" {
 		var hash string
 		found, err := c.row(`SELECT t.id, i.hash FROM idempotency i JOIN tasks t ON t.num = i.task
-			JOIN sessions s ON s.num = t.session WHERE i.user = ? AND i.key = ? AND t.purged = 0 AND s.deleted = 0`,
+			JOIN sessions s ON s.num = t.session WHERE i.user = ? AND i.key = ? AND t.purged = 0 AND s.closed IS NULL`,
 			[]any{r.task.user, r.key}, &earlier, &hash)
 		switch {
 		case err != nil:
@@ -81,15 +99,18 @@ func (r *newRows) insert(c *conn) (earlier string, err error) {
 			return earlier, nil
 		}
 	}
-	session, err := r.useSession(c)
+	if err := s.admit(c, r.task.user, quotaTasks, quotaBytes); err != nil {
+		return "", err
+	}
+	session, err := s.useSession(c, &r.session)
 	if err != nil {
 		return "", err
 	}
 	t := r.task
 	res, err := c.exec(`INSERT INTO tasks
-		(id, session, user, status, cached, cache_key, created, run_at, started, ended, request, outcome)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.id, session, t.user, t.status, t.cached, t.cacheKey, t.created, t.runAt, t.started, t.ended, t.request, t.outcome)
+		(id, session, user, status, owner, cached, cache_key, created, run_at, due, started, ended, context, request, outcome, bytes)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, t.id, session, t.user, t.status, t.owner, t.cached, t.cacheKey,
+		t.created, t.runAt, r.due, t.started, t.ended, t.context, t.request, t.outcome, r.bytes())
 	if err != nil {
 		return "", err
 	}
@@ -100,31 +121,32 @@ func (r *newRows) insert(c *conn) (earlier string, err error) {
 	if _, err := insertEvents(c, num, r.events); err != nil {
 		return "", err
 	}
+	if _, err := c.exec(lineUp, session); err != nil {
+		return "", err
+	}
 	if r.key == "" {
 		return "", nil
 	}
-	// One that is there belongs to a task that is gone.
+	// A key that is there belongs to a task that is gone.
 	_, err = c.exec("INSERT OR REPLACE INTO idempotency (user, key, hash, task, created) VALUES (?, ?, ?, ?, ?)",
 		t.user, r.key, r.bodyHash, num, t.created)
 	return "", err
 }
 
-// useSession makes the task's session, or notes its use.
-func (r *newRows) useSession(c *conn) (num int64, err error) {
-	var user string
-	var gone int64 // deleted, or about to be
-	found, err := c.row("SELECT num, user, deleted <> 0 OR coalesce(expires, 0) = ? FROM sessions WHERE id = ?",
-		[]any{closedAt, r.session.ID}, &num, &user, &gone)
+// useSession creates a task's session, or notes its use.
+func (s *Store) useSession(c *conn, session *task.Session) (num int64, err error) {
+	var closed int64
+	found, err := c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{session.UserID, session.ID}, &num, &closed)
 	switch {
 	case err != nil:
 		return 0, err
 	case !found:
-		return insertSession(c, &r.session)
-	case user != r.session.UserID || gone != 0:
-		return 0, refuse(fmt.Errorf("session %q: %w", r.session.ID, task.ErrNotFound))
+		return s.insertSession(c, session)
+	case closed != 0:
+		return 0, refuse(fmt.Errorf("session %q: %w", session.ID, task.ErrNotFound))
 	}
 	_, err = c.exec("UPDATE sessions SET used = max(used, ?), expires = ? WHERE num = ?",
-		r.session.UsedAt.UnixMicro(), someMicros(r.session.ExpiresAt), num)
+		session.UsedAt.UnixMicro(), someMicros(session.ExpiresAt), num)
 	return num, err
 }
 
@@ -150,50 +172,78 @@ func (s *Store) task(ctx context.Context, where string, args ...any) (task.Task,
 	return r.task()
 }
 
-// tasks returns all tasks of a condition.
-func (s *Store) tasks(ctx context.Context, where string, args ...any) (tasks []task.Task, nums []int64, err error) {
-	rows, err := s.query(ctx, "SELECT "+taskColumns+taskTables+where, args...)
+// tasks returns the tasks of a condition without their context: at most limit, and fewer where they are large. more says that
+// there are others.
+func (s *Store) tasks(ctx context.Context, limit int, where string, args ...any) (tasks []task.Task, nums []int64, more bool, err error) {
+	rows, err := s.query(ctx, "SELECT "+listColumns+taskTables+where, args...)
 	if err != nil {
-		return nil, nil, s.fail(err)
+		return nil, nil, false, s.fail(err)
 	}
-	if tasks, nums, err = scanTasks(rows); err != nil {
-		return nil, nil, s.fail(err)
+	defer rows.Close()
+	bytes := 0
+	for rows.Next() {
+		if len(tasks) == limit || bytes > maxListBytes {
+			return tasks, nums, true, nil
+		}
+		var r taskRow
+		if err := r.scan(rows); err != nil {
+			return nil, nil, false, s.fail(err)
+		}
+		t, err := r.task()
+		if err != nil {
+			return nil, nil, false, err
+		}
+		bytes += len(r.request) + len(r.outcome)
+		tasks, nums = append(tasks, t), append(nums, r.num)
 	}
-	return tasks, nums, nil
+	if err := rows.Err(); err != nil {
+		return nil, nil, false, s.fail(err)
+	}
+	return tasks, nums, false, nil
 }
 
 // Tasks implements task.Store. Tasks that come or go meanwhile neither repeat nor hide others.
 func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, next string, err error) {
 	var where strings.Builder
 	var args []any
-	for _, term := range []struct{ sql, value string }{
-		{" AND t.user = ?", f.UserID},
-		{" AND t.session = (SELECT num FROM sessions WHERE id = ?)", f.SessionID},
-		{" AND t.status = ?", string(f.Status)},
-	} {
-		if term.value != "" {
-			where.WriteString(term.sql)
-			args = append(args, term.value)
-		}
+	add := func(sql string, values ...any) {
+		where.WriteString(sql)
+		args = append(args, values...)
+	}
+	switch {
+	case f.UserID != "" && f.SessionID != "":
+		add(" AND t.session = (SELECT num FROM sessions WHERE user = ? AND id = ?)", f.UserID, f.SessionID)
+	case f.UserID != "":
+		add(" AND t.user = ?", f.UserID)
+	case f.SessionID != "":
+		add(" AND t.session IN (SELECT num FROM sessions WHERE id = ?)", f.SessionID)
+	}
+	if f.Status != "" {
+		add(" AND t.status = ?", string(f.Status))
 	}
 	if f.Cursor != "" {
 		num, err := parseNum(f.Cursor)
 		if err != nil {
 			return nil, "", fmt.Errorf("list tasks: %w", err)
 		}
-		where.WriteString(" AND t.num < ?")
-		args = append(args, num)
+		add(" AND t.num < ?", num)
 	}
 	limit := pageSize(f.Limit)
-	tasks, nums, err := s.tasks(ctx, where.String()+" ORDER BY t.num DESC LIMIT ?", append(args, limit+1)...)
+	tasks, nums, more, err := s.tasks(ctx, limit, where.String()+" ORDER BY t.num DESC LIMIT ?", append(args, limit+1)...)
 	if err != nil {
 		return nil, "", fmt.Errorf("list tasks: %w", err)
 	}
-	if len(tasks) > limit {
-		tasks, next = tasks[:limit], strconv.FormatInt(nums[limit-1], 10)
+	if more {
+		next = strconv.FormatInt(nums[len(nums)-1], 10)
 	}
 	return tasks, next, nil
 }
+
+// Bounds of what one answer holds in memory, in bytes of stored JSON.
+const (
+	maxListBytes    = 8 << 20
+	maxHistoryBytes = 8 << 20
+)
 
 // pageSize is how long a list gets that was asked for with a limit.
 func pageSize(limit int) int {
@@ -212,14 +262,51 @@ func parseNum(cursor string) (int64, error) {
 	return num, nil
 }
 
-// SessionTasks implements task.Store.
-func (s *Store) SessionTasks(ctx context.Context, session, before string) ([]task.Task, error) {
-	tasks, _, err := s.tasks(ctx, ` AND t.session = (SELECT num FROM sessions WHERE id = ?) AND t.ended IS NOT NULL
-		AND t.num < (SELECT num FROM tasks WHERE id = ?) ORDER BY t.num`, session, before)
+// History implements task.Store.
+func (s *Store) History(ctx context.Context, id string, limit int) ([]task.Past, error) {
+	history, err := s.history(ctx, id, limit)
 	if err != nil {
-		return nil, fmt.Errorf("list the tasks of session %q: %w", session, err)
+		return nil, fmt.Errorf("history of task %q: %w", id, err)
 	}
-	return tasks, nil
+	return history, nil
+}
+
+func (s *Store) history(ctx context.Context, id string, limit int) (history []task.Past, err error) {
+	rows, err := s.query(ctx, `SELECT t.id, t.bytes FROM tasks b JOIN tasks t ON t.session = b.session AND t.num < b.num
+		WHERE b.id = ? AND t.ended IS NOT NULL AND t.purged = 0 ORDER BY t.num DESC LIMIT ?`, id, limit)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	defer rows.Close()
+	var earlier []string
+	for sum := 0; rows.Next(); {
+		var id string
+		var bytes int
+		if err := rows.Scan(&id, &bytes); err != nil {
+			return nil, s.fail(err)
+		}
+		if sum += bytes; sum > maxHistoryBytes {
+			break
+		}
+		earlier = append(earlier, id)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, s.fail(err)
+	}
+	for _, id := range slices.Backward(earlier) {
+		past := task.Past{}
+		if past.Task, err = s.Task(ctx, id); err == nil {
+			past.Steps, err = s.Steps(ctx, id)
+		}
+		if errors.Is(err, task.ErrNotFound) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		history = append(history, past)
+	}
+	return history, nil
 }
 
 // Cached implements task.Store. An answer that was itself another one's is not given again: it would never grow old.
@@ -232,46 +319,36 @@ func (s *Store) Cached(ctx context.Context, user, key string, since time.Time) (
 	return t, nil
 }
 
-// Unfinished implements task.Store.
-func (s *Store) Unfinished(ctx context.Context) ([]task.Task, error) {
-	all, _, err := s.tasks(ctx, " AND t.ended IS NULL ORDER BY t.num")
+// Queued implements task.Store.
+func (s *Store) Queued(ctx context.Context) (n int, err error) {
+	err = s.queryRow(ctx, "SELECT count(*) FROM tasks WHERE ended IS NULL AND owner = ''").Scan(&n)
 	if err != nil {
-		return nil, fmt.Errorf("list unfinished tasks: %w", err)
+		return 0, fmt.Errorf("count waiting tasks: %w", s.fail(err))
 	}
-	var out []task.Task
-	alive := map[string]bool{"": false}
-	for _, t := range all {
-		lives, known := alive[t.Owner]
-		if !known {
-			if lives, err = s.owner.alive(t.Owner); err != nil {
-				return nil, fmt.Errorf("list unfinished tasks: %w", err)
-			}
-			alive[t.Owner] = lives
-		}
-		if !lives {
-			out = append(out, t)
-		}
-	}
-	return out, nil
+	return n, nil
 }
 
 // CancelRequests implements task.Store.
 func (s *Store) CancelRequests(ctx context.Context) (ids []string, err error) {
-	rows, err := s.query(ctx, `SELECT id FROM tasks
-		WHERE owner = ? AND cancel = 1 AND ended IS NULL ORDER BY num`, s.owner.id)
+	rows, err := s.query(ctx, "SELECT id FROM tasks WHERE owner = ? AND cancel = 1 AND ended IS NULL ORDER BY num", s.lease.ID())
+	if err == nil {
+		ids, err = scanTexts(rows)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list cancelled tasks: %w", s.fail(err))
 	}
+	return ids, nil
+}
+
+// scanTexts reads rows of one text.
+func scanTexts(rows *sql.Rows) (texts []string, err error) {
 	defer rows.Close()
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("list cancelled tasks: %w", s.fail(err))
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
 		}
-		ids = append(ids, id)
+		texts = append(texts, text)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list cancelled tasks: %w", s.fail(err))
-	}
-	return ids, nil
+	return texts, rows.Err()
 }

@@ -68,7 +68,7 @@ func putTask(t testing.TB, s *Store, n task.New, end *time.Time, c task.Change) 
 		claimed.Status, claimed.EndedAt = task.Succeeded, end
 		c.Task = &claimed
 	}
-	if _, err := s.Commit(context.Background(), n.Task.ID, c); err != nil {
+	if _, err := s.Commit(context.Background(), n.Task.ID, claimed.Fence, c); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -99,13 +99,13 @@ func TestPurgeTasks(t *testing.T) {
 	putTask(t, s, newTask("new"), &late, some())
 	putTask(t, s, newTask("unfinished"), nil, some())
 	settled := some()
-	settled.Webhook = &task.Webhook{ID: "evt_1", URL: "u", Body: []byte("1")}
+	settled.Webhook = &task.Webhook{ID: "evt_1", URL: "u"}
 	putTask(t, s, newTask("told"), &early, settled)
-	if err := s.SettleWebhook(t.Context(), "evt_1", true, time.Time{}, ""); err != nil {
+	if err := s.SettleWebhook(t.Context(), "evt_1", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	pending := some()
-	pending.Webhook = &task.Webhook{ID: "evt_2", URL: "u", Body: []byte("1")}
+	pending.Webhook = &task.Webhook{ID: "evt_2", URL: "u"}
 	putTask(t, s, newTask("telling"), &early, pending)
 	keyed := newTask("keyed")
 	keyed.IdempotencyKey = "k"
@@ -127,7 +127,7 @@ func TestPurgeTasks(t *testing.T) {
 		t.Errorf("Purge = %d, %v, want 2", n, err)
 	}
 	left("keyed telling unfinished new")
-	if err := s.SettleWebhook(t.Context(), "evt_2", false, time.Time{}, "no"); err != nil {
+	if err := s.SettleWebhook(t.Context(), "evt_2", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := s.Purge(t.Context(), time.UnixMicro(1000)); err != nil || n != 1 {
@@ -183,7 +183,7 @@ func TestIdempotencyKeysGo(t *testing.T) {
 				}
 				end := time.Now()
 				claimed.Status, claimed.EndedAt = task.Succeeded, &end
-				if _, err := s.Commit(t.Context(), "first", task.Change{Task: &claimed}); err != nil {
+				if _, err := s.Commit(t.Context(), "first", claimed.Fence, task.Change{Task: &claimed}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(24 * time.Hour)
@@ -231,7 +231,7 @@ func TestDeleteSessionWithRuns(t *testing.T) {
 	put(t, s, "bobs", startOf("bobs", "bob", "s"), bigAnswer(1, "shared"), journaltest.End())
 	put(t, s, "other", startOf("other", "ann", "t"), journaltest.End())
 	put(t, s, "none", startOf("none", "ann", ""), journaltest.End())
-	err := s.DeleteSession(t.Context(), "s")
+	err := s.DeleteSession(t.Context(), "ann", "s")
 	wantIs(t, "delete while another process has an unfinished run", err, task.ErrBusy)
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
@@ -240,14 +240,14 @@ func TestDeleteSessionWithRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.DeleteSession(t.Context(), "s")
+	err = s.DeleteSession(t.Context(), "ann", "s")
 	wantIs(t, "delete while a run is written", err, task.ErrBusy)
 	wantText(t, "delete while a run is written", err, "abandoned")
 	if err := w.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	if err := s.DeleteSession(t.Context(), "s"); err != nil {
+	if err := s.DeleteSession(t.Context(), "ann", "s"); err != nil {
 		t.Fatal(err)
 	}
 	runs, _, err := s.Runs(t.Context(), journal.Filter{Limit: 1000})
@@ -275,21 +275,23 @@ func TestResumeOfDeleted(t *testing.T) {
 	if err := s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	num := int64(count(t, s, "SELECT num FROM runs"))
-	if err := s.do(t.Context(), func(c *conn) error { return s.markSession(c, "s") }); err != nil {
+	w := newRunWriter(s, "run_a")
+	w.num = int64(count(t, s, "SELECT num FROM runs"))
+	if err := s.CloseSession(t.Context(), "ann", "s"); err != nil {
 		t.Fatal(err)
 	}
-	wantIs(t, "adopt", s.adopt(t.Context(), num, s.owner.id), journal.ErrBusy)
+	wantIs(t, "adopt", s.adopt(t.Context(), w, s.lease.ID()), journal.ErrBusy)
 }
 
-// What a crash leaves of a deletion is not seen, and deleted when the store is opened again, though all is kept for ever.
+// What a crash leaves of a deletion is not seen. It is deleted when the store is opened again, though all is kept for ever, but for
+// the session itself, whose files may be left.
 func TestDeleteSessionCutOff(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
 	end := time.UnixMicro(100)
 	putTask(t, s, storetest.New("task_a", "ann", "s"), &end, task.Change{Events: someEvents(10)})
 	put(t, s, "run_a", startOf("run_a", "ann", "s"), journaltest.End())
-	if err := s.do(t.Context(), func(c *conn) error { return s.markSession(c, "s") }); err != nil {
+	if err := s.CloseSession(t.Context(), "ann", "s"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Task(t.Context(), "task_a")
@@ -304,7 +306,10 @@ func TestDeleteSessionCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		again := reopenAt(t, s.path, Options{})
 		synctest.Wait()
-		for _, table := range []string{"sessions", "tasks", "events", "runs", "journal"} {
+		if expired, err := again.ExpiredSessions(t.Context(), time.Now(), 10); err != nil || len(expired) != 1 {
+			t.Errorf("closed sessions: %v, %v, want the one whose files may be left", expired, err)
+		}
+		for _, table := range []string{"tasks", "events", "runs", "journal"} {
 			if n := count(t, again, "SELECT count(*) FROM "+table); n != 0 {
 				t.Errorf("%d rows are left in %s", n, table)
 			}
@@ -328,7 +333,7 @@ func TestDeleteSessionsWhileOthersGoOn(t *testing.T) {
 				putTask(t, s, storetest.New("task_"+id, "ann", "sess_"+id), &end, task.Change{Events: someEvents(20)})
 				put(t, s, "run_"+id, startOf("run_"+id, "ann", "sess_"+id), bigAnswer(1, "shared"), journaltest.End())
 				if j%2 == 0 {
-					if err := s.DeleteSession(context.Background(), "sess_"+id); err != nil {
+					if err := s.DeleteSession(context.Background(), "ann", "sess_"+id); err != nil {
 						t.Errorf("delete: %v", err)
 					}
 				}
@@ -365,7 +370,7 @@ func TestRefusalsShareTransactions(t *testing.T) {
 	errs := map[string]error{}
 	for _, id := range []string{"a", "nobody's", "b"} {
 		all.Go(func() {
-			_, err := s.Commit(context.Background(), id, task.Change{Events: someEvents(1)})
+			_, err := s.Commit(context.Background(), id, 1, task.Change{Events: someEvents(1)})
 			mu.Lock()
 			defer mu.Unlock()
 			errs[id] = err

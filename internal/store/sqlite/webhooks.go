@@ -2,72 +2,73 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"database/sql/driver"
 	"fmt"
 	"time"
 
 	"mcp-code-exec-harness/internal/task"
 )
 
-// webhookTables are the webhooks that are to be delivered.
-const webhookTables = ` FROM webhooks w CROSS JOIN tasks t ON t.num = w.task CROSS JOIN sessions s ON s.num = t.session
-	WHERE w.due IS NOT NULL AND t.purged = 0 AND s.deleted = 0`
-
-// Webhooks implements task.Store.
-func (s *Store) Webhooks(ctx context.Context, now time.Time, limit int) ([]task.Webhook, error) {
-	hooks, err := s.webhooks(ctx, now, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list webhooks: %w", s.fail(err))
+// TakeWebhooks implements task.Store. Users take turns.
+func (s *Store) TakeWebhooks(ctx context.Context, q task.WebhookQuery) (hooks []task.Webhook, next time.Time, err error) {
+	var taken []task.Webhook
+	var later *time.Time
+	if err := s.decide(ctx, 0, func(c *conn) (err error) {
+		taken, later, err = takeWebhooks(c, q)
+		return err
+	}); err != nil {
+		return nil, time.Time{}, fmt.Errorf("list webhooks: %w", err)
 	}
-	return hooks, nil
+	if later != nil {
+		next = *later
+	}
+	return taken, next, nil
 }
 
-func (s *Store) webhooks(ctx context.Context, now time.Time, limit int) (hooks []task.Webhook, err error) {
-	rows, err := s.query(ctx, "SELECT w.id, t.id, w.url, w.body, w.created, w.attempts"+webhookTables+
-		" AND w.due <= ? ORDER BY w.due, w.num LIMIT ?", now.UnixMicro(), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var w task.Webhook
-		var created int64
-		if err := rows.Scan(&w.ID, &w.TaskID, &w.URL, &w.Body, &created, &w.Attempts); err != nil {
-			return nil, err
+func takeWebhooks(c *conn, q task.WebhookQuery) (hooks []task.Webhook, next *time.Time, err error) {
+	for user := ""; len(hooks) < q.Limit; {
+		found, err := c.row("SELECT user FROM webhooks WHERE user > ? ORDER BY user LIMIT 1", []any{user}, &user)
+		if err != nil || !found {
+			return hooks, next, err
 		}
-		w.Created = instant(created)
-		hooks = append(hooks, w)
+		each := min(q.Each-q.InFlight[user], q.Limit-len(hooks))
+		if each <= 0 {
+			continue
+		}
+		first := len(hooks)
+		if err := c.each(`SELECT w.id, t.id, w.url, w.attempts, w.due FROM webhooks w CROSS JOIN tasks t ON t.num = w.task
+			CROSS JOIN sessions s ON s.num = t.session
+			WHERE w.user = ? AND t.purged = 0 AND s.closed IS NULL ORDER BY w.due, w.num LIMIT ?`, []any{user, each},
+			func(row []driver.Value) error {
+				w := task.Webhook{ID: row[0].(string), TaskID: row[1].(string), UserID: user, URL: row[2].(string), Attempts: int(row[3].(int64)), Due: instant(row[4].(int64))}
+				if !w.Due.After(q.Now) {
+					hooks = append(hooks, w)
+				} else if next == nil || w.Due.Before(*next) {
+					next = &w.Due
+				}
+				return nil
+			}); err != nil {
+			return nil, nil, err
+		}
+		for _, w := range hooks[first:] {
+			if _, err := c.exec("UPDATE webhooks SET due = ? WHERE id = ?", q.Until.UnixMicro(), w.ID); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
-	return hooks, rows.Err()
+	return hooks, next, nil
 }
 
 // SettleWebhook implements task.Store. The error wraps task.ErrNotFound for one that was settled before, or whose session
 // was deleted.
-func (s *Store) SettleWebhook(ctx context.Context, id string, delivered bool, next time.Time, reason string) error {
-	due := someMicros(next)
-	if delivered {
-		due, reason = nil, ""
-	}
+func (s *Store) SettleWebhook(ctx context.Context, id string, next time.Time) error {
 	if err := s.decide(ctx, 0, func(c *conn) error {
-		res, err := c.exec("UPDATE webhooks SET attempts = attempts + 1, due = ?, reason = ? WHERE id = ? AND due IS NOT NULL",
-			due, reason, id)
-		return foundOne(res, err)
+		if next.IsZero() {
+			return foundOne(c.exec("DELETE FROM webhooks WHERE id = ?", id))
+		}
+		return foundOne(c.exec("UPDATE webhooks SET attempts = attempts + 1, due = ? WHERE id = ?", next.UnixMicro(), id))
 	}); err != nil {
 		return fmt.Errorf("settle webhook %q: %w", id, err)
 	}
 	return nil
-}
-
-// NextWebhook implements task.Store.
-func (s *Store) NextWebhook(ctx context.Context) (due time.Time, ok bool, err error) {
-	var at int64
-	err = s.queryRow(ctx, "SELECT w.due"+webhookTables+" ORDER BY w.due LIMIT 1").Scan(&at)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return time.Time{}, false, nil
-	case err != nil:
-		return time.Time{}, false, fmt.Errorf("next webhook: %w", s.fail(err))
-	}
-	return instant(at), true, nil
 }

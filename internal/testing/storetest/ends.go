@@ -48,11 +48,11 @@ func contexts(t *testing.T, open Place) {
 	cancel()
 	for what, err := range map[string]error{
 		"create": errOf3(s.CreateTask(ctx, New("task_b", "ann", "s"))),
-		"commit": errOf2(s.Commit(ctx, "task_a", ended(claimed, task.Succeeded, at(1)))),
+		"commit": errOf2(s.Commit(ctx, "task_a", fence(t, s, "task_a"), ended(claimed, task.Succeeded, at(1)))),
 		"claim":  errOf2(s.Claim(ctx, "task_a", begin)),
 		"read":   errOf2(s.Task(ctx, "task_a")),
 		"events": errOf2(s.Events(ctx, "task_a", 0, 1)),
-		"delete": s.DeleteSession(ctx, "s"),
+		"delete": s.DeleteSession(ctx, "ann", "s"),
 	} {
 		wantIs(t, what, err, context.Canceled)
 	}
@@ -70,7 +70,7 @@ func closed(t *testing.T, open Place) {
 	for what, err := range map[string]error{
 		"create":   errOf3(s.CreateTask(t.Context(), New("task_b", "ann", "s"))),
 		"claim":    errOf2(s.Claim(t.Context(), "task_a", begin)),
-		"commit":   errOf2(s.Commit(t.Context(), "task_a", task.Change{Events: []task.Event{{Data: json.RawMessage("1")}}})),
+		"commit":   errOf2(s.Commit(t.Context(), "task_a", 1, task.Change{Events: []task.Event{{Data: json.RawMessage("1")}}})),
 		"read":     errOf2(s.Task(t.Context(), "task_a")),
 		"list":     errOf3(s.Tasks(t.Context(), task.Filter{})),
 		"events":   errOf2(s.Events(t.Context(), "task_a", 0, 1)),

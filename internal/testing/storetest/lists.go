@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -14,7 +15,9 @@ func list(t *testing.T, open Place) {
 		ended         task.Status
 	}{{"ann", "s1", task.Succeeded}, {"bob", "s2", ""}, {"ann", "s1", task.Failed}, {"ann", "s3", ""}, {"ann", "s1", ""}} {
 		id := fmt.Sprint("task_", i)
-		mustCreate(t, s, New(id, c.user, c.session))
+		n := New(id, c.user, c.session)
+		n.Task.Context = json.RawMessage(`"large"`)
+		mustCreate(t, s, n)
 		if c.ended != "" {
 			mustCommit(t, s, id, ended(mustClaim(t, s, id), c.ended, at(i)))
 		}
@@ -41,7 +44,12 @@ func list(t *testing.T, open Place) {
 	}
 	tasks, _, err := s.Tasks(t.Context(), task.Filter{Limit: 1})
 	must(t, "list", err)
-	wantEqual(t, "listed", []task.Task{mustTask(t, s, "task_4")}, tasks)
+	want := mustTask(t, s, "task_4")
+	if string(want.Context) != `"large"` {
+		t.Errorf("the task has the context %s", want.Context)
+	}
+	want.Context = nil
+	wantEqual(t, "listed", []task.Task{want}, tasks)
 	_, _, err = s.Tasks(t.Context(), task.Filter{Cursor: "x'; --"})
 	wantIs(t, "a cursor of nobody's", err, task.ErrInvalidInput)
 	_, _, err = s.Sessions(t.Context(), task.SessionFilter{Cursor: "1-2"})
@@ -80,22 +88,44 @@ func pages(t *testing.T, open Place) {
 	}
 }
 
-func sessionTasks(t *testing.T, open Place) {
+func history(t *testing.T, open Place) {
 	s := open(t)
 	for i := range 5 {
 		id := fmt.Sprint("task_", i)
 		mustCreate(t, s, New(id, "ann", "s"))
-		if i != 1 && i != 4 {
-			finish(t, s, id, at(9-i))
+		if i == 1 || i == 4 {
+			continue
 		}
+		done := ended(mustClaim(t, s, id), task.Succeeded, at(9-i))
+		done.Steps = []task.Step{{Time: begin, Note: &task.Note{Text: id}}}
+		mustCommit(t, s, id, done)
 	}
-	mustCreate(t, s, New("other", "ann", "s2"))
-	finish(t, s, "other", at(1))
-	for before, want := range map[string]string{
-		"task_0": "", "task_1": "task_0", "task_3": "task_0 task_2", "task_4": "task_0 task_2 task_3", "nobody": "",
+	for _, user := range []string{"ann", "bob"} {
+		mustCreate(t, s, New("other_"+user, user, map[string]string{"ann": "s2", "bob": "s"}[user]))
+		finish(t, s, "other_"+user, at(1))
+	}
+	for _, c := range []struct {
+		of    string
+		limit int
+		want  []string
+	}{
+		{"task_0", 9, nil},
+		{"task_1", 9, []string{"task_0"}},
+		{"task_3", 9, []string{"task_0", "task_2"}},
+		{"task_4", 9, []string{"task_0", "task_2", "task_3"}},
+		{"task_4", 2, []string{"task_2", "task_3"}},
+		{"nobody", 9, nil},
 	} {
-		tasks, err := s.SessionTasks(t.Context(), "s", before)
-		wantIDs(t, "before "+before, want, tasks, err)
+		past, err := s.History(t.Context(), c.of, c.limit)
+		must(t, "history", err)
+		var got []string
+		for _, p := range past {
+			if len(p.Steps) != 1 || p.Steps[0].Note.Text != p.Task.ID {
+				t.Errorf("%s has the steps %v", p.Task.ID, p.Steps)
+			}
+			got = append(got, p.Task.ID)
+		}
+		wantEqual(t, fmt.Sprint("before ", c.of, ", ", c.limit), c.want, got)
 	}
 }
 

@@ -17,7 +17,9 @@ func claim(t *testing.T, open Place) {
 	if got.Status != task.Running || got.Owner == "" || got.StartedAt != nil {
 		t.Errorf("claimed: %s, owner %q, started %v", got.Status, got.Owner, got.StartedAt)
 	}
-	wantEqual(t, "claimed again", got, mustClaim(t, s, "task_a"))
+	again := got
+	again.Fence++
+	wantEqual(t, "claimed again", again, mustClaim(t, s, "task_a"))
 	_, err := other.Claim(t.Context(), "task_a", begin)
 	wantIs(t, "claim of another process", err, task.ErrNotOwner)
 	_, err = s.Claim(t.Context(), "task_b", begin)
@@ -102,7 +104,7 @@ func oneOfSession(t *testing.T, open Place) {
 	must(t, "close", first.Close())
 	mustClaim(t, second, "task_c") // the owner of task_b is dead
 	_, err = second.Claim(t.Context(), "task_b", begin)
-	wantIs(t, "claim of the dead one's", err, task.ErrBusy)
+	wantIs(t, "claim of the dead process's task", err, task.ErrBusy)
 }
 
 func oneOfSessionAtOnce(t *testing.T, open Place) {
@@ -128,11 +130,11 @@ func oneOfSessionAtOnce(t *testing.T, open Place) {
 				if n := running.Add(1); n != 1 {
 					t.Errorf("%d tasks of the session run", n)
 				}
-				if _, err := s.Commit(t.Context(), id, task.Change{Events: []task.Event{event("", 1)}}); err != nil {
+				if _, err := s.Commit(t.Context(), id, got.Fence, task.Change{Events: []task.Event{event("", 1)}}); err != nil {
 					t.Errorf("commit: %v", err)
 				}
 				running.Add(-1)
-				if _, err := s.Commit(t.Context(), id, ended(got, task.Succeeded, at(1))); err != nil {
+				if _, err := s.Commit(t.Context(), id, got.Fence, ended(got, task.Succeeded, at(1))); err != nil {
 					t.Errorf("end: %v", err)
 				}
 				return
@@ -158,7 +160,7 @@ func cancelWaiting(t *testing.T, open Place) {
 	if err != nil || len(stored) != 2 || stored[1].Type != task.EventEnded {
 		t.Errorf("events: %v, %v", stored, err)
 	}
-	hooks, err := s.Webhooks(t.Context(), at(5), 10)
+	hooks, _, err := s.TakeWebhooks(t.Context(), dueAt(5, 10))
 	if err != nil || len(hooks) != 1 {
 		t.Errorf("webhooks: %v, %v", hooks, err)
 	}
@@ -220,29 +222,178 @@ func cancelRunning(t *testing.T, open Place) {
 	requests("after it was taken over", other, "task_b")
 }
 
-func unfinished(t *testing.T, open Place) {
+// fenced: a claim ends the rights of the claims before it, and only the owner commits.
+func fenced(t *testing.T, open Place) {
 	s, other := open(t), open(t)
-	for _, id := range []string{"task_queued", "task_ours", "task_theirs", "task_ended", "task_waiting", "task_later"} {
-		n := New(id, "ann", "sess_"+id)
-		if id == "task_later" {
-			n.Task.RunAt = pointer(at(1_000_000))
+	mustCreate(t, s, New("task_a", "ann", "s"))
+	first := mustClaim(t, s, "task_a")
+	second := mustClaim(t, s, "task_a")
+	if second.Fence <= first.Fence {
+		t.Errorf("fences %d, %d, want a greater one for the second claim", first.Fence, second.Fence)
+	}
+	change := task.Change{Events: []task.Event{event("", 1)}}
+	_, err := s.Commit(t.Context(), "task_a", first.Fence, change)
+	wantIs(t, "commit by the first claim", err, task.ErrNotOwner)
+	_, err = other.Commit(t.Context(), "task_a", second.Fence, change)
+	wantIs(t, "commit of another process", err, task.ErrNotOwner)
+	wantIs(t, "release by the first claim", s.Release(t.Context(), "task_a", first.Fence, begin), task.ErrNotOwner)
+	_, err = s.Commit(t.Context(), "task_a", second.Fence, change)
+	must(t, "commit by the second claim", err)
+	must(t, "release", s.Release(t.Context(), "task_a", second.Fence, begin))
+	_, err = s.Commit(t.Context(), "task_a", second.Fence, change)
+	wantIs(t, "commit after the release", err, task.ErrNotOwner)
+}
+
+// next claims the next task of a turn, and returns its id, "" for none.
+func next(t *testing.T, s task.Store, after string, when int, except ...string) (id, user string) {
+	t.Helper()
+	got, _, err := s.ClaimNext(t.Context(), after, except, at(when))
+	must(t, "claim the next", err)
+	if got.ID != "" && (got.Status != task.Running || got.Owner == "" || got.Fence == 0) {
+		t.Errorf("claimed as %+v", got)
+	}
+	return got.ID, got.UserID
+}
+
+// turns: users take turns, however many tasks each has waiting; those that are left out wait.
+func turns(t *testing.T, open Place) {
+	s := open(t)
+	for i := range 4 {
+		mustCreate(t, s, New(fmt.Sprint("ann_", i), "ann", fmt.Sprint("s", i)))
+	}
+	mustCreate(t, s, New("bob_0", "bob", "s0"))
+	mustCreate(t, s, New("eve_0", "eve", "s0"))
+	var order []string
+	user := ""
+	for {
+		var id string
+		if id, user = next(t, s, user, 0, "eve"); id == "" {
+			break
 		}
+		order = append(order, id)
+	}
+	wantEqual(t, "order", []string{"ann_0", "bob_0", "ann_1", "ann_2", "ann_3"}, order)
+	if id, _ := next(t, s, "ann", 0); id != "eve_0" {
+		t.Errorf("then %q, want the one that was left out", id)
+	}
+	if n, err := s.Queued(t.Context()); err != nil || n != 0 {
+		t.Errorf("%d are queued, %v", n, err)
+	}
+}
+
+// orderOfSession: one task of a session is in work, and they come in the order in which they become due.
+func orderOfSession(t *testing.T, open Place) {
+	s := open(t)
+	for id, due := range map[string]int{"task_late": 30, "task_early": 10, "task_middle": 20} {
+		n := New(id, "ann", "s")
+		n.Task.RunAt = pointer(at(due))
 		mustCreate(t, s, n)
 	}
-	mustClaim(t, s, "task_ours")
-	mustClaim(t, other, "task_theirs")
-	waiting := mustClaim(t, other, "task_waiting")
-	waiting.Status = task.WaitingApproval
-	mustCommit(t, other, "task_waiting", task.Change{Task: &waiting, Steps: []task.Step{{Time: begin, Ask: &task.Ask{Turn: 1}}}})
-	finish(t, other, "task_ended", at(1))
-	tasks, err := s.Unfinished(t.Context())
-	wantIDs(t, "while all live", "task_queued task_later", tasks, err)
-	must(t, "close", other.Close())
-	tasks, err = s.Unfinished(t.Context())
-	wantIDs(t, "after a death", "task_queued task_theirs task_waiting task_later", tasks, err)
-	third := open(t)
-	mustClaim(t, third, "task_waiting")
-	tasks, err = s.Unfinished(t.Context())
-	wantIDs(t, "after one is taken over", "task_queued task_theirs task_later", tasks, err)
-	wantEqual(t, "listed", mustTask(t, s, "task_queued"), tasks[0])
+	got, when, err := s.ClaimNext(t.Context(), "", nil, at(9))
+	if err != nil || got.ID != "" || !when.Equal(at(10)) {
+		t.Errorf("before the first is due: %q, next %v, %v", got.ID, when, err)
+	}
+	if n, err := s.Queued(t.Context()); err != nil || n != 3 {
+		t.Errorf("%d are queued, %v, want 3", n, err)
+	}
+	for _, want := range []string{"task_early", "task_middle", "task_late"} {
+		if id, _ := next(t, s, "", 40); id != want {
+			t.Errorf("%q comes, want %s", id, want)
+		}
+		if id, _ := next(t, s, "", 40); id != "" {
+			t.Errorf("%q comes beside %s", id, want)
+		}
+		mustCommit(t, s, want, ended(mustTask(t, s, want), task.Succeeded, at(41)))
+	}
+}
+
+// release: a task that is given up comes again when it is due, before tasks of its session that were not begun.
+func release(t *testing.T, open Place) {
+	s, other := open(t), open(t)
+	mustCreate(t, s, New("task_a", "ann", "s"))
+	mustCreate(t, s, New("task_b", "ann", "s"))
+	a := mustClaim(t, s, "task_a")
+	a.StartedAt = pointer(at(1))
+	mustCommit(t, s, "task_a", task.Change{Task: &a})
+	must(t, "release", s.Release(t.Context(), "task_a", a.Fence, at(100)))
+	if id, _ := next(t, other, "", 99); id != "" {
+		t.Errorf("%s comes before the other may go on", id)
+	}
+	got := mustTask(t, s, "task_a")
+	if got.Status != task.Running || got.Owner != "" {
+		t.Errorf("it waits as %s of %q", got.Status, got.Owner)
+	}
+	if id, _ := next(t, other, "", 100); id != "task_a" {
+		t.Errorf("%q comes", id)
+	}
+	must(t, "release", other.Release(t.Context(), "task_a", fence(t, other, "task_a"), at(200)))
+	done, err := s.RequestCancel(t.Context(), "task_a", ended(got, task.Cancelled, at(101)))
+	if err != nil || done.Status != task.Cancelled {
+		t.Errorf("cancelled while it waits: %s, %v", done.Status, err)
+	}
+	if id, _ := next(t, other, "", 102); id != "task_b" {
+		t.Errorf("then %q comes", id)
+	}
+}
+
+// recovers: the tasks of dead processes come again, and no others.
+func recovers(t *testing.T, open Place) {
+	s, dead := open(t), open(t)
+	for i := range 3 {
+		mustCreate(t, s, New(fmt.Sprint("task_", i), "ann", fmt.Sprint("s", i)))
+	}
+	mustClaim(t, s, "task_0")
+	mustClaim(t, dead, "task_1")
+	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "used", UserID: "ann", CreatedAt: begin, UsedAt: begin}))
+	_, err := dead.EnterSession(t.Context(), "ann", "used", begin)
+	must(t, "enter", err)
+	must(t, "recover", s.Recover(t.Context()))
+	wantIs(t, "close a session that a live process uses", s.CloseSession(t.Context(), "ann", "used"), task.ErrBusy)
+	if id, _ := next(t, s, "", 0); id != "task_2" {
+		t.Errorf("%q comes while both live", id)
+	}
+	must(t, "close", dead.Close())
+	if id, _ := next(t, s, "", 0); id != "" {
+		t.Errorf("%q comes before it is freed", id)
+	}
+	must(t, "recover", s.Recover(t.Context()))
+	if id, _ := next(t, s, "", 0); id != "task_1" {
+		t.Errorf("%q comes, want that of the dead process", id)
+	}
+	must(t, "close a session that a dead process used", s.CloseSession(t.Context(), "ann", "used"))
+}
+
+// reserved: a task that a process has created for itself is claimed by no other while it lives.
+func reserved(t *testing.T, open Place) {
+	s, own := open(t), open(t)
+	n := New("task_a", "ann", "s")
+	n.Own = true
+	mustCreate(t, own, n)
+	mustCreate(t, own, New("task_b", "ann", "s"))
+	if id, _ := next(t, s, "", 0); id != "task_b" {
+		t.Errorf("%q comes", id)
+	}
+	_, err := s.Claim(t.Context(), "task_a", begin)
+	wantIs(t, "claim of another process", err, task.ErrNotOwner)
+	_, err = own.Claim(t.Context(), "task_a", begin)
+	wantIs(t, "claim beside the other", err, task.ErrBusy)
+	mustCommit(t, s, "task_b", ended(mustTask(t, s, "task_b"), task.Succeeded, at(1)))
+	got := mustClaim(t, own, "task_a")
+	mustCommit(t, own, "task_a", ended(got, task.Succeeded, at(2)))
+
+	n = New("task_c", "ann", "s")
+	n.Own = true
+	mustCreate(t, own, n)
+	done, err := s.RequestCancel(t.Context(), "task_c", ended(mustTask(t, s, "task_c"), task.Cancelled, at(3)))
+	if err != nil || done.Status != task.Cancelled {
+		t.Errorf("cancelled while it waits: %s, %v", done.Status, err)
+	}
+	n = New("task_d", "ann", "s")
+	n.Own = true
+	mustCreate(t, own, n)
+	must(t, "close", own.Close())
+	must(t, "recover", s.Recover(t.Context()))
+	if id, _ := next(t, s, "", 0); id != "task_d" {
+		t.Errorf("%q comes, want that of the dead process", id)
+	}
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,65 +11,106 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
+// dueAt asks for webhooks and takes them for 60 seconds.
+func dueAt(when, limit int) task.WebhookQuery {
+	return task.WebhookQuery{Now: at(when), Until: at(when + 60), Limit: limit, Each: limit}
+}
+
+func takes(t *testing.T, s task.Store, q task.WebhookQuery, want ...string) (hooks []task.Webhook, next time.Time) {
+	t.Helper()
+	hooks, next, err := s.TakeWebhooks(t.Context(), q)
+	must(t, "webhooks", err)
+	var got []string
+	for _, h := range hooks {
+		got = append(got, h.ID)
+	}
+	wantEqual(t, fmt.Sprintf("due after %v", q.Now.Sub(begin)), want, got)
+	return hooks, next
+}
+
 func webhooks(t *testing.T, open Place) {
 	s := open(t)
-	_, ok, err := s.NextWebhook(t.Context())
-	if err != nil || ok {
-		t.Errorf("the next of none: %v, %v", ok, err)
-	}
-	for i, created := range []int{30, 10, 20} {
+	for i, due := range []int{30, 10, 20} {
 		id := fmt.Sprint("task_", i)
 		mustCreate(t, s, New(id, "ann", "sess_"+id))
-		done := ended(mustClaim(t, s, id), task.Succeeded, at(created))
-		done.Webhook = hook(fmt.Sprint("evt_", i), created)
+		done := ended(mustClaim(t, s, id), task.Succeeded, at(5))
+		done.Webhook = hook(fmt.Sprint("evt_", i), due)
 		mustCommit(t, s, id, done)
 	}
-	due := func(when, limit int, want ...string) []task.Webhook {
+	due := func(when int, wantNext int, want ...string) []task.Webhook {
 		t.Helper()
-		hooks, err := s.Webhooks(t.Context(), at(when), limit)
-		must(t, "webhooks", err)
-		var got []string
-		for _, h := range hooks {
-			got = append(got, h.ID)
+		hooks, next := takes(t, s, dueAt(when, 2), want...)
+		if wantNext > 0 && !next.Equal(at(wantNext)) || wantNext == 0 && !next.IsZero() {
+			t.Errorf("next: %v, want %d s", next, wantNext)
 		}
-		wantEqual(t, fmt.Sprintf("due after %d s", when), want, got)
 		return hooks
 	}
-	next := func(want int) {
-		t.Helper()
-		if got, ok, err := s.NextWebhook(t.Context()); err != nil || !ok || !got.Equal(at(want)) {
-			t.Errorf("next: %v, %v, %v, want %v", got, ok, err, at(want))
-		}
-	}
-	settle := func(id string, delivered bool, next time.Time) {
-		t.Helper()
-		must(t, "settle", s.SettleWebhook(t.Context(), id, delivered, next, "it answered 500"))
-	}
-	next(10)
 	due(9, 10)
-	due(10, 10, "evt_1")
-	due(100, 2, "evt_1", "evt_2")
 	want := *hook("evt_1", 10)
 	want.TaskID = "task_1"
-	wantEqual(t, "webhook", want, due(100, 1, "evt_1")[0])
-
-	settle("evt_1", false, at(200)) // again later
-	next(20)
-	due(100, 10, "evt_2", "evt_0")
-	settle("evt_2", true, time.Time{})  // delivered
-	settle("evt_0", false, time.Time{}) // given up
-	next(200)
-	due(199, 10)
-	want.Attempts = 1
-	wantEqual(t, "webhook", want, due(200, 10, "evt_1")[0])
-	settle("evt_1", true, at(300)) // delivered, whatever next says
-	_, ok, err = s.NextWebhook(t.Context())
-	if err != nil || ok {
-		t.Errorf("the next of none: %v, %v", ok, err)
-	}
+	wantEqual(t, "webhook", want, due(10, 20, "evt_1")[0])
+	due(25, 30, "evt_2")
+	due(35, 70, "evt_0")                                              // the others are taken until 70 and 85
+	due(71, 85, "evt_1")                                              // it was not settled
+	must(t, "settle", s.SettleWebhook(t.Context(), "evt_1", at(200))) // again later
+	must(t, "settle", s.SettleWebhook(t.Context(), "evt_2", time.Time{}))
+	must(t, "settle", s.SettleWebhook(t.Context(), "evt_0", time.Time{}))
+	due(199, 200)
+	want.Attempts, want.Due = 1, at(200)
+	wantEqual(t, "webhook", want, due(200, 0, "evt_1")[0])
+	must(t, "settle", s.SettleWebhook(t.Context(), "evt_1", time.Time{}))
+	due(1000, 0)
 	for _, id := range []string{"evt_0", "evt_1", "evt_2", "evt_9"} {
-		wantIs(t, "settle "+id+" again", s.SettleWebhook(t.Context(), id, true, time.Time{}, ""), task.ErrNotFound)
+		wantIs(t, "settle "+id+" again", s.SettleWebhook(t.Context(), id, time.Time{}), task.ErrNotFound)
 	}
+}
+
+// webhooksOfUsers: what one user has due keeps no other user's webhooks waiting.
+func webhooksOfUsers(t *testing.T, open Place) {
+	s := open(t)
+	for i := range 8 {
+		user := map[bool]string{true: "ann", false: "bob"}[i < 7]
+		id := fmt.Sprint("task_", i)
+		mustCreate(t, s, New(id, user, "sess_"+id))
+		done := ended(mustClaim(t, s, id), task.Succeeded, at(5))
+		done.Webhook = hook(fmt.Sprint("evt_", i), i)
+		mustCommit(t, s, id, done)
+	}
+	q := dueAt(10, 10)
+	q.Each = 3
+	takes(t, s, q, "evt_0", "evt_1", "evt_2", "evt_7")
+	q.InFlight = map[string]int{"ann": 2}
+	takes(t, s, q, "evt_3")
+	q.Limit = 0
+	takes(t, s, q)
+}
+
+// dueSchedules: those that are due, and when the next is.
+func dueSchedules(t *testing.T, open Place) {
+	s := open(t)
+	for i := range 5 {
+		must(t, "create", s.CreateSchedule(t.Context(), task.Schedule{ID: fmt.Sprint("sched_", i), UserID: "ann", Task: "x", CreatedAt: begin, Next: pointer(at(10 * i))}))
+	}
+	due := func(when, limit int, wantNext time.Time, want ...string) {
+		t.Helper()
+		list, next, err := s.DueSchedules(t.Context(), at(when), limit)
+		must(t, "due", err)
+		var got []string
+		for _, sched := range list {
+			got = append(got, sched.ID)
+		}
+		wantEqual(t, fmt.Sprintf("due after %d s", when), want, got)
+		if !next.Equal(wantNext) {
+			t.Errorf("next after %d s: %v, want %v", when, next, wantNext)
+		}
+	}
+	due(-1, 9, at(0))
+	due(25, 9, at(30), "sched_0", "sched_1", "sched_2")
+	due(25, 2, at(30), "sched_0", "sched_1")
+	must(t, "move", s.MoveSchedule(t.Context(), "sched_0", at(0), at(60)))
+	must(t, "move one that has moved", s.MoveSchedule(t.Context(), "sched_0", at(0), at(90)))
+	due(50, 9, at(60), "sched_1", "sched_2", "sched_3", "sched_4")
+	due(60, 9, time.Time{}, "sched_1", "sched_2", "sched_3", "sched_4", "sched_0")
 }
 
 func schedules(t *testing.T, open Place) {
@@ -78,7 +120,7 @@ func schedules(t *testing.T, open Place) {
 		Zone: "Europe/Berlin", Next: pointer(at(1)), Last: pointer(at(-1)), CreatedAt: begin, Principal: "key_1",
 		Callback: "https://example.com/?a&b", Budget: task.Budget{Turns: 1, Runs: 2, Tokens: 3, Cost: 0.5, Wall: task.Duration(time.Minute)},
 	}
-	bare := task.Schedule{ID: "sched_2", UserID: "bob", Task: "x", CreatedAt: begin}
+	bare := task.Schedule{ID: "sched_2", UserID: "bob", Task: "x", CreatedAt: begin, Next: pointer(at(9))}
 	must(t, "create", s.CreateSchedule(t.Context(), want))
 	must(t, "create", s.CreateSchedule(t.Context(), bare))
 	wantIs(t, "an id that is taken", s.CreateSchedule(t.Context(), want), task.ErrExists)
@@ -121,17 +163,19 @@ func fire(t *testing.T, open Place) {
 	planned(task.Schedule{Next: pointer(at(3)), Last: pointer(at(1))})
 	try("task_b", 1, at(3), false)
 
-	// What keeps the task from being made keeps the schedule where it is.
-	mustCreate(t, s, New("task_bob", "bob", "bobs"))
-	_, _, err := s.Fire(t.Context(), "sched_1", at(3), New("task_b", "ann", "bobs"), at(5))
-	wantIs(t, "the session of another user", err, task.ErrNotFound)
+	// An error leaves the schedule where it is.
+	mustCreate(t, s, New("task_gone", "ann", "gone"))
+	finish(t, s, "task_gone", at(1))
+	must(t, "close", s.CloseSession(t.Context(), "ann", "gone"))
+	_, _, err := s.Fire(t.Context(), "sched_1", at(3), New("task_b", "ann", "gone"), at(5))
+	wantIs(t, "a closed session", err, task.ErrNotFound)
 	_, _, err = s.Fire(t.Context(), "sched_1", at(3), New("task_a", "ann", "sess_b"), at(5))
 	wantIs(t, "an id that is taken", err, task.ErrExists)
 	planned(task.Schedule{Next: pointer(at(3)), Last: pointer(at(1))})
 
 	try("task_b", 3, time.Time{}, true)
-	planned(task.Schedule{Last: pointer(at(3))})
-	try("task_c", 3, at(5), false)
+	_, err = s.Schedule(t.Context(), "sched_1")
+	wantIs(t, "a schedule that has fired for the last time", err, task.ErrNotFound)
 	tasks, _, err := s.Tasks(t.Context(), task.Filter{UserID: "ann"})
 	wantIDs(t, "tasks", "task_b task_a", tasks, err)
 	stored, err := s.Events(t.Context(), "task_b", 0, 0)
@@ -154,11 +198,11 @@ func fireAtOnce(t *testing.T, open Place) {
 			s := stores[c%2]
 			for {
 				sched, err := s.Schedule(t.Context(), "sched_1")
+				if errors.Is(err, task.ErrNotFound) {
+					return // it has fired for the last time
+				}
 				if err != nil {
 					t.Errorf("schedule: %v", err)
-					return
-				}
-				if sched.Next == nil {
 					return
 				}
 				k := int(sched.Next.Sub(begin).Seconds())
@@ -168,6 +212,8 @@ func fireAtOnce(t *testing.T, open Place) {
 				}
 				n := New(fmt.Sprintf("task_%d_%d", k, c), "ann", fmt.Sprint("sess_", c))
 				switch got, created, err := s.Fire(t.Context(), "sched_1", *sched.Next, n, next); {
+				case errors.Is(err, task.ErrNotFound):
+					return
 				case err != nil:
 					t.Errorf("fire: %v", err)
 					return

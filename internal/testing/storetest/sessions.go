@@ -15,15 +15,12 @@ func sessions(t *testing.T, open Place) {
 	want := task.Session{ID: "s", UserID: "ann", CreatedAt: begin, UsedAt: at(1), ExpiresAt: at(100)}
 	must(t, "create", s.CreateSession(t.Context(), want))
 	wantIs(t, "an id that is taken", s.CreateSession(t.Context(), want), task.ErrExists)
-	want.UserID = "bob"
-	wantIs(t, "an id that another user has taken", s.CreateSession(t.Context(), want), task.ErrExists)
-	want.UserID = "ann"
-	got, err := s.Session(t.Context(), "s", at(99))
+	got, err := s.Session(t.Context(), "ann", "s", at(99))
 	must(t, "session", err)
 	wantEqual(t, "session", want, got)
-	_, err = s.Session(t.Context(), "s", at(100))
+	_, err = s.Session(t.Context(), "ann", "s", at(100))
 	wantIs(t, "an expired session", err, task.ErrNotFound)
-	_, err = s.Session(t.Context(), "t", begin)
+	_, err = s.Session(t.Context(), "ann", "t", begin)
 	wantIs(t, "an unknown session", err, task.ErrNotFound)
 
 	forever := task.Session{ID: "forever", UserID: "bob", CreatedAt: begin, UsedAt: begin}
@@ -104,9 +101,9 @@ func deleteSession(t *testing.T, open Place) {
 			mustCommit(t, s, id, done)
 		}
 	}
-	must(t, "delete", s.DeleteSession(t.Context(), "gone"))
-	wantIs(t, "delete it again", s.DeleteSession(t.Context(), "gone"), task.ErrNotFound)
-	_, err := s.Session(t.Context(), "gone", begin)
+	must(t, "delete", s.DeleteSession(t.Context(), "ann", "gone"))
+	wantIs(t, "delete it again", s.DeleteSession(t.Context(), "ann", "gone"), task.ErrNotFound)
+	_, err := s.Session(t.Context(), "ann", "gone", begin)
 	wantIs(t, "session", err, task.ErrNotFound)
 	_, err = s.Task(t.Context(), "task_gone_0")
 	wantIs(t, "task", err, task.ErrNotFound)
@@ -118,8 +115,8 @@ func deleteSession(t *testing.T, open Place) {
 	wantIs(t, "cached", err, task.ErrNotFound)
 	_, err = s.Claim(t.Context(), "task_gone_0", begin)
 	wantIs(t, "claim", err, task.ErrNotFound)
-	wantIs(t, "settle a webhook", s.SettleWebhook(t.Context(), "evt_task_gone_0", true, time.Time{}, ""), task.ErrNotFound)
-	hooks, err := s.Webhooks(t.Context(), at(1), 1000)
+	wantIs(t, "settle a webhook", s.SettleWebhook(t.Context(), "evt_task_gone_0", time.Time{}), task.ErrNotFound)
+	hooks, _, err := s.TakeWebhooks(t.Context(), dueAt(1, 1000))
 	if err != nil || len(hooks) != tasks {
 		t.Errorf("%d webhooks are left, %v, want %d", len(hooks), err, tasks)
 	}
@@ -144,15 +141,15 @@ func deleteSession(t *testing.T, open Place) {
 
 func deleteSessionRefused(t *testing.T, open Place) {
 	s, other := open(t), open(t)
-	wantIs(t, "an unknown session", s.DeleteSession(t.Context(), "s"), task.ErrNotFound)
+	wantIs(t, "an unknown session", s.DeleteSession(t.Context(), "ann", "s"), task.ErrNotFound)
 	mustCreate(t, s, New("task_a", "ann", "s"))
-	wantIs(t, "a queued task", s.DeleteSession(t.Context(), "s"), task.ErrBusy)
+	wantIs(t, "a queued task", s.DeleteSession(t.Context(), "ann", "s"), task.ErrBusy)
 	claimed := mustClaim(t, other, "task_a")
-	wantIs(t, "a running task", s.DeleteSession(t.Context(), "s"), task.ErrBusy)
+	wantIs(t, "a running task", s.DeleteSession(t.Context(), "ann", "s"), task.ErrBusy)
 	mustTask(t, s, "task_a")
 	mustCommit(t, other, "task_a", ended(claimed, task.Succeeded, at(1)))
-	must(t, "delete", s.DeleteSession(t.Context(), "s"))
-	_, err := other.Commit(t.Context(), "task_a", task.Change{Events: []task.Event{event("", 1)}})
+	must(t, "delete", s.DeleteSession(t.Context(), "ann", "s"))
+	_, err := other.Commit(t.Context(), "task_a", fence(t, other, "task_a"), task.Change{Events: []task.Event{event("", 1)}})
 	wantIs(t, "commit to a task that is gone", err, task.ErrNotFound)
 }
 
@@ -170,7 +167,7 @@ func enterSession(t *testing.T, open Place) {
 	}
 	used := func(when, expires int) {
 		t.Helper()
-		got, err := s.Session(t.Context(), "s", at(expires-1))
+		got, err := s.Session(t.Context(), "ann", "s", at(expires-1))
 		must(t, "session", err)
 		if !got.UsedAt.Equal(at(when)) || !got.ExpiresAt.Equal(at(expires)) {
 			t.Errorf("used %s, expires %s, want %s, %s", got.UsedAt, got.ExpiresAt, at(when), at(expires))
@@ -193,11 +190,11 @@ func enterSession(t *testing.T, open Place) {
 	must(t, "enter again", err)
 	used(90, 190)
 	expired(1000)
-	wantIs(t, "delete it", s.DeleteSession(t.Context(), "s"), task.ErrBusy)
+	wantIs(t, "delete it", s.DeleteSession(t.Context(), "ann", "s"), task.ErrBusy)
 	must(t, "leave", second(t.Context(), at(120)))
 	used(120, 220)
 	expired(1000)
-	wantIs(t, "close it", s.CloseSession(t.Context(), "s"), task.ErrBusy)
+	wantIs(t, "close it", s.CloseSession(t.Context(), "ann", "s"), task.ErrBusy)
 	must(t, "leave", first(t.Context(), at(500))) // when it would have expired
 	used(500, 600)
 	expired(599)
@@ -205,23 +202,23 @@ func enterSession(t *testing.T, open Place) {
 	leave, err := s.EnterSession(t.Context(), "ann", "forever", at(700))
 	must(t, "enter", err)
 	must(t, "leave", leave(t.Context(), at(800)))
-	if got, err := s.Session(t.Context(), "forever", at(1e9)); err != nil || !got.UsedAt.Equal(at(800)) || !got.ExpiresAt.IsZero() {
+	if got, err := s.Session(t.Context(), "ann", "forever", at(1e9)); err != nil || !got.UsedAt.Equal(at(800)) || !got.ExpiresAt.IsZero() {
 		t.Errorf("one that never expires: %+v, %v", got, err)
 	}
-	must(t, "delete", s.DeleteSession(t.Context(), "s"))
+	must(t, "delete", s.DeleteSession(t.Context(), "ann", "s"))
 }
 
 // closeSession: what is closed is gone for everybody but for who deletes it, in every process.
 func closeSession(t *testing.T, open Place) {
 	s, other := open(t), open(t)
-	wantIs(t, "an unknown session", s.CloseSession(t.Context(), "s"), task.ErrNotFound)
+	wantIs(t, "an unknown session", s.CloseSession(t.Context(), "ann", "s"), task.ErrNotFound)
 	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann", CreatedAt: begin, UsedAt: begin}))
 	mustCreate(t, s, New("task_a", "ann", "s"))
-	wantIs(t, "a queued task", s.CloseSession(t.Context(), "s"), task.ErrBusy)
+	wantIs(t, "a queued task", s.CloseSession(t.Context(), "ann", "s"), task.ErrBusy)
 	finish(t, s, "task_a", at(1))
-	must(t, "close", s.CloseSession(t.Context(), "s"))
-	must(t, "close again", other.CloseSession(t.Context(), "s"))
-	_, err := other.Session(t.Context(), "s", begin)
+	must(t, "close", s.CloseSession(t.Context(), "ann", "s"))
+	must(t, "close again", other.CloseSession(t.Context(), "ann", "s"))
+	_, err := other.Session(t.Context(), "ann", "s", begin)
 	wantIs(t, "session", err, task.ErrNotFound)
 	list, _, err := other.Sessions(t.Context(), task.SessionFilter{Now: begin})
 	wantNone(t, "sessions", len(list), err)
@@ -229,12 +226,38 @@ func closeSession(t *testing.T, open Place) {
 	wantIs(t, "a task in it", err, task.ErrNotFound)
 	_, err = other.EnterSession(t.Context(), "ann", "s", begin)
 	wantIs(t, "a run in it", err, task.ErrNotFound)
-	wantIs(t, "another of its id", other.CreateSession(t.Context(), task.Session{ID: "s", UserID: "bob"}), task.ErrExists)
+	wantIs(t, "another of its id", other.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}), task.ErrExists)
 	expired, err := other.ExpiredSessions(t.Context(), begin, 10)
 	if err != nil || len(expired) != 1 || expired[0].ID != "s" || expired[0].UserID != "ann" {
 		t.Errorf("what is to be deleted: %+v, %v", expired, err)
 	}
-	must(t, "delete", other.DeleteSession(t.Context(), "s"))
-	wantIs(t, "close what is gone", s.CloseSession(t.Context(), "s"), task.ErrNotFound)
-	must(t, "create it anew", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "bob"}))
+	must(t, "delete", other.DeleteSession(t.Context(), "ann", "s"))
+	wantIs(t, "close what is gone", s.CloseSession(t.Context(), "ann", "s"), task.ErrNotFound)
+	must(t, "create it anew", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}))
+}
+
+// sessionsOfUsers: users do not see each other's sessions, whatever their ids are.
+func sessionsOfUsers(t *testing.T, open Place) {
+	s := open(t)
+	for i, user := range []string{"ann", "bob"} {
+		must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "default", UserID: user, CreatedAt: begin, UsedAt: at(i)}))
+		mustCreate(t, s, New("task_"+user, user, "default"))
+	}
+	list, _, err := s.Sessions(t.Context(), task.SessionFilter{ID: "default", Now: begin})
+	if err != nil || len(list) != 2 {
+		t.Errorf("of that id: %v, %v", list, err)
+	}
+	for _, user := range []string{"ann", "bob"} {
+		got, err := s.Session(t.Context(), user, "default", begin)
+		if err != nil || got.UserID != user || got.Tasks != 1 {
+			t.Errorf("the session of %s: %+v, %v", user, got, err)
+		}
+		mustClaim(t, s, "task_"+user) // at the same time
+	}
+	finish(t, s, "task_ann", at(1))
+	must(t, "delete", s.DeleteSession(t.Context(), "ann", "default"))
+	wantIs(t, "delete the other", s.DeleteSession(t.Context(), "bob", "default"), task.ErrBusy)
+	mustTask(t, s, "task_bob")
+	_, err = s.Session(t.Context(), "eve", "default", begin)
+	wantIs(t, "of a user without it", err, task.ErrNotFound)
 }

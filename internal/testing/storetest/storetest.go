@@ -2,6 +2,7 @@
 package storetest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -45,21 +46,29 @@ func ExerciseTasks(t *testing.T, newPlace func(t *testing.T) Place) {
 		"one of a session at once": oneOfSessionAtOnce,
 		"cancel waiting":           cancelWaiting,
 		"cancel running":           cancelRunning,
-		"unfinished":               unfinished,
+		"fence":                    fenced,
+		"turns":                    turns,
+		"order of a session":       orderOfSession,
+		"release":                  release,
+		"recover":                  recovers,
+		"reserved":                 reserved,
 		"list":                     list,
 		"pages":                    pages,
-		"session tasks":            sessionTasks,
+		"history":                  history,
 		"cached":                   cached,
 		"sessions":                 sessions,
+		"sessions of users":        sessionsOfUsers,
 		"session expiry":           sessionExpiry,
 		"delete session":           deleteSession,
 		"delete session refused":   deleteSessionRefused,
 		"enter session":            enterSession,
 		"close session":            closeSession,
 		"webhooks":                 webhooks,
+		"webhooks of users":        webhooksOfUsers,
 		"schedules":                schedules,
 		"fire":                     fire,
 		"fire at once":             fireAtOnce,
+		"due schedules":            dueSchedules,
 		"queue lock":               queueLock,
 		"contexts":                 contexts,
 		"closed":                   closed,
@@ -123,7 +132,7 @@ func ended(t task.Task, status task.Status, when time.Time) task.Change {
 }
 
 func hook(id string, seconds int) *task.Webhook {
-	return &task.Webhook{ID: id, URL: "https://example.com/" + id, Body: []byte(`{"id":"` + id + `"}`), Created: at(seconds)}
+	return &task.Webhook{ID: id, UserID: "ann", URL: "https://example.com/" + id, Due: at(seconds)}
 }
 
 func must(t *testing.T, what string, err error) {
@@ -152,9 +161,19 @@ func mustClaim(t *testing.T, s task.Store, id string) task.Task {
 
 func mustCommit(t *testing.T, s task.Store, id string, c task.Change) []task.Event {
 	t.Helper()
-	events, err := s.Commit(t.Context(), id, c)
+	events, err := s.Commit(t.Context(), id, fence(t, s, id), c)
 	must(t, "commit to "+id, err)
 	return events
+}
+
+// fence is that of the last claim of a task, 0 where there is no task.
+func fence(t *testing.T, s task.Store, id string) int64 {
+	t.Helper()
+	got, err := s.Task(context.WithoutCancel(t.Context()), id)
+	if err != nil && !errors.Is(err, task.ErrNotFound) {
+		t.Fatalf("read %s: %v", id, err)
+	}
+	return got.Fence
 }
 
 func mustTask(t *testing.T, s task.Store, id string) task.Task {

@@ -20,7 +20,7 @@ func roundTrip(t *testing.T, open Place) {
 	wantEqual(t, "created", want, mustCreate(t, s, n))
 	wantEqual(t, "read", want, mustTask(t, s, want.ID))
 
-	want.Status, want.Owner = task.Running, mustClaim(t, s, want.ID).Owner
+	want.Status, want.Owner, want.Fence = task.Running, mustClaim(t, s, want.ID).Owner, 1
 	if want.Owner == "" {
 		t.Error("a claimed task has no owner")
 	}
@@ -57,10 +57,8 @@ func create(t *testing.T, open Place) {
 	mustCreate(t, s, New("task_a", "ann", "s"))
 	_, _, err := s.CreateTask(t.Context(), New("task_a", "ann", "other"))
 	wantIs(t, "an id that is taken", err, task.ErrExists)
-	_, err = s.Session(t.Context(), "other", begin)
+	_, err = s.Session(t.Context(), "ann", "other", begin)
 	wantIs(t, "the session of a task that was not created", err, task.ErrNotFound)
-	_, _, err = s.CreateTask(t.Context(), New("task_b", "bob", "s"))
-	wantIs(t, "the session of another user", err, task.ErrNotFound)
 	_, err = s.Task(t.Context(), "task_b")
 	wantIs(t, "read of a task that was not created", err, task.ErrNotFound)
 	mismatch := New("task_b", "ann", "s")
@@ -76,7 +74,7 @@ func create(t *testing.T, open Place) {
 	later := New("task_c", "ann", "s")
 	later.Session.CreatedAt, later.Session.UsedAt, later.Session.ExpiresAt = at(60), at(60), at(7200)
 	mustCreate(t, s, later)
-	got, err := s.Session(t.Context(), "s", begin)
+	got, err := s.Session(t.Context(), "ann", "s", begin)
 	must(t, "session", err)
 	wantEqual(t, "session", task.Session{ID: "s", UserID: "ann", CreatedAt: begin, UsedAt: at(60), ExpiresAt: at(7200), Tasks: 2}, got)
 }
@@ -96,7 +94,7 @@ func idempotency(t *testing.T, open Place) {
 	}
 	_, _, err = s.CreateTask(t.Context(), keyed("task_b", "ann", "k", "other"))
 	wantIs(t, "another request", err, task.ErrIdempotency)
-	_, err = s.Session(t.Context(), "sess_task_b", begin)
+	_, err = s.Session(t.Context(), "ann", "sess_task_b", begin)
 	wantIs(t, "the session of a task that was not created", err, task.ErrNotFound)
 	mustCreate(t, s, keyed("task_c", "bob", "k", "other"))
 	mustCreate(t, s, keyed("task_d", "ann", "l", "h"))
@@ -106,7 +104,7 @@ func idempotency(t *testing.T, open Place) {
 	if err != nil || created || got.ID != "task_a" || got.Status != task.Succeeded {
 		t.Errorf("the same request after the end: %s %s, %v, %v", got.ID, got.Status, created, err)
 	}
-	must(t, "delete the session", s.DeleteSession(t.Context(), "sess_task_a"))
+	must(t, "delete the session", s.DeleteSession(t.Context(), "ann", "sess_task_a"))
 	mustCreate(t, s, keyed("task_e", "ann", "k", "other"))
 }
 
@@ -165,7 +163,7 @@ func commit(t *testing.T, open Place) {
 	want.Status = task.Running
 	wantEqual(t, "task", want, mustTask(t, s, "task_full"))
 
-	hooks, err := s.Webhooks(t.Context(), at(10), 10)
+	hooks, _, err := s.TakeWebhooks(t.Context(), dueAt(10, 10))
 	if err != nil || len(hooks) != 1 || hooks[0].ID != "evt_1" || hooks[0].TaskID != "task_full" {
 		t.Errorf("webhooks: %v, %v", hooks, err)
 	}
@@ -182,20 +180,20 @@ func commitRefused(t *testing.T, open Place) {
 		Steps:  []task.Step{{Time: begin, Note: &task.Note{Text: "x"}}},
 		Events: []task.Event{{Type: "x", Time: begin, Data: json.RawMessage("1")}},
 	}
-	_, err := s.Commit(t.Context(), "task_a", change)
+	_, err := s.Commit(t.Context(), "task_a", fence(t, s, "task_a"), change)
 	wantIs(t, "commit to a task that is not claimed", err, task.ErrNotOwner)
-	_, err = s.Commit(t.Context(), "task_b", change)
+	_, err = s.Commit(t.Context(), "task_b", fence(t, s, "task_b"), change)
 	wantIs(t, "commit to an unknown task", err, task.ErrNotFound)
 	claimed := mustClaim(t, s, "task_a")
-	_, err = other.Commit(t.Context(), "task_a", change)
+	_, err = other.Commit(t.Context(), "task_a", fence(t, other, "task_a"), change)
 	wantIs(t, "commit of another process", err, task.ErrNotOwner)
 	broken := change
 	broken.Steps = []task.Step{{Time: begin, Result: &task.Result{Output: json.RawMessage("{")}}}
-	if _, err = s.Commit(t.Context(), "task_a", broken); err == nil {
+	if _, err = s.Commit(t.Context(), "task_a", fence(t, s, "task_a"), broken); err == nil {
 		t.Error("a step that is no JSON was taken")
 	}
 	mustCommit(t, s, "task_a", ended(claimed, task.Succeeded, at(1)))
-	_, err = s.Commit(t.Context(), "task_a", change)
+	_, err = s.Commit(t.Context(), "task_a", fence(t, s, "task_a"), change)
 	wantIs(t, "commit to a task that has ended", err, task.ErrEnded)
 	stored, err := s.Events(t.Context(), "task_a", 0, 0)
 	if err != nil || len(stored) != 2 {
@@ -286,14 +284,14 @@ func events(t *testing.T, open Place) {
 func eventsAtOnce(t *testing.T, open Place) {
 	s := open(t)
 	mustCreate(t, s, New("task_a", "ann", "s"))
-	mustClaim(t, s, "task_a")
+	claimed := mustClaim(t, s, "task_a")
 	const writers, each = 8, 25
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
 			for i := range each {
 				e := event(fmt.Sprint(w, "/", i/2), 100*w+i) // every second key is there already
-				got, err := s.Commit(t.Context(), "task_a", task.Change{
+				got, err := s.Commit(t.Context(), "task_a", claimed.Fence, task.Change{
 					Events: []task.Event{event("", 0), e}, Steps: []task.Step{{Time: begin, Note: &task.Note{Text: fmt.Sprint(w, "/", i)}}},
 				})
 				if err != nil || len(got) != 2-i%2 || len(got) == 2 && got[1].ID != got[0].ID+1 {

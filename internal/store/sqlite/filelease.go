@@ -13,9 +13,9 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// owner is this process's claim to the runs it works on: a file beside the database that is locked as long as the
-// process lives, whatever ends it. An owner whose file is gone, or whose lock can be had, is dead.
-type owner struct {
+// fileLease is a lease by a file beside the database that is locked as long as the process lives, whatever ends it. An owner
+// whose file is gone, or whose lock can be had, is dead.
+type fileLease struct {
 	id     string
 	prefix string // of all owners' files
 
@@ -24,12 +24,15 @@ type owner struct {
 	released bool
 }
 
-func newOwner(db string) *owner {
-	return &owner{id: strings.ToLower(rand.Text()[:16]), prefix: db + ".owner-"}
+// ID implements lease.
+func (o *fileLease) ID() string { return o.id }
+
+func newFileLease(db string) *fileLease {
+	return &fileLease{id: strings.ToLower(rand.Text()[:16]), prefix: db + ".owner-"}
 }
 
-// claim locks the file, once; processes that only read never make one.
-func (o *owner) claim() error {
+// Claim locks the file, once; processes that only read never make one.
+func (o *fileLease) Claim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -67,8 +70,8 @@ func isAt(f *os.File, path string) bool {
 	return aerr == nil && berr == nil && os.SameFile(a, b)
 }
 
-// alive says whether the process of an owner id lives.
-func (o *owner) alive(id string) (bool, error) {
+// Alive says whether the process of an owner id lives.
+func (o *fileLease) Alive(id string) (bool, error) {
 	if id == o.id {
 		return true, nil
 	}
@@ -87,8 +90,8 @@ func (o *owner) alive(id string) (bool, error) {
 	return !locked, nil
 }
 
-// describe names the process of an owner as well as its file can.
-func (o *owner) describe(id string) string {
+// Describe names the process of an owner as well as its file can.
+func (o *fileLease) Describe(id string) string {
 	if pid := readPid(o.prefix + id); pid != "" {
 		return pid
 	}
@@ -111,13 +114,13 @@ func readPid(path string) string {
 }
 
 // sweep deletes the files of dead owners. What it cannot delete, another sweep will.
-func (o *owner) sweep() {
+func (o *fileLease) sweep() {
 	names, err := filepath.Glob(escapeGlob(o.prefix) + "*")
 	if err != nil {
 		return
 	}
 	for _, name := range names {
-		if alive, err := o.alive(strings.TrimPrefix(name, o.prefix)); err == nil && !alive {
+		if alive, err := o.Alive(strings.TrimPrefix(name, o.prefix)); err == nil && !alive {
 			_ = os.Remove(name)
 		}
 	}
@@ -130,8 +133,8 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// release deletes the file and gives up the lock.
-func (o *owner) release() error {
+// Release deletes the file and gives up the lock.
+func (o *fileLease) Release() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.released = true
@@ -140,7 +143,7 @@ func (o *owner) release() error {
 	}
 	f := o.file
 	o.file = nil
-	// Closed first: Windows does not delete an open file. Who finds it unlocked in between sees a dead owner, rightly.
+	// Closed first: Windows does not delete an open file. A process that finds it unlocked in between sees a dead owner, which is true.
 	return errors.Join(f.Close(), ignoreNotExist(os.Remove(f.Name())))
 }
 
