@@ -4,10 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"mcp-code-exec-harness/internal/harness"
-	"mcp-code-exec-harness/internal/queue"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -19,7 +17,7 @@ func TestModelsOfRequests(t *testing.T) {
 		"model.provider": "compatible", "model.baseUrl": "http://127.0.0.1:1/v1", "model.name": "small", "model.allow": "large, huge",
 		"model.prices": `{large: {input: 1, output: 2}}`,
 	})
-	tasks, err := f.Tasks(harness.TaskOptions{Queue: queue.NewLocal(time.Now)})
+	tasks, err := f.Tasks(harness.TaskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,10 +24,10 @@ import (
 
 const (
 	webhookTimeout = 10 * time.Second
-	webhookTaken   = time.Minute     // after which a webhook is tried again whose process died; longer than a try takes
-	webhookAll     = 64              // in flight at the same time
-	webhookEach    = 4               // of one user, so that slow receivers of a user delay no other user's webhooks
-	webhookFirst   = 5 * time.Second // after the first failure; doubles with every other
+	webhookTaken   = 15 * time.Second // after which a webhook is tried again whose process died; longer than a try takes
+	webhookAll     = 64               // in flight at the same time
+	webhookEach    = 4                // of one user, so that slow receivers of a user delay no other user's webhooks
+	webhookFirst   = 5 * time.Second  // after the first failure; doubles with every other
 	webhookMost    = time.Hour
 	webhookLook    = time.Minute // for those that other processes put into the outbox
 )
