@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/auth"
 )
 
 // Bounds of what a request may hold.
 const (
-	maxUser    = 100    // characters
 	maxText    = 10_000 // characters of a task
 	maxSession = 100    // bytes
 	maxModel   = 200    // bytes of a model's name
@@ -88,13 +88,8 @@ func (s *Service) check(r *Request) error {
 
 // checkUser says what is wrong with the id of a user; the error wraps ErrInvalidInput.
 func checkUser(id string) error {
-	if id == "" || utf8.RuneCountInString(id) > maxUser {
-		return fmt.Errorf("%w: userId has 1 to %d characters", ErrInvalidInput, maxUser)
-	}
-	for _, c := range id {
-		if unicode.IsControl(c) || c == utf8.RuneError {
-			return fmt.Errorf("%w: userId has control characters", ErrInvalidInput)
-		}
+	if err := auth.CleanUser(id); err != nil {
+		return fmt.Errorf("%w: userId: %w", ErrInvalidInput, err)
 	}
 	return nil
 }

@@ -20,8 +20,10 @@ func TestInvalid(t *testing.T) {
 	for want, change := range map[string]func(*task.Request){
 		"userId and task":       func(r *task.Request) { r.UserID = "" },
 		"required":              func(r *task.Request) { r.Task = "" },
-		"1 to 100":              func(r *task.Request) { r.UserID = strings.Repeat("ä", 101) },
-		"control":               func(r *task.Request) { r.UserID = "a\nb" },
+		"longer than 100":       func(r *task.Request) { r.UserID = strings.Repeat("ä", 101) },
+		"U+000A":                func(r *task.Request) { r.UserID = "a\nb" },
+		"U+202E":                func(r *task.Request) { r.UserID = "a\u202eb" }, // what package auth refuses, too
+		"U+2028":                func(r *task.Request) { r.UserID = "a\u2028b" },
 		"10000":                 func(r *task.Request) { r.Task = strings.Repeat("ä", 10_001) },
 		"model has":             func(r *task.Request) { r.Model = strings.Repeat("m", 201) },
 		"1048576":               func(r *task.Request) { r.Context = data(strings.Repeat("x", 1<<20)) },
@@ -46,7 +48,7 @@ func TestInvalid(t *testing.T) {
 	if _, _, err := p.Submit(t.Context(), r); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"a/b", strings.Repeat("s", 101)} {
+	for _, name := range []string{"a/b", ".", "..", strings.Repeat("s", 101)} {
 		if _, err := p.CreateSession(t.Context(), "ann", name); !errors.Is(err, task.ErrInvalidInput) {
 			t.Errorf("session %q: %v", name, err)
 		}
