@@ -1,9 +1,13 @@
 package sqlite
 
 import (
+	"compress/gzip"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
@@ -85,4 +89,59 @@ func TestMigration(t *testing.T) {
 			wantIs(t, "resume of a run that has ended", err, journal.ErrEnded)
 		})
 	}
+}
+
+// A store that harness exec and harness serve of schema version 3 wrote is read and worked on: its runs, session, waiting task and
+// schedule are there, quotas count them, and the file can shrink.
+func TestMigrationOfAServedStore(t *testing.T) {
+	t.Parallel()
+	packed, err := os.Open(filepath.Join("testdata", "version3.db.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	r, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "harness.db")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := reopenAt(t, path, Options{})
+	runs, _, err := s.Runs(t.Context(), journal.Filter{})
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("runs: %v, %v", runs, err)
+	}
+	for _, run := range runs {
+		records, err := s.Read(t.Context(), run.ID)
+		if err != nil || journal.Check(records) != nil || records[len(records)-1].End == nil {
+			t.Errorf("run %s: %d records, %v", run.ID, len(records), err)
+		}
+	}
+	later := time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC)
+	got, next, err := s.ClaimNext(t.Context(), "", nil, later.Add(-48*time.Hour))
+	if err != nil || got.ID != "" || !next.Equal(later.Add(-24*time.Hour)) {
+		t.Errorf("before it is due: %q, %v, %v", got.ID, next, err)
+	}
+	if got, _, err = s.ClaimNext(t.Context(), "", nil, later); err != nil || got.Task != "later" || string(got.Context) != `{"a":1}` || got.SessionID != "default" {
+		t.Errorf("the waiting task: %+v, %v", got, err)
+	}
+	if err := s.CreateSession(t.Context(), task.Session{ID: "default", UserID: "bob"}); err != nil {
+		t.Errorf("another user's session of the same id: %v", err)
+	}
+	if due, _, err := s.DueSchedules(t.Context(), later, 10); err != nil || len(due) != 1 {
+		t.Errorf("schedules: %v, %v", due, err)
+	}
+	if n := count(t, s, "SELECT tasks * 100 + sessions * 10 + schedules FROM owners WHERE user = 'ann'"); n != 111 {
+		t.Errorf("what ann has: %d", n)
+	}
+	if n := count(t, s, "SELECT auto_vacuum FROM pragma_auto_vacuum"); n != 2 {
+		t.Errorf("auto_vacuum is %d", n)
+	}
+	checkTasks(t, s)
 }
