@@ -123,7 +123,7 @@ func TestLostAttempts(t *testing.T) {
 			if s.tokens.Input+s.tokens.Output != c.tokens || !s.tokens.Estimated || s.cost < 0.0022 || s.open != nil {
 				t.Errorf("%+v, $%f", s.tokens, s.cost)
 			}
-			if c.status == task.Failed && c.err == away && ended.Error.Kind != task.KindBudget {
+			if c.status == task.Failed && errors.Is(c.err, away) && ended.Error.Kind != task.KindBudget {
 				t.Errorf("ended with %+v", ended.Error)
 			}
 		})

@@ -149,7 +149,7 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 		}
 		answer := problem(s.status, cmp.Or(s.detail, err.Error()))
 		switch {
-		case s.is == sandbox.ErrOwnerFull || s.is == sandbox.ErrPoolFull: // load, not a fault
+		case errors.Is(s.is, sandbox.ErrOwnerFull), errors.Is(s.is, sandbox.ErrPoolFull): // load, not a fault
 			answer.header = http.Header{"Retry-After": {"5"}}
 		case s.status >= 500:
 			a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)

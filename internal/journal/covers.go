@@ -25,7 +25,7 @@ func Covers(recorded, text string) bool {
 		if !last {
 			next = tokens[i+1][0]
 		}
-		literal, end := recorded[at[1]:next], -1
+		literal, end := recorded[at[1]:next], 0
 		switch own := recorded[at[0]:at[1]]; {
 		case !ok:
 			return false
@@ -35,8 +35,7 @@ func Covers(recorded, text string) bool {
 			end = len(rest) - len(literal)
 		case literal != "":
 			end = strings.Index(rest, literal)
-		default:
-			end = 0 // tokens without anything between them: the last of them stands for all values
+		default: // tokens without anything between them: the last of them stands for all values
 		}
 		if end < 0 || !strings.HasPrefix(rest, recorded[at[0]:at[1]]) && token.MatchString(rest[:end]) {
 			return false

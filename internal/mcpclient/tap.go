@@ -195,7 +195,7 @@ func (t *tap) incoming(msg jsonrpc.Message) (jsonrpc.Message, error) {
 			return ex.answered(m), t.pace.count()
 		}
 		size := int64(len(m.Result))
-		if err := ex.charge.grow(nil, size, size); err != nil { // waiting here would hold up the other calls
+		if err := ex.charge.grow(nil, size, size); err != nil { //nolint:staticcheck // without a context it does not wait: that would hold up the other calls
 			m = &jsonrpc.Response{ID: m.ID, Error: err}
 		}
 		return ex.answered(m), nil

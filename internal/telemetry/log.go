@@ -39,7 +39,7 @@ func NewLogger(o LogOptions) *slog.Logger {
 //
 //	2026-11-20 14:03:05 WRN server is gone server=crm error=EOF
 func newPretty(w io.Writer, level slog.Level) slog.Handler {
-	return tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.DateTime, NoColor: true, ReplaceAttr: printable})
+	return tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.DateTime, NoColor: true, ReplaceAttr: printable})
 }
 
 // printable quotes a message that would not stay on its line, or do something to the terminal.

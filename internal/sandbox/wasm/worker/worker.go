@@ -51,11 +51,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(heapTarget)
 	volunteer()
-	if err := work(context.Background(), s, stdin, stdout); err != nil {
-		fmt.Fprintln(stderr, err)
-		return 1
-	}
-	return 0
+	fmt.Fprintln(stderr, work(context.Background(), s, stdin, stdout))
+	return 1
 }
 
 // worker executes programs one after another, each in an instance of its own.
