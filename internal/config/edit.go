@@ -16,8 +16,8 @@ import (
 
 // AddServer writes a server into the configuration file at path, which is created if it does not exist. The values
 // are those of the file: ${VAR} stays as it is, and a literal $ before { or $ is written $$. Name and what differs
-// from the defaults are written. Every other byte of the file stays, comments and the mode included. A server of the
-// same name is an error matching fs.ErrExist, unless replace is set.
+// from the defaults are written. Every other byte of the file stays, comments included, and so does the mode, but that a
+// file all can read becomes its owner's alone if the server has an env or headers. A server of the same name is an error matching fs.ErrExist, unless replace is set.
 func AddServer(path string, s *MCPServer, replace bool) error {
 	fail := func(err error) error { return fmt.Errorf("add server %q to %s: %w", s.Name, path, err) }
 	entry, err := entryNode(s)
@@ -27,6 +27,9 @@ func AddServer(path string, s *MCPServer, replace bool) error {
 	d, err := openDocument(path)
 	if err != nil {
 		return fail(err)
+	}
+	if len(s.Env)+len(s.Headers) > 0 && d.mode&0o007 != 0 {
+		d.mode &= 0o700
 	}
 	existing, ok := d.entry(s.Name)
 	switch {

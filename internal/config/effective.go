@@ -142,7 +142,7 @@ func maskURL(text string) string {
 	}
 	params := strings.Split(query, "&")
 	for i, p := range params {
-		if name, value, ok := strings.Cut(p, "="); ok && isSecret(name) && !onlyPlaceholders(value) {
+		if name, value, ok := strings.Cut(p, "="); ok && (isSecret(name) || looksSecret(value)) && !onlyPlaceholders(value) {
 			params[i] = name + "=" + masked
 		}
 	}
@@ -164,17 +164,28 @@ func maskArgs(items []node) []string {
 		text := item.text
 		name, value, joined := strings.Cut(text, "=")
 		switch option := strings.HasPrefix(text, "-"); {
-		case hide && !option:
+		case hide && !option, looksSecret(text):
 			out[i] = mask(Entry{Value: text, Secret: true}).Value
-		case joined && isSecret(name):
+		case joined && (isSecret(name) || looksSecret(value)):
 			out[i] = name + "=" + mask(Entry{Value: value, Secret: true}).Value
 		default:
 			out[i] = maskURL(text)
 		}
 		hide = strings.HasPrefix(text, "-") && !joined && isSecret(text)
+		if header, _, isHeader := strings.Cut(text, ":"); isHeader && !strings.Contains(header, "/") && isSecret(header) {
+			out[i] = header + ": " + masked
+		}
 	}
 	return out
 }
+
+// looksSecret reports whether a value has the form of a key or token: a prefix that services give theirs, or 32 letters
+// and digits in a row.
+func looksSecret(value string) bool { return secretForm().MatchString(value) }
+
+var secretForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|github_pat|glpat|xox[a-z]|npm|dop_v1|hf)[-_]\S{8,}$|^(?:AKIA|AIza|eyJ)\S{12,}$|^[A-Za-z0-9_]{32,}$`)
+})
 
 // isSecret reports whether a name sounds as if its value were secret. It looks at whole words: monkey is not a key.
 func isSecret(name string) bool {

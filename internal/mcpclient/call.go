@@ -254,6 +254,9 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, tool string
 	if full := ex.charge.waits.Load(); full != nil && ce.Kind == KindTimeout {
 		ce.Message += ": " + full.Error()
 	}
+	if ce.Kind != KindRPC { // the server's own words stay as they are
+		ce.Message = withoutSecrets(ce.Message)
+	}
 	ce.Message = clip(ce.Message, maxSaid)
 	return ce
 }

@@ -79,7 +79,7 @@ func (c Config) validate() error {
 	if c.URL != "" {
 		u, err := url.Parse(c.URL)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			return fail(fmt.Sprintf("url %q is not an http or https address", c.URL))
+			return fail(fmt.Sprintf("url %q is not an http or https address", withoutSecrets(c.URL)))
 		}
 	}
 	return nil

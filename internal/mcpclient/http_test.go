@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,7 +28,7 @@ type upstream struct {
 	started, cancelled chan struct{}
 }
 
-func newUpstream(t *testing.T) *upstream {
+func newUpstream(t testing.TB) *upstream {
 	t.Helper()
 	u := &upstream{
 		Server:  mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, &mcp.ServerOptions{Instructions: "Be kind."}),
@@ -66,7 +67,7 @@ func (u *upstream) handler(opts *mcp.StreamableHTTPOptions) http.Handler {
 }
 
 // serve runs a handler and gives the configuration of its server.
-func serve(t *testing.T, h http.Handler) mcpclient.Config {
+func serve(t testing.TB, h http.Handler) mcpclient.Config {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(func() {
@@ -305,7 +306,7 @@ func (i *interceptor) count(tool string) int {
 	return i.calls[tool]
 }
 
-func intercept(t *testing.T, on map[string]func(http.ResponseWriter, wireCall)) (*interceptor, mcpclient.Config) {
+func intercept(t testing.TB, on map[string]func(http.ResponseWriter, wireCall)) (*interceptor, mcpclient.Config) {
 	t.Helper()
 	i := &interceptor{inner: newUpstream(t).handler(nil), calls: map[string]int{}, on: on}
 	return i, serve(t, i)
@@ -326,17 +327,19 @@ func refuses(status int, kind, text string) func(http.ResponseWriter, wireCall) 
 	}
 }
 
-// TestHTTPRefusals: whatever a server says to one call, the connection goes on, and with it the calls of others.
-func TestHTTPRefusals(t *testing.T) {
-	t.Parallel()
+// refusal is something that a server says to one call, and what the caller gets to know of it.
+type refusal struct {
+	answer  func(http.ResponseWriter, wireCall)
+	kind    mcpclient.Kind
+	sent    bool
+	inDoubt bool
+	want    string
+}
+
+// refusals are all ways in which the server of these tests refuses, breaks off or floods a call.
+func refusals() map[string]refusal {
 	const events, plain = "text/event-stream", "text/plain"
-	for name, tc := range map[string]struct {
-		answer  func(http.ResponseWriter, wireCall)
-		kind    mcpclient.Kind
-		sent    bool
-		inDoubt bool
-		want    string
-	}{
+	return map[string]refusal{
 		"400": {refuses(400, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 400"},
 		"401": {refuses(401, plain, "no"), mcpclient.KindUnavailable, false, false, "give credentials"},
 		"403": {refuses(403, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 403 Forbidden"},
@@ -392,7 +395,13 @@ func TestHTTPRefusals(t *testing.T) {
 				_ = c.Close()
 			}
 		}, mcpclient.KindConnectionLost, true, true, "no answer came"},
-	} {
+	}
+}
+
+// TestHTTPRefusals: whatever a server says to one call, the connection goes on, and with it the calls of others.
+func TestHTTPRefusals(t *testing.T) {
+	t.Parallel()
+	for name, tc := range refusals() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			started, release := make(chan struct{}), make(chan struct{})
@@ -789,5 +798,23 @@ func TestMemoryOfResults(t *testing.T) {
 			t.Error(err)
 		}
 		must("greedy", tc.server, tc.tool).Release()
+	}
+}
+
+// TestHTTPSecretsInTheURL: what is said of a server shows no parameters of its address.
+func TestHTTPSecretsInTheURL(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.NotFoundHandler())
+	cfg := mcpclient.Config{Name: "bad", URL: strings.Replace(srv.URL, "http://", "http://ann:s3cret@", 1) + "/mcp?code=s3cret"}
+	srv.Close()
+	var log strings.Builder
+	m := setup(t, mcpclient.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, cfg)
+	s := m.Start(ctxFor(t))[0]
+	_, err := call(t, m, "echo", `{}`)
+	wantIn(t, "reason", s.Reason, "connection refused")
+	for _, text := range []string{s.Reason, err.Error(), log.String()} {
+		if strings.Contains(text, "s3cret") {
+			t.Errorf("it shows the secret: %s", text)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // patience bounds every wait in the tests; it is reached only by a failure.
 const patience = 2 * time.Minute
 
-func ctxFor(t *testing.T) context.Context {
+func ctxFor(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
@@ -48,7 +48,7 @@ func ctxFor(t *testing.T) context.Context {
 }
 
 // setup makes a manager that is closed at the end of the test, within the time that children are given.
-func setup(t *testing.T, opts mcpclient.Options, configs ...mcpclient.Config) *mcpclient.Manager {
+func setup(t testing.TB, opts mcpclient.Options, configs ...mcpclient.Config) *mcpclient.Manager {
 	t.Helper()
 	m := mcpclient.NewManager(opts)
 	t.Cleanup(func() {
@@ -67,7 +67,7 @@ func setup(t *testing.T, opts mcpclient.Options, configs ...mcpclient.Config) *m
 }
 
 // bad is a server of the given kind, named "bad".
-func bad(t *testing.T, kind string) mcpclient.Config {
+func bad(t testing.TB, kind string) mcpclient.Config {
 	t.Helper()
 	self := child.Executable(t)
 	return mcpclient.Config{

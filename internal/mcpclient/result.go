@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -150,6 +151,16 @@ func excerpt(data []byte) string {
 	return fmt.Sprintf("%q", data)
 }
 
+var (
+	addressParams = regexp.MustCompile(`(https?://[^\s"?#]*)[?#][^\s"]*`)
+	addressUser   = regexp.MustCompile(`(https?://)[^\s"/?#@]*@`)
+)
+
+// withoutSecrets takes from the addresses in a text what may be secret.
+func withoutSecrets(text string) string {
+	return addressUser.ReplaceAllString(addressParams.ReplaceAllString(text, "$1?..."), "$1")
+}
+
 // clip is the beginning of a text, of about limit bytes, in valid UTF-8.
 func clip(text string, limit int) string {
 	if len(text) <= limit {
@@ -161,8 +172,9 @@ func clip(text string, limit int) string {
 	return text[:limit] + "..."
 }
 
-// brief is an error with a text of bounded length: the SDK quotes what servers send.
+// brief is an error with a text of bounded length: the SDK quotes what servers send. Of addresses in it, which may hold
+// secrets, it shows neither users nor parameters.
 type brief struct{ error }
 
-func (e brief) Error() string { return clip(e.error.Error(), maxSaid) }
+func (e brief) Error() string { return clip(withoutSecrets(e.error.Error()), maxSaid) }
 func (e brief) Unwrap() error { return e.error }

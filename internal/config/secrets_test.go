@@ -1,0 +1,62 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Arguments and addresses that look like secrets are masked wherever they stand.
+func TestMaskedArguments(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"sk-live-1234567890":                                  masked,
+		"ghp_0123456789abcdef":                                masked,
+		"0123456789abcdef0123456789abcdef":                    masked,
+		"Authorization: Bearer x":                             "Authorization: " + masked,
+		"X-Api-Key:x":                                         "X-Api-Key: " + masked,
+		"--config=sk-live-1234567890":                         "--config=" + masked,
+		"https://h/mcp?code=0123456789abcdef0123456789abcdef": "https://h/mcp?code=" + masked,
+		"https://h/mcp?region=eu":                             "https://h/mcp?region=eu",
+		"@modelcontextprotocol/server-filesystem":             "@modelcontextprotocol/server-filesystem",
+		"http://localhost:8080/auth:x":                        "http://localhost:8080/auth:x",
+		"/srv/data":                                           "/srv/data",
+		"-y":                                                  "-y",
+	} {
+		if got := maskArgs([]node{{kind: scalar, text: text}}); got[0] != want {
+			t.Errorf("%s is shown as %s, want %s", text, got[0], want)
+		}
+	}
+}
+
+// A file that all can read becomes its owner's alone once it may hold a secret.
+func TestModeOfAFileWithSecrets(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	for _, c := range []struct {
+		server       MCPServer
+		before, want os.FileMode
+	}{
+		{MCPServer{Name: "a", Command: "c", Env: map[string]string{"TOKEN": "x"}}, 0o644, 0o600},
+		{MCPServer{Name: "a", URL: "https://h", Headers: map[string]string{"X": "x"}}, 0o664, 0o600},
+		{MCPServer{Name: "a", Command: "c"}, 0o644, 0o644},
+		{MCPServer{Name: "a", Command: "c", Env: map[string]string{"TOKEN": "x"}}, 0o640, 0o640},
+	} {
+		file := filepath.Join(t.TempDir(), FileName)
+		if err := os.WriteFile(file, []byte("mcpServers: {}\n"), c.before); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, c.before); err != nil {
+			t.Fatal(err)
+		}
+		if err := AddServer(file, &c.server, false); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != c.want {
+			t.Errorf("mode %v of a file of mode %v, %v", info.Mode(), c.before, err)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package mcpclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/testing/misbehave"
+)
+
+// neighbours is a server with a user who provokes whatever it does wrong in a call.
+type neighbours struct {
+	m     *mcpclient.Manager
+	tools []string // that the user calls
+}
+
+// overHTTP is a server that refuses, breaks off, floods or never answers, by the name of the tool.
+func overHTTP(t testing.TB) neighbours {
+	on := map[string]func(http.ResponseWriter, wireCall){
+		"never": func(_ http.ResponseWriter, c wireCall) { <-c.ctx.Done() },
+	}
+	for name, r := range refusals() {
+		on[name] = r.answer
+	}
+	_, cfg := intercept(t, on)
+	n := neighbours{m: setup(t, mcpclient.Options{}, cfg)}
+	for name := range on {
+		n.tools = append(n.tools, name)
+	}
+	return n
+}
+
+// overStdio is a server that misbehaves in every way that does not end its process or its stdin and stdout, which all
+// of its users share.
+func overStdio(t testing.TB) neighbours {
+	return neighbours{setup(t, mcpclient.Options{MaxResult: 1 << 20}, bad(t, misbehave.Normal)), []string{
+		"hang", "broken", "null-id", "wrong-ids", "wrong-shape", "bad-content", "rpc-error", "error", "input", "asks", "deep", "scream",
+		"big", "chatter", "blocks", "stderr", "grow",
+	}}
+}
+
+// provoke calls the tools, one after another, until ctx ends.
+func (n neighbours) provoke(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, tool := range n.tools {
+			args := json.RawMessage(`{"bytes":2000000,"count":20000}`)
+			if tool == "chatter" {
+				args = json.RawMessage(`{"bytes":1000,"count":20}`)
+			}
+			res, err := n.m.Call(ctx, "bad", tool, args, mcpclient.CallOptions{Owner: "mallory", Timeout: 200 * time.Millisecond})
+			if err == nil {
+				res.Release()
+			}
+		}
+	}
+}
+
+// calls makes calls of another user, which must all be answered right, and returns how long they took.
+func (n neighbours) calls(t testing.TB, count int) []time.Duration {
+	t.Helper()
+	took := make([]time.Duration, count)
+	for i := range took {
+		args := fmt.Sprintf(`{"n":%d}`, i)
+		began := time.Now()
+		res, err := n.m.Call(t.Context(), "bad", "echo", json.RawMessage(args), mcpclient.CallOptions{Owner: "ann", Timeout: patience})
+		took[i] = time.Since(began)
+		if err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		if string(res.StructuredContent) != args {
+			t.Fatalf("call %d is answered with %s", i, res.StructuredContent)
+		}
+		res.Release()
+	}
+	return took
+}
+
+func (n neighbours) disturb(t testing.TB) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { n.provoke(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// TestNeighbours: one user provokes everything that a server does wrong in a call; another user's calls, writes all, are
+// answered right, none in doubt, on one connection.
+func TestNeighbours(t *testing.T) {
+	t.Parallel()
+	for name, with := range map[string]func(testing.TB) neighbours{"http": overHTTP, "stdio": overStdio} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := with(t)
+			n.calls(t, 1)
+			before := status(t, n.m, "bad").Conn
+			stop := n.disturb(t)
+			n.calls(t, 1000)
+			stop()
+			if after := status(t, n.m, "bad"); after.Conn != before || after.State != mcpclient.StateReady {
+				t.Errorf("connection %d is now %+v", before, after)
+			}
+		})
+	}
+}
+
+// BenchmarkNeighbours compares the 99th percentile of a user's calls with and without such a neighbour, in turns.
+func BenchmarkNeighbours(b *testing.B) {
+	for name, with := range map[string]func(testing.TB) neighbours{"http": overHTTP, "stdio": overStdio} {
+		b.Run(name, func(b *testing.B) {
+			n := with(b)
+			n.calls(b, 100)
+			var alone, disturbed []time.Duration
+			for b.Loop() {
+				alone = append(alone, n.calls(b, 500)...)
+				stop := n.disturb(b)
+				disturbed = append(disturbed, n.calls(b, 500)...)
+				stop()
+			}
+			p99 := func(took []time.Duration) float64 {
+				slices.Sort(took)
+				return float64(took[len(took)*99/100].Microseconds())
+			}
+			b.ReportMetric(p99(alone), "alone-p99-us")
+			b.ReportMetric(p99(disturbed), "disturbed-p99-us")
+			b.ReportMetric(p99(disturbed)/p99(alone), "ratio")
+		})
+	}
+}
