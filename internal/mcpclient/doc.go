@@ -11,15 +11,22 @@
 //  2. The first call, [Manager.Connect], [Manager.EnsureTools] or [Manager.Start] starts a server, once however many
 //     callers ask. Tools are listed again whenever the server connects or says that they changed, which is heeded at
 //     most once a second, and down to every 30 s for one that does not stop saying it.
-//  3. A connection that breaks fails the calls it carried with a [CallError], and nothing else. The next call after a
-//     backoff (0.5 s doubling to 30 s, with jitter, forgotten after 60 s of health) connects again, under a new
-//     connection number.
-//  4. [Manager.Remove] ends a server, at any time; [Manager.Close] ends every server and every goroutine.
+//  3. What goes wrong with a call fails that call with a [CallError]. Over HTTP nothing that a server says to a call ends
+//     the connection: the SDK gets to see only what it expects. Where a server has forgotten the session, new calls get
+//     a new connection at once, and calls in flight end on the old one.
+//  4. A connection that breaks fails the calls it carried, and nothing else. The next call after a backoff (0.5 s
+//     doubling to 30 s, with jitter, forgotten after 60 s of health) connects again, under a new connection number.
+//  5. [Manager.Remove] ends a server, at any time; [Manager.Close] ends every server and every goroutine.
 //
 // # What a server can cost
 //
-// A server is not trusted: it harms its own tools only. A message above Options.MaxResult fails its call and is not kept;
-// the handshake takes at most 1 MiB, a list of tools 16 MiB on 1,000 pages, 20,000 tools and 1 MiB for one of them, a
+// A server is not trusted: it harms its own tools only. A message above Options.MaxResult fails its call and is not kept.
+// Answers that are being read or used are charged to CallOptions.Owner until they are released: four of the largest size
+// for an owner, eight for all. Over HTTP an answer waits for the budget, until its call's timeout; on a stream that all
+// calls share the call fails instead. A server that sends more than 1,000 messages a second that nothing asked for, or
+// 1 MiB a second on stderr, is disconnected; on a stream that belongs to one call only that call fails.
+//
+// The handshake takes at most 1 MiB, a list of tools 16 MiB on 1,000 pages, 20,000 tools and 1 MiB for one of them, a
 // result 10,000 blocks, and JSON nests at most 1,000 levels. What it says by itself is dropped but for progress, of which
 // a slow caller misses some, changed tools, and requests, of which 256 may be open. There is no sampling, elicitation or
 // root to be had. Text meant for people is cut.
