@@ -220,8 +220,8 @@ func TestProgressEndsAtTheMaximum(t *testing.T) {
 func TestLargeResults(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
-	res := mustCall(t, m, "big", `{"bytes":50000000}`)
-	if got := len(res.Content[0].Text); got != 50_000_000 {
+	res := mustCall(t, m, "big", `{"bytes":20000000}`)
+	if got := len(res.Content[0].Text); got != 20_000_000 {
 		t.Errorf("%d bytes", got)
 	}
 	small := setup(t, mcpclient.Options{MaxResult: 1 << 20}, bad(t, misbehave.Normal))
