@@ -24,7 +24,8 @@ import (
 type Runs interface {
 	// Execute runs a program under its id. Where a run of this id was recorded, it goes on with that, or returns how it
 	// ended. When ctx ends, it returns within half a second: the run has ended as cancelled then, or, where the cause is
-	// run.ErrParked, is left to be continued, and the error wraps that cause. Other errors are faults of the harness.
+	// run.ErrParked, is left to be continued, and the error wraps that cause. Other errors are faults of the harness; one
+	// that wraps task.ErrLasting ends the task, after any other the run is continued later.
 	Execute(ctx context.Context, p Program) (*run.Outcome, error)
 	// Abandon ends a run that a dead process left, as cancelled, and returns how it ended; nil where none was recorded.
 	Abandon(ctx context.Context, p Program) (*run.Outcome, error)

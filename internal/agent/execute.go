@@ -68,7 +68,11 @@ func (w *work) carryOut(
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		return internal(fmt.Errorf("run %s: %w", id, err)), nil
+		err = fmt.Errorf("run %s: %w", id, err)
+		if errors.Is(err, task.ErrLasting) {
+			return internal(err), nil
+		}
+		return nil, err // the store or the sandbox is away: the run is continued later
 	}
 	if out == nil {
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
 )
@@ -297,5 +298,23 @@ func TestCacheOfPrograms(t *testing.T) {
 	const at = "/workspace/results/task_1/turn-1.js"
 	if want := `{"code":"// A program of 6011 bytes, cut; it is kept in ` + at + `"}`; string(first.Calls[0].Input) != want || first.Raw != nil || w.files[at] != long {
 		t.Errorf("the first program is shown as %s", first.Calls[0].Input)
+	}
+}
+
+// TestRunAway: a run that cannot be executed at the moment leaves its task, which goes on with the same run later.
+func TestRunAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runs("away"), says("ok"))
+	w.programs["away"] = func(context.Context, Program) (*run.Outcome, error) { return nil, errors.New("the store is read-only") }
+	if got, err := w.agent().Do(t.Context(), newTask(), nil, nil, w); err == nil || got.Status != task.Running {
+		t.Fatalf("got %s, %v, want an error and a task that goes on", got.Status, err)
+	}
+	w.programs["away"] = succeeds("7")
+	got, err := w.agent().Do(t.Context(), newTask(), nil, w.steps, w)
+	if err != nil || got.Status != task.Succeeded || string(got.Output) != "7" {
+		t.Fatalf("ended as %s with %s: %s, %v", got.Status, got.Output, got.Message, err)
+	}
+	if len(w.executed) != 2 || w.executed[0] != w.executed[1] {
+		t.Errorf("executed %v, want one run twice", w.executed)
 	}
 }

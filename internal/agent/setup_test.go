@@ -224,7 +224,7 @@ func (r worldRuns) Execute(ctx context.Context, p Program) (*run.Outcome, error)
 	do := r.programs[p.Code]
 	r.mu.Unlock()
 	if do == nil {
-		return nil, fmt.Errorf("no program is %q", p.Code)
+		return nil, fmt.Errorf("%w: no program is %q", task.ErrLasting, p.Code)
 	}
 	out, err := do(ctx, p)
 	if err == nil {

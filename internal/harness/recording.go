@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
 )
 
 const taskRecordingVersion = 1
@@ -247,7 +248,11 @@ func (p *replayedTask) Execute(ctx context.Context, program agent.Program) (*run
 	if code == recorded.Records[0].Start.Source {
 		code = "" // compiled as it was then
 	}
-	return p.h.runs.Replay(ctx, recorded.Records, code, false, program.Observe)
+	out, err := p.h.runs.Replay(ctx, recorded.Records, code, false, program.Observe)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", task.ErrLasting, err)
+	}
+	return out, err
 }
 
 // Abandon finds nothing: no process dies in a replay that another goes on with.
