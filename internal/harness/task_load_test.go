@@ -87,7 +87,6 @@ return {sum}`, calls, n))
 	models := f.Models()
 	var err error
 	l.tasks, err = f.Tasks(harness.TaskOptions{
-
 		Models: func(name string) (model.Model, error) {
 			m, err := models(name)
 			return timedModel{m, func(task string, turn span) {
