@@ -47,6 +47,7 @@ func TestSlotsAreShared(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if got := strings.Join(order, ""); got != "aabcabca" { // the first finds the slot free
 			t.Errorf("order %s", got)
 		}
