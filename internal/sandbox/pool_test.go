@@ -415,7 +415,9 @@ func TestPoolSharesAreEqual(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second) // the bubble's time
 		started := tier.count()
+		mu.Lock()
 		clear(rounds)
+		mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		mu.Lock()
