@@ -12,7 +12,7 @@ import (
 // compiled meanwhile.
 func TestCompilingIsCharged(t *testing.T) {
 	t.Parallel()
-	f := setup(t, map[string]string{"sandbox.timeout": "3s"})
+	f := setup(t, map[string]string{"sandbox.timeout": "10s"})
 	begun := make(chan struct{})
 	var once sync.Once
 	ended := make(chan *run.Outcome, 1)
@@ -20,8 +20,8 @@ func TestCompilingIsCharged(t *testing.T) {
 		out, err := f.Runs().Execute(t.Context(), runs.Request{
 			User: "hostile",
 			Code: `
-await Promise.all(Array.from({ length: 20 }, (_, i) => fs.writeFile('/workspace/' + i + '.js', 'using x=1;'.repeat(30000) + i)))
-return await Promise.allSettled(Array.from({ length: 20 }, (_, i) => import('/workspace/' + i + '.js')))`,
+await Promise.all(Array.from({ length: 10 }, (_, i) => fs.writeFile('/workspace/' + i + '.js', 'using x=1;'.repeat(30000) + i)))
+return await Promise.allSettled(Array.from({ length: 10 }, (_, i) => import('/workspace/' + i + '.js')))`,
 			Observe: func(e run.Event) {
 				if e.Call != nil && e.Call.Kind == "module" {
 					once.Do(func() { close(begun) })
@@ -33,7 +33,11 @@ return await Promise.allSettled(Array.from({ length: 20 }, (_, i) => import('/wo
 		}
 		ended <- out
 	}()
-	<-begun
+	select {
+	case <-begun:
+	case out := <-ended:
+		t.Fatalf("ended as %s before its first import: %+v", out.Status, out.Error)
+	}
 	for range 3 {
 		out, err := f.Runs().Execute(t.Context(), runs.Request{User: "other", Code: "return 1 // " + t.Name()})
 		if err != nil || out.Status != run.Succeeded {
