@@ -95,6 +95,9 @@ func (s *Service) stop(id string) {
 // watchCancels stops tasks when another process asked for it.
 func (s *Service) watchCancels(ctx context.Context) {
 	every(ctx, lookForCancels, func() {
+		if s.Running() == 0 {
+			return
+		}
 		ids, err := s.opt.Store.CancelRequests(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.opt.Logger.Error("look for cancelled tasks", "error", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -325,14 +326,14 @@ func TestSchedulesOfOthers(t *testing.T) {
 func TestScheduleRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		left := 3
+		var left atomic.Int64
+		left.Store(3)
 		p := newPlace(t).open(succeed, func(o *task.Options) {
 			o.Allow = func(principal string) (time.Duration, bool) {
 				if principal == "key_bob" {
 					return 0, true
 				}
-				left--
-				return 10 * time.Minute, left >= 0
+				return 10 * time.Minute, left.Add(-1) >= 0
 			}
 		})
 		for _, user := range []string{"ann", "ann", "ann", "ann", "ann", "bob"} {
@@ -348,7 +349,7 @@ func TestScheduleRate(t *testing.T) {
 		if n := len(started(t, p, "bob", "15:04", time.UTC)); n != 5 {
 			t.Errorf("%d tasks of another user, want 5", n)
 		}
-		left = 100
+		left.Store(100)
 		time.Sleep(11 * time.Minute)
 		if n := len(started(t, p, "ann", "15:04", time.UTC)); n < 8 {
 			t.Errorf("%d tasks later", n)
