@@ -541,10 +541,10 @@ func TestLongSession(t *testing.T) {
 func TestWorkerRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int64
 		begin := time.Now()
 		p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
-			if calls++; calls <= 10 {
+			if calls.Add(1) <= 10 {
 				return tk, fmt.Errorf("wrapped: %w", &task.RetryError{After: 6 * time.Minute, Err: errors.New("it is away")})
 			}
 			return succeed(ctx, tk, h, steps, log)
@@ -552,12 +552,12 @@ func TestWorkerRetries(t *testing.T) {
 		p.work()
 		tk := p.submit(task.Request{})
 		time.Sleep(time.Hour - time.Second)
-		if calls != 10 {
-			t.Errorf("%d calls within the hour", calls)
+		if n := calls.Load(); n != 10 {
+			t.Errorf("%d calls within the hour", n)
 		}
 		time.Sleep(2 * time.Second)
-		if got := p.wait(tk.ID); got.Status != task.Succeeded || calls != 11 {
-			t.Errorf("%s after %d calls and %s", got.Status, calls, time.Since(begin))
+		if got := p.wait(tk.ID); got.Status != task.Succeeded || calls.Load() != 11 {
+			t.Errorf("%s after %d calls and %s", got.Status, calls.Load(), time.Since(begin))
 		}
 	})
 }
