@@ -32,6 +32,7 @@ func TestInvalid(t *testing.T) {
 		"session id has 1":      func(r *task.Request) { r.SessionID = strings.Repeat("s", 101) },
 		"callbackUrl: loopback": func(r *task.Request) { r.Callback = "http://127.0.0.1/x" },
 		"negative":              func(r *task.Request) { r.Budget.Turns = -1 },
+		"366 days ahead":        func(r *task.Request) { r.RunAt = new(time.Now().Add(367 * 24 * time.Hour)) },
 	} {
 		r := task.Request{UserID: "ann", Task: "x"}
 		change(&r)
