@@ -14,9 +14,12 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 # The packages whose tests start their own binary as child processes. Without the race detector a child starts in a seventh
 # of the time; what it runs is tested with the detector inside of the tests' own process.
-CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./internal/gate ./internal/harness ./internal/mcpclient ./internal/program ./internal/store/sqlite
+CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./internal/gate ./internal/wiring ./internal/mcpclient ./internal/program ./internal/store/sqlite
 
-.PHONY: all build demo test test-long children lint platforms lines bench fmt
+# The packages whose tests take longest begin first, so that none is left alone at the end.
+LONGEST = ./internal/wiring ./internal/store/sqlite ./internal/api ./internal/cli ./internal/task ./internal/catalog
+
+.PHONY: all build demo test test-long children lint platforms lines bench load fmt
 
 all: build
 
@@ -29,7 +32,7 @@ demo: build ## the main job with embedded defaults: no key, no network
 
 test: children ## every test; at the end what was skipped, and why
 	CGO_ENABLED=$(if $(RACE),1,0) HARNESS_TEST_CHILDREN=$(CURDIR)/bin/children \
-		$(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile bin/test.json -- $(RACE) -timeout 20m ./...
+		$(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile bin/test.json -- $(RACE) -timeout 20m $(LONGEST) ./...
 	@sed -n 's/.*"Test":"\([^"]*\)".*"Output":" *[a-z_]*\.go:[0-9]*: \(the seed is [0-9]*\).*/\1: \2/p' bin/test.json
 
 test-long: export HARNESS_TEST_LONG = 1
@@ -53,6 +56,9 @@ lines: ## lines of Go by package, without tests, their support and generated cod
 
 bench: build ## the budgets, measured on this machine
 	./bin/harness bench
+
+load: build ## users in turn and tasks at once, over HTTP; OLD=path measures another binary alternately
+	$(GO) run ./internal/testing/load $(OLD) bin/harness
 
 fmt:
 	$(TOOL) golangci-lint fmt

@@ -1,13 +1,11 @@
-// Package agent works a task: it asks the model, runs the programs that the model writes, tells it how they ended, and so on
+// Package agent works a task: it asks the model, executes the programs that the model writes and reports how they ended,
 // until the model answers or a bound is reached.
 //
-// What a loop does next is a function of its task and the steps recorded so far, and so is what the model is sent. A loop
-// whose process died therefore goes on where it stopped: an answered request is not sent again, and a program that had
-// begun goes on under its recorded run id. Steps are committed before what depends on them happens: before a request is
-// sent, before a program runs, before a tool is looked up.
+// The task and its recorded steps decide what the loop does next and what it sends to the model. After the death of a
+// process, the task therefore goes on where it stopped: an answered request is not sent again, and a program that had begun
+// goes on under its recorded run id. Each step is committed before anything that depends on it happens.
 //
-// Nothing is asked of the model after it has answered. How to save a skill stands in the system prompt, and the model
-// does it in the programs of the task itself.
+// The loop ends with the model's answer. The system prompt says how to save a skill; the task's own programs do it.
 package agent
 
 import (
@@ -20,18 +18,17 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Runs executes programs and keeps files of sessions. Its methods are safe for concurrent use.
+// Runs executes programs and stores files of sessions. Its methods are safe for concurrent use.
 type Runs interface {
-	// Execute runs a program under its id. Where a run of this id was recorded, it goes on with that, or returns how it
-	// ended. When ctx ends, it returns within half a second: the run has ended as cancelled then, or, where the cause is
-	// run.ErrParked, is left to be continued, and the error wraps that cause. Other errors are faults of the harness; one
-	// that wraps task.ErrLasting ends the task, after any other the run is continued later.
+	// Execute executes a program under its id. It continues a recorded run of this id, or returns how that ended. When ctx
+	// ends, it returns within half a second: the run has ended as cancelled, or, if the cause is run.ErrParked, can be
+	// continued, and the error wraps that cause. Other errors are faults of the harness: one that wraps task.ErrLasting
+	// ends the task, after any other the run is continued later.
 	Execute(ctx context.Context, p Program) (*run.Outcome, error)
-	// Abandon ends a run that a dead process left, as cancelled, and returns how it ended; nil where none was recorded.
+	// Abandon ends a run of a dead process as cancelled, and returns how it ended; nil if no run was recorded.
 	Abandon(ctx context.Context, p Program) (*run.Outcome, error)
-	// Keep stores a text in the workspace of a session, over one that is there, and returns the path under which programs
-	// find it. The name may have slashes in it.
-	Keep(ctx context.Context, user, session, name string, data []byte) (path string, err error)
+	// SaveFile writes a file of a session's workspace; name may have slashes. It returns the path under which programs find it.
+	SaveFile(ctx context.Context, user, session, name string, data []byte) (path string, err error)
 	// Skills lists what a user has saved, in an order that does not change.
 	Skills(ctx context.Context, user string) ([]Skill, error)
 }
@@ -39,12 +36,12 @@ type Runs interface {
 // Program is code to run.
 type Program struct {
 	RunID   string
-	New     bool // the id has been made for it just now: no run of it was recorded
+	New     bool // no run of this id was recorded
 	Code    string
 	User    string
 	Session string
-	// Observe sees what the run does, and what a recorded run did before, in order. It does not block. It is not called any
-	// more when Execute has returned.
+	Began   time.Time // the task
+	// Observe gets what the run does, and what a recorded run did before, in order, until Execute returns. It does not block.
 	Observe func(run.Event)
 }
 
@@ -54,11 +51,11 @@ type Skill struct {
 	Description string // one line; empty if it has none
 }
 
-// Catalog tells the model of tools. Its methods are safe for concurrent use.
+// Catalog describes tools to the model. Its methods are safe for concurrent use.
 type Catalog interface {
-	// Search is a text on the tools that fit a request in words. A limit of 0 is the catalog's own.
+	// Search describes the tools that fit a request in words. A limit of 0 is the catalog's own.
 	Search(ctx context.Context, query string, limit int) (string, error)
-	// Details is a text on the tools of these names. A name that no tool has is told of in the text.
+	// Details describes the tools of these names. It says which names no tool has.
 	Details(ctx context.Context, names []string) (string, error)
 	// Definitions is about how many model tokens the definitions of all tools have.
 	Definitions() int
@@ -66,7 +63,7 @@ type Catalog interface {
 
 // Options are the parts of an Agent and its bounds.
 type Options struct {
-	// Models gives the model that a task asks for by name; "" is the configured one. Its errors are told to the user.
+	// Models returns the model that a task asks for by name; "" is the configured one. Users see its errors.
 	Models  func(name string) (model.Model, error)
 	Runs    Runs
 	Catalog Catalog
@@ -95,13 +92,12 @@ func New(opt Options) *Agent {
 
 var _ task.Worker = (*Agent)(nil).Do
 
-// Do works a task until it ends: from its beginning, or from where its steps stop. history are the earlier tasks of the
-// session with their steps, oldest first. It returns the task as it ended, for the caller to commit.
+// Do works a task until it ends: from its beginning, or from where its steps stop. history is the earlier tasks of the
+// session with their steps, oldest first. Do returns the task as it ended, for the caller to commit.
 //
-// A provider that is away is a *task.RetryError: the task goes on when Do is called again.
-//
-// When ctx ends with the cause task.ErrCancelled, the task ends as cancelled; with any other cause it is left as it is,
-// and the error wraps the cause. An error of log leaves it too. All goroutines that Do starts have ended when it returns.
+// If the provider is away, the error is a *task.RetryError: the task goes on when Do is called again. If ctx ends with the
+// cause task.ErrCancelled, the task ends as cancelled; any other cause, or an error of log, stops the work on the task, and
+// the error wraps it. All goroutines that Do starts have ended when it returns.
 func (a *Agent) Do(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
 	w := &work{
 		a: a, task: t, history: history, log: log, bounds: boundsOf(a.opt.Budget, t.Budget),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -12,20 +13,21 @@ const (
 	maxSkillText = 160 // bytes of a description
 )
 
-// begin records the prompt of the task: what it is made of may be another thing after a crash.
-func (w *work) begin(ctx context.Context) (*ending, error) {
+// begin records the prompt of the task, because its parts may change before the task goes on.
+func (w *work) begin(ctx context.Context) *ending {
 	text, err := w.prompt(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return nil, nil
+		return nil
 	case err != nil:
-		return internal(err), nil
+		return internal(err)
 	}
 	w.add(task.Step{Note: &task.Note{Text: text}})
-	return nil, nil
+	w.limitHistory()
+	return nil
 }
 
-// prompt is the first message of the task. Skills that cannot be listed are no reason not to do it.
+// prompt is the first message of the task. It has no skills if they cannot be listed.
 func (w *work) prompt(ctx context.Context) (string, error) {
 	d := taskData{User: w.task.UserID, Task: w.task.Task}
 	if len(w.task.Context) > 0 && string(w.task.Context) != "null" {
@@ -38,15 +40,13 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 	if err != nil {
 		skills = nil
 	}
-	for i, s := range skills {
-		if i == maxSkills {
-			d.MoreSkills = len(skills) - maxSkills
-			break
-		}
-		if s.Description, err = w.privacy.Hide(ctx, s.Description); err != nil { // a part of a value would not be found
+	shown := skills[:min(len(skills), maxSkills)]
+	d.MoreSkills = len(skills) - len(shown)
+	for _, s := range shown {
+		if s.Description, err = w.privacy.Hide(ctx, s.Description); err != nil { // before a value is cut
 			return "", err
 		}
-		s.Description = clip(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
+		s.Description = clip.Counted(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
 		d.Skills = append(d.Skills, s)
 	}
 	text, err := w.a.opt.Prompts.prompt(d)

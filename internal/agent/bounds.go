@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -13,54 +14,48 @@ import (
 type bounds struct {
 	turns, runs, tokens bound[int]
 	cost                bound[float64]
-	wall                time.Duration
-	wallKey             string
+	wall                bound[time.Duration]
 }
 
 // bound is the most of something, and where it was set. 0 is no bound.
-type bound[T int | float64] struct {
+type bound[T int | float64 | time.Duration] struct {
 	most T
 	key  string
 }
 
 func boundsOf(configured, asked task.Budget) bounds {
-	wall := lower(int(configured.Wall), int(asked.Wall), "model.maxTaskTime", "the request")
 	return bounds{
 		turns:  lower(configured.Turns, asked.Turns, "model.maxTurns", "budget.turns"),
 		runs:   lower(configured.Runs, asked.Runs, "model.maxRuns", "budget.runs"),
 		tokens: lower(configured.Tokens, asked.Tokens, "model.maxTaskTokens", "budget.tokens"),
 		cost:   lower(configured.Cost, asked.Cost, "model.maxCost", "budget.costUsd"),
-		wall:   time.Duration(wall.most), wallKey: wall.key,
+		wall:   lower(time.Duration(configured.Wall), time.Duration(asked.Wall), "model.maxTaskTime", "the request"),
 	}
 }
 
 // lower is the lower of two bounds.
-func lower[T int | float64](configured, asked T, configKey, requestKey string) bound[T] {
+func lower[T int | float64 | time.Duration](configured, asked T, configKey, requestKey string) bound[T] {
 	if asked > 0 && (configured <= 0 || asked < configured) {
 		return bound[T]{asked, requestKey}
 	}
 	return bound[T]{max(configured, 0), configKey}
 }
 
-// reached names the bound that does not allow another turn; empty if there is none.
-func (b *bounds) reached(s *state) string {
-	switch {
-	case b.turns.most > 0 && s.asks >= b.turns.most:
-		return fmt.Sprintf("%s (%s)", count(b.turns.most, "turn"), b.turns.key)
-	case b.tokens.most > 0 && s.tokens.Input+s.tokens.Output >= b.tokens.most:
-		return fmt.Sprintf("%s (%s)", count(b.tokens.most, "model token"), b.tokens.key)
-	case b.cost.most > 0 && s.cost >= b.cost.most:
-		return fmt.Sprintf("$%.4g (%s)", b.cost.most, b.cost.key)
+// reachedBy names the bound, with most in words, if n has reached it; else it is empty.
+func (b bound[T]) reachedBy(n T, words string) string {
+	if b.most <= 0 || n < b.most {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s (%s)", words, b.key)
 }
 
-// noRun names the bound that does not allow another run; empty if there is none.
-func (b *bounds) noRun(s *state) string {
-	if b.runs.most > 0 && len(s.runs) >= b.runs.most {
-		return fmt.Sprintf("%s (%s)", count(b.runs.most, "run"), b.runs.key)
-	}
-	return ""
+// reached names the bound that does not allow another turn; empty if there is none.
+func (b *bounds) reached(s *state) string {
+	return cmp.Or(
+		b.turns.reachedBy(s.asks, count(b.turns.most, "turn")),
+		b.tokens.reachedBy(s.tokens.Input+s.tokens.Output, count(b.tokens.most, "model token")),
+		b.cost.reachedBy(s.cost, fmt.Sprintf("$%.4g", b.cost.most)),
+	)
 }
 
 // unpriced says that a budget of money cannot be kept.
@@ -90,8 +85,6 @@ func (a *Agent) Admit(name string, budget task.Budget) error {
 	}
 	return nil
 }
-
-func (b *bounds) wallWords() string { return fmt.Sprintf("%s (%s)", b.wall, b.wallKey) }
 
 // count is a number of things in words.
 func count(n int, thing string) string {

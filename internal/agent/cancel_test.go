@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
@@ -86,7 +87,7 @@ func waiting(reached chan struct{}) program {
 			return nil, run.ErrParked
 		}
 		return &run.Outcome{
-			Status: run.Cancelled, Output: json.RawMessage("null"), Error: &run.Error{Kind: run.KindCancelled, Message: "the run was cancelled"},
+			Status: run.Cancelled, Output: json.RawMessage("null"), Error: &run.Error{Kind: frame.KindCancelled, Message: "the run was cancelled"},
 			Effects: []run.Effect{{Call: 1, Kind: "tool", Name: "mailer__send", State: "in_doubt"}},
 		}, nil
 	}

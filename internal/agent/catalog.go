@@ -1,16 +1,16 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/modelview"
 )
 
-// defaultHits is how many tools a search gives that asks for no number.
+// defaultHits is how many tools a search returns that asks for no number.
 const defaultHits = 8
 
-// tools is a Catalog of the tools that there are.
 type tools struct {
 	catalog *catalog.Catalog
 	ready   func(context.Context)
@@ -18,28 +18,18 @@ type tools struct {
 
 var _ Catalog = (*tools)(nil)
 
-// NewCatalog makes a Catalog of c. ready waits until the servers have listed their tools, or failed to; it is called before
-// every look into c.
+// NewCatalog makes a Catalog of c. ready waits until the servers have listed their tools or failed to; each look into c calls it.
 func NewCatalog(c *catalog.Catalog, ready func(context.Context)) Catalog {
 	return &tools{catalog: c, ready: ready}
 }
 
 func (t *tools) Search(ctx context.Context, query string, limit int) (string, error) {
 	t.ready(ctx)
-	if err := context.Cause(ctx); err != nil {
-		return "", err
-	}
-	if limit <= 0 {
-		limit = defaultHits
-	}
-	return modelview.Hits(query, t.catalog.Search(ctx, query, limit), t.catalog.Servers()), nil
+	return modelview.Hits(query, t.catalog.Search(ctx, query, cmp.Or(limit, defaultHits)), t.catalog.Servers()), context.Cause(ctx)
 }
 
 func (t *tools) Details(ctx context.Context, names []string) (string, error) {
 	t.ready(ctx)
-	if err := context.Cause(ctx); err != nil {
-		return "", err
-	}
 	var found []*catalog.Details
 	var problems []error
 	for _, name := range names {
@@ -50,7 +40,7 @@ func (t *tools) Details(ctx context.Context, names []string) (string, error) {
 		}
 		found = append(found, d)
 	}
-	return modelview.Details(found, problems), nil
+	return modelview.Details(found, problems), context.Cause(ctx)
 }
 
 // Definitions adds up what other clients put into a model's context: name, description and input schema of every tool.

@@ -16,15 +16,15 @@ const (
 	maxShortCode = 400     // bytes of a program that is shown in short form
 )
 
-// conversation is what the model is sent: a function of the session's earlier tasks, the task and its steps.
-func (w *work) conversation() []model.Message {
-	return conversation(w.history, w.task, w.steps, &w.state.compact)
-}
-
+// conversation is the messages of the next request: a function of the session's earlier tasks, the task and its steps.
 func conversation(history []task.Past, t task.Task, steps []task.Step, cut *task.Compact) []model.Message {
 	var c talk
-	if cut.Dropped > 0 {
-		c.user(fmt.Sprintf("(%s of this conversation are left out here.)", count(cut.Dropped, "earlier task")))
+	left := cut.Dropped
+	if cut.Of > 0 {
+		left += cut.Of - len(history)
+	}
+	if left > 0 {
+		c.user(fmt.Sprintf("(%s of this conversation are left out here.)", count(left, "earlier task")))
 	}
 	for i, past := range history {
 		switch {
@@ -42,10 +42,10 @@ func conversation(history []task.Past, t task.Task, steps []task.Step, cut *task
 	return c.messages
 }
 
-// talk is a conversation that grows.
+// talk builds a conversation.
 type talk struct{ messages []model.Message }
 
-// user adds what is said to the model. Two such messages are one: not every server takes them in a row.
+// user adds a text for the model. Two in a row become one message, because some servers refuse two.
 func (c *talk) user(text string) {
 	if n := len(c.messages); n > 0 && c.messages[n-1].Role == model.RoleUser {
 		c.messages[n-1].Text += "\n\n" + text
@@ -64,30 +64,24 @@ func (c *talk) short(t task.Task) {
 	c.messages = append(c.messages, model.Message{Role: model.RoleAssistant, Text: answer})
 }
 
-// past adds an earlier task with all that was said.
+// past adds an earlier task with all of its steps.
 func (c *talk) past(p task.Past) {
 	var s state
 	for _, step := range p.Steps {
 		s.take(step)
 	}
 	c.steps(p.Steps, &s.compact)
-	if s.pending() != nil {
-		c.unanswered(callsOf(s.turn)[s.results:])
+	if s.pending() != nil { // every call needs a result
+		for _, call := range callsOf(s.turn)[s.results:] {
+			c.result(model.ToolResult{CallID: call.ID, Name: call.Name, Text: "Not done: the task ended before.", IsError: true})
+		}
 	}
 	if p.Task.Status != task.Succeeded {
 		c.user("(The task ended here: " + p.Task.Message + ")")
 	}
 }
 
-// unanswered adds results of calls that were never done: every call needs one.
-func (c *talk) unanswered(calls []model.ToolCall) {
-	for _, call := range calls {
-		c.result(model.ToolResult{CallID: call.ID, Name: call.Name, Text: "Not done: the task ended before.", IsError: true})
-	}
-}
-
-// steps adds the steps of a task. Turns that were empty or refused are left out: there is nothing in them for the model,
-// and providers do not take them back.
+// steps adds the steps of a task, except empty and refused turns, which providers do not take back.
 func (c *talk) steps(steps []task.Step, cut *task.Compact) {
 	refused := false // the last turn was, and results of its calls are of a time in which they were done
 	for _, s := range steps {
@@ -102,7 +96,7 @@ func (c *talk) steps(steps []task.Step, cut *task.Compact) {
 		case s.Turn != nil:
 			turn := &s.Turn.Turn
 			if s.Seq < cut.Before {
-				turn = shortTurn(turn, cut.Code[s.Seq])
+				turn, _ = shortTurn(turn, cut.Kept[s.Seq])
 			}
 			c.messages = append(c.messages, model.Message{Role: model.RoleAssistant, Turn: turn})
 		case s.Result != nil && s.Seq < cut.Before:
@@ -115,7 +109,7 @@ func (c *talk) steps(steps []task.Step, cut *task.Compact) {
 	}
 }
 
-// result adds a result to those of the same turn.
+// result adds a result to the others of its turn.
 func (c *talk) result(r model.ToolResult) {
 	if n := len(c.messages); n > 0 && c.messages[n-1].Role == model.RoleTool {
 		c.messages[n-1].Results = append(c.messages[n-1].Results, r)
@@ -125,15 +119,10 @@ func (c *talk) result(r model.ToolResult) {
 }
 
 func hasTurn(steps []task.Step) bool {
-	for _, s := range steps {
-		if s.Turn != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(steps, func(s task.Step) bool { return s.Turn != nil })
 }
 
-// shortResult is a result in a line. What a failed program did before is not left out.
+// shortResult is a result in a line, with the writes of a failed program.
 func shortResult(r *task.Result, kept string) string {
 	if len(r.Text) <= maxShortLine && len(r.Effects) == 0 {
 		return r.Text
@@ -145,55 +134,43 @@ func shortResult(r *task.Result, kept string) string {
 	}
 	if r.RunID != "" && r.RunStatus != run.Succeeded {
 		b.WriteString("; the program " + r.RunStatus)
-		done, doubt := effectLines(r.Effects)
-		for _, part := range []struct {
-			label string
-			names []string
-		}{{"writes done before", done}, {"writes in doubt", doubt}} {
-			if len(part.names) > 0 {
-				b.WriteString("; " + part.label + ": " + strings.Join(part.names, ", "))
-			}
+		var w writes
+		for _, e := range r.Effects {
+			w.add(e, "")
+		}
+		if len(w.done) > 0 {
+			b.WriteString("; writes done before: " + strings.Join(w.done, ", "))
+		}
+		if len(w.doubt) > 0 {
+			b.WriteString("; writes in doubt: " + strings.Join(w.doubt, ", "))
 		}
 	}
 	return b.String() + ")"
 }
 
-// shortTurn is a turn whose long programs are a line. The provider's own JSON of a turn that has any goes with them.
-func shortTurn(t *model.Turn, kept string) *model.Turn {
-	if longCode(t) == "" {
-		return t
-	}
-	short := *t
-	short.Raw, short.Calls = nil, slices.Clone(t.Calls)
-	for i, c := range short.Calls {
-		if code := longProgram(c); code != "" {
-			line := fmt.Sprintf("// A program of %d bytes, cut", len(code))
-			if kept != "" {
-				line += "; it is kept in " + kept
-			}
-			short.Calls[i].Input = encode(map[string]string{"code": line})
+// shortTurn is a turn whose long programs are replaced by a line, without the provider's own JSON; and these programs.
+func shortTurn(t *model.Turn, kept string) (short *model.Turn, programs string) {
+	short = t
+	for i, c := range t.Calls {
+		code := inputOf(c).Code
+		if c.Name != executeCode || len(code) <= maxShortCode {
+			continue
 		}
-	}
-	return &short
-}
-
-// longProgram is the code of a call, if it is too long for the short form.
-func longProgram(c model.ToolCall) string {
-	if code, problem := codeOf(c.Input); c.Name == executeCode && problem == "" && len(code) > maxShortCode {
-		return code
-	}
-	return ""
-}
-
-// longCode is all code of a turn that is too long for the short form.
-func longCode(t *model.Turn) string {
-	var all []string
-	for _, c := range t.Calls {
-		if code := longProgram(c); code != "" {
-			all = append(all, code)
+		if short == t {
+			turn := *t
+			turn.Raw, turn.Calls = nil, slices.Clone(t.Calls)
+			short = &turn
+		} else {
+			programs += "\n\n"
 		}
+		programs += code
+		line := fmt.Sprintf("// A program of %d bytes, cut", len(code))
+		if kept != "" {
+			line += "; it is kept in " + kept
+		}
+		short.Calls[i].Input = encode(map[string]string{"code": line})
 	}
-	return strings.Join(all, "\n\n")
+	return short, programs
 }
 
 // shortText is head and tail of a text.

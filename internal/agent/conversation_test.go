@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -227,5 +228,36 @@ func TestManyTasks(t *testing.T) {
 	}
 	if _, err := json.Marshal(w.steps); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSessionInBlocks: in a session of many short tasks the conversation begins like the last task's, except once in a block of
+// tasks, so that a provider's cache serves.
+func TestSessionInBlocks(t *testing.T) {
+	t.Parallel()
+	const tasks, given = 230, 100
+	var history []task.Past
+	var before []string
+	changed := 0
+	for i := range tasks {
+		w := newWorld(t, says(fmt.Sprintf("answer %d", i)))
+		nt := newTask()
+		nt.Task = fmt.Sprintf("task %d", i)
+		ended, err := w.agent().Do(t.Context(), nt, history[max(len(history)-given, 0):], nil, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		history = append(history, task.Past{Task: ended, Steps: w.steps})
+		after := told(w.requests[0].Messages)
+		if !slices.Equal(before, after[:min(len(before), len(after))]) {
+			changed++
+			if want := fmt.Sprintf("(%d earlier tasks of this conversation are left out here.)\n\ntask %d", earlierBlock, i-earlierBlock); after[0] != "user: "+want {
+				t.Errorf("task %d begins with %q", i, after[0])
+			}
+		}
+		before = after
+	}
+	if changed != (tasks-given+earlierBlock-1)/earlierBlock {
+		t.Errorf("the beginning changed %d times in %d tasks", changed, tasks)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -14,13 +16,7 @@ const (
 	maxListed   = 10 // writes in a message
 )
 
-// The states of run.Effect that are told of.
-const (
-	effectDone    = "done"
-	effectInDoubt = "in_doubt"
-)
-
-// progress is the task as it stands.
+// progress is the task with what its steps so far add.
 func (w *work) progress() task.Task {
 	t, s := w.task, &w.state
 	t.Text, t.Output, t.Runs, t.Logs = s.said, s.output, append([]string{}, s.runs...), s.logs.all()
@@ -38,13 +34,15 @@ func (w *work) ended(end *ending) task.Task {
 	t.Status, t.Message = end.status, end.message
 	t.Usage.Direct = directOf(w.state.direct, w.state.calls, w.a.opt.Catalog.Definitions(), t.Text)
 	if end.kind != "" {
-		t.Message += effectWords(w.state.effects)
+		// The effects of runs that succeeded are in their output.
+		t.Message += listed(" Writes of runs that did not succeed", w.state.writes.done) +
+			listed(" Writes in doubt, which may have happened", w.state.writes.doubt)
 		t.Error = &task.Error{Kind: end.kind, Message: end.message}
 	}
 	return t
 }
 
-// effort is what the task took, in words.
+// effort is the turns and runs of the task, in words.
 func (w *work) effort() string {
 	if w.state.asks == 0 {
 		return "before the first turn"
@@ -62,22 +60,25 @@ func sentence(label, reason string) string {
 	if reason == "" {
 		return label + "."
 	}
-	return label + ": " + clip(reason, 2000) + "."
+	return label + ": " + clip.Counted(reason, 2000) + "."
 }
 
-// effectWords says what the runs that did not succeed did to the world. What those that succeeded did is in their output.
-func effectWords(effects []effectOf) string {
-	var done, doubt []string
-	for _, e := range effects {
-		at := fmt.Sprintf("%s (%s, call %d)", e.Name, e.run, e.Call)
-		switch e.State {
-		case effectDone:
-			done = append(done, at)
-		case effectInDoubt:
-			doubt = append(doubt, at)
-		}
+// writes are effects of runs in words: those that were done, and those that may have been.
+type writes struct{ done, doubt []string }
+
+// add adds an effect, and returns it in words. run is the id of its run, or empty.
+func (w *writes) add(e task.Effect, run string) string {
+	line := fmt.Sprintf("%s (call %d)", e.Name, e.Call)
+	if run != "" {
+		line = fmt.Sprintf("%s (%s, call %d)", e.Name, run, e.Call)
 	}
-	return listed(" Writes of runs that did not succeed", done) + listed(" Writes in doubt, which may have happened", doubt)
+	switch e.State {
+	case "done":
+		w.done = append(w.done, line)
+	case "in_doubt":
+		w.doubt = append(w.doubt, line)
+	}
+	return line
 }
 
 // listed is a list behind its label; empty if there is nothing to list.
@@ -93,29 +94,11 @@ func listed(label string, items []string) string {
 	return label + ": " + strings.Join(items, ", ") + more + "."
 }
 
-// effectLines are the writes that were done, and those that may have been.
-func effectLines(effects []task.Effect) (done, doubt []string) {
-	for _, e := range effects {
-		line := fmt.Sprintf("%s (call %d)", e.Name, e.Call)
-		switch e.State {
-		case effectDone:
-			done = append(done, line)
-		case effectInDoubt:
-			doubt = append(doubt, line)
-		}
-	}
-	return done, doubt
-}
-
 // lines are the console lines of a run, as texts.
 func lines(logs []run.Log) []string {
 	var t tail
 	for _, l := range logs {
-		if l.Level == "log" || l.Level == "info" {
-			t.lines = append(t.lines, l.Text)
-		} else {
-			t.lines = append(t.lines, l.Level+": "+l.Text)
-		}
+		t.lines = append(t.lines, modelview.Line(l))
 	}
 	t.trim()
 	return t.all()
@@ -132,7 +115,7 @@ func (t *tail) add(lines []string) {
 	t.trim()
 }
 
-// trim leaves as many lines as are kept.
+// trim drops the lines before the last ones.
 func (t *tail) trim() {
 	bytes, from := 0, len(t.lines)
 	for from > 0 && len(t.lines)-from < maxLogLines && bytes+len(t.lines[from-1]) <= maxLogBytes {
@@ -143,7 +126,7 @@ func (t *tail) trim() {
 	t.lines = t.lines[from:]
 }
 
-// all is the lines, behind one that says how many are missing.
+// all is the lines, after one that says how many are missing.
 func (t *tail) all() []string {
 	if t.lost == 0 {
 		return append([]string{}, t.lines...)

@@ -1,11 +1,11 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
@@ -16,30 +16,20 @@ const (
 	maxEventText  = 64 << 10 // bytes of a program or an output in an event
 )
 
-// turnEvent tells of a turn.
 func (w *work) turnEvent(t *task.Turn) task.Event {
-	type call struct {
-		ID    string          `json:"id"`
-		Name  string          `json:"name"`
-		Input json.RawMessage `json:"input"`
-	}
-	calls := []call{}
+	calls := []any{}
 	for _, c := range callsOf(t) {
-		calls = append(calls, call{c.ID, c.Name, bounded(c.Input, maxEventText)})
+		calls = append(calls, map[string]any{"id": c.ID, "name": c.Name, "input": bounded(c.Input, maxEventText)})
 	}
 	return w.event(task.EventTurn, fmt.Sprintf("turn/%d", w.state.asks), map[string]any{
 		"turn": w.state.asks, "text": t.Text, "calls": calls, "usage": t.Usage, "costUsd": t.CostUSD,
 	})
 }
 
-func (w *work) startedEvent(id, code string) task.Event {
-	return w.event(task.EventRunStarted, id+"/started", map[string]any{"runId": id, "code": clip(code, maxEventText)})
-}
-
 func (w *work) endedEvent(out *run.Outcome) task.Event {
 	data := map[string]any{"runId": out.RunID, "status": out.Status, "output": bounded(out.Output, maxEventText)}
 	if out.Error != nil {
-		data["error"] = task.Error{Kind: out.Error.Kind, Message: clip(out.Error.Message, maxEventValue)}
+		data["error"] = task.Error{Kind: out.Error.Kind, Message: clip.Counted(out.Error.Message, maxEventValue)}
 	}
 	return w.event(task.EventRunEnded, out.RunID+"/ended", data)
 }
@@ -48,7 +38,7 @@ func (w *work) event(kind, key string, data any) task.Event {
 	return task.Event{Type: kind, Key: key, Time: w.a.opt.Now(), Data: encode(data)}
 }
 
-// stream passes a piece of a turn on to those who watch.
+// stream sends a piece of a turn to the task's watchers.
 func (w *work) stream(d model.Delta) {
 	data := map[string]any{}
 	switch {
@@ -64,35 +54,23 @@ func (w *work) stream(d model.Delta) {
 	w.log.Stream(encode(data))
 }
 
-// encode is the JSON of an event's data. Only a value that a server or a model sent as JSON, and that is none, cannot be
-// encoded.
+// encode is the JSON of an event's data. It fails only for invalid JSON from a server or a model.
 func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		b.Reset()
-		e.Encode(map[string]string{"problem": err.Error()})
+	raw, err := journal.Encode(v)
+	if err != nil {
+		raw, _ = journal.Encode(map[string]string{"problem": err.Error()})
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return raw
 }
 
-// bounded is a JSON value, or the beginning of its text, as a text, if it is longer than most bytes.
+// bounded is a JSON value; one of more than most bytes becomes a string of its beginning.
 func bounded(value json.RawMessage, most int) json.RawMessage {
 	switch {
 	case len(value) == 0:
 		return json.RawMessage("null")
 	case len(value) > most:
-		return encode(clip(string(value), most))
+		return encode(clip.Counted(string(value), most))
 	default:
 		return value
 	}
-}
-
-// clip is a text of at most some most bytes.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%d bytes more)", len(s)-most)
 }

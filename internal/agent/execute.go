@@ -6,22 +6,24 @@ import (
 	"fmt"
 	"strings"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
 
-// execute runs a program, or goes on with it where it has begun.
+// execute executes a program, or continues its run.
 func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*ending, error) {
 	id := w.state.runID
 	fresh := id == ""
 	if fresh {
-		if over := w.bounds.noRun(&w.state); over != "" {
+		if over := w.bounds.runs.reachedBy(len(w.state.runs), count(w.bounds.runs.most, "run")); over != "" {
 			return w.usedUp(over), nil
 		}
 		id = w.a.opt.NewID()
-		w.add(task.Step{Run: &task.Run{CallID: c.ID, RunID: id}}, w.startedEvent(id, code))
+		w.add(task.Step{Run: &task.Run{CallID: c.ID, RunID: id}},
+			w.event(task.EventRunStarted, id+"/started", map[string]any{"runId": id, "code": clip.Counted(code, maxEventText)}))
 	}
 	if err := w.save(ctx); err != nil {
 		return nil, err
@@ -29,21 +31,20 @@ func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*end
 	return w.carryOut(ctx, c, Program{RunID: id, New: fresh, Code: code}, w.a.opt.Runs.Execute)
 }
 
-// abandon ends the run that a dead process left, where its task ends: its effects are told of.
+// abandon ends the run of a dead process whose task ends, and records its effects.
 func (w *work) abandon(ctx context.Context) error {
 	c := w.state.pending()
 	if w.state.runID == "" || c == nil {
 		return nil
 	}
-	code, _ := codeOf(c.Input)
-	failed, err := w.carryOut(context.WithoutCancel(ctx), *c, Program{RunID: w.state.runID, Code: code}, w.a.opt.Runs.Abandon)
+	failed, err := w.carryOut(context.WithoutCancel(ctx), *c, Program{RunID: w.state.runID, Code: inputOf(*c).Code}, w.a.opt.Runs.Abandon)
 	if failed != nil {
-		return errors.New(failed.message) // somebody tries again, or gives up
+		return errors.New(failed.message) // the task is worked again
 	}
 	return err
 }
 
-// carryOut has a program executed, or ended, and records how it ended.
+// carryOut executes or abandons a program with do, and records how it ended.
 func (w *work) carryOut(
 	ctx context.Context, c model.ToolCall, p Program, do func(context.Context, Program) (*run.Outcome, error),
 ) (*ending, error) {
@@ -53,11 +54,14 @@ func (w *work) carryOut(
 	seen := newWatcher(id, w.a.opt.Now, func(events []task.Event) error {
 		err := w.log.Commit(context.WithoutCancel(ctx), task.Change{Events: events})
 		if err != nil {
-			cancel(fmt.Errorf("%w: %w", run.ErrParked, err)) // what cannot be recorded is to be continued by somebody else
+			cancel(fmt.Errorf("%w: %w", run.ErrParked, err)) // a run whose events cannot be recorded is continued later
 		}
 		return err
 	})
 	p.User, p.Session, p.Observe = w.task.UserID, w.task.SessionID, seen.observe
+	if w.task.StartedAt != nil {
+		p.Began = *w.task.StartedAt
+	}
 	out, err := do(ctx, p)
 	events, lost := seen.end()
 	if lost != nil {
@@ -77,9 +81,9 @@ func (w *work) carryOut(
 	if out == nil {
 		return nil, nil
 	}
-	told := *out
-	told.Effects = seen.effects(out, true)
-	text, err := w.resultText(ctx, &told, code)
+	shown := *out
+	shown.Effects = seen.effects(out, true)
+	text, err := w.resultText(ctx, &shown, code)
 	if err != nil {
 		return internal(err), nil
 	}
@@ -98,14 +102,11 @@ func (w *work) carryOut(
 	return nil, nil
 }
 
-// resultText is what the model is told of a run.
+// resultText is what the model reads of a run.
 func (w *work) resultText(ctx context.Context, out *run.Outcome, code string) (string, error) {
-	text, err := modelview.View(out, w.a.opt.ResultTokens, func(name string, data []byte) (string, error) {
-		return w.keep(ctx, out.RunID+"/"+name, data)
+	text := modelview.View(out, w.a.opt.ResultTokens, func(name string, data []byte) (string, error) {
+		return w.saveFile(ctx, out.RunID+"/"+name, data)
 	})
-	if err != nil {
-		return "", fmt.Errorf("show the result of run %s: %w", out.RunID, err)
-	}
 	switch {
 	case out.Error != nil:
 		failure := failureOf(out, code)
@@ -122,21 +123,23 @@ func (w *work) resultText(ctx context.Context, out *run.Outcome, code string) (s
 	return text, nil
 }
 
-// keep stores a file in the workspace of the session. A task that is being cancelled keeps its files.
-func (w *work) keep(ctx context.Context, name string, data []byte) (string, error) {
-	return w.a.opt.Runs.Keep(context.WithoutCancel(ctx), w.task.UserID, w.task.SessionID, name, data)
+// saveFile writes a file of the session's workspace, also for a task that is being cancelled.
+func (w *work) saveFile(ctx context.Context, name string, data []byte) (string, error) {
+	return w.a.opt.Runs.SaveFile(context.WithoutCancel(ctx), w.task.UserID, w.task.SessionID, name, data)
 }
 
-// resultFile names the file that keeps the result of a turn's call. It does not depend on requests that were cut off.
+// resultFile names the file for the result of a turn's call. It does not depend on requests that were cut off.
 func (w *work) resultFile(turn, call int) string {
 	return fmt.Sprintf("%s/turn-%d-call-%d.txt", w.task.ID, turn, call+1)
 }
 
-// fit is a text that fits into a result; the whole of a longer one is kept under name.
+// fit is a text that fits into a result; the whole of a longer one is saved under name.
 func (w *work) fit(ctx context.Context, name, text string) (string, error) {
 	text, err := w.privacy.Hide(ctx, text)
 	if err != nil {
 		return "", err
 	}
-	return modelview.Fit(text, w.a.opt.ResultTokens, name, func(name string, data []byte) (string, error) { return w.keep(ctx, name, data) })
+	return modelview.Fit(text, w.a.opt.ResultTokens, name, func(name string, data []byte) (string, error) {
+		return w.saveFile(ctx, name, data)
+	}), nil
 }

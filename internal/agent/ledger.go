@@ -14,8 +14,7 @@ func tokensOf(bytes int) int { return int(math.Ceil(float64(bytes) / bytesPerTok
 // exchange is the bytes of one tool call: what a model would have written, and what it would have read.
 type exchange struct{ written, read int }
 
-// directOfRun is the part of a run, given its tool calls by number. Input is what the model reads of the run's own calls if
-// each is a turn.
+// directOfRun is the part of a run, given its tool calls by number. Its Input counts the run's own calls only.
 func directOfRun(calls map[int]exchange) task.Direct {
 	var d task.Direct
 	for _, n := range slices.Sorted(maps.Keys(calls)) {
@@ -27,7 +26,7 @@ func directOfRun(calls map[int]exchange) task.Direct {
 	return d
 }
 
-// addRun adds a run to those before it, whose calls stand in the context of each of its own.
+// addRun adds a run to earlier ones, whose calls are in the context of each of its own.
 func addRun(d task.Direct, r *task.Result) task.Direct {
 	d.Input += r.Calls*d.Intermediate + r.Direct.Input
 	d.Intermediate += r.Direct.Intermediate
@@ -35,8 +34,8 @@ func addRun(d task.Direct, r *task.Result) task.Direct {
 	return d
 }
 
-// directOf is what a task would have taken with direct tool calls: the definitions of all tools stand in the context of
-// each turn, each call is a turn, and in a last one the model answers. System prompt and task are left out.
+// directOf is the estimate for direct tool calls: each turn has the definitions of all tools in its context, each call is a
+// turn, and the model answers in a last one. System prompt and task do not count.
 func directOf(d task.Direct, calls, definitions int, answer string) *task.Direct {
 	d.Definitions, d.Estimated = definitions, true
 	d.Context = definitions + d.Intermediate

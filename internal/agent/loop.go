@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
 
-// work is one task in work. One goroutine owns it.
+// work is the state of the work on a task. One goroutine owns it.
 type work struct {
 	a       *Agent
 	task    task.Task
@@ -39,8 +41,8 @@ type ending struct {
 // errWall ends the context of a task whose time is used up.
 var errWall = errors.New("the time for the task is used up")
 
-// watch is the context of the work: it ends with parent and when the task's time is used up. A parent that ends for
-// another reason than cancellation parks the run under way.
+// watch is the context of the work: it ends with parent and when the task's time is used up. If parent ends for another
+// reason than cancellation, its run is parked.
 func (w *work) watch(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	pass := func() {
@@ -54,10 +56,10 @@ func (w *work) watch(parent context.Context) (context.Context, func()) {
 	if parent.Err() != nil { // AfterFunc is too late for what comes next
 		pass()
 	}
-	if w.bounds.wall <= 0 {
+	if w.bounds.wall.most <= 0 {
 		return ctx, func() { stop(); cancel(nil) }
 	}
-	timed, end := context.WithTimeoutCause(ctx, w.bounds.wall-w.state.worked, errWall)
+	timed, end := context.WithTimeoutCause(ctx, w.bounds.wall.most-w.state.worked, errWall)
 	return timed, func() { stop(); end(); cancel(nil) }
 }
 
@@ -68,10 +70,10 @@ func (w *work) loop(ctx context.Context) (*ending, error) {
 		case cause == nil:
 		case errors.Is(cause, task.ErrCancelled):
 			err := w.abandon(ctx)
-			return w.cancelled(), err
+			return &ending{task.Cancelled, task.KindCancelled, "Cancelled by the user " + w.effort() + "."}, err
 		case errors.Is(cause, errWall):
 			err := w.abandon(ctx)
-			return w.usedUp(w.bounds.wallWords()), err
+			return w.usedUp(w.bounds.wall.reachedBy(w.bounds.wall.most, w.bounds.wall.most.String())), err
 		default:
 			return nil, cause
 		}
@@ -81,11 +83,11 @@ func (w *work) loop(ctx context.Context) (*ending, error) {
 	}
 }
 
-// next does what the steps say is due. It may return early, having done nothing, when ctx ends.
+// next does what is due after the steps so far. If ctx ends, it may do nothing.
 func (w *work) next(ctx context.Context) (*ending, error) {
 	switch {
 	case len(w.steps) == 0:
-		return w.begin(ctx)
+		return w.begin(ctx), nil
 	case w.state.pending() != nil:
 		return w.call(ctx, *w.state.pending())
 	case w.state.answered:
@@ -110,7 +112,7 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	if w.bounds.cost.most > 0 && w.cost(model.Usage{}) == nil {
 		return &ending{task.Failed, task.KindBudget, w.a.unpriced(w.model.Info(), w.bounds.cost)}, nil
 	}
-	if w.state.open != nil { // the process that asked died: watchers may have pieces of its answer
+	if w.state.open != nil { // the process that asked died: watchers may have parts of its answer
 		w.stream(model.Delta{Reset: true})
 	}
 	input := w.shorten(ctx)
@@ -120,7 +122,7 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	}
 	var lost model.Usage
 	turn, err := w.model.Generate(ctx, &model.Request{
-		System: w.a.opt.Prompts.system, Messages: w.conversation(), Tools: toolsForModel(), OnDelta: w.stream,
+		System: w.a.opt.Prompts.system, Messages: conversation(w.history, w.task, w.steps, &w.state.compact), Tools: toolsForModel(), OnDelta: w.stream,
 		OnLost: func(u model.Usage) { lost = lost.Add(u) },
 	})
 	if err != nil {
@@ -151,7 +153,7 @@ const (
 	maxAsked   = time.Hour // the longest that a provider can ask for
 )
 
-// unanswered takes a request that got no turn. If the reason passes, the task waits, for longer each time.
+// unanswered records a request without an answer. If the reason passes, the task waits, longer each time.
 func (w *work) unanswered(ctx context.Context, err error, lost model.Usage) (*ending, error) {
 	u := &task.Unanswered{Kind: task.KindCancelled, Lost: lost}
 	if lost != (model.Usage{}) {
@@ -163,7 +165,7 @@ func (w *work) unanswered(ctx context.Context, err error, lost model.Usage) (*en
 		}
 		return nil, nil
 	}
-	u.Kind, u.Message = task.KindModel, clip(err.Error(), maxEventValue)
+	u.Kind, u.Message = task.KindModel, clip.Counted(err.Error(), maxEventValue)
 	var failed *model.Error
 	if !errors.As(err, &failed) {
 		w.add(task.Step{Unanswered: u})
@@ -178,7 +180,7 @@ func (w *work) unanswered(ctx context.Context, err error, lost model.Usage) (*en
 	switch {
 	case failed.Kind.Passing():
 		pause := min(firstPause<<min(again, 10), maxPause)
-		pause -= rand.N(pause / 4) // so that tasks do not come back together
+		pause -= rand.N(pause / 4) // spreads the requests of many tasks
 		pause = max(pause, min(failed.RetryAfter, maxAsked))
 		w.stream(model.Delta{Reset: true, Notice: fmt.Sprintf("%s: %s; the task waits and asks again in %s", u.Kind, failed.Message, pause.Round(time.Second))})
 		return nil, &task.RetryError{After: pause, Err: err}
@@ -196,7 +198,7 @@ const (
 	maxEmpty = 1 // how often an empty turn is asked about
 )
 
-// answered takes a turn without calls: nil if the model is to say more.
+// answered ends the task after a turn without calls; nil if the model has to go on.
 func (w *work) answered() *ending {
 	s := &w.state
 	switch {
@@ -222,7 +224,7 @@ func (w *work) answered() *ending {
 	}
 }
 
-// note tells the model something.
+// note adds a message for the model.
 func (w *work) note(text string) {
 	w.add(task.Step{Note: &task.Note{Text: text}}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
 }
@@ -232,15 +234,11 @@ func (w *work) noAnswer(err error) *ending {
 	return &ending{task.Failed, task.KindModel, sentence("Stopped "+w.effort(), err.Error())}
 }
 
-func (w *work) cancelled() *ending {
-	return &ending{task.Cancelled, task.KindCancelled, "Cancelled by the user " + w.effort() + "."}
-}
-
 func (w *work) usedUp(bound string) *ending {
 	return &ending{task.Failed, task.KindBudget, fmt.Sprintf("Stopped %s: the budget of %s is used up.", w.effort(), bound)}
 }
 
-// internal ends a task because of a fault that trying again would not mend.
+// internal ends a task because of a lasting fault of the harness.
 func internal(err error) *ending {
 	return &ending{task.Failed, task.KindInternal, sentence("Stopped by a fault of the harness", err.Error())}
 }
@@ -251,7 +249,7 @@ func (w *work) take(s task.Step) {
 	w.state.take(s)
 }
 
-// add adds a new step, with events that tell of it. The next save commits them.
+// add adds a new step with its events. The next save commits them.
 func (w *work) add(s task.Step, events ...task.Event) {
 	now := w.a.opt.Now()
 	s.Seq, s.Time, s.Took = len(w.steps)+1, now, task.Duration(now.Sub(w.since).Round(time.Microsecond))
@@ -261,16 +259,14 @@ func (w *work) add(s task.Step, events ...task.Event) {
 	w.unsaved.Events = append(w.unsaved.Events, events...)
 }
 
-// save commits what was added. A task that is being cancelled keeps what it did.
+// save commits what was added, also for a task that is being cancelled.
 func (w *work) save(ctx context.Context) error {
 	if len(w.unsaved.Steps) == 0 && len(w.unsaved.Events) == 0 {
 		return nil
 	}
-	for _, s := range w.unsaved.Steps {
-		if s.Turn != nil || s.Result != nil || s.Run != nil {
-			t := w.progress()
-			w.unsaved.Task = &t
-		}
+	if slices.ContainsFunc(w.unsaved.Steps, func(s task.Step) bool { return s.Turn != nil || s.Result != nil || s.Run != nil }) {
+		t := w.progress()
+		w.unsaved.Task = &t
 	}
 	err := w.log.Commit(context.WithoutCancel(ctx), w.unsaved)
 	w.unsaved = task.Change{}

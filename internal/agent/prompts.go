@@ -7,15 +7,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"text/template"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
 )
 
-// Prompts are the texts that the model is given besides tasks and results. They are templates of package text/template:
+// Prompts are the texts for the model besides tasks and results. They are templates of package text/template:
 //
 //	system.md    the system prompt; {{.Skill}} is skill.md
 //	skill.md     how to save a skill: {{.Name}}, {{.Description}}, {{.Parameters}}
@@ -31,17 +32,17 @@ type Prompts struct {
 //go:embed prompts/*.md
 var embedded embed.FS
 
-// systemData is what system.md is made of.
+// systemData is the data of system.md.
 type systemData struct{ Skill string }
 
-// skillData is what skill.md is made of.
+// skillData is the data of skill.md.
 type skillData struct {
 	Name        string
 	Description string
 	Parameters  []string
 }
 
-// taskData is what task.md is made of.
+// taskData is the data of task.md.
 type taskData struct {
 	User, Task string
 	Context    string // JSON; empty if there is none
@@ -49,23 +50,23 @@ type taskData struct {
 	MoreSkills int
 }
 
-// failureData is what recovery.md is made of.
+// failureData is the data of recovery.md.
 type failureData struct {
-	Run, Code, Kind, Name, Message, File, Source, Hint string
-	Line, Column                                       int
-	Effects                                            []string // Done, InDoubt, and those that the server refused
-	Done, InDoubt                                      []string
+	run.Error
+	Run, Code     string
+	Effects       []string // Done, InDoubt, and those that the server refused
+	Done, InDoubt []string
 }
 
 // anySkill is the skill in the system prompt.
 var anySkill = skillData{Name: "sales_by_region", Description: "What it does and when to use it.", Parameters: []string{"rows", "region"}}
 
-// anyFailure is a run with everything that a failed one can have.
+// anyFailure is a failed run with all optional fields.
 var anyFailure = &run.Outcome{
 	RunID: "run_sample",
-	Error: &run.Error{Kind: run.KindTool, Name: "ToolError", Message: "message", File: "a.js", Line: 1, Column: 1, Source: "source", Hint: "hint"},
+	Error: &run.Error{Kind: frame.KindTool, Name: "ToolError", Message: "message", File: "a.js", Line: 1, Column: 1, Source: "source", Hint: "hint"},
 	Effects: []run.Effect{
-		{Call: 1, Name: "a__b", State: effectDone}, {Call: 2, Name: "c__d", State: effectInDoubt}, {Call: 3, Name: "e__f", State: "failed"},
+		{Call: 1, Name: "a__b", State: "done"}, {Call: 2, Name: "c__d", State: "in_doubt"}, {Call: 3, Name: "e__f", State: "failed"},
 	},
 }
 
@@ -78,8 +79,8 @@ var builtin = sync.OnceValue(func() *Prompts {
 	return p
 })
 
-// LoadPrompts reads the prompts of a directory; those that it does not have are the built-in ones, as are all with an
-// empty dir. Each is executed once with sample data, without and with all that may be missing; errors name file and line.
+// LoadPrompts reads the prompts of a directory. The built-in ones replace those that are missing, or all if dir is empty. Each is
+// executed with sample data, without and with all optional fields; errors name file and line.
 func LoadPrompts(dir string) (*Prompts, error) {
 	if dir != "" {
 		if _, err := os.Stat(dir); err != nil {
@@ -113,25 +114,23 @@ func LoadPrompts(dir string) (*Prompts, error) {
 	return &Prompts{strings.TrimSpace(system), loaded[2], loaded[3]}, nil
 }
 
-// load parses a prompt and executes it with samples of its data, which finds keys that it does not have.
+// load parses a prompt and executes it with samples of its data, which finds unknown keys.
 func load(dir, file string, samples []any) (*template.Template, error) {
-	name := file
-	text, err := fs.ReadFile(embedded, "prompts/"+file)
+	name, text, err := "", []byte(nil), fs.ErrNotExist
 	if dir != "" {
-		at := filepath.Join(dir, file)
-		switch own, failed := os.ReadFile(at); {
-		case failed == nil:
-			name, text = at, own
-		case !errors.Is(failed, fs.ErrNotExist):
-			return nil, fmt.Errorf("read the prompts: %w", failed)
-		}
+		name = filepath.Join(dir, file)
+		text, err = os.ReadFile(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		name = file
+		text, err = embedded.ReadFile("prompts/" + file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the prompts: %w", err)
 	}
 	t, err := template.New(name).Parse(string(text))
 	if err != nil {
-		return nil, placed(err)
+		return nil, promptError(err)
 	}
 	for _, sample := range samples {
 		if _, err := render(t, sample); err != nil {
@@ -141,18 +140,15 @@ func load(dir, file string, samples []any) (*template.Template, error) {
 	return t, nil
 }
 
-// templateError is how package template begins its messages.
-var templateError = regexp.MustCompile(`^template: `)
-
-// placed is an error of a template that begins with file and line.
-func placed(err error) error {
-	return fmt.Errorf("prompt %s", templateError.ReplaceAllString(err.Error(), ""))
+// promptError is an error of a template that begins with file and line.
+func promptError(err error) error {
+	return fmt.Errorf("prompt %s", strings.TrimPrefix(err.Error(), "template: "))
 }
 
 func render(t *template.Template, data any) (string, error) {
 	var b strings.Builder
 	if err := t.Execute(&b, data); err != nil {
-		return "", placed(err)
+		return "", promptError(err)
 	}
 	return b.String(), nil
 }
@@ -163,28 +159,19 @@ func (p *Prompts) prompt(d taskData) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// recovery is what the model is told besides the report of a program that failed.
+// recovery follows the report of a program that failed.
 func (p *Prompts) recovery(d failureData) (string, error) {
 	text, err := render(p.failed, d)
 	return strings.TrimSpace(text) + "\n", err
 }
 
-// failureOf is a failed run as recovery.md sees it.
+// failureOf is the data of recovery.md for a failed run.
 func failureOf(out *run.Outcome, code string) failureData {
-	e := out.Error
-	d := failureData{
-		Run: out.RunID, Code: code, Kind: e.Kind, Name: e.Name, Message: e.Message, File: e.File, Line: e.Line,
-		Column: e.Column, Source: e.Source, Hint: e.Hint,
+	d := failureData{Error: *out.Error, Run: out.RunID, Code: code}
+	var w writes
+	for _, e := range out.Effects {
+		d.Effects = append(d.Effects, w.add(task.Effect(e), ""))
 	}
-	for _, effect := range out.Effects {
-		line := fmt.Sprintf("%s (call %d)", effect.Name, effect.Call)
-		d.Effects = append(d.Effects, line)
-		switch effect.State {
-		case effectDone:
-			d.Done = append(d.Done, line)
-		case effectInDoubt:
-			d.InDoubt = append(d.InDoubt, line)
-		}
-	}
+	d.Done, d.InDoubt = w.done, w.doubt
 	return d
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -60,7 +61,7 @@ func TestOwnPrompts(t *testing.T) {
 	if got, err := p.prompt(taskData{User: "u", Task: "t", Skills: []Skill{{Name: "a"}}}); got != "u: t a" || err != nil {
 		t.Errorf("task: %s, %v", got, err)
 	}
-	if got, err := p.recovery(failureData{Code: "code", Line: 3, Kind: "tool", Message: "m"}); got != "code failed in line 3: m\n" || err != nil {
+	if got, err := p.recovery(failureData{Code: "code", Error: run.Error{Line: 3, Kind: "tool", Message: "m"}}); got != "code failed in line 3: m\n" || err != nil {
 		t.Errorf("recovery: %s, %v", got, err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
@@ -27,6 +26,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 // TestMain makes the test binary worker, supervisor and demo server, as the harness re-executes it.
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // sandbox is a harness whose programs are real ones, as an agent uses it.
 type sandbox struct {
-	*harness.Harness
+	*wiring.Harness
 	t       testing.TB
 	model   model.Model
 	running chan struct{} // gets a token at each event of a run
@@ -63,7 +63,7 @@ func openSandbox(t testing.TB, replies ...fake.Reply) (*sandbox, *fake.Server) {
 	cfg.MCPServers = []*config.MCPServer{{
 		Name: "mailer", Command: self, Args: []string{"__demo-server", "mailer", dir}, StartupTimeout: 30 * time.Second,
 	}}
-	h, err := harness.Open(context.Background(), cfg, harness.Outside{
+	h, err := wiring.Open(context.Background(), cfg, wiring.Outside{
 		Environ: os.Environ(), Executable: self, CacheDir: t.TempDir(), Now: time.Now, Version: "test",
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *sandbox) Execute(ctx context.Context, p agent.Program) (*run.Outcome, e
 
 func (s *sandbox) Abandon(context.Context, agent.Program) (*run.Outcome, error) { return nil, nil }
 
-func (s *sandbox) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
+func (s *sandbox) SaveFile(_ context.Context, user, session, name string, data []byte) (string, error) {
 	return s.Runs().SaveResult(user, session, path.Dir(name), path.Base(name), data)
 }
 

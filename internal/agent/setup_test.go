@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
@@ -238,7 +239,7 @@ func (r worldRuns) Execute(ctx context.Context, p Program) (*run.Outcome, error)
 
 func (r worldRuns) Abandon(context.Context, Program) (*run.Outcome, error) { return nil, nil }
 
-func (r worldRuns) Keep(_ context.Context, user, session, name string, data []byte) (string, error) {
+func (r worldRuns) SaveFile(_ context.Context, user, session, name string, data []byte) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := path.Join("/workspace/results", name)
@@ -327,7 +328,7 @@ func fails(effects ...run.Effect) program {
 		return &run.Outcome{
 			Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{{Level: "error", Text: "oh"}}, Effects: effects, Calls: len(effects),
 			Error: &run.Error{
-				Kind: run.KindTool, Name: "ToolError", Message: "Tool not found: crm__serach. Closest: crm__search, crm__save", Line: 3, Column: 7,
+				Kind: frame.KindTool, Name: "ToolError", Message: "Tool not found: crm__serach. Closest: crm__search, crm__save", Line: 3, Column: 7,
 				Source: "await callMCPTool('crm__serach')", Hint: "look at the names",
 			},
 		}, nil

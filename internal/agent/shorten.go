@@ -16,10 +16,10 @@ const (
 	// a provider's cache ends where a conversation changes.
 	fullAt = 60
 	cutTo  = 35
-	// A cut that would take away less than leastCut percent of the window waits until fullestAt percent are taken.
+	// A cut that would remove less than leastCut percent of the window waits until fullestAt percent are taken.
 	leastCut  = 10
 	fullestAt = 85
-	// bytesPerToken is assumed until the provider has said how many tokens a request had.
+	// bytesPerToken is assumed until the provider has counted the tokens of a request.
 	bytesPerToken = 3.5
 )
 
@@ -44,22 +44,49 @@ func (w *work) shorten(ctx context.Context) (tokens int) {
 	return int(bytes / ratio)
 }
 
-// shortenMore cuts the conversation to half of what it was, because the provider says that it is too long. It reports
-// whether there was anything to cut.
+// shortenMore halves a conversation that the provider finds too long, and says whether there was anything to cut.
 func (w *work) shortenMore(ctx context.Context) bool {
 	return w.cut(ctx, w.bytes(w.state.compact)/2, 1)
 }
 
-// inherited is how far the conversation was cut in the earlier tasks of the session: it begins as it did for them.
+const (
+	maxEarlier   = 100 // earlier tasks of a session that a conversation has
+	earlierBlock = 50  // that remain when it reached that
+)
+
+// inherited is the last cut in the earlier tasks of the session, so that conversations begin alike. The task that they begin
+// with may be missing in history, which has only the last tasks of a session.
 func inherited(history []task.Past) task.Compact {
-	for _, past := range slices.Backward(history) {
+	for i, past := range slices.Backward(history) {
 		for _, s := range slices.Backward(past.Steps) {
-			if s.Compact != nil {
-				return task.Compact{History: min(s.Compact.History, len(history)), Dropped: min(s.Compact.Dropped, len(history))}
+			if c := s.Compact; c != nil {
+				since := 0 // tasks that history lacks at its beginning, and had then
+				if c.Of > 0 {
+					since = c.Of - i
+				}
+				return task.Compact{History: min(c.History-since, len(history)), Dropped: min(c.Dropped-since, len(history)), Of: len(history) + since}
 			}
 		}
 	}
-	return task.Compact{}
+	return task.Compact{Of: len(history)}
+}
+
+// limitHistory leaves out earlier tasks of a long session, many at a time: a provider's cache works in between.
+func (w *work) limitHistory() {
+	c := w.state.compact
+	shown := len(w.history) - max(c.Dropped, 0)
+	if c.Dropped < 0 || shown >= maxEarlier {
+		c.Of = len(w.history)
+		c.Dropped = c.Of - min(shown/2, earlierBlock)
+		c.History = max(c.History, c.Dropped)
+		w.compact(&c)
+	}
+}
+
+// compact records a cut of the conversation.
+func (w *work) compact(c *task.Compact) {
+	text := "The conversation became long: earlier tasks, or older results, are shown to the model in short form from here on."
+	w.add(task.Step{Compact: c}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
 }
 
 // cut shortens the conversation to most bytes, as far as that is possible and if it takes away at least so many bytes: first
@@ -69,7 +96,7 @@ func inherited(history []task.Past) task.Compact {
 func (w *work) cut(ctx context.Context, most, atLeast int) bool {
 	was := w.state.compact
 	now := was
-	now.Kept, now.Code = nil, nil
+	now.Kept, now.Of = nil, len(w.history)
 	// least is the smallest of n values, in order, with which the conversation is short enough; else the last.
 	least := func(n int, set func(c *task.Compact, i int)) {
 		i := sort.Search(n, func(i int) bool {
@@ -90,56 +117,54 @@ func (w *work) cut(ctx context.Context, most, atLeast int) bool {
 	if w.bytes(was)-w.bytes(now) < atLeast {
 		return false
 	}
-	w.keepCut(ctx, was.Before, &now)
-	text := "The conversation became long: earlier tasks, or older results, are shown to the model in short form from here on."
-	w.add(task.Step{Compact: &now}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
+	w.saveCut(ctx, was.Before, &now)
+	w.compact(&now)
 	return true
 }
 
-// oldResults are the places of results, from a place on, that can be shortened.
+// oldResults are the Seqs, from one on, of results that can be shortened: those before the last turn.
 func (w *work) oldResults(from int) []int {
-	last := 0 // the last turn's place
+	var old, last []int // last: of the last turn
 	for _, s := range w.steps {
-		if s.Turn != nil {
-			last = s.Seq
+		switch {
+		case s.Turn != nil:
+			old, last = append(old, last...), nil
+		case s.Result != nil && s.Seq >= from:
+			last = append(last, s.Seq)
 		}
 	}
-	var places []int
-	for _, s := range w.steps {
-		if s.Result != nil && s.Seq >= from && s.Seq < last {
-			places = append(places, s.Seq)
-		}
-	}
-	return places
+	return old
 }
 
-// keepCut stores the programs and results from a step on that are shortened now, and notes where. What cannot be stored is
-// shown as cut all the same.
-func (w *work) keepCut(ctx context.Context, from int, c *task.Compact) {
-	c.Kept, c.Code = map[int]string{}, map[int]string{}
-	keep := func(paths map[int]string, seq int, name, text string) {
-		if path, err := w.keep(ctx, name, []byte(text)); err == nil {
-			paths[seq] = path
-		}
-	}
+// saveCut saves the programs and results from a step on that are shortened now, as far as that is possible, and notes where.
+func (w *work) saveCut(ctx context.Context, from int, c *task.Compact) {
+	c.Kept = map[int]string{}
 	var then state
 	for _, s := range w.steps {
-		switch due := s.Seq >= from && s.Seq < c.Before; {
-		case due && s.Result != nil && len(s.Result.Text) > maxShortLine:
-			keep(c.Kept, s.Seq, w.resultFile(then.turns, then.results), s.Result.Text)
-		case due && s.Turn != nil && longCode(&s.Turn.Turn) != "":
-			keep(c.Code, s.Seq, fmt.Sprintf("%s/turn-%d.js", w.task.ID, then.turns+1), longCode(&s.Turn.Turn))
+		name, text := "", ""
+		switch {
+		case s.Seq < from || s.Seq >= c.Before:
+		case s.Result != nil && len(s.Result.Text) > maxShortLine:
+			name, text = w.resultFile(then.turns, then.results), s.Result.Text
+		case s.Turn != nil:
+			name = fmt.Sprintf("%s/turn-%d.js", w.task.ID, then.turns+1)
+			_, text = shortTurn(&s.Turn.Turn, "")
+		}
+		if text != "" {
+			if path, err := w.saveFile(ctx, name, []byte(text)); err == nil {
+				c.Kept[s.Seq] = path
+			}
 		}
 		then.take(s)
 	}
 }
 
-// bytes is the size of the conversation, cut as given.
+// bytes is the size of the conversation with a cut.
 func (w *work) bytes(cut task.Compact) int {
 	return sizeOf(w.a.opt.Prompts.system, conversation(w.history, w.task, w.steps, &cut))
 }
 
-// bytesPerToken is what the provider's count of the last request's tokens says, within sensible bounds.
+// bytesPerToken is the ratio of the last request, whose tokens the provider counted, within sensible bounds.
 func (w *work) bytesPerToken() float64 {
 	turn := slices.IndexFunc(w.steps, func(s task.Step) bool { return s.Turn == w.state.turn && s.Turn != nil })
 	if turn < 0 || w.state.turn.Usage.Input <= 0 {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// state is what the steps of a task say of it: where its loop stands, and what it has taken so far.
+// state is derived from the steps of a task: where its loop stands, and what it has used.
 type state struct {
 	asks     int        // requests that were sent, cut-off ones included
 	open     *task.Ask  // the last of them, while it has no answer
@@ -19,7 +19,7 @@ type state struct {
 	turn     *task.Turn // the last one; nil before the first
 	results  int        // of its calls
 	runID    string     // of its next call, where that is a program that has begun
-	answered bool       // the turn has no calls, and nothing was said to it yet
+	answered bool       // the turn has no calls, and no message followed it
 
 	text  string // the answer so far: of the last turn, and of the cut-off ones that it goes on from
 	said  string // the last text that was not empty
@@ -34,7 +34,7 @@ type state struct {
 	lastRun string   // status of the last run
 	output  json.RawMessage
 	logs    tail
-	effects []effectOf
+	writes  writes // of all runs
 	calls   int
 	direct  task.Direct
 
@@ -44,12 +44,6 @@ type state struct {
 	tokens model.Usage
 	cost   float64
 	priced int // turns whose cost is known
-}
-
-// effectOf is a write of a run.
-type effectOf struct {
-	run string
-	task.Effect
 }
 
 // take adds a step.
@@ -74,15 +68,11 @@ func (s *state) take(step task.Step) {
 	case step.Note != nil:
 		s.answered = false
 	case step.Compact != nil:
-		was := s.compact
+		kept := maps.Clone(s.compact.Kept)
 		s.compact = *step.Compact
-		if kept := maps.Clone(was.Kept); kept != nil {
+		if kept != nil {
 			maps.Copy(kept, s.compact.Kept)
 			s.compact.Kept = kept
-		}
-		if code := maps.Clone(was.Code); code != nil {
-			maps.Copy(code, s.compact.Code)
-			s.compact.Code = code
 		}
 		s.shortened = s.tooLong
 	}
@@ -114,7 +104,7 @@ func (s *state) charge(u model.Usage, usd *float64) {
 	}
 }
 
-// callsOf are the calls of a turn that are to be done. What a model wrote before it, or a filter, refused is not executed.
+// callsOf are the calls of a turn that are due. Calls of a refused or filtered turn are never executed.
 func callsOf(t *task.Turn) []model.ToolCall {
 	if t.Stop == model.StopRefusal {
 		return nil
@@ -162,14 +152,13 @@ func (s *state) takeResult(r *task.Result) {
 	}
 	s.logs.add(r.Logs)
 	for _, e := range r.Effects {
-		s.effects = append(s.effects, effectOf{r.RunID, e})
+		s.writes.add(e, r.RunID)
 	}
 	s.direct = addRun(s.direct, r)
 	s.calls += r.Calls
 }
 
-// pending is the call that is due, nil if none is. Calls and results belong together by their order: ids of calls are the
-// providers', and may come again.
+// pending is the call that is due, nil if none is. Order relates results to calls, because models repeat the ids of calls.
 func (s *state) pending() *model.ToolCall {
 	if s.turn == nil || s.results >= len(callsOf(s.turn)) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// The tools that the model is given, whatever the catalog holds.
+// The tools of the model. Those of the catalog are called by its programs.
 const (
 	executeCode    = "execute_code"
 	searchTools    = "search_tools"
@@ -38,31 +38,36 @@ func toolsForModel() []model.Tool {
 	}
 }
 
-// maxQuoted is how much of a wrong input is said again.
-const maxQuoted = 200
+const (
+	maxQuoted = 200 // characters of a wrong input that are repeated
+	maxNames  = 20  // tools that are described at once
+	maxHits   = 100 // tools that a search can ask for
+)
 
 // call does what the model asks for next, and records the result.
 func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
 	last := w.state.results == len(callsOf(w.state.turn))-1
+	in := inputOf(c)
 	switch {
 	case w.state.turn.Stop == model.StopLength && last:
 		w.refuse(c, "This call was not done: your turn was too long and was cut off, perhaps in the middle of it. "+
 			"Write a shorter program, or divide the work between several.")
 	case c.Malformed != "":
 		w.refuse(c, fmt.Sprintf("The input is not a JSON object: %s. Send the call again.", quoted(c.Malformed)))
+	case c.Name == executeCode && in.Code == "":
+		w.refuse(c, fmt.Sprintf(`There is no program in %s. Send {"code": "…"}, where code is the text of a program.`, quoted(string(c.Input))))
 	case c.Name == executeCode:
-		code, problem := codeOf(c.Input)
-		if problem != "" {
-			w.refuse(c, problem)
-			return nil, nil
-		}
-		return w.execute(ctx, c, code)
+		return w.execute(ctx, c, in.Code)
+	case c.Name == searchTools && strings.TrimSpace(in.Query) == "":
+		w.refuse(c, fmt.Sprintf(`There is no query in %s. Send {"query": "what you want to do"}.`, quoted(string(c.Input))))
 	case c.Name == searchTools:
-		query, limit, problem := searchOf(c.Input)
-		return w.lookUp(ctx, c, problem, func() (string, error) { return w.a.opt.Catalog.Search(ctx, query, limit) })
+		return w.lookUp(ctx, c, func() (string, error) { return w.a.opt.Catalog.Search(ctx, in.Query, in.limit()) })
+	case c.Name == getToolDetails && len(in.names()) == 0:
+		w.refuse(c, fmt.Sprintf(`There are no names in %s. Send {"names": ["crm__search"]}.`, quoted(string(c.Input))))
+	case c.Name == getToolDetails && len(in.names()) > maxNames:
+		w.refuse(c, fmt.Sprintf("These are %d names; ask for at most %d at a time.", len(in.names()), maxNames))
 	case c.Name == getToolDetails:
-		names, problem := namesOf(c.Input)
-		return w.lookUp(ctx, c, problem, func() (string, error) { return w.a.opt.Catalog.Details(ctx, names) })
+		return w.lookUp(ctx, c, func() (string, error) { return w.a.opt.Catalog.Details(ctx, in.names()) })
 	default:
 		w.refuse(c, fmt.Sprintf("You have no tool %s; yours are %s, %s and %s. Tools of servers are called by programs: %s "+
 			"with {\"code\": \"return await callMCPTool('%s', {…})\"}.",
@@ -83,11 +88,7 @@ func (w *work) result(c model.ToolCall, r task.Result, events ...task.Event) {
 }
 
 // lookUp answers a call from the catalog.
-func (w *work) lookUp(ctx context.Context, c model.ToolCall, problem string, ask func() (string, error)) (*ending, error) {
-	if problem != "" {
-		w.refuse(c, problem)
-		return nil, nil
-	}
+func (w *work) lookUp(ctx context.Context, c model.ToolCall, ask func() (string, error)) (*ending, error) {
 	if err := w.save(ctx); err != nil {
 		return nil, err
 	}
@@ -106,56 +107,41 @@ func (w *work) lookUp(ctx context.Context, c model.ToolCall, problem string, ask
 	return nil, nil
 }
 
-// codeOf reads the input of execute_code.
-func codeOf(input json.RawMessage) (code, problem string) {
-	var in struct {
-		Code *string `json:"code"`
-	}
-	if json.Unmarshal(input, &in) != nil || in.Code == nil || strings.TrimSpace(*in.Code) == "" {
-		return "", fmt.Sprintf(`There is no program in %s. Send {"code": "…"}, where code is the text of a program.`, quoted(string(input)))
-	}
-	return *in.Code, ""
+// toolInput is the input of any of the model's tools. A field of another type is empty.
+type toolInput struct {
+	Code  string // empty if it is blank
+	Query string
+	Limit json.RawMessage
+	Names json.RawMessage
 }
 
-// searchOf reads the input of search_tools. Models write numbers as texts now and then.
-func searchOf(input json.RawMessage) (query string, limit int, problem string) {
-	var in struct {
-		Query string          `json:"query"`
-		Limit json.RawMessage `json:"limit"`
+func inputOf(c model.ToolCall) (in toolInput) {
+	_ = json.Unmarshal(c.Input, &in)
+	if strings.TrimSpace(in.Code) == "" {
+		in.Code = ""
 	}
-	if json.Unmarshal(input, &in) != nil || strings.TrimSpace(in.Query) == "" {
-		return "", 0, fmt.Sprintf(`There is no query in %s. Send {"query": "what you want to do"}.`, quoted(string(input)))
-	}
+	return in
+}
+
+// limit is how many tools a search asks for; 0 if it does not say. Models write numbers as texts now and then.
+func (in *toolInput) limit() int {
 	var number float64
 	if json.Unmarshal([]byte(strings.Trim(string(in.Limit), `"`)), &number) != nil {
-		number = 0
+		return 0
 	}
-	return in.Query, int(min(max(number, 0), 100)), ""
+	return int(min(max(number, 0), maxHits))
 }
 
-// maxNames is how many tools are described at once.
-const maxNames = 20
-
-// namesOf reads the input of get_tool_details. A single name may be a text.
-func namesOf(input json.RawMessage) (names []string, problem string) {
-	var in struct {
-		Names json.RawMessage `json:"names"`
-	}
+// names are the tools to describe. A single name may be a text.
+func (in *toolInput) names() (names []string) {
 	var one string
-	if json.Unmarshal(input, &in) == nil {
-		if json.Unmarshal(in.Names, &one) == nil {
-			names = []string{one}
-		} else if json.Unmarshal(in.Names, &names) != nil {
-			names = nil
-		}
+	if json.Unmarshal(in.Names, &one) == nil {
+		return []string{one}
 	}
-	switch {
-	case len(names) == 0:
-		return nil, fmt.Sprintf(`There are no names in %s. Send {"names": ["crm__search"]}.`, quoted(string(input)))
-	case len(names) > maxNames:
-		return nil, fmt.Sprintf("These are %d names; ask for at most %d at a time.", len(names), maxNames)
+	if json.Unmarshal(in.Names, &names) != nil {
+		return nil
 	}
-	return names, ""
+	return names
 }
 
 // quoted is the beginning of what a model wrote, as a text in quotes.

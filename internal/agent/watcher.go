@@ -7,53 +7,47 @@ import (
 	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
 
 const (
-	// flushEvery is how long events of a run wait for others, so that a busy program shares commits.
+	// flushEvery is how long events of a run wait for others, so that they share commits.
 	flushEvery = 25 * time.Millisecond
-	// What one run may put into the events of its task; its journal has everything.
+	// The bounds of the events of one run; its journal has everything.
 	maxRunEvents = 5000
 	maxRunBytes  = 4 << 20
 
 	maxAbout = 120 // bytes of a call's arguments beside its name
 )
 
-// watcher turns what a run does into events, and adds up what its calls would have put into a model's context. The run
-// never waits for it: a goroutine commits events while the run goes on.
+// watcher turns what a run does into events, and adds up what direct calls would have cost. The run never waits for a commit.
 type watcher struct {
-	run    string
-	now    func() time.Time
-	commit func([]task.Event) error
-	some   chan struct{} // holds a token when there is something to do
-	stop   chan struct{}
-	done   chan struct{}
+	run     string
+	now     func() time.Time
+	commit  func([]task.Event) error
+	flushes sync.WaitGroup // that are scheduled: at most one
 
 	mu     sync.Mutex
+	timer  *time.Timer // starts the scheduled flush; nil if none is
+	ended  bool
+	lost   error // why events could not be committed
 	events []task.Event
 	made   int // events
 	bytes  int // of their data
 	logs   int
 	about  map[int]string // what file calls and tool calls are about
 	tools  map[int]exchange
-
-	lost error // why events could not be committed
 }
 
-// newWatcher begins to watch; end must be called.
+// newWatcher makes a watcher. The caller calls end.
 func newWatcher(runID string, now func() time.Time, commit func([]task.Event) error) *watcher {
-	w := &watcher{
-		run: runID, now: now, commit: commit, some: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		about: map[int]string{}, tools: map[int]exchange{},
-	}
-	go w.work()
-	return w
+	return &watcher{run: runID, now: now, commit: commit, about: map[int]string{}, tools: map[int]exchange{}}
 }
 
-// observe takes what the run does, in its goroutine.
+// observe takes an event of the run, in the run's goroutine.
 func (w *watcher) observe(e run.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +60,7 @@ func (w *watcher) observe(e run.Event) {
 		switch frame.Kind(c.Kind) {
 		case frame.Tool:
 			w.tools[c.N] = exchange{written: len(c.Name) + len(c.Args)}
-			w.about[c.N] = clip(string(c.Args), maxAbout)
+			w.about[c.N] = clip.Counted(string(c.Args), maxAbout)
 		case frame.FS:
 			w.about[c.N] = pathOf(c.Args)
 		}
@@ -85,13 +79,10 @@ func (w *watcher) observe(e run.Event) {
 	case e.Log != nil:
 		w.logs++
 		w.event(task.EventLog, fmt.Sprintf("log/%d", w.logs), map[string]any{
-			"runId": w.run, "level": e.Log.Level, "text": clip(e.Log.Text, maxEventValue),
+			"runId": w.run, "level": e.Log.Level, "text": clip.Counted(e.Log.Text, maxEventValue),
 		})
 	}
-	select {
-	case w.some <- struct{}{}:
-	default:
-	}
+	w.schedule()
 }
 
 // event adds an event, unless there are too many.
@@ -112,7 +103,24 @@ func (w *watcher) event(kind, key string, data any) {
 	w.events = append(w.events, e)
 }
 
-// take is what waits to be committed.
+// schedule schedules a commit of the waiting events. The caller holds mu.
+func (w *watcher) schedule() {
+	if w.timer == nil && len(w.events) > 0 && w.lost == nil && !w.ended {
+		w.flushes.Add(1)
+		w.timer = time.AfterFunc(flushEvery, w.flush)
+	}
+}
+
+func (w *watcher) flush() {
+	defer w.flushes.Done()
+	err := w.commit(w.take())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost, w.timer = err, nil
+	w.schedule()
+}
+
+// take returns the events that wait to be committed.
 func (w *watcher) take() []task.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,42 +129,22 @@ func (w *watcher) take() []task.Event {
 	return events
 }
 
-// work commits until end.
-func (w *watcher) work() {
-	defer close(w.done)
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		select {
-		case <-w.some:
-		case <-w.stop:
-			return
-		}
-		pause.Reset(flushEvery)
-		select {
-		case <-pause.C:
-		case <-w.stop:
-			return
-		}
-		if events := w.take(); len(events) > 0 {
-			if w.lost = w.commit(events); w.lost != nil {
-				return
-			}
-		}
-	}
-}
-
-// end ends the watch when the run has returned. It gives the events that are not committed yet.
+// end ends the watch when the run has returned. It returns the events that are not committed yet.
 func (w *watcher) end() ([]task.Event, error) {
-	close(w.stop)
-	<-w.done
+	w.mu.Lock()
+	w.ended = true
+	if w.timer != nil && w.timer.Stop() {
+		w.flushes.Done()
+	}
+	w.mu.Unlock()
+	w.flushes.Wait()
 	return w.take(), w.lost
 }
 
 // direct is the run's part of what direct tool calls would have taken; end was called.
 func (w *watcher) direct() task.Direct { return directOfRun(w.tools) }
 
-// effects are an outcome's, with names that say more: which file, and, with args, the beginning of a tool call's arguments.
+// effects are an outcome's, with the file in the name, and, if args is true, the beginning of a tool call's arguments.
 func (w *watcher) effects(out *run.Outcome, args bool) []run.Effect {
 	effects := append([]run.Effect(nil), out.Effects...)
 	for i, e := range effects {
@@ -176,5 +164,5 @@ func pathOf(args json.RawMessage) string {
 	if a.From != "" {
 		a.Path = a.From + " to " + a.To
 	}
-	return strings.Join(strings.Fields(clip(a.Path, 300)), " ")
+	return strings.Join(strings.Fields(clip.Counted(a.Path, 300)), " ")
 }

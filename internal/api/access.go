@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,13 +14,10 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// actFor is the user that a request is for: the one it names, or else the caller. The error says why the caller may not.
+// actFor returns the user that a request is for: the one that it names, or the caller's. The caller must be allowed to act for it.
 func actFor(ctx context.Context, user string) (string, error) {
 	id := identity(ctx)
-	if user == "" {
-		user = id.User
-	}
-	if user == "" {
+	if user = cmp.Or(user, id.User); user == "" {
 		return "", problem(http.StatusBadRequest, "userId is required")
 	}
 	if err := auth.CleanUser(user); err != nil {
@@ -28,7 +26,7 @@ func actFor(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// seeUser is the user whose things a list shows; "" is everybody's, for callers that may act for anybody.
+// seeUser returns the user whose things a list shows; "" is every user, for callers that may act for all.
 func seeUser(ctx context.Context, user string) (string, error) {
 	id := identity(ctx)
 	if user == "" {
@@ -37,8 +35,7 @@ func seeUser(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// own hides what belongs to users that the caller may not act for: it is as if it were not there. err is that of
-// looking for it.
+// own reports a thing of a user for whom the caller may not act as absent. err is the error of finding the thing.
 func own(ctx context.Context, err error, user, what string) error {
 	if errors.Is(err, task.ErrNotFound) || err == nil && identity(ctx).ActFor(user) != nil {
 		return absent(what)
@@ -46,7 +43,7 @@ func own(ctx context.Context, err error, user, what string) error {
 	return err
 }
 
-// admin refuses callers without the role.
+// admin refuses callers without the role admin.
 func admin(ctx context.Context) error {
 	return identity(ctx).Require(auth.Admin)
 }
@@ -61,23 +58,23 @@ func (a *API) ownTask(ctx context.Context, id string) (task.Task, error) {
 	return t, nil
 }
 
-// take counts a request for work.
+// take counts a request for work, and refuses it while the server stops.
 func (a *API) take(ctx context.Context) error {
-	if a.draining.stopping() {
-		visitOf(ctx).header.Set("Retry-After", "5")
+	if a.stopping.Load() {
+		visitOf(ctx).answer.Header().Set("Retry-After", "5")
 		return problem(http.StatusServiceUnavailable, "the server stops: try again when it is back")
 	}
 	return a.count(ctx, a.opt.Limiter, identity(ctx).Caller())
 }
 
-// count counts a request of a caller against a limit, and says in the answer's header what is left of it.
-func (a *API) count(ctx context.Context, limiter Limiter, caller string) error {
+// count counts a request of a caller against a limit, and sets the header fields that say what is left of it.
+func (a *API) count(ctx context.Context, limiter *auth.Limiter, caller string) error {
 	if limiter == nil {
 		return nil
 	}
 	ok, limit, remaining, after := limiter.Allow(caller)
 	seconds := strconv.Itoa(max(1, int((after+time.Second-1)/time.Second)))
-	h := visitOf(ctx).header
+	h := visitOf(ctx).answer.Header()
 	h.Set("RateLimit-Limit", strconv.Itoa(limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(remaining))
 	h.Set("RateLimit-Reset", seconds)

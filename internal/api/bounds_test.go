@@ -5,15 +5,19 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
+
+	"mcp-code-exec-harness/internal/auth"
 )
 
 // A caller's slots are its own, and those of all are shared; what waits gets a slot when one is left.
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	s := newSlots("reads", 2, 3, 0)
+	s := newBound("reads", 2, 3, 0)
 	enter := func(caller string, want int) (leave func()) {
 		t.Helper()
 		leave, err := s.enter(t.Context(), caller)
@@ -31,7 +35,7 @@ func TestSlots(t *testing.T) {
 	first()
 	enter("bob", 0)
 	s.wait = time.Minute
-	left := newSlots("reads", 1, 1, time.Minute)
+	left := newBound("reads", 1, 1, time.Minute)
 	leave, err := left.enter(t.Context(), "alice")
 	if err != nil {
 		t.Fatal(err)
@@ -48,8 +52,8 @@ func TestSlots(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	if len(left.callers) != 0 {
-		t.Errorf("callers that have left are kept: %v", left.callers)
+	if left.Held("alice") != 0 {
+		t.Errorf("callers that have left are kept: %+v", left)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -134,4 +138,30 @@ func TestConnections(t *testing.T) {
 func isTimeout(err error) bool {
 	var n net.Error
 	return errors.As(err, &n) && n.Timeout()
+}
+
+// A caller's large bodies are decoded one after another; small ones, and those of others, do not wait.
+func TestLargeBodies(t *testing.T) {
+	t.Parallel()
+	a := &API{bodies: newBound("large bodies", 1, 2, 0)}
+	read := func(user string, size, want int) *visit {
+		t.Helper()
+		v := &visit{identity: auth.Identity{User: user}, from: netip.MustParseAddr("10.0.0.1")}
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), visitKey{}, v), http.MethodPost, "/v1/runs", strings.NewReader(strings.Repeat("x", size)))
+		err := a.readBody(httptest.NewRecorder(), r)
+		var p *Problem
+		if errors.As(err, &p); err != nil && p.Status != want || err == nil && want != 0 {
+			t.Errorf("%d bytes of %s: %v, want %d", size, user, err, want)
+		}
+		return v
+	}
+	first := read("alice", largeBody, 0)
+	read("alice", largeBody, http.StatusTooManyRequests)
+	read("alice", largeBody-1, 0)
+	read("bob", largeBody, 0)
+	read("cid", largeBody, http.StatusServiceUnavailable)
+	first.decoded()
+	read("alice", largeBody, 0).decoded()
+	read("", largeBody, 0) // of a client without an identity
+	read("", largeBody, http.StatusTooManyRequests)
 }

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// How many connections may be open at the same time.
+// The most connections that are open at the same time.
 const (
 	addressConnections = 4096 // of one client address
 	allConnections     = 8192
 )
 
-// connections is a listener that closes what is above its bounds.
+// connections is a listener that closes connections above its bounds.
 type connections struct {
 	net.Listener
 	each, all int
@@ -49,7 +49,7 @@ func (l *connections) add(from netip.Addr) bool {
 	return true
 }
 
-// counted is a connection that counts until it is closed.
+// counted is a connection that counts against the bounds until it is closed.
 type counted struct {
 	net.Conn
 	of   *connections
@@ -57,7 +57,7 @@ type counted struct {
 	once sync.Once
 }
 
-// CloseWrite lets net/http answer before a request is read to its end.
+// CloseWrite lets net/http answer before it has read the whole request.
 func (c *counted) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

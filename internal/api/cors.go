@@ -7,26 +7,27 @@ import (
 
 const everyOrigin = "*"
 
-// cors lets pages of configured origins call, and no others. Browsers add no credentials by themselves to what is sent
-// here, so a page can only do what it brings a key for; where no key is needed, only the origins that are named may come.
-func (a *API) cors(next http.Handler) http.Handler {
+// checkOrigin lets web pages of configured origins call, and no others. Browsers add no credentials of their own to requests to
+// this server, so a page can do only what its own key allows; where no key is needed, only named origins may call.
+func (a *API) checkOrigin() step {
 	cross := http.NewCrossOriginProtection()
-	for _, origin := range a.namedOrigins() {
+	trusted := slices.DeleteFunc(slices.Clone(a.opt.Origins), func(o string) bool { return o == everyOrigin })
+	for _, origin := range trusted {
 		if err := cross.AddTrustedOrigin(origin); err != nil { // the configuration has checked them
 			a.opt.Logger.Warn("server.cors.origins", "error", err)
 		}
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		h := w.Header()
 		if len(a.opt.Origins) > 0 {
 			h.Add("Vary", "Origin")
 		}
 		preflight := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
-		// A page that wants to send Authorization asks first, and that question has none.
+		// A browser asks before it sends Authorization, without that header.
 		every := slices.Contains(a.opt.Origins, everyOrigin) &&
 			(preflight || r.Header.Get("Authorization") != "" || r.URL.Query().Has(ticketParam))
 		origin := r.Header.Get("Origin")
-		named := slices.Contains(a.namedOrigins(), origin)
+		named := slices.Contains(trusted, origin)
 		if origin != "" && (named || every) {
 			if !named {
 				origin = everyOrigin
@@ -39,23 +40,17 @@ func (a *API) cors(next http.Handler) http.Handler {
 				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
 				h.Set("Access-Control-Max-Age", "600")
 				w.WriteHeader(http.StatusNoContent)
-				return
+				return errAnswered
 			}
 		}
 		checked := r
-		if !isPublic(visitOf(r.Context()).route) { // a page of another origin may not read either
+		if !isPublic(visitOf(r.Context()).route) { // pages of other origins may not read either
 			checked = r.Clone(r.Context())
 			checked.Method = http.MethodPost
 		}
 		if err := cross.Check(checked); err != nil && !every {
-			a.refuse(w, r, problem(http.StatusForbidden, "a page of another origin may not do this (server.cors.origins)"))
-			return
+			return problem(http.StatusForbidden, "a page of another origin may not do this (server.cors.origins)")
 		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// namedOrigins are the configured ones without the one that stands for all.
-func (a *API) namedOrigins() []string {
-	return slices.DeleteFunc(slices.Clone(a.opt.Origins), func(o string) bool { return o == everyOrigin })
+		return nil
+	}
 }

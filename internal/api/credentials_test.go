@@ -115,6 +115,9 @@ func TestMCPCall(t *testing.T) {
 		t.Errorf("got %s", r.body)
 	}
 	call(token, "bad__none", map[string]any{}).want(http.StatusNotFound)
+	if r := call(token, "bad__echo", map[string]any{"alpha": "no number"}).want(http.StatusBadRequest); !strings.Contains(r.field("error"), "alpha") {
+		t.Errorf("invalid input: %s", r.body)
+	}
 	for _, bad := range []any{"", "nonsense", map[string]any{}, map[string]any{"authToken": token}, map[string]any{"toolName": "bad__echo"}, map[string]any{"authToken": 1, "toolName": "x"}} {
 		if r := w.do("POST", "/internal/mcp-call", bad).want(http.StatusBadRequest); r.field("error") != "authToken and toolName are required" {
 			t.Errorf("%v: %s", bad, r.body)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	exact "github.com/segmentio/encoding/json"
+
+	"mcp-code-exec-harness/internal/run"
 )
 
 // document is the configuration of huma without what it would add to answers: links, schemas, a page from elsewhere.
@@ -20,6 +22,7 @@ func (a *API) document() huma.Config {
 	c.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	c.Servers = []*huma.Server{{URL: "/", Description: "This server."}}
 	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	c.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[run.Millis](), reflect.TypeFor[float64]())
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "/openapi", "", ""
 	c.Info.Description = "Code execution with MCP: tasks and programs that find and call tools in a sandbox."
 	c.Info.License = &huma.License{Name: "MIT", Identifier: "MIT"}
@@ -47,16 +50,21 @@ func (a *API) finish() {
 	failed := &huma.Response{
 		Description: "The request is refused; detail says why", Content: content("application/problem+json", a.schemaOf(Problem{})),
 	}
-	for _, path := range a.doc.OpenAPI().Paths {
-		for _, op := range []*huma.Operation{path.Get, path.Put, path.Post, path.Delete} {
+	a.operations(func(_, _ string, op *huma.Operation) { op.Responses["4XX"] = failed })
+}
+
+// operations calls do for every operation of the document.
+func (a *API) operations(do func(method, path string, op *huma.Operation)) {
+	for path, item := range a.doc.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
 			if op != nil {
-				op.Responses["4XX"] = failed
+				do(op.Method, path, op)
 			}
 		}
 	}
 }
 
-// schemaName keeps types of the same name in different packages apart: TaskUsage, ModelUsage.
+// schemaName tells types of the same name in different packages apart: TaskUsage, ModelUsage.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

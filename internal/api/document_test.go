@@ -30,7 +30,7 @@ func goTool(t *testing.T, pkg string) string {
 			return "", err
 		}
 		cmd := exec.Command("go", "install", pkg)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOBIN="+dir, "GOFLAGS=-trimpath", "GOWORK=off", "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("go install %s: %w: %s", pkg, err, out)
 		}
@@ -189,7 +189,7 @@ func TestGeneratedClient(t *testing.T) {
 	run := func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(name, args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off", "CGO_ENABLED=0")
 		out, err := cmd.CombinedOutput()
 		if err != nil && name == "go" && args[0] == "mod" {
 			unavailable(t, fmt.Sprintf("the client's modules cannot be had: %v: %s", err, out))

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -17,18 +18,19 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
 )
 
 func (a *API) addEvents(r *routes) {
-	id := &huma.Param{In: "path", Name: "id", Description: "Task id.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	id := param("path", "id", "Task id.")
 	ticket := param("query", ticketParam, "A ticket of POST /v1/tickets instead of a credential, for the EventSource and WebSocket of browsers.")
 	responses := answers("200", "Events", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
-	responses["204"] = &huma.Response{Description: "The task has ended and the client has all of its events: it need not come back"}
+	responses["204"] = &huma.Response{Description: "The task has ended and the client has all of its events"}
 	r.add(&huma.Operation{
 		OperationID: "taskEvents", Method: http.MethodGet, Path: eventsPath, Tags: []string{"tasks"}, Summary: "Events of a task, over SSE",
-		Description: "Stored events have an id and come exactly once and in order; pieces of an answer have none and are not repeated. " +
-			"The stream ends behind task.ended.",
+		Description: "Stored events have an id and come exactly once and in order; pieces of an answer have no id and are not repeated. " +
+			"The stream ends after task.ended.",
 		Parameters: []*huma.Param{
 			id, param("header", "Last-Event-ID", "The last event that the client has."), param("query", "after", "The same, for clients that cannot set headers."), ticket,
 		},
@@ -48,7 +50,7 @@ const (
 	shortSocketPath = "/v1/tasks/{id}/ws"
 )
 
-// isStream says whether a route is one of events, which browsers open without headers of their own.
+// isStream says whether a route is a stream of events, which browsers open without headers of their own.
 func isStream(route string) bool {
 	return route == eventsPath || route == socketPath || route == shortSocketPath
 }
@@ -64,30 +66,31 @@ func startStream(ctx context.Context, w http.ResponseWriter) *stream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	w.WriteHeader(http.StatusOK)
 	s := &stream{w, http.NewResponseController(w)}
 	s.c.Flush()
 	return s
 }
 
-// raw writes what is a whole part of a stream.
+// raw writes a complete part of a stream.
 func (s *stream) raw(text string) error {
-	if _, err := s.w.Write([]byte(text)); err != nil {
+	if _, err := io.WriteString(s.w, text); err != nil {
 		return err
 	}
 	return s.c.Flush()
 }
 
-// data writes an event that is only data.
+// heartbeat shows that a stream without events is alive.
+func (s *stream) heartbeat() error { return s.raw(": still there\n\n") }
+
+// data writes an event that has data only.
 func (s *stream) data(v any) error {
-	var b bytes.Buffer
-	b.WriteString("data: ")
-	if err := encode(&b, v); err != nil {
+	text, err := journal.Encode(v)
+	if err != nil {
 		return err
 	}
-	b.WriteString("\n")
-	return s.raw(b.String())
+	return s.raw(fmt.Sprintf("data: %s\n\n", text))
 }
 
 // event writes an event of a task.
@@ -104,44 +107,35 @@ func (s *stream) event(e task.Event) error {
 	return s.raw(b.String())
 }
 
-// streamContext ends with a request or with the server, which does not wait for such a request to end by itself.
+// streamContext ends with a request, or when a stopping server ends the streams.
 func (a *API) streamContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	visitOf(ctx).wait()
+	visitOf(ctx).detach()
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(a.closing, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// lastEvent is the id of the last event that a client has.
-func lastEvent(r *http.Request) (int64, error) {
-	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, problem(http.StatusBadRequest, "Last-Event-ID is not the id of an event")
-	}
-	return n, nil
-}
-
-// watched is the task and the event behind which a request wants to watch.
+// watched is the task of a request for events, and the id of the last event that the client has.
 func (a *API) watched(r *http.Request) (t task.Task, after int64, err error) {
-	t, err = a.ownTask(r.Context(), r.PathValue("id"))
-	if err == nil {
-		after, err = lastEvent(r)
+	if t, err = a.ownTask(r.Context(), r.PathValue("id")); err != nil {
+		return t, 0, err
 	}
-	return t, after, err
+	if text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")); text != "" {
+		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
+			return t, 0, problem(http.StatusBadRequest, "Last-Event-ID is not the id of an event")
+		}
+	}
+	return t, after, nil
 }
 
-// streamEvents is the events of a task over SSE: stored ones exactly once and in order, wherever the client begins. Where
-// there is and will be nothing more it answers 204, for an EventSource comes back after every stream that ends.
+// streamEvents sends the events of a task over SSE: stored ones exactly once and in order. It answers 204 if there is and will be
+// nothing more, because an EventSource comes back after every stream that ends.
 func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	t, after, err := a.watched(r)
 	if err != nil {
 		return err
 	}
-	if t.Status.Ended() { // with the last of its events
+	if t.Status.Ended() { // in the transaction of its last event
 		rest, err := a.opt.Tasks.Past(r.Context(), t.ID, after)
 		if err != nil {
 			return err
@@ -154,13 +148,12 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	ctx, stop := a.streamContext(r.Context())
 	defer stop()
 	s := startStream(ctx, w)
-	a.forward(ctx, t.ID, after, s.event, func() error { return s.raw(": still there\n\n") })
+	a.forward(ctx, t.ID, after, s.event, s.heartbeat)
 	return nil
 }
 
-// forward passes the events of a task on until it has ended, ctx ends, or the client takes no more. It returns the last
-// event, that of the end if there is no error.
-func (a *API) forward(ctx context.Context, id string, after int64, event func(task.Event) error, alive func() error) (last task.Event, err error) {
+// forward sends the events of a task until it has ended, ctx ends, or the client reads no more. It returns the last event.
+func (a *API) forward(ctx context.Context, id string, after int64, event func(task.Event) error, heartbeat func() error) (last task.Event, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type next struct {
@@ -182,36 +175,30 @@ func (a *API) forward(ctx context.Context, id string, after int64, event func(ta
 	defer beat.Stop()
 	again := time.NewTicker(a.opt.Recheck)
 	defer again.Stop()
-	for {
+	for err == nil {
 		select {
 		case n, more := <-events:
-			switch {
-			case !more:
+			if !more {
 				return last, ctx.Err()
-			case n.err != nil && ctx.Err() == nil:
-				a.opt.Logger.ErrorContext(logged(ctx), "follow a task", "error", n.err)
-				fallthrough
-			case n.err != nil:
+			}
+			if n.err != nil {
+				if ctx.Err() == nil {
+					a.opt.Logger.ErrorContext(logged(ctx), "follow a task", "error", n.err)
+				}
 				return last, n.err
 			}
 			last = n.event
-			if err := event(last); err != nil {
-				return last, err
-			}
+			err = event(last)
 		case <-beat.C:
-			if err := alive(); err != nil {
-				return last, err
-			}
+			err = heartbeat()
 		case <-again.C:
-			if err := revoked(ctx); err != nil {
-				return last, err
-			}
+			err = revoked(ctx)
 		}
 	}
+	return last, err
 }
 
-// revoked returns an error if the credential of a request is not good any more. A store or an issuer that does not answer
-// ends no stream.
+// revoked returns an error if the credential of a request is no longer valid. A store or issuer that does not answer is none.
 func revoked(ctx context.Context) error {
 	_, err := visitOf(ctx).authenticate(ctx)
 	if errors.Is(err, auth.ErrUnauthenticated) || errors.Is(err, auth.ErrForbidden) {
@@ -220,7 +207,7 @@ func revoked(ctx context.Context) error {
 	return nil
 }
 
-// socketEvents is the same over WebSocket: one JSON object for each event. The client begins with ?after=ID.
+// socketEvents sends the events over WebSocket, each as a JSON object. The client continues with ?after=ID.
 func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	t, after, err := a.watched(r)
 	if err != nil {
@@ -232,16 +219,16 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 		return problem(cmp.Or(hand.refused, http.StatusInternalServerError), "this takes a WebSocket of this or a configured origin (server.cors.origins)")
 	}
 	defer conn.CloseNow()
-	gone := conn.CloseRead(context.WithoutCancel(r.Context())) // clients have nothing to say
+	gone := conn.CloseRead(context.WithoutCancel(r.Context())) // clients send nothing
 	ctx, stop := a.streamContext(gone)
 	defer stop()
-	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // also for saying goodbye
+	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // for the close frame, too
 	_, err = a.forward(ctx, t.ID, after, func(e task.Event) error {
-		var text bytes.Buffer
-		if err := encode(&text, e); err != nil {
+		text, err := journal.Encode(e)
+		if err != nil {
 			return err
 		}
-		return bounded(gone, func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, text.Bytes()) })
+		return bounded(gone, func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, text) })
 	}, func() error { return bounded(gone, conn.Ping) })
 	switch {
 	case a.closing.Err() != nil:
@@ -249,18 +236,17 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		conn.Close(websocket.StatusNormalClosure, "the task has ended")
 	case errors.Is(err, auth.ErrUnauthenticated), errors.Is(err, auth.ErrForbidden):
-		conn.Close(websocket.StatusPolicyViolation, "the credential is not valid any more")
+		conn.Close(websocket.StatusPolicyViolation, "the credential is no longer valid")
 	case gone.Err() == nil:
 		conn.Close(websocket.StatusInternalError, "a fault of the harness")
 	}
 	return nil
 }
 
-// handshake keeps the words that a refused handshake would be answered with, for they repeat what was sent, and the
-// connection.
+// handshake drops the body with which the library refuses a handshake, because it repeats what was sent. It keeps the connection.
 type handshake struct {
 	http.ResponseWriter
-	refused int
+	refused int // the status
 	conn    net.Conn
 }
 
@@ -287,7 +273,7 @@ func (h *handshake) Write(p []byte) (int, error) {
 	return h.ResponseWriter.Write(p)
 }
 
-// bounded does something that waits for a client.
+// bounded gives a client writeTimeout to read.
 func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,17 +24,26 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// outer is what every request passes first, on the internal listener too.
-func (a *API) outer(mux *http.ServeMux, next http.Handler) http.Handler {
+// step checks a request before its endpoint is called. An error is the answer; errAnswered says that the step has answered.
+type step func(w http.ResponseWriter, r *http.Request) error
+
+var errAnswered = errors.New("answered")
+
+// serve is what every request passes: its record, the headers of the answer, the steps, and the endpoint.
+func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
-		v := &visit{route: routeOf(mux, r), header: w.Header(), from: a.client(r), answer: rec}
-		a.all.begin()
-		defer a.all.end()
-		a.busy.begin()
-		v.wait = sync.OnceFunc(a.busy.end)
-		defer v.wait()
+		v := &visit{route: routeOf(mux, r), from: a.client(r), answer: rec, leave: func() {}, decoded: func() {}}
+		a.requests.Add(1)
+		defer a.requests.Add(-1)
+		a.busy.Add(1)
+		v.detach = sync.OnceFunc(func() { a.busy.Add(-1) })
+		defer v.detach()
+		defer func() {
+			v.leave()
+			v.decoded()
+		}()
 		ctx, end := telemetry.StartRequest(a.opt.Tracer.With(context.WithValue(r.Context(), visitKey{}, v)), r, v.route)
 		r = r.WithContext(ctx)
 		h := w.Header()
@@ -48,7 +58,7 @@ func (a *API) outer(mux *http.ServeMux, next http.Handler) http.Handler {
 		}
 		defer func() {
 			failed := recover()
-			// Where something was written, the client must see that it is cut off.
+			// An answer that was begun is cut off, so that the client sees that it is not whole.
 			abort := failed != nil && (failed == http.ErrAbortHandler || rec.status != 0) //nolint:errorlint // net/http compares so
 			if failed != nil && !abort {
 				a.refuse(rec, r, fault())
@@ -64,116 +74,46 @@ func (a *API) outer(mux *http.ServeMux, next http.Handler) http.Handler {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		next.ServeHTTP(rec, r)
-	})
-}
-
-// authenticate finds out who sent a request.
-func (a *API) authenticate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		v := visitOf(ctx)
-		if isPublic(v.route) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		v.authenticate = func(ctx context.Context) (auth.Identity, error) { return a.opt.Auth.Authenticate(ctx, r) }
-		if r.Header.Get("Authorization") == "" && isStream(v.route) && r.URL.Query().Has(ticketParam) {
-			v.authenticate = a.tickets.redeem(r.URL.Query().Get(ticketParam))
-		}
-		var err error
-		v.identity, err = v.authenticate(ctx)
-		if role := roleFor(v.route); err == nil && !v.identity.May(role) {
-			err = v.identity.Require(auth.User)
-		}
-		if err != nil {
-			a.authFailed(ctx, err)
-			a.refuse(w, r, err)
-			return
-		}
-		if err := a.count(ctx, a.opt.Requests, v.identity.Caller()); err != nil {
-			a.refuse(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// bound lets a caller have so many reads, and streams of events, at the same time.
-func (a *API) bound(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := visitOf(r.Context())
-		var limit *slots
-		switch {
-		case isStream(v.route):
-			limit = a.streams
-		case r.Method == http.MethodGet && !isPublic(v.route):
-			limit = a.reads
-		}
-		if limit != nil {
-			leave, err := limit.enter(r.Context(), v.identity.Caller())
-			if err != nil {
-				a.refuse(w, r, err)
+		for _, check := range steps {
+			if err := check(rec, r); err != nil {
+				if !errors.Is(err, errAnswered) {
+					a.refuse(rec, r, err)
+				}
 				return
 			}
-			defer leave()
 		}
-		next.ServeHTTP(w, r)
+		mux.ServeHTTP(rec, r)
 	})
 }
 
-// checkQuery refuses query parameters that the document does not know for an operation, and text that is no UTF-8.
-func (a *API) checkQuery(next http.Handler) http.Handler {
-	known := map[string][]string{}
-	for path, item := range a.doc.OpenAPI().Paths {
-		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete} {
-			if op == nil {
-				continue
-			}
-			names := []string{}
-			for _, p := range op.Parameters {
-				if p.In == "query" {
-					names = append(names, p.Name)
-				}
-			}
-			known[method+" "+strings.ReplaceAll(path, "{path}", "{path...}")] = names
-		}
+// authenticate finds out who sent a request, and counts it against the limit of all requests.
+func (a *API) authenticate(_ http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	v := visitOf(ctx)
+	if isPublic(v.route) {
+		return nil
 	}
-	known["GET "+shortSocketPath] = known["GET "+socketPath]
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		names, documented := known[r.Method+" "+visitOf(r.Context()).route]
-		query, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil || !utf8.ValidString(r.URL.Path) {
-			a.refuse(w, r, problem(http.StatusBadRequest, "the address is not well formed"))
-			return
-		}
-		for name, values := range query {
-			switch {
-			case !utf8.ValidString(name + strings.Join(values, "")):
-				err = problem(http.StatusBadRequest, "the query is not valid UTF-8")
-			case documented && len(names) == 0:
-				err = problem(http.StatusBadRequest, "this takes no query parameters")
-			case documented && !slices.Contains(names, name):
-				err = problem(http.StatusBadRequest, "unknown query parameter; there are "+strings.Join(names, ", "))
-			}
-		}
-		if err != nil {
-			a.refuse(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+	v.authenticate = func(ctx context.Context) (auth.Identity, error) { return a.opt.Auth.Authenticate(ctx, r) }
+	if r.Header.Get("Authorization") == "" && isStream(v.route) && r.URL.Query().Has(ticketParam) {
+		v.authenticate = a.tickets.redeem(r.URL.Query().Get(ticketParam))
+	}
+	var err error
+	v.identity, err = v.authenticate(ctx)
+	least := auth.User
+	if v.route == taskPath || v.route == taskStreamPath {
+		least = auth.Anonymous
+	}
+	if err == nil && !v.identity.May(least) {
+		err = v.identity.Require(auth.User)
+	}
+	if err != nil {
+		a.authFailed(ctx, err)
+		return err
+	}
+	return a.count(ctx, a.opt.Requests, v.identity.Caller())
 }
 
-// roleFor is the least role that a route takes.
-func roleFor(route string) auth.Role {
-	if route == "/task" || route == "/task/stream" {
-		return auth.Anonymous
-	}
-	return auth.User
-}
-
-// authFailed tells of a request that nobody vouches for. An issuer that does not answer is nobody's attempt.
+// authFailed counts and audits a refused credential. An issuer that does not answer is no such refusal.
 func (a *API) authFailed(ctx context.Context, err error) {
 	if !errors.Is(err, auth.ErrUnauthenticated) && !errors.Is(err, auth.ErrForbidden) && !errors.Is(err, auth.ErrCapability) {
 		return
@@ -182,38 +122,90 @@ func (a *API) authFailed(ctx context.Context, err error) {
 	a.audit(ctx, telemetry.Event{Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": err.Error()}})
 }
 
-// readBody reads the body before the handler, so that one place bounds its size and time.
-func (a *API) readBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body == nil || r.Body == http.NoBody {
-			next.ServeHTTP(w, r)
-			return
+// takeSlot bounds the reads, and the streams of events, that a caller and all callers have at the same time.
+func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
+	v := visitOf(r.Context())
+	var limit *bound
+	switch {
+	case isStream(v.route):
+		limit = a.streams
+	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && !isPublic(v.route):
+		limit = a.reads
+	default:
+		return nil
+	}
+	leave, err := limit.enter(r.Context(), v.identity.Caller())
+	if err == nil {
+		v.leave = leave
+	}
+	return err
+}
+
+// checkQuery refuses query parameters that the document does not name for an operation, and text that is not UTF-8.
+func (a *API) checkQuery() step {
+	known := map[string][]string{}
+	a.operations(func(method, path string, op *huma.Operation) {
+		names := []string{}
+		for _, p := range op.Parameters {
+			if p.In == "query" {
+				names = append(names, p.Name)
+			}
 		}
-		if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-			a.refuse(w, r, problem(http.StatusUnsupportedMediaType, "send the body without Content-Encoding"))
-			return
-		}
-		if a.opt.BodyLimit > 0 {
-			r.Body = http.MaxBytesReader(w, r.Body, a.opt.BodyLimit)
-		}
-		text, err := io.ReadAll(r.Body)
-		var large *http.MaxBytesError
-		var slow net.Error
-		switch {
-		case errors.As(err, &large):
-			err = problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (server.bodyLimit)", large.Limit))
-		case errors.As(err, &slow) && slow.Timeout():
-			err = problem(http.StatusRequestTimeout, "the body took too long to arrive (server.readTimeout)")
-		case err != nil:
-			err = problem(http.StatusBadRequest, "the body could not be read")
-		case visitOf(r.Context()).route != skillPath && !utf8.Valid(text):
-			err = problem(http.StatusBadRequest, "the body is not valid UTF-8")
-		}
-		if err != nil {
-			a.refuse(w, r, err)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(text))
-		next.ServeHTTP(w, r)
+		known[method+" "+strings.ReplaceAll(path, "{path}", "{path...}")] = names
 	})
+	known["GET "+shortSocketPath] = known["GET "+socketPath]
+	return func(_ http.ResponseWriter, r *http.Request) error {
+		names, documented := known[r.Method+" "+visitOf(r.Context()).route]
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil || !utf8.ValidString(r.URL.Path) {
+			return problem(http.StatusBadRequest, "the address is not well formed")
+		}
+		for name, values := range query {
+			switch {
+			case !utf8.ValidString(name + strings.Join(values, "")):
+				return problem(http.StatusBadRequest, "the query is not valid UTF-8")
+			case documented && len(names) == 0:
+				return problem(http.StatusBadRequest, "this takes no query parameters")
+			case documented && !slices.Contains(names, name):
+				return problem(http.StatusBadRequest, "unknown query parameter; there are "+strings.Join(names, ", "))
+			}
+		}
+		return nil
+	}
+}
+
+// readBody reads the body before the endpoint, so that one place bounds its size and time.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
+	v := visitOf(r.Context())
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return problem(http.StatusUnsupportedMediaType, "send the body without Content-Encoding")
+	}
+	if a.opt.BodyLimit > 0 {
+		r.Body = http.MaxBytesReader(w, r.Body, a.opt.BodyLimit)
+	}
+	text, err := io.ReadAll(r.Body)
+	var large *http.MaxBytesError
+	var slow net.Error
+	switch {
+	case errors.As(err, &large):
+		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (server.bodyLimit)", large.Limit))
+	case errors.As(err, &slow) && slow.Timeout():
+		return problem(http.StatusRequestTimeout, "the body took too long to arrive (server.readTimeout)")
+	case err != nil:
+		return problem(http.StatusBadRequest, "the body could not be read")
+	case v.route != skillPath && !utf8.Valid(text):
+		return problem(http.StatusBadRequest, "the body is not valid UTF-8")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	if len(text) < largeBody || v.route == skillPath { // the text of a skill is not decoded
+		return nil
+	}
+	leave, err := a.bodies.enter(r.Context(), cmp.Or(v.identity.Caller(), v.from.String()))
+	if err == nil {
+		v.decoded = sync.OnceFunc(leave)
+	}
+	return err
 }

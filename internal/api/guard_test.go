@@ -200,14 +200,14 @@ func TestLimits(t *testing.T) {
 }
 
 // panicking is an authenticator with a fault.
-type panicking struct{}
+type panicking struct{ *auth.Authenticator }
 
 func (panicking) Authenticate(context.Context, *http.Request) (auth.Identity, error) {
 	panic("a fault with a secret")
 }
 
 // unreachable is an authenticator whose issuer does not answer.
-type unreachable struct{}
+type unreachable struct{ *auth.Authenticator }
 
 func (unreachable) Authenticate(context.Context, *http.Request) (auth.Identity, error) {
 	return auth.Identity{}, fmt.Errorf("%w: dial tcp 10.1.2.3: refused", auth.ErrUnavailable)
@@ -398,7 +398,7 @@ func TestSwitches(t *testing.T) {
 		}
 	}
 	// The listener of its own has the internal call and nothing else.
-	inner := httptest.NewServer(api.New(api.Options{Harness: w.h, Tasks: w.tasks, Capabilities: w.caps, Logger: discard, Now: time.Now}).Internal())
+	inner := httptest.NewServer(api.New(api.Options{Harness: w.h, Tasks: w.tasks, Auth: &auth.Authenticator{}, Capabilities: w.caps, Logger: discard, Now: time.Now}).Internal())
 	defer inner.Close()
 	run := w.do("POST", "/v1/runs", map[string]string{"userId": "alice", "code": "return 1"}).want(http.StatusOK).field("runId")
 	token, _, err := w.caps.Issue(auth.Capability{RunID: run, User: "alice"})

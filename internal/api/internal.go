@@ -13,8 +13,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 )
 
@@ -40,12 +41,11 @@ type RunCapability struct {
 }
 
 func (a *API) addCapabilities() {
-	operation(a, huma.Operation{
-		OperationID: "createCapability", Method: http.MethodPost, Path: "/v1/runs/{id}/capability", Tags: []string{"runs"}, DefaultStatus: http.StatusCreated,
-		Summary: "Make a token that calls tools in the name of a run",
-		Description: mcpCallPath + " takes it until it expires, the run is deleted, or the caller's key is revoked. " +
+	operation(a, endpoint{
+		"createCapability", "POST /v1/runs/{id}/capability", "runs", http.StatusCreated, "Make a token that calls tools in the name of a run",
+		mcpCallPath + " takes it until it expires, the run is deleted, or the caller's key is revoked. " +
 			"Each call is a run of its own, with its own journal, in the session of this one; this one's journal and replay do not have it.",
-	}, func(ctx context.Context, in *RunPath) (*body[RunCapability], error) {
+	}, func(ctx context.Context, in *ByID) (*body[RunCapability], error) {
 		info, err := a.findRun(ctx, in.ID)
 		if err == nil {
 			err = a.take(ctx)
@@ -60,23 +60,22 @@ func (a *API) addCapabilities() {
 	})
 }
 
-// current checks that what a capability stands for is still there: the run, and the credential of its caller. The error wraps
-// auth.ErrCapability if it is not.
+// current returns an error (auth.ErrCapability) if the run of a capability or the credential of its caller is gone.
 func (a *API) current(ctx context.Context, c auth.Capability) error {
 	info, err := a.opt.Harness.Runs().Find(ctx, c.Identity(), c.RunID)
 	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != c.User {
 		return fmt.Errorf("%w: its run is gone", auth.ErrCapability)
 	}
-	if principals, ok := a.opt.Auth.(Principals); ok && err == nil {
-		if err = principals.Active(ctx, c.Principal); errors.Is(err, auth.ErrUnauthenticated) {
-			return fmt.Errorf("%w: %w", auth.ErrCapability, err)
-		}
+	if err != nil {
+		return err
+	}
+	if err = a.opt.Auth.Active(ctx, c.Principal); errors.Is(err, auth.ErrUnauthenticated) {
+		return fmt.Errorf("%w: %w", auth.ErrCapability, err)
 	}
 	return err
 }
 
-// mcpCall calls a tool for somebody who holds a run capability. It is a program of one call: it passes the same gate and
-// has a journal of its own.
+// mcpCall calls a tool for the holder of a run capability, as a run of one call with a journal of its own.
 func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		AuthToken string          `json:"authToken"`
@@ -94,6 +93,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	if decode(text, &in) != nil || in.AuthToken == "" || in.ToolName == "" {
 		return problem(http.StatusBadRequest, "authToken and toolName are required")
 	}
+	visitOf(r.Context()).decoded()
 	capability, err := a.opt.Capabilities.Check(in.AuthToken)
 	if err == nil {
 		err = a.current(r.Context(), capability)
@@ -116,7 +116,8 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 		input = json.RawMessage("{}")
 	}
 	a.opt.Harness.EnsureTools(r.Context())
-	if _, err := a.opt.Harness.Catalog().Details(in.ToolName); err != nil {
+	tool, err := a.opt.Harness.Catalog().Resolve(in.ToolName)
+	if err != nil {
 		return err
 	}
 	name, _ := json.Marshal(in.ToolName) // a string
@@ -127,11 +128,23 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case out.Error != nil && out.Error.Kind == run.KindCancelled:
+	case out.Error == nil:
+		answer(w, http.StatusOK, out.Output)
+		return nil
+	case out.Error.Kind == frame.KindCancelled:
 		return problem(statusGone, "the client went away")
-	case out.Error != nil:
-		return problem(http.StatusInternalServerError, out.Error.Message) // the tool's own words
+	case out.Error.Kind == frame.KindTool && a.invalidInput(r.Context(), capability.User, tool, input):
+		return problem(http.StatusBadRequest, out.Error.Message)
 	}
-	answer(w, http.StatusOK, out.Output)
-	return nil
+	return problem(http.StatusInternalServerError, out.Error.Message) // the tool's own words
+}
+
+// invalidInput says whether a call failed because the tool's schema refuses the input.
+func (a *API) invalidInput(ctx context.Context, user string, tool *catalog.Tool, input json.RawMessage) bool {
+	args, err := tool.Arguments(input, nil)
+	if err == nil {
+		err = a.opt.Harness.Catalog().Validate(ctx, user, tool, args)
+	}
+	var invalid *catalog.InvalidInputError
+	return errors.As(err, &invalid)
 }

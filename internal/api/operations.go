@@ -16,22 +16,22 @@ var docsPage []byte
 //go:embed docs.js
 var docsScript []byte
 
-// addOperations adds the endpoints of those who run the harness, and the pages that describe the others.
+// addOperations adds the endpoints for operators, and the pages that show the document.
 func (a *API) addOperations(r *routes) {
 	object := content("application/json", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true})
 	if a.opt.Health {
 		r.add(&huma.Operation{
 			OperationID: "health", Method: http.MethodGet, Path: "/health", Tags: []string{"operations"}, Summary: "The server answers",
-			Security: public, Responses: answers("200", "It does", object),
+			Security: public, Responses: answers("200", "OK", object),
 		}, a.health)
-		ready := answers("200", "They do", object)
-		ready["503"] = &huma.Response{Description: "One of them does not", Content: object}
+		ready := answers("200", "OK", object)
+		ready["503"] = &huma.Response{Description: "One of them does not work", Content: object}
 		r.add(&huma.Operation{
 			OperationID: "ready", Method: http.MethodGet, Path: "/ready", Tags: []string{"operations"},
 			Summary: "Store, queue, sandbox and skills work", Security: public, Responses: ready,
 		}, a.ready)
 	}
-	if a.opt.MetricsPath && a.opt.Metrics != nil {
+	if a.opt.MetricsPath {
 		metrics := a.opt.Metrics.Handler()
 		r.add(&huma.Operation{
 			OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Tags: []string{"operations"}, Summary: "Metrics for Prometheus",
@@ -61,14 +61,17 @@ func (a *API) health(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// originalTime is how JavaScript writes a time.
+// originalTime is the form of JavaScript's toISOString.
 const originalTime = "2006-01-02T15:04:05.000Z"
 
-// ready checks what tasks need.
+// ready checks the parts that tasks need.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	checks, ok := map[string]string{}, true
-	if a.draining.probe() {
+	if a.stopping.Load() {
+		a.refused.Store(true)
 		checks["server"], ok = "stopping", false
+	} else {
+		a.probed.Store(time.Now().UnixNano())
 	}
 	for _, part := range []struct {
 		name string

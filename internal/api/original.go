@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,33 +16,38 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// The original's endpoints, whose clients must go on working: fields and messages are theirs.
+const (
+	taskPath       = "/task"
+	taskStreamPath = "/task/stream"
+)
+
+// addOriginal adds the original system's endpoints. Their fields and messages are part of the contract with its clients.
 func (a *API) addOriginal(r *routes) {
 	request := &huma.RequestBody{Required: true, Content: content("application/json", &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"userId", "task"}, AdditionalProperties: true,
 		Properties: map[string]*huma.Schema{
 			"userId":    {Type: huma.TypeString, Description: "At most 100 characters."},
 			"task":      {Type: huma.TypeString, Description: "At most 10,000 characters."},
-			"context":   {Description: "What the model is told besides, any JSON."},
-			"sessionId": {Type: huma.TypeString, Description: "The conversation that it goes on with."},
-			"model":     {Type: huma.TypeString, Description: "Another model than the configured one."},
+			"context":   {Description: "More information for the model, any JSON."},
+			"sessionId": {Type: huma.TypeString, Description: "The session that the task continues."},
+			"model":     {Type: huma.TypeString, Description: "A model other than the configured one."},
 		},
 	})}
 	key := []*huma.Param{param("header", "Idempotency-Key", "A repeated request with the same key returns the first one's task.")}
 	r.add(&huma.Operation{
-		OperationID: "task", Method: http.MethodPost, Path: "/task", Tags: []string{"original"}, Summary: "Work a task and wait for it",
+		OperationID: "task", Method: http.MethodPost, Path: taskPath, Tags: []string{"original"}, Summary: "Work a task and wait for it",
 		Parameters: key, RequestBody: request,
-		Responses: answers("200", "How it ended, also where it failed", content("application/json", a.schemaOf(OriginalAnswer{}))),
+		Responses: answers("200", "The outcome of the task, also of one that failed", content("application/json", a.schemaOf(OriginalAnswer{}))),
 	}, a.runTask)
 	r.add(&huma.Operation{
-		OperationID: "taskStream", Method: http.MethodPost, Path: "/task/stream", Tags: []string{"original"},
+		OperationID: "taskStream", Method: http.MethodPost, Path: taskStreamPath, Tags: []string{"original"},
 		Summary: "The same, with the answer as it is written", Parameters: key, RequestBody: request,
-		Responses: answers("200", `Lines of data: {"chunk": text}, or {"error": text} where it failed; at the end data: [DONE]`,
+		Responses: answers("200", `Lines of data: {"chunk": text}; {"error": text} if the task failed; at the end data: [DONE]`,
 			content("text/event-stream", &huma.Schema{Type: huma.TypeString})),
 	}, a.streamTask)
 }
 
-// maxTask is the most characters of a task that the original's documents allow.
+// maxTask is the most characters of a task.
 const maxTask = 10_000
 
 // originalRequest reads the body of /task. The messages are the original's.
@@ -49,6 +55,7 @@ func originalRequest(r *http.Request) (TaskRequest, error) {
 	bad := func(message string) (TaskRequest, error) {
 		return TaskRequest{}, problem(http.StatusBadRequest, message)
 	}
+	defer visitOf(r.Context()).decoded()
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return TaskRequest{}, err
@@ -58,22 +65,14 @@ func originalRequest(r *http.Request) (TaskRequest, error) {
 		return bad("the body is not a JSON object")
 	}
 	var t TaskRequest
-	for _, f := range []struct {
-		name string
-		to   *string
-	}{{"userId", &t.UserID}, {"task", &t.Task}, {"sessionId", &t.SessionID}, {"model", &t.Model}} {
-		if raw, there := fields[f.name]; there && json.Unmarshal(raw, f.to) != nil {
+	for name, to := range map[string]any{
+		"userId": &t.UserID, "task": &t.Task, "sessionId": &t.SessionID, "model": &t.Model, "context": &t.Context,
+	} {
+		if raw, there := fields[name]; there && json.Unmarshal(raw, to) != nil {
 			return bad("Invalid input types")
 		}
 	}
-	if raw, there := fields["context"]; there {
-		if err := json.Unmarshal(raw, &t.Context); err != nil {
-			return bad("Invalid input types")
-		}
-	}
-	if t.UserID == "" {
-		t.UserID = identity(r.Context()).User
-	}
+	t.UserID = cmp.Or(t.UserID, identity(r.Context()).User)
 	switch {
 	case t.UserID == "" || t.Task == "":
 		return bad("userId and task are required")
@@ -83,13 +82,13 @@ func originalRequest(r *http.Request) (TaskRequest, error) {
 	return t, nil
 }
 
-// OriginalAnswer is what /task answers.
+// OriginalAnswer is the answer of /task.
 type OriginalAnswer struct {
-	Message   string          `json:"message" doc:"A sentence on how it ended."`
+	Message   string          `json:"message" doc:"A sentence on how the task ended."`
 	Logs      []string        `json:"logs" doc:"Console lines of its programs."`
-	Output    json.RawMessage `json:"output,omitempty" doc:"What the last program returned; empty if it failed, absent if none ran."`
+	Output    json.RawMessage `json:"output,omitempty" doc:"The value of the last program; empty if it failed, absent if none ran."`
 	Text      string          `json:"text,omitempty" doc:"The model's answer."`
-	Error     string          `json:"error,omitempty" doc:"Why it failed."`
+	Error     string          `json:"error,omitempty" doc:"Why the task failed."`
 	TaskID    string          `json:"taskId"`
 	SessionID string          `json:"sessionId"`
 	Runs      []string        `json:"runs" doc:"Ids of its programs' runs."`
@@ -110,10 +109,18 @@ func originalOf(t task.Task) OriginalAnswer {
 	return out
 }
 
-// runTask works a task while the caller waits. A task whose caller goes away is cancelled, unless an idempotency key
-// lets the caller ask again.
+// addOriginalTask adds the task of a request to /task.
+func (a *API) addOriginalTask(r *http.Request) (t task.Task, err error) {
+	request, err := originalRequest(r)
+	if err == nil {
+		t, err = a.submit(r.Context(), request, r.Header.Get("Idempotency-Key"))
+	}
+	return t, err
+}
+
+// runTask works a task while the caller waits. It cancels the task of a caller who goes away and has no idempotency key.
 func (a *API) runTask(w http.ResponseWriter, r *http.Request) error {
-	t, err := a.begin(r)
+	t, err := a.addOriginalTask(r)
 	if err != nil {
 		return err
 	}
@@ -134,15 +141,6 @@ func (a *API) runTask(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// begin adds the task of a request to /task.
-func (a *API) begin(r *http.Request) (task.Task, error) {
-	request, err := originalRequest(r)
-	if err != nil {
-		return task.Task{}, err
-	}
-	return a.submit(r.Context(), request, r.Header.Get("Idempotency-Key"))
-}
-
 // abandon cancels the task of a caller who went away.
 func (a *API) abandon(r *http.Request, id string) {
 	if r.Header.Get("Idempotency-Key") != "" {
@@ -154,9 +152,9 @@ func (a *API) abandon(r *http.Request, id string) {
 	}
 }
 
-// streamTask is /task with the answer as it is written.
+// streamTask is runTask with the answer as the model writes it.
 func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
-	t, err := a.begin(r)
+	t, err := a.addOriginalTask(r)
 	if err != nil {
 		return err
 	}
@@ -164,10 +162,10 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	defer stop()
 	s := startStream(ctx, w)
 	out := chunks{send: func(text string) error { return s.data(map[string]string{"chunk": text}) }}
-	last, err := a.forward(ctx, t.ID, 0, out.event, func() error { return s.raw(": still there\n\n") })
+	last, err := a.forward(ctx, t.ID, 0, out.event, s.heartbeat)
 	switch {
 	case a.closing.Err() != nil:
-		return nil // without the end, so that the client sees that there is more
+		return nil // without [DONE], so that the client sees that there is more
 	case err != nil:
 		a.abandon(r, t.ID)
 		return nil
@@ -179,12 +177,11 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// chunks makes of the events of a task a text that only grows: what was sent cannot be taken back, and a watcher that was
-// slow has missed pieces.
+// chunks turns events into a text that only grows: what was sent cannot be taken back, and a slow watcher misses events.
 type chunks struct {
 	send func(text string) error
 	turn string // what the model has written in this turn
-	sent string // and what of that the client has
+	sent string // the part of it that the client has
 }
 
 func (c *chunks) event(e task.Event) error {

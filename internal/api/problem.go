@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -15,14 +14,14 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
-// Problem is an error as RFC 9457 has it, with the original's error beside it. It never holds what was sent.
+// Problem is an error as of RFC 9457, with the original system's field error. It never holds what was sent.
 type Problem struct {
 	Type   string   `json:"type" example:"about:blank"`
 	Title  string   `json:"title"`
@@ -30,8 +29,6 @@ type Problem struct {
 	Detail string   `json:"detail"`
 	Err    string   `json:"error" doc:"The same as detail."`
 	Errors []Detail `json:"errors,omitempty" doc:"What is wrong with single fields."`
-
-	header http.Header
 }
 
 // Detail is what is wrong with one field.
@@ -40,15 +37,9 @@ type Detail struct {
 	Location string `json:"location,omitempty" example:"body.task"`
 }
 
-var (
-	_ huma.StatusError  = (*Problem)(nil)
-	_ huma.HeadersError = (*Problem)(nil)
-)
+var _ huma.StatusError = (*Problem)(nil)
 
 func (p *Problem) Error() string { return p.Detail }
-
-// GetHeaders implements huma.HeadersError.
-func (p *Problem) GetHeaders() http.Header { return p.header }
 
 // GetStatus implements huma.StatusError.
 func (p *Problem) GetStatus() int { return p.Status }
@@ -60,18 +51,18 @@ func problem(status int, detail string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Err: detail}
 }
 
-// absent is the answer about what is not there, or not for the caller.
+// absent is the answer for a thing that does not exist, or not for the caller.
 func absent(what string) *Problem {
 	return problem(http.StatusNotFound, "there is no such "+what)
 }
 
-// fault is the answer where the harness failed: its log says how.
+// fault is the answer when the harness has failed; its log says how.
 func fault() *Problem {
 	return problem(http.StatusInternalServerError, "a fault of the harness; its log says more")
 }
 
-// newProblem makes the errors of huma: what it calls unprocessable is a bad request to us. Errors that are not of its
-// validation, and the ends of locations, can hold what was sent.
+// newProblem makes the errors of huma. Its status 422 becomes 400. Errors that are not of its validation, and the ends of
+// locations, can hold what was sent.
 func newProblem(status int, message string, errs ...error) huma.StatusError {
 	switch status {
 	case http.StatusUnprocessableEntity:
@@ -102,14 +93,14 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 	return p
 }
 
-// first cuts a location to the part that the document names: what is below a field may be a key that the caller chose.
+// first cuts a location to the part that the document names: below a field there may be keys that the caller chose.
 func first(location string) string {
 	parts := strings.SplitN(location, ".", 3)
 	name, _, _ := strings.Cut(strings.Join(parts[:min(len(parts), 2)], "."), "[")
 	return name
 }
 
-// statuses is the one table from errors to HTTP. Where detail is empty, the error's own text holds nothing that was sent.
+// statuses is the one table from errors to HTTP. An empty detail is the error's own text, which never holds what was sent.
 var statuses = []struct {
 	is     error
 	status int
@@ -120,6 +111,7 @@ var statuses = []struct {
 	{auth.ErrUnavailable, http.StatusServiceUnavailable, "authentication is not available, try again later"},
 	{task.ErrNotFound, http.StatusNotFound, "there is no such thing"},
 	{journal.ErrNotFound, http.StatusNotFound, "there is no such run"},
+	{runs.ErrSession, http.StatusNotFound, "there is no such session"},
 	{fs.ErrNotExist, http.StatusNotFound, "there is no such file"},
 	{task.ErrIdempotency, http.StatusUnprocessableEntity, task.ErrIdempotency.Error()},
 	{journal.ErrCursor, http.StatusBadRequest, "cursor is not the next of a page before"},
@@ -130,14 +122,14 @@ var statuses = []struct {
 	{task.ErrBusy, http.StatusConflict, "it is still running"},
 	{task.ErrNotOwner, http.StatusConflict, task.ErrNotOwner.Error()},
 	{journal.ErrBusy, http.StatusConflict, "it is still running"},
-	{runs.ErrEngine, http.StatusConflict, "another engine recorded the run; force=true replays it all the same"},
+	{runs.ErrEngine, http.StatusConflict, "another engine recorded the run; force=true replays it anyway"},
 	{sandbox.ErrOwnerFull, http.StatusTooManyRequests, sandbox.ErrOwnerFull.Error()},
 	{sandbox.ErrPoolFull, http.StatusServiceUnavailable, sandbox.ErrPoolFull.Error()},
-	{harness.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
+	{wiring.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
 
-// fail turns an error into what the caller is told; faults of the harness are logged and not shown.
+// fail turns an error into the answer; faults of the harness are logged and not shown.
 func (a *API) fail(ctx context.Context, err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -147,28 +139,30 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 		if !errors.Is(err, s.is) {
 			continue
 		}
-		answer := problem(s.status, cmp.Or(s.detail, err.Error()))
 		switch {
 		case errors.Is(s.is, sandbox.ErrOwnerFull), errors.Is(s.is, sandbox.ErrPoolFull): // load, not a fault
-			answer.header = http.Header{"Retry-After": {"5"}}
+			visitOf(ctx).answer.Header().Set("Retry-After", "5")
 		case s.status >= 500:
 			a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
 		}
-		return answer
+		return problem(s.status, cmp.Or(s.detail, err.Error()))
 	}
 	var tool *catalog.UnknownToolError
 	var server *catalog.UnknownServerError
 	var file *files.Error
+	var invalid runs.InvalidError
 	switch {
+	case errors.As(err, &invalid):
+		return problem(http.StatusBadRequest, invalid.Error())
 	case errors.As(err, &tool):
 		return problem(http.StatusNotFound, "there is no such tool"+closest(tool.Closest))
 	case errors.As(err, &server):
 		return problem(http.StatusNotFound, "there is no such server"+closest(server.Closest))
 	case errors.As(err, &file) && file.Code == files.IO:
 	case errors.As(err, &file):
-		told := *file
-		told.Path, told.To = "path", ""
-		return problem(http.StatusBadRequest, told.Error())
+		shown := *file
+		shown.Path, shown.To = "path", ""
+		return problem(http.StatusBadRequest, shown.Error())
 	case ctx.Err() != nil:
 		return problem(statusGone, "the client went away")
 	}
@@ -176,7 +170,7 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 	return fault()
 }
 
-// statusGone is for the log: nobody reads the answer. Other servers use the number too.
+// statusGone is for the log: the client does not read the answer. nginx uses the number, too.
 const statusGone = 499
 
 func closest(names []string) string {
@@ -199,14 +193,8 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // answer writes a value in a plain handler.
 func answer(w http.ResponseWriter, status int, value any) {
+	text, _ := journal.Encode(value) // values of this package
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	encode(w, value)
-}
-
-// encode writes a line of JSON as people write it: with < and not its number.
-func encode(w io.Writer, value any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(value)
+	w.Write(append(text, '\n'))
 }

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
 	"testing"
 
 	"mcp-code-exec-harness/internal/sandbox"
@@ -11,8 +13,10 @@ import (
 func TestFullQueues(t *testing.T) {
 	a := &API{}
 	for err, status := range map[error]int{sandbox.ErrOwnerFull: 429, sandbox.ErrPoolFull: 503} {
-		p := a.fail(t.Context(), fmt.Errorf("get a runner: %w", err))
-		if p.Status != status || p.GetHeaders().Get("Retry-After") == "" || p.Detail != err.Error() {
+		w := httptest.NewRecorder()
+		ctx := context.WithValue(t.Context(), visitKey{}, &visit{answer: &recorder{ResponseWriter: w}})
+		p := a.fail(ctx, fmt.Errorf("get a runner: %w", err))
+		if p.Status != status || w.Header().Get("Retry-After") == "" || p.Detail != err.Error() {
 			t.Errorf("%v: got %+v", err, p)
 		}
 	}

@@ -9,10 +9,24 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// operation adds an endpoint whose input and output are described by their types.
-func operation[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (*O, error)) {
-	op.MaxBodyBytes, op.BodyReadTimeout = -1, -1 // readBody has bounded both
-	huma.Register(a.doc, op, func(ctx context.Context, in *I) (*O, error) {
+// endpoint describes an operation.
+type endpoint struct {
+	id      string
+	pattern string // method and path
+	tag     string
+	status  int // of success
+	summary string
+	about   string // more than the summary; may be empty
+}
+
+// operation adds an endpoint whose types describe its input and output.
+func operation[I, O any](a *API, e endpoint, do func(context.Context, *I) (*O, error)) {
+	method, path, _ := strings.Cut(e.pattern, " ")
+	huma.Register(a.doc, huma.Operation{
+		OperationID: e.id, Method: method, Path: path, Tags: []string{e.tag}, DefaultStatus: e.status, Summary: e.summary, Description: e.about,
+		MaxBodyBytes: -1, BodyReadTimeout: -1, // readBody has bounded both
+	}, func(ctx context.Context, in *I) (*O, error) {
+		visitOf(ctx).decoded()
 		out, err := do(ctx, in)
 		if err != nil {
 			return nil, a.fail(ctx, err)
@@ -21,28 +35,29 @@ func operation[I, O any](a *API, op huma.Operation, do func(context.Context, *I)
 	})
 }
 
-// body is an answer with nothing but a body.
+// body is an answer that is a body only.
 type body[T any] struct{ Body T }
 
-// created is the answer of what made something.
+// ByID names a task, a run or a schedule.
+type ByID struct {
+	ID string `path:"id" doc:"Its id."`
+}
+
+// created is the answer to a request that made something.
 type created[T any] struct {
 	Location string `header:"Location" doc:"Where it is."`
 	Body     T
 }
 
-// routes takes the endpoints that write their answers themselves.
+// routes adds the endpoints that write their answers themselves.
 type routes struct {
 	a   *API
 	mux *http.ServeMux
 }
 
-// add adds an endpoint and describes it. An error of the handler is answered, if nothing has been before.
+// add adds an endpoint with its description. The handler returns an error before it has answered, or nil.
 func (r *routes) add(op *huma.Operation, do func(w http.ResponseWriter, r *http.Request) error) {
-	if op.Responses["default"] == nil {
-		op.Responses["default"] = &huma.Response{
-			Description: "Error", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: r.a.schemaOf(Problem{})}},
-		}
-	}
+	op.Responses["default"] = &huma.Response{Description: "Error", Content: content("application/problem+json", r.a.schemaOf(Problem{}))}
 	r.a.doc.OpenAPI().AddOperation(op)
 	path := strings.ReplaceAll(op.Path, "{path}", "{path...}")
 	r.mux.HandleFunc(op.Method+" "+path, r.a.plain(do))
@@ -57,13 +72,13 @@ func (a *API) plain(do func(w http.ResponseWriter, r *http.Request) error) http.
 	}
 }
 
-// nothing answers requests that no endpoint takes.
+// nothing answers requests that match no endpoint.
 func (a *API) nothing(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 			other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
-			if route := routeOf(mux, other); route != "" {
+			if routeOf(mux, other) != "" {
 				allowed = append(allowed, method)
 			}
 		}
@@ -76,16 +91,14 @@ func (a *API) nothing(mux *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// routeOf is the pattern that a request matches, without its method; "" if it is nothing's.
+// routeOf is the path of the pattern that a request matches; "" if it matches none.
 func routeOf(mux *http.ServeMux, r *http.Request) string {
 	_, pattern := mux.Handler(r)
-	if _, path, ok := strings.Cut(pattern, " "); ok {
-		return path
-	}
-	return ""
+	_, path, _ := strings.Cut(pattern, " ")
+	return path
 }
 
-// list makes an empty list of one that is nil, which would be null in JSON.
+// list makes an empty list of a nil one, which JSON writes as null.
 func list[T any](all []T) []T {
 	if all == nil {
 		return []T{}
@@ -103,15 +116,15 @@ func content(kind string, schema *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{kind: {Schema: schema}}
 }
 
-// answers describes the answer of a request that went well.
+// answers describes the answer to a request that succeeds.
 func answers(status, description string, content map[string]*huma.MediaType) map[string]*huma.Response {
 	return map[string]*huma.Response{status: {Description: description, Content: content}}
 }
 
-// public is the security of what needs no credentials.
+// public is the security of endpoints without authentication.
 var public = []map[string][]string{{}}
 
-// isPublic says whether a route needs no identity: probes, the document, and what has a capability of its own.
+// isPublic says whether a route needs no identity: probes, the document, and the endpoint that takes run capabilities.
 func isPublic(route string) bool {
 	return slices.Contains([]string{"/health", "/ready", mcpCallPath, "/docs", "/docs/docs.js"}, route) || strings.HasPrefix(route, "/openapi")
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
@@ -21,7 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// RunLine is what a list shows of a run.
+// RunLine is a run in a list.
 type RunLine struct {
 	ID        string     `json:"runId"`
 	UserID    string     `json:"userId"`
@@ -32,13 +30,13 @@ type RunLine struct {
 	Calls     int        `json:"calls"`
 	Started   time.Time  `json:"startedAt"`
 	Ended     *time.Time `json:"endedAt,omitempty"`
-	Duration  float64    `json:"durationMs"`
+	Duration  run.Millis `json:"durationMs"`
 }
 
 func lineOf(r journal.RunInfo) RunLine {
 	line := RunLine{
 		ID: r.ID, UserID: r.User, SessionID: r.Session, Sandbox: r.Tier, Status: r.Status, Error: r.ErrorKind, Calls: r.Calls,
-		Started: r.Started.UTC(), Duration: float64(r.Duration.Microseconds()) / 1000,
+		Started: r.Started.UTC(), Duration: run.Millis(r.Duration),
 	}
 	if !r.Ended.IsZero() {
 		ended := r.Ended.UTC()
@@ -47,39 +45,14 @@ func lineOf(r journal.RunInfo) RunLine {
 	return line
 }
 
-// RunOutcome is how a run ended: what harness exec --json prints.
-type RunOutcome struct {
-	RunID    string          `json:"runId"`
-	Status   string          `json:"status" enum:"running,succeeded,failed,cancelled,waiting_approval"`
-	Output   json.RawMessage `json:"output"`
-	Logs     []run.Log       `json:"logs"`
-	Error    *run.Error      `json:"error,omitempty"`
-	Effects  []run.Effect    `json:"effects,omitempty" doc:"What a run that did not succeed changed, or may have changed."`
-	Calls    int             `json:"calls" doc:"Tool calls."`
-	Duration float64         `json:"durationMs"`
-	Sandbox  string          `json:"sandbox"`
-}
-
-func outcomeOf(o *run.Outcome) RunOutcome {
-	return RunOutcome{
-		RunID: o.RunID, Status: o.Status, Output: o.Output, Logs: list(o.Logs), Error: o.Error, Effects: o.Effects, Calls: o.Calls,
-		Duration: float64(time.Duration(o.Duration).Microseconds()) / 1000, Sandbox: o.Sandbox,
-	}
-}
-
-// RunPath names a run.
-type RunPath struct {
-	ID string `path:"id" doc:"Run id."`
-}
-
 // NewRun asks for a run.
 type NewRun struct {
 	_         struct{} `additionalProperties:"true"`
-	UserID    string   `json:"userId,omitempty" maxLength:"100" doc:"Whose; a key that is bound to a user may leave it out."`
+	UserID    string   `json:"userId,omitempty" maxLength:"100" doc:"The user; a key that is bound to a user may leave it out."`
 	Code      string   `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
-	SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"Keeps /workspace for later runs and tasks."`
-	Sandbox   string   `json:"sandbox,omitempty" doc:"The tier that the server is configured with; another one is refused."`
-	Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute: at most sandbox.timeout, which it is when left out."`
+	SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"The session whose /workspace the run uses."`
+	Sandbox   string   `json:"sandbox,omitempty" doc:"The configured tier; the server refuses another one."`
+	Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute; at most sandbox.timeout, which is the default."`
 }
 
 // RunList is a page of runs.
@@ -90,7 +63,7 @@ type RunList struct {
 
 // RunDetails is a run with its program.
 type RunDetails struct {
-	RunOutcome
+	run.Outcome
 	UserID    string     `json:"userId"`
 	SessionID string     `json:"sessionId,omitempty"`
 	Code      string     `json:"code"`
@@ -114,38 +87,40 @@ func (a *API) findRun(ctx context.Context, id string) (journal.RunInfo, error) {
 	return info, err
 }
 
-// keyLength is how much of the id that keyedID makes stands for the key; the rest stands for the request.
-const keyLength = 14
-
-// keyedID is the id of what a request with an Idempotency-Key makes: the same for the same caller, key and request.
-func keyedID(prefix, caller, key string, request any) string {
-	text, _ := json.Marshal(request) // what was decoded from JSON
-	of := func(parts ...string) string {
-		sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-		return hex.EncodeToString(sum[:])
-	}
-	return prefix + of(caller, key)[:keyLength] + of(string(text))[:20-keyLength]
+// keyedID is the id of what a request with an Idempotency-Key makes.
+type keyedID struct {
+	id  string // the same for the same caller, key and request
+	key string // its beginning: the same for the same caller and key
 }
 
-// sameKey says whether ids that keyedID made are of the same key; the error wraps task.ErrIdempotency if the requests differ.
-func sameKey(prefix, id, other string) (bool, error) {
-	switch end := len(prefix) + keyLength; {
-	case len(other) != len(id) || other[:end] != id[:end]:
+func newKeyedID(prefix, caller, key string, request any) keyedID {
+	text, _ := json.Marshal(request) // it was decoded from JSON
+	of := sha256.Sum256([]byte(caller + "\x00" + key))
+	k := keyedID{key: prefix + hex.EncodeToString(of[:7])}
+	of = sha256.Sum256(text)
+	k.id = k.key + hex.EncodeToString(of[:3])
+	return k
+}
+
+// made says whether an earlier request with the same key made an id. The error wraps task.ErrIdempotency if it was another request.
+func (k keyedID) made(id string) (bool, error) {
+	if !strings.HasPrefix(id, k.key) || len(id) != len(k.id) {
 		return false, nil
-	case other != id:
+	}
+	if id != k.id {
 		return false, task.ErrIdempotency
 	}
 	return true, nil
 }
 
 // repeated returns the outcome of the run that an earlier request with the same key made; nil if there is none.
-func (a *API) repeated(ctx context.Context, id string) (*run.Outcome, error) {
-	info, err := a.opt.Harness.Runs().Match(ctx, id[:len("run_")+keyLength])
+func (a *API) repeated(ctx context.Context, k keyedID) (*run.Outcome, error) {
+	info, err := a.opt.Harness.Runs().Match(ctx, k.key)
 	if errors.Is(err, journal.ErrNotFound) {
 		return nil, nil
 	}
 	if err == nil {
-		_, err = sameKey("run_", id, info.ID)
+		_, err = k.made(info.ID)
 	}
 	if err == nil && info.Ended.IsZero() {
 		err = task.ErrBusy
@@ -153,23 +128,23 @@ func (a *API) repeated(ctx context.Context, id string) (*run.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	visitOf(ctx).run = id
-	out, _, err := a.opt.Harness.Runs().Recorded(ctx, id)
+	visitOf(ctx).run = k.id
+	out, _, err := a.opt.Harness.Runs().Recorded(ctx, k.id)
 	return out, err
 }
 
 func (a *API) addRuns() {
-	operation(a, huma.Operation{
-		OperationID: "createRun", Method: http.MethodPost, Path: "/v1/runs", Tags: []string{"runs"},
-		Summary: "Run a program", Description: "Runs code without a model and answers when it has ended.",
+	operation(a, endpoint{
+		"createRun", "POST /v1/runs", "runs", http.StatusOK, "Execute a program",
+		"Executes code without a model and answers when it has ended.",
 	}, func(ctx context.Context, in *struct {
 		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A repeated request with the same key returns the first one's outcome. The run goes on if its caller goes away."`
 		Body NewRun
 	},
-	) (*body[RunOutcome], error) {
+	) (*body[*run.Outcome], error) {
 		user, err := actFor(ctx, in.Body.UserID)
 		if err == nil {
-			err = invalid(a.opt.Harness.Runs().CheckTier(in.Body.Sandbox))
+			err = a.opt.Harness.Runs().CheckTier(in.Body.Sandbox)
 		}
 		if err == nil {
 			err = a.take(ctx)
@@ -177,34 +152,25 @@ func (a *API) addRuns() {
 		if err != nil {
 			return nil, err
 		}
-		var known string
+		var known keyedID
 		if in.Key != "" {
 			var stop context.CancelFunc
 			ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
 			defer stop()
 			defer context.AfterFunc(a.closing, stop)()
 			in.Body.UserID = user
-			known = keyedID("run_", identity(ctx).Caller(), in.Key, in.Body)
-			out, err := a.repeated(ctx, known)
-			if err != nil {
-				return nil, err
-			}
-			if out != nil {
-				return &body[RunOutcome]{outcomeOf(out)}, nil
+			known = newKeyedID("run_", identity(ctx).Caller(), in.Key, in.Body)
+			if out, err := a.repeated(ctx, known); out != nil || err != nil {
+				return &body[*run.Outcome]{out}, err
 			}
 		}
 		out, err := a.createRun(ctx, identity(ctx), runs.Request{
-			ID: known, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
+			ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
 		})
-		if err != nil {
-			return nil, err
-		}
-		return &body[RunOutcome]{outcomeOf(out)}, nil
+		return &body[*run.Outcome]{out}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Tags: []string{"runs"}, Summary: "List runs, newest first",
-	}, func(ctx context.Context, in *struct {
+	operation(a, endpoint{"listRuns", "GET /v1/runs", "runs", http.StatusOK, "List runs, newest first", ""}, func(ctx context.Context, in *struct {
 		UserID    string `query:"userId"`
 		SessionID string `query:"sessionId"`
 		Status    string `query:"status" enum:"running,succeeded,failed,cancelled"`
@@ -221,9 +187,7 @@ func (a *API) addRuns() {
 		return out, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Tags: []string{"runs"}, Summary: "A run",
-	}, func(ctx context.Context, in *RunPath) (*body[RunDetails], error) {
+	operation(a, endpoint{"getRun", "GET /v1/runs/{id}", "runs", http.StatusOK, "A run", ""}, func(ctx context.Context, in *ByID) (*body[RunDetails], error) {
 		info, err := a.findRun(ctx, in.ID)
 		if err != nil {
 			return nil, err
@@ -233,20 +197,19 @@ func (a *API) addRuns() {
 			return nil, err
 		}
 		if recorded == nil {
-			recorded = &run.Outcome{RunID: in.ID, Status: "running", Output: json.RawMessage("null"), Sandbox: info.Tier, Calls: info.Calls}
+			recorded = &run.Outcome{RunID: in.ID, Status: "running", Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: info.Tier, Calls: info.Calls}
 		}
 		line := lineOf(info)
 		return &body[RunDetails]{RunDetails{
-			outcomeOf(recorded), line.UserID, line.SessionID, start.Source, line.Started, line.Ended,
+			*recorded, line.UserID, line.SessionID, start.Source, line.Started, line.Ended,
 		}}, nil
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "getJournal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal", Tags: []string{"runs"},
-		Summary:     "The journal of a run, by pages",
-		Description: "Every host call and its answer, every console line, and the outcome, in order. A page ends early where records are large.",
+	operation(a, endpoint{
+		"getJournal", "GET /v1/runs/{id}/journal", "runs", http.StatusOK, "The journal of a run, by pages",
+		"Every host call and its answer, every console line, and the outcome, in order. A page ends early where records are large.",
 	}, func(ctx context.Context, in *struct {
-		RunPath
+		ByID
 		Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
 		Cursor int64 `query:"cursor" minimum:"0" doc:"next of the page before."`
 	},
@@ -262,14 +225,14 @@ func (a *API) addRuns() {
 		return &body[Journal]{out}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "replayRun", Method: http.MethodPost, Path: "/v1/runs/{id}/replay", Tags: []string{"runs"}, Summary: "Run a recorded program again",
-		Description: "Every call is answered from the journal; no server is contacted. A difference is an error of kind diverged.",
+	operation(a, endpoint{
+		"replayRun", "POST /v1/runs/{id}/replay", "runs", http.StatusOK, "Execute a recorded run again",
+		"Every call is answered from the journal; no server is contacted. A difference is an error of kind diverged.",
 	}, func(ctx context.Context, in *struct {
-		RunPath
-		Force bool `query:"force" doc:"Also what another engine recorded."`
+		ByID
+		Force bool `query:"force" doc:"Also replays a run of another engine."`
 	},
-	) (*body[RunOutcome], error) {
+	) (*body[*run.Outcome], error) {
 		info, err := a.findRun(ctx, in.ID)
 		if err == nil && info.Ended.IsZero() {
 			err = task.ErrBusy
@@ -290,10 +253,7 @@ func (a *API) addRuns() {
 			return nil, err
 		}
 		out, err := a.opt.Harness.Runs().Replay(ctx, records, "", in.Force, nil)
-		if err != nil {
-			return nil, err
-		}
-		return &body[RunOutcome]{outcomeOf(out)}, nil
+		return &body[*run.Outcome]{out}, err
 	})
 }
 
@@ -301,17 +261,5 @@ func (a *API) addRuns() {
 func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request) (*run.Outcome, error) {
 	req.ID = cmp.Or(req.ID, id.New("run"))
 	visitOf(ctx).run = req.ID
-	out, err := a.opt.Harness.Runs().Create(logged(ctx), who, req)
-	if errors.Is(err, runs.ErrSession) {
-		return nil, absent("session")
-	}
-	return out, invalid(err)
-}
-
-// invalid makes a problem of an error that wraps runs.ErrInvalid.
-func invalid(err error) error {
-	if errors.Is(err, runs.ErrInvalid) {
-		return problem(http.StatusBadRequest, strings.TrimPrefix(err.Error(), runs.ErrInvalid.Error()+": "))
-	}
-	return err
+	return a.opt.Harness.Runs().Create(logged(ctx), who, req)
 }

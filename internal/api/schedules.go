@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -17,20 +15,14 @@ type NewSchedule struct {
 	Zone string `json:"timeZone,omitempty" example:"Europe/Berlin" doc:"IANA name; UTC when left out."`
 }
 
-// SchedulePath names a schedule.
-type SchedulePath struct {
-	ID string `path:"id" doc:"Schedule id."`
-}
-
 // ScheduleList is the schedules of a user.
 type ScheduleList struct {
 	Schedules []task.Schedule `json:"schedules"`
 }
 
 func (a *API) addSchedules() {
-	operation(a, huma.Operation{
-		OperationID: "createSchedule", Method: http.MethodPost, Path: "/v1/schedules", Tags: []string{"schedules"},
-		Summary: "Have a task worked at planned times", DefaultStatus: http.StatusCreated,
+	operation(a, endpoint{
+		"createSchedule", "POST /v1/schedules", "schedules", http.StatusCreated, "Work a task at planned times", "",
 	}, func(ctx context.Context, in *struct {
 		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A repeated request with the same key returns the first one's schedule."`
 		Body NewSchedule
@@ -49,24 +41,23 @@ func (a *API) addSchedules() {
 		n := task.NewSchedule{Request: r, Cron: in.Body.Cron, Zone: in.Body.Zone}
 		if in.Key != "" {
 			in.Body.UserID = r.UserID
-			n.ID = keyedID("sched_", identity(ctx).Caller(), in.Key, in.Body)
+			known := newKeyedID("sched_", identity(ctx).Caller(), in.Key, in.Body)
+			n.ID = known.id
 			all, err := a.opt.Tasks.Schedules(ctx, r.UserID)
-			for _, s := range all {
-				if same, err := sameKey("sched_", n.ID, s.ID); same || err != nil {
-					return &created[task.Schedule]{"/v1/schedules/" + s.ID, s}, err
-				}
-			}
 			if err != nil {
 				return nil, err
+			}
+			for _, s := range all {
+				if made, err := known.made(s.ID); made || err != nil {
+					return &created[task.Schedule]{"/v1/schedules/" + s.ID, s}, err
+				}
 			}
 		}
 		s, err := a.opt.Tasks.CreateSchedule(ctx, n)
 		return &created[task.Schedule]{"/v1/schedules/" + s.ID, s}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "listSchedules", Method: http.MethodGet, Path: "/v1/schedules", Tags: []string{"schedules"}, Summary: "List schedules",
-	}, func(ctx context.Context, in *struct {
+	operation(a, endpoint{"listSchedules", "GET /v1/schedules", "schedules", http.StatusOK, "List schedules", ""}, func(ctx context.Context, in *struct {
 		UserID string `query:"userId"`
 	},
 	) (*body[ScheduleList], error) {
@@ -78,17 +69,15 @@ func (a *API) addSchedules() {
 		return &body[ScheduleList]{ScheduleList{list(schedules)}}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "getSchedule", Method: http.MethodGet, Path: "/v1/schedules/{id}", Tags: []string{"schedules"}, Summary: "A schedule",
-	}, func(ctx context.Context, in *SchedulePath) (*body[task.Schedule], error) {
+	operation(a, endpoint{"getSchedule", "GET /v1/schedules/{id}", "schedules", http.StatusOK, "A schedule", ""}, func(ctx context.Context, in *ByID) (*body[task.Schedule], error) {
 		s, err := a.opt.Tasks.Schedule(ctx, in.ID)
 		return &body[task.Schedule]{s}, own(ctx, err, s.UserID, "schedule")
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "deleteSchedule", Method: http.MethodDelete, Path: "/v1/schedules/{id}", Tags: []string{"schedules"}, Summary: "End a schedule",
-		Description: "Tasks that it has made stay.", DefaultStatus: http.StatusNoContent,
-	}, func(ctx context.Context, in *SchedulePath) (*struct{}, error) {
+	operation(a, endpoint{
+		"deleteSchedule", "DELETE /v1/schedules/{id}", "schedules", http.StatusNoContent, "End a schedule",
+		"Tasks that it has made remain.",
+	}, func(ctx context.Context, in *ByID) (*struct{}, error) {
 		s, err := a.opt.Tasks.Schedule(ctx, in.ID)
 		if err := own(ctx, err, s.UserID, "schedule"); err != nil {
 			return nil, err

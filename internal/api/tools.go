@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 )
 
-// ToolLine is what a list shows of a tool.
+// ToolLine is a tool in a list.
 type ToolLine struct {
 	Name        string `json:"name" example:"crm__search"`
 	Server      string `json:"server"`
@@ -21,15 +21,13 @@ type ToolList struct {
 	Tools []ToolLine `json:"tools"`
 }
 
-// ToolHits are tools that were searched for, the best first.
+// ToolHits are the results of a search, the best first.
 type ToolHits struct {
 	Tools []catalog.Hit `json:"tools"`
 }
 
 func (a *API) addTools() {
-	operation(a, huma.Operation{
-		OperationID: "listTools", Method: http.MethodGet, Path: "/v1/tools", Tags: []string{"tools"}, Summary: "Every tool",
-	}, func(ctx context.Context, in *struct {
+	operation(a, endpoint{"listTools", "GET /v1/tools", "tools", http.StatusOK, "Every tool", ""}, func(ctx context.Context, in *struct {
 		Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
 	},
 	) (*body[ToolList], error) {
@@ -43,8 +41,8 @@ func (a *API) addTools() {
 		return out, nil
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "searchTools", Method: http.MethodGet, Path: "/v1/tools/search", Tags: []string{"tools"}, Summary: "Find tools for a purpose",
+	operation(a, endpoint{
+		"searchTools", "GET /v1/tools/search", "tools", http.StatusOK, "Find tools for a purpose", "",
 	}, func(ctx context.Context, in *struct {
 		Query string `query:"q" required:"true" minLength:"1" maxLength:"2000"`
 		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10"`
@@ -54,8 +52,8 @@ func (a *API) addTools() {
 		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(ctx, in.Query, in.Limit))}}, nil
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "getTool", Method: http.MethodGet, Path: "/v1/tools/{name}", Tags: []string{"tools"}, Summary: "A tool with its schema and types",
+	operation(a, endpoint{
+		"getTool", "GET /v1/tools/{name}", "tools", http.StatusOK, "A tool with its schema and types", "",
 	}, func(ctx context.Context, in *struct {
 		Name string `path:"name" maxLength:"1024" example:"crm__search"`
 	},
@@ -65,24 +63,23 @@ func (a *API) addTools() {
 		return &body[*catalog.Details]{details}, err
 	})
 
-	operation(a, huma.Operation{
-		OperationID: "getTypes", Method: http.MethodGet, Path: "/v1/tools.d.ts", Tags: []string{"tools"}, Summary: "TypeScript declarations of all tools",
-		Responses: answers("200", "OK", content("text/plain", &huma.Schema{Type: huma.TypeString})),
-	}, func(ctx context.Context, in *struct {
-		Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
-	}) (*struct {
-		ContentType string `header:"Content-Type"`
-		Body        []byte
-	}, error,
-	) {
-		a.opt.Harness.EnsureTools(ctx)
-		text, err := a.opt.Harness.Catalog().Declarations(), error(nil)
-		if in.Server != "" {
-			text, err = a.opt.Harness.Catalog().ServerDeclaration(in.Server)
-		}
-		return &struct {
-			ContentType string `header:"Content-Type"`
-			Body        []byte
-		}{"text/plain; charset=utf-8", []byte(text)}, err
-	})
+	operation(a, endpoint{"getTypes", "GET /v1/tools.d.ts", "tools", http.StatusOK, "TypeScript declarations of all tools", ""}, a.types)
+	a.doc.OpenAPI().Paths["/v1/tools.d.ts"].Get.Responses["200"].Content = content("text/plain", &huma.Schema{Type: huma.TypeString})
+}
+
+type text struct {
+	ContentType string `header:"Content-Type"`
+	Body        []byte
+}
+
+func (a *API) types(ctx context.Context, in *struct {
+	Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
+},
+) (*text, error) {
+	a.opt.Harness.EnsureTools(ctx)
+	types, err := a.opt.Harness.Catalog().Declarations(), error(nil)
+	if in.Server != "" {
+		types, err = a.opt.Harness.Catalog().ServerDeclaration(in.Server)
+	}
+	return &text{"text/plain; charset=utf-8", []byte(types)}, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
@@ -26,7 +27,7 @@ func contextWithCancel(t testing.TB) (context.Context, context.CancelFunc) {
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
-	var out api.RunOutcome
+	var out run.Outcome
 	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "console.log('hi'); return [1, 2]", "timeout": "5s", "sandbox": "wasm", "unknown": 1}).
 		want(http.StatusOK).json(&out)
 	if out.Status != "succeeded" || string(out.Output) != "[1,2]" || len(out.Logs) != 1 || out.Logs[0].Text != "hi" || out.Sandbox != "wasm" || out.Error != nil {
@@ -34,10 +35,10 @@ func TestRuns(t *testing.T) {
 	}
 	var kept api.RunDetails
 	w.do("GET", "/v1/runs/"+out.RunID, nil).want(http.StatusOK).json(&kept)
-	if diff := cmp.Diff(out, kept.RunOutcome); diff != "" || kept.UserID != "alice" || !strings.Contains(kept.Code, "return [1, 2]") || kept.Ended == nil {
+	if diff := cmp.Diff(out, kept.Outcome); diff != "" || kept.UserID != "alice" || !strings.Contains(kept.Code, "return [1, 2]") || kept.Ended == nil {
 		t.Errorf("%+v %s", kept, diff)
 	}
-	var again api.RunOutcome
+	var again run.Outcome
 	w.do("POST", "/v1/runs/"+out.RunID+"/replay", nil).want(http.StatusOK).json(&again)
 	if string(again.Output) != "[1,2]" || again.Error != nil {
 		t.Errorf("the replay gave %+v", again)
@@ -55,7 +56,7 @@ func TestRuns(t *testing.T) {
 		"timeout": {"for (;;) {}", "100ms", "timeout"},
 		"thrown":  {"throw new TypeError('no')", "5s", "runtime"},
 	} {
-		var failed api.RunOutcome
+		var failed run.Outcome
 		w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": c.code, "timeout": c.timeout}).want(http.StatusOK).json(&failed)
 		if failed.Status != "failed" || failed.Error == nil || failed.Error.Kind != c.kind {
 			t.Errorf("%s: %+v", name, failed)

@@ -1,29 +1,31 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// visit is what is known of a request while it is served. Only its own goroutine changes it.
+// visit is the state of a request while it is served. Only the goroutine of the request changes it.
 type visit struct {
 	identity auth.Identity
 	route    string
-	header   http.Header // of the answer
-	from     netip.Addr  // the client's
+	from     netip.Addr // the client's
 	answer   *recorder
-	// authenticate returns who sent the request as of now: an error says that the credential is not good any more.
+	// authenticate checks the credential of the request again.
 	authenticate func(context.Context) (auth.Identity, error)
-	task, run    string // that it is about, for the log
-	// wait says that the request from now on waits for what ends by itself, or is ended, when the server stops.
-	wait func()
+	task, run    string // ids of what it is about, for the log
+	leave        func() // gives the request's slot back
+	decoded      func() // gives the slot of a large body back
+	// detach says that a shutdown need not wait for the request: closing the streams ends it.
+	detach func()
 }
 
 type visitKey struct{}
@@ -33,16 +35,16 @@ func visitOf(ctx context.Context) *visit {
 	return v
 }
 
-// identity is who sent the request.
+// identity says who sent the request.
 func identity(ctx context.Context) auth.Identity { return visitOf(ctx).identity }
 
-// logged is the context for log lines: with the ids of what the request is about.
+// logged is the context for log lines, with the ids of what the request is about.
 func logged(ctx context.Context) context.Context {
 	v := visitOf(ctx)
 	return telemetry.WithIDs(ctx, v.task, v.run)
 }
 
-// audit tells of something that matters to security.
+// audit writes an event with the route, the address and the principal of the request.
 func (a *API) audit(ctx context.Context, e telemetry.Event) {
 	v := visitOf(ctx)
 	e.Time = a.opt.Now()
@@ -59,16 +61,17 @@ func (a *API) audit(ctx context.Context, e telemetry.Event) {
 	a.opt.Audit.Audit(logged(ctx), e)
 }
 
-// client is the address of who sent a request: the peer, or whom trusted proxies say that they speak for. The last entry
-// of the header is the nearest proxy's; what stands before the first one that is not trusted could be anything.
+// client is the address of the client: the peer, or the address for which trusted proxies say that they forward. The last
+// entry of X-Forwarded-For is the nearest proxy's; a client can make up the entries before the first untrusted one.
 func (a *API) client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
 	at := peer.Addr().Unmap()
+	trusted := func(p netip.Prefix) bool { return p.Contains(at) }
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0 && a.trusted(at); i-- {
+	for i := len(hops) - 1; i >= 0 && slices.ContainsFunc(a.opt.Proxies, trusted); i-- {
 		before, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
 		if err != nil {
 			break
@@ -78,19 +81,10 @@ func (a *API) client(r *http.Request) netip.Addr {
 	return at
 }
 
-func (a *API) trusted(proxy netip.Addr) bool {
-	for _, p := range a.opt.Proxies {
-		if p.Contains(proxy) {
-			return true
-		}
-	}
-	return false
-}
-
 const (
-	writeTimeout = 30 * time.Second // for writeChunk to leave: a client that does not read is let go
+	writeTimeout = 30 * time.Second // in which a client has to read writeChunk bytes
 	writeChunk   = 64 << 10
-	leastRate    = 32 << 10 // bytes a second that a client has to read of an answer, beyond its first writeTimeout
+	leastRate    = 32 << 10 // bytes a second that a client has to read of an answer, after its first writeTimeout
 )
 
 // recorder remembers the status, and bounds how long a client may take to read.
@@ -99,7 +93,7 @@ type recorder struct {
 	status  int
 	began   time.Time // the first write
 	written int64
-	stream  bool // it has no end that the client could wait for
+	stream  bool // of events: leastRate does not apply
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -132,7 +126,7 @@ func (r *recorder) limit() {
 	http.NewResponseController(r.ResponseWriter).SetWriteDeadline(r.deadline(now))
 }
 
-// deadline is until when the next chunk has to leave: within writeTimeout, and so that the whole answer keeps leastRate.
+// deadline is when the client must have read the next chunk: after writeTimeout, or earlier to keep leastRate.
 func (r *recorder) deadline(now time.Time) time.Time {
 	end := now.Add(writeTimeout)
 	if whole := r.began.Add(writeTimeout + time.Duration(r.written)*time.Second/leastRate); !r.stream && whole.Before(end) {
@@ -144,47 +138,4 @@ func (r *recorder) deadline(now time.Time) time.Time {
 // Unwrap lets http.ResponseController flush, and WebSocket take the connection over.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-func (r *recorder) code() int {
-	if r.status == 0 {
-		return http.StatusOK
-	}
-	return r.status
-}
-
-// flights counts requests under way. The zero value is ready.
-type flights struct {
-	mu   sync.Mutex
-	n    int
-	none chan struct{} // closed when there are none; nil if nobody waits
-}
-
-func (f *flights) begin() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n++
-}
-
-func (f *flights) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n--
-	if f.n == 0 && f.none != nil {
-		close(f.none)
-		f.none = nil
-	}
-}
-
-// landed is closed once none is under way.
-func (f *flights) landed() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.n == 0 {
-		none := make(chan struct{})
-		close(none)
-		return none
-	}
-	if f.none == nil {
-		f.none = make(chan struct{})
-	}
-	return f.none
-}
+func (r *recorder) code() int { return cmp.Or(r.status, http.StatusOK) }

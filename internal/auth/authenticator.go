@@ -12,27 +12,26 @@ import (
 	"sync/atomic"
 )
 
-// maxToken is the size of a credential, in bytes. JWTs with many groups reach some kilobytes.
+// maxToken is the most bytes of a credential. JWTs with many groups have some kilobytes.
 const maxToken = 16 << 10
 
 var errNoCredential = fmt.Errorf("%w: send an API key or a token as Authorization: Bearer …", ErrUnauthenticated)
 
-// errNoLocalToken is errNoCredential for a harness that has no keys yet.
+// errNoLocalToken is errNoCredential of a harness without keys.
 var errNoLocalToken = fmt.Errorf("%w: send what `harness token` prints as Authorization: Bearer …", ErrUnauthenticated)
 
-// Authenticator says who sends a request. Until the first key is made, and without an Issuer, the harness is open: the
-// machine's user is its admin, by the token that LocalToken made, and a request without a credential may do what the
-// role Anonymous stands for. An open harness may listen on loopback only. Its methods may be called from several goroutines.
+// Authenticator says who sends a request. Without an Issuer and until the first key is made, the harness is open: the local token
+// is an admin's, and a request without a credential has the role Anonymous. An open harness may listen on loopback only. Its
+// methods are safe for concurrent use.
 type Authenticator struct {
-	Keys   *Keys   // nil: there are none, and none will come
+	Keys   *Keys   // nil: there are no API keys
 	Issuer *Issuer // nil: no JWT is accepted
 	Local  string  // the local token; empty: none is accepted
 
-	closed atomic.Bool // there is a key; keys are revoked, and never deleted
+	closed atomic.Bool // there is a key; keys are never deleted
 }
 
-// Open says that there is neither a key nor an Issuer. While it is so, it asks the store every time, for another process may
-// make the first key; that costs what looking up a key would. An error is the store's.
+// Open says that there is neither a key nor an Issuer. It asks the store until there is a key: another process may make it.
 func (a *Authenticator) Open(ctx context.Context) (bool, error) {
 	switch {
 	case a.Issuer != nil || a.closed.Load():
@@ -47,9 +46,8 @@ func (a *Authenticator) Open(ctx context.Context) (bool, error) {
 	return !made && err == nil, err
 }
 
-// Authenticate returns who sends the request. Errors wrap ErrUnauthenticated, ErrForbidden or ErrUnavailable, or are the
-// store's, and never hold what was sent. Beside an error the Identity has at most a Principal, where the credential
-// was recognised.
+// Authenticate returns who sends the request. Errors wrap ErrUnauthenticated, ErrForbidden or ErrUnavailable, or are the store's,
+// and never hold what was sent. With an error, the Identity has at most the Principal of a known credential.
 func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Identity, error) {
 	open, err := a.Open(ctx)
 	if err != nil {
@@ -75,8 +73,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Iden
 	}
 }
 
-// Active returns an error that wraps ErrUnauthenticated if a principal that Authenticate returned before is not accepted any
-// more: its key is revoked or has expired, or the harness has keys now. The tokens of an issuer expire by themselves.
+// Active returns an error that wraps ErrUnauthenticated if a principal of Authenticate is no longer accepted: its key is revoked or
+// has expired, or it is local and the harness has keys now.
 func (a *Authenticator) Active(ctx context.Context, principal string) error {
 	if strings.HasPrefix(principal, keyIDPrefix) && a.Keys != nil {
 		return a.Keys.active(ctx, principal)
@@ -131,9 +129,8 @@ func bearer(h http.Header) (string, error) {
 	return token, nil
 }
 
-// localHost says whether a Host header can be trusted to mean this machine. A web page that makes its own name resolve
-// to 127.0.0.1 (DNS rebinding) is of the same origin as what answers there; it cannot do that to localhost or to an
-// address.
+// localHost says whether a Host header names this machine or is an address. Other names can be of a web page that makes its own
+// name resolve to 127.0.0.1 (DNS rebinding), and then has the same origin as this server.
 func localHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -14,17 +14,16 @@ import (
 	"time"
 )
 
-// MinSecret is the least length of a configured secret, in bytes. Whoever is given a capability could try short ones.
+// MinSecret is the least length of a configured secret, in bytes: the holder of a capability could guess a shorter one.
 const MinSecret = 16
 
-// Capability is what a run may be trusted with when it calls back over HTTP: to be itself. Nothing else that it says
-// about user or session is believed.
+// Capability lets its holder call back over HTTP as a run. User and session come from here and from nothing else in a request.
 type Capability struct {
-	RunID     string
-	User      string
-	Session   string
-	Principal string // who started the run
-	Expires   time.Time
+	RunID     string    `json:"run"`
+	User      string    `json:"user"`
+	Session   string    `json:"session,omitempty"`
+	Principal string    `json:"principal,omitempty"` // of the caller who started the run
+	Expires   time.Time `json:"exp"`
 }
 
 // Identity is the caller that a capability stands for.
@@ -36,8 +35,8 @@ func (c Capability) Identity() Identity {
 //
 //	hc1.<claims>.<signature>
 //
-// both base64url: JSON of the capability, and HMAC-SHA-256 over all before the last dot. It is signed, not encrypted:
-// a run can read its own ids. The methods may be called from several goroutines.
+// both base64url: the Capability as JSON, and HMAC-SHA-256 over everything before the last dot. It is signed, not encrypted: a
+// run can read its own ids. Its methods are safe for concurrent use.
 type Capabilities struct {
 	key []byte
 	ttl time.Duration
@@ -51,8 +50,7 @@ const (
 
 var base64url = base64.RawURLEncoding
 
-// NewCapabilities returns capabilities that live for ttl. All processes with the same secret accept each other's tokens;
-// without a secret they end with the process.
+// NewCapabilities returns capabilities that live for ttl, valid in every process with the same secret; without one, in this.
 func NewCapabilities(secret []byte, ttl time.Duration) (*Capabilities, error) {
 	switch {
 	case len(secret) == 0:
@@ -71,25 +69,17 @@ func NewCapabilities(secret []byte, ttl time.Duration) (*Capabilities, error) {
 	return &Capabilities{key: key, ttl: ttl}, nil
 }
 
-// capabilityClaims is a Capability inside a token.
-type capabilityClaims struct {
-	Run       string `json:"run"`
-	User      string `json:"user"`
-	Session   string `json:"session,omitempty"`
-	Principal string `json:"principal,omitempty"`
-	Expires   int64  `json:"exp"` // seconds since 1970
-}
-
-// Issue returns a token for a run and when it expires: after the lifetime of capabilities, or before, when c.Expires says so.
+// Issue returns a token and when it expires: after the lifetime of capabilities, or at c.Expires if that is earlier.
 func (s *Capabilities) Issue(c Capability) (token string, expires time.Time, err error) {
 	if c.RunID == "" || c.User == "" {
 		return "", expires, errors.New("issue capability: it needs a run and a user")
 	}
 	expires = time.Now().Add(s.ttl)
-	if !c.Expires.IsZero() && c.Expires.Before(expires) {
-		expires = c.Expires
+	if c.Expires.IsZero() || c.Expires.After(expires) {
+		c.Expires = expires
 	}
-	claims, err := json.Marshal(capabilityClaims{c.RunID, c.User, c.Session, c.Principal, expires.Unix()})
+	c.Expires = c.Expires.UTC().Truncate(time.Second)
+	claims, err := json.Marshal(c)
 	if err != nil {
 		return "", expires, fmt.Errorf("issue capability: %w", err)
 	}
@@ -98,7 +88,7 @@ func (s *Capabilities) Issue(c Capability) (token string, expires time.Time, err
 	if len(token) > maxCapability {
 		return "", expires, fmt.Errorf("issue capability: the ids are longer than %d bytes together", maxCapability)
 	}
-	return token, time.Unix(expires.Unix(), 0), nil
+	return token, c.Expires, nil
 }
 
 // Check returns what a token stands for. Errors wrap ErrCapability and never hold the token.
@@ -113,33 +103,29 @@ func (s *Capabilities) Check(token string) (Capability, error) {
 	return c, nil
 }
 
-// parse believes nothing before the signature is checked.
-func (s *Capabilities) parse(token string) (Capability, error) {
+// parse checks the signature before it decodes anything.
+func (s *Capabilities) parse(token string) (c Capability, err error) {
 	malformed := errors.New("it is malformed")
-	if len(token) > maxCapability || !strings.HasPrefix(token, capabilityPrefix) {
-		return Capability{}, malformed
-	}
 	dot := strings.LastIndexByte(token, '.')
-	if dot < len(capabilityPrefix) {
-		return Capability{}, malformed
+	if len(token) > maxCapability || !strings.HasPrefix(token, capabilityPrefix) || dot < len(capabilityPrefix) {
+		return c, malformed
 	}
 	if !hmac.Equal([]byte(token[dot+1:]), s.sign(token[:dot])) { // in constant time
-		return Capability{}, errors.New("it was not issued here")
+		return c, errors.New("it was not issued here")
 	}
 	claims, err := base64url.DecodeString(token[len(capabilityPrefix):dot])
 	if err != nil {
-		return Capability{}, malformed
+		return c, malformed
 	}
-	var c capabilityClaims
 	d := json.NewDecoder(bytes.NewReader(claims))
-	d.DisallowUnknownFields() // a later version would bind more than this one checks
-	if d.Decode(&c) != nil || c.Run == "" || c.User == "" {
-		return Capability{}, malformed
+	d.DisallowUnknownFields() // a later version may restrict what this one does not know
+	if d.Decode(&c) != nil || c.RunID == "" || c.User == "" {
+		return c, malformed
 	}
-	return Capability{c.Run, c.User, c.Session, c.Principal, time.Unix(c.Expires, 0).UTC()}, nil
+	return c, nil
 }
 
-// sign returns the signature in its encoded form: decoders accept several forms of the same bytes.
+// sign returns the encoded signature: comparing that form refuses the other encodings of the same bytes.
 func (s *Capabilities) sign(body string) []byte {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write([]byte(body))

@@ -1,5 +1,5 @@
-// Package auth says who asks, and what they may do: API keys, JWTs of an OpenID Connect issuer, roles, the capabilities
-// that runs call back with, and limits of how often a user may ask. It knows nothing of tasks and tools.
+// Package auth authenticates requests and decides what their senders may do: API keys, JWTs of an OpenID Connect issuer, roles,
+// capabilities of runs, and rate limits. It knows nothing of tasks and tools.
 package auth
 
 import (
@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// What requests are refused with. Errors of this package wrap one of these where the caller is at fault, or the issuer.
+// Errors of this package wrap one of these if the caller is at fault, or the issuer.
 var (
 	ErrUnauthenticated = errors.New("not authenticated")               // HTTP 401, with Challenge
 	ErrForbidden       = errors.New("not allowed")                     // HTTP 403
@@ -16,12 +16,12 @@ var (
 	ErrCapability      = errors.New("invalid auth token")              // HTTP 403: of a run, see Capabilities
 )
 
-// Role is a set of things one may do.
+// Role is a set of permissions.
 type Role string
 
-// The roles. An admin may do what the others may. Anonymous is given to no key.
+// The roles. An admin has the permissions of all others. No key has the role Anonymous.
 const (
-	Anonymous Role = "anonymous" // tasks that are waited for, on a harness without keys
+	Anonymous Role = "anonymous" // POST /task and /task/stream, on a harness without keys
 	User      Role = "user"      // own tasks, runs, sessions and skills
 	Approver  Role = "approver"  // also approvals
 	Admin     Role = "admin"     // also servers, keys, other users, metrics
@@ -43,21 +43,20 @@ const (
 	oidcPrefix = "oidc:" // and the subject, so that no subject can pass for an API key or for local
 )
 
-// Identity is who asks. The zero value may do nothing.
+// Identity is the sender of a request. The zero value may do nothing.
 type Identity struct {
 	// Principal is what authenticated: "key_…" for an API key, "oidc:" and the subject of a JWT, or "local".
 	Principal string
-	User      string // whom it acts for; empty: any user
+	User      string // the user that it acts for; empty: any user
 	Roles     []Role
 }
 
-// Local is the user of this machine, who may do everything.
+// Local is the user of this machine, an admin.
 func Local() Identity {
 	return Identity{Principal: local, Roles: []Role{User, Approver, Admin}}
 }
 
-// Caller is whom limits count: the user that a credential is bound to, whichever of its credentials is used, else the
-// credential itself, whichever user a request names.
+// Caller is the name under which limits count requests: the user that a credential is bound to, else the credential.
 func (i Identity) Caller() string {
 	if i.User != "" {
 		return "user:" + i.User
@@ -65,7 +64,7 @@ func (i Identity) Caller() string {
 	return i.Principal
 }
 
-// May says whether the identity has what the role stands for.
+// May says whether the identity has the permissions of a role.
 func (i Identity) May(role Role) bool {
 	return slices.Contains(i.Roles, role) || slices.Contains(i.Roles, Admin) ||
 		role == User && slices.Contains(i.Roles, Approver)
@@ -82,8 +81,7 @@ func (i Identity) Require(role Role) error {
 	return fmt.Errorf("%w: this needs the role %s", ErrForbidden, role)
 }
 
-// ActFor returns nil if the identity may ask in the name of the user, else an error that wraps ErrForbidden. Admins may
-// act for every user.
+// ActFor returns an error that wraps ErrForbidden unless the identity may act for the user. Admins may act for every user.
 func (i Identity) ActFor(user string) error {
 	switch {
 	case !i.May(User) && !i.May(Anonymous):

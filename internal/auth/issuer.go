@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// algorithms are the signatures that tokens may have. Asymmetric ones only: with an HMAC among them, whoever knows the
-// issuer's public key could sign with it.
+// algorithms are the signatures that tokens may have. They are asymmetric: with an HMAC, the issuer's public key could sign.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -30,21 +30,21 @@ type IssuerOptions struct {
 	Client     *http.Client  // nil is a client of its own
 }
 
-// Issuer checks JWTs: ID tokens and access tokens. It asks the issuer for its keys when the first token comes, and keeps
-// them; see keySet. Its methods may be called from several goroutines.
+// Issuer checks JWTs: ID tokens and access tokens. It fetches the issuer's keys for the first token; see keySet. Its methods are
+// safe for concurrent use.
 type Issuer struct {
 	opt  IssuerOptions
 	keys *keySet
 }
 
-// NewIssuer checks the options. It connects to nothing: an issuer that is down stops nobody but those it vouches for.
+// NewIssuer checks the options. It connects to nothing: an issuer that is down locks out only the holders of its tokens.
 func NewIssuer(opt IssuerOptions) (*Issuer, error) {
 	u, err := url.Parse(opt.URL)
 	switch {
 	case err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("issuer %q: this is not the address of an issuer; write it as https://…", opt.URL)
 	case u.Scheme != "https" && !(u.Scheme == "http" && localHost(u.Host)):
-		return nil, fmt.Errorf("issuer %q: use https; keys that come over plain http could be anybody's", opt.URL)
+		return nil, fmt.Errorf("issuer %q: use https; anyone on the network can change keys that come over plain http", opt.URL)
 	case len(opt.Audience) == 0:
 		return nil, fmt.Errorf("issuer %q: set the audience; without one, tokens made for other services would be accepted", opt.URL)
 	}
@@ -53,8 +53,8 @@ func NewIssuer(opt IssuerOptions) (*Issuer, error) {
 	return &Issuer{opt: opt, keys: newKeySet(opt.URL, opt.Client)}, nil
 }
 
-// Authenticate returns whose token it is. Errors wrap ErrUnauthenticated, or ErrUnavailable if the issuer's keys cannot
-// be had; they never hold the token.
+// Authenticate returns the identity of a token. Errors wrap ErrUnauthenticated, or ErrUnavailable if there are no keys of the
+// issuer; they never hold the token.
 func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, error) {
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {
@@ -69,7 +69,8 @@ func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, erro
 	}
 	var claims jwt.Claims
 	var all map[string]any
-	if !verified(parsed, keys, &claims, &all) {
+	signed := func(key jose.JSONWebKey) bool { return parsed.Claims(key.Key, &claims, &all) == nil }
+	if !slices.ContainsFunc(keys, signed) {
 		return Identity{}, refuse("it is malformed, or its signature is not the issuer's")
 	}
 	if err := i.valid(claims); err != nil {
@@ -78,25 +79,16 @@ func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, erro
 	return i.identity(claims, all)
 }
 
-// refuse says why a token is not accepted, in words that give nothing of it away.
+// refuse is the error for a token that is not accepted; why holds nothing of the token.
 func refuse(why string) error {
 	return fmt.Errorf("%w: the token was refused: %s", ErrUnauthenticated, why)
 }
 
-// accessType keeps out what issuers sign for other purposes, as logout tokens and DPoP proofs.
+// accessType refuses the types that issuers sign for other purposes, such as logout tokens and DPoP proofs.
 func accessType(h jose.Header) bool {
 	typ, _ := h.ExtraHeaders[jose.HeaderType].(string)
 	typ = strings.ToLower(strings.TrimPrefix(typ, "application/"))
 	return typ == "" || typ == "jwt" || typ == "at+jwt"
-}
-
-func verified(token *jwt.JSONWebToken, keys []jose.JSONWebKey, dest ...any) bool {
-	for _, key := range keys {
-		if token.Claims(key.Key, dest...) == nil {
-			return true
-		}
-	}
-	return false
 }
 
 func (i *Issuer) valid(c jwt.Claims) error {
@@ -149,7 +141,7 @@ func claim(claims map[string]any, name string) any {
 	return claim(inner, rest)
 }
 
-// roles picks the names of roles out of a claim; issuers put others beside them.
+// roles picks the roles out of a claim, which may have other values too.
 func roles(v any) (out []Role) {
 	var names []string
 	switch v := v.(type) {

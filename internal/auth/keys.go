@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// touchEvery is how exactly the last use of a key is known. It spares the store a write for every request.
+// touchEvery is the precision of a key's last use. It saves the store a write for every request.
 const touchEvery = time.Minute
 
-// KeyStore keeps API keys. Its methods may be called from several goroutines.
+// KeyStore stores API keys. Its methods are safe for concurrent use.
 type KeyStore interface {
 	CreateKey(ctx context.Context, k Key) error
 	// Keys returns all keys, revoked and expired ones too.
@@ -26,7 +26,7 @@ type KeyStore interface {
 	TouchKey(ctx context.Context, id string, at time.Time) error
 }
 
-// Keys makes and checks API keys. Its methods may be called from several goroutines.
+// Keys makes and checks API keys. Its methods are safe for concurrent use.
 type Keys struct {
 	store KeyStore
 }
@@ -37,12 +37,12 @@ func NewKeys(s KeyStore) *Keys { return &Keys{store: s} }
 // NewKey describes a key to make.
 type NewKey struct {
 	Name  string
-	User  string        // whom it acts for; empty: any user
+	User  string        // the user that it acts for; empty: any user
 	Roles []Role        // none: User
 	TTL   time.Duration // 0: it does not expire
 }
 
-// Create makes a key. Its value is returned here and never again; nothing keeps it.
+// Create makes a key. Its value is returned here and stored nowhere.
 func (k *Keys) Create(ctx context.Context, n NewKey) (key Key, value string, err error) {
 	if len(n.Roles) == 0 {
 		n.Roles = []Role{User}
@@ -84,7 +84,7 @@ func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	return keys, nil
 }
 
-// Any says whether a key was ever made. A harness whose keys are all revoked or expired stays closed.
+// Any says whether a key was ever made, also one that is revoked or has expired by now.
 func (k *Keys) Any(ctx context.Context) (bool, error) {
 	keys, err := k.List(ctx)
 	return len(keys) > 0, err
@@ -98,8 +98,8 @@ func (k *Keys) Revoke(ctx context.Context, id string) error {
 	return nil
 }
 
-// Authenticate returns whose key a value is. An error wraps ErrUnauthenticated, or is the store's; it never holds the
-// value, and the Identity tells the key's id as soon as it is known, for the log.
+// Authenticate returns the identity of a key's value. An error wraps ErrUnauthenticated, or is the store's; it never holds the
+// value, and the Identity with it has the id of a known key, for the log.
 func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error) {
 	if err := checkKey(value); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
@@ -116,8 +116,7 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 		return Identity{Principal: key.ID}, err
 	}
 	if key.LastUsed == nil || now.Sub(*key.LastUsed) >= touchEvery {
-		// The date is for people who tidy up; a store that cannot write it must not lock its users out.
-		_ = k.store.TouchKey(ctx, key.ID, now)
+		_ = k.store.TouchKey(ctx, key.ID, now) // a store that cannot write the date locks nobody out
 	}
 	identity := Identity{Principal: key.ID, User: key.User}
 	for _, name := range key.Roles {
@@ -128,7 +127,7 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 	return identity, nil
 }
 
-// active returns an error that wraps ErrUnauthenticated if the key of an id is not accepted any more, or is unknown.
+// active returns an error that wraps ErrUnauthenticated if the key of an id is unknown or no longer accepted.
 func (k *Keys) active(ctx context.Context, id string) error {
 	keys, err := k.store.Keys(ctx)
 	if err != nil {
@@ -141,7 +140,7 @@ func (k *Keys) active(ctx context.Context, id string) error {
 	return keys[i].valid(time.Now())
 }
 
-// valid returns an error that wraps ErrUnauthenticated if the key is not accepted any more.
+// valid returns an error that wraps ErrUnauthenticated if the key is no longer accepted.
 func (k *Key) valid(now time.Time) error {
 	switch {
 	case k.Revoked != nil:

@@ -10,38 +10,40 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
 )
 
-// How the keys of an issuer are kept.
+// Bounds of fetching the keys of an issuer.
 const (
-	keysFresh    = time.Hour        // how long keys are used without asking again
-	keysStale    = 24 * time.Hour   // and if the issuer does not answer then
-	fetchPause   = 10 * time.Second // between two fetches, whoever wants them: tokens with made-up key ids cost the issuer nothing
+	keysFresh    = time.Hour        // age at which keys are fetched again
+	keysStale    = 24 * time.Hour   // age at which keys are no longer used, if the issuer does not answer
+	fetchPause   = 10 * time.Second // between two fetches: tokens with made-up key ids cost the issuer nothing
 	fetchTimeout = 5 * time.Second  // of discovery and keys together
 	maxKeys      = 100              // of an issuer
 	maxDocument  = 1 << 20          // bytes
 	minRSA       = 2048             // bits (RFC 7518, section 3.3)
 )
 
-// keySet holds the signing keys of an issuer. They are fetched when a token first needs them, again after an hour, and
-// when a token names a key that is not among them: that is how issuers rotate keys. One fetch serves all who wait, and
-// outlives the request that began it.
+// keySet holds the signing keys of an issuer. A token fetches them when there are none, when they are an hour old, and when it
+// names an unknown key: so issuers rotate keys. One fetch serves every waiting request, and outlives the one that began it.
 type keySet struct {
-	issuer string
-	client *http.Client
+	issuer  string
+	client  *http.Client
+	fetches singleflight.Group
+	state   atomic.Pointer[keyState]
+}
 
-	mu      sync.Mutex
+// keyState is what the fetches have brought. It is immutable.
+type keyState struct {
 	keys    []jose.JSONWebKey
-	fetched time.Time     // when keys were
-	tried   time.Time     // when the last fetch began, or ended
-	failed  error         // why the last fetch did; nil if it did not
-	running chan struct{} // closed when the fetch under way ends; nil if there is none
+	fetched time.Time // when keys were
+	tried   time.Time // when the last fetch ended
+	failed  error     // why it failed; nil if it did not
 }
 
 func newKeySet(issuer string, client *http.Client) *keySet {
@@ -55,52 +57,44 @@ func newKeySet(issuer string, client *http.Client) *keySet {
 		}
 		return nil
 	}
-	return &keySet{issuer: issuer, client: &c}
+	s := &keySet{issuer: issuer, client: &c}
+	s.state.Store(&keyState{})
+	return s
 }
 
 // find returns the keys that may have signed a token with this header.
 func (s *keySet) find(ctx context.Context, h jose.Header) ([]jose.JSONWebKey, error) {
-	for {
-		s.mu.Lock()
-		found := s.match(h)
-		age, pause := time.Since(s.fetched), time.Since(s.tried)
-		switch {
-		case len(found) > 0 && age < keysFresh:
-			s.mu.Unlock()
-			return found, nil
-		case s.running == nil && !s.tried.IsZero() && pause < fetchPause:
-			failed := s.failed
-			s.mu.Unlock()
-			switch {
-			case len(found) > 0 && age < keysStale:
-				return found, nil
-			case failed != nil:
-				return nil, fmt.Errorf("%w: issuer %s: %w", ErrUnavailable, s.issuer, failed)
-			default:
-				return nil, refuse("the issuer has no such key")
+	now := s.state.Load()
+	found := now.match(h, keysStale)
+	if len(now.match(h, keysFresh)) > 0 {
+		return found, nil
+	}
+	if time.Since(now.tried) >= fetchPause {
+		fetch := s.fetches.DoChan("", s.refresh)
+		if len(found) == 0 || now.failed == nil { // during an outage, requests with a known key do not wait for the next attempt
+			select {
+			case <-fetch:
+			case <-ctx.Done():
+				return nil, fmt.Errorf("wait for the keys of issuer %s: %w", s.issuer, ctx.Err())
 			}
-		case s.running == nil:
-			s.tried = time.Now()
-			s.running = make(chan struct{})
-			go s.refresh()
-		}
-		if len(found) > 0 && age < keysStale && s.failed != nil {
-			s.mu.Unlock()
-			return found, nil // the last fetch has failed: nobody waits for the outcome of the next
-		}
-		running := s.running
-		s.mu.Unlock()
-		select {
-		case <-running:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for the keys of issuer %s: %w", s.issuer, ctx.Err())
+			now = s.state.Load()
+			found = now.match(h, keysStale)
 		}
 	}
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case now.failed != nil:
+		return nil, fmt.Errorf("%w: issuer %s: %w", ErrUnavailable, s.issuer, now.failed)
+	}
+	return nil, refuse("the issuer has no such key")
 }
 
-// match is called with mu held.
-func (s *keySet) match(h jose.Header) []jose.JSONWebKey {
-	var out []jose.JSONWebKey
+// match returns the keys that fit a header, unless they are older than most.
+func (s *keyState) match(h jose.Header, most time.Duration) (out []jose.JSONWebKey) {
+	if time.Since(s.fetched) >= most {
+		return nil
+	}
 	for _, k := range s.keys {
 		if (h.KeyID == "" || k.KeyID == h.KeyID) && (k.Algorithm == "" || k.Algorithm == h.Algorithm) && fits(k, h.Algorithm) {
 			out = append(out, k)
@@ -126,18 +120,21 @@ func fits(k jose.JSONWebKey, algorithm string) bool {
 	}
 }
 
-func (s *keySet) refresh() {
+// refresh fetches the keys, unless a fetch has just ended.
+func (s *keySet) refresh() (any, error) {
+	next := *s.state.Load()
+	if time.Since(next.tried) < fetchPause {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
-	keys, err := s.fetch(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.keys, s.fetched = keys, time.Now()
+	var keys []jose.JSONWebKey
+	if keys, next.failed = s.fetch(ctx); next.failed == nil {
+		next.keys, next.fetched = keys, time.Now()
 	}
-	s.tried, s.failed = time.Now(), err
-	close(s.running)
-	s.running = nil
+	next.tried = time.Now()
+	s.state.Store(&next)
+	return nil, nil
 }
 
 // fetch reads the discovery document every time: an issuer that moves its keys says so there.
@@ -164,17 +161,17 @@ func (s *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	var keys []jose.JSONWebKey
 	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
 		var k jose.JSONWebKey
-		if json.Unmarshal(raw, &k) == nil && usable(k) { // keys of kinds that are not known yet are skipped
+		if json.Unmarshal(raw, &k) == nil && usable(k) { // keys of unknown kinds are skipped
 			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("it publishes no key that is of use")
 	}
-	return slices.Clip(keys), nil
+	return keys, nil
 }
 
-// usable says whether tokens may be signed with a key: a public one, meant for signatures, and strong enough.
+// usable says whether a key may sign tokens: it is public, meant for signatures, and strong enough.
 func usable(k jose.JSONWebKey) bool {
 	if !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
 		return false

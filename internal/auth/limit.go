@@ -10,12 +10,12 @@ import (
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
-// limitedCallers is how many callers a Limiter remembers; the one that asked longest ago is forgotten first.
+// limitedCallers is how many callers a Limiter remembers, the latest ones.
 const limitedCallers = 1 << 16
 
 // Limiter bounds how often each caller may ask. It is safe for concurrent use.
 type Limiter struct {
-	mu   sync.Mutex // the algorithm gives up where many change the count of one caller at the same time
+	mu   sync.Mutex // the algorithm fails when many goroutines change the count of one caller
 	gcra *throttled.GCRARateLimiterCtx
 }
 
@@ -39,8 +39,8 @@ func NewLimiter(max int, window time.Duration) (*Limiter, error) {
 	return &Limiter{gcra: gcra}, nil
 }
 
-// Allow counts a request of a caller. limit is how many are allowed at once, remaining how many of those are left. after is
-// how long to wait: for all of them if ok, else for the next one, as Retry-After says it.
+// Allow counts a request of a caller. limit is how many are allowed at once, remaining how many of those are left, and after how
+// long to wait: for the next request if this one is not ok, else until remaining is limit again.
 func (l *Limiter) Allow(caller string) (ok bool, limit, remaining int, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,8 +18,8 @@ const (
 	localWait   = time.Second           // for the process that is writing the file
 )
 
-// LocalToken returns the token of the machine's user, which the file local.token of a directory holds, and the path of the
-// file. It makes both if they are absent. The error names a file that other users can read, or that holds something else.
+// LocalToken returns the token of the machine's user, and the path of its file, local.token in a directory. It makes both if they
+// are absent. The error names a file that other users can read, or that holds something else.
 func LocalToken(dir string) (token, path string, err error) {
 	path = filepath.Join(dir, "local.token")
 	if err := makeLocalToken(dir, path); err != nil {
@@ -46,7 +46,7 @@ func LocalToken(dir string) (token, path string, err error) {
 	}
 }
 
-// makeLocalToken writes the file, unless it is there.
+// makeLocalToken writes the file unless it exists.
 func makeLocalToken(dir, path string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

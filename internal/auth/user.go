@@ -10,9 +10,8 @@ import (
 // MaxUser is the length of a user id, in characters.
 const MaxUser = 100
 
-// CleanUser returns nil for text that can be a user id: 1 to MaxUser characters of valid UTF-8, none of them a control,
-// format or separator character that would make two ids look alike. Everything else is allowed and kept as it is, for
-// replacing characters would make one user of two. The directories of users have names of their own (files.DirName).
+// CleanUser returns nil for a user id: 1 to MaxUser characters of valid UTF-8, and no control, format or separator characters,
+// which make two ids look alike. An id is never changed, because that could make one user of two.
 func CleanUser(id string) error {
 	switch {
 	case id == "":

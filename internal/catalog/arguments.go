@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
@@ -19,26 +20,23 @@ type param struct {
 
 // params are the properties of the input in the order in which positional arguments fill them: required ones first,
 // each group in the order of the schema.
-func (t *Tool) params() []param { return t.get().params() }
-
-func (t *Tool) findParams() []param {
+func (t *Tool) params() []param {
 	root := t.inputSchema()
 	object := schema.Follow(root, root)
 	required := map[string]bool{}
 	for _, name := range object.Get("required").Strings() {
 		required[name] = true
 	}
-	var first, rest []param
 	properties := object.Get("properties")
 	if !properties.Is(schema.Object) {
 		return nil
 	}
+	var first, rest []param
 	for _, m := range properties.Members {
-		p := param{name: m.Name, schema: m.Value, required: required[m.Name]}
-		if p.required {
-			first = append(first, p)
+		if required[m.Name] {
+			first = append(first, param{m.Name, m.Value, true})
 		} else {
-			rest = append(rest, p)
+			rest = append(rest, param{m.Name, m.Value, false})
 		}
 	}
 	return append(first, rest...)
@@ -77,7 +75,7 @@ func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (j
 		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
-		b.WriteString(schema.Quote(params[i].name) + ":")
+		b.WriteString(ident.Quote(params[i].name) + ":")
 		b.Write(value)
 	}
 	b.WriteByte('}')

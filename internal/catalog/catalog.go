@@ -1,5 +1,5 @@
-// Package catalog holds every tool of every connected MCP server: by name, by search, with types. It knows nothing of
-// connections: SetServer takes what a server offers.
+// Package catalog holds every tool of every connected MCP server: by name, by search, with types. SetServer takes what a server
+// offers; connections are the caller's.
 package catalog
 
 import (
@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/search"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/slots"
 )
 
 // Catalog is safe for concurrent use. A reader sees one consistent state for the length of a call and never waits for
@@ -21,12 +22,12 @@ import (
 type Catalog struct {
 	writing sync.Mutex
 	now     atomic.Pointer[snapshot]
-	checks  *slots // expensive validations
+	checks  *slots.Slots // expensive validations
 }
 
 // New makes an empty catalog.
 func New() *Catalog {
-	c := &Catalog{checks: newSlots(max(1, runtime.GOMAXPROCS(0)/2))}
+	c := &Catalog{checks: slots.New(slots.Limits{All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1}, "inputs", "checked")}
 	c.now.Store(newSnapshot(nil))
 	return c
 }
@@ -67,8 +68,9 @@ func (c *Catalog) Servers() []Server {
 func (c *Catalog) Tools() []*Tool { return slices.Clone(c.now.Load().tools()) }
 
 // List is the full names of all tools, sorted.
-func (c *Catalog) List() []string {
-	tools := c.now.Load().tools()
+func (c *Catalog) List() []string { return fullNames(c.now.Load().tools()) }
+
+func fullNames(tools []*Tool) []string {
 	names := make([]string, len(tools))
 	for i, t := range tools {
 		names[i] = t.FullName()

@@ -121,19 +121,18 @@ func TestModule(t *testing.T) {
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
-	type effective struct{ ReadOnly, Destructive, Idempotent, OpenWorld bool }
+	type effective struct{ ReadOnly, Idempotent bool }
 	for _, c := range []struct {
 		given Annotations
 		want  effective
 	}{
-		{Annotations{}, effective{false, true, false, true}},
-		{Annotations{ReadOnly: &yes}, effective{true, false, true, true}},
-		{Annotations{ReadOnly: &yes, Destructive: &yes, Idempotent: &no}, effective{true, false, true, true}},
-		{Annotations{Destructive: &no, Idempotent: &yes, OpenWorld: &no}, effective{false, false, true, false}},
-		{Annotations{ReadOnly: &no, Destructive: &yes}, effective{false, true, false, true}},
+		{Annotations{}, effective{false, false}},
+		{Annotations{ReadOnly: &yes}, effective{true, true}},
+		{Annotations{ReadOnly: &yes, Destructive: &yes, Idempotent: &no}, effective{true, true}},
+		{Annotations{Destructive: &no, Idempotent: &yes, OpenWorld: &no}, effective{false, true}},
+		{Annotations{ReadOnly: &no, Destructive: &yes}, effective{false, false}},
 	} {
-		got := effective{c.given.IsReadOnly(), c.given.IsDestructive(), c.given.IsIdempotent(), c.given.IsOpenWorld()}
-		if got != c.want {
+		if got := (effective{c.given.IsReadOnly(), c.given.IsIdempotent()}); got != c.want {
 			t.Errorf("%+v: got %+v, want %+v", c.given, got, c.want)
 		}
 	}

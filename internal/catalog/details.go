@@ -47,7 +47,7 @@ func (s *snapshot) details(t *Tool) *Details {
 	e := s.byName[t.Server]
 	d := &Details{
 		Name: t.FullName(), Title: t.title(), Description: t.Description,
-		InputSchema: validJSON(t.InputSchema, "{}"), OutputSchema: validJSON(t.OutputSchema, ""),
+		InputSchema: validJSON(t.InputSchema, json.RawMessage("{}")), OutputSchema: validJSON(t.OutputSchema, nil),
 		Signature: t.Signature(), TypeScript: dts.Declaration(e.identifier, t.declared()),
 		Call:         "tools." + e.identifier + "." + t.Function() + "(input)",
 		Instructions: e.Instructions, SchemaProblem: t.SchemaProblem(),
@@ -60,14 +60,11 @@ func (s *snapshot) details(t *Tool) *Details {
 }
 
 // validJSON is raw, or something else where a server sent no JSON.
-func validJSON(raw json.RawMessage, otherwise string) json.RawMessage {
+func validJSON(raw, otherwise json.RawMessage) json.RawMessage {
 	if json.Valid(raw) {
 		return raw
 	}
-	if otherwise == "" {
-		return nil
-	}
-	return json.RawMessage(otherwise)
+	return otherwise
 }
 
 // ServerDeclaration is the TypeScript declaration of a server: its namespace and the module './servers/<server>'.

@@ -3,7 +3,6 @@ package catalog
 import (
 	"fmt"
 	"math/big"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/dts"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // maxProblems is how many problems one message lists.
@@ -38,7 +38,7 @@ const (
 	maxSimilar   = 200
 )
 
-// problem is an error that says something, and where in the input it is.
+// problem is an error and its path in the input.
 type problem struct {
 	path string
 	err  *jsonschema.ValidationError
@@ -57,15 +57,7 @@ func (p problem) number() int {
 
 // list is the problems in order of their paths. The library goes through objects in no fixed order.
 func (x *explainer) list() []string {
-	rule := func(p problem) string {
-		return p.err.SchemaURL + "/" + strings.Join(p.err.ErrorKind.KeywordPath(), "/")
-	}
-	slices.SortFunc(x.found, func(a, b problem) int {
-		if a.path != b.path {
-			return strings.Compare(a.path, b.path)
-		}
-		return strings.Compare(rule(a), rule(b))
-	})
+	slices.SortStableFunc(x.found, func(a, b problem) int { return strings.Compare(a.path, b.path) })
 	total := 0
 	for _, p := range x.found {
 		total += p.number()
@@ -96,7 +88,7 @@ func (x *explainer) list() []string {
 	return out
 }
 
-// gather goes down to the errors that say something.
+// gather collects the errors that name a rule, below those that only group others.
 func (x *explainer) gather(e *jsonschema.ValidationError) {
 	alternatives := false
 	switch k := e.ErrorKind.(type) {
@@ -111,7 +103,7 @@ func (x *explainer) gather(e *jsonschema.ValidationError) {
 		alternatives = len(k.Subschemas) == 0
 	}
 	if alternatives {
-		// Where all but one differ already in the JSON type, that one was meant, and what is wrong with it is the problem.
+		// If all alternatives but one want another JSON type, that one was meant, and its errors are the problem.
 		var meant []*jsonschema.ValidationError
 		for _, cause := range e.Causes {
 			if !x.otherType(cause, e.InstanceLocation) {
@@ -123,18 +115,17 @@ func (x *explainer) gather(e *jsonschema.ValidationError) {
 			return
 		}
 	}
-	x.found = append(x.found, problem{x.path(e.InstanceLocation), e})
+	path, _ := x.locate(e.InstanceLocation)
+	x.found = append(x.found, problem{path, e})
 }
 
-// words says what is wrong: a line, or one for each property.
+// words describes an error in one line, or in one for each property.
 func (x *explainer) words(e *jsonschema.ValidationError) (lines []string) {
 	at := x.at(e)
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	switch k := e.ErrorKind.(type) {
-	case *kind.AnyOf:
-		add("expected %s, got %s that fits none of them", dts.Compact(x.root, at), typeName(x.value(e.InstanceLocation)))
-	case *kind.OneOf:
-		if len(k.Subschemas) > 0 {
+	case *kind.AnyOf, *kind.OneOf:
+		if one, ok := k.(*kind.OneOf); ok && len(one.Subschemas) > 0 {
 			add("matches more than one of the forms %s; it must match exactly one", dts.Compact(x.root, at))
 		} else {
 			add("expected %s, got %s that fits none of them", dts.Compact(x.root, at), typeName(x.value(e.InstanceLocation)))
@@ -154,11 +145,11 @@ func (x *explainer) words(e *jsonschema.ValidationError) (lines []string) {
 	case *kind.Enum:
 		add("must be one of %s", oneOf(at.Get("enum")))
 	case *kind.Const:
-		add("must be %s", clip(at.Get("const").JSON(), 100))
+		add("must be %s", clip.Text(at.Get("const").JSON(), 100))
 	case *kind.Format:
 		add("is not a valid %s", k.Want)
 	case *kind.Pattern:
-		add("does not match the pattern %s", clip(k.Want, 120))
+		add("does not match the pattern %s", clip.Text(k.Want, 120))
 	case *kind.MinLength:
 		add("must have at least %d characters", k.Want)
 	case *kind.MaxLength:
@@ -225,61 +216,41 @@ func (x *explainer) otherType(e *jsonschema.ValidationError, location []string) 
 
 // at is the schema that e is about.
 func (x *explainer) at(e *jsonschema.ValidationError) *schema.Value {
-	location := e.SchemaURL
-	if ref, ok := e.ErrorKind.(*kind.Reference); ok {
-		location = ref.URL
-	}
-	_, fragment, _ := strings.Cut(location, "#")
-	pointer, err := url.PathUnescape(fragment)
-	if err != nil {
-		return nil
-	}
-	return x.root.Pointer(pointer)
+	_, fragment, _ := strings.Cut(e.SchemaURL, "#")
+	return x.root.Resolve("#" + fragment)
 }
 
-// path is where in the input something is: filter.items[2].name. A name that is neither the schema's nor looks like a
-// name may be data and is not shown.
-func (x *explainer) path(location []string) string {
-	var b strings.Builder
-	value := x.input
+// locate is the path of something in the input, such as filter.items[2].name, and its value. The path does not show a name
+// that neither is the schema's nor looks like a name: it may be data.
+func (x *explainer) locate(location []string) (path string, value any) {
+	value = x.input
 	for _, part := range location {
 		switch v := value.(type) {
 		case []any:
 			i, err := strconv.Atoi(part)
 			if err != nil || i >= len(v) {
-				return b.String()
+				return path, value
 			}
-			b.WriteString("[" + part + "]")
-			value = v[i]
+			path, value = path+"["+part+"]", v[i]
 		case map[string]any:
-			if isName(part) {
-				if b.Len() > 0 {
-					b.WriteByte('.')
-				}
-				b.WriteString(part)
-			} else {
-				b.WriteString("[...]")
+			switch {
+			case !isName(part):
+				path += "[...]"
+			case path != "":
+				path += "." + part
+			default:
+				path = part
 			}
 			value = v[part]
 		}
 	}
-	return b.String()
+	return path, value
 }
 
 const maxShownName = 60
 
 func (x *explainer) value(location []string) any {
-	value := x.input
-	for _, part := range location {
-		switch v := value.(type) {
-		case []any:
-			if i, err := strconv.Atoi(part); err == nil && i < len(v) {
-				value = v[i]
-			}
-		case map[string]any:
-			value = v[part]
-		}
-	}
+	_, value := x.locate(location)
 	return value
 }
 
@@ -296,7 +267,7 @@ func (x *explainer) property(at *schema.Value, name string) string {
 	}
 	text += " (" + typ + ")"
 	if description := s.Get("description").String(); description != "" {
-		text += ": " + clip(strings.Join(dts.Clean(clip(description, 1000), 160), " "), 200)
+		text += ": " + clip.Text(strings.Join(dts.Clean(clip.Text(description, 1000), 160), " "), 200)
 	}
 	return text
 }
@@ -323,7 +294,7 @@ func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, mi
 // isName reports whether a key of the input looks like a name; any other may be data and is not shown.
 func isName(key string) bool { return ident.IsIdentifier(key) && len(key) <= maxShownName }
 
-// unknownProperty says that a property does not exist and which one may have been meant.
+// unknownProperty describes a property that does not exist and suggests one that does.
 func (x *explainer) unknownProperty(name string, at *schema.Value) string {
 	text := "unknown property"
 	if isName(name) {
@@ -349,13 +320,13 @@ func (x *explainer) unknownProperty(name string, at *schema.Value) string {
 }
 
 func expected(want []string, root, at *schema.Value) string {
-	if text := strings.Join(want, " or "); !slices.Contains(want, "object") && !slices.Contains(want, "array") {
-		return text
+	text := strings.Join(want, " or ")
+	if slices.Contains(want, "object") || slices.Contains(want, "array") {
+		if form := dts.Compact(root, at); len(form) <= 100 && form != "object" {
+			text += " " + form
+		}
 	}
-	if text := dts.Compact(root, at); len(text) <= 100 && text != "object" {
-		return strings.Join(want, " or ") + " " + text
-	}
-	return strings.Join(want, " or ")
+	return text
 }
 
 func typeName(v any) string {
@@ -378,10 +349,10 @@ func oneOf(enum *schema.Value) string {
 	var parts []string
 	if enum != nil {
 		for _, item := range enum.Items {
-			parts = append(parts, clip(item.JSON(), 60))
+			parts = append(parts, clip.Text(item.JSON(), 60))
 		}
 	}
-	return clip(strings.Join(parts, ", "), 300)
+	return clip.Text(strings.Join(parts, ", "), 300)
 }
 
 func number(r *big.Rat) string {
@@ -395,15 +366,7 @@ func number(r *big.Rat) string {
 func quoted(names ...string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
-		out[i] = schema.Quote(clip(n, maxShownName))
+		out[i] = ident.Quote(clip.Text(n, maxShownName))
 	}
 	return strings.Join(out, ", ")
-}
-
-// clip shortens text from a schema.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "..."
 }

@@ -3,9 +3,9 @@ package catalog
 import (
 	"context"
 	"strings"
-	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/catalog/search"
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // Hit is a tool found by Search.
@@ -17,7 +17,7 @@ type Hit struct {
 	Signature   string `json:"signature"`
 }
 
-// What a search gives when the caller says nothing or too much.
+// How many hits a search gives: by default, and at most.
 const (
 	defaultHits = 10
 	maxHits     = 100
@@ -57,14 +57,11 @@ func (t *Tool) summary() string {
 	if len(text) <= maxHitText {
 		return text
 	}
-	text = text[:maxHitText]
+	text = clip.Text(text, maxHitText)
 	if end := strings.LastIndex(text, ". "); end > maxHitText/3 {
 		return text[:end+1]
 	}
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "..."
+	return text
 }
 
 func newSegment(e *entry) *search.Segment {
@@ -76,7 +73,7 @@ func newSegment(e *entry) *search.Segment {
 			Params: t.paramText(), Context: e.Description,
 		}
 	}
-	return search.NewSegment(e.Name, docs)
+	return search.NewSegment(docs)
 }
 
 // paramText is the names and descriptions of the input's properties.

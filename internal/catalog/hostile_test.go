@@ -19,7 +19,7 @@ func repeat(format string, n int) string {
 	return b.String()
 }
 
-// TestHostileSchemas: a server's schema, up to the megabyte that a connection lets through, costs whoever asks for the tool
+// TestHostileSchemas: a server's schema, up to the megabyte that a connection lets through, costs a user who asks for the tool
 // little time, and what is made of it is short.
 func TestHostileSchemas(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,7 @@ func (c *Catalog) Index(server string) (*Index, error) {
 	return index, nil
 }
 
-// summary is what the server says of itself, or what can be said of it.
+// summary is the server's own description, or else its name and number of tools.
 func (e *entry) summary() string {
 	if e.Description != "" {
 		return e.Description

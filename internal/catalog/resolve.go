@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // MaxName is how many bytes a name of a tool has at most: a longer one of a server is left out, and of a caller unknown.
@@ -17,7 +18,7 @@ const (
 	maxListed     = 10
 )
 
-// UnknownToolError says that no tool has the name, and which names come closest.
+// UnknownToolError reports that no tool has the name, with the closest names.
 type UnknownToolError struct {
 	Name    string
 	Closest []string
@@ -27,7 +28,7 @@ func (e *UnknownToolError) Error() string {
 	return unknown("Tool not found: %s. Use list_mcp_tools() to see available tools.", e.Name, e.Closest)
 }
 
-// UnknownServerError says that no server has the name, and which there are.
+// UnknownServerError reports that no server has the name, with the closest names.
 type UnknownServerError struct {
 	Name    string
 	Closest []string
@@ -64,7 +65,7 @@ func (e *AmbiguousError) Error() string {
 
 // shown is a name from outside, fit for a message.
 func shown(name string) string {
-	return ident.OneLine(clip(name, 100))
+	return ident.OneLine(clip.Text(name, 100))
 }
 
 // Resolve finds a tool by its full name. The exact name always works; otherwise case and everything that is neither
@@ -91,23 +92,21 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 	}
 	var fits []*Tool
 	for _, e := range s.servers {
-		if tool, ok := strings.CutPrefix(name, e.Name); ok && strings.HasPrefix(tool, "__") {
-			if t := e.byName[tool[2:]]; t != nil {
-				fits = append(fits, t)
-			}
+		if tool, ok := strings.CutPrefix(name, e.Name+"__"); ok && e.byName[tool] != nil {
+			fits = append(fits, e.byName[tool])
 		}
 	}
 	if len(fits) > 0 {
 		return only(name, fits)
 	}
 	// crm__search folds to the same as cr__msearch, so where the name is split counts, and how exact its parts are.
-	best, fold := 0, ident.Fold(name)
-	for _, t := range s.folded(fold) {
-		switch like := s.likeness(name, fold, t); {
+	best := 0
+	for _, c := range s.folded(ident.Fold(name)) {
+		switch like := c.likeness(name); {
 		case like > best:
-			fits, best = []*Tool{t}, like
+			fits, best = []*Tool{c.tool}, like
 		case like == best:
-			fits = append(fits, t)
+			fits = append(fits, c.tool)
 		}
 	}
 	if len(fits) == 0 {
@@ -116,8 +115,15 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 	return only(name, fits)
 }
 
-// folded are the tools whose folded server and tool names together are fold, at most maxCandidates.
-func (s *snapshot) folded(fold string) (fits []*Tool) {
+// candidate is a tool whose folded server and tool names together are the folded form of a name.
+type candidate struct {
+	server *member
+	split  int // bytes of the server's folded name
+	tool   *Tool
+}
+
+// folded are the candidates for a folded name, at most maxCandidates.
+func (s *snapshot) folded(fold string) (fits []candidate) {
 	for _, e := range s.servers {
 		for _, server := range e.folds {
 			tool, ok := strings.CutPrefix(fold, server)
@@ -128,8 +134,8 @@ func (s *snapshot) folded(fold string) (fits []*Tool) {
 				if len(fits) == maxCandidates {
 					return fits
 				}
-				if !slices.Contains(fits, t) {
-					fits = append(fits, t)
+				if !slices.ContainsFunc(fits, func(c candidate) bool { return c.tool == t }) {
+					fits = append(fits, candidate{e, len(server), t})
 				}
 			}
 		}
@@ -137,36 +143,27 @@ func (s *snapshot) folded(fold string) (fits []*Tool) {
 	return fits
 }
 
-// likeness is how well the parts of a full name that folds to t's fit t: 0 if it has no "__" at the right position.
-// Server and tool names may have a "__" of their own, so each is tried; it takes linear time, because the parts of fold
-// are the folded parts of name.
-func (s *snapshot) likeness(name, fold string, t *Tool) int {
-	e := s.byName[t.Server]
-	folds := foldsOf(t.Name, t.Function())
-	best, folded := 0, 0
-	for i, r := range name {
-		if strings.HasPrefix(name[i:], "__") {
-			server := partLikeness(name[:i], fold[:folded], e.Name, e.identifier, e.folds)
-			tool := partLikeness(name[i+2:], fold[folded:], t.Name, t.Function(), folds)
-			if server > 0 && tool > 0 {
-				best = max(best, server+tool)
-			}
-		}
-		if r != '_' {
-			folded += len(ident.Fold(string(r)))
-		}
+// likeness is how well the parts of a name fit a candidate for it: 0 if they are not split by "__" where the candidate is.
+func (c candidate) likeness(name string) int {
+	left := c.split
+	tool := strings.IndexFunc(name, func(r rune) bool {
+		left -= len(ident.Fold(string(r)))
+		return left < 0
+	})
+	server := strings.TrimRightFunc(name[:tool], func(r rune) bool { return ident.Fold(string(r)) == "" })
+	if !strings.Contains(name[len(server):tool], "__") {
+		return 0
 	}
-	return best
+	return 1 + exactness(c.server.Name, c.server.identifier, func(part string) bool { return strings.HasPrefix(name, part+"__") }) +
+		exactness(c.tool.Name, c.tool.Function(), func(part string) bool { return strings.HasSuffix(name, "__"+part) })
 }
 
-// partLikeness is 3 for the exact name, 2 for the identifier, 1 for what folds to one of them.
-func partLikeness(part, fold, name, identifier string, folds []string) int {
+// exactness is 2 if the exact name stands there, 1 if the identifier does.
+func exactness(name, identifier string, stands func(string) bool) int {
 	switch {
-	case part == name:
-		return 3
-	case part == identifier:
+	case stands(name):
 		return 2
-	case slices.Contains(folds, fold):
+	case stands(identifier):
 		return 1
 	}
 	return 0
@@ -227,15 +224,12 @@ func (s *snapshot) resolveServer(name string) (*member, error) {
 	return nil, &AmbiguousError{Name: name, Candidates: names}
 }
 
-// only is the one tool of fits, of which there is at least one.
+// only returns the tool in fits if it is the only one, or else an *AmbiguousError. fits is not empty.
 func only(name string, fits []*Tool) (*Tool, error) {
 	if len(fits) == 1 {
 		return fits[0], nil
 	}
-	names := make([]string, len(fits))
-	for i, t := range fits {
-		names[i] = t.FullName()
-	}
+	names := fullNames(fits)
 	if names[0] == names[1] {
 		// Servers "a" with "b__c" and "a__b" with "c": only ResolveIn tells them apart.
 		return nil, &AmbiguousError{Name: name, Candidates: []string{candidates(fits)}}

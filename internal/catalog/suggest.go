@@ -17,7 +17,7 @@ func (s *snapshot) suggest(name string) []string {
 	for i, e := range s.servers {
 		known[i] = e.pairs()
 	}
-	return nearest(name, closest, known...)
+	return nearest(name, closest, 0, known...)
 }
 
 func (s *snapshot) suggestServers(name string) []string {
@@ -25,18 +25,19 @@ func (s *snapshot) suggestServers(name string) []string {
 	for i, e := range s.servers {
 		known[i] = pairsOf(e.Name)
 	}
-	return nearest(name, closest, known)
+	return nearest(name, closest, 0, known)
 }
 
-// nearest is the n names with the most pairs of letters in common with name, equal ones in their order.
-func nearest(name string, n int, known ...[]pairs) []string {
+// nearest is the n names with the most pairs of letters in common with name, at least the given part of them; equal ones in
+// their order.
+func nearest(name string, n int, least float64, known ...[]pairs) []string {
 	want := pairsOf(name)
 	var names []string
 	var scores []float64
 	for _, list := range known {
 		for i := range list {
 			score := want.common(&list[i])
-			if len(names) == n && score <= scores[n-1] {
+			if score < least || len(names) == n && score <= scores[n-1] {
 				continue
 			}
 			at := slices.IndexFunc(scores, func(s float64) bool { return s < score })
@@ -79,20 +80,18 @@ func (p *pairs) common(other *pairs) float64 {
 	return float64(2*both) / float64(max(1, p.count+other.count))
 }
 
-// similar is the known name that a misspelt one was probably meant to be; empty if there is none.
+// similar is the known name most like a misspelt one; empty if none is like it.
 func similar(name string, known []string) string {
-	if found := ident.Closest(name, known); len(found) > 0 {
-		return found[0]
-	}
-	all := make([]pairs, len(known))
-	for i, k := range known {
-		all[i] = pairsOf(k)
-	}
-	want := pairsOf(name)
-	for _, found := range nearest(name, 1, all) {
-		if p := pairsOf(found); want.common(&p) >= 0.5 {
-			return found
+	found := ident.Closest(name, known)
+	if len(found) == 0 {
+		all := make([]pairs, len(known))
+		for i, k := range known {
+			all[i] = pairsOf(k)
 		}
+		found = nearest(name, 1, 0.5, all)
 	}
-	return ""
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0]
 }

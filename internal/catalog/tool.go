@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// Server is one MCP server with its tools, as the connection to it learnt them.
+// Server is one MCP server with the tools that it lists.
 type Server struct {
 	Name         string // as configured; any text
 	Description  string
@@ -37,7 +37,6 @@ type derived struct {
 	fullName  string
 	function  string // identifier, unique in the server
 	input     func() *schema.Value
-	params    func() []param
 	wraps     func() bool
 	signature func() string
 	validator func() *validator
@@ -47,7 +46,6 @@ func (t *Tool) derive(function string) *derived {
 	return &derived{
 		fullName: t.Server + "__" + t.Name, function: function,
 		input:     sync.OnceValue(func() *schema.Value { return parse(t.InputSchema) }),
-		params:    sync.OnceValue(t.findParams),
 		wraps:     sync.OnceValue(t.findWraps),
 		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) }),
 		validator: sync.OnceValue(func() *validator { return newValidator(t.InputSchema) }),
@@ -73,18 +71,10 @@ type Annotations struct {
 // IsReadOnly reports whether the tool changes nothing (default: it may).
 func (a Annotations) IsReadOnly() bool { return a.ReadOnly != nil && *a.ReadOnly }
 
-// IsDestructive reports whether the tool may delete or overwrite (default: it may, unless it is read-only).
-func (a Annotations) IsDestructive() bool {
-	return !a.IsReadOnly() && (a.Destructive == nil || *a.Destructive)
-}
-
 // IsIdempotent reports whether repeating a call changes nothing more (default: it may; a read-only tool never does).
 func (a Annotations) IsIdempotent() bool {
 	return a.IsReadOnly() || a.Idempotent != nil && *a.Idempotent
 }
-
-// IsOpenWorld reports whether the tool deals with entities outside a closed system (default: it does).
-func (a Annotations) IsOpenWorld() bool { return a.OpenWorld == nil || *a.OpenWorld }
 
 // FullName is the tool's name for programs: server__tool.
 func (t *Tool) FullName() string { return t.get().fullName }
@@ -112,12 +102,9 @@ func (t *Tool) inputSchema() *schema.Value { return t.get().input() }
 // outputSchema is the ordered output schema, nil if there is none or it is not usable.
 func (t *Tool) outputSchema() *schema.Value { return parse(t.OutputSchema) }
 
-// parse reads a schema. It returns nil for one that is broken or too large, which newValidator reports.
+// parse reads a schema. It returns nil for one that is not usable, which newValidator reports.
 func parse(raw json.RawMessage) *schema.Value {
-	v, err := schema.Parse(raw)
-	if err != nil || v.Count(maxSchemaValues) > maxSchemaValues {
-		return nil
-	}
+	v, _ := schema.Parse(raw)
 	return v
 }
 

@@ -2,16 +2,19 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"mcp-code-exec-harness/internal/catalog/schema"
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // InvalidInputError says what in a tool's input does not fit its schema, in words that help to correct the program. It
@@ -37,7 +40,13 @@ func (c *Catalog) Validate(ctx context.Context, owner string, t *Tool, input jso
 	if v.compiled == nil {
 		return nil
 	}
-	problems, err := v.check(ctx, input, func() (func(), error) { return c.checks.acquire(ctx, owner) })
+	problems, err := v.check(ctx, input, func() (func(), error) {
+		release, err := c.checks.Acquire(ctx, owner, 1)
+		if err != nil {
+			return nil, fmt.Errorf("wait for a slot to check the input: %w", err)
+		}
+		return release, nil
+	})
 	if err != nil {
 		return fmt.Errorf("validate input of %s: %w", t.FullName(), err)
 	}
@@ -47,15 +56,14 @@ func (c *Catalog) Validate(ctx context.Context, owner string, t *Tool, input jso
 	return &InvalidInputError{Tool: t.FullName(), Problems: problems}
 }
 
-// SchemaProblem says why input is not, or not fully, checked before a call; empty if it is.
+// SchemaProblem is the reason why input is not, or not fully, checked before a call; empty if it is checked.
 func (t *Tool) SchemaProblem() string { return t.validator().broken }
 
 func (t *Tool) validator() *validator { return t.get().validator() }
 
 // Bounds of schemas and inputs that are checked at all.
 const (
-	maxSchemaValues = 20_000
-	maxExponent     = 400 // of a number; a double has 308
+	maxExponent = 400 // of a number; a double has 308
 	// The server checks an input of more values than this: each may have an error, and the library collects them all.
 	maxInputValues = 200_000
 )
@@ -70,36 +78,17 @@ type validator struct {
 
 func newValidator(raw json.RawMessage) (v *validator) {
 	v = &validator{}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return v
+	}
 	defer func() {
 		// A schema is foreign input to the compiler; whatever it trips over, the tool stays usable.
 		if r := recover(); r != nil {
 			v.compiled, v.broken = nil, fmt.Sprintf("the input schema cannot be compiled: %v", r)
 		}
 	}()
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return v
-	}
-	root, err := schema.Parse(raw)
-	if err != nil {
-		v.broken = fmt.Sprintf("the input schema is not usable: %v", err)
-		return v
-	}
-	if root.Count(maxSchemaValues) > maxSchemaValues {
-		v.broken = fmt.Sprintf("the input schema has more than %d values and is not checked", maxSchemaValues)
-		return v
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		v.broken = fmt.Sprintf("the input schema is not JSON: %v", err)
-		return v
-	}
-	if _, ok := count(doc); !ok {
-		v.broken = "the input schema has a number that is out of range and is not checked"
-		return v
-	}
-	v.root = root
-	if err := v.compile(doc); err != nil {
-		v.broken = "the input schema is not usable, input is not checked: " + clip(strings.Join(strings.Fields(err.Error()), " "), 300)
+	if err := v.compile(raw); err != nil {
+		v.broken = "the input schema is not usable, input is not checked: " + clip.Text(strings.Join(strings.Fields(err.Error()), " "), 300)
 	}
 	return v
 }
@@ -107,7 +96,17 @@ func newValidator(raw json.RawMessage) (v *validator) {
 // schemaURL is the address of the schema inside the compiler; nothing is ever loaded.
 const schemaURL = "mem:///input"
 
-func (v *validator) compile(doc any) error {
+func (v *validator) compile(raw json.RawMessage) (err error) {
+	if v.root, err = schema.Parse(raw); err != nil {
+		return err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	if !inRange(doc) {
+		return errors.New("it has a number that is out of range")
+	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
@@ -116,12 +115,8 @@ func (v *validator) compile(doc any) error {
 	if err := c.AddResource(schemaURL, doc); err != nil {
 		return err
 	}
-	compiled, err := c.Compile(schemaURL)
-	if err != nil {
-		return err
-	}
-	v.compiled = compiled
-	return nil
+	v.compiled, err = c.Compile(schemaURL)
+	return err
 }
 
 // refuse loads nothing: a schema from a server must not make this process read files or the network.
@@ -141,7 +136,7 @@ func (v *validator) check(ctx context.Context, input json.RawMessage, admit func
 	if err != nil {
 		return []string{"the input is not valid JSON"}, nil
 	}
-	if _, ok := count(value); !ok {
+	if !inRange(value) {
 		return []string{"the input has a number that is out of range"}, nil
 	}
 	w := work{ctx: ctx}
@@ -208,33 +203,22 @@ func exceeds(raw json.RawMessage, limit int) bool {
 	return values > limit
 }
 
-// count is the number of values in value. It is false if a number is not of a size that makes arithmetic on it cheap:
-// 1e999999 is short as text only.
-func count(value any) (n int, ok bool) {
-	n, ok = 1, true
-	add := func(item any) {
-		more, fine := count(item)
-		n, ok = n+more, ok && fine
-	}
+// inRange reports whether the numbers in a value have a size that makes arithmetic on them cheap: 1e999999 is short as text
+// only.
+func inRange(value any) bool {
 	switch value := value.(type) {
 	case json.Number:
-		ok = isPlain(value.String())
+		_, exponent, _ := strings.Cut(strings.ToLower(value.String()), "e")
+		n, err := strconv.Atoi(cmp.Or(exponent, "0"))
+		return err == nil && len(value) < maxExponent && n < maxExponent && n > -maxExponent
 	case []any:
-		for _, item := range value {
-			add(item)
-		}
+		return !slices.ContainsFunc(value, func(item any) bool { return !inRange(item) })
 	case map[string]any:
 		for _, item := range value {
-			add(item)
+			if !inRange(item) {
+				return false
+			}
 		}
 	}
-	return n, ok
-}
-
-func isPlain(number string) bool {
-	if i := strings.IndexAny(number, "eE"); i >= 0 {
-		exponent, err := strconv.Atoi(number[i+1:])
-		return err == nil && len(number) < maxExponent && exponent < maxExponent && exponent > -maxExponent
-	}
-	return len(number) < maxExponent
+	return true
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	jsonschema "mcp-code-exec-harness/internal/catalog/schema"
 )
 
 func validate(t *testing.T, schema, input string) []string {
@@ -132,7 +134,7 @@ func TestBrokenSchemaLeavesToolUsable(t *testing.T) {
 		"long pattern":     {`{"properties":{"a":{"pattern":"` + strings.Repeat("x", maxPattern+1) + `"}}}`, "too long"},
 		"large patterns":   {`{"properties":{"x":{"pattern":"(` + strings.Repeat("x", 500) + `){1000}"}}}`, "too complex"},
 		"number":           {`{"properties":{"a":{"multipleOf":1e-999999999}}}`, "out of range"},
-		"too large":        {`{"enum":[` + strings.Repeat("1,", maxSchemaValues) + `1]}`, "more than 20000 values"},
+		"too large":        {`{"enum":[` + strings.Repeat("1,", jsonschema.MaxValues) + `1]}`, "more than 20000 values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"mcp-code-exec-harness/internal/slots"
 )
 
 // list is a JSON array of n copies of an item.
@@ -77,14 +79,14 @@ func TestValidationSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := New()
-		c.checks = newSlots(2)
+		c.checks = slots.New(slots.Limits{All: 2, Each: 1}, "inputs", "checked")
 		c.SetServer(Server{Name: "s", Tools: []Tool{tool("t", `{"items":{"type":"integer"}}`, "")}})
 		tool, err := c.Resolve("s__t")
 		if err != nil {
 			t.Fatal(err)
 		}
 		expensive, small := json.RawMessage(list("1", 10_000)), json.RawMessage("[1]")
-		release, err := c.checks.acquire(t.Context(), "a")
+		release, err := c.checks.Acquire(t.Context(), "a", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,10 +112,6 @@ func TestValidationSlots(t *testing.T) {
 		release()
 		if err := <-second; err != nil {
 			t.Errorf("after the slot is free: %v", err)
-		}
-		synctest.Wait()
-		if n := len(c.checks.owners); n > 0 {
-			t.Errorf("%d owners are left", n)
 		}
 		if err := c.Validate(ctx, "a", tool, expensive); !errors.Is(err, gone) {
 			t.Errorf("with a context that has ended: %v", err)

@@ -158,7 +158,7 @@ func TestBadInput(t *testing.T) {
 			"skills directory is a file", func(f *fixture) { f.write("file", ""); config("skills: {dir: file}")(f) },
 			[]string{"exec", "-e", "1"},
 			3,
-			[]string{"skills", "file"},
+			[]string{"set skills.dir", "file"},
 		},
 		{
 			"cache directory is a file", func(f *fixture) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"mcp-code-exec-harness/internal/bench"
 )
@@ -10,13 +11,6 @@ import (
 type benchCmd struct {
 	Only  string `help:"Only figures whose name contains this." placeholder:"TEXT"`
 	Quick bool   `help:"Fewer repetitions."`
-}
-
-func (benchCmd) Help() string {
-	return `Figures are medians on this machine, beside the budget for a 2-core x86-64 Linux VM.
-
-Example:
-  harness bench --json`
 }
 
 func (c *benchCmd) Run(ctx context.Context, a *app) error {
@@ -28,22 +22,16 @@ func (c *benchCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.flags.JSON {
-		return a.json(list(figures))
-	}
-	rows := [][]string{{"WHAT", "P50", "P95", "BUDGET", "", "NOTE"}}
-	for _, f := range figures {
-		verdict := "within"
+	return answerList(a, list(figures), figures, "no figure has this name", "WHAT\tP50\tP95\tBUDGET\t\tNOTE", func(f bench.Figure) string {
+		verdict := ""
 		if f.Over() {
 			verdict = "OVER"
+		} else if f.Budget != 0 {
+			verdict = "within"
 		}
-		if f.Budget == 0 {
-			verdict = ""
-		}
-		rows = append(rows, []string{f.Name, number(f.P50, f.Unit), number(f.P95, f.Unit), number(f.Budget, f.Unit), verdict, f.Note})
-	}
-	a.table(rows)
-	return nil
+		cells := []string{f.Name, number(f.P50, f.Unit), number(f.P95, f.Unit), number(f.Budget, f.Unit), verdict, f.Note}
+		return strings.Join(cells, "\t")
+	})
 }
 
 func number(v float64, unit string) string {

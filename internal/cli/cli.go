@@ -3,26 +3,31 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 // Version is set by the linker.
 var Version = "dev"
 
-// World is everything outside the program that a command uses, so that commands are tested in-process.
+// World is what a command uses of the outside, passed in so that tests run commands in their own process.
 type World struct {
 	Args       []string // without the program's name
 	Environ    []string
@@ -38,29 +43,28 @@ type World struct {
 type globals struct {
 	Config   string `help:"Configuration file instead of the one found." placeholder:"FILE"`
 	JSON     bool   `name:"json" help:"Machine-readable result on standard output, everything else on standard error."`
-	LogLevel string `help:"Log level: debug, info, warn or error." placeholder:"LEVEL"`
+	LogLevel string `help:"Log level: debug, info, warn or error." key:"log.level" placeholder:"LEVEL"`
 }
 
-// commands is the whole command line.
 type commands struct {
 	globals
 
-	Init    initCmd    `cmd:"" help:"Write a commented harness.yaml."`
-	Exec    execCmd    `cmd:"" help:"Run agent code in the sandbox."`
-	Run     runCmd     `cmd:"" help:"Run a task with a model, and watch it."`
+	Init    initCmd    `cmd:"" help:"Write a commented harness.yaml." example:"init && harness doctor"`
+	Exec    execCmd    `cmd:"" help:"Execute agent code in the sandbox."`
+	Run     runCmd     `cmd:"" help:"Work a task with a model, and watch it."`
 	Serve   serveCmd   `cmd:"" help:"Serve the HTTP API, and work tasks."`
-	Tasks   tasksCmd   `cmd:"" help:"Tasks: list, show, cancel, resume."`
-	Keys    keysCmd    `cmd:"" help:"API keys: create, list, revoke."`
+	Tasks   tasksCmd   `cmd:"" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
+	Keys    keysCmd    `cmd:"" help:"API keys: create, list, revoke." example:"keys list"`
 	Token   tokenCmd   `cmd:"" help:"Print the token of a server that has no API keys."`
 	Demo    demoCmd    `cmd:"" help:"Show the whole path in a minute: no key, no network."`
-	Tools   toolsCmd   `cmd:"" help:"The catalog: list, search, show, types, call."`
-	Servers serversCmd `cmd:"" help:"Upstream MCP servers: list, add, remove, test."`
-	Skills  skillsCmd  `cmd:"" help:"Saved skills: list, show."`
-	Runs    runsCmd    `cmd:"" help:"Recorded runs: list, show, journal, replay, resume."`
-	Conf    configCmd  `cmd:"" name:"config" help:"The configuration in effect."`
-	Doctor  doctorCmd  `cmd:"" help:"What works on this machine, and how to mend what does not."`
-	Bench   benchCmd   `cmd:"" help:"Measure the performance budgets on this machine."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Tools   toolsCmd   `cmd:"" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
+	Servers serversCmd `cmd:"" help:"Upstream MCP servers: list, add, remove, test." example:"servers list"`
+	Skills  skillsCmd  `cmd:"" help:"Saved skills: list, show." example:"skills list"`
+	Runs    runsCmd    `cmd:"" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
+	Conf    configCmd  `cmd:"" name:"config" help:"The configuration in effect." example:"config show"`
+	Doctor  doctorCmd  `cmd:"" help:"What works on this machine, and how to fix what does not." example:"doctor"`
+	Bench   benchCmd   `cmd:"" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`
+	Version versionCmd `cmd:"" help:"Print the version." example:"version --json"`
 }
 
 // Help implements kong.HelpProvider.
@@ -70,7 +74,7 @@ func (commands) Help() string {
   harness exec -e 'return 1 + 1'
   harness exec --json analysis.ts
 
-Exit codes: 0 done, 1 the run failed, 2 usage or configuration, 3 something needed is missing or cannot be reached,
+Exit codes: 0 done, 1 the run or task failed, 2 usage or configuration, 3 a dependency is missing or unreachable,
 130 interrupted, 143 terminated.`
 }
 
@@ -80,38 +84,46 @@ type app struct {
 	flags          *globals
 	settings       map[string]string // keys of the configuration that flags set
 	stdout, stderr *console
-	answered       bool // with --json: the one value was printed
+	answered       bool            // json has printed the result
+	config         *config.Config  // what load has read
+	opened         *wiring.Harness // by the command; nil if it opened none
 }
 
-func newApp(w World) *app {
-	a := &app{World: w, flags: &globals{}}
+// showExample puts a command's tag example into its help.
+func showExample(v kong.Visitable, next kong.Next) error {
+	if command, ok := v.(*kong.Node); ok && command.Tag != nil && command.Tag.Has("example") {
+		command.Detail = "Example:\n  harness " + command.Tag.Get("example")
+	}
+	return next(nil)
+}
+
+// Main runs one command and returns its exit code. Cancelling ctx interrupts it; the cause is a Signal.
+func Main(ctx context.Context, w World) int {
+	a := &app{World: w, flags: &globals{}, settings: map[string]string{}}
 	a.stdout, a.stderr = newConsole(w.Stdout, a.env), newConsole(w.Stderr, a.env)
 	a.Stdout, a.Stderr = a.stdout, a.stderr
-	return a
-}
-
-// newParser reads command lines into flags. Help goes to stdout; exit is called after it.
-func newParser(ctx context.Context, flags *commands, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {
-	return kong.New(
-		flags,
+	var flags commands
+	exited := -1
+	var help strings.Builder
+	parser, err := kong.New(&flags,
 		kong.Name("harness"),
 		kong.Description("Code execution with MCP: programs written by agents run in a sandbox, find and call MCP tools, "+
 			"and only what they return reaches the model."),
-		kong.Writers(stdout, stderr),
-		kong.Exit(exit),
+		kong.Writers(&help, a.Stderr),
+		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Vars{"forModel": strconv.Itoa(modelview.DefaultLimit)},
+		kong.PostBuild(func(k *kong.Kong) error { return kong.Visit(k.Model, showExample) }),
+		// The parameters of the commands' Run methods:
 		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(a),
+		kong.BindToProvider(a.load),
+		kong.BindToProvider(a.open),
+		kong.BindToProvider(a.openTools),
+		provide(a, func(h *wiring.Harness) (*task.Service, error) { return h.Tasks(wiring.TaskOptions{}) }),
+		provide(a, (*wiring.Harness).Skills),
+		provide(a, (*wiring.Harness).Keys),
 	)
-}
-
-// Main runs one command and returns its exit code. Cancelling ctx interrupts it; the cause says by what.
-func Main(ctx context.Context, w World) int {
-	a := newApp(w)
-	var flags commands
-	exited := -1
-	var help bytes.Buffer
-	parser, err := newParser(ctx, &flags, &help, a.Stderr, func(code int) { exited = code })
 	if err != nil {
 		return a.report(ctx, fmt.Errorf("read the command line: %w", err))
 	}
@@ -119,63 +131,62 @@ func Main(ctx context.Context, w World) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	parsed, err := parser.Parse(args)
-	switch {
-	case exited >= 0:
-		return a.help(help.String(), exited)
-	case err != nil:
+	command, err := parser.Parse(args)
+	if exited >= 0 || err != nil {
 		a.flags.JSON = wantsJSON(args)
+	} else {
+		a.flags = &flags.globals
+	}
+	switch {
+	case exited >= 0: // after --help
+		_ = a.answer(map[string]string{"help": help.String()}, "%s", help.String())
+		return exited
+	case err != nil:
 		return a.report(ctx, misread(err))
 	}
-	a.flags = &flags.globals
-	return a.report(ctx, a.printed(parsed.Run(a)))
+	return a.report(ctx, a.run(command))
 }
 
-// printed is how a command ended: one whose output was lost has failed.
-func (a *app) printed(err error) error {
-	if lost := a.stdout.failed.Load(); err == nil && lost != nil {
+// run checks the flags of a command, runs it, and closes what it opened. A flag with the tag key sets that key of the configuration.
+func (a *app) run(command *kong.Context) error {
+	if c, ok := command.Selected().Target.Addr().Interface().(interface{ check() error }); ok {
+		if err := c.check(); err != nil {
+			return usage(err)
+		}
+	}
+	for _, flag := range command.Flags() {
+		if key := flag.Tag.Get("key"); key != "" && flag.Set {
+			a.settings[key] = fmt.Sprint(reflect.Indirect(flag.Target).Interface())
+		}
+	}
+	defer a.close()
+	err := command.Run()
+	if lost := a.stdout.failed.Load(); err == nil && lost != nil { // the reader of the output is gone
 		return fmt.Errorf("write the result: %w", *lost)
 	}
 	return err
 }
 
-// help prints what was asked for with --help.
-func (a *app) help(text string, code int) int {
-	if a.flags.JSON = wantsJSON(a.Args); a.flags.JSON {
-		a.json(map[string]string{"help": text})
-	} else {
-		fmt.Fprint(a.Stdout, text)
-	}
-	return code
-}
-
 // wantsJSON looks for --json in a command line that was not parsed to its end.
 func wantsJSON(args []string) bool {
-	for _, arg := range args {
-		switch arg {
-		case "--":
-			return false
-		case "--json", "--json=true":
-			return true
-		}
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
 	}
-	return false
+	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }
 
-// usage marks an error of the command line.
 func usage(err error) error { return &exitError{exitUsage, err} }
 
 // misread explains a command line that cannot be parsed.
 func misread(err error) error {
 	command := "harness"
-	var parse *kong.ParseError
-	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil && parse.Context.Selected() != nil {
 		command = parse.Context.Selected().FullPath()
 	}
 	return usage(fmt.Errorf("%w; see %s --help", err, command))
 }
 
-// report prints an error where its reader looks for it, and returns the exit code.
+// report prints an error, with --json as JSON too, and returns the exit code.
 func (a *app) report(ctx context.Context, err error) int {
 	code := exitCode(ctx, err)
 	if err == nil || errors.Is(err, errReported) || errors.Is(err, errStopped) {
@@ -191,7 +202,7 @@ func (a *app) report(ctx context.Context, err error) int {
 	return code
 }
 
-// json prints a command's machine-readable result: one value, whatever happens afterwards.
+// json prints a command's machine-readable result. A command prints one value at most.
 func (a *app) json(v any) error {
 	a.answered = true
 	enc := json.NewEncoder(a.Stdout)
@@ -202,7 +213,43 @@ func (a *app) json(v any) error {
 	return nil
 }
 
-// list makes an empty list of one that is nil, which would be null in JSON.
+// answer prints a command's result: v with --json, else the text.
+func (a *app) answer(v any, format string, args ...any) error {
+	if a.flags.JSON {
+		return a.json(v)
+	}
+	fmt.Fprintf(a.Stdout, format, args...)
+	return nil
+}
+
+// answerList prints a list: v with --json, else a row for each element below the header, or the message none if there are no
+// elements. The cells of a row are separated by tabs.
+func answerList[T any](a *app, v any, all []T, none, header string, row func(T) string) error {
+	if a.flags.JSON {
+		return a.json(v)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(a.Stderr, none)
+		return nil
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	if header != "" {
+		fmt.Fprintln(w, header)
+	}
+	for _, element := range all {
+		fmt.Fprintln(w, row(element))
+	}
+	return w.Flush()
+}
+
+// more prints the command for the next page of a list.
+func (a *app) more(command, cursor string) {
+	if cursor != "" && !a.flags.JSON {
+		fmt.Fprintf(a.Stderr, "more: harness %s list --cursor %s\n", command, cursor)
+	}
+}
+
+// list returns an empty list for nil, which JSON would show as null.
 func list[T any](all []T) []T {
 	if all == nil {
 		return []T{}
@@ -210,7 +257,6 @@ func list[T any](all []T) []T {
 	return all
 }
 
-// env is a variable of the environment.
 func (a *app) env(name string) string {
 	for _, entry := range a.Environ {
 		key, value, _ := strings.Cut(entry, "=")

@@ -173,7 +173,7 @@ func TestForModel(t *testing.T) {
 func TestTools(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	if r := f.run("tools", "list").want(0); r.stdout != "" || !strings.Contains(r.stderr, "there are no tools") {
+	if r := f.run("tools", "list").want(0); r.stdout != "" || !strings.Contains(r.stderr, "no server offers a tool") {
 		t.Errorf("without servers: stdout %q, stderr %q", r.stdout, r.stderr)
 	}
 	f.addDemo("database", "mailer")

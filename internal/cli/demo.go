@@ -7,18 +7,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/demo"
 	demoservers "mcp-code-exec-harness/internal/demo/servers"
-	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type demoCmd struct {
@@ -36,27 +38,31 @@ Examples:
 }
 
 func (c *demoCmd) Run(ctx context.Context, a *app) error {
-	dir, remove, err := c.directory(a)
-	if err != nil {
+	dir := a.path(c.Keep)
+	if c.Keep == "" {
+		temporary, err := os.MkdirTemp("", "harness-demo-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(temporary)
+		dir = temporary
+	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	defer remove()
 	cfg, err := demoConfig(a, dir)
 	if err != nil {
 		return err
 	}
-	h, err := a.openWith(ctx, cfg, filepath.Join(dir, "tools"))
+	h, err := a.openWith(ctx, cfg, wiring.Outside{Logger: a.logger(cfg), ToolCache: filepath.Join(dir, "tools")})
 	if err != nil {
 		return err
 	}
-	defer a.close(h)
-	progress := a.progress("starting the demo servers")
-	h.EnsureTools(ctx)
-	progress.stop()
+	defer a.close() // before the directory is removed
+	a.ensureTools(ctx, h)
 	var tools []json.RawMessage
 	for _, server := range h.Servers().Tools() {
 		if !server.Known {
-			return fmt.Errorf("%w: demo server %s: %s", harness.ErrUnavailable, server.Name, server.Reason)
+			return fmt.Errorf("%w: demo server %s: %s", wiring.ErrUnavailable, server.Name, server.Reason)
 		}
 		for _, tool := range server.Tools {
 			tool.Name = server.Name + "__" + tool.Name
@@ -72,7 +78,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 			if choice, err := user.Model.Choose(); err == nil {
 				cfg.Model = user.Model
 				fmt.Fprintf(a.Stderr, "%s of %s works the task; --recorded shows the recorded demo\n\n%s\n\n", choice.Name, choice.Provider, demo.Task)
-				return (&runCmd{Task: demo.Task, User: runs.DefaultUser}).submit(ctx, a, h, harness.TaskOptions{})
+				return (&runCmd{Task: demo.Task, User: runs.DefaultUser}).submit(ctx, a, h, wiring.TaskOptions{})
 			}
 		}
 	}
@@ -80,13 +86,13 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	if a.flags.JSON {
 		show = a.stderr
 	}
-	out := show.raw // the demo's own servers and programs are trusted with the terminal
+	out := show.raw // the demo's servers and programs are trusted, so control characters are not replaced
 	began := time.Now()
 	executor, err := newDemoExecutor(ctx, h)
 	if err != nil {
 		return err
 	}
-	err = demo.Run(ctx, demo.Deps{Executor: executor, Tools: tools, Color: show.color, Unicode: show.terminal}, out)
+	err = demo.Run(ctx, demo.Deps{Executor: executor, Tools: tools, Color: show.color, Unicode: show.terminal != nil}, out)
 	t, ended := executor.end()
 	if err = errors.Join(err, ended); err != nil {
 		return err
@@ -101,28 +107,14 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// directory is where the demo works: a temporary one, unless it is to be kept.
-func (c *demoCmd) directory(a *app) (dir string, remove func(), err error) {
-	if c.Keep != "" {
-		dir = a.path(c.Keep)
-		return dir, func() {}, os.MkdirAll(dir, 0o700)
-	}
-	dir, err = os.MkdirTemp("", "harness-demo-")
-	if err != nil {
-		return "", nil, fmt.Errorf("make a directory for the demo: %w", err)
-	}
-	return dir, func() { os.RemoveAll(dir) }, nil
-}
-
-// demoConfig is the default configuration with the demo servers and nothing of the user's.
+// demoConfig is the default configuration with the demo servers; it has none of the user's settings.
 func demoConfig(a *app, dir string) (*config.Config, error) {
-	source := a.configSource()
 	cfg, _, err := config.Load(config.Env{
 		Flags: map[string]string{
 			"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
 			"workspace.dir": filepath.Join(dir, "workspace"),
 		},
-		Cwd: dir, HomeDir: dir, GOOS: source.GOOS,
+		Cwd: dir, HomeDir: dir, GOOS: runtime.GOOS,
 	})
 	if err != nil {
 		return nil, err
@@ -135,16 +127,14 @@ func demoConfig(a *app, dir string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// demoExecutor runs the demo's programs as a model's: a task is worked by the agent loop, and its recorded model says what
-// the demo has it say.
+// demoExecutor executes the demo's programs in a task: the agent loop works it with a model that answers with these programs.
 type demoExecutor struct {
-	h        *harness.Harness
-	programs chan string // what the model says next; closed: its answer
+	h        *wiring.Harness
+	programs chan string // the model's next programs; when it is closed, the model answers
 	outcomes chan *run.Outcome
 	ended    chan struct{} // closed when the task has ended
 	t        task.Task
 	err      error
-	stop     context.CancelCauseFunc
 	runs     []string
 }
 
@@ -156,11 +146,10 @@ var (
 
 const demoSession = "demo"
 
-// newDemoExecutor begins the task.
-func newDemoExecutor(ctx context.Context, h *harness.Harness) (*demoExecutor, error) {
-	e := &demoExecutor{h: h, programs: make(chan string), outcomes: make(chan *run.Outcome, 1), ended: make(chan struct{})}
-	opt := harness.TaskOptions{Models: func(string) (model.Model, error) { return &demoModel{programs: e.programs}, nil }}
-	opt.Runs = &demoRuns{Runs: h.TaskRuns(), outcomes: e.outcomes}
+func newDemoExecutor(ctx context.Context, h *wiring.Harness) (*demoExecutor, error) {
+	e := &demoExecutor{h: h, programs: make(chan string, 1), outcomes: make(chan *run.Outcome, 1), ended: make(chan struct{})}
+	opt := wiring.TaskOptions{Models: func(string) (model.Model, error) { return &demoModel{e.programs}, nil }}
+	opt.Runs = &demoRuns{Runs: h.Runs().ForTasks(), outcomes: e.outcomes}
 	tasks, err := h.Tasks(opt)
 	if err != nil {
 		return nil, err
@@ -171,20 +160,17 @@ func newDemoExecutor(ctx context.Context, h *harness.Harness) (*demoExecutor, er
 	if err != nil {
 		return nil, err
 	}
-	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	e.stop = stop
 	go func() {
 		defer close(e.ended)
-		e.t, e.err = tasks.Do(work, t.ID)
+		e.t, e.err = do(ctx, tasks, t.ID)
 	}()
 	return e, nil
 }
 
-// end lets the model answer, and returns the task as it ended.
+// end makes the model answer and returns the ended task.
 func (e *demoExecutor) end() (task.Task, error) {
 	close(e.programs)
 	<-e.ended
-	e.stop(nil)
 	if e.err == nil && e.t.Error != nil {
 		e.err = e.t.Error
 	}
@@ -193,22 +179,12 @@ func (e *demoExecutor) end() (task.Task, error) {
 
 // Exec implements demo.Executor.
 func (e *demoExecutor) Exec(ctx context.Context, code string) (demo.Result, error) {
-	select {
-	case e.programs <- code:
-	case <-e.ended:
-		return demo.Result{}, errors.Join(errors.New("the task has ended"), e.err)
-	case <-ctx.Done():
-		e.stop(task.ErrCancelled)
-		return demo.Result{}, context.Cause(ctx)
-	}
 	var out *run.Outcome
+	e.programs <- code // its buffer is empty: the program before has ended
 	select {
 	case out = <-e.outcomes:
 	case <-e.ended:
-		return demo.Result{}, errors.Join(errors.New("the task has ended"), e.err)
-	case <-ctx.Done():
-		e.stop(task.ErrCancelled)
-		return demo.Result{}, context.Cause(ctx)
+		return demo.Result{}, errors.Join(errors.New("the task has ended"), context.Cause(ctx), e.err)
 	}
 	if out.Error != nil {
 		return demo.Result{}, fmt.Errorf("%s", modelview.Failure(out))
@@ -223,11 +199,8 @@ func (e *demoExecutor) Exec(ctx context.Context, code string) (demo.Result, erro
 	return result, err
 }
 
-// demoModel is a recording: it says what it is given.
-type demoModel struct {
-	programs <-chan string
-	turns    int
-}
+// demoModel answers with the programs that it receives.
+type demoModel struct{ programs <-chan string }
 
 // Info implements model.Model.
 func (*demoModel) Info() model.Info {
@@ -236,7 +209,6 @@ func (*demoModel) Info() model.Info {
 
 // Generate implements model.Model.
 func (m *demoModel) Generate(ctx context.Context, _ *model.Request) (*model.Turn, error) {
-	m.turns++
 	turn := &model.Turn{Provider: "recorded", Model: "demo", Raw: json.RawMessage("{}"), Stop: model.StopEnd}
 	select {
 	case code, ok := <-m.programs:
@@ -248,14 +220,14 @@ func (m *demoModel) Generate(ctx context.Context, _ *model.Request) (*model.Turn
 		if err != nil {
 			return nil, err
 		}
-		turn.Calls, turn.Stop = []model.ToolCall{{ID: fmt.Sprintf("call_%d", m.turns), Name: "execute_code", Input: input}}, model.StopTools
+		turn.Calls, turn.Stop = []model.ToolCall{{ID: id.New("call"), Name: "execute_code", Input: input}}, model.StopTools
 		return turn, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// demoRuns tells of runs that ended.
+// demoRuns sends the outcomes of runs to the executor.
 type demoRuns struct {
 	agent.Runs
 	outcomes chan<- *run.Outcome
@@ -280,10 +252,7 @@ func (e *demoExecutor) calls(ctx context.Context, id string) ([]demo.Call, error
 	for _, r := range records {
 		switch {
 		case r.Call != nil && r.Call.Kind == "tool":
-			var args struct {
-				Server string
-				Input  json.RawMessage
-			}
+			var args toolArgs
 			if err := json.Unmarshal(r.Call.Args, &args); err != nil {
 				return nil, fmt.Errorf("read call %d: %w", r.Call.N, err)
 			}
@@ -309,10 +278,7 @@ func (e *demoExecutor) Replay(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	out, err := e.h.Runs().Replay(ctx, records, "", false, nil)
-	if err != nil {
-		return false, err
-	}
-	return out.Error == nil, nil
+	return err == nil && out.Error == nil, err
 }
 
 // CallTool implements demo.Executor.

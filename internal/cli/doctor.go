@@ -1,22 +1,22 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type doctorCmd struct{}
 
-func (doctorCmd) Help() string { return "Example:\n  harness doctor" }
-
-// finding is one thing that was looked at.
 type finding struct {
 	Name   string `json:"name"`
 	State  string `json:"state"` // ok, warning, failed
@@ -24,60 +24,36 @@ type finding struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-func (c *doctorCmd) Run(ctx context.Context, a *app) error {
-	cfg, err := a.load()
-	if err != nil {
-		return err
-	}
-	h, err := a.openWith(ctx, cfg, "")
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
-	progress := a.progress("looking")
+func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness) error {
+	progress := a.progress("checking")
 	findings := examine(ctx, cfg, h)
 	progress.stop()
-	if err := context.Cause(ctx); err != nil {
+	err := context.Cause(ctx)
+	if err != nil {
 		return err
 	}
-	if a.flags.JSON {
-		if err := a.json(findings); err != nil {
-			return err
-		}
-	} else {
-		a.findings(findings)
+	if slices.ContainsFunc(findings, func(f finding) bool { return f.State == "failed" }) {
+		err = failed(exitUnavailable)
 	}
-	for _, f := range findings {
-		if f.State == "failed" {
-			return failed(exitUnavailable)
+	return errors.Join(answerList(a, findings, findings, "", "", func(f finding) string {
+		row := f.State + "\t" + f.Name + "\t" + firstLine(f.Detail)
+		if f.Fix != "" {
+			row += "\n\t\tfix: " + f.Fix
 		}
-	}
-	return nil
+		return row
+	}), err)
 }
 
-// examine looks at everything that commands need.
-func examine(ctx context.Context, cfg *config.Config, h *harness.Harness) []finding {
-	var findings []finding
+// examine checks everything that commands need.
+func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness) []finding {
+	findings := []finding{{"configuration", "ok", cmp.Or(cfg.File, "defaults; state in "+cfg.StateDir), ""}}
 	note := func(f finding) { findings = append(findings, f) }
-	if cfg.File == "" {
-		note(finding{"configuration", "ok", "defaults; state in " + cfg.StateDir, ""})
-	} else {
-		note(finding{"configuration", "ok", cfg.File, ""})
-	}
-	for _, p := range parts(h) {
-		if err := p.open(); err != nil {
-			note(finding{p.name, "failed", err.Error(), p.fix})
-			continue
-		}
-		switch p.name {
-		case "store":
-			note(finding{p.name, "ok", cfg.Store.URL, ""})
-		case "skills":
-			note(finding{p.name, "ok", cfg.Skills.Dir, ""})
-		default:
-			note(sandboxFinding(ctx, h, p))
-		}
-	}
+	_, err := h.Store()
+	note(partFinding("store", cfg.Store.URL, err))
+	_, err = h.Skills()
+	note(partFinding("skills", cfg.Skills.Dir, err))
+	ready, err := startWorker(ctx, h)
+	note(partFinding("sandbox wasm", ready, err))
 	note(modelFinding(h))
 	h.Servers().Start(ctx)
 	for _, s := range h.Servers().Servers() {
@@ -94,42 +70,39 @@ func examine(ctx context.Context, cfg *config.Config, h *harness.Harness) []find
 	return findings
 }
 
-// findings prints them.
-func (a *app) findings(all []finding) {
-	var rows [][]string
-	for _, f := range all {
-		rows = append(rows, []string{f.State, f.Name, firstLine(f.Detail)})
-		if f.Fix != "" {
-			rows = append(rows, []string{"", "", "fix: " + f.Fix})
-		}
+// partFinding is the result of opening a part.
+func partFinding(name, detail string, err error) finding {
+	if err == nil {
+		return finding{name, "ok", detail, ""}
 	}
-	a.table(rows)
+	if part, ok := errors.AsType[*wiring.UnavailableError](err); ok {
+		return finding{name, "failed", part.Err.Error(), part.Fix()}
+	}
+	return finding{name, "failed", err.Error(), ""}
 }
 
-// sandboxFinding starts a worker in the default tier.
-func sandboxFinding(ctx context.Context, h *harness.Harness, p part) finding {
+// startWorker starts a worker of the default tier and says what it offers.
+func startWorker(ctx context.Context, h *wiring.Harness) (string, error) {
 	began := time.Now()
 	pool, err := h.Pool()
-	if err == nil {
-		lease, acquireErr := pool.Acquire(ctx, "doctor")
-		if err = acquireErr; err == nil {
-			lease.Release(false)
-		}
-	}
 	if err != nil {
-		return finding{p.name, "failed", err.Error(), p.fix}
+		return "", err
 	}
+	lease, err := pool.Acquire(ctx, "doctor")
+	if err != nil {
+		return "", err
+	}
+	lease.Release(false)
 	memory := "copy-on-write snapshot, sealed"
 	if runtime.GOOS != "linux" {
 		memory = "copied snapshot"
 	}
-	return finding{p.name, "ok", fmt.Sprintf(
-		"WebAssembly memory, killable worker process, %s; no operating-system walls around the worker in this version; "+
-			"ready after %s", memory, time.Since(began).Round(time.Millisecond)), ""}
+	return fmt.Sprintf("WebAssembly memory, killable worker process, %s; no operating-system walls around the worker in this version; "+
+		"ready after %s", memory, time.Since(began).Round(time.Millisecond)), nil
 }
 
-// modelFinding is the model that tasks are worked with. It is not asked anything: that may cost money.
-func modelFinding(h *harness.Harness) finding {
+// modelFinding checks the model's configuration. It sends the model no request, because that may cost money.
+func modelFinding(h *wiring.Harness) finding {
 	m, err := h.Models()("")
 	if err != nil {
 		return finding{"model", "warning", "harness run and serve cannot work tasks: " + err.Error(), "see docs/CONFIGURATION.md"}

@@ -13,24 +13,24 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mcp-code-exec-harness/internal/auth"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type execCmd struct {
-	File     string         `arg:"" optional:"" help:"Program to run (.js or .ts); - reads standard input."`
-	Eval     *string        `short:"e" help:"Run this code instead of a file." placeholder:"CODE"`
+	File     string         `arg:"" optional:"" help:"Program to execute (.js or .ts); - reads standard input."`
+	Eval     *string        `short:"e" help:"Execute this code instead of a file." placeholder:"CODE"`
 	User     string         `help:"Whose skills and files the program sees." default:"local"`
-	Session  string         `help:"Keep /workspace under this name for later runs." placeholder:"ID"`
+	Session  string         `help:"Session of the run: later runs of it find the same /workspace." placeholder:"ID"`
 	Sandbox  string         `help:"Sandbox tier: wasm." placeholder:"TIER"`
-	Timeout  *time.Duration `help:"How long the program may compute (30s, 2m), instead of the configured time." placeholder:"DURATION"`
-	Record   string         `help:"Write a recording of the run." placeholder:"FILE"`
-	Replay   string         `help:"Answer every call from a recording; no server is contacted." placeholder:"FILE"`
+	Timeout  *time.Duration `help:"How long the program may compute (30s, 2m), instead of the configured time." key:"sandbox.timeout" placeholder:"DURATION"`
+	Record   string         `help:"Write a recording of the run." xor:"recording" placeholder:"FILE"`
+	Replay   string         `help:"Answer every call from a recording; no server is contacted." xor:"recording" placeholder:"FILE"`
 	Force    bool           `help:"Replay a recording that another engine made."`
-	ForModel modelTokens    `help:"Print what a model would be given of the run: output, logs and errors within so many model tokens (${forModel})."`
+	ForModel modelTokens    `help:"Print the run as a model gets it: output, logs and errors, in at most so many model tokens (${forModel})."`
 }
 
 func (execCmd) Help() string {
@@ -67,162 +67,118 @@ func (m *modelTokens) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// check finds what the flags have wrong with each other.
+// check reports flags that contradict each other.
 func (c *execCmd) check() error {
 	switch {
 	case c.Eval != nil && c.File != "":
 		return errors.New("give a file or -e CODE, not both")
 	case c.Eval == nil && c.File == "" && c.Replay == "":
 		return errors.New("no program: give a file, - for standard input, or -e CODE")
-	case c.Record != "" && c.Replay != "":
-		return errors.New("--record and --replay exclude each other: a replay makes nothing new to record")
 	case c.Force && c.Replay == "":
 		return errors.New("--force is for --replay")
 	case c.Sandbox != "" && c.Sandbox != "wasm":
-		return fmt.Errorf("there is no sandbox tier %q; this version has wasm", c.Sandbox)
+		return fmt.Errorf("unknown sandbox tier %q; this version has wasm", c.Sandbox)
 	case c.Timeout != nil && *c.Timeout <= 0:
-		return fmt.Errorf("--timeout %s is not longer than nothing; give a duration such as 30s", *c.Timeout)
+		return fmt.Errorf("--timeout %s is not positive; give a duration such as 30s", *c.Timeout)
 	}
 	return nil
 }
 
 func (c *execCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
-		return usage(err)
-	}
 	code, file, err := c.source(ctx, a)
 	if err != nil {
 		return err
 	}
 	var recording *journal.Recording
 	if c.Replay != "" {
-		if recording, err = readRecording(a.path(c.Replay)); err != nil {
+		if recording, err = openRecording(a, c.Replay, journal.DecodeRecording); err != nil {
 			return err
 		}
-	}
-	var keep *output
-	if c.Record != "" {
-		// Before anything is done: a run whose recording cannot be written should not begin.
-		if keep, err = createOutput(a.path(c.Record)); err != nil {
-			return usage(fmt.Errorf("write the recording: %w", err))
+		if len(recording.Runs) == 0 {
+			return usage(fmt.Errorf("%s: the recording has no run; --record makes one", c.Replay))
 		}
-		defer keep.abandon()
 	}
-	if c.Timeout != nil {
-		a.set("sandbox.timeout", c.Timeout.String())
+	if err := a.checkRecord(c.Record); err != nil {
+		return err
 	}
 	h, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.close(h)
 	var out *run.Outcome
+	progress := a.progress("running")
 	if recording != nil {
 		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, code, c.Force, nil)
 	} else {
-		out, err = c.execute(ctx, a, h, code, file)
+		out, err = h.Runs().Create(ctx, auth.Local(), runs.Request{
+			Code: code, File: file, User: c.User, Session: c.Session, Progress: progress.report,
+			Observe: func(e run.Event) {
+				if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines
+					a.observe(progress, e)
+				}
+			},
+		})
 	}
+	progress.stop()
 	if err != nil {
-		return missing(h, err)
+		return err
 	}
-	// What the run came to is told in any case.
-	return errors.Join(c.record(ctx, a, h, keep, out), c.answer(a, h, out))
+	// The outcome is printed in any case.
+	return errors.Join(c.record(ctx, a, h, out), c.answer(a, h, out))
 }
 
-// source reads the program.
 func (c *execCmd) source(ctx context.Context, a *app) (code, file string, err error) {
 	switch {
 	case c.Eval != nil:
 		return *c.Eval, "", nil
+	case c.File == "":
+		return "", "", nil // the recorded program
 	case c.File == "-":
 		text, err := readAll(ctx, a.Stdin)
 		if err != nil {
-			return "", "", fmt.Errorf("read the program from standard input: %w", err)
+			err = fmt.Errorf("read the program from standard input: %w", err)
 		}
-		return string(text), "", nil
-	case c.File == "":
-		return "", "", nil // the recorded program
+		return string(text), "", err
 	}
 	text, err := os.ReadFile(a.path(c.File))
 	if err != nil {
-		return "", "", usage(fmt.Errorf("read the program: %w; give the path of a .js or .ts file, or -e CODE", err))
+		err = usage(fmt.Errorf("read the program: %w; give the path of a .js or .ts file, or -e CODE", err))
 	}
-	return string(text), filepath.Base(c.File), nil
+	return string(text), filepath.Base(c.File), err
 }
 
-// readAll reads to the end, unless ctx ends first: a person at the keyboard may never end the input.
+// readAll reads to the end of the input, or until ctx ends: input from a keyboard may never end.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
-	type result struct {
-		text []byte
-		err  error
-	}
-	done := make(chan result, 1)
+	var text []byte
+	var err error
+	done := make(chan struct{})
 	go func() { // ends with the input, or with the process
-		text, err := io.ReadAll(r)
-		done <- result{text, err}
+		defer close(done)
+		text, err = io.ReadAll(r)
 	}()
 	select {
-	case r := <-done:
-		return r.text, r.err
+	case <-done:
+		return text, err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-func (c *execCmd) execute(ctx context.Context, a *app, h *harness.Harness, code, file string) (*run.Outcome, error) {
-	progress := a.progress("running")
-	defer progress.stop()
-	return h.Runs().Create(ctx, auth.Local(), runs.Request{
-		Code: code, File: file, User: c.User, Session: c.Session,
-		Progress: progress.report,
-		Observe: func(e run.Event) {
-			if e.Log == nil || c.ForModel == 0 { // the text for a model has the lines itself
-				a.observe(progress, e)
-			}
-		},
-	})
-}
-
-func readRecording(file string) (*journal.Recording, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, usage(fmt.Errorf("open the recording: %w; --record makes one", err))
-	}
-	defer f.Close()
-	recording, err := journal.DecodeRecording(f)
-	if err != nil {
-		return nil, usage(fmt.Errorf("%s: %w", file, err))
-	}
-	if len(recording.Runs) == 0 {
-		return nil, usage(fmt.Errorf("%s: the recording has no run; --record makes one", file))
-	}
-	return recording, nil
-}
-
-// record writes the recording, if one is wanted.
-func (c *execCmd) record(ctx context.Context, a *app, h *harness.Harness, keep *output, out *run.Outcome) error {
-	if keep == nil {
+func (c *execCmd) record(ctx context.Context, a *app, h *wiring.Harness, out *run.Outcome) error {
+	if c.Record == "" {
 		return nil
 	}
-	// Also of a run that was interrupted.
+	// Interrupted runs are recorded too.
 	records, err := h.Runs().Journal(context.WithoutCancel(ctx), out.RunID)
 	if err == nil && len(records[0].Start.Program) == 0 {
-		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a program that was not run")
+		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a program that was not executed")
 		return nil
 	}
-	if err == nil {
-		if err = journal.NewRecording(records).Encode(keep); err == nil {
-			err = keep.commit()
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("write the recording: %w", err)
-	}
-	return nil
+	return a.saveRecording(c.Record, journal.NewRecording(records).Encode, err)
 }
 
-// answer prints the outcome in the form that was asked for.
-func (c *execCmd) answer(a *app, h *harness.Harness, out *run.Outcome) error {
+// answer prints the outcome, with --for-model as a model gets it.
+func (c *execCmd) answer(a *app, h *wiring.Harness, out *run.Outcome) error {
 	if c.ForModel == 0 {
 		return a.outcome(out)
 	}
@@ -232,17 +188,6 @@ func (c *execCmd) answer(a *app, h *harness.Harness, out *run.Outcome) error {
 			return h.Runs().SaveResult(c.User, c.Session, out.RunID, name, data)
 		}
 	}
-	text, err := modelview.View(out, int(c.ForModel), save)
-	if err != nil {
-		return err
-	}
-	if a.flags.JSON {
-		err = a.json(map[string]string{"runId": out.RunID, "status": out.Status, "text": text})
-	} else {
-		_, err = fmt.Fprint(a.Stdout, text)
-	}
-	if err == nil && out.Error != nil {
-		err = failed(exitFailed)
-	}
-	return err
+	text := modelview.View(out, int(c.ForModel), save)
+	return ended(a.answer(map[string]string{"runId": out.RunID, "status": out.Status, "text": text}, "%s", text), out.Error == nil)
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"syscall"
 
-	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
-// The exit codes that scripts rely on.
+// The exit codes are a promise to scripts.
 const (
 	exitDone        = 0
 	exitFailed      = 1 // the task or run failed
@@ -34,7 +36,15 @@ var errReported = errors.New("reported")
 // failed is the end of a command that printed a failure.
 func failed(code int) error { return &exitError{code: code, err: errReported} }
 
-// errStopped is the end of a server that was told to stop, which is how servers end.
+// ended ends a command that printed how a run or task ended; err is of the printing.
+func ended(err error, succeeded bool) error {
+	if err == nil && !succeeded {
+		return failed(exitFailed)
+	}
+	return err
+}
+
+// errStopped ends a server that a signal stopped.
 var errStopped = errors.New("stopped")
 
 // Signal is the cause of a context that a signal ended.
@@ -44,25 +54,46 @@ func (s Signal) Error() string { return s.String() }
 
 // exitCode is the one table from errors to exit codes.
 func exitCode(ctx context.Context, err error) int {
-	var signal Signal
 	if errors.Is(err, errStopped) {
 		return exitDone
 	}
-	if errors.As(context.Cause(ctx), &signal) {
+	if signal, ok := errors.AsType[Signal](context.Cause(ctx)); ok {
 		if signal.Signal == syscall.SIGTERM {
 			return exitTerminated
 		}
 		return exitInterrupted
 	}
-	var exit *exitError
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code
+	}
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &exit):
-		return exit.code
-	case errors.Is(err, harness.ErrUnavailable):
+	case errors.Is(err, task.ErrInvalidInput), errors.Is(err, task.ErrNotFound):
+		return exitUsage
+	case errors.Is(err, wiring.ErrUnavailable):
 		return exitUnavailable
-	default:
-		return exitFailed
+	}
+	return exitFailed
+}
+
+// WithSignals returns a context that SIGINT or SIGTERM ends, with the Signal as its cause. A second signal ends the
+// process at once; its children end because their input ends, or because the kernel ends them.
+func WithSignals() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // ends with stop
+		for s := range signals {
+			if ctx.Err() != nil {
+				os.Exit(exitCode(ctx, nil))
+			}
+			cancel(Signal{s})
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals) // nothing is sent after it
+		close(signals)
+		cancel(nil)
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 )
 
-// demoServerCommand is the hidden command that makes this binary a server of the demo.
+// demoServerCommand is the internal command that makes this binary a server of the demo.
 const demoServerCommand = "__demo-server"
 
-// Hidden runs a hidden command, if args are one: this binary in another role, started by itself. It does nothing else: workers pay for every microsecond here.
+// Hidden runs an internal command, if args are one: the binary starts itself as worker, compiler, supervisor or demo
+// server. It does nothing else, because its time is part of every worker's start.
 func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false

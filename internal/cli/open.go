@@ -2,27 +2,29 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 // closeTimeout is how long servers have to end after a command.
 const closeTimeout = 5 * time.Second
 
-// load reads the configuration; warnings go to standard error.
+// load reads the configuration, once; warnings go to standard error.
 func (a *app) load() (*config.Config, error) {
+	if a.config != nil {
+		return a.config, nil
+	}
 	cfg, warnings, err := config.Load(a.configSource())
 	for _, warning := range warnings {
 		fmt.Fprintln(a.Stderr, "harness: warning:", warning)
@@ -30,88 +32,74 @@ func (a *app) load() (*config.Config, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
+	a.config = cfg
 	return cfg, nil
 }
 
-// configSource is where the configuration comes from.
 func (a *app) configSource() config.Env {
-	flags := map[string]string{}
-	maps.Copy(flags, a.settings)
-	if a.flags.LogLevel != "" {
-		flags["log.level"] = a.flags.LogLevel
-	}
-	file := a.flags.Config
-	if file != "" {
-		file = a.path(file)
-	}
 	home := a.env("HOME")
 	if runtime.GOOS == "windows" {
 		home = a.env("USERPROFILE")
 	}
-	return config.Env{ConfigFile: file, Flags: flags, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
+	return config.Env{ConfigFile: a.flags.Config, Flags: a.settings, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
 }
 
-// set gives a key a value from the command line.
-func (a *app) set(key, value string) {
-	if a.settings == nil {
-		a.settings = map[string]string{}
-	}
-	a.settings[key] = value
-}
+// privacy filters every text on its way to a model, a log, an event or the disk. There are no detectors yet.
+var privacy pii.Filter = pii.None{}
 
-// open loads the configuration and joins the parts.
-func (a *app) open(ctx context.Context) (*harness.Harness, error) {
+// open loads the configuration and joins the parts. Main closes them.
+func (a *app) open(ctx context.Context) (*wiring.Harness, error) {
 	cfg, err := a.load()
 	if err != nil {
 		return nil, err
 	}
-	return a.openWith(ctx, cfg, "")
+	return a.openWith(ctx, cfg, wiring.Outside{Logger: a.logger(cfg)})
 }
 
-// privacy is what every text passes on its way to a model, a log, an event or the disk. There are no detectors yet.
-var privacy pii.Filter = pii.None{}
-
-// toolCache is where tool lists are kept; empty is the usual place.
-func (a *app) openWith(ctx context.Context, cfg *config.Config, toolCache string) (*harness.Harness, error) {
-	return a.openMeasured(ctx, cfg, toolCache, a.logger(cfg), nil, nil)
-}
-
-func (a *app) openMeasured(
-	ctx context.Context, cfg *config.Config, toolCache string, log *slog.Logger, metrics *telemetry.Metrics, audit *telemetry.Auditor,
-) (*harness.Harness, error) {
-	cache := a.env("HARNESS_CACHE_DIR")
-	if cache != "" {
-		cache = a.path(cache)
+// openWith joins the parts; out has the fields that differ between commands.
+func (a *app) openWith(ctx context.Context, cfg *config.Config, out wiring.Outside) (*wiring.Harness, error) {
+	out.Environ, out.Executable, out.Now, out.Version, out.Privacy = a.Environ, a.Executable, a.Now, Version, privacy
+	if cache := a.env("HARNESS_CACHE_DIR"); cache != "" {
+		out.CacheDir = a.path(cache)
 	}
-	h, err := harness.Open(ctx, cfg, harness.Outside{
-		Environ: a.Environ, Executable: a.Executable, CacheDir: cache, ToolCache: toolCache, Logger: log, Now: a.Now, Version: Version,
-		Metrics: metrics, Audit: audit, Privacy: privacy,
-	})
-	if err != nil && !errors.Is(err, harness.ErrUnavailable) {
-		// Nothing is started here, so only what was configured can be wrong.
-		return nil, usage(err)
-	}
-	return h, err
-}
-
-// openTools opens the harness and waits until servers have listed their tools.
-func (a *app) openTools(ctx context.Context) (*harness.Harness, error) {
-	h, err := a.open(ctx)
+	h, err := wiring.Open(ctx, cfg, out)
 	if err != nil {
-		return nil, err
+		return nil, usage(err) // Open starts nothing, so the configuration is wrong
 	}
-	progress := a.progress("starting servers")
-	h.EnsureTools(ctx)
-	progress.stop()
-	if err := context.Cause(ctx); err != nil {
-		a.close(h)
-		return nil, err
-	}
+	a.opened = h
 	return h, nil
 }
 
+// catalogued is a harness after every server has listed its tools or failed.
+type catalogued struct{ *wiring.Harness }
+
+func (a *app) openTools(ctx context.Context) (catalogued, error) {
+	h, err := a.open(ctx)
+	if err != nil {
+		return catalogued{}, err
+	}
+	a.ensureTools(ctx, h)
+	return catalogued{h}, context.Cause(ctx)
+}
+
+func (a *app) ensureTools(ctx context.Context, h *wiring.Harness) {
+	defer a.progress("starting servers").stop()
+	h.EnsureTools(ctx)
+}
+
+// provide supplies a part of an opened harness to Run methods.
+func provide[T any](a *app, part func(*wiring.Harness) (T, error)) kong.Option {
+	return kong.BindToProvider(func(ctx context.Context) (p T, err error) {
+		h, err := a.open(ctx)
+		if err != nil {
+			return p, err
+		}
+		return part(h)
+	})
+}
+
 // warnServers says which servers cannot be used, and why.
-func (a *app) warnServers(h *harness.Harness) {
+func (a *app) warnServers(h *wiring.Harness) {
 	for _, s := range h.Servers().Servers() {
 		if unavailable(s) {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s is not available: %s\n", s.Name, firstLine(s.Reason))
@@ -122,71 +110,35 @@ func (a *app) warnServers(h *harness.Harness) {
 	}
 }
 
-// unavailable says that a server was started and offers nothing.
 func unavailable(s mcpclient.Status) bool {
 	return s.Reason != "" && s.Tools == 0 && (s.State == mcpclient.StateFailed || s.State == mcpclient.StateBackoff)
 }
 
-// close ends what a command opened, also when the command was interrupted.
-func (a *app) close(h *harness.Harness) {
+// close closes what the command opened, after an interrupt too. It is idempotent.
+func (a *app) close() {
+	if a.opened == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := h.Close(ctx); err != nil {
+	if err := a.opened.Close(ctx); err != nil {
 		fmt.Fprintln(a.Stderr, "harness: warning:", err)
 	}
+	a.opened = nil
 }
 
-// part is something that commands need and that may not open.
-type part struct {
-	name string
-	open func() error // once: afterwards it says again what came of it
-	key  string       // the setting that decides
-	fix  string
-}
-
-func parts(h *harness.Harness) []part {
-	return []part{
-		{
-			"store", func() error { _, err := h.Store(); return err },
-			"store.url", "set store.url to a file in a directory that you may write to",
-		},
-		{
-			"skills", func() error { _, err := h.Skills(); return err },
-			"skills.dir", "set skills.dir to a directory that you may write to",
-		},
-		{
-			"sandbox wasm", func() error { _, err := h.Pool(); return err },
-			"HARNESS_CACHE_DIR", "set HARNESS_CACHE_DIR to a directory that only you can write to",
-		},
-	}
-}
-
-// missing gives an error the exit code of a missing dependency, and the remedy, where a part that does not open is
-// behind it.
-func missing(h *harness.Harness, err error) error {
-	if err == nil {
-		return nil
-	}
-	for _, p := range parts(h) {
-		failure := p.open()
-		if failure == nil || !errors.Is(err, failure) {
-			continue
-		}
-		if !strings.Contains(err.Error(), p.key) {
-			err = fmt.Errorf("%w; %s", err, p.fix)
-		}
-		return &exitError{exitUnavailable, err}
-	}
-	return err
-}
-
-// logger writes the harness's own log to standard error. A command is quiet unless a level is asked for: what went
-// wrong is in its own messages.
+// logger writes the harness's own log to standard error. Commands log errors only, unless the configuration sets a level:
+// their own messages say what went wrong.
 func (a *app) logger(cfg *config.Config) *slog.Logger {
-	var level slog.Level
-	asked := slices.ContainsFunc(cfg.Effective(), func(e config.Entry) bool { return e.Key == "log.level" && e.Origin != "default" })
-	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil || !asked {
-		level = slog.LevelError
+	level := cfg.Log.Level
+	if !slices.ContainsFunc(cfg.Effective(), func(e config.Entry) bool { return e.Key == "log.level" && e.Origin != "default" }) {
+		level = "error"
 	}
+	return a.loggerAt(cfg, level)
+}
+
+func (a *app) loggerAt(cfg *config.Config, name string) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(name)) // one of those that config accepts
 	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: pii.Redact(privacy)})
 }

@@ -3,10 +3,13 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
-	"strings"
 
+	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -19,27 +22,17 @@ func (a *app) path(p string) string {
 	return filepath.Join(a.Dir, p)
 }
 
-// outcome prints how a run ended.
+// outcome prints how a run ended, which is the end of the command.
 func (a *app) outcome(out *run.Outcome) error {
-	if a.flags.JSON {
-		if err := a.json(out); err != nil {
-			return err
-		}
-	} else {
-		a.printOutcome(out)
-	}
-	if out.Error != nil {
-		return failed(exitFailed)
-	}
-	return nil
+	return ended(a.printOutcome(out), out.Error == nil)
 }
 
-func (a *app) printOutcome(out *run.Outcome) {
-	if out.Error == nil {
-		fmt.Fprintln(a.Stdout, pretty(out.Output))
-		return
+func (a *app) printOutcome(out *run.Outcome) error {
+	if out.Error == nil || a.flags.JSON {
+		return a.answer(out, "%s\n", pretty(out.Output))
 	}
 	fmt.Fprint(a.Stderr, modelview.Failure(out))
+	return nil
 }
 
 // pretty prints a value for people: a string as its text, anything else indented.
@@ -55,39 +48,57 @@ func pretty(raw json.RawMessage) string {
 	return b.String()
 }
 
-// observe shows what a run does: console lines at once, on standard error; calls as progress.
+// observe shows the events of a run: console lines on standard error, calls as progress.
 func (a *app) observe(p *progress, e run.Event) {
 	switch {
 	case e.Log != nil && !a.flags.JSON:
-		color := ""
-		switch e.Log.Level {
-		case "error":
-			color = red
-		case "warn":
-			color = yellow
-		}
-		p.print(e.Log.Text, color)
+		p.print(e.Log.Text, levelColors[e.Log.Level])
 	case e.Call != nil:
 		p.say(fmt.Sprintf("call %d: %s %s", e.Call.N, e.Call.Kind, e.Call.Name))
 	}
 }
 
-// table prints rows in columns; the last is not padded.
-func (a *app) table(rows [][]string) {
-	width := map[int]int{}
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], len([]rune(cell)))
-		}
+// checkRecord checks that --record can write its file. Commands call it first, so that nothing starts that cannot be recorded.
+func (a *app) checkRecord(path string) error {
+	if path == "" {
+		return nil
 	}
-	for _, row := range rows {
-		var b strings.Builder
-		for i, cell := range row {
-			b.WriteString(cell)
-			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", width[i]-len([]rune(cell))+2))
-			}
-		}
-		fmt.Fprintln(a.Stdout, strings.TrimRight(b.String(), " "))
+	path = a.path(path)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usage(fmt.Errorf("write the recording: %s is a directory; name a file in it", path))
 	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		err = errors.Unwrap(err) // without the name of the temporary file
+		return usage(fmt.Errorf("write the recording: %s: %w; name a file in a directory that exists and that you may write to", path, err))
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// saveRecording writes the file of --record. A non-nil err says that there is no recording.
+func (a *app) saveRecording(path string, encode func(io.Writer) error, err error) error {
+	var text bytes.Buffer
+	if err == nil {
+		err = encode(&text)
+	}
+	if err == nil {
+		err = disk.Replace(a.path(path), text.Bytes(), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("save the recording: %w", err)
+	}
+	return nil
+}
+
+// openRecording reads the file of --replay.
+func openRecording[T any](a *app, file string, decode func(io.Reader) (T, error)) (recording T, err error) {
+	f, err := os.Open(a.path(file))
+	if err != nil {
+		return recording, usage(fmt.Errorf("open the recording: %w; --record makes one", err))
+	}
+	defer f.Close()
+	if recording, err = decode(f); err != nil {
+		return recording, usage(fmt.Errorf("%s: %w", file, err))
+	}
+	return recording, nil
 }

@@ -8,24 +8,25 @@ import (
 	"path/filepath"
 	"sync"
 
-	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/recording"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type runCmd struct {
-	Task     string  `arg:"" help:"What is to be done, in your words."`
+	Task     string  `arg:"" help:"What to do, in your own words."`
 	User     string  `help:"Whose skills and files the programs see." default:"local"`
-	Session  string  `help:"Go on with this conversation: its history and /workspace." placeholder:"ID"`
-	Model    string  `help:"Another model than the configured one." placeholder:"NAME"`
+	Session  string  `help:"Session to continue, with its history and /workspace." placeholder:"ID"`
+	Model    string  `help:"Model to use instead of the configured one." key:"model.name" placeholder:"NAME"`
 	MaxTurns int     `help:"Responses of the model, at most (model.maxTurns)." placeholder:"N"`
-	MaxCost  float64 `help:"US dollars that the model may cost, at most (model.maxCost)." placeholder:"USD"`
-	Record   string  `help:"Write a recording of the task: turns, programs, journals." placeholder:"FILE"`
-	Replay   string  `help:"Work the task from a recording; no model and no server is contacted." placeholder:"FILE"`
+	MaxCost  float64 `help:"US dollars that the task may cost, at most (model.maxCost)." placeholder:"USD"`
+	Record   string  `help:"Write a recording of the task: turns, programs, journals." xor:"recording" placeholder:"FILE"`
+	Replay   string  `help:"Work the task from a recording; no model and no server is contacted." xor:"recording" placeholder:"FILE"`
 }
 
 func (runCmd) Help() string {
 	return `The model writes programs, sees what they return, corrects itself, and answers. The answer goes to standard output,
-everything on the way to it to standard error. Ctrl-C cancels the task.
+progress to standard error. Ctrl-C cancels the task.
 
 Examples:
   harness run "Which three products sold best last month? Write a summary to /workspace/best.md"
@@ -37,8 +38,6 @@ Examples:
 
 func (c *runCmd) check() error {
 	switch {
-	case c.Record != "" && c.Replay != "":
-		return errors.New("--record and --replay exclude each other: a replay makes nothing new to record")
 	case c.MaxTurns < 0:
 		return fmt.Errorf("--max-turns %d is negative", c.MaxTurns)
 	case c.MaxCost < 0:
@@ -48,88 +47,61 @@ func (c *runCmd) check() error {
 }
 
 func (c *runCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
-		return usage(err)
-	}
 	if c.Replay != "" {
 		return c.replay(ctx, a)
 	}
-	var keep *output
-	if c.Record != "" {
-		// Before anything is done: a task whose recording cannot be written should not begin.
-		var err error
-		if keep, err = createOutput(a.path(c.Record)); err != nil {
-			return usage(fmt.Errorf("write the recording: %w", err))
-		}
-		defer keep.abandon()
-	}
-	if c.Model != "" {
-		a.set("model.name", c.Model)
+	if err := a.checkRecord(c.Record); err != nil {
+		return err
 	}
 	h, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.close(h)
 	if _, err := h.Models()(c.Model); err != nil {
 		return usage(err)
 	}
-	var opt harness.TaskOptions
-	var recorder *harness.TaskRecorder
-	if keep != nil {
-		if recorder, err = h.Record(&opt, c.Task, c.Model); err != nil {
-			return usage(err)
-		}
+	var opt wiring.TaskOptions
+	if c.Record == "" {
+		return c.submit(ctx, a, h, opt)
+	}
+	recorder, err := h.Record(&opt, c.Task, c.Model)
+	if err != nil {
+		return usage(err)
 	}
 	err = c.submit(ctx, a, h, opt)
-	if recorder != nil {
-		// Also of a task that failed or was interrupted.
-		recording, failed := recorder.Recording(context.WithoutCancel(ctx))
-		if failed == nil {
-			if failed = recording.Encode(keep); failed == nil {
-				failed = keep.commit()
-			}
-		}
-		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("write the recording: %w", failed))
-		}
-	}
-	return err
+	// Tasks that failed or were interrupted are recorded too.
+	recorded, failed := h.Recording(context.WithoutCancel(ctx), recorder)
+	return errors.Join(err, a.saveRecording(c.Record, recorded.Encode, failed))
 }
 
-// replay works the task from a recording, in a store of its own: it is nothing that happened.
+// replay works the task from a recording, in a temporary store, so that it is not listed among the user's tasks.
 func (c *runCmd) replay(ctx context.Context, a *app) error {
-	f, err := os.Open(a.path(c.Replay))
+	recorded, err := openRecording(a, c.Replay, recording.Decode)
 	if err != nil {
-		return usage(fmt.Errorf("open the recording: %w; --record makes one", err))
-	}
-	recording, err := harness.DecodeTaskRecording(f)
-	f.Close()
-	if err != nil {
-		return usage(fmt.Errorf("%s: %w", c.Replay, err))
+		return err
 	}
 	dir, err := os.MkdirTemp("", "harness-replay-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	a.set("store.url", "sqlite:"+filepath.Join(dir, "harness.db"))
-	a.set("workspace.dir", filepath.Join(dir, "workspace"))
+	a.settings["store.url"] = "sqlite:" + filepath.Join(dir, "harness.db")
+	a.settings["workspace.dir"] = filepath.Join(dir, "workspace")
 	h, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.close(h)
-	var opt harness.TaskOptions
-	h.ReplayTask(&opt, recording)
+	defer a.close() // before the directory is removed
+	var opt wiring.TaskOptions
+	h.ReplayTask(&opt, recorded)
 	return c.submit(ctx, a, h, opt)
 }
 
 // submit adds the task and works it.
-func (c *runCmd) submit(ctx context.Context, a *app, h *harness.Harness, opt harness.TaskOptions) error {
+func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiring.TaskOptions) error {
 	tasks, err := h.Tasks(opt)
 	if err != nil {
-		return missing(h, err)
+		return err
 	}
 	t, _, err := tasks.Submit(ctx, task.Request{
 		Own:    true,
@@ -137,50 +109,36 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *harness.Harness, opt har
 		Budget: task.Budget{Turns: c.MaxTurns, Cost: c.MaxCost},
 	})
 	if err != nil {
-		return taskError(err)
+		return err
 	}
-	return a.work(ctx, h, tasks, t.ID)
+	return a.work(ctx, tasks, t.ID)
 }
 
-// work works a task in this process, shows how it goes, and prints how it ended. An interrupt cancels it.
-func (a *app) work(ctx context.Context, h *harness.Harness, tasks *task.Service, id string) error {
+// work works a task in this process, shows its progress and prints its result. An interrupt cancels the task.
+func (a *app) work(ctx context.Context, tasks *task.Service, id string) error {
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { a.watch(watch, tasks, id) })
-	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(task.ErrCancelled) })()
-	t, err := tasks.Do(work, id)
+	t, err := do(ctx, tasks, id)
 	if err != nil {
 		stop()
 	}
-	wg.Wait() // until the end was shown
+	wg.Wait() // until the last event is shown
 	if err != nil {
-		return missing(h, unknownTask(id, err))
+		return unknownTask(id, err)
 	}
-	return a.taskAnswer(t)
+	text := t.Text
+	if text != "" {
+		text += "\n"
+	}
+	return ended(a.answer(t, "%s", text), t.Status == task.Succeeded)
 }
 
-// taskError gives a refused request the exit code of bad usage.
-func taskError(err error) error {
-	if errors.Is(err, task.ErrInvalidInput) || errors.Is(err, task.ErrNotFound) {
-		return usage(err)
-	}
-	return err
-}
-
-// taskAnswer prints how a task ended.
-func (a *app) taskAnswer(t task.Task) error {
-	if a.flags.JSON {
-		if err := a.json(t); err != nil {
-			return err
-		}
-	} else if t.Text != "" {
-		fmt.Fprintln(a.Stdout, t.Text)
-	}
-	if t.Status != task.Succeeded {
-		return failed(exitFailed)
-	}
-	return nil
+// do works a task; when ctx ends the task is cancelled.
+func do(ctx context.Context, tasks *task.Service, id string) (task.Task, error) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(task.ErrCancelled) })()
+	return tasks.Do(work, id)
 }

@@ -2,161 +2,91 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
-	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type runsCmd struct {
-	List    runsListCmd    `cmd:"" help:"Runs, newest first."`
-	Show    runsShowCmd    `cmd:"" help:"One run: program, calls, outcome."`
-	Journal runsJournalCmd `cmd:"" help:"Every record of a run, as JSON lines; with --json as one list."`
-	Replay  runsReplayCmd  `cmd:"" help:"Execute a run again from its journal and compare; nothing is contacted."`
-	Resume  runsResumeCmd  `cmd:"" help:"Go on with a run whose process died."`
+	List    runsListCmd    `cmd:"" help:"Runs, newest first." example:"runs list --status failed"`
+	Show    runsShowCmd    `cmd:"" help:"One run: program, calls, outcome." example:"runs show run_4f2a"`
+	Journal runsJournalCmd `cmd:"" help:"Every record of a run, as JSON lines; with --json as one list." example:"runs journal run_4f2a | jq .call"`
+	Replay  runsReplayCmd  `cmd:"" help:"Execute a run again from its journal and compare; nothing is contacted." example:"runs replay run_4f2a"`
+	Resume  runsResumeCmd  `cmd:"" help:"Go on with a run whose process died, unless a harness serve has cancelled it after an hour." example:"runs resume run_4f2a"`
 }
-
-func (runsCmd) Help() string { return "Example:\n  harness runs list" }
 
 type runsListCmd struct {
 	User   string `help:"Only of this user." placeholder:"NAME"`
 	Status string `help:"Only with this status: ${enum}." enum:"running,succeeded,failed,cancelled,all" default:"all"`
-	Limit  int    `help:"How many, up to 1000." default:"20"`
-	Cursor string `help:"Continue an earlier list." placeholder:"CURSOR"`
+	page
 }
 
-func (runsListCmd) Help() string { return "Example:\n  harness runs list --status failed" }
-
-// runLine is a run in lists, as JSON.
 type runLine struct {
-	ID       string     `json:"id"`
-	User     string     `json:"user,omitempty"`
-	Session  string     `json:"session,omitempty"`
-	File     string     `json:"file,omitempty"`
-	Sandbox  string     `json:"sandbox"`
-	Status   string     `json:"status"`
-	Error    string     `json:"error,omitempty"`
-	Calls    int        `json:"calls"`
-	Started  time.Time  `json:"startedAt"`
-	Ended    *time.Time `json:"endedAt,omitempty"`
+	journal.RunInfo
 	Duration run.Millis `json:"durationMs"`
 }
 
-func lineOf(r journal.RunInfo) runLine {
-	line := runLine{
-		ID: r.ID, User: r.User, Session: r.Session, File: r.File, Sandbox: r.Tier, Status: r.Status, Error: r.ErrorKind,
-		Calls: r.Calls, Started: r.Started, Duration: run.Millis(r.Duration),
-	}
-	if !r.Ended.IsZero() {
-		line.Ended = &r.Ended
-	}
-	return line
-}
+func lineOf(r journal.RunInfo) runLine { return runLine{r, run.Millis(r.Duration)} }
 
-func (c *runsListCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 1 || c.Limit > 1000 {
-		return usage(fmt.Errorf("--limit %d is out of range; give a number from 1 to 1000", c.Limit))
-	}
-	h, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
+func (c *runsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
 	filter := journal.Filter{User: c.User, Limit: c.Limit, Cursor: c.Cursor}
 	if c.Status != "all" {
 		filter.Status = c.Status
 	}
 	infos, next, err := h.Runs().List(ctx, auth.Local(), filter)
-	if errors.Is(err, journal.ErrCursor) {
-		return usage(fmt.Errorf("--cursor: %w; give the one that the list before ended with", err))
-	}
 	if err != nil {
-		return err
+		return c.explain(err)
 	}
 	lines := make([]runLine, len(infos))
-	rows := [][]string{{"RUN", "STARTED", "STATUS", "CALLS", "MS", "FILE"}}
 	for i, info := range infos {
 		lines[i] = lineOf(info)
-		status := info.Status
-		if info.ErrorKind != "" {
-			status += " (" + info.ErrorKind + ")"
+	}
+	defer a.more("runs", next)
+	const none, header = "no runs; harness exec makes one", "RUN\tSTARTED\tSTATUS\tCALLS\tMS\tFILE"
+	return answerList(a, map[string]any{"runs": lines, "next": next}, infos, none, header, func(r journal.RunInfo) string {
+		if r.ErrorKind != "" {
+			r.Status += " (" + r.ErrorKind + ")"
 		}
-		rows = append(rows, []string{
-			info.ID, info.Started.Local().Format(time.DateTime), status, strconv.Itoa(info.Calls),
-			fmt.Sprintf("%.1f", float64(info.Duration.Microseconds())/1000), info.File,
-		})
-	}
-	if a.flags.JSON {
-		return a.json(map[string]any{"runs": lines, "next": next})
-	}
-	if len(infos) == 0 {
-		fmt.Fprintln(a.Stderr, "no runs; harness exec makes one")
-		return nil
-	}
-	a.table(rows)
-	if next != "" {
-		fmt.Fprintf(a.Stderr, "more: harness runs list --cursor %s\n", next)
-	}
-	return nil
+		ms := float64(r.Duration.Microseconds()) / 1000
+		return fmt.Sprintf("%s\t%s\t%s\t%d\t%.1f\t%s", r.ID, r.Started.Local().Format(time.DateTime), r.Status, r.Calls, ms, r.File)
+	})
 }
 
-// openStore opens the harness with its store.
-func (a *app) openStore(ctx context.Context) (*harness.Harness, error) {
-	h, err := a.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := h.Store(); err != nil {
-		a.close(h)
-		return nil, missing(h, err)
-	}
-	return h, nil
+type runArg struct {
+	ID string `arg:"" help:"Run id, or the beginning of it."`
 }
 
-// journal opens the harness and reads a run, by its id or the beginning of it.
-func (a *app) journal(ctx context.Context, id string) (*harness.Harness, journal.RunInfo, []journal.Record, error) {
-	h, err := a.openStore(ctx)
-	if err != nil {
-		return nil, journal.RunInfo{}, nil, err
-	}
-	info, err := findRun(ctx, h, id)
-	if err == nil {
-		var records []journal.Record
-		if records, err = h.Runs().Journal(ctx, info.ID); err == nil {
-			return h, info, records, nil
-		}
-	}
-	a.close(h)
-	return nil, info, nil, err
-}
-
-// findRun finds a run by its id or the beginning of it.
-func findRun(ctx context.Context, h *harness.Harness, id string) (journal.RunInfo, error) {
-	info, err := h.Runs().Match(ctx, id)
+func (r *runArg) find(ctx context.Context, h *wiring.Harness) (journal.RunInfo, error) {
+	info, err := h.Runs().Match(ctx, r.ID)
 	if err != nil && ctx.Err() == nil { // none, or several
 		err = usage(fmt.Errorf("%w; harness runs list shows all", err))
 	}
 	return info, err
 }
 
-type runsShowCmd struct {
-	ID string `arg:"" help:"Run id, or the beginning of it."`
+// read also returns the journal of the run.
+func (r *runArg) read(ctx context.Context, h *wiring.Harness) (journal.RunInfo, []journal.Record, error) {
+	info, err := r.find(ctx, h)
+	if err != nil {
+		return info, nil, err
+	}
+	records, err := h.Runs().Journal(ctx, info.ID)
+	return info, records, err
 }
 
-func (runsShowCmd) Help() string { return "Example:\n  harness runs show run_4f2a" }
+type runsShowCmd struct{ runArg }
 
-func (c *runsShowCmd) Run(ctx context.Context, a *app) error {
-	h, info, records, err := a.journal(ctx, c.ID)
+func (c *runsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	info, records, err := c.read(ctx, h)
 	if err != nil {
 		return err
 	}
-	defer a.close(h)
 	out, err := run.Recorded(records)
 	if err != nil {
 		return err
@@ -183,48 +113,33 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// recordLine is a record on one line.
 func recordLine(r journal.Record) string {
 	switch {
 	case r.Call != nil:
-		return fmt.Sprintf("call %d   %s %s %s", r.Call.N, r.Call.Kind, r.Call.Name, clip(string(r.Call.Args)))
+		return fmt.Sprintf("call %d   %s %s %s", r.Call.N, r.Call.Kind, r.Call.Name, cut(string(r.Call.Args), shownText))
 	case r.Intent != nil:
 		return fmt.Sprintf("intent %d", r.Intent.N)
 	case r.Answer != nil && r.Answer.Error != nil:
-		return fmt.Sprintf("error %d  %s", r.Answer.N, clip(string(r.Answer.Error)))
+		return fmt.Sprintf("error %d  %s", r.Answer.N, cut(string(r.Answer.Error), shownText))
 	case r.Answer != nil:
-		return fmt.Sprintf("answer %d %s", r.Answer.N, clip(string(r.Answer.Value)))
+		return fmt.Sprintf("answer %d %s", r.Answer.N, cut(string(r.Answer.Value), shownText))
 	case r.Log != nil:
-		return fmt.Sprintf("%s: %s", r.Log.Level, clip(r.Log.Text))
+		return fmt.Sprintf("%s: %s", r.Log.Level, cut(r.Log.Text, shownText))
 	case r.End != nil && r.End.Error != nil:
-		return fmt.Sprintf("end: %s %s", r.End.Status, clip(string(r.End.Error)))
+		return fmt.Sprintf("end: %s %s", r.End.Status, cut(string(r.End.Error), shownText))
 	case r.End != nil:
-		return fmt.Sprintf("end: %s %s", r.End.Status, clip(string(r.End.Output)))
+		return fmt.Sprintf("end: %s %s", r.End.Status, cut(string(r.End.Output), shownText))
 	}
 	return ""
 }
 
-// clip keeps a text on one line of a terminal.
-func clip(s string) string {
-	runes := []rune(s)
-	if len(runes) <= 100 {
-		return s
-	}
-	return string(runes[:100]) + "…"
-}
+type runsJournalCmd struct{ runArg }
 
-type runsJournalCmd struct {
-	ID string `arg:"" help:"Run id, or the beginning of it."`
-}
-
-func (runsJournalCmd) Help() string { return "Example:\n  harness runs journal run_4f2a | jq .call" }
-
-func (c *runsJournalCmd) Run(ctx context.Context, a *app) error {
-	h, _, records, err := a.journal(ctx, c.ID)
+func (c *runsJournalCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	_, records, err := c.read(ctx, h)
 	if err != nil {
 		return err
 	}
-	defer a.close(h)
 	if a.flags.JSON {
 		return a.json(list(records))
 	}
@@ -237,53 +152,35 @@ func (c *runsJournalCmd) Run(ctx context.Context, a *app) error {
 }
 
 type runsReplayCmd struct {
-	ID    string `arg:"" help:"Run id, or the beginning of it."`
-	Force bool   `help:"Replay a run that another engine recorded."`
+	runArg
+	Force bool `help:"Replay a run that another engine recorded."`
 }
 
-func (runsReplayCmd) Help() string { return "Example:\n  harness runs replay run_4f2a" }
-
-func (c *runsReplayCmd) Run(ctx context.Context, a *app) error {
-	h, info, records, err := a.journal(ctx, c.ID)
+func (c *runsReplayCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	info, records, err := c.read(ctx, h)
 	if err != nil {
 		return err
 	}
-	defer a.close(h)
 	if info.Ended.IsZero() {
 		return usage(fmt.Errorf("%s has not ended; harness runs resume goes on with it", info.ID))
 	}
 	out, err := h.Runs().Replay(ctx, records, "", c.Force, nil)
 	if err != nil {
-		return missing(h, err)
-	}
-	if out.Error != nil && out.Error.Kind == run.KindDiverged {
-		return a.outcome(out)
-	}
-	// The replay of a run that failed succeeds if it fails the same.
-	if a.flags.JSON {
-		return a.json(out)
-	}
-	a.printOutcome(out)
-	fmt.Fprintf(a.Stderr, "identical: %d tool calls answered from the journal, nothing contacted\n", out.Calls)
-	return nil
-}
-
-type runsResumeCmd struct {
-	ID string `arg:"" help:"Run id, or the beginning of it."`
-}
-
-func (runsResumeCmd) Help() string {
-	return "Where harness serve works the same store, what was left for an hour ends as cancelled and cannot be resumed any more.\n\n" +
-		"Example:\n  harness runs resume run_4f2a"
-}
-
-func (c *runsResumeCmd) Run(ctx context.Context, a *app) error {
-	h, err := a.openStore(ctx)
-	if err != nil {
 		return err
 	}
-	defer a.close(h)
-	info, err := findRun(ctx, h, c.ID)
+	if out.Error != nil && out.Error.Kind == frame.KindDiverged {
+		return a.outcome(out)
+	}
+	if !a.flags.JSON {
+		defer fmt.Fprintf(a.Stderr, "identical: %d tool calls answered from the journal, nothing contacted\n", out.Calls)
+	}
+	return a.printOutcome(out) // the replay of a failed run succeeds if it fails in the same way
+}
+
+type runsResumeCmd struct{ runArg }
+
+func (c *runsResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	info, err := c.find(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -294,7 +191,7 @@ func (c *runsResumeCmd) Run(ctx context.Context, a *app) error {
 	out, err := h.Runs().Resume(ctx, info.ID, func(e run.Event) { a.observe(progress, e) })
 	progress.stop()
 	if err != nil {
-		return missing(h, err)
+		return err
 	}
 	return a.outcome(out)
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,16 +14,16 @@ import (
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
-// requestsPerWork is how many requests of any kind a caller may make for each request for work of server.rateLimit.
+// requestsPerWork is how many requests of any kind a caller may make for each request that server.rateLimit counts.
 const requestsPerWork = 100
 
 type serveCmd struct {
-	Listen string `help:"Address and port (server.listen)." placeholder:"HOST:PORT"`
+	Listen string `help:"Address and port (server.listen)." key:"server.listen" placeholder:"HOST:PORT"`
 }
 
 func (serveCmd) Help() string {
@@ -38,45 +37,45 @@ Examples:
   curl -X POST http://127.0.0.1:3000/task -H 'Content-Type: application/json' -d '{"userId": "me", "task": "…"}'`
 }
 
-func (c *serveCmd) Run(ctx context.Context, a *app) error {
-	if c.Listen != "" {
-		a.set("server.listen", c.Listen)
-	}
-	cfg, err := a.load()
-	if err != nil {
-		return err
-	}
+func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	if err := cfg.Server.Check(); err != nil {
 		return usage(err)
 	}
-	log := a.serveLogger(cfg)
+	level := cfg.Log.Level
+	if cfg.Server.Debug {
+		level = "debug"
+	}
+	log := a.loggerAt(cfg, level)
 	metrics := telemetry.NewMetrics()
 	audit := auditor(cfg, log)
-	h, err := a.openMeasured(ctx, cfg, "", log, metrics, audit)
+	h, err := a.openWith(ctx, cfg, wiring.Outside{Logger: log, Metrics: metrics, Audit: audit})
 	if err != nil {
 		return err
 	}
-	defer a.close(h)
 	who, open, err := authenticator(ctx, cfg, h)
-	if err != nil {
-		return missing(h, err)
-	}
-	if open && !cfg.Server.Loopback() {
-		return usage(fmt.Errorf("server.listen is %s, which others can reach, and there is no authentication: make a key with harness keys create, "+
-			"set auth.oidc.issuer, or listen on 127.0.0.1 (unset HOST)", cfg.Server.Listen))
-	}
-	if open && slices.Contains(cfg.Server.CORS.Origins, "*") {
-		return usage(errors.New("server.cors.origins has *, so every web page could have tasks worked, for there is no authentication: " +
+	switch {
+	case err != nil:
+		return err
+	case open && !cfg.Server.Loopback():
+		return usage(fmt.Errorf("server.listen is %s, which other machines can reach, and there is no authentication: "+
+			"make a key with harness keys create, set auth.oidc.issuer, or listen on 127.0.0.1 (unset HOST)", cfg.Server.Listen))
+	case open && slices.Contains(cfg.Server.CORS.Origins, "*"):
+		return usage(errors.New("server.cors.origins has *, so every web page could create tasks, because there is no authentication: " +
 			"name the origins, make a key with harness keys create, or set auth.oidc.issuer"))
 	}
 	tracer, err := telemetry.NewTracer(telemetry.TracingOptions{
-		Endpoint: cfg.Telemetry.OTLPEndpoint, Environ: a.Environ, Version: Version, Log: log,
-		Redact: pii.Redact(privacy),
+		Endpoint: cfg.Telemetry.OTLPEndpoint, Environ: a.Environ, Version: Version, Log: log, Redact: pii.Redact(privacy),
 	})
 	if err != nil {
 		return usage(fmt.Errorf("telemetry.otlpEndpoint: %w", err))
 	}
-	defer endTracing(ctx, tracer, log)
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := tracer.Shutdown(ctx); err != nil {
+			log.Warn("send the last spans", "error", err)
+		}
+	}()
 	return c.serve(ctx, a, cfg, h, api.Options{
 		Auth: who, Metrics: metrics, Audit: audit, Tracer: tracer, Logger: log, Now: a.Now, Version: Version,
 		Origins: cfg.Server.CORS.Origins, Proxies: cfg.Server.Proxies(), BodyLimit: int64(cfg.Server.BodyLimit),
@@ -85,7 +84,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	}, open)
 }
 
-// auditor writes audit events into a log, if they are wanted.
+// auditor writes audit events into a log, if log.audit is set.
 func auditor(cfg *config.Config, log *slog.Logger) *telemetry.Auditor {
 	if !cfg.Log.Audit {
 		return nil
@@ -93,29 +92,17 @@ func auditor(cfg *config.Config, log *slog.Logger) *telemetry.Auditor {
 	return telemetry.NewAuditor(log)
 }
 
-// endTracing sends the last spans.
-func endTracing(ctx context.Context, tracer *telemetry.Tracer, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	if err := tracer.Shutdown(ctx); err != nil {
-		log.Warn("send the last spans", "error", err)
-	}
-}
-
-// authenticator checks keys and tokens; open says that there are neither so far.
-func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) (who *auth.Authenticator, open bool, err error) {
+// authenticator checks keys and tokens; open reports that none are configured yet.
+func authenticator(ctx context.Context, cfg *config.Config, h *wiring.Harness) (who *auth.Authenticator, open bool, err error) {
 	keys, err := h.Keys()
 	if err != nil {
 		return nil, false, err
 	}
 	who = &auth.Authenticator{Keys: keys}
 	if o := cfg.Auth.OIDC; o.Issuer != "" {
-		var audience []string
-		if o.Audience != "" {
-			audience = []string{o.Audience}
-		}
-		who.Issuer, err = auth.NewIssuer(auth.IssuerOptions{URL: o.Issuer, Audience: audience, UserClaim: o.UserClaim, RolesClaim: o.RolesClaim})
-		if err != nil {
+		if who.Issuer, err = auth.NewIssuer(auth.IssuerOptions{
+			URL: o.Issuer, Audience: []string{o.Audience}, UserClaim: o.UserClaim, RolesClaim: o.RolesClaim,
+		}); err != nil {
 			return nil, false, usage(fmt.Errorf("auth.oidc: %w", err))
 		}
 	}
@@ -125,11 +112,11 @@ func authenticator(ctx context.Context, cfg *config.Config, h *harness.Harness) 
 	return who, open, err
 }
 
-// serve joins what a server is made of, and runs it until ctx ends.
-func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *harness.Harness, options api.Options, open bool) error {
-	ours := make(chan struct{})
-	tasks, err := h.Tasks(harness.TaskOptions{
-		Begun: sync.OnceFunc(func() { close(ours) }),
+// serve joins the parts of a server and runs it until ctx ends.
+func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness, options api.Options, open bool) error {
+	begun := make(chan struct{})
+	tasks, err := h.Tasks(wiring.TaskOptions{
+		Begun: sync.OnceFunc(func() { close(begun) }),
 		Allow: func(principal string) (time.Duration, bool) {
 			if options.Limiter == nil {
 				return 0, true
@@ -139,33 +126,34 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 		},
 	})
 	if err != nil {
-		return missing(h, err)
+		return err
 	}
 	h.Warm(cfg.Sandbox.Warm)
-	options.Metrics.Watch(func() telemetry.State {
-		state := telemetry.State{TasksRunning: tasks.Running()}
-		if n, err := tasks.Queued(context.WithoutCancel(ctx)); err == nil {
-			state.TasksQueued = n
-		}
+	runners := func() (started, idle int) {
 		if pool, err := h.Pool(); err == nil {
-			state.RunnersStarted, state.RunnersIdle = pool.Stats()
+			started, idle = pool.Stats()
 		}
-		return state
-	})
-	secret := []byte(cfg.Server.Secret)
-	if len(secret) == 0 {
-		secret = make([]byte, 32)
-		rand.Read(secret) // never fails
+		return started, idle
 	}
+	options.Metrics.Watch(telemetry.State{
+		TasksRunning: tasks.Running,
+		TasksQueued: func() int {
+			n, _ := tasks.Queued(context.WithoutCancel(ctx)) // 0 with an error
+			return n
+		},
+		RunnersStarted: func() int { started, _ := runners(); return started },
+		RunnersIdle:    func() int { _, idle := runners(); return idle },
+	})
 	options.Harness, options.Tasks = h, tasks
-	if options.Capabilities, err = auth.NewCapabilities(secret, cfg.Server.TokenExpiration); err != nil {
+	if options.Capabilities, err = auth.NewCapabilities([]byte(cfg.Server.Secret), cfg.Server.TokenExpiration); err != nil {
 		return usage(fmt.Errorf("server.secret: %w", err))
 	}
 	if limit := cfg.Server.RateLimit; limit.Enabled {
-		if options.Limiter, err = auth.NewLimiter(limit.Max, limit.Window); err != nil {
-			return usage(fmt.Errorf("server.rateLimit: %w", err))
+		options.Limiter, err = auth.NewLimiter(limit.Max, limit.Window)
+		if err == nil {
+			options.Requests, err = auth.NewLimiter(limit.Max*requestsPerWork, limit.Window)
 		}
-		if options.Requests, err = auth.NewLimiter(limit.Max*requestsPerWork, limit.Window); err != nil {
+		if err != nil {
 			return usage(fmt.Errorf("server.rateLimit: %w", err))
 		}
 	}
@@ -187,7 +175,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *har
 		worked <- err
 	}()
 	select {
-	case <-ours:
+	case <-begun:
 		a.announce(cfg, listeners[0], open, options.Logger)
 		var wg sync.WaitGroup
 		defer func() { fail(); wg.Wait() }()
@@ -227,7 +215,6 @@ func (a *app) announce(cfg *config.Config, l *api.Listener, open bool, log *slog
 	}
 }
 
-// listen opens the addresses of a server.
 func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *telemetry.Metrics) (all []*api.Listener, err error) {
 	s := cfg.Server
 	var certificate *tls.Config
@@ -238,41 +225,26 @@ func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *
 		}
 		certificate = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
-	type address struct {
-		address string
-		handler http.Handler
-		tls     *tls.Config
+	open := func(address string, handler http.Handler, certificate *tls.Config) {
+		if l, failed := api.Listen(ctx, address, handler, certificate); failed == nil {
+			all = append(all, l)
+		} else {
+			err = errors.Join(err, failed)
+		}
 	}
-	addresses := []address{{s.Listen, service.Handler(), certificate}}
+	open(s.Listen, service.Handler(), certificate)
 	if s.InternalListen != "" {
-		addresses = append(addresses, address{s.InternalListen, service.Internal(), certificate})
+		open(s.InternalListen, service.Internal(), certificate)
 	}
 	if s.Metrics.Enabled {
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", metrics.Handler())
-		addresses = append(addresses, address{s.Metrics.Listen, mux, nil})
+		open(s.Metrics.Listen, mux, nil)
 	}
-	for _, at := range addresses {
-		l, err := api.Listen(ctx, at.address, at.handler, at.tls)
-		if err != nil {
-			for _, l := range all {
-				l.Close()
-			}
-			return nil, err
+	if err != nil {
+		for _, l := range all {
+			l.Close()
 		}
-		all = append(all, l)
 	}
-	return all, nil
-}
-
-// serveLogger writes the log of a server to standard error.
-func (a *app) serveLogger(cfg *config.Config) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
-		level = slog.LevelInfo
-	}
-	if cfg.Server.Debug {
-		level = slog.LevelDebug
-	}
-	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: pii.Redact(privacy)})
+	return all, err
 }

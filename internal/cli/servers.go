@@ -1,66 +1,43 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strconv"
+	"io"
+	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/harness"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type serversCmd struct {
-	List   serversListCmd   `cmd:"" help:"Configured servers and their state."`
+	List   serversListCmd   `cmd:"" help:"Configured servers and their state." example:"servers list"`
 	Add    serversAddCmd    `cmd:"" help:"Add a server to harness.yaml."`
-	Remove serversRemoveCmd `cmd:"" help:"Remove a server from harness.yaml."`
-	Test   serversTestCmd   `cmd:"" help:"Start servers, list their tools, say what fails."`
+	Remove serversRemoveCmd `cmd:"" help:"Remove a server from harness.yaml." example:"servers remove files"`
+	Test   serversTestCmd   `cmd:"" help:"Start servers, list their tools, say what fails." example:"servers test files"`
 }
-
-func (serversCmd) Help() string { return "Example:\n  harness servers list" }
 
 type serversListCmd struct{}
 
-func (serversListCmd) Help() string { return "Example:\n  harness servers list" }
+func (serversListCmd) Run(a *app, h catalogued) error { return a.servers(h.Servers().Servers()) }
 
-func (c *serversListCmd) Run(ctx context.Context, a *app) error {
-	h, err := a.openTools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
-	all := h.Servers().Servers()
-	if err := a.servers(all); err != nil {
-		return err
-	}
-	a.reasons(all)
-	return nil
-}
-
-// servers prints their state.
+// servers prints the state of servers and, without --json, why some cannot be used.
 func (a *app) servers(all []mcpclient.Status) error {
-	if a.flags.JSON {
-		return a.json(list(all))
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(a.Stderr, "no servers are configured; add one: harness servers add NAME -- COMMAND ARGS…")
-		return nil
-	}
-	rows := [][]string{{"SERVER", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL"}}
-	for _, s := range all {
+	const none = "no servers are configured; add one: harness servers add NAME -- COMMAND ARGS…"
+	if err := answerList(a, list(all), all, none, "SERVER\tSTATE\tTRANSPORT\tTOOLS\tPROTOCOL", func(s mcpclient.Status) string {
 		state := string(s.State)
 		if s.State == mcpclient.StateIdle && s.Cached {
 			state = "idle (tools known)"
 		}
-		rows = append(rows, []string{s.Name, state, s.Transport, strconv.Itoa(s.Tools), s.Protocol})
+		return fmt.Sprintf("%s\t%s\t%s\t%d\t%s", s.Name, state, s.Transport, s.Tools, s.Protocol)
+	}); err != nil {
+		return err
 	}
-	a.table(rows)
-	return nil
-}
-
-// reasons says why servers cannot be used; with --json their status says it.
-func (a *app) reasons(all []mcpclient.Status) {
 	for _, s := range all {
 		if s.Reason == "" || a.flags.JSON {
 			continue
@@ -70,93 +47,173 @@ func (a *app) reasons(all []mcpclient.Status) {
 			fmt.Fprintf(a.Stderr, "last lines of its standard error:\n%s\n", strings.TrimRight(s.StderrTail, "\n"))
 		}
 	}
+	return nil
 }
 
 type serversRemoveCmd struct {
 	Name string `arg:"" help:"Name of the server."`
 }
 
-func (serversRemoveCmd) Help() string { return "Example:\n  harness servers remove files" }
-
-func (c *serversRemoveCmd) Run(_ context.Context, a *app) error {
-	file, err := a.configFile()
-	if err != nil {
-		return err
+func (c *serversRemoveCmd) Run(a *app) error {
+	file, err := config.Locate(a.configSource())
+	if err == nil {
+		err = config.RemoveServer(file, c.Name)
 	}
-	if err := config.RemoveServer(file, c.Name); err != nil {
+	if err != nil {
 		return usage(err)
 	}
-	if a.flags.JSON {
-		return a.json(map[string]string{"removed": c.Name, "file": file})
-	}
-	fmt.Fprintf(a.Stdout, "removed %s from %s\n", c.Name, file)
-	return nil
+	return a.answer(map[string]string{"removed": c.Name, "file": file}, "removed %s from %s\n", c.Name, file)
 }
 
 type serversTestCmd struct {
 	Name string `arg:"" optional:"" help:"Only this server."`
 }
 
-func (serversTestCmd) Help() string { return "Example:\n  harness servers test files" }
-
-func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
-	h, err := a.open(ctx)
-	if err != nil {
+func (c *serversTestCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	progress := a.progress("starting servers")
+	if c.Name != "" {
+		_, _ = h.Servers().Connect(ctx, c.Name) // the reason is in the status
+	} else {
+		h.Servers().Start(ctx)
+	}
+	progress.stop()
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	defer a.close(h)
-	tested, err := c.start(ctx, a, h)
-	if err != nil {
-		return err
-	}
+	var tested []mcpclient.Status
 	broken := 0
-	for _, s := range tested {
+	for _, s := range h.Servers().Servers() {
+		if c.Name != "" && s.Name != c.Name {
+			continue
+		}
+		tested = append(tested, s)
 		if s.State != mcpclient.StateReady && s.State != mcpclient.StateDisabled {
 			broken++
 		}
 	}
+	if c.Name != "" && len(tested) == 0 {
+		return usage(fmt.Errorf("unknown server %q; harness servers list shows all", c.Name))
+	}
 	if err := a.servers(tested); err != nil {
 		return err
 	}
-	a.reasons(tested)
 	if broken > 0 {
 		return &exitError{exitUnavailable, fmt.Errorf("%d of %d servers cannot be used", broken, len(tested))}
 	}
 	return nil
 }
 
-// start starts the servers to test and returns their states.
-func (c *serversTestCmd) start(ctx context.Context, a *app, h *harness.Harness) ([]mcpclient.Status, error) {
-	progress := a.progress("starting servers")
-	defer progress.stop()
-	if c.Name != "" {
-		_, _ = h.Servers().Connect(ctx, c.Name) // the reason is in the status
-	} else {
-		h.Servers().Start(ctx)
-	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	var tested []mcpclient.Status
-	for _, s := range h.Servers().Servers() {
-		if c.Name == "" || s.Name == c.Name {
-			tested = append(tested, s)
-		}
-	}
-	if c.Name != "" && len(tested) == 0 {
-		return nil, usage(fmt.Errorf("there is no server %q; harness servers list shows all", c.Name))
-	}
-	return tested, nil
+// addFlags say how a server is reached. They may stand before and after the server's name, and after a URL.
+type addFlags struct {
+	Transport string   `help:"stdio, http or sse; http where a URL is given." placeholder:"KIND"`
+	Env       []string `short:"e" sep:"none" help:"Environment variable of the server." placeholder:"K=V"`
+	Header    []string `sep:"none" help:"HTTP header." placeholder:"NAME: VALUE"`
+	Replace   bool     `help:"Replace a server of the same name."`
 }
 
-// configFile is the file that commands change: the one in effect, or harness.yaml in the working directory.
-func (a *app) configFile() (string, error) {
-	file, found, err := config.Locate(a.configSource())
+type serversAddCmd struct {
+	Name   string   `arg:"" help:"Name of the server; its tools are NAME__tool."`
+	Target []string `arg:"" optional:"" help:"Command and arguments, after --; or the URL." passthrough:""`
+	addFlags
+}
+
+func (serversAddCmd) Help() string {
+	return `Everything after -- is the server's command. Comments and ${…} placeholders of the file stay as they are.
+
+Examples:
+  harness servers add files -- npx -y @modelcontextprotocol/server-filesystem ./data
+  harness servers add github -e TOKEN='${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github
+  harness servers add --transport http crm https://crm.example.com/mcp --header 'Authorization: Bearer ${CRM_TOKEN}'`
+}
+
+func (c *serversAddCmd) Run(a *app) error {
+	server, err := c.server(a)
 	if err != nil {
-		return "", usage(err)
+		return usage(err)
 	}
-	if !found {
-		file = a.path(config.FileName)
+	file, err := config.Locate(a.configSource())
+	if err == nil {
+		err = config.AddServer(file, server, c.Replace)
 	}
-	return file, nil
+	if err != nil {
+		return usage(err)
+	}
+	return a.answer(map[string]string{"added": c.Name, "file": file}, "added %s to %s; try it: harness servers test %[1]s\n", c.Name, file)
+}
+
+// server is the entry that the command line describes.
+func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
+	target := c.Target
+	if len(target) > 0 && target[0] == "--" {
+		target = target[1:]
+	} else if len(target) > 0 && (isURL(target[0]) || c.Transport == "http" || c.Transport == "sse") {
+		rest, err := c.trailing(a, target)
+		if err != nil {
+			return nil, err
+		}
+		target = rest
+	}
+	if len(target) == 0 {
+		return nil, fmt.Errorf("no command or URL for server %q; see harness servers add --help", c.Name)
+	}
+	server := &config.MCPServer{Name: c.Name, Env: map[string]string{}, Headers: map[string]string{}}
+	if err := c.fill(server); err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{"", "stdio", "http", "sse"}, c.Transport) {
+		return nil, fmt.Errorf("unknown transport %q; there are stdio, http and sse", c.Transport)
+	}
+	if c.Transport == "stdio" || c.Transport == "" && !isURL(target[0]) {
+		server.Command, server.Args = target[0], target[1:]
+		return server, nil
+	}
+	if len(target) > 1 {
+		return nil, fmt.Errorf("unexpected %q after the URL", target[1])
+	}
+	if len(server.Env) > 0 {
+		fmt.Fprintln(a.Stderr, "harness: warning: -e is ignored: a server at a URL takes no environment variables; use --header")
+		server.Env = nil
+	}
+	server.URL, server.Type = target[0], c.Transport
+	return server, nil
+}
+
+func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
+
+// trailing reads the flags after a URL, where other clients accept them too, and returns the remaining arguments.
+func (c *serversAddCmd) trailing(a *app, target []string) ([]string, error) {
+	flags := struct {
+		globals
+		addFlags
+		Target []string `arg:"" optional:""`
+	}{}
+	parser, err := kong.New(&flags, kong.Name("harness servers add"), kong.NoDefaultHelp(), kong.Writers(io.Discard, io.Discard))
+	if err != nil {
+		return nil, fmt.Errorf("read the flags after the URL: %w", err)
+	}
+	if _, err := parser.Parse(target); err != nil {
+		return nil, fmt.Errorf("%w; see harness servers add --help", err)
+	}
+	c.Env, c.Header = slices.Concat(c.Env, flags.Env), slices.Concat(c.Header, flags.Header)
+	c.Transport, c.Replace = cmp.Or(flags.Transport, c.Transport), c.Replace || flags.Replace
+	a.flags.Config, a.flags.JSON = cmp.Or(flags.Config, a.flags.Config), a.flags.JSON || flags.JSON
+	return flags.Target, nil
+}
+
+func (c *serversAddCmd) fill(server *config.MCPServer) error {
+	for _, entry := range c.Env {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok || name == "" {
+			return fmt.Errorf("environment variable %q has no value; write -e NAME=VALUE", entry)
+		}
+		server.Env[name] = value
+	}
+	for _, entry := range c.Header {
+		name, value, ok := strings.Cut(entry, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return fmt.Errorf("header %q has no colon; write --header 'Name: value'", entry)
+		}
+		server.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return nil
 }

@@ -82,7 +82,7 @@ func TestServersAddGlobalFlags(t *testing.T) {
 	}
 	// An environment is no use to a server behind a URL; it is said, and not written.
 	r = f.run("servers", "add", "--transport", "http", "z", "https://a.example/mcp", "-e", "K=V", "--header", "A: b").want(0)
-	if text := f.read("harness.yaml"); !strings.Contains(r.stderr, "-e is left out") || strings.Contains(text, "K: V") || !strings.Contains(text, "A: b") {
+	if text := f.read("harness.yaml"); !strings.Contains(r.stderr, "-e is ignored") || strings.Contains(text, "K: V") || !strings.Contains(text, "A: b") {
 		t.Errorf("%s\n%s", r.stderr, text)
 	}
 	f.run("config", "show").want(0)
@@ -98,9 +98,9 @@ func TestServersAddRefuses(t *testing.T) {
 		{[]string{"x", "--"}, `no command or URL for server "x"`},
 		{[]string{"x", "-e", "A", "--", "cmd"}, `environment variable "A" has no value; write -e NAME=VALUE`},
 		{[]string{"x", "https://a.example", "--header", "A"}, `header "A" has no colon; write --header 'Name: value'`},
-		{[]string{"x", "https://a.example", "more"}, `unexpected "more" behind the URL`},
+		{[]string{"x", "https://a.example", "more"}, `unexpected "more" after the URL`},
 		{[]string{"x", "https://a.example", "--bogus"}, "unknown flag --bogus; see harness servers add --help"},
-		{[]string{"--transport", "pigeon", "x", "https://a.example"}, `there is no transport "pigeon"; there are stdio, http and sse`},
+		{[]string{"--transport", "pigeon", "x", "https://a.example"}, `unknown transport "pigeon"; there are stdio, http and sse`},
 		{[]string{"bad name!", "--", "cmd"}, "bad name!"},
 	} {
 		f := setup(t)

@@ -166,6 +166,7 @@ var build = sync.OnceValues(func() (string, error) {
 		path += ".exe"
 	}
 	cmd := exec.Command("go", "build", "-o", path, "../../cmd/harness")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as everything but the tests is built
 	cmd.Stderr = os.Stderr
 	return path, cmd.Run()
 })

@@ -1,56 +1,35 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"mcp-code-exec-harness/internal/skills"
 )
 
 type skillsCmd struct {
-	List skillsListCmd `cmd:"" help:"Skills that programs have saved."`
-	Show skillsShowCmd `cmd:"" help:"One skill, with its text."`
+	List skillsListCmd `cmd:"" help:"Skills that programs have saved." example:"skills list"`
+	Show skillsShowCmd `cmd:"" help:"One skill, with its text." example:"skills show sales_summary"`
 }
-
-func (skillsCmd) Help() string { return "Example:\n  harness skills list" }
 
 type skillsListCmd struct {
 	User string `help:"Whose skills." default:"local"`
 }
 
-func (skillsListCmd) Help() string { return "Example:\n  harness skills list" }
-
-func (c *skillsListCmd) Run(ctx context.Context, a *app) error {
-	h, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
-	saved, err := h.Skills()
-	if err != nil {
-		return missing(h, err)
-	}
+func (c *skillsListCmd) Run(a *app, saved *skills.Store) error {
 	all, err := saved.List(c.User)
 	if err != nil {
 		return err
 	}
-	if a.flags.JSON {
-		return a.json(list(all))
-	}
-	if len(all) == 0 {
-		fmt.Fprintf(a.Stderr, "user %s has no skills; programs save them with fs.writeFile('/skills/NAME.js', …)\n", c.User)
-		return nil
-	}
-	rows := [][]string{{"SKILL", "PATH", "DESCRIPTION"}}
-	for _, s := range all {
+	none := fmt.Sprintf("user %s has no skills; programs save them with fs.writeFile('/skills/NAME.js', …)", c.User)
+	return answerList(a, list(all), all, none, "SKILL\tPATH\tDESCRIPTION", func(s skills.Skill) string {
 		description := s.Description
 		if s.Problem != "" {
 			description = "problem: " + s.Problem
 		}
-		rows = append(rows, []string{s.Name, s.Path, clip(firstLine(description))})
-	}
-	a.table(rows)
-	return nil
+		return s.Name + "\t" + s.Path + "\t" + cut(firstLine(description), shownText)
+	})
 }
 
 type skillsShowCmd struct {
@@ -58,18 +37,7 @@ type skillsShowCmd struct {
 	User string `help:"Whose skills." default:"local"`
 }
 
-func (skillsShowCmd) Help() string { return "Example:\n  harness skills show sales_summary" }
-
-func (c *skillsShowCmd) Run(ctx context.Context, a *app) error {
-	h, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
-	saved, err := h.Skills()
-	if err != nil {
-		return missing(h, err)
-	}
+func (c *skillsShowCmd) Run(a *app, saved *skills.Store) error {
 	skill, text, err := saved.Show(c.User, c.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return usage(err)
@@ -77,9 +45,5 @@ func (c *skillsShowCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.flags.JSON {
-		return a.json(map[string]any{"skill": skill, "text": text})
-	}
-	fmt.Fprintf(a.Stdout, "%s\n%s\n\n%s\n", skill.Path, skill.Description, text)
-	return nil
+	return a.answer(map[string]any{"skill": skill, "text": text}, "%s\n%s\n\n%s\n", skill.Path, skill.Description, text)
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,14 +17,14 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-// console is an output stream that a person may be looking at. What is written to it comes in part from programs and
-// servers, so on a terminal control characters are shown instead of obeyed.
+// console is an output stream. Part of the text comes from programs and servers, so on a terminal it shows control
+// characters by their codes.
 type console struct {
 	raw      io.Writer
-	terminal bool
-	live     bool // lines can be overwritten: progress is shown
+	terminal *os.File // nil if the stream is none
+	live     bool     // lines can be overwritten: progress is shown
 	color    bool
-	failed   atomic.Pointer[error] // of the first write that did
+	failed   atomic.Pointer[error] // of the first write that failed
 }
 
 func newConsole(w io.Writer, env func(string) string) *console {
@@ -31,7 +33,7 @@ func newConsole(w io.Writer, env func(string) string) *console {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return c
 	}
-	c.terminal = true
+	c.terminal = f
 	c.live = env("TERM") != "dumb" && obeysSequences(f)
 	c.color = c.live && env("NO_COLOR") == "" // https://no-color.org: any value that is not empty
 	return c
@@ -39,20 +41,18 @@ func newConsole(w io.Writer, env func(string) string) *console {
 
 // Write implements io.Writer.
 func (c *console) Write(p []byte) (n int, err error) {
-	if c.terminal {
-		n = len(p)
-		_, err = io.WriteString(c.raw, visible(string(p)))
-	} else {
-		n, err = c.raw.Write(p)
+	text := string(p)
+	if c.terminal != nil {
+		text = visible(text)
 	}
-	if err != nil {
+	if _, err = io.WriteString(c.raw, text); err != nil {
 		c.failed.CompareAndSwap(nil, &err)
 		return 0, err
 	}
-	return n, nil
+	return len(p), nil
 }
 
-// visible replaces what would move the cursor, change the terminal or turn the reading direction by its code.
+// visible replaces characters that control the terminal or the reading direction by their codes.
 func visible(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -71,11 +71,19 @@ func visible(s string) string {
 	return b.String()
 }
 
-// The colours of console lines: SGR codes.
+// Colours: SGR codes.
 const (
+	bold   = "1"
+	dim    = "2"
 	red    = "31"
+	green  = "32"
 	yellow = "33"
+	blue   = "34"
+	purple = "35"
 )
+
+// levelColors are the colours of console lines; the other levels have none.
+var levelColors = map[string]string{"error": red, "warn": yellow}
 
 // line writes a line in a colour, where the stream has colours; "" is none.
 func (c *console) line(text, color string) {
@@ -86,17 +94,7 @@ func (c *console) line(text, color string) {
 	fmt.Fprintln(c, text)
 }
 
-// width is that of the terminal in columns.
-func (c *console) width() int {
-	if f, ok := c.raw.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-			return columns
-		}
-	}
-	return 80
-}
-
-// progress shows on a terminal what is going on, once it takes longer than a second. The zero value shows nothing.
+// progress shows on a terminal what the command is doing, once that takes longer than a second.
 type progress struct {
 	to    *console
 	mu    sync.Mutex
@@ -106,7 +104,7 @@ type progress struct {
 	began time.Time
 }
 
-// progressDelay is how long something may take before it is worth a line, and how often the line is renewed.
+// progressDelay is the time before the first progress line, and between its updates.
 const progressDelay = time.Second
 
 func (a *app) progress(text string) *progress {
@@ -128,14 +126,15 @@ func (p *progress) show() {
 	p.shown = true
 	after := fmt.Sprintf(" (%.0f s)", time.Since(p.began).Seconds())
 	text := []rune(visible(p.text))
-	if most := p.to.width() - len(after) - 1; len(text) > most { // a line that wraps could not be overwritten
+	columns, _, _ := term.GetSize(int(p.to.terminal.Fd()))
+	if most := cmp.Or(columns, 80) - len(after) - 1; len(text) > most { // a line that wraps could not be overwritten
 		text = append(text[:max(most-1, 0)], '…')
 	}
 	fmt.Fprintf(p.to.raw, "\r\x1b[K%s%s", string(text), after)
 	p.timer.Reset(progressDelay)
 }
 
-// report shows what a server says of a call under way.
+// report shows the progress of a call that its server reports.
 func (p *progress) report(call int, r mcpclient.Progress) {
 	text := fmt.Sprintf("call %d: %g", call, r.Progress)
 	if r.Total > 0 {
@@ -147,14 +146,13 @@ func (p *progress) report(call int, r mcpclient.Progress) {
 	p.say(text)
 }
 
-// say changes what is shown.
 func (p *progress) say(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.text = text
 }
 
-// print writes a line of its own.
+// print writes a line above the progress.
 func (p *progress) print(text, color string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +167,7 @@ func (p *progress) clear() {
 	}
 }
 
-// stop ends it. It is idempotent.
+// stop removes the progress line. It is idempotent.
 func (p *progress) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,4 +176,34 @@ func (p *progress) stop() {
 		p.timer = nil
 	}
 	p.clear()
+}
+
+// tokens are the parts of a line of code that have a colour, in the order of tokenColors. A text or comment that goes on
+// in the next line loses its colour there.
+var tokens = regexp.MustCompile(`(//.*|/\*.*?(?:\*/|$))` + // comment
+	`|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`(?:[^`\\\\]|\\\\.)*`?)" + // text
+	`|\b(async|await|break|case|catch|class|const|continue|default|delete|do|else|export|finally|for|from|function|if|import|in|instanceof|interface|let|new|null|of|return|switch|this|throw|true|false|try|type|typeof|undefined|var|void|while|yield)\b` +
+	`|\b(\d[\w.]*)\b`)
+
+var tokenColors = []string{dim, green, purple, yellow}
+
+// code writes a line of a program, in colours where the stream has them.
+func (c *console) code(line string) {
+	if !c.color {
+		fmt.Fprintln(c, line)
+		return
+	}
+	var b strings.Builder
+	at := 0
+	for _, m := range tokens.FindAllStringSubmatchIndex(line, -1) {
+		b.WriteString(visible(line[at:m[0]]))
+		for i, color := range tokenColors {
+			if m[2*i+2] >= 0 {
+				fmt.Fprintf(&b, "\x1b[%sm%s\x1b[0m", color, visible(line[m[0]:m[1]]))
+			}
+		}
+		at = m[1]
+	}
+	b.WriteString(visible(line[at:]))
+	fmt.Fprintln(c.raw, b.String())
 }

@@ -1,9 +1,8 @@
 package cli
 
 import (
-	"fmt"
-
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
 )
 
 type tokenCmd struct{}
@@ -17,18 +16,10 @@ Examples:
   curl -H "Authorization: Bearer $(harness token)" http://127.0.0.1:3000/v1/tools`
 }
 
-func (tokenCmd) Run(a *app) error {
-	cfg, err := a.load()
-	if err != nil {
-		return err
-	}
+func (tokenCmd) Run(a *app, cfg *config.Config) error {
 	token, file, err := auth.LocalToken(cfg.StateDir)
 	if err != nil {
 		return usage(err)
 	}
-	if a.flags.JSON {
-		return a.json(map[string]string{"token": token, "file": file})
-	}
-	fmt.Fprintln(a.Stdout, token)
-	return nil
+	return a.answer(map[string]string{"token": token, "file": file}, "%s\n", token)
 }

@@ -9,75 +9,51 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
-	"mcp-code-exec-harness/internal/harness"
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type toolsCmd struct {
-	List   toolsListCmd   `cmd:"" help:"Every tool."`
-	Search toolsSearchCmd `cmd:"" help:"Tools for a request in words."`
-	Show   toolsShowCmd   `cmd:"" help:"One tool: description, types, schema."`
-	Types  toolsTypesCmd  `cmd:"" help:"TypeScript declarations of one server, or of all."`
-	Call   toolsCallCmd   `cmd:"" help:"Call a tool, through the same gate as programs."`
+	List   toolsListCmd   `cmd:"" help:"Every tool." example:"tools list"`
+	Search toolsSearchCmd `cmd:"" help:"Tools for a request in words." example:"tools search send an email to a customer"`
+	Show   toolsShowCmd   `cmd:"" help:"One tool: description, types, schema." example:"tools show database__query"`
+	Types  toolsTypesCmd  `cmd:"" help:"TypeScript declarations of one server, or of all." example:"tools types crm > crm.d.ts"`
+	Call   toolsCallCmd   `cmd:"" help:"Call a tool, through the same gate as programs." example:"tools call database__query '{\"query\": \"SELECT count(*) FROM sales\"}'"`
 }
-
-func (toolsCmd) Help() string { return "Example:\n  harness tools search send an email" }
 
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
 }
 
-// noTools is said where there is nothing to list.
-const noTools = "there are no tools: no server offers any; see harness servers list, harness servers add --help"
+const noTools = "no server offers a tool; see harness servers list, harness servers add --help"
 
 type toolsListCmd struct{}
 
-func (toolsListCmd) Help() string { return "Example:\n  harness tools list" }
+func (toolsListCmd) Run(a *app, h catalogued) error {
+	defer a.warnServers(h.Harness)
+	return answerList(a, list(h.Catalog().List()), h.Catalog().Tools(), noTools, "", func(t *catalog.Tool) string {
+		return t.FullName() + "\t" + cut(firstLine(t.Description), shownText)
+	})
+}
 
-func (c *toolsListCmd) Run(ctx context.Context, a *app) error {
-	h, err := a.openTools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
-	if a.flags.JSON {
-		a.warnServers(h)
-		return a.json(list(h.Catalog().List()))
-	}
-	var rows [][]string
-	for _, t := range h.Catalog().Tools() {
-		rows = append(rows, []string{t.FullName(), clip(firstLine(t.Description))})
-	}
-	a.table(rows)
-	a.warnServers(h)
-	if len(rows) == 0 {
-		fmt.Fprintln(a.Stderr, noTools)
+type toolsSearchCmd struct {
+	Query []string `arg:"" help:"What to do, in words."`
+	Limit int      `help:"How many." default:"10"`
+}
+
+func (c *toolsSearchCmd) check() error {
+	if c.Limit < 1 {
+		return fmt.Errorf("--limit %d finds nothing; give a number from 1", c.Limit)
 	}
 	return nil
 }
 
-type toolsSearchCmd struct {
-	Query []string `arg:"" help:"What is to be done."`
-	Limit int      `help:"How many." default:"10"`
-}
-
-func (toolsSearchCmd) Help() string {
-	return "Example:\n  harness tools search send an email to a customer"
-}
-
-func (c *toolsSearchCmd) Run(ctx context.Context, a *app) error {
-	if c.Limit < 1 {
-		return usage(fmt.Errorf("--limit %d finds nothing; give a number from 1", c.Limit))
-	}
-	h, err := a.openTools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
+func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
 	hits := h.Catalog().Search(ctx, strings.Join(c.Query, " "), c.Limit)
-	a.warnServers(h)
+	a.warnServers(h.Harness)
 	if a.flags.JSON {
 		return a.json(list(hits))
 	}
@@ -88,7 +64,7 @@ func (c *toolsSearchCmd) Run(ctx context.Context, a *app) error {
 	case len(h.Catalog().Tools()) == 0:
 		fmt.Fprintln(a.Stderr, noTools)
 	case len(hits) == 0:
-		fmt.Fprintln(a.Stderr, "no tool fits; harness tools list shows all")
+		fmt.Fprintln(a.Stderr, "no tool matches; harness tools list shows all")
 	}
 	return nil
 }
@@ -97,48 +73,26 @@ type toolsShowCmd struct {
 	Name string `arg:"" help:"Tool, as server__tool."`
 }
 
-func (toolsShowCmd) Help() string { return "Example:\n  harness tools show database__query" }
-
-func (c *toolsShowCmd) Run(ctx context.Context, a *app) error {
-	h, err := a.openTools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
+func (c *toolsShowCmd) Run(a *app, h catalogued) error {
 	details, err := h.Catalog().Details(c.Name)
 	if err != nil {
-		return unknown(h, err)
+		return unknown(h.Harness, err)
 	}
-	if a.flags.JSON {
-		return a.json(details)
-	}
-	fmt.Fprintf(a.Stdout, "%s\n\n%s\n\n%s\n\n%s\n", details.Name, details.Description, details.TypeScript, pretty(details.InputSchema))
-	return nil
+	return a.answer(details, "%s\n\n%s\n\n%s\n\n%s\n", details.Name, details.Description, details.TypeScript, pretty(details.InputSchema))
 }
 
 type toolsTypesCmd struct {
 	Server string `arg:"" optional:"" help:"Only this server."`
 }
 
-func (toolsTypesCmd) Help() string { return "Example:\n  harness tools types crm > crm.d.ts" }
-
-func (c *toolsTypesCmd) Run(ctx context.Context, a *app) error {
-	h, err := a.openTools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.close(h)
+func (c *toolsTypesCmd) Run(a *app, h catalogued) (err error) {
 	text := h.Catalog().Declarations()
 	if c.Server != "" {
 		if text, err = h.Catalog().ServerDeclaration(c.Server); err != nil {
-			return unknown(h, err)
+			return unknown(h.Harness, err)
 		}
 	}
-	if a.flags.JSON {
-		return a.json(map[string]string{"types": text})
-	}
-	fmt.Fprintln(a.Stdout, text)
-	return nil
+	return a.answer(map[string]string{"types": text}, "%s\n", text)
 }
 
 type toolsCallCmd struct {
@@ -148,81 +102,60 @@ type toolsCallCmd struct {
 	User string `help:"Who calls." default:"local"`
 }
 
-func (toolsCallCmd) Help() string {
-	return `Example:
-  harness tools call database__query '{"query": "SELECT count(*) FROM sales"}'`
-}
-
-func (c *toolsCallCmd) Run(ctx context.Context, a *app) error {
+func (c *toolsCallCmd) check() error {
 	var input map[string]json.RawMessage
 	err := json.Unmarshal([]byte(c.Args), &input)
 	if err == nil && input == nil {
 		err = errors.New("it is null")
 	}
 	if err != nil {
-		return usage(fmt.Errorf(`the arguments %s are not a JSON object (%w); write '{"name": value, …}'`, clip(c.Args), err))
+		return fmt.Errorf(`the arguments %s are not a JSON object (%w); write '{"name": value, …}'`, cut(c.Args, shownText), err)
 	}
-	h, err := a.open(ctx)
+	return nil
+}
+
+func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	function := "callMCPTool"
+	if c.Raw {
+		function += ".raw"
+	}
+	// The program parses the arguments, because a literal would differ: {"__proto__": …} sets the prototype.
+	code := fmt.Sprintf("return await %s(%s, JSON.parse(%s))", function, ident.Quote(c.Name), ident.Quote(c.Args))
+	progress := a.progress("calling " + c.Name)
+	out, err := h.Runs().Create(ctx, auth.Local(), runs.Request{Code: code, User: c.User})
+	progress.stop()
 	if err != nil {
 		return err
-	}
-	defer a.close(h)
-	out, err := c.call(ctx, a, h)
-	if err != nil {
-		return missing(h, err)
 	}
 	if out.Error != nil && out.Status == run.Failed {
 		if _, err := h.Catalog().Resolve(c.Name); err != nil {
 			return unknown(h, err)
 		}
-		// The place is in the program made below.
+		// The position is in the program above.
 		out.Error.Line, out.Error.Column, out.Error.Source, out.Error.Stack = 0, 0, "", ""
 	}
 	return a.outcome(out)
 }
 
-// call makes one call, as a program of one call: it passes the same gate and leaves the same journal.
-func (c *toolsCallCmd) call(ctx context.Context, a *app, h *harness.Harness) (*run.Outcome, error) {
-	progress := a.progress("calling " + c.Name)
-	defer progress.stop()
-	function := "callMCPTool"
-	if c.Raw {
-		function += ".raw"
-	}
-	name, err := json.Marshal(c.Name)
-	if err != nil {
-		return nil, err
-	}
-	// Parsed by the program, because a literal would differ: {"__proto__": …} sets the prototype.
-	args, err := json.Marshal(c.Args)
-	if err != nil {
-		return nil, err
-	}
-	return h.Runs().Create(ctx, auth.Local(), runs.Request{Code: fmt.Sprintf("return await %s(%s, JSON.parse(%s))", function, name, args), User: c.User})
-}
-
-// unknown explains that the catalog has no such tool or server: its server may only be unavailable.
-func unknown(h *harness.Harness, err error) error {
-	var tool *catalog.UnknownToolError
-	var server *catalog.UnknownServerError
+// unknown explains an unknown tool or server; the server may only be unavailable.
+func unknown(h *wiring.Harness, err error) error {
 	var name, kind, see string
 	var closest []string
-	switch {
-	case errors.As(err, &tool):
+	if tool, ok := errors.AsType[*catalog.UnknownToolError](err); ok {
 		name, closest, kind, see = tool.Name, tool.Closest, "tool", "harness tools list"
-	case errors.As(err, &server):
+	} else if server, ok := errors.AsType[*catalog.UnknownServerError](err); ok {
 		name, closest, kind, see = server.Name, server.Closest, "server", "harness servers list"
-	default:
+	} else {
 		return usage(err)
 	}
 	for _, s := range h.Servers().Servers() {
 		if unavailable(s) && (name == s.Name || strings.HasPrefix(name, s.Name+"__")) {
-			return &exitError{exitUnavailable, fmt.Errorf("%s %s is not known, because server %s is not available: %s; try harness servers test %s",
+			return &exitError{exitUnavailable, fmt.Errorf("unknown %s %s, because server %s is not available: %s; try harness servers test %s",
 				kind, name, s.Name, firstLine(s.Reason), s.Name)}
 		}
 	}
 	if len(closest) > 0 {
 		see = "did you mean " + strings.Join(closest, " or ") + "? " + see
 	}
-	return usage(fmt.Errorf("there is no %s %q; %s shows all", kind, name, see))
+	return usage(fmt.Errorf("unknown %s %q; %s shows all", kind, name, see))
 }

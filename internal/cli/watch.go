@@ -6,23 +6,18 @@ import (
 	"fmt"
 	"strings"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/task"
 )
 
-// The colours of what is shown of a task.
+// How many bytes are shown of a call's arguments, and of a text in a list.
 const (
-	dim    = "2"
-	bold   = "1"
-	green  = "32"
-	blue   = "34"
-	purple = "35"
+	shownArgs = 160
+	shownText = 100
 )
 
-// shownArgs is how many characters of a call's arguments are shown.
-const shownArgs = 160
-
-// watch shows what happens to a task until it has ended or ctx ends.
+// watch shows the events of a task until it or ctx ends.
 func (a *app) watch(ctx context.Context, tasks *task.Service, id string) {
 	for e, err := range tasks.Events(ctx, id, 0) {
 		if err != nil {
@@ -35,31 +30,24 @@ func (a *app) watch(ctx context.Context, tasks *task.Service, id string) {
 	}
 }
 
-// eventData is what is shown of events; see the types of package task.
+// eventData has the fields of events that are shown; see the types of package task.
 type eventData struct {
-	Turn  int    `json:"turn"`
-	Text  string `json:"text"`
-	Calls []struct {
-		Name  string          `json:"name"`
-		Input json.RawMessage `json:"input"`
-	} `json:"calls"`
-	Usage   model.Usage     `json:"usage"`
-	CostUSD *float64        `json:"costUsd"`
-	RunID   string          `json:"runId"`
-	Code    string          `json:"code"`
-	N       int             `json:"n"`
-	Kind    string          `json:"kind"`
-	Name    string          `json:"name"`
-	Args    json.RawMessage `json:"args"`
-	OK      bool            `json:"ok"`
-	Error   *struct {
-		Kind    string `json:"kind"`
-		Message string `json:"message"`
-	} `json:"error"`
-	Level  string          `json:"level"`
-	Notice string          `json:"notice"`
-	Status string          `json:"status"`
-	Output json.RawMessage `json:"output"`
+	Turn    int
+	Text    string
+	Calls   []model.ToolCall
+	Usage   model.Usage
+	CostUSD *float64
+	RunID   string
+	Code    string
+	N       int
+	Kind    string
+	Name    string
+	Args    json.RawMessage
+	OK      bool
+	Error   *task.Error
+	Level   string
+	Notice  string
+	Output  json.RawMessage
 }
 
 func (a *app) showEvent(e task.Event) {
@@ -77,18 +65,15 @@ func (a *app) showEvent(e task.Event) {
 		}
 	case task.EventCall:
 		if d.Kind == "tool" || d.Kind == "fs" {
-			a.stderr.line(fmt.Sprintf("  → %s %s", callName(d.Kind, d.Name, d.Args), cut(string(callArgs(d.Kind, d.Args)), shownArgs)), blue)
+			name, args := called(d)
+			a.stderr.line(fmt.Sprintf("  → %s %s", name, cut(string(args), shownArgs)), blue)
 		}
 	case task.EventAnswer:
 		if !d.OK && d.Error != nil {
 			a.stderr.line(fmt.Sprintf("  ← call %d: %s", d.N, cut(d.Error.Message, shownArgs)), yellow)
 		}
 	case task.EventLog:
-		color := ""
-		if d.Level == "error" {
-			color = red
-		}
-		a.stderr.line("  · "+d.Text, color)
+		a.stderr.line("  · "+d.Text, levelColors[d.Level])
 	case task.EventRunEnded:
 		if d.Error != nil {
 			a.stderr.line(fmt.Sprintf("  ✗ %s: %s", d.Error.Kind, cut(d.Error.Message, 2*shownArgs)), red)
@@ -106,38 +91,29 @@ func (a *app) showEvent(e task.Event) {
 	}
 }
 
-// toolArgs is how a program's call of a tool travels: by server and tool, or by the tool's full name; with one object, or
-// with values for its parameters in order.
+// toolArgs are the arguments of a call record. A program names the tool by server and tool, or by its full name, and gives
+// one object, or values for the parameters in order.
 type toolArgs struct {
-	Server     string          `json:"server"`
-	Input      json.RawMessage `json:"input"`
-	Positional json.RawMessage `json:"positional"`
+	Server     string
+	Input      json.RawMessage
+	Positional json.RawMessage
 }
 
-// callName is what a call is of.
-func callName(kind, name string, args json.RawMessage) string {
-	if kind == "fs" {
-		return "fs." + name
-	}
-	var of toolArgs
-	if kind == "tool" && json.Unmarshal(args, &of) == nil && of.Server != "" {
-		return of.Server + "__" + name
-	}
-	return name
-}
-
-// callArgs is what a tool is called with, as the program wrote it.
-func callArgs(kind string, args json.RawMessage) json.RawMessage {
+// called is the called tool or file function, and its arguments as the program wrote them.
+func called(d eventData) (name string, args json.RawMessage) {
 	var of toolArgs
 	switch {
-	case kind != "tool" || json.Unmarshal(args, &of) != nil:
-		return args
-	case len(of.Input) > 0:
-		return of.Input
-	case len(of.Positional) > 0:
-		return of.Positional
+	case d.Kind == "fs":
+		return "fs." + d.Name, d.Args
+	case json.Unmarshal(d.Args, &of) != nil:
+		return d.Name, d.Args
+	case of.Server != "":
+		d.Name = of.Server + "__" + d.Name
 	}
-	return nil
+	if of.Input == nil {
+		of.Input = of.Positional
+	}
+	return d.Name, of.Input
 }
 
 func (a *app) showTurn(d eventData) {
@@ -180,11 +156,7 @@ func (a *app) showEnd(data json.RawMessage) {
 	a.stderr.line(line, dim)
 }
 
-// cut shortens a text to a number of characters, on one line.
+// cut shortens a text to a number of bytes, on one line.
 func cut(text string, most int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
+	return clip.Text(strings.Join(strings.Fields(text), " "), most)
 }

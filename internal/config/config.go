@@ -6,12 +6,11 @@
 // is in original.go.
 //
 // Load checks what every command needs. Model.Choose and Server.Check check what only a model or only the server needs,
-// so that a variable that was set for another program does not stop harness exec.
+// so that a variable of another program does not stop harness exec.
 package config
 
 import (
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -21,18 +20,18 @@ type Config struct {
 	Auth       Auth         `key:"auth" doc:"Who may use the HTTP server besides the holders of API keys."`
 	Model      Model        `key:"model" doc:"The language model that tasks run with, and what a task may use up."`
 	Session    Session      `key:"session" doc:"Conversations: tasks that share history and workspace."`
-	MCPServers []*MCPServer // by name; "mcpServers" in the file
+	MCPServers []*MCPServer `key:"mcpServers" doc:"Servers whose tools programs can call, by name. Values may hold ${VAR} and ${VAR:-default}; $$ is $."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
-	Skills     Skills       `key:"skills" doc:"The directory where each user's programs keep what later ones need."`
-	Workspace  Workspace    `key:"workspace" doc:"The directory where programs keep files until their session ends."`
+	Skills     Skills       `key:"skills" doc:"Files that each user's programs save for later programs."`
+	Workspace  Workspace    `key:"workspace" doc:"Files of programs, until their session ends."`
 	Journal    Journal      `key:"journal" doc:"The records of tasks and runs."`
 	Store      Store        `key:"store" doc:"The database."`
-	Quotas     Quotas       `key:"quotas" doc:"What one user may have in the database. All users together may have 50 times as much."`
-	Log        Log          `key:"log" doc:"What the harness says about itself, on stderr."`
-	Telemetry  Telemetry    `key:"telemetry" doc:"Where traces go."`
+	Quotas     Quotas       `key:"quotas" doc:"Bounds on what one user has. In the database, the bound on all users together is 50 times as high."`
+	Log        Log          `key:"log" doc:"The harness's own log, on stderr."`
+	Telemetry  Telemetry    `key:"telemetry" doc:"Traces."`
 
 	File     string // harness.yaml; empty if there is none
-	StateDir string // what the defaults of directories and store are below
+	StateDir string // parent of the default directories and of the default store
 
 	entries []Entry
 }
@@ -83,12 +82,13 @@ type Store struct {
 	Sync string `key:"sync" default:"normal" oneof:"normal,full" doc:"full survives a power failure without losing the last records, and is slower."`
 }
 
-// Quotas bound what one user may have in the store.
+// Quotas bound what one user may have.
 type Quotas struct {
 	Journal   Size `key:"journal" default:"4GiB" min:"0" doc:"Journals of runs, and tasks; 0: no limit."`
 	Tasks     int  `key:"tasks" default:"10000" min:"0" doc:"Tasks that have not ended; 0: no limit."`
 	Sessions  int  `key:"sessions" default:"10000" min:"0" doc:"Sessions; 0: no limit."`
 	Schedules int  `key:"schedules" default:"100" min:"0" doc:"Schedules; 0: no limit."`
+	Workspace Size `key:"workspace" default:"4GiB" min:"0" doc:"Files of all sessions; 0: no limit."`
 }
 
 // Log configures the harness's own log.
@@ -126,8 +126,8 @@ type MCPServer struct {
 	EnabledTools   []string          `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
 	DisabledTools  []string          `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
 	Stateful       bool              `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
-	// Err says why the server cannot be used although its entry is well formed: a variable is not set. Such a server
-	// harms no other and is reported by its tools' absence.
+	// Err says why the server cannot be used although its entry is well formed, such as an unset variable. Other servers
+	// work.
 	Err error `key:""`
 
 	entries []Entry
@@ -140,16 +140,7 @@ const (
 	SSE   = "sse"
 )
 
-// MCPServer returns the server of a name.
-func (c *Config) MCPServer(name string) (*MCPServer, bool) {
-	i := slices.IndexFunc(c.MCPServers, func(s *MCPServer) bool { return s.Name == name })
-	if i < 0 {
-		return nil, false
-	}
-	return c.MCPServers[i], true
-}
-
-// Env is the world that a configuration comes from.
+// Env is what Load reads the configuration from.
 type Env struct {
 	ConfigFile string            // --config; empty if not given
 	Flags      map[string]string // by key: "sandbox.timeout"
@@ -159,32 +150,18 @@ type Env struct {
 	GOOS       string
 }
 
-// Warning is something in the configuration that is probably not what was meant.
-type Warning struct {
-	Place   string // "harness.yaml:12:5", "environment variable X"
-	Key     string // empty for a variable that is no key
-	Message string
-}
-
-func (w Warning) String() string {
-	if w.Key == "" {
-		return w.Place + ": " + w.Message
-	}
-	return w.Place + ": " + w.Key + ": " + w.Message
-}
-
-// Load reads and checks the configuration. It reads files, and nothing else of the world but e. The error joins one
-// *Error for each thing that is wrong.
-func Load(e Env) (*Config, []Warning, error) {
+// Load reads and checks the configuration from e and the files that e names. The error joins one *Error for each mistake;
+// warnings are values that are probably not meant.
+func Load(e Env) (_ *Config, warnings []*Error, err error) {
 	l, err := newLoader(e)
 	if err != nil {
 		return nil, nil, err
 	}
-	l.defaults()
 	l.file()
 	l.variables(l.dotenv)
 	l.variables(l.environ)
 	l.flags()
+	l.apply()
 	l.finish()
 	if len(l.problems) > 0 {
 		return nil, l.warnings, errors.Join(l.problems...)

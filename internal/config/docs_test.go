@@ -27,7 +27,7 @@ func row(k key, name string) string {
 	case k.max != "":
 		text += " At most " + k.max + "."
 	}
-	for _, alias := range k.aliases {
+	for _, alias := range k.names[1:] {
 		text += " Also `" + alias + "`."
 	}
 	if k.required {
@@ -73,16 +73,20 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	for _, k := range configKeys() {
-		want = append(want, row(k, k.path))
-		if k.typ.Kind() == reflect.Map && k.typ.Elem().Kind() == reflect.Struct {
-			for _, inner := range keysOf(k.typ.Elem(), "") {
-				want = append(want, row(inner, k.path+".NAME."+inner.name))
-			}
+	for _, k := range leaves(configKeys(&Config{})) {
+		elem := k.typ
+		switch {
+		case k.typ == serversType:
+			elem = reflect.TypeFor[MCPServer]()
+		case k.typ.Kind() == reflect.Map:
+			elem = k.typ.Elem()
+			fallthrough
+		default:
+			want = append(want, row(k, k.path))
 		}
-		if strings.HasPrefix(k.path, "session.") { // where mcpServers stands in Config
-			for _, k := range keysOf(reflect.TypeFor[MCPServer](), "") {
-				want = append(want, row(k, "mcpServers.NAME."+k.name))
+		if elem.Kind() == reflect.Struct {
+			for _, inner := range keysOf(reflect.New(elem).Elem(), "") {
+				want = append(want, row(inner, k.path+".NAME."+inner.name()))
 			}
 		}
 	}

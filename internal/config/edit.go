@@ -4,262 +4,375 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/disk"
 )
 
 // AddServer writes a server into the configuration file at path, which is created if it does not exist. The values
 // are those of the file: ${VAR} stays as it is, and a literal $ before { or $ is written $$. Name and what differs
-// from the defaults are written. Every other byte of the file stays, comments included, and so does the mode, but that a
-// file all can read becomes its owner's alone if the server has an env or headers. A server of the same name is an error matching fs.ErrExist, unless replace is set.
+// from the defaults are written. Every other byte of the file stays, comments included, and so does the mode, except that
+// a file all can read becomes its owner's alone if the server has an env or headers. A server of the same name is an
+// error matching fs.ErrExist, unless replace is set.
 func AddServer(path string, s *MCPServer, replace bool) error {
-	fail := func(err error) error { return fmt.Errorf("add server %q to %s: %w", s.Name, path, err) }
-	entry, err := entryNode(s)
-	if err != nil {
-		return fail(err)
-	}
-	d, err := openDocument(path)
-	if err != nil {
-		return fail(err)
-	}
-	if len(s.Env)+len(s.Headers) > 0 && d.mode&0o007 != 0 {
-		d.mode &= 0o700
-	}
-	existing, ok := d.entry(s.Name)
-	switch {
-	case ok && !replace:
-		return fail(fmt.Errorf("it has a server of this name (%w); use --replace, or another name", fs.ErrExist))
-	case ok:
-		d.replace(existing, s)
-	default:
-		for _, f := range d.entries() {
-			if sameName(f.name, s.Name) {
-				return fail(fmt.Errorf("programs cannot tell it from %q: case, - and _ do not count; use another name", f.name))
+	return edit(fmt.Sprintf("add server %q to", s.Name), path, func(d *document) error {
+		entry, err := checkedEntry(s)
+		if err != nil {
+			return err
+		}
+		if len(s.Env)+len(s.Headers) > 0 && d.mode&0o007 != 0 {
+			d.mode &= 0o700
+		}
+		existing, ok := d.server(s.Name)
+		if ok && !replace {
+			return fmt.Errorf("it has a server of this name (%w); use --replace, or another name", fs.ErrExist)
+		}
+		for _, f := range d.servers().keys {
+			if !ok && fold(f.name) == fold(s.Name) {
+				return fmt.Errorf("programs cannot tell it from %q: case, - and _ do not count; use another name", f.name)
 			}
 		}
-		err = d.add(s)
-	}
-	if err == nil {
-		err = d.verify(s.Name, &entry)
-	}
-	if err != nil {
-		return fail(fmt.Errorf("%w; add this below mcpServers by hand:\n%s", err, blockEntry(s, "  ", "\n")))
-	}
-	if err := d.save(); err != nil {
-		return fail(err)
-	}
-	return nil
+		if ok {
+			d.replace(existing, s)
+		} else {
+			err = d.add(s)
+		}
+		if err == nil {
+			err = d.verify(s.Name, entry)
+		}
+		if err != nil {
+			return fmt.Errorf("%w; add this below mcpServers by hand:\n%s", err, blockEntry(s, "  ", "\n"))
+		}
+		return nil
+	})
 }
 
 // RemoveServer takes a server out of the configuration file at path. Comments around it stay. The error for one that
 // is not in it matches fs.ErrNotExist.
 func RemoveServer(path, name string) error {
-	fail := func(err error) error { return fmt.Errorf("remove server %q from %s: %w", name, path, err) }
-	d, err := openDocument(path)
+	return edit(fmt.Sprintf("remove server %q from", name), path, func(d *document) error {
+		existing, ok := d.server(name)
+		if !ok {
+			if len(d.servers().keys) == 0 {
+				return fmt.Errorf("%w: it has no servers", fs.ErrNotExist)
+			}
+			return fmt.Errorf("%w: its servers are %s", fs.ErrNotExist, strings.Join(d.servers().names(), ", "))
+		}
+		d.remove(existing)
+		if err := d.verify(name, nil); err != nil {
+			return fmt.Errorf("%w; remove it by hand", err)
+		}
+		return nil
+	})
+}
+
+// checkedEntry renders a server, reads it back and checks it as Load does.
+func checkedEntry(s *MCPServer) (any, error) {
+	n, err := parse([]byte("{"+flowEntry(s)+"}"), position{source: "the server"})
 	if err != nil {
-		return fail(err)
-	}
-	existing, ok := d.entry(name)
-	if !ok {
-		var names []string
-		for _, f := range d.entries() {
-			names = append(names, f.name)
-		}
-		if len(names) == 0 {
-			return fail(fmt.Errorf("%w: it has no servers", fs.ErrNotExist))
-		}
-		return fail(fmt.Errorf("%w: its servers are %s", fs.ErrNotExist, strings.Join(names, ", ")))
-	}
-	d.remove(existing)
-	if err := d.verify(name, nil); err != nil {
-		return fail(fmt.Errorf("%w; remove it by hand", err))
-	}
-	if err := d.save(); err != nil {
-		return fail(err)
-	}
-	return nil
-}
-
-func sameName(a, b string) bool {
-	return fold(strings.ReplaceAll(a, "-", "_")) == fold(strings.ReplaceAll(b, "-", "_"))
-}
-
-// entryNode renders a server, reads it back and checks it as Load would.
-func entryNode(s *MCPServer) (node, error) {
-	n, err := parse([]byte(flowEntry(s)), position{source: "the server"})
-	if err != nil {
-		return node{}, err
-	}
-	if n.kind == null {
-		n.kind = mapping
-	}
-	l := &loader{config: &Config{}, positions: map[string]position{}, expanded: map[string]bool{}}
-	l.addServer(s.Name, serverSource{field: field{s.Name, n.position, n}})
-	return n, errors.Join(l.problems...)
-}
-
-// document is a configuration file being edited.
-type document struct {
-	path    string // of the file itself, links resolved
-	mode    fs.FileMode
-	bom     string
-	text    string // as it is now
-	newline string
-	before  node // as it was read
-
-	root    *ast.MappingNode      // nil in an empty file
-	servers *ast.MappingValueNode // mcpServers; nil if there is none
-}
-
-func openDocument(path string) (*document, error) {
-	d := &document{path: path, mode: 0o600, newline: "\n"}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		d.path = real
-	}
-	data, err := os.ReadFile(d.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // to be created
-	case err != nil:
-		return nil, errors.New(reason(err))
-	default:
-		info, err := os.Stat(d.path)
-		if err != nil {
-			return nil, errors.New(reason(err))
-		}
-		d.mode = info.Mode().Perm()
-	}
-	d.text = string(data)
-	if rest, ok := strings.CutPrefix(d.text, "\ufeff"); ok {
-		d.bom, d.text = "\ufeff", rest
-	}
-	if strings.Contains(d.text, "\r\n") {
-		d.newline = "\r\n"
-	}
-	if d.before, err = parse([]byte(d.text), position{source: path, line: 1, column: 1}); err != nil {
 		return nil, err
 	}
-	return d, d.layout()
+	l := &loader{config: &Config{}, expanded: map[string]bool{}}
+	l.problem(l.addServer(s.Name, serverSource{field: n.keys[0]}))
+	return n.keys[0].value.plain(), errors.Join(l.problems...)
+}
+
+type document struct {
+	mode    fs.FileMode
+	text    string // as it is now, without a byte order mark
+	newline string
+	root    node // as it was read
 }
 
 var errByHand = errors.New("the file is written in a way that cannot be edited safely")
 
-// layout finds the mapping of servers in the parser's tree.
-func (d *document) layout() error {
-	file, err := parser.ParseBytes(unixLines(d.text), 0)
-	if err != nil {
-		return err
-	}
-	for _, doc := range file.Docs {
-		switch body := doc.Body.(type) {
-		case nil, *ast.DirectiveNode, *ast.CommentGroupNode, *ast.NullNode:
-		case *ast.MappingNode:
-			d.root = body
-		default:
-			return errByHand
-		}
-	}
-	if d.root == nil {
-		return nil
-	}
-	for _, v := range d.root.Values {
-		if keyName(v.Key) == "mcpServers" {
-			d.servers = v
-		}
-	}
-	return nil
-}
-
-// mapping returns the servers' mapping; nil if it is absent, empty or of another kind.
-func (d *document) mapping() *ast.MappingNode {
-	if d.servers == nil {
-		return nil
-	}
-	m, _ := d.servers.Value.(*ast.MappingNode)
-	return m
-}
-
-// entries lists the servers of the file as it was read.
-func (d *document) entries() []field {
-	f, _ := d.before.get("mcpServers")
-	return f.value.keys
-}
-
-// entry finds a server that stands in the mapping itself, not in one that is merged into it.
-func (d *document) entry(name string) (*ast.MappingValueNode, bool) {
-	m := d.mapping()
-	if m == nil {
-		return nil, false
-	}
-	for _, v := range m.Values {
-		if !v.Key.IsMergeKey() && keyName(v.Key) == name {
-			return v, true
-		}
-	}
-	return nil, false
-}
-
-// verify reads the edited text: the server of the name must be the entry, or absent, and everything else as before.
-func (d *document) verify(name string, entry *node) error {
-	edited, err := parse([]byte(d.text), position{source: d.path, line: 1, column: 1})
-	if err != nil {
-		return errByHand
-	}
-	got, want := members(edited), members(d.before)
-	gotServers, wantServers := members(got["mcpServers"]), members(want["mcpServers"])
-	delete(got, "mcpServers")
-	delete(want, "mcpServers")
-	delete(wantServers, name)
-	if entry != nil {
-		wantServers[name] = *entry
-	}
-	if !maps.EqualFunc(got, want, equal) || !maps.EqualFunc(gotServers, wantServers, equal) {
-		return errByHand
-	}
-	return nil
-}
-
-// equal compares two nodes without their positions; the order of keys does not count.
-func equal(a, b node) bool {
-	return a.kind == b.kind && a.text == b.text && slices.EqualFunc(a.list, b.list, equal) && maps.EqualFunc(members(a), members(b), equal)
-}
-
-// members are the values of a mapping by name; none of any other node.
-func members(n node) map[string]node {
-	values := make(map[string]node, len(n.keys))
-	for _, f := range n.keys {
-		values[f.name] = f.value
-	}
-	return values
-}
-
-func (d *document) save() error { return writeAtomic(d.path, []byte(d.bom+d.text), d.mode) }
-
-// writeAtomic replaces a file in one step: a crash leaves the old one or the new one.
-func writeAtomic(path string, data []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
+// edit changes a file in one step, or leaves it as it is. A link to the file stays one. Errors begin with what is being done.
+func edit(doing, path string, change func(*document) error) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+			err = fmt.Errorf("%s %s: %w", doing, path, err)
 		}
 	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(mode)
+	file := path
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		file = target
 	}
-	if err == nil {
-		err = f.Sync()
+	d := &document{mode: 0o600, newline: "\n"}
+	if info, err := os.Stat(file); err == nil {
+		d.mode = info.Mode().Perm()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing file is created
+		return errors.New(reason(err))
+	}
+	d.text = strings.TrimPrefix(string(data), bom)
+	mark := data[:len(data)-len(d.text)]
+	if strings.Contains(d.text, "\r\n") {
+		d.newline = "\r\n"
+	}
+	if d.root, err = parse(data, position{source: file, line: 1, column: 1}); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if d.root.kind != mapping && d.root.kind != null {
+		return errByHand
+	}
+	if err := change(d); err != nil {
+		return err
+	}
+	return disk.Replace(file, append(mark, d.text...), d.mode)
+}
+
+func (d *document) servers() node {
+	f, _ := d.root.get("mcpServers")
+	return f.value
+}
+
+// server finds a server that stands in the mapping itself, not in one that is merged into it.
+func (d *document) server(name string) (field, bool) {
+	f, ok := d.servers().get(name)
+	return f, ok && !f.merged && !d.servers().alias
+}
+
+// verify reads the edited text: the server of the name must be the entry, or absent if that is nil, and everything else
+// as before.
+func (d *document) verify(name string, entry any) error {
+	edited, err := parse([]byte(d.text), position{})
+	if err != nil {
+		return errByHand
+	}
+	split := func(n node) (servers, rest object) {
+		rest, _ = n.plain().(object)
+		servers = object{}
+		if all, ok := rest["mcpServers"].(object); ok {
+			servers = all
+		}
+		delete(rest, "mcpServers")
+		return servers, rest
+	}
+	got, gotRest := split(edited)
+	want, wantRest := split(d.root)
+	if delete(want, name); entry != nil {
+		want[name] = entry
+	}
+	if !maps.EqualFunc(got, want, reflect.DeepEqual) || !maps.EqualFunc(gotRest, wantRest, reflect.DeepEqual) {
+		return errByHand
+	}
+	return nil
+}
+
+// The methods below change the text. The result is verified (document.verify), so that an unusual layout leads to an error and
+// never to a damaged file.
+
+const space = " \t\r\n"
+
+// offset turns a position into bytes.
+func (d *document) offset(p position) int {
+	at := d.line(p.line)
+	for range p.column - 1 {
+		_, n := utf8.DecodeRuneInString(d.text[at:])
+		at += n
+	}
+	return at
+}
+
+// line returns where a line begins, counted from 1.
+func (d *document) line(n int) int {
+	lines := strings.SplitAfterN(d.text, "\n", n)
+	if len(lines) < n {
+		return len(d.text)
+	}
+	return len(d.text) - len(lines[n-1])
+}
+
+func (d *document) splice(from, to int, text string) { d.text = d.text[:from] + text + d.text[to:] }
+
+func (d *document) insertLines(at int, lines string) {
+	if at > 0 && d.text[at-1] != '\n' {
+		lines = d.newline + lines
+	}
+	d.splice(at, at, lines)
+}
+
+func (d *document) add(s *MCPServer) error {
+	f, ok := d.root.get("mcpServers")
+	m := f.value
+	switch {
+	case !ok && d.root.inBraces():
+		d.addFlow(d.root, `"mcpServers": {`+flowEntry(s)+"}")
+	case !ok:
+		gap := ""
+		if d.text != "" {
+			gap = d.newline
+		}
+		d.insertLines(len(d.text), gap+"mcpServers:"+d.newline+blockEntry(s, "  ", d.newline))
+	case m.inBraces():
+		d.addFlow(m, flowEntry(s))
+	case m.kind == null && !d.root.inBraces():
+		if at := d.offset(m.position); m.line == f.line && strings.HasPrefix(d.text[at:], m.text) { // a null that is written out
+			d.splice(len(strings.TrimRight(d.text[:at], " ")), at+len(m.text), "")
+		}
+		d.insertLines(d.line(f.line+1), blockEntry(s, d.indent(f)+"  ", d.newline))
+	case m.kind == mapping && len(m.keys) > 0 && !m.keys[0].merged:
+		own := slices.DeleteFunc(slices.Clone(m.keys), func(f field) bool { return f.merged })
+		_, end := d.extent(own[len(own)-1])
+		d.insertLines(end, blockEntry(s, d.indent(own[0]), d.newline))
+	default:
+		return errByHand
+	}
+	return nil
+}
+
+// addFlow puts a member before the closing brace of a mapping in braces.
+func (d *document) addFlow(m node, text string) {
+	at := len(strings.TrimRight(d.text[:d.offset(m.end)], space))
+	if len(m.keys) > 0 {
+		gap, comma := " ", ","
+		if indent := d.indent(m.keys[0]); strings.TrimSpace(indent) == "" {
+			gap = d.newline + indent
+		}
+		if d.text[at-1] == ',' {
+			comma = ""
+		}
+		text = comma + gap + text
+	}
+	d.splice(at, at, text)
+}
+
+func (d *document) replace(f field, s *MCPServer) {
+	text := flowEntry(s)
+	if !d.servers().inBraces() {
+		text = blockEntry(s, d.indent(f), d.newline)
+	}
+	from, to := d.extent(f)
+	d.splice(from, to, text)
+}
+
+// remove takes an entry out; in braces with the comma and the space behind it, or for the last one with the comma before it.
+func (d *document) remove(f field) {
+	from, to := d.extent(f)
+	if servers := d.servers(); servers.inBraces() {
+		rest, comma := strings.CutPrefix(strings.TrimLeft(d.text[to:], space), ",")
+		if comma {
+			to = len(d.text) - len(strings.TrimLeft(rest, space))
+		} else if f.name != servers.keys[0].name {
+			from = max(strings.LastIndexByte(d.text[:from], ','), 0)
+		}
+	}
+	d.splice(from, to, "")
+}
+
+// indent returns what stands before a key on its line.
+func (d *document) indent(f field) string { return d.text[d.line(f.line):d.offset(f.position)] }
+
+// extent returns the bytes of a server in braces. In a block it returns the lines from its key to the last one that is
+// indented deeper or closes its brace. Empty lines and comments behind that belong to what follows.
+func (d *document) extent(f field) (from, to int) {
+	last := f.line
+	if f.value.inBraces() && !f.value.alias {
+		last = f.value.end.line
+		if d.servers().inBraces() {
+			return d.offset(f.position), d.offset(f.value.end) + 1
+		}
+	}
+	from, to = d.line(f.line), d.line(last+1)
+	indent := len(d.indent(f))
+	at := to
+	for line := range strings.Lines(d.text[to:]) {
+		at += len(line)
+		content := strings.TrimLeft(line, " ")
+		switch deeper := len(line)-len(content) > indent; {
+		case strings.TrimRight(content, "\r\n") == "":
+		case deeper:
+			to = at
+		case content[0] != '#':
+			return from, to
+		}
+	}
+	return from, to
+}
+
+// values lists the keys of a server that differ from their defaults: texts, lists and mappings of texts, and true.
+func values(s *MCPServer) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for _, k := range keysOf(reflect.ValueOf(s).Elem(), "") {
+			f, value := k.dst, k.dst.Interface()
+			if d, ok := value.(time.Duration); ok {
+				value = formatDuration(d)
+			}
+			isDefault := f.IsZero() || k.composite() && f.Len() == 0 || f.CanInt() && k.value != "" && f.Int() == k.bound(k.value)
+			if !isDefault && k.path != "enabled" && !yield(k.path, value) {
+				return
+			}
+		}
+	}
+}
+
+// inline writes a value of a server on one line; text writes texts.
+func inline(value any, text func(string) string) string {
+	var parts []string
+	switch v := value.(type) {
+	case string:
+		return text(v)
+	case []string:
+		for _, item := range v {
+			parts = append(parts, text(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case map[string]string:
+		for _, name := range sortedKeys(v) {
+			parts = append(parts, text(name)+": "+text(v[name]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return fmt.Sprint(value)
+}
+
+// flowEntry writes a server in braces, with its name before them, as JSON.
+func flowEntry(s *MCPServer) string {
+	var parts []string
+	for name, value := range values(s) {
+		parts = append(parts, ident.Quote(name)+": "+inline(value, ident.Quote))
+	}
+	return ident.Quote(s.Name) + ": {" + strings.Join(parts, ", ") + "}"
+}
+
+func blockEntry(s *MCPServer, indent, newline string) string {
+	lines := []string{plainOrQuoted(s.Name) + ":"}
+	for name, value := range values(s) {
+		members, ok := value.(map[string]string)
+		if !ok {
+			lines = append(lines, "  "+name+": "+inline(value, plainOrQuoted))
+			continue
+		}
+		lines = append(lines, "  "+name+":")
+		for _, name := range sortedKeys(members) {
+			lines = append(lines, "    "+plainOrQuoted(name)+": "+plainOrQuoted(members[name]))
+		}
+	}
+	return indent + strings.Join(lines, newline+indent) + newline
+}
+
+// plainOrQuoted writes a text without quotes where every YAML reader takes it for the same text.
+func plainOrQuoted(s string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	switch strings.ToLower(s) {
+	case "yes", "no", "on", "off", "y", "n", "nan", "inf", "-inf": // in YAML 1.1 and other readers
+		return ident.Quote(s)
+	}
+	if strings.Trim(s, letters+"0123456789-_./+=@:") != "" || !strings.ContainsAny(s, letters) || token.IsNeedQuoted(s) ||
+		strings.HasPrefix(s, "---") || strings.HasPrefix(s, "...") || strings.HasSuffix(s, ":") {
+		return ident.Quote(s)
+	}
+	return s
 }

@@ -55,7 +55,7 @@ func TestAddServer(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), FileName)
+			file := filepath.Join(t.TempDir(), fileName)
 			if err := os.WriteFile(file, []byte(c.before), 0o640); err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestAddServerRefuses(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), FileName)
+			file := filepath.Join(t.TempDir(), fileName)
 			if err := os.WriteFile(file, []byte(c.before), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestAddServerRefuses(t *testing.T) {
 			}
 		})
 	}
-	if err := AddServer(filepath.Join(t.TempDir(), "none", FileName), &crm, false); err == nil {
+	if err := AddServer(filepath.Join(t.TempDir(), "none", fileName), &crm, false); err == nil {
 		t.Error("a directory that does not exist is accepted")
 	}
 }
@@ -142,7 +142,7 @@ func TestReplaceAndRemoveServer(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), FileName)
+			file := filepath.Join(t.TempDir(), fileName)
 			set := func() {
 				t.Helper()
 				if err := os.WriteFile(file, []byte(c.before), 0o600); err != nil {
@@ -176,7 +176,7 @@ func TestRemoveServerRefuses(t *testing.T) {
 		"a: &a {crm: {}}\nmcpServers: *a":                       "its servers are crm",
 		"mcpServers:\n  crm: &c {command: x}\n  b:\n    <<: *c": "cannot be edited safely; remove it by hand",
 	} {
-		file := filepath.Join(t.TempDir(), FileName)
+		file := filepath.Join(t.TempDir(), fileName)
 		if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestRemoveServerRefuses(t *testing.T) {
 
 func TestCreatedFile(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), FileName)
+	file := filepath.Join(t.TempDir(), fileName)
 	s := MCPServer{
 		Name: "my server", Type: SSE, Command: "", URL: "http://x/sse", Timeout: 90e9, StartupTimeout: 60e9, Disabled: true, Stateful: true,
 		EnabledTools: []string{"a b", "c*", "-y", "./data", "true", "1.5", "-1", "@x/y", ""},
@@ -228,7 +228,7 @@ func TestCreatedFile(t *testing.T) {
 func TestLinkedFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	real, link := filepath.Join(dir, "real.yaml"), filepath.Join(dir, FileName)
+	real, link := filepath.Join(dir, "real.yaml"), filepath.Join(dir, fileName)
 	if err := os.WriteFile(real, []byte("log:\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestLinkedFile(t *testing.T) {
 // rest never changes, and the added values are read as they were given.
 func TestEditRoundTrip(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), FileName)
+	file := filepath.Join(t.TempDir(), fileName)
 	text := rapid.OneOf(
 		rapid.SampledFrom([]string{"", "true", "~", "- a", "a: b", "#x", "a #b", "'", `"`, `\`, "${A}", "$${A}", "[x]", "{", "*a", "&a", "!t", "%", "@", "`", "1e3", "0x1", "é", "日本", "a\nb", "\t", " a ", "-", "?", ":", "2024-01-01", "🦊", "\u2028", "a:"}),
 		rapid.StringMatching(`[ -~]{0,12}`),
@@ -304,9 +304,9 @@ func TestEditRoundTrip(t *testing.T) {
 			t.Fatalf("no %q in\n%s", s.Name, added)
 		}
 		got := &MCPServer{Name: s.Name}
-		for _, k := range keysOf(structOf(got), "") {
-			if f, ok := entry.value.get(k.name); ok {
-				if err := k.assign(fieldOf(got, k), f.value); err != nil {
+		for _, k := range keysOf(reflect.ValueOf(got).Elem(), "") {
+			if f, ok := entry.value.get(k.name()); ok {
+				if err := k.assign(f.value); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -321,10 +321,4 @@ func TestEditRoundTrip(t *testing.T) {
 			t.Fatalf("after adding and removing %q:\n%s\nwant\n%s", s.Name, after, before)
 		}
 	})
-}
-
-func structOf(s *MCPServer) reflect.Type { return reflect.TypeOf(*s) }
-
-func fieldOf(s *MCPServer, k key) reflect.Value {
-	return reflect.ValueOf(s).Elem().FieldByIndex(k.index)
 }

@@ -1,13 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"reflect"
-	"regexp"
-	"sort"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
@@ -24,41 +23,32 @@ type Entry struct {
 
 const masked = "********"
 
-// Effective lists every setting with its value and origin, in the order of the file's documentation, and the keys
-// that are given for servers, sorted by name. Secrets are masked.
+// Effective lists every setting with its value and origin, in the order of the file's documentation; of servers, the keys
+// that are given. Secrets are masked.
 func (c *Config) Effective() []Entry { return c.entries }
 
-func (l *loader) effective() {
-	for _, k := range l.keys {
-		l.config.entries = append(l.config.entries, l.entriesOf(k)...)
-	}
-	for _, s := range l.config.MCPServers {
-		l.config.entries = append(l.config.entries, s.entries...)
-	}
-}
-
 // entriesOf shows a key; a mapping gives an entry for each of its own keys.
-func (l *loader) entriesOf(k key) []Entry {
-	path, v := k.path, l.field(k)
-	origin := l.positions[path].origin()
-	if v.Kind() != reflect.Map || v.Len() == 0 {
-		e := Entry{Key: path, Value: format(v), Origin: origin, Secret: k.secret}
-		if text, ok := l.raw[path]; ok {
-			e.Value = text
+func (l *loader) entriesOf(k key) (list []Entry) {
+	v, given := k.dst, l.given[k.path]
+	switch {
+	case k.typ == serversType:
+		for _, s := range l.config.MCPServers {
+			list = append(list, s.entries...)
 		}
-		return []Entry{mask(e)}
+		return list
+	case v.Kind() != reflect.Map || v.Len() == 0:
+		return []Entry{{Key: k.path, Value: mask(cmp.Or(given.raw, format(v)), k.secret), Origin: given.origin(), Secret: k.secret}}
 	}
-	var list []Entry
-	for it := v.MapRange(); it.Next(); {
-		e := Entry{Key: path + "." + it.Key().String(), Value: format(it.Value()), Origin: origin}
-		if at, ok := l.positions[e.Key]; ok {
+	for _, name := range slices.SortedFunc(v.Seq(), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) }) {
+		value := v.MapIndex(name)
+		// What is in an env is masked whatever its name: that is where secrets are.
+		secret := value.Kind() == reflect.String
+		e := Entry{Key: k.path + "." + name.String(), Value: mask(format(value), secret), Origin: given.origin(), Secret: secret}
+		if at, set := l.at(e.Key); set {
 			e.Origin = at.origin()
 		}
-		// What is in an env is masked whatever its name: that is where secrets are.
-		e.Secret = it.Value().Kind() == reflect.String
-		list = append(list, mask(e))
+		list = append(list, e)
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Key < list[j].Key })
 	return list
 }
 
@@ -66,8 +56,6 @@ func format(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		return formatDuration(x)
-	case Size:
-		return x.String()
 	case []string:
 		return "[" + strings.Join(x, ", ") + "]"
 	}
@@ -76,8 +64,8 @@ func format(v reflect.Value) string {
 		return "{}" // one with something in it gives an entry for each
 	case reflect.Struct:
 		var parts []string
-		for _, k := range keysOf(v.Type(), "") {
-			parts = append(parts, k.name+": "+format(v.FieldByIndex(k.index)))
+		for _, k := range keysOf(v, "") {
+			parts = append(parts, k.name()+": "+format(k.dst))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	}
@@ -86,40 +74,36 @@ func format(v reflect.Value) string {
 
 // serverEntry shows a key of a server as it is written, placeholders unexpanded.
 func serverEntry(k key, n node) Entry {
-	e := Entry{Key: k.path, Origin: n.origin(), Secret: k.secret}
+	e := Entry{Key: k.path, Value: mask(n.text, k.secret), Origin: n.origin(), Secret: k.secret}
 	switch {
 	case k.typ.Kind() == reflect.Slice:
 		e.Value = "[" + strings.Join(maskArgs(n.items()), ", ") + "]"
-		return e
-	case n.kind == scalar:
-		e.Value = n.text
 	case n.kind == mapping:
 		parts := make([]string, len(n.keys))
 		for i, f := range n.keys {
-			parts[i] = f.name + ": " + mask(Entry{Value: f.value.text, Secret: k.secret}).Value
+			parts[i] = f.name + ": " + mask(f.value.text, k.secret)
 		}
 		e.Value = "{" + strings.Join(parts, ", ") + "}"
-		return e
-	}
-	return mask(e)
-}
-
-func mask(e Entry) Entry {
-	if !e.Secret {
-		e.Value = maskURL(e.Value)
-	} else if e.Value != "" && !onlyPlaceholders(e.Value) {
-		e.Value = masked
 	}
 	return e
 }
 
+// mask returns a value as people may see it.
+func mask(text string, secret bool) string {
+	switch {
+	case !secret:
+		return maskURL(text)
+	case text == "" || onlyPlaceholders(text):
+		return text
+	}
+	return masked
+}
+
 // onlyPlaceholders reports whether a value is made of variables without defaults, perhaps behind the name of an
 // authentication scheme: showing it gives nothing away, and tells where the secret comes from.
-func onlyPlaceholders(text string) bool { return placeholderForm().MatchString(text) }
+func onlyPlaceholders(text string) bool { return onlyPlaceholdersForm().MatchString(text) }
 
-var placeholderForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})+$`)
-})
+var onlyPlaceholdersForm = lazy(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})+$`)
 
 // maskURL hides the password, and the parameters that sound secret, of a URL.
 func maskURL(text string) string {
@@ -131,10 +115,7 @@ func maskURL(text string) string {
 		return text
 	}
 	if _, has := u.User.Password(); has {
-		scheme, rest, _ := strings.Cut(text, "://")
-		user, host, _ := cutLast(rest, "@")
-		user, _, _ = strings.Cut(user, ":")
-		text = scheme + "://" + user + ":" + masked + "@" + host
+		text = passwordForm().ReplaceAllString(text, "${1}:"+masked+"@")
 	}
 	head, query, ok := strings.Cut(text, "?")
 	if !ok {
@@ -149,12 +130,8 @@ func maskURL(text string) string {
 	return head + "?" + strings.Join(params, "&")
 }
 
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
-}
+// passwordForm matches the beginning of a URL with a password, to the last @.
+var passwordForm = lazy(`^([^:]+://[^:]*):.*@`)
 
 // maskArgs hides the values of options that sound secret: --api-key X, --token=X.
 func maskArgs(items []node) []string {
@@ -165,9 +142,9 @@ func maskArgs(items []node) []string {
 		name, value, joined := strings.Cut(text, "=")
 		switch option := strings.HasPrefix(text, "-"); {
 		case hide && !option, looksSecret(text):
-			out[i] = mask(Entry{Value: text, Secret: true}).Value
+			out[i] = mask(text, true)
 		case joined && (isSecret(name) || looksSecret(value)):
-			out[i] = name + "=" + mask(Entry{Value: value, Secret: true}).Value
+			out[i] = name + "=" + mask(value, true)
 		default:
 			out[i] = maskURL(text)
 		}
@@ -183,11 +160,10 @@ func maskArgs(items []node) []string {
 // and digits in a row.
 func looksSecret(value string) bool { return secretForm().MatchString(value) }
 
-var secretForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|github_pat|glpat|xox[a-z]|npm|dop_v1|hf)[-_]\S{8,}$|^(?:AKIA|AIza|eyJ)\S{12,}$|^[A-Za-z0-9_]{32,}$`)
-})
+var secretForm = lazy(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|github_pat|glpat|xox[a-z]|npm|dop_v1|hf)[-_]\S{8,}$|` +
+	`^(?:AKIA|AIza|eyJ)\S{12,}$|^[A-Za-z0-9_]{32,}$`)
 
-// isSecret reports whether a name sounds as if its value were secret. It looks at whole words: monkey is not a key.
+// isSecret reports whether a name is that of a secret. It compares whole words: monkey is not a key.
 func isSecret(name string) bool {
 	for _, w := range ident.Words(name) {
 		switch strings.ToLower(strings.Trim(w, "0123456789")) {

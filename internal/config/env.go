@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/joho/godotenv"
@@ -31,7 +34,7 @@ func environment(environ []string, goos string) map[string]string {
 	return vars
 }
 
-// readDotenv reads a file of NAME=value lines; a missing one is empty. The errors show no part of the file, whose
+// readDotenv reads a file of NAME=value lines; the result is nil for a missing one. The errors show no part of the file, whose
 // purpose is to hold secrets.
 func readDotenv(path string) (map[string]string, error) {
 	data, err := os.ReadFile(path)
@@ -39,41 +42,36 @@ func readDotenv(path string) (map[string]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &Error{Source: path, Problem: reason(err), Hint: "make it readable or remove it"}
+		return nil, position{source: path}.errorf("", "make it readable or remove it", "%s", reason(err))
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.TrimPrefix(data, []byte(bom))
 	vars, err := godotenv.UnmarshalBytes(data)
 	if err != nil {
 		// The first bad line is behind the longest beginning of the file that is right.
-		good := 0
-		for i, c := range data {
-			if c != '\n' {
-				continue
-			}
-			if _, err := godotenv.UnmarshalBytes(data[:i+1]); err == nil {
-				good = i + 1
+		good, end := 0, 0
+		for line := range bytes.Lines(data) {
+			end += len(line)
+			if _, err := godotenv.UnmarshalBytes(data[:end]); err == nil {
+				good = end
 			}
 		}
-		return nil, &Error{
-			Source: path, Line: 1 + bytes.Count(data[:good], []byte("\n")), Column: 1,
-			Problem: "this is not NAME=value", Hint: "put values with spaces or # into quotes",
-		}
+		at := position{source: path, line: 1 + bytes.Count(data[:good], []byte("\n")), column: 1}
+		return nil, at.errorf("", "put values with spaces or # into quotes", "this is not NAME=value")
 	}
 	return vars, nil
 }
 
 // reason is the cause of a file error without the path, which the message has already.
 func reason(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
 	}
 	return err.Error()
 }
 
-// fold reduces a variable's name to letters and digits: MAX_CALLS and MAXCALLS are the same.
+// fold reduces a name to what tells it from others: MAX_CALLS, max-calls and MAXCALLS are the same.
 func fold(name string) string {
-	return strings.NewReplacer("_", "", ".", "").Replace(strings.ToUpper(name))
+	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToUpper(name))
 }
 
 // variableOf is the name that a key is called by in messages.
@@ -86,33 +84,21 @@ type layer struct {
 	vars   map[string]string
 	source string // before a name: "environment variable "
 	base   string // what relative paths in it mean
-	weight int
 }
 
-// The weights of what a value comes from. Variables add a little: the original's names 0, those of a provider 1, our
-// own 2.
-const (
-	fileWeight    = 10
-	dotenvWeight  = 20
-	environWeight = 30
-	flagWeight    = 40
-)
+func (v layer) position(name string) position { return position{source: v.source + name} }
 
-func (v layer) position(name string) position {
-	p := position{source: v.source + name, weight: v.weight}
-	if strings.HasPrefix(name, prefix) {
-		p.weight += 2
-	}
-	return p
+func (v layer) setting(k key, name string) setting {
+	return setting{node: node{position: v.position(name), kind: scalar, text: v.vars[name]}, key: k, base: v.base}
 }
 
-// variables takes over the settings of a layer.
+// variables collects the settings of a layer: the original system's names first, because HARNESS_ names override them.
 func (l *loader) variables(v layer) {
-	l.setOriginals(v)
+	l.originals(v)
 	byName := map[string]key{}
 	for _, k := range l.keys {
-		for _, path := range k.paths() {
-			byName[fold(path)] = k
+		for _, name := range k.names {
+			byName[fold(strings.TrimSuffix(k.path, k.name())+name)] = k
 		}
 	}
 	seen := map[string]string{} // path of a key -> name
@@ -121,55 +107,109 @@ func (l *loader) variables(v layer) {
 		if !ok || v.vars[name] == "" {
 			continue
 		}
-		at := v.position(name)
 		k, known := byName[fold(short)]
-		path := "mcpServers"
-		if known {
-			path = k.path
-		}
-		if other, ok := seen[path]; ok && (known || fold(short) == "MCPSERVERS") {
-			if v.vars[other] != v.vars[name] {
-				l.problem(at.errorf("", "remove one of them", "it contradicts %s, which names the same key", other))
+		section, _, _ := strings.Cut(strings.ToLower(short), "_")
+		s := v.setting(k, name)
+		switch other := seen[k.path]; {
+		case !known && (section == "pii" || section == "policy"):
+			l.unknown(s.position, "", section, nil)
+		case !known && slices.Contains(namesOf(l.sections, false), section):
+			var names []string
+			for _, k := range l.keys {
+				names = append(names, variableOf(k))
 			}
-			continue
-		}
-		if known {
-			seen[path] = name
-			l.setText(path, v.vars[name], at, v.base)
-			continue
-		}
-		switch first, _, _ := strings.Cut(short, "_"); {
-		case fold(short) == "MCPSERVERS":
-			seen[path] = name
-			l.serversFromText(v.vars[name], at, v.base)
-		case first == "PII" || first == "POLICY":
-			l.unavailable(strings.ToLower(first), at)
-		case l.isGroup(strings.ToLower(first)):
-			l.problem(at.errorf("", l.suggestVariable(name), "there is no such key"))
+			l.problem(s.errorf("", didYouMean(ident.Closest(name, names)), "unknown key"))
+		case !known:
+		case other == "":
+			seen[k.path] = name
+			l.setText(s)
+		case v.vars[other] != s.text:
+			l.problem(s.errorf("", "remove one of them", "it contradicts %s, which names the same key", other))
 		}
 	}
 }
 
-func (l *loader) suggestVariable(name string) string {
-	var names []string
-	for _, k := range l.keys {
-		names = append(names, variableOf(k))
-	}
-	return didYouMean(ident.Closest(name, names))
+// fileName is the name of the configuration file.
+const fileName = "harness.yaml"
+
+// Locate returns the configuration file: that of --config, of HARNESS_CONFIG, in the working directory, or in the
+// user's configuration directory. Without any it returns the path in the working directory, where one would be created.
+func Locate(e Env) (path string, err error) {
+	path, _, _, err = locate(e, environment(e.Environ, e.GOOS))
+	return path, err
 }
 
-// setText sets a key from a variable or flag. Mappings, and lists that need it, are written as in the file.
-func (l *loader) setText(path, text string, at position, base string) {
-	n := node{position: at, kind: scalar, text: text}
-	if t := strings.TrimSpace(text); t != "" && (t[0] == '{' || t[0] == '[') {
-		if k, ok := l.key(path); ok && k.composite() {
-			parsed, err := parse([]byte(text), at)
-			if err != nil {
-				l.problem(at.errorf(path, "", "%q is neither a list nor a mapping in YAML or JSON", text))
-				return
-			}
-			n = parsed
-		}
+// locate also reports whether the file is in the user's configuration directory; state is elsewhere then.
+func locate(e Env, environ map[string]string) (path string, found, personal bool, err error) {
+	asked, source := e.ConfigFile, "flag --config"
+	if asked == "" {
+		asked, source = environ["HARNESS_CONFIG"], "environment variable HARNESS_CONFIG"
 	}
-	l.set(path, n, base)
+	if asked != "" {
+		path = absolute(asked, e.Cwd, e.HomeDir)
+		if !isFile(path) {
+			return "", false, false, position{source: source}.errorf("", "give the path of a harness.yaml; `harness init` makes one",
+				"there is no file %s", path)
+		}
+		return path, true, false, nil
+	}
+	local := filepath.Join(e.Cwd, fileName)
+	if isFile(local) {
+		return local, true, false, nil
+	}
+	if dir := configDir(e, environ); dir != "" && isFile(filepath.Join(dir, fileName)) {
+		return filepath.Join(dir, fileName), true, true, nil
+	}
+	return local, false, false, nil
+}
+
+// isFile reports whether something other than a directory is at path. A file that cannot be examined counts: reading it
+// gives the better error.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return !info.IsDir()
+}
+
+func configDir(e Env, environ map[string]string) string {
+	if e.GOOS == "windows" {
+		return harnessIn(environ["APPDATA"])
+	}
+	return harnessIn(e.HomeDir, ".config")
+}
+
+// stateDir is where state lives without a project's file; empty if the environment does not tell.
+func stateDir(e Env, environ map[string]string) string {
+	data := environ["XDG_DATA_HOME"]
+	switch {
+	case e.GOOS == "windows":
+		return harnessIn(environ["LOCALAPPDATA"])
+	case filepath.IsAbs(data): // a relative one is to be ignored (XDG Base Directory Specification)
+		return harnessIn(data)
+	}
+	return harnessIn(e.HomeDir, ".local", "share")
+}
+
+// harnessIn is the harness's directory below a user's; empty if that is not known.
+func harnessIn(dir string, below ...string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, filepath.Join(below...), "harness")
+}
+
+// absolute resolves a path against dir, and ~ against home.
+func absolute(path, dir, home string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && home != "" && (rest == "" || os.IsPathSeparator(rest[0])) {
+		return filepath.Join(home, rest)
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	if runtime.GOOS == "windows" && strings.HasPrefix(path, `\`) { // the root of dir's drive
+		return filepath.Join(filepath.VolumeName(dir), path)
+	}
+	return filepath.Join(dir, path)
 }

@@ -3,35 +3,70 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/goccy/go-yaml/token"
 )
 
-// Error is one thing that is wrong in the configuration.
+// position is where a value is written; the zero value is that of a default.
+type position struct {
+	source string // what to correct: path of a file, "environment variable X", "flag"
+	line   int    // in a file, from 1; 0 elsewhere
+	column int    // in characters, from 1
+}
+
+func (p position) String() string {
+	if p.line == 0 {
+		return p.source
+	}
+	return fmt.Sprintf("%s:%d:%d", p.source, p.line, p.column)
+}
+
+// origin is the position as Entry shows it.
+func (p position) origin() string {
+	switch {
+	case p.source == "":
+		return "default"
+	case p.line > 0:
+		return fmt.Sprintf("%s:%d", p.source, p.line)
+	}
+	return strings.Replace(strings.Replace(p.source, "environment", "env", 1), " variable ", " ", 1)
+}
+
+// at returns the position of a token, if p is in a file.
+func (p position) at(t *token.Token) position {
+	if p.line > 0 && t != nil && t.Position != nil {
+		p.line, p.column = t.Position.Line, t.Position.Column
+	}
+	return p
+}
+
+func (p position) errorf(key, hint, format string, args ...any) *Error {
+	return &Error{position: p, Key: key, Problem: withHint(fmt.Sprintf(format, args...), hint)}
+}
+
+// Error is one thing that is wrong in the configuration, or, as a warning, one that is probably not meant.
 type Error struct {
-	Source  string // what to correct: path of a file, "environment variable X", "flag"; empty if nothing is set
-	Line    int    // in a file, from 1; 0 if unknown
-	Column  int    // in characters, from 1
-	Key     string // "sandbox.timeout"; empty if the whole file is meant
-	Problem string
-	Hint    string // what to do; may be empty
+	position
+	Key     string // "sandbox.timeout"; empty if the whole file or variable is meant
+	Problem string // and what to do
 }
 
 func (e *Error) Error() string {
-	var parts []string
-	switch {
-	case e.Line > 0:
-		parts = append(parts, fmt.Sprintf("%s:%d:%d", e.Source, e.Line, e.Column))
-	case e.Source != "":
-		parts = append(parts, e.Source)
+	text := e.Problem
+	for _, before := range [...]string{e.Key, e.position.String()} {
+		if before != "" {
+			text = before + ": " + text
+		}
 	}
-	if e.Key != "" {
-		parts = append(parts, e.Key)
+	return text
+}
+
+// withHint adds to a problem what to do; hint may be empty.
+func withHint(problem, hint string) string {
+	if hint == "" {
+		return problem
 	}
-	var b strings.Builder
-	b.WriteString(strings.Join(append(parts, e.Problem), ": "))
-	if e.Hint != "" {
-		b.WriteString("; " + e.Hint)
-	}
-	return b.String()
+	return problem + "; " + hint
 }
 
 // meantOrKnown is a hint: the names that were probably meant, else the names that are known.

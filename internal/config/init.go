@@ -1,40 +1,131 @@
 package config
 
 import (
-	_ "embed" // the template
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"mcp-code-exec-harness/internal/disk"
 )
 
+// template is a harness.yaml in which every key is explained and none is set.
+//
 //go:embed template.yaml
 var template []byte
-
-// SchemaName is the file that the template refers editors to.
-const SchemaName = "harness.schema.json"
-
-// Template returns a harness.yaml in which every key is explained and none is set.
-func Template() []byte { return template }
 
 // Init writes the template and its schema into a directory and returns the paths. An existing harness.yaml is never
 // overwritten: the error then matches fs.ErrExist.
 func Init(dir string) ([]string, error) {
-	file, schema := filepath.Join(dir, FileName), filepath.Join(dir, SchemaName)
+	file, schema := filepath.Join(dir, fileName), filepath.Join(dir, "harness.schema.json") // the template refers editors to it
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil, fmt.Errorf("%s exists already (%w); edit it, or remove it first", file, fs.ErrExist)
 	case err != nil:
-		return nil, fmt.Errorf("create %s: %w", FileName, err)
+		return nil, fmt.Errorf("create %s: %w", fileName, err)
 	}
-	_, err = f.Write(Template())
+	_, err = f.Write(template)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("write %s: %w", file, errors.Join(err, os.Remove(file)))
 	}
-	if err := writeAtomic(schema, Schema(), 0o644); err != nil {
-		return []string{file}, err
+	return []string{file, schema}, disk.Replace(schema, jsonSchema(), 0o644)
+}
+
+// object is a JSON object; its keys are written in alphabetical order.
+type object = map[string]any
+
+// jsonSchema returns the JSON Schema of harness.yaml, for editors.
+func jsonSchema() []byte {
+	root := groupSchema(configKeys(&Config{}), "")
+	root["properties"].(object)["$schema"] = object{"type": "string"}
+	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", "harness.yaml"
+	data, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		panic("config: schema: " + err.Error()) // constants only
 	}
-	return []string{file, schema}, nil
+	return append(data, '\n')
+}
+
+// groupSchema describes a mapping that has keys. Texts may match orElse instead of what they must be otherwise.
+func groupSchema(keys []key, orElse string) object {
+	properties := object{}
+	var required []string
+	for _, k := range keys {
+		for _, name := range k.names {
+			properties[name] = k.schema(orElse)
+		}
+		if k.required {
+			required = append(required, k.name())
+		}
+	}
+	o := object{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties}
+	if required != nil {
+		o["type"], o["required"] = "object", required
+	}
+	return o
+}
+
+func (k key) schema(orElse string) object {
+	o := k.typeSchema(orElse)
+	o["description"] = k.doc
+	value := strings.ReplaceAll(k.value, "{state}", "./data")
+	switch _, err := strconv.Atoi(value); {
+	case err == nil || k.typ.Kind() == reflect.Bool && value != "":
+		o["default"] = json.RawMessage(value)
+	case value != "":
+		o["default"] = value
+	}
+	return o
+}
+
+func (k key) typeSchema(orElse string) object {
+	texts := func(pattern string) object { return object{"type": "string", "pattern": pattern + orElse} }
+	// What a single value of the file may be: YAML reads 5432 as a number where a text is meant.
+	anyScalar := object{"type": []string{"string", "number", "boolean"}}
+	switch kind := k.typ.Kind(); {
+	case k.typ == serversType:
+		server := groupSchema(keysOf(reflect.ValueOf(&MCPServer{}).Elem(), ""), `|\$\{`) // ${VAR} stands where any value can
+		server["type"] = "object"
+		delete(server, "additionalProperties") // other keys warn only
+		return object{"type": []string{"object", "null"}, "additionalProperties": server}
+	case kind == reflect.Struct:
+		return groupSchema(k.members(), orElse)
+	case k.typ == durationType:
+		return object{"anyOf": []object{texts(`^([0-9.]+(ns|us|µs|ms|s|m|h|d))+$`), {"const": 0}}}
+	case k.typ == sizeType:
+		return object{"anyOf": []object{texts(`^[0-9.]+ *([kKmMgG]?[iI]?[bB])?$`), {"type": "integer", "minimum": 0}}}
+	case kind == reflect.Int:
+		o := object{"type": "integer"}
+		if k.min != "" {
+			o["minimum"] = k.bound(k.min)
+		}
+		if k.max != "" {
+			o["maximum"] = k.bound(k.max)
+		}
+		return o
+	case kind == reflect.Float64:
+		return object{"type": "number", "minimum": 0}
+	case kind == reflect.Bool && orElse != "":
+		return object{"anyOf": []object{{"type": "boolean"}, texts(`^(true|false)$`)}}
+	case kind == reflect.Bool:
+		return object{"type": "boolean"}
+	case kind == reflect.Slice:
+		return object{"anyOf": []object{{"type": "array", "items": anyScalar}, anyScalar}}
+	case kind == reflect.Map && k.typ.Elem().Kind() == reflect.Struct:
+		return object{"type": "object", "additionalProperties": groupSchema(k.elem().members(), "")}
+	case kind == reflect.Map:
+		return object{"type": "object", "additionalProperties": anyScalar}
+	case len(k.oneOf) > 0 && k.value == "": // may be left open
+		return object{"enum": append([]string{""}, k.oneOf...)}
+	case len(k.oneOf) > 0:
+		return object{"enum": k.oneOf}
+	}
+	return object{"type": "string"}
 }

@@ -19,7 +19,7 @@ import (
 
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(jsonSchema()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,14 +49,14 @@ func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
 
 // uncommented is the template with all its settings and examples switched on.
 func uncommented() []byte {
-	text := regexp.MustCompile(`(?m)^#(\S| {2})`).ReplaceAll(Template(), []byte("$1"))
+	text := regexp.MustCompile(`(?m)^#(\S| {2})`).ReplaceAll(template, []byte("$1"))
 	return regexp.MustCompile(`(?m)^  # (.*:.*)$`).ReplaceAll(text, []byte("  $1"))
 }
 
 // The template sets nothing; with its comments taken off it names every key, each with its default.
 func TestTemplate(t *testing.T) {
 	t.Parallel()
-	plain, _ := load(t, world(t, map[string]string{"work/harness.yaml": string(Template())}))
+	plain, _ := load(t, world(t, map[string]string{"work/harness.yaml": string(template)}))
 	for _, e := range plain.Effective() {
 		if e.Origin != "default" {
 			t.Errorf("the template sets %+v", e)
@@ -76,7 +76,7 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("the template shows other values than the defaults (-default +template)\n%s", diff)
 	}
 	if want := filepath.Join(all.Cwd, "data"); c.Skills.Dir != filepath.Join(want, "skills") || c.Workspace.Dir != filepath.Join(want, "workspace") ||
-		c.Store.Path() != filepath.Join(want, "harness.db") {
+		c.Store.URL != "sqlite:"+filepath.Join(want, "harness.db") {
 		t.Errorf("the template's directories are not the defaults: %+v %+v %+v", c.Skills, c.Workspace, c.Store)
 	}
 	for _, e := range c.Effective() {
@@ -93,7 +93,7 @@ func TestSchema(t *testing.T) {
 	t.Parallel()
 	s := schema(t)
 	for what, text := range map[string]string{
-		"template": string(Template()), "all of the template": string(uncommented()), "schema key": "$schema: x", "sections of nothing": "log:\nmcpServers:",
+		"template": string(template), "all of the template": string(uncommented()), "schema key": "$schema: x", "sections of nothing": "log:\nmcpServers:",
 		"numbers":      "sandbox: {memory: 104857600, env: {A: 1}, prelude: a.js}\njournal: {retention: 0}",
 		"other names":  "model: {deployment: d, endpoint: 'https://h', maxCost: 0.5, prices: {m: {input: 1, output: 2.5}}}",
 		"groups":       "server: {tls: {cert: a, key: b}, metrics:}\nauth: {oidc: {issuer: 'https://h'}}",
@@ -135,7 +135,7 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	var doc described
-	if err := json.Unmarshal(Schema(), &doc); err != nil {
+	if err := json.Unmarshal(jsonSchema(), &doc); err != nil {
 		t.Fatal(err)
 	}
 	delete(doc.Properties, "$schema")
@@ -154,7 +154,7 @@ func TestInit(t *testing.T) {
 	if want := []string{filepath.Join(dir, "harness.yaml"), filepath.Join(dir, "harness.schema.json")}; !cmp.Equal(files, want) {
 		t.Errorf("files are %v", files)
 	}
-	if got, err := os.ReadFile(files[1]); !bytes.Equal(got, Schema()) || err != nil {
+	if got, err := os.ReadFile(files[1]); !bytes.Equal(got, jsonSchema()) || err != nil {
 		t.Errorf("the schema is not written: %v", err)
 	}
 	if err := os.WriteFile(files[0], []byte("mine"), 0o600); err != nil {

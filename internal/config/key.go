@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -12,13 +13,12 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// key is one setting, as the tags of its field describe it.
+// key is a setting, or a group of settings, as the tags of its field describe it.
 type key struct {
-	path    string // "sandbox.maxCalls", "server.tls.cert"
-	name    string // the last part of path
-	aliases []string
-	index   []int // of the field in the struct that keysOf was asked for
-	typ     reflect.Type
+	path  string        // "sandbox.maxCalls", "server.tls.cert"
+	names []string      // its name, the last part of path, and its other names
+	dst   reflect.Value // the field that it sets
+	typ   reflect.Type  // of the field
 
 	value    string // default, in the form of the file; may hold {state}
 	doc      string
@@ -30,122 +30,141 @@ type key struct {
 	secret   bool // and ${VAR} in the file is expanded
 }
 
-// names lists the key's name and its other names.
-func (k key) names() []string { return append([]string{k.name}, k.aliases...) }
+func (k key) name() string { return k.names[0] }
 
-// paths lists the key's path under each of its names.
-func (k key) paths() []string {
-	paths := k.names()
-	for i, name := range paths {
-		paths[i] = strings.TrimSuffix(k.path, k.name) + name
-	}
-	return paths
-}
+func (k key) isGroup() bool { return k.typ.Kind() == reflect.Struct }
 
 // composite reports whether a key holds a list or a mapping.
 func (k key) composite() bool { return k.typ.Kind() == reflect.Slice || k.typ.Kind() == reflect.Map }
 
-// configKeys lists what Config can hold. It is made anew at each call: configurations are loaded once per process.
-func configKeys() []key { return keysOf(reflect.TypeFor[Config](), "") }
-
-// keysOf lists the settings of a struct and of the structs in it, which are sections and groups of settings. Prefix
-// stands before each path.
-func keysOf(t reflect.Type, prefix string) []key {
-	var keys []key
-	for f := range t.Fields() {
-		names := strings.Split(f.Tag.Get("key"), ",")
-		switch {
-		case names[0] == "":
-			continue
-		case f.Type.Kind() == reflect.Struct:
-			for _, k := range keysOf(f.Type, prefix+names[0]+".") {
-				k.index = append(slices.Clone(f.Index), k.index...)
-				keys = append(keys, k)
-			}
+// keysOf lists the keys of a struct; prefix stands before each path.
+func keysOf(v reflect.Value, prefix string) (keys []key) {
+	for f, dst := range v.Fields() {
+		tag := f.Tag.Get
+		names := strings.Split(tag("key"), ",")
+		if names[0] == "" {
 			continue
 		}
-		keys = append(keys, keyOf(f, prefix))
+		k := key{
+			path: prefix + names[0], names: names, dst: dst, typ: f.Type, value: tag("default"), doc: tag("doc"),
+			min: tag("min"), max: tag("max"), like: tag("like"), required: tag("required") != "", isPath: tag("path") != "", secret: tag("secret") != "",
+		}
+		if list := tag("oneof"); list != "" {
+			k.oneOf = strings.Split(list, ",")
+		}
+		keys = append(keys, k)
 	}
 	return keys
 }
 
-func keyOf(f reflect.StructField, prefix string) key {
-	names := strings.Split(f.Tag.Get("key"), ",")
-	k := key{
-		path: prefix + names[0], name: names[0], aliases: names[1:], index: f.Index, typ: f.Type,
-		value: f.Tag.Get("default"), doc: f.Tag.Get("doc"), min: f.Tag.Get("min"), max: f.Tag.Get("max"), like: f.Tag.Get("like"),
-		required: f.Tag.Get("required") != "", isPath: f.Tag.Get("path") != "", secret: f.Tag.Get("secret") != "",
+// configKeys lists the sections of a configuration.
+func configKeys(c *Config) []key { return keysOf(reflect.ValueOf(c).Elem(), "") }
+
+// elem is a new element of a mapping or list.
+func (k key) elem() key { return key{dst: reflect.New(k.typ.Elem()).Elem(), typ: k.typ.Elem()} }
+
+func (k key) members() []key { return keysOf(k.dst, k.path+".") }
+
+func leaves(keys []key) (all []key) {
+	for _, k := range keys {
+		if k.isGroup() {
+			all = append(all, leaves(k.members())...)
+		} else {
+			all = append(all, k)
+		}
 	}
-	if list := f.Tag.Get("oneof"); list != "" {
-		k.oneOf = strings.Split(list, ",")
+	return all
+}
+
+// namesOf lists the names of keys, with their other names if others is set.
+func namesOf(keys []key, others bool) (names []string) {
+	for _, k := range keys {
+		if names = append(names, k.name()); others {
+			names = append(names, k.names[1:]...)
+		}
 	}
-	return k
+	return names
 }
 
 var (
 	durationType = reflect.TypeFor[time.Duration]()
 	sizeType     = reflect.TypeFor[Size]()
+	serversType  = reflect.TypeFor[[]*MCPServer]()
 )
 
-// assign checks a value against a key and stores it. The error's text is the problem alone.
-func (k key) assign(dst reflect.Value, n node) *Error {
+// assign checks a value against a key and stores it.
+func (k key) assign(n node) *Error {
 	switch {
 	case k.typ.Kind() == reflect.Slice:
-		return k.assignList(dst, n)
-	case k.typ.Kind() == reflect.Map && k.typ.Elem().Kind() == reflect.Struct:
-		return k.assignEntries(dst, n)
+		return k.assignList(n)
 	case k.typ.Kind() == reflect.Map:
-		return k.assignMap(dst, n)
+		return k.assignMap(n)
+	case k.isGroup():
+		return k.assignStruct(n)
 	case n.kind != scalar:
 		return n.errorf(k.path, "", "it must be a single value, not %s", n.kind)
 	}
-	var value any
-	var err error
-	switch k.typ.Kind() {
-	case reflect.Int, reflect.Int64:
-		var number int64
-		number, err = k.parse(n.text)
-		value = number
-		switch {
-		case err != nil:
-		case k.min != "" && number < k.bound(k.min):
-			err = fmt.Errorf("%s is less than %s, the least allowed", n.text, k.min)
-		case k.max != "" && number > k.bound(k.max):
-			err = fmt.Errorf("%s is more than %s, the most allowed", n.text, k.max)
-		}
-	case reflect.Float64:
-		var number float64
-		number, err = strconv.ParseFloat(strings.TrimSpace(n.text), 64)
-		value = number
-		switch {
-		case err != nil || math.IsNaN(number) || math.IsInf(number, 0):
-			err = fmt.Errorf("%q is not a number", n.text)
-		case number < 0:
-			err = fmt.Errorf("%s is less than 0, the least allowed", n.text)
-		}
-	case reflect.Bool:
-		var ok bool
-		if value, ok = parseBool(n.text); !ok {
-			err = fmt.Errorf("%q is neither true nor false", n.text)
-		}
-	default:
-		return k.assignText(dst, n)
-	}
+	value, err := k.parse(n.text)
 	if err != nil {
 		return n.errorf(k.path, "", "%v", err)
 	}
-	dst.Set(reflect.ValueOf(value).Convert(k.typ))
+	k.dst.Set(reflect.ValueOf(value).Convert(k.typ))
 	return nil
 }
 
-// parse reads a whole number, a size or a duration.
-func (k key) parse(text string) (int64, error) {
+func (k key) assignDefault() {
+	if k.value == "" {
+		return
+	}
+	if err := k.assign(node{kind: scalar, text: k.value}); err != nil {
+		panic("config: bad default: " + err.Error())
+	}
+}
+
+func (k key) parse(text string) (any, error) {
+	switch k.typ.Kind() {
+	case reflect.Int, reflect.Int64:
+		n, err := k.number(text)
+		switch {
+		case err == nil && k.min != "" && n < k.bound(k.min):
+			err = fmt.Errorf("%s is less than %s, the least allowed", text, k.min)
+		case err == nil && k.max != "" && n > k.bound(k.max):
+			err = fmt.Errorf("%s is more than %s, the most allowed", text, k.max)
+		}
+		return n, err
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		switch {
+		case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+			err = fmt.Errorf("%q is not a number", text)
+		case n < 0:
+			err = fmt.Errorf("%s is less than 0, the least allowed", text)
+		}
+		return n, err
+	case reflect.Bool:
+		value, ok := parseBool(text)
+		if !ok {
+			return nil, fmt.Errorf("%q is neither true nor false", text)
+		}
+		return value, nil
+	}
+	switch {
+	case strings.ContainsRune(text, 0):
+		return nil, errors.New("it may not hold a zero byte")
+	case len(k.oneOf) > 0 && !slices.Contains(k.oneOf, text) && text != k.value:
+		problem := fmt.Sprintf("%q is not one of %s", text, strings.Join(k.oneOf, ", "))
+		return nil, errors.New(withHint(problem, didYouMean(ident.Closest(text, k.oneOf))))
+	}
+	return text, nil
+}
+
+func (k key) number(text string) (int64, error) {
 	switch k.typ {
 	case durationType:
-		d, err := ParseDuration(text)
+		d, err := parseDuration(text)
 		return int64(d), err
 	case sizeType:
-		s, err := ParseSize(text)
+		s, err := parseSize(text)
 		return int64(s), err
 	}
 	i, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
@@ -157,7 +176,7 @@ func (k key) parse(text string) (int64, error) {
 
 // bound reads a bound or a default, which is a constant of this package.
 func (k key) bound(text string) int64 {
-	n, err := k.parse(text)
+	n, err := k.number(text)
 	if err != nil {
 		panic("config: bad bound of " + k.path + ": " + err.Error())
 	}
@@ -174,19 +193,7 @@ func parseBool(text string) (value, ok bool) {
 	return false, false
 }
 
-func (k key) assignText(dst reflect.Value, n node) *Error {
-	switch {
-	case strings.ContainsRune(n.text, 0):
-		return n.errorf(k.path, "", "it may not hold a zero byte")
-	case len(k.oneOf) > 0 && !slices.Contains(k.oneOf, n.text) && n.text != k.value:
-		hint := didYouMean(ident.Closest(n.text, k.oneOf))
-		return n.errorf(k.path, hint, "%q is not one of %s", n.text, strings.Join(k.oneOf, ", "))
-	}
-	dst.SetString(n.text)
-	return nil
-}
-
-func (k key) assignList(dst reflect.Value, n node) *Error {
+func (k key) assignList(n node) *Error {
 	if n.kind != list && n.kind != scalar {
 		return n.errorf(k.path, "", "it must be a list, not %s", n.kind)
 	}
@@ -197,83 +204,82 @@ func (k key) assignList(dst reflect.Value, n node) *Error {
 		}
 		out = append(out, item.text)
 	}
-	dst.Set(reflect.ValueOf(out))
+	k.dst.Set(reflect.ValueOf(out))
 	return nil
 }
 
-// items returns the elements of a list. A single value is one element; in a variable or flag it is several between
-// commas.
-func (n node) items() []node {
-	switch {
-	case n.kind == list:
-		return n.list
-	case n.line > 0:
-		return []node{n}
-	}
-	var items []node
-	for text := range strings.SplitSeq(n.text, ",") {
-		items = append(items, node{position: n.position, kind: scalar, text: strings.TrimSpace(text)})
-	}
-	return items
-}
-
-func (k key) assignMap(dst reflect.Value, n node) *Error {
+func (k key) assignMap(n node) *Error {
 	if n.kind != mapping {
-		return n.errorf(k.path, "", "it must be a mapping of names to values, not %s", n.kind)
-	}
-	out := make(map[string]string, len(n.keys))
-	for _, f := range n.keys {
-		if f.value.kind != scalar {
-			return f.value.errorf(k.path+"."+f.name, "", "it must be a single value, not %s", f.value.kind)
+		of := "values"
+		if elem := k.elem(); elem.isGroup() {
+			of = "{" + strings.Join(namesOf(elem.members(), false), ", ") + "}"
 		}
-		out[f.name] = f.value.text
-	}
-	dst.Set(reflect.ValueOf(out))
-	return nil
-}
-
-// assignEntries reads a mapping of names to mappings with known keys.
-func (k key) assignEntries(dst reflect.Value, n node) *Error {
-	elem := k.typ.Elem()
-	names := allNames(keysOf(elem, ""))
-	if n.kind != mapping {
-		return n.errorf(k.path, "", "it must be a mapping of names to {%s}, not %s", strings.Join(names, ", "), n.kind)
+		return n.errorf(k.path, "", "it must be a mapping of names to %s, not %s", of, n.kind)
 	}
 	out := reflect.MakeMap(k.typ)
 	for _, f := range n.keys {
-		path := k.path + "." + f.name
-		if f.value.kind != mapping {
-			return f.value.errorf(path, "", "it must be a mapping with %s, not %s", strings.Join(names, ", "), f.value.kind)
+		elem := k.elem()
+		elem.path = k.path + "." + f.name
+		if f.value.kind == mapping {
+			f.value.position = f.position // what is missing in it is reported at its name
 		}
-		for _, inner := range f.value.keys {
-			if !slices.Contains(names, inner.name) {
-				return inner.errorf(path+"."+inner.name, meantOrKnown(ident.Closest(inner.name, names), names), "there is no such key")
-			}
+		if err := elem.assign(f.value); err != nil {
+			return err
 		}
-		value := reflect.New(elem).Elem()
-		for _, inner := range keysOf(elem, path+".") {
-			given, ok := f.value.get(inner.name)
-			switch {
-			case ok && given.value.kind != null:
-				if err := inner.assign(value.FieldByIndex(inner.index), given.value); err != nil {
-					return err
-				}
-			case inner.required:
-				return f.errorf(path, "add it", "%s is missing", inner.name)
-			case inner.like != "":
-				value.FieldByIndex(inner.index).Set(value.FieldByName(inner.like))
-			}
-		}
-		out.SetMapIndex(reflect.ValueOf(f.name), value)
+		out.SetMapIndex(reflect.ValueOf(f.name), elem.dst)
 	}
-	dst.Set(out)
+	k.dst.Set(out)
 	return nil
 }
 
-// allNames lists the names of keys, other names included.
-func allNames(keys []key) (names []string) {
-	for _, k := range keys {
-		names = append(names, k.names()...)
+func (k key) assignStruct(n node) (err *Error) {
+	keys := k.members()
+	names := namesOf(keys, true)
+	if n.kind != mapping {
+		return n.errorf(k.path, "", "it must be a mapping with %s, not %s", strings.Join(names, ", "), n.kind)
 	}
-	return names
+	given := map[string]node{}
+	for _, m := range match(n, k.path+".", keys, func(problem *Error) { err = problem }, func(f field) {
+		err = f.errorf(k.path+"."+f.name, meantOrKnown(ident.Closest(f.name, names), names), "unknown key")
+	}) {
+		given[m.key.path] = m.value
+	}
+	for _, member := range keys {
+		value, ok := given[member.path]
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			err = member.assign(value)
+		case member.required:
+			err = n.errorf(k.path, "add it", "%s is missing", member.name())
+		case member.like != "":
+			member.dst.Set(k.dst.FieldByName(member.like))
+		}
+	}
+	return err
+}
+
+type member struct {
+	field
+	key key
+}
+
+// match finds the keys that a mapping gives values to; null counts as absent. It reports a key that has two of its names
+// in the mapping, and names that no key has.
+func match(n node, parent string, keys []key, report func(*Error), unknown func(field)) (found []member) {
+	for _, f := range n.keys {
+		i := slices.IndexFunc(keys, func(k key) bool { return slices.Contains(k.names, f.name) })
+		other := slices.IndexFunc(found, func(m member) bool { return i >= 0 && m.key.path == keys[i].path })
+		switch {
+		case i < 0:
+			unknown(f)
+		case f.value.kind == null:
+		case other >= 0:
+			report(f.errorf(parent+f.name, "remove one of them", "it is another name of %s, which is given too", found[other].name))
+		default:
+			found = append(found, member{f, keys[i]})
+		}
+	}
+	return found
 }

@@ -37,7 +37,7 @@ func TestDefaults(t *testing.T) {
 		Workspace: Workspace{Dir: filepath.Join(state, "workspace"), MaxBytes: 256 << 20, MaxFiles: 10000},
 		Journal:   Journal{Retention: 30 * day},
 		Store:     Store{URL: "sqlite:" + filepath.Join(state, "harness.db"), Sync: "normal"},
-		Quotas:    Quotas{Journal: 4 << 30, Tasks: 10000, Sessions: 10000, Schedules: 100},
+		Quotas:    Quotas{Journal: 4 << 30, Tasks: 10000, Sessions: 10000, Schedules: 100, Workspace: 4 << 30},
 		Log:       Log{Level: "info", Format: "pretty", Audit: true},
 		StateDir:  state,
 	}
@@ -46,9 +46,6 @@ func TestDefaults(t *testing.T) {
 	}
 	if len(warnings) != 0 {
 		t.Error(warnings)
-	}
-	if got.Store.Path() != filepath.Join(state, "harness.db") {
-		t.Errorf("store is %q", got.Store.Path())
 	}
 }
 
@@ -153,13 +150,13 @@ mcpServers:
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	for yaml, want := range map[string]string{
-		"sandbox:\n  maxCals: 1\n":                   "harness.yaml:2:3: sandbox.maxCals: there is no such key; did you mean sandbox.maxCalls?",
-		"sandbox:\n  max_calls: 1\n":                 "harness.yaml:2:3: sandbox.max_calls: there is no such key; did you mean sandbox.maxCalls?",
-		"sandbx: {}\n":                               "harness.yaml:1:1: sandbx: there is no such key; did you mean sandbox?",
-		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: there is no such key; did you mean model.timeout or sandbox.timeout?",
-		"mcp_servers: {}\n":                          "harness.yaml:1:1: mcp_servers: there is no such key; did you mean mcpServers?",
-		"colour: 1\n":                                "harness.yaml:1:1: colour: there is no such key; known keys are server, auth, model, session, sandbox, skills, workspace, journal, store, quotas, log, telemetry, mcpServers",
-		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: there is no such key; known keys are level, format, audit",
+		"sandbox:\n  maxCals: 1\n":                   "harness.yaml:2:3: sandbox.maxCals: unknown key; did you mean sandbox.maxCalls?",
+		"sandbox:\n  max_calls: 1\n":                 "harness.yaml:2:3: sandbox.max_calls: unknown key; did you mean sandbox.maxCalls?",
+		"sandbx: {}\n":                               "harness.yaml:1:1: sandbx: unknown key; did you mean sandbox?",
+		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or sandbox.timeout?",
+		"mcp_servers: {}\n":                          "harness.yaml:1:1: mcp_servers: unknown key; did you mean mcpServers?",
+		"colour: 1\n":                                "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, sandbox, skills, workspace, journal, store, quotas, log, telemetry",
+		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, audit",
 		"sandbox:\n  timeout: 30\n":                  `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
 		"sandbox:\n  timeout: -1s\n":                 `harness.yaml:2:12: sandbox.timeout: "-1s" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
@@ -189,7 +186,7 @@ func TestBadFiles(t *testing.T) {
 		"pii: {enabled: true}\n":                     "harness.yaml:1:1: pii: this is not available in this version; remove it; without it nothing is protected in this way",
 		"policy: []\n":                               "harness.yaml:1:1: policy: this is not available in this version; remove it; without it nothing is protected in this way",
 		"log: {level: info}\nlog: {}\n":              `harness.yaml:2:1: the key "log" is given twice; remove one of them`,
-		"# x\r\n# y\r\nlog: # z\r\n  levl: info\r\n": "harness.yaml:4:3: log.levl: there is no such key; did you mean log.level?",
+		"# x\r\n# y\r\nlog: # z\r\n  levl: info\r\n": "harness.yaml:4:3: log.levl: unknown key; did you mean log.level?",
 		"- a\n":                              "harness.yaml:1:1: the file must be a mapping of keys to values, not a list; see `harness init` for an example",
 		"just text\n":                        "harness.yaml:1:1: the file must be a mapping of keys to values, not a single value; see `harness init` for an example",
 		"log: {level: info}\n---\nlog: {}\n": "harness.yaml:3:4: the file holds more than one YAML document; keep one",
@@ -285,8 +282,8 @@ func TestLocate(t *testing.T) {
 	e.Environ = e.Environ[1:]
 	check("no file", e, "info", "", "local/harness")
 
-	if path, found, err := Locate(e); found || err != nil || path != filepath.Join(e.Cwd, FileName) {
-		t.Errorf("Locate = %q, %v, %v", path, found, err)
+	if path, err := Locate(e); err != nil || path != filepath.Join(e.Cwd, fileName) {
+		t.Errorf("Locate = %q, %v", path, err)
 	}
 	e.Environ = nil
 	if got := problems(t, e); !strings.Contains(got, "set HOME (on Windows LOCALAPPDATA)") {
@@ -353,15 +350,15 @@ func TestBadVariables(t *testing.T) {
 	for vars, want := range map[string]string{
 		"HARNESS_SANDBOX_TIMEOUT=5":                                  `environment variable HARNESS_SANDBOX_TIMEOUT: sandbox.timeout: "5" has no unit; write 5s or 5ms`,
 		"SANDBOX_TIMEOUT_MS=abc":                                     `environment variable SANDBOX_TIMEOUT_MS: sandbox.timeout: "abc" is not a number of milliseconds; write the number alone`,
-		"HARNESS_SANDBOX_TIMOUT=5s":                                  "environment variable HARNESS_SANDBOX_TIMOUT: there is no such key; did you mean HARNESS_SANDBOX_TIMEOUT?",
+		"HARNESS_SANDBOX_TIMOUT=5s":                                  "environment variable HARNESS_SANDBOX_TIMOUT: unknown key; did you mean HARNESS_SANDBOX_TIMEOUT?",
 		"HARNESS_SANDBOX_MAXCALLS=1 HARNESS_SANDBOX_MAX_CALLS=2":     "environment variable HARNESS_SANDBOX_MAX_CALLS: it contradicts HARNESS_SANDBOX_MAXCALLS, which names the same key; remove one of them",
 		"HARNESS_PII_ENABLED=true":                                   "environment variable HARNESS_PII_ENABLED: pii: this is not available in this version; remove it; without it nothing is protected in this way",
 		"HARNESS_POLICY=[]":                                          "environment variable HARNESS_POLICY: policy: this is not available in this version; remove it; without it nothing is protected in this way",
-		"HARNESS_SANDBOX_ENV={A":                                     `environment variable HARNESS_SANDBOX_ENV: sandbox.env: "{A" is neither a list nor a mapping in YAML or JSON`,
+		"HARNESS_SANDBOX_ENV={A":                                     "environment variable HARNESS_SANDBOX_ENV: sandbox.env: this is neither a list nor a mapping in YAML or JSON",
 		"HARNESS_SANDBOX_ENV=A":                                      "environment variable HARNESS_SANDBOX_ENV: sandbox.env: it must be a mapping of names to values, not a single value",
-		"HARNESS_MCPSERVERS={":                                       `environment variable HARNESS_MCPSERVERS: mcpServers: this is not valid JSON or YAML; write {"name": {"command": ...}}`,
+		"HARNESS_MCPSERVERS={":                                       "environment variable HARNESS_MCPSERVERS: mcpServers: this is neither a list nor a mapping in YAML or JSON",
 		"MCP_FS_ENABLED=maybe":                                       `environment variable MCP_FS_ENABLED: mcpServers.fs: "maybe" is neither true nor false`,
-		"MCP_FS_ENABLED=true":                                        "environment variable MCP_FS_ENABLED: mcpServers.fs: the server is not told which files to serve; set MCP_FS_ARGS, such as -y,@modelcontextprotocol/server-filesystem,/path/to/files",
+		"MCP_FS_ENABLED=true":                                        "environment variable MCP_FS_ENABLED: mcpServers.fs: the server has no directory to serve; set MCP_FS_ARGS, such as -y,@modelcontextprotocol/server-filesystem,/path/to/files",
 		"MCP_CUSTOM_ENABLED=true":                                    "environment variable MCP_CUSTOM_ENABLED: mcpServers.custom: the server has no command; set MCP_CUSTOM_COMMAND to the program to start",
 		"HARNESS_UNRELATED=1 HARNESS_STAGE_ID=2 HARNESS_LOG_LEVEL=x": `environment variable HARNESS_LOG_LEVEL: log.level: "x" is not one of debug, info, warn, error`,
 	} {
@@ -373,7 +370,7 @@ func TestBadVariables(t *testing.T) {
 	}
 	e := world(t, nil)
 	e.Flags = map[string]string{"sandbox.timout": "5s"}
-	if got := problems(t, e); got != "flag: sandbox.timout: there is no such key; did you mean sandbox.timeout?" {
+	if got := problems(t, e); got != "flag: sandbox.timout: unknown key" {
 		t.Error(got)
 	}
 }

@@ -2,7 +2,7 @@ package config
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,7 +47,6 @@ const (
 	compatible = "compatible"
 )
 
-// ollamaURL is where Ollama listens unless it is told otherwise.
 const ollamaURL = "http://127.0.0.1:11434/v1"
 
 // Choice is a model and how to reach it.
@@ -65,15 +64,16 @@ func (m Model) Choose() (Choice, error) {
 		return Choice{}, m.err
 	}
 	c := Choice{Provider: canonical(m.Provider), Name: m.Name, APIKey: m.APIKey, BaseURL: m.BaseURL}
+	wrong := func(key, hint, format string, args ...any) (Choice, error) {
+		return Choice{}, position{}.errorf(key, hint, format, args...)
+	}
 	missing := func(what, key string) (Choice, error) {
-		return Choice{}, &Error{
-			Key: key, Problem: fmt.Sprintf("no %s is set for the provider %s", what, m.Provider), Hint: "set " + settings(c.Provider, key),
-		}
+		return wrong(key, "set "+settings(c.Provider, key), "no %s is set for the provider %s", what, m.Provider)
 	}
 	switch {
 	case c.Provider == "":
-		return Choice{}, &Error{Key: "model.provider", Problem: "no model is configured", Hint: "set one of " + strings.Join(keyVariables(), ", ") +
-			", or for a model on this machine model.provider: ollama and model.name"}
+		return wrong("model.provider", "set one of "+strings.Join(variablesOf("model.apiKey", openai, anthropic, google, azure), ", ")+
+			", or for a model on this machine model.provider: ollama and model.name", "no model is configured")
 	case c.APIKey == "" && (c.Provider == azure || c.Provider != compatible && c.BaseURL == ""):
 		return missing("API key", "model.apiKey")
 	case c.BaseURL == "" && (c.Provider == azure || c.Provider == compatible):
@@ -81,9 +81,7 @@ func (m Model) Choose() (Choice, error) {
 	case c.Name == "":
 		return missing("model", "model.name")
 	case c.BaseURL != "" && !isWebAddress(c.BaseURL):
-		return Choice{}, &Error{
-			Key: "model.baseUrl", Problem: "it is not an address that begins with http:// or https://", Hint: "correct " + settings(c.Provider, "model.baseUrl"),
-		}
+		return wrong("model.baseUrl", "correct "+settings(c.Provider, "model.baseUrl"), notWebAddress)
 	}
 	return c, nil
 }
@@ -99,115 +97,86 @@ func canonical(provider string) string {
 
 // settings names what sets a key for a provider: the provider's variable and the key.
 func settings(provider, key string) string {
-	for _, o := range originals {
-		if o.provider == provider && o.key == key {
-			return o.name + " or " + key
-		}
-	}
-	return key
+	return strings.Join(append(variablesOf(key, provider), key), " or ")
 }
 
-// keyVariables are the variables that hold the providers' API keys.
-func keyVariables() []string {
-	var names []string
+// variablesOf names the variables that set a key for the providers.
+func variablesOf(key string, providers ...string) (names []string) {
 	for _, o := range originals {
-		if o.provider != "" && o.key == "model.apiKey" {
+		if o.key == key && slices.Contains(providers, o.provider) {
 			names = append(names, o.name)
 		}
 	}
 	return names
 }
 
-// candidate is a provider that something set speaks for.
-type candidate struct {
-	provider string
-	at       position
-}
-
-// chooseModel finds the provider and takes over its variables.
-func (l *loader) chooseModel() {
-	m := &l.config.Model
-	if m.Provider == "" {
-		c, err := l.provider()
-		if err != nil {
-			m.err = err
-		}
-		if c.provider == "" {
-			return
-		}
-		m.Provider, l.positions["model.provider"] = c.provider, c.at
+// chooseProvider returns the provider whose variables are used. If none is named, the only one with a key or an address
+// is taken, and added to the settings.
+func (l *loader) chooseProvider() string {
+	if named := l.collected("model.provider"); named.text != "" {
+		return canonical(named.text)
 	}
-	for _, v := range [...]layer{l.dotenv, l.environ} {
+	var found, origins []string
+	var at position
+	add := func(provider string, p position) {
+		if !slices.Contains(found, provider) {
+			found, origins, at = append(found, provider), append(origins, p.origin()), p
+		}
+	}
+	if url, apiKey := l.collected("model.baseUrl"), l.collected("model.apiKey"); url.text != "" {
+		add(compatible, url.position)
+	} else if apiKey.text != "" || apiKey.errs != nil {
+		provider := providerOf(l.collected("model.name").text)
+		if provider == "" {
+			l.config.Model.err = apiKey.errorf("model.apiKey", "set model.provider or LLM_PROVIDER", "it does not say which provider's key it is")
+			return ""
+		}
+		add(provider, apiKey.position)
+	}
+	for _, key := range [...]string{"model.apiKey", "model.baseUrl"} {
 		for _, o := range originals {
-			if text := v.vars[o.name]; text != "" && o.provider == canonical(m.Provider) {
-				at := v.position(o.name)
-				at.weight++ // above LLM_API_KEY and its kin
-				l.setText(o.key, text, at, v.base)
+			text, at := l.variable(o.name)
+			if o.provider != "" && o.key == key && text != "" {
+				add(o.provider, at)
 			}
 		}
+		if len(found) > 0 { // an address without a key is enough if no key is set: servers on this machine need none
+			break
+		}
+	}
+	switch len(found) {
+	case 0:
+		return ""
+	case 1:
+		l.settings = append(l.settings, setting{node: node{position: at, kind: scalar, text: found[0]}, key: l.byPath["model.provider"]})
+		return found[0]
+	}
+	l.config.Model.err = position{}.errorf("model.provider", "set model.provider or LLM_PROVIDER to one of them",
+		"several providers are possible: %s (%s)", strings.Join(found, ", "), strings.Join(origins, ", "))
+	return ""
+}
+
+// collected returns the last setting of a key that does not depend on the provider.
+func (l *loader) collected(path string) setting {
+	for _, s := range slices.Backward(l.settings) {
+		if s.key.path == path && s.provider == "" {
+			return s
+		}
+	}
+	return setting{}
+}
+
+// finishModel completes the section model once it is applied.
+func (l *loader) finishModel() {
+	m := &l.config.Model
+	if m.err != nil || m.Provider == "" {
+		return
 	}
 	if m.Provider == "ollama" && m.BaseURL == "" {
 		m.BaseURL = ollamaURL
 	}
-	var errs []error
-	for _, key := range sortedKeys(l.postponed) {
-		if strings.HasPrefix(key, "model.") {
-			errs = append(errs, l.postponed[key].err)
-		}
-	}
-	m.err = errors.Join(errs...)
+	m.err = errors.Join(l.unusable(func(path string) bool { return strings.HasPrefix(path, "model.") })...)
 	m.Prices = qualified(m.Prices, canonical(m.Provider))
-}
-
-// provider finds the one provider that is meant where none is named; a candidate without provider if there is none.
-func (l *loader) provider() (candidate, error) {
-	m := l.config.Model
-	var found []candidate
-	add := func(c candidate) {
-		for _, other := range found {
-			if other.provider == c.provider {
-				return
-			}
-		}
-		found = append(found, c)
-	}
-	if at, set := l.at("model.baseUrl"); set && m.BaseURL != "" {
-		add(candidate{compatible, at})
-	} else if at, set := l.at("model.apiKey"); set && (m.APIKey != "" || l.postponed["model.apiKey"].err != nil) {
-		provider := providerOf(m.Name)
-		if provider == "" {
-			return candidate{}, at.errorf("model.apiKey", "set model.provider or LLM_PROVIDER", "it does not say which provider's key it is")
-		}
-		add(candidate{provider, at})
-	}
-	l.speakers("model.apiKey", add)
-	if len(found) == 0 { // servers on this machine want no key
-		l.speakers("model.baseUrl", add)
-	}
-	switch len(found) {
-	case 0:
-		return candidate{}, nil
-	case 1:
-		return found[0], nil
-	}
-	var positions, names []string
-	for _, c := range found {
-		positions = append(positions, c.at.origin())
-		names = append(names, c.provider)
-	}
-	return candidate{}, &Error{
-		Key: "model.provider", Problem: "several providers are possible: " + strings.Join(names, ", ") + " (" + strings.Join(positions, ", ") + ")",
-		Hint: "set model.provider or LLM_PROVIDER to one of them",
-	}
-}
-
-// speakers reports the providers whose variable for a key is set.
-func (l *loader) speakers(key string, report func(candidate)) {
-	for _, o := range originals {
-		if text, at := l.variable(o.name); o.provider != "" && o.key == key && text != "" {
-			report(candidate{o.provider, at})
-		}
-	}
 }
 
 // providerOf is the provider whose models have such a name; empty if that is not certain.
@@ -237,13 +206,4 @@ func qualified(prices map[string]Price, provider string) map[string]Price {
 		}
 	}
 	return out
-}
-
-// validateModel checks the section model, the choice of a model apart.
-func (l *loader) validateModel() {
-	m := l.config.Model
-	if _, set := l.at("model.baseUrl"); set && m.BaseURL != "" && !isWebAddress(m.BaseURL) {
-		l.wrong("it is not an address that begins with http:// or https://", "write http://127.0.0.1:11434/v1", "model.baseUrl")
-	}
-	l.isDirectory("model.prompts", m.Prompts, "correct the path")
 }

@@ -2,23 +2,27 @@ package config
 
 import (
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 )
 
 // node is a value of the configuration before its type is known, from a file, a variable or a flag.
 type node struct {
 	position
-	kind kind
-	text string  // of a scalar
-	list []node  // of a list
-	keys []field // of a mapping, in order, each name once
+	kind  kind
+	text  string   // of a scalar or of nothing, as it is written
+	list  []node   // of a list
+	keys  []field  // of a mapping, in order, each name once
+	end   position // of a mapping in braces: where they close
+	alias bool     // it is written elsewhere
 }
+
+func (n node) inBraces() bool { return n.end.line > 0 }
 
 type kind int
 
@@ -33,51 +37,74 @@ func (k kind) String() string {
 	return [...]string{"nothing", "a single value", "a list", "a mapping"}[k]
 }
 
-// field is one key of a mapping.
 type field struct {
 	name     string
 	position // of the name
 	value    node
+	merged   bool // by <<, from another mapping
 }
 
-// position is where a value is written.
-type position struct {
-	source string // path of the file, "environment variable X", ...
-	line   int    // 0 outside of files
-	column int
-	weight int // of two values for a key the heavier one counts, of equal ones the later
-}
-
-func (p position) String() string {
-	if p.line == 0 {
-		return p.source
+func (n node) get(name string) (f field, ok bool) {
+	i := slices.IndexFunc(n.keys, func(f field) bool { return f.name == name })
+	if i < 0 {
+		return field{}, false
 	}
-	return fmt.Sprintf("%s:%d:%d", p.source, p.line, p.column)
+	return n.keys[i], true
 }
 
-// origin is the position as Entry shows it.
-func (p position) origin() string {
-	switch {
-	case p.source == "":
-		return "default"
-	case p.line > 0:
-		return fmt.Sprintf("%s:%d", p.source, p.line)
-	}
-	return strings.Replace(strings.Replace(p.source, "environment variable ", "env ", 1), ".env variable ", ".env ", 1)
-}
-
-func (p position) errorf(key, hint, format string, args ...any) *Error {
-	return &Error{Source: p.source, Line: p.line, Column: p.column, Key: key, Problem: fmt.Sprintf(format, args...), Hint: hint}
-}
-
-func (n node) get(name string) (field, bool) {
+func (n node) names() (names []string) {
 	for _, f := range n.keys {
-		if f.name == name {
-			return f, true
-		}
+		names = append(names, f.name)
 	}
-	return field{}, false
+	return names
 }
+
+// add appends a member to a mapping, which it makes of an empty node.
+func (n *node) add(name string, value node) {
+	if n.kind == null {
+		n.kind, n.position = mapping, value.position
+	}
+	n.keys = append(n.keys, field{name: name, position: value.position, value: value})
+}
+
+// items returns the elements of a list. A single value is one element; in a variable or flag it is several between
+// commas.
+func (n node) items() []node {
+	switch {
+	case n.kind == list:
+		return n.list
+	case n.line > 0:
+		return []node{n}
+	}
+	var items []node
+	for text := range strings.SplitSeq(n.text, ",") {
+		items = append(items, node{position: n.position, kind: scalar, text: strings.TrimSpace(text)})
+	}
+	return items
+}
+
+// plain returns n without positions: nil, a string, a list or a map.
+func (n node) plain() any {
+	switch n.kind {
+	case scalar:
+		return n.text
+	case list:
+		items := []any{}
+		for _, item := range n.list {
+			items = append(items, item.plain())
+		}
+		return items
+	case mapping:
+		members := map[string]any{}
+		for _, f := range n.keys {
+			members[f.name] = f.value.plain()
+		}
+		return members
+	}
+	return nil
+}
+
+const bom = "\ufeff" // byte order mark
 
 // maxAliases bounds what the aliases of a file may grow to.
 const maxAliases = 10_000
@@ -89,7 +116,9 @@ func parse(text []byte, at position) (_ node, err error) {
 			err = at.errorf("", "", "this is not valid YAML")
 		}
 	}()
-	file, err := parser.ParseBytes(unixLines(strings.TrimPrefix(string(text), "\ufeff")), 0)
+	// The parser counts a line of Windows twice if it ends in a comment.
+	unix := strings.ReplaceAll(strings.TrimPrefix(string(text), bom), "\r\n", "\n")
+	file, err := parser.ParseBytes([]byte(unix), 0)
 	if err != nil {
 		return node{}, syntaxError(err, at)
 	}
@@ -106,15 +135,12 @@ func parse(text []byte, at position) (_ node, err error) {
 	case 1:
 		return r.read(bodies[0])
 	}
-	return node{}, r.at.at(bodies[1].GetToken()).errorf("", "keep one", "the file holds more than one YAML document")
+	return node{}, at.at(bodies[1].GetToken()).errorf("", "keep one", "the file holds more than one YAML document")
 }
 
-// unixLines replaces the line ends of Windows: the parser counts such a line twice if it ends in a comment.
-func unixLines(text string) []byte { return []byte(strings.ReplaceAll(text, "\r\n", "\n")) }
-
 func syntaxError(err error, at position) error {
-	var e yaml.Error
-	if !errors.As(err, &e) || e.GetToken() == nil {
+	e, ok := errors.AsType[yaml.Error](err)
+	if !ok || e.GetToken() == nil {
 		return at.errorf("", "", "this is not valid YAML")
 	}
 	at = at.at(e.GetToken())
@@ -124,14 +150,6 @@ func syntaxError(err error, at position) error {
 		return at.errorf("", "remove one of them", "the key %s is given twice", name)
 	}
 	return at.errorf("", "", "this is not valid YAML: %s", message)
-}
-
-// at returns the position of a token, if p is in a file.
-func (p position) at(t *token.Token) position {
-	if p.line > 0 && t != nil && t.Position != nil {
-		p.line, p.column = t.Position.Line, t.Position.Column
-	}
-	return p
 }
 
 // reader turns the parser's tree into nodes, with anchors, aliases and merge keys resolved.
@@ -151,7 +169,7 @@ func (r *reader) read(n ast.Node) (node, error) {
 	out := node{position: r.at.at(n.GetToken())}
 	switch n := n.(type) {
 	case *ast.NullNode:
-		return out, nil
+		out.text = n.GetToken().Value
 	case *ast.AnchorNode:
 		r.anchors[n.Name.GetToken().Value] = n.Value
 		return r.read(n.Value)
@@ -164,16 +182,14 @@ func (r *reader) read(n ast.Node) (node, error) {
 		r.inside++
 		defer func() { r.inside-- }()
 		value, err := r.read(target)
-		value.position = out.position
+		value.position, value.alias = out.position, true
 		return value, err
 	case *ast.TagNode:
 		return r.read(n.Value)
 	case *ast.LiteralNode:
 		out.kind, out.text = scalar, n.Value.Value
-		return out, nil
 	case *ast.StringNode:
 		out.kind, out.text = scalar, n.Value
-		return out, nil
 	case *ast.SequenceNode:
 		out.kind = list
 		for _, v := range n.Values {
@@ -183,16 +199,19 @@ func (r *reader) read(n ast.Node) (node, error) {
 			}
 			out.list = append(out.list, item)
 		}
-		return out, nil
 	case *ast.MappingNode:
+		if n.IsFlowStyle {
+			out.end = r.at.at(n.End)
+		}
 		return r.mapping(out, n.Values)
 	case *ast.MappingValueNode:
 		return r.mapping(out, []*ast.MappingValueNode{n})
 	case ast.ScalarNode:
 		out.kind, out.text = scalar, n.GetToken().Value
-		return out, nil
+	default:
+		return node{}, out.errorf("", "", "%s is not supported here", n.Type())
 	}
-	return node{}, out.errorf("", "", "%s is not supported here", n.Type())
+	return out, nil
 }
 
 func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error) {
@@ -208,7 +227,11 @@ func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error)
 			return node{}, err
 		}
 		if !v.Key.IsMergeKey() {
-			out.keys = append(out.keys, field{keyName(v.Key), at, value})
+			name := v.Key.GetToken().Value
+			if k, ok := v.Key.(*ast.MappingKeyNode); ok {
+				name = k.Value.GetToken().Value
+			}
+			out.keys = append(out.keys, field{name: name, position: at, value: value})
 			continue
 		}
 		sources := []node{value}
@@ -224,15 +247,11 @@ func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error)
 	}
 	for _, f := range merged { // own keys win, then the first merged one
 		if _, ok := out.get(f.name); !ok {
+			f.merged = true
 			out.keys = append(out.keys, f)
 		}
 	}
 	return out, nil
 }
 
-func keyName(key ast.MapKeyNode) string {
-	if k, ok := key.(*ast.MappingKeyNode); ok {
-		return k.Value.GetToken().Value
-	}
-	return key.GetToken().Value
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

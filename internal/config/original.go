@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,25 +15,19 @@ type original struct {
 
 	key      string // that it sets
 	unit     string // of the number that it holds: "ms"
-	part     string // hostPart or portPart: what it replaces of the address that key holds
-	provider string // it sets key only where this provider is chosen
-	loose    bool   // what is no truth value was meant for another program
+	part     string // "host" or "port": what it replaces of the address that key holds
+	provider string // it sets key only if this provider is chosen
+	loose    bool   // ignored unless it is true or false: other programs use the name
 
 	server string // id of the server that it describes: FS for MCP_FS_*
 	guest  bool   // programs read it as env.NAME
 
 	note    string   // why it has no effect
-	fine    []string // values that ask for nothing else than what is
-	refused string   // what to do: the harness does not start with it
+	fine    []string // values that change nothing, and need no warning
+	refused string   // the harness does not start with it; what to do
 	shared  bool     // other programs use the name too: noted in .env only
 	with    string   // noted only where this variable, without which it means nothing, is not set
 }
-
-// Parts of an address.
-const (
-	hostPart = "host"
-	portPart = "port"
-)
 
 const (
 	noDocker = "it matters to containers only, and this version runs programs in WebAssembly"
@@ -41,8 +37,8 @@ const (
 
 // originals lists every variable of the original system, and the ones that stand for its documentation's plain LLM_*.
 var originals = [...]original{
-	{name: "PORT", key: "server.listen", part: portPart},
-	{name: "HOST", key: "server.listen", part: hostPart},
+	{name: "PORT", key: "server.listen", part: "port"},
+	{name: "HOST", key: "server.listen", part: "host"},
 	{name: "NODE_ENV", note: "there is one mode, for development and production", shared: true},
 
 	{name: "SANDBOX_IMAGE", note: noDocker},
@@ -51,6 +47,9 @@ var originals = [...]original{
 	{name: "SANDBOX_CPU_QUOTA", note: noDocker + "; sandbox.timeout bounds what they compute"},
 	{name: "SANDBOX_NETWORK_MODE", note: "programs never have a network, as with none", fine: []string{"none"}},
 
+	{name: "LLM_PROVIDER", key: "model.provider"},
+	{name: "LLM_API_KEY", key: "model.apiKey"},
+	{name: "LLM_MODEL", key: "model.name"},
 	{name: "OPENAI_API_KEY", key: "model.apiKey", provider: openai},
 	{name: "OPENAI_MODEL", key: "model.name", provider: openai},
 	{name: "OPENAI_BASE_URL", key: "model.baseUrl", provider: openai},
@@ -62,22 +61,19 @@ var originals = [...]original{
 	{name: "AZURE_OPENAI_API_KEY", key: "model.apiKey", provider: azure},
 	{name: "AZURE_OPENAI_ENDPOINT", key: "model.baseUrl", provider: azure},
 	{name: "AZURE_OPENAI_DEPLOYMENT", key: "model.name", provider: azure},
-	{name: "LLM_PROVIDER", key: "model.provider"},
-	{name: "LLM_API_KEY", key: "model.apiKey"},
-	{name: "LLM_MODEL", key: "model.name"},
 
 	{name: "MCP_FS_ENABLED", server: "FS"},
-	{name: "MCP_FS_COMMAND", server: "FS", note: noServer("FS"), with: "MCP_FS_ENABLED"},
-	{name: "MCP_FS_ARGS", server: "FS", note: noServer("FS"), with: "MCP_FS_ENABLED"},
+	{name: "MCP_FS_COMMAND", server: "FS"},
+	{name: "MCP_FS_ARGS", server: "FS"},
 	{name: "MCP_DB_ENABLED", server: "DB"},
-	{name: "MCP_DB_COMMAND", server: "DB", note: noServer("DB"), with: "MCP_DB_ENABLED"},
-	{name: "MCP_DB_ARGS", server: "DB", note: noServer("DB"), with: "MCP_DB_ENABLED"},
-	{name: "DATABASE_URL", server: "DB", note: noServer("DB"), with: "MCP_DB_ENABLED", shared: true},
-	{name: "MONGODB_URI", server: "DB", note: noServer("DB"), with: "MCP_DB_ENABLED", shared: true},
-	{name: "MDB_MCP_CONNECTION_STRING", server: "DB", note: noServer("DB"), with: "MCP_DB_ENABLED", shared: true},
+	{name: "MCP_DB_COMMAND", server: "DB"},
+	{name: "MCP_DB_ARGS", server: "DB"},
+	{name: "DATABASE_URL", server: "DB", shared: true},
+	{name: "MONGODB_URI", server: "DB", shared: true},
+	{name: "MDB_MCP_CONNECTION_STRING", server: "DB", shared: true},
 	{name: "MCP_CUSTOM_ENABLED", server: "CUSTOM"},
-	{name: "MCP_CUSTOM_COMMAND", server: "CUSTOM", note: noServer("CUSTOM"), with: "MCP_CUSTOM_ENABLED"},
-	{name: "MCP_CUSTOM_ARGS", server: "CUSTOM", note: noServer("CUSTOM"), with: "MCP_CUSTOM_ENABLED"},
+	{name: "MCP_CUSTOM_COMMAND", server: "CUSTOM"},
+	{name: "MCP_CUSTOM_ARGS", server: "CUSTOM"},
 
 	{name: "SKILLS_BASE_DIR", key: "skills.dir"},
 	{name: "WORKSPACE_BASE_DIR", key: "workspace.dir"},
@@ -105,7 +101,7 @@ var originals = [...]original{
 	{name: "RATE_LIMIT_WINDOW_MS", key: "server.rateLimit.window", unit: "ms"},
 
 	{name: "METRICS_ENABLED", key: "server.metrics.enabled"},
-	{name: "METRICS_PORT", key: "server.metrics.listen", part: portPart},
+	{name: "METRICS_PORT", key: "server.metrics.listen", part: "port"},
 	{name: "HEALTH_CHECK_ENABLED", key: "server.healthCheck"},
 
 	{name: "DEBUG", key: "server.debug", loose: true},
@@ -118,148 +114,118 @@ var originals = [...]original{
 	{name: "RUN_SKILL_TESTS", guest: true},
 }
 
-func noServer(id string) string {
-	return "it is for a server that is there only with MCP_" + id + "_ENABLED=true"
-}
-
-// setOriginals takes over the keys that variables of the original set in a layer. Those of providers wait until the
-// provider is known.
-func (l *loader) setOriginals(v layer) {
+// originals collects the settings that variables of the original make in a layer.
+func (l *loader) originals(v layer) {
 	for _, o := range originals {
-		text := v.vars[o.name]
-		if text == "" || o.key == "" || o.provider != "" {
-			continue
-		}
-		at := v.position(o.name)
-		switch _, isBool := parseBool(text); {
-		case o.loose && !isBool:
-		case o.part != "":
-			l.setAddress(o, text, at, v.base)
-		case o.unit != "" && strings.Trim(strings.TrimSpace(text), "0123456789.") != "":
-			l.problem(at.errorf(o.key, "write the number alone", "%q is not a number of %s", text, unitNames[o.unit]))
+		s := v.setting(l.byPath[o.key], o.name)
+		s.part, s.provider = o.part, o.provider
+		switch _, isBool := parseBool(s.text); {
+		case s.text == "" || o.key == "" || o.loose && !isBool:
+		case o.unit != "" && strings.Trim(strings.TrimSpace(s.text), "0123456789.") != "":
+			l.problem(s.errorf(o.key, "write the number alone", "%q is not a number of %s", s.text, unitNames[o.unit]))
+		case o.part != "" || o.provider != "":
+			l.set(s)
 		default:
-			l.setText(o.key, strings.TrimSpace(text)+o.unit, at, v.base)
+			s.text = strings.TrimSpace(s.text) + o.unit
+			l.setText(s)
 		}
 	}
 }
 
 var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "MiB": "mebibytes"}
 
-// notes says which variables of the original have no effect, and refuses those that must not be overlooked.
+// notes warns of variables of the original that have no effect, and refuses those that must not be ignored.
 func (l *loader) notes() {
 	for _, o := range originals {
+		if o.server != "" {
+			o.with = "MCP_" + o.server + "_ENABLED"
+			o.note = "its server is only started with " + o.with + "=true"
+		}
 		text, at := l.variable(o.name)
 		if o.shared {
 			text, at = l.dotenv.vars[o.name], l.dotenv.position(o.name)
 		}
-		if text == "" || o.note == "" || o.isFine(text) || l.expanded[o.name] {
-			continue
-		}
-		if with, _ := l.variable(o.with); with != "" {
-			continue
-		}
-		if o.refused != "" {
+		with, _ := l.variable(o.with)
+		switch {
+		case text == "" || o.note == "" || with != "" || o.isFine(text) || l.expanded[o.name]:
+		case o.refused != "":
 			l.problem(at.errorf("", o.refused, "%s", o.note))
-			continue
+		default:
+			l.warn(at, "", "it has no effect: "+o.note, "")
 		}
-		l.warn(at, "", "it has no effect: "+o.note)
 	}
 }
 
 func (o original) isFine(text string) bool {
 	text = strings.ToLower(strings.TrimSpace(text))
-	if b, ok := parseBool(text); ok {
-		for _, f := range o.fine {
-			if other, ok := parseBool(f); ok && other == b {
-				return true
-			}
-		}
-	}
-	return slices.Contains(o.fine, text)
+	b, isBool := parseBool(text)
+	return slices.ContainsFunc(o.fine, func(fine string) bool {
+		other, ok := parseBool(fine)
+		return fine == text || isBool && ok && other == b
+	})
 }
 
 // guestVariables adds what programs read to sandbox.env, which has it already where the file says so.
 func (l *loader) guestVariables() {
 	for _, o := range originals {
 		text, at := l.variable(o.name)
-		env := maps.Clone(l.config.Sandbox.Env)
+		env := l.config.Sandbox.Env
 		if _, given := env[o.name]; !o.guest || text == "" || given {
 			continue
 		}
-		if env == nil {
-			env = map[string]string{}
-		}
-		env[o.name] = text
-		l.config.Sandbox.Env, l.positions["sandbox.env."+o.name] = env, at
+		l.config.Sandbox.Env = map[string]string{o.name: text}
+		maps.Copy(l.config.Sandbox.Env, env)
+		l.given["sandbox.env."+o.name] = setting{node: node{position: at}}
 	}
 }
 
 // originalServers adds the three servers that the original system's variables describe.
 func (l *loader) originalServers() {
-	const files = "-y,@modelcontextprotocol/server-filesystem,/path/to/files"
-	for _, s := range [...]struct{ id, name, command, args string }{
-		{id: "FS", name: "fs", command: "npx"},
-		{id: "DB", name: "db", command: "npx", args: "-y,@modelcontextprotocol/server-postgres"},
-		{id: "CUSTOM", name: "custom"},
+	for _, s := range [...]struct{ id, command, args string }{
+		{id: "FS", command: "npx"},
+		{id: "DB", command: "npx", args: "-y,@modelcontextprotocol/server-postgres"},
+		{id: "CUSTOM"},
 	} {
-		text, at := l.variable("MCP_" + s.id + "_ENABLED")
-		if text == "" {
-			continue
+		name, variables := strings.ToLower(s.id), "MCP_"+s.id
+		text, at := l.variable(variables + "_ENABLED")
+		part := func(suffix, otherwise string) node {
+			text, own := l.variable(variables + suffix)
+			return node{position: cmp.Or(own, at), kind: scalar, text: cmp.Or(text, otherwise)}
 		}
+		command, args := part("_COMMAND", s.command), part("_ARGS", s.args)
 		on, ok := parseBool(text)
-		if !ok {
-			l.problem(at.errorf("mcpServers."+s.name, "", "%q is neither true nor false", text))
-		}
-		if !on {
-			continue
-		}
-		command, commandAt := l.variable("MCP_" + s.id + "_COMMAND")
-		args, argsAt := l.variable("MCP_" + s.id + "_ARGS")
-		if command == "" {
-			command, commandAt = s.command, at
-		}
-		if args == "" {
-			args, argsAt = s.args, at
-		}
+		problem, hint := "", ""
 		switch {
-		case command == "":
-			l.problem(at.errorf("mcpServers."+s.name, "set MCP_"+s.id+"_COMMAND to the program to start",
-				"the server has no command"))
+		case text == "" || ok && !on:
 			continue
-		case args == "" && s.id == "FS":
-			l.problem(at.errorf("mcpServers."+s.name, "set MCP_FS_ARGS, such as "+files,
-				"the server is not told which files to serve"))
+		case !ok:
+			problem = fmt.Sprintf("%q is neither true nor false", text)
+		case command.text == "":
+			problem, hint = "the server has no command", "set MCP_CUSTOM_COMMAND to the program to start"
+		case args.text == "" && s.id == "FS":
+			problem, hint = "the server has no directory to serve", "set MCP_FS_ARGS, such as -y,@modelcontextprotocol/server-filesystem,/path/to/files"
+		}
+		if problem != "" {
+			l.problem(at.errorf("mcpServers."+name, hint, "%s", problem))
 			continue
 		}
-		n := node{position: at, kind: mapping}
-		add := func(name string, value node) { n.keys = append(n.keys, field{name, value.position, value}) }
-		add("command", node{position: commandAt, kind: scalar, text: command})
-		if env := l.serverVariables(s.id); len(env.keys) > 0 {
-			add("env", env)
-			// This server takes the address as an argument only.
-			if database, ok := env.get("DATABASE_URL"); ok && strings.Contains(args, "server-postgres") && !strings.Contains(args, "://") {
-				args += "," + database.value.text
+		var n, env node
+		n.add("command", command)
+		for _, o := range originals {
+			if text, at := l.variable(o.name); o.server == s.id && text != "" && !strings.HasPrefix(o.name, variables) {
+				env.add(o.name, node{position: at, kind: scalar, text: text})
 			}
 		}
-		if args != "" {
-			add("args", node{position: argsAt, kind: scalar, text: args})
+		if env.kind == mapping {
+			n.add("env", env)
+			// This server takes the address as an argument only.
+			if database, ok := env.get("DATABASE_URL"); ok && strings.Contains(args.text, "server-postgres") && !strings.Contains(args.text, "://") {
+				args.text += "," + database.value.text
+			}
 		}
-		l.servers[s.name] = serverSource{field{s.name, at, n}, l.e.Cwd, true}
+		if args.text != "" {
+			n.add("args", args)
+		}
+		l.servers[name] = serverSource{field{name: name, position: at, value: n}, l.e.Cwd, true}
 	}
-}
-
-// serverVariables is the environment that variables of other names than MCP_* give to one of the three servers.
-func (l *loader) serverVariables(id string) node {
-	env := node{kind: mapping}
-	for _, o := range originals {
-		text, at := l.variable(o.name)
-		if o.server != id || text == "" || strings.HasPrefix(o.name, "MCP_") {
-			continue
-		}
-		if len(env.keys) == 0 {
-			env.position = at
-		}
-		env.keys = append(env.keys, field{o.name, at, node{position: at, kind: scalar, text: text}})
-	}
-	return env
 }

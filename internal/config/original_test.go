@@ -246,7 +246,7 @@ func TestOriginalExample(t *testing.T) {
 	}
 }
 
-// Names that other programs use are nobody's business here while they are in the environment only.
+// Names that other programs use are not reported while they are in the environment only.
 func TestSharedNames(t *testing.T) {
 	t.Parallel()
 	e := world(t, map[string]string{"work/harness.yaml": "mcpServers: {a: {command: x, env: {U: '${MONGODB_URI}'}}}\n", "work/.env": "MONGODB_URI=m\n"})

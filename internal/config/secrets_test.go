@@ -45,7 +45,7 @@ func TestModeOfAFileWithSecrets(t *testing.T) {
 		{MCPServer{Name: "a", Command: "c"}, 0o644, 0o644},
 		{MCPServer{Name: "a", Command: "c", Env: map[string]string{"TOKEN": "x"}}, 0o640, 0o640},
 	} {
-		file := filepath.Join(t.TempDir(), FileName)
+		file := filepath.Join(t.TempDir(), fileName)
 		if err := os.WriteFile(file, []byte("mcpServers: {}\n"), c.before); err != nil {
 			t.Fatal(err)
 		}

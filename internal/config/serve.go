@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -32,7 +33,7 @@ type Server struct {
 	TrustedProxies      []string      `key:"trustedProxies" doc:"Addresses, or ranges such as 10.0.0.0/8, of proxies whose X-Forwarded-For is believed."`
 	Debug               bool          `key:"debug" default:"false" doc:"Log at level debug while serving, whatever log.level says."`
 
-	err error // what keeps it from serving, and nothing else
+	err error // what Check returns
 }
 
 // TLS is a certificate and its key, in PEM.
@@ -91,7 +92,7 @@ func (s Server) Loopback() bool {
 }
 
 // Check says why the server cannot start with these settings: HOST, PORT or METRICS_PORT are no addresses, the variable
-// of a secret is not set, two addresses are the same. Every other command works all the same, so Load accepts them.
+// of a secret is not set, two addresses are the same. Load accepts them because no other command needs them.
 func (s Server) Check() error { return s.err }
 
 // Proxies is TrustedProxies as ranges of addresses.
@@ -113,25 +114,16 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// setAddress replaces the host or the port of an address by that of a variable of the original. What is wrong with it
-// matters only to the server: other programs use the names HOST and PORT too.
-func (l *loader) setAddress(o original, text string, at position, base string) {
-	k, _ := l.key(o.key)
-	host, port, err := net.SplitHostPort(l.field(k).String())
+// withPart returns an address with the host or port that a variable of the original gives.
+func withPart(address string, s setting) string {
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		host, port, _ = net.SplitHostPort(k.value)
+		host, port, _ = net.SplitHostPort(s.key.value)
 	}
-	if o.part == hostPart {
-		host = strings.Trim(text, "[]")
-	} else {
-		port = text
+	if s.part == "host" {
+		return net.JoinHostPort(strings.Trim(s.text, "[]"), port)
 	}
-	address := net.JoinHostPort(host, port)
-	if !isAddress(address) {
-		l.postpone(o.key, at.errorf(o.key, "unset it, or set "+variableOf(k)+" to host:port", "%q is no %s", text, o.part), at.weight)
-		return
-	}
-	l.set(o.key, node{position: at, kind: scalar, text: address}, base)
+	return net.JoinHostPort(host, s.text)
 }
 
 func isAddress(text string) bool {
@@ -142,6 +134,8 @@ func isAddress(text string) bool {
 	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
 }
+
+const notWebAddress = "it is not an address that begins with http:// or https://"
 
 // isWebAddress reports whether a text is an absolute URL of HTTP.
 func isWebAddress(text string) bool {
@@ -155,91 +149,67 @@ func weakSecret(secret string) bool {
 	return len(secret) < 32 || strings.Contains(text, "change") || strings.Contains(text, "your") || strings.Contains(text, "example")
 }
 
-// validateServer checks the sections server and auth.
 func (l *loader) validateServer() {
-	s := l.config.Server
+	s, oidc := l.config.Server, l.config.Auth.OIDC
 	for _, a := range [...]struct{ key, value, example string }{
 		{"server.listen", s.Listen, "127.0.0.1:3000"},
-		{"server.internalListen", s.InternalListen, "127.0.0.1:3001"},
+		{"server.internalListen", cmp.Or(s.InternalListen, ":0"), "127.0.0.1:3001"},
 		{"server.metrics.listen", s.Metrics.Listen, "127.0.0.1:9090"},
 	} {
-		if !isAddress(a.value) && (a.value != "" || a.key != "server.internalListen") {
-			l.wrong(fmt.Sprintf("%q is not an address", a.value), "write host:port, such as "+a.example, a.key)
-		}
+		l.refuse(!isAddress(a.value), fmt.Sprintf("%q is not an address", a.value), "write host:port, such as "+a.example, a.key)
 	}
-	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
-		given, missing := "server.tls.cert", "server.tls.key"
-		if s.TLS.Cert == "" {
-			given, missing = missing, given
-		}
-		l.wrong("it is of no use without "+missing, "set both or neither", given)
-	}
+	l.useless("server.tls.cert", s.TLS.Cert, "server.tls.key", s.TLS.Key)
+	l.useless("server.tls.key", s.TLS.Key, "server.tls.cert", s.TLS.Cert)
 	for _, origin := range s.CORS.Origins {
 		u, err := url.Parse(origin)
-		if origin != "*" && (err != nil || !isWebAddress(origin) || u.User != nil || u.Path+u.RawQuery+u.Fragment != "") {
-			l.wrong(fmt.Sprintf("%q is not an origin", origin), "write https://app.example.com, without a path", "server.cors.origins")
-		}
+		bad := origin != "*" && (err != nil || !isWebAddress(origin) || u.User != nil || u.Path+u.RawQuery+u.Fragment != "")
+		l.refuse(bad, fmt.Sprintf("%q is not an origin", origin), "write https://app.example.com, without a path", "server.cors.origins")
 	}
 	for _, text := range s.TrustedProxies {
-		if _, err := parsePrefix(text); err != nil {
-			l.wrong(fmt.Sprintf("%q is neither an address nor a range of addresses", text), "write 10.0.0.1 or 10.0.0.0/8", "server.trustedProxies")
-		}
+		_, err := parsePrefix(text)
+		l.refuse(err != nil, fmt.Sprintf("%q is neither an address nor a range of addresses", text), "write 10.0.0.1 or 10.0.0.0/8",
+			"server.trustedProxies")
 	}
 	for key, secret := range map[string]string{"server.secret": s.Secret, "server.webhooks.secret": s.Webhooks.Secret} {
 		if at, set := l.at(key); set && secret != "" && weakSecret(secret) {
-			l.warn(at, key, "it is short or an example's, so it can be guessed; make one with: openssl rand -hex 32")
+			l.warn(at, key, "it is short or an example's, so it can be guessed", "make one with: openssl rand -hex 32")
 		}
 	}
-	l.validateOIDC()
+	const issuer, audience = "auth.oidc.issuer", "auth.oidc.audience"
+	l.useless(audience, oidc.Audience, issuer, oidc.Issuer)
+	if oidc.Issuer != "" {
+		u, err := url.Parse(oidc.Issuer)
+		local := err == nil && Server{Listen: net.JoinHostPort(u.Hostname(), "0")}.Loopback()
+		l.refuse(!isWebAddress(oidc.Issuer) || u.Scheme != "https" && !local,
+			fmt.Sprintf("%q is not an address that begins with https://", oidc.Issuer), "write the iss of the provider's tokens", issuer)
+		l.refuse(oidc.Audience == "", "tokens that the provider made for other services would be accepted", "set "+audience+" too", issuer)
+		l.refuse(oidc.UserClaim == "", "it may not be empty", "remove it to have the default", "auth.oidc.userClaim")
+		l.refuse(oidc.RolesClaim == "", "it may not be empty", "remove it to have the default", "auth.oidc.rolesClaim")
+	}
 	l.config.Server.err = l.cannotServe()
 }
 
-func (l *loader) validateOIDC() {
-	o := l.config.Auth.OIDC
-	const issuer, audience = "auth.oidc.issuer", "auth.oidc.audience"
-	if o.Issuer == "" {
-		if o.Audience != "" {
-			l.wrong("it is of no use without "+issuer, "set both or neither", audience)
-		}
-		return
-	}
-	u, err := url.Parse(o.Issuer)
-	local := err == nil && Server{Listen: net.JoinHostPort(u.Hostname(), "0")}.Loopback()
-	if !isWebAddress(o.Issuer) || u.Scheme != "https" && !local {
-		l.wrong(fmt.Sprintf("%q is not an address that begins with https://", o.Issuer), "write the iss of the provider's tokens", issuer)
-	}
-	if o.Audience == "" {
-		l.wrong("tokens that the provider made for other services would be accepted", "set "+audience+" too", issuer)
-	}
-	for key, claim := range map[string]string{"auth.oidc.userClaim": o.UserClaim, "auth.oidc.rolesClaim": o.RolesClaim} {
-		if claim == "" {
-			l.wrong("it may not be empty", "remove it to have the default", key)
-		}
-	}
+// useless reports a value that another must accompany.
+func (l *loader) useless(key, value, other, otherValue string) {
+	l.refuse(value != "" && otherValue == "", "it is of no use without "+other, "set both or neither", key)
 }
 
 // cannotServe collects what Server.Check reports.
 func (l *loader) cannotServe() error {
 	s := l.config.Server
-	var errs []error
-	for _, key := range sortedKeys(l.postponed) {
-		if strings.HasPrefix(key, "server.") && (s.Metrics.Enabled || !strings.HasPrefix(key, "server.metrics.")) {
-			errs = append(errs, l.postponed[key].err)
-		}
-	}
-	used := map[string]string{s.Listen: "server.listen"}
-	check := func(key, address string) {
-		if other, taken := used[address]; taken && !strings.HasSuffix(address, ":0") {
-			at, _ := l.at(key)
-			errs = append(errs, at.errorf(key, "choose another port", "%s is the address of %s already", address, other))
-		}
-		used[address] = key
-	}
-	if s.InternalListen != "" {
-		check("server.internalListen", s.InternalListen)
-	}
+	metrics, used := "", map[string]string{s.Listen: "server.listen"}
 	if s.Metrics.Enabled {
-		check("server.metrics.listen", s.Metrics.Listen)
+		metrics = s.Metrics.Listen
+	}
+	errs := l.unusable(func(path string) bool {
+		return strings.HasPrefix(path, "server.") && (s.Metrics.Enabled || !strings.HasPrefix(path, "server.metrics."))
+	})
+	for _, a := range [...]struct{ key, address string }{{"server.internalListen", s.InternalListen}, {"server.metrics.listen", metrics}} {
+		if other := used[a.address]; a.address != "" && other != "" && !strings.HasSuffix(a.address, ":0") {
+			at, _ := l.at(a.key)
+			errs = append(errs, at.errorf(a.key, "choose another port", "%s is the address of %s already", a.address, other))
+		}
+		used[a.address] = a.key
 	}
 	return errors.Join(errs...)
 }

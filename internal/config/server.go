@@ -1,13 +1,15 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
@@ -19,54 +21,58 @@ type serverSource struct {
 	literal bool   // ${VAR} means itself: the values come from variables already
 }
 
-// serversFrom takes over the mcpServers of a layer. An entry replaces one of the same name of a lower layer.
-func (l *loader) serversFrom(n node, base string) {
-	switch n.kind {
-	case null:
-	case mapping:
-		for _, f := range n.keys {
-			l.servers[f.name] = serverSource{field: f, base: base}
-		}
-	default:
-		l.problem(n.errorf("mcpServers", "write the servers' names indented below it", "it must be a mapping, not %s", n.kind))
-	}
-}
-
-// serversFromText is serversFrom for a variable.
-func (l *loader) serversFromText(text string, at position, base string) {
-	n, err := parse([]byte(text), at)
+// expand replaces placeholders in n; one that cannot be replaced stays and is reported.
+func (l *loader) expand(path string, n node, report func(*Error)) node {
+	text, err := expand(n.text, l.lookup)
 	if err != nil {
-		l.problem(at.errorf("mcpServers", `write {"name": {"command": ...}}`, "this is not valid JSON or YAML"))
-		return
+		report(n.errorf(path, "", "%v", err))
+	} else {
+		n.text = text
 	}
-	l.serversFrom(n, base)
+	n.list, n.keys = slices.Clone(n.list), slices.Clone(n.keys)
+	for i, item := range n.list {
+		n.list[i] = l.expand(path, item, report)
+	}
+	for i, f := range n.keys {
+		n.keys[i].value = l.expand(path+"."+f.name, f.value, report)
+	}
+	return n
 }
 
-// addServer checks an entry and adds it to the configuration.
-func (l *loader) addServer(name string, src serverSource) {
+// lookup finds a variable for ${VAR}.
+func (l *loader) lookup(name string) (string, bool) {
+	l.expanded[name] = true
+	if value, ok := l.environ.vars[strings.ToUpper(name)]; ok && l.e.GOOS == "windows" {
+		return value, true
+	}
+	if value, ok := l.environ.vars[name]; ok {
+		return value, true
+	}
+	value, ok := l.dotenv.vars[name]
+	return value, ok
+}
+
+func (l *loader) addServer(name string, src serverSource) *Error {
 	path := "mcpServers." + name
 	if problem := serverName(name); problem != "" {
-		l.problem(src.errorf(path, "", "%s", problem))
-		return
+		return src.errorf(path, "", "%s", problem)
 	}
 	for _, other := range l.config.MCPServers {
-		if sameName(other.Name, name) {
-			l.problem(src.errorf(path, "rename one",
-				"programs cannot tell it from %s: case, - and _ do not count in names", other.Name))
-			return
+		if fold(other.Name) == fold(name) {
+			return src.errorf(path, "rename one", "programs cannot tell it from %s: case, - and _ do not count in names", other.Name)
 		}
 	}
 	if src.value.kind != mapping {
-		l.problem(src.value.errorf(path, "write command: or url: below it", "it must be a mapping, not %s", src.value.kind))
-		return
+		return src.value.errorf(path, "write command: or url: below it", "it must be a mapping, not %s", src.value.kind)
 	}
-	before := len(l.problems)
 	s := &MCPServer{Name: name}
-	given := l.readServer(s, path, src)
-	if len(l.problems) == before {
-		l.checkServer(s, path, src, given)
-	}
 	l.config.MCPServers = append(l.config.MCPServers, s)
+	before := len(l.problems)
+	given := l.readServer(s, path, src)
+	if len(l.problems) > before {
+		return nil
+	}
+	return l.checkServer(s, path, src, given)
 }
 
 func serverName(name string) string {
@@ -82,146 +88,102 @@ func serverName(name string) string {
 	return ""
 }
 
-// readServer assigns the keys of an entry and returns the position of each given key.
-func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[string]position {
-	keys := keysOf(reflect.TypeFor[MCPServer](), path+".")
-	dst := reflect.ValueOf(s).Elem()
+// readServer assigns the keys of an entry and returns those that it has, by name.
+func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[string]field {
+	keys := keysOf(reflect.ValueOf(s).Elem(), "")
 	for _, k := range keys {
-		k.assignDefault(dst.FieldByIndex(k.index))
+		k.assignDefault()
 	}
-	given := map[string]position{}
-	for _, f := range src.value.keys {
-		i := slices.IndexFunc(keys, func(k key) bool { return slices.Contains(k.names(), f.name) })
-		if i < 0 {
-			message := "this key is not known and is ignored"
-			if hint := didYouMean(ident.Closest(f.name, allNames(keys))); hint != "" {
-				message += "; " + hint
-			}
-			l.warn(f.position, path+"."+f.name, message)
-			continue
-		}
-		k := keys[i]
-		if f.value.kind == null {
-			continue
-		}
-		if _, twice := given[k.name]; twice {
-			l.problem(f.errorf(path+"."+f.name, "remove one of them", "it is another name of %s, which is given too", k.name))
-			continue
-		}
-		given[k.name] = f.position
-		s.entries = append(s.entries, serverEntry(k, f.value))
-		value := f.value
+	given := map[string]field{}
+	for _, m := range match(src.value, path+".", keys, l.problem, func(f field) {
+		l.warn(f.position, path+"."+f.name, "this key is not known and is ignored", didYouMean(ident.Closest(f.name, namesOf(keys, true))))
+	}) {
+		k, value := m.key, m.value
+		given[k.path] = m.field
+		k.path = path + "." + k.path
+		s.entries = append(s.entries, serverEntry(k, value))
+		var unset bool
 		if !src.literal {
-			var err error
-			if value, err = expandNode(value, l.lookup); err != nil {
-				s.Err = errors.Join(s.Err, fmt.Errorf("%s: %s: %w", f.value.position, k.path, err))
-				if k.typ.Kind() != reflect.String && !k.composite() {
-					continue // the text of a placeholder is no duration
-				}
-			}
+			value = l.expand(k.path, value, func(err *Error) { s.Err, unset = errors.Join(s.Err, err), true })
 		}
-		if err := k.assign(dst.FieldByIndex(k.index), value); err != nil {
-			l.problem(err)
+		if unset && k.typ.Kind() != reflect.String && !k.composite() {
+			continue // the text of a placeholder is no duration
 		}
+		l.problem(k.assign(value))
 	}
 	return given
 }
 
-// lookup finds a variable for ${VAR}.
-func (l *loader) lookup(name string) (string, bool) {
-	l.expanded[name] = true
-	if l.e.GOOS == "windows" {
-		if value, ok := l.environ.vars[strings.ToUpper(name)]; ok {
-			return value, true
-		}
-	}
-	if value, ok := l.environ.vars[name]; ok {
-		return value, true
-	}
-	value, ok := l.dotenv.vars[name]
-	return value, ok
+// transports lists what type: may be; without it the other keys decide.
+var transports = map[string]string{
+	"stdio": Stdio, "local": Stdio, "sse": SSE,
+	"http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "remote": HTTP,
 }
 
 // checkServer completes an entry and finds what contradicts itself in it.
-func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given map[string]position) {
-	has := func(key string) bool { _, ok := given[key]; return ok }
-	at := func(key string) position { return given[key] }
-
-	switch s.Type {
-	case "stdio", "local":
+func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given map[string]field) *Error {
+	wrong := func(key, hint, format string, args ...any) *Error {
+		return given[key].errorf(path+"."+key, hint, format, args...)
+	}
+	transport, known := transports[s.Type]
+	switch {
+	case known:
+		s.Type = transport
+	case s.Type == "" && s.URL == "":
 		s.Type = Stdio
-	case "http", "streamable-http", "streamableHttp", "streamable_http", "remote":
+	case s.Type == "":
 		s.Type = HTTP
-	case "sse":
-		s.Type = SSE
-	case "":
-		if s.Type = Stdio; s.URL != "" {
-			s.Type = HTTP
-		}
-	default:
-		if s.Err == nil {
-			hint := didYouMean(ident.Closest(s.Type, []string{Stdio, HTTP, SSE}))
-			l.problem(at("type").errorf(path+".type", hint, "%q is not one of stdio, http, sse", s.Type))
-			return
-		}
+	case s.Err == nil:
+		return wrong("type", didYouMean(ident.Closest(s.Type, []string{Stdio, HTTP, SSE})), "%q is not one of stdio, http, sse", s.Type)
 	}
 	switch {
 	case s.Command == "" && s.URL == "":
-		l.problem(src.errorf(path, "add command: (a program to start) or url:",
-			"the server has neither a command nor a url"))
-		return
+		return src.errorf(path, "add command: (a program to start) or url:", "the server has neither a command nor a url")
 	case s.Command != "" && s.URL != "":
-		l.problem(at("url").errorf(path+".url", "keep one", "it contradicts command: a server is started here or runs elsewhere"))
-		return
+		return wrong("url", "keep one", "it contradicts command: a server is started here or runs elsewhere")
 	case s.Type == Stdio && s.URL != "":
-		l.problem(at("type").errorf(path+".type", "use http or sse, or give a command", "stdio contradicts url"))
-		return
+		return wrong("type", "use http or sse, or give a command", "stdio contradicts url")
 	case s.Type != Stdio && s.Command != "":
-		l.problem(at("type").errorf(path+".type", "use stdio, or give a url", "%s contradicts command", s.Type))
-		return
+		return wrong("type", "use stdio, or give a url", "%s contradicts command", s.Type)
 	}
-	if has("enabled") && has("disabled") && s.Enabled == s.Disabled {
-		l.problem(at("enabled").errorf(path+".enabled", "keep one", "it contradicts disabled"))
-		return
+	if given["enabled"].name != "" && given["disabled"].name != "" && s.Enabled == s.Disabled {
+		return wrong("enabled", "keep one", "it contradicts disabled")
 	}
 	s.Disabled = s.Disabled || !s.Enabled
 	s.Enabled = !s.Disabled
 	for _, tool := range s.EnabledTools {
 		if slices.Contains(s.DisabledTools, tool) {
-			l.problem(at("disabledTools").errorf(path+".disabledTools", "remove it from one of them", "%q is in enabledTools too", tool))
+			return wrong("disabledTools", "remove it from one of them", "%q is in enabledTools too", tool)
 		}
 	}
+	useless, why := []string{"args", "env", "envFile", "cwd"}, "a server with a url has no use for it"
 	if s.Type == Stdio {
-		if has("headers") {
-			l.warn(at("headers"), path+".headers", "a server that is started here has no use for headers")
+		useless, why = []string{"headers"}, "a server that is started here has no use for headers"
+	}
+	for _, name := range useless {
+		if f, ok := given[name]; ok {
+			l.warn(f.position, path+"."+name, why, "")
 		}
+	}
+	switch {
+	case s.Type == Stdio:
 		l.stdioServer(s, src)
-		return
-	}
-	for _, name := range [...]string{"args", "env", "envFile", "cwd"} {
-		if has(name) {
-			l.warn(at(name), path+"."+name, "a server with a url has no use for it")
+	case s.Err != nil:
+	case !isWebAddress(s.URL):
+		return wrong("url", "", notWebAddress)
+	default:
+		for name, value := range s.Headers {
+			if strings.ContainsAny(name, " :\r\n") || name == "" || strings.ContainsAny(value, "\r\n\x00") {
+				return wrong("headers", "", "%q is not a header that can be sent", name)
+			}
 		}
 	}
-	if s.Err != nil {
-		return
-	}
-	if u, err := url.Parse(s.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		l.problem(at("url").errorf(path+".url", "", "it is not an address that begins with http:// or https://"))
-	}
-	for name, value := range s.Headers {
-		if strings.ContainsAny(name, " :\r\n") || name == "" || strings.ContainsAny(value, "\r\n\x00") {
-			l.problem(at("headers").errorf(path+".headers", "", "%q is not a header that can be sent", name))
-		}
-	}
+	return nil
 }
 
 // stdioServer resolves paths and reads envFile.
 func (l *loader) stdioServer(s *MCPServer, src serverSource) {
-	if s.Cwd == "" {
-		s.Cwd = src.base
-	}
-	s.Cwd = absolute(s.Cwd, src.base, l.e.HomeDir)
+	s.Cwd = absolute(cmp.Or(s.Cwd, src.base), src.base, l.e.HomeDir)
 	if strings.ContainsAny(s.Command, `/\`) && (l.e.GOOS == "windows" || strings.Contains(s.Command, "/")) {
 		s.Command = absolute(s.Command, s.Cwd, l.e.HomeDir)
 	}
@@ -229,19 +191,62 @@ func (l *loader) stdioServer(s *MCPServer, src serverSource) {
 		return
 	}
 	s.EnvFile = absolute(s.EnvFile, src.base, l.e.HomeDir)
-	if !isFile(s.EnvFile) {
-		s.Err = fmt.Errorf("%s: mcpServers.%s.envFile: there is no file %s", src.position, s.Name, s.EnvFile)
-		return
-	}
 	vars, err := readDotenv(s.EnvFile)
-	if err != nil {
+	switch {
+	case err != nil:
 		s.Err = err
-		return
+	case vars == nil:
+		s.Err = src.errorf("mcpServers."+s.Name+".envFile", "", "there is no file %s", s.EnvFile)
+	default:
+		maps.Copy(vars, s.Env)
+		s.Env = vars
 	}
-	merged := maps.Clone(vars)
-	if merged == nil {
-		merged = map[string]string{}
+}
+
+// lazy compiles a regular expression at its first use, because every worker process initializes this package.
+func lazy(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
+var (
+	placeholderForm = lazy(`\$\$|\$\{[^}]*\}?`)
+	variableForm    = lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// expand replaces ${VAR}, ${VAR:-default} and ${env:VAR} by the values of variables; $$ is $. Everything else,
+// $VAR and a backslash of a Windows path included, stays. The default is used for a variable that is not set or is
+// empty; without a default an unset variable is an error, an empty one is not.
+func expand(text string, lookup func(string) (string, bool)) (_ string, err error) {
+	text = placeholderForm().ReplaceAllStringFunc(text, func(found string) string {
+		value, failed := substitute(found, lookup)
+		err = cmp.Or(err, failed)
+		return value
+	})
+	return text, err
+}
+
+func substitute(placeholder string, lookup func(string) (string, bool)) (string, error) {
+	if placeholder == "$$" {
+		return "$", nil
 	}
-	maps.Copy(merged, s.Env)
-	s.Env = merged
+	inner, closed := strings.CutSuffix(placeholder[len("${"):], "}")
+	if !closed {
+		return "", fmt.Errorf("a ${ is not closed; write $${ for the characters themselves")
+	}
+	inner, fallback, hasDefault := strings.Cut(inner, ":-")
+	name := strings.TrimPrefix(inner, "env:")
+	if strings.Contains(name, ":") {
+		return "", fmt.Errorf("${%s} is not known here; set a variable and write ${NAME}", name)
+	}
+	if !variableForm().MatchString(name) {
+		return "", fmt.Errorf("${%s} does not name a variable; write $${ for the characters themselves", name)
+	}
+	value, set := lookup(name)
+	switch {
+	case value == "" && hasDefault:
+		return fallback, nil
+	case !set:
+		return "", fmt.Errorf("the variable %s is not set; set it in the environment or in .env, or write ${%[1]s:-default}", name)
+	}
+	return value, nil
 }

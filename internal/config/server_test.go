@@ -64,9 +64,9 @@ mcpServers:
 	wantErrs := map[string]string{
 		"gone": "harness.yaml:16:38: mcpServers.gone.url: the variable NOWHERE is not set; set it in the environment or in .env, or write ${NOWHERE:-default}\n" +
 			"harness.yaml:16:73: mcpServers.gone.timeout: the variable ALSO is not set; set it in the environment or in .env, or write ${ALSO:-default}",
-		"input":  "harness.yaml:17:29: mcpServers.input.env: K: ${input:key} is not known here; set a variable and write ${NAME}",
+		"input":  "harness.yaml:17:32: mcpServers.input.env.K: ${input:key} is not known here; set a variable and write ${NAME}",
 		"nofile": "harness.yaml:18:3: mcpServers.nofile.envFile: there is no file " + at("none.env"),
-		"open":   "harness.yaml:19:28: mcpServers.open.args: a ${ is not closed; write $${ for the characters themselves",
+		"open":   "harness.yaml:19:29: mcpServers.open.args: a ${ is not closed; write $${ for the characters themselves",
 	}
 	for _, s := range c.MCPServers {
 		got := ""

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,7 +34,7 @@ func load(t *testing.T, e Env) (*Config, []string) {
 	}
 	var texts []string
 	for _, w := range warnings {
-		texts = append(texts, w.String())
+		texts = append(texts, w.Error())
 	}
 	return c, texts
 }
@@ -61,4 +62,13 @@ func entryOf(t *testing.T, c *Config, key string) Entry {
 	}
 	t.Fatalf("no entry %q", key)
 	return Entry{}
+}
+
+// MCPServer returns the server of a name.
+func (c *Config) MCPServer(name string) (*MCPServer, bool) {
+	i := slices.IndexFunc(c.MCPServers, func(s *MCPServer) bool { return s.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return c.MCPServers[i], true
 }

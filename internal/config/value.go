@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -26,89 +27,65 @@ func (s Size) String() string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-// ParseSize reads a size: a number of bytes, or a number with a unit B, KB, KiB, MB, MiB, GB or GiB in any case.
-func ParseSize(text string) (Size, error) {
-	number := strings.TrimRight(strings.TrimSpace(text), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	unit := strings.TrimSpace(text)[len(number):]
-	factor := 1.0
-	switch strings.ToLower(unit) {
-	case "", "b":
-	case "kb":
-		factor = 1e3
-	case "kib":
-		factor = 1 << 10
-	case "mb":
-		factor = 1e6
-	case "mib":
-		factor = 1 << 20
-	case "gb":
-		factor = 1e9
-	case "gib":
-		factor = 1 << 30
-	default:
+var sizeForm = lazy(`^([0-9.]+) *(?:(?:([kmg])(i?))?b)?$`)
+
+// parseSize reads a size: a number of bytes, or a number with a unit B, KB, KiB, MB, MiB, GB or GiB in any case.
+func parseSize(text string) (Size, error) {
+	form := sizeForm().FindStringSubmatch(strings.ToLower(strings.TrimSpace(text)))
+	if form == nil {
+		form = make([]string, 4)
+	}
+	n, err := strconv.ParseFloat(form[1], 64)
+	if err != nil {
 		return 0, fmt.Errorf("%q is not a size; write a number of bytes, or with a unit such as 512KiB, 100MiB, 2GiB", text)
 	}
-	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || math.IsNaN(f) || f < 0 || strings.ContainsAny(number, "xXpP_") {
-		return 0, fmt.Errorf("%q is not a size; write a number of bytes, or with a unit such as 512KiB, 100MiB, 2GiB", text)
+	base := 1000.0
+	if form[3] != "" {
+		base = 1024
 	}
-	if f *= factor; f >= 1<<62 {
+	n *= math.Pow(base, float64(strings.Index(" kmg", form[2])))
+	if n >= 1<<62 {
 		return 0, fmt.Errorf("%q is too large", text)
 	}
-	return Size(f), nil
+	return Size(n), nil
 }
 
 const day = 24 * time.Hour
 
-// ParseDuration reads a duration: numbers with units ms, s, m, h, d, as in 1m30s or 30d.
-func ParseDuration(text string) (time.Duration, error) {
+// parseDuration reads a duration: numbers with units ms, s, m, h, d, as in 1m30s or 30d.
+func parseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
-	if text == "0" {
-		return 0, nil
-	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
+	if _, err := strconv.ParseFloat(text, 64); err == nil && text != "0" {
 		return 0, fmt.Errorf("%q has no unit; write %ss or %[2]sms", text, text)
 	}
-	var days time.Duration
-	rest := text
-	if number, tail, ok := strings.Cut(text, "d"); ok {
-		n, err := strconv.ParseFloat(number, 64)
-		if err != nil || math.IsNaN(n) || n < 0 || n > 100*365 {
-			return 0, errDuration(text)
-		}
-		if days, rest = time.Duration(n*float64(day)), tail; rest == "" {
-			return days, nil
-		}
+	number, rest, hasDays := strings.Cut(text, "d")
+	if !hasDays {
+		number, rest = "0", text
+	} else if rest == "" {
+		rest = "0"
 	}
+	days, failed := strconv.ParseFloat(number, 64)
 	d, err := time.ParseDuration(rest)
-	if err != nil || d < 0 || d > math.MaxInt64-days {
-		return 0, errDuration(text)
+	if err != nil || failed != nil || d < 0 || !(days >= 0 && days <= 100*365) || d > math.MaxInt64-time.Duration(days*float64(day)) {
+		return 0, fmt.Errorf("%q is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d", text)
 	}
-	return days + d, nil
+	return time.Duration(days*float64(day)) + d, nil
 }
 
-func errDuration(text string) error {
-	return fmt.Errorf("%q is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d", text)
-}
-
-// formatDuration writes a duration in the form that ParseDuration reads: 1m30s, 30d.
+// formatDuration writes a duration in the form that parseDuration reads: 1m30s, 30d.
 func formatDuration(d time.Duration) string {
-	if d == 0 {
-		return "0"
-	}
 	text := ""
 	if days := d / day; days > 0 {
 		text, d = strconv.FormatInt(int64(days), 10)+"d", d%day
 	}
-	if d > 0 {
-		s := d.String()
-		if strings.HasSuffix(s, "m0s") {
-			s = strings.TrimSuffix(s, "0s")
-		}
-		if strings.HasSuffix(s, "h0m") {
-			s = strings.TrimSuffix(s, "0m")
-		}
-		text += s
+	if d == 0 {
+		return cmp.Or(text, "0")
 	}
-	return text
+	rest := d.String()
+	for _, unit := range [...]string{"m0s", "h0m"} {
+		if strings.HasSuffix(rest, unit) {
+			rest = rest[:len(rest)-2]
+		}
+	}
+	return text + rest
 }

@@ -14,13 +14,13 @@ func TestParseSize(t *testing.T) {
 	for text, want := range map[string]Size{
 		"0": 0, "17": 17, "17B": 17, "1kb": 1000, "1KiB": 1024, "1.5MiB": 3 << 19, " 100 MB ": 100e6, "2GiB": 2 << 30, "2gb": 2e9,
 	} {
-		if got, err := ParseSize(text); got != want || err != nil {
-			t.Errorf("ParseSize(%q) = %d, %v, want %d", text, got, err, want)
+		if got, err := parseSize(text); got != want || err != nil {
+			t.Errorf("parseSize(%q) = %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "1TB", "MiB", "1 2", "0x10", "1e3000", "NaN", "Inf", "5000000000GiB", "1_000", "1MiB!"} {
-		if got, err := ParseSize(text); err == nil {
-			t.Errorf("ParseSize(%q) = %d", text, got)
+		if got, err := parseSize(text); err == nil {
+			t.Errorf("parseSize(%q) = %d", text, got)
 		}
 	}
 }
@@ -31,13 +31,13 @@ func TestParseDuration(t *testing.T) {
 		"0": 0, "0s": 0, "1500ms": 1500 * time.Millisecond, "1m30s": 90 * time.Second, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour,
 		"0.5d": 12 * time.Hour, " 5s ": 5 * time.Second,
 	} {
-		if got, err := ParseDuration(text); got != want || err != nil {
-			t.Errorf("ParseDuration(%q) = %v, %v, want %v", text, got, err, want)
+		if got, err := parseDuration(text); got != want || err != nil {
+			t.Errorf("parseDuration(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "5", "-5s", "d", "1dx", "1d-1h", "1d1d", "99999999d", "NaNd", "1y", "s"} {
-		if got, err := ParseDuration(text); err == nil {
-			t.Errorf("ParseDuration(%q) = %v", text, got)
+		if got, err := parseDuration(text); err == nil {
+			t.Errorf("parseDuration(%q) = %v", text, got)
 		}
 	}
 }
@@ -48,12 +48,12 @@ func TestValuesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, int64(10_000*day)).Draw(t, "d"))
 		d = d.Truncate(rapid.SampledFrom([]time.Duration{1, time.Millisecond, time.Second, time.Minute, time.Hour, day}).Draw(t, "unit"))
-		if got, err := ParseDuration(formatDuration(d)); got != d || err != nil {
+		if got, err := parseDuration(formatDuration(d)); got != d || err != nil {
 			t.Fatalf("%v is shown as %q, read as %v, %v", d, formatDuration(d), got, err)
 		}
 		s := Size(rapid.Int64Range(0, 1<<50).Draw(t, "s")) >> rapid.IntRange(0, 3).Draw(t, "shift") << 10
 		if s < 1<<40 { // the largest unit that is read is GiB
-			if got, err := ParseSize(s.String()); got != s || err != nil {
+			if got, err := parseSize(s.String()); got != s || err != nil {
 				t.Fatalf("%d is shown as %q, read as %d, %v", s, s, got, err)
 			}
 		}
@@ -82,7 +82,7 @@ func TestMask(t *testing.T) {
 		"${TOKEN}": "${TOKEN}", "Bearer ${TOKEN}": "Bearer ${TOKEN}", "bearer ${env:A}${B}": "bearer ${env:A}${B}", "": "",
 		"hunter2": masked, "Bearer hunter2": masked, "${TOKEN:-hunter2}": masked, "x${TOKEN}": masked,
 	} {
-		if got := mask(Entry{Value: text, Secret: true}).Value; got != want {
+		if got := mask(text, true); got != want {
 			t.Errorf("secret %q is shown as %q, want %q", text, got, want)
 		}
 	}
@@ -97,7 +97,7 @@ func TestMask(t *testing.T) {
 		"sqlite:/a/b.db":                "sqlite:/a/b.db",
 		"me@example.com":                "me@example.com",
 	} {
-		if got := mask(Entry{Value: text}).Value; got != want {
+		if got := mask(text, false); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}

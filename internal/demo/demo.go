@@ -3,14 +3,18 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
 // Executor runs programs in one session against the servers of package servers, started as child processes.
@@ -46,19 +50,14 @@ type Deps struct {
 	Executor Executor
 	// Tools are the definitions of every connected tool as MCP lists them, one object each: what direct tool calling
 	// puts into the model's context.
-	Tools []json.RawMessage
-	// CodeTools are the definitions that code mode gives to the model instead; nil means those of this package.
-	CodeTools []json.RawMessage
-	Color     bool // ANSI colours
-	Unicode   bool // box drawing; plain ASCII otherwise
+	Tools   []json.RawMessage
+	Color   bool // ANSI colours
+	Unicode bool // box drawing; plain ASCII otherwise
 }
 
 // Run shows the demo on out. It fails when a program, a check of totals or a replay does.
 func Run(ctx context.Context, deps Deps, out io.Writer) error {
-	steps, err := Steps()
-	if err != nil {
-		return err
-	}
+	steps := Steps()
 	p := &printer{out: out, color: deps.Color, unicode: deps.Unicode}
 	p.intro(len(steps), deps.Tools)
 	turns := make([]Turn, 0, len(steps))
@@ -83,9 +82,11 @@ func Run(ctx context.Context, deps Deps, out io.Writer) error {
 	if err := replay(ctx, deps.Executor, runs, p); err != nil {
 		return err
 	}
-	if err := compare(deps, turns, p); err != nil {
-		return err
+	comparison, err := Compare(NewCounter(), deps.Tools, CodeTools(), turns)
+	if err != nil {
+		return fmt.Errorf("count model tokens: %w", err)
 	}
+	p.comparison(comparison)
 	if p.err != nil {
 		return fmt.Errorf("show the demo: %w", p.err)
 	}
@@ -110,22 +111,6 @@ func replay(ctx context.Context, e Executor, runs []string, p *printer) error {
 	return nil
 }
 
-func compare(deps Deps, turns []Turn, p *printer) error {
-	codeTools := deps.CodeTools
-	if codeTools == nil {
-		var err error
-		if codeTools, err = CodeTools(); err != nil {
-			return err
-		}
-	}
-	comparison, err := Compare(NewCounter(), deps.Tools, codeTools, turns)
-	if err != nil {
-		return fmt.Errorf("count model tokens: %w", err)
-	}
-	p.comparison(comparison)
-	return nil
-}
-
 // fact is one value that the program computed and SQL confirmed.
 type fact struct{ name, value string }
 
@@ -142,70 +127,38 @@ func check(ctx context.Context, e Executor, query string, output json.RawMessage
 	if len(rows) != 1 {
 		return nil, fmt.Errorf("%q gave %d rows, not one", query, len(rows))
 	}
-	want, err := fields(rows[0])
+	want, err := object(rows[0])
 	if err != nil {
 		return nil, fmt.Errorf("read the row of %q: %w", query, err)
 	}
-	have, err := fields(output)
+	have, err := object(output)
 	if err != nil {
 		return nil, fmt.Errorf("read the program's output: %w", err)
 	}
-	computed := map[string]json.RawMessage{}
-	for _, f := range have {
-		computed[f.key] = f.value
-	}
 	var facts []fact
-	for _, f := range want {
-		x, errX := number(computed[f.key])
-		y, errY := number(f.value)
+	for _, m := range want.Members {
+		computed, queried := "absent", m.Value.JSON()
+		if v := have.Get(m.Name); v != nil {
+			computed = v.JSON()
+		}
+		x, errX := strconv.ParseFloat(computed, 64)
+		y, errY := strconv.ParseFloat(queried, 64)
 		if y == 0 {
-			return nil, fmt.Errorf("%s is zero, which confirms nothing", f.key)
+			return nil, fmt.Errorf("%s is zero, which confirms nothing", m.Name)
 		}
 		if errX != nil || errY != nil || x != y {
-			return nil, fmt.Errorf("the program says %s is %s, SQL says %s", f.key, orNothing(computed[f.key]), f.value)
+			return nil, fmt.Errorf("the program says %s is %s, SQL says %s", m.Name, computed, queried)
 		}
-		facts = append(facts, fact{f.key, groupDigits(y)})
+		facts = append(facts, fact{m.Name, humanize.Commaf(y)})
 	}
 	return facts, nil
 }
 
-func orNothing(value json.RawMessage) string {
-	if value == nil {
-		return "absent"
+// object reads a JSON object, whose members keep their order.
+func object(text json.RawMessage) (*schema.Value, error) {
+	v, err := schema.Parse(text)
+	if err == nil && v.Kind != schema.Object {
+		err = errors.New("not a JSON object: " + strings.TrimSpace(shorten(string(text), 40, "...")))
 	}
-	return string(value)
-}
-
-func number(value json.RawMessage) (float64, error) {
-	var n float64
-	err := json.Unmarshal(value, &n)
-	return n, err
-}
-
-type field struct {
-	key   string
-	value json.RawMessage
-}
-
-// fields are the members of a JSON object in the order in which they are written.
-func fields(object json.RawMessage) ([]field, error) {
-	decoder := json.NewDecoder(bytes.NewReader(object))
-	if token, err := decoder.Token(); err != nil {
-		return nil, err
-	} else if token != json.Delim('{') {
-		return nil, errors.New("not a JSON object: " + strings.TrimSpace(shorten(string(object), 40, "...")))
-	}
-	var list []field
-	for decoder.More() {
-		token, err := decoder.Token()
-		if err != nil {
-			return nil, err
-		}
-		f := field{key: token.(string)} // the decoder has checked that names are strings
-		if err := decoder.Decode(&f.value); err != nil {
-			return nil, err
-		}
-		list = append(list, f)
-	}
-	return list, nil
+	return v, err
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
 )
 
 const (
@@ -109,55 +109,53 @@ func (p *printer) result(r Result) {
 		i += n
 	}
 	for _, l := range r.Logs {
-		for i, text := range wrap(l, width-10) {
-			p.line("  %-8s%s", first(i, "log"), text)
-		}
+		p.labelled("log", wrap(l, width-10)...)
 	}
-	for i, l := range p.output(r.Output) {
-		p.line("  %-8s%s", first(i, "output"), l)
-	}
-	p.line("  %-8s%s", "time", milliseconds(r.Duration))
+	p.labelled("output", p.output(r.Output)...)
+	p.labelled("time", milliseconds(r.Duration))
 }
 
 // output shows the members of an object one to a line, and anything else as JSON.
 func (p *printer) output(output json.RawMessage) []string {
 	more := p.pick("...", "…")
-	members, err := fields(output)
+	v, err := object(output)
 	if err != nil {
 		return []string{shorten(string(output), width-10, more)}
 	}
 	longest := 0
-	for _, m := range members {
-		longest = max(longest, utf8.RuneCountInString(m.key))
+	for _, m := range v.Members {
+		longest = max(longest, utf8.RuneCountInString(m.Name))
 	}
 	var lines []string
-	for i, m := range members {
-		if i == maxLines-1 && len(members) > maxLines {
-			return append(lines, fmt.Sprintf("(%d more members)", len(members)-i))
+	for i, m := range v.Members {
+		if i == maxLines-1 && len(v.Members) > maxLines {
+			return append(lines, fmt.Sprintf("(%d more members)", len(v.Members)-i))
 		}
-		lines = append(lines, shorten(fmt.Sprintf("%-*s  %s", longest, m.key, m.value), width-10, more))
+		lines = append(lines, shorten(fmt.Sprintf("%-*s  %s", longest, m.Name, m.Value.JSON()), width-10, more))
 	}
 	return lines
 }
 
 func (p *printer) check(facts []fact, err error) {
 	if err != nil {
-		p.line("  %-8s%s", "check", p.paint(red, "failed"))
+		p.labelled("check", p.paint(red, "failed"))
 		return
 	}
 	var parts []string
 	for _, f := range facts {
 		parts = append(parts, f.name+" "+f.value)
 	}
-	for i, text := range wrap(strings.Join(parts, ", ")+": SQL run directly says the same", width-10) {
-		p.line("  %-8s%s", first(i, "check"), p.paint(green, text))
+	lines := wrap(strings.Join(parts, ", ")+": SQL run directly says the same", width-10)
+	for i := range lines {
+		lines[i] = p.paint(green, lines[i])
 	}
+	p.labelled("check", lines...)
 }
 
 func (p *printer) replayed(runs int, took time.Duration) {
 	p.line("")
-	p.line("  %-8s%s", "replay", p.paint(green, fmt.Sprintf("%d of %d runs identical, call for call", runs, runs)))
-	p.line("  %-8s%s", "time", milliseconds(took))
+	p.labelled("replay", p.paint(green, fmt.Sprintf("%d of %d runs identical, call for call", runs, runs)))
+	p.labelled("time", milliseconds(took))
 }
 
 func (p *printer) comparison(c Comparison) {
@@ -166,7 +164,7 @@ func (p *printer) comparison(c Comparison) {
 	p.line("")
 	row := func(name, direct, code string) { p.line("  %-38s%18s%18s", name, direct, code) }
 	rule := func() { p.line("  %s", strings.Repeat(p.pick("-", "─"), 38+18+18)) }
-	number := func(n int) string { return groupDigits(float64(n)) }
+	number := func(n int) string { return humanize.Comma(int64(n)) }
 	row("", "direct calls", "code")
 	rule()
 	row("tool definitions, in every turn", number(c.Direct.Definitions), number(c.Code.Definitions))
@@ -179,7 +177,7 @@ func (p *printer) comparison(c Comparison) {
 	row(difference(c), "", "")
 	p.line("")
 	if c.Direct.Largest() > window {
-		p.text(fmt.Sprintf("The direct way does not fit into a context window of %s tokens.", groupDigits(window)))
+		p.text(fmt.Sprintf("The direct way does not fit into a context window of %s tokens.", humanize.Comma(window)))
 		p.line("")
 	}
 	p.text("Input of a turn = definitions + all that was written and read in earlier turns. Direct calls: those the " +
@@ -196,12 +194,12 @@ func difference(c Comparison) string {
 	return fmt.Sprintf("%.1f %% less", 100*(1-float64(c.Code.Input)/float64(c.Direct.Input)))
 }
 
-// first is the label of the first line and nothing before the others.
-func first(i int, label string) string {
-	if i > 0 {
-		return ""
+// labelled writes lines with a label before the first.
+func (p *printer) labelled(label string, lines ...string) {
+	for _, l := range lines {
+		p.line("  %-8s%s", label, l)
+		label = ""
 	}
-	return label
 }
 
 // wrap breaks text at spaces so that no line is wider than limit, unless a single word is.
@@ -230,22 +228,6 @@ func shorten(text string, limit int, more string) string {
 	return string([]rune(text)[:limit-utf8.RuneCountInString(more)]) + more
 }
 
-// groupDigits writes a number with commas between thousands and the decimals it has.
-func groupDigits(n float64) string {
-	text := strconv.FormatFloat(math.Abs(n), 'f', -1, 64)
-	whole, decimals, _ := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if n < 0 {
-		whole = "-" + whole
-	}
-	if decimals != "" {
-		whole += "." + decimals
-	}
-	return whole
-}
-
 func size(bytes int) string {
 	switch {
 	case bytes >= 1<<20:
@@ -253,7 +235,7 @@ func size(bytes int) string {
 	case bytes >= 10_000:
 		return fmt.Sprintf("%d KiB", bytes>>10)
 	default:
-		return groupDigits(float64(bytes)) + " B"
+		return humanize.Comma(int64(bytes)) + " B"
 	}
 }
 

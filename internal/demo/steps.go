@@ -3,7 +3,6 @@ package demo
 import (
 	"embed"
 	"encoding/json"
-	"fmt"
 )
 
 //go:embed programs/*.ts
@@ -29,56 +28,52 @@ type Step struct {
 }
 
 // Steps are the programs of the demo in order. Later ones rely on what earlier ones wrote.
-func Steps() ([]Step, error) {
-	steps := []struct {
-		file string
-		Step
-	}{
-		{"1_discover.ts", Step{
+func Steps() []Step {
+	steps := []Step{
+		{
 			Title:       "Discover",
 			Explanation: "The model knows no tool in advance. It asks for what the task needs.",
-		}},
-		{"2_describe.ts", Step{
+			Code:        "1_discover",
+		},
+		{
 			Title:       "Describe",
 			Explanation: "It reads the types of the few tools it will use, and looks at the table.",
-		}},
-		{"3_query.ts", Step{
+			Code:        "2_describe",
+		},
+		{
 			Title:       "Query and summarise",
 			Explanation: "A year of sales is read and added up inside the sandbox, then joined with the CRM.",
+			Code:        "3_query",
 			Check:       "SELECT count(*) AS orders, sum(amount) AS total FROM sales WHERE date LIKE '2024-%'",
-		}},
-		{"4_save_skill.ts", Step{
+		},
+		{
 			Title:       "Save a skill",
 			Explanation: "What worked is kept as a function in /skills, for this user's later sessions.",
-		}},
-		{"5_reuse.ts", Step{
+			Code:        "4_save_skill",
+		},
+		{
 			Title:       "Reuse it",
 			Explanation: "A new run imports the skill and compares the first half of 2025 with that of 2024.",
+			Code:        "5_reuse",
 			Check: "SELECT sum(date >= '2025') AS orders, sum(iif(date >= '2025', amount, 0)) AS total, " +
 				"sum(iif(date < '2024-07', amount, 0)) AS before FROM sales",
-		}},
-		{"6_mail.ts", Step{
+		},
+		{
 			Title:       "Mail a report",
 			Explanation: "The sales lead is found in the CRM and gets a mail. The demo's mailer writes it to a file.",
-		}},
+			Code:        "6_mail",
+		},
 	}
-	list := make([]Step, len(steps))
-	for i, s := range steps {
-		code, err := programs.ReadFile("programs/" + s.file)
-		if err != nil {
-			return nil, fmt.Errorf("read the demo's program: %w", err)
-		}
-		list[i] = s.Step
-		list[i].Code = string(code)
+	for i := range steps {
+		code, _ := programs.ReadFile("programs/" + steps[i].Code + ".ts") // is embedded
+		steps[i].Code = string(code)
 	}
-	return list, nil
+	return steps
 }
 
 // CodeTools are the tool definitions that a model works with in code mode, however many servers are connected.
-func CodeTools() ([]json.RawMessage, error) {
+func CodeTools() []json.RawMessage {
 	var list []json.RawMessage
-	if err := json.Unmarshal(codeTools, &list); err != nil {
-		return nil, fmt.Errorf("read the definitions of code mode: %w", err)
-	}
-	return list, nil
+	_ = json.Unmarshal(codeTools, &list) // is embedded
+	return list
 }

@@ -1,12 +1,12 @@
 package demo
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"strings"
 
-	"github.com/tiktoken-go/tokenizer/codec"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/model"
 )
 
 // Tokenizer is the name of the encoding that NewCounter counts with. Models with another one need other numbers.
@@ -15,11 +15,8 @@ const Tokenizer = "o200k_base"
 // Counter says how many model tokens a text has.
 type Counter func(text string) (int, error)
 
-// NewCounter loads the vocabulary of Tokenizer, which is part of the binary; that takes some 30 ms.
-func NewCounter() Counter {
-	// Package tokenizer would do the same by name, and link the three other vocabularies.
-	return codec.NewO200kBase().Count
-}
+// NewCounter counts with the vocabulary of Tokenizer.
+func NewCounter() Counter { return model.Vocabulary().Count }
 
 // Turn is one response of the model in code mode: the program it wrote and what came back, with the tool calls that the
 // program made.
@@ -60,39 +57,55 @@ type Comparison struct{ Direct, Code Usage }
 // Left out on both sides: system prompt, task, final answer, reasoning, and the few tokens that frame a message; prompt
 // caching, which changes the price of a token and not their number.
 func Compare(count Counter, tools, codeTools []json.RawMessage, turns []Turn) (Comparison, error) {
+	t := &tally{count: count}
 	var c Comparison
-	var err error
-	shown := make([]json.RawMessage, len(tools))
-	for i, t := range tools {
-		if shown[i], err = definition(t); err != nil {
-			return Comparison{}, err
-		}
+	for _, tool := range tools {
+		c.Direct.Definitions += t.tokens(string(t.definition(tool)))
 	}
-	if c.Direct.Definitions, err = countDefinitions(count, shown); err != nil {
-		return Comparison{}, err
+	for _, tool := range codeTools {
+		c.Code.Definitions += t.tokens(string(t.encode(tool)))
 	}
-	if c.Code.Definitions, err = countDefinitions(count, codeTools); err != nil {
-		return Comparison{}, err
-	}
-	for _, t := range turns {
-		program, err := encodePlain(map[string]string{"code": t.Program})
-		if err != nil {
-			return Comparison{}, fmt.Errorf("encode a program: %w", err)
-		}
-		execute := Call{Tool: "execute_code", Args: program, Result: t.shown()}
-		if err := c.Code.add(count, execute); err != nil {
-			return Comparison{}, err
-		}
-		if len(t.Calls) == 0 {
-			continue
-		}
-		if err := c.Direct.add(count, t.Calls...); err != nil {
-			return Comparison{}, err
+	for _, turn := range turns {
+		execute := Call{Tool: "execute_code", Args: t.encode(map[string]string{"code": turn.Program}), Result: turn.shown()}
+		c.Code.add(t, execute)
+		if len(turn.Calls) > 0 {
+			c.Direct.add(t, turn.Calls...)
 		}
 	}
 	c.Direct.finish()
 	c.Code.finish()
-	return c, nil
+	return c, t.err
+}
+
+// tally counts tokens, and keeps the first error.
+type tally struct {
+	count Counter
+	err   error
+}
+
+func (t *tally) tokens(text string) int {
+	n, err := t.count(text)
+	t.err = cmp.Or(t.err, err)
+	return n
+}
+
+// encode is JSON as providers write it: < and the like are not escaped, which would take more tokens.
+func (t *tally) encode(value any) json.RawMessage {
+	text, err := journal.Encode(value)
+	t.err = cmp.Or(t.err, err)
+	return text
+}
+
+// definition is what a client shows to a model of a tool as MCP lists it: title, output schema and annotations are for
+// the client.
+func (t *tally) definition(tool json.RawMessage) json.RawMessage {
+	var shown struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}
+	t.err = cmp.Or(t.err, json.Unmarshal(tool, &shown))
+	return t.encode(shown)
 }
 
 // shown is what a turn gives back to the model.
@@ -101,72 +114,18 @@ func (t Turn) shown() json.RawMessage {
 }
 
 // add counts one turn in which the model makes calls.
-func (u *Usage) add(count Counter, calls ...Call) error {
+func (u *Usage) add(t *tally, calls ...Call) {
 	u.Turns++
 	u.Input += u.Largest()
 	for _, c := range calls {
 		// The shape in which all providers have a model call a tool, up to the names of the two fields.
-		written, err := count(`{"name":"` + c.Tool + `","arguments":` + string(c.Args) + `}`)
-		if err != nil {
-			return fmt.Errorf("count the call of %s: %w", c.Tool, err)
-		}
-		read, err := count(string(c.Result))
-		if err != nil {
-			return fmt.Errorf("count the result of %s: %w", c.Tool, err)
-		}
-		u.Written += written
-		u.Read += read
+		u.Written += t.tokens(`{"name":"` + c.Tool + `","arguments":` + string(c.Args) + `}`)
+		u.Read += t.tokens(string(c.Result))
 	}
-	return nil
 }
 
 // finish counts the turn in which the model has everything and answers.
 func (u *Usage) finish() {
 	u.Turns++
 	u.Input += u.Largest()
-}
-
-// definition is what a client shows to a model of a tool as MCP lists it: title, output schema and annotations are for
-// the client.
-func definition(tool json.RawMessage) (json.RawMessage, error) {
-	var shown struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		InputSchema json.RawMessage `json:"inputSchema"`
-	}
-	if err := json.Unmarshal(tool, &shown); err != nil {
-		return nil, fmt.Errorf("a tool definition is not what MCP lists: %w", err)
-	}
-	text, err := encodePlain(shown)
-	if err != nil {
-		return nil, fmt.Errorf("encode the definition of %s: %w", shown.Name, err)
-	}
-	return text, nil
-}
-
-// encodePlain is JSON as providers write it: < and the like are not escaped, which would take more tokens.
-func encodePlain(value any) (json.RawMessage, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(text.Bytes()), nil
-}
-
-func countDefinitions(count Counter, tools []json.RawMessage) (int, error) {
-	sum := 0
-	for _, t := range tools {
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, t); err != nil {
-			return 0, fmt.Errorf("a tool definition is not JSON: %w", err)
-		}
-		n, err := count(compact.String())
-		if err != nil {
-			return 0, fmt.Errorf("count a tool definition: %w", err)
-		}
-		sum += n
-	}
-	return sum, nil
 }

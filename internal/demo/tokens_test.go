@@ -84,10 +84,7 @@ func TestCompareFormula(t *testing.T) {
 	for n := range 5 {
 		u := Usage{Definitions: 100}
 		for range n {
-			ten := func(string) (int, error) { return 5, nil }
-			if err := u.add(ten, Call{}); err != nil {
-				t.Fatal(err)
-			}
+			u.add(&tally{count: func(string) (int, error) { return 5, nil }}, Call{})
 		}
 		u.finish()
 		if want := (n+1)*100 + n*(n+1)/2*10; u.Input != want || u.Turns != n+1 {
@@ -115,15 +112,12 @@ func TestCompareFails(t *testing.T) {
 // The definitions of code mode are constant and must stay within what the architecture promises.
 func TestCodeToolsBudget(t *testing.T) {
 	t.Parallel()
-	tools, err := CodeTools()
+	tools := CodeTools()
+	c, err := Compare(NewCounter(), nil, tools, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := countDefinitions(NewCounter(), tools)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(tools) != 3 || n < 100 || n > 1500 {
+	if n := c.Code.Definitions; len(tools) != 3 || n < 100 || n > 1500 {
 		t.Errorf("%d definitions with %d tokens, want 3 with at most 1,500", len(tools), n)
 	}
 }

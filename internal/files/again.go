@@ -8,14 +8,14 @@ import (
 	"io/fs"
 )
 
-// before is what a call found that cannot simply be repeated after a crash. Writing, copying, deleting and the
-// recursive or forced forms of mkdir and rm end in the same state however often they are done; the others are guarded.
+// before is the state that a call found, for calls that cannot simply be repeated after a crash: all except writing, copying,
+// deleting and the recursive or forced forms of mkdir and rm, which end in the same state however often they are done.
 type before struct {
 	Exists bool  `json:"exists"`         // the path, of a rename the old one
 	Size   int64 `json:"size,omitempty"` // of the file that is appended to
 }
 
-// guarded returns the path whose state tells whether a call was done already, "" if repeating the call is harmless.
+// guarded returns the path whose state shows whether a call was done, "" if repeating the call is harmless.
 func guarded(name string, a *arguments) string {
 	switch {
 	case name == "appendFile", name == "mkdir" && !a.Recursive, name == "rm" && !a.Force:
@@ -26,23 +26,20 @@ func guarded(name string, a *arguments) string {
 	return ""
 }
 
-// Precondition returns what must be journaled with the intent of a changing call so that AlreadyDone can judge it
-// after a crash; nil if the call may simply be repeated. Args that the call itself will refuse give nil.
+// Precondition returns what the journal needs with the intent of a changing call, so that AlreadyDone can judge it after a
+// crash; nil if the call may simply be repeated, or refuses its arguments.
 func (s *Space) Precondition(name string, args json.RawMessage) (json.RawMessage, error) {
 	a, err := decode(args)
-	if err != nil || guarded(name, a) == "" {
-		return nil, nil // the call fails by itself, also when it is repeated
+	if err == nil && guarded(name, a) != "" {
+		if now, err := s.state(guarded(name, a)); err == nil {
+			return json.Marshal(now)
+		}
 	}
-	now, err := s.state(guarded(name, a))
-	if err != nil {
-		return nil, nil // as above
-	}
-	return json.Marshal(now)
+	return nil, nil // a call that fails does so again when it is repeated
 }
 
-// AlreadyDone says whether a changing call whose answer was lost in a crash took effect; if not, it is to be executed
-// again. The answer of a call that was done is true. A part of an append that the crash left is taken back. It must
-// be the last changing call of its run.
+// AlreadyDone reports whether a changing call whose answer was lost in a crash took effect; if not, the caller executes it
+// again. It removes a part of an append that the crash left. The call is the last changing one of its run.
 func (s *Space) AlreadyDone(name string, args, precondition json.RawMessage) (bool, error) {
 	a, err := decode(args)
 	if err != nil || len(precondition) == 0 || guarded(name, a) == "" {
@@ -65,7 +62,7 @@ func (s *Space) AlreadyDone(name string, args, precondition json.RawMessage) (bo
 		to, err := s.state(a.To)
 		return was.Exists && !now.Exists && to.Exists, err
 	}
-	if !now.Exists || now.Size < was.Size { // someone replaced it since
+	if !now.Exists || now.Size < was.Size { // another run replaced it
 		return false, nil
 	}
 	return s.appended(a, was.Size)
@@ -82,9 +79,9 @@ func (s *Space) appended(a *arguments, size int64) (bool, error) {
 		return false, err
 	}
 	tail, err := d.ReadFile(rel, size, maxRead)
-	var e *Error
+	e, _ := errors.AsType[*Error](err)
 	switch {
-	case errors.As(err, &e) && e.Code == IO:
+	case e != nil && e.Code == IO:
 		return false, err
 	case err != nil: // a directory, say: the call fails again by itself
 		return false, nil

@@ -13,22 +13,25 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"mcp-code-exec-harness/internal/id"
 )
 
-// Limits are the quotas of one directory. The zero value of each means that there is none.
+// Limits are the quotas of one directory. 0 is no quota.
 type Limits struct {
-	MaxBytes     int64 // sum of the sizes of all files
-	MaxFiles     int64 // number of files and directories
-	MaxFileBytes int64 // size of one file
+	MaxBytes int64 // sum of the sizes of all files
+	MaxFiles int64 // number of files and directories
+	// MaxUserBytes is the sum of the sizes of all files of a user: of the directories with the same first id. Writes of
+	// several directories at the same time may exceed it by what they write.
+	MaxUserBytes int64
 }
 
 // Options say how the directories of a Base behave.
 type Options struct {
-	Limits Limits
-	// Section is the part of the configuration the limits come from; errors name it ("skills").
-	Section string
-	// Durable makes a write survive a power failure before it is answered. Without it a crash of the machine can
-	// lose the last writes; a crash of the harness cannot.
+	Limits  Limits
+	Section string // of the configuration that has the limits, for errors: "skills"
+	// Durable makes a write survive a power failure before it is answered. Without it a crash of the machine, but not of the
+	// harness, can lose the last writes.
 	Durable bool
 }
 
@@ -41,10 +44,15 @@ type Base struct {
 
 	mu   sync.Mutex
 	open map[string]*state // by path inside the base
+
+	usesMu sync.Mutex
+	uses   map[string]*use // by the first of an owner's names
+
+	parents sync.RWMutex // held for writing while empty parents of removed directories are deleted
 }
 
-// OpenBase opens a directory of the host, creating it if it does not exist. The directory itself may be a symbolic
-// link: where it lives is the administrator's choice. Links inside it are never followed.
+// OpenBase opens a directory of the host, creating it if it does not exist. The directory itself may be a symbolic link.
+// Links inside it are never followed.
 func OpenBase(dir string, opts Options) (*Base, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the %s directory: %w", opts.Section, err)
@@ -53,11 +61,8 @@ func OpenBase(dir string, opts Options) (*Base, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the %s directory: %w", opts.Section, err)
 	}
-	return &Base{root: root, opts: opts, now: time.Now, clear: (*os.Root).RemoveAll, open: map[string]*state{}}, nil
+	return &Base{root: root, opts: opts, now: time.Now, clear: (*os.Root).RemoveAll, open: map[string]*state{}, uses: map[string]*use{}}, nil
 }
-
-// Path returns the directory of the host. It is for messages to the person who runs the harness only.
-func (b *Base) Path() string { return b.root.Name() }
 
 // Close releases the base. Dirs that are still open fail from then on.
 func (b *Base) Close() error {
@@ -102,8 +107,7 @@ func (b *Base) Remove(ids ...string) error {
 	return nil
 }
 
-// remove renames the directory, so that nothing finds it any more, and deletes it without holding the lock: a tree can
-// be large.
+// remove detaches the directory and deletes it without holding the lock, because a tree can be large.
 func (b *Base) remove(names []string) error {
 	parent, name, err := b.detach(names)
 	if parent == nil {
@@ -116,8 +120,8 @@ func (b *Base) remove(names []string) error {
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.parents.Lock()
+	defer b.parents.Unlock()
 	for up := path.Dir(path.Join(names...)); up != "."; up = path.Dir(up) {
 		if b.root.Remove(filepath.FromSlash(up)) != nil {
 			break // it holds other directories, or never existed
@@ -126,8 +130,8 @@ func (b *Base) remove(names []string) error {
 	return nil
 }
 
-// detach takes a directory out of use. It returns the name it has now and the directory that holds it, nil if there is
-// none.
+// detach renames a directory so that nothing finds it. It returns the new name and the directory that holds it, nil if it does
+// not exist.
 func (b *Base) detach(names []string) (parent *os.Root, name string, err error) {
 	key := path.Join(names...)
 	b.mu.Lock()
@@ -136,8 +140,13 @@ func (b *Base) detach(names []string) (parent *os.Root, name string, err error) 
 		s.retire()
 		delete(b.open, key)
 	}
+	if len(names) > 1 && b.opts.Limits.MaxUserBytes > 0 {
+		b.use(names).set(key, 0)
+	}
 	last := names[len(names)-1]
+	b.parents.RLock()
 	parent, ok, err := descend(b.root, names[:len(names)-1], false)
+	b.parents.RUnlock()
 	if err != nil || !ok {
 		return nil, "", err
 	}
@@ -148,9 +157,9 @@ func (b *Base) detach(names []string) (parent *os.Root, name string, err error) 
 	return parent, name, nil
 }
 
-// Sweep removes the directories of owners with two ids for which drop says so, given the second id as DirName writes it
-// and when the directory last changed, and what interrupted removals left. Directories that are open stay.
-func (b *Base) Sweep(ctx context.Context, drop func(name string, changed time.Time) bool) error {
+// Sweep removes what interrupted removals left, and the directories of runs, whose second id is that of the run, which have not
+// changed since before and for which ended returns true. Open directories stay.
+func (b *Base) Sweep(ctx context.Context, before time.Time, ended func(run string) bool) error {
 	var failed error
 	for _, first := range b.list(".") {
 		for _, second := range b.list(first.Name()) {
@@ -162,7 +171,7 @@ func (b *Base) Sweep(ctx context.Context, drop func(name string, changed time.Ti
 			inUse := b.open[path.Join(names...)] != nil
 			b.mu.Unlock()
 			left := isTemp(second.Name()) && b.now().Sub(second.ModTime()) > tempAge
-			if inUse || !left && (isTemp(second.Name()) || !drop(second.Name(), second.ModTime())) {
+			if inUse || !left && !(id.Is("run", second.Name()) && second.ModTime().Before(before) && ended(second.Name())) {
 				continue
 			}
 			if err := b.remove(names); err != nil {

@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -51,29 +50,14 @@ type Entry struct {
 // Close releases the Dir. It is idempotent.
 func (d *Dir) Close() { d.release() }
 
-// Usage returns what the directory holds now.
-func (d *Dir) Usage(ctx context.Context) (Usage, error) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	root, err := d.s.openRoot(false)
-	if err == nil && root != nil && !d.s.known {
-		err = d.s.count(ctx)
-	}
-	if err != nil {
-		return Usage{}, hostError("scandir", ".", err)
-	}
-	return d.s.used, nil
-}
-
 // ReadFile returns length bytes of a file from offset on, fewer at its end; all to the end if length is negative.
 func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
-	const op = "open"
-	if offset < 0 {
-		return nil, &Error{Code: Invalid, Op: op, Path: p, Detail: "the offset is negative"}
-	}
 	var data []byte
-	err := d.view(op, p, func(root *os.Root, name string) error {
-		f, info, err := openFile(root, name)
+	err := d.view("open", p, func(at *spot) error {
+		if offset < 0 {
+			return invalid("the offset is negative")
+		}
+		f, info, err := at.openFile()
 		if err != nil {
 			return err
 		}
@@ -85,7 +69,7 @@ func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
 		data = make([]byte, left)
 		n, err := io.ReadFull(io.NewSectionReader(f, offset, left), data)
 		data = data[:n]
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // it shrank meanwhile
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // it shrank since
 			return nil
 		}
 		return err
@@ -114,28 +98,22 @@ func (l *listing) add(e Entry) error {
 	return nil
 }
 
-var errLong = &Error{Code: Invalid, Detail: fmt.Sprintf(
-	"there are more than %d entries, or %s of paths; list one directory at a time", maxList, size(maxListBytes))}
+var errLong = invalid("there are more than %d entries, or %s of paths; list one directory at a time", maxList, size(maxListBytes))
 
 // ReadDir lists a directory, sorted by path, directories before what is in them. More than 50,000 entries or 8 MiB of
 // paths are an error.
 func (d *Dir) ReadDir(ctx context.Context, p string, recursive bool) ([]Entry, error) {
 	list := listing{entries: []Entry{}}
-	err := d.view("scandir", p, func(root *os.Root, name string) error {
-		at, err := find(root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
+	err := d.view("scandir", p, func(at *spot) error {
 		switch {
-		case at.info == nil && name != ".":
+		case at.info == nil && at.path != ".":
 			return &Error{Code: NotFound}
 		case at.info == nil:
 			return nil
 		case !at.isDir():
 			return &Error{Code: NotDir}
 		}
-		return below(at.dir, at.name, func(dir *os.Root) error { return list.read(ctx, dir, name, recursive) })
+		return below(at.dir, at.name, func(dir *os.Root) error { return list.read(ctx, dir, at.path, recursive) })
 	})
 	if err != nil {
 		return nil, err
@@ -187,16 +165,11 @@ func (l *listing) read(ctx context.Context, dir *os.Root, p string, recursive bo
 // Stat describes a file or directory.
 func (d *Dir) Stat(p string) (Entry, error) {
 	var e Entry
-	err := d.view("stat", p, func(root *os.Root, name string) error {
-		at, err := find(root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
+	err := d.view("stat", p, func(at *spot) error {
 		switch {
 		case at.info != nil:
-			e = entry(name, at.info)
-		case name == ".": // not created yet
+			e = entry(at.path, at.info)
+		case at.path == ".": // not created yet
 			e = Entry{Name: ".", Path: ".", IsDir: true}
 		default:
 			return &Error{Code: NotFound}
@@ -214,18 +187,18 @@ func entry(p string, info fs.FileInfo) Entry {
 	return e
 }
 
-// view runs a reading operation. root is nil as long as the directory does not exist.
-func (d *Dir) view(op, p string, fn func(root *os.Root, name string) error) error {
+// view runs a reading operation.
+func (d *Dir) view(op, p string, fn func(*spot) error) error {
 	name, err := clean(p)
 	if err != nil {
-		return &Error{Code: Invalid, Op: op, Path: shown(p), Detail: err.Error()}
+		return hostError(op, p, err)
 	}
 	s := d.s
 	s.mu.RLock()
 	if s.root == nil { // open it now, which needs the other lock
 		s.mu.RUnlock()
 		s.mu.Lock()
-		_, err = s.openRoot(false)
+		err = s.openRoot(false)
 		s.mu.Unlock()
 		s.mu.RLock()
 	}
@@ -234,7 +207,7 @@ func (d *Dir) view(op, p string, fn func(root *os.Root, name string) error) erro
 		err = fs.ErrClosed
 	}
 	if err == nil {
-		err = fn(s.root, name)
+		err = s.at(name, fn)
 	}
 	if err != nil {
 		return hostError(op, p, err)
@@ -242,20 +215,53 @@ func (d *Dir) view(op, p string, fn func(root *os.Root, name string) error) erro
 	return nil
 }
 
-// openRoot opens the directory if it is not open; it returns nil if it does not exist and create is false. The
-// caller holds mu for writing.
-func (s *state) openRoot(create bool) (*os.Root, error) {
-	if s.retired {
-		return nil, fs.ErrClosed
+// change runs a changing operation with the directory created. An operation that fails in the file system of the host
+// leaves the quota to be counted again.
+func (d *Dir) change(op, p string, fn func(*state, *spot) error) error {
+	name, err := clean(p)
+	if err != nil {
+		return hostError(op, p, err)
 	}
-	if s.root == nil {
-		root, ok, err := descend(s.base.root, s.names, create)
-		if err != nil || !ok {
-			return nil, err
-		}
+	s := d.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err = s.openRoot(true); err == nil {
+		err = s.at(name, func(at *spot) error { return fn(s, at) })
+	}
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*Error](err); !ok {
+		s.known = false
+	}
+	return hostError(op, p, err)
+}
+
+// at runs an operation on what stands at a canonical path.
+func (s *state) at(name string, fn func(*spot) error) error {
+	at, err := find(s.root, name)
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	return fn(at)
+}
+
+// openRoot opens the directory if it is not open and, unless create is true, exists. The caller holds mu for writing.
+func (s *state) openRoot(create bool) error {
+	if s.retired {
+		return fs.ErrClosed
+	}
+	if s.root != nil {
+		return nil
+	}
+	s.base.parents.RLock()
+	defer s.base.parents.RUnlock()
+	root, ok, err := descend(s.base.root, s.names, create)
+	if ok && err == nil {
 		s.root, s.known = root, false
 	}
-	return s.root, nil
+	return err
 }
 
 // retire closes the directory for good, after the operation in progress.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"mcp-code-exec-harness/internal/id"
 )
 
 func TestDir(t *testing.T) {
@@ -78,10 +80,10 @@ func TestDir(t *testing.T) {
 	if err := d.Delete("z.txt"); err != nil {
 		t.Errorf("deleting what is absent: %v", err)
 	}
-	if err := d.RemoveAll(t.Context(), "empty/b"); err != nil {
+	if err := d.Remove(t.Context(), "empty/b", true, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.RemoveAll(t.Context(), "empty/b"); err != nil {
+	if err := d.Remove(t.Context(), "empty/b", true, true); err != nil {
 		t.Errorf("removing what is absent: %v", err)
 	}
 	wantUsage(t, d, Usage{Bytes: 3, Files: 2})
@@ -112,10 +114,9 @@ func TestDirErrors(t *testing.T) {
 		"mkdir over a file":  {Exists, func() error { return d.Mkdir(t.Context(), "file", true) }},
 		"mkdir no parent":    {NotFound, func() error { return d.Mkdir(t.Context(), "x/y", false) }},
 		"delete directory":   {IsDirectory, func() error { return d.Delete("dir") }},
-		"rmdir full":         {NotEmpty, func() error { return d.RemoveDir("dir") }},
-		"rmdir file":         {NotDir, func() error { return d.RemoveDir("file") }},
-		"rmdir absent":       {NotFound, func() error { return d.RemoveDir("no") }},
-		"remove the top":     {Denied, func() error { return d.RemoveAll(t.Context(), "") }},
+		"rmdir full":         {NotEmpty, func() error { return d.Remove(t.Context(), "dir", false, false) }},
+		"rmdir absent":       {NotFound, func() error { return d.Remove(t.Context(), "no", false, false) }},
+		"remove the top":     {Denied, func() error { return d.Remove(t.Context(), "", true, true) }},
 		"rename absent":      {NotFound, func() error { return d.Rename(t.Context(), "no", "x") }},
 		"rename no parent":   {NotFound, func() error { return d.Rename(t.Context(), "file", "x/y") }},
 		"rename to dir":      {IsDirectory, func() error { return d.Rename(t.Context(), "file", "dir") }},
@@ -170,7 +171,7 @@ func TestLinks(t *testing.T) {
 	for _, p := range []string{"absdir", "indir"} {
 		_, err := d.ReadDir(t.Context(), p, true)
 		wantCode(t, err, Denied)
-		wantCode(t, d.RemoveAll(t.Context(), p), Denied)
+		wantCode(t, d.Remove(t.Context(), p, true, true), Denied)
 		wantCode(t, d.Mkdir(t.Context(), p+"/sub", true), Denied)
 	}
 	if got := names(t, d); got != "real real/inside.txt" {
@@ -182,7 +183,7 @@ func TestLinks(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(secret), filepath.Join(host, "real", "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.RemoveAll(t.Context(), "real"); err != nil {
+	if err := d.Remove(t.Context(), "real", true, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Remove("alice"); err != nil {
@@ -220,9 +221,73 @@ func TestLinkedOwner(t *testing.T) {
 	}
 }
 
+// Directories of one user come and go at the same time: removing one never fails a write in another.
+func TestRemoveBesideWrites(t *testing.T) {
+	t.Parallel()
+	b, _, _ := setup(t, Options{})
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				run := fmt.Sprint("run-", g, "-", i)
+				d, err := b.Open("ann", run)
+				if err == nil {
+					err = d.WriteFile("file", []byte("x"))
+					d.Close()
+				}
+				if err = errors.Join(err, b.Remove("ann", run)); err != nil {
+					t.Errorf("%s: %v", run, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// All directories of a user share a quota, those from before too; what is removed makes room, and other users have their own.
+func TestUserQuota(t *testing.T) {
+	t.Parallel()
+	limits := Options{Section: "workspace", Limits: Limits{MaxBytes: 80, MaxUserBytes: 100}}
+	b, _, _ := setup(t, limits)
+	dir := func(b *Base, user, session string) *Dir {
+		d, err := b.Open(user, session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.Close)
+		return d
+	}
+	write(t, dir(b, "ann", "s1"), "a", strings.Repeat("x", 60))
+	again, err := OpenBase(b.root.Name(), limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	second := dir(again, "ann", "s2")
+	err = second.WriteFile("b", make([]byte, 41))
+	wantCode(t, err, NoSpace)
+	if !strings.Contains(err.Error(), "the quota of 100B for all of a user's files (quotas.workspace) has 40B left and 41B more are needed") {
+		t.Error(err)
+	}
+	write(t, second, "b", strings.Repeat("x", 40))
+	wantCode(t, second.AppendFile(t.Context(), "b", []byte("x")), NoSpace)
+	write(t, dir(again, "bob", "s1"), "b", strings.Repeat("x", 80))
+	if err := again.Remove("ann", "s1"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, second, "c", strings.Repeat("x", 40))
+	wantCode(t, second.WriteFile("d", []byte("x")), NoSpace) // its own quota
+	if err := second.Delete("c"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir(again, "ann", "s3"), "d", strings.Repeat("x", 60))
+	wantCode(t, second.WriteFile("c", []byte("x")), NoSpace)
+}
+
 func TestQuotas(t *testing.T) {
 	t.Parallel()
-	b, d, host := setup(t, Options{Section: "skills", Limits: Limits{MaxBytes: 100, MaxFiles: 4, MaxFileBytes: 60}})
+	b, d, host := setup(t, Options{Section: "skills", Limits: Limits{MaxBytes: 100, MaxFiles: 4}})
 	write(t, d, "a", strings.Repeat("x", 60))
 
 	err := d.WriteFile("b", make([]byte, 41))
@@ -232,8 +297,7 @@ func TestQuotas(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("error is %q, want %q", err, want)
 	}
-	wantCode(t, d.WriteFile("b", make([]byte, 61)), NoSpace)
-	wantCode(t, d.AppendFile(t.Context(), "a", []byte("x")), NoSpace)
+	wantCode(t, d.AppendFile(t.Context(), "a", make([]byte, 41)), NoSpace)
 	write(t, d, "a", strings.Repeat("y", 60)) // replacing needs no more room
 	write(t, d, "b", strings.Repeat("x", 40))
 	wantCode(t, d.AppendFile(t.Context(), "b", []byte("x")), NoSpace)
@@ -454,19 +518,85 @@ func TestSweep(t *testing.T) {
 	b, _, host := setup(t, Options{})
 	base := filepath.Dir(host)
 	b.now = func() time.Time { return time.Now().Add(time.Hour) }
-	for _, dir := range []string{"u/drop", "u/stay", "v/open", "v/" + tempPrefix + "REMOVED"} {
-		hostFile(t, "x", base, filepath.FromSlash(dir), "file")
+	drop, running, open := id.New("run"), id.New("run"), id.New("run")
+	for _, name := range []string{drop, running, "a-session", "run_mine", open, tempPrefix + "REMOVED"} {
+		hostFile(t, "x", base, "u", name, "file")
 	}
-	open, err := b.Open("v", "open")
+	d, err := b.Open("u", open)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer open.Close()
-	if err := b.Sweep(t.Context(), func(name string, _ time.Time) bool { return name != "stay" }); err != nil {
+	defer d.Close()
+	sweep := func(before time.Time, want ...string) {
+		t.Helper()
+		if err := b.Sweep(t.Context(), before, func(run string) bool { return run != running }); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for _, e := range b.list("u") {
+			left = append(left, e.Name())
+		}
+		slices.Sort(left)
+		slices.Sort(want)
+		if !slices.Equal(left, want) {
+			t.Errorf("left are %v, want %v", left, want)
+		}
+	}
+	sweep(time.Now().Add(-time.Hour), drop, running, "a-session", "run_mine", open) // they changed since
+	sweep(time.Now().Add(time.Hour), running, "a-session", "run_mine", open)
+}
+
+// TestOwners: sessions of a user, and sessions of the same name of two users, are apart and have quotas of their own.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	host := t.TempDir()
+	s, err := OpenBase(filepath.Join(host, "workspace"), Options{Limits: Limits{MaxBytes: 10}, Section: "workspace"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := filepath.Glob(filepath.Join(base, "*", "*"))
-	if want := []string{filepath.Join(base, "u", "stay"), filepath.Join(base, "v", "open")}; !slices.Equal(left, want) || err != nil {
-		t.Errorf("left are %v, %v", left, err)
+	var dirs []*Dir
+	for _, owner := range [][2]string{{"alice", "s1"}, {"alice", "s2"}, {"bob", "s1"}, {"Bob", "s1"}, {"../alice", "s1"}} {
+		d, err := s.Open(owner[0], owner[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := d.ReadDir(t.Context(), ".", true); err != nil || len(list) != 0 {
+			t.Errorf("workspace of %v begins with %v, %v", owner, list, err)
+		}
+		if err := d.WriteFile("file", []byte("0123456789")); err != nil {
+			t.Error(err)
+		}
+		if err := d.WriteFile("more", []byte("x")); err == nil {
+			t.Errorf("workspace of %v exceeds its quota", owner)
+		}
+		dirs = append(dirs, d)
+	}
+	if err := s.Remove("alice", "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dirs[0].Stat("file"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after Remove: %v", err)
+	}
+	for _, d := range dirs[1:] {
+		if _, err := d.Stat("file"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := os.ReadDir(filepath.Join(host, "workspace")); err != nil || len(list) != 4 {
+		t.Errorf("the base holds %v, %v", list, err)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBase(filepath.Join(file, "workspace"), Options{}); err == nil {
+		t.Error("a file is taken for a directory")
 	}
 }

@@ -3,9 +3,11 @@ package files
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
+
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // The codes of an [Error], as in Node.js.
@@ -31,7 +33,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	text := e.Code + ": " + meaning(e.Code) + ", " + e.Op + " '" + e.Path + "'"
+	text := e.Code + ": " + meanings[e.Code] + ", " + e.Op + " '" + e.Path + "'"
 	if e.To != "" {
 		text += " -> '" + e.To + "'"
 	}
@@ -43,37 +45,28 @@ func (e *Error) Error() string {
 
 // Is matches the sentinels of io/fs.
 func (e *Error) Is(target error) bool {
-	switch target {
-	case fs.ErrNotExist:
-		return e.Code == NotFound
-	case fs.ErrExist:
-		return e.Code == Exists
-	case fs.ErrPermission:
-		return e.Code == Denied
-	}
-	return false
+	return target == fs.ErrNotExist && e.Code == NotFound || target == fs.ErrExist && e.Code == Exists ||
+		target == fs.ErrPermission && e.Code == Denied
 }
 
-func meaning(code string) string {
-	switch code {
-	case NotFound:
-		return "no such file or directory"
-	case Denied:
-		return "permission denied"
-	case Exists:
-		return "file already exists"
-	case IsDirectory:
-		return "illegal operation on a directory"
-	case NotDir:
-		return "not a directory"
-	case NoSpace:
-		return "no space left on device"
-	case Invalid:
-		return "invalid argument"
-	case NotEmpty:
-		return "directory not empty"
-	}
-	return "i/o error"
+var meanings = map[string]string{
+	NotFound:    "no such file or directory",
+	Denied:      "permission denied",
+	Exists:      "file already exists",
+	IsDirectory: "illegal operation on a directory",
+	NotDir:      "not a directory",
+	NoSpace:     "no space left on device",
+	Invalid:     "invalid argument",
+	NotEmpty:    "directory not empty",
+	IO:          "i/o error",
+}
+
+func noSpace(format string, args ...any) error {
+	return &Error{Code: NoSpace, Detail: fmt.Sprintf(format, args...)}
+}
+
+func invalid(format string, args ...any) error {
+	return &Error{Code: Invalid, Detail: fmt.Sprintf(format, args...)}
 }
 
 // shown is a path in an error; of one that is too long for a path the beginning.
@@ -81,16 +74,15 @@ func shown(p string) string {
 	if len(p) <= maxGiven {
 		return p
 	}
-	return strings.ToValidUTF8(p[:100], "") + "…"
+	return clip.Text(p, 100)
 }
 
 // hostError turns an error of the host's file system into an Error without the host's path.
 func hostError(op, path string, err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return &Error{Code: e.Code, Op: op, Path: shown(path), Detail: e.Detail}
 	}
-	e = &Error{Code: IO, Op: op, Path: shown(path)}
+	e := &Error{Code: IO, Op: op, Path: shown(path)}
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// spot is where a path leads. Its directory stays open while something is done there, so that what happens to the
-// directories above it meanwhile leads nowhere else.
+// spot is where a path leads. Its directory stays open during an operation, so that changes of the directories above it do
+// not redirect the operation.
 type spot struct {
+	path    string // canonical, from top
 	top     *os.Root
 	dir     *os.Root    // the last directory on the way that exists; nil if top is
 	missing []string    // the names below dir of directories that do not exist
@@ -28,12 +29,12 @@ func (at *spot) close() {
 // isDir says whether a directory stands there.
 func (at *spot) isDir() bool { return at.info != nil && at.info.IsDir() }
 
-// find goes to a canonical path, one name at a time. It refuses links wherever they stand: os.Root follows them inside
-// the directory, and what a link means would differ from system to system. The caller closes the spot.
+// find goes to a canonical path, one name at a time. It refuses links, which os.Root follows inside the directory, because
+// their meaning differs from system to system. The caller closes the spot.
 func find(top *os.Root, p string) (_ *spot, err error) {
 	names := strings.Split(p, "/")
 	last := len(names) - 1
-	at := &spot{top: top, dir: top, name: names[last]}
+	at := &spot{path: p, top: top, dir: top, name: names[last]}
 	if top == nil { // the Dir does not exist yet
 		at.missing = names[:last]
 		return at, nil
@@ -94,17 +95,11 @@ func enter(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 	return next, nil
 }
 
-// errHardLink reports a file that has another name, which may be outside of the directory: it could be read, and changed,
-// from here.
+// errHardLink reports a file that may have another name outside of the directory, and would be read or changed there.
 var errHardLink = &Error{Code: Denied, Detail: "hard links are not followed; replace it by a copy"}
 
-// openFile opens a plain file for reading.
-func openFile(top *os.Root, p string) (*os.File, fs.FileInfo, error) {
-	at, err := find(top, p)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer at.close()
+// openFile opens the plain file that stands at the spot for reading.
+func (at *spot) openFile() (*os.File, fs.FileInfo, error) {
 	switch {
 	case at.isDir() || at.info == nil && at.name == ".":
 		return nil, nil, &Error{Code: IsDirectory}

@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 )
@@ -11,40 +10,35 @@ import (
 // Rename moves a file or directory. A file that stands at the new path is replaced, and so is an empty directory if
 // a directory is moved. What is in a directory must have paths at the new place that programs can write.
 func (d *Dir) Rename(ctx context.Context, from, to string) error {
-	const op = "rename"
 	target, err := clean(to)
-	if err != nil {
-		return &Error{Code: Invalid, Op: op, Path: shown(from), To: shown(to), Detail: err.Error()}
-	}
-	err = d.change(op, from, func(s *state, name string) error { return s.rename(ctx, name, target) })
-	var e *Error
-	if errors.As(err, &e) {
+	err = d.change("rename", from, func(s *state, src *spot) error {
+		if err != nil {
+			return err
+		}
+		return s.rename(ctx, src, target)
+	})
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.To = shown(to)
 	}
 	return err
 }
 
-func (s *state) rename(ctx context.Context, from, to string) error {
-	src, err := find(s.root, from)
-	if err != nil {
-		return err
-	}
-	defer src.close()
+func (s *state) rename(ctx context.Context, src *spot, to string) error {
 	switch {
-	case from == "." || to == ".":
-		return errTop()
+	case src.path == "." || to == ".":
+		return errTop
 	case src.info == nil:
 		return &Error{Code: NotFound}
-	case from == to:
+	case src.path == to:
 		return nil
-	case strings.HasPrefix(to, from+"/"):
-		return &Error{Code: Invalid, Detail: "a directory cannot be moved into itself"}
+	case strings.HasPrefix(to, src.path+"/"):
+		return invalid("a directory cannot be moved into itself")
 	}
-	dst, err := find(s.root, to)
-	if err != nil {
-		return err
-	}
-	defer dst.close()
+	return s.at(to, func(dst *spot) error { return s.replace(ctx, src, dst) })
+}
+
+// replace moves what stands at src to dst.
+func (s *state) replace(ctx context.Context, src, dst *spot) error {
 	if len(dst.missing) > 0 {
 		return &Error{Code: NotFound, Detail: "the directory of the new path does not exist; create it with fs.mkdir"}
 	}
@@ -55,7 +49,7 @@ func (s *state) rename(ctx context.Context, from, to string) error {
 	case replaced && !src.isDir() && dst.isDir():
 		return &Error{Code: IsDirectory}
 	}
-	if err := s.fitsAt(ctx, src, from, to); err != nil {
+	if err := s.fitsAt(ctx, src, dst.path); err != nil {
 		return err
 	}
 	if replaced && dst.isDir() { // Windows replaces no directory, not even an empty one
@@ -64,28 +58,28 @@ func (s *state) rename(ctx context.Context, from, to string) error {
 		}
 		replaced = false
 	}
-	if err := s.root.Rename(from, to); err != nil {
+	if err := s.root.Rename(src.path, dst.path); err != nil {
 		return err
 	}
-	if replaced && s.known {
+	if replaced {
 		s.add(-dst.info.Size(), -1)
 	}
 	return errors.Join(s.sync(src.dir), s.sync(dst.dir))
 }
 
 // fitsAt says whether everything in a directory keeps to the limits of paths if the directory is moved.
-func (s *state) fitsAt(ctx context.Context, src *spot, from, to string) error {
+func (s *state) fitsAt(ctx context.Context, src *spot, to string) error {
 	depth := strings.Count(to, "/") + 1
-	if !src.isDir() || depth <= strings.Count(from, "/")+1 && len(to) <= len(from) {
+	if !src.isDir() || depth <= strings.Count(src.path, "/")+1 && len(to) <= len(src.path) {
 		return nil
 	}
 	return below(src.dir, src.name, func(dir *os.Root) error {
 		return walk(ctx, dir, func(at found) error {
 			switch {
 			case depth+at.depth > maxDepth:
-				return &Error{Code: Invalid, Detail: fmt.Sprintf("a path in the directory would be deeper than %d directories", maxDepth)}
+				return invalid("a path in the directory would be deeper than %d directories", maxDepth)
 			case len(to)+1+at.size > maxPath:
-				return &Error{Code: Invalid, Detail: fmt.Sprintf("a path in the directory would be longer than %d bytes", maxPath)}
+				return invalid("a path in the directory would be longer than %d bytes", maxPath)
 			}
 			return nil
 		})
@@ -108,12 +102,7 @@ func Move(ctx context.Context, dst *Dir, to string, src *Dir, from string) error
 	if err := dst.copy(ctx, op, to, f); err != nil {
 		return err
 	}
-	return src.change(op, from, func(s *state, name string) error {
-		at, err := find(s.root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
+	return src.change(op, from, func(s *state, at *spot) error {
 		switch {
 		case at.info == nil:
 			return nil

@@ -20,28 +20,27 @@ const (
 	maxGiven = 4096 // bytes of a path as a program writes it: PATH_MAX of Linux
 )
 
-// reserved begins the names the harness keeps for itself (temporary files); they are invisible to programs.
+// reserved is the prefix of the harness's own names (temporary files); they are invisible to programs.
 const reserved = ".harness-"
 
 // checkGiven refuses what is too long for a path, before anything is done with it.
 func checkGiven(p string) error {
 	if len(p) > maxGiven {
-		return fmt.Errorf("a path of %d bytes; it may have %d", len(p), maxGiven)
+		return invalid("a path of %d bytes; it may have %d", len(p), maxGiven)
 	}
 	for name := range strings.SplitSeq(p, "/") {
 		if len(name) > maxName {
-			return fmt.Errorf("a name in the path is longer than %d bytes", maxName)
+			return invalid("a name in the path is longer than %d bytes", maxName)
 		}
 	}
 	return nil
 }
 
 // clean returns the canonical form of a path relative to a Dir: slash-separated, in Unicode NFC, "." for the Dir
-// itself. Both spellings of an accented letter are therefore the same file everywhere. The error says what is wrong
-// with the path, not the path itself.
+// itself. Both spellings of an accented letter are therefore the same file everywhere.
 func clean(p string) (string, error) {
 	if len(p) > maxPath {
-		return "", fmt.Errorf("the path is longer than %d bytes", maxPath)
+		return "", invalid("the path is longer than %d bytes", maxPath)
 	}
 	var names []string
 	for name := range strings.SplitSeq(p, "/") {
@@ -55,64 +54,63 @@ func clean(p string) (string, error) {
 		names = append(names, name)
 	}
 	if len(names) > maxDepth {
-		return "", fmt.Errorf("the path is deeper than %d directories", maxDepth)
+		return "", invalid("the path is deeper than %d directories", maxDepth)
 	}
 	if len(names) == 0 {
 		return ".", nil
 	}
 	if p = strings.Join(names, "/"); len(p) > maxPath { // NFC can lengthen a few characters
-		return "", fmt.Errorf("the path is longer than %d bytes", maxPath)
+		return "", invalid("the path is longer than %d bytes", maxPath)
 	}
 	return p, nil
 }
 
-// cleanName checks one name against the rules of every operating system at once and returns it in NFC. What a name
-// may not be, its compatibility form may not be either: some systems and tools fold a fullwidth dot into a dot.
+// cleanName checks one name against the rules of all operating systems and returns it in NFC. The rules hold for its
+// compatibility form too: some systems and tools fold a fullwidth dot into a dot.
 func cleanName(name string) (string, error) {
 	if !utf8.ValidString(name) {
-		return "", errors.New("the name is not valid UTF-8")
+		return "", invalid("the name is not valid UTF-8")
 	}
 	name = norm.NFC.String(name)
 	if len(name) > maxName {
-		return "", fmt.Errorf("a name in the path is longer than %d bytes", maxName)
+		return "", invalid("a name in the path is longer than %d bytes", maxName)
 	}
-	if err := portable(name); err != nil {
-		return "", err
+	if problem := portable(name); problem != "" {
+		return "", invalid("%s", problem)
 	}
-	if folded := norm.NFKC.String(name); folded != name {
-		if err := portable(folded); err != nil {
-			return "", fmt.Errorf("%w (in its Unicode compatibility form)", err)
-		}
+	if problem := portable(norm.NFKC.String(name)); problem != "" {
+		return "", invalid("%s (in its Unicode compatibility form)", problem)
 	}
 	return name, nil
 }
 
-func portable(name string) error {
+// portable is why not every system can store a name; empty if all can.
+func portable(name string) string {
 	for _, r := range name {
 		switch {
 		case strings.ContainsRune(`/\:*?"<>|`, r):
-			return fmt.Errorf("%q is not allowed in a file name, because not every system can store it; use '-' instead", r)
+			return fmt.Sprintf("%q is not allowed in a file name, because not every system can store it; use '-' instead", r)
 		case unicode.IsControl(r):
-			return errors.New("control characters are not allowed in a file name")
+			return "control characters are not allowed in a file name"
 		case unicode.Is(unicode.Cf, r):
-			return fmt.Errorf("the invisible character %U is not allowed in a file name", r)
+			return fmt.Sprintf("the invisible character %U is not allowed in a file name", r)
 		}
 	}
 	switch {
 	case name == "..":
-		return errors.New("the path leaves its directory")
+		return "the path leaves its directory"
 	case strings.HasSuffix(name, "."), strings.HasSuffix(name, " "), strings.HasPrefix(name, " "):
-		return errors.New("a file name may not begin or end with a space or end with a dot, which Windows drops")
+		return "a file name may not begin or end with a space or end with a dot, which Windows drops"
 	case isDevice(name):
-		return errors.New("the name is a device on Windows; choose another")
+		return "the name is a device on Windows; choose another"
 	case strings.HasPrefix(strings.ToLower(name), reserved):
-		return fmt.Errorf("names that begin with %q are kept for the harness", reserved)
+		return fmt.Sprintf("names that begin with %q are kept for the harness", reserved)
 	}
-	return nil
+	return ""
 }
 
-// isDevice says whether Windows takes a name for a device: with any extension, in any case, and with superscript
-// digits (learn.microsoft.com/windows/win32/fileio/naming-a-file).
+// isDevice reports whether Windows takes a name for a device: with any extension, in any case, and with superscript digits
+// (learn.microsoft.com/windows/win32/fileio/naming-a-file).
 func isDevice(name string) bool {
 	name, _, _ = strings.Cut(name, ".")
 	name = strings.ToUpper(strings.TrimRight(name, " "))
@@ -128,10 +126,9 @@ func isDevice(name string) bool {
 	return false
 }
 
-// DirName is the directory name of a user or session id. Ids of at most 100 lower-case letters, digits, '_' and '-'
-// are their own names. Every other id (also one with capitals, which a file system that ignores case would give to
-// two users at once) becomes a readable stem, '~' and 32 digits of its SHA-256: no two ids ever share a directory, on
-// any file system, and a directory keeps its name when the base moves to another one.
+// DirName is the directory name of a user or session id. Ids of at most 100 lower-case letters, digits, '_' and '-' are their
+// own names. Any other id becomes a readable stem, '~' and 32 digits of its SHA-256, so that no two ids share a directory on
+// any file system, not even one that ignores case.
 func DirName(id string) (string, error) {
 	if id == "" {
 		return "", errors.New("the id of a user or session is empty")

@@ -2,11 +2,14 @@ package files
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
-	"strconv"
+	"os"
+	"path"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Usage is what a directory holds.
@@ -24,18 +27,27 @@ func counted(info fs.FileInfo) int64 {
 }
 
 const (
-	// tempAge is how old a temporary file must be to be a leftover of a dead process: a write takes
-	// milliseconds, and a file of a live process must not be taken away from it.
+	// tempAge is how old a temporary file of a dead process is at least: writes of live processes take milliseconds.
 	tempAge = time.Minute
-	// recountEvery bounds how often a program that keeps failing at a quota makes the host walk the directory.
+	// recountEvery bounds how often a program that fails at a quota makes the host walk the directory.
 	recountEvery = time.Second
 )
 
 // count walks the directory anew and clears leftovers of interrupted writes away; files that are being written do not
 // count. The caller holds mu for writing.
 func (s *state) count(ctx context.Context) error {
-	var used Usage
-	err := walk(ctx, s.root, func(at found) error {
+	used, err := s.base.count(ctx, s.root)
+	if err != nil {
+		return err
+	}
+	s.used, s.known, s.counted = used, true, s.base.now()
+	s.add(0, 0)
+	return nil
+}
+
+// count adds up what a directory holds.
+func (b *Base) count(ctx context.Context, root *os.Root) (used Usage, err error) {
+	err = walk(ctx, root, func(at found) error {
 		name := at.entry.Name()
 		if !at.entry.Type().IsRegular() {
 			used.Files++
@@ -48,16 +60,75 @@ func (s *state) count(ctx context.Context) error {
 		case !isTemp(name):
 			used.Bytes += counted(info)
 			used.Files++
-		case s.base.now().Sub(info.ModTime()) > tempAge:
+		case b.now().Sub(info.ModTime()) > tempAge:
 			return at.dir.Remove(name)
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	return used, err
+}
+
+// maxUses is how many users' sums a Base remembers.
+const maxUses = 10_000
+
+// use is what the directories of one user hold together.
+type use struct {
+	mu      sync.Mutex
+	bytes   map[string]int64 // of each directory, by path inside the base
+	sum     int64
+	counted bool // the directories that were there before are in it
+}
+
+// use returns that of the user of a directory.
+func (b *Base) use(names []string) *use {
+	b.usesMu.Lock()
+	defer b.usesMu.Unlock()
+	u := b.uses[names[0]]
+	if u == nil {
+		if len(b.uses) >= maxUses {
+			clear(b.uses) // they are counted again
+		}
+		u = &use{bytes: map[string]int64{}}
+		b.uses[names[0]] = u
 	}
-	s.used, s.known, s.counted = used, true, s.base.now()
-	return nil
+	return u
+}
+
+func (u *use) set(dir string, bytes int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sum += bytes - u.bytes[dir]
+	if u.bytes[dir] = bytes; bytes == 0 {
+		delete(u.bytes, dir)
+	}
+}
+
+// total is the sum of a user's directories.
+func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.counted {
+		return u.sum, nil
+	}
+	for _, dir := range b.list(user) {
+		key := path.Join(user, dir.Name())
+		if _, known := u.bytes[key]; known {
+			continue
+		}
+		root, ok, err := descend(b.root, []string{user, dir.Name()}, false)
+		if err != nil || !ok {
+			continue // it is being removed
+		}
+		used, err := b.count(ctx, root)
+		_ = root.Close()
+		if err != nil {
+			return 0, err
+		}
+		u.sum += used.Bytes
+		u.bytes[key] = used.Bytes
+	}
+	u.counted = true
+	return u.sum, nil
 }
 
 // room reports whether bytes and files more fit the quotas, as an Error with code ENOSPC if not. What frees space is
@@ -68,61 +139,53 @@ func (s *state) room(ctx context.Context, bytes, files int64) error {
 			return err
 		}
 	}
-	full := s.full(bytes, files)
-	if full == "" || s.base.now().Sub(s.counted) < recountEvery {
-		return noSpace(full)
+	if most := s.base.opts.Limits.MaxUserBytes; most > 0 && bytes > 0 {
+		sum, err := s.base.total(ctx, s.names[0], s.base.use(s.names))
+		if err != nil {
+			return err
+		}
+		if sum+bytes > most {
+			return noSpace("the quota of %s for all of a user's files (quotas.%s) has %s left and %s more are needed; delete files or sessions",
+				size(most), s.base.opts.Section, size(max(0, most-sum)), size(bytes))
+		}
+	}
+	err := s.full(bytes, files)
+	if err == nil || s.base.now().Sub(s.counted) < recountEvery {
+		return err
 	}
 	// Another process may have deleted files since.
 	if err := s.count(ctx); err != nil {
 		return err
 	}
-	return noSpace(s.full(bytes, files))
+	return s.full(bytes, files)
 }
 
-func noSpace(detail string) error {
-	if detail == "" {
-		return nil
-	}
-	return &Error{Code: NoSpace, Detail: detail}
-}
-
-func (s *state) full(bytes, files int64) string {
+// full is the error for bytes and files more than the quotas allow; nil if they fit.
+func (s *state) full(bytes, files int64) error {
 	limits, section := s.base.opts.Limits, s.base.opts.Section
 	if most := limits.MaxBytes; most > 0 && bytes > 0 && s.used.Bytes+bytes > most {
-		return fmt.Sprintf("the quota of %s (%s.maxBytes) has %s left and %s more are needed; "+
-			"delete files or raise %[2]s.maxBytes", size(most), section, size(max(0, most-s.used.Bytes)), size(bytes))
+		return noSpace("the quota of %s (%s.maxBytes) has %s left and %s more are needed; delete files or raise %[2]s.maxBytes",
+			size(most), section, size(max(0, most-s.used.Bytes)), size(bytes))
 	}
 	if most := limits.MaxFiles; most > 0 && files > 0 && s.used.Files+files > most {
-		return fmt.Sprintf("the quota of %d files and directories (%s.maxFiles) is used up; delete files or raise %[2]s.maxFiles",
-			most, section)
-	}
-	return ""
-}
-
-func (s *state) fileFits(n int64) error {
-	if most := s.base.opts.Limits.MaxFileBytes; most > 0 && n > most {
-		return &Error{Code: NoSpace, Detail: fmt.Sprintf("a file of %s is larger than the %s one file may have; split it",
-			size(n), size(most))}
+		return noSpace("the quota of %d files and directories (%s.maxFiles) is used up; delete files or raise %[2]s.maxFiles", most, section)
 	}
 	return nil
 }
 
+// add changes what is counted of the directory. One that has to be counted again anyway stays as it is.
 func (s *state) add(bytes, files int64) {
+	if !s.known {
+		return
+	}
 	s.used.Bytes += bytes
 	s.used.Files += files
+	if s.base.opts.Limits.MaxUserBytes > 0 {
+		s.base.use(s.names).set(path.Join(s.names...), s.used.Bytes)
+	}
 }
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
 // size writes a number of bytes for people: 512B, 1.5KiB, 64MiB.
-func size(n int64) string {
-	unit, f := "B", float64(n)
-	for _, next := range [...]string{"KiB", "MiB", "GiB", "TiB"} {
-		if f < 1024 {
-			break
-		}
-		unit, f = next, f/1024
-	}
-	text := strconv.FormatFloat(f, 'f', 1, 64)
-	return strings.TrimSuffix(text, ".0") + unit
-}
+func size(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(n)), " ", "") }

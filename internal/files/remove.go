@@ -8,12 +8,7 @@ import (
 
 // Delete removes a file. One that does not exist is no error.
 func (d *Dir) Delete(p string) error {
-	return d.change("unlink", p, func(s *state, name string) error {
-		at, err := find(s.root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
+	return d.change("unlink", p, func(s *state, at *spot) error {
 		switch {
 		case at.info == nil:
 			return nil
@@ -24,62 +19,39 @@ func (d *Dir) Delete(p string) error {
 	})
 }
 
-// RemoveDir removes an empty directory.
-func (d *Dir) RemoveDir(p string) error {
-	return d.change("rm", p, func(s *state, name string) error {
-		at, err := find(s.root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
+// Remove removes a file or an empty directory; if recursive is true, a directory and everything in it. With force, what does
+// not exist is no error. Ended by ctx, it leaves a part.
+func (d *Dir) Remove(ctx context.Context, p string, recursive, force bool) error {
+	return d.change("rm", p, func(s *state, at *spot) error {
 		switch {
-		case name == ".":
-			return errTop()
+		case at.path == ".":
+			return errTop
+		case at.info == nil && force:
+			return nil
 		case at.info == nil:
 			return &Error{Code: NotFound}
-		case !at.isDir():
-			return &Error{Code: NotDir}
-		}
-		return s.remove(at)
-	})
-}
-
-// RemoveAll removes a file, or a directory and everything in it. What does not exist is no error. Ended by ctx, it
-// leaves a part.
-func (d *Dir) RemoveAll(ctx context.Context, p string) error {
-	return d.change("rm", p, func(s *state, name string) error {
-		at, err := find(s.root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
-		switch {
-		case name == ".":
-			return errTop()
-		case at.info == nil:
-			return nil
-		case at.isDir():
+		case at.isDir() && recursive:
 			left := maxWalk
 			if err := below(at.dir, at.name, func(dir *os.Root) error { return s.empty(ctx, dir, 1, &left) }); err != nil {
 				return ignoreVanished(err)
 			}
 		}
-		return s.remove(at)
+		err := s.remove(at)
+		if isNotEmpty(err) && !recursive {
+			return &Error{Code: NotEmpty, Detail: "use {recursive: true} to remove what is in it too"}
+		}
+		return err
 	})
 }
 
-func errTop() error {
-	return &Error{Code: Denied, Detail: "this directory itself stays; remove what is in it"}
-}
+var errTop = &Error{Code: Denied, Detail: "this directory itself stays; remove what is in it"}
 
 // remove removes what stands at a spot: a file or an empty directory.
 func (s *state) remove(at *spot) error {
 	if err := at.dir.Remove(at.name); err != nil {
 		return ignoreVanished(err)
 	}
-	if s.known {
-		s.add(-counted(at.info), -1)
-	}
+	s.add(-counted(at.info), -1)
 	return nil
 }
 
@@ -104,7 +76,7 @@ func (s *state) empty(ctx context.Context, dir *os.Root, depth int, left *int) e
 	}
 }
 
-// removeEntry removes something in a directory, whatever it is; a link itself, and not what it leads to.
+// removeEntry removes anything in a directory; of a link the link itself.
 func (s *state) removeEntry(ctx context.Context, dir *os.Root, name string, depth int, left *int) error {
 	info, err := dir.Lstat(name)
 	switch {
@@ -122,7 +94,7 @@ func (s *state) removeEntry(ctx context.Context, dir *os.Root, name string, dept
 	if err := dir.Remove(name); err != nil {
 		return err
 	}
-	if s.known && !(isTemp(name) && info.Mode().IsRegular()) {
+	if !isTemp(name) || !info.Mode().IsRegular() {
 		s.add(-counted(info), -1)
 	}
 	return nil

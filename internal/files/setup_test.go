@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -90,6 +91,20 @@ func wantUsage(t *testing.T, d *Dir, want Usage) {
 	if got, err = d.Usage(t.Context()); err != nil || got != want {
 		t.Errorf("counted usage is %+v, %v, want %+v", got, err, want)
 	}
+}
+
+// Usage is what the account of the directory says, after a count if it is not known.
+func (d *Dir) Usage(ctx context.Context) (Usage, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	err := d.s.openRoot(false)
+	if err == nil && d.s.root != nil && !d.s.known {
+		err = d.s.count(ctx)
+	}
+	if err != nil {
+		return Usage{}, hostError("scandir", ".", err)
+	}
+	return d.s.used, nil
 }
 
 func age(t *testing.T, file string, by time.Duration) {

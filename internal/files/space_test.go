@@ -310,7 +310,7 @@ func TestCancelledCall(t *testing.T) {
 	if _, bad := s.Call(ctx, "writeFile", json.RawMessage(`{"path":"x","text":""}`)); bad == nil || bad.Kind != "cancelled" {
 		t.Errorf("error is %+v", bad)
 	}
-	if _, err := s.Stat(t.Context(), "x"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.stat(t.Context(), "x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the cancelled call wrote the file: %v", err)
 	}
 }

@@ -3,14 +3,12 @@ package files
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 )
 
-// The bounds of going through a directory. Quotas and the limits of paths keep programs far below them; other
-// processes may put more there.
+// The bounds of a walk. Programs, which have quotas and limits of paths, stay far below them; other processes may not.
 const (
 	maxWalk = 1 << 20 // files and directories
 	maxDeep = 200     // directories in each other: one stays open for each
@@ -18,9 +16,8 @@ const (
 )
 
 var (
-	errMany = &Error{Code: NoSpace, Detail: fmt.Sprintf("there are more than %d files and directories; remove some", maxWalk)}
-	errDeep = &Error{Code: NoSpace, Detail: fmt.Sprintf(
-		"there are more than %d directories in each other; remove them with fs.rm(path, {recursive: true})", maxDeep)}
+	errMany = noSpace("there are more than %d files and directories; remove some", maxWalk)
+	errDeep = noSpace("there are more than %d directories in each other; remove them with fs.rm(path, {recursive: true})", maxDeep)
 )
 
 // found is something that a walk met.
@@ -31,9 +28,8 @@ type found struct {
 	size  int // bytes of that path
 }
 
-// walk calls visit for everything below dir, a directory after what is in it. What vanishes meanwhile is left out. Each
-// directory is opened in the one above it, so that the work is that of the entries, however deep they lie. It ends early
-// with the error of ctx.
+// walk calls visit for everything below dir, a directory after what is in it, except what vanishes during the walk. Each
+// directory is opened in the one above it, so that the work is linear in the entries. The error of ctx ends the walk.
 func walk(ctx context.Context, dir *os.Root, visit func(found) error) error {
 	left := maxWalk
 	var within func(dir *os.Root, depth, size int) error

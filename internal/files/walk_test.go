@@ -84,13 +84,13 @@ func TestEndedEarly(t *testing.T) {
 	t.Run("remove", func(t *testing.T) {
 		t.Parallel()
 		d := fill(t)
-		wantCode(t, d.RemoveAll(soon(t), "top"), IO)
+		wantCode(t, d.Remove(soon(t), "top", true, true), IO)
 		left, err := d.Usage(t.Context())
 		if err != nil || left.Bytes == 0 || left.Bytes >= dirs*each {
 			t.Errorf("the ended removal left %+v, %v", left, err)
 		}
 		wantUsage(t, d, left)
-		if err := d.RemoveAll(t.Context(), "top"); err != nil {
+		if err := d.Remove(t.Context(), "top", true, true); err != nil {
 			t.Fatal(err)
 		}
 		wantUsage(t, d, Usage{})
@@ -120,7 +120,7 @@ func TestRemoveAllKeepsTheAccount(t *testing.T) {
 		write(t, d, fmt.Sprint("top/sub/f", i), "x")
 	}
 	hostFile(t, "half", host, "top", "sub", tempPrefix+"X")
-	if err := d.RemoveAll(t.Context(), "top"); err != nil {
+	if err := d.Remove(t.Context(), "top", true, true); err != nil {
 		t.Fatal(err)
 	}
 	wantUsage(t, d, Usage{Bytes: 2, Files: 1})
@@ -144,7 +144,7 @@ func TestDeepDirectories(t *testing.T) {
 	if list, err := d.ReadDir(t.Context(), ".", true); err != nil || len(list) != maxDepth {
 		t.Errorf("the listing has %d entries, %v; want those that a path reaches", len(list), err)
 	}
-	if err := d.RemoveAll(t.Context(), "top"); err != nil {
+	if err := d.Remove(t.Context(), "top", true, true); err != nil {
 		t.Fatal(err)
 	}
 	write(t, d, "x", "1")
@@ -189,7 +189,7 @@ func TestLinkPutInTheWay(t *testing.T) {
 			return err
 		},
 		"count":  func(ctx context.Context, d *Dir) error { _, _ = d.Usage(ctx); return nil },
-		"remove": func(ctx context.Context, d *Dir) error { return d.RemoveAll(ctx, "top") },
+		"remove": func(ctx context.Context, d *Dir) error { return d.Remove(ctx, "top", true, true) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

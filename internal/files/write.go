@@ -13,40 +13,20 @@ import (
 // tempPrefix begins the names of files being written.
 const tempPrefix = reserved + "tmp-"
 
-// change runs a changing operation with the directory created and the quota known. An operation that fails in the
-// file system of the host leaves the quota to be counted again.
-func (d *Dir) change(op, p string, fn func(s *state, name string) error) error {
-	name, err := clean(p)
-	if err != nil {
-		return &Error{Code: Invalid, Op: op, Path: shown(p), Detail: err.Error()}
-	}
-	s := d.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, err = s.openRoot(true); err == nil {
-		err = fn(s, name)
-	}
-	if err == nil {
-		return nil
-	}
-	var own *Error
-	if !errors.As(err, &own) {
-		s.known = false
-	}
-	return hostError(op, p, err)
-}
-
 // WriteFile is for files of the harness itself: like writing one for a program, but nothing ends it early.
 func (d *Dir) WriteFile(p string, data []byte) error {
 	return d.write(context.Background(), p, data)
 }
 
-// write replaces the content of a file, creating it and the directories above it. It is atomic: whoever reads the file,
+// write replaces the content of a file, creating it and the directories above it. It is atomic: a reader of the file,
 // also after a crash in the middle, finds the old content or the new one.
 func (d *Dir) write(ctx context.Context, p string, data []byte) error {
-	return d.change("open", p, func(s *state, name string) error {
-		return s.put(ctx, name, int64(len(data)), bytes.NewReader(data))
-	})
+	return d.writeFrom(ctx, p, int64(len(data)), bytes.NewReader(data))
+}
+
+// writeFrom is write for the size bytes that r has.
+func (d *Dir) writeFrom(ctx context.Context, p string, size int64, r io.Reader) error {
+	return d.change("open", p, func(s *state, at *spot) error { return s.put(ctx, at, size, r) })
 }
 
 // Copy copies a file, within a Dir or between two, atomically like WriteFile.
@@ -60,42 +40,34 @@ func Copy(ctx context.Context, dst *Dir, to string, src *Dir, from string) error
 	return dst.copy(ctx, op, to, f)
 }
 
-// open opens a file for reading; it stays the file that it is, whatever is renamed or removed.
+// open opens a file for reading. Later renames and removals do not affect it.
 func (d *Dir) open(op, p string) (*os.File, error) {
 	var f *os.File
-	err := d.view(op, p, func(root *os.Root, name string) (err error) {
-		f, _, err = openFile(root, name)
+	err := d.view(op, p, func(at *spot) (err error) {
+		f, _, err = at.openFile()
 		return err
 	})
 	return f, err
 }
 
 func (d *Dir) copy(ctx context.Context, op, to string, f *os.File) error {
-	return d.change(op, to, func(s *state, name string) error {
+	return d.change(op, to, func(s *state, at *spot) error {
 		info, err := f.Stat()
 		if err != nil {
 			return err
 		}
-		return s.put(ctx, name, info.Size(), f)
+		return s.put(ctx, at, info.Size(), f)
 	})
 }
 
-// put writes size bytes to a temporary file beside name and renames it.
-func (s *state) put(ctx context.Context, name string, size int64, r io.Reader) error {
-	at, err := find(s.root, name)
-	if err != nil {
-		return err
-	}
-	defer at.close()
+// put writes size bytes to a temporary file beside the spot and renames it.
+func (s *state) put(ctx context.Context, at *spot, size int64, r io.Reader) error {
 	mode, before, more := fs.FileMode(0o600), int64(0), int64(1)
 	switch {
 	case at.isDir():
 		return &Error{Code: IsDirectory}
 	case at.info != nil:
 		mode, before, more = at.info.Mode().Perm(), at.info.Size(), 0
-	}
-	if err := s.fileFits(size); err != nil {
-		return err
 	}
 	if err := s.room(ctx, size-before, more+int64(len(at.missing))); err != nil {
 		return err
@@ -104,10 +76,11 @@ func (s *state) put(ctx context.Context, name string, size int64, r io.Reader) e
 		return err
 	}
 	temp := tempPrefix + rand.Text()
-	if err := s.fill(at.dir, temp, mode, size, r); err != nil {
-		return errors.Join(err, ignoreVanished(at.dir.Remove(temp)))
+	err := s.fill(at.dir, temp, mode, size, r)
+	if err == nil {
+		err = at.dir.Rename(temp, at.name)
 	}
-	if err := at.dir.Rename(temp, at.name); err != nil {
+	if err != nil {
 		return errors.Join(err, ignoreVanished(at.dir.Remove(temp)))
 	}
 	s.add(size-before, more)
@@ -144,20 +117,12 @@ func (s *state) sync(dir *os.Root) error {
 // AppendFile adds data to the end of a file, creating it and the directories above it. A crash in the middle can
 // leave a part of data; see Space.AlreadyDone for how it is repeated.
 func (d *Dir) AppendFile(ctx context.Context, p string, data []byte) error {
-	return d.change("open", p, func(s *state, name string) error {
-		at, err := find(s.root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
+	return d.change("open", p, func(s *state, at *spot) error {
 		switch {
 		case at.isDir():
 			return &Error{Code: IsDirectory}
 		case at.info == nil:
-			return s.put(ctx, name, int64(len(data)), bytes.NewReader(data))
-		}
-		if err := s.fileFits(at.info.Size() + int64(len(data))); err != nil {
-			return err
+			return s.put(ctx, at, int64(len(data)), bytes.NewReader(data))
 		}
 		if err := s.room(ctx, int64(len(data)), 0); err != nil {
 			return err
@@ -187,12 +152,7 @@ func (s *state) extend(at *spot, data []byte) (err error) {
 
 // truncate cuts a file to size bytes, if it is longer.
 func (d *Dir) truncate(p string, size int64) error {
-	return d.change("open", p, func(s *state, name string) error {
-		at, err := find(s.root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
+	return d.change("open", p, func(s *state, at *spot) error {
 		if at.info == nil || at.isDir() || at.info.Size() <= size {
 			return nil
 		}
@@ -203,21 +163,14 @@ func (d *Dir) truncate(p string, size int64) error {
 		if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
 			return err
 		}
-		if s.known {
-			s.add(size-at.info.Size(), 0)
-		}
+		s.add(size-at.info.Size(), 0)
 		return nil
 	})
 }
 
 // Mkdir creates a directory. With parents it also creates those above it and accepts one that exists.
 func (d *Dir) Mkdir(ctx context.Context, p string, parents bool) error {
-	return d.change("mkdir", p, func(s *state, name string) error {
-		at, err := find(s.root, name)
-		if err != nil {
-			return err
-		}
-		defer at.close()
+	return d.change("mkdir", p, func(s *state, at *spot) error {
 		switch {
 		case at.isDir() && parents:
 			return nil

@@ -10,8 +10,8 @@ import (
 // failure is what a guest may know of a request that failed: the server's own words and what happened to the request.
 // Why a server is not reached stays outside: its command, address and stderr may hold paths and secrets of the host.
 func failure(err error) string {
-	var call *mcpclient.CallError
-	if !errors.As(err, &call) {
+	call, ok := errors.AsType[*mcpclient.CallError](err)
+	if !ok {
 		return err.Error()
 	}
 	switch call.Kind {

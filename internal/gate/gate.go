@@ -1,10 +1,10 @@
-// Package gate is the one place that every host call of a program passes: who calls, limits, names, schemas, the
+// Package gate is the one place that every host call of a program passes: the caller, limits, names, schemas, the
 // intent of a write, the call itself and the shape of its answer. Nothing the guest says about users is believed; a
-// run's scope says who it is.
+// run's scope says which user it belongs to.
 //
 // A tool call goes through numbered steps; the code names them:
 //
-//  1. who: the run's scope, structural for a pipe
+//  1. the caller: the run's scope, given by the pipe that a call comes from
 //  2. limits
 //  3. resolve the name
 //  4. policy, 5. approval: no rules yet, every tool is allowed
@@ -80,7 +80,7 @@ type Gate struct{ opt Options }
 // New joins the parts.
 func New(opt Options) *Gate { return &Gate{opt} }
 
-// Scope is who a run is and what it may touch.
+// Scope is whose run it is, and what the run may touch.
 type Scope struct {
 	Run      string
 	User     string
@@ -108,7 +108,7 @@ var _ run.Gate = (*Run)(nil)
 
 // Open admits a run.
 func (g *Gate) Open(scope Scope) *Run {
-	r := &Run{gate: g, scope: scope}
+	r := &Run{gate: g, scope: scope, sessions: connections{used: map[string]connection{}}}
 	r.remember()
 	return r
 }
@@ -172,13 +172,10 @@ func (r *Run) redacted(c *journal.Call, pending run.Pending) run.Pending {
 		})
 		detached := context.WithoutCancel(ctx) // an answer that came is journaled, also when the run is being cancelled
 		value, failed, err := r.redact(detached, value, failed)
-		switch {
-		case err == nil:
-			return value, failed
-		case sent:
-			return nil, inDoubt(c.Name, "it answered, but the answer cannot be shown: "+err.Error())
+		if err != nil {
+			return nil, undelivered(c.Name, "the answer cannot be shown: "+err.Error(), sent)
 		}
-		return nil, toolError(c.Name, fmt.Sprintf("%s answered, but the answer cannot be shown: %v", c.Name, err))
+		return value, failed
 	}
 }
 
@@ -198,7 +195,7 @@ func (r *Run) redact(ctx context.Context, value json.RawMessage, failed *frame.E
 
 // runtimeError is an error of the call itself, thrown into the guest as the given class.
 func runtimeError(class, format string, args ...any) *frame.Error {
-	return &frame.Error{Kind: run.KindRuntime, Name: class, Message: fmt.Sprintf(format, args...)}
+	return &frame.Error{Kind: frame.KindRuntime, Name: class, Message: fmt.Sprintf(format, args...)}
 }
 
 // decode reads a call's arguments; the guest wrote them.
@@ -223,7 +220,17 @@ func encode(v any) (json.RawMessage, *frame.Error) {
 
 // cancelled answers a call that was cut off by the end of its run; no guest sees it.
 func cancelled() *frame.Error {
-	return &frame.Error{Kind: run.KindCancelled, Name: "Error", Message: "the run ended before the call was answered"}
+	return &frame.Error{Kind: frame.KindCancelled, Name: "Error", Message: "the run ended before the call was answered"}
+}
+
+// catalog answers what programs ask about tools.
+func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error) {
+	r.gate.opt.Servers.EnsureTools(ctx)
+	answer, err := r.gate.opt.Catalog.Answer(ctx, name, args)
+	if err != nil {
+		return nil, toolError("", err.Error())
+	}
+	return encode(answer)
 }
 
 // load resolves a require or import at run time.

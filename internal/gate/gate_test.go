@@ -46,9 +46,9 @@ func TestCallLimit(t *testing.T) {
 	f.Run = f.gate.Open(f.scope)
 	f.tool("crm__search", `{"q":"a"}`)
 	_, err := f.do(frame.Tool, "crm__nothing", `{}`) // one that fails counts too
-	wantError(t, err, "ToolError", run.KindTool)
+	wantError(t, err, "ToolError", frame.KindTool)
 	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
-	wantError(t, err, "LimitError", run.KindCallLimit, "more than 2 tool calls", "sandbox.maxCalls")
+	wantError(t, err, "LimitError", frame.KindCallLimit, "more than 2 tool calls", "sandbox.maxCalls")
 	if _, err := f.do(frame.Catalog, "list", `{}`); err != nil {
 		t.Errorf("other calls are limited too: %v", err)
 	}
@@ -67,7 +67,7 @@ func TestCallLimit(t *testing.T) {
 	f.Run = f.gate.Open(f.scope)
 	f.tool("crm__search", `{"q":"open call 3"}`)
 	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
-	wantError(t, err, "LimitError", run.KindCallLimit)
+	wantError(t, err, "LimitError", frame.KindCallLimit)
 }
 
 func TestResolve(t *testing.T) {
@@ -83,7 +83,7 @@ func TestResolve(t *testing.T) {
 		t.Error("servers were started to find a tool that is known")
 	}
 	_, err := f.do(frame.Tool, "crm__serch", `{"input":{}}`)
-	wantError(t, err, "ToolError", run.KindTool, "Tool not found: crm__serch", "list_mcp_tools()", "crm__search")
+	wantError(t, err, "ToolError", frame.KindTool, "Tool not found: crm__serch", "list_mcp_tools()", "crm__search")
 	if _, list, _ := strings.Cut(err.Message, "Closest: "); len(strings.Split(list, ", ")) != 3 {
 		t.Errorf("not the three closest names: %q", list)
 	}
@@ -98,10 +98,10 @@ func TestResolve(t *testing.T) {
 			name = "read"
 		}
 		_, err := f.do(frame.Tool, name, args)
-		wantError(t, err, "ToolError", run.KindTool, "My-Docs", "harness servers test My-Docs")
+		wantError(t, err, "ToolError", frame.KindTool, "My-Docs", "harness servers test My-Docs")
 	}
 	_, err = f.do(frame.Tool, "my_docs_too__read", `{"input":{}}`)
-	wantError(t, err, "ToolError", run.KindTool, "Tool not found")
+	wantError(t, err, "ToolError", frame.KindTool, "Tool not found")
 	// A tool that becomes known when the servers are asked is found.
 	f.servers.onEnsure = func() {
 		f.catalog.SetServer(catalog.Server{Name: "late", Tools: []catalog.Tool{{Server: "late", Name: "hello"}}})
@@ -131,7 +131,7 @@ func TestArgumentsAndValidation(t *testing.T) {
 		_, err := f.do(frame.Tool, "crm__search", args)
 		switch {
 		case want == "":
-			wantError(t, err, "ToolError", run.KindTool, "crm__search")
+			wantError(t, err, "ToolError", frame.KindTool, "crm__search")
 			if len(f.servers.called) != 0 {
 				t.Errorf("%s: an invalid call reached the server", args)
 			}
@@ -145,9 +145,9 @@ func TestArgumentsAndValidation(t *testing.T) {
 		}
 	}
 	_, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a","limit":51}}`)
-	wantError(t, err, "ToolError", run.KindTool, "limit", "50")
+	wantError(t, err, "ToolError", frame.KindTool, "limit", "50")
 	_, err = f.do(frame.Tool, "crm__search", `{"input":`)
-	wantError(t, err, "TypeError", run.KindRuntime)
+	wantError(t, err, "TypeError", frame.KindRuntime)
 }
 
 func TestUnwrap(t *testing.T) {
@@ -198,12 +198,78 @@ func TestUnwrap(t *testing.T) {
 		return result(`{"content":[{"type":"text","text":"no such customer: 42"}],"isError":true}`), nil
 	}
 	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
-	wantError(t, err, "ToolError", run.KindTool)
+	wantError(t, err, "ToolError", frame.KindTool)
 	if err.Message != "no such customer: 42" || err.Tool != "crm__search" {
 		t.Errorf("not the server's own words: %+v", err)
 	}
 	if raw, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"},"raw":true}`); err != nil || !strings.Contains(raw, `"isError":true`) {
 		t.Errorf("raw is %s, %v", raw, err)
+	}
+}
+
+// A block that is no text becomes a file with a plain name, or stays as it is.
+func TestUnwrapFiles(t *testing.T) {
+	t.Parallel()
+	resource := func(fields string) string { return `{"content":[{"type":"resource","resource":{` + fields + `}}]}` }
+	for name, c := range map[string]struct{ answer, file, content, value string }{
+		"structured array":        {answer: `{"structuredContent":[1]}`, value: `[1]`},
+		"wrapped null":            {answer: `{"structuredContent":{"result":null}}`, value: `null`},
+		"not what schema says":    {answer: `{"structuredContent":{"result":1,"x":2}}`, value: `{"result":1,"x":2}`},
+		"text":                    {answer: `{"content":[{"type":"text","text":"a \"b\" <c>"}]}`, value: `"a \"b\" <c>"`},
+		"text that is an object":  {answer: `{"content":[{"type":"text","text":" {\"z\":1,\"a\":2}\n"}]}`, value: `{"z":1,"a":2}`},
+		"text that is an array":   {answer: `{"content":[{"type":"text","text":"[1]"}]}`, value: `[1]`},
+		"text that is nearly one": {answer: `{"content":[{"type":"text","text":"[1] and more"}]}`, value: `"[1] and more"`},
+		"several texts":           {answer: `{"content":[{"type":"text","text":"{}"},{"type":"text","text":"b"}]}`, value: `["{}","b"]`},
+		"image":                   {answer: `{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}`, file: "1-image-1.png", content: "hi"},
+		"image without padding":   {answer: `{"content":[{"type":"image","data":"aGk","mimeType":"image/jpeg"}]}`, file: "1-image-1.jpg", content: "hi"},
+		"vector image":            {answer: `{"content":[{"type":"image","data":"aGk","mimeType":"image/svg+xml"}]}`, file: "1-image-1.svg", content: "hi"},
+		"audio":                   {answer: `{"content":[{"type":"audio","data":"aGk=","mimeType":"audio/mpeg"}]}`, file: "1-audio-1.mp3", content: "hi"},
+		"resource with text":      {answer: resource(`"uri":"file:///docs/read%20me.md","mimeType":"text/plain","text":"t"`), file: "1-resource-1.txt", content: "t"},
+		"resource with a blob":    {answer: resource(`"uri":"x://y/a.gz","blob":"-_8="`), file: "1-a.gz", content: "\xfb\xff"},
+		"blob that is none":       {answer: resource(`"uri":"x://y/a.gz","blob":"!"`), file: "1-a.gz", content: "!"},
+		"name that climbs":        {answer: resource(`"uri":"file:///a/..%2f..%2fetc","blob":"aGk="`), file: "1-etc", content: "hi"},
+		"name of a device":        {answer: resource(`"uri":"file:///a/Nul.txt","blob":"aGk="`), file: "1-resource-1", content: "hi"},
+		"name of a port":          {answer: resource(`"uri":"file:///a/com1","blob":"aGk="`), file: "1-resource-1", content: "hi"},
+		"no name at all":          {answer: resource(`"uri":"file:///a/..","blob":"aGk="`), file: "1-resource-1", content: "hi"},
+		"long name":               {answer: resource(`"uri":"file:///` + strings.Repeat("a", 101) + `","blob":"aGk="`), file: "1-resource-1", content: "hi"},
+		"link":                    {answer: `{"content":[{"type":"resource_link","uri":"x://y","name":"n"}]}`, value: `{"type":"resource_link","uri":"x://y","name":"n"}`},
+		"unknown block":           {answer: `{"content":[{"type":"video","x":1}]}`, value: `{"type":"video","x":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+				return result(c.answer), nil
+			}
+			got := f.tool("crm__list_stages", `{}`)
+			if c.file == "" {
+				if got != c.value {
+					t.Errorf("got %s, want %s", got, c.value)
+				}
+				return
+			}
+			path := "/workspace/results/run_x/1/" + c.file
+			if !strings.Contains(got, `"file":"`+path+`"`) {
+				t.Errorf("got %s, want a file %s", got, path)
+			}
+			content, err := f.do(frame.FS, "readFile", `{"path":"`+path+`","encoding":"base64"}`)
+			if want := base64.StdEncoding.EncodeToString([]byte(c.content)); err != nil || !strings.Contains(content, want) {
+				t.Errorf("it holds %s, %v, want %s", content, err, want)
+			}
+		})
+	}
+	for answer, want := range map[string]string{
+		`{"isError":true,"content":[{"type":"text","text":"no"},{"type":"text","text":"really"}]}`: "no\nreally",
+		`{"isError":true,"content":[]}`:                                "the tool failed without saying why",
+		`{"isError":true,"content":[],"structuredContent":{"code":7}}`: `{"code":7}`,
+	} {
+		f := setup(t)
+		f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+			return result(answer), nil
+		}
+		if _, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`); err == nil || err.Message != want {
+			t.Errorf("%s gives %v, want %q", answer, err, want)
+		}
 	}
 }
 
@@ -283,12 +349,12 @@ func TestResources(t *testing.T) {
 		t.Errorf("read: %s, %v", got, err)
 	}
 	_, err = f.do(frame.Resource, "list", `{"server":"down"}`)
-	wantError(t, err, "ToolError", run.KindTool, "\"down\" is not available")
+	wantError(t, err, "ToolError", frame.KindTool, "\"down\" is not available")
 	_, err = f.do(frame.Resource, "read", `{"server":"nobody","uri":"x"}`)
-	wantError(t, err, "ToolError", run.KindTool, "nobody")
+	wantError(t, err, "ToolError", frame.KindTool, "nobody")
 	f.servers.resources = nil
 	_, err = f.do(frame.Resource, "list", `{}`)
-	wantError(t, err, "ToolError", run.KindTool, "crm", "docs")
+	wantError(t, err, "ToolError", frame.KindTool, "crm", "docs")
 }
 
 // Writes are what is not read-only; the intent comes before the call and carries what a crash needs.
@@ -320,9 +386,9 @@ func TestIntents(t *testing.T) {
 	}
 	f.refuse, f.servers.called = errors.New("disk full"), nil
 	_, err := f.do(frame.Tool, "crm__create_note", `{"input":{}}`)
-	wantError(t, err, "ToolError", run.KindTool, "was not called", "disk full")
+	wantError(t, err, "ToolError", frame.KindTool, "was not called", "disk full")
 	_, err = f.do(frame.FS, "writeFile", `{"path":"/workspace/a","text":"x"}`)
-	wantError(t, err, "Error", run.KindRuntime, "was not done", "disk full")
+	wantError(t, err, "Error", frame.KindRuntime, "was not done", "disk full")
 	if len(f.servers.called) != 0 {
 		t.Error("the server was called without a stored intent")
 	}
@@ -360,9 +426,9 @@ func TestInDoubt(t *testing.T) {
 		}
 		f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) { return nil, &c.err }
 		_, err := f.do(frame.Tool, c.tool, `{"input":{"q":"a"}}`)
-		kind := run.KindTool
+		kind := frame.KindTool
 		if c.name == "InDoubtError" {
-			kind = run.KindInDoubt
+			kind = frame.KindInDoubt
 		}
 		wantError(t, err, c.name, kind, cmp.Or(words[c.err.Kind], "because"))
 		if err != nil && err.Tool != c.tool {
@@ -418,9 +484,9 @@ func TestResumedWrites(t *testing.T) {
 		case c.want == "" && (err != nil || value != `"hello"` || len(f.servers.called) != 1 || len(f.intents) != 0 || f.servers.keys[0] != "run_x-1"):
 			t.Errorf("%s: got %s, %v; calls %v with keys %v, intents %v", c.name, value, err, f.servers.called, f.servers.keys, f.intents)
 		case c.want == "InDoubtError":
-			wantError(t, err, c.want, run.KindInDoubt)
+			wantError(t, err, c.want, frame.KindInDoubt)
 		case c.want != "":
-			wantError(t, err, c.want, run.KindTool)
+			wantError(t, err, c.want, frame.KindTool)
 		}
 		if !c.retry && len(f.servers.called) != 0 {
 			t.Errorf("%s: the server was called again", c.name)
@@ -436,7 +502,7 @@ func TestStatefulServers(t *testing.T) {
 	f.tool("crm__search", `{"q":"a"}`)
 	f.servers.conn["crm"] = 6
 	_, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
-	wantError(t, err, "SessionLostError", run.KindTool, "crm", "lost")
+	wantError(t, err, "SessionLostError", frame.KindTool, "crm", "lost")
 	f.tool("crm__search", `{"q":"a"}`) // told once
 	// Every call that was made before the loss was reported fails, and none goes to the new connection.
 	f.servers.conn["crm"] = 7
@@ -446,7 +512,7 @@ func TestStatefulServers(t *testing.T) {
 	}
 	for _, call := range made {
 		_, err := call(t.Context(), nil)
-		wantError(t, err, "SessionLostError", run.KindTool, "crm", "lost")
+		wantError(t, err, "SessionLostError", frame.KindTool, "crm", "lost")
 	}
 	f.tool("crm__search", `{"q":"a"}`)
 	if want := []int64{5, 6, 7}; !slices.Equal(f.servers.conns, want) {
@@ -463,7 +529,7 @@ func TestStatefulServers(t *testing.T) {
 	f.Run = f.gate.Open(f.scope)
 	f.servers.conn["crm"] = 8
 	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
-	wantError(t, err, "SessionLostError", run.KindTool, "crm")
+	wantError(t, err, "SessionLostError", frame.KindTool, "crm")
 	f.tool("crm__search", `{"q":"a"}`)
 	// Servers that keep nothing are not asked about it.
 	f.servers.stateful = nil
@@ -522,9 +588,9 @@ func TestOtherCalls(t *testing.T) {
 		t.Errorf("zone: %s, %v", got, err)
 	}
 	_, err := f.do("secrets", "read", `{}`)
-	wantError(t, err, "TypeError", run.KindRuntime, "no host call")
+	wantError(t, err, "TypeError", frame.KindRuntime, "no host call")
 	_, err = f.do(frame.Resource, "write", `{}`)
-	wantError(t, err, "TypeError", run.KindRuntime, "no host call")
+	wantError(t, err, "TypeError", frame.KindRuntime, "no host call")
 }
 
 // real is a gate in front of a real child process.
@@ -579,7 +645,7 @@ func TestCancelledUpstream(t *testing.T) {
 	for !strings.Contains(f.tool("bad__received", `{}`), `"hang `) {
 	}
 	cancel()
-	wantError(t, <-answer, "InDoubtError", run.KindInDoubt, "cancelled")
+	wantError(t, <-answer, "InDoubtError", frame.KindInDoubt, "cancelled")
 	for !strings.Contains(f.tool("bad__received", `{}`), "notifications/cancelled") {
 	}
 }
@@ -641,9 +707,9 @@ func TestExactArguments(t *testing.T) {
 		t.Errorf("the other keys are taken: %v", err)
 	}
 	_, err := f.do(frame.Tool, "search", `{"input":{"q":"a"},"Server":"crm"}`)
-	wantError(t, err, "ToolError", run.KindTool, "Tool not found")
+	wantError(t, err, "ToolError", frame.KindTool, "Tool not found")
 	_, err = f.do(frame.Catalog, "details", `{"NAME":"crm__search"}`)
-	wantError(t, err, "ToolError", run.KindTool, "Tool not found")
+	wantError(t, err, "ToolError", frame.KindTool, "Tool not found")
 }
 
 // TestLongToolName: a name that no tool can have is refused before any work, whatever asks for it.
@@ -658,7 +724,7 @@ func TestLongToolName(t *testing.T) {
 			called = "details"
 		}
 		_, err := f.do(kind, called, args)
-		wantError(t, err, "ToolError", run.KindTool, "at most 1024 bytes")
+		wantError(t, err, "ToolError", frame.KindTool, "at most 1024 bytes")
 		if err != nil && len(err.Message) > 400 {
 			t.Errorf("a message of %d bytes", len(err.Message))
 		}

@@ -10,7 +10,6 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
-	"mcp-code-exec-harness/internal/run"
 )
 
 // oneName hides one name, until it is broken.
@@ -68,9 +67,9 @@ func TestAnswerThatCannotBeHidden(t *testing.T) {
 		for tool, want := range map[string]string{"crm__search": "ToolError", "crm__create_note": "InDoubtError"} {
 			filter.broken = false
 			value, err := f.do(frame.Tool, tool, `{"input":{"q":"x"}}`)
-			kind := run.KindTool
+			kind := frame.KindTool
 			if want == "InDoubtError" {
-				kind = run.KindInDoubt
+				kind = frame.KindInDoubt
 			}
 			wantError(t, err, want, kind, "answer cannot be", "vault is closed")
 			if value != "" {

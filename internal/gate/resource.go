@@ -21,13 +21,12 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
 	}
+	var err error
 	server := in.Server
 	if server != "" || c.Name == "read" {
-		known, err := r.gate.opt.Catalog.ResolveServer(server)
-		if err != nil {
+		if server, err = r.gate.opt.Catalog.ResolveServer(server); err != nil {
 			return nil, toolError("", failure(err))
 		}
-		server = known
 	}
 	switch c.Name {
 	case "list":

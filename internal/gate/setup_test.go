@@ -169,6 +169,13 @@ func result(raw string) *mcpclient.Result {
 	if err := json.Unmarshal(res.Raw, &wire); err != nil {
 		panic(err) // a mistake in the test
 	}
+	var blocks struct{ Content []json.RawMessage }
+	if err := json.Unmarshal(res.Raw, &blocks); err != nil {
+		panic(err)
+	}
+	for i := range wire.Content {
+		wire.Content[i].Raw = blocks.Content[i]
+	}
 	res.Content, res.StructuredContent, res.IsError = wire.Content, wire.StructuredContent, wire.IsError
 	return res
 }

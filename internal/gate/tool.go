@@ -27,17 +27,17 @@ type toolCall struct {
 	call   *journal.Call
 	intent *journal.Intent // of a process that died before the answer
 	write  bool            // it may change something
-	made   int             // how many losses of connections the run had been told of when the call was made
+	made   int             // losses of connections that calls had reported when this one was made
 }
 
 // toolError is an error that a program can catch as a ToolError.
 func toolError(tool, message string) *frame.Error {
-	return &frame.Error{Kind: run.KindTool, Name: "ToolError", Message: message, Tool: tool}
+	return &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: message, Tool: tool}
 }
 
 // inDoubt is the answer of a write whose outcome is unknown.
 func inDoubt(tool, why string) *frame.Error {
-	return &frame.Error{Kind: run.KindInDoubt, Name: "InDoubtError", Tool: tool, Message: fmt.Sprintf(
+	return &frame.Error{Kind: frame.KindInDoubt, Name: "InDoubtError", Tool: tool, Message: fmt.Sprintf(
 		"the outcome of %s is unknown: %s; it may have taken effect. Check before you call it again", tool, why)}
 }
 
@@ -45,7 +45,7 @@ func inDoubt(tool, why string) *frame.Error {
 func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 	r.toolCalls++
 	if r.toolCalls > r.scope.MaxCalls {
-		return refuse(&frame.Error{Kind: run.KindCallLimit, Name: "LimitError", Tool: c.Name, Message: fmt.Sprintf(
+		return refuse(&frame.Error{Kind: frame.KindCallLimit, Name: "LimitError", Tool: c.Name, Message: fmt.Sprintf(
 			"the program made more than %d tool calls (sandbox.maxCalls)", r.scope.MaxCalls)})
 	}
 	return (&toolCall{run: r, call: c, intent: intent, made: r.sessions.count()}).do
@@ -84,9 +84,7 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	}
 	// 7. journal the intent, call
 	servers := t.run.gate.opt.Servers
-	options := mcpclient.CallOptions{
-		IdempotencyKey: fmt.Sprintf("%s-%d", t.run.scope.Run, t.call.N), Owner: t.run.scope.User,
-	}
+	options := mcpclient.CallOptions{IdempotencyKey: t.run.key(t.call), Owner: t.run.scope.User}
 	if report := t.run.scope.Progress; report != nil {
 		options.Progress = func(p mcpclient.Progress) { report(t.call.N, p) }
 	}
@@ -105,8 +103,11 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	}
 	t.write = !tool.Annotations.IsReadOnly()
 	if t.write && t.intent == nil {
-		if refused := t.intend(ctx, intend, tool, conn, options.IdempotencyKey); refused != nil {
-			return nil, refused
+		err := intend(ctx, journal.Intent{
+			N: t.call.N, Key: options.IdempotencyKey, Retry: tool.Annotations.IsIdempotent(), Time: t.run.gate.opt.Now().UnixMicro(), Conn: conn,
+		})
+		if err != nil {
+			return nil, toolError(name, fmt.Sprintf("%s was not called: write the journal: %v", name, err))
 		}
 	}
 	result, err := servers.Call(ctx, tool.Server, tool.Name, args, options)
@@ -146,16 +147,8 @@ func (r *Run) find(server, name string) (*catalog.Tool, error) {
 	return r.gate.opt.Catalog.Resolve(name)
 }
 
-// intend commits the intent of a write.
-func (t *toolCall) intend(ctx context.Context, commit run.Intend, tool *catalog.Tool, conn int64, key string) *frame.Error {
-	err := commit(ctx, journal.Intent{
-		N: t.call.N, Key: key, Retry: tool.Annotations.IsIdempotent(), Time: t.run.gate.opt.Now().UnixMicro(), Conn: conn,
-	})
-	if err != nil {
-		return toolError(tool.FullName(), fmt.Sprintf("%s was not called: write the journal: %v", tool.FullName(), err))
-	}
-	return nil
-}
+// key is the idempotency key of a call.
+func (r *Run) key(c *journal.Call) string { return fmt.Sprintf("%s-%d", r.scope.Run, c.N) }
 
 // repeatable reports whether a write that a dead process may have sent can be sent again.
 func (t *toolCall) repeatable() bool {
@@ -190,10 +183,10 @@ func (t *toolCall) failed(ctx context.Context, name string, err error) *frame.Er
 	return toolError(name, failure(err))
 }
 
-// undelivered answers a call whose answer cannot be given to the program. A write is in doubt then: it was done, and nothing
-// knows how it went.
-func (t *toolCall) undelivered(name, why string) *frame.Error {
-	if t.write {
+// undelivered answers a call whose answer cannot be given to the program. A write is in doubt then: it was done, and its
+// result is not known.
+func undelivered(name, why string, write bool) *frame.Error {
+	if write {
 		return inDoubt(name, "it answered, but "+why)
 	}
 	return toolError(name, fmt.Sprintf("%s answered, but %s", name, why))
@@ -232,9 +225,6 @@ func (r *Run) use(server string, conn int64, tool string, made int) *frame.Error
 	c := &r.sessions
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.used == nil {
-		c.used = map[string]connection{}
-	}
 	now, used := c.used[server]
 	if !used {
 		now.number = r.recordedConn(server)
@@ -250,7 +240,7 @@ func (r *Run) use(server string, conn int64, tool string, made int) *frame.Error
 	if conn == now.number && made >= now.since {
 		return nil
 	}
-	return &frame.Error{Kind: run.KindTool, Name: "SessionLostError", Tool: tool, Message: fmt.Sprintf(
+	return &frame.Error{Kind: frame.KindTool, Name: "SessionLostError", Tool: tool, Message: fmt.Sprintf(
 		"the connection to server %q was lost and made again: what earlier calls of this run set up there is gone; repeat it", server)}
 }
 

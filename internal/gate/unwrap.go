@@ -3,16 +3,27 @@ package gate
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
 )
+
+// maxToolError is how many bytes of a server's words about a failure are passed on.
+const maxToolError = 64 << 10
 
 // handle stands in the guest for what was saved as a file.
 type handle struct {
@@ -22,44 +33,190 @@ type handle struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// unwrap makes the value that a program sees of a result: the structured content or the text, never the wrapping.
-// Images, audio and whatever is too large become files.
+// unwrap makes the value that a program gets of a result; raw is the whole result. A result that is an error gives what
+// the server said.
 func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result, raw bool) (json.RawMessage, *frame.Error) {
-	name := tool.FullName()
-	value := result.Raw
+	name, value := tool.FullName(), result.Raw
+	var err error
 	if !raw {
-		var files []mcpclient.File
-		var failure string
-		if value, files, failure = mcpclient.Unwrap(result, tool.WrapsResult(), t.run.scope.MaxValue); failure != "" {
-			return nil, toolError(name, failure)
+		if result.IsError {
+			return nil, toolError(name, errorText(result))
 		}
-		var err error
-		if value, err = t.place(ctx, value, files); err != nil {
-			return nil, t.undelivered(name, err.Error())
+		if value, err = t.value(ctx, tool, result); err != nil {
+			return nil, undelivered(name, err.Error(), t.write)
 		}
 	}
-	value, err := t.run.fit(ctx, t.call.N, value)
-	if err != nil {
-		return nil, t.undelivered(name, err.Error())
+	if value, err = t.run.fit(ctx, t.call.N, value); err != nil {
+		return nil, undelivered(name, err.Error(), t.write)
 	}
-	return bytes.Clone(value), nil // what it is a view of is released
+	return bytes.Clone(value), nil // the result, which it may be a view of, is released
 }
 
-// place saves the files of a result, and puts their handles into its value.
-func (t *toolCall) place(ctx context.Context, value json.RawMessage, files []mcpclient.File) (json.RawMessage, error) {
-	handles := make([]json.RawMessage, len(files))
-	for i, f := range files {
-		name := f.Name
-		if !f.Large {
-			name = fmt.Sprintf("%d-%s", i+1, f.Name)
-		}
-		saved, err := t.run.saveText(ctx, t.call.N, name, f.MIMEType, f.Content, f.Large)
-		if err != nil {
-			return nil, err
-		}
-		handles[i] = saved
+// value is the value of a result:
+//
+//   - structuredContent, if there is one: the other blocks only repeat it; its property "result" alone if the tool's
+//     results are {"result": ...} and it has no other;
+//   - else what a single text block says, parsed if that is a JSON object or array, else as a string; a text that is
+//     larger than a program may hold becomes a file;
+//   - else an array with the text of each text block, in order;
+//   - images, audio and embedded resources become files, with a handle in their place; links to resources stay objects;
+//   - null for a result without content.
+func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result) (json.RawMessage, error) {
+	switch {
+	case result.StructuredContent != nil && tool.WrapsResult():
+		return onlyResult(result.StructuredContent), nil
+	case result.StructuredContent != nil:
+		return result.StructuredContent, nil
+	case len(result.Content) == 1 && result.Content[0].Type == "text":
+		return t.text(ctx, result.Content[0].Text)
 	}
-	return mcpclient.PlaceFiles(value, files, handles)
+	parts := make([][]byte, len(result.Content))
+	files := 0
+	for i, c := range result.Content {
+		name, kind, content := fileOf(c, files+1)
+		switch {
+		case name != "":
+			files++
+			saved, err := t.run.saveText(ctx, t.call.N, fmt.Sprintf("%d-%s", files, name), kind, content, false)
+			if err != nil {
+				return nil, err
+			}
+			parts[i] = saved
+		case c.Type == "text":
+			parts[i] = quote(c.Text)
+		default:
+			parts[i] = c.Raw
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return json.RawMessage("null"), nil
+	case 1:
+		return parts[0], nil
+	}
+	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]")), nil
+}
+
+func (t *toolCall) text(ctx context.Context, text string) (json.RawMessage, error) {
+	trimmed := strings.TrimSpace(text)
+	isJSON := trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid([]byte(trimmed))
+	switch {
+	case len(text) > t.run.scope.MaxValue && isJSON:
+		return t.run.saveText(ctx, t.call.N, "result.json", "application/json", trimmed, true)
+	case len(text) > t.run.scope.MaxValue:
+		return t.run.saveText(ctx, t.call.N, "result.txt", "text/plain", text, true)
+	case isJSON:
+		return json.RawMessage(trimmed), nil
+	}
+	return quote(text), nil
+}
+
+func quote(s string) json.RawMessage {
+	raw, _ := journal.Encode(s) // a string can always be encoded
+	return raw
+}
+
+// onlyResult takes the inner value out of {"result": ...}, if there is nothing beside it. It reads token by token: an
+// object with other properties may have millions.
+func onlyResult(value json.RawMessage) json.RawMessage {
+	dec := json.NewDecoder(bytes.NewReader(value))
+	start, err := dec.Token()
+	if err != nil || start != json.Delim('{') || !dec.More() {
+		return value
+	}
+	var inner json.RawMessage
+	if name, err := dec.Token(); err != nil || name != "result" || dec.Decode(&inner) != nil || dec.More() {
+		return value
+	}
+	return inner
+}
+
+// errorText is what the server says about the failure, in its own words.
+func errorText(res *mcpclient.Result) string {
+	var texts []string
+	for _, c := range res.Content {
+		switch {
+		case c.Type == "text" && c.Text != "":
+			texts = append(texts, c.Text)
+		case c.Resource != nil && c.Resource.Text != "":
+			texts = append(texts, c.Resource.Text)
+		}
+	}
+	switch {
+	case len(texts) > 0:
+		return clip.Text(strings.Join(texts, "\n"), maxToolError)
+	case res.StructuredContent != nil:
+		return clip.Text(string(res.StructuredContent), maxToolError)
+	}
+	return "the tool failed without saying why"
+}
+
+// fileOf returns the file that a block is, with a plain file name; name is empty for a block that is none. n numbers
+// files to which the server gave no name.
+func fileOf(c mcpclient.Content, n int) (name, kind, content string) {
+	switch {
+	case (c.Type == "image" || c.Type == "audio") && c.Data != "":
+		return fileName(c.Type, c.MIMEType, n), c.MIMEType, decodeBase64(c.Data)
+	case c.Type == "resource" && c.Resource != nil:
+		r := c.Resource
+		if name, content = nameOfURI(r.URI), r.Text; name == "" {
+			name = fileName("resource", r.MIMEType, n)
+		}
+		if r.Blob != "" {
+			content = decodeBase64(r.Blob)
+		}
+		return name, r.MIMEType, content
+	}
+	return "", "", ""
+}
+
+// fileName makes a name such as image-1.png.
+func fileName(kind, mimeType string, n int) string {
+	base, _, _ := mime.ParseMediaType(mimeType)
+	extension, known := map[string]string{
+		"image/jpeg": ".jpg", // the first that the system's table has may be .jfif
+		"text/plain": ".txt", "audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3",
+	}[base]
+	if _, sub, ok := strings.Cut(base, "/"); !known && ok && plainName(sub) {
+		extension = "." + strings.TrimSuffix(sub, "+xml")
+	}
+	return fmt.Sprintf("%s-%d%s", kind, n, extension)
+}
+
+// nameOfURI returns the last element of a URI's path if it can be a file name.
+func nameOfURI(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return ""
+	}
+	if name := path.Base(u.Path); plainName(name) {
+		return name
+	}
+	return ""
+}
+
+// plain is a file name, also where it is followed by an extension; device is a special one on Windows.
+var (
+	plain  = regexp.MustCompile(`^[A-Za-z0-9._+-]{0,99}[A-Za-z0-9_+-]$`)
+	device = regexp.MustCompile(`^(?i:con|prn|aux|nul|com[^.]|lpt[^.])(\.|$)`)
+)
+
+// plainName allows only what is a file name, and no special one, on every system.
+func plainName(name string) bool { return plain.MatchString(name) && !device.MatchString(name) }
+
+// decodeBase64 accepts the variants that servers send. What is none of them is passed on as it came, so that it is not
+// lost.
+func decodeBase64(s string) string {
+	enc := base64.RawStdEncoding
+	if strings.ContainsAny(s, "-_") {
+		enc = base64.RawURLEncoding
+	}
+	var b strings.Builder
+	b.Grow(enc.DecodedLen(len(s)))
+	if _, err := io.Copy(&b, base64.NewDecoder(enc, strings.NewReader(strings.TrimRight(s, "=\r\n")))); err != nil {
+		return s
+	}
+	return b.String()
 }
 
 // saveText saves a file, without the personal data in it, if it is a text, and in its name. It returns its handle.
@@ -72,14 +229,7 @@ func (r *Run) saveText(ctx context.Context, n int, name, kind, content string, l
 	if err != nil {
 		return nil, fmt.Errorf("the answer cannot be saved: %w", err)
 	}
-	saved, err := r.save(ctx, n, name, kind, len(content), strings.NewReader(content), large)
-	switch {
-	case err != nil && large:
-		return nil, r.tooLarge(len(content), err)
-	case err != nil:
-		return nil, fmt.Errorf("a file of the answer cannot be saved: %w", err)
-	}
-	return saved, nil
+	return r.save(ctx, n, name, kind, len(content), strings.NewReader(content), large)
 }
 
 // save writes what does not enter the guest into the workspace and returns its handle.
@@ -88,8 +238,13 @@ func (r *Run) save(ctx context.Context, n int, name, kind string, size int, cont
 	if large {
 		h.Note = fmt.Sprintf("the answer is larger than %d bytes: read the file in parts with fs.readFile(file, {offset, length})", r.scope.MaxValue)
 	}
-	if err := r.scope.Files.WriteFrom(ctx, h.File, int64(size), content); err != nil {
-		return nil, err
+	err := r.scope.Files.WriteFrom(ctx, h.File, int64(size), content)
+	switch {
+	case err != nil && large:
+		return nil, fmt.Errorf("the answer has %d bytes, more than a program may hold (sandbox.maxValue), and cannot be saved: %w",
+			size, err)
+	case err != nil:
+		return nil, fmt.Errorf("a file of the answer cannot be saved: %w", err)
 	}
 	raw, err := json.Marshal(h)
 	if err != nil {
@@ -107,13 +262,5 @@ func (r *Run) fit(ctx context.Context, n int, value json.RawMessage) (json.RawMe
 	if err != nil {
 		return nil, fmt.Errorf("the answer cannot be saved: %w", err)
 	}
-	saved, err := r.save(ctx, n, "result.json", "application/json", len(value), bytes.NewReader(value), true)
-	if err != nil {
-		return nil, r.tooLarge(len(value), err)
-	}
-	return saved, nil
-}
-
-func (r *Run) tooLarge(size int, err error) error {
-	return fmt.Errorf("the answer has %d bytes, more than a program may hold (sandbox.maxValue), and cannot be saved: %w", size, err)
+	return r.save(ctx, n, "result.json", "application/json", len(value), bytes.NewReader(value), true)
 }

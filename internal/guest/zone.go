@@ -15,7 +15,7 @@ import (
 type Transition struct {
 	At     int64  // Unix time in seconds; the first of a zone is firstTransition
 	Offset int    // seconds east of UTC
-	Abbrev string // "CET", or "+03" where nobody has a name for it
+	Abbrev string // "CET", or "+03" where the zone has no name
 	DST    bool
 }
 

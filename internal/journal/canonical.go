@@ -22,8 +22,8 @@ func Canonical(raw json.RawMessage) json.RawMessage {
 	return text
 }
 
-// Encode is json.Marshal without escapes for HTML.
-func Encode(value any) ([]byte, error) {
+// Encode is json.Marshal without escapes for HTML, which models are charged for.
+func Encode(value any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	if err := encoder(&b).Encode(value); err != nil {
 		return nil, err

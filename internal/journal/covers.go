@@ -2,7 +2,9 @@ package journal
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -63,15 +65,7 @@ func covers(want, got any) bool {
 		return ok && Covers(w, g)
 	case []any:
 		g, ok := got.([]any)
-		if !ok || len(g) != len(w) {
-			return false
-		}
-		for i := range w {
-			if !covers(w[i], g[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(w, g, covers)
 	case map[string]any:
 		g, ok := got.(map[string]any)
 		if !ok || len(g) != len(w) {
@@ -80,7 +74,7 @@ func covers(want, got any) bool {
 		for key, value := range w {
 			other, ok := g[key]
 			if !ok {
-				return hasTokenKey(w)
+				return slices.ContainsFunc(slices.Collect(maps.Keys(w)), token.MatchString)
 			}
 			if !covers(value, other) {
 				return false
@@ -89,13 +83,4 @@ func covers(want, got any) bool {
 		return true
 	}
 	return want == got
-}
-
-func hasTokenKey(object map[string]any) bool {
-	for key := range object {
-		if token.MatchString(key) {
-			return true
-		}
-	}
-	return false
 }

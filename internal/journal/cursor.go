@@ -3,19 +3,20 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Undelivered is the Delivery of an answer that came after the program had ended: it is recorded for the audit, and no
-// replay gives it to the guest.
+// Undelivered is the Delivery of an answer that came after the program had ended: it is recorded for the audit, and a replay does
+// not give it to the guest.
 const Undelivered = -1
 
 // Undelivered says that the guest was never given the answer.
 func (a *Answer) Undelivered() bool { return a.Delivery == Undelivered }
 
-// DivergedError says that a replayed program did something else than the recorded one. A nil Want is a call that was
-// not recorded, a nil Got a recorded call that was not made. Its message names no values.
+// DivergedError says that a replayed program differs from the recorded one. A nil Want is a call that was not recorded, a nil Got a
+// recorded call that was not made. Its message names no values.
 type DivergedError struct {
 	N    int // number of the call
 	Want *Call
@@ -51,10 +52,9 @@ func clip(s string, limit int) string {
 // Next is the answer to deliver. A Cursor of no records has recorded nothing. It belongs to one goroutine.
 type Cursor struct {
 	end        *End
-	calls      []*recorded // in the order of their numbers
-	byN        map[int]*recorded
-	deliveries []*recorded // by Delivery
-	next       int         // index into deliveries
+	calls      map[int]*recorded // by their numbers
+	deliveries []*recorded       // by Delivery
+	next       int               // index into deliveries
 	logs       []Log
 }
 
@@ -67,13 +67,21 @@ type recorded struct {
 
 // NewCursor indexes records that Check accepts. It keeps what they point to.
 func NewCursor(records []Record) *Cursor {
-	c := &Cursor{byN: make(map[int]*recorded)}
-	for i := range records {
-		// Only a journal that Check refuses has such records; it replays as far as it makes sense.
-		_ = c.add(&records[i])
-	}
-	c.sort()
+	c, _ := newCursor(records) // a journal that Check refuses replays as far as it makes sense
 	return c
+}
+
+// newCursor adds the records that it can, and returns the first error.
+func newCursor(records []Record) (*Cursor, error) {
+	c := &Cursor{calls: make(map[int]*recorded)}
+	var first error
+	for i := range records {
+		if err := c.add(&records[i]); err != nil && first == nil {
+			first = fmt.Errorf("record %d: %w", records[i].Seq, err)
+		}
+	}
+	slices.SortFunc(c.deliveries, func(a, b *recorded) int { return a.answer.Delivery - b.answer.Delivery })
+	return c, first
 }
 
 // Check says whether records are the beginning of a journal that can be replayed: numbered without gaps, started once,
@@ -86,13 +94,10 @@ func Check(records []Record) error {
 		return fmt.Errorf("journal: %w", err)
 	}
 	run := records[0].Start.Run
-	c := &Cursor{byN: make(map[int]*recorded)}
-	for i := range records {
-		if err := c.add(&records[i]); err != nil {
-			return fmt.Errorf("journal of %q: record %d: %w", run, records[i].Seq, err)
-		}
+	c, err := newCursor(records)
+	if err != nil {
+		return fmt.Errorf("journal of %q: %w", run, err)
 	}
-	c.sort()
 	for i, d := range c.deliveries {
 		if d.answer.Delivery != i+1 {
 			return fmt.Errorf("journal of %q: the answer of call %d has delivery %d, want %d", run, d.call.N, d.answer.Delivery, i+1)
@@ -101,22 +106,15 @@ func Check(records []Record) error {
 	return nil
 }
 
-func (c *Cursor) sort() {
-	slices.SortFunc(c.calls, func(a, b *recorded) int { return a.call.N - b.call.N })
-	slices.SortFunc(c.deliveries, func(a, b *recorded) int { return a.answer.Delivery - b.answer.Delivery })
-}
-
 func (c *Cursor) add(r *Record) error {
 	switch {
 	case r.Call != nil:
-		if r.Call.N < 1 || c.byN[r.Call.N] != nil {
+		if r.Call.N < 1 || c.calls[r.Call.N] != nil {
 			return fmt.Errorf("call %d is recorded twice or has no number", r.Call.N)
 		}
-		rec := &recorded{call: r.Call}
-		c.calls = append(c.calls, rec)
-		c.byN[r.Call.N] = rec
+		c.calls[r.Call.N] = &recorded{call: r.Call}
 	case r.Intent != nil:
-		rec := c.byN[r.Intent.N]
+		rec := c.calls[r.Intent.N]
 		if rec == nil {
 			return fmt.Errorf("intent of call %d, which is not recorded", r.Intent.N)
 		}
@@ -134,7 +132,7 @@ func (c *Cursor) add(r *Record) error {
 }
 
 func (c *Cursor) addAnswer(a *Answer) error {
-	rec := c.byN[a.N]
+	rec := c.calls[a.N]
 	switch {
 	case rec == nil:
 		return fmt.Errorf("answer to call %d, which is not recorded", a.N)
@@ -161,34 +159,25 @@ func (c *Cursor) End() *End { return c.end }
 func (c *Cursor) Logs() []Log { return c.logs }
 
 // Call is the record of call n, or nil: such a call goes live in a resumed run and is divergence in an offline replay.
-func (c *Cursor) Call(n int) *Call {
-	if rec := c.byN[n]; rec != nil {
-		return rec.call
-	}
-	return nil
-}
+func (c *Cursor) Call(n int) *Call { return c.at(n).call }
 
 // Intent is the first recorded intent of call n, or nil: then nothing of it was ever sent.
-func (c *Cursor) Intent(n int) *Intent {
-	if rec := c.byN[n]; rec != nil {
-		return rec.intent
-	}
-	return nil
-}
+func (c *Cursor) Intent(n int) *Intent { return c.at(n).intent }
 
-// Answer is the recorded answer of call n, or nil. It is given at once to a synchronous call and when Next returns it
-// to others.
-func (c *Cursor) Answer(n int) *Answer {
-	if rec := c.byN[n]; rec != nil {
-		return rec.answer
+// Answer is the recorded answer of call n, or nil. A synchronous call gets it at once, another one when Next returns it.
+func (c *Cursor) Answer(n int) *Answer { return c.at(n).answer }
+
+func (c *Cursor) at(n int) recorded {
+	if rec := c.calls[n]; rec != nil {
+		return *rec
 	}
-	return nil
+	return recorded{}
 }
 
 // Match notes that the program made the call, and compares it with the record of its number: kind, name, and arguments
 // as JSON values. A difference, or no record, is a *DivergedError.
 func (c *Cursor) Match(call *Call) error {
-	rec := c.byN[call.N]
+	rec := c.calls[call.N]
 	if rec == nil {
 		return &DivergedError{N: call.N, Got: call}
 	}
@@ -199,8 +188,7 @@ func (c *Cursor) Match(call *Call) error {
 	return nil
 }
 
-// Next is the recorded answer whose turn it is, nil when all were delivered. An idle guest that has not made the call
-// never will: divergence.
+// Next is the recorded answer to deliver next, nil when all were delivered. An idle guest that has not made its call has diverged.
 func (c *Cursor) Next() *Answer {
 	if c.next == len(c.deliveries) {
 		return nil
@@ -215,12 +203,12 @@ func (c *Cursor) Advance() {
 	}
 }
 
-// Finish is asked when the program has ended by itself. It returns a *DivergedError for the first recorded call that
-// the program did not make, or whose answer it did not wait for.
+// Finish checks a program that has ended by itself. It returns a *DivergedError for the first recorded call that the program did
+// not make, or whose answer it did not wait for.
 func (c *Cursor) Finish() error {
-	for _, rec := range c.calls {
-		if !rec.made {
-			return &DivergedError{N: rec.call.N, Want: rec.call}
+	for _, n := range slices.Sorted(maps.Keys(c.calls)) {
+		if rec := c.calls[n]; !rec.made {
+			return &DivergedError{N: n, Want: rec.call}
 		}
 	}
 	if c.next < len(c.deliveries) {

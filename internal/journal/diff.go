@@ -89,10 +89,7 @@ func isName(key string) bool {
 }
 
 // at gives a path as text, its middle cut out where keys or nesting make it very long.
-func at(path []byte) string {
-	const limit = 200
-	return clip(string(path), limit)
-}
+func at(path []byte) string { return clip(string(path), 200) }
 
 func kindName(value any) string {
 	switch value.(type) {

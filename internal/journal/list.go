@@ -7,19 +7,18 @@ import (
 
 // RunInfo is what a list shows of a run.
 type RunInfo struct {
-	ID         string
-	User       string
-	Session    string
-	File       string
-	Tier       string
-	Status     string // running, or that of its end
-	ErrorKind  string // of its end
-	Calls      int
-	SourceHash string // SHA-256 of the program as written, hexadecimal
-	Started    time.Time
-	Ended      time.Time // zero while it is running
-	Duration   time.Duration
-	Owner      string // the process that works on it, or did
+	ID        string        `json:"id"`
+	User      string        `json:"user,omitempty"`
+	Session   string        `json:"session,omitempty"`
+	File      string        `json:"file,omitempty"`
+	Tier      string        `json:"sandbox"`
+	Status    string        `json:"status"`          // running, or that of its end
+	ErrorKind string        `json:"error,omitempty"` // of its end
+	Calls     int           `json:"calls"`
+	Started   time.Time     `json:"startedAt"`
+	Ended     time.Time     `json:"endedAt,omitzero"` // zero while it is running
+	Duration  time.Duration `json:"-"`
+	Owner     string        `json:"-"` // the process that works on it, or did
 }
 
 // Filter chooses runs; an empty field chooses all.

@@ -5,6 +5,7 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 )
 
 // Record is one entry; exactly one of the pointers is set.
@@ -93,6 +94,15 @@ type Writer interface {
 	Close(ctx context.Context) error
 }
 
+// Discard is a Writer that stores nothing, for replays.
+var Discard Writer = discard{}
+
+type discard struct{}
+
+func (discard) Append(Record)                {}
+func (discard) Commit(context.Context) error { return nil }
+func (discard) Close(context.Context) error  { return nil }
+
 // Store keeps journals. Its methods are safe for concurrent use.
 type Store interface {
 	// Create starts the journal of a new run; it fails if the run exists.
@@ -102,3 +112,12 @@ type Store interface {
 	// Read returns the records of a run in order, or an error wrapping ErrNotFound.
 	Read(ctx context.Context, run string) ([]Record, error)
 }
+
+// Errors of a Store. They come wrapped with the run's id; compare with errors.Is.
+var (
+	ErrNotFound = errors.New("no such run")
+	ErrExists   = errors.New("run exists")
+	ErrEnded    = errors.New("run has ended")
+	ErrBusy     = errors.New("run is being written by another writer") // in this process or another that is alive
+	ErrClosed   = errors.New("journal is closed")
+)

@@ -44,15 +44,12 @@ func (r *Recording) Encode(w io.Writer) error {
 
 // DecodeRecording reads a document, whole and strictly: what it returns can be replayed as far as its form goes. Values
 // come back without insignificant whitespace.
-func DecodeRecording(rd io.Reader) (*Recording, error) {
-	rec, err := decodeRecording(rd)
-	if err != nil {
-		return nil, fmt.Errorf("read recording: %w", err)
-	}
-	return rec, nil
-}
-
-func decodeRecording(rd io.Reader) (*Recording, error) {
+func DecodeRecording(rd io.Reader) (_ *Recording, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read recording: %w", err)
+		}
+	}()
 	text, err := io.ReadAll(rd)
 	if err != nil {
 		return nil, err
@@ -97,8 +94,8 @@ func syntax(text []byte, err error) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("it is empty")
 	}
-	var se *json.SyntaxError
-	if !errors.As(err, &se) {
+	se, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok {
 		return err
 	}
 	if se.Offset >= int64(len(text)) {

@@ -56,6 +56,3 @@ func (s *Sequence) Next(r *Record) error {
 
 // Last is the number of the last record, 0 before the first.
 func (s *Sequence) Last() int64 { return s.last }
-
-// Ended says whether the end was recorded.
-func (s *Sequence) Ended() bool { return s.ended }

@@ -2,12 +2,11 @@ package mcpclient
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
+
+	"mcp-code-exec-harness/internal/disk"
 )
 
 // listing is what is known of a server without its running.
@@ -29,14 +28,11 @@ type Info struct {
 // listingVersion changes when the format does; files of another version are ignored.
 const listingVersion = 1
 
-// The names of the files: of listings, and of such that are being written.
-const (
-	listingPrefix = "tools-"
-	tempPrefix    = ".tools-"
-)
+// listingPrefix begins the names of the files.
+const listingPrefix = "tools-"
 
-func cachePath(dir string, cfg Config) string {
-	return filepath.Join(dir, listingPrefix+cfg.hash()+".json")
+func (c Config) cachePath(dir string) string {
+	return filepath.Join(dir, listingPrefix+c.hash()+".json")
 }
 
 // readListing returns the cached listing, or nil: a file that is absent, damaged or of another version is no error,
@@ -45,13 +41,12 @@ func readListing(dir string, cfg Config) *listing {
 	if dir == "" {
 		return nil
 	}
-	path := cachePath(dir, cfg)
+	path := cfg.cachePath(dir)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil
 	}
-	now := time.Now()
-	_ = os.Chtimes(path, now, now) // in use: see sweep
+	disk.Use(path)
 	var l listing
 	if json.Unmarshal(data, &l) != nil || l.Version != listingVersion {
 		return nil
@@ -64,52 +59,21 @@ func readListing(dir string, cfg Config) *listing {
 	return &l
 }
 
-// writeListing replaces the file as a whole, so that a reader or a crash never sees half of it, and removes what nothing
-// has used for long: the listings of configurations that are no more.
-func writeListing(dir string, cfg Config, l *listing) (err error) {
+// writeListing replaces the file, and removes the listings of configurations that no longer exist.
+func writeListing(dir string, cfg Config, l *listing) error {
 	if dir == "" {
 		return nil
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("cache tools of server %q: %w", cfg.Name, err)
-		}
-	}()
-	l.Version = listingVersion
 	data, err := json.Marshal(l)
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	sweep(dir)
-	f, err := os.CreateTemp(dir, tempPrefix+"*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), cachePath(dir, cfg))
+	if err == nil {
+		disk.Sweep(dir, listingPrefix, "."+listingPrefix)
+		err = disk.Replace(cfg.cachePath(dir), data, 0o600)
 	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
+		return fmt.Errorf("cache tools of server %q: %w", cfg.Name, err)
 	}
-	return err
-}
-
-// unusedFor is how long a listing is kept that nobody reads, and what a crash left.
-const unusedFor = 30 * 24 * time.Hour
-
-func sweep(dir string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return // it can be swept another time
-	}
-	for _, e := range entries {
-		ours := strings.HasPrefix(e.Name(), listingPrefix) || strings.HasPrefix(e.Name(), tempPrefix)
-		if info, err := e.Info(); ours && err == nil && time.Since(info.ModTime()) > unusedFor {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
+	return nil
 }

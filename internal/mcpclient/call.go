@@ -1,18 +1,24 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"mcp-code-exec-harness/internal/clip"
+
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/slots"
 )
 
 // idempotencyMeta is the key in a call's _meta under which the server finds CallOptions.IdempotencyKey.
@@ -26,16 +32,31 @@ type CallOptions struct {
 	Timeout time.Duration
 	// IdempotencyKey is sent along in the call's metadata, for servers that know what to do with it.
 	IdempotencyKey string
-	// Conn is the number of the connection on which alone the call may be made; 0 is any. If that connection is gone,
+	// Conn is the number of the one connection on which the call may be made; 0 is any. If that connection is gone,
 	// the call fails with KindConnectionLost and was not sent.
 	Conn int64
 	// Owner is the user whose memory budget a large answer is charged to until it is released.
 	Owner string
 }
 
+const (
+	// maxCalls is the weight of the calls that one owner may have in flight at a server which others use, too: further calls wait, so that
+	// those of others do not wait behind all of them.
+	maxCalls = 128
+	// callWeight is how many bytes of arguments weigh as much as another call. None weighs more than half of maxCalls, so that small
+	// calls need not wait until all others have ended.
+	callWeight = 1 << 10
+	// alone is how long nobody else may have used a server of which one owner has all.
+	alone = 10 * time.Second
+)
+
+func newCallSlots() *slots.Slots {
+	return slots.New(slots.Limits{All: math.MaxInt, Each: maxCalls, Alone: alone, Waiting: math.MaxInt, EachWaiting: 20_000}, "calls of a server", "made")
+}
+
 // Call calls a tool and waits for its answer. args is a JSON object; empty is {}. Numbers and order in args and in the
 // result stay as written. A result with IsError is a result. Every failure is a *[CallError]; a call is never made
-// twice unless the first was provably not accepted. When ctx ends, the server is told and Call returns at once.
+// twice unless the server provably did not accept the first. When ctx ends, the server is told and Call returns at once.
 func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMessage, opts CallOptions) (*Result, error) {
 	s, err := m.server(server)
 	if err != nil {
@@ -53,16 +74,30 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 	if !isObject(args) || !json.Valid(args) {
 		return fail(KindProtocol, "the arguments are not a JSON object")
 	}
+	release, err := s.calls.Acquire(ctx, opts.Owner, min(1+len(args)/callWeight, maxCalls/2))
+	if err == nil {
+		defer release()
+	}
+	if ctx.Err() != nil {
+		ce := &CallError{Server: server, Tool: tool}
+		ce.cancelled(ctx)
+		return nil, ce
+	}
+	if err != nil {
+		return fail(KindUnavailable, err.Error())
+	}
 	params := &mcp.CallToolParams{Name: tool, Arguments: args}
 	if opts.IdempotencyKey != "" {
 		params.Meta = mcp.Meta{idempotencyMeta: opts.IdempotencyKey}
 	}
-	raw, c, err := s.request(ctx, opts, tool, params, func(ctx context.Context, c *conn) error {
+	raw, c, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
 		_, err := c.session.CallTool(ctx, params)
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if failed, ok := errors.AsType[*CallError](err); ok {
+		failed = new(*failed) // other callers may have it, too
+		failed.Tool = tool
+		return nil, failed
 	}
 	res, err := decodeResult(raw.json)
 	if err != nil {
@@ -85,23 +120,22 @@ var tokens atomic.Int64
 type progressParams interface{ SetProgressToken(any) }
 
 // request makes one request and returns its raw result, whose charge the caller frees. send makes the SDK send it.
-func (s *server) request(ctx context.Context, opts CallOptions, tool string, params progressParams,
+func (s *server) request(ctx context.Context, opts CallOptions, params progressParams,
 	send func(context.Context, *conn) error,
 ) (rawResult, *conn, error) {
 	for again := false; ; again = true {
 		c, err := s.connect(ctx, false)
 		if err != nil {
-			return rawResult{}, nil, withTool(err, tool)
+			return rawResult{}, nil, err
 		}
 		if opts.Conn != 0 && opts.Conn != c.number {
 			return rawResult{}, nil, &CallError{
-				Server: s.cfg.Name, Tool: tool, Kind: KindConnectionLost,
+				Server: s.cfg.Name, Kind: KindConnectionLost,
 				Message: "the connection on which the work began is gone; the server has forgotten its state",
 			}
 		}
-		raw, err := s.try(ctx, c, opts, tool, params, send)
-		var ce *CallError
-		if errors.As(err, &ce) && ce.Kind == KindConnectionLost && !ce.Sent && !again && !s.cfg.Stateful && opts.Conn == 0 &&
+		raw, err := s.try(ctx, c, opts, params, send)
+		if ce, ok := errors.AsType[*CallError](err); ok && ce.Kind == KindConnectionLost && !ce.Sent && !again && !s.cfg.Stateful && opts.Conn == 0 &&
 			ctx.Err() == nil {
 			// The connection was gone before the request: a new one is as good, if there is no backoff.
 			select {
@@ -116,24 +150,14 @@ func (s *server) request(ctx context.Context, opts CallOptions, tool string, par
 	}
 }
 
-func withTool(err error, tool string) error {
-	var ce *CallError
-	if tool == "" || !errors.As(err, &ce) {
-		return err
-	}
-	named := *ce
-	named.Tool = tool
-	return &named
-}
-
 // try makes the request on one connection.
-func (s *server) try(ctx context.Context, c *conn, opts CallOptions, tool string, params progressParams,
+func (s *server) try(ctx context.Context, c *conn, opts CallOptions, params progressParams,
 	send func(context.Context, *conn) error,
 ) (_ rawResult, err error) {
-	if !c.enter() {
-		return rawResult{}, &CallError{Server: s.cfg.Name, Tool: tool, Kind: KindConnectionLost, Message: "the connection was closed"}
+	if !c.use.TryRLock() {
+		return rawResult{}, &CallError{Server: s.cfg.Name, Kind: KindConnectionLost, Message: "the connection was closed"}
 	}
-	defer c.leave()
+	defer c.use.RUnlock()
 	// It ends with the caller's context, the timeout, or the connection; the SDK then tells the server.
 	ex := newExchange(ctx, s.m.memory, opts.Owner, "p"+strconv.FormatInt(tokens.Add(1), 10))
 	params.SetProgressToken(ex.token)
@@ -143,24 +167,20 @@ func (s *server) try(ctx context.Context, c *conn, opts CallOptions, tool string
 			ex.charge.free()
 		}
 	}()
-	defer c.forget(ex)
+	defer c.link.forget(ex)
 	defer context.AfterFunc(c.calls, func() { ex.end(errClosed) })()
 
-	timeout := opts.Timeout
-	if timeout == 0 {
-		timeout = s.cfg.callTimeout()
-	}
+	timeout := cmp.Or(opts.Timeout, s.cfg.Timeout)
 	idle := time.NewTimer(timeout)
 	defer idle.Stop()
-	total := time.NewTimer(max(timeout, s.m.opts.MaxCall))
-	defer total.Stop()
+	most := max(timeout, s.m.opts.MaxCall)
+	total := time.After(most)
 
 	done := make(chan error, 1)
 	go func() { done <- send(ex.ctx, c) }()
-	report := func(p Progress) {
-		if opts.Progress != nil {
-			opts.Progress(p)
-		}
+	report := opts.Progress
+	if report == nil {
+		report = func(Progress) {}
 	}
 wait:
 	for {
@@ -172,8 +192,8 @@ wait:
 			report(p)
 		case <-idle.C:
 			ex.end(errTimeout{timeout})
-		case <-total.C:
-			ex.end(errTimeout{max(timeout, s.m.opts.MaxCall)})
+		case <-total:
+			ex.end(errTimeout{most})
 		}
 	}
 	for len(ex.progress) > 0 {
@@ -190,7 +210,7 @@ wait:
 	case err == nil:
 		err = errNoAnswer
 	}
-	return rawResult{}, s.explain(ctx, c, ex, tool, err)
+	return rawResult{}, s.explain(ctx, c, ex, err)
 }
 
 type errTimeout struct{ after time.Duration }
@@ -198,58 +218,53 @@ type errTimeout struct{ after time.Duration }
 func (e errTimeout) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 func (errTimeout) Unwrap() error   { return context.DeadlineExceeded }
 
+// cancelled says that the caller's context has ended.
+func (e *CallError) cancelled(ctx context.Context) {
+	e.Kind, e.Message, e.Err = KindCancelled, "it was cancelled: "+ctx.Err().Error(), ctx.Err()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.Kind, e.Message = KindTimeout, "no answer before the deadline"
+	}
+}
+
 // explain makes the error of a request from what is known of it. ctx is the caller's.
-func (s *server) explain(ctx context.Context, c *conn, ex *exchange, tool string, err error) *CallError {
-	ce := &CallError{Server: s.cfg.Name, Tool: tool, Sent: ex.sent.Load(), Err: err}
-	var tooLarge tooLargeError
-	var noMemory *memoryError
-	var elsewhere elsewhereError
-	var refused refusedError
+func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) *CallError {
+	ce := &CallError{Server: s.cfg.Name, Sent: ex.sent.Load(), Err: err}
+	var f *fault
+	var rpc *jsonrpc.Error // of the server; an error that comes after the request was given up does not say what was done
+	if got := ex.answer.Load(); got != nil && ex.ctx.Err() == nil {
+		errors.As(got.err, &rpc)
+	}
 	var timeout errTimeout
-	// An error that comes after the request was given up is the server's answer to that: it does not say what was done.
-	rpc := rpcError(err)
-	if status := ex.status.Load(); status == http.StatusNotFound || status == http.StatusBadRequest {
-		if s.forgotten(ctx, c) {
-			s.retire(c)
-			if rpc == nil && status == http.StatusNotFound {
-				// The server refuses every request of the session unread, as the specification demands.
-				ce.Kind, ce.Message, ce.Sent = KindConnectionLost, "the server has forgotten the session", false
-				return ce
-			}
+	if status := int(ex.status.Load()); mayForget(status) && s.forgotten(ctx, c) {
+		s.retire(c)
+		if rpc == nil && status == http.StatusNotFound {
+			// The server refuses every request of the session unread, as the specification demands.
+			ce.Kind, ce.Message, ce.Sent = KindConnectionLost, "the server has forgotten the session", false
+			return ce
 		}
 	}
 	switch {
-	case errors.As(err, &tooLarge), errors.As(err, &noMemory), errors.Is(err, errInvalidAnswer), errors.Is(err, errFlood),
-		errors.Is(err, errInboundFlood):
-		ce.Kind, ce.Message = KindProtocol, plain(err)
-	case rpc != nil && ex.ctx.Err() == nil && (ex.answer.Load() != nil || ex.status.Load() != 0):
+	case errors.As(err, &f):
+		ce.Kind, ce.Message, ce.Sent = f.kind, f.msg, ce.Sent && !f.unsent
+	case rpc != nil:
 		ce.Kind, ce.Message, ce.Code = KindRPC, rpc.Message, rpc.Code
-	case errors.Is(err, errRedirect):
-		ce.Kind, ce.Message = KindUnavailable, plain(err) // 303 may follow what was done
-	case errors.As(err, &elsewhere):
-		ce.Kind, ce.Message, ce.Sent = KindUnavailable, elsewhere.Error(), false // a 307 or 308 that would send it again
-	case errors.As(err, &refused):
-		explainRefusal(ce, refused)
 	case ctx.Err() != nil:
-		ce.Kind, ce.Message, ce.Err = KindCancelled, "it was cancelled: "+ctx.Err().Error(), ctx.Err()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			ce.Kind, ce.Message = KindTimeout, "no answer before the deadline"
-		}
+		ce.cancelled(ctx)
 	case errors.As(err, &timeout):
 		ce.Kind, ce.Message, ce.Err = KindTimeout, timeout.Error(), context.DeadlineExceeded
-		ce.Stderr = c.stderrTail()
+		ce.Stderr = c.stderr.String()
 	case errors.Is(err, errClosed) && c.ours.Load():
 		ce.Kind, ce.Message = KindConnectionLost, "the connection was closed"
 	case c.ended():
 		<-c.dead
-		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "the connection was lost: "+c.deadErr.Error(), c.stderrTail()
-		if c.misbehaved() {
+		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "the connection was lost: "+c.deadErr.Error(), c.stderr.String()
+		if c.link.failure() != nil {
 			ce.Kind = KindProtocol
 		}
-	case c.wire != nil && !ce.Sent:
+	case c.web != nil && !ce.Sent:
 		ce.Kind, ce.Message = KindUnavailable, "it cannot be reached: "+plain(err)
 	default:
-		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "no answer came: "+plain(err), c.stderrTail()
+		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "no answer came: "+plain(err), c.stderr.String()
 	}
 	if full := ex.charge.waits.Load(); full != nil && ce.Kind == KindTimeout {
 		ce.Message += ": " + full.Error()
@@ -257,7 +272,7 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, tool string
 	if ce.Kind != KindRPC { // the server's own words stay as they are
 		ce.Message = withoutSecrets(ce.Message)
 	}
-	ce.Message = clip(ce.Message, maxSaid)
+	ce.Message = clip.Text(ce.Message, maxSaid)
 	return ce
 }
 
@@ -267,12 +282,12 @@ const checkTimeout = 5 * time.Second
 // forgotten reports whether the server refuses a request that every session of its may make, where it refused another
 // one with a status that can mean so. One request decides for all calls that were refused.
 func (s *server) forgotten(ctx context.Context, c *conn) bool {
-	if c.wire == nil || c.session.ID() == "" {
+	if c.web == nil || c.web.header.Load().Get(sessionHeader) == "" {
 		return false
 	}
 	c.checking.Lock()
 	defer c.checking.Unlock()
-	if c.retired() {
+	if c.retired.Load() {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -281,41 +296,23 @@ func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	defer ex.charge.free()
 	defer ex.end(nil)
 	_ = c.session.Ping(ex.ctx, nil) // what counts is the status
-	status := ex.status.Load()
-	return ex.answer.Load() == nil && (status == http.StatusNotFound || status == http.StatusBadRequest)
+	got := ex.answer.Load()
+	if got == nil {
+		return false
+	}
+	f, ok := errors.AsType[*fault](got.err)
+	return ok && mayForget(f.status)
 }
 
-// codeRejected is by which the SDK marks errors of its own transports, which are of the type of a server's answer.
-const codeRejected = -32005
-
-// rpcError returns the server's JSON-RPC error in err, if there is one.
-func rpcError(err error) *jsonrpc.Error {
-	var rpc *jsonrpc.Error
-	if errors.As(err, &rpc) && rpc.Code != codeRejected {
-		return rpc
-	}
-	return nil
+// mayForget reports whether a status can mean that the server does not know the session.
+func mayForget(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusBadRequest
 }
 
 // plain is err without the names of the SDK's layers, where there is something under them.
 func plain(err error) string {
-	var inner *url.Error
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*url.Error](err); ok {
 		return inner.Err.Error()
 	}
 	return err.Error()
-}
-
-// explainRefusal explains an HTTP status.
-func explainRefusal(ce *CallError, status refusedError) {
-	ce.Kind, ce.Message = KindUnavailable, "it answered "+status.Error()
-	switch int(status) {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		ce.Message += "; give credentials in its headers"
-	case http.StatusTooManyRequests:
-		ce.Message += "; call it less often"
-	}
-	if status.refusesUnread() {
-		ce.Sent = false
-	}
 }

@@ -318,16 +318,14 @@ func TestMetadataAndArguments(t *testing.T) {
 	awaitReceived(t, m, "key run_1/7")
 }
 
-func TestUnwrappedFastMCP(t *testing.T) {
+func TestErrorIsAResult(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
-	value, files, toolErr := mcpclient.Unwrap(mustCall(t, m, "wrapped", `{}`), true, 1000)
-	if string(value) != `[1,2,3]` || files != nil || toolErr != "" {
-		t.Errorf("got %s, %v, %q", value, files, toolErr)
+	if res := mustCall(t, m, "wrapped", `{}`); string(res.StructuredContent) != `{"result":[1,2,3]}` || res.IsError {
+		t.Errorf("got %+v", res)
 	}
-	_, _, toolErr = mcpclient.Unwrap(mustCall(t, m, "error", `{}`), false, 1000)
-	if toolErr != "no such customer: 42" {
-		t.Errorf("got %q", toolErr)
+	if res := mustCall(t, m, "error", `{}`); !res.IsError || res.Content[0].Text != "no such customer: 42" {
+		t.Errorf("got %+v", res)
 	}
 }
 

@@ -20,11 +20,6 @@ const (
 	TransportSSE   = "sse"
 )
 
-const (
-	defaultTimeout        = 60 * time.Second
-	defaultStartupTimeout = 30 * time.Second
-)
-
 // Config describes one upstream server. The zero value of every field but Name and one of Command and URL is useful.
 type Config struct {
 	Name    string
@@ -62,19 +57,12 @@ func (c Config) validate() error {
 		return fail("it has both command and url; remove one of them")
 	case c.Timeout < 0 || c.StartupTimeout < 0:
 		return fail("timeouts cannot be negative")
-	}
-	switch c.Transport {
-	case "":
-	case TransportStdio:
-		if c.Command == "" {
-			return fail("transport stdio needs a command")
-		}
-	case TransportHTTP, TransportSSE:
-		if c.URL == "" {
-			return fail("transport " + c.Transport + " needs a url")
-		}
-	default:
+	case !slices.Contains([]string{"", TransportStdio, TransportHTTP, TransportSSE}, c.Transport):
 		return fail(fmt.Sprintf("unknown transport %q; use stdio, http or sse", c.Transport))
+	case c.Transport == TransportStdio && c.Command == "":
+		return fail("transport stdio needs a command")
+	case c.Transport != "" && c.Transport != TransportStdio && c.URL == "":
+		return fail("transport " + c.Transport + " needs a url")
 	}
 	if c.URL != "" {
 		u, err := url.Parse(c.URL)
@@ -83,20 +71,6 @@ func (c Config) validate() error {
 		}
 	}
 	return nil
-}
-
-func (c Config) callTimeout() time.Duration {
-	if c.Timeout == 0 {
-		return defaultTimeout
-	}
-	return c.Timeout
-}
-
-func (c Config) startupTimeout() time.Duration {
-	if c.StartupTimeout == 0 {
-		return defaultStartupTimeout
-	}
-	return c.StartupTimeout
 }
 
 // usable reports whether the server is ever started.

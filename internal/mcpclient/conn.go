@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,23 +27,20 @@ type conn struct {
 	number    int64
 	transport string
 	session   *mcp.ClientSession
-	proc      *child        // of stdio
-	wire      *wire         // of http and sse
-	tap       *tap          // of stdio and sse
-	stderr    *process.Tail // of stdio
+	proc      *child // of stdio
+	web       *web   // of http and sse
+	link      *link
+	stderr    process.Tail  // of stdio
 	drained   chan struct{} // of stdio: stderr is read to its end
 
 	calls   context.Context // ends before the connection, so that calls in flight are cancelled upstream
 	endAll  context.CancelFunc
 	endLife context.CancelFunc // of the transport's context
-	inbound inbound            // what the server says by itself
 	changed chan struct{}      // the server said that its tools changed; buffered
 	memory  *memory            // what answers are charged to
 
-	use      sync.Mutex
-	inFlight int           // calls
-	replaced bool          // no call begins on it any more
-	idle     chan struct{} // closed when it is retired and has no calls
+	use     sync.RWMutex // read-locked by each call; locked for good once it is retired and its calls have ended
+	retired atomic.Bool  // new calls get another connection
 
 	checking sync.Mutex // of whether the server still knows the session
 
@@ -51,26 +49,15 @@ type conn struct {
 
 	ours      atomic.Bool // it was ended by this side
 	closeOnce sync.Once
-	closed    chan struct{} // nothing of the connection is left
 	closeErr  error
-}
-
-// forget ends an exchange in whichever layer holds it.
-func (c *conn) forget(ex *exchange) {
-	if c.tap != nil {
-		c.tap.forget(ex)
-	}
-	if c.wire != nil {
-		c.wire.forget(ex)
-	}
 }
 
 // wait watches the connection until its end and says why it ended.
 func (c *conn) wait() {
 	err := c.session.Wait()
 	switch {
-	case c.tap != nil && c.tap.failure() != nil:
-		err = c.tap.failure()
+	case c.link.failure() != nil:
+		err = c.link.failure()
 	case c.proc != nil:
 		err = errors.New("the server " + c.exitReason())
 	case err == nil:
@@ -80,161 +67,114 @@ func (c *conn) wait() {
 	close(c.dead)
 }
 
-// enter begins a call, unless the connection is retired; leave ends it.
-func (c *conn) enter() bool {
-	c.use.Lock()
-	defer c.use.Unlock()
-	if !c.replaced {
-		c.inFlight++
-	}
-	return !c.replaced
-}
-
-func (c *conn) leave() {
-	c.use.Lock()
-	defer c.use.Unlock()
-	if c.inFlight--; c.replaced && c.inFlight == 0 {
-		close(c.idle)
-	}
-}
-
-// retire ends the beginning of calls on the connection. It reports false if it was done before.
-func (c *conn) retire() bool {
-	c.use.Lock()
-	defer c.use.Unlock()
-	if c.replaced {
-		return false
-	}
-	if c.replaced = true; c.inFlight == 0 {
-		close(c.idle)
-	}
-	return true
-}
-
-func (c *conn) retired() bool {
-	c.use.Lock()
-	defer c.use.Unlock()
-	return c.replaced
-}
-
 // exitReason says how the process ended. Its stdout ends a moment before it does.
 func (c *conn) exitReason() string {
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case <-c.proc.ended:
-		select {
-		case <-c.drained: // what it wrote last is the most telling
-		case <-timer.C:
-		}
-		return c.proc.exit
-	case <-timer.C:
+	if !await(c.proc.ended, time.Second) {
 		return "closed its stdout but did not exit"
 	}
+	await(c.drained, time.Second) // what it wrote last is the most telling
+	return c.proc.exit
 }
 
 // close ends the connection: calls in flight are cancelled upstream, the session is closed, the process ended. When
 // ctx ends first, the rest is done by force.
 func (c *conn) close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
-		defer close(c.closed)
 		select {
 		case <-c.dead:
 		default:
 			c.ours.Store(true)
 		}
 		c.endAll()
-		goodbye := make(chan struct{})
+		grace, cancel := context.WithTimeout(ctx, deleteGrace)
+		defer cancel()
+		closed := make(chan struct{})
 		go func() {
-			defer close(goodbye)
-			_ = c.session.Close() // a server that does not take its leave has no say in ours
+			defer close(closed)
+			_ = c.session.Close() // what is left of the session ends with the transport
 		}()
-		patience := time.NewTimer(deleteGrace)
-		defer patience.Stop()
 		select {
-		case <-goodbye:
-		case <-patience.C:
-		case <-ctx.Done():
+		case <-closed:
+		case <-grace.Done():
 		}
 		c.closeErr = c.release(ctx)
-		<-goodbye
+		<-closed
 	})
-	<-c.closed
 	return c.closeErr
 }
 
 // release ends what lies under the session.
 func (c *conn) release(ctx context.Context) error {
-	if c.tap != nil {
-		_ = c.tap.Close()
-	}
 	var err error
+	c.endLife()
+	_ = c.link.Close()
 	if c.proc != nil {
-		closeFiles(c.proc.stdin)
+		closeAll(c.proc.stdin)
 		c.proc.stop()
 		err = c.proc.waitDone(ctx)
-		timer := time.NewTimer(time.Second)
-		select {
-		case <-c.drained:
-		case <-timer.C: // a descendant that could not be found holds it
-		}
-		timer.Stop()
-		closeFiles(c.proc.stdout, c.proc.stderr)
+		await(c.drained, time.Second) // longer, a descendant that could not be found holds it
+		closeAll(c.proc.stdout, c.proc.stderr)
 	}
-	c.endLife()
-	if c.wire != nil {
-		c.wire.close()
+	if c.web != nil {
+		c.web.release()
 	}
 	return err
 }
 
-// listTools asks for all pages. Only the goroutine that runs the connection calls it.
-func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, err error) {
+// pages asks for the pages of a listing, until the last. fetch gets a page of at most limit bytes; take takes it and
+// returns how many items the listing has so far and what asks for the next page.
+func pages(fetch func(cursor string, limit int) (json.RawMessage, error), take func(page json.RawMessage) (items int, next string, err error)) error {
 	seen := map[string]bool{}
-	size := 0
+	left := maxListing
 	for cursor := ""; ; {
-		page, err := c.listPage(ctx, cursor, maxListing-size)
+		page, err := fetch(cursor, left)
 		if err != nil {
-			return nil, nil, fmt.Errorf("list tools: %w", err)
+			return err
 		}
 		seen[cursor] = true
-		size += len(page)
-		more, next, wrong, err := decodeTools(page, maxItems-len(tools)-len(bad))
-		if err != nil {
-			return nil, nil, err
-		}
-		tools, bad = append(tools, more...), append(bad, wrong...)
-		if next == "" {
-			return dedupe(tools), bad, nil
+		items, next, err := take(page)
+		if left -= len(page); err != nil || next == "" {
+			return err
 		}
 		if seen[next] || len(seen) == maxPages {
-			return nil, nil, fmt.Errorf("list tools: the pages do not end (%d tools so far)", len(tools))
+			return newFault(KindProtocol, "the pages do not end (%d items so far)", items)
+		}
+		if left <= 0 {
+			return errLargeListing
 		}
 		cursor = next
 	}
 }
 
+// listTools asks for all tools. bad says which cannot be used.
+func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, err error) {
+	err = pages(func(cursor string, limit int) (json.RawMessage, error) {
+		return c.listPage(ctx, cursor, limit)
+	}, func(page json.RawMessage) (int, string, error) {
+		more, next, wrong, err := decodeTools(page, maxItems-len(tools)-len(bad))
+		tools, bad = append(tools, more...), append(bad, wrong...)
+		return len(tools), next, err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list tools: %w", err)
+	}
+	return dedupe(tools), bad, nil
+}
+
 // listPage asks for a page of at most limit bytes. What counts is the wire: the SDK fails the whole list for one tool that
 // it cannot decode.
 func (c *conn) listPage(ctx context.Context, cursor string, limit int) (json.RawMessage, error) {
-	errTooLarge := fmt.Errorf("they take more than %d bytes", maxListing)
-	if limit <= 0 {
-		return nil, errTooLarge
-	}
 	ex := newExchange(ctx, c.memory, "", "")
 	ex.limit = limit
 	defer ex.charge.free()
 	defer ex.end(nil)
-	defer c.forget(ex)
+	defer c.link.forget(ex)
 	_, err := c.session.ListTools(ex.ctx, &mcp.ListToolsParams{Cursor: cursor})
 	got := ex.answer.Load()
 	if got != nil {
 		err = got.err
 	}
-	var tooLarge tooLargeError
 	switch {
-	case errors.As(err, &tooLarge):
-		return nil, errTooLarge
 	case err != nil:
 		return nil, err
 	case got == nil:
@@ -243,44 +183,26 @@ func (c *conn) listPage(ctx context.Context, cursor string, limit int) (json.Raw
 	return got.result, nil
 }
 
+var errLargeListing = newFault(KindProtocol, "they take more than %d bytes", maxListing)
+
 // errNoAnswer reports a request that the SDK takes for answered while no answer to it came.
 var errNoAnswer = errors.New("the server did not answer it")
 
 // dedupe keeps the first tool of each name.
 func dedupe(tools []Tool) []Tool {
 	seen := make(map[string]bool, len(tools))
-	out := tools[:0]
-	for _, t := range tools {
-		if !seen[t.Name] {
-			seen[t.Name] = true
-			out = append(out, t)
-		}
-	}
-	return out
+	return slices.DeleteFunc(tools, func(t Tool) bool {
+		again := seen[t.Name]
+		seen[t.Name] = true
+		return again
+	})
 }
 
 // ended reports that the connection ended; a call learns of it a moment before the connection does.
 func (c *conn) ended() bool {
-	patience := 3 * time.Second // above what exitReason waits
+	wait := 3 * time.Second // longer than exitReason
 	if c.proc == nil {
-		patience = 200 * time.Millisecond // over HTTP a failed request mostly says nothing of the connection
+		wait = 200 * time.Millisecond // over HTTP a failed request mostly says nothing of the connection
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-c.dead:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-// misbehaved reports that the connection ended because the server wrote what is not MCP.
-func (c *conn) misbehaved() bool { return c.tap != nil && c.tap.failure() != nil }
-
-func (c *conn) stderrTail() string {
-	if c.stderr == nil {
-		return ""
-	}
-	return c.stderr.String()
+	return await(c.dead, wait)
 }

@@ -9,8 +9,8 @@
 //
 //  1. [NewManager], [Manager.Add]: nothing is started; tool lists come from the disk cache where there is one.
 //  2. The first call, [Manager.Connect], [Manager.EnsureTools] or [Manager.Start] starts a server, once however many
-//     callers ask. Tools are listed again whenever the server connects or says that they changed, which is heeded at
-//     most once a second, and down to every 30 s for one that does not stop saying it.
+//     callers ask. Tools are listed again whenever the server connects, and when it says that they changed: at most once
+//     a second, and down to every 30 s while the notifications go on.
 //  3. What goes wrong with a call fails that call with a [CallError]. Over HTTP nothing that a server says to a call ends
 //     the connection: the SDK gets to see only what it expects. Where a server has forgotten the session, new calls get
 //     a new connection at once, and calls in flight end on the old one.

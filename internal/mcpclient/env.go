@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -34,11 +35,7 @@ func childEnv(host []string, own map[string]string) []string {
 	}
 	for name, value := range own {
 		if runtime.GOOS == "windows" {
-			for have := range vars {
-				if strings.EqualFold(have, name) {
-					delete(vars, have)
-				}
-			}
+			maps.DeleteFunc(vars, func(have, _ string) bool { return strings.EqualFold(have, name) })
 		}
 		vars[name] = value
 	}

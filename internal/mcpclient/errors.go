@@ -72,3 +72,17 @@ func (e *CallError) Error() string {
 
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
+
+// fault is a failure of one request whose kind is known where it happens.
+type fault struct {
+	kind   Kind
+	msg    string
+	unsent bool // the server provably did not carry the request out
+	status int  // of HTTP; 0 is none
+}
+
+func newFault(kind Kind, format string, args ...any) *fault {
+	return &fault{kind: kind, msg: fmt.Sprintf(format, args...)}
+}
+
+func (f *fault) Error() string { return f.msg }

@@ -3,8 +3,9 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync/atomic"
+
+	"mcp-code-exec-harness/internal/clip"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -14,18 +15,16 @@ import (
 type exchange struct {
 	ctx   context.Context // of the request; its cause says why it was given up
 	end   context.CancelCauseFunc
-	owner string // whose memory budget the answer is charged to
-	limit int    // bytes of the result; 0 leaves it to the transport
+	limit int    // bytes of the result, of a page of a listing; 0 leaves it to the transport
 	token string // progress token of the request; empty if it asks for no progress
 	// progress is buffered: a caller that is slower than the server misses reports.
 	progress chan Progress
 
-	sent    atomic.Bool                // a byte of the request may have reached the server
-	status  atomic.Int32               // the HTTP status of a refusal
-	id      atomic.Pointer[jsonrpc.ID] // of the request, once it was written over HTTP
-	resumes atomic.Int32               // how often its stream was reopened without progress
-	answer  atomic.Pointer[answer]
-	charge  *charge // memory of the answer
+	id     jsonrpc.ID   // of the request; the link's lock guards it
+	sent   atomic.Bool  // a byte of the request may have reached the server
+	status atomic.Int32 // the HTTP status of a refusal
+	answer atomic.Pointer[answer]
+	charge *charge // memory of the answer
 }
 
 // answer is the server's JSON-RPC answer to a request.
@@ -45,7 +44,7 @@ type exchangeKey struct{}
 
 // newExchange begins a request below ctx. The caller ends it with end(nil) and frees its charge.
 func newExchange(ctx context.Context, m *memory, owner, token string) *exchange {
-	ex := &exchange{owner: owner, token: token, progress: make(chan Progress, 16), charge: &charge{memory: m, owner: owner}}
+	ex := &exchange{token: token, progress: make(chan Progress, 16), charge: &charge{memory: m, owner: owner}}
 	ctx, ex.end = context.WithCancelCause(context.WithValue(ctx, exchangeKey{}, ex))
 	ex.ctx = ctx
 	return ex
@@ -70,15 +69,13 @@ const maxAside = 1 << 20
 
 // answered keeps the answer and returns what the SDK gets to see. A nil exchange is a request of the SDK's own.
 func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
-	limit := maxAside
-	if ex != nil {
-		limit = ex.limit
-	}
-	if limit > 0 && len(res.Result) > limit {
-		res = &jsonrpc.Response{ID: res.ID, Error: tooLargeError(limit)}
-	}
-	if ex == nil {
+	switch {
+	case ex == nil && len(res.Result) > maxAside:
+		return &jsonrpc.Response{ID: res.ID, Error: tooLarge(maxAside)}
+	case ex == nil:
 		return res
+	case ex.limit > 0 && len(res.Result) > ex.limit:
+		res = &jsonrpc.Response{ID: res.ID, Error: errLargeListing}
 	}
 	ex.answer.Store(&answer{result: res.Result, err: res.Error})
 	if res.Error == nil {
@@ -89,20 +86,12 @@ func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
 
 // progressed hands a report to the call, or drops it if the caller has not read the earlier ones.
 func (ex *exchange) progressed(p Progress) {
-	p.Message = clip(p.Message, maxSaid)
+	p.Message = clip.Text(p.Message, maxSaid)
 	select {
 	case ex.progress <- p:
 	default:
 	}
 }
-
-// Methods that the transports treat themselves.
-const (
-	methodInitialized  = "notifications/initialized"
-	methodProgress     = "notifications/progress"
-	methodToolsChanged = "notifications/tools/list_changed"
-	methodDiscover     = "server/discover"
-)
 
 // readProgress reads the parameters of notifications/progress. The token is a string because ours are.
 func readProgress(params json.RawMessage) (token string, p Progress, ok bool) {
@@ -115,18 +104,4 @@ func readProgress(params json.RawMessage) (token string, p Progress, ok bool) {
 	}
 	token, ok = wire.Token.(string)
 	return token, wire.Progress, ok
-}
-
-// errInvalidAnswer reports a message of the server that is not JSON-RPC.
-var errInvalidAnswer = errors.New("the server answered with an invalid message")
-
-// salvage makes an error answer of a message that cannot be decoded, if it says which request it answers.
-func salvage(data []byte, cause error) (*jsonrpc.Response, bool) {
-	var scan idScanner
-	scan.write(data)
-	id, ok := scan.id()
-	if !ok {
-		return nil, false
-	}
-	return &jsonrpc.Response{ID: id, Error: invalidError(data, cause)}, true
 }

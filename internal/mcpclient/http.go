@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,234 +18,375 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcp-code-exec-harness/internal/clip"
+
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
 	connectTimeout = 10 * time.Second
 	// deleteGrace bounds the request that ends a session.
 	deleteGrace = 2 * time.Second
-	// maxResumes is how often in a row the stream of one answer may break off without a new event. The SDK gives up
-	// the whole connection after one more.
+	// maxResumes is how often in a row the stream of one answer may break off without a new event.
 	maxResumes = 4
 	// maxErrorBody is how many bytes of an error's body are read for a JSON-RPC answer in it.
 	maxErrorBody = 64 << 10
+	// The pause before the stream of notifications is opened again: from listenMin, doubling to listenMax while it fails.
+	listenMin = time.Second
+	listenMax = 30 * time.Second
 
 	sessionHeader = "Mcp-Session-Id"
+	versionHeader = "Mcp-Protocol-Version"
+	lastIDHeader  = "Last-Event-Id"
 	typeJSON      = "application/json"
 	typeEvents    = "text/event-stream"
 )
 
-// wire is the HTTP client of one connection. It adds the configured headers, talks to the configured origin only,
-// takes answers off the wire and bounds them. The SDK ends the whole connection over a status or message it does not
-// expect; so it gets to see only what it expects, and everything else fails the request it belongs to.
-type wire struct {
+// web carries messages over streamable HTTP or SSE. It talks to the configured origin only. The SDK's own transports end
+// the whole connection over a status or message that they do not expect; here it fails the request it belongs to.
+type web struct {
 	base       *http.Transport
-	origin     string
-	headers    map[string]string
-	limit      int
-	streamable bool // answers come in the response to the request; with SSE they come on one stream
+	client     *http.Client
+	url        string // where messages are posted
+	limit      int    // bytes of a message
+	streamable bool   // answers come in the response to the request; with SSE they come on one stream
+	link       *link
 
-	inbound *inbound        // of streamable; with SSE the tap has it
-	end     context.Context // ends with the connection
-	refused atomic.Int32    // the status of the last refused POST, 0 after one that was not
-	muted   atomic.Pointer[error]
-
-	mu      sync.Mutex
-	byToken map[string]*exchange
+	life    context.Context // of the connection
+	end     context.CancelFunc
+	streams sync.WaitGroup
+	header  atomic.Pointer[http.Header] // of every request: the configured headers, the session, the protocol version
 }
 
-func newWire(end context.Context, cfg Config, limit int, streamable bool, in *inbound) *wire {
-	u, _ := url.Parse(cfg.URL) // validated when the server was added
+func newWeb(cfg Config, limit int, streamable bool) *web {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
 	base.TLSHandshakeTimeout = connectTimeout
 	base.MaxIdleConnsPerHost = 16 // a program's parallel calls should not pay a handshake each
-	return &wire{
-		base: base, origin: origin(u), headers: cfg.Headers, limit: limit, streamable: streamable, inbound: in, end: end,
-		byToken: make(map[string]*exchange),
-	}
-}
-
-// client is the HTTP client for the SDK. A redirect that would make another request of a POST is refused.
-func (w *wire) client() *http.Client {
-	return &http.Client{Transport: w, CheckRedirect: func(req *http.Request, via []*http.Request) error {
-		if len(via) == 10 || req.Method != via[0].Method {
+	w := &web{base: base, url: cfg.URL, limit: limit, streamable: streamable}
+	w.client = &http.Client{Transport: base, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		if len(via) == 10 || req.Method != via[0].Method { // a 303 may follow what was done
 			return errRedirect
 		}
-		return nil
+		return sameOrigin(via[0].URL, req.URL)
 	}}
+	header := make(http.Header)
+	for name, value := range cfg.Headers {
+		header.Set(name, value)
+	}
+	w.header.Store(&header)
+	return w
 }
 
-func (w *wire) close() { w.base.CloseIdleConnections() }
+var errRedirect = newFault(KindUnavailable, "the server redirects in a way that cannot be followed; put the address it means into its url")
 
-var errRedirect = errors.New("the server redirects in a way that cannot be followed; put the address it means into its url")
-
-// RoundTrip implements [http.RoundTripper].
-func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
-	if origin(req.URL) != w.origin {
-		return nil, elsewhereError(req.URL.Scheme + "://" + req.URL.Host)
+// sameOrigin is the error for an address, of a redirect or of an SSE server's endpoint, at an origin that is not the
+// configured one. It is not followed, because the configured headers may hold credentials.
+func sameOrigin(configured, u *url.URL) error {
+	if origin(configured) == origin(u) {
+		return nil
 	}
-	ex := exchangeOf(req.Context())
-	switch {
-	case req.Method == http.MethodGet && w.streamable && ex == nil:
-		return w.listen(req), nil
-	case req.Method == http.MethodGet && w.streamable:
-		return w.resume(req, ex)
-	case req.Method == http.MethodPost:
-		return w.post(req, ex)
-	}
-	res, err := w.send(req, nil)
-	if err == nil && mediaType(res) == typeEvents {
-		res.Body = newEventBody(res.Body, w, stream{limit: w.limit, shared: true})
-	}
-	return res, err
+	f := newFault(KindUnavailable, "the server sends its clients on to %s://%s, another origin than configured; if that is "+
+		"right, put that address into its url", u.Scheme, u.Host)
+	f.unsent = true // a redirect that keeps the method asks for the request to be sent again
+	return f
 }
 
-// send makes one HTTP request with the configured headers. It ends with the connection at the latest.
-func (w *wire) send(req *http.Request, ex *exchange) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(req.Context())
-	stop := context.AfterFunc(w.end, cancel)
-	release := func() { stop(); cancel() }
-	if ex != nil {
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }})
+// origin is scheme, host and port of an address.
+func origin(u *url.URL) string {
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// setHeader adds a header to all requests from now on, or removes it. Only the handshake does, which makes one request
+// at a time.
+func (w *web) setHeader(name, value string) {
+	header := w.header.Load().Clone()
+	if header.Set(name, value); value == "" {
+		header.Del(name)
 	}
-	out := req.Clone(ctx)
-	for name, value := range w.headers {
-		if out.Header.Get(name) == "" {
-			out.Header.Set(name, value)
-		}
-	}
-	if req.Method == http.MethodDelete {
-		timer := time.AfterFunc(deleteGrace, cancel)
-		defer timer.Stop()
-	}
-	res, err := w.base.RoundTrip(out)
+	w.header.Store(&header)
+}
+
+// do makes one HTTP request. ctx comes from within, so that the request ends with the connection.
+func (w *web) do(ctx context.Context, method string, body []byte, header ...string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, w.url, bytes.NewReader(body))
 	if err != nil {
-		release()
 		return nil, err
 	}
-	res.Body = &body{ReadCloser: res.Body, release: release}
-	if req.Header.Get(sessionHeader) != "" {
-		res.Header.Del(sessionHeader) // the SDK ends the connection over another one
-	}
-	return res, nil
-}
-
-// post sends a message of the SDK. A request that is refused fails alone; that a notification or an answer was refused
-// concerns nobody but the server.
-func (w *wire) post(req *http.Request, ex *exchange) (*http.Response, error) {
-	method, id := messageOf(req)
-	call := method != "" && id.IsValid()
-	if !call {
-		ex = nil
-	}
-	if ex != nil {
-		ex.id.Store(&id)
-		w.expect(ex)
-	}
-	res, err := w.send(req, ex)
-	if method == "" && w.streamable {
-		w.inbound.answered()
-	}
-	switch {
-	case err != nil:
-		return nil, w.failed(ex, err)
-	case res.StatusCode >= 300 && res.StatusCode < 400 && res.Header.Get("Location") != "":
-		return res, nil // the HTTP client follows or refuses it
-	case call:
-		w.refused.Store(0)
-		if res, err = w.answerOf(res, ex, id); err != nil {
-			return nil, w.failed(ex, err)
+	req.Header = w.header.Load().Clone()
+	for i := 0; i < len(header); i += 2 {
+		if header[i+1] != "" {
+			req.Header.Set(header[i], header[i+1])
 		}
-		return res, nil
 	}
-	_ = res.Body.Close()
-	if method == methodInitialized && res.StatusCode >= 400 {
-		w.refused.Store(int32(res.StatusCode))
-		return nil, refusedError(res.StatusCode)
-	}
-	res.StatusCode, res.Body = http.StatusAccepted, http.NoBody
-	return res, nil
+	return w.client.Do(req)
 }
 
-// failed makes err the failure of a request. Over SSE the SDK would take an error for the end of the connection, unless
-// the request has ended.
-func (w *wire) failed(ex *exchange, err error) error {
-	if ex != nil && !w.streamable {
-		ex.end(err)
-	}
-	return err
+// within is ctx that ends with the connection, too.
+func (w *web) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(w.life, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
-// answerOf makes of the response to a request what the SDK expects: a JSON-RPC answer or a stream of events.
-func (w *wire) answerOf(res *http.Response, ex *exchange, id jsonrpc.ID) (*http.Response, error) {
-	kind := mediaType(res)
-	switch {
-	case res.StatusCode >= 300:
-		text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+// open implements [carrier]. With SSE it opens the stream of all answers, whose first event says where to post.
+func (w *web) open(ctx context.Context, l *link) error {
+	w.link = l
+	w.life, w.end = context.WithCancel(ctx)
+	if w.streamable {
+		return nil
+	}
+	res, err := w.do(w.life, http.MethodGet, nil, "Accept", typeEvents)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK || mediaType(res) != typeEvents {
 		_ = res.Body.Close()
+		return fmt.Errorf("its stream of events cannot be opened: HTTP %d with content of type %q", res.StatusCode,
+			clip.Text(mediaType(res), maxExcerpt))
+	}
+	s := &stream{limit: w.limit, shared: true, pace: newPace(), lines: newLines(res.Body, w.limit)}
+	if err := w.endpoint(s); err != nil {
+		_ = res.Body.Close()
+		return err
+	}
+	w.streams.Go(func() {
+		defer res.Body.Close()
+		l.end(w.read(s))
+	})
+	return nil
+}
+
+// endpoint reads where to post messages with SSE.
+func (w *web) endpoint(s *stream) error {
+	first, err := s.lines.event()
+	if err != nil {
+		return fmt.Errorf("read its endpoint: %w", err)
+	}
+	configured, _ := url.Parse(w.url) // validated when the server was added
+	u, err := configured.Parse(string(first.data))
+	if err != nil || first.name != "endpoint" {
+		return fmt.Errorf("the first event is no endpoint: %s", excerpt(first.data))
+	}
+	w.url = u.String()
+	return sameOrigin(configured, u)
+}
+
+// close implements [carrier]. It ends the session on the server.
+func (w *web) close() {
+	if w.life == nil {
+		return
+	}
+	if w.header.Load().Get(sessionHeader) != "" {
+		ctx, cancel := context.WithTimeout(w.life, deleteGrace)
+		defer cancel()
+		if res, err := w.do(ctx, http.MethodDelete, nil); err == nil {
+			_ = res.Body.Close()
+		}
+	}
+	w.end()
+}
+
+// release waits until nothing of a closed connection is left.
+func (w *web) release() {
+	w.streams.Wait()
+	w.base.CloseIdleConnections()
+}
+
+// send implements [carrier]. That a notification or an answer is refused has no consequence but at the handshake.
+func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error {
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	ctx, release := w.within(ctx)
+	traced := ctx
+	if ex != nil {
+		traced = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }})
+	}
+	req, _ := msg.(*jsonrpc.Request) // nil for an answer
+	res, err := w.do(traced, http.MethodPost, data, w.headers(req)...)
+	if req == nil || !req.IsCall() {
+		defer release()
+		if err != nil {
+			return nil
+		}
+		_ = res.Body.Close()
+		if req != nil && req.Method == methodInitialized {
+			return w.initialized(res.StatusCode)
+		}
+		return nil
+	}
+	if err != nil {
+		release()
+		w.link.reject(req.ID, err)
+		return nil
+	}
+	w.streams.Go(func() {
+		defer release()
+		if err := w.answer(ctx, res, req, ex); err != nil {
+			w.link.reject(req.ID, err)
+		}
+	})
+	return nil
+}
+
+// headers are those of a POST. Which protocol version is spoken, the SDK decides in the handshake.
+func (w *web) headers(req *jsonrpc.Request) []string {
+	header := []string{"Content-Type", typeJSON, "Accept", typeJSON + ", " + typeEvents}
+	if !w.streamable || req == nil {
+		return header
+	}
+	var params struct {
+		Name string         `json:"name"`
+		URI  string         `json:"uri"`
+		Meta map[string]any `json:"_meta"`
+	}
+	switch req.Method {
+	case methodInitialize:
+		w.setHeader(versionHeader, "")
+	case methodDiscover:
+		_ = json.Unmarshal(req.Params, &params) // the SDK has encoded it
+		version, _ := params.Meta[mcp.MetaKeyProtocolVersion].(string)
+		w.setHeader(versionHeader, version)
+	}
+	if w.header.Load().Get(versionHeader) > legacyVersion {
+		_ = json.Unmarshal(req.Params, &params)
+		header = append(header, "Mcp-Method", req.Method, "Mcp-Name", cmp.Or(params.Name, params.URI))
+	}
+	return header
+}
+
+// initialized ends the handshake of a server that has sessions, and begins to listen.
+func (w *web) initialized(status int) error {
+	if status >= 400 {
+		return refused(status)
+	}
+	if w.streamable {
+		w.streams.Go(w.listen)
+	}
+	return nil
+}
+
+// refused is the fault of a request that was refused with an HTTP status.
+func refused(status int) *fault {
+	f := newFault(KindUnavailable, "it answered HTTP %d %s", status, http.StatusText(status))
+	f.status = status
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		f.msg += "; give credentials in its headers"
+	case http.StatusTooManyRequests:
+		f.msg += "; call it less often"
+	}
+	// These say that the request was not carried out (RFC 9110, section 15.5). Of other statuses, above all those of a
+	// gateway, the outcome of a request is unknown.
+	switch status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusLengthRequired,
+		http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
+		http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusTooManyRequests,
+		http.StatusRequestHeaderFieldsTooLarge:
+		f.unsent = true
+	}
+	return f
+}
+
+// stream is a stream of events, and what it is for.
+type stream struct {
+	call  *jsonrpc.Request // the call that it answers; nil for none
+	limit int              // bytes of an event
+	// shared is the one stream of the SSE transport, which carries all answers.
+	shared bool
+	pace   *pace
+	charge *charge // of the answer; nil for the SDK's own calls
+	lines  *lines
+
+	lastID string
+	retry  time.Duration // the wait that the server asks for before the stream is opened again
+	events int           // that were read
+}
+
+// answer delivers the server's answer to a call. The error is the reason why there is none.
+func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Request, ex *exchange) error {
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode >= 300 {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 		if ex != nil {
 			ex.status.Store(int32(res.StatusCode))
 		}
-		if data, err := w.message(text, stream{ex: ex, id: id}); err == nil && data != nil && w.streamable {
-			return rewritten(res, data), nil // the server's own answer, with a status beside it
+		if w.streamable && w.answered(call, text) == nil {
+			return nil // the server's own answer, with a status beside it
 		}
-		w.refused.Store(int32(res.StatusCode))
-		return nil, refusedError(res.StatusCode)
-	case !w.streamable:
-		return res, nil
-	case kind == typeEvents:
-		limit := w.limit
-		if ex == nil {
-			limit = maxAside
+		return refused(res.StatusCode)
+	}
+	if !w.streamable {
+		return nil // it comes on the shared stream
+	}
+	if session := res.Header.Get(sessionHeader); session != "" && call.Method == methodInitialize {
+		w.setHeader(sessionHeader, session)
+	}
+	s := &stream{call: call, limit: maxAside, pace: newPace()}
+	if ex != nil {
+		s.limit, s.charge = w.limit, ex.charge
+	}
+	switch kind := mediaType(res); kind {
+	case typeEvents:
+		return w.follow(ctx, res, s)
+	case typeJSON:
+		data, err := s.readJSON(ctx, res)
+		if err != nil {
+			return err
 		}
-		res.Body = newEventBody(res.Body, w, stream{ex: ex, id: id, limit: limit})
-		return res, nil
-	case kind != typeJSON:
-		_ = res.Body.Close()
-		return nil, fmt.Errorf("%w: HTTP %d with content of type %q", errInvalidAnswer, res.StatusCode, clip(kind, maxExcerpt))
+		return w.answered(call, data)
+	default:
+		return newFault(KindProtocol, "the server answered with an invalid message: HTTP %d with content of type %q", res.StatusCode,
+			clip.Text(kind, maxExcerpt))
 	}
-	data, err := w.readJSON(res, ex)
-	_ = res.Body.Close()
+}
+
+// answered delivers a message that has to be the answer to a call.
+func (w *web) answered(call *jsonrpc.Request, data []byte) error {
+	msg, err := decodeMessage(data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	seen, err := w.message(data, stream{ex: ex, id: id})
-	if err == nil && seen == nil {
-		err = fmt.Errorf("%w: it answers another request: %s", errInvalidAnswer, excerpt(data))
+	answer, ok := msg.(*jsonrpc.Response)
+	if !ok || answer.ID != call.ID {
+		return invalidMessage(data, "it answers another request")
 	}
-	if err != nil {
-		return nil, err
+	return w.deliver(call, answer)
+}
+
+// deliver delivers the answer to a call.
+func (w *web) deliver(call *jsonrpc.Request, answer *jsonrpc.Response) error {
+	if call.Method == methodInitialize {
+		var result struct {
+			Version string `json:"protocolVersion"`
+		}
+		_ = json.Unmarshal(answer.Result, &result) // the SDK reports a wrong one
+		w.setHeader(versionHeader, result.Version)
 	}
-	return rewritten(res, seen), nil
+	return w.link.deliver(answer, nil)
 }
 
 // readJSON reads a whole answer and charges it.
-func (w *wire) readJSON(res *http.Response, ex *exchange) ([]byte, error) {
-	limit := int64(w.limit)
-	if ex == nil {
-		limit = maxAside
-	}
-	if res.ContentLength > limit {
-		return nil, tooLargeError(limit)
+func (s *stream) readJSON(ctx context.Context, res *http.Response) ([]byte, error) {
+	if res.ContentLength > int64(s.limit) {
+		return nil, tooLarge(s.limit)
 	}
 	var data bytes.Buffer
 	for {
-		if ex != nil {
-			if err := ex.charge.grow(ex.ctx, 2*int64(data.Len()), res.ContentLength); err != nil {
-				return nil, err
-			}
+		if err := s.charge.grow(ctx, 2*int64(data.Len()), res.ContentLength); err != nil {
+			return nil, err
 		}
 		_, err := io.CopyN(&data, res.Body, max(freeResult, int64(data.Len())))
-		size := int64(data.Len())
 		switch {
-		case size > limit:
-			return nil, tooLargeError(limit)
+		case data.Len() > s.limit:
+			return nil, tooLarge(s.limit)
 		case errors.Is(err, io.EOF):
-			if ex != nil {
-				ex.charge.shrink(size)
-			}
+			s.charge.shrink(int64(data.Len()))
 			return data.Bytes(), nil
 		case err != nil:
 			return nil, fmt.Errorf("read the answer: %w", err)
@@ -252,183 +394,121 @@ func (w *wire) readJSON(res *http.Response, ex *exchange) ([]byte, error) {
 	}
 }
 
-// resume reopens the stream of an answer that broke off. The SDK tries again after an error, and ends the connection
-// over anything else but a stream.
-func (w *wire) resume(req *http.Request, ex *exchange) (*http.Response, error) {
-	res, err := w.send(req, nil)
-	if err == nil && (res.StatusCode != http.StatusOK || mediaType(res) != typeEvents) {
+// follow reads the stream of one answer, and opens it again where it breaks off.
+func (w *web) follow(ctx context.Context, res *http.Response, s *stream) error {
+	for events, resumes := 0, 0; ; {
+		s.lines = newLines(res.Body, s.limit)
+		s.lines.grow = func(size int) error { return s.charge.grow(ctx, int64(size), 0) }
+		err := w.read(s)
 		_ = res.Body.Close()
-		err = fmt.Errorf("its stream broke off and could not be resumed: HTTP %d", res.StatusCode)
-		if res.StatusCode < 500 {
-			ex.end(err)
+		_, wrong := errors.AsType[*fault](err)
+		switch {
+		case err == nil, wrong, ctx.Err() != nil:
+			return err
+		case s.lastID == "":
+			return errors.New("its stream ended without response")
+		case s.events > events:
+			events, resumes = s.events, 0
+		}
+		for res = nil; res == nil; {
+			if resumes++; resumes > maxResumes {
+				return errors.New("its stream broke off again and again")
+			}
+			if err := sleep(ctx, cmp.Or(s.retry, listenMin)); err != nil {
+				return err
+			}
+			if res, err = w.stream(ctx, s.lastID); err != nil && res != nil { //nolint:bodyclose // the loop around this one closes it
+				return fmt.Errorf("its stream broke off and could not be resumed: %w", err)
+			}
 		}
 	}
-	if n := ex.resumes.Add(1); err == nil && n > maxResumes {
-		_ = res.Body.Close()
-		err = errors.New("its stream broke off again and again")
+}
+
+// stream opens a stream of events behind the event with an id. The response beside an error is that of a server that will
+// not open it later either.
+func (w *web) stream(ctx context.Context, lastID string) (*http.Response, error) {
+	res, err := w.do(ctx, http.MethodGet, nil, "Accept", typeEvents, lastIDHeader, lastID)
+	if err != nil || res.StatusCode == http.StatusOK && mediaType(res) == typeEvents {
+		return res, err
 	}
-	if err != nil {
-		if ex.resumes.Load() > maxResumes {
-			ex.end(err)
-		}
+	_ = res.Body.Close()
+	err = fmt.Errorf("HTTP %d", res.StatusCode)
+	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
 		return nil, err
 	}
-	id := jsonrpc.ID{}
-	if sent := ex.id.Load(); sent != nil {
-		id = *sent
-	}
-	res.Body = newEventBody(res.Body, w, stream{ex: ex, id: id, limit: w.limit})
-	return res, nil
+	return res, err
 }
 
-// messageOf reads the method and the id of the message in a POST: neither is a large value, and the SDK writes both
-// before the parameters. An answer has no method.
-func messageOf(req *http.Request) (method string, id jsonrpc.ID) {
-	if req.GetBody == nil {
-		return "", jsonrpc.ID{}
+// listen reads the stream on which a server of the streamable transport speaks by itself. The stream is optional: calls
+// do not need it. When it fails, listen opens it again after a pause.
+func (w *web) listen() {
+	s := &stream{limit: maxAside}
+	for pause := time.Duration(0); sleep(w.life, pause) == nil; pause = min(max(2*pause, listenMin), listenMax) {
+		res, err := w.stream(w.life, s.lastID)
+		switch {
+		case err != nil && res != nil:
+			return // it has no such stream
+		case err != nil:
+			continue
+		}
+		s.pace, s.lines, s.events = newPace(), newLines(res.Body, s.limit), 0
+		err = w.read(s)
+		_ = res.Body.Close()
+		if _, floods := errors.AsType[*fault](err); floods {
+			pause = listenMax
+		} else if s.events > 0 {
+			pause = 0
+		}
 	}
-	body, err := req.GetBody()
-	if err != nil {
-		return "", jsonrpc.ID{}
-	}
-	dec := json.NewDecoder(body)
-	_, _ = dec.Token() // the opening brace of what the SDK has encoded
-	for dec.More() {
-		key, _ := dec.Token()
-		switch key {
-		case "id":
-			var v any
-			if dec.Decode(&v) == nil {
-				id, _ = jsonrpc.MakeID(v)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	await(ctx.Done(), d)
+	return ctx.Err()
+}
+
+// read delivers the messages of a stream until the answer that it is for has come, which is no error, or the stream ends.
+func (w *web) read(s *stream) error {
+	for {
+		ev, err := s.lines.event()
+		if err != nil {
+			return err
+		}
+		if s.retry = cmp.Or(ev.retry, s.retry); ev.id != "" {
+			s.lastID = ev.id
+		}
+		s.events++
+		s.charge.shrink(int64(len(ev.data)))
+		if ev.name != "" && ev.name != "message" || len(ev.data) == 0 {
+			if err := s.pace.count(); err != nil {
+				return err
 			}
-		case "method":
-			_ = dec.Decode(&method)
-			return method, id
-		case "jsonrpc":
-			_, _ = dec.Token()
-		default:
-			return "", id
+			continue
+		}
+		msg, err := ev.message(s.limit)
+		if err != nil && s.call != nil {
+			return err
+		}
+		answer, isAnswer := msg.(*jsonrpc.Response)
+		if err != nil {
+			answer, isAnswer = salvage(ev.data, err)
+			msg = answer
+		}
+		switch {
+		case isAnswer && s.call != nil && answer.ID == s.call.ID:
+			return w.deliver(s.call, answer)
+		case isAnswer && s.shared, !isAnswer && err == nil:
+			err = w.link.deliver(msg, s.pace)
+		default: // it answers no request of this stream
+			err = s.pace.count()
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return "", id
-}
-
-// origin is scheme, host and port of an address.
-func origin(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
-}
-
-// elsewhereError reports a redirect, or the endpoint of an SSE server, at an origin that is not the configured one. It is
-// not followed, because the configured headers may hold credentials.
-type elsewhereError string
-
-func (origin elsewhereError) Error() string {
-	return fmt.Sprintf("the server sends its clients on to %s, another origin than configured; if that is right, put "+
-		"that address into its url", string(origin))
-}
-
-// refusedError is the HTTP status with which a server refused a request.
-type refusedError int
-
-func (status refusedError) Error() string {
-	return fmt.Sprintf("HTTP %d %s", int(status), http.StatusText(int(status)))
-}
-
-// refusesUnread reports whether a status says that the request was not carried out (RFC 9110, section 15.5). Of other
-// statuses, above all those of a gateway, the outcome of a request is unknown.
-func (status refusedError) refusesUnread() bool {
-	switch int(status) {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
-		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusLengthRequired,
-		http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
-		http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusTooManyRequests,
-		http.StatusRequestHeaderFieldsTooLarge:
-		return true
-	}
-	return false
-}
-
-// expect makes reports of progress find ex, until forget.
-func (w *wire) expect(ex *exchange) {
-	if ex.token == "" {
-		return
-	}
-	w.mu.Lock()
-	w.byToken[ex.token] = ex
-	w.mu.Unlock()
-}
-
-func (w *wire) forget(ex *exchange) {
-	w.mu.Lock()
-	delete(w.byToken, ex.token)
-	w.mu.Unlock()
-}
-
-// message takes what is ours of a message on a stream and returns what the SDK gets to see; nil is nothing. An
-// errInvalidAnswer concerns the message alone, any other error ends the stream.
-func (w *wire) message(data []byte, on stream) ([]byte, error) {
-	msg, err := jsonrpc.DecodeMessage(data)
-	if err != nil {
-		return nil, invalidError(data, err)
-	}
-	switch m := msg.(type) {
-	case *jsonrpc.Response:
-		if m.ID != on.id || !on.id.IsValid() {
-			return nil, on.count()
-		}
-		if seen := on.ex.answered(m); seen != m {
-			return jsonrpc.EncodeMessage(seen)
-		}
-	case *jsonrpc.Request:
-		if err := on.count(); err != nil {
-			return nil, err
-		}
-		if m.Method == methodProgress && !m.IsCall() {
-			if token, p, ok := readProgress(m.Params); ok {
-				w.mu.Lock()
-				to := w.byToken[token]
-				w.mu.Unlock()
-				if to != nil {
-					to.progressed(p)
-				}
-			}
-			return nil, nil
-		}
-		if pass, err := w.inbound.admit(m); !pass {
-			return nil, err
-		}
-	}
-	return data, nil
-}
-
-func invalidError(data []byte, cause error) error {
-	return fmt.Errorf("%w: %s: %s", errInvalidAnswer, clip(cause.Error(), maxExcerpt), excerpt(data))
 }
 
 func mediaType(res *http.Response) string {
 	t, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	return t
-}
-
-// rewritten is a response with data, a JSON-RPC message, in place of what the server sent.
-func rewritten(res *http.Response, data []byte) *http.Response {
-	res.StatusCode, res.Body, res.ContentLength = http.StatusOK, io.NopCloser(bytes.NewReader(data)), int64(len(data))
-	res.Header.Set("Content-Type", typeJSON)
-	return res
-}
-
-// body releases the request's context when it is closed.
-type body struct {
-	io.ReadCloser
-	release func()
-}
-
-func (b *body) Close() error {
-	err := b.ReadCloser.Close()
-	b.release()
-	return err
 }

@@ -39,15 +39,17 @@ type Options struct {
 }
 
 func (o *Options) fill() {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.ClientVersion = cmp.Or(o.ClientVersion, "dev")
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
-	if o.Supervisor == "" && runtime.GOOS == "linux" {
+	switch {
+	case o.Supervisor != "":
+	case runtime.GOOS == "linux":
 		o.Supervisor = "/proc/self/exe" // stays right when the file is replaced by an upgrade
+	default:
+		o.Supervisor, _ = os.Executable() // starting "" fails, with a reason
 	}
 	o.MaxResult = cmp.Or(o.MaxResult, DefaultMaxResult)
 	o.MaxCall = cmp.Or(o.MaxCall, 15*time.Minute)
@@ -109,10 +111,8 @@ type Manager struct {
 	memory *memory // of answers
 
 	mu      sync.Mutex
-	servers map[string]*server
-	order   []string
-	leaving sync.WaitGroup // servers that are being removed; none begins once closed
-	closed  bool
+	servers []*server      // in the order in which they were added
+	leaving sync.WaitGroup // servers that are being removed; none begins once base has ended
 }
 
 var errClosed = errors.New("the connections to the servers are closed")
@@ -121,7 +121,7 @@ var errClosed = errors.New("the connections to the servers are closed")
 func NewManager(opts Options) *Manager {
 	opts.fill()
 	base, end := context.WithCancel(context.Background())
-	return &Manager{opts: opts, base: base, end: end, memory: newMemory(opts.MaxResult), servers: make(map[string]*server)}
+	return &Manager{opts: opts, base: base, end: end, memory: newMemory(opts.MaxResult)}
 }
 
 // Add makes a server known, also while others are in use. It starts nothing; the cached tools are known at once.
@@ -129,25 +129,9 @@ func (m *Manager) Add(cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	supervisor := m.opts.Supervisor
-	if supervisor == "" && cfg.Command != "" {
-		var err error
-		if supervisor, err = os.Executable(); err != nil {
-			return fmt.Errorf("add server %q: %w", cfg.Name, err)
-		}
-	}
-	s := &server{
-		cfg: cfg, m: m, state: StateIdle, since: time.Now(), over: make(chan struct{}),
-		dialer: &dialer{
-			cfg:        cfg,
-			version:    m.opts.ClientVersion,
-			environ:    m.opts.Environ,
-			supervisor: supervisor,
-			memory:     m.memory,
-			limit:      m.opts.MaxResult,
-			log:        m.opts.Logger,
-		},
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, 60*time.Second)
+	cfg.StartupTimeout = cmp.Or(cfg.StartupTimeout, 30*time.Second)
+	s := &server{cfg: cfg, m: m, calls: newCallSlots(), state: StateIdle, since: time.Now()}
 	switch {
 	case cfg.Disabled:
 		s.state = StateDisabled
@@ -156,21 +140,26 @@ func (m *Manager) Add(cfg Config) error {
 	}
 	s.listing = readListing(m.opts.CacheDir, cfg)
 	s.cached = s.listing != nil
-	m.mu.Lock()
-	switch {
-	case m.closed:
-		m.mu.Unlock()
-		return fmt.Errorf("add server %q: %w", cfg.Name, errClosed)
-	case m.servers[cfg.Name] != nil:
-		m.mu.Unlock()
-		return fmt.Errorf("add server %q: there is one of that name; remove it first or choose another", cfg.Name)
+	if err := m.add(s); err != nil {
+		return fmt.Errorf("add server %q: %w", cfg.Name, err)
 	}
-	m.servers[cfg.Name] = s
-	m.order = append(m.order, cfg.Name)
-	m.mu.Unlock()
 	if s.cached && cfg.usable() {
 		s.report()
 	}
+	return nil
+}
+
+func (m *Manager) add(s *server) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.base.Err() != nil {
+		return errClosed
+	}
+	if other, _ := m.find(s.cfg.Name); other != nil {
+		return errors.New("there is one of that name; remove it first or choose another")
+	}
+	s.life, s.end = context.WithCancel(m.base)
+	m.servers = append(m.servers, s)
 	return nil
 }
 
@@ -182,18 +171,16 @@ var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 // Another server may take its name at once.
 func (m *Manager) Remove(ctx context.Context, name string) error {
 	m.mu.Lock()
-	s := m.servers[name]
-	if s == nil {
-		defer m.mu.Unlock()
-		return m.unknown(name)
-	}
-	if !m.closed {
-		delete(m.servers, name)
-		m.order = slices.DeleteFunc(m.order, func(n string) bool { return n == name })
+	s, err := m.find(name)
+	if err == nil && m.base.Err() == nil {
+		m.servers = slices.DeleteFunc(m.servers, func(other *server) bool { return other == s })
 		m.leaving.Add(1)
 		defer m.leaving.Done()
 	}
 	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if err := s.shutdown(ctx); err != nil {
 		return fmt.Errorf("remove server %q: %w", name, err)
 	}
@@ -203,8 +190,8 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 // Servers describes all servers in the order in which they were added.
 func (m *Manager) Servers() []Status {
 	var all []Status
-	for _, s := range m.list() {
-		all = append(all, s.snapshot().Status)
+	for _, s := range m.Tools() {
+		all = append(all, s.Status)
 	}
 	return all
 }
@@ -257,7 +244,7 @@ func (m *Manager) Reconnect(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.disconnect(ctx, nil); err != nil {
+	if err := s.disconnect(ctx); err != nil {
 		return fmt.Errorf("reconnect server %q: %w", name, err)
 	}
 	_, err = s.connect(ctx, true)
@@ -268,9 +255,8 @@ func (m *Manager) Reconnect(ctx context.Context, name string) error {
 // left. When ctx ends first, processes are killed without further grace. Calls fail from its beginning.
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
-	m.closed = true
-	m.mu.Unlock()
 	m.end()
+	m.mu.Unlock()
 	var mu sync.Mutex
 	var all []error
 	m.each(func(s *server) {
@@ -287,11 +273,7 @@ func (m *Manager) Close(ctx context.Context) error {
 func (m *Manager) list() []*server {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]*server, 0, len(m.order))
-	for _, name := range m.order {
-		all = append(all, m.servers[name])
-	}
-	return all
+	return slices.Clone(m.servers)
 }
 
 // each runs f for all servers at once and waits.
@@ -306,17 +288,20 @@ func (m *Manager) each(f func(*server)) {
 func (m *Manager) server(name string) (*server, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s := m.servers[name]; s != nil {
-		return s, nil
-	}
-	return nil, m.unknown(name)
+	return m.find(name)
 }
 
-// unknown is the error for a server that there is not; m.mu is held.
-func (m *Manager) unknown(name string) error {
-	msg := "there is no such server"
-	if len(m.order) > 0 {
-		msg += "; there are " + strings.Join(m.order, ", ")
+// find finds a server by its name; m.mu is held.
+func (m *Manager) find(name string) (*server, error) {
+	names := make([]string, len(m.servers))
+	for i, s := range m.servers {
+		if names[i] = s.cfg.Name; names[i] == name {
+			return s, nil
+		}
 	}
-	return &CallError{Server: name, Kind: KindUnavailable, Message: msg}
+	msg := "there is no such server"
+	if len(names) > 0 {
+		msg += "; there are " + strings.Join(names, ", ")
+	}
+	return nil, &CallError{Server: name, Kind: KindUnavailable, Message: msg}
 }

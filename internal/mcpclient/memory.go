@@ -2,7 +2,6 @@ package mcpclient
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -42,14 +41,14 @@ func newMemory(limit int) *memory {
 	return m
 }
 
-// charge is what one answer takes of the budgets. It is safe for concurrent use: a transport may still read an answer
-// whose call has ended.
+// charge is what one answer takes of the budgets; nil takes nothing. It is safe for concurrent use: a transport may still
+// read an answer whose call has ended.
 type charge struct {
 	memory *memory
 	owner  string
 
 	// waits is the budget that the charge waits for, or that it waited for until its context ended.
-	waits atomic.Pointer[memoryError]
+	waits atomic.Pointer[fault]
 
 	mu    sync.Mutex // held while waiting: the context that ends the wait ends before free is called
 	share *share
@@ -57,19 +56,18 @@ type charge struct {
 	over  bool // freed for good
 }
 
-// memoryError reports that an owner's or all answers take too much memory, in bytes.
-type memoryError struct {
-	limit int64
-	of    string
-}
-
-func (e *memoryError) Error() string {
-	return fmt.Sprintf("the answers that are held for %s take up to %d bytes already; make fewer calls with large answers at a time", e.of, e.limit)
+// usedUp is the error of a budget, in bytes.
+func usedUp(limit int64, of string) *fault {
+	return newFault(KindProtocol, "the answers that are held for %s take up to %d bytes already; make fewer calls with large "+
+		"answers at a time", of, limit)
 }
 
 // grow charges an answer that now takes size bytes and will take most in all (0 is unknown). Where a budget is used up
-// it waits until ctx ends; with a nil ctx it fails at once. The error is a *memoryError.
+// it waits until ctx ends; with a nil ctx it fails at once. The error is a *fault.
 func (c *charge) grow(ctx context.Context, size, most int64) error {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if size <= max(c.size, freeResult) {
@@ -88,7 +86,7 @@ func (c *charge) grow(ctx context.Context, size, most int64) error {
 	}
 	c.drop() // holding a part while waiting for the rest could wait for itself
 	if c.over {
-		return &memoryError{ownerResults * m.limit, "this user"}
+		return usedUp(ownerResults*m.limit, "this user")
 	}
 	m.mu.Lock()
 	s := m.owners[c.owner]
@@ -98,11 +96,11 @@ func (c *charge) grow(ctx context.Context, size, most int64) error {
 	}
 	s.refs++
 	m.mu.Unlock()
-	if err := c.acquire(ctx, s.left, want, &memoryError{ownerResults * m.limit, "this user"}); err != nil {
+	if err := c.acquire(ctx, s.left, want, usedUp(ownerResults*m.limit, "this user")); err != nil {
 		m.release(c.owner, s)
 		return err
 	}
-	if err := c.acquire(ctx, m.total, want, &memoryError{allResults * m.limit, "all users"}); err != nil {
+	if err := c.acquire(ctx, m.total, want, usedUp(allResults*m.limit, "all users")); err != nil {
 		s.left.Release(want)
 		m.release(c.owner, s)
 		return err
@@ -112,7 +110,7 @@ func (c *charge) grow(ctx context.Context, size, most int64) error {
 }
 
 // acquire takes n bytes of a budget; err is for one that is used up.
-func (c *charge) acquire(ctx context.Context, s *semaphore.Weighted, n int64, err *memoryError) error {
+func (c *charge) acquire(ctx context.Context, s *semaphore.Weighted, n int64, err *fault) error {
 	if s.TryAcquire(n) {
 		return nil
 	}
@@ -129,6 +127,9 @@ func (c *charge) acquire(ctx context.Context, s *semaphore.Weighted, n int64, er
 
 // shrink returns what a complete answer of size bytes does not need.
 func (c *charge) shrink(size int64) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if less := c.size - size; less > 0 {
@@ -138,7 +139,7 @@ func (c *charge) shrink(size int64) {
 	}
 }
 
-// free returns the charge for good. A nil charge has nothing to return.
+// free returns the charge for good.
 func (c *charge) free() {
 	if c == nil {
 		return

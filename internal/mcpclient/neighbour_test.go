@@ -3,9 +3,11 @@ package mcpclient_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -132,5 +134,56 @@ func BenchmarkNeighbours(b *testing.B) {
 			b.ReportMetric(p99(disturbed), "disturbed-p99-us")
 			b.ReportMetric(p99(disturbed)/p99(alone), "ratio")
 		})
+	}
+}
+
+// A user's calls beyond what one may have in flight wait, large ones earlier; those of others do not.
+func TestCallsOfAGreedyOwner(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{}, 1000)
+	_, cfg := intercept(t, map[string]func(http.ResponseWriter, wireCall){"never": func(_ http.ResponseWriter, c wireCall) {
+		begun <- struct{}{}
+		<-c.ctx.Done()
+	}})
+	n := neighbours{m: setup(t, mcpclient.Options{}, cfg)}
+	if _, err := n.m.Call(t.Context(), "bad", "echo", nil, mcpclient.CallOptions{Owner: "mallory"}); err != nil {
+		t.Fatal(err)
+	}
+	n.calls(t, 1) // from now on the server is shared
+	for what, c := range map[string]struct{ calls, inFlight, bytes int }{
+		"small": {200, 128, 0}, "large": {20, 9, 12 << 10}, "larger than its share": {5, 2, 1 << 20},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		args := json.RawMessage(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", c.bytes)))
+		errs := make(chan error, c.calls)
+		for range c.calls {
+			go func() {
+				_, err := n.m.Call(ctx, "bad", "never", args, mcpclient.CallOptions{Owner: "mallory", Timeout: patience})
+				errs <- err
+			}()
+		}
+		for range c.inFlight {
+			<-begun
+		}
+		n.calls(t, 20)
+		if more := len(begun); more > 0 {
+			t.Errorf("%s: %d calls more than %d are in flight", what, more, c.inFlight)
+		}
+		cancel()
+		sent := 0
+		for range c.calls {
+			var ce *mcpclient.CallError
+			if err := <-errs; !errors.As(err, &ce) || ce.Kind != mcpclient.KindCancelled {
+				t.Errorf("%s: %v", what, err)
+			} else if ce.Sent {
+				sent++
+			}
+		}
+		if sent != c.inFlight {
+			t.Errorf("%s: %d calls were sent, want %d", what, sent, c.inFlight)
+		}
+		for len(begun) > 0 {
+			<-begun
+		}
 	}
 }

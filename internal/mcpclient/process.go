@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -29,15 +31,15 @@ type spawn struct {
 	dir        string
 }
 
-// child is a running server with everything it started. Its pipes belong to whoever holds it.
+// child is a running server with everything it started. The caller of start closes its pipes.
 type child struct {
-	stdin  *os.File
-	stdout *os.File
-	stderr *os.File
+	stdin  io.WriteCloser
+	stdout io.ReadCloser
+	stderr io.ReadCloser
 	pid    int
 
 	ended    chan struct{} // closed when the server has exited
-	done     chan struct{} // closed when also its descendants are gone; stays open until stop or the end by itself
+	done     chan struct{} // closed when its descendants are gone, too
 	exitOnce sync.Once
 	exit     string // how the server ended; valid once ended is closed
 
@@ -59,41 +61,37 @@ func (p *child) waitDone(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	p.kill()
-	timer := time.NewTimer(killGrace)
-	defer timer.Stop()
-	select {
-	case <-p.done:
-		return nil
-	case <-timer.C:
+	if p.kill(); !await(p.done, killGrace) {
 		return fmt.Errorf("process %d survived SIGKILL for %s", p.pid, killGrace)
 	}
+	return nil
 }
 
-// pipes makes the three pipes of a child. Of each, the child's end is in ends; close those once it runs.
-func pipes() (p *child, ends [3]*os.File, err error) {
-	p = &child{ended: make(chan struct{}), done: make(chan struct{})}
-	var all []*os.File
-	pair := func() (r, w *os.File) {
-		if err != nil {
-			return nil, nil
-		}
-		if r, w, err = os.Pipe(); err == nil {
-			all = append(all, r, w)
-		}
-		return r, w
+// await waits until a channel is closed, for at most d.
+func await(closed <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-closed:
+		return true
+	case <-time.After(d):
+		return false
 	}
-	ends[0], p.stdin = pair()
-	p.stdout, ends[1] = pair()
-	p.stderr, ends[2] = pair()
-	if err != nil {
-		closeFiles(all...)
-		return nil, ends, fmt.Errorf("make pipes: %w", err)
-	}
-	return p, ends, nil
 }
 
-func closeFiles(files ...*os.File) {
+// newChild makes the pipes of a child that cmd will start.
+func newChild(cmd *exec.Cmd) (*child, error) {
+	p := &child{ended: make(chan struct{}), done: make(chan struct{})}
+	var errs [3]error
+	p.stdin, errs[0] = cmd.StdinPipe()
+	p.stdout, errs[1] = cmd.StdoutPipe()
+	p.stderr, errs[2] = cmd.StderrPipe()
+	if err := errors.Join(errs[:]...); err != nil {
+		closeAll(p.stdin, p.stdout, p.stderr)
+		return nil, fmt.Errorf("make pipes: %w", err)
+	}
+	return p, nil
+}
+
+func closeAll(files ...io.Closer) {
 	for _, f := range files {
 		if f != nil {
 			_ = f.Close() // a pipe end has nothing to flush

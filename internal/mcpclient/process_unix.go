@@ -33,36 +33,27 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, ends, err := pipes()
-	if err != nil {
-		return nil, err
-	}
-	controlR, controlW, err := os.Pipe()
-	if err != nil {
-		closeFiles(append(ends[:], p.stdin, p.stdout, p.stderr)...)
-		return nil, fmt.Errorf("make pipes: %w", err)
-	}
-	reportR, reportW, err := os.Pipe()
-	if err != nil {
-		closeFiles(append(ends[:], p.stdin, p.stdout, p.stderr, controlR, controlW)...)
-		return nil, fmt.Errorf("make pipes: %w", err)
-	}
 	cmd := &exec.Cmd{
 		Path: s.supervisor,
 		// The name is not the harness's, so that killing all processes of that name leaves the supervisor to clean up.
 		Args:        append([]string{supervisorName, SuperviseArg, "--", path}, s.args...),
 		Env:         s.env,
 		Dir:         s.dir,
-		Stdin:       ends[0],
-		Stdout:      ends[1],
-		Stderr:      ends[2],
-		ExtraFiles:  []*os.File{controlR, reportW},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // Ctrl-C on the terminal is for the harness alone
 	}
-	err = cmd.Start()
-	closeFiles(append(ends[:], controlR, reportW)...)
+	p, err := newChild(cmd)
 	if err != nil {
-		closeFiles(p.stdin, p.stdout, p.stderr, controlW, reportR)
+		return nil, err
+	}
+	controlR, controlW, err := os.Pipe()
+	reportR, reportW, errReport := os.Pipe()
+	if err = errors.Join(err, errReport); err == nil {
+		cmd.ExtraFiles = []*os.File{controlR, reportW}
+		err = cmd.Start()
+	}
+	closeAll(controlR, reportW)
+	if err != nil {
+		closeAll(p.stdin, p.stdout, p.stderr, controlW, reportR)
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
 	p.sys.control = controlW
@@ -75,7 +66,7 @@ func start(ctx context.Context, s spawn) (*child, error) {
 		p.kill()
 	}
 	if err != nil {
-		closeFiles(p.stdin, p.stdout, p.stderr)
+		closeAll(p.stdin, p.stdout, p.stderr)
 		<-p.done
 		return nil, err
 	}
@@ -101,18 +92,18 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 			p.setExit(rest)
 		}
 	}
-	closeFiles(reports)
-	err := cmd.Wait()
+	closeAll(reports)
+	state, _ := cmd.Process.Wait() // Wait of cmd would close the pipes before they are read
 	switch {
 	case !running:
-		started <- fmt.Errorf("the supervisor ended early (%w); does main of %s call mcpclient.Supervise?", err, cmd.Path)
+		started <- fmt.Errorf("the supervisor ended early (%s); does main of %s call mcpclient.Supervise?", state, cmd.Path)
 	case p.pid != 0:
-		// A supervisor that was killed could not end the group. One that exited has, and then this finds nobody.
-		if !cmd.ProcessState.Exited() {
+		// A supervisor that was killed could not end the group; one that exited has ended it.
+		if !state.Exited() {
 			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		}
 	}
-	p.setExit("ended with its supervisor (" + cmd.ProcessState.String() + ")")
+	p.setExit("ended with its supervisor (" + state.String() + ")")
 	p.stop()
 	close(p.done)
 }
@@ -121,7 +112,7 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 func (p *child) stop() {
 	p.sys.mu.Lock()
 	defer p.sys.mu.Unlock()
-	closeFiles(p.sys.control)
+	closeAll(p.sys.control)
 	p.sys.control = nil
 }
 
@@ -131,7 +122,7 @@ func (p *child) kill() {
 	defer p.sys.mu.Unlock()
 	if p.sys.control != nil {
 		_, _ = p.sys.control.Write([]byte{'k'}) // a supervisor that is gone needs no telling
-		closeFiles(p.sys.control)
+		closeAll(p.sys.control)
 		p.sys.control = nil
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"time"
 
 	"mcp-code-exec-harness/internal/process"
 )
@@ -26,30 +25,32 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, ends, err := pipes()
+	cmd := exec.Command(path, s.args...)
+	cmd.Env, cmd.Dir = s.env, s.dir
+	p, err := newChild(cmd)
 	if err != nil {
 		return nil, err
 	}
 	job, err := process.NewJob()
-	if err != nil {
-		closeFiles(append(ends[:], p.stdin, p.stdout, p.stderr)...)
-		return nil, err
+	if err == nil {
+		p.sys.job = job
+		err = job.Start(cmd)
 	}
-	p.sys.job = job
-	cmd := exec.Command(path, s.args...)
-	cmd.Env, cmd.Dir = s.env, s.dir
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = ends[0], ends[1], ends[2]
-	err = job.Start(cmd)
-	closeFiles(ends[:]...)
 	if err != nil {
-		closeFiles(p.stdin, p.stdout, p.stderr)
-		job.Kill()
+		closeAll(p.stdin, p.stdout, p.stderr)
+		if job != nil {
+			job.Kill()
+		}
 		return nil, fmt.Errorf("command %q could not be executed: %w", s.command, err)
 	}
 	p.pid = cmd.Process.Pid
 	go func() {
-		_ = cmd.Wait() // ProcessState says it
-		p.setExit(cmd.ProcessState.String())
+		state, err := cmd.Process.Wait() // Wait of cmd would close the pipes before they are read
+		if err != nil {
+			p.setExit(err.Error())
+		} else {
+			p.setExit(state.String())
+		}
 		p.kill() // what is left of its group ends with it
 		close(p.done)
 	}()
@@ -60,11 +61,7 @@ func start(ctx context.Context, s spawn) (*child, error) {
 func (p *child) stop() {
 	p.sys.stopping.Do(func() {
 		go func() {
-			timer := time.NewTimer(eofGrace + termGrace)
-			defer timer.Stop()
-			select {
-			case <-p.done:
-			case <-timer.C:
+			if !await(p.done, eofGrace+termGrace) {
 				p.kill()
 			}
 		}()

@@ -2,6 +2,7 @@ package mcpclient_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -53,13 +54,12 @@ func TestEverything(t *testing.T) {
 			if a < 0 || b < a {
 				t.Errorf("schema %s", sum.InputSchema)
 			}
-			value, _, _ := mcpclient.Unwrap(callOn(t, m, "everything", "get-sum", `{"a":2,"b":3}`), false, 1<<20)
-			if string(value) != `"The sum of 2 and 3 is 5."` {
-				t.Errorf("sum: %s", value)
+			if got := callOn(t, m, "everything", "get-sum", `{"a":2,"b":3}`).Content[0].Text; got != "The sum of 2 and 3 is 5." {
+				t.Errorf("sum: %s", got)
 			}
 
 			weather := tool(t, s, "get-structured-content")
-			value, _, _ = mcpclient.Unwrap(callOn(t, m, "everything", weather.Name, `{"location":"New York"}`), false, 1<<20)
+			value := callOn(t, m, "everything", weather.Name, `{"location":"New York"}`).StructuredContent
 			var w struct {
 				Temperature *float64 `json:"temperature"`
 				Conditions  string   `json:"conditions"`
@@ -68,15 +68,21 @@ func TestEverything(t *testing.T) {
 				t.Errorf("weather %s: %v", value, err)
 			}
 
-			_, files, _ := mcpclient.Unwrap(callOn(t, m, "everything", "get-tiny-image", `{}`), false, 1<<20)
-			if len(files) != 1 || files[0].MIMEType != "image/png" || !strings.HasPrefix(files[0].Content, "\x89PNG") {
-				t.Errorf("files %+v", files)
+			images := 0
+			for _, c := range callOn(t, m, "everything", "get-tiny-image", `{}`).Content {
+				png, err := base64.StdEncoding.DecodeString(c.Data)
+				if c.Type == "image" && err == nil && c.MIMEType == "image/png" && strings.HasPrefix(string(png), "\x89PNG") {
+					images++
+				}
+			}
+			if images != 1 {
+				t.Errorf("%d images", images)
 			}
 
 			_, err := m.Call(ctxFor(t), "everything", "get-sum", json.RawMessage(`{"a":"x"}`), mcpclient.CallOptions{})
 			if err == nil {
-				_, _, toolErr := mcpclient.Unwrap(callOn(t, m, "everything", "get-sum", `{"a":"x"}`), false, 1<<20)
-				wantIn(t, "tool error", toolErr, "expected number")
+				res := callOn(t, m, "everything", "get-sum", `{"a":"x"}`)
+				wantIn(t, "tool error", string(res.Raw), `"isError":true`, "expected number")
 			}
 
 			var reports []mcpclient.Progress
@@ -149,17 +155,15 @@ func TestFilesystemAndMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := tool(t, m.Tools()[0], "read_text_file")
-	value, _, toolErr := mcpclient.Unwrap(callOn(t, m, "filesystem", read.Name, string(args)), false, 1<<20)
-	if !strings.Contains(string(value), "hello") || toolErr != "" {
-		t.Errorf("got %s, %s", value, toolErr)
+	if res := callOn(t, m, "filesystem", read.Name, string(args)); !strings.Contains(res.Content[0].Text, "hello") || res.IsError {
+		t.Errorf("got %+v", res)
 	}
-	_, _, toolErr = mcpclient.Unwrap(callOn(t, m, "filesystem", read.Name, `{"path":"/etc/passwd"}`), false, 1<<20)
-	wantIn(t, "tool error", toolErr, "Access denied")
+	denied := callOn(t, m, "filesystem", read.Name, `{"path":"/etc/passwd"}`)
+	wantIn(t, "tool error", string(denied.Raw), `"isError":true`, "Access denied")
 
 	callOn(t, m, "memory", "create_entities", `{"entities":[{"name":"Ada","entityType":"person","observations":["wrote"]}]}`)
 	graph := tool(t, m.Tools()[1], "read_graph")
-	value, _, _ = mcpclient.Unwrap(callOn(t, m, "memory", graph.Name, `{}`), false, 1<<20)
-	wantIn(t, "graph", string(value), `"name":"Ada"`)
+	wantIn(t, "graph", string(callOn(t, m, "memory", graph.Name, `{}`).StructuredContent), `"name":"Ada"`)
 
 	begin = time.Now()
 	again := setup(t, mcpclient.Options{CacheDir: cache}, configs...)

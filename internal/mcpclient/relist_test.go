@@ -3,15 +3,12 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // scripted is a server in memory that notes when its tools are listed.
@@ -22,23 +19,23 @@ type scripted struct {
 	listed []time.Duration
 }
 
-func (s *scripted) SessionID() string { return "" }
-
-func (s *scripted) Close() error {
-	close(s.closed)
+func (s *scripted) open(_ context.Context, l *link) error {
+	go func() {
+		for {
+			select {
+			case msg := <-s.out:
+				_ = l.deliver(msg, nil)
+			case <-s.closed:
+				return
+			}
+		}
+	}()
 	return nil
 }
 
-func (s *scripted) Read(context.Context) (jsonrpc.Message, error) {
-	select {
-	case msg := <-s.out:
-		return msg, nil
-	case <-s.closed:
-		return nil, io.EOF
-	}
-}
+func (s *scripted) close() { close(s.closed) }
 
-func (s *scripted) Write(_ context.Context, msg jsonrpc.Message) error {
+func (s *scripted) send(_ context.Context, msg jsonrpc.Message, _ *exchange) error {
 	req, ok := msg.(*jsonrpc.Request)
 	if !ok || !req.IsCall() {
 		return nil
@@ -64,11 +61,13 @@ func TestRelistPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &scripted{out: make(chan jsonrpc.Message, 100), closed: make(chan struct{}), began: time.Now()}
 		m := NewManager(Options{})
-		cfg := Config{Name: "s", Command: "x"}
-		s := &server{cfg: cfg, m: m, over: make(chan struct{}), dialer: &dialer{cfg: cfg, log: slog.New(slog.DiscardHandler)}}
+		s := &server{cfg: Config{Name: "s", Command: "x", StartupTimeout: time.Minute}, m: m}
+		if err := m.add(s); err != nil {
+			t.Fatal(err)
+		}
 		c := &conn{transport: TransportStdio}
-		c.tap = newTap(up, &c.inbound)
-		if err := s.dialer.connect(t.Context(), c, func(context.Context) mcp.Transport { return handOver{c.tap} }, legacyVersion); err != nil {
+		c.link = newLink(up)
+		if err := s.handshake(t.Context(), c, legacyVersion); err != nil {
 			t.Fatal(err)
 		}
 		s.conn = c

@@ -47,7 +47,7 @@ func TestRemoveWhileInUse(t *testing.T) {
 		})
 	}
 	eventually(t, "calls are under way", func() bool { return calls.Load() > 20 })
-	for range 3 { // whoever else removes it learns that it is not there
+	for range 3 { // a later caller learns that it is not there
 		wg.Go(func() {
 			if err := m.Remove(ctxFor(t), "bad"); err != nil {
 				callError(t, err, mcpclient.KindUnavailable, false)

@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,41 +23,37 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Resources == nil {
 		return nil, nil
 	}
-	all, seen, size := []Resource{}, map[string]bool{}, 0
-	for cursor := ""; ; {
+	all := []Resource{}
+	err = pages(func(cursor string, _ int) (json.RawMessage, error) {
 		params := &mcp.ListResourcesParams{Cursor: cursor}
-		raw, _, err := s.request(ctx, CallOptions{}, "", params, func(ctx context.Context, c *conn) error {
+		raw, _, err := s.request(ctx, CallOptions{}, params, func(ctx context.Context, c *conn) error {
 			_, err := c.session.ListResources(ctx, params)
 			return err
 		})
-		if err != nil {
-			return nil, err
-		}
+		raw.charge.free() // a listing is small enough
+		return raw.json, err
+	}, func(raw json.RawMessage) (int, string, error) {
 		var page struct {
 			Resources  json.RawMessage `json:"resources"`
 			NextCursor string          `json:"nextCursor"`
 		}
-		raw.charge.free() // a listing is small enough
-		if err := json.Unmarshal(raw.json, &page); err != nil {
-			return nil, s.wrongShape("resources/list", err)
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return 0, "", err
 		}
 		more, err := decodeList[Resource](page.Resources, maxItems-len(all))
-		if err != nil {
-			return nil, s.wrongShape("resources/list", err)
-		}
 		for _, r := range more {
 			r.Server = server
 			all = append(all, r)
 		}
-		if page.NextCursor == "" {
-			return all, nil
-		}
-		if size += len(raw.json); seen[page.NextCursor] || len(seen) >= maxPages || size > maxListing {
-			return nil, s.wrongShape("resources/list", fmt.Errorf("the pages do not end (%d resources so far)", len(all)))
-		}
-		seen[page.NextCursor] = true
-		cursor = page.NextCursor
+		return len(all), page.NextCursor, err
+	})
+	if failed, ok := errors.AsType[*CallError](err); ok {
+		return nil, failed
 	}
+	if err != nil {
+		return nil, s.wrongShape("resources/list", err)
+	}
+	return all, nil
 }
 
 // ReadResource reads a resource of a server. The caller calls release once it no longer uses the contents. Failures are
@@ -69,7 +66,7 @@ func (m *Manager) ReadResource(ctx context.Context, server, uri string, opts Cal
 		return nil, nil, err
 	}
 	params := &mcp.ReadResourceParams{URI: uri}
-	raw, _, err := s.request(ctx, opts, "", params, func(ctx context.Context, c *conn) error {
+	raw, _, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
 		_, err := c.session.ReadResource(ctx, params)
 		return err
 	})

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/clip"
 
 	segment "github.com/segmentio/encoding/json"
 )
@@ -28,20 +29,14 @@ type Result struct {
 func (r *Result) Release() { r.charge.free() }
 
 // Content is one block of a result. Which fields are set depends on Type: text (Text), image and audio (Data,
-// MIMEType), resource (Resource), resource_link (URI, Name, Title, Description, MIMEType, Size). A type that is not
-// known has only Type and Raw.
+// MIMEType), resource (Resource). Any other type has only Type and Raw.
 type Content struct {
-	Type        string            `json:"type"`
-	Text        string            `json:"text,omitempty"`
-	Data        string            `json:"data,omitempty"` // base64
-	MIMEType    string            `json:"mimeType,omitempty"`
-	URI         string            `json:"uri,omitempty"`
-	Name        string            `json:"name,omitempty"`
-	Title       string            `json:"title,omitempty"`
-	Description string            `json:"description,omitempty"`
-	Size        *int64            `json:"size,omitempty"`
-	Resource    *ResourceContents `json:"resource,omitempty"`
-	Raw         json.RawMessage   `json:"-"` // the whole block
+	Type     string            `json:"type"`
+	Text     string            `json:"text"`
+	Data     string            `json:"data"` // base64
+	MIMEType string            `json:"mimeType"`
+	Resource *ResourceContents `json:"resource"`
+	Raw      json.RawMessage   `json:"-"` // the whole block
 }
 
 // ResourceContents is what a resource holds: text, or a blob in base64.
@@ -83,28 +78,25 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 	if wire.ResultType == "input_required" {
 		return nil, errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
 	}
-	content, err := decodeList[Content](wire.Content, maxBlocks)
+	blocks, err := decodeList[json.RawMessage](wire.Content, maxBlocks)
 	if err != nil {
 		return nil, fmt.Errorf("the result's content has a wrong shape: %w", err)
 	}
-	res := &Result{Content: content, IsError: wire.IsError, Raw: raw}
+	res := &Result{Content: make([]Content, len(blocks)), IsError: wire.IsError, Raw: raw}
 	if present(wire.StructuredContent) {
 		res.StructuredContent = wire.StructuredContent
 	} else if present(wire.ToolResult) && !present(wire.Content) {
 		res.StructuredContent = wire.ToolResult
 	}
-	var blocks []json.RawMessage
-	if present(wire.Content) {
-		if _, err := segment.Parse(wire.Content, &blocks, zeroCopy); err != nil {
+	for i, block := range blocks {
+		c := &res.Content[i]
+		if _, err := segment.Parse(block, c, zeroCopy); err != nil {
 			return nil, fmt.Errorf("the result's content has a wrong shape: %w", err)
 		}
-	}
-	for i := range content {
-		c := &content[i]
 		if c.Type == "" {
-			return nil, fmt.Errorf("content block %d has no type: %s", i, excerpt(blocks[i]))
+			return nil, fmt.Errorf("content block %d has no type: %s", i, excerpt(block))
 		}
-		c.Raw, c.Text = blocks[i], strings.ToValidUTF8(c.Text, "\uFFFD")
+		c.Raw, c.Text = block, strings.ToValidUTF8(c.Text, "\uFFFD")
 	}
 	return res, nil
 }
@@ -128,10 +120,8 @@ func decodeList[T any](raw json.RawMessage, most int) ([]T, error) {
 		}
 	}
 	var list []T
-	if _, err := segment.Parse(raw, &list, zeroCopy); err != nil {
-		return nil, err
-	}
-	return list, nil
+	_, err := segment.Parse(raw, &list, zeroCopy)
+	return list, err
 }
 
 func present(raw json.RawMessage) bool {
@@ -161,20 +151,9 @@ func withoutSecrets(text string) string {
 	return addressUser.ReplaceAllString(addressParams.ReplaceAllString(text, "$1?..."), "$1")
 }
 
-// clip is the beginning of a text, of about limit bytes, in valid UTF-8.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit] + "..."
-}
-
 // brief is an error with a text of bounded length: the SDK quotes what servers send. Of addresses in it, which may hold
 // secrets, it shows neither users nor parameters.
 type brief struct{ error }
 
-func (e brief) Error() string { return clip(withoutSecrets(e.error.Error()), maxSaid) }
+func (e brief) Error() string { return clip.Text(withoutSecrets(e.error.Error()), maxSaid) }
 func (e brief) Unwrap() error { return e.error }

@@ -5,16 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
+
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/slots"
 )
 
 // server is one configured server over all its connections.
 type server struct {
 	cfg    Config
 	m      *Manager
-	dialer *dialer // used by one attempt at a time
+	calls  *slots.Slots    // by the weight of calls in flight
+	life   context.Context // until the server is shut down
+	end    context.CancelFunc
+	worked string // the transport of the last connection; the attempt that runs uses it
 
 	mu       sync.Mutex
 	state    State
@@ -27,23 +34,20 @@ type server struct {
 	failures int // in a row, for the backoff
 	retryAt  time.Time
 	attempt  *attempt
-	closed   bool
-	over     chan struct{}  // closed once closed is set
-	work     sync.WaitGroup // goroutines; begins only while not closed
+	work     sync.WaitGroup // goroutines; none begins once life has ended
 
 	listing *listing // what is known of the tools; nil is nothing
 	cached  bool     // listing is from the disk
 
 	reporting sync.Mutex
-	reported  *listing // the last that OnChange was told
+	reported  *listing // the last that OnChange got
 }
 
-// attempt is a start under way; all who need the server wait for the same one.
+// attempt is a start under way; all callers that need the server wait for the same one.
 type attempt struct {
-	done   chan struct{}
-	cancel context.CancelFunc
-	conn   *conn
-	err    error
+	done chan struct{}
+	conn *conn
+	err  error
 }
 
 func (s *server) setState(state State, reason string) {
@@ -56,37 +60,10 @@ func (s *server) unavailable(msg string) *CallError {
 
 // connect returns the connection, making one if need be. The attempt is not the caller's: it goes on when ctx ends.
 func (s *server) connect(ctx context.Context, force bool) (*conn, error) {
-	s.mu.Lock()
-	switch {
-	case s.closed:
-		s.mu.Unlock()
-		return nil, s.unavailable("its connection was closed for good")
-	case s.cfg.Disabled:
-		s.mu.Unlock()
-		return nil, s.unavailable("it is disabled in the configuration")
-	case s.cfg.Err != nil:
-		s.mu.Unlock()
-		return nil, s.unavailable(s.cfg.Err.Error())
-	case s.conn != nil:
-		defer s.mu.Unlock()
-		return s.conn, nil
+	c, a, err := s.begin(force)
+	if a == nil {
+		return c, err
 	}
-	if s.attempt == nil {
-		if wait := time.Until(s.retryAt); wait > 0 && !force {
-			defer s.mu.Unlock()
-			err := s.unavailable(fmt.Sprintf("%s; it is started again in %s at the earliest", s.reason,
-				wait.Round(100*time.Millisecond)))
-			err.Stderr = s.stderr
-			return nil, err
-		}
-		life, cancel := context.WithTimeout(s.m.base, s.cfg.startupTimeout())
-		a := &attempt{done: make(chan struct{}), cancel: cancel}
-		s.work.Go(func() { s.run(life, a) })
-		s.attempt = a
-		s.setState(StateStarting, "")
-	}
-	a := s.attempt
-	s.mu.Unlock()
 	select {
 	case <-a.done:
 		return a.conn, a.err
@@ -98,29 +75,62 @@ func (s *server) connect(ctx context.Context, force bool) (*conn, error) {
 	}
 }
 
+// begin returns the connection, or the attempt to make one, which it begins if there is none.
+func (s *server) begin(force bool) (*conn, *attempt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := time.Until(s.retryAt)
+	switch {
+	case s.life.Err() != nil:
+		return nil, nil, s.unavailable("its connection was closed for good")
+	case s.cfg.Disabled:
+		return nil, nil, s.unavailable("it is disabled in the configuration")
+	case s.cfg.Err != nil:
+		return nil, nil, s.unavailable(s.cfg.Err.Error())
+	case s.conn != nil || s.attempt != nil:
+		return s.conn, s.attempt, nil
+	case wait > 0 && !force:
+		err := s.unavailable(fmt.Sprintf("%s; it is started again in %s at the earliest", s.reason, wait.Round(100*time.Millisecond)))
+		err.Stderr = s.stderr
+		return nil, nil, err
+	}
+	a := &attempt{done: make(chan struct{})}
+	s.attempt = a
+	s.setState(StateStarting, "")
+	s.work.Go(func() { s.run(a) })
+	return nil, a, nil
+}
+
 // run makes one attempt: connect, list the tools, publish.
-func (s *server) run(ctx context.Context, a *attempt) {
+func (s *server) run(a *attempt) {
 	defer close(a.done)
-	defer a.cancel()
-	c, err := s.dialer.dial(ctx)
+	ctx, cancel := context.WithTimeout(s.life, s.cfg.StartupTimeout)
+	defer cancel()
+	c, err := s.dial(ctx)
 	var l *listing
 	if err == nil {
-		l, err = s.list(ctx, c)
-		if err != nil {
-			if c.stderr != nil && c.stderr.String() != "" {
-				err = &stderrError{err, c.stderr.String()}
-			}
+		if l, err = s.list(ctx, c); err != nil {
 			s.release(c)
 		}
+	}
+	if err == nil {
+		s.publish(l)
 	}
 	s.mu.Lock()
 	s.attempt = nil
 	if err != nil {
-		err = brief{err}
-		s.failed(err)
-		a.err = s.startError(err)
+		failed := s.unavailable("it did not start: " + brief{err}.Error())
+		failed.Err = brief{err}
+		if c != nil {
+			failed.Stderr = c.stderr.String()
+		}
+		s.stderr, a.err = failed.Stderr, failed
+		if s.life.Err() == nil {
+			s.setState(StateFailed, failed.Message)
+			s.backOff()
+		}
 		s.mu.Unlock()
-		s.m.opts.Logger.Warn("server did not start", "server", s.cfg.Name, "error", err)
+		s.m.opts.Logger.Warn("server did not start", "server", s.cfg.Name, "error", failed.Err)
 		return
 	}
 	if s.number != 0 {
@@ -131,36 +141,15 @@ func (s *server) run(ctx context.Context, a *attempt) {
 	s.conn, a.conn = c, c
 	s.setState(StateReady, "")
 	s.retryAt = time.Time{}
-	changed := s.adopt(l)
 	s.mu.Unlock()
-	s.publish(l, changed)
 	s.work.Go(func() { s.follow(c) })
 }
 
-// release ends a connection that nobody has seen.
+// release ends a connection at once, without the goodbyes of the protocol.
 func (s *server) release(c *conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), eofGrace)
 	defer cancel()
 	_ = c.close(ctx) // its failure adds nothing to the reason for ending it
-}
-
-// failed notes a failed start; s.mu is held.
-func (s *server) failed(err error) {
-	s.stderr = ""
-	var withTail *stderrError
-	if errors.As(err, &withTail) {
-		s.stderr = withTail.tail
-	}
-	if s.state != StateDisabled && !s.closed {
-		s.setState(StateFailed, "it did not start: "+err.Error())
-		s.backOff()
-	}
-}
-
-func (s *server) startError(err error) *CallError {
-	ce := s.unavailable("it did not start: " + err.Error())
-	ce.Err, ce.Stderr = err, s.stderr
-	return ce
 }
 
 // backOff sets when the server may be started again: 0.5 s after the first failure, 1 s after the second, doubling to
@@ -191,11 +180,7 @@ func (s *server) follow(c *conn) {
 		}
 		s.relist(c)
 		pause = min(max(2*pause, relistMin), relistMax)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-c.dead:
-			timer.Stop()
+		if await(c.dead, pause) {
 			return
 		}
 		if len(c.changed) == 0 {
@@ -206,11 +191,11 @@ func (s *server) follow(c *conn) {
 
 // relist lists the tools of a connected server again.
 func (s *server) relist(c *conn) {
-	ctx, cancel := context.WithTimeout(c.calls, s.cfg.startupTimeout())
+	ctx, cancel := context.WithTimeout(c.calls, s.cfg.StartupTimeout)
 	defer cancel()
 	l, err := s.list(ctx, c)
 	if err == nil {
-		s.learn(l)
+		s.publish(l)
 	} else if c.calls.Err() == nil {
 		s.m.opts.Logger.Warn("server changed its tools but did not list them", "server", s.cfg.Name, "error", brief{err})
 	}
@@ -221,11 +206,8 @@ func (s *server) lost(c *conn) {
 	s.mu.Lock()
 	if s.conn == c {
 		s.m.opts.Logger.Info("connection to server ended", "server", s.cfg.Name, "reason", c.deadErr)
-		s.conn = nil
-		if c.stderr != nil {
-			s.stderr = c.stderr.String()
-		}
-		if !s.closed {
+		s.conn, s.stderr = nil, c.stderr.String()
+		if s.life.Err() == nil {
 			if time.Since(s.since) >= s.m.opts.healthy {
 				s.failures = 0
 			}
@@ -244,57 +226,51 @@ func (s *server) retire(c *conn) {
 	defer s.mu.Unlock()
 	if s.conn == c {
 		s.conn = nil
-		if !s.closed {
-			s.setState(StateIdle, "")
-		}
+		s.setState(StateIdle, "")
 	}
-	if s.closed || !c.retire() {
+	if s.life.Err() != nil || c.retired.Swap(true) {
 		return
 	}
+	idle := make(chan struct{})
+	go func() {
+		c.use.Lock() // until the calls in flight have ended, which release cancels
+		close(idle)
+	}()
 	s.work.Go(func() {
 		select {
-		case <-c.idle:
+		case <-idle:
 		case <-c.dead:
-		case <-s.over:
+		case <-s.life.Done():
 		}
 		s.release(c)
 	})
 }
 
-// disconnect ends the current connection, or only c if that is given, in order.
-func (s *server) disconnect(ctx context.Context, c *conn) error {
+// disconnect ends the current connection in order.
+func (s *server) disconnect(ctx context.Context) error {
 	s.mu.Lock()
-	have := s.conn
-	if have == nil || (c != nil && have != c) {
+	c := s.conn
+	if c == nil {
 		s.mu.Unlock()
 		return nil
 	}
-	s.conn = nil
-	if have.stderr != nil {
-		s.stderr = have.stderr.String()
-	}
-	if !s.closed {
-		s.setState(StateIdle, "")
-	}
+	s.conn, s.stderr = nil, c.stderr.String()
+	s.setState(StateIdle, "")
 	s.mu.Unlock()
-	return have.close(ctx)
+	return c.close(ctx)
 }
 
 // shutdown ends the server for good. After it, none of its processes and goroutines is left, and nothing of it is
 // reported any more.
 func (s *server) shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.over)
-	}
+	s.end()
 	a := s.attempt
 	s.mu.Unlock()
 	if a != nil {
-		a.cancel()
 		<-a.done
 	}
-	err := s.disconnect(ctx, nil)
+	err := s.disconnect(ctx)
 	s.work.Wait()
 	s.mu.Lock()
 	s.setState(StateIdle, "")
@@ -311,9 +287,9 @@ const (
 // list asks a connected server for its tools.
 func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 	init := c.session.InitializeResult()
-	l := &listing{Protocol: init.ProtocolVersion, Instructions: clip(init.Instructions, maxInstructions)}
+	l := &listing{Version: listingVersion, Protocol: init.ProtocolVersion, Instructions: clip.Text(init.Instructions, maxInstructions)}
 	if i := init.ServerInfo; i != nil {
-		l.ServerInfo = Info{clip(i.Name, maxInfo), clip(i.Title, maxInfo), clip(i.Version, maxInfo)}
+		l.ServerInfo = Info{clip.Text(i.Name, maxInfo), clip.Text(i.Title, maxInfo), clip.Text(i.Version, maxInfo)}
 	}
 	if init.Capabilities == nil || init.Capabilities.Tools == nil {
 		return l, nil // it says that it has none
@@ -321,7 +297,7 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 	tools, bad, err := c.listTools(ctx)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("it did not list its tools within %s", s.cfg.startupTimeout())
+			err = fmt.Errorf("it did not list its tools within %s", s.cfg.StartupTimeout)
 		}
 		return nil, err
 	}
@@ -332,23 +308,15 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 	return l, nil
 }
 
-// learn makes a listing of the running server the known one, on disk as well.
-func (s *server) learn(l *listing) {
+// publish makes a listing of the running server the known one, writes it to disk if it has changed, and reports it.
+func (s *server) publish(l *listing) {
 	s.mu.Lock()
-	changed := s.adopt(l)
+	changed := !reflect.DeepEqual(s.listing, l)
+	if changed {
+		s.listing = l
+	}
+	s.cached = false
 	s.mu.Unlock()
-	s.publish(l, changed)
-}
-
-// adopt makes a listing the known one and reports whether it differs from the one before; s.mu is held.
-func (s *server) adopt(l *listing) (changed bool) {
-	changed = s.listing == nil || !sameListing(s.listing, l)
-	s.listing, s.cached = l, false
-	return changed
-}
-
-// publish writes a listing to disk if it has changed, and reports it.
-func (s *server) publish(l *listing, changed bool) {
 	if changed {
 		if err := writeListing(s.m.opts.CacheDir, s.cfg, l); err != nil {
 			s.m.opts.Logger.Warn("tools are not cached", "error", err)
@@ -357,12 +325,7 @@ func (s *server) publish(l *listing, changed bool) {
 	s.report()
 }
 
-func sameListing(a, b *listing) bool {
-	return a.Protocol == b.Protocol && a.ServerInfo == b.ServerInfo && a.Instructions == b.Instructions &&
-		sameTools(a.Tools, b.Tools)
-}
-
-// report tells OnChange what it does not know yet. The lock keeps reports in order.
+// report calls OnChange if the listing is not what was reported last. The lock keeps reports in order.
 func (s *server) report() {
 	if s.m.opts.OnChange == nil {
 		return
@@ -370,12 +333,9 @@ func (s *server) report() {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
 	s.mu.Lock()
-	l, closed := s.listing, s.closed
+	l := s.listing
 	s.mu.Unlock()
-	if closed || l == nil {
-		return
-	}
-	if s.reported != nil && s.reported.Instructions == l.Instructions && sameTools(s.reported.Tools, l.Tools) {
+	if s.life.Err() != nil || l == s.reported {
 		return
 	}
 	s.reported = l
@@ -391,11 +351,9 @@ func (s *server) snapshot() Server {
 		Restarts: s.restarts, RetryAt: s.retryAt, StderrTail: s.stderr, Conn: s.number, Cached: s.cached,
 	}
 	if c := s.conn; c != nil {
+		st.StderrTail = c.stderr.String()
 		if c.proc != nil {
 			st.PID = c.proc.pid
-		}
-		if c.stderr != nil {
-			st.StderrTail = c.stderr.String()
 		}
 	}
 	out := Server{}

@@ -32,10 +32,10 @@ func TestToolsAreReportedAsSent(t *testing.T) {
 		t.Errorf("the order of keys is lost: %s", echo.InputSchema)
 	}
 	a := echo.Annotations
-	if a == nil || a.ReadOnly == nil || !*a.ReadOnly || a.Destructive != nil || a.Idempotent == nil || a.OpenWorld != nil {
+	if a.ReadOnly == nil || !*a.ReadOnly || a.Destructive != nil || a.Idempotent == nil || a.OpenWorld != nil {
 		t.Errorf("annotations %+v", a)
 	}
-	if i := slices.IndexFunc(s.Tools, func(t mcpclient.Tool) bool { return t.Name == "pid" }); s.Tools[i].Annotations != nil {
+	if i := slices.IndexFunc(s.Tools, func(t mcpclient.Tool) bool { return t.Name == "pid" }); s.Tools[i].Annotations != (mcpclient.Annotations{}) {
 		t.Errorf("annotations that were not sent: %+v", s.Tools[i].Annotations)
 	}
 }
@@ -44,7 +44,7 @@ func TestFailedStarts(t *testing.T) {
 	t.Parallel()
 	quick := func(kind string) mcpclient.Config {
 		cfg := bad(t, kind)
-		cfg.StartupTimeout = 500 * time.Millisecond
+		cfg.StartupTimeout = 2 * time.Second
 		return cfg
 	}
 	missing := mcpclient.Config{Name: "bad", Command: "no-such-program-anywhere"}
@@ -55,7 +55,7 @@ func TestFailedStarts(t *testing.T) {
 		want []string
 	}{
 		"dies":          {bad(t, misbehave.Dies), []string{"exited with code 3", "cannot open database"}},
-		"hangs":         {quick(misbehave.Hangs), []string{"did not answer the handshake within 500ms"}},
+		"hangs":         {quick(misbehave.Hangs), []string{"did not answer the handshake within 2s"}},
 		"floods":        {bad(t, misbehave.Floods), []string{"floods stdout", "still flooding, line 0"}},
 		"endless pages": {bad(t, misbehave.EndlessPages), []string{"the pages do not end"}},
 		"missing":       {missing, []string{"no-such-program-anywhere", "was not found", "install it"}},

@@ -1,25 +1,30 @@
 package mcpclient
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// stdioConn speaks newline-delimited JSON with a child process. The SDK's own has no way to skip what is not a
-// message, breaks off a write that blocks only by breaking the connection, and does not see process groups.
-type stdioConn struct {
-	stdin  *os.File
-	lines  *lineReader
-	writes chan *outgoing
+const (
+	// What a server may write to stdout that is no message, between two messages: some print logs there by mistake,
+	// which is tolerated, and some never stop, which is not.
+	maxJunkLines = 10_000
+	maxJunkBytes = 16 << 20
+)
 
-	closeOnce sync.Once
-	closed    chan struct{}
+// stdio carries newline-delimited JSON to and from a child process. The SDK's own transport has no way to skip what is
+// not a message, and breaks off a write that blocks only by breaking the connection.
+type stdio struct {
+	stdin  io.WriteCloser
+	stdout *lineReader
+	writes chan *outgoing
+	closed chan struct{}
 }
 
 type outgoing struct {
@@ -29,50 +34,48 @@ type outgoing struct {
 	done  chan error    // buffered
 }
 
-// newStdioConn takes over stdin and reads from stdout, which stays the caller's. It runs a goroutine until Close.
-func newStdioConn(stdin *os.File, stdout io.Reader, limit int, onJunk func([]byte)) *stdioConn {
-	c := &stdioConn{
-		stdin:  stdin,
-		lines:  newLineReader(stdout, limit, onJunk),
-		writes: make(chan *outgoing),
-		closed: make(chan struct{}),
+// newStdio takes over stdin and reads from stdout, which stays the caller's.
+func newStdio(stdin io.WriteCloser, stdout io.Reader, limit int, onJunk func([]byte)) *stdio {
+	return &stdio{
+		stdin: stdin, stdout: newLineReader(stdout, limit, onJunk), writes: make(chan *outgoing), closed: make(chan struct{}),
 	}
-	go c.write()
-	return c
 }
 
-// SessionID implements [mcp.Connection].
-func (c *stdioConn) SessionID() string { return "" }
-
-// Close implements [mcp.Connection]. It ends the server's stdin, and with it a write that blocks. A Read ends when
-// the caller closes stdout.
-func (c *stdioConn) Close() error {
-	c.closeOnce.Do(func() {
-		close(c.closed)
-		_ = c.stdin.Close() // nothing is buffered on our side; a server that did not read is being ended
-	})
+// open implements [carrier]. The goroutines end with stdout and with close.
+func (c *stdio) open(_ context.Context, l *link) error {
+	go c.write()
+	go func() {
+		pace := newPace()
+		for {
+			msg, err := c.stdout.next()
+			if err == nil {
+				err = l.deliver(msg, pace)
+			}
+			if err != nil {
+				l.end(err)
+				return
+			}
+		}
+	}()
 	return nil
 }
 
-// Read implements [mcp.Connection]. It is called from one goroutine and ends with stdout.
-func (c *stdioConn) Read(context.Context) (jsonrpc.Message, error) {
-	msg, err := c.lines.next()
-	if errors.Is(err, os.ErrClosed) {
-		err = io.EOF
-	}
-	return msg, err
+// close implements [carrier]. It ends the server's stdin, and with it a write that blocks.
+func (c *stdio) close() {
+	close(c.closed)
+	_ = c.stdin.Close() // nothing is buffered here; a server that did not read is being ended
 }
 
-// Write implements [mcp.Connection]. When ctx ends while the server does not read its stdin, Write returns; a message
-// of which nothing was written is then never written, one that was begun is completed in the background.
-func (c *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
+// send implements [carrier]. When ctx ends while the server does not read its stdin, send returns; a message of which
+// nothing was written is then never written, one that was begun is completed in the background.
+func (c *stdio) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error {
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
-	out := &outgoing{data: append(data, '\n'), ex: exchangeOf(ctx), begun: make(chan struct{}), done: make(chan error, 1)}
+	out := &outgoing{data: append(data, '\n'), ex: ex, begun: make(chan struct{}), done: make(chan error, 1)}
 	if err := ctx.Err(); err != nil {
-		return err // below, a free writer could win over the end of ctx, with nobody to note that it was sent
+		return err // in the select below a free writer could win over the end of ctx
 	}
 	select {
 	case c.writes <- out:
@@ -81,7 +84,7 @@ func (c *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	case <-c.closed:
 		return io.EOF
 	}
-	<-out.begun // at once: from here on whoever gives up must know that it was sent
+	<-out.begun // at once: a caller that gives up from here on must see that it was sent
 	select {
 	case err := <-out.done:
 		return err
@@ -92,7 +95,7 @@ func (c *stdioConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	}
 }
 
-func (c *stdioConn) write() {
+func (c *stdio) write() {
 	for {
 		select {
 		case <-c.closed:
@@ -109,4 +112,101 @@ func (c *stdioConn) write() {
 			out.done <- err
 		}
 	}
+}
+
+// lineReader reads newline-delimited JSON-RPC messages from a server that may write anything.
+type lineReader struct {
+	lines  *lines
+	queue  []jsonrpc.Message
+	onJunk func(line []byte) // the first line of each run of junk, for the log
+
+	junkLines, junkBytes int
+	example              string
+}
+
+func newLineReader(r io.Reader, limit int, onJunk func([]byte)) *lineReader {
+	return &lineReader{lines: newLines(r, limit), onJunk: onJunk}
+}
+
+// next returns the next message, skipping lines that are none. An answer above the limit or one that cannot be decoded
+// becomes an error answer, so that only its request fails.
+func (l *lineReader) next() (jsonrpc.Message, error) {
+	for len(l.queue) == 0 {
+		line, cut, end := l.lines.next()
+		var err error
+		if !cut || end == nil {
+			err = l.take(line, cut, end == nil)
+		}
+		switch {
+		case end != nil && len(l.queue) == 0:
+			return nil, end // a last line without an end is no wrong message: it broke off
+		case err != nil:
+			return nil, err
+		}
+	}
+	msg := l.queue[0]
+	l.queue = l.queue[1:]
+	return msg, nil
+}
+
+// take queues the messages of a line.
+func (l *lineReader) take(line []byte, cut, complete bool) error {
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")))
+	if len(line) == 0 {
+		return nil
+	}
+	msgs, err := decodeLine(line)
+	if cut {
+		err = tooLarge(l.lines.limit)
+	}
+	if err != nil {
+		res, ok := salvage(line, err)
+		switch {
+		case !complete:
+			return nil
+		case !ok && cut:
+			return l.junk([]byte("(a line above the size limit)"), l.lines.limit)
+		case !ok:
+			return l.junk(line, len(line))
+		}
+		msgs = []jsonrpc.Message{res}
+	}
+	l.junkLines, l.junkBytes = 0, 0
+	l.queue = msgs
+	return nil
+}
+
+func decodeLine(line []byte) (msgs []jsonrpc.Message, err error) {
+	parts := []json.RawMessage{line}
+	switch line[0] {
+	case '{':
+	case '[': // protocol 2025-03-26 had batches
+		if err := json.Unmarshal(line, &parts); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, errors.New("not a JSON object")
+	}
+	for _, part := range parts {
+		msg, err := decodeMessage(part)
+		if err != nil {
+			return nil, err
+		}
+		msgs = append(msgs, msg)
+	}
+	return msgs, nil
+}
+
+func (l *lineReader) junk(line []byte, size int) error {
+	if l.junkLines == 0 {
+		l.example = excerpt(line)
+		l.onJunk(line)
+	}
+	l.junkLines++
+	l.junkBytes += size
+	if l.junkLines > maxJunkLines || l.junkBytes > max(maxJunkBytes, l.lines.limit) {
+		return newFault(KindProtocol, "the server floods stdout with what is not MCP (%d lines, %d bytes, beginning with %s)",
+			l.junkLines, l.junkBytes, l.example)
+	}
+	return nil
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -44,65 +42,51 @@ func Supervise(args []string) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 
-	pid, err := execute(args)
+	pid, err := syscall.ForkExec(args[0], args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: serverAttr()})
 	if err != nil {
-		fmt.Fprintf(report, "fail %s\n", oneLine(err.Error()))
+		fmt.Fprintf(report, "fail command %q could not be executed: %v\n", args[0], err)
 		return 1
 	}
-	// The ends of the server's pipes must be the server's alone, or the harness would never see them close.
+	// The ends of the server's pipes must belong to the server alone, or the harness would never see them close.
 	releaseStdio()
 	fmt.Fprintf(report, "pid %d\n", pid)
 
 	stop, kill := make(chan struct{}), make(chan struct{})
 	go watchControl(control, stop, kill)
-	exited, alone := make(chan syscall.WaitStatus, 1), make(chan struct{})
-	go reap(pid, exited, alone)
+	exited, reaped := make(chan syscall.WaitStatus, 1), make(chan struct{})
+	go reap(pid, exited, reaped)
 
-	end := func(ws syscall.WaitStatus) int {
-		fmt.Fprintf(report, "exit %s\n", howEnded(ws))
-		killAll(pid, alone)
-		return 0
-	}
-	select {
-	case ws := <-exited:
-		return end(ws)
-	case <-kill:
-	case <-signals:
-		terminate(pid, exited, kill)
-	case <-stop:
+	var graceOver <-chan time.Time // for a server whose stdin has ended
+	for ending := false; !ending; {
+		ending = true
 		select {
 		case ws := <-exited:
-			return end(ws)
+			exited <- ws
 		case <-kill:
-		case <-time.After(eofGrace):
+		case <-signals:
 			terminate(pid, exited, kill)
+		case <-graceOver:
+			terminate(pid, exited, kill)
+		case <-stop:
+			stop, graceOver, ending = nil, time.After(eofGrace), false
 		}
 	}
-	killAll(pid, alone)
-	select {
-	case ws := <-exited:
-		fmt.Fprintf(report, "exit %s\n", howEnded(ws))
-	default:
+	reportExit := func() {
+		select {
+		case ws := <-exited:
+			fmt.Fprintf(report, "exit %s\n", howEnded(ws))
+		default:
+		}
 	}
+	reportExit()
+	killAll(pid, reaped)
+	reportExit()
 	return 0
 }
 
 func isPipe(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
-}
-
-// execute starts the server, whose path is the first argument, in a process group of its own.
-func execute(args []string) (pid int, err error) {
-	pid, err = syscall.ForkExec(args[0], args, &syscall.ProcAttr{
-		Env:   os.Environ(),
-		Files: []uintptr{0, 1, 2},
-		Sys:   serverAttr(),
-	})
-	if err != nil {
-		return 0, fmt.Errorf("command %q could not be executed: %w", args[0], err)
-	}
-	return pid, nil
 }
 
 func releaseStdio() {
@@ -127,8 +111,8 @@ func watchControl(control *os.File, stop, kill chan<- struct{}) {
 	close(stop)
 }
 
-// reap collects every child, the server and what was re-parented to this process, and closes alone when none is left.
-func reap(server int, exited chan<- syscall.WaitStatus, alone chan<- struct{}) {
+// reap collects every child, the server and what was re-parented to this process, and closes reaped when none is left.
+func reap(server int, exited chan<- syscall.WaitStatus, reaped chan<- struct{}) {
 	for {
 		var ws syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &ws, 0, nil)
@@ -136,7 +120,7 @@ func reap(server int, exited chan<- syscall.WaitStatus, alone chan<- struct{}) {
 		case err == syscall.EINTR:
 		case err != nil:
 			// ECHILD: none is left. After the server's own end this says that its descendants are gone as well.
-			close(alone)
+			close(reaped)
 			return
 		case pid == server:
 			exited <- ws
@@ -154,7 +138,7 @@ func terminate(server int, exited chan syscall.WaitStatus, kill <-chan struct{})
 	}
 	select {
 	case ws := <-exited:
-		exited <- ws // for the report
+		exited <- ws
 	case <-kill:
 	case <-time.After(termGrace):
 	}
@@ -162,12 +146,12 @@ func terminate(server int, exited chan syscall.WaitStatus, kill <-chan struct{})
 
 // killAll kills the group and every descendant until none is left. A descendant that left the group becomes a child
 // of this process, where the system has subreapers, once its parent is dead: hence the loop.
-func killAll(server int, alone <-chan struct{}) {
+func killAll(server int, reaped <-chan struct{}) {
 	deadline := time.After(killGrace)
 	for {
 		_ = syscall.Kill(-server, syscall.SIGKILL)
 		select {
-		case <-alone:
+		case <-reaped:
 			return
 		case <-deadline:
 			return
@@ -184,8 +168,4 @@ func howEnded(ws syscall.WaitStatus) string {
 		return "was ended by signal " + ws.Signal().String()
 	}
 	return fmt.Sprintf("exited with code %d", ws.ExitStatus())
-}
-
-func oneLine(s string) string {
-	return strings.Join(slices.Collect(strings.FieldsFuncSeq(s, func(c rune) bool { return c == '\n' || c == '\r' })), " ")
 }

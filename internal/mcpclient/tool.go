@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // Tool is a tool as its server describes it. The schemas are the server's own bytes: the order of keys is kept.
@@ -15,7 +16,7 @@ type Tool struct {
 	Description  string          `json:"description,omitempty"`
 	InputSchema  json.RawMessage `json:"inputSchema"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-	Annotations  *Annotations    `json:"annotations,omitempty"`
+	Annotations  Annotations     `json:"annotations,omitzero"`
 }
 
 // Annotations are the server's claims about a tool. A nil field was not sent; MCP's defaults then apply (not read-only,
@@ -27,9 +28,6 @@ type Annotations struct {
 	Idempotent  *bool  `json:"idempotentHint,omitempty"`
 	OpenWorld   *bool  `json:"openWorldHint,omitempty"`
 }
-
-// anyObject is the input schema of a tool that sent none.
-const anyObject = `{"type":"object"}`
 
 // What a tool may take. Real ones stay far below.
 const (
@@ -45,27 +43,17 @@ func decodeTools(raw json.RawMessage, most int) (tools []Tool, next string, bad 
 		NextCursor string          `json:"nextCursor"`
 	}
 	if err := json.Unmarshal(raw, &page); err != nil {
-		return nil, "", nil, fmt.Errorf("read tools/list answer: %w", err)
+		return nil, "", nil, err
 	}
 	defs, err := decodeList[json.RawMessage](page.Tools, most)
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("read tools/list answer: tools: %w", err)
+		return nil, "", nil, fmt.Errorf("tools: %w", err)
 	}
 	for i, def := range defs {
 		var t Tool
 		if err := t.decode(def); err != nil {
-			bad = append(bad, fmt.Errorf("tool %d (%q) is not usable: %w", i+1, clip(t.Name, maxToolName), err))
+			bad = append(bad, fmt.Errorf("tool %d (%q) is not usable: %w", i+1, clip.Text(t.Name, maxToolName), err))
 			continue
-		}
-		if isObject(t.InputSchema) {
-			t.InputSchema = compact(t.InputSchema)
-		} else {
-			t.InputSchema = json.RawMessage(anyObject)
-		}
-		if isObject(t.OutputSchema) {
-			t.OutputSchema = compact(t.OutputSchema)
-		} else {
-			t.OutputSchema = nil
 		}
 		tools = append(tools, t)
 	}
@@ -85,6 +73,10 @@ func (t *Tool) decode(def json.RawMessage) error {
 	case len(t.Name) > maxToolName:
 		return fmt.Errorf("its name is longer than %d bytes", maxToolName)
 	}
+	t.InputSchema, t.OutputSchema = compact(t.InputSchema), compact(t.OutputSchema)
+	if t.InputSchema == nil {
+		t.InputSchema = json.RawMessage(`{"type":"object"}`)
+	}
 	return nil
 }
 
@@ -93,28 +85,11 @@ func isObject(raw json.RawMessage) bool {
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// compact removes white space and keeps everything else as it is. raw is valid JSON.
+// compact is a schema without white space, nil if it is no object. raw is valid JSON or empty.
 func compact(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		return raw
+	if !isObject(raw) || json.Compact(&b, raw) != nil {
+		return nil
 	}
 	return b.Bytes()
-}
-
-func sameTools(a, b []Tool) bool {
-	return slices.EqualFunc(a, b, func(x, y Tool) bool {
-		return x.Name == y.Name && x.Title == y.Title && x.Description == y.Description &&
-			bytes.Equal(x.InputSchema, y.InputSchema) && bytes.Equal(x.OutputSchema, y.OutputSchema) &&
-			x.Annotations.equal(y.Annotations)
-	})
-}
-
-func (a *Annotations) equal(b *Annotations) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	same := func(x, y *bool) bool { return (x == nil) == (y == nil) && (x == nil || *x == *y) }
-	return a.Title == b.Title && same(a.ReadOnly, b.ReadOnly) && same(a.Destructive, b.Destructive) &&
-		same(a.Idempotent, b.Idempotent) && same(a.OpenWorld, b.OpenWorld)
 }

@@ -1,25 +1,18 @@
 package model
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
+	"mcp-code-exec-harness/internal/journal"
 )
 
 // messages speaks Anthropic's Messages. https://platform.claude.com/docs/en/api/messages
 type messages struct {
-	cfg     Config
-	sender  *sender
-	service anthropic.MessageService
 	// most is the largest output the server said that the model can write; 0 until it says so.
 	most atomic.Int64
 }
@@ -27,244 +20,203 @@ type messages struct {
 // defaultMaxTokens is what all models of Anthropic since 2025 can write; those that cannot are asked for less.
 const defaultMaxTokens = 32000
 
-func newAnthropic(cfg Config, s *sender) *messages {
-	// A service of its own, unlike a client, has no defaults from the environment. Its spans would go to a global tracer.
-	return &messages{cfg: cfg, sender: s, service: anthropic.NewMessageService(
-		option.WithBaseURL(cfg.BaseURL),
-		option.WithAPIKey(cfg.APIKey),
-		option.WithHTTPClient(s),
-		option.WithMaxRetries(0),
-		option.WithoutOpenTelemetry(),
-	)}
-}
+func (*messages) format() Format { return FormatMessages }
 
-func (m *messages) attempt(ctx context.Context, req *Request, way how, out *output) (*Turn, error) {
-	params, err := m.params(req, way)
-	if err != nil {
-		return nil, err
-	}
-	stream := m.service.NewStreaming(ctx, params)
-	defer stream.Close()
-	var message anthropic.Message
-	inputs := map[int64]*strings.Builder{} // of calls, as they were written
-	done := false
-	for stream.Next() {
-		event := stream.Current()
-		if err := message.Accumulate(event); err != nil {
-			return nil, m.sender.cut("read the stream: " + err.Error())
-		}
-		switch event.Type {
-		case "message_start":
-			out.begun, out.usage = true, usageOf(message.Usage)
-			out.usage.Output = 0 // it counts what comes at the end only
-		case "content_block_start":
-			if event.ContentBlock.Type == "tool_use" {
-				inputs[event.Index] = new(strings.Builder)
-				out.call(event.ContentBlock.Name, event.ContentBlock.ID, "")
-			} else {
-				out.text(event.ContentBlock.Text)
-			}
-		case "content_block_delta":
-			switch event.Delta.Type {
-			case "text_delta":
-				out.text(event.Delta.Text)
-			case "input_json_delta":
-				if b := inputs[event.Index]; b != nil && event.Delta.PartialJSON != "" {
-					b.WriteString(event.Delta.PartialJSON)
-					block := message.Content[event.Index]
-					out.call(block.Name, block.ID, event.Delta.PartialJSON)
-				}
-			}
-		case "message_stop":
-			done = true
-		}
-	}
-	if err := stream.Err(); err != nil {
-		return nil, m.failed(err)
-	}
-	if !done {
-		return nil, m.sender.cut("")
-	}
-	return m.turn(&message, inputs), nil
-}
-
-// failed is the error of a stream that did not end well.
-func (m *messages) failed(err error) error {
-	var said *anthropic.Error
-	if errors.As(err, &said) { // an error event; errors with a status never get here
-		return parseFailure(0, []byte(said.RawJSON())).newError(m.cfg)
-	}
-	return m.sender.broken(err)
-}
-
-func (m *messages) turn(message *anthropic.Message, inputs map[int64]*strings.Builder) *Turn {
-	t := &Turn{Format: FormatMessages}
-	var raw, said strings.Builder
-	for i, block := range message.Content {
-		if i > 0 {
-			raw.WriteByte(',')
-		}
-		wire := block.RawJSON()
-		switch block.Type {
-		case "text":
-			said.WriteString(block.Text)
-		case "tool_use":
-			arguments := ""
-			if b := inputs[int64(i)]; b != nil {
-				arguments = b.String()
-			}
-			if arguments == "" { // servers that only speak like Anthropic's may send it at once
-				arguments = string(block.Input)
-			}
-			call := newCall(block.ID, block.Name, arguments)
-			if call.Malformed != "" { // the server does not take back input that is no object
-				wire = withInput(wire, call.Input)
-			}
-			t.Calls = append(t.Calls, call)
-		}
-		raw.WriteString(wire)
-	}
-	t.Raw = json.RawMessage("[" + raw.String() + "]")
-	t.Text = said.String()
-	switch message.StopReason {
-	case anthropic.StopReasonMaxTokens, anthropic.StopReasonModelContextWindowExceeded:
-		t.Stop = StopLength
-	case anthropic.StopReasonRefusal:
-		t.Stop = StopRefusal
-		if t.Text == "" {
-			t.Text = message.StopDetails.Explanation
-		}
-	default:
-		t.Stop = stopOf(StopEnd, len(t.Calls) > 0)
-	}
-	t.Usage = usageOf(message.Usage)
-	return t
-}
-
-func usageOf(u anthropic.Usage) Usage {
-	return Usage{
-		Input:       int(u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens),
-		CachedInput: int(u.CacheReadInputTokens),
-		CacheWrite:  int(u.CacheCreationInputTokens),
-		Output:      int(u.OutputTokens),
-		Reasoning:   int(u.OutputTokensDetails.ThinkingTokens),
-	}
-}
-
-// withInput is a block of a call with another input.
-func withInput(block string, input json.RawMessage) string {
-	fields := map[string]json.RawMessage{}
-	if json.Unmarshal([]byte(block), &fields) != nil {
-		return block
-	}
-	fields["input"] = input
-	raw, err := encode(fields)
-	if err != nil {
-		return block
-	}
-	return string(raw)
-}
-
-func (m *messages) params(req *Request, way how) (anthropic.MessageNewParams, error) {
-	most := req.MaxTokens
-	if most <= 0 {
-		most = m.cfg.MaxTokens
-	}
-	if most <= 0 {
-		most = defaultMaxTokens
-	}
+func (m *messages) body(req *Request, most int, parts []part) (object, error) {
+	most = cmp.Or(most, defaultMaxTokens)
 	if limit := m.most.Load(); limit > 0 {
 		most = min(most, int(limit))
 	}
-	p := anthropic.MessageNewParams{Model: m.cfg.Name, MaxTokens: int64(most)}
-	cached := anthropic.NewCacheControlEphemeralParam()
-	for _, tool := range req.Tools {
-		p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{
-			Name: tool.Name, Description: anthropic.String(tool.Description),
-			InputSchema: param.Override[anthropic.ToolInputSchemaParam](tool.InputSchema),
-		}})
+	body := object{"max_tokens": most}
+	cached := object{"type": "ephemeral"}
+	var tools []object
+	for _, t := range req.Tools {
+		tools = append(tools, object{"name": t.Name, "description": t.Description, "input_schema": t.InputSchema})
 	}
 	// Tools, system prompt and messages are cached as far as the marked block, in this order.
 	if req.System != "" {
-		p.System = []anthropic.TextBlockParam{{Text: req.System, CacheControl: cached}}
-	} else if n := len(p.Tools); n > 0 {
-		p.Tools[n-1].OfTool.CacheControl = cached
+		body["system"] = []object{{"type": "text", "text": req.System, "cache_control": cached}}
+	} else if len(tools) > 0 {
+		tools[len(tools)-1]["cache_control"] = cached
 	}
-	ids := callIDs{}
-	for _, msg := range req.Messages {
-		role := anthropic.MessageParamRoleUser
-		var blocks []anthropic.ContentBlockParamUnion
-		switch msg.Role {
-		case RoleAssistant:
-			role = anthropic.MessageParamRoleAssistant
-			var err error
-			if blocks, err = m.assistant(msg, way, ids); err != nil {
-				return p, err
-			}
-		case RoleTool:
-			for _, r := range msg.Results {
-				blocks = append(blocks, anthropic.NewToolResultBlock(ids.result(r.CallID), r.Text, r.IsError))
-			}
-		default:
-			if !blank(msg.Text) {
-				blocks = append(blocks, anthropic.NewTextBlock(msg.Text))
-			}
+	if len(tools) > 0 {
+		body["tools"] = tools
+	}
+	type message struct {
+		Role    Role  `json:"role"`
+		Content []any `json:"content"`
+	}
+	var list []message
+	for _, p := range parts {
+		role, blocks, err := blocksOf(p)
+		if err != nil {
+			return nil, err
 		}
 		// The results of calls and what the user says next are one message, as are turns with nothing between them.
-		if n := len(p.Messages); n > 0 && p.Messages[n-1].Role == role {
-			p.Messages[n-1].Content = append(p.Messages[n-1].Content, blocks...)
+		if n := len(list); n > 0 && list[n-1].Role == role {
+			list[n-1].Content = append(list[n-1].Content, blocks...)
 		} else if len(blocks) > 0 {
-			p.Messages = append(p.Messages, anthropic.MessageParam{Role: role, Content: blocks})
+			list = append(list, message{role, blocks})
 		}
 	}
-	if n := len(p.Messages); n > 0 && p.Messages[n-1].Role == anthropic.MessageParamRoleUser {
-		content := p.Messages[n-1].Content
-		switch last := content[len(content)-1]; {
-		case last.OfText != nil:
-			last.OfText.CacheControl = cached
-		case last.OfToolResult != nil:
-			last.OfToolResult.CacheControl = cached
-		}
+	if n := len(list); n > 0 && list[n-1].Role == RoleUser {
+		obj(list[n-1].Content[len(list[n-1].Content)-1])["cache_control"] = cached
 	}
-	return p, nil
+	body["messages"] = list
+	return body, nil
 }
 
-// assistant is the content of an assistant's message. Blank text, which models can write, is refused by the server.
-func (m *messages) assistant(msg Message, way how, ids callIDs) ([]anthropic.ContentBlockParamUnion, error) {
-	var blocks []anthropic.ContentBlockParamUnion
-	if msg.Turn != nil {
-		if raw := way.raw(m.cfg, FormatMessages, msg.Turn); raw != nil {
-			var items []json.RawMessage
-			if err := json.Unmarshal(raw, &items); err != nil {
-				return nil, fmt.Errorf("read a stored turn: %w", err)
+// blocksOf is a part as content blocks. Blank text, which models can write, is left out: the server refuses it.
+func blocksOf(p part) (role Role, blocks []any, err error) {
+	switch {
+	case p.raw != nil:
+		var list []json.RawMessage
+		if err := json.Unmarshal(p.raw, &list); err != nil {
+			return "", nil, fmt.Errorf("read a stored turn: %w", err)
+		}
+		for _, block := range list {
+			var text struct{ Type, Text string }
+			if json.Unmarshal(block, &text) != nil || text.Type != "text" || !blank(text.Text) {
+				blocks = append(blocks, block)
 			}
-			for _, item := range items {
-				var text struct {
-					Type string `json:"type"`
-					Text string `json:"text"`
-				}
-				if json.Unmarshal(item, &text) == nil && text.Type == "text" && blank(text.Text) {
-					continue
-				}
-				blocks = append(blocks, param.Override[anthropic.ContentBlockParamUnion](item))
-			}
-			return blocks, nil
+		}
+		return RoleAssistant, blocks, nil
+	case p.result != nil:
+		content := []object{{"type": "text", "text": p.result.Text}}
+		return RoleUser, []any{object{
+			"type": "tool_result", "tool_use_id": p.result.CallID, "is_error": p.result.IsError, "content": content,
+		}}, nil
+	}
+	if !blank(p.text) {
+		blocks = append(blocks, object{"type": "text", "text": p.text})
+	}
+	for _, c := range p.calls {
+		blocks = append(blocks, object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": c.Input})
+	}
+	return p.role, blocks, nil
+}
+
+// messagesAnswer assembles the content blocks of a streamed message, with every field that the server sends.
+type messagesAnswer struct {
+	out    *output
+	blocks []object
+	inputs map[int]string // of calls, as the model wrote them
+	stop   object         // the last delta of the message
+	done   bool
+}
+
+func (*messages) answer(out *output) answer {
+	return &messagesAnswer{out: out, inputs: map[int]string{}}
+}
+
+func (a *messagesAnswer) take(event object, _ []byte) (done bool, err error) {
+	i, delta := num(event["index"]), obj(event["delta"])
+	switch event["type"] {
+	case "message_start":
+		a.out.begun = true
+		a.count(obj(obj(event["message"])["usage"]))
+		a.out.usage.Output = 0 // it counts what comes at the end only
+	case "message_delta":
+		a.stop = delta
+		a.count(obj(event["usage"]))
+	case "content_block_start":
+		block := obj(event["content_block"])
+		if i != len(a.blocks) || block == nil {
+			return false, fmt.Errorf("content block %d begins after %d", i, len(a.blocks))
+		}
+		a.blocks = append(a.blocks, block)
+		if block["type"] == "tool_use" {
+			a.out.call(str(block["name"]), str(block["id"]), "")
+		} else {
+			a.out.text(str(block["text"]))
+		}
+	case "content_block_delta":
+		if i < 0 || i >= len(a.blocks) {
+			return false, fmt.Errorf("content block %d of %d goes on", i, len(a.blocks))
+		}
+		a.add(i, delta)
+	case "message_stop":
+		a.done = true
+	}
+	return a.done, nil
+}
+
+// add takes a piece of a block.
+func (a *messagesAnswer) add(i int, delta object) {
+	block := a.blocks[i]
+	for _, key := range []string{"text", "thinking", "signature"} {
+		if piece := str(delta[key]); piece != "" {
+			block[key] = str(block[key]) + piece
 		}
 	}
-	text, calls := said(msg)
-	if !blank(text) {
-		blocks = append(blocks, anthropic.NewTextBlock(text))
+	if citation := delta["citation"]; citation != nil {
+		citations, _ := block["citations"].([]any)
+		block["citations"] = append(citations, citation)
 	}
-	for _, c := range calls {
-		blocks = append(blocks, anthropic.NewToolUseBlock(ids.call(c.ID), c.Input, c.Name))
+	if piece := str(delta["partial_json"]); piece != "" && block["type"] == "tool_use" {
+		a.inputs[i] += piece
+		a.out.call(str(block["name"]), str(block["id"]), piece)
 	}
-	return blocks, nil
+	a.out.text(str(delta["text"]))
+}
+
+// count takes token counts: all of them at the beginning, those that grew or changed at the end.
+func (a *messagesAnswer) count(u object) {
+	usage := &a.out.usage
+	fresh := usage.Input - usage.CachedInput - usage.CacheWrite
+	for key, n := range map[string]*int{
+		"input_tokens": &fresh, "cache_read_input_tokens": &usage.CachedInput, "cache_creation_input_tokens": &usage.CacheWrite,
+		"output_tokens": &usage.Output,
+	} {
+		if u[key] != nil {
+			*n = num(u[key])
+		}
+	}
+	if details := obj(u["output_tokens_details"]); details != nil {
+		usage.Reasoning = num(details["thinking_tokens"])
+	}
+	usage.Input = fresh + usage.CachedInput + usage.CacheWrite
+}
+
+func (a *messagesAnswer) turn() (*Turn, error) {
+	if !a.done {
+		return nil, nil
+	}
+	t := &Turn{Stop: StopEnd}
+	for i, block := range a.blocks {
+		switch block["type"] {
+		case "text":
+			t.Text += str(block["text"])
+		case "tool_use":
+			arguments := a.inputs[i]
+			if arguments == "" { // servers that only speak like Anthropic's may send it at once
+				raw, err := journal.Encode(block["input"])
+				if err != nil {
+					return nil, err
+				}
+				arguments = string(raw)
+			}
+			call := newCall(str(block["id"]), str(block["name"]), arguments)
+			block["input"] = call.Input // the server does not take back input that is no object
+			t.Calls = append(t.Calls, call)
+		}
+	}
+	switch a.stop["stop_reason"] {
+	case "max_tokens", "model_context_window_exceeded":
+		t.Stop = StopLength
+	case "refusal":
+		t.Stop = StopRefusal
+		t.Text = cmp.Or(t.Text, str(obj(a.stop["stop_details"])["explanation"]))
+	}
+	var err error
+	t.Raw, err = journal.Encode(append([]object{}, a.blocks...))
+	return t, err
 }
 
 // tooMuch is how the server says that the model cannot write as much as it was allowed to.
 var tooMuch = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
 
-func (m *messages) adapt(e *Error, way *how) bool {
+func (m *messages) adapt(e *Error, plain *bool) bool {
 	if e.Kind != KindInvalidRequest {
 		return false
 	}
@@ -273,10 +225,5 @@ func (m *messages) adapt(e *Error, way *how) bool {
 		return err == nil && limit > 0 && m.most.Swap(limit) != limit
 	}
 	// Invalid `signature` in `thinking` block; blocks in the latest assistant message cannot be modified; and the like.
-	if strings.Contains(e.Message, "thinking") && !way.plain &&
-		(strings.Contains(e.Message, "signature") || strings.Contains(e.Message, "block")) {
-		way.plain = true
-		return true
-	}
-	return false
+	return mentions(e.Message, "thinking") && mentions(e.Message, "signature", "block") && set(plain)
 }

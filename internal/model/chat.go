@@ -1,189 +1,253 @@
 package model
 
 import (
-	"bytes"
-	"context"
+	"crypto/rand"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"strings"
 	"sync/atomic"
 
-	"github.com/openai/openai-go/v3/packages/ssestream"
+	"mcp-code-exec-harness/internal/journal"
 )
 
-// chat speaks OpenAI's chat completions, as every server but OpenAI's own is asked. Requests and chunks are plain JSON
-// here: what matters most, the fields that only one kind of server knows, is in no library's types, and the types of
-// OpenAI's library for this one format would add 12 MB and a millisecond to every start of the program.
+// chat speaks OpenAI's chat completions, as every server but OpenAI's own is asked.
 type chat struct {
-	cfg    Config
-	sender *sender
+	google bool
 	// maxCompletion: the server wants max_completion_tokens, as OpenAI's reasoning models behind a gateway do.
 	maxCompletion atomic.Bool
 	// noOptions: the server does not know stream_options.
 	noOptions atomic.Bool
 }
 
-func newChat(cfg Config, s *sender) *chat { return &chat{cfg: cfg, sender: s} }
-
-func (c *chat) attempt(ctx context.Context, req *Request, way how, out *output) (*Turn, error) {
-	body, err := c.body(req, way)
-	if err != nil {
-		return nil, err
-	}
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, c.cfg.BaseURL+"/chat/completions", bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("make the request: %w", err)
-	}
-	post.Header.Set("Content-Type", "application/json")
-	post.Header.Set("Accept", "text/event-stream")
-	if c.cfg.APIKey != "" {
-		post.Header.Set("Authorization", "Bearer "+c.cfg.APIKey)
-	}
-	res, err := c.sender.Do(post)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	stream := ssestream.NewStream[json.RawMessage](ssestream.NewDecoder(res), nil)
-	var m chatMessage
-	for stream.Next() {
-		if err := m.add(stream.Current(), out); err != nil {
-			return nil, c.sender.cut("read the stream: " + err.Error())
-		}
-	}
-	if err := stream.Err(); err != nil {
-		return nil, streamError(c.sender, err)
-	}
-	if m.finish == "" {
-		return nil, c.sender.cut("")
-	}
-	return m.turn()
-}
-
-// body is the request.
-func (c *chat) body(req *Request, way how) (json.RawMessage, error) {
-	type function struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters,omitempty"`
-	}
-	type tool struct {
-		Type     string   `json:"type"`
-		Function function `json:"function"`
-	}
-	type options struct {
-		IncludeUsage bool `json:"include_usage"`
-	}
-	body := struct {
-		Model         string            `json:"model"`
-		Messages      []json.RawMessage `json:"messages"`
-		Tools         []tool            `json:"tools,omitempty"`
-		MaxTokens     int               `json:"max_tokens,omitempty"`
-		MaxCompletion int               `json:"max_completion_tokens,omitempty"`
-		Stream        bool              `json:"stream"`
-		Options       *options          `json:"stream_options,omitempty"`
-	}{Model: c.cfg.Name, Stream: true}
-	if most := cmpPositive(req.MaxTokens, c.cfg.MaxTokens); c.maxCompletion.Load() {
-		body.MaxCompletion = most
-	} else {
-		body.MaxTokens = most
-	}
-	if !c.noOptions.Load() {
-		body.Options = &options{IncludeUsage: true}
-	}
-	for _, t := range req.Tools {
-		body.Tools = append(body.Tools, tool{"function", function{t.Name, t.Description, t.InputSchema}})
-	}
-	add := func(v any) error {
-		raw, err := encode(v)
-		if err != nil {
-			return fmt.Errorf("encode a message: %w", err)
-		}
-		body.Messages = append(body.Messages, raw)
-		return nil
-	}
-	type plain struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-		CallID  string `json:"tool_call_id,omitempty"`
-	}
-	if req.System != "" {
-		if err := add(plain{Role: "system", Content: req.System}); err != nil {
-			return nil, err
-		}
-	}
-	ids := callIDs{}
-	for _, msg := range req.Messages {
-		switch msg.Role {
-		case RoleAssistant:
-			if err := add(c.assistant(msg, way, ids)); err != nil {
-				return nil, err
-			}
-		case RoleTool:
-			for _, r := range msg.Results {
-				if err := add(plain{Role: "tool", Content: r.Text, CallID: ids.result(r.CallID)}); err != nil {
-					return nil, err
-				}
-			}
-		default:
-			if err := add(plain{Role: "user", Content: msg.Text}); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return encode(body)
-}
-
-// assistant is an assistant's message.
-func (c *chat) assistant(msg Message, way how, ids callIDs) any {
-	if msg.Turn != nil {
-		if raw := way.raw(c.cfg, FormatChat, msg.Turn); raw != nil {
-			return json.RawMessage(raw)
-		}
-	}
-	type function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	}
-	type call struct {
-		ID       string          `json:"id"`
-		Type     string          `json:"type"`
-		Function function        `json:"function"`
-		Extra    json.RawMessage `json:"extra_content,omitempty"`
-	}
-	text, calls := said(msg)
-	m := struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-		Calls   []call `json:"tool_calls,omitempty"`
-	}{Role: "assistant", Content: text}
-	for i, tc := range calls {
-		wire := call{ID: ids.call(tc.ID), Type: "function", Function: function{tc.Name, string(tc.Input)}}
-		if i == 0 && c.cfg.Provider == Google {
-			wire.Extra = json.RawMessage(foreignSignature)
-		}
-		m.Calls = append(m.Calls, wire)
-	}
-	return m
-}
-
 // foreignSignature marks a call that another model made; without a signature Gemini 3 refuses the conversation.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
-const foreignSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
+var foreignSignature = object{"google": object{"thought_signature": "skip_thought_signature_validator"}}
 
-func (c *chat) adapt(e *Error, way *how) bool {
+func (*chat) format() Format { return FormatChat }
+
+func (c *chat) body(req *Request, most int, parts []part) (object, error) {
+	body := object{}
+	if !c.noOptions.Load() {
+		body["stream_options"] = object{"include_usage": true}
+	}
+	if most > 0 && c.maxCompletion.Load() {
+		body["max_completion_tokens"] = most
+	} else if most > 0 {
+		body["max_tokens"] = most
+	}
+	var tools []object
+	for _, t := range req.Tools {
+		tools = append(tools, object{"type": "function", "function": object{
+			"name": t.Name, "description": t.Description, "parameters": t.InputSchema,
+		}})
+	}
+	if len(tools) > 0 {
+		body["tools"] = tools
+	}
+	var list []any
+	if req.System != "" {
+		list = append(list, object{"role": "system", "content": req.System})
+	}
+	for _, p := range parts {
+		switch {
+		case p.raw != nil:
+			list = append(list, p.raw)
+		case p.result != nil:
+			list = append(list, object{"role": "tool", "content": p.result.Text, "tool_call_id": p.result.CallID})
+		default:
+			list = append(list, c.message(p))
+		}
+	}
+	body["messages"] = list
+	return body, nil
+}
+
+// message is a text of the user, or an assistant's message that is not sent as its provider wrote it.
+func (c *chat) message(p part) object {
+	message := object{"role": p.role, "content": p.text}
+	var calls []object
+	for _, call := range p.calls {
+		calls = append(calls, object{
+			"id": call.ID, "type": "function", "function": object{"name": call.Name, "arguments": string(call.Input)},
+		})
+	}
+	if len(calls) > 0 {
+		message["tool_calls"] = calls
+		if c.google {
+			calls[0]["extra_content"] = foreignSignature
+		}
+	}
+	return message
+}
+
+func (c *chat) adapt(e *Error, plain *bool) bool {
 	switch {
 	case e.Status/100 != 4:
 		return false
-	case strings.Contains(e.Message, "max_completion_tokens"):
+	case mentions(e.Message, "max_completion_tokens"):
 		return !c.maxCompletion.Swap(true)
-	case strings.Contains(e.Message, "stream_options"):
+	case mentions(e.Message, "stream_options"):
 		return !c.noOptions.Swap(true)
-	case !way.plain && (strings.Contains(e.Message, "thought_signature") || strings.Contains(e.Message, "hought signature")):
-		way.plain = true
-		return true
-	default:
-		return false
 	}
+	return mentions(e.Message, "thought_signature", "thought signature") && set(plain)
+}
+
+// chatAnswer assembles the message whose pieces the chunks of a chat completion are, with every field that the server
+// sends: known ones for the turn, and unknown ones because the server may want them back.
+type chatAnswer struct {
+	out    *output
+	fields object // except the calls
+	calls  []*chatCall
+	finish string
+}
+
+// chatCall is one call under way.
+type chatCall struct {
+	index  json.Number
+	fields object
+}
+
+func (c *chatCall) id() string       { return str(c.fields["id"]) }
+func (c *chatCall) function() object { return obj(c.fields["function"]) }
+func (c *chatCall) name() string     { return str(c.function()["name"]) }
+
+// complete reports whether the call has a name and all of its arguments.
+func (c *chatCall) complete() bool {
+	return c.name() != "" && json.Valid([]byte(str(c.function()["arguments"])))
+}
+
+func (*chat) answer(out *output) answer { return &chatAnswer{out: out, fields: object{}} }
+
+func (a *chatAnswer) take(chunk object, _ []byte) (done bool, err error) {
+	if u := obj(chunk["usage"]); u != nil {
+		a.out.usage = Usage{
+			Input:       num(u["prompt_tokens"]),
+			CachedInput: num(obj(u["prompt_tokens_details"])["cached_tokens"]),
+			Output:      num(u["completion_tokens"]),
+			Reasoning:   num(obj(u["completion_tokens_details"])["reasoning_tokens"]),
+		}
+	}
+	choices, _ := chunk["choices"].([]any)
+	if len(choices) == 0 {
+		return false, nil
+	}
+	a.out.begun = true
+	choice := obj(choices[0])
+	if finish := str(choice["finish_reason"]); finish != "" {
+		a.finish = finish
+	}
+	delta := obj(choice["delta"])
+	calls, _ := delta["tool_calls"].([]any)
+	for _, call := range calls {
+		if piece := obj(call); piece != nil {
+			a.addCall(piece)
+		}
+	}
+	delete(delta, "tool_calls")
+	a.out.text(str(delta["content"]))
+	a.out.text(str(delta["refusal"]))
+	merge(a.fields, delta)
+	return false, nil // counts may follow the last piece
+}
+
+// addCall takes a piece of a call. Servers that send each call whole, as Google's, may give all of them the same index or
+// none; a new id is a new call, and so is a name after a call that is complete.
+func (a *chatAnswer) addCall(piece object) {
+	index, _ := piece["index"].(json.Number)
+	delete(piece, "index")
+	var call *chatCall
+	for _, c := range a.calls {
+		if c.index == index {
+			call = c
+		}
+	}
+	id, f := str(piece["id"]), obj(piece["function"])
+	if call == nil || id != "" && id != call.id() || id == "" && str(f["name"]) != "" && call.complete() {
+		call = &chatCall{index: index, fields: object{}}
+		a.calls = append(a.calls, call)
+	}
+	merge(call.fields, piece)
+	if call.id() == "" { // some servers give none
+		call.fields["id"] = "call_" + rand.Text()
+	}
+	a.out.call(call.name(), call.id(), str(f["arguments"]))
+}
+
+// streamed are the fields whose texts come in pieces; other texts come whole.
+var streamed = map[string]bool{
+	"content": true, "refusal": true, "arguments": true, "reasoning": true, "reasoning_content": true, "thinking": true, "transcript": true,
+}
+
+// merge adds the fields of a piece to what came before.
+func merge(whole, piece object) {
+	for key, v := range piece {
+		switch next := v.(type) {
+		case nil:
+		case string:
+			if old := str(whole[key]); streamed[key] {
+				next = old + next
+			} else if next == "" {
+				continue
+			}
+			whole[key] = next
+		case object:
+			old := obj(whole[key])
+			if old == nil {
+				old = object{}
+				whole[key] = old
+			}
+			merge(old, next)
+		case []any:
+			old, _ := whole[key].([]any)
+			whole[key] = append(old, next...)
+		default:
+			whole[key] = v
+		}
+	}
+}
+
+func (a *chatAnswer) turn() (*Turn, error) {
+	if a.finish == "" {
+		return nil, nil
+	}
+	a.fields["role"] = "assistant"
+	t := &Turn{Stop: StopEnd, Text: withoutThoughts(str(a.fields["content"]))}
+	if refusal := str(a.fields["refusal"]); refusal != "" {
+		t.Text += refusal
+		t.Stop = StopRefusal
+	}
+	var calls []object
+	for _, c := range a.calls {
+		call := newCall(c.id(), c.name(), str(c.function()["arguments"]))
+		if f := c.function(); f != nil {
+			f["arguments"] = string(call.Input) // servers that read the arguments fail on what is no JSON
+		}
+		c.fields["type"] = "function"
+		calls = append(calls, c.fields)
+		t.Calls = append(t.Calls, call)
+	}
+	if len(calls) > 0 {
+		a.fields["tool_calls"] = calls
+	} else if a.fields["content"] == nil {
+		a.fields["content"] = ""
+	}
+	switch a.finish {
+	case "length":
+		t.Stop = StopLength
+	case "content_filter":
+		t.Stop = StopRefusal
+	}
+	var err error
+	t.Raw, err = journal.Encode(a.fields)
+	return t, err
+}
+
+// withoutThoughts cuts off what models that think aloud write before their answer.
+func withoutThoughts(text string) string {
+	trimmed := strings.TrimSpace(text)
+	if strings.HasPrefix(trimmed, "<think>") {
+		if _, after, ok := strings.Cut(trimmed, "</think>"); ok {
+			return after
+		}
+	}
+	return text
 }

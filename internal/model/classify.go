@@ -2,16 +2,18 @@ package model
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/clip"
 )
 
-// failure is what providers say in an error, whatever the shape in which they say it.
+// failure is an error of a provider, from any of the shapes in which providers send it.
 type failure struct {
 	status  int
 	code    string // OpenAI's code, Google's status, Ollama's nothing
@@ -31,78 +33,46 @@ type failure struct {
 func parseFailure(status int, body []byte) failure {
 	f := failure{status: status}
 	body = bytes.TrimSpace(body)
-	if list := []json.RawMessage(nil); len(body) > 0 && body[0] == '[' && json.Unmarshal(body, &list) == nil && len(list) > 0 {
-		body = list[0]
-	}
-	var outer struct {
-		Error   json.RawMessage `json:"error"`
-		Code    any             `json:"code"`
-		Message string          `json:"message"`
-		Detail  any             `json:"detail"`
-	}
-	if json.Unmarshal(body, &outer) != nil {
-		if !bytes.HasPrefix(body, []byte("<")) { // a proxy's page would help nobody
+	var list []object
+	var outer object
+	if decode(body, &list) == nil && len(list) > 0 {
+		outer = list[0]
+	} else if decode(body, &outer) != nil {
+		if !bytes.HasPrefix(body, []byte("<")) { // not a proxy's page
 			f.message = clean(string(body))
 		}
 		return f
 	}
-	var inner struct {
-		Type    string `json:"type"`
-		Code    any    `json:"code"`
-		Status  any    `json:"status"`
-		Message string `json:"message"`
-		Details []struct {
-			RetryDelay string `json:"retryDelay"`
-		} `json:"details"`
+	inner := obj(outer["error"])
+	if inner == nil {
+		inner = object{"code": outer["code"], "message": outer["message"]}
 	}
-	var text string
-	switch {
-	case json.Unmarshal(outer.Error, &text) == nil && text != "":
-		f.message = text
-	case json.Unmarshal(outer.Error, &inner) == nil:
-		f.typ, f.message = inner.Type, inner.Message
-		f.setCode(inner.Status)
-		f.setCode(inner.Code)
-		for _, d := range inner.Details {
-			if after, err := time.ParseDuration(d.RetryDelay); err == nil {
-				f.after = after
-			}
-		}
-	default:
-		f.message = outer.Message
-		f.setCode(outer.Code)
-		if detail, ok := outer.Detail.(string); ok && f.message == "" {
-			f.message = detail
+	f.typ = str(inner["type"])
+	f.setCode(inner["status"])
+	f.setCode(inner["code"])
+	details, _ := inner["details"].([]any)
+	for _, d := range details {
+		if after, err := time.ParseDuration(str(obj(d)["retryDelay"])); err == nil {
+			f.after = after
 		}
 	}
-	f.message = clean(f.message)
+	f.message = clean(cmp.Or(str(outer["error"]), str(inner["message"]), str(outer["detail"])))
 	return f
 }
 
-// setCode takes what a provider gives as its code: a word, or the number of an HTTP status, which counts within a stream, where
-// there is no other.
+// setCode takes a provider's code: a word, or the number of an HTTP status, which counts only within a stream.
 func (f *failure) setCode(code any) {
-	switch code := code.(type) {
-	case string:
-		f.code = code
-	case float64:
-		if f.status == 0 && code >= 400 && code < 600 {
-			f.status = int(code)
-		}
+	if text := str(code); text != "" {
+		f.code = text
+	}
+	if n := num(code); f.status == 0 && n >= 400 && n < 600 {
+		f.status = n
 	}
 }
 
 // kind is what a failure means. Status 0 is an error within a stream that began well.
 func (f failure) kind() Kind {
-	says := func(parts ...string) bool {
-		text := strings.ToLower(f.message)
-		for _, p := range parts {
-			if strings.Contains(text, p) {
-				return true
-			}
-		}
-		return false
-	}
+	says := func(parts ...string) bool { return mentions(f.message, parts...) }
 	for _, word := range []string{f.code, f.typ} {
 		switch word {
 		case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error":
@@ -152,46 +122,38 @@ func (f failure) kind() Kind {
 	}
 }
 
-// noTools says whether a server declines because the model cannot be given tools. In order of appearance: Ollama,
-// OpenRouter, vLLM, llama.cpp.
-func (f failure) noTools() bool {
-	for _, part := range []string{
-		"does not support tools", "support tool use", "--enable-auto-tool-choice", "--jinja", "tools is not supported",
-		"function calling is not enabled", "does not support function calling",
-	} {
-		if strings.Contains(strings.ToLower(f.message), part) {
-			return true
-		}
-	}
-	return false
+// mentions reports whether a text has one of the parts, which are in lower case.
+func mentions(text string, parts ...string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// newError makes the error that a failure is for the user of cfg.
+func (f failure) Error() string { return f.message }
+
+// newError makes the error of a failure.
 func (f failure) newError(cfg Config) *Error {
-	e := &Error{
-		Kind: f.kind(), Provider: cfg.Provider, Model: cfg.Name, Status: f.status, Message: f.message,
-		RetryAfter: f.after, code: f.code, noTools: f.noTools(),
+	kind := f.kind()
+	// The server declines because the model cannot be given tools. In order of appearance: Ollama, OpenRouter, vLLM, llama.cpp.
+	noTools := mentions(f.message, "does not support tools", "support tool use", "--enable-auto-tool-choice", "--jinja",
+		"tools is not supported", "function calling is not enabled", "does not support function calling")
+	if noTools {
+		kind = KindInvalidRequest
 	}
-	if e.noTools {
-		e.Kind = KindInvalidRequest
-	}
-	if cfg.APIKey != "" {
-		e.Message = strings.ReplaceAll(e.Message, cfg.APIKey, "***")
-	}
+	e := cfg.newError(kind, f.message)
+	e.Status, e.RetryAfter, e.code, e.noTools = f.status, f.after, f.code, noTools
 	if e.Message == "" && f.status != 0 {
 		e.Message = strings.ToLower(http.StatusText(f.status))
 	}
-	e.Remedy = remedy(e.Kind, cfg)
-	if e.noTools {
+	switch {
+	case noTools:
 		e.Remedy = "set model.tools to auto or fenced"
-	}
-	if e.Kind == KindUnknownModel && cfg.Provider == Compatible {
+	case kind == KindUnknownModel && cfg.Provider == Compatible:
 		e.Remedy = fmt.Sprintf("set model.name to a model that the server has (with Ollama: ollama pull %s), and check model.baseUrl", cfg.Name)
 	}
 	return e
 }
 
-// retryAfter reads how long a server wants to be left alone: Retry-After-Ms of OpenAI, Retry-After in seconds or as a date.
+// retryAfter reads the pause that a server asks for: Retry-After-Ms of OpenAI, Retry-After in seconds or as a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -208,14 +170,5 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 // clean makes one line of at most 600 bytes of what a server says.
 func clean(message string) string {
-	message = strings.Join(strings.Fields(strings.ToValidUTF8(message, "?")), " ")
-	const most = 600
-	if len(message) <= most {
-		return message
-	}
-	end := most
-	for !utf8.RuneStart(message[end]) {
-		end--
-	}
-	return message[:end] + "…"
+	return clip.Text(strings.Join(strings.Fields(strings.ToValidUTF8(message, "?")), " "), 600)
 }

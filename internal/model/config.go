@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,113 +33,95 @@ const (
 	ToolsFenced = "fenced" // described in the system prompt; code is taken from fenced blocks
 )
 
-// Config says which model to ask and how. Nothing else is consulted, in particular not the variables of the environment
-// that the providers' libraries know; only HTTP_PROXY and its kin count, where HTTPClient is nil.
+// Config says which model to ask and how. Of the environment only HTTP_PROXY and its kin count, if HTTPClient is nil.
 type Config struct {
 	Provider string // one of the providers above
-	Name     string // of the model; for Azure the deployment is used instead
+	Name     string // of the model; for Azure of the deployment
 	APIKey   string // needed unless BaseURL is set; Azure always needs it
-	// BaseURL is the address of another server that speaks the provider's format; for Azure the endpoint, which it needs;
-	// for Compatible where the server is, including /v1 or the like. Empty means the provider's own. It may be given as
-	// portals and documents show it, with the path of an operation: one that ends in /responses or /chat/completions also
-	// says which of OpenAI's two formats is spoken.
-	BaseURL    string
-	Deployment string // Azure's name for a model
+	// BaseURL is the address of another server that speaks the provider's format; for Azure the endpoint, for Compatible the
+	// server with /v1 or the like. Empty means the provider's own. It may have the path of an operation, as portals and
+	// documents show it: /responses or /chat/completions also selects one of OpenAI's two formats.
+	BaseURL string
 
-	// Timeout is how long a server may be silent: until it begins to answer, and then between any two pieces. 0 means
-	// five minutes.
-	Timeout time.Duration
-	// MaxRetries is how often a request is tried again. 0 means four times, less than 0 never.
-	MaxRetries int
-	// MaxTokens limits the output of a turn where a request does not. 0 leaves it to the server; Anthropic, which wants a
-	// limit, is then given 32,000, or less if the model cannot write as much.
-	MaxTokens int
-	// ContextWindow is what Info says where it is more than 0; otherwise Info says what is known of the model.
-	ContextWindow int
-	// Tools is one of the three ways above; empty means ToolsAuto.
-	Tools string
+	// Timeout is how long a server may be silent, before the answer and within it. 0 means five minutes.
+	Timeout    time.Duration
+	MaxRetries int // of one request; 0 means four, less than 0 none
+	// MaxTokens limits the output of a turn, with reasoning. 0 leaves it to the server; Anthropic, which needs a
+	// limit, then gets 32,000, or less if the model cannot write as much.
+	MaxTokens     int
+	ContextWindow int    // of Info; 0 means what is known of the model
+	Tools         string // one of the three ways above; empty means ToolsAuto
 
-	// HTTPClient sends the requests; nil means one with the standard library's transport. Redirects are never followed,
-	// since the next server would be sent the key.
+	// HTTPClient sends the requests; nil means one with the standard library's transport. Redirects are never followed: the
+	// next server would get the key.
 	HTTPClient *http.Client
 }
 
-const (
-	defaultTimeout = 5 * time.Minute
-	defaultRetries = 4
-)
-
-// New prepares a model. It contacts nobody. What is missing or wrong in cfg is an *Error that says what to set.
+// New makes a model without contacting its server. What is missing or wrong in cfg is an *Error that says what to set.
 func New(cfg Config) (Model, error) {
-	fail := func(kind Kind, message, remedy string) (Model, error) {
-		return nil, &Error{Kind: kind, Provider: cfg.Provider, Model: cfg.Name, Message: message, Remedy: remedy}
-	}
 	own, known := map[string]string{Anthropic: anthropicURL, OpenAI: openAIURL, Google: googleURL, Azure: "", Compatible: ""}[cfg.Provider]
 	if !known {
-		return fail(KindInvalidRequest, fmt.Sprintf("unknown provider %q", cfg.Provider),
-			"set model.provider to anthropic, openai, google, azure or compatible")
-	}
-	if cfg.Provider == Azure {
-		if cfg.Deployment == "" {
-			cfg.Deployment = cfg.Name
-		}
-		cfg.Name = cfg.Deployment
+		return nil, cfg.newError(KindInvalidRequest, fmt.Sprintf("unknown provider %q", cfg.Provider)).
+			withRemedy("set model.provider to anthropic, openai, google, azure or compatible")
 	}
 	if cfg.Name == "" {
-		return fail(KindUnknownModel, "no model is named", "set "+nameSettings(cfg.Provider))
+		return nil, cfg.newError(KindUnknownModel, "no model is named").withRemedy("set " + settings[cfg.Provider].name)
 	}
 	base, err := url.Parse(cmp.Or(cfg.BaseURL, own))
 	if err != nil {
-		base = &url.URL{} // as one that is missing
+		base = &url.URL{} // reported below as missing
 	}
 	operation := normalize(cfg.Provider, base)
 	official := own != "" && base.String() == own
 	if cfg.APIKey == "" && (cfg.Provider == Azure || official) {
-		return fail(KindNoKey, "no API key is set", "set "+keySettings(cfg.Provider))
+		return nil, cfg.newError(KindNoKey, "no API key is set")
 	}
 	if base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return fail(KindInvalidRequest, "the base URL is not an http or https URL", "set "+urlSettings(cfg.Provider))
+		return nil, cfg.newError(KindInvalidRequest, "the base URL is not an http or https URL").withRemedy("set " + settings[cfg.Provider].url)
 	}
 	cfg.BaseURL = base.String()
-	switch cfg.Tools {
-	case "":
-		cfg.Tools = ToolsAuto
-	case ToolsAuto, ToolsNative, ToolsFenced:
-	default:
-		return fail(KindInvalidRequest, fmt.Sprintf("unknown way %q to offer tools", cfg.Tools), "set model.tools to auto, native or fenced")
+	cfg.Tools = cmp.Or(cfg.Tools, ToolsAuto)
+	if !slices.Contains([]string{ToolsAuto, ToolsNative, ToolsFenced}, cfg.Tools) {
+		return nil, cfg.newError(KindInvalidRequest, fmt.Sprintf("unknown way %q to offer tools", cfg.Tools)).
+			withRemedy("set model.tools to auto, native or fenced")
 	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = defaultTimeout
-	}
-	if cfg.MaxRetries == 0 {
-		cfg.MaxRetries = defaultRetries
-	}
-	if cfg.ContextWindow <= 0 {
-		cfg.ContextWindow = contextWindow(cfg.Name)
-	}
+	cfg.MaxTokens = max(cfg.MaxTokens, 0)
+	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 5*time.Minute)
+	cfg.MaxRetries = cmp.Or(cfg.MaxRetries, 4)
+	cfg.ContextWindow = cmp.Or(max(cfg.ContextWindow, 0), contextWindow(cfg.Name))
 
-	c := &client{cfg: cfg}
-	sender := newSender(cfg)
+	c := &client{cfg: cfg, header: http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}, http: &http.Client{}}
+	if cfg.HTTPClient != nil {
+		*c.http = *cfg.HTTPClient
+	}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	keyHeader, key := "Authorization", "Bearer "+cfg.APIKey
 	switch {
 	case cfg.Provider == Anthropic:
-		c.wire = newAnthropic(cfg, sender)
+		c.wire, c.url = &messages{}, cfg.BaseURL+"/v1/messages"
+		c.header.Set("Anthropic-Version", "2023-06-01")
+		keyHeader, key = "X-Api-Key", cfg.APIKey
 	case cfg.Provider == Azure, operation == "/responses", cfg.Provider == OpenAI && official && operation == "":
-		c.wire = newResponses(cfg, sender)
+		c.wire, c.url = &responses{}, cfg.BaseURL+"/responses"
 	default:
-		c.wire = newChat(cfg, sender)
+		c.wire, c.url = &chat{google: cfg.Provider == Google}, cfg.BaseURL+"/chat/completions"
 	}
-	switch cfg.Tools {
-	case ToolsNative:
+	if cfg.Provider == Azure {
+		keyHeader, key = "Api-Key", cfg.APIKey
+	}
+	if cfg.APIKey != "" {
+		c.header.Set(keyHeader, key)
+	}
+	if cfg.Tools == ToolsNative {
 		return c, nil
-	case ToolsFenced:
-		return newFenced(c, true), nil
-	default:
-		return newFenced(c, false), nil
 	}
+	f := &fenced{inner: c}
+	f.on.Store(cfg.Tools == ToolsFenced)
+	return f, nil
 }
 
-// normalize brings a base URL into the form to which requests add the path of their operation, and returns the operation
-// that it had itself: "/responses", "/chat/completions", "/messages" or "".
+// normalize removes the operation from a base URL, to which requests add theirs, and returns it: "/responses",
+// "/chat/completions", "/messages" or "".
 func normalize(provider string, base *url.URL) (operation string) {
 	base.Host = strings.ToLower(base.Host)
 	base.RawQuery, base.Fragment = "", ""
@@ -163,4 +146,24 @@ func normalize(provider string, base *url.URL) (operation string) {
 	}
 	base.Path, base.RawPath = path, ""
 	return operation
+}
+
+// contextWindow is how many tokens a model can read and write in all, where its provider's documentation says so; 0
+// otherwise. https://platform.claude.com/docs/en/about-claude/models/overview, October 2026.
+func contextWindow(name string) int {
+	for _, known := range []struct {
+		prefix string
+		tokens int
+	}{
+		{"claude-fable-5", 1_000_000},
+		{"claude-opus-5", 1_000_000},
+		{"claude-sonnet-5", 1_000_000},
+		{"claude-haiku-5", 1_000_000},
+		{"claude-haiku-4-5", 200_000},
+	} {
+		if strings.HasPrefix(name, known.prefix) {
+			return known.tokens
+		}
+	}
+	return 0
 }

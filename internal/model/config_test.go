@@ -136,7 +136,7 @@ func TestInfo(t *testing.T) {
 			t.Errorf("info %+v", got)
 		}
 	}
-	m, err := model.New(model.Config{Provider: model.Azure, Deployment: "d", APIKey: "k", BaseURL: "https://x", ContextWindow: 5, Tools: model.ToolsFenced})
+	m, err := model.New(model.Config{Provider: model.Azure, Name: "d", APIKey: "k", BaseURL: "https://x", ContextWindow: 5, Tools: model.ToolsFenced})
 	if err != nil {
 		t.Fatal(err)
 	}

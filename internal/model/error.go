@@ -35,19 +35,17 @@ func (k Kind) Passing() bool {
 	}
 }
 
-// words is the kind for people.
 func (k Kind) words() string { return strings.ReplaceAll(string(k), "_", " ") }
 
 // Error is why a model did not answer. It never holds the API key.
 type Error struct {
-	Kind     Kind
-	Provider string
-	Model    string
-	Status   int    // of HTTP; 0 if there was none
-	Message  string // the provider's own words, where it said something
-	Remedy   string // what the user can do, as an imperative
-	// RetryAfter is how long the provider wants to be left alone; 0 if it did not say.
-	RetryAfter time.Duration
+	Kind       Kind
+	Provider   string
+	Model      string
+	Status     int           // of HTTP; 0 if there was none
+	Message    string        // the provider's own words, if it sent any
+	Remedy     string        // what the user can do, as an imperative
+	RetryAfter time.Duration // that the provider asks for; 0 if it does not
 
 	code    string // the provider's
 	noTools bool   // the server says that the model cannot be given tools
@@ -72,55 +70,45 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// settings are the variables of the environment that the configuration reads for a provider.
+// newError makes an error of a model. Its message does not hold the API key.
+func (c Config) newError(kind Kind, message string) *Error {
+	if c.APIKey != "" {
+		message = strings.ReplaceAll(message, c.APIKey, "***")
+	}
+	return &Error{Kind: kind, Provider: c.Provider, Model: c.Name, Message: message, Remedy: c.remedy(kind)}
+}
+
+func (e *Error) withRemedy(remedy string) *Error {
+	e.Remedy = remedy
+	return e
+}
+
+// settings are the variables and keys of the configuration for a provider.
 var settings = map[string]struct{ key, name, url string }{
-	Anthropic: {"ANTHROPIC_API_KEY", "ANTHROPIC_MODEL", "ANTHROPIC_BASE_URL"},
-	OpenAI:    {"OPENAI_API_KEY", "OPENAI_MODEL", "OPENAI_BASE_URL"},
-	Google:    {"GOOGLE_API_KEY", "GOOGLE_MODEL", ""},
-	Azure:     {"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_ENDPOINT"},
+	Anthropic: {"ANTHROPIC_API_KEY or model.apiKey", "ANTHROPIC_MODEL or model.name", "ANTHROPIC_BASE_URL or model.baseUrl"},
+	OpenAI:    {"OPENAI_API_KEY or model.apiKey", "OPENAI_MODEL or model.name", "OPENAI_BASE_URL or model.baseUrl"},
+	Google:    {"GOOGLE_API_KEY or model.apiKey", "GOOGLE_MODEL or model.name", "model.baseUrl"},
+	Azure: {
+		"AZURE_OPENAI_API_KEY or model.apiKey", "AZURE_OPENAI_DEPLOYMENT or model.deployment", "AZURE_OPENAI_ENDPOINT or model.baseUrl",
+	},
+	Compatible: {"model.apiKey", "model.name", "model.baseUrl"},
 }
 
-func either(variable, key string) string {
-	if variable == "" {
-		return key
-	}
-	return variable + " or " + key
+// remedies are what a user can do about a kind of error.
+var remedies = map[Kind]string{
+	KindNoKey:         "set {key}",
+	KindAuth:          "check {key}, and that the key may use this model",
+	KindUnknownModel:  "set {name} to a model that the server has",
+	KindQuota:         "add credit or raise the limit in the provider's billing settings, or choose another model.provider",
+	KindRateLimited:   "wait, or run fewer tasks at a time",
+	KindOverloaded:    "try again in a while, or choose another model.name",
+	KindContextLength: "start a new session, or choose a model with a larger context window",
+	KindTimeout:       "raise model.timeout if the server is only slow",
+	KindCut:           "try again; if it happens often, look for a proxy that ends long answers",
+	KindUnavailable:   "check the network and {url}",
 }
 
-func keySettings(provider string) string { return either(settings[provider].key, "model.apiKey") }
-func urlSettings(provider string) string { return either(settings[provider].url, "model.baseUrl") }
-
-func nameSettings(provider string) string {
-	if provider == Azure {
-		return either(settings[provider].name, "model.deployment")
-	}
-	return either(settings[provider].name, "model.name")
-}
-
-// remedy is what a user can do about a kind of error.
-func remedy(kind Kind, cfg Config) string {
-	switch kind {
-	case KindNoKey:
-		return "set " + keySettings(cfg.Provider)
-	case KindAuth:
-		return "check " + keySettings(cfg.Provider) + ", and that the key may use this model"
-	case KindUnknownModel:
-		return "set " + nameSettings(cfg.Provider) + " to a model that the server has"
-	case KindQuota:
-		return "add credit or raise the limit in the provider's billing settings, or choose another model.provider"
-	case KindRateLimited:
-		return "wait, or run fewer tasks at a time"
-	case KindOverloaded:
-		return "try again in a while, or choose another model.name"
-	case KindContextLength:
-		return "start a new session, or choose a model with a larger context window"
-	case KindTimeout:
-		return "raise model.timeout if the server is only slow"
-	case KindCut:
-		return "try again; if it happens often, look for a proxy that ends long answers"
-	case KindUnavailable:
-		return "check the network and " + urlSettings(cfg.Provider)
-	default:
-		return ""
-	}
+func (c Config) remedy(kind Kind) string {
+	s := settings[c.Provider]
+	return strings.NewReplacer("{key}", s.key, "{name}", s.name, "{url}", s.url).Replace(remedies[kind])
 }

@@ -2,13 +2,12 @@ package model
 
 import (
 	"sync"
-	"unicode/utf8"
 
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// vocabulary is loaded when the first text needs it; that takes some 20 ms.
-var vocabulary = sync.OnceValue(codec.NewO200kBase)
+// Vocabulary is o200k, of OpenAI's models. It is loaded when the first text needs it; that takes some 20 ms.
+var Vocabulary = sync.OnceValue(codec.NewO200kBase)
 
 // completed is a usage with estimates for what the provider did not count.
 func completed(u Usage, req *Request, written string) Usage {
@@ -29,9 +28,6 @@ func estimateRequest(req *Request) int {
 	}
 	for _, m := range req.Messages {
 		text, calls := said(m)
-		if m.Role != RoleAssistant {
-			text = m.Text
-		}
 		n += Estimate(text)
 		for _, c := range calls {
 			n += Estimate(c.Name + string(c.Input))
@@ -49,19 +45,13 @@ func Estimate(text string) int {
 	const chunk = 16 << 10 // a text of megabytes is never encoded at once
 	sum := 0
 	for text != "" {
-		end := min(len(text), chunk)
-		for end < len(text) && end > 0 && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		if end == 0 { // not UTF-8
-			end = min(len(text), chunk)
-		}
-		n, err := vocabulary().Count(text[:end])
+		part := text[:min(len(text), chunk)]
+		text = text[len(part):]
+		n, err := Vocabulary().Count(part)
 		if err != nil { // only for a text the vocabulary cannot split; a token has some four bytes
-			n = end/4 + 1
+			n = len(part)/4 + 1
 		}
 		sum += n
-		text = text[end:]
 	}
 	return sum
 }

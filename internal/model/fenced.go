@@ -19,17 +19,11 @@ const fencedID = "fence_"
 
 func isFenced(c ToolCall) bool { return strings.HasPrefix(c.ID, fencedID) }
 
-// fenced lets a model call tools that cannot do it through its provider's interface: the system prompt describes them,
+// fenced is for models that cannot call tools through their provider's interface: the system prompt describes the tools,
 // and calls are read from the blocks that the model writes.
 type fenced struct {
 	inner *client
-	on    atomic.Bool // otherwise the provider's interface is used, until the server says that the model cannot
-}
-
-func newFenced(inner *client, on bool) *fenced {
-	f := &fenced{inner: inner}
-	f.on.Store(on)
-	return f
+	on    atomic.Bool // false: the provider's interface is used until the server says that the model cannot
 }
 
 func (f *fenced) Info() Info {
@@ -41,20 +35,19 @@ func (f *fenced) Info() Info {
 func (f *fenced) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	if !f.on.Load() {
 		turn, err := f.inner.Generate(ctx, req)
-		var failed *Error
-		if !errors.As(err, &failed) || !failed.noTools {
+		if failed, ok := errors.AsType[*Error](err); !ok || !failed.noTools {
 			return turn, err
 		}
 		f.on.Store(true)
 	}
-	told := &Request{System: f.system(req), MaxTokens: req.MaxTokens, OnLost: req.OnLost}
+	sent := &Request{System: f.system(req), OnLost: req.OnLost}
 	for _, m := range req.Messages {
-		told.Messages = append(told.Messages, fencedMessage(m))
+		sent.Messages = append(sent.Messages, fencedMessage(m))
 	}
 	id := fencedID + strconv.Itoa(len(req.Messages))
 	if req.OnDelta != nil {
 		text := newFenceReader(req.Tools, id, req.OnDelta)
-		told.OnDelta = func(d Delta) {
+		sent.OnDelta = func(d Delta) {
 			if d.Reset {
 				text = newFenceReader(req.Tools, id, req.OnDelta)
 			}
@@ -66,7 +59,7 @@ func (f *fenced) Generate(ctx context.Context, req *Request) (*Turn, error) {
 		}
 		defer func() { text.end(true) }()
 	}
-	turn, err := f.inner.Generate(ctx, told)
+	turn, err := f.inner.Generate(ctx, sent)
 	if err != nil {
 		return nil, err
 	}
@@ -76,15 +69,15 @@ func (f *fenced) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	turn.Text = strings.TrimSpace(read.prose.String())
 	if read.call != nil {
 		turn.Calls = []ToolCall{*read.call}
-		turn.Stop = stopOf(turn.Stop, true)
+		turn.stopForCalls()
 	}
 	if read.ignored {
-		turn.Raw = nil // what the model made up after its call shall not mislead it again
+		turn.Raw = nil // it has text that the model made up after its call
 	}
 	return turn, nil
 }
 
-// system is the system prompt with what the model has to know about its tools.
+// system is the system prompt with a description of the tools.
 func (f *fenced) system(req *Request) string {
 	if len(req.Tools) == 0 {
 		return req.System
@@ -106,7 +99,7 @@ func (f *fenced) system(req *Request) string {
 	return b.String()
 }
 
-// fencedMessage tells a message without tool calls and results.
+// fencedMessage is a message with calls and results as text.
 func fencedMessage(m Message) Message {
 	switch {
 	case m.Role == RoleTool:

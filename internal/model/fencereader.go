@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
 // fenceReader reads a model's text line by line, and takes the first block that calls a tool out of it. Deltas of the text
@@ -183,7 +185,7 @@ func (r *fenceReader) finish(line string) {
 
 func (r *fenceReader) programCall(code string) *ToolCall {
 	call := &ToolCall{ID: r.id, Name: codeTool, Input: json.RawMessage(`{}`)}
-	if input, err := encode(map[string]string{"code": code}); err == nil {
+	if input, err := journal.Encode(map[string]string{"code": code}); err == nil {
 		call.Input = input
 	}
 	return call
@@ -202,7 +204,7 @@ func fenceOf(line string) (fence, info string) {
 
 // quoted is a text as it stands within a JSON string.
 func quoted(text string) string {
-	raw, err := encode(text)
+	raw, err := journal.Encode(text)
 	if err != nil || len(raw) < 2 {
 		return ""
 	}

@@ -1,63 +1,91 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
 // wire speaks one wire format. Its methods may be called from several goroutines.
 type wire interface {
-	// attempt asks once. Errors are an *Error, or wrap the context's.
-	attempt(ctx context.Context, req *Request, how how, out *output) (*Turn, error)
-	// adapt changes how this request, or every later one, is made after an error that says how. True means that another
+	format() Format
+	// body is a request without the fields that all formats have. most limits the tokens of the output; 0 does not.
+	body(req *Request, most int, parts []part) (object, error)
+	// answer reads one answer, whose deltas and token counts go to out.
+	answer(out *output) answer
+	// adapt changes how later requests are made, or sets plain, after an error that says how. True means that another
 	// attempt is worth it.
-	adapt(*Error, *how) bool
+	adapt(e *Error, plain *bool) bool
 }
 
-// how is the way in which one request is made.
-type how struct {
-	// plain: earlier turns are told as text and calls, without what only the provider can read. It is for providers that
-	// refuse their own signatures, as Anthropic's newer models do once anything before them in a conversation has changed.
-	plain bool
+// answer assembles a turn from the events of a stream.
+type answer interface {
+	// take takes an event, decoded and as it came. Errors are a failure, or say what is wrong with the stream.
+	take(event object, data []byte) (done bool, err error)
+	// turn is the complete turn, without what all formats have alike; nil if the stream ended before it.
+	turn() (*Turn, error)
 }
 
-// raw is a turn as its provider wrote it, if it is to be sent back in that form; nil otherwise.
-func (h how) raw(cfg Config, format Format, t *Turn) []byte {
-	if h.plain || t.Format != format || t.Provider != cfg.Provider || t.Model != cfg.Name || slices.ContainsFunc(t.Calls, isFenced) {
-		return nil
-	}
-	return t.Raw
-}
-
-// client asks through a wire, again where that helps.
+// client asks a provider through a wire, again where that helps.
 type client struct {
-	cfg  Config
-	wire wire
+	cfg    Config
+	wire   wire
+	url    string
+	header http.Header
+	http   *http.Client
 }
 
 func (c *client) Info() Info {
 	return Info{Provider: c.cfg.Provider, Name: c.cfg.Name, ContextWindow: c.cfg.ContextWindow, NativeTools: true}
 }
 
-// output passes deltas on, and knows what the attempt under way has received.
+// attempt asks once. With plain, earlier turns are sent as text and calls, without what only the provider can read: some
+// models refuse their own signatures once anything before them in a conversation has changed.
+func (c *client) attempt(ctx context.Context, req *Request, plain bool, out *output) (*Turn, error) {
+	body, err := c.wire.body(req, c.cfg.MaxTokens, c.conversation(req.Messages, plain))
+	if err != nil {
+		return nil, err
+	}
+	body["model"], body["stream"] = c.cfg.Name, true
+	raw, err := journal.Encode(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	start := time.Now()
+	answer := c.wire.answer(out)
+	if err := c.post(ctx, raw, answer.take); err != nil {
+		return nil, err
+	}
+	turn, err := answer.turn()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the model's output: %w", err)
+	case turn == nil:
+		return nil, c.cfg.newError(KindCut, "the stream ended before the turn did")
+	}
+	turn.Provider, turn.Model, turn.Format, turn.Plain = c.cfg.Provider, c.cfg.Name, c.wire.format(), plain
+	turn.Usage = completed(out.usage, req, out.written.String())
+	turn.Duration = time.Since(start)
+	turn.stopForCalls()
+	return turn, nil
+}
+
+// output sends deltas, and records what the current attempt has received.
 type output struct {
 	onDelta func(Delta)
-	dirty   bool // deltas were passed on
+	dirty   bool // deltas of this turn were sent
 
 	begun   bool // the provider has begun to answer
 	usage   Usage
-	written strings.Builder // texts, names and arguments
-}
-
-// restart forgets the attempt, but not that its deltas were passed on.
-func (o *output) restart() {
-	o.begun, o.usage = false, Usage{}
-	o.written.Reset()
+	written strings.Builder // texts and arguments
 }
 
 func (o *output) send(d Delta) {
@@ -81,7 +109,7 @@ func (o *output) call(name, id, input string) {
 	o.send(Delta{Call: name, CallID: id, Input: input})
 }
 
-// again says that the turn begins again.
+// again announces that the turn begins again.
 func (o *output) again(notice string) {
 	if o.onDelta != nil {
 		o.onDelta(Delta{Notice: notice, Reset: o.dirty})
@@ -91,47 +119,40 @@ func (o *output) again(notice string) {
 
 func (c *client) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	out := &output{onDelta: req.OnDelta}
-	way := how{plain: slices.ContainsFunc(req.Messages, func(m Message) bool { return m.Turn != nil && m.Turn.Plain })}
+	plain := slices.ContainsFunc(req.Messages, func(m Message) bool { return m.Turn != nil && m.Turn.Plain })
 	adapted := 0
 	for retry := 0; ; {
-		start := time.Now()
-		turn, err := c.wire.attempt(ctx, req, way, out)
+		turn, err := c.attempt(ctx, req, plain, out)
 		if err == nil {
-			turn.Provider, turn.Model, turn.Plain, turn.Duration = c.cfg.Provider, c.cfg.Name, way.plain, time.Since(start)
-			turn.Usage = completed(turn.Usage, req, out.written.String())
 			return turn, nil
 		}
 		if out.begun && req.OnLost != nil {
 			req.OnLost(completed(out.usage, req, out.written.String()))
 		}
-		out.restart()
+		out.begun, out.usage = false, Usage{}
+		out.written.Reset()
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("ask model %s: %w", c.cfg.Name, context.Cause(ctx))
 		}
-		var failed *Error
-		if !errors.As(err, &failed) {
+		failed, ok := errors.AsType[*Error](err)
+		if !ok {
 			return nil, fmt.Errorf("ask model %s: %w", c.cfg.Name, err)
 		}
-		if adapted < maxAdaptations && c.wire.adapt(failed, &way) {
+		if adapted < maxAdaptations && c.wire.adapt(failed, &plain) {
 			adapted++
 			continue
 		}
 		if !failed.Kind.Passing() || retry >= c.cfg.MaxRetries {
 			return nil, failed
 		}
-		wait := backoff(retry)
-		if failed.RetryAfter > 0 {
-			wait = failed.RetryAfter
-		}
+		wait := cmp.Or(max(failed.RetryAfter, 0), backoff(retry))
 		if deadline, ok := ctx.Deadline(); wait > maxWait || ok && time.Until(deadline) < wait {
 			return nil, failed
 		}
 		out.again(fmt.Sprintf("%s: %s; next attempt in %s", failed.Kind.words(), failed.Message, wait.Round(time.Millisecond)))
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, fmt.Errorf("ask model %s: %w", c.cfg.Name, context.Cause(ctx))
 		}
 		retry++
@@ -139,10 +160,8 @@ func (c *client) Generate(ctx context.Context, req *Request) (*Turn, error) {
 }
 
 const (
-	// maxAdaptations bounds how often one request is made in another way.
-	maxAdaptations = 3
-	// maxWait is the longest pause that a server can ask for before the request is given up: what takes longer, a daily
-	// limit for example, the caller should know.
+	maxAdaptations = 3 // of one request
+	// maxWait is the longest pause before a retry. The caller gets the error of a server that asks for a longer one.
 	maxWait = 2 * time.Minute
 )
 
@@ -151,4 +170,11 @@ const (
 func backoff(n int) time.Duration {
 	most := min(500*time.Millisecond<<min(n, 10), 16*time.Second)
 	return most - rand.N(most/2)
+}
+
+// set sets a flag, and reports whether it was not set before.
+func set(flag *bool) bool {
+	was := *flag
+	*flag = true
+	return !was
 }

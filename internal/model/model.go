@@ -1,8 +1,6 @@
-// Package model asks language models for turns. One small interface hides who answers: Anthropic (Messages), OpenAI and
-// Azure (Responses), every server that speaks OpenAI's chat completions (Gemini, Ollama, llama.cpp, vLLM), models that
-// cannot call tools, and recordings.
-//
-// What a turn cost, and what to do about a failure, is part of the answer: see Usage, Prices and Error.
+// Package model sends conversations to language models and reads their turns. A Model is Anthropic's Messages API, the Responses
+// API of OpenAI or Azure, a server of OpenAI's chat completions (Gemini, Ollama, llama.cpp, vLLM), or a recording. Usage and
+// Prices give the cost of a turn. An Error names the remedy.
 package model
 
 import (
@@ -13,10 +11,10 @@ import (
 
 // Model is a language model. Its methods may be called from several goroutines.
 type Model interface {
-	// Generate asks for the model's next turn. It streams: what the model writes goes to req.OnDelta while it comes, and
-	// the complete turn is returned. It tries again by itself after rate limits, overload, server errors, lost connections
-	// and streams that end early; never after other errors. When ctx ends, the request is cancelled at once and the error
-	// wraps the context's. Other failures are an *Error. req and all it refers to is only read, until Generate returns.
+	// Generate asks for the model's next turn. Pieces of it go to req.OnDelta as they arrive. Generate retries after rate
+	// limits, overload, server errors, lost connections and streams that end early, never after other errors. When ctx
+	// ends, the request is cancelled at once and the error wraps the cause. Other failures are an *Error. Generate reads
+	// req, and all it refers to, until it returns.
 	Generate(ctx context.Context, req *Request) (*Turn, error)
 	// Info says which model answers. NativeTools can change when a server first answers.
 	Info() Info
@@ -30,18 +28,16 @@ type Info struct {
 	NativeTools   bool   `json:"nativeTools"`             // false: the model writes its calls as text
 }
 
-// Request is everything a model is told. The model remembers nothing between requests.
+// Request is all that a model reads. The model remembers nothing between requests.
 type Request struct {
 	System   string
 	Messages []Message // oldest first; the last one is not the assistant's
 	Tools    []Tool
-	// MaxTokens limits the output, with reasoning. 0 means the configured limit.
-	MaxTokens int
-	// OnDelta gets what the model writes, in order, from one goroutine, before Generate returns. It may be nil, and must
-	// not wait long: the provider's stream waits for it.
+	// OnDelta gets what the model writes, in order, from one goroutine, before Generate returns. The provider's stream waits
+	// for it. It may be nil.
 	OnDelta func(Delta)
-	// OnLost gets the usage of each attempt that broke off after the provider had begun to answer, which providers bill; like
-	// OnDelta it is called from one goroutine before Generate returns, and may be nil.
+	// OnLost gets the usage of each attempt that broke off after the provider had begun to answer: providers bill it. It is
+	// called as OnDelta is, and may be nil.
 	OnLost func(Usage)
 }
 
@@ -72,12 +68,11 @@ type Tool struct {
 
 // ToolCall is a call that a model asks for.
 type ToolCall struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-	// Input is the arguments, always a JSON object.
-	Input json.RawMessage `json:"input"`
-	// Malformed is what the model wrote instead, where that is no JSON object; Input is {} then, and the call should be
-	// answered with an error, not executed.
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"` // the arguments, always a JSON object
+	// Malformed is what the model wrote if that is not a JSON object. Input is {} then, and the caller answers the call with
+	// an error.
 	Malformed string `json:"malformed,omitempty"`
 }
 
@@ -95,28 +90,34 @@ type Stop string
 // Why turns end.
 const (
 	StopEnd     Stop = "end"     // the model has answered
-	StopTools   Stop = "tools"   // it waits for the results of its calls
-	StopLength  Stop = "length"  // its output or its context is full; the last call or sentence may be cut
-	StopRefusal Stop = "refusal" // it, or a filter of the provider, declined
+	StopTools   Stop = "tools"   // the model needs the results of its calls
+	StopLength  Stop = "length"  // the output or the context is full; the last call or sentence may be cut
+	StopRefusal Stop = "refusal" // the model, or a filter of its provider, declined
 )
 
 // Turn is one response of a model. It is stored as JSON.
 type Turn struct {
 	Provider string `json:"provider"`
-	Model    string `json:"model"` // as it was asked for
-	// Format is the wire format of Raw.
-	Format Format `json:"format,omitempty"`
-	// Raw is the provider's own JSON of its output. It is sent back unchanged to the same model, for it carries what only
-	// the provider can read: signatures, encrypted reasoning, fields we do not know. Other models are told Text and Calls.
+	Model    string `json:"model"`            // as it was asked for
+	Format   Format `json:"format,omitempty"` // of Raw
+	// Raw is the provider's own JSON of its output. The same model gets it back, with all that only the provider can read:
+	// signatures, encrypted reasoning, unknown fields. Other models get Text and Calls.
 	Raw json.RawMessage `json:"raw,omitempty"`
-	// Plain says that the provider refused its own Raw of earlier turns, so that this request was made without any. Later
-	// requests of the conversation are made so, too.
+	// Plain says that the provider refused its own Raw of earlier turns, so that this request had none. Later requests of
+	// the conversation have none either.
 	Plain    bool          `json:"plain,omitempty"`
 	Text     string        `json:"text,omitempty"`
 	Calls    []ToolCall    `json:"calls,omitempty"` // each one needs a result before the next request
 	Stop     Stop          `json:"stop"`
 	Usage    Usage         `json:"usage"`
 	Duration time.Duration `json:"durationNs"` // from the request that succeeded to the last byte
+}
+
+// stopForCalls makes the turn one that waits for results, if it has calls.
+func (t *Turn) stopForCalls() {
+	if t.Stop == StopEnd && len(t.Calls) > 0 {
+		t.Stop = StopTools
+	}
 }
 
 // Format is a wire format.
@@ -134,25 +135,24 @@ type Delta struct {
 	// Text is the next piece of the answer.
 	Text string
 
-	// Call names the tool whose arguments are being written, Input is the next piece of their JSON text, which may be
-	// empty. CallID tells apart the calls of one turn.
+	// Call names the tool of a call, Input is the next piece of its arguments' JSON text, which may be empty. CallID
+	// distinguishes the calls of one turn.
 	Call, CallID, Input string
 
-	// Notice says why an attempt failed and when the next one begins. Reset says that all deltas of this turn so far are
-	// void, because the turn begins again.
+	// Notice says why an attempt failed and when the next one begins. Reset voids all deltas of this turn so far, because the
+	// turn begins again.
 	Notice string
 	Reset  bool
 }
 
 // Usage is model tokens.
 type Usage struct {
-	Input       int `json:"input"`                 // all that the model read, with the two kinds of cached input
-	CachedInput int `json:"cachedInput,omitempty"` // part of Input: read from the provider's cache
-	CacheWrite  int `json:"cacheWrite,omitempty"`  // part of Input: written to the provider's cache
-	Output      int `json:"output"`                // all that the model wrote, with reasoning
-	Reasoning   int `json:"reasoning,omitempty"`   // part of Output, where the provider says it
-	// Estimated says that the provider did not count some of it, and the harness did, with Estimate.
-	Estimated bool `json:"estimated,omitempty"`
+	Input       int  `json:"input"`                 // all that the model read, with the two kinds of cached input
+	CachedInput int  `json:"cachedInput,omitempty"` // part of Input: read from the provider's cache
+	CacheWrite  int  `json:"cacheWrite,omitempty"`  // part of Input: written to the provider's cache
+	Output      int  `json:"output"`                // all that the model wrote, with reasoning
+	Reasoning   int  `json:"reasoning,omitempty"`   // part of Output, where the provider says it
+	Estimated   bool `json:"estimated,omitempty"`   // the provider did not count some of it, so that Estimate did
 }
 
 // Add is the sum of two usages.

@@ -1,7 +1,8 @@
 package model
 
 import (
-	"maps"
+	"cmp"
+	"regexp"
 	"strings"
 )
 
@@ -17,14 +18,11 @@ type Price struct {
 // gpt-5-2025-08-07; one that ends in * for every model that begins so.
 type Prices map[string]Price
 
-// PricesAsOf is the day for which KnownPrices was last checked.
-const PricesAsOf = "2026-10-24"
-
 // KnownPrices are list prices for short requests, cached for five minutes where that is a choice. They are those of the
 // models whose price we read at its provider's; all others have to be configured (model.prices). Left out on purpose:
 // models whose price depends on the length of the request, as that of Claude Haiku 5.5 does.
 //
-// Source: https://platform.claude.com/docs/en/about-claude/pricing.
+// Source: https://platform.claude.com/docs/en/about-claude/pricing, 2026-10-24.
 func KnownPrices() Prices {
 	return Prices{
 		"anthropic/claude-fable-5-1":  {Input: 10, CachedInput: 0.25, CacheWrite: 12.5, Output: 50},
@@ -43,16 +41,6 @@ func KnownPrices() Prices {
 	}
 }
 
-// With is p and more, whose prices win.
-func (p Prices) With(more Prices) Prices {
-	all := maps.Clone(p)
-	if all == nil {
-		all = Prices{}
-	}
-	maps.Copy(all, more)
-	return all
-}
-
 // Cost is what a usage costs in US dollars, by the longest key that matches. known is false if none does: the cost is
 // then unknown, not nothing.
 func (p Prices) Cost(provider, model string, u Usage) (usd float64, known bool) {
@@ -67,9 +55,7 @@ func (p Prices) Cost(provider, model string, u Usage) (usd float64, known bool) 
 		return 0, false
 	}
 	price := p[best]
-	if price.CacheWrite == 0 {
-		price.CacheWrite = price.Input
-	}
+	price.CacheWrite = cmp.Or(price.CacheWrite, price.Input)
 	usd = float64(u.Input-u.CachedInput-u.CacheWrite)*price.Input +
 		float64(u.CachedInput)*price.CachedInput + float64(u.CacheWrite)*price.CacheWrite + float64(u.Output)*price.Output
 	return usd / 1e6, true
@@ -80,21 +66,8 @@ func matches(key, name string) bool {
 		return strings.HasPrefix(name, prefix)
 	}
 	rest, ok := strings.CutPrefix(name, key)
-	return ok && (rest == "" || isDate(rest))
+	return ok && (rest == "" || date.MatchString(rest))
 }
 
-// isDate says whether the end of a model's name is its date: -20251001 or -2025-08-07.
-func isDate(rest string) bool {
-	digits := 0
-	for i, r := range rest {
-		switch {
-		case r >= '0' && r <= '9':
-			digits++
-		case r != '-':
-			return false
-		case i != 0 && i != 5 && i != 8:
-			return false
-		}
-	}
-	return strings.HasPrefix(rest, "-") && digits == 8
-}
+// date is the end of a model's name that has a date: -20251001 or -2025-08-07.
+var date = regexp.MustCompile(`^-\d{4}(\d{4}|-\d\d-\d\d)$`)

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -10,7 +11,8 @@ import (
 
 func TestCost(t *testing.T) {
 	t.Parallel()
-	prices := model.KnownPrices().With(model.Prices{
+	prices := model.KnownPrices()
+	maps.Copy(prices, model.Prices{
 		"azure/*":                  {Input: 1, Output: 2},
 		"azure/our-gpt*":           {Input: 3, Output: 4},
 		"azure/our-gpt-big":        {Input: 5, Output: 6},

@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Recording is the turns of a model, from which they can be given again without it. It is stored as JSON.
+// Recording is the turns of a model, for replays without it. It is stored as JSON.
 type Recording struct {
 	Model Info           `json:"model"`
 	Turns []RecordedTurn `json:"turns"`
@@ -70,7 +69,7 @@ func DigestOf(req *Request) Digest {
 	return Digest{System: digest(req.System), Tools: digest(tools), Messages: len(history), History: digest(history)}
 }
 
-// digest is 64 bits of the SHA-256 of a value's JSON: enough to tell apart what is not made to be mistaken.
+// digest is 64 bits of the SHA-256 of a value's JSON: enough without an adversary.
 func digest(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil { // a call's input that is no JSON, which no model of this package returns
@@ -80,7 +79,7 @@ func digest(v any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// DivergedError says that a replay asked for something else than was recorded.
+// DivergedError reports a request that differs from the recorded one.
 type DivergedError struct {
 	Turn int    // counted from 1
 	What string // differs
@@ -90,7 +89,7 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("model turn %d diverged from the recording: %s", e.Turn, e.What)
 }
 
-// Recorded answers from a recording. Its methods may be called from several goroutines, but turns are given in order.
+// Recorded answers from a recording, turn after turn. Its methods may be called from several goroutines.
 type Recorded struct {
 	rec  Recording
 	mu   sync.Mutex
@@ -102,7 +101,7 @@ var (
 	_ Model = (*Recorder)(nil)
 )
 
-// NewRecorded makes a model of a recording, which must not change any more.
+// NewRecorded makes a model of a recording. The caller does not change it afterwards.
 func NewRecorded(rec Recording) *Recorded { return &Recorded{rec: rec} }
 
 // Info says which model was recorded.
@@ -115,8 +114,7 @@ func (r *Recorded) Left() int {
 	return len(r.rec.Turns) - r.next
 }
 
-// Generate returns the next recorded turn, or a *DivergedError if it was recorded for another request. Nothing is
-// contacted and no time passes.
+// Generate returns the next recorded turn, or a *DivergedError if it was recorded for another request.
 func (r *Recorded) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("replay a model turn: %w", context.Cause(ctx))
@@ -172,11 +170,11 @@ func (r *Recorder) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := *turn
-	kept.Duration = time.Duration(0)
+	recorded := *turn
+	recorded.Duration = 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turns = append(r.turns, RecordedTurn{Request: d, Turn: &kept})
+	r.turns = append(r.turns, RecordedTurn{Request: d, Turn: &recorded})
 	return turn, nil
 }
 

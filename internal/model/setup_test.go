@@ -38,7 +38,7 @@ var providers = []provider{
 	},
 	{
 		name: "azure",
-		cfg:  model.Config{Provider: model.Azure, Deployment: "our-gpt", APIKey: testKey, BaseURL: "https://us.openai.azure.com/"},
+		cfg:  model.Config{Provider: model.Azure, Name: "our-gpt", APIKey: testKey, BaseURL: "https://us.openai.azure.com/"},
 		host: "us.openai.azure.com", path: "/openai/v1/responses", auth: "Api-Key", authValue: testKey, opaque: true,
 	},
 	{

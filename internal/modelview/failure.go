@@ -1,6 +1,7 @@
 package modelview
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf16"
@@ -15,8 +16,8 @@ const (
 	effectsMost = 20  // effects that are listed one by one: the first and the last
 )
 
-// Failure explains a failed run to the author of the program: what went wrong and where, what to do about it, and what
-// the run did to the world before. It ends with a line break.
+// Failure describes a failed run to the author of the program: the error and its place, what to do about it, and the effects
+// of the run. It ends with a line break.
 func Failure(out *run.Outcome) string {
 	e := out.Error
 	var b strings.Builder
@@ -26,11 +27,7 @@ func Failure(out *run.Outcome) string {
 		fmt.Fprintf(&b, "%s (%s): %s\n", e.Name, e.Kind, indented(e.Message))
 	}
 	if e.Line > 0 {
-		file := e.File
-		if file == "" {
-			file = "program"
-		}
-		fmt.Fprintf(&b, "  at %s:%d:%d\n", file, e.Line, e.Column)
+		fmt.Fprintf(&b, "  at %s:%d:%d\n", cmp.Or(e.File, "program"), e.Line, e.Column)
 		if line, marker := excerpt(e.Source, e.Column); line != "" {
 			fmt.Fprintf(&b, "    %s\n", line)
 			if marker != "" {
@@ -41,30 +38,22 @@ func Failure(out *run.Outcome) string {
 	if e.Hint != "" {
 		fmt.Fprintf(&b, "  hint: %s\n", indented(e.Hint))
 	}
-	head, left := out.Effects, []run.Effect(nil)
-	var last []run.Effect
-	if n := len(out.Effects); n > effectsMost {
-		head, left, last = out.Effects[:effectsMost/2], out.Effects[effectsMost/2:n-effectsMost/2], out.Effects[n-effectsMost/2:]
-	}
-	list(&b, head)
-	if len(left) > 0 {
-		doubt := 0
-		for _, effect := range left {
-			if effect.State == "in_doubt" {
-				doubt++
-			}
+	first, doubt := effectsMost/2, 0
+	last := first + len(out.Effects) - effectsMost // effects from first to last are only counted
+	for i, effect := range out.Effects {
+		if i < first || i >= last {
+			fmt.Fprintf(&b, "  effect: call %d, %s %s: %s\n", effect.Call, effect.Kind, effect.Name, state(effect.State))
+			continue
 		}
-		fmt.Fprintf(&b, "  effects: %d more here, %d of them in doubt; `harness runs show %s` lists all calls\n", len(left), doubt, out.RunID)
+		if effect.State == "in_doubt" {
+			doubt++
+		}
+		if i == last-1 {
+			fmt.Fprintf(&b, "  effects: %d more here, %d of them in doubt; `harness runs show %s` lists all calls\n", last-first, doubt, out.RunID)
+		}
 	}
-	list(&b, last)
 	fmt.Fprintf(&b, "  run: %s\n", out.RunID)
 	return b.String()
-}
-
-func list(b *strings.Builder, effects []run.Effect) {
-	for _, e := range effects {
-		fmt.Fprintf(b, "  effect: call %d, %s %s: %s\n", e.Call, e.Kind, e.Name, state(e.State))
-	}
 }
 
 // state is an effect's state in words.
@@ -75,7 +64,7 @@ func state(s string) string {
 	return s
 }
 
-// indented keeps the lines of a text below its first.
+// indented is a text whose lines after the first are indented.
 func indented(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
 
 // excerpt is the part of a line around a column (from 1, in UTF-16 units) and the line that marks the column. There is

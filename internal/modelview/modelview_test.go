@@ -11,6 +11,7 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 	"pgregory.net/rapid"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/run"
 )
 
@@ -60,7 +61,7 @@ func TestShort(t *testing.T) {
 			"failure", &run.Outcome{
 				RunID: "run_1", Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{{Level: "error", Text: "oh"}},
 				Error: &run.Error{
-					Kind: run.KindTool, Name: "ToolError", Message: "first\nsecond", File: "p.js", Line: 3, Column: 3, Source: "\ta.b()",
+					Kind: frame.KindTool, Name: "ToolError", Message: "first\nsecond", File: "p.js", Line: 3, Column: 3, Source: "\ta.b()",
 					Hint: "look",
 				},
 				Effects: []run.Effect{{Call: 1, Kind: "tool", Name: "mailer__send", State: "done"}, {Call: 2, Kind: "tool", Name: "crm__add", State: "in_doubt"}},
@@ -71,13 +72,13 @@ func TestShort(t *testing.T) {
 				"  run: run_1\n\nlogs:\nerror: oh\n",
 		},
 		{
-			"ending that the host decided", &run.Outcome{RunID: "run_1", Status: run.Cancelled, Error: &run.Error{Kind: run.KindCancelled, Message: "enough"}},
+			"ending that the host decided", &run.Outcome{RunID: "run_1", Status: run.Cancelled, Error: &run.Error{Kind: frame.KindCancelled, Message: "enough"}},
 			"cancelled\ncancelled: enough\n  run: run_1\n",
 		},
 	} {
-		got, err := View(c.out, 0, nil)
-		if err != nil || got != c.want {
-			t.Errorf("%s: got\n%s(%v)\nwant\n%s", c.name, got, err, c.want)
+		got := View(c.out, 0, nil)
+		if got != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.want)
 		}
 	}
 }
@@ -87,9 +88,7 @@ func TestShortNeedsNoVocabulary(t *testing.T) {
 	load := vocabulary
 	defer func() { vocabulary = load }()
 	vocabulary = func() *codec.Codec { t.Error("the vocabulary was loaded"); return load() }
-	if _, err := View(output(strings.Repeat("x", DefaultLimit-100)), 0, nil); err != nil {
-		t.Error(err)
-	}
+	View(output(strings.Repeat("x", DefaultLimit-100)), 0, nil)
 }
 
 // TestCompact spends no tokens on white space where the output is long.
@@ -100,9 +99,9 @@ func TestCompact(t *testing.T) {
 		rows[i] = map[string]int{"n": i}
 	}
 	out := output(rows)
-	got, err := View(out, 0, nil)
-	if err != nil || got != "output:\n"+string(out.Output)+"\n" {
-		t.Errorf("got %s (%v)", got, err)
+	got := View(out, 0, nil)
+	if got != "output:\n"+string(out.Output)+"\n" {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -114,10 +113,7 @@ func TestCut(t *testing.T) {
 		logs = append(logs, run.Log{Level: "log", Text: fmt.Sprintf("line %d", i)})
 	}
 	files := saved{}
-	got, err := View(output("short", logs...), 500, files.save)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := View(output("short", logs...), 500, files.save)
 	if n := count(t, got); n > 500 || n < 400 {
 		t.Errorf("it has %d tokens", n)
 	}
@@ -135,13 +131,13 @@ func TestCut(t *testing.T) {
 func TestNotKept(t *testing.T) {
 	t.Parallel()
 	long := output(strings.Repeat("word ", 5000))
-	got, err := View(long, 300, nil)
-	if err != nil || !strings.Contains(got, "they were not kept, because the run has no session") {
-		t.Errorf("got %s (%v)", got, err)
+	got := View(long, 300, nil)
+	if !strings.Contains(got, "they were not kept, because the run has no session") {
+		t.Errorf("got %s", got)
 	}
-	got, err = View(long, 300, func(string, []byte) (string, error) { return "", errors.New("ENOSPC: no space left\nmore") })
-	if err != nil || !strings.Contains(got, "they could not be kept (ENOSPC: no space left) …]") {
-		t.Errorf("got %s (%v)", got, err)
+	got = View(long, 300, func(string, []byte) (string, error) { return "", errors.New("ENOSPC: no space left\nmore") })
+	if !strings.Contains(got, "they could not be kept (ENOSPC: no space left) …]") {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -150,12 +146,9 @@ func TestFailureComesThrough(t *testing.T) {
 	t.Parallel()
 	out := output(nil, run.Log{Level: "log", Text: strings.Repeat("noise ", 50_000)})
 	out.Status, out.Error = run.Failed, &run.Error{
-		Kind: run.KindRuntime, Name: "Error", Message: strings.Repeat("long message ", 10_000), Line: 7, Column: 1, Source: "f()", Hint: "mend it",
+		Kind: frame.KindRuntime, Name: "Error", Message: strings.Repeat("long message ", 10_000), Line: 7, Column: 1, Source: "f()", Hint: "mend it",
 	}
-	got, err := View(out, 400, saved{}.save)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := View(out, 400, saved{}.save)
 	for _, want := range []string{"failed\nError (runtime): long message", "program:7:1\n    f()\n    ^\n  hint: mend it\n  run: run_1\n", "logs:\nnoise noise", "error.txt", "logs.txt"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -180,13 +173,10 @@ func TestProperties(t *testing.T) {
 			out.Logs = append(out.Logs, run.Log{Level: "log", Text: text.Draw(t, "line")})
 		}
 		if rapid.Bool().Draw(t, "fails") {
-			out.Status, out.Error = run.Failed, &run.Error{Kind: run.KindRuntime, Name: "Error", Message: text.Draw(t, "message"), Line: 1, Column: 4, Source: text.Draw(t, "source")}
+			out.Status, out.Error = run.Failed, &run.Error{Kind: frame.KindRuntime, Name: "Error", Message: text.Draw(t, "message"), Line: 1, Column: 4, Source: text.Draw(t, "source")}
 		}
 		files := saved{}
-		got, err := View(out, limit, files.save)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := View(out, limit, files.save)
 		if n := count(t, got); n > limit {
 			t.Fatalf("%d tokens, limit %d", n, limit)
 		}
@@ -262,7 +252,7 @@ func TestExcerpt(t *testing.T) {
 func TestManyEffects(t *testing.T) {
 	t.Parallel()
 	out := output(nil)
-	out.Error = &run.Error{Kind: run.KindRuntime, Message: "x"}
+	out.Error = &run.Error{Kind: frame.KindRuntime, Message: "x"}
 	for i := range 100 {
 		state := "done"
 		if i%30 == 0 {

@@ -1,17 +1,17 @@
-// Package pii keeps personal data from models, logs, events and disks. Every text on its way there passes Hide, which puts
-// a token in place of each value; every argument of a tool passes Restore, which puts the values back. Who passes them:
+// Package pii replaces personal data in every text on its way to a model, a log, an event or the disk. Hide puts a token in
+// place of each value; Restore puts the values back into the arguments of tools. They are called by
 //
-//   - package task: the texts of requests, before anything is stored
-//   - package harness: programs and the modules and instructions of servers that they import; recordings of tasks
-//   - package run: whatever a guest sends: arguments, console lines, outputs, errors
-//   - package gate: every answer on its way to a guest, a journal and a file; the arguments of tools on theirs to a server
-//   - package agent: prompts and results, which are steps on the disk and then texts for the model
-//   - package telemetry: messages and attributes of the log and of traces (Redact)
+//   - package task: for the texts of requests, before anything is stored
+//   - package wiring: for programs and the modules and instructions of servers that they import, and for recordings of tasks
+//   - package run: for all that a guest sends: arguments, console lines, outputs, errors
+//   - package gate: for every answer to a guest, a journal and a file, and for the arguments of tools
+//   - package agent: for prompts and results, which become steps on the disk and texts for the model
+//   - package telemetry: for messages and attributes of the log and of traces (Redact)
 //
-// Everything else is made of these: journals, steps, events, webhooks and the model's conversation hold hidden text only.
-// Files that users put into their directories themselves stay as they are; what a program reads of them is hidden.
+// Journals, steps, events, webhooks and the model's conversation consist of these texts. Files that users put into their
+// directories stay as they are; what a program reads of them passes Hide.
 //
-// There is no detector yet: None finds nothing, and texts stay as they are.
+// There is no detector yet: None finds nothing.
 package pii
 
 import (
@@ -19,18 +19,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
-// Scope is whose tokens they are: a token means something inside the session that it was made for, and nowhere else.
+// Scope is the owner of tokens: a token has a meaning only in the session that it was made for.
 type Scope struct {
-	User, Session string // both empty: nobody's, of which nothing is restored
+	User, Session string // both empty: no owner; such tokens cannot be restored
 }
 
-// Filter finds personal data, and knows which token stands for what. Its methods are safe for concurrent use.
+// Filter finds personal data, and stores which token stands for which value. Its methods are safe for concurrent use.
 type Filter interface {
-	// Hide puts tokens in place of values. What was hidden before stays as it is. New tokens are durable when it returns.
+	// Hide replaces values by tokens. Tokens in the text stay. New tokens are durable when it returns.
 	Hide(ctx context.Context, s Scope, text string) (string, error)
-	// Restore puts values in place of the tokens that the scope was given; others stay as they are.
+	// Restore replaces the tokens of the scope by their values. Other tokens stay.
 	Restore(ctx context.Context, s Scope, text string) (string, error)
 }
 
@@ -59,27 +61,48 @@ func In(f Filter, user, session string) Session {
 	return Session{f, Scope{user, session}}
 }
 
-// Hide puts tokens in place of values.
+// Hide replaces values by tokens.
 func (s Session) Hide(ctx context.Context, text string) (string, error) {
+	return s.replace(ctx, Filter.Hide, "hide", text)
+}
+
+// Restore replaces tokens by values.
+func (s Session) Restore(ctx context.Context, text string) (string, error) {
+	return s.replace(ctx, Filter.Restore, "restore", text)
+}
+
+// HideJSON hides in every string of a JSON text, keys included. A text that is not JSON is hidden as a whole.
+func (s Session) HideJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	return s.eachString(raw, func(text string) (string, error) { return s.Hide(ctx, text) })
+}
+
+// RestoreJSON restores in every string of a JSON text, keys included.
+func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	return s.eachString(raw, func(text string) (string, error) { return s.Restore(ctx, text) })
+}
+
+func (s Session) replace(
+	ctx context.Context, do func(Filter, context.Context, Scope, string) (string, error), verb, text string,
+) (string, error) {
 	if s.filter == nil || text == "" {
 		return text, nil
 	}
-	hidden, err := s.filter.Hide(ctx, s.scope, text)
+	changed, err := do(s.filter, ctx, s.scope, text)
 	if err != nil {
-		return "", fmt.Errorf("hide personal data: %w", err)
+		return "", fmt.Errorf("%s personal data: %w", verb, err)
 	}
-	return hidden, nil
+	return changed, nil
 }
 
-// Redact is Hide for texts of nobody's, such as lines of the log: values in them cannot be restored. A text that cannot be
-// hidden is not shown. Of None it is nil.
+// Redact is Hide without an owner, for texts such as lines of the log: it is not reversible. A text for which the filter fails
+// is left out. For None it is nil.
 func Redact(f Filter) func(string) string {
-	nobody := In(f, "", "")
-	if nobody.filter == nil {
+	s := In(f, "", "")
+	if s.filter == nil {
 		return nil
 	}
 	return func(text string) string {
-		hidden, err := nobody.Hide(context.Background(), text)
+		hidden, err := s.Hide(context.Background(), text)
 		if err != nil {
 			return "[not shown: " + err.Error() + "]"
 		}
@@ -87,37 +110,9 @@ func Redact(f Filter) func(string) string {
 	}
 }
 
-// HideJSON hides in every string of a JSON text, keys included. What is no JSON is hidden as text.
-func (s Session) HideJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
-	if s.filter == nil {
-		return raw, nil
-	}
-	return eachString(raw, func(text string) (string, error) { return s.Hide(ctx, text) })
-}
-
-// Restore puts values in place of tokens.
-func (s Session) Restore(ctx context.Context, text string) (string, error) {
-	if s.filter == nil || text == "" {
-		return text, nil
-	}
-	values, err := s.filter.Restore(ctx, s.scope, text)
-	if err != nil {
-		return "", fmt.Errorf("restore personal data: %w", err)
-	}
-	return values, nil
-}
-
-// RestoreJSON restores in every string of a JSON text, keys included.
-func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
-	if s.filter == nil {
-		return raw, nil
-	}
-	return eachString(raw, func(text string) (string, error) { return s.Restore(ctx, text) })
-}
-
 // eachString changes the strings of a JSON text. All other bytes stay: the order of keys, and how numbers are written.
-func eachString(raw json.RawMessage, change func(string) (string, error)) (json.RawMessage, error) {
-	if len(raw) == 0 {
+func (s Session) eachString(raw json.RawMessage, change func(string) (string, error)) (json.RawMessage, error) {
+	if s.filter == nil || len(raw) == 0 {
 		return raw, nil
 	}
 	if !json.Valid(raw) {
@@ -144,13 +139,11 @@ func eachString(raw json.RawMessage, change func(string) (string, error)) (json.
 		if changed == text {
 			continue
 		}
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(changed); err != nil {
+		encoded, err := journal.Encode(changed)
+		if err != nil {
 			return nil, fmt.Errorf("write a string: %w", err)
 		}
-		out = append(append(out, raw[done:from]...), bytes.TrimSpace(b.Bytes())...)
+		out = append(append(out, raw[done:from]...), encoded...)
 		done = at
 	}
 	if out == nil {

@@ -10,7 +10,7 @@ import (
 // clockTick is the unit of processor times in /proc: USER_HZ, which is 100 on every architecture of Go.
 const clockTick = 10 * time.Millisecond
 
-// CPU is the processor time that a process has used so far, in steps of 10 ms; zero where it cannot be told.
+// CPU is the processor time that a process has used so far, in steps of 10 ms; zero where the system does not say.
 func CPU(pid int) time.Duration {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	// The name of the program, in parentheses, may hold anything. Fields 14 and 15 are user and system time.

@@ -4,5 +4,5 @@ package process
 
 import "time"
 
-// CPU is zero: what a process has used cannot be told here.
+// CPU is zero: this system does not say what a process has used.
 func CPU(int) time.Duration { return 0 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -69,9 +70,7 @@ func program(path, command string, extensions []string, windows bool) (string, e
 
 // suffixes are what may follow a command: nothing if it has an extension, and the extensions of programs.
 func suffixes(command, list string) []string {
-	if list == "" {
-		list = ".COM;.EXE;.BAT;.CMD"
-	}
+	list = cmp.Or(list, ".COM;.EXE;.BAT;.CMD")
 	var all []string
 	if filepath.Ext(command) != "" {
 		all = append(all, "")

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// Start starts cmd like cmd.Start, in a process group of its own. What ends it when this process dies, even by SIGKILL:
+// Start starts cmd, which has no SysProcAttr, like cmd.Start, in a process group of its own. What ends it when this process dies, even by SIGKILL:
 //
 //   - Linux: the kernel kills it (PR_SET_PDEATHSIG). Its own children are not covered.
 //   - Windows: it is in a job that the kernel closes with this process, as are its children.

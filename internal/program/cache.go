@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Cache keeps compiled programs and modules by the hash of their text, so that it never needs to be told of a change, and
-// packages by their directory and package.json: a package that changes without it is not compiled again. What a program
-// imports is resolved anew each time. It is bounded, and safe for concurrent use.
+// Cache holds compiled programs and modules by the hash of their text, and packages by their directory and package.json: a
+// package whose files change without its package.json is not compiled again. Imports are resolved at every compilation. A
+// Cache is bounded and safe for concurrent use.
 type Cache struct {
 	mu      sync.Mutex
 	size    int
@@ -40,7 +40,7 @@ func keyOf(parts ...string) cacheKey {
 	return cacheKey(h.Sum(nil))
 }
 
-// failureBytes is what a remembered failure counts in a Cache.
+// failureBytes is the size that a Cache counts for a failure.
 const failureBytes = 4 << 10
 
 // remembered returns what is stored under key, or else makes it, with its size, and stores it. A failure that follows from
@@ -64,7 +64,7 @@ func remembered[T any](c *Cache, key cacheKey, make func() (T, int, error)) (T, 
 	return value, err
 }
 
-// get returns what put stored under key. Values are shared: nobody changes them.
+// get returns what put stored under key. Values are shared and must not be changed.
 func get[T any](c *Cache, key cacheKey) (value T, ok bool) {
 	if c == nil {
 		return value, false

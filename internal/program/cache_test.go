@@ -20,7 +20,7 @@ func TestCache(t *testing.T) {
 		t.Errorf("cached (-first +again):\n%s", diff)
 	}
 	for _, id := range []string{ProgramFile, "/skills/a.js"} {
-		if first.Map.files[id] != again.Map.files[id] {
+		if first.Map[id] != again.Map[id] {
 			t.Errorf("the second compilation of %s was not served from the cache", id)
 		}
 	}
@@ -29,8 +29,8 @@ func TestCache(t *testing.T) {
 		t.Errorf("a changed skill was taken from the cache: %s", changed.Program.Modules[0].Code)
 	}
 	// Adding to one program's map leaves the other's alone.
-	first.Map.Add(&SourceMap{files: map[string]*fileMap{"/skills/b.js": {}}})
-	if mustCompile(t, code, opts).Map.files["/skills/b.js"] != nil {
+	first.AddMap(SourceMap{"/skills/b.js": {}})
+	if mustCompile(t, code, opts).Map["/skills/b.js"] != nil {
 		t.Error("programs share a map")
 	}
 }

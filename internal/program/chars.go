@@ -31,32 +31,15 @@ func regexEnd(code string, i int) int {
 	return 0
 }
 
+// numberEnd is the end of the number that begins at i, with the members that are read from it.
 func numberEnd(code string, i int) int {
-	if code[i] == '0' && i+1 < len(code) && strings.IndexByte("xXoObB", code[i+1]) >= 0 {
-		return wordEnd(code, i+2)
-	}
-	digits := func() {
-		for i < len(code) && (isDigit(code[i]) || code[i] == '_') {
-			i++
+	hex := strings.HasPrefix(code[i:], "0x") || strings.HasPrefix(code[i:], "0X")
+	for i++; i < len(code); i++ {
+		c := code[i]
+		sign := (c == '+' || c == '-') && !hex && code[i-1]|0x20 == 'e'
+		if !sign && c != '.' && c != '_' && !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') {
+			break
 		}
-	}
-	digits()
-	if i < len(code) && code[i] == '.' {
-		i++
-		digits()
-	}
-	if i < len(code) && (code[i] == 'e' || code[i] == 'E') {
-		j := i + 1
-		if j < len(code) && (code[j] == '+' || code[j] == '-') {
-			j++
-		}
-		if j < len(code) && isDigit(code[j]) {
-			i = j
-			digits()
-		}
-	}
-	if i < len(code) && code[i] == 'n' {
-		i++
 	}
 	return i
 }

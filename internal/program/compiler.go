@@ -7,13 +7,15 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"mcp-code-exec-harness/internal/slots"
 )
 
-// Compiler is where esbuild runs. Nothing ends esbuild once it has begun, and there are short texts for which it takes
-// hours or all the memory there is. Therefore it runs in processes of its own, which are killed when a compilation is given
-// up, and which end themselves when they use too much time or memory. It is safe for concurrent use.
+// Compiler runs esbuild. esbuild cannot be stopped, and for some short texts it takes hours or all memory. So it runs in
+// processes of its own, which are killed when their compilation is cancelled, and which end themselves when they use too much
+// time or memory. It is safe for concurrent use.
 type Compiler struct {
-	slots *slots                    // of compilations under way, abandoned ones included
+	slots *slots.Slots              // of compilations under way, abandoned ones included
 	do    func(task) product        // runs esbuild in this process, if command is nil
 	start func() (*compiler, error) // starts a process
 
@@ -32,12 +34,12 @@ const (
 	maxPackageTime = 3 * time.Minute
 )
 
-// here compiles where no Compiler is given. Compilations that are given up go on in the background, and hold their slots
-// until they are over.
+// here compiles where no Compiler is given. A cancelled compilation goes on in the background and holds its slot until it ends.
 var here = newCompiler()
 
 func newCompiler() *Compiler {
-	return &Compiler{slots: newSlots(max(2, runtime.GOMAXPROCS(0)) + 1), do: task.do}
+	most := max(2, runtime.GOMAXPROCS(0)) // of one owner, which leaves a slot to the others
+	return &Compiler{slots: slots.New(slots.Limits{All: most + 1, Each: most}, "texts", "compiled"), do: task.do}
 }
 
 // NewCompiler makes a compiler whose processes are the given executable with args and CompilerCommand. They start when
@@ -72,20 +74,18 @@ func (o Options) run(ctx context.Context, name string, t task) (product, error) 
 	if c == nil {
 		c = here
 	}
-	if err := c.slots.acquire(ctx, o.Owner); err != nil {
+	release, err := c.slots.Acquire(ctx, o.Owner, 1)
+	if err != nil {
 		return product{}, fmt.Errorf("compile %s: %w", name, err)
 	}
-	limit := maxTextTime
-	if t.Package != "" {
-		limit = maxPackageTime
-	}
-	limited, stop := context.WithTimeout(ctx, limit)
+	cpu, wall := t.limits()
+	limited, stop := context.WithTimeout(ctx, wall)
 	defer stop()
 	done := make(chan outcome, 1)
 	begun := time.Now()
 	go func() {
 		p, err := c.work(limited, t)
-		c.slots.release(o.Owner)
+		release()
 		done <- outcome{p, err}
 	}()
 	var made outcome
@@ -94,8 +94,14 @@ func (o Options) run(ctx context.Context, name string, t task) (product, error) 
 	case <-limited.Done():
 		made.err = limited.Err()
 	}
-	if err := o.charge(made, t.maxCPU(), time.Since(begun)); err != nil {
-		return product{}, fmt.Errorf("compile %s: %w", name, err)
+	if o.Charge != nil {
+		used := made.product.CPU
+		if made.err != nil || used == 0 { // it was not measured
+			used = min(cpu, time.Since(begun))
+		}
+		if err := o.Charge(used); err != nil {
+			return product{}, fmt.Errorf("compile %s: %w", name, err)
+		}
 	}
 	switch err := made.err; {
 	case err == nil && made.product.TooLarge:
@@ -113,22 +119,9 @@ func (o Options) run(ctx context.Context, name string, t task) (product, error) 
 	}
 }
 
-// charge tells the owner of a compilation what it computed: what the process measured, or else as much as a process may
-// compute at most, and no more than the time that has passed.
-func (o Options) charge(made outcome, most, passed time.Duration) error {
-	if o.Charge == nil {
-		return nil
-	}
-	used := made.product.CPU
-	if made.err != nil || used == 0 {
-		used = min(most, passed)
-	}
-	return o.Charge(used)
-}
-
 func tooCostly(name, what string, cause error) *Error {
 	return &Error{
-		Kind: KindSyntax, File: name, Message: "the code " + what, cause: cause,
+		File: name, Message: "the code " + what, cause: cause,
 		Hint: "split it into smaller modules, and long expressions and types into statements; put data into files",
 	}
 }
@@ -139,7 +132,7 @@ func lasting(err error) bool {
 	return errors.As(err, &e) && (e.cause == nil || errors.Is(e.cause, errSlow) || errors.Is(e.cause, errLarge))
 }
 
-// work runs a task in a process, or here. It returns when the task is over, or when it was killed because ctx ended.
+// work runs a task in a process, or in this one. It returns when the task ends, or is killed because ctx ended.
 func (c *Compiler) work(ctx context.Context, t task) (product, error) {
 	if c.start == nil {
 		return c.do(t), nil
@@ -160,7 +153,7 @@ func (c *Compiler) work(ctx context.Context, t task) (product, error) {
 	}
 }
 
-// take returns a process that waits, or a new one. used says that it waited: it may have died since.
+// take returns an idle process, or a new one. used reports that it was idle, so that it may have died since.
 func (c *Compiler) take() (p *compiler, used bool, err error) {
 	c.mu.Lock()
 	if last := len(c.idle) - 1; last >= 0 {
@@ -173,7 +166,7 @@ func (c *Compiler) take() (p *compiler, used bool, err error) {
 	return p, false, err
 }
 
-// give lets a process wait for the next task.
+// give makes a process idle until the next task.
 func (c *Compiler) give(p *compiler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has computed so far, on all processors; 0 if nobody knows.
+// cpuTime is the computing time of this process on all processors; 0 if the system does not say.
 func cpuTime() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf16"
@@ -48,6 +49,27 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
+// errorf is an error without a position; format is that of fmt.Errorf.
+func errorf(hint, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Message: err.Error(), Hint: hint, cause: errors.Unwrap(err)}
+}
+
+// ofKind gives an error its kind, if it is an *Error.
+func ofKind(kind string, err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Kind = kind
+	}
+	return err
+}
+
+// syntaxError is an error at a byte offset of the text of a file.
+func syntaxError(file, text string, offset int, message string) *Error {
+	e := &Error{Name: NameSyntaxError, Message: message, Hint: Hint(KindSyntax, NameSyntaxError, message, text)}
+	return e.at(file, text, offset)
+}
+
 // at places an error at a byte offset of the text of a file.
 func (e *Error) at(file, text string, offset int) *Error {
 	e.File = file
@@ -91,8 +113,8 @@ func offsetOf(text string, line, column int) int {
 	return min(len(text)-len(rest)+column, len(text))
 }
 
-// sourceLine is a line, from 1, of a text; of a long one it is what is around a column, with … where it was cut. What
-// is cut at its beginning is shorter than the column, so that nobody who looks for the column in it finds a wrong one.
+// sourceLine is a line, from 1, of a text; of a long one it is the part around a column, with … where it was cut. A part cut at
+// its beginning is shorter than the column, so that the column cannot be mistaken for a place in it.
 func sourceLine(text string, line, column int) string {
 	const around = 80 // UTF-16 units on each side
 	found := true
@@ -120,17 +142,6 @@ func sourceLine(text string, line, column int) string {
 		cut += "…"
 	}
 	return cut
-}
-
-// clip is the beginning of a text, at most so many bytes.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
 }
 
 func utf16Len(s string) int {

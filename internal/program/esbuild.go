@@ -1,21 +1,24 @@
 package program
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // task is what esbuild is asked: to transform a text, or to bundle a package. It goes to another process as it is.
 type task struct {
 	Text     string
-	Language language
+	Language api.Loader
 	Format   api.Format
 
 	Package  string // specifier; "" is a text
@@ -42,6 +45,35 @@ type failure struct {
 	Line, Column int // from 1; byte from 0; of packages 0
 }
 
+func (f *failure) Error() string { return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Text) }
+
+// awaits reports whether all that is wrong is a top-level await, which functions that are not async cannot have.
+func (f *failure) awaits() bool {
+	return strings.HasPrefix(f.Text, "Top-level await is currently not supported")
+}
+
+// languages are the syntaxes that a file is read as, the likely one first. They disagree about very little JavaScript
+// (`a<b>(c)`).
+func languages(name string) []api.Loader {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".js", ".mjs", ".cjs":
+		return []api.Loader{api.LoaderJS, api.LoaderTS}
+	}
+	return []api.Loader{api.LoaderTS, api.LoaderJS}
+}
+
+// transform makes JavaScript for the engines out of the text of the file with that name. The error is a *failure, or
+// Options.run's.
+func (o Options) transform(ctx context.Context, name, text string, lang api.Loader, format api.Format) (product, error) {
+	p, err := o.run(ctx, name, task{Text: text, Language: lang, Format: format})
+	if err == nil && len(p.Failures) > 0 {
+		first := &p.Failures[0]
+		first.Text = clip.Head(first.Text, 1000) // it quotes the code
+		err = first
+	}
+	return p, err
+}
+
 // maxProduct is the size of code with its source map, in bytes. Code can grow without bounds: esbuild writes out the
 // values of enums and the names of namespaces wherever they are used.
 const maxProduct = 32 << 20
@@ -64,12 +96,12 @@ func (t task) do() product {
 // expressions; dynamic imports keep their attributes, because the guest's own function reads them.
 func (t task) transform() product {
 	result := api.Transform(t.Text, api.TransformOptions{
-		Loader:         t.Language.loader(),
+		Loader:         t.Language,
 		Target:         api.ES2023,
 		Format:         t.Format,
 		Sourcemap:      api.SourceMapExternal,
 		SourcesContent: api.SourcesContentExclude,
-		Sourcefile:     moduleName,
+		Sourcefile:     "module", // esbuild derives the names of its own variables from it
 		LegalComments:  api.LegalCommentsNone,
 		LogLevel:       api.LogLevelSilent,
 		LogLimit:       1,
@@ -98,7 +130,6 @@ func failures(messages []api.Message) []failure {
 
 // bundle makes one CommonJS module of a package and what it imports.
 func (t task) bundle() product {
-	var used uses
 	result := api.Build(api.BuildOptions{
 		EntryPoints:      []string{t.Package},
 		AbsWorkingDir:    filepath.Dir(t.Packages),
@@ -115,32 +146,19 @@ func (t task) bundle() product {
 		LogLevel:         api.LogLevelSilent,
 		LogLimit:         20,
 		Define:           map[string]string{"process.env.NODE_ENV": `"production"`, "global": "globalThis"},
-		Plugins:          []api.Plugin{resolvePlugin(t.Packages, &used)},
+		Plugins:          []api.Plugin{resolvePlugin(t.Packages)},
 	})
 	if len(result.Errors) > 0 {
 		return product{Failures: failures(result.Errors)}
 	}
-	slices.Sort(used.names)
-	return product{
-		Code: string(result.OutputFiles[0].Contents), ESM: isESMBundle(result.Metafile), Builtins: slices.Compact(used.names),
-	}
-}
-
-// uses are the built-in modules that a package uses. esbuild reads several files at once.
-type uses struct {
-	mu    sync.Mutex
-	names []string
-}
-
-func (u *uses) add(name string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.names = append(u.names, name)
+	p := product{Code: string(result.OutputFiles[0].Contents)}
+	p.readMeta(result.Metafile)
+	return p
 }
 
 // resolvePlugin finds the entry as an import of it would, never as a file beside the packages directory, and leaves
 // the modules that the guest has to the guest.
-func resolvePlugin(dir string, used *uses) api.Plugin {
+func resolvePlugin(dir string) api.Plugin {
 	return api.Plugin{Name: "resolve", Setup: func(build api.PluginBuild) {
 		build.OnResolve(api.OnResolveOptions{Filter: "."}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
 			if args.Kind == api.ResolveEntryPoint {
@@ -148,7 +166,6 @@ func resolvePlugin(dir string, used *uses) api.Plugin {
 				return api.OnResolveResult{Path: found.Path, Errors: found.Errors}, nil
 			}
 			if name := strings.TrimPrefix(args.Path, "node:"); slices.Contains(builtins, name) {
-				used.add(name)
 				return api.OnResolveResult{Path: name, External: true}, nil
 			}
 			return api.OnResolveResult{}, nil
@@ -156,19 +173,26 @@ func resolvePlugin(dir string, used *uses) api.Plugin {
 	}}
 }
 
-// isESMBundle reads from esbuild's metafile whether the entry is an ES module.
-func isESMBundle(metafile string) bool {
+// readMeta reads from esbuild's metafile whether the entry is an ES module, and which of the guest's modules it uses.
+func (p *product) readMeta(metafile string) {
 	var meta struct {
 		Inputs  map[string]struct{ Format string }
-		Outputs map[string]struct{ EntryPoint string }
-	}
-	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
-		return false
-	}
-	for _, output := range meta.Outputs {
-		if output.EntryPoint != "" {
-			return meta.Inputs[output.EntryPoint].Format == "esm"
+		Outputs map[string]struct {
+			EntryPoint string
+			Imports    []struct{ Path string }
 		}
 	}
-	return false
+	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
+		return
+	}
+	for _, output := range meta.Outputs { // there is one
+		p.ESM = meta.Inputs[output.EntryPoint].Format == "esm"
+		for _, i := range output.Imports {
+			if slices.Contains(builtins, i.Path) { // what is missing, too, if the package tries
+				p.Builtins = append(p.Builtins, i.Path)
+			}
+		}
+	}
+	slices.Sort(p.Builtins)
+	p.Builtins = slices.Compact(p.Builtins)
 }

@@ -57,19 +57,14 @@ func unfence(text string) (string, *Error) {
 	}
 	switch {
 	case len(code) == 0:
-		e := &Error{
-			Kind: KindSyntax, Name: NameSyntaxError, Hint: "send the program as a block of js or ts",
-			Message: "the code block is " + blocks[0].info + ", not JavaScript or TypeScript",
-		}
+		hint := "send the program as a block of js or ts"
 		if strings.HasPrefix(blocks[0].info, "py") {
-			e.Hint = pythonHint
+			hint = pythonHint
 		}
+		e := &Error{Name: NameSyntaxError, Hint: hint, Message: "the code block is " + blocks[0].info + ", not JavaScript or TypeScript"}
 		return "", e.at("", text, blocks[0].start)
 	case len(code) > 1:
-		e := &Error{
-			Kind: KindSyntax, Name: NameSyntaxError, Hint: "send one program in one block",
-			Message: "the text has several code blocks",
-		}
+		e := &Error{Name: NameSyntaxError, Hint: "send one program in one block", Message: "the text has several code blocks"}
 		return "", e.at("", text, code[1].start)
 	}
 	blanked := []byte(text)

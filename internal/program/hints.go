@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -22,101 +23,59 @@ var hints = []hint{
 	// Python, most of which is a syntax error before anything else can be.
 	{kind: KindSyntax, source: `(?m)^\s*(def \w+\(.*|class \w+(\(.*\))?|elif .*|else|try|except\b.*|for \w+(, *\w+)* in .+|` +
 		`(if|while) [^({].*|with .+ as \w+):\s*(#.*)?$`, advice: pythonHint},
-	{
-		kind: KindSyntax, source: `(?m)^\s*(from [\w.]+ import \S|import \w+( as \w+)?\s*$|print\s+["'\w])`,
-		advice: pythonHint,
-	},
-	{
-		kind: KindSyntax, source: `(?m)^\s*(async def \w|await asyncio\.)|\b(None|True|False)\b.*\n?.*\bprint\(`,
-		advice: pythonHint,
-	},
-	{message: `^'?(print|None|True|False|len|str|dict|range|elif|asyncio|json)'? is not defined`, advice: pythonHint},
+	{kind: KindSyntax, source: `(?m)^\s*(from [\w.]+ import \S|import \w+( as \w+)?\s*$|print\s+["'\w])`, advice: pythonHint},
+	{kind: KindSyntax, source: `(?m)^\s*(async def \w|await asyncio\.)|\b(None|True|False)\b.*\n?.*\bprint\(`, advice: pythonHint},
+	undefined(`print|None|True|False|len|str|dict|range|elif|asyncio|json`, pythonHint),
 
 	// What Node.js, browsers and others have and the sandbox has not.
-	{
-		message: `^'?(fetch|XMLHttpRequest|WebSocket|axios|EventSource)'? is not (defined|a function)`,
-		advice:  noNetwork,
-	},
-	{
-		message: `^'?process'? is not defined`,
-		advice:  "the sandbox has no process: configured values are in env.NAME; return ends a program",
-	},
-	{
-		message: `^'?child_process'? is not defined`,
-		advice:  "programs cannot start processes; call a tool: await search_mcp_tools('what you need')",
-	},
-	{
-		message: `^'?(module|exports)'? is not defined`,
-		advice: "a program returns its result (return value); module.exports belongs into a skill: " +
-			"await fs.writeFile('/skills/name.js', text)",
-	},
-	{message: `^'?(__dirname|__filename)'? is not defined`, advice: "use the absolute paths /workspace and /skills"},
-	{message: `^'?(setImmediate|clearImmediate)'? is not defined`, advice: "use setTimeout(f, 0)"},
-	{
-		message: `^'?(Deno|Bun)'? is not defined`,
-		advice: "the sandbox is neither Deno nor Bun: files are read with await " +
-			"fs.readFile('/workspace/…'), tools called with callMCPTool",
-	},
-	{
-		message: `^'?(window|document|localStorage|sessionStorage|navigator|location|alert)'? is not defined`,
-		advice:  "there is no browser: keep values in variables, files in /workspace, and return the result",
-	},
-	{
-		message: `^'?(WebAssembly|SharedArrayBuffer|Atomics|Worker|MessageChannel)'? is not defined`,
-		advice:  "the sandbox runs plain JavaScript on one thread; Promise.all makes calls in parallel",
-	},
-	{
-		message: `^'?_'? is not defined`,
-		advice:  "lodash is not loaded: use array methods, or import it if sandbox.packages offers it",
-	},
-	{
-		message: `\brequire is not (defined|a function)`,
-		advice:  "require is global in programs and skills: const m = require('/skills/name.js')",
-	},
+	says(`^'?(fetch|XMLHttpRequest|WebSocket|axios|EventSource)'? is not (defined|a function)`, noNetwork),
+	undefined(`process`, "the sandbox has no process: configured values are in env.NAME; return ends a program"),
+	undefined(`child_process`, "programs cannot start processes; call a tool: await search_mcp_tools('what you need')"),
+	undefined(`module|exports`,
+		"a program returns its result (return value); module.exports belongs into a skill: await "+
+			"fs.writeFile('/skills/name.js', text)"),
+	undefined(`__dirname|__filename`, "use the absolute paths /workspace and /skills"),
+	undefined(`setImmediate|clearImmediate`, "use setTimeout(f, 0)"),
+	undefined(`Deno|Bun`,
+		"the sandbox is neither Deno nor Bun: files are read with await fs.readFile('/workspace/…'), tools called with callMCPTool"),
+	undefined(`window|document|localStorage|sessionStorage|navigator|location|alert`,
+		"there is no browser: keep values in variables, files in /workspace, and return the result"),
+	undefined(`WebAssembly|SharedArrayBuffer|Atomics|Worker|MessageChannel`,
+		"the sandbox runs plain JavaScript on one thread; Promise.all makes calls in parallel"),
+	undefined(`_`, "lodash is not loaded: use array methods, or import it if sandbox.packages offers it"),
+	says(`\brequire is not (defined|a function)`,
+		"require is global in programs and skills: const m = require('/skills/name.js')"),
 
 	// Slips with tools and their results.
-	{message: `\[object Promise\]`, advice: missingAwait},
+	says(`\[object Promise\]`,
+		"a promise was used as a value: put await before the call, and Promise.all around an array of promises"),
 	{
-		message: `"\[object Object\]" is not valid JSON|[Uu]nexpected token:? '?(o|object)'?( in JSON|$)`,
-		source:  `JSON\.parse`,
-		advice:  "the value is an object already: tools return parsed results, leave JSON.parse out",
+		message: `"\[object Object\]" is not valid JSON|[Uu]nexpected token:? '?(o|object)'?( in JSON|$)`, source: `JSON\.parse`,
+		advice: "the value is an object already: tools return parsed results, leave JSON.parse out",
 	},
 	{
 		message: `JSON|^unexpected token: '`, source: `JSON\.parse`,
-		advice: "the text is not JSON: print it with console.log first; utils.parseJSON(text) gives " +
-			"null instead of throwing",
+		advice: "the text is not JSON: print it with console.log first; utils.parseJSON(text) gives null instead of throwing",
 	},
 	{
 		message: `(\w*\.?(map|filter|reduce|forEach|every|flatMap|slice|sort|join)\b.* is not a function|^not a function$)`,
 		source:  `\.(map|filter|reduce|forEach|every|flatMap|slice|sort|join)\(`,
-		advice: "the value is no array: print it with console.log(value); a result may hold its list " +
-			"in a property, and a call needs await",
+		advice: "the value is no array: print it with console.log(value); a result may hold its list in a property, and a " +
+			"call needs await",
 	},
+	says(`is not a function|^not a function$`,
+		"print the value with console.log; await list_mcp_tools() lists the tools, and a call needs await"),
+	says(`(?i)is not iterable|value is not iterable`,
+		"the value is no list: print it with console.log(value); a result may hold its list in a property, and a "+
+			"call needs await"),
+	says(`(?i)cannot (read|set) propert(y|ies) .*of (undefined|null)|(undefined|null) has no properties`,
+		"the value before the dot is missing: print what the tool returned with console.log, or use ?. where it may be absent"),
+	says(`is read-only|Assignment to constant|Cannot assign to ".*" because it is a constant`,
+		"declare what is assigned again with let"),
+	says(`Invalid time value|Date value is NaN`, "the text is no date that Date can read: print it with console.log"),
 	{
-		message: `is not a function|^not a function$`,
-		advice:  "print the value with console.log; await list_mcp_tools() lists the tools, and a call needs await",
-	},
-	{
-		message: `(?i)is not iterable|value is not iterable`,
-		advice: "the value is no list: print it with console.log(value); a result may hold its list " +
-			"in a property, and a call needs await",
-	},
-	{
-		message: `(?i)cannot (read|set) propert(y|ies) .*of (undefined|null)|(undefined|null) has no properties`,
-		advice: "the value before the dot is missing: print what the tool returned with console.log, " +
-			"or use ?. where it may be absent",
-	},
-	{
-		message: `is read-only|Assignment to constant|Cannot assign to ".*" because it is a constant`,
-		advice:  "declare what is assigned again with let",
-	},
-	{
-		message: `Invalid time value|Date value is NaN`,
-		advice:  "the text is no date that Date can read: print it with console.log",
-	},
-	{
-		message: `(?i)await.* only .*async|"?await"? can only be used inside`,
-		source:  `await`, advice: `mark the function that contains it as async; at the top level await works as it is`,
+		message: `(?i)await.* only .*async|"?await"? can only be used inside`, source: `await`,
+		advice: `mark the function that contains it as async; at the top level await works as it is`,
 	},
 
 	// Runs and limits.
@@ -126,21 +85,17 @@ var hints = []hint{
 	},
 	{kind: frame.KindTimeout, advice: "look for an endless loop, do less in one run, or save partial results to /workspace"},
 	{
-		kind: frame.KindNeverSettles,
-		advice: "something is awaited that nothing will ever settle: check each new Promise for a " +
-			"path without resolve or reject",
+		kind:   frame.KindNeverSettles,
+		advice: "something is awaited that nothing will ever settle: check each new Promise for a path without resolve or reject",
 	},
 	{
-		kind: frame.KindMemory,
-		advice: "keep less in memory: read files in ranges, page through results, and save partial " +
-			"results to /workspace",
+		kind:   frame.KindMemory,
+		advice: "keep less in memory: read files in ranges, page through results, and save partial results to /workspace",
 	},
 	{kind: frame.KindOutputLimit, advice: "return a summary, and write the whole to a file in /workspace"},
 	{kind: frame.KindCallLimit, advice: "fetch more per call, or filter on the server's side"},
-	{
-		message: `(?i)maximum call stack|stack overflow|too much recursion`,
-		advice:  "the recursion has no end, or is too deep: use a loop",
-	},
+	says(`(?i)maximum call stack|stack overflow|too much recursion`,
+		"the recursion has no end, or is too deep: use a loop"),
 	{
 		kind: KindSyntax, message: `(?i)unexpected "?import|import declarations?`,
 		advice: "import statements stand at the top level of a program",
@@ -158,28 +113,29 @@ var hints = []hint{
 		kind: KindSyntax, message: `\bJSX\b|Expected ">" but found|The character "<"`, source: `<[A-Za-z][^\n>]*>.*</`,
 		advice: "JSX is not supported: build strings, or return data",
 	},
-	{
-		message: `^'?([A-Za-z_$][\w$]*)'? is not defined`,
-		advice: "if $1 was set by an earlier run: variables do not survive; save values with " +
-			"await fs.writeFile('/workspace/$1.json', JSON.stringify($1)) and read them back",
-	},
+	says(`^'?([A-Za-z_$][\w$]*)'? is not defined`,
+		"if $1 was set by an earlier run: variables do not survive; save values with await "+
+			"fs.writeFile('/workspace/$1.json', JSON.stringify($1)) and read them back"),
 }
 
-const (
-	pythonHint   = "this looks like Python: write JavaScript or TypeScript"
-	missingAwait = "a promise was used as a value: put await before the call, and Promise.all around an array of promises"
-)
+const pythonHint = "this looks like Python: write JavaScript or TypeScript"
 
-// patterns are the compiled expressions of the table, made when the first error needs advice.
-var patterns = sync.OnceValue(func() [][2]*regexp.Regexp {
-	compiled := make([][2]*regexp.Regexp, len(hints))
+// says is the row for errors with a message.
+func says(message, advice string) hint { return hint{message: message, advice: advice} }
+
+// undefined is the row for names that nothing defines.
+func undefined(names, advice string) hint {
+	return says("^'?("+names+")'? is not defined", advice)
+}
+
+// pattern is what message and source of a row are matched with; an empty one matches everything.
+type pattern struct{ message, source *regexp.Regexp }
+
+// patterns are those of the table, made when the first error needs advice.
+var patterns = sync.OnceValue(func() []pattern {
+	compiled := make([]pattern, len(hints))
 	for i, h := range hints {
-		if h.message != "" {
-			compiled[i][0] = regexp.MustCompile(h.message)
-		}
-		if h.source != "" {
-			compiled[i][1] = regexp.MustCompile(h.source)
-		}
+		compiled[i] = pattern{regexp.MustCompile(h.message), regexp.MustCompile(h.source)}
 	}
 	return compiled
 })
@@ -193,27 +149,18 @@ func Hint(kind, name, message, source string) string {
 	if kind == frame.KindTool || kind == frame.KindDenied || kind == frame.KindInDoubt { // the words are the server's, not the engine's
 		return ""
 	}
-	message, source = clip(message, maxMessage), clip(source, maxHinted)
-	message = strings.TrimPrefix(message, clip(name, maxName)+": ")
-	for i, h := range hints {
-		if h.kind != "" && h.kind != kind {
+	message, source = clip.Head(message, maxMessage), clip.Head(source, maxHinted)
+	message = strings.TrimPrefix(message, clip.Head(name, maxName)+": ")
+	for i, of := range patterns() {
+		h := hints[i]
+		match := of.message.FindStringSubmatch(message)
+		if match == nil || h.kind != "" && h.kind != kind || !of.source.MatchString(source) {
 			continue
 		}
-		compiled := patterns()[i]
-		advice := h.advice
-		if compiled[0] != nil {
-			match := compiled[0].FindStringSubmatch(message)
-			if match == nil {
-				continue
-			}
-			if len(match) > 1 {
-				advice = strings.ReplaceAll(advice, "$1", clip(match[1], maxName))
-			}
+		if len(match) > 1 {
+			return strings.ReplaceAll(h.advice, "$1", clip.Head(match[1], maxName))
 		}
-		if compiled[1] != nil && !compiled[1].MatchString(source) {
-			continue
-		}
-		return advice
+		return h.advice
 	}
 	return ""
 }

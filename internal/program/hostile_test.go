@@ -123,7 +123,7 @@ func TestLinear(t *testing.T) {
 		b.lift()
 		b.scan.asExpression(b.decls)
 		b.scan.isESM(".js", b.decls)
-		rewriteImports(text, "_imprt", true)
+		rewriteImports(text, "_imprt")
 		line, column := position(code, len(code))
 		sourceLine(code, line, column)
 		compiled := &script{}
@@ -172,9 +172,9 @@ func TestLocateIsBounded(t *testing.T) {
 		"a function with a long name": {c, frame.Error{Stack: "    at " + strings.Repeat("f", 4000) + " (program.js:2:3)\n"}, 1},
 		"frames behind much else":     {c, frame.Error{Stack: strings.Repeat("x", maxStack) + "\n" + frames}, 0},
 		"frames behind the message":   {c, frame.Error{Message: frames, Stack: "Error: " + frames + frames}, 1},
-		"a long map": {&Compiled{Map: &SourceMap{files: map[string]*fileMap{ProgramFile: {
+		"a long map": {&Compiled{Map: SourceMap{ProgramFile: {
 			Mappings: ";;AAAA" + strings.Repeat(";", maxMappings/2),
-		}}}}, frame.Error{Stack: strings.Repeat("    at f (program.js:3:3)\n", 9)}, 1},
+		}}}, frame.Error{Stack: strings.Repeat("    at f (program.js:3:3)\n", 9)}, 1},
 	} {
 		p := c.compiled.Locate(c.err)
 		if got := strings.Count(p.Stack, "\n"); got != c.frames || len(p.Stack) > 1000 {

@@ -17,28 +17,21 @@ const (
 	regex              //
 )
 
-// Where a token stands among statements.
-const (
-	notStart  uint8 = iota
-	listStart       // it begins a statement of a statement list
-	subStart        // it begins the statement after if (...), else, do or a label
-)
-
 // token is one lexical token; its text is code[start:end].
 type token struct {
 	start, end int
 	kind       tokenKind
-	newline    bool  // a line break stands before it
-	starts     uint8 // notStart, listStart, subStart
-	member     bool  // a word that names a property or a member
-	depth      int   // brackets and template substitutions around it
+	newline    bool // a line break stands before it
+	operand    bool // it can end an operand, so that a slash after it is a division
+	depth      int  // brackets and template substitutions around it
+	match      int  // of a bracket: the token that is its partner
 }
 
-// problem is a bracket, template, string or comment that does not end, or a bracket that nothing opened.
+// problem is a bracket, template, string or comment without an end, or a closing bracket without its partner.
 type problem struct {
 	pos      int
 	message  string
-	unclosed bool // it would end only behind the end of the code
+	unclosed bool // the code ends before it does
 }
 
 // scan is code cut into tokens.
@@ -46,6 +39,16 @@ type scan struct {
 	code    string
 	tokens  []token
 	problem *problem // the first one
+	guess   int      // position of a slash that may be read wrongly; 0: there is none
+}
+
+// explain is where an error is and what is wrong there: the scan's problem, if the parser has met it before offset or at the
+// end of the code.
+func (s *scan) explain(offset, end int, message string) (int, string) {
+	if p := s.problem; p != nil && (offset >= end || !p.unclosed && p.pos <= offset) {
+		return p.pos, p.message
+	}
+	return offset, message
 }
 
 func (s *scan) text(i int) string {
@@ -57,47 +60,46 @@ func (s *scan) text(i int) string {
 
 // is reports whether token i is the given word or punctuation mark.
 func (s *scan) is(i int, text string) bool {
-	if i < 0 || i >= len(s.tokens) {
-		return false
-	}
-	t := s.tokens[i]
-	return (t.kind == punct || t.kind == word) && s.code[t.start:t.end] == text
+	return i >= 0 && i < len(s.tokens) && s.tokens[i].kind <= word && s.text(i) == text
 }
 
 func (s *scan) isKind(i int, k tokenKind) bool {
 	return i >= 0 && i < len(s.tokens) && s.tokens[i].kind == k
 }
 
-// lexer cuts JavaScript and TypeScript (no JSX) into tokens without parsing it. Whether `/` divides or begins a
-// regular expression, and whether `{` opens a block or an object, follows from the token before and the enclosing
-// brackets; that is exact for JavaScript up to a few shapes nobody writes (`class {} / 2` behind a decorator).
+// isMember reports whether token i names a member of what stands before it.
+func (s *scan) isMember(i int) bool { return s.is(i-1, ".") || s.is(i-1, "?.") }
+
+// nest is an open bracket or template substitution.
+type nest struct {
+	open  byte // a backtick for a substitution
+	token int
+	pos   int
+	head  bool // the parenthesis of if, for, while or with
+}
+
+// lexer cuts JavaScript and TypeScript (no JSX) into tokens without parsing it. Whether a slash divides or begins a regular
+// expression follows from the token before it, except behind a closing brace, where its surroundings decide (see regexBegins).
 type lexer struct {
 	scan
 	pos         int
 	nests       []nest
-	prevOperand bool  // the last token ended an operand
-	prevStarts  uint8 // the last token's starts
-	head        bool  // the last token was if, for, while or with
-	tail        bool  // and it was the while of do
-	lostRegexes int   // slashes that would begin a regular expression, were there a second one in their line
+	lostRegexes int // slashes that would begin a regular expression if there were a second one in their line
 }
 
 // maxLostRegexes bounds how often a line is searched in vain for the end of a regular expression.
 const maxLostRegexes = 20
 
-// tokenize cuts code into tokens. It never fails: what cannot be read is left to the real parser, and noted in problem.
-// It takes time in proportion to the code, whatever that is.
-func tokenize(code string) *scan { return (&lexer{}).read(code) }
-
-func (l *lexer) read(code string) *scan {
-	l.code, l.tokens = code, make([]token, 0, len(code)/4+8)
-	l.nests = append(make([]nest, 0, 16), nest{kind: inBlock, starts: listStart})
+// tokenize cuts code into tokens. It never fails: problem notes what it cannot read, and the real parser reports it. Its time
+// is linear in the length of the code.
+func tokenize(code string) *scan {
+	l := &lexer{scan: scan{code: code, tokens: make([]token, 0, len(code)/4+8)}}
 	for l.next() {
 	}
-	if len(l.nests) > 1 {
+	if len(l.nests) > 0 {
 		n := l.nests[len(l.nests)-1]
 		open := string(n.open)
-		if n.kind == inSubst {
+		if n.open == '`' {
 			open = "${"
 		}
 		l.fail(n.pos, `"`+open+`" is never closed`, true)
@@ -117,202 +119,93 @@ func (l *lexer) next() bool {
 	if l.pos >= len(l.code) {
 		return false
 	}
-	n := &l.nests[len(l.nests)-1]
-	t := token{start: l.pos, newline: newline, depth: len(l.nests) - 1, starts: n.starts}
-	n.starts = notStart
-	if t.starts != notStart {
-		n.ternary = 0
-	}
+	t := token{start: l.pos, newline: newline, depth: len(l.nests)}
 	c := l.code[l.pos]
 	switch {
 	case isWordStart(l.code, l.pos):
-		l.readWord(t, n)
+		l.pos = wordEnd(l.code, l.pos)
+		l.emit(t, word, l.isMember(len(l.tokens)) || l.isOperand(l.code[t.start:l.pos]))
 	case isDigit(c) || c == '.' && l.pos+1 < len(l.code) && isDigit(l.code[l.pos+1]):
 		l.pos = numberEnd(l.code, l.pos)
-		l.literal(t, number)
+		l.emit(t, number, true)
 	case c == '"' || c == '\'':
 		l.pos = l.stringEnd(l.pos)
-		l.literal(t, str)
+		l.emit(t, str, true)
 	case c == '`':
 		l.readTemplate(t)
-	case c == '}' && n.kind == inSubst:
+	case c == '}' && l.top().open == '`':
 		l.nests = l.nests[:len(l.nests)-1]
 		t.depth--
 		l.readTemplate(t)
-	case c == '/' && (!l.prevOperand || newline && l.afterSpecifier()):
-		l.readSlash(t, n)
+	case c == '/' && l.regexBegins(newline):
+		l.pos = regexEnd(l.code, l.pos)
+		l.emit(t, regex, true)
 	default:
-		l.readPunct(t, n)
+		l.readPunct(t)
 	}
 	return true
 }
 
-// readSlash reads a regular expression, or a slash alone if its line has no end of one.
-func (l *lexer) readSlash(t token, n *nest) {
-	end := 0
-	if l.lostRegexes < maxLostRegexes {
-		end = regexEnd(l.code, l.pos)
-	}
-	if end == 0 {
-		l.lostRegexes++
-		l.readPunct(t, n)
-		return
-	}
-	l.pos = end
-	l.literal(t, regex)
-}
-
-// afterSpecifier reports whether the last token is the string that ends an import or export declaration.
-func (l *lexer) afterSpecifier() bool {
-	last := len(l.tokens) - 1
-	return l.isKind(last, str) && len(l.nests) == 1 && (l.is(last-1, "from") || l.is(last-1, "import"))
-}
-
 // emit ends a token at the current position.
 func (l *lexer) emit(t token, kind tokenKind, operand bool) {
-	t.kind, t.end = kind, l.pos
-	l.prevOperand, l.prevStarts, l.head = operand, t.starts, false
+	t.kind, t.end, t.operand = kind, l.pos, operand
 	l.tokens = append(l.tokens, t)
 }
 
-func (l *lexer) literal(t token, kind tokenKind) {
-	if t.newline && l.prevOperand && l.nests[len(l.nests)-1].kind == inBlock {
-		t.starts = max(t.starts, listStart)
+// afterOperand reports whether the last token can end an operand.
+func (l *lexer) afterOperand() bool { return len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].operand }
+
+// top is the innermost open bracket.
+func (l *lexer) top() nest {
+	if len(l.nests) == 0 {
+		return nest{}
 	}
-	l.emit(t, kind, true)
+	return l.nests[len(l.nests)-1]
 }
 
-// prev is the text of the last token if it is a punctuation mark or a word.
-func (l *lexer) prev() string {
-	i := len(l.tokens) - 1
-	if i < 0 || l.tokens[i].kind > word {
-		return ""
-	}
-	return l.text(i)
-}
-
-// readWord reads an identifier or keyword and notes what it announces.
-func (l *lexer) readWord(t token, n *nest) {
-	l.pos = wordEnd(l.code, l.pos)
-	text := l.code[t.start:l.pos]
-	prev, head := l.prev(), l.head
-	if prev == "." || prev == "?." || text[0] == '#' || l.isKey(n, prev, text, t.newline) {
-		t.member = true
-		l.emit(t, word, true)
-		return
-	}
-	if n.kind == inBlock && t.starts == notStart && (t.newline && l.asi(prev, text) || n.decorated && text == "export") {
-		t.starts, n.ternary = listStart, 0
-	}
-	if t.starts != notStart {
-		n.alias = false
-	}
-	operand := true
-	following := notStart
+// isOperand reports whether a word ends an operand, unlike a keyword that an expression or a statement follows.
+func (l *lexer) isOperand(text string) bool {
 	switch text {
-	case "function":
-		n.fn, n.params, operand = pending(t.starts), false, false
-	case "class":
-		n.class, operand = pending(t.starts), false
-		if n.decorated {
-			n.class, n.decorated = declaration, false
-		}
-	case "if", "while", "for", "with":
-		l.emit(t, word, false)
-		l.head = true
-		if l.tail = text == "while" && n.loops > 0 && (prev == "}" || prev == ";" || t.newline); l.tail {
-			n.loops--
-		}
-		return
-	case "case", "default":
-		n.label = n.kind == inBlock && prev != "export"
-		operand = false
-		if prev == "export" {
-			following = t.starts
-		}
-	case "do":
-		n.loops++
-		following, operand = subStart, false
-	case "else":
-		following, operand = subStart, false
-	case "debugger", "break", "continue", "try", "finally", "return", "throw", "typeof", "instanceof", "in", "new",
-		"delete", "void", "yield", "extends":
-		operand = false
-	case "await":
-		l.emit(t, word, false)
-		l.head = head // for await (
-		return
+	case "if", "while", "for", "with", "case", "default", "do", "else", "break", "continue", "return", "throw", "typeof",
+		"instanceof", "in", "new", "delete", "void", "yield", "await", "extends":
+		return false
 	case "of":
-		operand = n.kind != inHead || !l.prevOperand
-	case "async", "export", "declare", "abstract":
-		following = t.starts // a declaration may follow
-	case "type":
-		n.alias = t.starts != notStart && l.sameLineWord()
+		return !l.top().head || !l.afterOperand()
 	}
-	n.starts = following
-	l.emit(t, word, operand)
+	return true
 }
 
-func pending(starts uint8) uint8 {
-	if starts != notStart {
-		return declaration
-	}
-	return expression
-}
-
-// asi reports whether a word on a new line begins a statement although no semicolon was written.
-func (l *lexer) asi(prev, text string) bool {
-	if l.prevOperand {
-		switch text {
-		case "in", "instanceof", "of", "as", "satisfies":
-			return false
+// regexBegins reports whether the slash at the current position begins a regular expression. A closing brace before it
+// ends a block or an operand. After a brace, the slash is a division if it is on the same line and a space follows it.
+func (l *lexer) regexBegins(newline bool) bool {
+	last := len(l.tokens) - 1
+	begins := !l.afterOperand()
+	switch {
+	case l.is(last, "}"):
+		if l.guess == 0 {
+			l.guess = l.pos
 		}
-		return true
+		begins = newline || !strings.HasPrefix(l.code[l.pos:], "/ ")
+	case newline && l.isKind(last, str) && len(l.nests) == 0: // the string may end an import or export declaration
+		begins = begins || l.is(last-1, "from") || l.is(last-1, "import")
 	}
-	if endsLine(prev) {
-		return true
-	}
-	if prev != ">" { // the end of type arguments ends no operand in the eyes of this lexer
+	if !begins {
 		return false
 	}
-	switch text {
-	case "function", "class", "const", "let", "var", "if", "for", "while", "switch", "try", "return", "throw", "export",
-		"import", "interface", "type", "enum", "async":
+	if l.lostRegexes < maxLostRegexes && regexEnd(l.code, l.pos) > 0 {
 		return true
 	}
+	l.lostRegexes++
 	return false
 }
 
-// endsLine reports whether a statement ends with its line behind this word.
-func endsLine(word string) bool {
-	return word == "debugger" || word == "break" || word == "continue" || word == "return"
-}
-
-// isKey reports whether a word in an object or class is a member's name, whatever keyword it looks like.
-func (l *lexer) isKey(n *nest, prev, text string, newline bool) bool {
-	if n.kind != inObject && n.kind != inClass {
-		return false
+// opensHead reports whether a parenthesis behind the last token belongs to if, for, while or with.
+func (l *lexer) opensHead() bool {
+	i := len(l.tokens) - 1
+	if l.is(i, "await") { // for await (
+		i--
 	}
-	if len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].start == n.pos {
-		return true
-	}
-	switch prev {
-	case ",", ";", "}", "*":
-		return true
-	case "static", "async", "get", "set", "public", "private", "protected", "readonly", "abstract", "override", "declare",
-		"accessor":
-		return text != "function" && text != "class"
-	}
-	return n.kind == inClass && newline && l.prevOperand
-}
-
-// sameLineWord reports whether a word follows on the same line.
-func (l *lexer) sameLineWord() bool {
-	i := l.pos
-	for i < len(l.code) && (l.code[i] == ' ' || l.code[i] == '\t') {
-		i++
-	}
-	return i < len(l.code) && isWordStart(l.code, i)
+	return !l.isMember(i) && (l.is(i, "if") || l.is(i, "for") || l.is(i, "while") || l.is(i, "with"))
 }
 
 // readTemplate reads a template literal from a backtick or from the brace that ends a substitution.
@@ -329,7 +222,7 @@ func (l *lexer) readTemplate(t token) {
 			if strings.HasPrefix(l.code[l.pos:], "${") {
 				l.pos += 2
 				l.emit(t, template, false)
-				l.nests = append(l.nests, nest{kind: inSubst, open: '`', pos: l.pos - 2})
+				l.nests = append(l.nests, nest{open: '`', pos: l.pos - 2})
 				return
 			}
 		}
@@ -339,88 +232,51 @@ func (l *lexer) readTemplate(t token) {
 	l.emit(t, template, true)
 }
 
-// readPunct reads a punctuation mark and keeps the nesting.
-func (l *lexer) readPunct(t token, n *nest) {
-	c := l.code[l.pos]
+// readPunct reads a punctuation mark.
+func (l *lexer) readPunct(t token) {
 	rest := l.code[l.pos:]
-	prev := l.prev()
-	switch c {
-	case '{':
-		if t.newline && (l.prevOperand || endsLine(prev)) && n.kind == inBlock && n.fn == none && n.class == none && prev != ")" {
-			t.starts = max(t.starts, listStart)
-		}
-		kind, operand := l.brace(t, n, prev)
-		l.push(t, nest{kind: kind, operand: operand})
-	case '(':
-		kind := inParens
-		if l.head {
-			kind = inHead
-		}
-		l.push(t, nest{kind: kind, operand: kind == inParens, tail: l.head && l.tail})
-	case '[':
-		l.push(t, nest{kind: inBrackets, operand: true})
+	operand := false
+	switch c := rest[0]; c {
+	case '{', '(', '[':
+		l.nests = append(l.nests, nest{open: c, token: len(l.tokens), pos: l.pos, head: c == '(' && l.opensHead()})
+		l.pos++
 	case ')', ']', '}':
-		l.close(t, c)
-	case ';':
 		l.pos++
-		l.emit(t, punct, false)
-		n.fn, n.class, n.label, n.alias, n.decorated = none, none, false, false, false
-		n.expect(listStart)
-	case ':':
+		operand = l.close(&t, c)
+	case '!': // after an operand in the same line it is TypeScript's "not null"
 		l.pos++
-		l.colon(n, prev)
-		l.emit(t, punct, false)
-	case '?':
-		l.pos++
-		switch {
-		case strings.HasPrefix(rest, "?.") && (len(rest) < 3 || !isDigit(rest[2])), strings.HasPrefix(rest, "??"):
-			l.pos++
-		default:
-			n.ternary++
-		}
-		l.emit(t, punct, false)
-	case '@':
-		if t.newline && (l.prevOperand || endsLine(prev)) && n.kind == inBlock {
-			t.starts = max(t.starts, listStart)
-		}
-		n.decorated = n.decorated || t.starts != notStart
-		l.pos++
-		n.starts = t.starts
-		l.emit(t, punct, false)
-	case '!':
-		// After an operand on the same line it is TypeScript's "not null".
-		l.pos++
-		l.emit(t, punct, l.prevOperand && !t.newline && !strings.HasPrefix(rest, "!="))
+		operand = l.afterOperand() && !t.newline && !strings.HasPrefix(rest, "!=")
 	default:
 		postfix := strings.HasPrefix(rest, "++") || strings.HasPrefix(rest, "--")
+		operand = postfix && l.afterOperand() && !t.newline
 		switch {
 		case strings.HasPrefix(rest, "..."):
 			l.pos += 3
-		case postfix || strings.HasPrefix(rest, "=>"):
+		case postfix, strings.HasPrefix(rest, "=>"), strings.HasPrefix(rest, "?.") && (len(rest) < 3 || !isDigit(rest[2])):
 			l.pos += 2
 		default:
 			_, size := utf8.DecodeRuneInString(rest)
 			l.pos += size
 		}
-		l.emit(t, punct, postfix && l.prevOperand && !t.newline)
 	}
+	l.emit(t, punct, operand)
 }
 
-func (l *lexer) push(t token, n nest) {
-	n.open, n.pos = l.code[l.pos], l.pos
-	if n.kind == inBlock {
-		n.starts = listStart
+// close ends the innermost bracket with the token t and reports whether that ends an operand.
+func (l *lexer) close(t *token, c byte) bool {
+	top := l.top()
+	if "([{"[strings.IndexByte(")]}", c)] != top.open {
+		message := `unexpected "` + string(c) + `"`
+		if len(l.nests) > 0 {
+			message += `: "` + string(top.open) + `" is still open`
+		}
+		l.fail(t.start, message, false)
+		return true
 	}
-	l.pos++
-	l.emit(t, punct, false)
-	l.nests = append(l.nests, n)
-}
-
-// expect notes that the next token begins a statement, if statements stand here.
-func (n *nest) expect(starts uint8) {
-	if n.kind == inBlock {
-		n.starts = starts
-	}
+	l.nests = l.nests[:len(l.nests)-1]
+	t.depth--
+	t.match, l.tokens[top.token].match = top.token, len(l.tokens)
+	return !top.head
 }
 
 // trivia skips spaces and comments and reports whether they hold a line break.

@@ -36,35 +36,43 @@ type binding struct {
 	pos   int
 }
 
-// declarations finds the import and export declarations of a file. A declaration it cannot read is left out: the
-// parser, finding it in place, reports what is wrong with it.
+// declarations finds the import and export declarations of a file. It leaves out a declaration that it cannot read: the
+// parser finds it in place and reports what is wrong with it.
 func (s *scan) declarations() []decl {
 	var found []decl
 	for i := 0; i < len(s.tokens); i++ {
-		t := s.tokens[i]
-		if t.depth != 0 || t.kind != word || t.starts != listStart {
-			continue
-		}
 		var d decl
 		var next int
 		var ok bool
-		switch s.text(i) {
-		case "import":
+		switch {
+		case s.tokens[i].depth != 0 || !s.beginsDeclaration(i):
+		case s.is(i, "import"):
 			d, next, ok = s.readImport(i)
-		case "export":
+		case s.is(i, "export"):
 			d, next, ok = s.readExport(i)
 		}
 		if ok {
-			d.start = t.start
+			d.start = s.tokens[i].start
 			found = append(found, d)
 			i = next - 1
-			if next < len(s.tokens) && s.tokens[next].starts == notStart {
-				// What follows export or import was scanned as its continuation; it is a statement of its own.
-				s.tokens[next].starts = listStart
-			}
 		}
 	}
 	return found
+}
+
+// beginsDeclaration reports whether the statement before token i has ended, so that a declaration can begin there. import and
+// export are reserved words: where an operand ends in the line before, they cannot continue it.
+func (s *scan) beginsDeclaration(i int) bool {
+	if i == 0 || s.is(i-1, ";") || s.is(i-1, "}") {
+		return true
+	}
+	before := s.tokens[i-1]
+	if s.is(i-1, ")") && s.is(before.match-1, "while") { // of do
+		return true
+	}
+	ended := before.operand || s.is(i-1, ">") || s.is(i-1, "void") // types end with these two
+	decorated := s.is(i, "export") && (s.is(i+1, "class") || s.is(i+1, "default"))
+	return ended && (s.tokens[i].newline || decorated)
 }
 
 // readImport reads the declaration that begins with the import at token i.
@@ -101,7 +109,7 @@ func (s *scan) readImport(i int) (d decl, next int, ok bool) {
 	return s.readFromClause(d, j)
 }
 
-// isTypeOnly reports whether the word `type` at token j is the modifier, not a default import of that name.
+// isTypeOnly reports whether the word `type` at token j is the modifier rather than the name of a default import.
 func (s *scan) isTypeOnly(j int) bool {
 	switch {
 	case s.is(j+1, "{"), s.is(j+1, "*"):
@@ -172,12 +180,9 @@ func (s *scan) readFrom(d decl, j int) (decl, int, bool) {
 	d.specifier = unquote(s.code[s.tokens[j].start:s.tokens[j].end])
 	j++
 	if s.is(j+1, "{") && (s.is(j, "with") || s.is(j, "assert") && !s.tokens[j].newline) {
-		for j += 2; j < len(s.tokens) && (s.tokens[j].depth > 0 || !s.is(j, "}")); j++ {
-		}
-		if j == len(s.tokens) {
+		if j = s.tokens[j+1].match + 1; j == 1 { // the brace is not closed
 			return d, 0, false
 		}
-		j++
 	}
 	return s.readEnd(d, j)
 }
@@ -259,59 +264,45 @@ func (s *scan) readExportDefault(d decl, j int) (decl, int, bool) {
 	return d, j, true
 }
 
-// maxEscape is the length of the braces of an escaped character, with zeros that nobody writes.
-const maxEscape = 32
-
 // unquote is the value of a string literal. Escapes that cannot be read stand for themselves.
 func unquote(literal string) string {
 	body := strings.TrimSuffix(literal[1:], literal[:1])
-	if strings.IndexByte(body, '\\') < 0 {
+	before, rest, found := strings.Cut(body, `\`)
+	if !found {
 		return body
 	}
 	var b strings.Builder
-	for i := 0; i < len(body); i++ {
-		if body[i] != '\\' || i+1 == len(body) {
-			b.WriteByte(body[i])
-			continue
-		}
-		i++
-		switch c := body[i]; c {
-		case 'n':
-			b.WriteByte('\n')
-		case 't':
-			b.WriteByte('\t')
-		case 'r':
-			b.WriteByte('\r')
-		case '\n': // a line continuation
-		case 'x':
-			i += decodeHex(&b, body[i+1:], 2)
-		case 'u':
-			rest := body[i+1:]
-			if end := strings.IndexByte(clip(rest, maxEscape), '}'); end > 0 && rest[0] == '{' {
-				decodeHex(&b, rest[1:end], end-1)
-				i += end + 1
-			} else {
-				i += decodeHex(&b, rest, 4)
-			}
-		default:
-			b.WriteByte(c)
-		}
+	for b.WriteString(before); found && rest != ""; b.WriteString(before) {
+		char, size := unescape(rest)
+		b.WriteString(char)
+		before, rest, found = strings.Cut(rest[size:], `\`)
 	}
 	return b.String()
 }
 
-// decodeHex writes the character that the first n hexadecimal digits stand for, and returns how many it took.
-func decodeHex(b *strings.Builder, digits string, n int) int {
-	if n == 0 || len(digits) < n {
-		return 0
+// unescape decodes the escape sequence behind a backslash, and returns how many bytes it has. A malformed one stands for itself.
+func unescape(text string) (char string, size int) {
+	switch {
+	case text[0] == '\n': // a line continuation
+		return "", 1
+	case strings.HasPrefix(text, "u{"):
+		if digits, _, ok := strings.Cut(text[2:min(len(text), maxEscape)], "}"); ok {
+			if r, err := strconv.ParseUint(digits, 16, 32); err == nil {
+				return string(rune(r)), len("u{}") + len(digits)
+			}
+		}
+	case strings.IndexByte("ntrxu", text[0]) >= 0: // as in Go
+		head := text[:min(len(text), len("u0000"))]
+		if r, _, rest, err := strconv.UnquoteChar(`\`+head, 0); err == nil {
+			return string(r), len(head) - len(rest)
+		}
 	}
-	r, err := strconv.ParseUint(digits[:n], 16, 32)
-	if err != nil {
-		return 0
-	}
-	b.WriteRune(rune(r))
-	return n
+	_, size = utf8.DecodeRuneInString(text)
+	return text[:size], size
 }
+
+// maxEscape bounds the digits of an escape sequence, in bytes.
+const maxEscape = 32
 
 // blank overwrites code[start:end] with spaces. Line breaks stay, and every character gives way to spaces of the same
 // number of bytes and of UTF-16 units, so that nothing behind it moves in any unit that an engine counts columns in.

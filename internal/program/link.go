@@ -1,7 +1,6 @@
 package program
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -23,7 +22,7 @@ func (l *loader) finish() ([]frame.Module, error) {
 				}
 			}
 			u.Code, u.ESM, u.Async = s.code, s.esm, s.async
-			l.maps.files[u.ID] = s.file
+			l.maps[u.ID] = s.file
 		}
 		modules = append(modules, u.Module)
 	}
@@ -51,7 +50,7 @@ func (l *loader) spreadAsync() error {
 	for _, u := range l.order {
 		if u.script != nil && u.script.async && l.reaches(u, u, map[*unit]bool{}) {
 			return &Error{
-				Kind: l.kind, File: u.ID, Message: "modules that import each other cannot use top-level await",
+				File: u.ID, Message: "modules that import each other cannot use top-level await",
 				Hint: "move the await into a function, or what both need into a third module",
 			}
 		}
@@ -117,10 +116,9 @@ func (l *loader) checkNames(id, specifier string, names []string) *Error {
 		if len(exports) > 0 {
 			hint = "it exports " + listed(slices.Sorted(maps.Keys(exports)))
 		}
-		return &Error{
-			Kind: l.kind, Name: NameSyntaxError, Hint: hint,
-			Message: fmt.Sprintf("module %q has no export %q", specifier, name),
-		}
+		e := errorf(hint, "module %q has no export %q", specifier, name)
+		e.Name = NameSyntaxError
+		return e
 	}
 	return nil
 }

@@ -25,27 +25,21 @@ const (
 type Loaded struct {
 	ID      string         `json:"id"`
 	Modules []frame.Module `json:"modules"` // with everything they import, dependencies first
-	Map     *SourceMap     `json:"map,omitempty"`
+	Map     SourceMap      `json:"map"`
 }
-
-// MarshalJSON writes what UnmarshalJSON reads: an object by file id.
-func (m *SourceMap) MarshalJSON() ([]byte, error) { return json.Marshal(m.files) }
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (m *SourceMap) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &m.files) }
 
 // CompileModule compiles what a running program, or the module with id from, requires or imports. The error is an
 // *Error, or wraps ctx's, naming the file, or says why no compiler process starts. CompileModule is safe for concurrent
 // use.
 func CompileModule(ctx context.Context, specifier, from string, opts Options) (*Loaded, error) {
-	l := newLoader(ctx, opts, KindRuntime)
+	l := newLoader(ctx, opts)
 	id, err := l.load(specifier, from)
 	if err != nil {
-		return nil, err
+		return nil, ofKind(KindRuntime, err)
 	}
 	modules, err := l.finish()
 	if err != nil {
-		return nil, err
+		return nil, ofKind(KindRuntime, err)
 	}
 	return &Loaded{ID: id, Modules: modules, Map: l.maps}, nil
 }
@@ -54,10 +48,9 @@ func CompileModule(ctx context.Context, specifier, from string, opts Options) (*
 type loader struct {
 	ctx   context.Context //nolint:containedctx // a loader lives as long as one call
 	opts  Options
-	kind  string // of errors
 	units map[string]*unit
 	order []*unit // dependencies first
-	maps  *SourceMap
+	maps  SourceMap
 	texts int // bytes of files loaded
 
 	exports map[string]map[string]bool // see exportsOf, by id, of modules that are loaded with all they import
@@ -70,48 +63,30 @@ type unit struct {
 	script *script // nil if the module is no JavaScript of the user's
 }
 
-func newLoader(ctx context.Context, opts Options, kind string) *loader {
+func newLoader(ctx context.Context, opts Options) *loader {
 	return &loader{
-		ctx: ctx, opts: opts, kind: kind, units: map[string]*unit{}, exports: map[string]map[string]bool{},
-		maps: &SourceMap{files: map[string]*fileMap{}},
+		ctx: ctx, opts: opts, units: map[string]*unit{}, exports: map[string]map[string]bool{},
+		maps: SourceMap{},
 	}
 }
 
-// load resolves a specifier in the module `from`, loads it with everything it imports, and returns its id.
-func (l *loader) load(specifier, from string) (string, error) {
-	if err := l.ctx.Err(); err != nil {
-		return "", err
-	}
-	kind, name, failure := classify(specifier, from)
-	if failure != nil {
-		failure.Kind = l.kind
-		return "", failure
-	}
-	switch kind {
-	case serverSpecifier:
-		return l.server(specifier, name)
-	case builtinSpecifier:
-		return l.builtin(name), nil
-	case packageSpecifier:
-		return l.npm(specifier)
-	}
-	return l.file(specifier, name)
-}
-
-// add registers a module before what it imports is loaded, so that cycles end.
+// add registers a module before its imports are loaded, so that cycles end.
 func (l *loader) add(u *unit) error {
 	if len(l.units) == maxModules {
-		return &Error{
-			Kind: l.kind, Message: fmt.Sprintf("more than %d modules are imported", maxModules),
-			Hint: "join small modules into larger ones",
-		}
+		return errorf("join small modules into larger ones", "more than %d modules are imported", maxModules)
 	}
 	l.units[u.ID] = u
 	return nil
 }
 
-func (l *loader) builtin(name string) string {
-	id := "builtin:" + name
+// addLoaded registers a module that imports nothing that is not loaded yet.
+func (l *loader) addLoaded(u *unit) error {
+	l.order = append(l.order, u)
+	return l.add(u)
+}
+
+// builtin adds a module that the guest's runtime has under a name.
+func (l *loader) builtin(id, name string) string {
 	if l.units[id] == nil {
 		u := &unit{Module: frame.Module{ID: id, Kind: "builtin", Server: name}}
 		l.units[id] = u
@@ -123,16 +98,10 @@ func (l *loader) builtin(name string) string {
 // server makes the module of an MCP server or of one of its functions.
 func (l *loader) server(specifier, name string) (string, error) {
 	if name == "" {
-		const all = "./servers"
-		if l.units[all] == nil {
-			u := &unit{Module: frame.Module{ID: all, Kind: "builtin", Server: "servers"}}
-			l.units[all] = u
-			l.order = append(l.order, u)
-		}
-		return all, nil
+		return l.builtin("./servers", "servers"), nil
 	}
 	if l.opts.Resolver == nil {
-		return "", &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %q: no servers are connected", specifier)}
+		return "", errorf("", "cannot import %q: no servers are connected", specifier)
 	}
 	serverName, function, single := strings.Cut(name, "/")
 	m, err := l.opts.Resolver.Server(l.ctx, serverName)
@@ -148,8 +117,12 @@ func (l *loader) server(specifier, name string) (string, error) {
 			i = slices.IndexFunc(m.Functions, func(f frame.Function) bool { return ident.Fold(f.Name) == ident.Fold(function) })
 		}
 		if i < 0 {
-			return "", &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %q: server %q has no tool %q", specifier, m.Server,
-				function), Hint: "its tools are " + listed(functionNames(m.Functions))}
+			var names []string
+			for _, f := range m.Functions {
+				names = append(names, f.Name)
+			}
+			return "", errorf("its tools are "+listed(names),
+				"cannot import %q: server %q has no tool %q", specifier, m.Server, function)
 		}
 		m.Functions = m.Functions[i : i+1]
 		m.ID += "/" + m.Functions[0].Name
@@ -157,21 +130,7 @@ func (l *loader) server(specifier, name string) (string, error) {
 	if l.units[m.ID] != nil {
 		return m.ID, nil
 	}
-	u := &unit{Module: m}
-	if err := l.add(u); err != nil {
-		return "", err
-	}
-	l.order = append(l.order, u)
-	return m.ID, nil
-}
-
-// kinded gives an error the loader's kind, if it is one of ours.
-func (l *loader) kinded(err error) error {
-	var e *Error
-	if errors.As(err, &e) {
-		e.Kind = l.kind
-	}
-	return err
+	return m.ID, l.addLoaded(&unit{Module: m})
 }
 
 // wrap makes an error of the resolver one of ours.
@@ -179,7 +138,7 @@ func (l *loader) wrap(err error, specifier string) error {
 	if ctxErr := l.ctx.Err(); ctxErr != nil {
 		return ctxErr
 	}
-	return &Error{Kind: l.kind, Message: fmt.Sprintf("cannot import %q: %v", specifier, err), cause: err}
+	return errorf("", "cannot import %q: %w", specifier, err)
 }
 
 // file loads a file of /skills or /workspace.
@@ -200,7 +159,7 @@ func (l *loader) file(specifier, name string) (string, error) {
 		}
 		return id, l.addFile(id, string(text))
 	}
-	e := &Error{Kind: l.kind, Message: fmt.Sprintf("module %q does not exist", specifier), cause: fs.ErrNotExist}
+	e := &Error{Message: fmt.Sprintf("module %q does not exist", specifier), cause: fs.ErrNotExist}
 	if name != specifier {
 		e.Message += fmt.Sprintf(" (looked for %s)", name)
 	}
@@ -227,16 +186,11 @@ func candidates(name string) []string {
 // addFile adds the module made of a file's text.
 func (l *loader) addFile(id, text string) error {
 	if len(text) > maxText {
-		return &Error{
-			Kind: l.kind, Hint: "read data with fs.readFile",
-			Message: fmt.Sprintf("module %s has %d bytes, more than the %d allowed", id, len(text), maxText),
-		}
+		return errorf("read data with fs.readFile", "module %s has %d bytes, more than the %d allowed", id, len(text), maxText)
 	}
 	if l.texts += len(text); l.texts > maxTexts {
-		return &Error{
-			Kind: l.kind, Hint: "import less, or read data with fs.readFile",
-			Message: fmt.Sprintf("module %s is one too many: what is imported has more than %d MiB", id, maxTexts>>20),
-		}
+		return errorf("import less, or read data with fs.readFile",
+			"module %s is one too many: what is imported has more than %d MiB", id, maxTexts>>20)
 	}
 	text = strings.ToValidUTF8(text, "?")
 	switch path.Ext(id) {
@@ -245,40 +199,23 @@ func (l *loader) addFile(id, text string) error {
 	case ".js", ".ts", ".mjs", ".cjs", ".mts", ".cts":
 		return l.addScript(id, text)
 	}
-	return &Error{
-		Kind: l.kind, Message: fmt.Sprintf("cannot import %s: it is no .js, .ts, .mjs, .cjs or .json file", id),
-		Hint: "read it with await fs.readFile('" + id + "')",
-	}
+	return errorf("read it with await fs.readFile('"+id+"')",
+		"cannot import %s: it is no .js, .ts, .mjs, .cjs or .json file", id)
 }
 
 func (l *loader) addJSON(id, text string) error {
 	text = strings.TrimPrefix(text, "\ufeff")
 	var value json.RawMessage
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		e := &Error{
-			Kind: l.kind, Name: NameSyntaxError, cause: err,
-			Message: fmt.Sprintf("module %s is not valid JSON: %v", id, err),
-		}
+		e := errorf("", "module %s is not valid JSON: %w", id, err)
+		e.Name = NameSyntaxError
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return e.at(id, text, int(syntax.Offset)-1)
 		}
 		return e
 	}
-	u := &unit{Module: frame.Module{ID: id, Kind: "json", Code: text}}
-	if err := l.add(u); err != nil {
-		return err
-	}
-	l.order = append(l.order, u)
-	return nil
-}
-
-func functionNames(functions []frame.Function) []string {
-	names := make([]string, len(functions))
-	for i, f := range functions {
-		names[i] = f.Name
-	}
-	return names
+	return l.addLoaded(&unit{Module: frame.Module{ID: id, Kind: "json", Code: text}})
 }
 
 // listed joins names, the first twenty of them.

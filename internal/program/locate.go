@@ -1,9 +1,11 @@
 package program
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -18,7 +20,7 @@ type Position struct {
 	Stack string
 }
 
-// A guest may make up errors of any size. Lengths are in bytes; what is longer is cut.
+// A guest may report errors of any size. Longer texts are cut; lengths are in bytes.
 const (
 	maxMessage  = 16 << 10
 	maxStack    = 64 << 10
@@ -33,7 +35,7 @@ func (c *Compiled) Locate(e frame.Error) Position {
 	var p Position
 	var stack strings.Builder
 	// An engine that begins a stack with the message must not have the message's lines taken for frames.
-	text, message := clip(e.Stack, maxStack), clip(e.Message, maxMessage)
+	text, message := clip.Head(e.Stack, maxStack), clip.Head(e.Message, maxMessage)
 	if i := strings.Index(text, message); i >= 0 && message != "" {
 		text = text[i+len(message):]
 	}
@@ -44,44 +46,28 @@ func (c *Compiled) Locate(e frame.Error) Position {
 			continue
 		}
 		frames++
-		mappings += len(c.Map.files[id].Mappings)
+		mappings += len(c.Map[id].Mappings)
 		if frames > maxFrames || mappings > maxMappings && frames > 1 {
 			break
 		}
+		source := Source{Name: id, Code: c.Map[id].Text}
+		if id == ProgramFile {
+			source = Source{Name: c.Source.name(), Code: c.Source.Code}
+		}
 		if p.Line == 0 {
-			p.File, p.Line, p.Column = c.fileName(id), at[0], at[1]
-			p.SourceLine = sourceLine(c.text(id), p.Line, p.Column)
+			p = Position{File: source.Name, Line: at[0], Column: at[1], SourceLine: sourceLine(source.Code, at[0], at[1])}
 		}
-		stack.WriteString("    at ")
-		place := c.fileName(id) + ":" + strconv.Itoa(at[0]) + ":" + strconv.Itoa(at[1])
-		switch function {
-		case resultName: // engines name the function that is the default export after our variable
+		place := fmt.Sprintf("%s:%d:%d", source.Name, at[0], at[1])
+		if function == resultName { // engines name the function that is the default export after our variable
 			function = "default"
-		case "<anonymous>":
-			function = ""
 		}
-		if function == "" {
-			stack.WriteString(place + "\n")
-		} else {
-			stack.WriteString(clip(function, maxName) + " (" + place + ")\n")
+		if function != "" && function != "<anonymous>" {
+			place = clip.Head(function, maxName) + " (" + place + ")"
 		}
+		stack.WriteString("    at " + place + "\n")
 	}
 	p.Stack = stack.String()
 	return p
-}
-
-func (c *Compiled) fileName(id string) string {
-	if id == ProgramFile {
-		return c.Source.name()
-	}
-	return id
-}
-
-func (c *Compiled) text(id string) string {
-	if id == ProgramFile {
-		return c.Source.Code
-	}
-	return c.Map.files[id].Text
 }
 
 // readFrame reads a line of a stack, "at function (file:line:column)" or "at file:line:column", and maps its position.
@@ -124,7 +110,7 @@ func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 		}
 		at[i], text = n, text[:colon]
 	}
-	file := c.Map.files[text]
+	file := c.Map[text]
 	if file == nil {
 		return "", at, false
 	}
@@ -132,8 +118,8 @@ func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 	return text, [2]int{line + 1, column + 1}, ok
 }
 
-// Result is the place of what the program returns, for errors of the value that no code is to blame for: its last
-// return statement outside of functions, or else its first token.
+// Result is the position of the program's value, for errors of the value itself: its last return statement outside of functions,
+// or else its first token.
 func (c *Compiled) Result() Position {
 	code, err := unfence(strings.ToValidUTF8(c.Source.Code, "?"))
 	if err != nil {

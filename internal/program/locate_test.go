@@ -125,7 +125,7 @@ func TestLocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Map.Add(loaded.Map)
+	c.AddMap(loaded.Map)
 
 	got := execute(t, c.Program)[0]
 	p := c.Locate(frame.Error{Message: got.Message, Stack: got.Stack})

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -23,26 +22,4 @@ func fresh(text, preferred string) string {
 			return name
 		}
 	}
-}
-
-// isIdentifier reports whether s can stand as a property name without quotes.
-func isIdentifier(s string) bool {
-	return s != "" && isWordStart(s, 0) && s[0] != '#' && s[0] != '\\' && wordEnd(s, 0) == len(s)
-}
-
-// propertyName is s as a property name of an object literal or pattern.
-func propertyName(s string) string {
-	if isIdentifier(s) {
-		return s
-	}
-	return quote(s)
-}
-
-// quote is s as a JavaScript string literal.
-func quote(s string) string {
-	text, err := json.Marshal(s)
-	if err != nil { // a string always marshals
-		panic(err)
-	}
-	return string(text)
 }

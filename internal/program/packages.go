@@ -1,7 +1,6 @@
 package program
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,13 +16,6 @@ import (
 // maxPackage is the size of a bundled package, in bytes.
 const maxPackage = 4 << 20
 
-// bundle is an npm package with everything it needs, as one module.
-type bundle struct {
-	code     string
-	esm      bool
-	builtins []string
-}
-
 // npm bundles a package of the packages directory.
 func (l *loader) npm(specifier string) (string, error) {
 	id := "npm:" + specifier
@@ -38,38 +30,29 @@ func (l *loader) npm(specifier string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	u := &unit{Module: frame.Module{ID: id, Kind: "js", Code: b.code, ESM: b.esm}}
-	if err := l.add(u); err != nil {
-		return "", err
-	}
-	for _, builtin := range b.builtins {
+	u := &unit{Module: frame.Module{ID: id, Kind: "js", Code: b.Code, ESM: b.ESM}}
+	for _, builtin := range b.Builtins {
 		if u.Deps == nil {
 			u.Deps = map[string]string{}
 		}
-		u.Deps[builtin] = l.builtin(builtin)
+		u.Deps[builtin] = l.builtin("builtin:"+builtin, builtin)
 	}
-	l.order = append(l.order, u)
-	return id, nil
+	return id, l.addLoaded(u)
 }
 
 // packageName is the package that a specifier names, "" if it cannot name one.
 func packageName(specifier string) string {
-	parts := strings.Split(specifier, "/")
-	for _, part := range parts {
-		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "\\:\x00") {
-			return ""
-		}
-	}
-	if strings.HasPrefix(specifier, ".") {
+	if !fs.ValidPath(specifier) || strings.ContainsAny(specifier, "\\:\x00") || strings.HasPrefix(specifier, ".") {
 		return ""
 	}
-	if strings.HasPrefix(specifier, "@") {
-		if len(parts) < 2 {
-			return ""
-		}
-		return parts[0] + "/" + parts[1]
+	parts := strings.SplitN(specifier, "/", 3)
+	if !strings.HasPrefix(specifier, "@") {
+		return parts[0]
 	}
-	return parts[0]
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[0] + "/" + parts[1]
 }
 
 func isDir(name string) bool {
@@ -77,9 +60,9 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// unavailable says that a package cannot be imported, and what can.
+// unavailable is the error for a package that cannot be imported; it lists what can.
 func (l *loader) unavailable(specifier string) error {
-	e := &Error{Kind: l.kind, Message: fmt.Sprintf("package %q is not available", specifier), cause: fs.ErrNotExist}
+	e := &Error{Message: fmt.Sprintf("package %q is not available", specifier), cause: fs.ErrNotExist}
 	names := slices.Clone(builtins)
 	e.Hint = "write the few lines needed yourself, or call a tool"
 	if l.opts.Packages == "" {
@@ -114,46 +97,38 @@ func installed(dir string) []string {
 }
 
 // bundle makes one CommonJS module of a package and what it imports. See Cache for when it is made again.
-func (l *loader) bundle(specifier, name string) (*bundle, error) {
+func (l *loader) bundle(specifier, name string) (b product, err error) {
 	manifest, err := os.ReadFile(filepath.Join(l.opts.Packages, filepath.FromSlash(name), "package.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read package %s: %w", name, err)
+		return b, fmt.Errorf("read package %s: %w", name, err)
 	}
-	var version struct{ Version string }
-	_ = json.Unmarshal(manifest, &version) // esbuild reports a broken manifest
-	key := keyOf("package", l.opts.Packages, specifier, version.Version, string(manifest))
-	if b, ok := get[*bundle](l.opts.Cache, key); ok {
+	key := keyOf("package", l.opts.Packages, specifier, string(manifest))
+	if b, ok := get[product](l.opts.Cache, key); ok {
 		return b, nil
 	}
 	dir, err := filepath.Abs(l.opts.Packages)
 	if err != nil {
-		return nil, fmt.Errorf("find packages directory %s: %w", l.opts.Packages, err)
+		return b, fmt.Errorf("find packages directory %s: %w", l.opts.Packages, err)
 	}
-	p, err := l.opts.run(l.ctx, specifier, task{Package: specifier, Packages: dir})
-	if err != nil {
-		return nil, l.kinded(err)
+	if b, err = l.opts.run(l.ctx, specifier, task{Package: specifier, Packages: dir}); err != nil {
+		return b, err
 	}
-	if len(p.Failures) > 0 {
-		return nil, l.unbundled(specifier, p.Failures)
+	if len(b.Failures) > 0 {
+		return b, unbundled(specifier, b.Failures)
 	}
-	code := p.Code
-	if len(code) > maxPackage {
-		return nil, &Error{Kind: l.kind, Message: fmt.Sprintf("package %q has %d bytes when bundled, more than the %d allowed",
-			specifier, len(code), maxPackage), Hint: "import only the part of it that is needed, as 'package/part'"}
+	if len(b.Code) > maxPackage {
+		return b, errorf("import only the part of it that is needed, as 'package/part'",
+			"package %q has %d bytes when bundled, more than the %d allowed", specifier, len(b.Code), maxPackage)
 	}
-	dynamic := fresh(code, "_imprt")
-	_, code, _ = rewriteImports(code, dynamic, false)
-	b := &bundle{
-		code:     "(function(exports, require, module, " + dynamic + ") {\n" + code + "\n})",
-		esm:      p.ESM,
-		builtins: p.Builtins,
-	}
-	l.opts.Cache.put(key, b, len(b.code))
+	dynamic := fresh(b.Code, "_imprt")
+	_, code, _ := rewriteImports(b.Code, dynamic)
+	b.Code = "(function(exports, require, module, " + dynamic + ") {\n" + code + "\n})"
+	l.opts.Cache.put(key, b, len(b.Code))
 	return b, nil
 }
 
-// unbundled says why a package cannot be used.
-func (l *loader) unbundled(specifier string, failures []failure) error {
+// unbundled is the error for a package that esbuild cannot bundle.
+func unbundled(specifier string, failures []failure) error {
 	var missing []string
 	unresolved := regexp.MustCompile(`^Could not resolve "(.+)"`)
 	for _, f := range failures {
@@ -168,8 +143,5 @@ func (l *loader) unbundled(specifier string, failures []failure) error {
 		reason = "it needs " + listed(missing)
 		hint = "packages may use pure JavaScript and " + strings.Join(builtins, ", ")
 	}
-	return &Error{
-		Kind: l.kind, Hint: hint,
-		Message: fmt.Sprintf("package %q cannot be used in the sandbox: %s", specifier, reason),
-	}
+	return errorf(hint, "package %q cannot be used in the sandbox: %s", specifier, reason)
 }

@@ -18,8 +18,8 @@ import (
 // CompilerCommand is the hidden command that makes this binary a compiler process.
 const CompilerCommand = "__compiler"
 
-// Bounds of a compiler process. What exceeds them is no code that anybody wrote. Computing time, unlike time, does not
-// pass faster on a machine that is busy.
+// Bounds of a compiler process, beyond those of any code written by hand. They bound computing time, which does not depend on
+// how busy the machine is.
 const (
 	maxMemory        = 1 << 30   // bytes
 	maxCompilerStack = 256 << 20 // bytes
@@ -31,7 +31,7 @@ var (
 	errDied  = errors.New("the compiler process died")
 	errSlow  = errors.New("the compiler process ran out of computing time")
 	errLarge = errors.New("the compiler process ran out of memory")
-	errGone  = errors.New("the compiler process was gone")
+	errGone  = errors.New("the compiler process had ended")
 )
 
 // Exit codes of a compiler process.
@@ -52,22 +52,20 @@ type compiler struct {
 func startCompiler(executable string, args []string) (*compiler, error) {
 	cmd := exec.Command(executable, append(append([]string{}, args...), CompilerCommand)...)
 	cmd.Env = []string{} // esbuild reads some of it
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start a compiler: %w", err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr); err != nil {
 		return nil, fmt.Errorf("start a compiler: %w", err)
 	}
 	if err := process.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start a compiler: %w", err)
 	}
+	process.Lower(cmd.Process)
 	return &compiler{cmd: cmd, in: in, send: gob.NewEncoder(in), take: gob.NewDecoder(out)}, nil
 }
 
-// call has the process do a task; when ctx ends, the process is killed. After an error, which is ctx's, errGone if the
-// process took no task, errSlow, errLarge, or else errDied, the process is no more.
+// call has the process do a task; when ctx ends, the process is killed. After an error the process has ended: the error is
+// ctx's, errGone if the process took no task, errSlow, errLarge, or else errDied.
 func (c *compiler) call(ctx context.Context, t task) (product, error) {
 	stop := context.AfterFunc(ctx, c.kill)
 	var p product
@@ -96,11 +94,11 @@ func (c *compiler) call(ctx context.Context, t task) (product, error) {
 
 func (c *compiler) kill() { c.cmd.Process.Kill() }
 
-// end kills the process, unless it has ended, waits until it is gone, and returns its exit code.
+// end kills the process if it still exists, waits for its end, and returns its exit code.
 func (c *compiler) end() int {
 	c.kill()
 	c.in.Close()
-	c.cmd.Wait() // says no more than the code
+	c.cmd.Wait() // its error adds nothing to the exit code
 	return c.cmd.ProcessState.ExitCode()
 }
 
@@ -115,7 +113,8 @@ func CompilerMain(in io.Reader, out io.Writer) int {
 		}
 		done := make(chan struct{})
 		begun := cpuTime()
-		go watch(begun+t.maxCPU(), done)
+		cpu, _ := t.limits()
+		go watch(begun+cpu, done)
 		p := t.do()
 		close(done)
 		p.CPU = cpuTime() - begun
@@ -125,12 +124,12 @@ func CompilerMain(in io.Reader, out io.Writer) int {
 	}
 }
 
-// maxCPU is how long a process may compute for a task.
-func (t task) maxCPU() time.Duration {
+// limits are how long a process may compute for a task, and how long a task may take.
+func (t task) limits() (cpu, wall time.Duration) {
 	if t.Package != "" {
-		return maxPackageCPU
+		return maxPackageCPU, maxPackageTime
 	}
-	return maxTextCPU
+	return maxTextCPU, maxTextTime
 }
 
 // watch ends the process when it holds too much memory, or its computing time is beyond limit.

@@ -13,9 +13,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -42,16 +44,24 @@ type Options struct {
 	Cache    *Cache    // results of earlier compilations; nil: none are kept
 	Compiler *Compiler // nil: esbuild runs in this process, for texts that are trusted; what it does then cannot be bounded
 	Owner    string    // owners take turns where many compile
-	// Charge is told the computing time of each compilation, from the goroutine that waits for it; an error gives the
-	// program up. nil: no charge.
+	// Charge gets the computing time of each compilation, in the goroutine that waits for it; its error ends the compilation
+	// of the program. nil: no charge.
 	Charge func(time.Duration) error
 }
 
 // Compiled is a program ready to run.
 type Compiled struct {
 	Program frame.Program
-	Map     *SourceMap // of the program and of every module it loads; Add those loaded while it runs
+	Map     SourceMap // of the program and of every module it loads; AddMap adds those loaded while it runs
 	Source  Source
+}
+
+// AddMap takes the map of modules that were loaded while the program ran.
+func (c *Compiled) AddMap(m SourceMap) {
+	if c.Map == nil {
+		c.Map = SourceMap{}
+	}
+	maps.Copy(c.Map, m)
 }
 
 // maxText is the size of a program or of a module of the user's, in bytes.
@@ -60,6 +70,11 @@ const maxText = 1 << 20
 // Compile compiles a program and everything that it imports. The error is an *Error, or wraps ctx's, naming the file, or
 // says why no compiler process starts. When ctx ends, Compile returns at once. It is safe for concurrent use.
 func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
+	c, err := compile(ctx, src, opts)
+	return c, ofKind(KindSyntax, err)
+}
+
+func compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -74,15 +89,16 @@ func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Compiled{Source: src, Map: &SourceMap{files: map[string]*fileMap{ProgramFile: p.file}}}
-	l := newLoader(ctx, opts, KindSyntax)
+	l := newLoader(ctx, opts)
+	l.maps[ProgramFile] = p.file
+	c := &Compiled{Source: src, Map: l.maps}
 	var params []string
-	for i, source := range opts.Prelude {
+	for _, source := range opts.Prelude {
 		id, err := l.prelude(source)
 		if err != nil {
 			return nil, err
 		}
-		params = append(params, fmt.Sprintf("%s%d", p.prefix, i))
+		params = append(params, "{}")
 		c.Program.Imports = append(c.Program.Imports, frame.Import{Specifier: id, Module: id})
 	}
 	for _, d := range p.imports {
@@ -90,14 +106,13 @@ func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 		if err != nil {
 			return nil, placed(err, src.name(), src.Code, d.pos)
 		}
-		patterns, names := d.patterns(fmt.Sprintf("%s%d", p.prefix, len(params)))
+		patterns, names := d.patterns()
 		if err := l.checkNames(id, d.specifier, names); err != nil {
 			return nil, err.at(src.name(), src.Code, d.pos)
 		}
 		for _, pattern := range patterns {
 			params = append(params, pattern)
-			c.Program.Imports = append(c.Program.Imports,
-				frame.Import{Specifier: d.specifier, Module: id, Names: names})
+			c.Program.Imports = append(c.Program.Imports, frame.Import{Specifier: d.specifier, Module: id, Names: names})
 		}
 	}
 	modules, err := l.finish()
@@ -106,7 +121,6 @@ func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	}
 	c.Program.Modules = modules
 	c.Program.Code = p.head + strings.Join(append(params, p.dynamic), ", ") + p.code
-	c.Map.Add(l.maps)
 	return c, nil
 }
 
@@ -121,7 +135,7 @@ func placed(err error, file, text string, offset int) error {
 
 // patterns are the parameters that bind an import: one, or two if it has both a namespace and other names. names are
 // the exports that must exist.
-func (d *decl) patterns(unused string) (patterns, names []string) {
+func (d *decl) patterns() (patterns, names []string) {
 	var properties []string
 	for _, b := range d.bindings {
 		switch {
@@ -131,7 +145,7 @@ func (d *decl) patterns(unused string) (patterns, names []string) {
 		case b.name == "*":
 			continue
 		case b.local != "" && d.kind == importFrom:
-			property := propertyName(b.name)
+			property := ident.Property(b.name)
 			if property != b.local {
 				property += ": " + b.local
 			}
@@ -143,7 +157,7 @@ func (d *decl) patterns(unused string) (patterns, names []string) {
 		patterns = append(patterns, "{ "+strings.Join(properties, ", ")+" }")
 	}
 	if len(patterns) == 0 {
-		patterns = []string{unused}
+		patterns = []string{"{}"}
 	}
 	return patterns, names
 }
@@ -153,7 +167,6 @@ type parsed struct {
 	imports []decl // those that are resolved, with the bindings that are used
 	head    string // up to the parameters
 	dynamic string // the parameter that stands for dynamic import
-	prefix  string // of parameters that nothing uses
 	code    string // what follows the parameters
 	file    *fileMap
 }
@@ -162,9 +175,8 @@ type parsed struct {
 func (o Options) parse(ctx context.Context, src Source) (*parsed, error) {
 	if len(src.Code) > maxText {
 		return nil, &Error{
-			Kind: KindSyntax, File: src.name(), Message: fmt.Sprintf(
-				"the program has %d bytes, more than the %d allowed", len(src.Code), maxText),
-			Hint: "put data into a file in /workspace and read it with fs.readFile",
+			File: src.name(), Hint: "put data into a file in /workspace and read it with fs.readFile",
+			Message: fmt.Sprintf("the program has %d bytes, more than the %d allowed", len(src.Code), maxText),
 		}
 	}
 	code, wrong := unfence(src.Code)

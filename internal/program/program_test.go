@@ -359,7 +359,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		s := tokenize(strings.TrimPrefix(c.Program.Code, `"use strict";`))
 		last := len(s.tokens) - 1
-		if !s.is(0, "(") || s.closing(0) != last {
+		if !s.is(0, "(") || s.tokens[0].match != last {
 			t.Fatalf("%q became %q, which is not one parenthesis", code, c.Program.Code)
 		}
 	})

@@ -2,7 +2,6 @@ package program
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -20,21 +19,14 @@ type Resolver interface {
 	Server(ctx context.Context, name string) (frame.Module, error)
 }
 
-// specifierKind says what a specifier names.
-type specifierKind uint8
-
-const (
-	fileSpecifier    specifierKind = iota // path: a file of /skills or /workspace
-	serverSpecifier                       // path: "crm" or "crm/search"; "" is ./servers itself
-	builtinSpecifier                      // path: its bare name
-	packageSpecifier                      // path: as written
-)
-
-// classify says what a specifier in the module `from` names.
-func classify(specifier, from string) (specifierKind, string, *Error) {
+// load resolves a specifier in the module `from`, loads it with everything it imports, and returns its id.
+func (l *loader) load(specifier, from string) (string, error) {
+	if err := l.ctx.Err(); err != nil {
+		return "", err
+	}
 	name := strings.TrimPrefix(specifier, "file://")
 	if rest, ok := serverPath(name); ok {
-		return serverSpecifier, rest, nil
+		return l.server(specifier, rest)
 	}
 	absolute := strings.HasPrefix(name, "/")
 	first, _, _ := strings.Cut(name, "/")
@@ -47,36 +39,24 @@ func classify(specifier, from string) (specifierKind, string, *Error) {
 			name = dir + "/" + name
 		}
 		name = strings.TrimPrefix(path.Clean(name), "/home/sandboxuser")
-		for _, root := range []string{"/skills/", "/workspace/"} {
-			if strings.HasPrefix(name, root) {
-				return fileSpecifier, name, nil
-			}
+		if strings.HasPrefix(name, "/skills/") || strings.HasPrefix(name, "/workspace/") {
+			return l.file(specifier, name)
 		}
-		return 0, "", &Error{
-			Message: fmt.Sprintf("cannot import %q: it is neither in /skills nor in /workspace", specifier),
-			Hint:    "import modules as '/skills/name.js', '/workspace/name.js' or './servers/name'",
-		}
+		return "", errorf("import modules as '/skills/name.js', '/workspace/name.js' or './servers/name'",
+			"cannot import %q: it is neither in /skills nor in /workspace", specifier)
 	}
-	bare := strings.TrimPrefix(name, "node:")
-	node := bare != name
-	switch {
-	case bare == "fs" || bare == "fs/promises":
-		if !node {
-			return builtinSpecifier, bare, nil
-		}
-	case slices.Contains(builtins, bare):
-		return builtinSpecifier, bare, nil
+	bare, node := strings.CutPrefix(name, "node:")
+	if slices.Contains(builtins, bare) || !node && (bare == "fs" || bare == "fs/promises") {
+		return l.builtin("builtin:"+bare, bare), nil
 	}
-	if advice := absent(bare); advice != "" {
-		return 0, "", &Error{Message: fmt.Sprintf("module %q is not available in the sandbox", specifier), Hint: advice}
+	advice := absent(bare)
+	if node && advice == "" {
+		advice = "of Node's modules there are " + strings.Join(builtins, ", ")
 	}
-	if node {
-		return 0, "", &Error{
-			Message: fmt.Sprintf("module %q is not available in the sandbox", specifier),
-			Hint:    "of Node's modules there are " + strings.Join(builtins, ", "),
-		}
+	if advice != "" {
+		return "", errorf(advice, "module %q is not available in the sandbox", specifier)
 	}
-	return packageSpecifier, name, nil
+	return l.npm(specifier)
 }
 
 // serverPath cuts the way to the servers off a specifier.

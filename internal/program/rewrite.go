@@ -3,23 +3,16 @@ package program
 import "strings"
 
 // rewriteImports makes import(x) in esbuild's output a call of the function named dynamic, and import.meta a variable,
-// without moving anything. used holds the words that the code uses as more than a property's name, if wanted; meta is
-// the variable's name, or "" if there is no import.meta.
-func rewriteImports(code, dynamic string, wanted bool) (used map[string]bool, text, meta string) {
-	dynamicOrMeta := strings.Contains(code, "import")
-	if !dynamicOrMeta && !wanted {
-		return nil, code, ""
-	}
+// without moving anything. used holds the words that the code uses as more than a property's name; meta is the variable's
+// name, or "" if there is no import.meta.
+func rewriteImports(code, dynamic string) (used map[string]bool, text, meta string) {
 	used = map[string]bool{}
 	changed := []byte(code)
 	s := tokenize(code)
 	for i, t := range s.tokens {
-		if t.kind != word {
-			continue
-		}
 		name := code[t.start:t.end]
 		switch {
-		case t.member && (s.is(i-1, ".") || s.is(i-1, "?.") || s.is(i+1, ":") || s.is(i+1, "(")):
+		case t.kind != word || s.isMember(i) || s.isKey(i):
 		case name == "import" && s.is(i+1, "("):
 			copy(changed[t.start:], dynamic)
 		case name == "import" && s.is(i+1, ".") && s.is(i+2, "meta") && s.tokens[i+2].end-t.start == len("import.meta"):
@@ -30,6 +23,18 @@ func rewriteImports(code, dynamic string, wanted bool) (used map[string]bool, te
 		}
 	}
 	return used, string(changed), meta
+}
+
+// isKey reports whether a word in esbuild's output is the name of a property or method that an object or a class defines.
+func (s *scan) isKey(i int) bool {
+	switch {
+	case s.is(i+1, ":"):
+		return s.is(i-1, "{") || s.is(i-1, ",")
+	case s.is(i+1, "(") && s.is(s.tokens[i+1].match+1, "{"): // parameters and a body
+		function := s.is(i-1, "function") || s.is(i-1, "*") && s.is(i-2, "function")
+		return !function && !s.is(i-1, "extends")
+	}
+	return false
 }
 
 // identifier is an identifier without escapes, which esbuild writes for what is not ASCII.

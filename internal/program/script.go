@@ -9,6 +9,7 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -59,10 +60,10 @@ func (l *loader) addScript(id, text string) error {
 func (l *loader) prelude(source Source) (string, error) {
 	id := "prelude:" + source.name()
 	if l.units[id] != nil {
-		return "", &Error{Kind: l.kind, File: source.name(), Message: "two files of the prelude have this name"}
+		return "", &Error{File: source.name(), Message: "two files of the prelude have this name"}
 	}
 	if len(source.Code) > maxText {
-		return "", &Error{Kind: l.kind, File: source.name(), Message: fmt.Sprintf("the prelude has more than %d bytes", maxText)}
+		return "", &Error{File: source.name(), Message: fmt.Sprintf("the prelude has more than %d bytes", maxText)}
 	}
 	if err := l.addScript(id, strings.ToValidUTF8(source.Code, "?")); err != nil {
 		return "", err
@@ -76,14 +77,13 @@ const globals = "\n;(({ default: _, ...names }) => Object.assign(globalThis, nam
 // compile compiles a module's text, as an async function if wanted or if it uses top-level await.
 func (l *loader) compile(u *unit, async bool) (*script, error) {
 	key := keyOf("module", u.ID, u.text, fmt.Sprint(async))
-	s, err := remembered(l.opts.Cache, key, func() (*script, int, error) {
+	return remembered(l.opts.Cache, key, func() (*script, int, error) {
 		s, err := l.opts.script(l.ctx, u.ID, u.text, async)
 		if err != nil {
 			return nil, 0, err
 		}
 		return s, len(u.text) + len(s.code) + len(s.file.Mappings), nil
 	})
-	return s, l.kinded(err)
 }
 
 // script compiles a module's text. The error is an *Error, or Options.run's.
@@ -96,37 +96,39 @@ func (o Options) script(ctx context.Context, id, text string, async bool) (*scri
 	code := string(blanked)
 	decls := in.declarations()
 	s := &script{esm: in.isESM(path.Ext(id), decls)}
-	lang := typeScript
-	if ending := path.Ext(id); ending == ".js" || ending == ".mjs" || ending == ".cjs" {
-		lang = javaScript
-	}
 	format := api.FormatCommonJS
 	if async {
 		format = api.FormatESModule
 	}
-	var first *parseError
-	out, err := o.transform(ctx, id, code, lang, format)
-	if errors.As(err, &first) && !first.awaits() {
-		var second *parseError
-		out, err = o.transform(ctx, id, code, lang.other(), format)
-		if errors.As(err, &second) && !second.awaits() && second.Line <= first.Line {
-			err = first
+	var out product
+	var err error
+	var worst *failure // the one further down
+	for _, lang := range languages(id) {
+		var failed *failure
+		out, err = o.transform(ctx, id, code, lang, format)
+		if !errors.As(err, &failed) || failed.awaits() {
+			break
 		}
+		if worst == nil || failed.Line > worst.Line {
+			worst = failed
+		}
+		err = worst
 	}
-	var wrong *parseError
+	var wrong *failure
 	switch {
 	case errors.As(err, &wrong) && wrong.awaits() && !async:
 		return o.script(ctx, id, text, true)
 	case wrong != nil:
-		return nil, in.wrong(id, wrong)
+		offset, message := in.explain(offsetOf(text, wrong.Line, wrong.Column), len(strings.TrimSpace(text)), wrong.Text)
+		return nil, syntaxError(id, text, offset, message)
 	case err != nil:
 		return nil, err
 	}
-	dynamic := fresh(out.code, "_imprt")
-	s.file = &fileMap{Text: text, Mappings: out.mappings, Moved: everyLine}
+	dynamic := fresh(out.Code, "_imprt")
+	s.file = &fileMap{Text: text, Mappings: out.Mappings, Moved: everyLine}
 	s.async = async
-	body := out.code
-	meta := fmt.Sprintf("{ url: %s }", quote("file://"+id))
+	body := out.Code
+	meta := fmt.Sprintf("{ url: %s }", ident.Quote("file://"+id))
 	if async {
 		s.readModule(body, decls)
 		body = s.asyncBody(body, dynamic)
@@ -139,7 +141,7 @@ func (o Options) script(ctx context.Context, id, text string, async bool) (*scri
 		}
 		body = header + "\n" + body
 	}
-	_, body, variable := rewriteImports(body, dynamic, false)
+	_, body, variable := rewriteImports(body, dynamic)
 	if variable != "" {
 		at := strings.IndexByte(body, '\n')
 		body = body[:at] + "const " + variable + " = " + meta + ";" + body[at:]
@@ -149,22 +151,6 @@ func (o Options) script(ctx context.Context, id, text string, async bool) (*scri
 	}
 	s.code = body + "\n})"
 	return s, nil
-}
-
-// awaits reports whether all that is wrong is a top-level await, which functions that are not async cannot have.
-func (e *parseError) awaits() bool {
-	return strings.HasPrefix(e.Text, "Top-level await is currently not supported")
-}
-
-// wrong is esbuild's error, placed in the file.
-func (s *scan) wrong(id string, failure *parseError) *Error {
-	e := &Error{Kind: KindSyntax, Name: NameSyntaxError, Message: failure.Text}
-	e.Hint = Hint(e.Kind, e.Name, e.Message, s.code)
-	offset := offsetOf(s.code, failure.Line, failure.Column)
-	if p := s.problem; p != nil && (p.unclosed && offset >= len(strings.TrimSpace(s.code)) || !p.unclosed && p.pos <= offset) {
-		offset, e.Message = p.pos, p.message
-	}
-	return e.at(id, s.code, offset)
 }
 
 // isESM reports whether a file is an ES module rather than a CommonJS one.
@@ -207,14 +193,16 @@ func (s *script) readCommonJS(code string, decls []decl) {
 		}
 	}
 	out := tokenize(code)
-	required := map[string]bool{}
-	variables := map[string]string{} // holding a module -> its specifier
+	taken := map[string]map[string]bool{} // specifier -> names
+	variables := map[string]string{}      // holding a module -> its specifier
 	s.exports = map[string]bool{}
 	for i, t := range out.tokens {
 		switch {
 		case out.is(i, "require") && out.is(i+1, "(") && out.isKind(i+2, str) && out.is(i+3, ")"):
 			specifier := out.name(i + 2)
-			required[specifier] = true
+			if taken[specifier] == nil {
+				taken[specifier] = map[string]bool{}
+			}
 			for j := i - 1; j > 0 && j >= i-3; j-- {
 				if out.is(j, "=") {
 					variables[out.text(j-1)] = specifier
@@ -231,29 +219,27 @@ func (s *script) readCommonJS(code string, decls []decl) {
 			}
 		}
 	}
+	for i := range out.tokens {
+		if specifier, ok := variables[out.text(i)]; ok && out.is(i+1, ".") {
+			taken[specifier][out.name(i+2)] = true
+		}
+	}
+	s.collect(decls, taken)
+}
+
+// collect notes the imports among declarations that are used, with the names that are taken of each specifier.
+func (s *script) collect(decls []decl, taken map[string]map[string]bool) {
 	if !s.esm {
 		s.exports = nil
 	}
-	taken := map[[2]string]bool{}
-	for i := range out.tokens {
-		if specifier, ok := variables[out.text(i)]; ok && out.is(i+1, ".") {
-			taken[[2]string{specifier, out.name(i + 2)}] = true
-		}
-	}
-	s.collect(decls, func(d decl) bool { return required[d.specifier] }, func(d decl, name string) bool {
-		return taken[[2]string{d.specifier, name}]
-	})
-}
-
-// collect notes the imports among declarations that are used, with the names that are.
-func (s *script) collect(decls []decl, used func(decl) bool, taken func(decl, string) bool) {
 	for _, d := range decls {
-		if d.typeOnly || d.kind != importFrom && d.kind != exportFrom || !used(d) {
+		names, used := taken[d.specifier]
+		if d.typeOnly || d.kind != importFrom && d.kind != exportFrom || !used {
 			continue
 		}
 		i := staticImport{specifier: d.specifier, pos: d.pos}
 		for _, b := range d.bindings {
-			if b.name != "*" && taken(d, b.name) {
+			if b.name != "*" && names[b.name] {
 				i.names = append(i.names, b.name)
 			}
 		}
@@ -263,7 +249,7 @@ func (s *script) collect(decls []decl, used func(decl) bool, taken func(decl, st
 
 // readModule does what readCommonJS does, in what esbuild made of an ES module that stays one.
 func (s *script) readModule(code string, decls []decl) {
-	printed := map[string]map[string]bool{} // specifier -> names
+	taken := map[string]map[string]bool{} // specifier -> names
 	s.exports = map[string]bool{}
 	for _, d := range tokenize(code).declarations() {
 		if d.kind == exportList {
@@ -272,22 +258,17 @@ func (s *script) readModule(code string, decls []decl) {
 			}
 			continue
 		}
-		if printed[d.specifier] == nil {
-			printed[d.specifier] = map[string]bool{}
+		if taken[d.specifier] == nil {
+			taken[d.specifier] = map[string]bool{}
 		}
 		for _, b := range d.bindings {
-			printed[d.specifier][b.name] = true
+			taken[d.specifier][b.name] = true
 		}
 		if d.kind == exportFrom {
 			s.stars = append(s.stars, d.specifier)
 		}
 	}
-	if !s.esm {
-		s.exports = nil
-	}
-	s.collect(decls, func(d decl) bool { return printed[d.specifier] != nil }, func(d decl, name string) bool {
-		return printed[d.specifier][name]
-	})
+	s.collect(decls, taken)
 }
 
 // asyncBody makes an async function of a module that esbuild left as an ES module, whose declarations it prints in few
@@ -297,23 +278,19 @@ func (s *script) asyncBody(code, dynamic string) string {
 	var imports, exports, stars strings.Builder
 	for _, d := range tokenize(code).declarations() {
 		blank(text, d.start, d.end)
-		from := "await " + dynamic + "(" + quote(d.specifier) + ")"
+		from := "await " + dynamic + "(" + ident.Quote(d.specifier) + ")"
 		switch d.kind {
 		case exportList:
 			for _, b := range d.bindings {
-				fmt.Fprintf(&exports, "%s: { enumerable: true, get: () => %s }, ", propertyName(b.local), b.name)
+				fmt.Fprintf(&exports, "%s: { enumerable: true, get: () => %s }, ", ident.Property(b.local), b.name)
 			}
 		case exportFrom: // export * from
 			fmt.Fprintf(&stars, "((from) => { for (const name in from) if (name !== \"default\" && !(name in exports)) "+
 				"Object.defineProperty(exports, name, { enumerable: true, get: () => from[name] }); })(%s);", from)
 		default:
-			patterns, _ := d.patterns("")
+			patterns, _ := d.patterns()
 			for _, pattern := range patterns {
-				if pattern == "" {
-					fmt.Fprintf(&imports, "%s;", from)
-				} else {
-					fmt.Fprintf(&imports, "const %s = %s;", pattern, from)
-				}
+				fmt.Fprintf(&imports, "const %s = %s;", pattern, from)
 			}
 		}
 	}

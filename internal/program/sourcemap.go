@@ -3,17 +3,14 @@ package program
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strings"
 )
 
 // ProgramFile is the file name under which engines run a program, and the `from` of what a program imports.
 const ProgramFile = "program.js"
 
-// SourceMap says where the compiled text of a program and of its modules comes from. It is not safe for concurrent use.
-type SourceMap struct {
-	files map[string]*fileMap
-}
+// SourceMap says where the compiled text of a program and of its modules comes from, by file. It is not safe for concurrent use.
+type SourceMap map[string]*fileMap
 
 // fileMap is the map of one compiled file.
 type fileMap struct {
@@ -30,32 +27,21 @@ type fileMap struct {
 const everyLine = 1 << 30
 
 // ParseMap reads what String wrote.
-func ParseMap(text string) (*SourceMap, error) {
-	m := &SourceMap{}
-	if err := json.Unmarshal([]byte(text), &m.files); err != nil {
+func ParseMap(text string) (SourceMap, error) {
+	m := SourceMap{}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		return nil, fmt.Errorf("read source map: %w", err)
 	}
 	return m, nil
 }
 
 // String is the map as one line of JSON.
-func (m *SourceMap) String() string {
-	text, err := json.Marshal(m.files)
+func (m SourceMap) String() string {
+	text, err := json.Marshal(m)
 	if err != nil { // strings and integers always marshal
 		panic(err)
 	}
 	return string(text)
-}
-
-// Add takes the files of other, the map of modules that were loaded while the program ran.
-func (m *SourceMap) Add(other *SourceMap) {
-	if other == nil {
-		return
-	}
-	if m.files == nil {
-		m.files = map[string]*fileMap{}
-	}
-	maps.Copy(m.files, other.files)
 }
 
 // original maps a line and column of the compiled text, both from 0, to the text as written, both from 0.
@@ -71,7 +57,7 @@ func (f *fileMap) original(line, column int) (int, int, bool) {
 }
 
 // lookup finds the last segment of version 3 mappings at or before a generated position, or else the first behind it in
-// that line, all from 0. Segments that lead to the line ours, which nobody wrote, are passed over.
+// that line, all from 0. It skips segments that lead to the line ours, which is none of the text as written.
 func lookup(mappings string, line, column, ours int) (origLine, origColumn int, ok bool) {
 	source := [2]int{} // line and column of the last segment
 	for current := 0; ; current++ {

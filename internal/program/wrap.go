@@ -2,6 +2,7 @@ package program
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ type body struct {
 	result string // the expression that is the result if nothing is returned, or ""
 	strict bool   // "use strict"
 
-	dynamic, prefix, reserved string // names that the code does not contain
+	dynamic, reserved string // names that the code does not contain
 }
 
 // resultName is the variable that holds a default export, unless the code has such a name.
@@ -31,16 +32,13 @@ func newBody(src Source, code string) *body {
 	b := &body{src: src, text: []byte(code), scan: tokenize(code)}
 	b.decls = b.scan.declarations()
 	b.dynamic = fresh(code, "_imprt")
-	b.prefix = fresh(code, "_unusd")
 	b.reserved = fresh(code, resultName)
 	return b
 }
 
 // fail is an error at a byte offset of the program's text.
 func (b *body) fail(offset int, message string) *Error {
-	e := &Error{Kind: KindSyntax, Name: NameSyntaxError, Message: message}
-	e.Hint = Hint(e.Kind, e.Name, message, b.src.Code)
-	return e.at(b.src.name(), b.src.Code, offset)
+	return syntaxError(b.src.name(), b.src.Code, offset, message)
 }
 
 // lift blanks what the function around the program cannot hold: imports, exports, a directive.
@@ -99,19 +97,14 @@ func (b *body) lift() *Error {
 }
 
 // transform runs esbuild over the program, once if it can. The error is an *Error, or Options.run's.
-func (b *body) transform(ctx context.Context, o Options) (*output, error) {
-	lang := typeScript
-	if name := strings.ToLower(b.src.Name); strings.HasSuffix(name, ".js") || strings.HasSuffix(name, ".mjs") ||
-		strings.HasSuffix(name, ".cjs") {
-		lang = javaScript
-	}
+func (b *body) transform(ctx context.Context, o Options) (product, error) {
+	languages := languages(b.src.Name)
 	single := b.result == "" && !b.strict
 	for _, d := range b.decls {
 		single = single && d.kind == importFrom
 	}
-	semicolons, ok := b.scan.asExpression(b.decls)
-	var last *Error
-	if single && ok {
+	var attempts []attempt
+	if semicolons, ok := b.scan.asExpression(b.decls); single && ok {
 		text := slices.Clone(b.text)
 		for _, i := range semicolons {
 			text[b.scan.tokens[i].start] = ' '
@@ -119,41 +112,44 @@ func (b *body) transform(ctx context.Context, o Options) (*output, error) {
 		for _, d := range b.decls {
 			text[d.start] = ' '
 		}
-		out, err := b.run(ctx, o, text, lang, "return (", ")")
-		if err == nil || !errors.As(err, &last) || last.Line == 0 {
-			return out, err
-		}
+		attempts = append(attempts, attempt{text, languages[0], "return (", ")"})
 	}
-	for _, lang := range []language{lang, lang.other()} {
-		ending := ""
-		if b.result != "" {
-			ending = ";return " + b.result + ";"
-		}
-		out, err := b.run(ctx, o, b.text, lang, "", ending)
-		if err == nil && b.scan.problem != nil {
-			if err := b.checkClosed(ctx, o); err != nil {
-				return nil, err
-			}
-		}
+	ending := ""
+	if b.result != "" {
+		ending = ";return " + b.result + ";"
+	}
+	for _, lang := range languages {
+		attempts = append(attempts, attempt{b.text, lang, "", ending})
+	}
+	var last *Error
+	for _, a := range attempts {
+		out, err := b.run(ctx, o, a)
 		var wrong *Error
 		if err == nil || !errors.As(err, &wrong) || wrong.Line == 0 {
 			return out, err
 		}
-		if last == nil || wrong.Line > last.Line || wrong.Line == last.Line && wrong.Column > last.Column {
+		if last == nil || cmp.Or(cmp.Compare(wrong.Line, last.Line), cmp.Compare(wrong.Column, last.Column)) > 0 {
 			last = wrong
 		}
 	}
-	return nil, last
+	return product{}, last
+}
+
+// attempt is a way to read the program: its text between an opening and an ending, in a language.
+type attempt struct {
+	text            []byte
+	lang            api.Loader
+	opening, ending string
 }
 
 // run wraps the text into the function and transforms it. The error is an *Error with a position, or Options.run's.
-func (b *body) run(ctx context.Context, o Options, text []byte, lang language, opening, ending string) (*output, error) {
+func (b *body) run(ctx context.Context, o Options, a attempt) (product, error) {
 	var in strings.Builder
-	in.Grow(len(text) + 256)
+	in.Grow(len(a.text) + 256)
 	in.WriteString("(async (")
 	for _, d := range b.decls {
 		if d.kind == importFrom && !d.typeOnly && len(d.bindings) > 0 {
-			patterns, _ := d.patterns("")
+			patterns, _ := d.patterns()
 			in.WriteString(strings.Join(patterns, ", ") + ", ")
 		}
 	}
@@ -161,61 +157,72 @@ func (b *body) run(ctx context.Context, o Options, text []byte, lang language, o
 	if b.result == b.reserved {
 		in.WriteString("let " + b.reserved + ";")
 	}
-	in.WriteString(opening + "\n")
+	in.WriteString(a.opening + "\n")
 	start := in.Len()
-	in.Write(text)
-	in.WriteString("\n" + ending + "})")
+	in.Write(a.text)
+	in.WriteString("\n" + a.ending + "})")
 	wrapped := in.String()
-	out, err := o.transform(ctx, b.src.name(), wrapped, lang, api.FormatDefault)
-	var failure *parseError
-	if errors.As(err, &failure) {
-		return nil, b.place(failure, wrapped, start)
+	out, err := o.transform(ctx, b.src.name(), wrapped, a.lang, api.FormatDefault)
+	var wrong *failure
+	switch {
+	case errors.As(err, &wrong):
+		return out, b.place(wrong, wrapped, start)
+	case err == nil:
+		err = b.checkClosed(ctx, o, a.text, a.opening != "")
 	}
 	return out, err
 }
 
 // place leads an error of esbuild, in the text that it read, back to the program.
-func (b *body) place(failure *parseError, wrapped string, start int) *Error {
-	offset, message := offsetOf(wrapped, failure.Line, failure.Column), failure.Text
+func (b *body) place(wrong *failure, wrapped string, start int) *Error {
+	offset, message := offsetOf(wrapped, wrong.Line, wrong.Column), wrong.Text
 	if offset < start { // in the parameters: an import of a name that nothing can have
 		return b.fail(b.decls[0].pos, message)
 	}
 	offset -= start
 	end := len(bytes.TrimRightFunc(b.text, unicode.IsSpace))
-	problem := b.scan.problem
-	switch {
-	case problem != nil && (offset >= end || !problem.unclosed && problem.pos <= offset):
-		return b.fail(problem.pos, problem.message)
-	case offset >= end:
-		return b.fail(end, "unexpected end of the program")
+	if offset >= end {
+		offset, message = end, "unexpected end of the program"
 	}
-	return b.fail(offset, message)
+	return b.fail(b.scan.explain(offset, end, message))
 }
 
-// checkClosed checks that the program is whole in spite of a bracket that the tokenizer could not pair, that is, that
-// the tokenizer was wrong: a text that ends the function around it early cannot also be a method's body.
-func (b *body) checkClosed(ctx context.Context, o Options) error {
-	_, err := o.transform(ctx, b.src.name(), "(class { static async m() {\n"+string(b.text)+"\n}})", typeScript, api.FormatDefault)
-	var failure *parseError
-	if errors.As(err, &failure) {
-		return b.fail(b.scan.problem.pos, b.scan.problem.message)
+// checkClosed checks that the program does not end the function around it early, where the tokenizer found brackets without
+// a partner or may have read a slash wrongly. Such a text is valid neither in a block, whose end no ) and no comma can follow,
+// nor, if it ends the parenthesis around an expression, in an array.
+func (b *body) checkClosed(ctx context.Context, o Options, text []byte, expression bool) error {
+	wrong := b.scan.problem
+	if wrong == nil {
+		if b.scan.guess == 0 {
+			return nil
+		}
+		wrong = &problem{pos: b.scan.guess, message: `unexpected "/" behind "}"`}
+	}
+	before, after := "(async () => {{\n", "\n}})"
+	if expression {
+		before, after = "(async () => {[\n", "\n]})"
+	}
+	_, err := o.transform(ctx, b.src.name(), before+string(text)+after, api.LoaderTS, api.FormatDefault)
+	var failed *failure
+	if errors.As(err, &failed) {
+		return b.fail(wrong.pos, wrong.message)
 	}
 	return err
 }
 
 // finish cuts esbuild's output into what stands before and behind the parameters.
-func (b *body) finish(out *output) *parsed {
-	p := &parsed{dynamic: b.dynamic, prefix: b.prefix, head: "(async ("}
+func (b *body) finish(out product) *parsed {
+	p := &parsed{dynamic: b.dynamic, head: "(async ("}
 	if b.strict {
 		p.head = `"use strict";` + p.head
 	}
 	// The function follows the helpers that esbuild needs; they move into it.
 	mark := b.dynamic + ") => {"
-	at := strings.Index(out.code, mark)
-	header := strings.LastIndexByte(out.code[:at], '\n') + 1
-	helpers, code := out.code[:header], out.code[at+len(mark):]
+	at := strings.Index(out.Code, mark)
+	header := strings.LastIndexByte(out.Code[:at], '\n') + 1
+	helpers, code := out.Code[:header], out.Code[at+len(mark):]
 	code = strings.TrimSuffix(strings.TrimRight(code, "\n"), ";")
-	used, code, meta := rewriteImports(code, b.dynamic, len(b.decls) > 0)
+	used, code, meta := rewriteImports(code, b.dynamic)
 	if meta != "" {
 		meta = "const " + meta + ` = { url: "file:///workspace/` + ProgramFile + `", main: true };`
 	}
@@ -233,6 +240,6 @@ func (b *body) finish(out *output) *parsed {
 		}
 	}
 	p.code = ") => {" + meta + "\n" + helpers + strings.TrimPrefix(code, "\n")
-	p.file = &fileMap{Mappings: out.mappings, Moved: strings.Count(helpers, "\n"), Before: 1}
+	p.file = &fileMap{Mappings: out.Mappings, Moved: strings.Count(helpers, "\n"), Before: 1}
 	return p
 }

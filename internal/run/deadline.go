@@ -5,19 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"mcp-code-exec-harness/internal/frame"
 )
 
 // replayTail is how long a replay computes after its last recorded answer before the recorded ending is reported, where
 // the host decided that ending.
 const replayTail = time.Second
 
-// compute starts the guest's clock, rest stops it. Time in replay counts for nothing.
+// compute lets the guest compute, which may have to wait for a processor: what is sent to it waits as well.
 func (l *loop) compute() {
-	if l.computing {
+	if !l.computing && !l.waits {
+		if l.waits = !l.spec.Turn.Compute(); !l.waits {
+			l.startClock()
+		}
+	}
+}
+
+// granted ends the wait for a processor.
+func (l *loop) granted() {
+	if !l.waits || l.ending != nil {
 		return
 	}
-	l.computing, l.since = true, time.Now()
-	l.runner.Computes(true)
+	l.waits = false
+	l.startClock()
+	for _, f := range l.unsent {
+		l.send(f)
+	}
+	l.unsent = nil
+}
+
+// startClock starts the guest's clock, rest stops it. Time in replay, and time that the guest was frozen, count for nothing.
+func (l *loop) startClock() {
+	l.computing, l.since, l.frozen = true, time.Now(), l.spec.Turn.Frozen()
+	l.spec.Slot.Compute(true)
 	left := l.spec.Limits.Timeout - time.Duration(l.used.Load())
 	switch {
 	case l.cursor.Next() != nil:
@@ -29,7 +50,13 @@ func (l *loop) compute() {
 	case l.spec.Offline && l.recordedEnd() != nil:
 		left = min(left, replayTail)
 	}
-	l.deadline.Reset(max(left, 0))
+	l.allowed = max(left, 0)
+	l.deadline.Reset(l.allowed)
+}
+
+// computed is how long the guest's clock has been going.
+func (l *loop) computed() time.Duration {
+	return time.Since(l.since) - (l.spec.Turn.Frozen() - l.frozen)
 }
 
 func (l *loop) rest() {
@@ -37,9 +64,10 @@ func (l *loop) rest() {
 		return
 	}
 	l.computing = false
-	l.runner.Computes(false)
+	l.spec.Turn.Rest()
+	l.spec.Slot.Compute(false)
 	if l.cursor.Next() == nil {
-		l.used.Add(int64(time.Since(l.since)))
+		l.used.Add(int64(l.computed()))
 	}
 	l.idleSince = -1
 	l.deadline.Reset(l.spec.Limits.Timeout)
@@ -48,6 +76,10 @@ func (l *loop) rest() {
 func (l *loop) expired() {
 	if !l.computing {
 		l.watchIdle()
+		return
+	}
+	if left := l.allowed - l.computed(); left > 0 {
+		l.deadline.Reset(max(left, maxTurn)) // it was frozen, and may be still
 		return
 	}
 	if end := l.recordedEnd(); l.spec.Offline && end != nil {
@@ -74,7 +106,7 @@ func (l *loop) watchIdle() {
 }
 
 func (l *loop) endTimeout() {
-	l.end(KindTimeout, fmt.Sprintf("the program computed for more than %s (sandbox.timeout)", l.spec.Limits.Timeout))
+	l.end(frame.KindTimeout, fmt.Sprintf("the program computed for more than %s (sandbox.timeout)", l.spec.Limits.Timeout))
 }
 
 // spent reports whether the run has used up its time to compute.

@@ -2,7 +2,6 @@ package run
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"sync"
 
@@ -27,9 +26,8 @@ const (
 
 // effects is a run's account of its writes. It is safe for concurrent use.
 type effects struct {
-	mu     sync.Mutex
-	names  map[int]Effect // of calls that may become writes
-	writes map[int]Effect
+	mu    sync.Mutex
+	calls map[int]Effect // that may become writes; of a write with its state
 }
 
 // made notes a call; sent says that a dead process had already sent it as a write.
@@ -38,10 +36,10 @@ func (e *effects) made(c *journal.Call, sent bool) {
 		return
 	}
 	e.mu.Lock()
-	if e.names == nil {
-		e.names, e.writes = map[int]Effect{}, map[int]Effect{}
+	if e.calls == nil {
+		e.calls = map[int]Effect{}
 	}
-	e.names[c.N] = Effect{Call: c.N, Kind: c.Kind, Name: c.Name, State: effectInDoubt}
+	e.calls[c.N] = Effect{Call: c.N, Kind: c.Kind, Name: c.Name}
 	e.mu.Unlock()
 	if sent {
 		e.begin(c.N)
@@ -52,8 +50,9 @@ func (e *effects) made(c *journal.Call, sent bool) {
 func (e *effects) begin(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if effect, ok := e.names[n]; ok {
-		e.writes[n] = effect
+	if effect, ok := e.calls[n]; ok {
+		effect.State = effectInDoubt
+		e.calls[n] = effect
 	}
 }
 
@@ -61,17 +60,17 @@ func (e *effects) begin(n int) {
 func (e *effects) settle(n int, err *frame.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.names, n)
-	effect, ok := e.writes[n]
+	effect := e.calls[n]
 	switch {
-	case !ok:
+	case effect.State == "":
+		delete(e.calls, n)
 		return
 	case err == nil:
 		effect.State = effectDone
-	case err.Kind != KindInDoubt:
+	case err.Kind != frame.KindInDoubt:
 		effect.State = effectFailed
 	}
-	e.writes[n] = effect
+	e.calls[n] = effect
 }
 
 // replayed notes the recorded answer of a call, if it has one.
@@ -79,14 +78,9 @@ func (e *effects) replayed(a *journal.Answer) {
 	if a == nil {
 		return
 	}
-	var err *frame.Error
-	if a.Error != nil {
-		err = new(frame.Error)
-		if json.Unmarshal(a.Error, err) != nil {
-			return // the run fails when the answer is delivered
-		}
+	if failed, err := answerError(a); err == nil { // otherwise the run fails when the answer is delivered
+		e.settle(a.N, failed)
 	}
-	e.settle(a.N, err)
 }
 
 // list returns the writes in call order.
@@ -94,8 +88,10 @@ func (e *effects) list() []Effect {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []Effect
-	for _, effect := range e.writes {
-		all = append(all, effect)
+	for _, effect := range e.calls {
+		if effect.State != "" {
+			all = append(all, effect)
+		}
 	}
 	slices.SortFunc(all, func(a, b Effect) int { return cmp.Compare(a.Call, b.Call) })
 	return all

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 )
@@ -51,8 +52,7 @@ func (l *loop) finish() (*Outcome, error) {
 // awaitCalls takes the answers of the calls still in flight, for a bounded time.
 func (l *loop) awaitCalls() {
 	defer close(l.over)
-	bound := time.NewTimer(maxFinish)
-	defer bound.Stop()
+	bound := time.After(maxFinish)
 	for l.inFlight > 0 {
 		select {
 		case r := <-l.results:
@@ -61,7 +61,7 @@ func (l *loop) awaitCalls() {
 			} else {
 				l.inFlight--
 			}
-		case <-bound.C:
+		case <-bound:
 			return
 		}
 	}
@@ -70,11 +70,8 @@ func (l *loop) awaitCalls() {
 // outcome says how the run ended: what the host decided comes before what the guest says.
 func (l *loop) outcome() *Outcome {
 	out := &Outcome{
-		RunID: l.spec.Start.Run, Status: Succeeded, Output: json.RawMessage("null"), Logs: l.logs, Calls: l.toolCalls,
+		RunID: l.spec.Start.Run, Status: Succeeded, Output: json.RawMessage("null"), Logs: append([]Log{}, l.logs...), Calls: l.toolCalls,
 		Duration: Millis(l.spec.Now().Sub(l.began).Truncate(time.Microsecond)), Sandbox: l.spec.Start.Tier,
-	}
-	if out.Logs == nil {
-		out.Logs = []Log{}
 	}
 	switch {
 	case l.ending != nil:
@@ -82,7 +79,7 @@ func (l *loop) outcome() *Outcome {
 	case l.done.Error != nil:
 		out.fail(l.programError(l.done))
 	case len(l.done.Value)+l.logBytes > l.spec.Limits.MaxOutput:
-		out.fail(&Error{Kind: KindOutputLimit, Message: fmt.Sprintf(
+		out.fail(&Error{Kind: frame.KindOutputLimit, Message: fmt.Sprintf(
 			"the program returned %d bytes; with its logs that is more than %d (sandbox.maxOutput): return a summary and "+
 				"write the rest to /workspace", len(l.done.Value), l.spec.Limits.MaxOutput)})
 	case len(l.done.Value) > 0:
@@ -97,7 +94,7 @@ func (l *loop) outcome() *Outcome {
 // fail makes the outcome that of a run that failed or was cancelled.
 func (o *Outcome) fail(reason *Error) {
 	o.Status, o.Output, o.Error = Failed, json.RawMessage("null"), reason
-	if reason.Kind == KindCancelled {
+	if reason.Kind == frame.KindCancelled {
 		o.Status = Cancelled
 	}
 }
@@ -105,16 +102,16 @@ func (o *Outcome) fail(reason *Error) {
 // programError explains the error that a program ended with.
 func (l *loop) programError(f *frame.Frame) *Error {
 	e := *f.Error
-	e.Name, e.Tool = clip(e.Name, maxClass), clip(e.Tool, maxName)
-	e.Message, e.Stack = clip(e.Message, maxMessage), clip(e.Stack, maxStack)
+	e.Name, e.Tool = clip.Counted(e.Name, maxClass), clip.Counted(e.Tool, maxName)
+	e.Message, e.Stack = clip.Counted(e.Message, maxMessage), clip.Counted(e.Stack, maxStack)
 	if len(e.Data) > maxStack {
 		e.Data = nil
 	}
 	if f.Refused && outOfMemory(e) {
-		e.Kind, e.Message = KindMemory, fmt.Sprintf("the program wanted more than %d MiB of memory (sandbox.memory)", l.spec.Limits.Memory>>20)
+		e.Kind, e.Message = frame.KindMemory, fmt.Sprintf("the program wanted more than %d MiB of memory (sandbox.memory)", l.spec.Limits.Memory>>20)
 	}
 	if !l.claimable(f, e.Kind) {
-		e.Kind = KindRuntime
+		e.Kind = frame.KindRuntime
 	}
 	if l.spec.Locate != nil {
 		return l.spec.Locate(&e)
@@ -125,9 +122,9 @@ func (l *loop) programError(f *frame.Frame) *Error {
 // claimable reports whether a program can have ended with an error of a kind: errors of calls only if an answer had one.
 func (l *loop) claimable(f *frame.Frame, kind string) bool {
 	switch kind {
-	case KindSyntax, KindRuntime, KindNeverSettles, KindOutputLimit, KindCrash:
+	case frame.KindSyntax, frame.KindRuntime, frame.KindNeverSettles, frame.KindOutputLimit, frame.KindCrash:
 		return true
-	case KindMemory:
+	case frame.KindMemory:
 		return f.Refused
 	}
 	return l.raised[kind]
@@ -139,17 +136,17 @@ func raisedKind(e *frame.Error) string {
 	case e.Kind != "":
 		return e.Kind
 	case e.Name == "InDoubtError":
-		return KindInDoubt
+		return frame.KindInDoubt
 	case e.Name == "DeniedError":
-		return KindDenied
+		return frame.KindDenied
 	case e.Name == "LimitError":
-		return KindCallLimit
+		return frame.KindCallLimit
 	}
-	return KindTool
+	return frame.KindTool
 }
 
 // outOfMemory recognises the engine's ways to say that an allocation failed; it can be as little as a thrown null.
 func outOfMemory(e frame.Error) bool {
-	return e.Kind == KindMemory || e.Name == "InternalError" || e.Name == "RangeError" || e.Kind == KindCrash ||
+	return e.Kind == frame.KindMemory || e.Name == "InternalError" || e.Name == "RangeError" || e.Kind == frame.KindCrash ||
 		e.Message == "null was thrown" || bytes.Contains([]byte(e.Message), []byte("out of memory"))
 }

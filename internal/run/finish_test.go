@@ -33,7 +33,7 @@ func TestNothingIsSentAfterTheEnd(t *testing.T) {
 	late := func(_ context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
 		time.Sleep(100 * time.Millisecond) // the run has ended, the runner has not
 		if refused = intend(context.Background(), journal.Intent{N: c.N, Key: "k"}); refused != nil {
-			return nil, &frame.Error{Kind: run.KindTool, Name: "ToolError", Message: refused.Error()}
+			return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: refused.Error()}
 		}
 		return json.RawMessage("true"), nil
 	}
@@ -42,7 +42,7 @@ func TestNothingIsSentAfterTheEnd(t *testing.T) {
 		stored := &stored{}
 		w.wrap = func(writer journal.Writer) journal.Writer { stored.Writer = writer; return stored }
 		out, records := w.run(stuck)
-		if kindOf(out) != run.KindOutputLimit || refused == nil {
+		if kindOf(out) != frame.KindOutputLimit || refused == nil {
 			t.Fatalf("ended as %+v; the late call was refused with %v", out.Error, refused)
 		}
 		for _, r := range records {
@@ -101,7 +101,7 @@ func TestResumeOfAnEndingRun(t *testing.T) {
 		records[len(records)-1].Answer = &undelivered
 		began := time.Now()
 		out, _ := w.resume(program, records)
-		if kindOf(out) != run.KindCrash || time.Since(began) > time.Second {
+		if kindOf(out) != frame.KindCrash || time.Since(began) > time.Second {
 			t.Errorf("ended as %+v after %s", out.Error, time.Since(began))
 		}
 	})
@@ -126,7 +126,7 @@ func TestCallThatNeverReturns(t *testing.T) {
 			g.takeOf(g.call(frame.Tool, "late", `{}`))
 			return value(`1`)
 		})
-		if took := time.Since(began); kindOf(out) != run.KindTimeout || took > 70*time.Second {
+		if took := time.Since(began); kindOf(out) != frame.KindTimeout || took > 70*time.Second {
 			t.Fatalf("ended as %+v after %s", out.Error, took)
 		}
 		want := []run.Effect{{Call: 1, Kind: "tool", Name: "late", State: "in_doubt"}}
@@ -192,7 +192,7 @@ func TestReplayAsksNoFilter(t *testing.T) {
 	for name, end := range map[string]*frame.Frame{
 		"value": value(`{"` + secret + `":["` + secret + `"]}`),
 		"error": {Error: &frame.Error{
-			Kind: run.KindRuntime, Name: "Error", Message: "no " + secret, Stack: secret, Data: json.RawMessage(`"` + secret + `"`),
+			Kind: frame.KindRuntime, Name: "Error", Message: "no " + secret, Stack: secret, Data: json.RawMessage(`"` + secret + `"`),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestCharge(t *testing.T) {
 	t.Parallel()
 	costly := func(ctx context.Context, _ *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
 		if err := run.Charge(ctx, 40*time.Second); err != nil {
-			return nil, &frame.Error{Kind: run.KindRuntime, Name: "Error", Message: err.Error()}
+			return nil, &frame.Error{Kind: frame.KindRuntime, Name: "Error", Message: err.Error()}
 		}
 		return json.RawMessage("1"), nil
 	}
@@ -243,16 +243,16 @@ func TestCharge(t *testing.T) {
 	bubble(t, new(gate).on("costly", costly), func(t *testing.T, w *world) {
 		w.limits.Timeout = 100 * time.Second
 		out, records := w.run(program)
-		if kindOf(out) != run.KindTimeout || len(w.gate.notes()) != 2*3 {
+		if kindOf(out) != frame.KindTimeout || len(w.gate.notes()) != 2*3 {
 			t.Errorf("ended as %+v, the gate saw %v", out.Error, w.gate.notes())
 		}
-		if again := w.replay(program, records); kindOf(again) != run.KindTimeout {
+		if again := w.replay(program, records); kindOf(again) != frame.KindTimeout {
 			t.Errorf("the replay ended as %+v", again.Error)
 		}
 	})
 	bubble(t, new(gate).on("costly", costly), func(t *testing.T, w *world) {
 		w.limits.Timeout, w.computed = 100*time.Second, 90*time.Second
-		if out, _ := w.run(program); kindOf(out) != run.KindTimeout || len(w.gate.notes()) != 2 {
+		if out, _ := w.run(program); kindOf(out) != frame.KindTimeout || len(w.gate.notes()) != 2 {
 			t.Errorf("ended as %+v, the gate saw %v", out.Error, w.gate.notes())
 		}
 	})

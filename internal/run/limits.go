@@ -1,8 +1,8 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -29,27 +29,20 @@ var DefaultLimits = Limits{
 
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits
-	for _, f := range []struct{ value, def *time.Duration }{{&l.Timeout, &d.Timeout}, {&l.MaxWall, &d.MaxWall}} {
-		if *f.value <= 0 {
-			*f.value = *f.def
-		}
+	return Limits{
+		Timeout: orDefault(l.Timeout, d.Timeout), MaxWall: orDefault(l.MaxWall, d.MaxWall), Memory: orDefault(l.Memory, d.Memory),
+		MaxOutput: orDefault(l.MaxOutput, d.MaxOutput), MaxLogLines: orDefault(l.MaxLogLines, d.MaxLogLines),
+		MaxCalls: orDefault(l.MaxCalls, d.MaxCalls), MaxHostCalls: orDefault(l.MaxHostCalls, d.MaxHostCalls),
+		MaxInFlight: orDefault(l.MaxInFlight, d.MaxInFlight), MaxValue: orDefault(l.MaxValue, d.MaxValue),
 	}
-	for _, f := range []struct{ value, def *int }{
-		{&l.MaxOutput, &d.MaxOutput},
-		{&l.MaxLogLines, &d.MaxLogLines},
-		{&l.MaxCalls, &d.MaxCalls},
-		{&l.MaxHostCalls, &d.MaxHostCalls},
-		{&l.MaxInFlight, &d.MaxInFlight},
-		{&l.MaxValue, &d.MaxValue},
-	} {
-		if *f.value <= 0 {
-			*f.value = *f.def
-		}
+}
+
+func orDefault[T cmp.Ordered](limit, otherwise T) T {
+	var zero T
+	if limit <= zero {
+		return otherwise
 	}
-	if l.Memory <= 0 {
-		l.Memory = d.Memory
-	}
-	return l
+	return limit
 }
 
 // Bounds that no program needs to change.
@@ -67,13 +60,13 @@ func (l *loop) oversized(f *frame.Frame) *Error {
 	limits := l.spec.Limits
 	switch {
 	case len(f.Name) > maxName:
-		return l.reason(KindCrash, fmt.Sprintf("the runner sent the name of a call with %d bytes", len(f.Name)))
+		return l.reason(frame.KindCrash, fmt.Sprintf("the runner sent the name of a call with %d bytes", len(f.Name)))
 	case len(f.Args) > limits.MaxValue && f.Sync:
-		return l.reason(KindCallLimit, fmt.Sprintf("a call's arguments have %d bytes, more than %d (sandbox.maxValue)", len(f.Args), limits.MaxValue))
+		return l.reason(frame.KindCallLimit, fmt.Sprintf("a call's arguments have %d bytes, more than %d (sandbox.maxValue)", len(f.Args), limits.MaxValue))
 	case len(f.Args) > limits.MaxValue:
-		return l.reason(KindCrash, fmt.Sprintf("the runner sent arguments of %d bytes", len(f.Args)))
+		return l.reason(frame.KindCrash, fmt.Sprintf("the runner sent arguments of %d bytes", len(f.Args)))
 	case counted(f.Kind, f.Sync) && l.busy >= limits.MaxInFlight:
-		return l.reason(KindCrash, fmt.Sprintf("the runner has more than %d calls in flight", limits.MaxInFlight))
+		return l.reason(frame.KindCrash, fmt.Sprintf("the runner has more than %d calls in flight", limits.MaxInFlight))
 	}
 	return nil
 }
@@ -85,15 +78,7 @@ func counted(kind frame.Kind, sync bool) bool { return kind != frame.Timer && !s
 func (l *loop) cross(n int) {
 	l.crossed += n
 	if l.crossed > maxCrossed {
-		l.end(KindCallLimit, fmt.Sprintf(
+		l.end(frame.KindCallLimit, fmt.Sprintf(
 			"the arguments and answers of the program's calls have more than %d MiB: ask servers for less, or divide the work between runs", maxCrossed>>20))
 	}
-}
-
-// clip bounds a text that the guest made.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("… (%d bytes more)", len(text)-limit)
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/sandbox"
@@ -24,8 +26,10 @@ func Execute(ctx context.Context, spec Spec) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get a runner: %w", err)
 	}
+	spec.Turn.Bind(lease.Runner)
 	l := newLoop(spec, lease)
 	l.execute(ctx)
+	spec.Turn.Rest()
 	lease.Release(l.clean && l.failure == nil)
 	return l.finish()
 }
@@ -39,7 +43,7 @@ type loop struct {
 	began   time.Time
 	clean   bool // the runner sent its done frame: it can be reset
 
-	now       int64 // the run's clock as last told to the guest
+	now       int64 // the run's clock as the guest last got it
 	calls     int   // calls the guest has made
 	toolCalls int
 	open      map[int]*journal.Call // made, not yet answered
@@ -54,14 +58,19 @@ type loop struct {
 	delivered int               // asynchronous answers given to the guest
 	crossed   int               // bytes of arguments and answers
 
-	computing bool // the guest is busy: its time counts
+	blocked   bool           // the guest waits for the answer to a synchronous call
+	computing bool           // the guest is busy: its time counts
+	waits     bool           // the guest is to be busy as soon as it has a processor
+	unsent    []*frame.Frame // that it gets then
 	since     time.Time
+	allowed   time.Duration // that the guest may compute since then
+	frozen    time.Duration // that it had been frozen then
 	used      atomic.Int64  // nanoseconds that the guest has computed, and the host for it
 	deadline  *time.Timer   // of the guest's computing, or of the next look at an idle runner
 	idleSince time.Duration // processor time of the runner at the last look since it became idle; -1 before the first
 	kill      <-chan time.Time
 
-	ending  *Error // what the host decided; the runner has been told to stop
+	ending  *Error // what the host decided; the runner was sent a cancel frame
 	done    *frame.Frame
 	failure error // of the harness itself
 
@@ -85,15 +94,11 @@ type result struct {
 }
 
 func newLoop(spec Spec, runner *sandbox.Lease) *loop {
-	l := &loop{
-		spec: spec, runner: runner, cursor: journal.NewCursor(spec.Records), journal: spec.Journal,
+	return &loop{
+		spec: spec, runner: runner, cursor: journal.NewCursor(spec.Records), journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard),
 		began: spec.Now(), open: map[int]*journal.Call{}, results: make(chan result, 16), over: make(chan struct{}),
-		timers: newTimers(), now: spec.Start.Time, idled: -1, raised: map[string]bool{},
+		timers: newTimers(), now: spec.Start.Time, idled: -1, idleSince: -1, raised: map[string]bool{},
 	}
-	if l.journal == nil {
-		l.journal = journal.Discard
-	}
-	return l
 }
 
 // listAfter is how long a run goes on before its start record is committed, if nothing was: other processes list it then.
@@ -110,11 +115,9 @@ func (l *loop) execute(ctx context.Context) {
 	}
 	l.deadline = time.NewTimer(l.spec.Limits.Timeout)
 	defer l.deadline.Stop()
-	wall := time.NewTimer(l.spec.Limits.MaxWall)
-	defer wall.Stop()
+	wall := time.After(l.spec.Limits.MaxWall)
 	defer l.timers.alarm.Stop()
-	list := time.NewTimer(listAfter)
-	defer list.Stop()
+	list := time.After(listAfter)
 	if err := l.start(); err != nil {
 		l.failure = err
 	}
@@ -129,13 +132,15 @@ func (l *loop) execute(ctx context.Context) {
 			l.frame(calls, f)
 		case r := <-l.results:
 			l.answered(calls, r)
+		case <-l.spec.Turn.Granted():
+			l.granted()
 		case <-l.timers.alarm.C:
 			l.answered(calls, l.timers.due()...)
 		case <-l.deadline.C:
 			l.expired()
-		case <-wall.C:
-			l.end(KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
-		case <-list.C:
+		case <-wall:
+			l.end(frame.KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
+		case <-list:
 			l.commit(ctx)
 		case <-cancelled:
 			cancelled = nil
@@ -143,7 +148,7 @@ func (l *loop) execute(ctx context.Context) {
 				l.failure = ErrParked
 				continue
 			}
-			l.end(KindCancelled, "the run was cancelled")
+			l.end(frame.KindCancelled, "the run was cancelled")
 		case <-l.kill:
 			l.runner.Kill()
 		}
@@ -184,7 +189,9 @@ func (l *loop) start() error {
 // send gives a frame to the runner, which reads it when it likes: this goroutine keeps the run's limits, and does not wait
 // for the guest.
 func (l *loop) send(f *frame.Frame) {
-	if l.runner.Send(f) != nil {
+	if l.waits && f.T != frame.Cancel {
+		l.unsent = append(l.unsent, f)
+	} else if l.runner.Send(f) != nil {
 		l.runner.Kill() // Frames says why
 	}
 }
@@ -205,7 +212,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	case frame.Idle:
 		// A guest is idle once after its start and once after each answer: no other idle frame means anything.
 		if f.Taken <= l.idled {
-			l.end(KindCrash, "the runner broke the protocol: it was idle without having taken an answer")
+			l.end(frame.KindCrash, "the runner broke the protocol: it was idle without having taken an answer")
 			return
 		}
 		l.idled = f.Taken
@@ -214,6 +221,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 			l.rest()
 			l.deliverRecorded(ctx)
 		}
+		l.answered(ctx, l.timers.due()...)
 	case frame.Done:
 		l.clean = true
 		l.done = f
@@ -224,11 +232,11 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	l.calls++
 	if f.ID != l.calls {
-		l.end(KindCrash, fmt.Sprintf("the runner numbered a call %d where %d was due", f.ID, l.calls))
+		l.end(frame.KindCrash, fmt.Sprintf("the runner numbered a call %d where %d was due", f.ID, l.calls))
 		return
 	}
 	if l.calls > l.spec.Limits.MaxHostCalls {
-		l.end(KindCallLimit, fmt.Sprintf("the program made more than %d host calls (sandbox.maxHostCalls)", l.spec.Limits.MaxHostCalls))
+		l.end(frame.KindCallLimit, fmt.Sprintf("the program made more than %d host calls (sandbox.maxHostCalls)", l.spec.Limits.MaxHostCalls))
 		return
 	}
 	if over := l.oversized(f); over != nil {
@@ -261,6 +269,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		return
 	}
 	if f.Sync {
+		l.blocked = true
 		l.rest()
 	}
 	answer := l.cursor.Answer(c.N)
@@ -297,7 +306,7 @@ func (l *loop) perform(ctx context.Context, c *journal.Call) {
 	}
 	if frame.Kind(c.Kind) == frame.Timer && !c.Sync {
 		if err := l.timers.add(c); err != nil {
-			l.end(KindCrash, err.Error())
+			l.end(frame.KindCrash, err.Error())
 		}
 		return
 	}
@@ -438,14 +447,13 @@ func (l *loop) deliver(a *journal.Answer) {
 	if counted(frame.Kind(c.Kind), c.Sync) {
 		l.busy--
 	}
-	f := &frame.Frame{T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: a.Value}
-	if a.Error != nil {
-		f.Error = new(frame.Error)
-		if err := json.Unmarshal(a.Error, f.Error); err != nil {
-			l.failure = fmt.Errorf("read the recorded answer of call %d: %w", a.N, err)
-			return
-		}
-		l.raised[raisedKind(f.Error)] = true
+	failed, err := answerError(a)
+	if err != nil {
+		l.failure = err
+		return
+	}
+	if failed != nil {
+		l.raised[raisedKind(failed)] = true
 	}
 	l.now = a.Now
 	if c.Sync {
@@ -454,8 +462,13 @@ func (l *loop) deliver(a *journal.Answer) {
 	if l.cross(len(a.Value) + len(a.Error)); l.ending != nil {
 		return
 	}
-	l.compute()
-	l.send(f)
+	if c.Sync {
+		l.blocked = false
+	}
+	if !l.blocked {
+		l.compute()
+	}
+	l.send(&frame.Frame{T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: a.Value, Error: failed})
 }
 
 func (l *loop) log(ctx context.Context, line Log) {
@@ -466,11 +479,11 @@ func (l *loop) log(ctx context.Context, line Log) {
 	}
 	l.logBytes += len(line.Text) + 1
 	if len(l.logs) >= l.spec.Limits.MaxLogLines {
-		l.end(KindOutputLimit, fmt.Sprintf("the program printed more than %d lines (sandbox.maxLogLines)", l.spec.Limits.MaxLogLines))
+		l.end(frame.KindOutputLimit, fmt.Sprintf("the program printed more than %d lines (sandbox.maxLogLines)", l.spec.Limits.MaxLogLines))
 		return
 	}
 	if l.logBytes > l.spec.Limits.MaxOutput {
-		l.end(KindOutputLimit, fmt.Sprintf("the program printed more than %d bytes (sandbox.maxOutput)", l.spec.Limits.MaxOutput))
+		l.end(frame.KindOutputLimit, fmt.Sprintf("the program printed more than %d bytes (sandbox.maxOutput)", l.spec.Limits.MaxOutput))
 		return
 	}
 	if err := l.redactLog(ctx, &line); err != nil {
@@ -495,8 +508,8 @@ func (l *loop) end(kind, message string) { l.stop(l.reason(kind, message)) }
 
 // reason is the error of an ending that the host decides, with advice where the program may be changed to avoid it.
 func (l *loop) reason(kind, message string) *Error {
-	message = clip(message, maxMessage)
-	if l.spec.Locate != nil && (kind == KindTimeout || kind == KindOutputLimit || kind == KindCallLimit) {
+	message = clip.Counted(message, maxMessage)
+	if l.spec.Locate != nil && (kind == frame.KindTimeout || kind == frame.KindOutputLimit || kind == frame.KindCallLimit) {
 		return l.spec.Locate(&frame.Error{Kind: kind, Message: message})
 	}
 	return &Error{Kind: kind, Message: message}
@@ -507,7 +520,12 @@ func (l *loop) stop(reason *Error) {
 		return
 	}
 	l.ending = reason
+	l.spec.Turn.Rest() // what is frozen cannot end
 	l.endCalls()
+	if len(l.unsent) > 0 && l.unsent[0].T == frame.Start { // a runner without a program heeds no cancel frame
+		l.waits = false
+		l.send(l.unsent[0])
+	}
 	l.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: reason.Kind})
 	l.kill = time.After(grace)
 }
@@ -518,12 +536,12 @@ func (l *loop) lost() {
 	if l.ending != nil {
 		return
 	}
-	kind := KindCrash
+	kind := frame.KindCrash
 	switch err := l.runner.Err(); {
 	case errors.Is(err, sandbox.ErrFrameSize):
-		kind = KindOutputLimit
+		kind = frame.KindOutputLimit
 	case errors.Is(err, sandbox.ErrMemory):
-		kind = KindMemory
+		kind = frame.KindMemory
 	}
 	l.ending = l.reason(kind, strings.TrimSpace(l.runner.Err().Error()))
 }

@@ -18,7 +18,7 @@ func Observe(records []journal.Record, observe func(Event)) {
 	}
 }
 
-// Abandoned is the end of a run that nobody goes on with: its process died, and it was cancelled since. Its duration is up
+// Abandoned is the end of a run that is not resumed: its process died, and it was cancelled since. Its duration is up
 // to its last record.
 func Abandoned(records []journal.Record, now time.Time) *journal.End {
 	end := &journal.End{Status: Cancelled, Time: now.UnixMicro()}
@@ -36,7 +36,7 @@ func Abandoned(records []journal.Record, now time.Time) *journal.End {
 		}
 	}
 	end.DurationUS = last - first
-	end.Error, _ = json.Marshal(&Error{Kind: KindCancelled, Message: "the run was cancelled after the harness had stopped in the middle of it"})
+	end.Error, _ = json.Marshal(&Error{Kind: frame.KindCancelled, Message: "the run was cancelled after the harness had stopped in the middle of it"})
 	return end
 }
 
@@ -54,12 +54,9 @@ func Recorded(records []journal.Record) (*Outcome, error) {
 		case r.Intent != nil:
 			done.begin(r.Intent.N)
 		case r.Answer != nil:
-			var failed *frame.Error
-			if r.Answer.Error != nil {
-				failed = new(frame.Error)
-				if err := json.Unmarshal(r.Answer.Error, failed); err != nil {
-					return nil, fmt.Errorf("read the recorded answer of call %d: %w", r.Answer.N, err)
-				}
+			failed, err := answerError(r.Answer)
+			if err != nil {
+				return nil, err
 			}
 			done.settle(r.Answer.N, failed)
 		case r.Log != nil:
@@ -76,12 +73,33 @@ func Recorded(records []journal.Record) (*Outcome, error) {
 	if len(out.Output) == 0 {
 		out.Output = json.RawMessage("null")
 	}
-	if end.Error != nil {
-		out.Error = new(Error)
-		if err := json.Unmarshal(end.Error, out.Error); err != nil {
-			return nil, fmt.Errorf("read the recorded error: %w", err)
-		}
+	var err error
+	if out.Error, err = endError(end); out.Error != nil {
 		out.Effects = done.list()
 	}
-	return out, nil
+	return out, err
+}
+
+// answerError is the error of a recorded answer, nil if it has none.
+func answerError(a *journal.Answer) (*frame.Error, error) {
+	if a.Error == nil {
+		return nil, nil
+	}
+	failed := new(frame.Error)
+	if err := json.Unmarshal(a.Error, failed); err != nil {
+		return nil, fmt.Errorf("read the recorded answer of call %d: %w", a.N, err)
+	}
+	return failed, nil
+}
+
+// endError is why a recorded run failed, nil if it succeeded.
+func endError(end *journal.End) (*Error, error) {
+	if end == nil || end.Error == nil {
+		return nil, nil
+	}
+	failed := new(Error)
+	if err := json.Unmarshal(end.Error, failed); err != nil {
+		return nil, fmt.Errorf("read the recorded error: %w", err)
+	}
+	return failed, nil
 }

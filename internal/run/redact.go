@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 )
 
@@ -51,7 +52,7 @@ func (l *loop) redactOutcome(out *Outcome) {
 
 // unreadable is the ending of a run that sent what could not be redacted.
 func (l *loop) unreadable(err error) *Error {
-	return l.reason(KindCrash, "what the program sent cannot be shown: "+err.Error())
+	return l.reason(frame.KindCrash, "what the program sent cannot be shown: "+err.Error())
 }
 
 // diverged ends a replay that went another way. The message can name what the program sent.
@@ -62,5 +63,5 @@ func (l *loop) divergence(message string) *Error {
 	if err != nil {
 		return l.unreadable(err)
 	}
-	return l.reason(KindDiverged, redacted)
+	return l.reason(frame.KindDiverged, redacted)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 )
 
@@ -32,9 +33,10 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 	for _, c := range held {
 		l.perform(ctx, c)
 	}
+	l.timers.step() // the guest is idle
 	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.open) > 0 && l.ending == nil {
 		// The run was ending when its process died: these calls were answered, but not to the guest.
-		l.end(KindCrash, "the harness stopped while this run was ending; its calls were answered after the program had been stopped")
+		l.end(frame.KindCrash, "the harness stopped while this run was ending; its calls were answered after the program had been stopped")
 	}
 }
 
@@ -47,7 +49,7 @@ func (l *loop) offlineEnd() {
 	case end != nil:
 		l.stop(end)
 	default:
-		l.end(KindDiverged, "the program waits where the recorded run went on")
+		l.end(frame.KindDiverged, "the program waits where the recorded run went on")
 	}
 }
 
@@ -63,21 +65,16 @@ func (l *loop) unrecorded(c *journal.Call) {
 
 // recordedEnd is the recorded run's error if the host decided it.
 func (l *loop) recordedEnd() *Error {
-	end := l.cursor.End()
-	if end == nil || end.Error == nil {
-		return nil
+	if recorded, _ := endError(l.cursor.End()); recorded != nil && hostDecided(recorded.Kind) {
+		return recorded
 	}
-	recorded := new(Error)
-	if json.Unmarshal(end.Error, recorded) != nil || !hostDecided(recorded.Kind) {
-		return nil
-	}
-	return recorded
+	return nil
 }
 
 // hostDecided says whether the host, not the program, ends a run with this kind.
 func hostDecided(kind string) bool {
 	switch kind {
-	case KindTimeout, KindMemory, KindCrash, KindOutputLimit, KindCancelled, KindCallLimit:
+	case frame.KindTimeout, frame.KindMemory, frame.KindCrash, frame.KindOutputLimit, frame.KindCancelled, frame.KindCallLimit:
 		return true
 	}
 	return false
@@ -85,13 +82,13 @@ func hostDecided(kind string) bool {
 
 // fromOutside says whether an ending comes at a moment that the program has no part in: it cannot be expected again.
 func fromOutside(kind string) bool {
-	return kind == KindTimeout || kind == KindCancelled || kind == KindCrash
+	return kind == frame.KindTimeout || kind == frame.KindCancelled || kind == frame.KindCrash
 }
 
 // compare holds a replay's outcome against the recorded one, and makes it that where they agree.
 func (l *loop) compare(out *Outcome) {
 	end := l.cursor.End()
-	if out.Error != nil && out.Error.Kind == KindDiverged {
+	if out.Error != nil && out.Error.Kind == frame.KindDiverged {
 		return
 	}
 	out.Duration = Millis(time.Duration(end.DurationUS) * time.Microsecond)
@@ -99,13 +96,10 @@ func (l *loop) compare(out *Outcome) {
 		l.report(out, end, recorded)
 		return
 	}
-	var recorded *Error
-	if end.Error != nil {
-		recorded = new(Error)
-		if err := json.Unmarshal(end.Error, recorded); err != nil {
-			out.fail(l.divergence(fmt.Sprintf("the recorded error cannot be read: %v", err)))
-			return
-		}
+	recorded, err := endError(end)
+	if err != nil {
+		out.fail(l.divergence(err.Error()))
+		return
 	}
 	if differs := l.difference(end, out, recorded); differs != "" {
 		out.fail(l.divergence(differs))
@@ -137,8 +131,7 @@ func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
 // answer is no difference: an answer may be on its way when a program ends that does not wait for it.
 func (l *loop) missing() error {
 	err := l.cursor.Finish()
-	var diverged *journal.DivergedError
-	if errors.As(err, &diverged) && diverged.N <= l.calls {
+	if diverged, ok := errors.AsType[*journal.DivergedError](err); ok && diverged.N <= l.calls {
 		return nil
 	}
 	return err

@@ -23,23 +23,6 @@ const (
 	Cancelled = "cancelled"
 )
 
-// The kinds of errors, as promised to users.
-const (
-	KindSyntax       = frame.KindSyntax
-	KindRuntime      = frame.KindRuntime
-	KindTool         = frame.KindTool
-	KindTimeout      = frame.KindTimeout
-	KindMemory       = frame.KindMemory
-	KindOutputLimit  = frame.KindOutputLimit
-	KindCallLimit    = frame.KindCallLimit
-	KindNeverSettles = frame.KindNeverSettles
-	KindCrash        = frame.KindCrash
-	KindDenied       = frame.KindDenied
-	KindInDoubt      = frame.KindInDoubt
-	KindDiverged     = frame.KindDiverged
-	KindCancelled    = frame.KindCancelled
-)
-
 // grace is how long an interrupted program has to stop before its process is killed.
 const grace = 200 * time.Millisecond
 
@@ -67,12 +50,12 @@ type Error struct {
 // Outcome is how a run ended. Its JSON is the object that `harness exec --json` prints.
 type Outcome struct {
 	RunID    string          `json:"runId"`
-	Status   string          `json:"status"`
+	Status   string          `json:"status" enum:"running,succeeded,failed,cancelled,waiting_approval"`
 	Output   json.RawMessage `json:"output"`
 	Logs     []Log           `json:"logs"`
 	Error    *Error          `json:"error,omitempty"`
-	Effects  []Effect        `json:"effects,omitempty"` // of runs that did not succeed
-	Calls    int             `json:"calls"`             // tool calls
+	Effects  []Effect        `json:"effects,omitempty" doc:"What a run that did not succeed changed, or may have changed."`
+	Calls    int             `json:"calls" doc:"Tool calls."`
 	Duration Millis          `json:"durationMs"`
 	Sandbox  string          `json:"sandbox"`
 }
@@ -97,7 +80,7 @@ func (m *Millis) UnmarshalJSON(text []byte) error {
 
 // Runners lend the processes that programs run in.
 type Runners interface {
-	// Acquire waits for a runner that is ready and has served nobody but the owner.
+	// Acquire waits for a runner that is ready and has served no other owner.
 	Acquire(ctx context.Context, owner string) (*sandbox.Lease, error)
 }
 
@@ -140,11 +123,13 @@ type Spec struct {
 	Journal journal.Writer
 	Gate    Gate
 	Runners Runners
+	Slot    *Slot // that the run holds while it computes; nil: it waits for none
+	Turn    *Turn // the run's part of the processors; nil: it may compute at any time
 	// Privacy hides personal data in what the guest sends, before anything else sees it.
 	Privacy pii.Session
 	// Locate explains an error by the code as written.
 	Locate func(*frame.Error) *Error
-	// Observe is called from the run's goroutine, and must not block; nil for nobody.
+	// Observe is called from the run's goroutine, and must not block. It may be nil.
 	Observe func(Event)
 	// Now is the clock.
 	Now func() time.Time

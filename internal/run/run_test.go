@@ -89,7 +89,7 @@ func TestGuestThatTakesNothing(t *testing.T) {
 			<-g.dead // reads nothing, not even that it is cancelled
 			return nil
 		})
-		if kindOf(out) != run.KindTimeout {
+		if kindOf(out) != frame.KindTimeout {
 			t.Errorf("ended as %+v", out.Error)
 		}
 	})
@@ -245,7 +245,7 @@ func TestForgedIdle(t *testing.T) {
 			g.take()
 			return value(`1`)
 		})
-		if took := time.Since(began); kindOf(out) != run.KindTimeout || took > 5*time.Second {
+		if took := time.Since(began); kindOf(out) != frame.KindTimeout || took > 5*time.Second {
 			t.Errorf("ended as %q after %s", kindOf(out), took)
 		}
 	})
@@ -260,56 +260,56 @@ func TestEndings(t *testing.T) {
 		limits run.Limits
 		script script
 	}{
-		{run.KindTimeout, run.Limits{Timeout: time.Hour}, forever},
-		{run.KindTimeout, run.Limits{MaxWall: time.Hour}, func(g *guest) *frame.Frame {
+		{frame.KindTimeout, run.Limits{Timeout: time.Hour}, forever},
+		{frame.KindTimeout, run.Limits{MaxWall: time.Hour}, func(g *guest) *frame.Frame {
 			g.call(frame.Tool, "hang", `{}`)
 			g.take()
 			return value(`1`)
 		}},
-		{run.KindOutputLimit, run.Limits{MaxLogLines: 3}, func(g *guest) *frame.Frame {
+		{frame.KindOutputLimit, run.Limits{MaxLogLines: 3}, func(g *guest) *frame.Frame {
 			for {
 				g.log("x")
 			}
 		}},
-		{run.KindOutputLimit, run.Limits{MaxOutput: 100}, func(g *guest) *frame.Frame {
+		{frame.KindOutputLimit, run.Limits{MaxOutput: 100}, func(g *guest) *frame.Frame {
 			for {
 				g.log(strings.Repeat("x", 30))
 			}
 		}},
-		{run.KindOutputLimit, run.Limits{MaxOutput: 100}, func(*guest) *frame.Frame {
+		{frame.KindOutputLimit, run.Limits{MaxOutput: 100}, func(*guest) *frame.Frame {
 			return value(`"` + strings.Repeat("x", 100) + `"`)
 		}},
-		{run.KindCallLimit, run.Limits{MaxHostCalls: 5}, func(g *guest) *frame.Frame {
+		{frame.KindCallLimit, run.Limits{MaxHostCalls: 5}, func(g *guest) *frame.Frame {
 			for {
 				g.take2("echo")
 			}
 		}},
-		{run.KindCrash, run.Limits{}, func(g *guest) *frame.Frame {
+		{frame.KindCrash, run.Limits{}, func(g *guest) *frame.Frame {
 			g.take2("echo")
 			return nil // without a done frame
 		}},
-		{run.KindCrash, run.Limits{}, func(g *guest) *frame.Frame {
+		{frame.KindCrash, run.Limits{}, func(g *guest) *frame.Frame {
 			g.calls = 7 // numbers that nobody else counts
 			g.take2("echo")
 			return value(`1`)
 		}},
-		{run.KindMemory, run.Limits{}, func(*guest) *frame.Frame {
+		{frame.KindMemory, run.Limits{}, func(*guest) *frame.Frame {
 			return &frame.Frame{Refused: true, Error: &frame.Error{Kind: "runtime", Name: "InternalError", Message: "out of memory"}}
 		}},
-		{run.KindNeverSettles, run.Limits{}, func(*guest) *frame.Frame {
+		{frame.KindNeverSettles, run.Limits{}, func(*guest) *frame.Frame {
 			return &frame.Frame{Error: &frame.Error{Kind: "never_settles", Message: "waits"}}
 		}},
-		{run.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // a kind that no guest may claim
+		{frame.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // a kind that no guest may claim
 			return &frame.Frame{Error: &frame.Error{Kind: "cancelled", Message: "x"}}
 		}},
-		{run.KindRuntime, run.Limits{}, func(g *guest) *frame.Frame { // the kind of an answer's error that there was not
+		{frame.KindRuntime, run.Limits{}, func(g *guest) *frame.Frame { // the kind of an answer's error that there was not
 			g.take2("echo")
 			return &frame.Frame{Error: &frame.Error{Kind: "denied", Name: "DeniedError", Message: "x"}}
 		}},
-		{run.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // memory that the guest was not refused
+		{frame.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // memory that the guest was not refused
 			return &frame.Frame{Error: &frame.Error{Kind: "memory", Message: "x"}}
 		}},
-		{run.KindCrash, run.Limits{MaxWall: time.Hour}, func(g *guest) *frame.Frame { // a flood of idle frames
+		{frame.KindCrash, run.Limits{MaxWall: time.Hour}, func(g *guest) *frame.Frame { // a flood of idle frames
 			g.call(frame.Tool, "hang", `{}`)
 			for {
 				g.send(frame.Frame{T: frame.Idle})
@@ -363,7 +363,7 @@ func TestCancel(t *testing.T) {
 			cancel()
 		}()
 		out, records := w.run(program)
-		if out.Status != run.Cancelled || kindOf(out) != run.KindCancelled {
+		if out.Status != run.Cancelled || kindOf(out) != frame.KindCancelled {
 			t.Fatalf("ended %s, %+v", out.Status, out.Error)
 		}
 		var answers int
@@ -378,7 +378,7 @@ func TestCancel(t *testing.T) {
 		if answers != 1 {
 			t.Errorf("%d answers are recorded", answers)
 		}
-		if again := w.replay(program, records); again.Status != run.Cancelled || kindOf(again) != run.KindCancelled {
+		if again := w.replay(program, records); again.Status != run.Cancelled || kindOf(again) != frame.KindCancelled {
 			t.Errorf("replay ended %s, %+v", again.Status, again.Error)
 		}
 	})
@@ -412,16 +412,16 @@ func TestReplayComesFurther(t *testing.T) {
 			}
 			out, records := w.run(recorded)
 			again := w.replay(further, records)
-			if kindOf(again) != run.KindTimeout || again.Error.Message != out.Error.Message || len(again.Logs) != 1 {
+			if kindOf(again) != frame.KindTimeout || again.Error.Message != out.Error.Message || len(again.Logs) != 1 {
 				t.Errorf("%s: replay ended as %+v with %v, recorded is %+v", name, again.Error, again.Logs, out.Error)
 			}
 			// Another program is still told from the recorded one.
 			other := w.replay(func(*guest) *frame.Frame { return value(`1`) }, records)
-			if kindOf(other) != run.KindDiverged || !strings.Contains(other.Error.Message, "call 1") {
+			if kindOf(other) != frame.KindDiverged || !strings.Contains(other.Error.Message, "call 1") {
 				t.Errorf("%s: another program ended as %+v", name, other.Error)
 			}
 			other = w.replay(func(g *guest) *frame.Frame { g.log("else"); g.take2("echo"); return end(g) }, records)
-			if name != "death" && kindOf(other) != run.KindDiverged {
+			if name != "death" && kindOf(other) != frame.KindDiverged {
 				t.Errorf("%s: a program that prints something else ended as %+v", name, other.Error)
 			}
 		})
@@ -429,16 +429,17 @@ func TestReplayComesFurther(t *testing.T) {
 }
 
 // A program may end while the answer of a timer that it has cleared is on its way to it.
-func TestReplayOfAnswersNobodyTook(t *testing.T) {
+func TestReplayOfUntakenAnswers(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
-		g.call(frame.Timer, "sleep", `{"ms":0}`)
-		time.Sleep(2 * time.Millisecond) // the answer is there
+		g.call(frame.Timer, "sleep", `{"ms":1}`)
+		g.takeOf(g.call(frame.Tool, "echo", `{}`))
+		time.Sleep(2 * time.Millisecond) // the timer's answer is there
 		return value(`1`)
 	}
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
 		out, records := w.run(program)
-		if out.Error != nil || !slices.ContainsFunc(records, func(r journal.Record) bool { return r.Answer != nil && r.Answer.Delivery == 1 }) {
+		if out.Error != nil || !slices.ContainsFunc(records, func(r journal.Record) bool { return r.Answer != nil && r.Answer.Delivery == 2 }) {
 			t.Fatalf("%+v; the answer was not delivered before the end", out.Error)
 		}
 		if again := w.replay(program, records); again.Error != nil {
@@ -458,14 +459,14 @@ func TestReplayOfUnansweredCalls(t *testing.T) {
 			w.limits.MaxWall = time.Minute
 			_, records := w.run(program)
 			began := time.Now()
-			if again := w.replay(program, records); kindOf(again) != run.KindTimeout {
+			if again := w.replay(program, records); kindOf(again) != frame.KindTimeout {
 				t.Errorf("%s: replay ended as %+v", name, again.Error)
 			}
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("%s: replay took %s of the bubble's time", name, took)
 			}
 			dropped := w.replay(func(*guest) *frame.Frame { return value(`1`) }, records)
-			if kindOf(dropped) != run.KindDiverged {
+			if kindOf(dropped) != frame.KindDiverged {
 				t.Errorf("%s: a program without the call ended as %+v", name, dropped.Error)
 			}
 		})
@@ -508,7 +509,7 @@ func TestDiverged(t *testing.T) {
 			switch {
 			case c.want == "" && out.Error != nil:
 				t.Errorf("%s: %+v", c.name, out.Error)
-			case c.want != "" && (kindOf(out) != run.KindDiverged || !strings.Contains(out.Error.Message, c.want)):
+			case c.want != "" && (kindOf(out) != frame.KindDiverged || !strings.Contains(out.Error.Message, c.want)):
 				t.Errorf("%s: ended as %+v, want %q", c.name, out.Error, c.want)
 			}
 		}
@@ -565,11 +566,11 @@ func TestEffects(t *testing.T) {
 	g := new(gate).on("echo", echo).on("write", write)
 	g.on("refused", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
 		write(ctx, c, intend)
-		return nil, &frame.Error{Kind: run.KindTool, Name: "ToolError", Message: "no"}
+		return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: "no"}
 	})
 	g.on("doubtful", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
 		write(ctx, c, intend)
-		return nil, &frame.Error{Kind: run.KindInDoubt, Name: "InDoubtError", Message: "?"}
+		return nil, &frame.Error{Kind: frame.KindInDoubt, Name: "InDoubtError", Message: "?"}
 	})
 	program := func(g *guest) *frame.Frame {
 		for _, name := range []string{"write", "refused", "doubtful", "echo"} {
@@ -614,13 +615,13 @@ func TestHostEndingsAreExplained(t *testing.T) {
 		spec.Journal = writer
 		spec.Locate = func(e *frame.Error) *run.Error { return &run.Error{Kind: e.Kind, Message: e.Message, Hint: "sleep"} }
 		out, err := w.execute(func(g *guest) *frame.Frame { g.compute(); return nil }, spec)
-		if err != nil || kindOf(out) != run.KindTimeout || out.Error.Hint != "sleep" {
+		if err != nil || kindOf(out) != frame.KindTimeout || out.Error.Hint != "sleep" {
 			t.Errorf("got %+v, %v", out.Error, err)
 		}
 	})
 }
 
-// Frames that name another run are nobody's.
+// Frames that name another run are dropped.
 func TestStrayFrames(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
@@ -646,16 +647,16 @@ func TestBrokenRunners(t *testing.T) {
 		guest script
 		kind  string
 	}{
-		"name":           {func(g *guest) *frame.Frame { g.call(frame.Tool, long, `{}`); g.take(); return nil }, run.KindCrash},
-		"arguments":      {func(g *guest) *frame.Frame { g.call(frame.Tool, "echo", long); g.take(); return nil }, run.KindCrash},
-		"sync arguments": {func(g *guest) *frame.Frame { g.sync(frame.Load, "echo", long); return nil }, run.KindCallLimit},
+		"name":           {func(g *guest) *frame.Frame { g.call(frame.Tool, long, `{}`); g.take(); return nil }, frame.KindCrash},
+		"arguments":      {func(g *guest) *frame.Frame { g.call(frame.Tool, "echo", long); g.take(); return nil }, frame.KindCrash},
+		"sync arguments": {func(g *guest) *frame.Frame { g.sync(frame.Load, "echo", long); return nil }, frame.KindCallLimit},
 		"in flight": {func(g *guest) *frame.Frame {
 			for range 4 {
 				g.call(frame.Tool, "hang", `{}`)
 			}
 			g.take()
 			return nil
-		}, run.KindCrash},
+		}, frame.KindCrash},
 		"timers are not in flight": {func(g *guest) *frame.Frame {
 			for range 4 {
 				g.call(frame.Timer, "sleep", `{"ms":0}`)
@@ -692,10 +693,10 @@ func TestCrossed(t *testing.T) {
 	}
 	bubble(t, g, func(t *testing.T, w *world) {
 		out, records := w.run(program)
-		if kindOf(out) != run.KindCallLimit || out.Calls != 32 {
+		if kindOf(out) != frame.KindCallLimit || out.Calls != 32 {
 			t.Fatalf("ended after %d calls as %+v", out.Calls, out.Error)
 		}
-		if again := w.replay(program, records); kindOf(again) != run.KindCallLimit || again.Calls != out.Calls {
+		if again := w.replay(program, records); kindOf(again) != frame.KindCallLimit || again.Calls != out.Calls {
 			t.Errorf("the replay ended after %d calls as %+v", again.Calls, again.Error)
 		}
 	})
@@ -771,7 +772,7 @@ func TestRecorded(t *testing.T) {
 			g.log("hello")
 			g.takeOf(g.call(frame.Tool, "write", `{}`))
 			g.takeOf(g.call(frame.Tool, "echo", `{}`))
-			return &frame.Frame{Error: &frame.Error{Kind: run.KindRuntime, Name: "Error", Message: "x"}}
+			return &frame.Frame{Error: &frame.Error{Kind: frame.KindRuntime, Name: "Error", Message: "x"}}
 		})
 		got, err := run.Recorded(records)
 		if diff := cmp.Diff(out, got); err != nil || diff != "" || len(got.Effects) != 1 {

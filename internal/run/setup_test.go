@@ -33,6 +33,7 @@ type guest struct {
 	dead  chan struct{}
 	kill  sync.Once
 	burns atomic.Pointer[time.Time]
+	used  time.Duration // of processor time by earlier programs
 	stop  chan struct{} // closed by a cancel frame, which a runner heeds whatever its guest does
 	calls int
 	taken int
@@ -49,6 +50,9 @@ func (s script) Start(context.Context) (sandbox.Runner, error) {
 	go func() {
 		defer close(g.out)
 		first := g.next()
+		for first.T != frame.Start { // a runner without a program heeds nothing else
+			first = g.next()
+		}
 		g.run = first.Run
 		if done := s(g); done != nil {
 			done.T = frame.Done
@@ -56,6 +60,18 @@ func (s script) Start(context.Context) (sandbox.Runner, error) {
 		}
 	}()
 	return g, nil
+}
+
+// worn is a runner that has executed other programs before.
+type worn struct {
+	script
+	used time.Duration
+}
+
+func (s worn) Start(ctx context.Context) (sandbox.Runner, error) {
+	r, err := s.script.Start(ctx)
+	r.(*guest).used = s.used
+	return r, err
 }
 
 func (script) Info() sandbox.Info { return sandbox.Info{Tier: "script"} }
@@ -77,13 +93,14 @@ func (g *guest) Frames() <-chan *frame.Frame { return g.out }
 func (g *guest) Err() error                  { return errors.New("the guest died") }
 func (g *guest) Kill()                       { g.kill.Do(func() { close(g.dead) }) }
 func (g *guest) Pid() int                    { return 1 }
+func (g *guest) Freeze(bool) bool            { return true } // it goes on: only its clock stands still
 
-// CPU is the time since the guest began to burn it.
+// CPU is what earlier programs used, and the time since the guest began to burn it.
 func (g *guest) CPU() time.Duration {
 	if since := g.burns.Load(); since != nil {
-		return time.Since(*since)
+		return g.used + time.Since(*since)
 	}
-	return 0
+	return g.used
 }
 
 func (g *guest) send(f frame.Frame) {
@@ -218,7 +235,7 @@ func echo(_ context.Context, c *journal.Call, _ func(context.Context, journal.In
 // write intends, and answers true.
 func write(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
 	if err := intend(ctx, journal.Intent{N: c.N, Key: "k"}); err != nil {
-		return nil, &frame.Error{Kind: run.KindTool, Name: "ToolError", Message: err.Error()}
+		return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: err.Error()}
 	}
 	return json.RawMessage("true"), nil
 }
@@ -226,7 +243,7 @@ func write(ctx context.Context, c *journal.Call, intend func(context.Context, jo
 // hang answers when the run ends.
 func hang(ctx context.Context, _ *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
 	<-ctx.Done()
-	return nil, &frame.Error{Kind: run.KindCancelled, Name: "Error", Message: "the run ended"}
+	return nil, &frame.Error{Kind: frame.KindCancelled, Name: "Error", Message: "the run ended"}
 }
 
 // memory holds the journal of the last run that was created.
@@ -278,6 +295,8 @@ type world struct {
 	limits   run.Limits
 	privacy  pii.Session
 	computed time.Duration
+	turn     *run.Turn
+	used     time.Duration // by earlier programs of the runner
 	wrap     func(journal.Writer) journal.Writer
 	ctx      context.Context
 }
@@ -293,12 +312,12 @@ func bubble(t *testing.T, g *gate, test func(t *testing.T, w *world)) {
 func (w *world) spec() run.Spec {
 	return run.Spec{
 		Start: journal.Start{Run: "run_x", Program: json.RawMessage(`{}`), Time: time.Now().UnixMicro()}, Limits: w.limits,
-		Owner: "owner", Gate: w.gate, Now: time.Now, Privacy: w.privacy, Computed: w.computed,
+		Owner: "owner", Gate: w.gate, Now: time.Now, Privacy: w.privacy, Computed: w.computed, Turn: w.turn,
 	}
 }
 
 func (w *world) execute(s script, spec run.Spec) (*run.Outcome, error) {
-	pool := sandbox.NewPool(s, sandbox.PoolOptions{Size: 1, MaxRuns: 1})
+	pool := sandbox.NewPool(worn{s, w.used}, sandbox.PoolOptions{Size: 1, MaxRuns: 1})
 	defer pool.Close()
 	spec.Runners = pool
 	return run.Execute(w.ctx, spec)

@@ -22,7 +22,8 @@ type timers struct {
 	pending timerHeap
 	alarm   *time.Timer // rings when the first timer is due
 	// base is the time from which the delays of one step of the guest are counted, so that equal delays are due at the
-	// same time; zero until the step's first timer.
+	// same time; zero until the step's first timer. None fires before the step has ended, because the step may yet start
+	// one that is due earlier.
 	base time.Time
 }
 
@@ -59,6 +60,9 @@ func (t *timers) step() { t.base = time.Time{} }
 
 // due removes the timers whose time has come and returns their answers in the order in which they fire.
 func (t *timers) due() []result {
+	if !t.base.IsZero() {
+		return nil
+	}
 	var fired []result
 	for now := time.Now(); len(t.pending) > 0 && !t.pending[0].due.After(now); {
 		fired = append(fired, result{n: heap.Pop(&t.pending).(timer).call})

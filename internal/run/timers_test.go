@@ -9,7 +9,6 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/run"
 )
 
 // Timers fire in the order of due time, then of creation, and a replay fires them in the same order.
@@ -47,6 +46,23 @@ func TestTimers(t *testing.T) {
 	})
 }
 
+// A timer does not fire before the step that started it has ended, however long that takes: one that is due earlier may follow.
+func TestTimersOfASlowStep(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate), func(t *testing.T, w *world) {
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			g.call(frame.Timer, "sleep", `{"ms":5}`)
+			time.Sleep(time.Second)
+			g.call(frame.Timer, "sleep", `{"ms":1}`)
+			time.Sleep(time.Second)
+			return value(fmt.Sprint(g.take().ID == 2 && g.take().ID == 1))
+		})
+		if string(out.Output) != "true" {
+			t.Errorf("%s, %+v", out.Output, out.Error)
+		}
+	})
+}
+
 // The delays of one step of the guest count from the same time, those of the next step and after a synchronous call from a
 // later one.
 func TestTimersOfLaterSteps(t *testing.T) {
@@ -78,8 +94,27 @@ func TestTimerWithoutDelay(t *testing.T) {
 			g.takeOf(g.call(frame.Timer, "sleep", `{"ms":"soon"}`))
 			return value(`1`)
 		})
-		if kindOf(out) != run.KindCrash {
+		if kindOf(out) != frame.KindCrash {
 			t.Errorf("ended as %+v", out.Error)
+		}
+	})
+}
+
+// A resumed run starts the timers that were held behind the recorded answers.
+func TestHeldTimer(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		program := func(g *guest) *frame.Frame {
+			g.call(frame.Timer, "sleep", `{"ms":5000}`)
+			g.takeOf(g.call(frame.Tool, "echo", `{}`))
+			g.takeOf(1)
+			return value(`1`)
+		}
+		_, records := w.run(program)
+		records = cut(t, records, func(r journal.Record) bool { return r.Answer != nil })
+		began := time.Now()
+		if out, _ := w.resume(program, records); out.Error != nil || time.Since(began) != 5*time.Second {
+			t.Errorf("after %s: %+v", time.Since(began), out.Error)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
@@ -12,15 +11,14 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Create executes a program for a caller, in the name of req.User. The caller must be allowed to act for that user, may
-// not exceed the configured timeout, and uses the session of the request, which is created if it is absent. Errors wrap
-// auth.ErrForbidden, ErrInvalid or ErrSession.
+// Create executes a program for a caller who must be allowed to act for req.User, in the session of the request, which is created if it
+// is absent. Errors wrap auth.ErrForbidden or ErrSession, or are an InvalidError.
 func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (*run.Outcome, error) {
 	if err := who.ActFor(req.User); err != nil {
 		return nil, err
 	}
 	if most := s.opt.Limits.Timeout; req.Timeout > most {
-		return nil, fmt.Errorf("%w: timeout is longer than sandbox.timeout, which is %s", ErrInvalid, most)
+		return nil, InvalidError(fmt.Sprintf("timeout is longer than sandbox.timeout, which is %s", most))
 	}
 	leave, err := s.enter(ctx, req.User, req.Session)
 	if err != nil {
@@ -46,49 +44,35 @@ func (s *Service) enter(ctx context.Context, user, session string) (leave func()
 	return leave, err
 }
 
-// Find returns a run of a user for whom the caller may act. The error wraps journal.ErrNotFound also for a run of
-// another user.
+// Find returns a run of a user for whom the caller may act; for any other the error wraps journal.ErrNotFound.
 func (s *Service) Find(ctx context.Context, who auth.Identity, id string) (journal.RunInfo, error) {
-	keep, err := s.opt.Store()
-	if err != nil {
-		return journal.RunInfo{}, err
-	}
-	info, err := keep.Run(ctx, id)
+	info, err := stored(s, func(store Store) (journal.RunInfo, error) { return store.Run(ctx, id) })
 	if err == nil && who.ActFor(info.User) != nil {
 		return journal.RunInfo{}, fmt.Errorf("run %q: %w", id, journal.ErrNotFound)
 	}
 	return info, err
 }
 
-// Match returns the run of an id or of the beginning of one that no other run shares, of any user. The error wraps
-// journal.ErrNotFound, or names the candidates.
+// Match is MatchRun of the store: for any user.
 func (s *Service) Match(ctx context.Context, prefix string) (journal.RunInfo, error) {
-	keep, err := s.opt.Store()
-	if err != nil {
-		return journal.RunInfo{}, err
-	}
-	return keep.MatchRun(ctx, prefix)
+	return stored(s, func(store Store) (journal.RunInfo, error) { return store.MatchRun(ctx, prefix) })
 }
 
-// List returns runs, newest first. An empty f.User is the user of the caller, or every user for a caller that may act
-// for every user. next continues the list and is empty at its end.
+// List is Runs of the store. An empty f.User is the caller's user, or every user for a caller who may act for all.
 func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter) (runs []journal.RunInfo, next string, err error) {
 	if f.User == "" {
 		f.User = who.User
 	} else if err := who.ActFor(f.User); err != nil {
 		return nil, "", err
 	}
-	keep, err := s.opt.Store()
+	store, err := s.opt.Store()
 	if err != nil {
 		return nil, "", err
 	}
-	return keep.Runs(ctx, f)
+	return store.Runs(ctx, f)
 }
 
-// Timeout is the configured bound of the time that a program may compute.
-func (s *Service) Timeout() time.Duration { return s.opt.Limits.Timeout }
-
-// CheckTier returns an error that wraps ErrInvalid for a tier of the sandbox that is not the configured one; "" is that.
+// CheckTier returns an InvalidError for a tier of the sandbox that is not the configured one; "" is that.
 func (s *Service) CheckTier(tier string) error {
 	if tier == "" {
 		return nil
@@ -98,7 +82,7 @@ func (s *Service) CheckTier(tier string) error {
 		return err
 	}
 	if has := pool.Info().Tier; tier != has {
-		return fmt.Errorf("%w: sandbox: this server has %s", ErrInvalid, has)
+		return InvalidError("sandbox: this server has " + has)
 	}
 	return nil
 }

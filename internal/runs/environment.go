@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/program"
 )
 
-// environment is what a run sees of files and modules.
+// environment holds the files and modules of a run.
 type environment struct {
 	s         *Service
 	user      string
@@ -22,11 +22,11 @@ type environment struct {
 	skills    *files.Dir
 	workspace *files.Dir
 	privacy   pii.Session
-	servers   map[string]frame.Module // of a recorded program, where no other can be asked for
+	servers   map[string]frame.Module // of a recorded program; nil where servers may be asked
 	remove    func()                  // removes a workspace of no session
 }
 
-// open opens the directories of a user and a session. A run without a session has one of its own.
+// open opens the directories of a user and a session. A run without a session gets its own workspace.
 func (s *Service) open(user, session, runID string) (*environment, error) {
 	saved, err := s.opt.Skills()
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 	if e.skills, err = saved.Dir(user); err != nil {
 		return nil, err
 	}
-	if e.workspace, err = work.Dir(user, session); err != nil {
+	if e.workspace, err = work.Open(user, session); err != nil {
 		e.skills.Close()
 		return nil, err
 	}
@@ -53,8 +53,7 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 	return e, nil
 }
 
-// close releases the directories. The workspace of a run that has ended, and that no session keeps, is removed; one that
-// has not ended can be resumed, and needs it.
+// close releases the directories, and removes the workspace of a run without a session if the run has ended: others can be resumed.
 func (e *environment) close(ended bool) {
 	e.workspace.Close()
 	e.skills.Close()
@@ -63,7 +62,7 @@ func (e *environment) close(ended bool) {
 	}
 }
 
-// options are what a program may import here. charge takes the time that its compilations compute.
+// options are the modules that a program may import. charge gets the time that compiling them took.
 func (e *environment) options(charge func(time.Duration) error) program.Options {
 	return program.Options{
 		Resolver: e, Packages: e.s.opt.Packages, Prelude: e.s.opt.Prelude, Cache: e.s.opt.Modules, Compiler: e.s.opt.Compiler,
@@ -87,7 +86,7 @@ func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
 	return []byte(hidden), err
 }
 
-// offline makes the servers of a recorded program those that can be imported, besides what the catalog knows.
+// offline takes the servers that a program imports from the recorded program and the catalog.
 func (e *environment) offline(recorded *frame.Program) {
 	e.servers = map[string]frame.Module{}
 	for _, m := range recorded.Modules {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
@@ -23,18 +24,19 @@ import (
 type Request struct {
 	ID      string // of the run; a new one when empty
 	Code    string
-	File    string // its name as the user knows it; messages use it
+	File    string // its name, for messages
 	User    string // "local" when empty
-	Session string // keeps /workspace between runs; a session of its own, removed at the end, when empty
+	Session string // whose /workspace the run uses; empty: one that is removed when the run ends
 	Timeout time.Duration
+	Slot    *run.Slot // of a run that waited for one; nil for none
 	Observe func(run.Event)
-	// Progress is told what servers report of calls under way, from several goroutines; nil for nobody.
+	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
 	Progress func(call int, p mcpclient.Progress)
 }
 
 // Execute compiles and executes a program and records its journal. A program that does not compile is an outcome too.
 func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, err error) {
-	// A first run waits for the sandbox and the store: they open while the program is compiled.
+	// The sandbox and the store of a first run open while its program is compiled.
 	s.opening.Go(func() { s.opt.Pool() })
 	s.opening.Go(func() { s.opt.Store() })
 	if req.User == "" {
@@ -60,45 +62,36 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 			return nil
 		}))
 	stop()
-	late := ""
-	switch {
-	case errors.Is(err, errComputed):
-		late = fmt.Sprintf("the program took more than %s to compile (sandbox.timeout)", limits.Timeout)
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		late = fmt.Sprintf("the program was not compiled within %s, waiting included", limits.MaxWall)
-	}
-	if late != "" {
-		return s.unstarted(ctx, req, failed(id, &run.Error{Kind: run.KindTimeout, Message: late}))
-	}
 	if err != nil {
-		if out, err = notCompiled(id, err); err != nil {
-			return nil, err
+		var text string
+		switch {
+		case errors.Is(err, errComputed):
+			text = fmt.Sprintf("the program took more than %s to compile (sandbox.timeout)", limits.Timeout)
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			text = fmt.Sprintf("the program was not compiled within %s, waiting included", limits.MaxWall)
+		default:
+			if out, err = notCompiled(id, err); err != nil {
+				return nil, err
+			}
+			return s.unstarted(ctx, req, out)
 		}
-		return s.unstarted(ctx, req, out)
+		return s.unstarted(ctx, req, failed(id, &run.Error{Kind: frame.KindTimeout, Message: text}))
 	}
-	start, err := s.start(id, req, compiled)
+	start, writer, err := s.begin(ctx, id, req, compiled)
 	if err != nil {
 		return nil, err
-	}
-	keep, err := s.opt.Store()
-	if err != nil {
-		return nil, err
-	}
-	writer, err := keep.Create(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("start the journal: %w", err)
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
 	spec := s.spec(start, nil, env, compiled, req.Progress)
-	spec.Journal, spec.Observe, spec.Computed = s.wrap(writer), req.Observe, computed
+	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
 	return s.live(ctx, spec)
 }
 
-// errComputed gives up compiling a program that takes longer than it may compute.
+// errComputed ends the compilation of a program that takes longer than the program may compute.
 var errComputed = errors.New("compiling takes too long")
 
-// Continue executes a program under the id of the request: the outcome of a recorded run is returned again, a run whose
-// process died is resumed, and an unknown id is a new run.
+// Continue executes a program under the id of the request: it returns the outcome of a run that has ended, resumes a run whose
+// process died, and executes a new run for an unknown id.
 func (s *Service) Continue(ctx context.Context, req Request) (*run.Outcome, error) {
 	records, err := s.Journal(ctx, req.ID)
 	if errors.Is(err, journal.ErrNotFound) {
@@ -117,19 +110,11 @@ func (s *Service) Continue(ctx context.Context, req Request) (*run.Outcome, erro
 	return s.Resume(ctx, req.ID, req.Observe)
 }
 
-// unstarted keeps the journal of a program that could not be compiled: its text, and what is wrong with it.
+// unstarted writes the journal of a program that could not be compiled: its text, and the error.
 func (s *Service) unstarted(ctx context.Context, req Request, out *run.Outcome) (*run.Outcome, error) {
-	start, err := s.start(out.RunID, req, nil)
+	start, writer, err := s.begin(ctx, out.RunID, req, nil)
 	if err != nil {
 		return nil, err
-	}
-	keep, err := s.opt.Store()
-	if err != nil {
-		return nil, err
-	}
-	writer, err := keep.Create(ctx, out.RunID)
-	if err != nil {
-		return nil, fmt.Errorf("start the journal: %w", err)
 	}
 	end := &journal.End{Status: out.Status, Time: s.opt.Now().UnixMicro()}
 	if end.Error, err = json.Marshal(out.Error); err != nil {
@@ -156,7 +141,7 @@ func (s *Service) execute(ctx context.Context, spec run.Spec) (*run.Outcome, err
 	return run.Execute(ctx, spec)
 }
 
-// live is execute for a run that is no replay: it is counted, traced and audited.
+// live executes a run that is no replay: it is counted, traced and audited.
 func (s *Service) live(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
 	ctx = telemetry.WithUser(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.User, spec.Start.Session)
 	ctx, end := telemetry.StartRun(ctx, spec.Start.Run)
@@ -173,33 +158,33 @@ func (s *Service) live(ctx context.Context, spec run.Spec) (*run.Outcome, error)
 	return out, err
 }
 
-// start makes the record that a run is a function of; compiled is nil for a program that could not be.
-func (s *Service) start(id string, req Request, compiled *program.Compiled) (journal.Start, error) {
+// begin makes the start record of a run, and its journal; compiled is nil for a program that could not be compiled.
+func (s *Service) begin(ctx context.Context, id string, req Request, compiled *program.Compiled) (start journal.Start, w journal.Writer, err error) {
 	pool, err := s.opt.Pool()
 	if err != nil {
-		return journal.Start{}, err
+		return start, nil, err
 	}
-	var text json.RawMessage
-	var positions string
-	if compiled != nil {
-		if text, err = json.Marshal(compiled.Program); err != nil {
-			return journal.Start{}, fmt.Errorf("encode the program: %w", err)
-		}
-		positions = compiled.Map.String()
-	}
-	limits := s.limits(req.Timeout)
-	encoded, err := json.Marshal(limits)
-	if err != nil {
-		return journal.Start{}, fmt.Errorf("encode the limits: %w", err)
-	}
+	info := pool.Info()
 	var seed [32]byte
 	rand.Read(seed[:]) // never fails
-	info := pool.Info()
-	return journal.Start{
-		Run: id, User: req.User, Session: req.Session, File: req.File, Source: req.Code, Program: text,
-		Map: positions, Seed: hex.EncodeToString(seed[:]), Time: s.opt.Now().UnixMicro(),
-		Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Limits: encoded, Env: s.opt.Env,
-	}, nil
+	start = journal.Start{
+		Run: id, User: req.User, Session: req.Session, File: req.File, Source: req.Code, Seed: hex.EncodeToString(seed[:]),
+		Time: s.opt.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Env: s.opt.Env,
+	}
+	if compiled != nil {
+		start.Map = compiled.Map.String()
+		if start.Program, err = json.Marshal(compiled.Program); err != nil {
+			return start, nil, fmt.Errorf("encode the program: %w", err)
+		}
+	}
+	if start.Limits, err = json.Marshal(s.limits(req.Timeout)); err != nil {
+		return start, nil, fmt.Errorf("encode the limits: %w", err)
+	}
+	w, err = stored(s, func(store Store) (journal.Writer, error) { return store.Create(ctx, id) })
+	if err != nil {
+		return start, nil, fmt.Errorf("start the journal: %w", err)
+	}
+	return start, w, nil
 }
 
 // limits are the configured ones with the timeout of a request; 0 is the configured timeout.
@@ -224,7 +209,7 @@ func (s *Service) spec(
 	locate.recall(records)
 	return run.Spec{
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: s.opt.Now,
-		Privacy: env.privacy,
+		Privacy: env.privacy, Turn: s.turns.Join(start.User),
 		Gate: s.opt.Gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
 			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: progress,
@@ -248,14 +233,12 @@ func notCompiled(id string, err error) (*run.Outcome, error) {
 		return nil, err
 	}
 	return failed(id, &run.Error{
-		Kind: run.KindSyntax, Name: "SyntaxError", Message: wrong.Message, File: wrong.File, Line: wrong.Line,
+		Kind: frame.KindSyntax, Name: "SyntaxError", Message: wrong.Message, File: wrong.File, Line: wrong.Line,
 		Column: wrong.Column, Source: wrong.SourceLine, Hint: wrong.Hint,
 	}), nil
 }
 
 // failed is the outcome of a run that ended before it began.
 func failed(id string, e *run.Error) *run.Outcome {
-	return &run.Outcome{
-		RunID: id, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: "wasm", Error: e,
-	}
+	return &run.Outcome{RunID: id, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: "wasm", Error: e}
 }

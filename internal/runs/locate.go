@@ -17,10 +17,10 @@ type locator struct {
 	compiled *program.Compiled
 }
 
-func (l *locator) add(m *program.SourceMap) {
+func (l *locator) add(m program.SourceMap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.compiled.Map.Add(m)
+	l.compiled.AddMap(m)
 }
 
 // recall adds the maps of modules that a recorded run loaded while it ran.

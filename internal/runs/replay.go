@@ -13,11 +13,7 @@ import (
 
 // Journal returns the records of a run.
 func (s *Service) Journal(ctx context.Context, id string) ([]journal.Record, error) {
-	keep, err := s.opt.Store()
-	if err != nil {
-		return nil, err
-	}
-	return keep.Read(ctx, id)
+	return stored(s, func(store Store) ([]journal.Record, error) { return store.Read(ctx, id) })
 }
 
 // The size of a page of a journal. One value may be larger than pageBytes.
@@ -26,17 +22,14 @@ const (
 	pageBytes = 1 << 20
 )
 
-// JournalPage returns the records of a run behind the one numbered after, at most limit and fewer where they are large.
+// JournalPage returns the records of a run behind the one numbered after: at most limit, and fewer where they are large.
 func (s *Service) JournalPage(ctx context.Context, id string, after int64, limit int) ([]journal.Record, error) {
-	keep, err := s.opt.Store()
-	if err != nil {
-		return nil, err
-	}
-	return keep.ReadPage(ctx, id, after, min(limit, MaxPage), pageBytes)
+	return stored(s, func(store Store) ([]journal.Record, error) {
+		return store.ReadPage(ctx, id, after, min(limit, MaxPage), pageBytes)
+	})
 }
 
-// Recorded returns the outcome of a run, nil while it has none, and its start record. It holds no more of the values of calls
-// than a page of the journal has.
+// Recorded returns a run's outcome, nil while it has none, and its start record. It reads the values of calls a page at a time.
 func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journal.Start, error) {
 	var all []journal.Record
 	for after := int64(0); ; after = all[len(all)-1].Seq {
@@ -64,9 +57,9 @@ func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journ
 	return out, all[0].Start, err
 }
 
-// Replay executes a recorded run again, offline: every call is answered from the record, and the outcome must be the
-// recorded one. A difference is an outcome of kind diverged. code replaces the recorded program, to see where a changed
-// one diverges; "" keeps the recorded one. force replays a run of another engine. observe may be nil.
+// Replay executes a recorded run again, offline: every call is answered from the record, and a difference is an outcome of kind
+// diverged. code replaces the recorded program, to see where a changed one diverges; "" is the recorded one. force replays a run
+// of another engine. observe may be nil.
 func (s *Service) Replay(
 	ctx context.Context, records []journal.Record, code string, force bool, observe func(run.Event),
 ) (*run.Outcome, error) {
@@ -75,7 +68,7 @@ func (s *Service) Replay(
 	}
 	start := *records[0].Start
 	if len(start.Program) == 0 && code == "" {
-		return run.Recorded(records) // it was never started
+		return run.Recorded(records) // it was not compiled
 	}
 	if err := s.sameEngine(start); err != nil && !force {
 		return nil, err
@@ -93,7 +86,7 @@ func (s *Service) Replay(
 		return nil, err
 	}
 	if code != "" {
-		env.offline(&compiled.Program) // a replay contacts nobody, also to learn what there is to import
+		env.offline(&compiled.Program) // a replay contacts no server, not even for the list of its tools
 		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, env.options(nil))
 		if err != nil {
 			return notCompiled(start.Run, err)
@@ -108,15 +101,14 @@ func (s *Service) Replay(
 	return s.execute(ctx, spec)
 }
 
-// Resume goes on with a run whose process died: answered calls are answered from the journal, the rest go live. A
-// write that was under way is in doubt. It goes on after an upgrade too: nothing that was answered is repeated, and the
-// worst end is diverged, with its effects listed.
+// Resume executes a run again whose process died. Calls with a recorded answer get that answer, the other calls are made. A write
+// that was in flight is in doubt. After an upgrade the worst end is diverged, with its effects listed.
 func (s *Service) Resume(ctx context.Context, id string, observe func(run.Event)) (out *run.Outcome, err error) {
-	keep, err := s.opt.Store()
+	store, err := s.opt.Store()
 	if err != nil {
 		return nil, err
 	}
-	writer, records, err := keep.Resume(ctx, id)
+	writer, records, err := store.Resume(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -141,15 +133,15 @@ func (s *Service) Resume(ctx context.Context, id string, observe func(run.Event)
 
 // Abandon ends a run whose process died as cancelled. One that has ended, or that a live process executes, stays as it is.
 func (s *Service) Abandon(ctx context.Context, id string) error {
-	keep, err := s.opt.Store()
+	store, err := s.opt.Store()
 	if err != nil {
 		return err
 	}
-	writer, records, err := keep.Resume(ctx, id)
+	writer, records, err := store.Resume(ctx, id)
+	if errors.Is(err, journal.ErrEnded) || errors.Is(err, journal.ErrBusy) || errors.Is(err, journal.ErrNotFound) {
+		return nil
+	}
 	if err != nil {
-		if errors.Is(err, journal.ErrEnded) || errors.Is(err, journal.ErrBusy) || errors.Is(err, journal.ErrNotFound) {
-			return nil
-		}
 		return err
 	}
 	writer.Append(journal.Record{End: run.Abandoned(records, s.opt.Now())})
@@ -157,7 +149,7 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 		return err
 	}
 	if err := journal.Check(records); err != nil {
-		return nil // nothing says whose workspace it had; it is swept
+		return nil // the user of its workspace is unknown; it is swept
 	}
 	env, err := s.open(records[0].Start.User, records[0].Start.Session, id)
 	if err != nil {
@@ -175,11 +167,11 @@ func (s *Service) sameEngine(start journal.Start) error {
 	info := pool.Info()
 	switch {
 	case start.Tier != info.Tier:
-		return fmt.Errorf("%w: the %s tier, this is %s; use --force to try all the same", ErrEngine, start.Tier, info.Tier)
+		return fmt.Errorf("%w: the %s tier, this is %s; use --force to try anyway", ErrEngine, start.Tier, info.Tier)
 	case start.Engine != info.Engine:
-		return fmt.Errorf("%w: its version differs from this one's; use --force to try all the same", ErrEngine)
+		return fmt.Errorf("%w: its version differs from this one's; use --force to try anyway", ErrEngine)
 	case start.Prelude != info.Prelude:
-		return fmt.Errorf("%w: its guest runtime differs from this one's; use --force to try all the same", ErrEngine)
+		return fmt.Errorf("%w: its guest runtime differs from this one's; use --force to try anyway", ErrEngine)
 	}
 	return nil
 }

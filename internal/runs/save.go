@@ -1,35 +1,33 @@
 package runs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
 )
 
-// SaveResult keeps what a run produced in the workspace of its session, where later programs of the session find it, and
-// returns the path that they know it by. A run without a session has no workspace that survives it: that is an error.
+// SaveResult keeps what a run produced in its session's workspace, and returns the path that later programs know it by.
 func (s *Service) SaveResult(user, session, runID, name string, data []byte) (string, error) {
 	at := path.Join("results", runID, name)
-	fail := func(err error) (string, error) {
+	if err := s.saveFile(cmp.Or(user, DefaultUser), session, at, data); err != nil {
 		return "", fmt.Errorf("save %s: %w", path.Join("/workspace", at), err)
 	}
+	return path.Join("/workspace", at), nil
+}
+
+func (s *Service) saveFile(user, session, at string, data []byte) error {
 	if session == "" {
-		return fail(errors.New("the run has no session, whose workspace would keep it; name one"))
-	}
-	if user == "" {
-		user = DefaultUser
+		return errors.New("the run has no session, whose workspace would keep it; name one")
 	}
 	work, err := s.opt.Workspace()
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	dir, err := work.Dir(user, session)
+	dir, err := work.Open(user, session)
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	defer dir.Close()
-	if err := dir.WriteFile(at, data); err != nil {
-		return fail(err)
-	}
-	return path.Join("/workspace", at), nil
+	return dir.WriteFile(at, data)
 }

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii"
@@ -18,21 +20,23 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/telemetry"
-	"mcp-code-exec-harness/internal/workspace"
 )
 
-// DefaultUser owns what is done without a user.
+// DefaultUser is the user of requests without one.
 const DefaultUser = "local"
 
-// Errors of requests; errors of this package wrap them.
+// Errors of requests.
 var (
 	// ErrEngine reports a run that another engine or guest runtime recorded; a replay refuses it unless forced.
 	ErrEngine = errors.New("recorded by another engine")
-	// ErrInvalid reports a request that cannot be served as it is; its message says why.
-	ErrInvalid = errors.New("invalid request")
 	// ErrSession reports a session that belongs to another user or has expired.
 	ErrSession = errors.New("no such session for this user")
 )
+
+// InvalidError is a request that cannot be served as it is; its text says why.
+type InvalidError string
+
+func (e InvalidError) Error() string { return string(e) }
 
 // Store keeps runs. Its methods are safe for concurrent use.
 type Store interface {
@@ -47,7 +51,7 @@ type Store interface {
 	// ReadPage returns the records of a run with numbers above after, in order: at most limit, and none more once they
 	// have so many bytes. There are none behind the last one, and none of an unknown run.
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
-	// Strays lists the unfinished runs of dead processes that no unfinished task names, oldest first.
+	// Strays lists the unfinished runs of dead processes that belong to no unfinished task, oldest first.
 	Strays(ctx context.Context) ([]journal.RunInfo, error)
 }
 
@@ -63,7 +67,7 @@ type Options struct {
 	Store     func() (Store, error)
 	Pool      func() (*sandbox.Pool, error)
 	Skills    func() (*skills.Store, error)
-	Workspace func() (*workspace.Store, error)
+	Workspace func() (*files.Base, error) // of sessions; a run without a session has its own, named by its id
 	Sessions  func() (Sessions, error)
 
 	Gate    *gate.Gate
@@ -81,7 +85,7 @@ type Options struct {
 	Privacy pii.Filter // nil: pii.None
 	Now     func() time.Time
 	Logger  *slog.Logger
-	Metrics *telemetry.Metrics // nil: none
+	Metrics *telemetry.Metrics
 	Audit   *telemetry.Auditor // nil: none
 }
 
@@ -89,13 +93,25 @@ type Options struct {
 type Service struct {
 	opt     Options
 	opening sync.WaitGroup // of parts that are opened ahead
+	slots   *run.Slots     // of the runs of tasks
+	turns   *run.Turns     // of all runs
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
 }
 
 // New makes a service. Close must be called.
 func New(opt Options) *Service {
-	return &Service{opt: opt, wrap: func(w journal.Writer) journal.Writer { return w }}
+	return &Service{opt: opt, slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), wrap: func(w journal.Writer) journal.Writer { return w }}
+}
+
+// stored asks the store, which opens at its first use.
+func stored[T any](s *Service, ask func(Store) (T, error)) (T, error) {
+	store, err := s.opt.Store()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return ask(store)
 }
 
 // WrapJournal puts something between runs and their journals, for tests of crashes. It must be called before any run.

@@ -20,25 +20,11 @@ type Lease struct {
 	bound time.Time     // when it got its owner
 	since time.Time     // when it became idle
 	elem  *list.Element // in pool.idle; nil while it is not idle
-	busy  bool          // it computes
-}
-
-// Computes says whether the program computes from now on, or waits for the host. One goroutine calls it, as it does
-// Release, which ends that too.
-func (l *Lease) Computes(busy bool) {
-	switch {
-	case busy && !l.busy:
-		l.pool.busy.add(1)
-	case !busy && l.busy:
-		l.pool.busy.add(-1)
-	}
-	l.busy = busy
 }
 
 // Release ends the use of a runner. A clean one has sent its done frame: it is reset and kept for the owner's next
 // program. Any other is killed.
 func (l *Lease) Release(clean bool) {
-	l.Computes(false)
 	p := l.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,8 +55,7 @@ func (l *Lease) reset(ctx context.Context) bool {
 	if l.Send(&frame.Frame{T: frame.Reset}) != nil {
 		return false
 	}
-	timeout := time.NewTimer(resetTimeout)
-	defer timeout.Stop()
+	timeout := time.After(resetTimeout)
 	for {
 		select {
 		case f, ok := <-l.Frames():
@@ -80,7 +65,7 @@ func (l *Lease) reset(ctx context.Context) bool {
 			if f.T == frame.Ready {
 				return true
 			}
-		case <-timeout.C:
+		case <-timeout:
 			return false
 		case <-ctx.Done():
 			return false

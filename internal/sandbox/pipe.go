@@ -53,6 +53,7 @@ func StartProcess(cmd *exec.Cmd) (Runner, error) {
 	if err := process.Start(cmd); err != nil {
 		return nil, err
 	}
+	process.Lower(cmd.Process)
 	go p.read(stdout)
 	go p.write()
 	return p, nil
@@ -103,8 +104,11 @@ func (p *pipe) Err() error { return p.err }
 
 func (p *pipe) Pid() int { return p.cmd.Process.Pid }
 
-// CPU is the processor time that the process has used; zero where it cannot be told.
+// CPU is the processor time that the process has used; zero where the system does not say.
 func (p *pipe) CPU() time.Duration { return process.CPU(p.cmd.Process.Pid) }
+
+// Freeze stops the process for a while, or lets it go on. It reports whether the system can do that.
+func (p *pipe) Freeze(stop bool) bool { return process.Freeze(p.cmd.Process, stop) }
 
 func (p *pipe) Kill() {
 	p.kill.Do(func() {
@@ -134,13 +138,16 @@ func (p *pipe) read(stdout io.Reader) {
 }
 
 func (p *pipe) deliver(r *bufio.Reader) error {
-	for {
+	for first := true; ; first = false {
 		line, err := readLine(r)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
+		}
+		if first {
+			process.Lower(p.cmd.Process) // with the threads that it has by now
 		}
 		if !utf8.Valid(line) {
 			line = bytes.ToValidUTF8(line, []byte("\uFFFD")) // a guest's lone surrogates

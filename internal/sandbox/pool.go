@@ -68,8 +68,6 @@ type Pool struct {
 	wg       sync.WaitGroup
 	ctx      context.Context // ends with the pool: owns starts and resets
 	cancel   context.CancelFunc
-
-	busy meter // programs that wait for a runner or compute
 }
 
 const (
@@ -139,15 +137,9 @@ func (p *Pool) Stats() (started, idle int) {
 	return p.count, p.idle.Len() + len(p.spare)
 }
 
-// Busy is the time that programs have spent waiting for a runner and computing, waits for a processor included: over a
-// while, the growth of it is how many compete for the processors.
-func (p *Pool) Busy() time.Duration { return p.busy.total() }
-
 // Acquire returns a runner that is ready for a program of the owner, waiting while there is none and none can be started.
 // Every lease must be released. Errors are that of a start, ErrPoolClosed, ErrPoolFull, ErrOwnerFull and the end of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
-	p.busy.add(1)
-	defer p.busy.add(-1)
 	w, l, err := p.request(name)
 	if w == nil {
 		return l, err
@@ -229,7 +221,11 @@ func (p *Pool) dispatch() {
 	if p.failing {
 		warm = 0
 	}
-	for p.starting < p.opt.Starts && p.starting+len(p.spare) < p.wanted+warm {
+	starts := p.opt.Starts
+	if len(p.needy) < 2 {
+		starts = max(1, starts-1) // one owner leaves a processor to the others
+	}
+	for p.starting < starts && p.starting+len(p.spare) < p.wanted+warm {
 		if p.count >= p.opt.Size && (p.starting >= p.wanted || !p.evict()) {
 			break
 		}

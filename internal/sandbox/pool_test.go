@@ -869,32 +869,3 @@ func acquireRunner(t *testing.T, p *sandbox.Pool, owner string, pid int) *sandbo
 	t.Fatalf("runner %d does not come back", pid)
 	return nil
 }
-
-// Busy counts programs that wait for a runner or compute, and not those that wait for the host.
-func TestPoolBusy(t *testing.T) {
-	tier := &fakeTier{}
-	inBubble(t, tier, sandbox.PoolOptions{Size: 2}, func(t *testing.T, p *sandbox.Pool) {
-		tier.gate = make(chan struct{}, 2) // of the bubble: to wait for it is to be idle
-		waiting := []waiter{wait(t.Context(), p, "a"), wait(t.Context(), p, "b")}
-		time.Sleep(time.Second) // the bubble's time
-		tier.gate <- struct{}{}
-		tier.gate <- struct{}{}
-		a, b := <-waiting[0].lease, <-waiting[1].lease
-		synctest.Wait()
-		if got := p.Busy(); got != 2*time.Second {
-			t.Errorf("busy %s after two waited for a second", got)
-		}
-		a.Computes(true)
-		a.Computes(true)
-		b.Computes(true)
-		time.Sleep(time.Second)
-		b.Computes(false)
-		time.Sleep(time.Second)
-		release(a, true) // ends it too
-		release(b, true)
-		time.Sleep(time.Second)
-		if got := p.Busy(); got != 5*time.Second {
-			t.Errorf("busy %s, want 5s", got)
-		}
-	})
-}

@@ -1,15 +1,15 @@
 package skills
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/clip"
 )
 
-// header is what the comments of a module say about it.
+// header is the description of a module in its comments.
 type header struct{ skill, description, version string }
 
 // readHeader reads the comments before the code: the fields Skill:, Purpose:, Description: and Version:, also as tags
@@ -18,34 +18,22 @@ func readHeader(source string) header {
 	lines := leadingComment(source)
 	var h header
 	var purpose string
+	into := map[string]*string{
+		"skill": &h.skill, "name": &h.skill, "description": &h.description, "purpose": &purpose, "version": &h.version,
+	}
 	for i, line := range lines {
-		name, value, ok := field(line)
-		if !ok {
+		name, value, _ := field(line)
+		target := into[name]
+		if target == nil || *target != "" {
 			continue
 		}
 		end := i + 1
 		for ; end < len(lines); end++ {
-			if _, _, ok := field(lines[end]); ok || lines[end] == "" || strings.HasPrefix(lines[end], "@") {
+			if _, _, ok := field(lines[end]); ok || lines[end] == "" {
 				break
 			}
 		}
-		value += " " + strings.Join(lines[i+1:end], " ")
-		var into *string
-		switch name {
-		case "skill", "name":
-			into = &h.skill
-		case "description":
-			into = &h.description
-		case "purpose":
-			into = &purpose
-		case "version":
-			into = &h.version
-		default:
-			continue
-		}
-		if *into == "" {
-			*into = clip(value)
-		}
+		*target = oneLine(value + " " + strings.Join(lines[i+1:end], " "))
 	}
 	if h.description == "" {
 		h.description = purpose
@@ -126,136 +114,23 @@ func sentence(lines []string) string {
 		for _, word := range strings.Fields(line) {
 			words = append(words, word)
 			if strings.ContainsAny(word[len(word)-1:], ".!?") && word != "e.g." && word != "i.e." {
-				return clip(strings.Join(words, " "))
+				return oneLine(strings.Join(words, " "))
 			}
 		}
 	}
-	return clip(strings.Join(words, " "))
+	return oneLine(strings.Join(words, " "))
 }
 
 // maxText is the length of a description in bytes (the limit of SKILL.md's).
 const maxText = 1024
 
-// clip makes one line of a text that a model wrote: nothing in it can move a terminal's cursor or fill a screen.
-func clip(s string) string {
+// oneLine makes one line of a text that a model wrote: nothing in it can move a terminal's cursor or fill a screen.
+func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError
 	}), " ")
-	if len(s) <= maxText {
-		return s
+	if len(s) > maxText {
+		s = clip.Head(s, maxText) + "…"
 	}
-	end := maxText
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
-}
-
-// The forms of exports, in text without comments and strings.
-var exportForms = sync.OnceValue(func() []*regexp.Regexp {
-	return []*regexp.Regexp{
-		regexp.MustCompile(`\bexport\s+(?:async\s+)?(?:function\b\s*\*?|class|abstract\s+class|const\s+enum|const|let|var|enum)\s*([\w$]+)`),
-		regexp.MustCompile(`\bexport\s+(default)\b`),
-		regexp.MustCompile(`(?:^|[^.\w$])(?:module\.)?exports\.([\w$]+)\s*=[^=]`),
-	}
-})
-
-var (
-	exportLists  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bexport\s*\{([^}]*)\}`) })
-	exportAssign = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bmodule\.exports\s*=\s*(\{)?`) })
-	exportAs     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[\w$]+\s+as\s+)?([\w$]+)$`) })
-	objectKey    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:async\s+)?\*?\s*([\w$]+)\s*(?:[:(].*)?$`) })
-)
-
-// maxAssigned is how many assignments to module.exports are looked at: each may hold all the others.
-const maxAssigned = 16
-
-// exports returns the names a module exports, sorted. It reads the text and does not execute or parse it: a name that
-// is computed is missed.
-func exports(source string) []string {
-	code := blank(source)
-	var names []string
-	for _, form := range exportForms() {
-		for _, m := range form.FindAllStringSubmatch(code, -1) {
-			names = append(names, m[1])
-		}
-	}
-	for _, m := range exportLists().FindAllStringSubmatch(code, -1) {
-		for item := range strings.SplitSeq(m[1], ",") {
-			if m := exportAs().FindStringSubmatch(strings.TrimSpace(item)); m != nil {
-				names = append(names, m[1])
-			}
-		}
-	}
-	for _, m := range exportAssign().FindAllStringSubmatchIndex(code, maxAssigned) {
-		switch {
-		case m[2] >= 0:
-			names = append(names, keys(code[m[3]:])...)
-		case !strings.HasPrefix(code[m[1]:], "="): // a comparison
-			names = append(names, "default")
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// keys returns the property names of an object literal, given the text behind its opening brace.
-func keys(code string) []string {
-	var names []string
-	depth, start := 1, 0
-	for i := 0; i < len(code) && depth > 0; i++ {
-		switch code[i] {
-		case '{', '(', '[':
-			depth++
-		case '}', ')', ']':
-			depth--
-		}
-		if depth == 0 || depth == 1 && code[i] == ',' {
-			item := strings.Join(strings.Fields(code[start:i]), " ")
-			if m := objectKey().FindStringSubmatch(item); m != nil {
-				names = append(names, m[1])
-			}
-			start = i + 1
-		}
-	}
-	return names
-}
-
-// blank replaces comments and the inside of strings by spaces. A quote in a regular expression can hide the rest of
-// its line, no more.
-func blank(source string) string {
-	out := []byte(source)
-	wipe := func(from, to int) {
-		for i := from; i < to; i++ {
-			if out[i] != '\n' {
-				out[i] = ' '
-			}
-		}
-	}
-	for i := 0; i < len(out); i++ {
-		rest := source[i:]
-		var end int
-		switch {
-		case strings.HasPrefix(rest, "//"):
-			before, _, _ := strings.Cut(rest, "\n")
-			end = len(before)
-		case strings.HasPrefix(rest, "/*"):
-			inside, _, _ := strings.Cut(rest[2:], "*/")
-			end = min(len(inside)+4, len(rest))
-		case rest[0] == '"' || rest[0] == '\'' || rest[0] == '`':
-			end = 1
-			for end < len(rest) && rest[end] != rest[0] && (rest[0] == '`' || rest[end] != '\n') {
-				if rest[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			end = min(end+1, len(rest))
-		default:
-			continue
-		}
-		wipe(i, i+end)
-		i += end - 1
-	}
-	return string(out)
+	return s
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -48,19 +49,19 @@ func (k *Skill) readManifest(source string) error {
 	if err != nil {
 		return err
 	}
-	k.Description, k.License, k.Version = clip(string(f.Description)), clip(string(f.License)), clip(string(f.Version))
+	k.Description, k.License, k.Version = oneLine(string(f.Description)), oneLine(string(f.License)), oneLine(string(f.Version))
 	k.AllowedTools, k.Tags = words(f.AllowedTools), words(f.Tags)
 	for key, value := range f.Metadata {
 		if k.Metadata == nil {
 			k.Metadata = map[string]string{}
 		}
-		k.Metadata[clip(key)] = clip(string(value))
+		k.Metadata[oneLine(key)] = oneLine(string(value))
 	}
 	switch name, want := string(f.Name), path.Base(k.Name); {
 	case name == "":
 		return errors.New("SKILL.md has no name; add `name: " + want + "` to its head")
-	case !hyphenCase(name):
-		return fmt.Errorf("SKILL.md: name %q must be lower-case words joined by hyphens, at most 64 characters", clip(name))
+	case !hyphenCase.MatchString(name) || len(name) > 64:
+		return fmt.Errorf("SKILL.md: name %q must be lower-case words joined by hyphens, at most 64 characters", oneLine(name))
 	case name != want:
 		return fmt.Errorf("SKILL.md: name %q must be the name of its folder, %q; change one of them", name, want)
 	case k.Description == "":
@@ -113,14 +114,8 @@ func yamlError(err error) error {
 	return errors.New("the head of SKILL.md is not a YAML mapping of names to values")
 }
 
-func hyphenCase(name string) bool {
-	for word := range strings.SplitSeq(name, "-") {
-		if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-			return false
-		}
-	}
-	return len(name) <= 64
-}
+// hyphenCase is the form of a skill's name, besides its length.
+var hyphenCase = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // words accepts a list, or a string of words between commas or spaces: both are in use for tools and tags.
 func words(v any) []string {
@@ -128,7 +123,7 @@ func words(v any) []string {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			list = append(list, clip(fmt.Sprint(e)))
+			list = append(list, oneLine(fmt.Sprint(e)))
 		}
 	case string:
 		// Commas inside parentheses belong to a word: Bash(git add:*, git commit:*).
@@ -142,7 +137,7 @@ func words(v any) []string {
 			}
 			return depth <= 0 && (r == ',' || r == ' ')
 		}) {
-			list = append(list, clip(w))
+			list = append(list, oneLine(w))
 		}
 	}
 	return list

@@ -1,5 +1,4 @@
-// Package skills keeps what programs save for later ones: a directory for each user, and what is known about the
-// skills in it.
+// Package skills stores the modules that programs save for later programs, in a directory for each user, and describes them.
 package skills
 
 import (
@@ -13,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/program"
 )
 
 // Store holds the skills of all users. It is safe for concurrent use.
@@ -39,7 +39,7 @@ const (
 	Folder = "folder" // a folder with SKILL.md
 )
 
-// Skill is what is known about a skill without executing it. All texts come from its author, that is: from a model.
+// Skill describes a skill without executing it. All texts come from its author, a model.
 type Skill struct {
 	Name         string            `json:"name"` // path inside /skills without extension: "sales_summary", "crm/dedupe"
 	Path         string            `json:"path"` // "/skills/sales_summary.js", "/skills/pdf"
@@ -68,11 +68,11 @@ func (s *Store) List(user string) ([]Skill, error) {
 		return nil, fmt.Errorf("list skills: %w", err)
 	}
 	defer d.Close()
-	list, err := list(d)
+	all, err := list(d)
 	if err != nil {
 		return nil, fmt.Errorf("list skills: %w", err)
 	}
-	return list, nil
+	return all, nil
 }
 
 // Show returns a skill of a user by its name or path, and its text: the source of a module, SKILL.md of a folder.
@@ -86,8 +86,7 @@ func (s *Store) Show(user, name string) (Skill, string, error) {
 	if err != nil {
 		return Skill{}, "", fmt.Errorf("show skill %q: %w", name, err)
 	}
-	want := strings.TrimPrefix(path.Clean("/"+name), "/skills/")
-	want = strings.TrimPrefix(want, "/")
+	want := strings.TrimPrefix(strings.TrimPrefix(path.Clean("/"+name), "/skills/"), "/")
 	var found []Skill
 	for _, k := range all {
 		if k.Path == "/skills/"+want {
@@ -98,16 +97,11 @@ func (s *Store) Show(user, name string) (Skill, string, error) {
 			found = append(found, k)
 		}
 	}
-	switch len(found) {
-	case 0:
+	switch {
+	case len(found) == 0:
 		return Skill{}, "", fmt.Errorf("show skill %q: %w; `harness skills list` shows those of the user", name, fs.ErrNotExist)
-	case 1:
-	default:
-		var paths []string
-		for _, k := range found {
-			paths = append(paths, k.Path)
-		}
-		return Skill{}, "", fmt.Errorf("show skill %q: the name fits %s; give the path", name, strings.Join(paths, " and "))
+	case len(found) > 1:
+		return Skill{}, "", fmt.Errorf("show skill %q: the name fits %s and %s; give the path", name, found[0].Path, found[1].Path)
 	}
 	file := strings.TrimPrefix(found[0].Path, "/skills/")
 	if found[0].Kind == Folder {
@@ -148,7 +142,7 @@ func list(d *files.Dir) ([]Skill, error) {
 	return found, nil
 }
 
-// hidden says whether a path is none of the user's own skills.
+// hidden reports whether a path holds no skills: a hidden file or directory, or a package.
 func hidden(p string) bool {
 	for name := range strings.SplitSeq(p, "/") {
 		if strings.HasPrefix(name, ".") || name == "node_modules" {
@@ -191,7 +185,7 @@ func module(d *files.Dir, e files.Entry) Skill {
 	if h.skill != path.Base(k.Name) {
 		k.Title = h.skill
 	}
-	k.Exports = exports(source)
+	k.Exports = program.Exports(source)
 	return k
 }
 
@@ -231,7 +225,7 @@ func folder(d *files.Dir, dir string, entries []files.Entry) Skill {
 			continue
 		}
 		if source, err := text(d, path.Join(dir, main)); err == nil {
-			k.Exports = exports(source)
+			k.Exports = program.Exports(source)
 		} else if k.Problem == "" {
 			k.Problem = err.Error()
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/program"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -191,36 +192,13 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-func TestExports(t *testing.T) {
-	t.Parallel()
-	for source, want := range map[string]string{
-		"": "",
-		"export function a() {}\nexport async function b() {}\nexport function* c() {}": "a b c",
-		"export const a = 1\nexport let b\nexport class C {}\nexport enum D {}":         "C D a b",
-		"export { a, b as c, d as default }; export interface I {}; export type T = 1":  "a c default",
-		"export default async function main() {}":                                       "default",
-		"exports.a = 1; module.exports.b = 2; if (exports.c == 1) {} x.exports.d = 1":   "a b",
-		"module.exports = main":           "default",
-		"module.exports = async (x) => x": "default",
-		"if (module.exports === x) {}":    "",
-		"// export const a = 1\n/* exports.b = 2 */ const s = 'exports.c = 3', t = `exports.d = ${4}`": "",
-		"const re = /['\"]/; \nexports.a = 1": "a",
-		"module.exports = {\n  a,\n  'quoted': 1,\n  b: function () { return {c: 1} },\n  [d]: 1,\n}": "a b",
-		"module.exports = { // unclosed": "",
-	} {
-		if got := strings.Join(exports(source), " "); got != want {
-			t.Errorf("exports(%q) = %q, want %q", source, got, want)
-		}
-	}
-}
-
 // Texts made to take long, of the size that is looked at, take the time of their size. Each of these once took more than ten seconds.
 func TestHostileSource(t *testing.T) {
 	t.Parallel()
 	for _, part := range [][2]string{{"", "module.exports={"}, {"", "module.exports={a,"}, {"/* Purpose: a\n", "x\n"}} {
 		source := part[0] + strings.Repeat(part[1], (maxSource-len(part[0]))/len(part[1]))
 		began := time.Now()
-		names, h := exports(source), readHeader(source)
+		names, h := program.Exports(source), readHeader(source)
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%.30q… took %v", source, took)
 		}
@@ -239,7 +217,7 @@ func FuzzSkill(f *testing.F) {
 		h := readHeader(source)
 		k := Skill{Name: "a"}
 		_ = k.readManifest(source) // any error is right, a panic is not
-		for _, s := range append(exports(source), h.description, h.skill, k.Description) {
+		for _, s := range append(program.Exports(source), h.description, h.skill, k.Description) {
 			if strings.ContainsAny(s, "\n\x1b\x00") || len(s) > max(maxText+3, len(source)) {
 				t.Fatalf("%q", s)
 			}

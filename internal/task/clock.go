@@ -15,25 +15,42 @@ func wake(signal chan struct{}) {
 
 // pause waits for a signal, for so long at most, or for the end of ctx.
 func pause(ctx context.Context, wait time.Duration, signal <-chan struct{}) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-signal:
 	case <-ctx.Done():
 	}
 }
 
-// every calls f from time to time until ctx ends.
+// every calls f now and from time to time until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
+		f()
 		select {
 		case <-ticker.C:
-			f()
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// tally counts by user or task. A count of 0 takes no memory.
+type tally map[string]int
+
+func (t tally) add(key string, n int) int {
+	t[key] += n
+	if t[key] == 0 {
+		delete(t, key)
+		return 0
+	}
+	return t[key]
+}
+
+func (t tally) sum() (all int) {
+	for _, n := range t {
+		all += n
+	}
+	return all
 }

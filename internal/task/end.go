@@ -27,7 +27,7 @@ func (s *Service) end(ctx context.Context, t Task) error {
 	return nil
 }
 
-// ended tells of a task that has ended.
+// ended publishes the end of a task and wakes what waits for it.
 func (s *Service) ended(t Task, events []Event) {
 	s.hub.publish(t.ID, events)
 	wake(s.ready) // for the session's next task
@@ -39,8 +39,7 @@ func (s *Service) ended(t Task, events []Event) {
 	}
 }
 
-// Cancel ends a task: one that waits at once, one that is being worked soon after. It returns the task as it is then.
-// The error wraps ErrEnded or ErrNotFound.
+// Cancel ends a task, one that is in work soon after, and returns it as it is then. The error wraps ErrEnded or ErrNotFound.
 func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	t, err := s.opt.Store.Task(ctx, id)
 	if err != nil {
@@ -50,7 +49,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	t.Status, t.EndedAt, t.Error = Cancelled, &now, &Error{KindCancelled, ErrCancelled.Error()}
 	t.Message = "Cancelled before it began."
 	if t.StartedAt != nil {
-		// Before the task ends: a crash in between leaves no run that is open for ever.
+		// Before the task ends, so that a crash in between leaves no unfinished run.
 		t.Message = "Cancelled while it was not in work." + s.abandon(context.WithoutCancel(ctx), t)
 	}
 	t, err = s.opt.Store.RequestCancel(context.WithoutCancel(ctx), id, s.ending(t))
@@ -59,13 +58,13 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 		return t, err
 	case !t.Status.Ended():
 		s.stop(id)
-	case t.EndedAt.Equal(now): // else its worker was faster
+	case t.EndedAt.Equal(now): // else its worker has ended it
 		s.ended(t, nil)
 	}
 	return t, nil
 }
 
-// abandon ends the run in which a dead process left a task, and says which of its writes were done, or may have been.
+// abandon ends the run that a task's dead process left, and returns a sentence about its writes, if there may have been any.
 func (s *Service) abandon(ctx context.Context, t Task) (words string) {
 	if s.opt.Abandon == nil || len(t.Runs) == 0 {
 		return ""
@@ -82,7 +81,7 @@ func (s *Service) abandon(ctx context.Context, t Task) (words string) {
 	return words
 }
 
-// stop has a task end as cancelled that this process owns.
+// stop cancels a task that this process works.
 func (s *Service) stop(id string) {
 	s.mu.Lock()
 	cancel := s.running[id]
@@ -92,7 +91,7 @@ func (s *Service) stop(id string) {
 	}
 }
 
-// watchCancels stops tasks when another process asked for it.
+// watchCancels stops tasks whose cancellation another process requested.
 func (s *Service) watchCancels(ctx context.Context) {
 	every(ctx, lookForCancels, func() {
 		if s.Running() == 0 {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 )
@@ -16,3 +17,8 @@ func (w Webhooks) Client() *http.Client { return w.client() }
 
 // Public says whether an address is one of the internet at large.
 func Public(ip netip.Addr) bool { return public(ip) }
+
+// Session returns a user's session; the error wraps ErrNotFound.
+func (s *Service) Session(ctx context.Context, user, id string) (Session, error) {
+	return s.opt.Store.Session(ctx, user, id, s.opt.Now())
+}

@@ -75,7 +75,9 @@ func (f *flaky) Execute(_ context.Context, p agent.Program) (*run.Outcome, error
 
 func (f *flaky) Abandon(context.Context, agent.Program) (*run.Outcome, error) { return nil, nil }
 
-func (f *flaky) Keep(context.Context, string, string, string, []byte) (string, error) { return "", nil }
+func (f *flaky) SaveFile(context.Context, string, string, string, []byte) (string, error) {
+	return "", nil
+}
 
 func (f *flaky) Skills(context.Context, string) ([]agent.Skill, error) { return nil, nil }
 

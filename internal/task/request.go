@@ -19,6 +19,8 @@ const (
 	maxModel   = 200    // bytes of a model's name
 	maxContext = 1 << 20
 	maxAhead   = 366 * 24 * time.Hour // of runAt
+
+	sessionCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 )
 
 // Request asks for a task.
@@ -29,22 +31,21 @@ type Request struct {
 	SessionID string // empty: a new one
 	Context   json.RawMessage
 	Model     string
-	Callback  string     // URL that is told of the end
+	Callback  string     // URL of the webhook
 	RunAt     *time.Time // not before
 	Trace     string     // the span of the request, as a traceparent
 	Budget    Budget
-	// IdempotencyKey makes a repeated request return the first one's task; BodyHash tells whether it is the same request.
+	// IdempotencyKey makes a repeated request return the first one's task; BodyHash identifies the request.
 	IdempotencyKey string
 	BodyHash       string
-	// CacheFor allows the answer of an equal task of the same user that is not older. Tasks that name a session have a
-	// history of their own and are equal to none.
+	// CacheFor allows the answer of an equal task of the user that is not older. A task that names a session is equal to none.
 	CacheFor time.Duration
 	// Own reserves the task for this process, which works it by Do.
 	Own      bool
 	schedule string
 }
 
-// check names what is wrong with a request; the error wraps ErrInvalidInput.
+// check checks a request; the error wraps ErrInvalidInput.
 func (s *Service) check(r *Request) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalidInput, fmt.Sprintf(format, args...))
@@ -86,7 +87,7 @@ func (s *Service) check(r *Request) error {
 	return nil
 }
 
-// checkUser says what is wrong with the id of a user; the error wraps ErrInvalidInput.
+// checkUser checks the id of a user; the error wraps ErrInvalidInput.
 func checkUser(id string) error {
 	if err := auth.CleanUser(id); err != nil {
 		return fmt.Errorf("%w: userId: %w", ErrInvalidInput, err)
@@ -94,21 +95,16 @@ func checkUser(id string) error {
 	return nil
 }
 
-// checkSession says what is wrong with the id of a session; the error wraps ErrInvalidInput.
+// checkSession checks the id of a session; the error wraps ErrInvalidInput.
 func checkSession(id string) error {
-	if id == "." || id == ".." {
-		return fmt.Errorf("%w: a session id is not \".\" or \"..\"", ErrInvalidInput)
-	}
 	if id == "" || len(id) > maxSession {
 		return fmt.Errorf("%w: a session id has 1 to %d characters", ErrInvalidInput, maxSession)
 	}
 	if strings.Trim(id, ".") == "" {
 		return fmt.Errorf("%w: a session id is more than dots", ErrInvalidInput)
 	}
-	for _, c := range id {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
-			return fmt.Errorf("%w: a session id has letters, digits, '-', '_' and '.' only", ErrInvalidInput)
-		}
+	if strings.Trim(id, sessionCharacters) != "" {
+		return fmt.Errorf("%w: a session id has letters, digits, '-', '_' and '.' only", ErrInvalidInput)
 	}
 	return nil
 }

@@ -60,13 +60,13 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 	return sched, nil
 }
 
-// privacy is that of a schedule's texts: of its session, or, as each of its tasks gets one of its own, of itself.
+// privacy is the privacy session of a schedule's texts: its session, or the schedule itself where each task gets a new session.
 func (s *Service) privacy(sched Schedule) pii.Session {
 	return pii.In(s.opt.Privacy, sched.UserID, cmp.Or(sched.SessionID, sched.ID))
 }
 
-// after is the first planned instant behind t. Where a zone's clock is set forward, what is planned for the hour that it
-// leaves out is left out; where it is set back, what is planned for the hour that comes twice comes once.
+// after is the first planned instant behind t. Where a zone's clock is set forward, instants in the skipped hour are left out;
+// where it is set back, instants in the repeated hour come once.
 func (s Schedule) after(t time.Time) (time.Time, error) {
 	zone := time.UTC
 	if s.Zone != "" {
@@ -85,8 +85,8 @@ func (s Schedule) after(t time.Time) (time.Time, error) {
 	return next.UTC(), nil
 }
 
-// validCron says whether an expression is one of minutes, or one of the words for those. Each alternative of a field is
-// tried on its own: gronx reads no further than to the first that fits the time.
+// validCron says whether an expression has five fields or is a word for one. It checks each alternative of a field on its own,
+// because gronx reads no further than to the first that fits the time.
 func validCron(expression string) bool {
 	all, err := gronx.Segments(expression)
 	if err != nil || len(all) != 6 || all[0] != "0" { // which gronx puts before the five
@@ -105,16 +105,6 @@ func validCron(expression string) bool {
 		}
 	}
 	return true
-}
-
-// Schedule returns a schedule; the error wraps ErrNotFound.
-func (s *Service) Schedule(ctx context.Context, id string) (Schedule, error) {
-	return s.opt.Store.Schedule(ctx, id)
-}
-
-// Schedules lists the schedules of a user; "" is all users.
-func (s *Service) Schedules(ctx context.Context, user string) ([]Schedule, error) {
-	return s.opt.Store.Schedules(ctx, user)
 }
 
 // DeleteSchedule ends a schedule. Tasks that it has made stay.
@@ -187,7 +177,7 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 	switch {
 	case errors.Is(err, ErrNotFound):
 		if _, gone := s.opt.Store.Schedule(ctx, sched.ID); errors.Is(gone, ErrNotFound) {
-			return time.Time{}, nil // it was deleted meanwhile
+			return time.Time{}, nil // the schedule was deleted
 		}
 		return s.postpone(ctx, sched, err) // its session is being deleted
 	case errors.Is(err, ErrQuota):
@@ -201,7 +191,7 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 	return next, nil
 }
 
-// postpone has a schedule fire later that cannot make a task now.
+// postpone moves a planned instant at which no task could be made.
 func (s *Service) postpone(ctx context.Context, sched Schedule, why error) (next time.Time, err error) {
 	next = s.opt.Now().Add(lookForSchedules)
 	s.opt.Logger.Warn("postpone a schedule", "schedule", sched.ID, "error", why)

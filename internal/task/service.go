@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,10 +23,10 @@ type Past struct {
 
 // Log is where a worker records what it does.
 type Log interface {
-	// Commit makes a change durable, and tells who watches. It returns an error only when the worker must stop. It is
+	// Commit stores a change and publishes its events. It returns an error only when the worker must stop. It is
 	// safe for concurrent use; changes are applied in the order of the calls.
 	Commit(ctx context.Context, c Change) error
-	// Stream tells who watches a piece of an answer. It is not stored.
+	// Stream publishes a piece of an answer. It is not stored.
 	Stream(data json.RawMessage)
 }
 
@@ -36,8 +35,7 @@ type Log interface {
 // cause ErrCancelled ends the task as cancelled, one with another cause leaves it.
 type Worker func(ctx context.Context, t Task, history []Past, steps []Step, log Log) (Task, error)
 
-// RetryError is a Worker's error for a task that cannot go on at the moment, for example because the provider of its model
-// is away. The pause counts for no budget.
+// RetryError is a Worker's error for a task that cannot go on now, as when its provider is away. The pause counts for no budget.
 type RetryError struct {
 	After time.Duration // the pause before the next call; more than 0
 	Err   error
@@ -63,12 +61,11 @@ type Options struct {
 	// Abandon ends a run that a dead process left, and returns what it did to the world; one that has ended, or that a live
 	// process executes, stays as it is. Nil where there are no runs.
 	Abandon func(ctx context.Context, run string) ([]Effect, error)
-	// OnEnd is told of every task that ended in this process; nil for nobody.
+	// OnEnd is called with every task that ended in this process; nil is not called.
 	OnEnd func(Task)
 	// SessionExpiry is how long a session is kept after its last use.
 	SessionExpiry time.Duration
-	// Workers is how many tasks are in work at the same time, at most. A user may have in work at most userShare times as many as
-	// there are free.
+	// Workers bounds the tasks in work. A user may have in work at most userShare times as many as there are free.
 	Workers int
 	// Begun is called when Work holds the lock on the store's queue; nil is not called.
 	Begun func()
@@ -82,8 +79,9 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// Service takes tasks in, has them worked, and tells how they are. It is safe for concurrent use.
+// Service creates tasks, works them, and reports on them. It is safe for concurrent use.
 type Service struct {
+	Reader // of the store
 	opt    Options
 	hub    hub
 	client *http.Client // of webhooks
@@ -95,9 +93,9 @@ type Service struct {
 	working atomic.Bool
 
 	mu       sync.Mutex
-	running  map[string]context.CancelCauseFunc // what this process works on
-	inWork   map[string]int                     // tasks that Work has claimed, by user
-	failures map[string]int                     // of waiting tasks, in a row
+	running  map[string]context.CancelCauseFunc // the tasks that this process works, by id
+	inWork   tally                              // tasks that Work has claimed, by user
+	failures tally                              // of waiting tasks in a row, by id
 }
 
 // NewService joins the parts.
@@ -105,9 +103,9 @@ func NewService(opt Options) *Service {
 	now := opt.Now
 	opt.Now = func() time.Time { return now().UTC().Truncate(time.Microsecond) } // as the store has it
 	return &Service{
-		opt: opt, client: opt.Webhooks.client(),
+		Reader: opt.Store, opt: opt, client: opt.Webhooks.client(),
 		ready: make(chan struct{}, 1), outbox: make(chan struct{}, 1), schedules: make(chan struct{}, 1),
-		running: map[string]context.CancelCauseFunc{}, inWork: map[string]int{}, failures: map[string]int{},
+		running: map[string]context.CancelCauseFunc{}, inWork: tally{}, failures: tally{},
 	}
 }
 
@@ -119,7 +117,7 @@ func (s *Service) Submit(ctx context.Context, r Request) (t Task, created bool, 
 	if err := ctx.Err(); err != nil {
 		return Task{}, false, err
 	}
-	// A caller who goes away meanwhile gets the whole or nothing, never a task of which nobody knows.
+	// If the caller goes away, the task is created as a whole or not at all.
 	ctx = context.WithoutCancel(ctx)
 	n, err := s.make(ctx, r)
 	if err != nil {
@@ -128,12 +126,11 @@ func (s *Service) Submit(ctx context.Context, r Request) (t Task, created bool, 
 	if t, created, err = s.opt.Store.CreateTask(ctx, n); err != nil || !created {
 		return t, false, err
 	}
-	if t.CacheKey != "" && (t.RunAt == nil || !t.RunAt.After(s.opt.Now())) {
-		if cached, ok := s.answerAgain(ctx, t, r.CacheFor); ok {
-			return cached, true, nil
-		}
+	if t.Status.Ended() {
+		s.ended(t, nil)
+	} else {
+		wake(s.ready)
 	}
-	wake(s.ready)
 	return t, true, nil
 }
 
@@ -156,13 +153,15 @@ func (s *Service) make(ctx context.Context, r Request) (New, error) {
 	if t.Context, err = privacy.HideJSON(ctx, r.Context); err != nil {
 		return New{}, err
 	}
-	return New{
+	n := New{
 		Task: t, Own: r.Own, IdempotencyKey: r.IdempotencyKey, BodyHash: r.BodyHash,
-		Events: []Event{s.event(EventQueued, map[string]any{"id": t.ID, "sessionId": t.SessionID, "runAt": t.RunAt})},
-		Session: Session{
-			ID: t.SessionID, UserID: t.UserID, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.opt.SessionExpiry),
-		},
-	}, nil
+		Events:  []Event{s.event(EventQueued, map[string]any{"id": t.ID, "sessionId": t.SessionID, "runAt": t.RunAt})},
+		Session: s.newSession(t.UserID, t.SessionID),
+	}
+	if t.CacheKey != "" && (t.RunAt == nil || !t.RunAt.After(now)) {
+		s.answerAgain(ctx, &n, now.Add(-r.CacheFor))
+	}
+	return n, nil
 }
 
 func (s *Service) event(kind string, data any) Event {
@@ -173,39 +172,27 @@ func (s *Service) event(kind string, data any) Event {
 	return Event{Type: kind, Time: s.opt.Now(), Data: encoded}
 }
 
-// answerAgain ends a task with the answer of an equal one.
-func (s *Service) answerAgain(ctx context.Context, t Task, within time.Duration) (Task, bool) {
-	now := s.opt.Now()
-	earlier, err := s.opt.Store.Cached(ctx, t.UserID, t.CacheKey, now.Add(-within))
+// answerAgain gives a new task the answer of an equal one that ended after since, if there is one.
+func (s *Service) answerAgain(ctx context.Context, n *New, since time.Time) {
+	t := n.Task
+	earlier, err := s.opt.Store.Cached(ctx, t.UserID, t.CacheKey, since)
 	if err != nil {
-		return t, false
+		return
 	}
-	claimed, err := s.opt.Store.Claim(ctx, t.ID, now)
-	if err != nil {
-		return t, false
-	}
-	release := func() (Task, bool) {
-		if err := s.opt.Store.Release(ctx, claimed.ID, claimed.Fence, now); err != nil {
-			s.opt.Logger.Error("give up a task that no earlier answer fits", "task", t.ID, "error", err)
-		}
-		return t, false
-	}
-	claimed.Status, claimed.Cached, claimed.EndedAt = Succeeded, true, &now
 	was, is := pii.In(s.opt.Privacy, earlier.UserID, earlier.SessionID), pii.In(s.opt.Privacy, t.UserID, t.SessionID)
-	if claimed.Text, err = moved(ctx, earlier.Text, was.Restore, is.Hide); err != nil {
-		return release()
+	if t.Text, err = moved(ctx, earlier.Text, was.Restore, is.Hide); err != nil {
+		return
 	}
-	if claimed.Output, err = moved(ctx, earlier.Output, was.RestoreJSON, is.HideJSON); err != nil {
-		return release()
+	if t.Output, err = moved(ctx, earlier.Output, was.RestoreJSON, is.HideJSON); err != nil {
+		return
 	}
-	claimed.Message = fmt.Sprintf("Answered as task %s was at %s.", earlier.ID, earlier.EndedAt.UTC().Format(time.RFC3339))
-	if err := s.end(ctx, claimed); err != nil {
-		return release()
-	}
-	return claimed, true
+	t.Status, t.Cached, t.StartedAt, t.EndedAt = Succeeded, true, &t.CreatedAt, &t.CreatedAt
+	t.Message = fmt.Sprintf("Answered as task %s was at %s.", earlier.ID, earlier.EndedAt.UTC().Format(time.RFC3339))
+	end := s.ending(t)
+	n.Task, n.Own, n.Events, n.Webhook = t, false, append(n.Events, end.Events...), end.Webhook
 }
 
-// moved is a text of one session in another: with tokens of that one.
+// moved replaces the tokens of one session in a text by another session's.
 func moved[T any](ctx context.Context, text T, restore, hide func(context.Context, T) (T, error)) (T, error) {
 	value, err := restore(ctx, text)
 	if err != nil {
@@ -214,45 +201,16 @@ func moved[T any](ctx context.Context, text T, restore, hide func(context.Contex
 	return hide(ctx, value)
 }
 
-// Task returns a task; the error wraps ErrNotFound.
-func (s *Service) Task(ctx context.Context, id string) (Task, error) {
-	return s.opt.Store.Task(ctx, id)
-}
-
-// Tasks lists tasks, newest first.
-func (s *Service) Tasks(ctx context.Context, f Filter) (tasks []Task, next string, err error) {
-	return s.opt.Store.Tasks(ctx, f)
-}
-
-// Steps returns the steps of a task.
-func (s *Service) Steps(ctx context.Context, id string) ([]Step, error) {
-	return s.opt.Store.Steps(ctx, id)
-}
-
-// Queued is how many tasks wait to be worked.
-func (s *Service) Queued(ctx context.Context) (int, error) { return s.opt.Store.Queued(ctx) }
-
 // Wait returns a task when it has ended.
 func (s *Service) Wait(ctx context.Context, id string) (Task, error) {
-	sub, leave := s.hub.subscribe(id)
-	defer leave()
-	again := time.NewTicker(lookAgain)
-	defer again.Stop()
-	for {
-		t, err := s.opt.Store.Task(ctx, id)
-		if err != nil || t.Status.Ended() {
-			return t, err
-		}
-		for ended := false; !ended; {
-			select {
-			case <-sub.some:
-				events, behind := sub.take()
-				ended = behind || slices.ContainsFunc(events, func(e Event) bool { return e.Type == EventEnded })
-			case <-again.C:
-				ended = !s.worksOn(id) // another process may have ended it
-			case <-ctx.Done():
-				return Task{}, context.Cause(ctx)
-			}
+	t, err := s.Task(ctx, id)
+	if err != nil || t.Status.Ended() {
+		return t, err
+	}
+	for _, err := range s.Events(ctx, id, 0) {
+		if err != nil {
+			return Task{}, err
 		}
 	}
+	return s.Task(ctx, id)
 }

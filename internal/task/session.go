@@ -23,21 +23,23 @@ func (s *Service) CreateSession(ctx context.Context, user, name string) (Session
 	if err := errors.Join(checkUser(user), checkSession(name)); err != nil {
 		return Session{}, err
 	}
-	now := s.opt.Now()
-	session := Session{ID: name, UserID: user, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.opt.SessionExpiry)}
+	session := s.newSession(user, name)
 	return session, s.opt.Store.CreateSession(ctx, session)
 }
 
-// EnterSession notes that a user's session is used by a run of no task; one that is not there is begun. Until leave is called,
-// once, it is neither deleted nor forgotten, and it then lasts as if it had been used just now. The error wraps ErrNotFound for
-// a session that is another user's or has expired.
+func (s *Service) newSession(user, name string) Session {
+	now := s.opt.Now()
+	return Session{ID: name, UserID: user, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.opt.SessionExpiry)}
+}
+
+// EnterSession notes that a run of no task uses a user's session, as of Store. It creates the session if it is absent.
 func (s *Service) EnterSession(ctx context.Context, user, name string) (leave func(), err error) {
 	end, err := s.opt.Store.EnterSession(ctx, user, name, s.opt.Now())
 	if errors.Is(err, ErrNotFound) {
 		if _, err := s.CreateSession(ctx, user, name); err != nil && !errors.Is(err, ErrExists) {
 			return nil, err
 		}
-		end, err = s.opt.Store.EnterSession(ctx, user, name, s.opt.Now()) // ErrExists: another request may have been faster
+		end, err = s.opt.Store.EnterSession(ctx, user, name, s.opt.Now()) // after ErrExists too: another request has created it
 	}
 	if err != nil {
 		return nil, err
@@ -49,20 +51,15 @@ func (s *Service) EnterSession(ctx context.Context, user, name string) (leave fu
 	}, nil
 }
 
-// Session returns a user's session; the error wraps ErrNotFound.
-func (s *Service) Session(ctx context.Context, user, id string) (Session, error) {
-	return s.opt.Store.Session(ctx, user, id, s.opt.Now())
-}
-
 // Sessions lists sessions, newest first.
 func (s *Service) Sessions(ctx context.Context, f SessionFilter) (sessions []Session, next string, err error) {
 	f.Now = s.opt.Now()
 	return s.opt.Store.Sessions(ctx, f)
 }
 
-// DeleteSession cancels a session's tasks and forgets everything of it: history, runs and workspace. The error wraps
-// ErrBusy, and nothing is lost, while a run is under way that is no task's, or new tasks come again and again. What a failure
-// leaves is gone for its user, and forgotten with the expired sessions.
+// DeleteSession cancels a session's tasks and deletes its history, runs and workspace. The error wraps ErrBusy, and nothing is
+// deleted, while a run of no task uses the session, or new tasks come again and again. What a failure leaves is invisible, and is
+// deleted with the expired sessions.
 func (s *Service) DeleteSession(ctx context.Context, user, id string) error {
 	session, err := s.opt.Store.Session(ctx, user, id, s.opt.Now())
 	if err != nil {
@@ -82,7 +79,7 @@ func (s *Service) DeleteSession(ctx context.Context, user, id string) error {
 	return s.endSchedules(ctx, session)
 }
 
-// endSchedules ends those that would make a session again that its user has deleted.
+// endSchedules deletes the schedules that would create a deleted session again.
 func (s *Service) endSchedules(ctx context.Context, session Session) error {
 	all, err := s.opt.Store.Schedules(ctx, session.UserID)
 	for _, sched := range all {
@@ -96,7 +93,7 @@ func (s *Service) endSchedules(ctx context.Context, session Session) error {
 	return nil
 }
 
-// cancelAll ends a session's tasks and waits until they have ended; those that wait first, so that none begins.
+// cancelAll cancels a session's tasks and waits until they have ended: first the waiting ones, so that none begins.
 func (s *Service) cancelAll(ctx context.Context, session Session) error {
 	for _, status := range []Status{Queued, WaitingApproval, Running} {
 		for {
@@ -120,8 +117,8 @@ func (s *Service) cancelAll(ctx context.Context, session Session) error {
 	return nil
 }
 
-// forget lets the store decide first, whether anything uses the session. Then the files go, and what the store has of it last:
-// once that is gone, nobody would know of the files.
+// forget closes the session, unless it is in use. Then it deletes the files, and what the store has of the session last:
+// without it, no process would find the files.
 func (s *Service) forget(ctx context.Context, session Session) error {
 	if err := s.opt.Store.CloseSession(ctx, session.UserID, session.ID); err != nil {
 		return err
@@ -131,18 +128,13 @@ func (s *Service) forget(ctx context.Context, session Session) error {
 		return err
 	}
 	err := s.opt.Store.DeleteSession(ctx, session.UserID, session.ID)
-	if errors.Is(err, ErrNotFound) { // somebody else who found it closed was faster
+	if errors.Is(err, ErrNotFound) { // another process that found it closed has deleted it
 		return nil
 	}
 	return err
 }
 
-// expireSessions forgets sessions that nobody has used for long.
-func (s *Service) expireSessions(ctx context.Context) {
-	s.expire(ctx)
-	every(ctx, lookForExpired, func() { s.expire(ctx) })
-}
-
+// expire deletes expired sessions.
 func (s *Service) expire(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		sessions, err := s.opt.Store.ExpiredSessions(ctx, s.opt.Now(), expireBatch)

@@ -204,7 +204,7 @@ func TestDeleteSessionBusy(t *testing.T) {
 }
 
 // A session whose deletion was cut off, by a failure or a crash, is gone for its user, takes nothing new, and is forgotten by
-// whoever works the queue next, with its files first.
+// the process that works the queue next, with its files first.
 func TestDeleteSessionCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 //
 // A session's tasks are worked one at a time: those that were begun first, then in the order of the times at which they are due.
 type Store interface {
+	Reader
 	// CreateSession adds a session; ErrExists if its user has one of that id, ErrQuota if the user has too many.
 	CreateSession(ctx context.Context, s Session) error
 	// Session returns a user's session that has not expired at now, or ErrNotFound.
@@ -26,40 +27,29 @@ type Store interface {
 	// and ExpiredSessions lists it until it is deleted. ErrBusy, and nothing has changed, while a task of it has not ended or a
 	// run in it is under way; ErrNotFound if it is not there. It is idempotent.
 	CloseSession(ctx context.Context, user, id string) error
-	// DeleteSession deletes the session, its tasks with their steps, events and webhooks, and its runs with their
-	// journals. ErrBusy as of CloseSession, which it does first.
+	// DeleteSession closes the session (ErrBusy), and deletes it with its tasks and runs and all that belongs to them.
 	DeleteSession(ctx context.Context, user, id string) error
-	// ExpiredSessions lists the sessions that are closed, and those that expired before now and have no unfinished task, and no
-	// run that a live process executes.
+	// ExpiredSessions lists sessions that are closed, or expired before now without an unfinished task or a run of a live process.
 	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
 
 	// CreateTask adds a queued task with its first events, in one transaction with what New asks for. created is false
 	// where an idempotency key names an earlier task, which is returned; ErrIdempotency if that had another body, ErrQuota if
 	// the user has too much.
 	CreateTask(ctx context.Context, n New) (t Task, created bool, err error)
-	// Task returns a task with its runs and logs.
-	Task(ctx context.Context, id string) (Task, error)
-	// Tasks lists tasks without their context, newest first; next continues the list and is empty at its end. A page may be
-	// shorter than its limit where tasks are large.
-	Tasks(ctx context.Context, f Filter) (tasks []Task, next string, err error)
 	// History returns the ended tasks of a task's session that were created before it, oldest first: the last ones, at most
 	// limit, and fewer where they are large.
 	History(ctx context.Context, id string, limit int) ([]Past, error)
-	// Steps returns a task's steps in order.
-	Steps(ctx context.Context, id string) ([]Step, error)
 	// Events returns stored events of a task after an id, in order, at most limit.
 	Events(ctx context.Context, id string, after int64, limit int) ([]Event, error)
 	// Cached returns the newest succeeded task of a user with this cache key that ended after since, or ErrNotFound.
 	Cached(ctx context.Context, user, key string, since time.Time) (Task, error)
-	// Queued is how many unfinished tasks wait for a process.
-	Queued(ctx context.Context) (int, error)
 
 	// ClaimNext claims a waiting task that is due at now: of the user after the given one in the order of names, those in except
 	// left out, so that users take turns. Where there is none, the task has no ID, and next is when one is due, zero for never.
 	ClaimNext(ctx context.Context, after string, except []string, now time.Time) (t Task, next time.Time, err error)
 	// Claim makes this process the owner of a task and the task running. ErrEnded if it has ended, ErrNotOwner if a live
 	// process owns it, ErrBusy if another task of its session is in work in a live process. A task whose cancellation was
-	// requested is claimed all the same.
+	// requested is claimed too.
 	Claim(ctx context.Context, id string, now time.Time) (Task, error)
 	// Release gives a claimed task up: it waits, until due at least, to be claimed again. ErrNotOwner as of Commit.
 	Release(ctx context.Context, id string, fence int64, due time.Time) error
@@ -75,16 +65,13 @@ type Store interface {
 	// CancelRequests lists the unfinished tasks of this process whose cancellation was requested.
 	CancelRequests(ctx context.Context) ([]string, error)
 
-	// TakeWebhooks returns webhooks that are due to be delivered, and does not return them again before q.Until. next is when
-	// others are due; zero for never.
+	// TakeWebhooks returns due webhooks, and not again before q.Until. next is when others are due; zero for never.
 	TakeWebhooks(ctx context.Context, q WebhookQuery) (hooks []Webhook, next time.Time, err error)
 	// SettleWebhook deletes a webhook that was delivered or given up, or notes a failed try with the time of the next.
 	SettleWebhook(ctx context.Context, id string, next time.Time) error
 
 	// CreateSchedule adds a schedule; ErrQuota if its user has too many.
 	CreateSchedule(ctx context.Context, s Schedule) error
-	Schedule(ctx context.Context, id string) (Schedule, error)
-	Schedules(ctx context.Context, user string) ([]Schedule, error) // "" is all users
 	// DueSchedules lists schedules that are due at now, and says when the first of the others is; zero for never.
 	DueSchedules(ctx context.Context, now time.Time, limit int) (due []Schedule, next time.Time, err error)
 	DeleteSchedule(ctx context.Context, id string) error
@@ -98,10 +85,26 @@ type Store interface {
 	LockQueue(ctx context.Context) (release func() error, err error)
 }
 
-// New is a task to create.
+// Reader is the part of a Store that reads what every caller may see; errors wrap ErrNotFound.
+type Reader interface {
+	// Task returns a task with its runs and logs.
+	Task(ctx context.Context, id string) (Task, error)
+	// Tasks lists tasks without their context, newest first; next continues the list and is empty at its end. A page may be
+	// shorter than its limit where tasks are large.
+	Tasks(ctx context.Context, f Filter) (tasks []Task, next string, err error)
+	// Steps returns a task's steps in order.
+	Steps(ctx context.Context, id string) ([]Step, error)
+	// Queued is how many unfinished tasks wait for a process.
+	Queued(ctx context.Context) (int, error)
+	Schedule(ctx context.Context, id string) (Schedule, error)
+	Schedules(ctx context.Context, user string) ([]Schedule, error) // "" is all users
+}
+
+// New is a task to create; it may have ended already.
 type New struct {
-	Task   Task
-	Events []Event
+	Task    Task
+	Events  []Event
+	Webhook *Webhook // of its end, or nil
 	// Session is created with the task if it does not exist; if it does, its user must be the same (ErrNotFound
 	// otherwise, as for a session that is not there) and its use is noted. Expiry is set from it.
 	Session Session
@@ -141,7 +144,7 @@ type SessionFilter struct {
 	Cursor string
 }
 
-// Webhook tells a task's callbackUrl of its end. It is delivered at least once; its id is the same each time.
+// Webhook is the message of a task's end to its callbackUrl. It is delivered at least once, each time with the same id.
 type Webhook struct {
 	ID       string
 	TaskID   string

@@ -182,7 +182,7 @@ type Run struct {
 	RunID  string `json:"runId"`
 }
 
-// Result is what the model is told of one tool call.
+// Result is the answer to one tool call of the model.
 type Result struct {
 	model.ToolResult
 	RunID     string          `json:"runId,omitempty"`
@@ -194,7 +194,7 @@ type Result struct {
 	Direct    Direct          `json:"direct,omitzero"`   // this run's part
 }
 
-// Effect is a write of a run that did not succeed, as run.Effect tells of it.
+// Effect is a write of a run that did not succeed: a run.Effect.
 type Effect struct {
 	Call  int    `json:"call"`  // call number
 	Kind  string `json:"kind"`  // tool, fs
@@ -212,21 +212,20 @@ type Compact struct {
 	Before  int `json:"before"`            // programs and results of steps before this Seq are shown in short form only
 	History int `json:"history,omitempty"` // of the session's earlier tasks, the first ones are shown as request and answer only
 	Dropped int `json:"dropped,omitempty"` // and the first ones of those are not shown at all
-	// Kept is where programs find results that were shortened, by the Seq of their step.
+	// Of is how many earlier tasks the two count: those that the task had when the cut was made.
+	Of int `json:"of,omitempty"`
+	// Kept is where programs find what was shortened: results, and the code of turns, by the Seq of their step.
 	Kept map[int]string `json:"kept,omitempty"`
-	// Code is where programs find the code of a turn that was shortened, by the Seq of its step.
-	Code map[int]string `json:"code,omitempty"`
 }
 
-// Event tells of a change of a task. Events with an ID are stored and counted without gaps; streamed pieces of an answer
+// Event is a change of a task. Events with an ID are stored and counted without gaps; streamed pieces of an answer
 // have none and are not repeated.
 type Event struct {
 	ID   int64           `json:"id,omitempty"` // 1, 2, ... within its task
 	Type string          `json:"type"`
 	Time time.Time       `json:"time"`
 	Data json.RawMessage `json:"data"`
-	// Key makes an event unique in its task: one that is there already is not added again. A resumed run tells of the
-	// same calls as before.
+	// Key makes an event unique in its task: a resumed run adds the same events again.
 	Key string `json:"-"`
 }
 
@@ -241,7 +240,7 @@ const (
 	EventAnswer     = "run.answer"  // {runId, n, ok, error?}
 	EventLog        = "run.log"     // {runId, level, text}
 	EventRunEnded   = "run.ended"   // {runId, status, output, error?}
-	EventNote       = "note"        // {text}: the harness tells the model something
+	EventNote       = "note"        // {text}: a message of the harness for the model
 	EventEnded      = "task.ended"  // the task
 )
 

@@ -17,7 +17,7 @@ const (
 	page = 500
 )
 
-// hub tells watchers in this process what happens to tasks. The zero value is ready.
+// hub passes events on to the watchers in this process. The zero value is ready.
 type hub struct {
 	mu   sync.Mutex
 	subs map[string]map[*subscriber]bool
@@ -52,7 +52,7 @@ func (h *hub) subscribe(task string) (sub *subscriber, leave func()) {
 	}
 }
 
-// publish tells of events; none means that the store has news.
+// publish passes events on; none means that the store has new ones.
 func (h *hub) publish(task string, events []Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,9 +83,9 @@ func (s *subscriber) take() (events []Event, behind bool) {
 }
 
 // Events yields what happens to a task, from the stored event behind after on: stored events exactly once and in order,
-// and between them the pieces of answers while they come. A watcher that comes back, with after above 0, is first told to
-// drop the pieces that it has: it may have missed some, or their process may have died. It ends behind the event that ended the task, with an error, or
-// with ctx, whose error it yields.
+// and between them the pieces of answers as they come. A watcher that comes back, with after above 0, first gets {reset: true}: it
+// may have missed pieces, or their process may have died. The sequence ends behind the event that ended the task, with an error,
+// or with ctx, whose error it yields.
 func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		sub, leave := s.hub.subscribe(id)
@@ -169,7 +169,7 @@ func (w *watch) pass(ctx context.Context, events []Event) bool {
 	return true
 }
 
-// next passes an event on; false if it is the last, or nobody wants more.
+// next passes an event on; false ends the watch.
 func (w *watch) next(e Event) bool {
 	if e.ID > 0 {
 		w.after = e.ID

@@ -32,7 +32,7 @@ const (
 	webhookLook    = time.Minute // for those that other processes put into the outbox
 )
 
-// Webhooks is how the ends of tasks are told to their callbackUrl.
+// Webhooks says how webhooks are delivered.
 type Webhooks struct {
 	Count func(outcome string) // counts tries: "delivered" or "failed"; nil does not
 	// Secret signs: X-Harness-Signature is "sha256=" and the hexadecimal HMAC-SHA-256 of X-Harness-Timestamp, a dot and
@@ -76,7 +76,7 @@ func public(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate()
 }
 
-// reservedNetworks are not private by RFC 1918 and yet nobody's public servers: IANA's registries of special addresses
+// reservedNetworks are neither private by RFC 1918 nor public: IANA's registries of special addresses
 // (RFC 6890). The IPv4-compatible, NAT64, Teredo and 6to4 prefixes lead to IPv4 addresses of any kind; 168.63.129.16 is
 // what Azure's machines ask for their secrets.
 var reservedNetworks = []netip.Prefix{
@@ -114,19 +114,16 @@ func (s *Service) deliverWebhooks(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	var mu sync.Mutex
-	inFlight, all := map[string]int{}, 0
+	inFlight := tally{} // by user
 	count := func(user string, n int) {
 		mu.Lock()
 		defer mu.Unlock()
-		all += n
-		if inFlight[user] += n; inFlight[user] == 0 {
-			delete(inFlight, user)
-		}
+		inFlight.add(user, n)
 	}
 	for ctx.Err() == nil {
 		now := s.opt.Now()
 		mu.Lock()
-		q := WebhookQuery{Now: now, Until: now.Add(webhookTaken), Limit: webhookAll - all, Each: webhookEach, InFlight: maps.Clone(inFlight)}
+		q := WebhookQuery{Now: now, Until: now.Add(webhookTaken), Limit: webhookAll - inFlight.sum(), Each: webhookEach, InFlight: maps.Clone(inFlight)}
 		mu.Unlock()
 		wait := webhookLook
 		hooks, next, err := s.opt.Store.TakeWebhooks(ctx, q)
@@ -172,7 +169,7 @@ func (s *Service) deliver(ctx context.Context, w Webhook) {
 		s.opt.Webhooks.Count(outcome)
 	}
 	err = s.opt.Store.SettleWebhook(context.WithoutCancel(ctx), w.ID, next)
-	if err != nil && !errors.Is(err, ErrNotFound) { // ErrNotFound: its session was deleted meanwhile
+	if err != nil && !errors.Is(err, ErrNotFound) { // ErrNotFound: its session was deleted
 		s.opt.Logger.Error("settle a webhook", "task", w.TaskID, "event", w.ID, "error", err)
 	}
 }

@@ -20,8 +20,8 @@ const (
 	userShare      = 2   // see Options.Workers
 )
 
-// Work works tasks until ctx ends: those that were left by dead processes, and those that come. It also fires schedules,
-// delivers webhooks and forgets expired sessions. When ctx ends, tasks have the grace to end; then they are parked. Only
+// Work works the tasks of the store until ctx ends, also those that dead processes left. It also fires schedules,
+// delivers webhooks and deletes expired sessions. When ctx ends, tasks have the grace to end; then they are parked. Only
 // one process may work a store: the error names the one that does.
 func (s *Service) Work(ctx context.Context) (err error) {
 	release, err := s.opt.Store.LockQueue(ctx)
@@ -39,9 +39,10 @@ func (s *Service) Work(ctx context.Context) (err error) {
 	defer wg.Wait()
 	defer stop()
 	wg.Go(func() { s.watchCancels(side) }) // during the grace too
-	for _, job := range []func(context.Context){s.recoverTasks, s.deliverWebhooks, s.fireSchedules, s.expireSessions} {
+	for _, job := range []func(context.Context){s.recoverTasks, s.deliverWebhooks, s.fireSchedules} {
 		wg.Go(func() { job(ctx) })
 	}
+	wg.Go(func() { every(ctx, lookForExpired, func() { s.expire(ctx) }) })
 	s.claimTasks(ctx)
 	return nil
 }
@@ -61,30 +62,28 @@ func (s *Service) Running() int {
 	return len(s.running)
 }
 
-// recoverTasks has the tasks of dead processes wait again, now and from time to time until ctx ends.
+// recoverTasks makes the tasks of dead processes wait again, now and every lookForTasks until ctx ends.
 func (s *Service) recoverTasks(ctx context.Context) {
-	look := func() {
+	every(ctx, lookForTasks, func() {
 		switch err := s.opt.Store.Recover(ctx); {
 		case err == nil:
 			wake(s.ready)
 		case ctx.Err() == nil:
 			s.opt.Logger.Error("find the tasks of dead processes", "error", err)
 		}
-	}
-	look()
-	every(ctx, lookForTasks, look)
+	})
 }
 
 // claimTasks claims tasks and works each in a goroutine until ctx ends; it returns when all have stopped.
 func (s *Service) claimTasks(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	keep := context.WithoutCancel(ctx) // so that no task is claimed and not worked
-	last := ""                         // the user whose task was claimed last
+	store := context.WithoutCancel(ctx) // so that no task is claimed and not worked
+	last := ""                          // the user whose task was claimed last
 	for ctx.Err() == nil {
 		wait := lookForTasks
 		if full, except := s.full(); !full {
-			t, next, err := s.opt.Store.ClaimNext(keep, last, except, s.opt.Now())
+			t, next, err := s.opt.Store.ClaimNext(store, last, except, s.opt.Now())
 			switch {
 			case err != nil:
 				s.opt.Logger.Error("claim the next task", "error", err)
@@ -106,14 +105,11 @@ func (s *Service) claimTasks(ctx context.Context) {
 	}
 }
 
-// full says whether as many tasks are in work as may be, or else which users have as many as they may.
+// full says whether the bound of tasks in work is reached, or else which users have reached theirs.
 func (s *Service) full() (full bool, except []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	free := s.opt.Workers
-	for _, n := range s.inWork {
-		free -= n
-	}
+	free := s.opt.Workers - s.inWork.sum()
 	for user, n := range s.inWork {
 		if n >= free*userShare {
 			except = append(except, user)
@@ -125,13 +121,11 @@ func (s *Service) full() (full bool, except []string) {
 func (s *Service) count(user string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inWork[user] += n; s.inWork[user] == 0 {
-		delete(s.inWork, user)
-	}
+	s.inWork.add(user, n)
 }
 
-// workClaimed works a claimed task, and gives it up where it cannot go on at the moment, to be worked again later. Errors of the
-// store and of what the worker needs pass: only a worker that panics again and again, or a lasting error, ends the task.
+// workClaimed works a claimed task, and releases it to be worked later if it cannot go on now. Errors of the store and of what the
+// worker needs pass: only maxPanics panics in a row, a quota or a lasting error end the task.
 func (s *Service) workClaimed(ctx context.Context, t Task) {
 	_, err := s.work(ctx, t)
 	if err == nil || otherwiseSettled(err) {
@@ -163,7 +157,7 @@ func (s *Service) workClaimed(ctx context.Context, t Task) {
 	s.release(ctx, t, due)
 }
 
-// release gives a claimed task up, as soon as the store lets it.
+// release releases a claimed task, and tries again while the store fails.
 func (s *Service) release(ctx context.Context, t Task, due time.Time) {
 	for {
 		err := s.opt.Store.Release(context.WithoutCancel(ctx), t.ID, t.Fence, due)
@@ -183,11 +177,10 @@ func (s *Service) fails(id string, n int) int {
 		delete(s.failures, id)
 		return 0
 	}
-	s.failures[id] += n
-	return s.failures[id]
+	return s.failures.add(id, n)
 }
 
-// otherwiseSettled says that a task is no business of this process any more.
+// otherwiseSettled says that the task has ended or has another owner.
 func otherwiseSettled(err error) bool {
 	return errors.Is(err, ErrEnded) || errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotFound)
 }
@@ -216,7 +209,7 @@ func (s *Service) fail(ctx context.Context, t Task) (Task, error) {
 }
 
 // Do works a task in this process until it ends, and returns it. It waits while another task of the session is running;
-// if another process takes the task meanwhile, it waits for that. The error wraps ErrNotOwner if another process works on
+// if another process takes the task over, it waits for that. The error wraps ErrNotOwner if another process works on
 // it at the beginning, ErrEnded if it had ended. A task whose worker wants to try again fails if it has had no turn yet, so
 // that a wrong address is seen at once; else it waits. Cancelling ctx parks the task, but for the cause ErrCancelled, which
 // cancels it.
@@ -317,7 +310,7 @@ func (s *Service) worker(ctx context.Context, t Task, history []Past, steps []St
 	return s.opt.Worker(ctx, t, history, steps, log)
 }
 
-// enter notes that this process works on a task, and how it is stopped; false if it does already.
+// enter notes that this process works a task, and how to stop it; false if it works it already.
 func (s *Service) enter(id string, cancel context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
-	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // EventType says what an audit event is about.
@@ -17,12 +18,10 @@ type EventType string
 const (
 	CodeExecution EventType = "code_execution"
 	ToolCall      EventType = "tool_call"
-	PIIAccess     EventType = "pii_access"
 	AuthFailure   EventType = "auth_failure"
 	RateLimit     EventType = "rate_limit"
 	KeyChange     EventType = "key_change"
 	ServerChange  EventType = "server_change"
-	Approval      EventType = "approval"
 	DataDeletion  EventType = "data_deletion"
 )
 
@@ -31,16 +30,14 @@ type Severity string
 
 // The severities.
 const (
-	Low      Severity = "low"
-	Medium   Severity = "medium"
-	High     Severity = "high"
-	Critical Severity = "critical"
+	Low    Severity = "low"
+	Medium Severity = "medium"
 )
 
 // Event is something that matters to security.
 type Event struct {
-	Time      time.Time // zero is now
-	UserID    string    // with the next, empty is that of WithUser
+	Time      time.Time // zero: now
+	UserID    string    // empty, like SessionID: that of WithUser
 	SessionID string
 	Type      EventType
 	Severity  Severity
@@ -49,8 +46,8 @@ type Event struct {
 	Details map[string]any
 }
 
-// Auditor writes audit events into the log, as the group "audit": those of low severity at the level INFO, of medium at WARN,
-// and all others at ERROR. The methods of a nil Auditor do nothing. It is safe for concurrent use.
+// Auditor writes audit events into the log, as the group "audit": those of low severity at the level INFO, all others at WARN. The
+// methods of a nil Auditor do nothing. It is safe for concurrent use.
 type Auditor struct {
 	log slog.Handler
 }
@@ -84,31 +81,28 @@ func (a *Auditor) Audit(ctx context.Context, e Event) {
 		e.UserID, e.SessionID = who.id, who.session
 	}
 	level := slog.LevelInfo
-	switch e.Severity {
-	case Medium:
+	if e.Severity != Low {
 		level = slog.LevelWarn
-	case High, Critical:
-		level = slog.LevelError
 	}
 	if !a.log.Enabled(ctx, level) {
 		return
 	}
 	attrs := []any{slog.String("eventType", string(e.Type)), slog.String("severity", string(e.Severity))}
 	if e.UserID != "" {
-		attrs = append(attrs, slog.String("userId", clip(e.UserID)))
+		attrs = append(attrs, slog.String("userId", clip.Text(e.UserID, maxDetail)))
 	}
 	if e.SessionID != "" {
-		attrs = append(attrs, slog.String("sessionId", clip(e.SessionID)))
+		attrs = append(attrs, slog.String("sessionId", clip.Text(e.SessionID, maxDetail)))
 	}
 	if len(e.Details) > 0 {
 		attrs = append(attrs, slog.Attr{Key: "details", Value: slog.GroupValue(details(e.Details)...)})
 	}
 	r := slog.NewRecord(e.Time, level, "audit", 0)
 	r.AddAttrs(slog.Group("audit", attrs...))
-	_ = a.log.Handle(ctx, r) // what the log cannot take, nothing can
+	_ = a.log.Handle(ctx, r) // there is no other place to report it
 }
 
-// details keeps what may be in an audit event. Of a value of another kind only the kind is told: it could hold anything.
+// details are the values that may be in an audit event. A value of another kind is replaced by its kind.
 func details(m map[string]any) []slog.Attr {
 	keys := slices.Sorted(maps.Keys(m))
 	attrs := make([]slog.Attr, 0, len(keys))
@@ -117,11 +111,11 @@ func details(m map[string]any) []slog.Attr {
 		switch v := a.Value.Any().(type) {
 		case bool, int64, uint64, float64, time.Duration, time.Time:
 		case string:
-			a = slog.String(k, clip(v))
+			a = slog.String(k, clip.Text(v, maxDetail))
 		case []string:
 			list := make([]string, min(len(v), maxDetails))
 			for i := range list {
-				list[i] = clip(v[i])
+				list[i] = clip.Text(v[i], maxDetail)
 			}
 			a = slog.Any(k, list)
 		default:
@@ -130,15 +124,4 @@ func details(m map[string]any) []slog.Attr {
 		attrs = append(attrs, a)
 	}
 	return attrs
-}
-
-func clip(s string) string {
-	if len(s) <= maxDetail {
-		return s
-	}
-	cut := maxDetail
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
 }

@@ -1,4 +1,3 @@
-// Package telemetry tells operators what the harness does: metrics, the log with its audit events, and traces. It is told
-// names, ids, counts and times only; texts of users, models and programs do not come here, and what text there is (the
-// messages of errors) passes Redact.
+// Package telemetry has metrics, the log with its audit events, and traces. It gets names, ids, counts and times, no texts of users,
+// models and programs; other texts, such as messages of errors, pass Redact.
 package telemetry

@@ -55,7 +55,7 @@ func TestLogIDs(t *testing.T) {
 		"with": {func(l *slog.Logger) { l.With("a", 1).InfoContext(inner, "m") }, map[string]any{"task": "task_1", "run": "run_1", "a": 1.0}},
 		"groups": {
 			func(l *slog.Logger) { l.With("a", 1).WithGroup("g").With("b", 2).InfoContext(inner, "m", "k", "v") },
-			map[string]any{"task": "task_1", "run": "run_1", "a": 1.0, "g": map[string]any{"b": 2.0, "k": "v"}},
+			map[string]any{"a": 1.0, "g": map[string]any{"task": "task_1", "run": "run_1", "b": 2.0, "k": "v"}},
 		},
 		"next task": {
 			func(l *slog.Logger) { l.InfoContext(WithIDs(inner, "task_2", "run_2"), "m") },
@@ -176,7 +176,7 @@ func TestPretty(t *testing.T) {
 		var b bytes.Buffer
 		r := slog.NewRecord(at, tt.level, tt.message, 0)
 		r.AddAttrs(tt.attrs...)
-		if err := newPretty(&b, slog.LevelDebug).Handle(context.Background(), r); err != nil {
+		if err := NewLogger(LogOptions{Writer: &b, Level: slog.LevelDebug}).Handler().Handle(context.Background(), r); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.String(); got != tt.want+"\n" {
@@ -189,7 +189,7 @@ func TestPrettyWith(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	NewLogger(LogOptions{Writer: &b}).With("a", 1).WithGroup("g").With("b", 2).InfoContext(WithIDs(t.Context(), "task_1", "run_1"), "m", "c", 3)
-	if _, got, _ := strings.Cut(b.String(), "INF"); got != " m task=task_1 run=run_1 a=1 g.b=2 g.c=3\n" {
+	if _, got, _ := strings.Cut(b.String(), "INF"); got != " m a=1 g.b=2 g.c=3 g.task=task_1 g.run=run_1\n" {
 		t.Errorf("got %q", b.String())
 	}
 }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -11,16 +12,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Metrics counts what happens, for Prometheus. Its methods may be called from several goroutines; those of a nil
-// Metrics do nothing. Labels have few values: what callers could make up ends as "other".
+// Metrics counts events for Prometheus. Its methods are safe for concurrent use. Labels have few values: the ones that callers
+// can make up are bounded.
 type Metrics struct {
 	registry *prometheus.Registry
-	state    state
 
 	runs        *prometheus.CounterVec
 	runSeconds  prometheus.Histogram
@@ -54,10 +55,10 @@ var (
 	modelBuckets     = []float64{0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300}
 )
 
-// NewMetrics returns metrics with a registry of their own, which has those of the Go runtime and of the process too.
+// NewMetrics returns metrics with their own registry, which includes those of the Go runtime and of the process.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &m.state)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	m.runs = m.counters("mcp_executions_total", "Programs that were executed.", "status")
 	m.runSeconds = m.histograms("mcp_execution_duration_seconds", "Time programs took, waiting for tools included.", executionBuckets).
@@ -85,11 +86,11 @@ func NewMetrics() *Metrics {
 	m.rateLimited = m.counters("harness_rate_limited_total", "Requests refused because their user asked too often.").WithLabelValues()
 	m.webhooks = m.counters("harness_webhooks_total", "Notifications sent to callback addresses.", "outcome")
 
-	// What alerts watch is there from the start, at 0.
+	// Series that alerts watch exist from the start, at 0.
 	for _, status := range []string{run.Succeeded, run.Failed, run.Cancelled} {
 		m.runs.WithLabelValues(status)
 	}
-	for _, kind := range []string{run.KindTimeout, run.KindMemory, run.KindOutputLimit, run.KindCallLimit, run.KindCrash, run.KindInDoubt} {
+	for _, kind := range []string{frame.KindTimeout, frame.KindMemory, frame.KindOutputLimit, frame.KindCallLimit, frame.KindCrash, frame.KindInDoubt} {
 		m.runErrors.WithLabelValues(kind)
 	}
 	for _, status := range []task.Status{task.Succeeded, task.Failed, task.Cancelled} {
@@ -118,24 +119,16 @@ func (m *Metrics) gauge(name, help string) prometheus.Gauge {
 
 // Handler answers scrapes.
 func (m *Metrics) Handler() http.Handler {
-	if m == nil {
-		return http.NotFoundHandler()
-	}
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
 // RunStarted counts a program that begins. RunEnded has to follow.
 func (m *Metrics) RunStarted() {
-	if m != nil {
-		m.runsRunning.Inc()
-	}
+	m.runsRunning.Inc()
 }
 
 // RunEnded counts a program that has ended; nil is one that the harness failed to execute.
 func (m *Metrics) RunEnded(out *run.Outcome) {
-	if m == nil {
-		return
-	}
 	m.runsRunning.Dec()
 	if out == nil {
 		m.runs.WithLabelValues("error").Inc()
@@ -150,20 +143,13 @@ func (m *Metrics) RunEnded(out *run.Outcome) {
 
 // ToolCall counts a call of a tool and how it ended: "ok" or the kind of its error.
 func (m *Metrics) ToolCall(server, outcome string, d time.Duration) {
-	if m == nil {
-		return
-	}
 	server = m.servers.label(server)
 	m.toolCalls.WithLabelValues(server, outcome).Inc()
 	m.toolSeconds.WithLabelValues(server).Observe(d.Seconds())
 }
 
-// ModelTurn counts a turn that a model was asked for. cost is in US dollars, nil if the price is not known; err is why
-// there was no turn.
+// ModelTurn counts a turn that a model was asked for. cost, in US dollars, is nil if it is not known; err is why there was no turn.
 func (m *Metrics) ModelTurn(info model.Info, usage model.Usage, cost *float64, d time.Duration, err error) {
-	if m == nil {
-		return
-	}
 	name := m.models.label(info.Name)
 	m.modelRequests.WithLabelValues(info.Provider, name, modelOutcome(err)).Inc()
 	m.modelSeconds.WithLabelValues(info.Provider, name).Observe(d.Seconds())
@@ -198,9 +184,6 @@ func modelOutcome(err error) string {
 
 // TaskEnded counts a task that has ended, and what it saved.
 func (m *Metrics) TaskEnded(t *task.Task) {
-	if m == nil {
-		return
-	}
 	m.tasks.WithLabelValues(string(t.Status)).Inc()
 	if d := t.Usage.Direct; d != nil {
 		m.savedTokens.Add(float64(d.Input + d.Output - t.Usage.Tokens.Input - t.Usage.Tokens.Output))
@@ -209,13 +192,7 @@ func (m *Metrics) TaskEnded(t *task.Task) {
 
 // HTTP counts an answered request. route is the pattern that matched, "" if none did.
 func (m *Metrics) HTTP(route, method string, code int, d time.Duration) {
-	if m == nil {
-		return
-	}
-	if route == "" {
-		route = other
-	}
-	route = m.routes.label(route)
+	route = m.routes.label(cmp.Or(route, other))
 	method = known(method)
 	m.requests.WithLabelValues(route, method, strconv.Itoa(code)).Inc()
 	m.requestSeconds.WithLabelValues(route, method).Observe(d.Seconds())
@@ -233,21 +210,15 @@ func known(method string) string {
 
 // AuthFailed counts a request without valid credentials.
 func (m *Metrics) AuthFailed() {
-	if m != nil {
-		m.authFailures.Inc()
-	}
+	m.authFailures.Inc()
 }
 
 // RateLimited counts a request that was refused because its user asked too often.
 func (m *Metrics) RateLimited() {
-	if m != nil {
-		m.rateLimited.Inc()
-	}
+	m.rateLimited.Inc()
 }
 
 // Webhook counts a notification and how it ended: a word of few.
 func (m *Metrics) Webhook(outcome string) {
-	if m != nil {
-		m.webhooks.WithLabelValues(outcome).Inc()
-	}
+	m.webhooks.WithLabelValues(outcome).Inc()
 }

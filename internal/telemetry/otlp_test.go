@@ -56,8 +56,8 @@ func TestNewTracer(t *testing.T) {
 			if got := tracer != nil; got != (tt.url != "") {
 				t.Fatalf("tracing is on: %t", got)
 			}
-			if tracer != nil && tracer.exporter.url != tt.url {
-				t.Errorf("spans go to %s", tracer.exporter.url)
+			if tracer != nil && tracer.client.url != tt.url {
+				t.Errorf("spans go to %s", tracer.client.url)
 			}
 		})
 	}

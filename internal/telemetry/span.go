@@ -13,23 +13,38 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// StartTask begins the span of a task; the function it returns ends it with the task as it is then.
-func StartTask(ctx context.Context, t *task.Task) (context.Context, func(*task.Task)) {
-	ctx, end := Start(ctx, "task", slog.String("harness.task.id", t.ID), slog.String("harness.session.id", t.SessionID))
-	return ctx, func(t *task.Task) {
-		attrs := []slog.Attr{
-			slog.String("harness.status", string(t.Status)), slog.Int("harness.turns", t.Usage.Turns), slog.Int("harness.runs", t.Usage.Runs),
-		}
-		if t.Error != nil {
-			end(t.Error, attrs...)
-			return
-		}
-		end(nil, attrs...)
+// ObserveWorker gives the work on a task its span, below that of the request, and the task's id to the log.
+func ObserveWorker(work task.Worker) task.Worker {
+	return func(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+		ctx, end := StartTask(Below(WithIDs(ctx, t.ID, ""), t.Trace), &t)
+		ended, err := work(ctx, t, history, steps, log)
+		end(&ended)
+		return ended, err
 	}
 }
 
-// StartRun begins the span of a run; the function it returns ends it with its outcome, or nil if the harness failed to
-// execute it.
+// cause is an error of a concrete type as an error: nil for a nil pointer.
+func cause[P interface {
+	error
+	comparable
+}](err P) error {
+	var none P
+	if err == none {
+		return nil
+	}
+	return err
+}
+
+// StartTask begins the span of a task; the returned function ends it with the task at its end.
+func StartTask(ctx context.Context, t *task.Task) (context.Context, func(*task.Task)) {
+	ctx, end := Start(ctx, "task", slog.String("harness.task.id", t.ID), slog.String("harness.session.id", t.SessionID))
+	return ctx, func(t *task.Task) {
+		end(cause(t.Error), slog.String("harness.status", string(t.Status)), slog.Int("harness.turns", t.Usage.Turns),
+			slog.Int("harness.runs", t.Usage.Runs))
+	}
+}
+
+// StartRun begins the span of a run; the returned function ends it with the outcome, nil if the harness failed to execute it.
 func StartRun(ctx context.Context, runID string) (context.Context, func(*run.Outcome)) {
 	ctx, end := Start(ctx, "run", slog.String("harness.run.id", runID))
 	return ctx, func(out *run.Outcome) {
@@ -37,14 +52,11 @@ func StartRun(ctx context.Context, runID string) (context.Context, func(*run.Out
 			end(errors.New("no outcome"))
 			return
 		}
-		attrs := []slog.Attr{
-			slog.String("harness.status", out.Status), slog.Int("harness.calls", out.Calls), slog.String("harness.sandbox", out.Sandbox),
-		}
+		var err error
 		if out.Error != nil {
-			end(&frame.Error{Kind: out.Error.Kind}, attrs...)
-			return
+			err = &frame.Error{Kind: out.Error.Kind}
 		}
-		end(nil, attrs...)
+		end(err, slog.String("harness.status", out.Status), slog.Int("harness.calls", out.Calls), slog.String("harness.sandbox", out.Sandbox))
 	}
 }
 
@@ -65,7 +77,7 @@ func StartModel(ctx context.Context, info model.Info) (context.Context, func(*mo
 	}
 }
 
-// finishReason is why a turn ended in the words of the conventions.
+// finishReason is the conventions' word for why a turn ended.
 func finishReason(s model.Stop) string {
 	switch s {
 	case model.StopTools:
@@ -79,7 +91,7 @@ func finishReason(s model.Stop) string {
 	}
 }
 
-// genAIProvider is the name of a provider in the conventions.
+// genAIProvider is the conventions' name of a provider.
 func genAIProvider(name string) string {
 	switch name {
 	case model.Azure:
@@ -96,13 +108,7 @@ func StartTool(ctx context.Context, tool string, number int) (context.Context, f
 	ctx, end := start(ctx, trace.SpanKindClient, "execute_tool "+tool, []slog.Attr{
 		slog.String("gen_ai.operation.name", "execute_tool"), slog.String("gen_ai.tool.name", tool), slog.Int("harness.call", number),
 	})
-	return ctx, func(err *frame.Error) {
-		if err != nil {
-			end(err)
-			return
-		}
-		end(nil)
-	}
+	return ctx, func(err *frame.Error) { end(cause(err)) }
 }
 
 // errorType is the kind of an error, for the attribute error.type. Its text can hold anything.

@@ -2,64 +2,41 @@ package telemetry
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// State is what there is at the moment of a scrape.
+// State counts what there is at the moment of a scrape. The functions must not wait long; they are safe for concurrent use.
 type State struct {
-	TasksRunning, TasksQueued   int
-	RunnersStarted, RunnersIdle int // of the sandbox: alive or starting, and of those waiting for a program
+	TasksRunning, TasksQueued   func() int
+	RunnersStarted, RunnersIdle func() int // of the sandbox: alive or starting, and of those waiting for a program
 }
 
-// Watch makes every scrape ask f. f must not wait long, and may be called from several goroutines.
-func (m *Metrics) Watch(f func() State) {
-	if m != nil {
-		m.state.ask.Store(&f)
+// Watch makes every scrape ask s. It is called once.
+func (m *Metrics) Watch(s State) {
+	const tasks, runners = "Tasks that have not ended.", "Processes that programs run in: all that are started, and those that wait for a program."
+	for _, g := range []struct {
+		name, help, state string
+		count             func() int
+	}{
+		{"harness_tasks", tasks, "running", s.TasksRunning},
+		{"harness_tasks", tasks, "queued", s.TasksQueued},
+		{"harness_sandbox_runners", runners, "started", s.RunnersStarted},
+		{"harness_sandbox_runners", runners, "idle", s.RunnersIdle},
+	} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: g.name, Help: g.help, ConstLabels: prometheus.Labels{"state": g.state},
+		}, func() float64 { return float64(g.count()) }))
 	}
 }
 
-// state is the collector of State.
-type state struct {
-	ask atomic.Pointer[func() State]
-}
-
-var (
-	tasksDesc   = prometheus.NewDesc("harness_tasks", "Tasks that have not ended.", []string{"state"}, nil)
-	runnersDesc = prometheus.NewDesc("harness_sandbox_runners",
-		"Processes that programs run in: all that are started, and those of them that wait for a program.", []string{"state"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (s *state) Describe(ch chan<- *prometheus.Desc) {
-	ch <- tasksDesc
-	ch <- runnersDesc
-}
-
-// Collect implements prometheus.Collector.
-func (s *state) Collect(ch chan<- prometheus.Metric) {
-	ask := s.ask.Load()
-	if ask == nil {
-		return
-	}
-	now := (*ask)()
-	gauge := func(desc *prometheus.Desc, n int, state string) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), state)
-	}
-	gauge(tasksDesc, now.TasksRunning, "running")
-	gauge(tasksDesc, now.TasksQueued, "queued")
-	gauge(runnersDesc, now.RunnersStarted, "started")
-	gauge(runnersDesc, now.RunnersIdle, "idle")
-}
-
-// maxLabels is how many values a label may have. Each one is a set of time series for as long as the process lives.
+// maxLabels is the most values of a label. Each value is a set of time series until the process ends.
 const (
 	maxLabels = 200
 	other     = "other"
 )
 
-// bounded lets the first maxLabels values through; the rest are other. The zero value is ready for use.
+// bounded keeps the first maxLabels values of a label and replaces the others by "other". The zero value is ready for use.
 type bounded struct {
 	mu   sync.Mutex
 	seen map[string]bool

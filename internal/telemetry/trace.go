@@ -13,12 +13,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Tracer makes OpenTelemetry spans: request, task, turn of a model, run, tool call. It reaches those who make spans
-// inside their context; there are no globals. A nil Tracer makes no spans.
+// Tracer makes OpenTelemetry spans: request, task, turn of a model, run, tool call. It travels in the context; there are no
+// globals. A nil Tracer makes no spans.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
-	exporter *exporter
+	client   *client
 	redact   func(string) string
 }
 
@@ -37,11 +37,11 @@ func (t *Tracer) Shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	defer t.exporter.stop()
+	defer t.client.stop()
 	return t.provider.Shutdown(ctx)
 }
 
-// End ends a span. Of the error the span tells the kind only; the attributes are added to those it has.
+// End ends a span. The span gets the kind of the error, and the attributes besides those it has.
 type End func(err error, attrs ...slog.Attr)
 
 func nothing(error, ...slog.Attr) {}
@@ -64,22 +64,17 @@ func StartRequest(ctx context.Context, r *http.Request, route string) (context.C
 	})
 }
 
-// Inject adds the span of the context to the headers of a request that is about to be sent.
-func Inject(ctx context.Context, h http.Header) {
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
-}
-
-// traceParent is the header in which a span is told of (W3C Trace Context).
+// traceParent is the header that names a span (W3C Trace Context).
 const traceParent = "traceparent"
 
-// Parent is the span of the context as a text, to go on below it elsewhere or later; "" if there is none.
+// Parent is the span of the context as a text for Below; "" if there is none.
 func Parent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier[traceParent]
 }
 
-// Below returns a context whose spans are below the one that Parent told of. A text that is none changes nothing.
+// Below returns a context whose spans are below the one that Parent returned. A text of another form changes nothing.
 func Below(ctx context.Context, parent string) context.Context {
 	if parent == "" {
 		return ctx
@@ -115,11 +110,7 @@ func (t *Tracer) attributes(attrs []slog.Attr) []attribute.KeyValue {
 			out[i] = attribute.Float64(a.Key, v.Float64())
 		default:
 			if list, ok := v.Any().([]string); ok {
-				redacted := make([]string, len(list))
-				for i, s := range list {
-					redacted[i] = t.redact(s)
-				}
-				out[i] = attribute.StringSlice(a.Key, redacted)
+				out[i] = attribute.StringSlice(a.Key, redactAll(list, t.redact))
 				continue
 			}
 			out[i] = attribute.String(a.Key, t.redact(v.String()))

@@ -46,10 +46,9 @@ func TestTraceOfARequest(t *testing.T) {
 	}, nil)
 	ctxRun, endRun := StartRun(ctx, "run_1")
 	ctxTool, endTool := StartTool(ctxRun, "crm__search", 3)
-	header := http.Header{}
-	Inject(ctxTool, header)
-	endTool(&frame.Error{Kind: run.KindTool, Message: secret})
-	endRun(&run.Outcome{Status: run.Failed, Calls: 1, Sandbox: "wasm", Error: &run.Error{Kind: run.KindTool, Message: secret}})
+	parent := Parent(ctxTool)
+	endTool(&frame.Error{Kind: frame.KindTool, Message: secret})
+	endRun(&run.Outcome{Status: run.Failed, Calls: 1, Sandbox: "wasm", Error: &run.Error{Kind: frame.KindTool, Message: secret}})
 	tk.Status, tk.Usage.Turns, tk.Usage.Runs, tk.Text = task.Succeeded, 2, 1, secret
 	endTask(tk)
 	endRequest(nil, slog.Int("http.response.status_code", 200))
@@ -118,9 +117,9 @@ func TestTraceOfARequest(t *testing.T) {
 	if bytes.Contains(c.raw, []byte("alice")) {
 		t.Errorf("the collector was told %q", c.raw)
 	}
-	wantHeader := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(c.spans["execute_tool crm__search"].GetSpanId()) + "-01"
-	if header.Get("traceparent") != wantHeader {
-		t.Errorf("traceparent %s, want %s", header.Get("traceparent"), wantHeader)
+	wantParent := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(c.spans["execute_tool crm__search"].GetSpanId()) + "-01"
+	if parent != wantParent {
+		t.Errorf("traceparent %s, want %s", parent, wantParent)
 	}
 	if ctxModel == ctx {
 		t.Error("the model's span is not in its context")
@@ -151,7 +150,7 @@ func TestErrorType(t *testing.T) {
 	for want, err := range map[string]error{
 		"overloaded": fmt.Errorf("a: %w", &model.Error{Kind: model.KindOverloaded}),
 		"budget":     fmt.Errorf("a: %w", &task.Error{Kind: task.KindBudget}),
-		"denied":     &frame.Error{Kind: run.KindDenied},
+		"denied":     &frame.Error{Kind: frame.KindDenied},
 		"cancelled":  fmt.Errorf("a: %w", context.Canceled),
 		"timeout":    context.DeadlineExceeded,
 		"_OTHER":     errors.New("alice@example.com"),
@@ -172,15 +171,14 @@ func TestNoTracer(t *testing.T) {
 	ctx, endModel := StartModel(ctx, model.Info{})
 	ctx, endRun := StartRun(ctx, "run_1")
 	ctx, endTool := StartTool(ctx, "crm__search", 1)
-	header := http.Header{}
-	Inject(ctx, header)
+	parent := Parent(ctx)
 	endTool(nil)
 	endRun(nil)
 	endModel(nil, errors.New("x"))
 	endTask(&task.Task{})
 	endRequest(nil)
-	if ctx != t.Context() || len(header) != 0 {
-		t.Errorf("without a tracer there is %v", header)
+	if ctx != t.Context() || parent != "" {
+		t.Errorf("without a tracer there is %v", parent)
 	}
 	if err := tracer.Shutdown(t.Context()); err != nil {
 		t.Error(err)

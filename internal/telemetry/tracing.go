@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // TracingOptions say where spans go.
 type TracingOptions struct {
-	// Endpoint is the collector's address for OTLP over HTTP, without path ("http://localhost:4318"). Empty: that of the
-	// environment.
+	// Endpoint is the collector's address for OTLP over HTTP, without path ("http://localhost:4318"). Empty: as Environ says.
 	Endpoint string
 	// Environ is NAME=value, as of os.Environ. These variables of OpenTelemetry are read, each also in its TRACES form
 	// where there is one: OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and
@@ -42,8 +42,8 @@ func NewTracer(o TracingOptions) (*Tracer, error) {
 	if env["OTEL_SDK_DISABLED"] == "true" || env["OTEL_TRACES_EXPORTER"] == "none" {
 		return nil, nil
 	}
-	e, err := newExporter(o, env)
-	if e == nil || err != nil {
+	c, err := newClient(o, env)
+	if c == nil || err != nil {
 		return nil, err
 	}
 	attrs := []attribute.KeyValue{attribute.String("service.name", serviceName), attribute.String("service.version", o.Version)}
@@ -57,18 +57,20 @@ func NewTracer(o TracingOptions) (*Tracer, error) {
 	if name := env["OTEL_SERVICE_NAME"]; name != "" {
 		attrs = append(attrs, attribute.String("service.name", name)) // the last of a name counts
 	}
-	e.ctx, e.stop = context.WithCancel(context.Background())
-	t := &Tracer{exporter: e, redact: o.Redact}
-	if t.redact == nil {
-		t.redact = func(s string) string { return s }
-	}
-	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(resource.NewSchemaless(attrs...)))
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	t := &Tracer{client: c, redact: func(s string) string {
+		if o.Redact != nil {
+			s = o.Redact(s)
+		}
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}}
+	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(otlptrace.NewUnstarted(c)), sdk.WithResource(resource.NewSchemaless(attrs...)))
 	t.tracer = t.provider.Tracer(serviceName)
 	return t, nil
 }
 
-// newExporter returns nil if there is no address.
-func newExporter(o TracingOptions, env map[string]string) (*exporter, error) {
+// newClient returns nil if there is no address.
+func newClient(o TracingOptions, env map[string]string) (*client, error) {
 	setting := func(name string) string {
 		return cmp.Or(env["OTEL_EXPORTER_OTLP_TRACES_"+name], env["OTEL_EXPORTER_OTLP_"+name])
 	}
@@ -100,9 +102,9 @@ func newExporter(o TracingOptions, env map[string]string) (*exporter, error) {
 		}
 		timeout = time.Duration(ms) * time.Millisecond
 	}
-	return &exporter{
+	return &client{
 		url: address, headers: headers, timeout: timeout,
-		client: cmp.Or(o.Client, &http.Client{}), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		http: cmp.Or(o.Client, &http.Client{}), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 	}, nil
 }
 
@@ -110,14 +112,13 @@ func variables(environ []string) map[string]string {
 	out := map[string]string{}
 	for _, v := range environ {
 		if name, value, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, "OTEL_") {
-			out[name] = strings.TrimSpace(value)
+			out[name] = strings.ToValidUTF8(strings.TrimSpace(value), "\uFFFD")
 		}
 	}
 	return out
 }
 
-// pairs reads the form of OTEL_EXPORTER_OTLP_HEADERS: "name=value,name=value", the values percent-encoded. The error does
-// not tell them.
+// pairs reads "name=value,name=value" with percent-encoded values. The error does not tell them.
 func pairs(s string) (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(s, ",") {
@@ -130,7 +131,7 @@ func pairs(s string) (map[string]string, error) {
 		if !ok || name == "" || err != nil {
 			return nil, errors.New("write it as name=value,name=value with percent-encoded values")
 		}
-		out[name] = value
+		out[name] = strings.ToValidUTF8(value, "\uFFFD")
 	}
 	return out, nil
 }

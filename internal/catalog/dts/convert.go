@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// What a schema may cost. Beyond these the rest is unknown: the types stay true and say less.
+// Bounds of the work for a schema. What exceeds them becomes unknown: the types stay correct and say less.
 const (
 	maxNesting  = 24   // objects and arrays inside one another, references not counted
 	maxNodes    = 4000 // types in one tool
@@ -24,8 +24,6 @@ type converter struct {
 	defs  []*def // in order of first reference
 	byVal map[*schema.Value]*def
 	nodes int
-
-	anchors map[string]*schema.Value // of root, once one is looked for
 }
 
 // convert defines the type of v, a part of the document root, and all that it refers to; v's own is the first.
@@ -136,8 +134,8 @@ func (c *converter) own(v *schema.Value, depth int) *node {
 	return union(of...)
 }
 
-// impliedTypes is what a schema without a type is about. Strictly it admits every other type too; whoever wrote it
-// did not mean that.
+// impliedTypes are the types that a schema without a type is about. By the standard it admits every other type too, which its
+// author did not mean.
 func impliedTypes(v *schema.Value) []string {
 	has := func(keys ...string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return v.Get(k) != nil })
@@ -156,7 +154,7 @@ func impliedTypes(v *schema.Value) []string {
 }
 
 func (c *converter) ref(ref string) *node {
-	target := c.resolve(ref)
+	target := c.root.Resolve(ref)
 	if target == nil {
 		return c.any()
 	}
@@ -172,17 +170,6 @@ func (c *converter) ref(ref string) *node {
 		d = c.define(target, ident.Pascal(last))
 	}
 	return &node{op: opRef, def: d}
-}
-
-func (c *converter) resolve(ref string) *schema.Value {
-	name := schema.Anchor(ref)
-	if name == "" {
-		return c.root.Resolve(ref)
-	}
-	if c.anchors == nil {
-		c.anchors = c.root.Anchors()
-	}
-	return c.anchors[name]
 }
 
 func (c *converter) array(v *schema.Value, depth int) *node {

@@ -1,6 +1,7 @@
 package dts
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -41,53 +42,46 @@ func docLines(v *schema.Value) []string {
 // rules are the constraints of a schema in a few words: "integer, 1 to 100, default 10".
 func rules(v *schema.Value) string {
 	var out []string
-	add := func(label string, value *schema.Value) {
-		if value == nil {
-			return
-		}
-		if text := strings.Join(Clean(value.JSON(), maxValueText), " "); text != "" {
+	say := func(label, text string) {
+		if text = strings.Join(Clean(text, maxValueText), " "); text != "" {
 			out = append(out, label+text)
 		}
 	}
-	for _, t := range v.Get("type").Strings() {
-		if t == "integer" {
-			out = append(out, t)
+	add := func(label, key string) {
+		if value := v.Get(key); value != nil {
+			say(label, value.JSON())
 		}
 	}
-	if format := v.Get("format").String(); format != "" {
-		out = append(out, strings.Join(Clean(format, maxValueText), " "))
+	if slices.Contains(v.Get("type").Strings(), "integer") {
+		out = append(out, "integer")
 	}
-	if encoding := v.Get("contentEncoding").String(); encoding != "" {
-		out = append(out, strings.Join(Clean(encoding, maxValueText), " "))
-	}
-	low, high := v.Get("minimum"), v.Get("maximum")
-	if low.Is(schema.Number) && high.Is(schema.Number) {
+	say("", v.Get("format").String())
+	say("", v.Get("contentEncoding").String())
+	if low, high := v.Get("minimum"), v.Get("maximum"); low.Is(schema.Number) && high.Is(schema.Number) {
 		out = append(out, low.Text+" to "+high.Text)
 	} else {
-		add("at least ", low)
-		add("at most ", high)
+		add("at least ", "minimum")
+		add("at most ", "maximum")
 	}
-	if exclusive := v.Get("exclusiveMinimum"); exclusive.Is(schema.Number) {
-		add("more than ", exclusive)
+	if v.Get("exclusiveMinimum").Is(schema.Number) { // until draft 6 it was a boolean
+		add("more than ", "exclusiveMinimum")
 	}
-	if exclusive := v.Get("exclusiveMaximum"); exclusive.Is(schema.Number) {
-		add("less than ", exclusive)
+	if v.Get("exclusiveMaximum").Is(schema.Number) {
+		add("less than ", "exclusiveMaximum")
 	}
-	add("multiple of ", v.Get("multipleOf"))
-	add("min length ", v.Get("minLength"))
-	add("max length ", v.Get("maxLength"))
-	add("min items ", v.Get("minItems"))
-	add("max items ", v.Get("maxItems"))
+	add("multiple of ", "multipleOf")
+	add("min length ", "minLength")
+	add("max length ", "maxLength")
+	add("min items ", "minItems")
+	add("max items ", "maxItems")
 	if v.Get("uniqueItems").IsTrue() {
 		out = append(out, "unique items")
 	}
-	if pattern := v.Get("pattern").String(); pattern != "" {
-		out = append(out, "pattern "+strings.Join(Clean(pattern, maxValueText), " "))
-	}
+	say("pattern ", v.Get("pattern").String())
 	if enum := v.Get("enum"); enum.Is(schema.Array) && len(enum.Items) > maxLiterals {
-		add("one of ", enum)
+		add("one of ", "enum")
 	}
-	add("default ", v.Get("default"))
+	add("default ", "default")
 	return strings.Join(out, ", ")
 }
 

@@ -6,13 +6,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// Tool is what a declaration is made from.
+// Tool is the input of a declaration.
 type Tool struct {
 	FullName string // server__tool
 	Function string // its identifier
@@ -35,9 +36,7 @@ func Declaration(serverIdentifier string, t Tool) string {
 	ns := newNamespace()
 	ns.add(t)
 	var b strings.Builder
-	b.WriteString("declare namespace tools." + serverIdentifier + " {\n")
-	ns.write(&b, "  ", false)
-	b.WriteString("}\n")
+	ns.write(&b, serverIdentifier, false)
 	return b.String()
 }
 
@@ -50,19 +49,17 @@ func ServerDeclaration(s Server) string {
 	}
 	var b strings.Builder
 	comment(&b, Clean(s.Doc, maxToolText), "")
-	b.WriteString("declare namespace tools." + s.Identifier + " {\n")
-	ns.write(&b, "  ", true)
-	b.WriteString("}\n")
+	ns.write(&b, s.Identifier, true)
 	if len(s.Tools) == 0 || strings.Contains(s.Name, "*") {
 		// A namespace without values is no value, so a module cannot be it; a pattern may have one * only.
 		return b.String()
 	}
 	for _, suffix := range []string{"", "/index", "/index.js", "/index.ts"} {
-		fmt.Fprintf(&b, "declare module %s {\n  export = tools.%s;\n}\n", schema.Quote("*/servers/"+s.Name+suffix), s.Identifier)
+		fmt.Fprintf(&b, "declare module %s {\n  export = tools.%s;\n}\n", ident.Quote("*/servers/"+s.Name+suffix), s.Identifier)
 	}
 	b.WriteString("interface McpTools {\n")
 	for _, f := range ns.funcs {
-		fmt.Fprintf(&b, "  %s: typeof tools.%s.%s;\n", schema.Quote(f.tool.FullName), s.Identifier, f.tool.Function)
+		fmt.Fprintf(&b, "  %s: typeof tools.%s.%s;\n", ident.Quote(f.tool.FullName), s.Identifier, f.tool.Function)
 	}
 	b.WriteString("}\n")
 	return b.String()
@@ -121,14 +118,11 @@ func inlined(root *def, defs []*def) bool {
 	if root.body.op == opObject || len(compact(root.body, 2)) > 60 {
 		return false
 	}
+	recursive := false
 	for _, d := range defs {
-		recursive := false
 		walk(d.body, func(n *node) { recursive = recursive || n.op == opRef && n.def == root })
-		if recursive {
-			return false
-		}
 	}
-	return true
+	return !recursive
 }
 
 // optionalInput reports whether a call without any input is valid.
@@ -162,27 +156,23 @@ func (ns *namespace) add(t Tool) {
 
 // assignName gives d its name. Types of equal name and meaning, such as the Customer of several tools, are declared once.
 func (ns *namespace) assignName(d *def, meaning, prefix string) {
-	candidates := []string{d.name}
-	if !strings.HasPrefix(d.name, prefix) {
-		candidates = append(candidates, prefix+d.name)
+	candidate, long, n := d.name, prefix+d.name, 1
+	if strings.HasPrefix(d.name, prefix) {
+		long, n = d.name, 2
 	}
-	for i := 0; ; i++ {
-		var candidate string
-		if i < len(candidates) {
-			candidate = candidates[i]
-		} else {
-			candidate = fmt.Sprintf("%s%d", candidates[len(candidates)-1], i-len(candidates)+2)
-		}
+	for ; ; n++ {
 		have, ok := ns.taken[candidate]
-		if ok && have != meaning {
-			continue
-		}
 		if !ok {
 			ns.taken[candidate] = meaning
 			ns.order = append(ns.order, d)
 		}
-		ns.names[d] = candidate
-		return
+		if !ok || have == meaning {
+			ns.names[d] = candidate
+			return
+		}
+		if candidate = long; n > 1 {
+			candidate += strconv.Itoa(n)
+		}
 	}
 }
 
@@ -193,7 +183,7 @@ func meanings(defs []*def) map[*def]string {
 	refs := map[*def][]*def{}
 	for _, d := range defs {
 		var b strings.Builder
-		printer{}.definition(&b, d, "")
+		printer{}.definition(&b, d, 0)
 		texts[d] = hash(b.String())
 		walk(d.body, func(n *node) {
 			if n.op == opRef {
@@ -227,15 +217,18 @@ func hash(text string) string {
 	return string(sum[:])
 }
 
-func (ns *namespace) write(b *strings.Builder, prefix string, positional bool) {
+// write declares the namespace of a server; positional adds to each function its form with positional parameters.
+func (ns *namespace) write(b *strings.Builder, server string, positional bool) {
+	prefix := indent(1)
+	b.WriteString("declare namespace tools." + server + " {\n")
 	p := printer{names: ns.names}
 	for _, d := range ns.order {
-		p.definition(b, d, prefix)
+		p.definition(b, d, 1)
 	}
 	for _, f := range ns.funcs {
 		result := p.ref(f.out)
 		if f.outInline {
-			result = p.expr(f.out.body, prefix)
+			result = p.expr(f.out.body, 1)
 		}
 		doc := Clean(f.tool.Doc, maxToolText)
 		if f.tool.Output == nil {
@@ -254,9 +247,10 @@ func (ns *namespace) write(b *strings.Builder, prefix string, positional bool) {
 		// The last overload is the one that Parameters<> sees.
 		fmt.Fprintf(b, "%sfunction %s(input%s: %s): Promise<%s>;\n", prefix, f.tool.Function, mark, p.ref(f.in), result)
 	}
+	b.WriteString("}\n")
 }
 
-// maxPositional is how many parameters a positional form may have; beyond, nobody can read the call.
+// maxPositional is how many parameters a positional form may have; a longer call cannot be read.
 const maxPositional = 8
 
 // positionalParams are the parameters of the form that takes the properties one by one, required ones first.
@@ -272,7 +266,7 @@ func positionalParams(f *function, input string) string {
 			id += "_"
 		}
 		used[id] = true
-		typ := input + "[" + schema.Quote(fl.name) + "]"
+		typ := input + "[" + ident.Quote(fl.name) + "]"
 		if fl.optional {
 			optional = append(optional, id+"?: "+typ)
 		} else {

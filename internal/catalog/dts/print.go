@@ -1,11 +1,20 @@
 package dts
 
-import "strings"
+import (
+	"strings"
 
-// printer writes types; names are the final names of the definitions it may meet.
+	"mcp-code-exec-harness/internal/catalog/ident"
+)
+
+// printer writes types; names are the final names of the definitions it may meet. A brief printer writes one line, for reading
+// only.
 type printer struct {
 	names map[*def]string
+	brief bool
 }
+
+// maxBriefUnion is how many alternatives one line shows.
+const maxBriefUnion = 6
 
 func (p printer) ref(d *def) string {
 	if n, ok := p.names[d]; ok {
@@ -14,87 +23,98 @@ func (p printer) ref(d *def) string {
 	return d.name
 }
 
-// expr writes a type over as many lines as it needs; prefix is the indentation of the line it stands on.
-func (p printer) expr(n *node, prefix string) string {
+// expr writes a type. Level is the indentation of the line it stands on; for a brief printer, how deep objects are shown.
+func (p printer) expr(n *node, level int) string {
 	switch n.op {
 	case opName:
+		if p.brief && len(n.text) > 40 {
+			return "string"
+		}
 		return n.text
 	case opRef:
 		return p.ref(n.def)
 	case opArray:
-		return p.operand(n.elems[0], prefix) + "[]"
+		return p.operand(n.elems[0], level) + "[]"
 	case opTuple:
 		var parts []string
 		for i, e := range n.elems {
 			if i < n.needed {
-				parts = append(parts, p.expr(e, prefix))
+				parts = append(parts, p.expr(e, level))
 			} else {
-				parts = append(parts, p.operand(e, prefix)+"?")
+				parts = append(parts, p.operand(e, level)+"?")
 			}
 		}
-		if n.rest != nil {
-			parts = append(parts, "..."+p.operand(n.rest, prefix)+"[]")
+		if n.rest != nil && !p.brief {
+			parts = append(parts, "..."+p.operand(n.rest, level)+"[]")
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case opUnion, opInter:
-		sep := " | "
+		var parts []string
+		for _, e := range n.elems {
+			if p.brief && len(parts) == maxBriefUnion {
+				parts = append(parts, "...")
+				break
+			}
+			parts = append(parts, p.operand(e, level))
+		}
 		if n.op == opInter {
-			sep = " & "
+			return strings.Join(parts, " & ")
 		}
-		parts := make([]string, len(n.elems))
-		for i, e := range n.elems {
-			parts[i] = p.operand(e, prefix)
-		}
-		return strings.Join(parts, sep)
+		return strings.Join(parts, " | ")
 	}
-	return p.object(n, prefix)
+	if p.brief {
+		return briefObject(n, level)
+	}
+	return p.object(n, level)
 }
 
 // operand is expr in parentheses where another operator would bind first.
-func (p printer) operand(n *node, prefix string) string {
-	text := p.expr(n, prefix)
+func (p printer) operand(n *node, level int) string {
+	text := p.expr(n, level)
 	if n.op == opUnion || n.op == opInter {
 		return "(" + text + ")"
 	}
 	return text
 }
 
-func (p printer) object(n *node, prefix string) string {
+func indent(level int) string { return strings.Repeat("  ", level) }
+
+func (p printer) object(n *node, level int) string {
 	switch {
 	case len(n.fields) == 0 && n.index == nil:
 		return "Record<string, never>"
 	case len(n.fields) == 0:
-		return "{ [key: string]: " + p.expr(n.index, prefix) + " }"
+		return "{ [key: string]: " + p.expr(n.index, level) + " }"
 	}
 	var b strings.Builder
 	b.WriteString("{\n")
-	p.members(&b, n, prefix+"  ")
-	b.WriteString(prefix + "}")
+	p.members(&b, n, level+1)
+	b.WriteString(indent(level) + "}")
 	return b.String()
 }
 
-func (p printer) members(b *strings.Builder, n *node, prefix string) {
+func (p printer) members(b *strings.Builder, n *node, level int) {
 	for _, f := range n.fields {
-		comment(b, f.doc, prefix)
-		b.WriteString(prefix + propertyName(f.name))
+		comment(b, f.doc, indent(level))
+		b.WriteString(indent(level) + ident.Property(f.name))
 		if f.optional {
 			b.WriteByte('?')
 		}
-		b.WriteString(": " + p.expr(f.typ, prefix) + ";\n")
+		b.WriteString(": " + p.expr(f.typ, level) + ";\n")
 	}
 	if n.index != nil {
-		b.WriteString(prefix + "[key: string]: " + p.expr(n.index, prefix) + ";\n")
+		b.WriteString(indent(level) + "[key: string]: " + p.expr(n.index, level) + ";\n")
 	}
 }
 
 // definition writes d as an interface where it is an object, else as an alias.
-func (p printer) definition(b *strings.Builder, d *def, prefix string) {
-	comment(b, d.doc, prefix)
+func (p printer) definition(b *strings.Builder, d *def, level int) {
+	comment(b, d.doc, indent(level))
 	if d.body.op == opObject && (len(d.body.fields) > 0 || d.body.index != nil) {
-		b.WriteString(prefix + "interface " + p.ref(d) + " {\n")
-		p.members(b, d.body, prefix+"  ")
-		b.WriteString(prefix + "}\n")
+		b.WriteString(indent(level) + "interface " + p.ref(d) + " {\n")
+		p.members(b, d.body, level+1)
+		b.WriteString(indent(level) + "}\n")
 		return
 	}
-	b.WriteString(prefix + "type " + p.ref(d) + " = " + p.expr(d.body, prefix) + ";\n")
+	b.WriteString(indent(level) + "type " + p.ref(d) + " = " + p.expr(d.body, level) + ";\n")
 }

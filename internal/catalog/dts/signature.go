@@ -3,6 +3,7 @@ package dts
 import (
 	"strings"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
@@ -58,48 +59,16 @@ func compactFields(n *node, depth, limit int) []string {
 			if len(out) == limit {
 				return append(out, "...")
 			}
-			out = append(out, propertyName(f.name)+mark+compact(f.typ, depth))
+			out = append(out, ident.Property(f.name)+mark+compact(f.typ, depth))
 		}
 	}
 	return out
 }
 
-// maxCompactUnion is how many alternatives one line shows.
-const maxCompactUnion = 6
+// compact is a type in a few words on one line, with objects below depth as "object".
+func compact(n *node, depth int) string { return printer{brief: true}.expr(n, depth) }
 
-// compact is a type in a few words on one line, with objects below depth as "object". It is for reading only.
-func compact(n *node, depth int) string {
-	switch n.op {
-	case opName:
-		if len(n.text) > 40 {
-			return "string"
-		}
-		return n.text
-	case opRef:
-		return n.def.name
-	case opArray:
-		return compactOperand(n.elems[0], depth) + "[]"
-	case opTuple:
-		parts := make([]string, len(n.elems))
-		for i, e := range n.elems {
-			parts[i] = compact(e, depth-1)
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case opUnion, opInter:
-		sep := " | "
-		if n.op == opInter {
-			sep = " & "
-		}
-		var parts []string
-		for i, e := range n.elems {
-			if i == maxCompactUnion {
-				parts = append(parts, "...")
-				break
-			}
-			parts = append(parts, compactOperand(e, depth))
-		}
-		return strings.Join(parts, sep)
-	}
+func briefObject(n *node, depth int) string {
 	switch {
 	case len(n.fields) > 0 && depth > 0:
 		return "{" + strings.Join(compactFields(n, depth-1, 8), ", ") + "}"
@@ -107,14 +76,6 @@ func compact(n *node, depth int) string {
 		return "Record<string, " + compact(n.index, depth-1) + ">"
 	}
 	return "object"
-}
-
-func compactOperand(n *node, depth int) string {
-	text := compact(n, depth)
-	if n.op == opUnion || n.op == opInter {
-		return "(" + text + ")"
-	}
-	return text
 }
 
 // Compact is the type of a subschema in a few words, for messages; root resolves its references.

@@ -3,7 +3,6 @@ package dts
 import (
 	"slices"
 
-	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
@@ -55,40 +54,24 @@ func isTop(n *node) bool { return isName(n, "unknown") || isName(n, "any") }
 // union is the type of any of the elements: flattened, without repetition, never and what is contained in a base type.
 func union(elems ...*node) *node {
 	var out []*node
-	add := func(n *node) {
-		for _, have := range out {
-			if equal(have, n) {
-				return
-			}
-		}
-		out = append(out, n)
-	}
 	for _, e := range elems {
 		switch {
 		case isTop(e):
 			return e
 		case isName(e, "never"):
 		case e.op == opUnion:
-			for _, sub := range e.elems {
-				add(sub)
-			}
+			out = appendNew(out, e.elems...)
 		default:
-			add(e)
+			out = appendNew(out, e)
 		}
 	}
-	switch len(out) {
-	case 0:
-		return name("never")
-	case 1:
-		return out[0]
-	}
-	return &node{op: opUnion, elems: out}
+	return combined(opUnion, out, name("never"))
 }
 
 // intersection is the type of all of the elements.
 func intersection(elems ...*node) *node {
 	var out []*node
-	var top *node
+	top := name("unknown")
 	for _, e := range elems {
 		switch {
 		case isTop(e):
@@ -98,23 +81,34 @@ func intersection(elems ...*node) *node {
 		case e.op == opInter:
 			out = append(out, e.elems...)
 		default:
-			if !slices.ContainsFunc(out, func(have *node) bool { return equal(have, e) }) {
-				out = append(out, e)
-			}
+			out = appendNew(out, e)
 		}
 	}
-	switch {
-	case len(out) == 0 && top != nil:
-		return top
-	case len(out) == 0:
-		return name("unknown")
-	case len(out) == 1:
-		return out[0]
-	}
-	return &node{op: opInter, elems: out}
+	return combined(opInter, out, top)
 }
 
-// equal compares what needs no deep look; two equal objects that are told apart only make a union longer.
+// appendNew appends the elements that are not there yet.
+func appendNew(to []*node, elems ...*node) []*node {
+	for _, e := range elems {
+		if !slices.ContainsFunc(to, func(have *node) bool { return equal(have, e) }) {
+			to = append(to, e)
+		}
+	}
+	return to
+}
+
+// combined is the type that an operator makes of the elements, none if there are none.
+func combined(operator op, elems []*node, none *node) *node {
+	switch len(elems) {
+	case 0:
+		return none
+	case 1:
+		return elems[0]
+	}
+	return &node{op: operator, elems: elems}
+}
+
+// equal compares types without a look into objects; a union may so contain the same object twice.
 func equal(a, b *node) bool {
 	if a == b {
 		return true
@@ -207,12 +201,4 @@ func literal(v *schema.Value, depth int) *node {
 		return name("unknown")
 	}
 	return name(v.JSON())
-}
-
-// propertyName is a property name as it is written in an object type.
-func propertyName(s string) string {
-	if ident.IsIdentifier(s) {
-		return s
-	}
-	return schema.Quote(s)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
 // Words splits a name at everything that is neither letter nor digit, and at changes of case: "list_HTTPServers2" is
@@ -117,6 +119,23 @@ func IsIdentifier(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// Property is s as it is written as a property name, in JavaScript as in TypeScript.
+func Property(s string) string {
+	if IsIdentifier(s) {
+		return s
+	}
+	return Quote(s)
+}
+
+// Quote is s as a JSON string, which is a literal of JavaScript and TypeScript, too.
+func Quote(s string) string {
+	text, err := journal.Encode(s)
+	if err != nil { // a string always encodes
+		panic(err)
+	}
+	return string(text)
 }
 
 func valid(id, empty string) string {

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
 // Kind is the JSON type of a Value.
@@ -29,10 +31,11 @@ const (
 // Value is one JSON value. Its methods work on nil, which stands for an absent value, so that look-ups chain.
 type Value struct {
 	Kind    Kind
-	True    bool   // Bool
-	Text    string // String: the text; Number: the literal
+	Text    string // String: the text; Number, Bool, Null: the literal
 	Items   []*Value
 	Members []Member
+
+	anchors map[string]*Value // of a document: its parts that have an anchor, by its name; the first of several
 }
 
 // Member is one property of an object, in document order.
@@ -41,74 +44,92 @@ type Member struct {
 	Value *Value
 }
 
-// maxDepth bounds the recursion of everything that walks a Value; no schema of a real tool nests deeper than 40.
-const maxDepth = 256
+// Bounds of a document: no schema of a real tool nests deeper than 40, and everything that walks a Value is recursive.
+const (
+	maxDepth  = 256
+	MaxValues = 20_000
+)
 
-var errTooDeep = errors.New("nested more than 256 levels deep")
-
-// Parse reads one JSON document. Of duplicate names the last value counts, at the place of the first.
+// Parse reads one JSON document of at most MaxValues values. Of duplicate names the last value counts, at the place of the first.
 func Parse(raw []byte) (*Value, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	v, err := parse(dec, 0)
+	p := parser{dec: json.NewDecoder(bytes.NewReader(raw)), anchors: map[string]*Value{}}
+	p.dec.UseNumber()
+	v, err := p.value(0)
 	if err != nil {
 		return nil, fmt.Errorf("parse JSON schema: %w", err)
 	}
-	if _, err := dec.Token(); err != io.EOF {
+	if _, err := p.dec.Token(); err != io.EOF {
 		return nil, errors.New("parse JSON schema: text after the JSON value")
 	}
+	v.anchors = p.anchors
 	return v, nil
 }
 
-func parse(dec *json.Decoder, depth int) (*Value, error) {
+type parser struct {
+	dec     *json.Decoder
+	values  int
+	anchors map[string]*Value
+}
+
+func (p *parser) value(depth int) (*Value, error) {
 	if depth > maxDepth {
-		return nil, errTooDeep
+		return nil, fmt.Errorf("nested more than %d levels deep", maxDepth)
 	}
-	tok, err := dec.Token()
+	if p.values++; p.values > MaxValues {
+		return nil, fmt.Errorf("more than %d values", MaxValues)
+	}
+	tok, err := p.dec.Token()
 	if err != nil {
 		return nil, err
 	}
 	switch tok := tok.(type) {
 	case bool:
-		return &Value{Kind: Bool, True: tok}, nil
+		return &Value{Kind: Bool, Text: strconv.FormatBool(tok)}, nil
 	case json.Number:
 		return &Value{Kind: Number, Text: tok.String()}, nil
 	case string:
 		return &Value{Kind: String, Text: tok}, nil
 	case json.Delim:
 		if tok == '[' {
-			return parseArray(dec, depth)
+			return p.array(depth)
 		}
-		return parseObject(dec, depth)
+		return p.object(depth)
 	}
-	return &Value{Kind: Null}, nil
+	return &Value{Kind: Null, Text: "null"}, nil
 }
 
-func parseArray(dec *json.Decoder, depth int) (*Value, error) {
+func (p *parser) array(depth int) (*Value, error) {
 	v := &Value{Kind: Array}
-	for dec.More() {
-		item, err := parse(dec, depth+1)
+	for p.dec.More() {
+		item, err := p.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
 		v.Items = append(v.Items, item)
 	}
-	_, err := dec.Token()
+	_, err := p.dec.Token()
 	return v, err
 }
 
-func parseObject(dec *json.Decoder, depth int) (*Value, error) {
+func (p *parser) object(depth int) (*Value, error) {
 	v := &Value{Kind: Object}
 	at := map[string]int{}
-	for dec.More() {
-		tok, err := dec.Token()
+	for p.dec.More() {
+		tok, err := p.dec.Token()
 		if err != nil {
 			return nil, err
 		}
 		name, _ := tok.(string)
-		value, err := parse(dec, depth+1)
+		value, err := p.value(depth + 1)
 		if err != nil {
 			return nil, err
+		}
+		anchor, ok := value.String(), name == "$anchor" || name == "$dynamicAnchor"
+		if name == "$id" || name == "id" {
+			anchor, ok = strings.CutPrefix(anchor, "#")
+		}
+		if ok && p.anchors[anchor] == nil {
+			p.anchors[anchor] = v
 		}
 		if i, ok := at[name]; ok {
 			v.Members[i].Value = value
@@ -117,7 +138,7 @@ func parseObject(dec *json.Decoder, depth int) (*Value, error) {
 		at[name] = len(v.Members)
 		v.Members = append(v.Members, Member{name, value})
 	}
-	_, err := dec.Token()
+	_, err := p.dec.Token()
 	return v, err
 }
 
@@ -138,10 +159,10 @@ func (v *Value) Get(name string) *Value {
 func (v *Value) Is(k Kind) bool { return v != nil && v.Kind == k }
 
 // IsFalse reports whether v is the boolean false.
-func (v *Value) IsFalse() bool { return v.Is(Bool) && !v.True }
+func (v *Value) IsFalse() bool { return v.Is(Bool) && v.Text == "false" }
 
 // IsTrue reports whether v is the boolean true.
-func (v *Value) IsTrue() bool { return v.Is(Bool) && v.True }
+func (v *Value) IsTrue() bool { return v.Is(Bool) && v.Text == "true" }
 
 // String is the text of a string and empty for everything else.
 func (v *Value) String() string {
@@ -177,45 +198,21 @@ func (v *Value) Int() (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// Count is the number of values in the document, at most limit+1.
-func (v *Value) Count(limit int) int {
-	if v == nil {
-		return 0
-	}
-	n := 1
-	for _, item := range v.Items {
-		if n > limit {
-			return n
-		}
-		n += item.Count(limit - n)
-	}
-	for _, m := range v.Members {
-		if n > limit {
-			return n
-		}
-		n += m.Value.Count(limit - n)
-	}
-	return n
-}
-
 // JSON is the value as compact JSON text.
 func (v *Value) JSON() string {
+	if v == nil {
+		return "null"
+	}
 	var b strings.Builder
 	v.write(&b)
 	return b.String()
 }
 
 func (v *Value) write(b *strings.Builder) {
-	switch {
-	case v == nil || v.Kind == Null:
-		b.WriteString("null")
-	case v.Kind == Bool:
-		b.WriteString(strconv.FormatBool(v.True))
-	case v.Kind == Number:
-		b.WriteString(v.Text)
-	case v.Kind == String:
-		b.WriteString(Quote(v.Text))
-	case v.Kind == Array:
+	switch v.Kind {
+	case String:
+		b.WriteString(ident.Quote(v.Text))
+	case Array:
 		b.WriteByte('[')
 		for i, item := range v.Items {
 			if i > 0 {
@@ -224,59 +221,34 @@ func (v *Value) write(b *strings.Builder) {
 			item.write(b)
 		}
 		b.WriteByte(']')
-	default:
+	case Object:
 		b.WriteByte('{')
 		for i, m := range v.Members {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			b.WriteString(Quote(m.Name))
+			b.WriteString(ident.Quote(m.Name))
 			b.WriteByte(':')
 			m.Value.write(b)
 		}
 		b.WriteByte('}')
+	default:
+		b.WriteString(v.Text)
 	}
 }
 
-// Quote is s as a JSON string, which is also a TypeScript string literal. Unlike json.Marshal it leaves <, > and & alone.
-func Quote(s string) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		return `""` // a string always encodes
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// Resolve finds what a $ref within this document refers to: "#", "#/$defs/X", "#anchor". It returns nil for anything
-// that leads out of the document or nowhere. To resolve many anchors, call [Value.Anchors] once.
+// Resolve finds what a $ref within this document, as Parse made it, refers to: "#", "#/$defs/X", "#anchor". It returns nil
+// for anything that leads out of the document or nowhere.
 func (v *Value) Resolve(ref string) *Value {
-	if name := Anchor(ref); name != "" {
-		return v.Anchors()[name]
-	}
-	fragment, ok := fragment(ref)
-	if !ok {
+	escaped, ok := strings.CutPrefix(ref, "#")
+	fragment, err := url.PathUnescape(escaped)
+	switch {
+	case v == nil || !ok || err != nil:
 		return nil
+	case fragment != "" && fragment[0] != '/':
+		return v.anchors[fragment]
 	}
 	return v.Pointer(fragment)
-}
-
-func fragment(ref string) (text string, ok bool) {
-	escaped, ok := strings.CutPrefix(ref, "#")
-	if !ok {
-		return "", false
-	}
-	text, err := url.PathUnescape(escaped)
-	return text, err == nil
-}
-
-// Anchor is the name of the anchor that a $ref refers to; empty for any other $ref.
-func Anchor(ref string) string {
-	if name, ok := fragment(ref); ok && !strings.HasPrefix(name, "/") {
-		return name
-	}
-	return ""
 }
 
 // Pointer is the value at a JSON pointer (RFC 6901), nil if there is none.
@@ -301,40 +273,6 @@ func (v *Value) Pointer(pointer string) *Value {
 		}
 	}
 	return v
-}
-
-// Anchors are all parts of the document that have an anchor; of several with the same, the first.
-func (v *Value) Anchors() map[string]*Value {
-	all := map[string]*Value{}
-	v.addAnchors(all)
-	return all
-}
-
-func (v *Value) addAnchors(all map[string]*Value) {
-	if v == nil {
-		return
-	}
-	add := func(name string) {
-		if all[name] == nil && name != "" {
-			all[name] = v
-		}
-	}
-	for _, m := range v.Members {
-		switch m.Name {
-		case "$anchor", "$dynamicAnchor":
-			add(m.Value.String())
-		case "$id", "id":
-			if name, ok := strings.CutPrefix(m.Value.String(), "#"); ok {
-				add(name)
-			}
-		}
-	}
-	for _, item := range v.Items {
-		item.addAnchors(all)
-	}
-	for _, m := range v.Members {
-		m.Value.addAnchors(all)
-	}
 }
 
 // Follow resolves a chain of schemas that are only a $ref, in the document root, and returns the first that is more. A

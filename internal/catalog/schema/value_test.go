@@ -61,22 +61,11 @@ func TestResolve(t *testing.T) {
 func TestAccessorsOfNil(t *testing.T) {
 	t.Parallel()
 	var v *Value
-	if v.Get("a").Get("b") != nil || v.String() != "" || v.Strings() != nil || v.Is(Null) || v.IsTrue() || v.IsFalse() || v.Count(5) != 0 {
+	if v.Get("a").Get("b") != nil || v.String() != "" || v.Strings() != nil || v.Is(Null) || v.IsTrue() || v.IsFalse() {
 		t.Error("an absent value is not empty")
 	}
 	if _, ok := v.Int(); ok || v.Pointer("/a") != nil || v.Resolve("#a") != nil {
 		t.Error("an absent value has parts")
-	}
-}
-
-func TestCount(t *testing.T) {
-	t.Parallel()
-	v := parsed(t, `{"a":[1,2,3],"b":{"c":true}}`)
-	if got := v.Count(100); got != 7 {
-		t.Errorf("got %d", got)
-	}
-	if got := v.Count(3); got <= 3 || got > 5 {
-		t.Errorf("with a limit of 3 got %d", got)
 	}
 }
 

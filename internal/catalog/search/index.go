@@ -1,18 +1,13 @@
 // Package search ranks tools for requests in words. It is an inverted index in memory, scored by BM25 over weighted
 // fields, in immutable segments of one server each: a server that changes costs its own segment, and searching takes
-// no lock.
-//
-// SQLite's FTS5 was measured first (BenchmarkFTS5 and BenchmarkIndex, the same 5,000 tools and request of four clauses):
-// it takes 9 ms, this 0.3 ms, and the budget is 1 ms. FTS5 scores every row that has any of the words, at about a
-// microsecond each; and its one connection would make searches wait for updates.
+// no lock. SQLite's FTS5 takes thirty times as long (BenchmarkFTS5, BenchmarkIndex).
 package search
 
 import (
+	"maps"
 	"math"
 	"slices"
-	"sort"
 	"strings"
-	"sync"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
@@ -63,13 +58,12 @@ type posting struct {
 type Segment struct {
 	keys  []string
 	names []string // folded, for exact matches
-	named []string // terms of the server's name
 	terms map[string][]posting
 }
 
 // NewSegment indexes the tools of a server.
-func NewSegment(server string, docs []Doc) *Segment {
-	s := &Segment{named: terms(server), terms: map[string][]posting{}}
+func NewSegment(docs []Doc) *Segment {
+	s := &Segment{terms: map[string][]posting{}}
 	for i := range docs {
 		d := &docs[i]
 		s.keys = append(s.keys, d.Key)
@@ -92,33 +86,23 @@ func NewSegment(server string, docs []Doc) *Segment {
 
 // Index searches over segments. It never changes.
 type Index struct {
-	keys     []string
 	server   []int32              // number of each tool's segment
 	base     []int32              // number of each segment's first tool
-	servers  map[string][]int32   // segments by the terms of their servers' names
 	exact    map[string][]int32   // by folded name and folded key
 	postings map[string][]posting // with numbers across all segments
 	sorted   []string             // all terms, for prefixes
 	similar  map[string][]string  // synonyms of a stem
-	scratch  sync.Pool
 }
 
 // NewIndex joins segments.
 func NewIndex(segments []*Segment) *Index {
 	ix := &Index{
-		servers: map[string][]int32{}, exact: map[string][]int32{}, postings: map[string][]posting{},
-		similar: synonymTable(),
+		exact: map[string][]int32{}, postings: map[string][]posting{}, similar: synonymTable(),
 	}
 	for n, s := range segments {
-		for _, term := range s.named {
-			ix.servers[term] = append(ix.servers[term], int32(n))
-		}
-		base := int32(len(ix.keys))
+		base := int32(len(ix.server))
 		ix.base = append(ix.base, base)
-		ix.keys = append(ix.keys, s.keys...)
-		for range s.keys {
-			ix.server = append(ix.server, int32(n))
-		}
+		ix.server = append(ix.server, slices.Repeat([]int32{int32(n)}, len(s.keys))...)
 		for i, name := range s.names {
 			for _, fold := range slices.Compact([]string{name, ident.Fold(s.keys[i])}) {
 				if fold != "" {
@@ -127,19 +111,12 @@ func NewIndex(segments []*Segment) *Index {
 			}
 		}
 		for term, list := range s.terms {
-			all := ix.postings[term]
 			for _, p := range list {
-				all = append(all, posting{base + p.doc, p.impact})
+				ix.postings[term] = append(ix.postings[term], posting{base + p.doc, p.impact})
 			}
-			ix.postings[term] = all
 		}
 	}
-	ix.sorted = make([]string, 0, len(ix.postings))
-	for term := range ix.postings {
-		ix.sorted = append(ix.sorted, term)
-	}
-	slices.Sort(ix.sorted)
-	ix.scratch.New = func() any { return newScratch(len(ix.keys)) }
+	ix.sorted = slices.Sorted(maps.Keys(ix.postings))
 	return ix
 }
 
@@ -165,16 +142,16 @@ func synonymTable() map[string][]string {
 
 // rarity is what a term that n tools have is worth: BM25's inverse document frequency, flattened.
 func (ix *Index) rarity(n int) float32 {
-	idf := math.Log(1 + (float64(len(ix.keys))-float64(n)+0.5)/(float64(n)+0.5))
+	idf := math.Log(1 + (float64(len(ix.server))-float64(n)+0.5)/(float64(n)+0.5))
 	return float32(math.Pow(idf, rarityPower))
 }
 
 // prefixed are terms that begin with prefix, at most limit.
 func (ix *Index) prefixed(prefix string, limit int) []string {
-	from := sort.SearchStrings(ix.sorted, prefix)
-	to := from
-	for to < len(ix.sorted) && to-from < limit && strings.HasPrefix(ix.sorted[to], prefix) {
-		to++
+	from, _ := slices.BinarySearch(ix.sorted, prefix)
+	found := ix.sorted[from:min(from+limit, len(ix.sorted))]
+	if end := slices.IndexFunc(found, func(term string) bool { return !strings.HasPrefix(term, prefix) }); end >= 0 {
+		found = found[:end]
 	}
-	return ix.sorted[from:to]
+	return found
 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
@@ -20,7 +21,7 @@ const (
 	maxPrefixed = 12 // terms that one prefix stands for
 )
 
-// What a term is worth that the request does not name itself, or a word that says little about what is wanted.
+// Weights of terms that the request does not contain, and of words that tell tools apart by accident only (isVague).
 const (
 	synonymWeight = 0.6
 	prefixWeight  = 0.5
@@ -33,215 +34,164 @@ const (
 	// wholeWeight is how much of a tool's worth for the rest of the request counts for a clause: "look at GitHub for
 	// bugs and comment on each" means GitHub in both.
 	wholeWeight = 0.5
-	// namedBoost multiplies the worth of a tool for a clause that names its server.
-	namedBoost = 1.25
 	// serverWeight is how much the best tool of a server speaks for its others: a request mostly stays in a few servers.
 	serverWeight = 0.5
-	// covered is how much of a word's worth goes when the tool that it finds best has been taken, and served how much goes
-	// from all words of the clause that a tool was taken for, so that the next place goes to what is still asked for.
-	covered = 0.15
-	served  = 0.3
-	// spare is how many tools of each clause are considered beyond the limit.
-	spare = 10
+	// served is how much of a clause's worth goes when a tool is chosen for it, so that the next tool is for another clause.
+	served = 0.3
 )
-
-// word is one word of a request: the terms that it stands for and what they are worth.
-type word struct {
-	clause int
-	terms  []weighted
-}
-
-type weighted struct {
-	list  []posting
-	worth float32 // of a whole impact
-}
-
-// scratch is the working memory of one search, one element for each tool; all zero between searches.
-type scratch struct {
-	whole   []float32             // worth for the whole request
-	clause  [maxClauses][]float32 // worth for each clause; made when first needed
-	of      []int32               // number of the last word that counted, from 1
-	value   []float32             // what it counted
-	member  []int32               // number in the pool, from 1
-	touched []int32
-}
-
-func newScratch(n int) *scratch {
-	return &scratch{
-		whole: make([]float32, n), of: make([]int32, n), value: make([]float32, n), member: make([]int32, n),
-	}
-}
 
 // Search ranks the tools for a request, the best first, at most limit. Where the request asks for several things, there
 // are tools for each. Every character of the query is taken as text.
 func (ix *Index) Search(query string, limit int) []Result {
-	if limit <= 0 || len(ix.keys) == 0 {
+	if limit <= 0 || len(ix.server) == 0 {
 		return nil
 	}
 	query = query[:min(len(query), maxQuery)]
-	words, servers := ix.words(query)
-	s := ix.scratch.Get().(*scratch)
-	defer ix.scratch.Put(s)
-	ix.score(s, words)
-	var p pool
-	for c := range servers {
-		ix.nominate(s, &p, c, servers[c], limit+spare)
+	var out []Result
+	for _, d := range ix.choose(ix.score(query), ix.exact[ident.Fold(query)], limit) {
+		segment := ix.server[d]
+		out = append(out, Result{Segment: int(segment), Doc: int(d - ix.base[segment])})
 	}
-	attribute(s, &p, words)
-	out := ix.choose(s, &p, words, servers, ix.exact[ident.Fold(query)], limit)
-	for _, d := range s.touched {
-		s.whole[d], s.of[d], s.member[d] = 0, 0, 0
-		for c := range servers {
-			s.clause[c][d] = 0
-		}
-	}
-	s.touched = s.touched[:0]
 	return out
 }
 
-// words are the words of a request, and for each clause the servers that it names.
-func (ix *Index) words(query string) (words []word, servers [][]int32) {
+// score is what every tool is worth for each clause of a request.
+func (ix *Index) score(query string) (scores [][]float32) {
+	best := make([]float32, len(ix.server)) // what the best term of one word is worth for each tool
+	words := 0
 	for _, clause := range clauses(query) {
 		found := terms(clause)
+		found = found[:min(len(found), maxWords-words)]
 		if len(found) == 0 {
 			continue
 		}
-		if len(servers) < maxClauses { // what is beyond the last clause belongs to it
-			servers = append(servers, nil)
+		words += len(found)
+		if len(scores) < maxClauses { // what is beyond the last clause belongs to it
+			scores = append(scores, make([]float32, len(ix.server)))
 		}
-		c := len(servers) - 1
-		for _, term := range found {
-			if len(words) == maxWords {
-				break
+		worth := scores[len(scores)-1]
+		for _, word := range found {
+			clear(best)
+			for _, alt := range ix.alternatives(word) {
+				for _, p := range alt.list {
+					if more := alt.weight*p.impact - best[p.doc]; more > 0 {
+						best[p.doc] += more
+						worth[p.doc] += more
+					}
+				}
 			}
-			servers[c] = append(servers[c], ix.servers[term]...)
-			words = append(words, ix.word(term, c))
 		}
 	}
-	return words, servers
+	return scores
 }
 
-func (ix *Index) word(term string, clause int) word {
-	w := word{clause: clause}
-	own := float32(1)
-	if isVague(term) {
-		own = vagueWeight
-	}
+// alternative is a term that a word of a request stands for.
+type alternative struct {
+	list   []posting
+	weight float32
+}
+
+func (ix *Index) alternatives(word string) (all []alternative) {
 	add := func(term string, weight float32) {
 		if list := ix.postings[term]; len(list) > 0 {
-			w.terms = append(w.terms, weighted{list, weight * ix.rarity(len(list))})
+			all = append(all, alternative{list, weight * ix.rarity(len(list))})
 		}
 	}
-	add(term, own)
-	for _, other := range ix.similar[term] {
+	own := float32(1)
+	if isVague(word) {
+		own = vagueWeight
+	}
+	add(word, own)
+	for _, other := range ix.similar[word] {
 		add(other, own*synonymWeight)
 	}
-	if len(term) >= 3 && len(ix.postings[term]) == 0 {
-		for _, longer := range ix.prefixed(term, maxPrefixed) {
+	if len(word) >= 3 && len(ix.postings[word]) == 0 {
+		for _, longer := range ix.prefixed(word, maxPrefixed) {
 			add(longer, own*prefixWeight)
 		}
 	}
-	return w
+	return all
 }
 
-// score adds up what every word is worth for every tool. Where several terms of a word find a tool, the best counts.
-func (ix *Index) score(s *scratch, words []word) {
-	for i, w := range words {
-		if s.clause[w.clause] == nil {
-			s.clause[w.clause] = make([]float32, len(ix.keys))
-		}
-		clause, number := s.clause[w.clause], int32(i)+1
-		for _, t := range w.terms {
-			for _, p := range t.list {
-				v := t.worth * p.impact
-				more := v
-				if s.of[p.doc] == number {
-					if more = v - s.value[p.doc]; more <= 0 {
-						continue
-					}
-				} else if s.of[p.doc] == 0 {
-					s.touched = append(s.touched, p.doc)
-				}
-				s.of[p.doc], s.value[p.doc] = number, v
-				s.whole[p.doc] += more
-				clause[p.doc] += more
+// choose takes tools one by one, each time the one that is worth most for what is still asked for. Tools that the query
+// names come first.
+func (ix *Index) choose(scores [][]float32, named []int32, limit int) []int32 {
+	left := make([]float32, len(scores)) // of each clause's worth
+	for c := range left {
+		left[c] = 1
+	}
+	pool := ix.nominate(scores, limit)
+	best := map[int32]float32{} // by server
+	var most float32
+	for _, d := range pool {
+		worth, _ := worthOf(d, scores, left)
+		best[ix.server[d]] = max(best[ix.server[d]], worth)
+		most = max(most, worth)
+	}
+	chosen := slices.Clone(named[:min(len(named), limit)])
+	for len(chosen) < limit {
+		next, highest, clause := int32(-1), float32(0), 0
+		for _, d := range pool {
+			worth, c := worthOf(d, scores, left)
+			worth *= 1 + serverWeight*best[ix.server[d]]/most
+			if worth > highest && !slices.Contains(chosen, d) {
+				next, highest, clause = d, worth, c
 			}
 		}
+		if next < 0 {
+			break
+		}
+		chosen = append(chosen, next)
+		left[clause] *= 1 - served
 	}
+	return chosen
 }
 
-// pool is the tools that are considered for the result.
-type pool []candidate
-
-type candidate struct {
-	doc    int32
-	values []value
-	taken  bool
+// worthOf is what a tool is worth for the clause that it suits best, with a part of what it is worth for the rest, and
+// which clause that is.
+func worthOf(doc int32, scores [][]float32, left []float32) (worth float32, clause int) {
+	var own, all float32
+	for c, of := range scores {
+		v := of[doc] * left[c]
+		all += v
+		if v > own {
+			own, clause = v, c
+		}
+	}
+	return own + wholeWeight*(all-own), clause
 }
 
-// value is what a word is worth for a candidate.
-type value struct {
-	word int
-	v    float32
-}
-
-// nominate puts the n tools that are worth most for a clause into the pool.
-func (ix *Index) nominate(s *scratch, p *pool, clause int, servers []int32, n int) {
+// nominate is the tools that are worth most for each clause, n at most for one.
+func (ix *Index) nominate(scores [][]float32, n int) (pool []int32) {
 	type ranked struct {
 		doc   int32
-		score float32
+		worth float32
 	}
-	var top []ranked
-	scores := s.clause[clause]
-	for _, d := range s.touched {
-		own := scores[d]
-		if own == 0 {
-			continue
+	whole := make([]float32, len(ix.server))
+	for _, clause := range scores {
+		for d, own := range clause {
+			whole[d] += own
 		}
-		r := ranked{d, own + wholeWeight*(s.whole[d]-own)}
-		if slices.Contains(servers, ix.server[d]) {
-			r.score *= namedBoost
-		}
-		if len(top) == n && r.score < top[n-1].score {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(top, r, func(a, b ranked) int {
-			if a.score > b.score || a.score == b.score && ix.keys[a.doc] < ix.keys[b.doc] {
-				return -1
+	}
+	for _, clause := range scores {
+		var top []ranked // the best first, equal ones in the order of the index
+		for d, own := range clause {
+			if own == 0 {
+				continue
 			}
-			return 1
-		})
-		if at < n {
-			top = slices.Insert(top[:min(len(top), n-1)], at, r)
-		}
-	}
-	for _, r := range top {
-		if s.member[r.doc] == 0 {
-			*p = append(*p, candidate{doc: r.doc})
-			s.member[r.doc] = int32(len(*p))
-		}
-	}
-}
-
-// attribute works out what each word is worth for each candidate.
-func attribute(s *scratch, p *pool, words []word) {
-	for i, w := range words {
-		for _, t := range w.terms {
-			for _, post := range t.list {
-				at := s.member[post.doc]
-				if at == 0 {
-					continue
-				}
-				c := &(*p)[at-1]
-				v := t.worth * post.impact
-				if last := len(c.values) - 1; last >= 0 && c.values[last].word == i {
-					c.values[last].v = max(c.values[last].v, v)
-				} else {
-					c.values = append(c.values, value{i, v})
-				}
+			worth := own + wholeWeight*(whole[d]-own)
+			if len(top) == n && worth <= top[n-1].worth {
+				continue
 			}
+			at := sort.Search(len(top), func(i int) bool { return top[i].worth < worth })
+			top = slices.Insert(top[:min(len(top), n-1)], at, ranked{int32(d), worth})
+		}
+		for _, r := range top {
+			pool = append(pool, r.doc)
 		}
 	}
+	slices.Sort(pool)
+	return slices.Compact(pool)
 }
 
 // isVague reports whether a term says when, how many or how well, which tells tools apart by accident only.

@@ -60,7 +60,7 @@ func segment(server string, tools ...string) *Segment {
 		name, description, _ := strings.Cut(tool, ": ")
 		docs = append(docs, Doc{Key: server + "__" + name, Name: name, Server: server, Description: description})
 	}
-	return NewSegment(server, docs)
+	return NewSegment(docs)
 }
 
 // found is the keys of what a search gives.
@@ -113,7 +113,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The working memory is used again: a search leaves nothing to the next.
+// A search leaves nothing to the next.
 func TestSearchIsRepeatable(t *testing.T) {
 	t.Parallel()
 	segments := []*Segment{segment("a", "send_mail: Send mail.", "find_mail: Find mail."), segment("b", "list: List things and mail.")}
@@ -181,7 +181,7 @@ var benchmarkQueries = []string{
 }
 
 func BenchmarkIndex(b *testing.B) {
-	ix := NewIndex([]*Segment{NewSegment("s", many(5000))})
+	ix := NewIndex([]*Segment{NewSegment(many(5000))})
 	query := strings.Join(benchmarkQueries, ", ")
 	for b.Loop() {
 		if len(ix.Search(query, 10)) != 10 {

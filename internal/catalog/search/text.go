@@ -1,6 +1,7 @@
 package search
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,13 +22,7 @@ func terms(text string) []string {
 			if whole := strings.ToLower(w); utf8.RuneCountInString(whole) > 1 {
 				out = append(out, whole)
 			}
-			parts = strings.FieldsFunc(w, unicode.IsDigit)
-			for i := 0; i < len(parts); i++ {
-				if len(parts[i]) < 3 {
-					parts = append(parts[:i], parts[i+1:]...)
-					i--
-				}
-			}
+			parts = slices.DeleteFunc(strings.FieldsFunc(w, unicode.IsDigit), func(part string) bool { return len(part) < 3 })
 		}
 		for _, p := range parts {
 			p = strings.ToLower(p)
@@ -51,16 +46,6 @@ func stem(word string) string {
 
 // plain takes accents off letters, so that cafe finds café.
 func plain(text string) string {
-	ascii := true
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			ascii = false
-			break
-		}
-	}
-	if ascii {
-		return text
-	}
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {
 			return -1

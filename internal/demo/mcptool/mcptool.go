@@ -32,8 +32,8 @@ func Reads() mcp.ToolAnnotations {
 	return mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: new(bool)}
 }
 
-// Add registers a tool whose answer is sent both as structured content and, for older clients, as text. The SDK
-// checks the arguments against the input schema and turns an error into a result with isError.
+// Add registers a tool. Its answer, unless it is a result already, is sent both as structured content and, for older
+// clients, as text. The SDK checks the arguments against the input schema and turns an error into a result with isError.
 func Add[In any](s *mcp.Server, def Definition, handle func(context.Context, In) (any, error)) {
 	hints := def.Hints
 	hints.Title = def.Title
@@ -44,6 +44,9 @@ func Add[In any](s *mcp.Server, def Definition, handle func(context.Context, In)
 		value, err := handle(ctx, in)
 		if err != nil {
 			return nil, nil, err
+		}
+		if answer, ok := value.(*mcp.CallToolResult); ok {
+			return answer, nil, nil
 		}
 		text, err := json.Marshal(value)
 		if err != nil {

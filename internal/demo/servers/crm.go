@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,9 +27,8 @@ Customer ids are those of the sales database.`
 
 // crm keeps the notes in a file, because a server is started again for every session.
 type crm struct {
-	root  *os.Root
-	mu    sync.Mutex // orders the reading and writing of the file
-	notes map[string]string
+	root *os.Root
+	mu   sync.Mutex // orders the reading and writing of the file
 }
 
 func newCRM(root *os.Root) *crm { return &crm{root: root} }
@@ -114,10 +114,7 @@ func (c *crm) search(_ context.Context, in searchInput) (any, error) {
 	words := strings.Fields(strings.ToLower(in.Q))
 	found, total := []dataset.Customer{}, 0
 	for _, customer := range dataset.Load().Customers {
-		if in.Segment != "" && customer.Segment != in.Segment || in.Region != "" && customer.Region != in.Region {
-			continue
-		}
-		if !matches(customer, words) {
+		if in.Segment != "" && customer.Segment != in.Segment || in.Region != "" && customer.Region != in.Region || !matches(customer, words) {
 			continue
 		}
 		total++
@@ -130,12 +127,7 @@ func (c *crm) search(_ context.Context, in searchInput) (any, error) {
 
 func matches(c dataset.Customer, words []string) bool {
 	text := strings.ToLower(strings.Join([]string{c.Name, c.Company, c.Email, c.Phone, c.Owner}, "\n"))
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
 type getInput struct {
@@ -149,13 +141,14 @@ func (c *crm) get(_ context.Context, in getInput) (any, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.load(); err != nil {
+	notes, err := c.load()
+	if err != nil {
 		return nil, err
 	}
 	return struct {
 		dataset.Customer
 		Note string `json:"note,omitempty"`
-	}{customer, c.notes[strconv.Itoa(in.ID)]}, nil
+	}{customer, notes[strconv.Itoa(in.ID)]}, nil
 }
 
 func find(id int) (dataset.Customer, error) {
@@ -179,28 +172,22 @@ func (c *crm) updateNote(_ context.Context, in noteInput) (any, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.load(); err != nil {
+	notes, err := c.load()
+	if err != nil {
 		return nil, err
 	}
 	key := strconv.Itoa(in.ID)
-	before, had := c.notes[key]
-	if c.notes[key] = in.Note; in.Note == "" {
-		delete(c.notes, key)
+	if notes[key] = in.Note; in.Note == "" {
+		delete(notes, key)
 	}
-	if err := c.save(); err != nil {
-		if delete(c.notes, key); had {
-			c.notes[key] = before
-		}
+	if err := c.save(notes); err != nil {
 		return nil, err
 	}
 	return map[string]any{"id": in.ID, "note": in.Note}, nil
 }
 
-// load reads the notes at its first call. The caller holds mu.
-func (c *crm) load() error {
-	if c.notes != nil {
-		return nil
-	}
+// load reads the notes. The caller holds mu.
+func (c *crm) load() (map[string]string, error) {
 	notes := map[string]string{}
 	text, err := c.root.ReadFile(notesFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -210,15 +197,14 @@ func (c *crm) load() error {
 		err = json.Unmarshal(text, &notes)
 	}
 	if err != nil {
-		return fmt.Errorf("read the notes in %s (remove the file to start without notes): %w", notesFile, err)
+		return nil, fmt.Errorf("read the notes in %s (remove the file to start without notes): %w", notesFile, err)
 	}
-	c.notes = notes
-	return nil
+	return notes, nil
 }
 
 // save replaces the file as a whole, so that a server killed at any moment leaves the old notes or the new ones.
-func (c *crm) save() error {
-	text, err := json.MarshalIndent(c.notes, "", "  ")
+func (c *crm) save(notes map[string]string) error {
+	text, err := json.MarshalIndent(notes, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the notes: %w", err)
 	}
@@ -252,13 +238,9 @@ type teamInput struct {
 func listTeam(_ context.Context, in teamInput) (any, error) {
 	members := []dataset.Member{}
 	for _, m := range dataset.Load().Team {
-		if in.Role != "" && m.Role != in.Role {
-			continue
+		if (in.Role == "" || m.Role == in.Role) && (in.Region == "" || m.Region == in.Region || m.Region == "all") {
+			members = append(members, m)
 		}
-		if in.Region != "" && m.Region != in.Region && m.Region != "all" {
-			continue
-		}
-		members = append(members, m)
 	}
 	return map[string]any{"members": members}, nil
 }

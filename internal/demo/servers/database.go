@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -48,7 +49,7 @@ func (d *database) server() *mcp.Server {
 	return s
 }
 
-// addQuery does not use mcptool.Add: rows are encoded as they are read, and the structured content, which must be an
+// addQuery makes its answers itself: rows are encoded as they are read, and the structured content, which must be an
 // object, wraps them as {"result": rows} while the text is the bare list.
 func (d *database) addQuery(s *mcp.Server) {
 	type input struct {
@@ -56,31 +57,25 @@ func (d *database) addQuery(s *mcp.Server) {
 		Params    []any  `json:"params"`
 		TimeoutMS int    `json:"timeout_ms"`
 	}
-	hints := mcptool.Reads()
-	hints.Title = "Run a SQL query"
-	mcp.AddTool(s, &mcp.Tool{
-		Name: "query", Title: hints.Title, Annotations: &hints,
+	mcptool.Add(s, mcptool.Definition{
+		Name: "query", Title: "Run a SQL query", Hints: mcptool.Reads(),
 		Description: "Run one read-only SQL statement (SQLite dialect: SELECT, WITH, VALUES or EXPLAIN) against the sales " +
 			"database and return its rows as objects keyed by column name.",
-		InputSchema: json.RawMessage(`{"type":"object","properties":{
+		Input: `{"type":"object","properties":{
 			"query":{"type":"string","minLength":1,"description":"One SQL statement; ? stands for a parameter"},
 			"params":{"type":"array","items":{"type":["string","number","boolean","null"]},
 				"description":"Values for the ? of the query, in order"},
 			"timeout_ms":{"type":"integer","minimum":1,"maximum":60000,"default":10000,
 				"description":"Stop the query after this many milliseconds"}},
-			"required":["query"],"additionalProperties":false}`),
-		OutputSchema: json.RawMessage(`{"type":"object","properties":{"result":{"type":"array","items":{"type":"object"},
-			"description":"One object for each row"}},"required":["result"],"additionalProperties":false}`),
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in input) (*mcp.CallToolResult, any, error) {
+			"required":["query"],"additionalProperties":false}`,
+		Output: `{"type":"object","properties":{"result":{"type":"array","items":{"type":"object"},
+			"description":"One object for each row"}},"required":["result"],"additionalProperties":false}`,
+	}, func(ctx context.Context, in input) (any, error) {
 		rows, err := d.query(ctx, in.Query, in.Params, time.Duration(in.TimeoutMS)*time.Millisecond)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		structured := make(json.RawMessage, 0, len(rows)+len(`{"result":}`))
-		structured = append(structured, `{"result":`...)
-		structured = append(structured, rows...)
-		structured = append(structured, '}')
-		return mcptool.Answer(structured, string(rows)), nil, nil
+		return mcptool.Answer(slices.Concat([]byte(`{"result":`), rows, []byte("}")), string(rows)), nil
 	})
 }
 
@@ -143,7 +138,7 @@ func (d *database) listTables(ctx context.Context) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, tableInfo{Name: t.name, Rows: n, Description: t.description})
+		list = append(list, tableInfo{t.name, n, t.description})
 	}
 	return map[string]any{"tables": list}, nil
 }

@@ -243,7 +243,7 @@ func TestColumnKeys(t *testing.T) {
 	}
 }
 
-func TestAppendValue(t *testing.T) {
+func TestEncodeValue(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		in   any
@@ -253,18 +253,18 @@ func TestAppendValue(t *testing.T) {
 		{0.1, "0.1"},
 		{6416853.25, "6416853.25"},
 		{1e20, "100000000000000000000"},
-		{2e-7, "2e-07"},
+		{2e-7, "2e-7"},
 		{1e21, "1e+21"},
 		{math.Inf(-1), "null"},
 		{"a\x01\xffb", `"a\u0001\ufffdb"`},
 	} {
-		got, err := appendValue(nil, tc.in)
+		got, err := encodeValue(tc.in)
 		if err != nil || string(got) != tc.want || !json.Valid(got) {
 			t.Errorf("%v is written as %s (%v), want %s", tc.in, got, err, tc.want)
 		}
 	}
-	if _, err := appendValue(nil, struct{}{}); err == nil {
-		t.Error("a struct was accepted")
+	if _, err := encodeValue(func() {}); err == nil {
+		t.Error("a function was accepted")
 	}
 }
 

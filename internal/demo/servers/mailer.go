@@ -152,10 +152,8 @@ func compose(id string, date time.Time, to []*mail.Address, subject, body string
 	}
 	out.WriteString("\r\n")
 	w := quotedprintable.NewWriter(&out)
-	if _, err := w.Write([]byte(body)); err != nil {
-		return nil, fmt.Errorf("encode the body: %w", err)
-	}
-	if err := w.Close(); err != nil {
+	_, err := w.Write([]byte(body))
+	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("encode the body: %w", err)
 	}
 	return out.Bytes(), nil
@@ -200,13 +198,10 @@ func (m *mailer) read(file string) (sentMessage, error) {
 	if err != nil {
 		return sentMessage{}, fmt.Errorf("parse %s: %w", file, err)
 	}
-	subject, err := new(mime.WordDecoder).DecodeHeader(parsed.Header.Get("Subject"))
-	if err != nil {
-		return sentMessage{}, fmt.Errorf("decode the subject of %s: %w", file, err)
-	}
-	date, err := parsed.Header.Date()
-	if err != nil {
-		return sentMessage{}, fmt.Errorf("parse the date of %s: %w", file, err)
+	subject, errSubject := new(mime.WordDecoder).DecodeHeader(parsed.Header.Get("Subject"))
+	date, errDate := parsed.Header.Date()
+	if err := errors.Join(errSubject, errDate); err != nil {
+		return sentMessage{}, fmt.Errorf("read the headers of %s: %w", file, err)
 	}
 	return sentMessage{
 		File: file, To: parsed.Header.Get("To"), Subject: subject,

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"database/sql"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -41,10 +40,11 @@ func encodeRows(rows *sql.Rows) (json.RawMessage, error) {
 			out = append(out, ',')
 		}
 		for i, value := range values {
-			out = append(out, keys[i]...)
-			if out, err = appendValue(out, value); err != nil {
+			text, err := encodeValue(value)
+			if err != nil {
 				return nil, fmt.Errorf("row %d, column %q: %w", count+1, names[i], err)
 			}
+			out = append(append(out, keys[i]...), text...)
 		}
 		out = append(out, '}')
 		if len(out) > maxRowBytes {
@@ -73,45 +73,16 @@ func columnKeys(names []string) []string {
 		if i == 0 {
 			before = "{"
 		}
-		keys[i] = before + string(appendString(nil, unique)) + ":"
+		key, _ := json.Marshal(unique) // a string can always be encoded
+		keys[i] = before + string(key) + ":"
 	}
 	return keys
 }
 
-func appendValue(out []byte, value any) ([]byte, error) {
-	switch v := value.(type) {
-	case nil:
-		return append(out, "null"...), nil
-	case int64:
-		return strconv.AppendInt(out, v, 10), nil
-	case float64:
-		if math.IsInf(v, 0) { // 9e999; SQLite has no NaN
-			return append(out, "null"...), nil
-		}
-		format := byte('f')
-		if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) { // as JSON.stringify does
-			format = 'e'
-		}
-		return strconv.AppendFloat(out, v, format, -1, 64), nil
-	case string:
-		return appendString(out, v), nil
-	case []byte:
-		return appendString(out, base64.StdEncoding.EncodeToString(v)), nil
+// encodeValue writes a value of SQLite; an infinite number, which JSON does not have, as null.
+func encodeValue(value any) ([]byte, error) {
+	if f, ok := value.(float64); ok && math.IsInf(f, 0) { // 9e999; SQLite has no NaN
+		return []byte("null"), nil
 	}
-	return nil, fmt.Errorf("a value of type %T has no JSON form", value)
-}
-
-func appendString(out []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
-			text, err := json.Marshal(s)
-			if err != nil {
-				panic(err) // a string always has a JSON form
-			}
-			return append(out, text...)
-		}
-	}
-	out = append(out, '"')
-	out = append(out, s...)
-	return append(out, '"')
+	return json.Marshal(value)
 }

@@ -11,11 +11,9 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"mcp-code-exec-harness/internal/demo/n8nfake"
 )
 
-// Names lists the servers of the demo. Serve knows two more, for tests: n8n-nodes and n8n-workflows.
+// Names lists the servers of the demo.
 func Names() []string { return []string{"database", "crm", "mailer"} }
 
 // Serve speaks MCP as the named demo server until stdin ends, which is success, or ctx is cancelled. Everything that the
@@ -38,7 +36,6 @@ func Serve(ctx context.Context, name, dir string, stdin io.Reader, stdout io.Wri
 }
 
 func open(name, dir string) (*mcp.Server, func(), error) {
-	nothing := func() {}
 	switch name {
 	case "database":
 		db, err := openDatabase()
@@ -46,35 +43,21 @@ func open(name, dir string) (*mcp.Server, func(), error) {
 			return nil, nil, err
 		}
 		return db.server(), db.close, nil
-	case "crm":
-		root, err := openDir(dir)
-		if err != nil {
-			return nil, nil, err
+	case "crm", "mailer":
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, nil, fmt.Errorf("make the directory for its files: %w", err)
 		}
-		return newCRM(root).server(), func() { root.Close() }, nil
-	case "mailer":
-		root, err := openDir(dir)
+		root, err := os.OpenRoot(dir)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("open the directory for its files: %w", err)
 		}
-		return newMailer(root).server(), func() { root.Close() }, nil
-	case "n8n-nodes":
-		return n8nfake.Nodes(), nothing, nil
-	case "n8n-workflows":
-		return n8nfake.Workflows(), nothing, nil
+		done := func() { root.Close() }
+		if name == "crm" {
+			return newCRM(root).server(), done, nil
+		}
+		return newMailer(root).server(), done, nil
 	}
 	return nil, nil, fmt.Errorf("there is no such demo server; the demo servers are %s", strings.Join(Names(), ", "))
-}
-
-func openDir(dir string) (*os.Root, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory for its files: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open the directory for its files: %w", err)
-	}
-	return root, nil
 }
 
 // writeCloser leaves closing to the owner of the writer.

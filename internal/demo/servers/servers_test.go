@@ -16,6 +16,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
 // The variables that turn the test binary into a demo server.
@@ -26,6 +28,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(serverVariable); name != "" {
+		n8nfake.Serve(name)
 		if err := Serve(context.Background(), name, os.Getenv(dirVariable), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -19,7 +19,7 @@ const (
 // database is an in-memory SQLite database that is filled by its first call and read-only from then on.
 type database struct {
 	pool *sql.DB
-	turn chan struct{} // holds one element: who took it may use what follows
+	turn chan struct{} // holds one element; a goroutine that has taken it may use the fields below
 	conn *sql.Conn     // an in-memory database lives in one connection; nil until the first call
 	// denied is what the authorizer refused in the statement compiled last.
 	denied string
@@ -53,7 +53,7 @@ func (d *database) take(ctx context.Context) (release func(), err error) {
 	}
 	release = func() { d.turn <- struct{}{} }
 	if d.conn == nil {
-		// A caller who gives up must not leave a half-filled database to the next one.
+		// A call that is cancelled must not leave a half-filled database to the next one.
 		if err := d.prepare(context.WithoutCancel(ctx)); err != nil {
 			release()
 			return nil, fmt.Errorf("prepare the demo database: %w", err)

@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 )
 
-// privateDir makes sure that dir exists and that nobody else can write machine code into it.
+// privateDir makes sure that dir exists and that no other user can write machine code into it.
 func privateDir(dir string) error {
 	if dir == "" {
 		return errors.New("the wasm sandbox needs a cache directory")

@@ -5,6 +5,7 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,10 +19,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/cpu"
 
+	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/process"
@@ -89,9 +90,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 		}
 		opt.Executable = self
 	}
-	if opt.MaxMemory == 0 {
-		opt.MaxMemory = 1 << 30
-	}
+	opt.MaxMemory = cmp.Or(opt.MaxMemory, 1<<30)
 	s := &Sandbox{opt: opt, info: sandbox.Info{Tier: "wasm", Engine: quickjs.SHA256, Prelude: guest.Hash()}}
 	s.dir = filepath.Join(opt.Dir, "wasm-"+s.key())
 	if err := privateDir(opt.Dir); err != nil {
@@ -102,8 +101,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 			return nil, fmt.Errorf("prepare the wasm sandbox in %s: %w", opt.Dir, err)
 		}
 	}
-	now := time.Now()
-	os.Chtimes(s.dir, now, now) // in use: see sweep
+	disk.Use(s.dir)
 	image, err := worker.ShareSnapshot(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("load the snapshot: %w; remove %s to build it again", err, s.dir)
@@ -128,7 +126,7 @@ func (s *Sandbox) build(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	s.sweep()
+	disk.Sweep(s.opt.Dir, "wasm-", "building-") // of other versions, and of killed builds
 	if len(workerProgram) > 0 {
 		if err := os.WriteFile(filepath.Join(tmp, programFile), workerProgram, 0o700); err != nil {
 			return err
@@ -151,23 +149,6 @@ func (s *Sandbox) build(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// unused is how long what other versions made is kept, and what a killed build left.
-const unused = 30 * 24 * time.Hour
-
-// sweep removes what nothing has used for long.
-func (s *Sandbox) sweep() {
-	entries, err := os.ReadDir(s.opt.Dir)
-	if err != nil {
-		return // it can be swept another time
-	}
-	for _, e := range entries {
-		ours := strings.HasPrefix(e.Name(), "wasm-") || strings.HasPrefix(e.Name(), "building-")
-		if info, err := e.Info(); ours && err == nil && time.Since(info.ModTime()) > unused {
-			os.RemoveAll(filepath.Join(s.opt.Dir, e.Name()))
-		}
-	}
 }
 
 func (s *Sandbox) command(program string, args ...string) *exec.Cmd {

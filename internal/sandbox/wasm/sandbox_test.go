@@ -167,3 +167,36 @@ func BenchmarkReturn1(b *testing.B) {
 	}
 	b.ReportMetric(float64(resets.Microseconds())/float64(b.N), "reset-us/op")
 }
+
+// A program that prints without end ends soon after it is cancelled, however seldom it comes to the engine's interrupt hook.
+func TestFloodIsCancelled(t *testing.T) {
+	s := setup(t)
+	r, err := s.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Kill()
+	if err := r.Send(&frame.Frame{
+		T: frame.Start, Run: "run_a", Now: 1e15, Seed: strings.Repeat("ab", 32), Limits: &frame.Limits{Memory: 64 << 20, InFlight: 10, MaxValue: 1 << 20},
+		Program: &frame.Program{Code: "(async()=>{for (;;) console.log('x'.repeat(50000))})"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		<-r.Frames()
+	}
+	if err := r.Send(&frame.Frame{T: frame.Cancel, Run: "run_a"}); err != nil {
+		t.Fatal(err)
+	}
+	more := 0
+	for f := range r.Frames() {
+		if f.T == frame.Done {
+			break
+		}
+		more++
+	}
+	if more > 20 { // the hook comes after hundreds
+		t.Errorf("%d more lines", more)
+	}
+	reset(t, r)
+}

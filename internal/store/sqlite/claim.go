@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,247 +11,196 @@ import (
 )
 
 const (
-	promoteBatch = 500 // sessions that become ready with one claim
+	readyBatch   = 500 // sessions that become ready with one claim
 	recoverBatch = 500 // tasks of dead processes that one transaction frees
 )
 
-// taskHead is what decides about a change of a task.
+// taskHead is what a change of a task depends on.
 type taskHead struct {
 	num, session, fence int64
 	owner               string
-	inWork              bool // its owner works on it; else an owner has it reserved
+	inWork              bool // its owner works it; else its owner has it reserved
 }
 
 // head returns the head of a task that has not ended.
-func head(c *conn, id string) (h taskHead, err error) {
-	var ended, working int64
-	found, err := c.row(`SELECT t.num, t.session, t.fence, t.owner, t.ended IS NOT NULL, s.working = t.num
+func head(c *conn, id string) (h taskHead) {
+	var ended bool
+	found := c.row(`SELECT t.num, t.session, t.fence, t.owner, t.ended IS NOT NULL, s.working = t.num
 		FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.id = ? AND t.purged = 0 AND s.closed IS NULL`, []any{id},
-		&h.num, &h.session, &h.fence, &h.owner, &ended, &working)
+		&h.num, &h.session, &h.fence, &h.owner, &ended, &h.inWork)
 	switch {
-	case err != nil:
-		return h, err
 	case !found:
-		return h, refuse(task.ErrNotFound)
-	case ended != 0:
-		return h, refuse(task.ErrEnded)
+		c.refuse(task.ErrNotFound)
+	case ended:
+		c.refuse(task.ErrEnded)
 	}
-	h.inWork = working != 0
-	return h, nil
+	return h
 }
 
-// lineUp notes on a session when its next waiting task is due: of those that were begun first, then in the order of due times.
-const lineUp = `UPDATE sessions SET ready = 0, due = CASE WHEN working = 0 THEN (
-	SELECT due FROM tasks WHERE session = sessions.num AND ended IS NULL AND owner = ''
-	ORDER BY started IS NULL, due, num LIMIT 1) END WHERE num = ?`
+// owned is head for a task that this process owns by the claim of a fence.
+func (s *Store) owned(c *conn, id string, fence int64) taskHead {
+	h := head(c, id)
+	if h.owner != s.lease.ID() || h.fence != fence {
+		c.refuse(task.ErrNotOwner)
+	}
+	return h
+}
+
+// nextTask orders a session's waiting tasks: first those that were begun, then by due time.
+const nextTask = "ended IS NULL AND owner = '' ORDER BY started IS NULL, due, num LIMIT 1"
+
+// setDue notes on a session when its next waiting task is due.
+const setDue = `UPDATE sessions SET ready = 0, due = CASE WHEN working = 0 THEN (
+	SELECT due FROM tasks WHERE session = sessions.num AND ` + nextTask + `) END WHERE num = ?`
 
 // ClaimNext implements task.Store. Users take turns in the order of their names.
 func (s *Store) ClaimNext(ctx context.Context, after string, except []string, now time.Time) (t task.Task, next time.Time, err error) {
+	defer wrap(&err, "claim the next task")
+	if err := s.lease.Claim(); err != nil {
+		return t, next, err
+	}
 	var id string
 	var due int64
-	err = s.lease.Claim()
-	if err == nil {
-		err = s.decide(ctx, 0, func(c *conn) (err error) {
-			id, due, err = s.claimNext(c, after, except, now.UnixMicro())
-			return err
-		})
+	if err := s.write(ctx, 0, func(c *conn) { id, due = s.claimNext(c, after, except, now) }); err != nil {
+		return t, next, err
 	}
-	if err != nil {
-		return task.Task{}, time.Time{}, fmt.Errorf("claim the next task: %w", err)
+	if id != "" {
+		t, err = s.Task(ctx, id)
+	} else if due > 0 {
+		next = time.UnixMicro(due).UTC()
 	}
-	if id == "" {
-		if due > 0 {
-			next = instant(due)
-		}
-		return task.Task{}, next, nil
-	}
-	t, err = s.Task(ctx, id)
 	return t, next, err
 }
 
 // claimNext returns the id of the task that it claims, or when the next one is due, 0 for never.
-func (s *Store) claimNext(c *conn, after string, except []string, now int64) (id string, due int64, err error) {
-	if _, err := c.exec(`UPDATE sessions SET ready = 1 WHERE num IN (
-		SELECT num FROM sessions WHERE ready = 0 AND due <= ? ORDER BY due LIMIT ?)`, now, promoteBatch); err != nil {
-		return "", 0, err
-	}
+func (s *Store) claimNext(c *conn, after string, except []string, now time.Time) (id string, due int64) {
+	c.exec(`UPDATE sessions SET ready = 1 WHERE num IN (
+		SELECT num FROM sessions WHERE ready = 0 AND due <= ? ORDER BY due LIMIT ?)`, now, readyBatch)
 	for user, wrapped := after, false; ; {
-		var session int64
-		found, err := c.row("SELECT num, user FROM sessions WHERE ready = 1 AND user > ? ORDER BY user, due LIMIT 1", []any{user}, &session, &user)
+		var session, num int64
+		found := c.row("SELECT num, user FROM sessions WHERE ready = 1 AND user > ? ORDER BY user, due LIMIT 1", []any{user}, &session, &user)
 		switch {
-		case err != nil:
-			return "", 0, err
 		case !found && wrapped:
-			_, err := c.row("SELECT due FROM sessions WHERE ready = 0 AND due IS NOT NULL ORDER BY due LIMIT 1", nil, &due)
-			return "", due, err
+			c.row("SELECT due FROM sessions WHERE ready = 0 AND due IS NOT NULL ORDER BY due LIMIT 1", nil, &due)
+			return "", due
 		case !found:
 			user, wrapped = "", true
 			continue
 		case slices.Contains(except, user):
 			continue
 		}
-		var num int64
-		found, err = c.row(`SELECT num, id FROM tasks WHERE session = ? AND ended IS NULL AND owner = ''
-			ORDER BY started IS NULL, due, num LIMIT 1`, []any{session}, &num, &id)
-		if err != nil || !found {
-			return "", 0, errors.Join(err, fmt.Errorf("session %d is ready without a task", session))
+		if !c.row("SELECT num, id FROM tasks WHERE session = ? AND "+nextTask, []any{session}, &num, &id) {
+			c.fail(fmt.Errorf("session %d is ready without a task", session))
 		}
-		return id, 0, s.take(c, num, session, now)
+		s.take(c, num, session, now)
+		return id, 0
 	}
 }
 
-// take makes a task this process's, and the one in work of its session.
-func (s *Store) take(c *conn, num, session, now int64) error {
-	if _, err := c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num); err != nil {
-		return err
-	}
-	if _, err := c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session); err != nil {
-		return err
-	}
-	return noteUse(c, session, now)
+// take makes this process a task's owner, and the task the one in work of its session.
+func (s *Store) take(c *conn, num, session int64, now time.Time) {
+	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
+	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
+	noteUse(c, session, now)
 }
 
 // Claim implements task.Store. It is a use of the session.
-func (s *Store) Claim(ctx context.Context, id string, now time.Time) (task.Task, error) {
-	err := s.lease.Claim()
-	var dead []string
-	if err == nil {
-		dead, err = s.deadOwners(ctx)
+func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Task, err error) {
+	defer wrap(&err, "claim task %q", id)
+	if err := s.lease.Claim(); err != nil {
+		return task.Task{}, err
 	}
-	if err == nil {
-		err = s.decide(ctx, 0, func(c *conn) error {
-			h, err := head(c, id)
-			if err != nil {
-				return err
-			}
-			if h.owner != "" && h.owner != s.lease.ID() && !slices.Contains(dead, h.owner) {
-				return refuse(fmt.Errorf("%w: process %s", task.ErrNotOwner, s.lease.Describe(h.owner)))
-			}
-			if !h.inWork {
-				if err := s.makeWay(c, h.session, dead); err != nil {
-					return err
-				}
-			}
-			return s.take(c, h.num, h.session, now.UnixMicro())
-		})
-	}
+	dead, err := s.deadOwners(ctx)
 	if err != nil {
-		return task.Task{}, fmt.Errorf("claim task %q: %w", id, err)
+		return task.Task{}, err
+	}
+	if err := s.write(ctx, 0, func(c *conn) {
+		h := head(c, id)
+		if h.owner != "" && h.owner != s.lease.ID() && !slices.Contains(dead, h.owner) {
+			c.refuse(fmt.Errorf("%w: process %s", task.ErrNotOwner, s.lease.Describe(h.owner)))
+		}
+		if !h.inWork {
+			releaseDead(c, h.session, dead)
+		}
+		s.take(c, h.num, h.session, now)
+	}); err != nil {
+		return task.Task{}, err
 	}
 	return s.Task(ctx, id)
 }
 
-// makeWay refuses (task.ErrBusy) where a live process works on a task of the session. A dead one's waits again.
-func (s *Store) makeWay(c *conn, session int64, dead []string) error {
+// releaseDead refuses (task.ErrBusy) where a live process works a task of the session. A dead process's task waits again.
+func releaseDead(c *conn, session int64, dead []string) {
 	var num int64
 	var owner string
-	found, err := c.row("SELECT t.num, t.owner FROM sessions s JOIN tasks t ON t.num = s.working WHERE s.num = ?", []any{session}, &num, &owner)
-	switch {
-	case err != nil || !found:
-		return err
-	case !slices.Contains(dead, owner):
-		return refuse(task.ErrBusy)
+	if !c.row("SELECT t.num, t.owner FROM sessions s JOIN tasks t ON t.num = s.working WHERE s.num = ?", []any{session}, &num, &owner) {
+		return
 	}
-	_, err = c.exec("UPDATE tasks SET owner = '' WHERE num = ?", num)
-	return err
+	if !slices.Contains(dead, owner) {
+		c.refuse(task.ErrBusy)
+	}
+	c.exec("UPDATE tasks SET owner = '' WHERE num = ?", num)
 }
 
 // Release implements task.Store.
-func (s *Store) Release(ctx context.Context, id string, fence int64, due time.Time) error {
-	if err := s.decide(ctx, 0, func(c *conn) error {
-		h, err := head(c, id)
-		switch {
-		case err != nil:
-			return err
-		case h.owner != s.lease.ID() || h.fence != fence:
-			return refuse(task.ErrNotOwner)
-		}
-		return free(c, h.num, h.session, due.UnixMicro())
-	}); err != nil {
-		return fmt.Errorf("release task %q: %w", id, err)
-	}
-	return nil
+func (s *Store) Release(ctx context.Context, id string, fence int64, due time.Time) (err error) {
+	defer wrap(&err, "release task %q", id)
+	return s.write(ctx, 0, func(c *conn) {
+		h := s.owned(c, id, fence)
+		free(c, h.num, h.session, due)
+	})
 }
 
-// free has a task wait again; a due time of 0 leaves the one that it has.
-func free(c *conn, num, session, due int64) error {
-	if _, err := c.exec("UPDATE tasks SET owner = '', due = CASE ?1 WHEN 0 THEN due ELSE ?1 END WHERE num = ?2", due, num); err != nil {
-		return err
-	}
-	if _, err := c.exec("UPDATE sessions SET working = 0 WHERE num = ? AND working = ?", session, num); err != nil {
-		return err
-	}
-	_, err := c.exec(lineUp, session)
-	return err
+// free has a task wait again; a zero due time leaves its due time as it is.
+func free(c *conn, num, session int64, due time.Time) {
+	c.exec("UPDATE tasks SET owner = '', due = coalesce(?, due) WHERE num = ?", orNull(due), num)
+	c.exec("UPDATE sessions SET working = 0 WHERE num = ? AND working = ?", session, num)
+	c.exec(setDue, session)
 }
 
 // deadOwners are the owners of unfinished tasks and runs and of uses of sessions whose process is dead.
 func (s *Store) deadOwners(ctx context.Context) ([]string, error) {
-	rows, err := s.query(ctx, `SELECT owner FROM tasks WHERE ended IS NULL AND owner <> '' UNION SELECT owner FROM session_uses
+	owners, err := list(ctx, s, value[string], `SELECT owner FROM tasks WHERE ended IS NULL AND owner <> '' UNION SELECT owner FROM session_uses
 		UNION SELECT owner FROM runs WHERE ended IS NULL`)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	owners, err := scanTexts(rows)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	return s.dead(owners)
-}
-
-// dead returns those owners whose process is dead.
-func (s *Store) dead(owners []string) (dead []string, err error) {
-	for _, owner := range owners {
-		alive, err := s.lease.Alive(owner)
-		if err != nil {
-			return nil, err
-		}
-		if !alive {
-			dead = append(dead, owner)
-		}
-	}
-	return dead, nil
+	dead := slices.DeleteFunc(owners, func(owner string) bool {
+		alive, failed := s.lease.Alive(owner)
+		err = errors.Join(err, failed)
+		return alive
+	})
+	return dead, err
 }
 
 // Recover implements task.Store.
-func (s *Store) Recover(ctx context.Context) error {
+func (s *Store) Recover(ctx context.Context) (err error) {
+	defer wrap(&err, "free the tasks of dead processes")
 	dead, err := s.deadOwners(ctx)
 	for _, owner := range dead {
 		for more := true; err == nil && more; {
-			err = s.decide(ctx, 0, func(c *conn) (err error) {
-				more, err = freeAll(c, owner)
-				return err
-			})
+			err = s.write(ctx, 0, func(c *conn) { more = freeAll(c, owner) })
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("free the tasks of dead processes: %w", err)
-	}
-	return nil
+	return err
 }
 
 // freeAll frees some tasks of a dead owner, and says whether there may be more.
-func freeAll(c *conn, owner string) (more bool, err error) {
+func freeAll(c *conn, owner string) (more bool) {
 	type owned struct{ num, session int64 }
 	var all []owned
-	if err := c.each("SELECT num, session FROM tasks WHERE ended IS NULL AND owner <> '' AND owner = ? LIMIT ?", []any{owner, recoverBatch},
-		func(row []driver.Value) error {
-			all = append(all, owned{row[0].(int64), row[1].(int64)})
-			return nil
-		}); err != nil {
-		return false, err
-	}
+	c.each("SELECT num, session FROM tasks WHERE ended IS NULL AND owner <> '' AND owner = ? LIMIT ?", []any{owner, recoverBatch},
+		func(row scanner) error {
+			var t owned
+			err := row.Scan(&t.num, &t.session)
+			all = append(all, t)
+			return err
+		})
 	for _, t := range all {
-		if err := free(c, t.num, t.session, 0); err != nil {
-			return false, err
-		}
+		free(c, t.num, t.session, time.Time{})
 	}
-	_, err = c.exec("DELETE FROM session_uses WHERE owner = ?", owner)
-	return len(all) == recoverBatch, err
+	c.exec("DELETE FROM session_uses WHERE owner = ?", owner)
+	return len(all) == recoverBatch
 }
 
 // noteUse moves a session's expiry on, so that as much time is left as after its last use.
-func noteUse(c *conn, session, at int64) error {
-	_, err := c.exec("UPDATE sessions SET expires = expires + max(0, ?1 - used), used = max(used, ?1) WHERE num = ?2", at, session)
-	return err
+func noteUse(c *conn, session int64, at time.Time) {
+	c.exec("UPDATE sessions SET expires = expires + max(0, ?1 - used), used = max(used, ?1) WHERE num = ?2", at, session)
 }

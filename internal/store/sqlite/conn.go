@@ -2,22 +2,22 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
+	"database/sql"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"modernc.org/sqlite"
 )
 
-// conn is the writing connection: the driver's own, without database/sql, because a commit is on the path of every
-// tool call. It belongs to one goroutine. No context reaches the driver: a group of writes serves many callers.
+// conn is the writing connection. It belongs to one goroutine. No context reaches the driver: a transaction serves many callers.
+//
+// The first error stays in err, and statements after it do nothing, so that a change of many statements checks it once.
 type conn struct {
-	dc    driver.Conn
-	stmts map[string]driver.Stmt
-	args  []driver.NamedValue
+	db         *sql.DB
+	only       *sql.Conn
+	statements prepared // of only
+	err        error
 }
 
 func connect(ctx context.Context, dsn string) (*conn, error) {
@@ -25,128 +25,99 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	dc, err := connector.Connect(ctx)
+	db := sql.OpenDB(connector)
+	only, err := db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, db.Close())
 	}
-	return &conn{dc: dc, stmts: make(map[string]driver.Stmt)}, nil
+	return &conn{db: db, only: only, statements: prepared{of: only}}, nil
 }
 
 func (c *conn) close() error {
 	var errs []error
-	for _, s := range c.stmts {
-		errs = append(errs, s.Close())
+	for _, stmt := range c.statements.all.Range { // those of a single connection are not closed with it
+		errs = append(errs, stmt.(*sql.Stmt).Close())
 	}
-	return errors.Join(append(errs, c.dc.Close())...)
+	return errors.Join(append(errs, c.only.Close(), c.db.Close())...)
 }
 
-func (c *conn) prepare(query string, args []any) (driver.Stmt, error) {
-	s := c.stmts[query]
-	if s == nil {
-		var err error
-		if s, err = c.dc.Prepare(query); err != nil {
-			return nil, err
-		}
-		c.stmts[query] = s
+// fail sets the error unless there is one.
+func (c *conn) fail(err error) {
+	if c.err == nil {
+		c.err = err
 	}
-	c.args = c.args[:0]
-	for i, a := range args {
-		switch v := a.(type) {
-		case int:
-			a = int64(v)
-		case bool:
-			a = int64(0)
-			if v {
-				a = int64(1)
-			}
-		case *int64:
-			a = nil
-			if v != nil {
-				a = *v
-			}
-		}
-		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
-	}
-	return s, nil
 }
 
-// exec runs one statement, which is prepared once.
-func (c *conn) exec(query string, args ...any) (driver.Result, error) {
-	s, err := c.prepare(query, args)
-	if err != nil {
-		return nil, err
-	}
-	return s.(driver.StmtExecContext).ExecContext(context.Background(), c.args)
-}
-
-// changed runs one statement and returns how many rows it changed.
-func (c *conn) changed(query string, args ...any) (int, error) {
-	res, err := c.exec(query, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, err := res.RowsAffected()
-	return int(n), err
-}
-
-// script runs statements that are not worth preparing.
-func (c *conn) script(text string) error {
-	_, err := c.dc.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
+// takeErr returns the error and clears it.
+func (c *conn) takeErr() error {
+	err := c.err
+	c.err = nil
 	return err
 }
 
-// each calls f with every row's values, which f must not keep beyond its return.
-func (c *conn) each(query string, args []any, f func(row []driver.Value) error) (err error) {
-	s, err := c.prepare(query, args)
-	if err != nil {
-		return err
+// orNull is nil for the zero time.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
 	}
-	rows, err := s.(driver.StmtQueryContext).QueryContext(context.Background(), c.args)
-	if err != nil {
-		return err
+	return &t
+}
+
+// result is what a statement did: the rows it changed, and the number of the last row it inserted.
+type result struct{ rows, id int64 }
+
+// exec executes one statement, which is prepared once.
+func (c *conn) exec(query string, args ...any) (r result) {
+	if c.err == nil {
+		r, c.err = c.execute(query, args)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	values := make([]driver.Value, len(rows.Columns()))
-	for {
-		switch err := rows.Next(values); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := f(values); err != nil {
-			return err
-		}
+	return r
+}
+
+func (c *conn) execute(query string, args []any) (r result, err error) {
+	stmt, err := c.statements.prepare(context.Background(), query) //nolint:sqlclosecheck // close closes it
+	if err != nil {
+		return r, err
+	}
+	res, err := stmt.Exec(stored(args)...)
+	if err != nil {
+		return r, err
+	}
+	if r.rows, err = res.RowsAffected(); err == nil {
+		r.id, err = res.LastInsertId()
+	}
+	return r, err
+}
+
+// script executes statements that are not worth preparing.
+func (c *conn) script(text string) {
+	if c.err == nil {
+		_, c.err = c.only.ExecContext(context.Background(), text)
 	}
 }
 
-// row scans the first row into dest, each an *int64 or *string, and says whether there is one.
-func (c *conn) row(query string, args []any, dest ...any) (found bool, err error) {
-	err = c.each(query, args, func(row []driver.Value) error {
-		if found {
+// each calls f with every row until there is an error.
+func (c *conn) each(query string, args []any, f func(scanner) error) {
+	if c.err == nil {
+		c.fail(c.statements.each(context.Background(), query, args, func(row scanner) error { return errors.Join(f(row), c.err) }))
+	}
+}
+
+// row scans the first row into dest and says whether there is one.
+func (c *conn) row(query string, args []any, dest ...any) (found bool) {
+	c.each(query, args, func(row scanner) error {
+		if found || len(dest) == 0 {
 			return nil
 		}
 		found = true
-		for i, d := range dest {
-			ok := false
-			switch d := d.(type) {
-			case *int64:
-				*d, ok = row[i].(int64)
-			case *string:
-				*d, ok = row[i].(string)
-			}
-			if !ok {
-				return fmt.Errorf("column %d of %.40s... is a %T", i+1, query, row[i])
-			}
-		}
-		return nil
+		return row.Scan(dest...)
 	})
-	return found, err
+	return found && c.err == nil
 }
 
 // retryBusy repeats f while another process has the lock that it needs, for busyTimeout at most. SQLite's own wait backs
-// off to 100 ms, far too long where a transaction takes 0.1 ms, so that it is cut to writeWait; and some locks it does
-// not wait for at all, such as that for changing the journal mode.
+// off to 100 ms, far too long where a transaction takes 0.1 ms, so it is cut to writeWait; and for some locks, such as that
+// for changing the journal mode, SQLite does not wait at all.
 func retryBusy(ctx context.Context, f func() error) error {
 	for begin := time.Now(); ; {
 		err := f()
@@ -161,19 +132,19 @@ func retryBusy(ctx context.Context, f func() error) error {
 	}
 }
 
-// transaction runs f in a transaction that holds the write lock from its beginning, and rolls back if f fails.
-func (c *conn) transaction(f func() error) error {
-	if err := retryBusy(context.Background(), func() error { _, err := c.exec("BEGIN IMMEDIATE"); return err }); err != nil {
+// transaction calls f in a transaction that holds the write lock from its beginning, and rolls back after an error.
+func (c *conn) transaction(f func()) error {
+	if err := retryBusy(context.Background(), func() error { _, err := c.execute("BEGIN IMMEDIATE", nil); return err }); err != nil {
 		return err
 	}
-	err := f()
+	f()
+	c.exec("COMMIT")
+	err := c.takeErr()
 	if err == nil {
-		if _, err = c.exec("COMMIT"); err == nil {
-			return nil
-		}
+		return nil
 	}
-	// SQLite has rolled back by itself after some errors, such as a full disk; then there is nothing to do.
-	if _, rerr := c.exec("ROLLBACK"); rerr != nil && !strings.Contains(rerr.Error(), "no transaction is active") {
+	// SQLite has rolled back by itself after some errors, such as a full disk.
+	if _, rerr := c.execute("ROLLBACK", nil); rerr != nil && !strings.Contains(rerr.Error(), "no transaction is active") {
 		return errors.Join(err, rerr)
 	}
 	return err

@@ -163,7 +163,7 @@ func checkCrashed(t *testing.T, path string, committed int, orMore bool) {
 			t.Errorf("record %d (-want +got):\n%s", i+1, d)
 		}
 	}
-	orphans, err := s.Orphans(t.Context())
+	orphans, err := s.Strays(t.Context())
 	if err != nil || len(orphans) != 1 || orphans[0].ID != "run_a" {
 		t.Fatalf("orphans: %v, %v, want run_a", orphans, err)
 	}
@@ -178,7 +178,7 @@ func checkCrashed(t *testing.T, path string, committed int, orMore bool) {
 	if got, err := s.Read(t.Context(), "run_a"); err != nil || len(got) != len(records)+1 {
 		t.Errorf("after the resumed run's end: %d records, %v, want %d", len(got), err, len(records)+1)
 	}
-	if orphans, err := s.Orphans(t.Context()); err != nil || len(orphans) != 0 {
+	if orphans, err := s.Strays(t.Context()); err != nil || len(orphans) != 0 {
 		t.Errorf("orphans after the end: %v, %v", orphans, err)
 	}
 	names, err := filepath.Glob(path + ".owner-*")

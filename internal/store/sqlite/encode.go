@@ -9,10 +9,10 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// maxInline is the largest value that is kept in its record; larger ones are blobs.
+// maxInline is the largest value, in bytes, that is stored in its record's row; larger ones are blobs.
 const maxInline = 4 << 10
 
-// row is a record as the journal's table keeps it.
+// row is a record as the table journal has it.
 type row struct {
 	seq   int64
 	kind  string
@@ -35,46 +35,47 @@ func (r *row) bytes() int {
 	return n
 }
 
-// large is a field that may be a blob.
+// large is a field that may be a blob: JSON or text.
 type large struct {
 	name string
 	raw  *json.RawMessage
 	text *string
 }
 
-// split copies what a record holds, and names the copy's large fields.
+// split makes a record point to a copy of its body, and returns the copy and the fields of it that may be blobs.
 func split(r *journal.Record) (kind string, n int, body any, fields []large) {
 	switch {
 	case r.Start != nil:
-		b := *r.Start
-		r.Start = &b
-		return "start", 0, &b, []large{
+		b := own(&r.Start)
+		return "start", 0, b, []large{
 			{"source", nil, &b.Source}, {"program", &b.Program, nil}, {"map", nil, &b.Map}, {"limits", &b.Limits, nil},
 		}
 	case r.Call != nil:
-		b := *r.Call
-		r.Call = &b
-		return "call", b.N, &b, []large{{"args", &b.Args, nil}}
+		b := own(&r.Call)
+		return "call", b.N, b, []large{{"args", &b.Args, nil}}
 	case r.Intent != nil:
-		b := *r.Intent
-		r.Intent = &b
-		return "intent", b.N, &b, []large{{"before", &b.Before, nil}}
+		b := own(&r.Intent)
+		return "intent", b.N, b, []large{{"before", &b.Before, nil}}
 	case r.Answer != nil:
-		b := *r.Answer
-		r.Answer = &b
-		return "answer", b.N, &b, []large{{"value", &b.Value, nil}, {"error", &b.Error, nil}}
+		b := own(&r.Answer)
+		return "answer", b.N, b, []large{{"value", &b.Value, nil}, {"error", &b.Error, nil}}
 	case r.Log != nil:
-		b := *r.Log
-		r.Log = &b
-		return "log", 0, &b, []large{{"text", nil, &b.Text}}
+		b := own(&r.Log)
+		return "log", 0, b, []large{{"text", nil, &b.Text}}
 	default:
-		b := *r.End
-		r.End = &b
-		return "end", 0, &b, []large{{"output", &b.Output, nil}, {"error", &b.Error, nil}}
+		b := own(&r.End)
+		return "end", 0, b, []large{{"output", &b.Output, nil}, {"error", &b.Error, nil}}
 	}
 }
 
-// encode makes a record's row. It copies all it keeps. JSON loses insignificant whitespace where it stays inline.
+// own replaces what p points to by a copy, and returns the copy.
+func own[T any](p **T) *T {
+	value := **p
+	*p = &value
+	return &value
+}
+
+// encode makes a record's row, which shares no memory with the record. Inline JSON loses insignificant whitespace.
 func encode(r journal.Record) (row, error) {
 	kind, n, body, fields := split(&r)
 	out := row{seq: r.Seq, kind: kind, n: n}
@@ -93,57 +94,26 @@ func encode(r journal.Record) (row, error) {
 		out.blobs = append(out.blobs, blob{field: f.name, hash: sha256.Sum256(data), data: data})
 	}
 	var err error
-	if out.data, err = encodeJSON(body); err != nil {
+	if out.data, err = journal.Encode(body); err != nil {
 		return row{}, fmt.Errorf("record %d (%s): %w", r.Seq, kind, err)
 	}
 	return out, nil
 }
 
-// encodeJSON leaves the characters of embedded JSON as they are.
-func encodeJSON(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
-
-// decode makes a row's record again, without its blobs.
-func decode(seq int64, kind string, data []byte) (journal.Record, error) {
-	r := journal.Record{Seq: seq}
-	var body any
-	switch kind {
-	case "start":
-		r.Start = new(journal.Start)
-		body = r.Start
-	case "call":
-		r.Call = new(journal.Call)
-		body = r.Call
-	case "intent":
-		r.Intent = new(journal.Intent)
-		body = r.Intent
-	case "answer":
-		r.Answer = new(journal.Answer)
-		body = r.Answer
-	case "log":
-		r.Log = new(journal.Log)
-		body = r.Log
-	case "end":
-		r.End = new(journal.End)
-		body = r.End
-	default:
-		return r, fmt.Errorf("record %d is of unknown type %q", seq, kind)
-	}
-	if err := json.Unmarshal(data, body); err != nil {
+// decode makes a record of its row, without its blobs.
+func decode(seq int64, kind string, data []byte) (r journal.Record, err error) {
+	if err := json.Unmarshal(fmt.Appendf(nil, "{%q: %s}", kind, data), &r); err != nil {
 		return r, fmt.Errorf("record %d (%s): %w", seq, kind, err)
 	}
+	if r == (journal.Record{}) {
+		return r, fmt.Errorf("record %d is of unknown type %q", seq, kind)
+	}
+	r.Seq = seq
 	return r, nil
 }
 
-// place puts a blob back into its field.
-func place(r *journal.Record, field string, data []byte) error {
+// setField sets the field of a record that is stored as a blob.
+func setField(r *journal.Record, field string, data []byte) error {
 	kind, _, _, fields := split(r)
 	for _, f := range fields {
 		switch {

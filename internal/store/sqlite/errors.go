@@ -8,14 +8,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// explain adds what to do to an error of SQLite's. The caller names the file.
+// explain adds what to do to an error of SQLite's, and returns any other as it is. The caller names the file.
 func explain(err error) error {
-	var se *sqlite.Error
-	if !errors.As(err, &se) {
-		return err
-	}
 	var advice string
-	switch se.Code() & 0xff {
+	switch code(err) & 0xff {
 	case sqlite3.SQLITE_FULL:
 		advice = "the disk is full: free some space; what was stored before is intact"
 	case sqlite3.SQLITE_IOERR:
@@ -34,17 +30,19 @@ func explain(err error) error {
 	return fmt.Errorf("%s (%w)", advice, err)
 }
 
-func isBusy(err error) bool {
+func code(err error) int {
 	var se *sqlite.Error
-	return errors.As(err, &se) && se.Code()&0xff == sqlite3.SQLITE_BUSY
+	if !errors.As(err, &se) {
+		return 0
+	}
+	return se.Code()
 }
 
-func isUnique(err error) bool {
-	var se *sqlite.Error
-	return errors.As(err, &se) && se.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE
-}
+func isBusy(err error) bool { return code(err)&0xff == sqlite3.SQLITE_BUSY }
+
+func isUnique(err error) bool { return code(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE }
 
 func isFull(err error) bool {
-	var se *sqlite.Error
-	return errors.As(err, &se) && (se.Code()&0xff == sqlite3.SQLITE_FULL || se.Code()&0xff == sqlite3.SQLITE_IOERR)
+	primary := code(err) & 0xff
+	return primary == sqlite3.SQLITE_FULL || primary == sqlite3.SQLITE_IOERR
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -82,10 +83,8 @@ func TestOpenErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.script("CREATE TABLE theirs (x)"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.close(); err != nil {
+	c.script("CREATE TABLE theirs (x)")
+	if err := errors.Join(c.err, c.close()); err != nil {
 		t.Fatal(err)
 	}
 	openFails(t, "another program's database", foreign, "database of another program", "store.url")
@@ -105,9 +104,8 @@ func TestNewerSchema(t *testing.T) {
 	s := setup(t, Options{})
 	put(t, s, "run_a", journaltest.Start("run_a"))
 	set := func(s *Store, version int) {
-		if err := s.do(context.Background(), func(c *conn) error {
-			_, err := c.exec("UPDATE schema_version SET version = ?", version)
-			return err
+		if err := s.write(context.Background(), 0, func(c *conn) {
+			c.exec("UPDATE schema_version SET version = ?", version)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -182,10 +180,9 @@ func TestFullDisk(t *testing.T) {
 	put(t, s, "before", bigStart("before", "x"), journaltest.End())
 	pragma := func(text string) {
 		t.Helper()
-		if err := s.do(t.Context(), func(c *conn) error {
+		if err := s.write(t.Context(), 0, func(c *conn) {
 			var n int64
-			_, err := c.row(text, nil, &n)
-			return err
+			c.row(text, nil, &n)
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// fileLease is a lease by a file beside the database that is locked as long as the process lives, whatever ends it. An owner
-// whose file is gone, or whose lock can be had, is dead.
+// fileLease is a process's claim to the tasks and runs that it works on: a file beside the database that is locked as long as the
+// process lives, whatever ends it. Its id is the owner in the rows of these tasks and runs. An owner whose file is gone, or is not
+// locked, is dead. Each change of a row's owner gives the row a new fencing number, which every commit names, so that a process that
+// was taken for dead cannot write. Methods are safe for concurrent use.
 type fileLease struct {
 	id     string
 	prefix string // of all owners' files
@@ -24,14 +27,14 @@ type fileLease struct {
 	released bool
 }
 
-// ID implements lease.
+// ID names this process.
 func (o *fileLease) ID() string { return o.id }
 
 func newFileLease(db string) *fileLease {
 	return &fileLease{id: strings.ToLower(rand.Text()[:16]), prefix: db + ".owner-"}
 }
 
-// Claim locks the file, once; processes that only read never make one.
+// Claim makes this process an owner: it locks the file, once. Processes that only read never make one.
 func (o *fileLease) Claim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,25 +45,38 @@ func (o *fileLease) Claim() error {
 		return nil
 	}
 	o.sweep()
-	// A sweep elsewhere may take the new file for a dead owner's before it is locked: then it is made again.
+	// Another process's sweep may take the new file for a dead owner's before it is locked: then it is made again.
 	for range 10 {
-		f, err := os.OpenFile(o.prefix+o.id, os.O_CREATE|os.O_RDWR, 0o600)
+		f, err := lockPid(o.prefix + o.id)
+		if err == nil && f != nil {
+			if isAt(f, f.Name()) {
+				o.file = f
+				return nil
+			}
+			err = f.Close()
+		}
 		if err != nil {
 			return fmt.Errorf("lock the store for this process: %w", err)
 		}
-		locked, err := lockFile(f, true)
-		if err == nil && locked && isAt(f, f.Name()) {
-			if err := writePid(f); err != nil {
-				return errors.Join(fmt.Errorf("lock the store for this process: %w", err), f.Close())
-			}
-			o.file = f
-			return nil
-		}
-		if cerr := f.Close(); err != nil || cerr != nil {
-			return fmt.Errorf("lock %s: %w", f.Name(), errors.Join(err, cerr))
-		}
+		time.Sleep(writeWait)
 	}
 	return fmt.Errorf("lock the store for this process: %s is deleted again and again", o.prefix+o.id)
+}
+
+// lockPid opens and locks a file, and writes this process's id into it. It returns nil if another process has the lock.
+func lockPid(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := lockFile(f, true)
+	if err == nil && locked {
+		// The width is fixed, so that the id covers an earlier one.
+		if _, err = f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0); err == nil {
+			return f, nil
+		}
+	}
+	return nil, errors.Join(err, f.Close())
 }
 
 // isAt says whether the path still names the open file.
@@ -98,12 +114,6 @@ func (o *fileLease) Describe(id string) string {
 	return "of owner " + id
 }
 
-// writePid makes this process's id the content of a locked file. Its width is fixed, so that it covers an earlier one.
-func writePid(f *os.File) error {
-	_, err := f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0)
-	return err
-}
-
 // readPid is the id of the process that locked a file, empty where the file does not say.
 func readPid(path string) string {
 	text, err := os.ReadFile(path)
@@ -115,25 +125,25 @@ func readPid(path string) string {
 
 // sweep deletes the files of dead owners. What it cannot delete, another sweep will.
 func (o *fileLease) sweep() {
-	names, err := filepath.Glob(escapeGlob(o.prefix) + "*")
-	if err != nil {
-		return
-	}
-	for _, name := range names {
-		if alive, err := o.Alive(strings.TrimPrefix(name, o.prefix)); err == nil && !alive {
-			_ = os.Remove(name)
+	files, _ := os.ReadDir(filepath.Dir(o.prefix))
+	for _, f := range files {
+		id, ok := strings.CutPrefix(f.Name(), filepath.Base(o.prefix))
+		if !ok {
+			continue
 		}
+		f, err := os.OpenFile(o.prefix+id, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		// It is deleted while it is locked, so that a new owner which locks it afterwards sees that it is gone.
+		if locked, err := lockFile(f, false); err == nil && locked && os.Remove(f.Name()) != nil {
+			defer os.Remove(f.Name()) // Windows does not delete an open file
+		}
+		f.Close()
 	}
 }
 
-func escapeGlob(path string) string {
-	if os.PathSeparator == '\\' {
-		return path // Windows has no escapes; a path with [ is not swept
-	}
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
-
-// Release deletes the file and gives up the lock.
+// Release deletes the file and gives up the lock: other processes take over what this one owns.
 func (o *fileLease) Release() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,12 +154,9 @@ func (o *fileLease) Release() error {
 	f := o.file
 	o.file = nil
 	// Closed first: Windows does not delete an open file. A process that finds it unlocked in between sees a dead owner, which is true.
-	return errors.Join(f.Close(), ignoreNotExist(os.Remove(f.Name())))
-}
-
-func ignoreNotExist(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	err := f.Close()
+	if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
 	}
 	return err
 }

@@ -56,3 +56,8 @@ func startAt(run string, micros int64) journal.Record {
 	r.Start.Time = micros
 	return r
 }
+
+// stats counts what a store has written since it was opened. Changes that share a transaction are what group commit saves.
+type stats struct{ Changes, Transactions int64 }
+
+func (s *Store) Stats() stats { return stats{s.writer.changes.Load(), s.writer.transactions.Load()} }

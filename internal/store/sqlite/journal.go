@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -17,50 +16,33 @@ import (
 var _ journal.Store = (*Store)(nil)
 
 // Create implements journal.Store. Nothing is stored before the first commit.
-func (s *Store) Create(ctx context.Context, run string) (journal.Writer, error) {
-	w, err := s.create(ctx, run)
+func (s *Store) Create(ctx context.Context, run string) (_ journal.Writer, err error) {
+	defer wrap(&err, "create journal of %q", run)
+	if err := s.lease.Claim(); err != nil {
+		return nil, err
+	}
+	w := &runWriter{s: s, run: run}
+	if !s.reserve(w) {
+		return nil, journal.ErrExists
+	}
+	found, err := list(ctx, s, value[int], "SELECT 1 FROM runs WHERE id = ?", run)
+	if len(found) > 0 {
+		err = journal.ErrExists
+	}
 	if err != nil {
-		return nil, fmt.Errorf("create journal of %q: %w", run, err)
+		s.release(w)
+		return nil, err
 	}
 	return w, nil
 }
 
-func (s *Store) create(ctx context.Context, run string) (*runWriter, error) {
-	if err := s.lease.Claim(); err != nil {
-		return nil, err
-	}
-	w := newRunWriter(s, run)
-	if !s.reserve(w) {
-		return nil, journal.ErrExists
-	}
-	var one int
-	switch err := s.queryRow(ctx, "SELECT 1 FROM runs WHERE id = ?", run).Scan(&one); {
-	case errors.Is(err, sql.ErrNoRows):
-		return w, nil
-	case err == nil:
-		err = journal.ErrExists
-		fallthrough
-	default:
-		s.release(w)
-		return nil, s.fail(err)
-	}
-}
-
-// Resume implements journal.Store: the run becomes this process's. It fails with ErrBusy while the process that owned
-// it is alive.
-func (s *Store) Resume(ctx context.Context, run string) (journal.Writer, []journal.Record, error) {
-	w, records, err := s.resume(ctx, run)
-	if err != nil {
-		return nil, nil, fmt.Errorf("resume %q: %w", run, err)
-	}
-	return w, records, nil
-}
-
-func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journal.Record, err error) {
+// Resume implements journal.Store: this process becomes the run's owner.
+func (s *Store) Resume(ctx context.Context, run string) (_ journal.Writer, records []journal.Record, err error) {
+	defer wrap(&err, "resume %q", run)
 	if err := s.lease.Claim(); err != nil {
 		return nil, nil, err
 	}
-	w := newRunWriter(s, run)
+	w := &runWriter{s: s, run: run}
 	if !s.reserve(w) {
 		return nil, nil, journal.ErrBusy
 	}
@@ -69,22 +51,25 @@ func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journ
 			s.release(w)
 		}
 	}()
-	var owner string
-	var ended sql.NullInt64
-	switch err := s.read.QueryRowContext(ctx, "SELECT num, user, owner, fence, ended FROM runs WHERE id = ? AND purged = 0", run).
-		Scan(&w.num, &w.user, &owner, &w.fence, &ended); {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil, journal.ErrNotFound
+	var ended bool
+	var session sessionKey
+	owner, err := one(ctx, s, journal.ErrNotFound, func(row scanner) (owner string, err error) {
+		err = row.Scan(&w.num, &session.user, &session.id, &owner, &w.fence, &ended)
+		return owner, err
+	}, "SELECT num, user, session, owner, fence, ended IS NOT NULL FROM runs WHERE id = ? AND purged = 0", run)
+	switch {
 	case err != nil:
-		return nil, nil, s.fail(err)
-	case ended.Valid:
+		return nil, nil, err
+	case ended:
 		return nil, nil, journal.ErrEnded
 	}
+	w.mu.Lock()
+	w.session = session
+	w.mu.Unlock()
 	if err := s.adopt(ctx, w, owner); err != nil {
 		return nil, nil, err
 	}
-	records, err := s.records(ctx, run, 0, math.MaxInt, math.MaxInt)
-	if err != nil {
+	if records, err = s.records(ctx, run, 0, math.MaxInt, math.MaxInt); err != nil {
 		return nil, nil, err
 	}
 	if w.seq, err = journal.Continue(records); err != nil {
@@ -94,7 +79,8 @@ func (s *Store) resume(ctx context.Context, run string) (_ *runWriter, _ []journ
 	return w, records, nil
 }
 
-// adopt makes an unfinished run of a dead process this one's; a run that is this process's already gets a new fence too.
+// adopt makes this process the owner of an unfinished run of a dead process. A run that it owns already gets a new fence too. Its bytes
+// are counted again, since the dead process may not have counted the last ones.
 func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 	alive, err := s.lease.Alive(owner)
 	switch {
@@ -103,87 +89,72 @@ func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 	case alive && owner != s.lease.ID():
 		return fmt.Errorf("%w: process %s", journal.ErrBusy, s.lease.Describe(owner))
 	}
-	err = s.decide(ctx, 0, func(c *conn) error {
-		n, err := c.changed("UPDATE runs SET owner = ?, fence = fence + 1 WHERE num = ? AND owner = ? AND fence = ? AND ended IS NULL AND purged = 0",
-			s.lease.ID(), w.num, owner, w.fence)
-		if err == nil && n == 0 {
-			err = refuse(fmt.Errorf("%w: it has just been resumed or deleted", journal.ErrBusy))
+	err = s.write(ctx, 0, func(c *conn) {
+		if c.exec(`UPDATE runs SET owner = ?, fence = fence + 1,
+			bytes = (SELECT coalesce(sum(length(data)), 0) FROM journal WHERE run = runs.num)
+				+ (SELECT coalesce(sum(length(b.data)), 0) FROM blob_refs r JOIN blobs b ON b.id = r.blob WHERE r.run = runs.num)
+			WHERE num = ? AND owner = ? AND fence = ? AND ended IS NULL AND purged = 0`, s.lease.ID(), w.num, owner, w.fence).rows == 0 {
+			c.refuse(fmt.Errorf("%w: it has just been resumed or deleted", journal.ErrBusy))
 		}
-		return err
 	})
 	w.fence++
 	return err
 }
 
 // Read implements journal.Store.
-func (s *Store) Read(ctx context.Context, run string) ([]journal.Record, error) {
-	records, err := s.records(ctx, run, 0, math.MaxInt, math.MaxInt)
+func (s *Store) Read(ctx context.Context, run string) (records []journal.Record, err error) {
+	defer wrap(&err, "read journal of %q", run)
+	records, err = s.records(ctx, run, 0, math.MaxInt, math.MaxInt)
 	if err == nil && len(records) == 0 {
 		err = journal.ErrNotFound
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read journal of %q: %w", run, err)
-	}
-	return records, nil
+	return records, err
 }
 
 // ReadPage implements runs.Store.
-func (s *Store) ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error) {
-	records, err := s.records(ctx, run, after, limit, bytes)
-	if err != nil {
-		return nil, fmt.Errorf("read journal of %q: %w", run, err)
-	}
-	return records, nil
+func (s *Store) ReadPage(ctx context.Context, run string, after int64, limit, bytes int) (records []journal.Record, err error) {
+	defer wrap(&err, "read journal of %q", run)
+	return s.records(ctx, run, after, limit, bytes)
 }
 
 // records reads the records of a run with numbers above after, until there are limit of them or they have so many bytes.
-func (s *Store) records(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error) {
-	// One statement sees one state of the database, whatever is purged meanwhile.
-	rows, err := s.read.QueryContext(ctx, `
+func (s *Store) records(ctx context.Context, run string, after int64, limit, bytes int) (records []journal.Record, err error) {
+	// One statement reads one state of the database: a purge at the same time cannot remove records from the middle.
+	size := 0
+	err = s.each(ctx, `
 		SELECT j.seq, j.type, j.data, r.field, b.data
 		FROM runs
 		JOIN journal j ON j.run = runs.num
 		LEFT JOIN blob_refs r ON r.run = j.run AND r.seq = j.seq
 		LEFT JOIN blobs b ON b.id = r.blob
 		WHERE runs.id = ? AND runs.purged = 0 AND j.seq > ?
-		ORDER BY j.seq`, run, after)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	defer rows.Close()
-	var out []journal.Record
-	size := 0
-	for rows.Next() {
+		ORDER BY j.seq`, []any{run, after}, func(row scanner) error {
 		var seq int64
 		var kind string
 		var data sql.RawBytes
 		var field sql.NullString
-		var value []byte
-		if err := rows.Scan(&seq, &kind, &data, &field, &value); err != nil {
-			return nil, s.fail(err)
+		var large []byte
+		if err := row.Scan(&seq, &kind, &data, &field, &large); err != nil {
+			return err
 		}
-		if len(out) == 0 || out[len(out)-1].Seq != seq {
-			if len(out) >= limit || size >= bytes {
-				return out, nil
+		if n := len(records); n == 0 || records[n-1].Seq != seq {
+			if n >= limit || size >= bytes {
+				return errStop
 			}
 			r, err := decode(seq, kind, data)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			out = append(out, r)
+			records = append(records, r)
 			size += len(data)
 		}
-		if field.Valid {
-			if err := place(&out[len(out)-1], field.String, value); err != nil {
-				return nil, err
-			}
-			size += len(value)
+		if !field.Valid {
+			return nil
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, s.fail(err)
-	}
-	return out, nil
+		size += len(large)
+		return setField(&records[len(records)-1], field.String, large)
+	})
+	return records, err
 }
 
 // runWriter is the journal of one run while it is written.
@@ -196,48 +167,51 @@ type runWriter struct {
 	pending []row
 	start   *journal.Start // among pending
 	end     *journal.End
-	of      sessionKey // of the start record; empty before it is appended, or where the run is in none
-	next    *change    // will carry pending; the writer has it in its queue
-	last    *change    // the writer is at it, or was
+	session sessionKey // of the start record; empty before it is appended
+	last    *change    // the last that was given to the writer, unless it has succeeded
 	err     error
 	closed  bool
 
-	// The writer's goroutine alone uses these after the first commit.
-	num    int64 // runs.num, 0 before the run is stored
-	fence  int64 // runs.fence
-	user   string
-	stored int64 // number of the last stored record
-	over   error // the quota that ended the run
+	// Only the writer's goroutine uses these after the first commit.
+	fence int64 // runs.fence
+	progress
 }
 
-func newRunWriter(s *Store, run string) *runWriter { return &runWriter{s: s, run: run} }
+// progress is what is stored of a run.
+type progress struct {
+	num       int64 // runs.num, 0 before the run is stored
+	stored    int64 // number of the last stored record
+	over      error // the quota that ended the run
+	uncounted int   // bytes of stored records that runs.bytes does not have
+}
 
-// Append implements journal.Writer. The record is encoded here, so that the one goroutine that writes need not.
+// Append implements journal.Writer. It encodes the record, which spares the one goroutine that writes the work.
 func (w *runWriter) Append(r journal.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
 		w.err = w.append(r)
+		wrap(&w.err, "journal of %q", w.run)
 	}
 }
 
 func (w *runWriter) append(r journal.Record) error {
 	if w.closed {
-		return fmt.Errorf("journal of %q: %w", w.run, journal.ErrClosed)
+		return journal.ErrClosed
 	}
 	if err := w.seq.Next(&r); err != nil {
-		return fmt.Errorf("journal of %q: %w", w.run, err)
+		return err
 	}
 	enc, err := encode(r)
 	if err != nil {
-		return fmt.Errorf("journal of %q: %w", w.run, err)
+		return err
 	}
 	w.pending = append(w.pending, enc)
 	switch {
 	case r.Start != nil:
 		start := *r.Start // the caller keeps its record
 		w.start = &start
-		w.of = sessionKey{start.User, start.Session}
+		w.session = sessionKey{start.User, start.Session}
 	case r.End != nil:
 		end := *r.End
 		w.end = &end
@@ -245,11 +219,11 @@ func (w *runWriter) append(r journal.Record) error {
 	return nil
 }
 
-// session is where the run is.
-func (w *runWriter) session() sessionKey {
+// isIn says whether the run is in a session.
+func (w *runWriter) isIn(session sessionKey) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.of
+	return w.session == session
 }
 
 // Commit implements journal.Writer.
@@ -264,196 +238,153 @@ func (w *runWriter) Commit(ctx context.Context) error {
 	return w.s.wait(ctx, ch)
 }
 
-// schedule returns the change that carries all that was appended, nil if all is stored.
+// schedule has the writer store all that was appended. It returns the last change, nil if all is stored.
 func (w *runWriter) schedule() (*change, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil || len(w.pending) == 0 {
+		return w.last, w.err
+	}
+	ch := &change{done: make(chan struct{})}
+	rows, start, end := w.pending, w.start, w.end
+	for i := range rows {
+		ch.bytes += rows[i].bytes()
+	}
+	var before progress
+	ch.apply = func(c *conn) {
+		before = w.progress
+		w.store(c, rows, ch.bytes, start, end)
+	}
+	ch.undo = func() { w.progress = before }
+	ch.settled = func() { w.settled(ch) }
+	if !w.s.writer.submit(ch) {
+		w.err = fmt.Errorf("journal of %q: %w", w.run, journal.ErrClosed)
+		return nil, w.err
+	}
+	w.last, w.pending, w.start, w.end = ch, nil, nil, nil
+	return ch, nil
+}
+
+// settled notes how a change ended. Records after one that failed would leave a gap: the changes with them fail, too.
+func (w *runWriter) settled(ch *change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.err != nil:
-		return nil, w.err
-	case w.next != nil:
-		return w.next, nil
-	case len(w.pending) == 0:
-		return w.last, nil
-	}
-	w.next = &change{done: make(chan struct{})}
-	if !w.s.writer.submit(w) {
-		w.next = nil
-		w.err = fmt.Errorf("journal of %q: %w", w.run, journal.ErrClosed)
-		return nil, w.err
-	}
-	return w.next, nil
-}
-
-// take implements source.
-func (w *runWriter) take() *change {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ch, rows, start, end, err := w.next, w.pending, w.start, w.end, w.err
-	w.last, w.next, w.pending, w.start, w.end = ch, nil, nil, nil, nil
-	for i := range rows {
-		ch.bytes += rows[i].bytes()
-	}
-	num, stored := w.num, w.stored
-	ch.apply = func(c *conn) error {
-		if err != nil { // an earlier commit failed: what follows it would leave a gap
-			return err
-		}
-		return w.store(c, rows, start, end)
-	}
-	ch.undo = func() { w.num, w.stored, w.over = num, stored, nil }
-	return ch
-}
-
-// settled implements source.
-func (w *runWriter) settled(ch *change) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if ch.err == nil && w.over != nil {
+		ch.err = w.err
+		return
+	case w.over != nil:
 		ch.err = w.over
 	}
-	if ch.err != nil && w.err == nil {
-		if errors.Is(ch.err, task.ErrQuota) { // the user is told, who learns no path
-			ch.err = fmt.Errorf("write journal of %q: %w", w.run, ch.err)
-		} else {
-			ch.err = fmt.Errorf("write journal of %q in %s: %w", w.run, w.s.path, ch.err)
+	if ch.err == nil {
+		if w.last == ch {
+			w.last = nil
 		}
-		w.err = ch.err
+		return
 	}
-	if w.last == ch && ch.err == nil {
-		w.last = nil
+	what := fmt.Sprintf("write journal of %q", w.run)
+	if !errors.Is(ch.err, task.ErrQuota) { // users see errors of quotas, without the path
+		what += " in " + w.s.path
 	}
+	wrap(&ch.err, "%s", what)
+	w.err = ch.err
 }
 
-// store writes rows inside of a transaction.
-func (w *runWriter) store(c *conn, rows []row, start *journal.Start, end *journal.End) error {
-	bytes := 0
-	for i := range rows {
-		bytes += rows[i].bytes()
+// maxUncounted is how many bytes of a run may be stored before runs.bytes, and with it the user's quota, has them.
+const maxUncounted = 64 << 10
+
+// store writes rows of so many bytes.
+func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, end *journal.End) {
+	if rows[0].seq != w.stored+1 { // an earlier change has failed
+		c.fail(fmt.Errorf("record %d would follow record %d", rows[0].seq, w.stored))
 	}
-	var err error
+	w.uncounted += bytes
 	if start != nil {
-		err = w.insertRun(c, start, bytes)
-	} else {
-		err = w.grow(c, bytes)
-	}
-	if err != nil {
-		return err
-	}
-	if end == nil {
-		if rows, end, err = w.withinQuota(c, rows); err != nil {
-			return err
-		}
-	}
-	if end != nil {
-		if _, err := c.exec("UPDATE runs SET ended = ?, status = ?, calls = ?, duration_us = ?, error_kind = ? WHERE num = ?",
-			end.Time, end.Status, end.Calls, end.DurationUS, errorKind(end), w.num); err != nil {
-			return err
-		}
+		w.insertRun(c, start, end)
+	} else if w.uncounted >= maxUncounted && end == nil {
+		rows, end = w.withinQuota(c, rows)
 	}
 	for i := range rows {
-		r := &rows[i]
-		if r.seq != w.stored+1 {
-			return fmt.Errorf("record %d would follow record %d", r.seq, w.stored)
-		}
-		if _, err := c.exec("INSERT INTO journal (run, seq, type, n, data) VALUES (?, ?, ?, ?, ?)",
-			w.num, r.seq, r.kind, r.n, r.data); err != nil {
-			return err
-		}
-		for j := range r.blobs {
-			if err := insertBlob(c, w.num, r.seq, &r.blobs[j]); err != nil {
-				return err
-			}
-		}
-		w.stored = r.seq
+		w.insertRow(c, &rows[i])
 	}
-	return nil
+	if start == nil && end != nil {
+		c.exec("UPDATE runs SET ended = ?, status = ?, calls = ?, duration_us = ?, error_kind = ?, bytes = bytes + ? WHERE num = ?",
+			end.Time, end.Status, end.Calls, end.DurationUS, errorKind(end), w.uncounted, w.num)
+		w.uncounted = 0
+	}
 }
 
-// grow adds to the size of a stored run, and refuses where another process has taken the run over or has ended it.
-func (w *runWriter) grow(c *conn, bytes int) error {
-	n, err := c.changed("UPDATE runs SET bytes = bytes + ? WHERE num = ? AND fence = ? AND ended IS NULL AND purged = 0", bytes, w.num, w.fence)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it was taken over or deleted meanwhile", journal.ErrBusy)
+// insertRow stores one record. It fails where another process has taken the run over or has ended it.
+func (w *runWriter) insertRow(c *conn, r *row) {
+	if c.exec(`INSERT INTO journal (run, seq, type, n, data)
+		SELECT num, ?, ?, ?, ? FROM runs WHERE num = ? AND fence = ? AND purged = 0`,
+		r.seq, r.kind, r.n, r.data, w.num, w.fence).rows == 0 {
+		c.fail(fmt.Errorf("%w: it was taken over or deleted", journal.ErrBusy))
 	}
-	return err
+	for i := range r.blobs {
+		insertBlob(c, w.num, r.seq, &r.blobs[i])
+	}
+	w.stored = r.seq
 }
 
-// withinQuota returns rows, or, where they exceed the quota of the run's user, the record that ends the run instead. A run that
-// has ended is never refused its last record.
-func (w *runWriter) withinQuota(c *conn, rows []row) ([]row, *journal.End, error) {
-	err := w.s.admit(c, w.user, quotaBytes)
-	var over refusal
-	if !errors.As(err, &over) || w.stored == 0 {
-		return rows, nil, err
+// withinQuota counts what is not counted yet. It returns rows, or, where they exceed the quota of the run's user, the record that
+// ends the run instead. The last record of a run is never refused.
+func (w *runWriter) withinQuota(c *conn, rows []row) ([]row, *journal.End) {
+	c.exec("UPDATE runs SET bytes = bytes + ? WHERE num = ? AND fence = ?", w.uncounted, w.num, w.fence)
+	w.uncounted = 0
+	over := w.s.exceeded(c, w.session.user, quotaBytes)
+	if over == nil {
+		return rows, nil
 	}
 	text, err := json.Marshal(map[string]string{"kind": "quota", "message": over.Error()})
-	if err != nil {
-		return nil, nil, err
-	}
+	c.fail(err)
 	end := &journal.End{Status: "failed", Error: text, Time: w.s.now().UnixMicro()}
 	last, err := encode(journal.Record{Seq: w.stored + 1, End: end})
-	w.over = over.error
-	return []row{last}, end, err
+	c.fail(err)
+	w.over = over
+	return []row{last}, end
 }
 
-func (w *runWriter) insertRun(c *conn, start *journal.Start, bytes int) error {
-	if err := w.mayBegin(c, sessionKey{start.User, start.Session}); err != nil {
-		return err
+// insertRun stores the run itself, with its end if that is stored in the same transaction.
+func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) {
+	w.admit(c)
+	var ended any
+	if end == nil {
+		end = &journal.End{Status: statusRunning}
+	} else {
+		ended = end.Time
 	}
-	hash := sha256.Sum256([]byte(start.Source))
-	res, err := c.exec(`INSERT INTO runs
-		(id, user, session, file, tier, source_hash, started, status, owner, bytes)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		w.run, start.User, start.Session, start.File, start.Tier, hash[:], start.Time, statusRunning, w.s.lease.ID(), bytes)
-	if isUnique(err) {
-		return journal.ErrExists
+	w.num = c.exec(`INSERT INTO runs
+		(id, user, session, file, tier, started, owner, bytes, ended, status, calls, duration_us, error_kind)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		w.run, start.User, start.Session, start.File, start.Tier, start.Time, w.s.lease.ID(), w.uncounted,
+		ended, end.Status, end.Calls, end.DurationUS, errorKind(end)).id
+	if isUnique(c.err) {
+		c.err = journal.ErrExists
 	}
-	if err != nil {
-		return err
-	}
-	w.user = start.User
-	w.num, err = res.LastInsertId()
-	return err
+	w.uncounted = 0
 }
 
-// mayBegin refuses the first record of a run whose user has used up the quota, or whose session is closed: the run would outlive it.
-// A run may be in a session that the store has no row of.
-func (w *runWriter) mayBegin(c *conn, key sessionKey) error {
-	if err := w.s.admit(c, key.user, quotaBytes); err != nil {
-		return err
+// admit refuses the first record of a run whose user has used up the quota, or whose session is closed: the run would outlive it.
+// A run may be in a session that has no row.
+func (w *runWriter) admit(c *conn) {
+	c.fail(w.s.exceeded(c, w.session.user, quotaBytes))
+	var closed bool
+	if w.session.id != "" {
+		c.row("SELECT closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{w.session.user, w.session.id}, &closed)
 	}
-	if key.id == "" {
-		return nil
+	if closed {
+		c.fail(fmt.Errorf("session %q has been deleted: %w", w.session.id, task.ErrNotFound))
 	}
-	var closed int64
-	if _, err := c.row("SELECT closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{key.user, key.id}, &closed); err != nil {
-		return err
-	}
-	if closed != 0 {
-		return fmt.Errorf("session %q has been deleted: %w", key.id, task.ErrNotFound)
-	}
-	return nil
 }
 
-// insertBlob keeps a large value once. Whether it is there is asked anew each time: a purge may have deleted it.
-func insertBlob(c *conn, run, seq int64, b *blob) error {
+// insertBlob stores a large value once. It looks for the value each time, because a purge may have deleted it.
+func insertBlob(c *conn, run, seq int64, b *blob) {
 	var id int64
-	found, err := c.row("SELECT id FROM blobs WHERE hash = ?", []any{b.hash[:]}, &id)
-	if err != nil {
-		return err
+	if !c.row("SELECT id FROM blobs WHERE hash = ?", []any{b.hash[:]}, &id) {
+		id = c.exec("INSERT INTO blobs (hash, data) VALUES (?, ?)", b.hash[:], b.data).id
 	}
-	if !found {
-		res, err := c.exec("INSERT INTO blobs (hash, data) VALUES (?, ?)", b.hash[:], b.data)
-		if err != nil {
-			return err
-		}
-		if id, err = res.LastInsertId(); err != nil {
-			return err
-		}
-	}
-	_, err = c.exec("INSERT INTO blob_refs (run, seq, field, blob) VALUES (?, ?, ?, ?)", run, seq, b.field, id)
-	return err
+	c.exec("INSERT INTO blob_refs (run, seq, field, blob) VALUES (?, ?, ?, ?)", run, seq, b.field, id)
 }
 
 func errorKind(end *journal.End) string {

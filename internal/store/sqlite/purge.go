@@ -2,16 +2,15 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// A purge works in transactions small enough that commits hardly notice: so many runs or tasks marked, or so many records
-// or bytes of blobs deleted.
+// What one transaction of a purge marks or deletes at most, so that it hardly delays commits.
 const (
 	purgeRuns    = 200
 	purgeRecords = 500
@@ -23,27 +22,19 @@ const (
 	keepKeys      = 24 * time.Hour // idempotency keys
 )
 
-// Purge deletes the runs and the tasks that ended before the given time, and returns how many. What is unfinished is never
-// deleted, nor a task with a webhook that is to be delivered or an idempotency key that still counts. Then the file shrinks.
+// Purge deletes the runs and the tasks that ended before the given time, and returns how many. Unfinished ones are never
+// deleted, nor a task with a webhook to deliver or an idempotency key that still counts. Then the file shrinks.
 // Cancelling ctx stops it between two steps; the next purge, of any process, goes on.
-func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
-	total := 0
-	for _, mark := range []func(context.Context, time.Time) (int, error){s.markPurged, s.markPurgedTasks} {
-		for {
-			n, err := mark(ctx, before)
-			total += n
-			if err != nil {
-				return total, fmt.Errorf("purge %s: %w", s.path, err)
-			}
-			if n < purgeRuns {
-				break
+func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err error) {
+	defer wrap(&err, "purge %s", s.path)
+	for _, mark := range []string{markRuns, markTasks} {
+		for n := purgeRuns; n == purgeRuns; total += n {
+			if n, err = s.purgeStep(ctx, mark, before, purgeRuns); err != nil {
+				return total, err
 			}
 		}
 	}
-	if err := errors.Join(s.clean(ctx), s.shrink(ctx)); err != nil {
-		return total, fmt.Errorf("purge %s: %w", s.path, err)
-	}
-	return total, nil
+	return total, errors.Join(s.clean(ctx), s.shrink(ctx))
 }
 
 const (
@@ -54,27 +45,25 @@ const (
 // shrink returns free pages at the end of the file to the file system.
 func (s *Store) shrink(ctx context.Context) error {
 	for {
-		var pages, free, left int64
-		if err := s.read.QueryRowContext(ctx, "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count").
-			Scan(&pages, &free); err != nil {
-			return s.fail(err)
-		}
-		if free*shrinkFrom < pages {
-			return nil
-		}
-		if err := s.do(ctx, func(c *conn) error {
-			if err := c.each(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages), nil, func([]driver.Value) error { return nil }); err != nil {
-				return err
-			}
-			_, err := c.row("PRAGMA freelist_count", nil, &left)
+		var left int64
+		type size struct{ pages, free int64 }
+		now, err := one(ctx, s, nil, func(row scanner) (n size, err error) {
+			err = row.Scan(&n.pages, &n.free)
+			return n, err
+		}, "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count")
+		if err != nil || now.free*shrinkFrom < now.pages {
 			return err
-		}); err != nil {
-			return err // left is still the writer's
 		}
-		if left >= free { // the file was made without room for this
+		if err := s.write(ctx, 0, func(c *conn) {
+			c.row(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages), nil)
+			c.row("PRAGMA freelist_count", nil, &left)
+		}); err != nil {
+			return err
+		}
+		if left >= now.free { // a file of an earlier version that could not be made to shrink
 			return nil
 		}
-		if left*shrinkFrom < pages {
+		if left*shrinkFrom < now.pages {
 			return s.checkpoint(ctx)
 		}
 	}
@@ -86,102 +75,82 @@ func (s *Store) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return explain(err)
 	}
-	err = c.each("PRAGMA wal_checkpoint(truncate)", nil, func([]driver.Value) error { return nil })
-	if isBusy(err) { // another purge does it
-		err = nil
+	if c.row("PRAGMA wal_checkpoint(truncate)", nil); isBusy(c.err) { // another purge does it
+		c.err = nil
 	}
-	return explain(errors.Join(err, c.close()))
+	return explain(errors.Join(c.err, c.close()))
 }
 
-// markPurged takes runs away from readers, at once and for good. Their rows keep their numbers until no record is left,
-// so that no new run can get one of them.
-func (s *Store) markPurged(ctx context.Context, before time.Time) (int, error) {
-	return s.purgeStep(ctx, `UPDATE runs SET purged = 1 WHERE num IN (
-		SELECT num FROM runs WHERE started < ?1 AND ended < ?1 AND purged = 0 LIMIT ?2)`, before.UnixMicro(), purgeRuns)
-}
+// Marked runs and tasks are gone for readers, at once and for good. Their rows keep their numbers until nothing else is left of
+// them, so that no new run or task gets one of them.
+const (
+	markRuns = `UPDATE runs SET purged = 1 WHERE num IN (
+		SELECT num FROM runs WHERE started < ?1 AND ended < ?1 AND purged = 0 LIMIT ?2)`
+	markTasks = `UPDATE tasks SET purged = 1 WHERE num IN (
+		SELECT num FROM tasks t WHERE ended < ?1 AND purged = 0
+			AND NOT EXISTS (SELECT 1 FROM idempotency WHERE task = t.num)
+			AND NOT EXISTS (SELECT 1 FROM webhooks WHERE task = t.num)
+		LIMIT ?2)`
+)
 
 // purgeStep executes one statement and returns how many rows it changed.
 func (s *Store) purgeStep(ctx context.Context, query string, args ...any) (int, error) {
-	var n int
-	err := s.do(ctx, func(c *conn) (err error) {
-		n, err = c.changed(query, args...)
-		return err
-	})
-	if err != nil {
-		return 0, err // n is still the writer's
+	var n int64
+	if err := s.write(ctx, 0, func(c *conn) { n = c.exec(query, args...).rows }); err != nil {
+		return 0, err
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // deleteRuns deletes some of what belongs to marked runs, and says whether that was anything.
-func deleteRuns(c *conn) (some bool, err error) {
-	for records, bytes := 0, 0; records < purgeRecords && bytes < purgeBytes; {
+func deleteRuns(c *conn) bool {
+	for records, bytes := int64(0), int64(0); records < purgeRecords && bytes < purgeBytes; {
 		var run int64
-		found, err := c.row("SELECT num FROM runs WHERE purged = 1 LIMIT 1", nil, &run)
-		if err != nil || !found {
-			return records > 0, err
+		if !c.row("SELECT num FROM runs WHERE purged = 1 LIMIT 1", nil, &run) {
+			return records > 0
 		}
-		n, b, err := deleteRecords(c, run)
-		if err != nil {
-			return false, err
-		}
+		n, b := deleteRecords(c, run)
 		if n == 0 {
-			if _, err := c.exec("DELETE FROM runs WHERE num = ?", run); err != nil {
-				return false, err
-			}
+			c.exec("DELETE FROM runs WHERE num = ?", run)
 		}
 		records += n + 1
 		bytes += b
 	}
-	return true, nil
+	return true
 }
 
-// deleteRecords deletes the first records of a run, and the blobs that nothing else refers to. Blobs and references
-// change in the same transactions, so a blob that another run has just begun to share is seen to be shared.
-func deleteRecords(c *conn, run int64) (records, bytes int, err error) {
+// deleteRecords deletes the first records of a run, and the blobs without another reference. Blobs and references
+// change in the same transactions, so that a blob which another run has just begun to share stays.
+func deleteRecords(c *conn, run int64) (records, bytes int64) {
 	var last int64
-	if _, err := c.row("SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM journal WHERE run = ? ORDER BY seq LIMIT ?)",
-		[]any{run, purgeRecords}, &last); err != nil || last == 0 {
-		return 0, 0, err
-	}
+	c.row("SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM journal WHERE run = ? ORDER BY seq LIMIT ?)", []any{run, purgeRecords}, &last)
 	var blobs []int64
 	full := false
-	if err := c.each(`SELECT r.seq, r.blob, length(b.data) FROM blob_refs r JOIN blobs b ON b.id = r.blob
-		WHERE r.run = ? AND r.seq <= ? ORDER BY r.seq`, []any{run, last}, func(row []driver.Value) error {
-		seq, id, size := row[0].(int64), row[1].(int64), row[2].(int64)
-		if full && seq > last {
-			return nil
+	c.each(`SELECT r.seq, r.blob, length(b.data) FROM blob_refs r JOIN blobs b ON b.id = r.blob
+		WHERE r.run = ? AND r.seq <= ? ORDER BY r.seq`, []any{run, last}, func(row scanner) error {
+		var seq, blob, size int64
+		if err := row.Scan(&seq, &blob, &size); err != nil || full && seq > last {
+			return err
 		}
-		blobs = append(blobs, id)
-		if bytes += int(size); bytes >= purgeBytes && !full {
+		blobs = append(blobs, blob)
+		if bytes += size; bytes >= purgeBytes && !full {
 			full, last = true, seq
 		}
 		return nil
-	}); err != nil {
-		return 0, 0, err
-	}
-	n, err := c.changed("DELETE FROM journal WHERE run = ? AND seq <= ?", run, last)
-	if err != nil {
-		return 0, 0, err
-	}
-	if _, err := c.exec("DELETE FROM blob_refs WHERE run = ? AND seq <= ?", run, last); err != nil {
-		return 0, 0, err
-	}
+	})
+	records = c.exec("DELETE FROM journal WHERE run = ? AND seq <= ?", run, last).rows
+	c.exec("DELETE FROM blob_refs WHERE run = ? AND seq <= ?", run, last)
 	for _, id := range blobs {
-		if _, err := c.exec(`DELETE FROM blobs
-			WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1)`, id); err != nil {
-			return 0, 0, err
-		}
+		c.exec("DELETE FROM blobs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1)", id)
 	}
-	return n, bytes, nil
+	return records, bytes
 }
 
-// purgeInBackground purges now and every hour. What it returns ends that, and waits.
+// purgeInBackground purges now and every hour until stop is called, which waits for its end.
 func (s *Store) purgeInBackground(retention time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var purging sync.WaitGroup
+	purging.Go(func() {
 		tick := time.NewTicker(purgeInterval)
 		defer tick.Stop()
 		for {
@@ -190,7 +159,7 @@ func (s *Store) purgeInBackground(retention time.Duration) (stop func()) {
 			case ctx.Err() != nil || errors.Is(err, journal.ErrClosed):
 				return
 			case err != nil:
-				s.log.Warn("what is old was not purged", "error", err)
+				s.log.Warn("purge old runs and tasks", "error", err)
 			case n > 0:
 				s.log.Info("purged old runs and tasks", "number", n)
 			}
@@ -200,21 +169,23 @@ func (s *Store) purgeInBackground(retention time.Duration) (stop func()) {
 				return
 			}
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-done
+		purging.Wait()
 	}
 }
 
-// purgeOnce purges what is due. It writes nothing where everything is kept for ever and nothing was deleted.
+// purgeOnce purges what is due. It writes nothing where there is no retention and nothing was deleted.
 func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, error) {
-	expired := s.now().Add(-keepKeys).UnixMicro()
+	expired := s.now().Add(-keepKeys)
 	var keys, marked bool
-	if err := s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM idempotency WHERE created < ?),
+	if err := s.each(ctx, `SELECT EXISTS (SELECT 1 FROM idempotency WHERE created < ?),
 		EXISTS (SELECT 1 FROM runs WHERE purged = 1) OR EXISTS (SELECT 1 FROM tasks WHERE purged = 1)
-		OR EXISTS (SELECT 1 FROM sessions WHERE closed IS NOT NULL)`, expired).Scan(&keys, &marked); err != nil {
-		return 0, s.fail(err)
+		OR EXISTS (SELECT 1 FROM sessions WHERE closed IS NOT NULL)`, []any{expired}, func(row scanner) error {
+		return row.Scan(&keys, &marked)
+	}); err != nil {
+		return 0, err
 	}
 	for keys {
 		n, err := s.purgeStep(ctx, `DELETE FROM idempotency WHERE (user, key) IN (

@@ -64,12 +64,12 @@ func TestPurgeInSteps(t *testing.T) {
 		run := fmt.Sprintf("run_%03d", i)
 		put(t, s, run, startAt(run, 10), endAt(100))
 	}
-	before := s.Stats().Transactions
+	before := s.writer.transactions.Load()
 	n, err := s.Purge(t.Context(), time.UnixMicro(1000))
 	if err != nil || n != purgeRuns+7 {
 		t.Errorf("Purge = %d, %v, want %d", n, err, purgeRuns+7)
 	}
-	if steps := s.Stats().Transactions - before; steps < 6 {
+	if steps := s.writer.transactions.Load() - before; steps < 6 {
 		t.Errorf("%d transactions, want a long purge cut up", steps)
 	}
 	for _, table := range []string{"runs", "journal", "blobs", "blob_refs"} {
@@ -85,8 +85,8 @@ func TestPurgeCutOff(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
 	put(t, s, "old", startAt("old", 10), bigAnswer(1, "x"), endAt(100))
-	if n, err := s.markPurged(t.Context(), time.UnixMicro(1000)); err != nil || n != 1 {
-		t.Fatalf("markPurged = %d, %v", n, err)
+	if n, err := s.purgeStep(t.Context(), markRuns, time.UnixMicro(1000), purgeRuns); err != nil || n != 1 {
+		t.Fatalf("purgeStep = %d, %v", n, err)
 	}
 	_, err := s.Read(t.Context(), "old")
 	wantIs(t, "read", err, journal.ErrNotFound)

@@ -18,7 +18,7 @@ const shareOfAll = 50
 
 // quota is one bound of Quotas.
 type quota struct {
-	column string // of the table owners
+	column string // of the tables owners and totals
 	key    string // of the configuration
 	things string
 	bound  func(Quotas) int64
@@ -31,27 +31,29 @@ var (
 	quotaSchedules = quota{"schedules", "quotas.schedules", "schedules", func(q Quotas) int64 { return q.Schedules }}
 )
 
-// admit refuses (task.ErrQuota) where a user, or all together, has as much of something as a quota allows.
-func (s *Store) admit(c *conn, user string, quotas ...quota) error {
-	for _, q := range quotas {
-		bound := q.bound(s.quotas)
-		if bound <= 0 {
-			continue
-		}
-		var own, all int64
-		if _, err := c.row("SELECT "+q.column+" FROM owners WHERE user = ?", []any{user}, &own); err != nil {
-			return err
-		}
-		if own >= bound {
-			return refuse(fmt.Errorf("%w: %d %s for each user (%s); delete some, or wait until the retention does", task.ErrQuota, bound, q.things, q.key))
-		}
-		if _, err := c.row("SELECT coalesce(sum("+q.column+"), 0) FROM owners", nil, &all); err != nil {
-			return err
-		}
-		if all >= bound*shareOfAll {
-			return refuse(fmt.Errorf("%w: %d %s for all users together (%d times %s); try again later", task.ErrQuota,
-				bound*shareOfAll, q.things, shareOfAll, q.key))
-		}
+// exceeded returns an error (task.ErrQuota) where a user, or all together, has as much of something as the quota allows.
+func (s *Store) exceeded(c *conn, user string, q quota) error {
+	bound := q.bound(s.quotas)
+	if bound <= 0 {
+		return nil
+	}
+	var own, all int64
+	c.row("SELECT coalesce(owners."+q.column+", 0), totals."+q.column+" FROM totals LEFT JOIN owners ON user = ?", []any{user}, &own, &all)
+	switch {
+	case own >= bound:
+		return fmt.Errorf("%w: %d %s for each user (%s); delete some, or wait until the retention does", task.ErrQuota, bound, q.things, q.key)
+	case all >= bound*shareOfAll:
+		return fmt.Errorf("%w: %d %s for all users together (%d times %s); try again later", task.ErrQuota,
+			bound*shareOfAll, q.things, shareOfAll, q.key)
 	}
 	return nil
+}
+
+// admit refuses a change where a user has used up one of the quotas.
+func (s *Store) admit(c *conn, user string, quotas ...quota) {
+	for _, q := range quotas {
+		if err := s.exceeded(c, user, q); err != nil {
+			c.refuse(err)
+		}
+	}
 }

@@ -145,9 +145,8 @@ func TestJournalFence(t *testing.T) {
 	if err := w.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.do(t.Context(), func(c *conn) error { // as a process does that takes the run over
-		_, err := c.exec("UPDATE runs SET owner = 'other', fence = fence + 1")
-		return err
+	if err := s.write(t.Context(), 0, func(c *conn) { // as a process does that takes the run over
+		c.exec("UPDATE runs SET owner = 'other', fence = fence + 1")
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -202,4 +201,54 @@ func TestFileShrinks(t *testing.T) {
 		}
 	}
 	checkTasks(t, s)
+}
+
+// What a run that is under way has not counted yet is counted when it is resumed, and when it ends; the totals agree with the rows.
+func TestBytesOfRuns(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{})
+	const stored = `SELECT (SELECT sum(length(data)) FROM journal) + (SELECT coalesce(sum(length(data)), 0) FROM blobs)`
+	check := func(when string) {
+		t.Helper()
+		want := count(t, s, stored)
+		for _, table := range []string{"runs", "owners", "totals"} {
+			if got := count(t, s, "SELECT coalesce(sum(bytes), 0) FROM "+table); got != want {
+				t.Errorf("%s: %d bytes are counted in %s, %d are stored", when, got, table, want)
+			}
+		}
+	}
+	w, err := s.Create(t.Context(), "run_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Append(startOf("run_a", "ann", ""))
+	for n := range 3 {
+		if err := w.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Append(bigAnswer(n+1, fmt.Sprint(n)))
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w, _, err = s.Resume(t.Context(), "run_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("resumed")
+	w.Append(bigAnswer(4, "4"))
+	if err := w.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Append(journaltest.End())
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("ended")
+	if _, err := s.Purge(t.Context(), s.now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s, "SELECT bytes FROM totals"); n != 0 {
+		t.Errorf("%d bytes are counted of nothing", n)
+	}
 }

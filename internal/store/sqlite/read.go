@@ -3,79 +3,162 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
-// statements are prepared reading statements by their text: parsing one can take as long as executing it. The texts are
-// constants and what the lists' filters join from constants, so that there are few.
-type statements struct {
-	mu     sync.Mutex
-	byText map[string]*sql.Stmt
-}
+// errStop ends the reading of rows before the last one.
+var errStop = errors.New("stop")
 
-// query reads rows.
-func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.prepared(ctx, text) //nolint:sqlclosecheck // it is kept, until the store is closed
-	if err != nil {
-		return nil, err
-	}
-	return stmt.QueryContext(ctx, args...)
-}
-
-// queryRow reads one row; errors are those of its Scan.
-func (s *Store) queryRow(ctx context.Context, text string, args ...any) scanner {
-	stmt, err := s.prepared(ctx, text) //nolint:sqlclosecheck // it is kept, until the store is closed
-	if err != nil {
-		return failedRow{err}
-	}
-	return stmt.QueryRowContext(ctx, args...)
-}
-
+// scanner is a row.
 type scanner interface{ Scan(dest ...any) error }
 
-type failedRow struct{ err error }
-
-func (r failedRow) Scan(...any) error { return r.err }
-
-func (s *Store) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
-	if stmt := s.statements.get(text); stmt != nil {
-		return stmt, nil
+// prepared are the statements of a connection or a pool. Parsing one can take as long as executing it. The
+// texts are constants and what lists join from constants, so they are few.
+type prepared struct {
+	of interface {
+		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	}
-	stmt, err := s.read.PrepareContext(ctx, text)
+	all sync.Map // *sql.Stmt by text
+}
+
+func (p *prepared) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt, ok := p.all.Load(query); ok {
+		return stmt.(*sql.Stmt), nil
+	}
+	stmt, err := p.of.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	return s.statements.put(text, stmt)
+	kept, _ := p.all.LoadOrStore(query, stmt) // a second one of the same text is closed with the database
+	return kept.(*sql.Stmt), nil
 }
 
-func (p *statements) get(text string) *sql.Stmt {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.byText[text]
+// each calls f with every row of a query until f returns an error.
+func (p *prepared) each(ctx context.Context, query string, args []any, f func(scanner) error) error {
+	stmt, err := p.prepare(ctx, query) //nolint:sqlclosecheck // closing the store closes it
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(ctx, stored(args)...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
-// put keeps a statement, or returns the one that somebody else has kept meanwhile.
-func (p *statements) put(text string, stmt *sql.Stmt) (*sql.Stmt, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if first := p.byText[text]; first != nil {
-		return first, stmt.Close()
+// stored are arguments as the tables hold them: a time as microseconds since the Unix epoch, a nil one as NULL.
+func stored(args []any) []any {
+	for i, a := range args {
+		switch v := a.(type) {
+		case time.Time:
+			args[i] = v.UnixMicro()
+		case *time.Time:
+			args[i] = nil
+			if v != nil {
+				args[i] = v.UnixMicro()
+			}
+		}
 	}
-	if p.byText == nil {
-		p.byText = make(map[string]*sql.Stmt)
-	}
-	p.byText[text] = stmt
-	return stmt, nil
+	return args
 }
 
-func (p *statements) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var errs []error
-	for _, stmt := range p.byText {
-		errs = append(errs, stmt.Close())
+// each calls f with every row of a query until f returns an error.
+func (s *Store) each(ctx context.Context, query string, args []any, f func(scanner) error) error {
+	err := s.statements.each(ctx, query, args, f)
+	switch {
+	case errors.Is(err, errStop):
+		return nil
+	case err != nil && s.isClosed():
+		return journal.ErrClosed
 	}
-	p.byText = nil
-	return errors.Join(errs...)
+	return explain(err)
+}
+
+// list returns what scan makes of every row.
+func list[T any](ctx context.Context, s *Store, scan func(scanner) (T, error), query string, args ...any) (all []T, err error) {
+	err = s.each(ctx, query, args, func(row scanner) error {
+		v, err := scan(row)
+		if err == nil {
+			all = append(all, v)
+		}
+		return err
+	})
+	return all, err
+}
+
+// one returns the first row, or the error missing.
+func one[T any](ctx context.Context, s *Store, missing error, scan func(scanner) (T, error), query string, args ...any) (v T, err error) {
+	all, err := list(ctx, s, scan, query, args...)
+	switch {
+	case err != nil:
+		return v, err
+	case len(all) == 0:
+		return v, missing
+	}
+	return all[0], nil
+}
+
+// value scans a row of one column.
+func value[T any](row scanner) (v T, err error) {
+	err = row.Scan(&v)
+	return v, err
+}
+
+// instant scans a stored time into a time.Time, NULL into the zero one.
+type instant struct{ t *time.Time }
+
+// Scan implements sql.Scanner.
+func (i instant) Scan(v any) error {
+	*i.t = time.Time{}
+	if n, ok := v.(int64); ok {
+		*i.t = time.UnixMicro(n).UTC()
+	}
+	return nil
+}
+
+// optional scans a stored time, NULL into nil.
+type optional struct{ t **time.Time }
+
+// Scan implements sql.Scanner.
+func (o optional) Scan(v any) error {
+	*o.t = nil
+	if v == nil {
+		return nil
+	}
+	*o.t = new(time.Time)
+	return instant{*o.t}.Scan(v)
+}
+
+// object scans stored JSON.
+type object struct{ into any }
+
+// Scan implements sql.Scanner.
+func (o object) Scan(v any) error {
+	text, ok := v.([]byte)
+	if s, is := v.(string); is {
+		text, ok = []byte(s), true
+	}
+	if !ok {
+		return fmt.Errorf("stored JSON is a %T", v)
+	}
+	return json.Unmarshal(text, o.into)
+}
+
+// wrap adds to an error, if there is one, what failed.
+func wrap(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf(format+": %w", append(args, *err)...)
+	}
 }

@@ -2,175 +2,113 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
 )
 
 // CreateSchedule implements task.Store.
-func (s *Store) CreateSchedule(ctx context.Context, sched task.Schedule) error {
-	data, err := encodeJSON(request{
+func (s *Store) CreateSchedule(ctx context.Context, sched task.Schedule) (err error) {
+	defer wrap(&err, "create schedule %q", sched.ID)
+	data, err := journal.Encode(request{
 		Task: sched.Task, Context: sched.Context, Model: sched.Model, Budget: sched.Budget,
 		Principal: sched.Principal, Callback: sched.Callback,
 	})
-	if err == nil {
-		err = s.decide(ctx, len(data), func(c *conn) error {
-			if err := s.admit(c, sched.UserID, quotaSchedules); err != nil {
-				return err
-			}
-			_, err := c.exec(`INSERT INTO schedules (id, user, session, cron, zone, created, next, last, request)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, sched.ID, sched.UserID, sched.SessionID, sched.Cron, sched.Zone,
-				sched.CreatedAt.UnixMicro(), micros(sched.Next), micros(sched.Last), data)
-			return err
-		})
-	}
 	if err != nil {
-		return fmt.Errorf("create schedule %q: %w", sched.ID, err)
+		return err
 	}
-	return nil
+	return s.write(ctx, len(data), func(c *conn) {
+		s.admit(c, sched.UserID, quotaSchedules)
+		c.exec("INSERT INTO schedules ("+scheduleColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			sched.ID, sched.UserID, sched.SessionID, sched.Cron, sched.Zone, sched.CreatedAt, sched.Next, sched.Last, data)
+	})
 }
 
 const scheduleColumns = "id, user, session, cron, zone, created, next, last, request"
 
-func scanSchedule(rows scanner) (sched task.Schedule, err error) {
-	var created int64
-	var next, last *int64
-	var data []byte
-	if err := rows.Scan(&sched.ID, &sched.UserID, &sched.SessionID, &sched.Cron, &sched.Zone, &created, &next, &last,
-		&data); err != nil {
-		return sched, err
-	}
+func scanSchedule(row scanner) (sched task.Schedule, err error) {
 	var asked request
-	if err := json.Unmarshal(data, &asked); err != nil {
+	if err := row.Scan(&sched.ID, &sched.UserID, &sched.SessionID, &sched.Cron, &sched.Zone, instant{&sched.CreatedAt},
+		optional{&sched.Next}, optional{&sched.Last}, object{&asked}); err != nil {
 		return sched, fmt.Errorf("schedule %q as it is stored: %w", sched.ID, err)
 	}
-	sched.CreatedAt, sched.Next, sched.Last = instant(created), instantOrNil(next), instantOrNil(last)
 	sched.Task, sched.Context, sched.Model, sched.Budget = asked.Task, asked.Context, asked.Model, asked.Budget
 	sched.Principal, sched.Callback = asked.Principal, asked.Callback
 	return sched, nil
 }
 
 // Schedule implements task.Store.
-func (s *Store) Schedule(ctx context.Context, id string) (task.Schedule, error) {
-	sched, err := scanSchedule(s.queryRow(ctx, "SELECT "+scheduleColumns+" FROM schedules WHERE id = ?", id))
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return sched, fmt.Errorf("schedule %q: %w", id, task.ErrNotFound)
-	case err != nil:
-		return sched, fmt.Errorf("schedule %q: %w", id, s.fail(err))
-	}
-	return sched, nil
+func (s *Store) Schedule(ctx context.Context, id string) (_ task.Schedule, err error) {
+	defer wrap(&err, "schedule %q", id)
+	return one(ctx, s, task.ErrNotFound, scanSchedule, "SELECT "+scheduleColumns+" FROM schedules WHERE id = ?", id)
 }
 
 // Schedules implements task.Store: the oldest first.
-func (s *Store) Schedules(ctx context.Context, user string) ([]task.Schedule, error) {
-	return s.schedules(ctx, "WHERE ?1 IN ('', user) ORDER BY num", user)
+func (s *Store) Schedules(ctx context.Context, user string) (_ []task.Schedule, err error) {
+	defer wrap(&err, "list schedules")
+	if user == "" {
+		return list(ctx, s, scanSchedule, "SELECT "+scheduleColumns+" FROM schedules ORDER BY num")
+	}
+	return list(ctx, s, scanSchedule, "SELECT "+scheduleColumns+" FROM schedules WHERE user = ? ORDER BY num", user)
 }
 
 // DueSchedules implements task.Store.
 func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int) (due []task.Schedule, next time.Time, err error) {
-	due, err = s.schedules(ctx, "WHERE next <= ? ORDER BY next LIMIT ?", now.UnixMicro(), limit)
-	if err != nil {
-		return nil, time.Time{}, err
+	defer wrap(&err, "list schedules that are due")
+	due, err = list(ctx, s, scanSchedule, "SELECT "+scheduleColumns+" FROM schedules WHERE next <= ? ORDER BY next LIMIT ?", now, limit)
+	if err == nil {
+		err = s.each(ctx, "SELECT min(next) FROM schedules WHERE next > ?", []any{now}, func(row scanner) error {
+			return row.Scan(instant{&next})
+		})
 	}
-	var later *int64
-	if err := s.queryRow(ctx, "SELECT min(next) FROM schedules WHERE next > ?", now.UnixMicro()).Scan(&later); err != nil {
-		return nil, time.Time{}, fmt.Errorf("find the next schedule: %w", s.fail(err))
-	}
-	return due, instantOrZero(later), nil
-}
-
-func (s *Store) schedules(ctx context.Context, where string, args ...any) (all []task.Schedule, err error) {
-	rows, err := s.query(ctx, "SELECT "+scheduleColumns+" FROM schedules "+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", s.fail(err))
-	}
-	defer rows.Close()
-	for rows.Next() {
-		sched, err := scanSchedule(rows)
-		if err != nil {
-			return nil, fmt.Errorf("list schedules: %w", s.fail(err))
-		}
-		all = append(all, sched)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list schedules: %w", s.fail(err))
-	}
-	return all, nil
+	return due, next, err
 }
 
 // MoveSchedule implements task.Store.
-func (s *Store) MoveSchedule(ctx context.Context, id string, planned, next time.Time) error {
-	if err := s.decide(ctx, 0, func(c *conn) error {
-		_, err := c.exec("UPDATE schedules SET next = ? WHERE id = ? AND next = ?", next.UnixMicro(), id, planned.UnixMicro())
-		return err
-	}); err != nil {
-		return fmt.Errorf("move schedule %q: %w", id, err)
-	}
-	return nil
+func (s *Store) MoveSchedule(ctx context.Context, id string, planned, next time.Time) (err error) {
+	defer wrap(&err, "move schedule %q", id)
+	return s.write(ctx, 0, func(c *conn) { c.exec("UPDATE schedules SET next = ? WHERE id = ? AND next = ?", next, id, planned) })
 }
 
 // DeleteSchedule implements task.Store. The tasks that it made stay.
-func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
-	if err := s.decide(ctx, 0, func(c *conn) error {
-		return foundOne(c.exec("DELETE FROM schedules WHERE id = ?", id))
-	}); err != nil {
-		return fmt.Errorf("delete schedule %q: %w", id, err)
-	}
-	return nil
+func (s *Store) DeleteSchedule(ctx context.Context, id string) (err error) {
+	defer wrap(&err, "delete schedule %q", id)
+	return s.write(ctx, 0, func(c *conn) { c.execOne("DELETE FROM schedules WHERE id = ?", id) })
 }
 
-// foundOne refuses (task.ErrNotFound) after a statement that changed nothing.
-func foundOne(res driver.Result, err error) error {
-	if err != nil {
-		return err
+// execOne is exec for a statement that is refused (task.ErrNotFound) if it changes nothing.
+func (c *conn) execOne(query string, args ...any) {
+	if c.exec(query, args...).rows == 0 {
+		c.refuse(task.ErrNotFound)
 	}
-	if n, err := res.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return refuse(task.ErrNotFound)
 }
 
 // Fire implements task.Store. A later caller for the same instant gets no task.
-func (s *Store) Fire(ctx context.Context, id string, planned time.Time, n task.New, next time.Time) (t task.Task, created bool, err error) {
+func (s *Store) Fire(ctx context.Context, id string, planned time.Time, n task.New, next time.Time) (_ task.Task, created bool, err error) {
+	defer wrap(&err, "fire schedule %q", id)
 	row, err := s.encodeNew(&n)
 	if err != nil {
-		return t, false, fmt.Errorf("fire schedule %q: %w", id, err)
+		return task.Task{}, false, err
 	}
-	fired := new(bool) // the writer's, which may work on after ctx has ended
-	if err := s.decide(ctx, row.bytes(), func(c *conn) error {
-		*fired = false
-		var num, at int64
-		found, err := c.row("SELECT num, next FROM schedules WHERE id = ?", []any{id}, &num, &at)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			return refuse(task.ErrNotFound)
-		case at != planned.UnixMicro():
-			return nil
+	var fired bool
+	if err := s.write(ctx, row.bytes, func(c *conn) {
+		var at int64
+		if !c.row("SELECT next FROM schedules WHERE id = ?", []any{id}, &at) {
+			c.refuse(task.ErrNotFound)
 		}
-		if _, err := s.insertNew(c, row); err != nil {
-			return err
+		if fired = at == planned.UnixMicro(); !fired {
+			return
 		}
-		*fired = true
+		s.insertNew(c, row)
 		if next.IsZero() {
-			_, err = c.exec("DELETE FROM schedules WHERE num = ?", num)
+			c.exec("DELETE FROM schedules WHERE id = ?", id)
 		} else {
-			_, err = c.exec("UPDATE schedules SET last = next, next = ? WHERE num = ?", next.UnixMicro(), num)
+			c.exec("UPDATE schedules SET last = next, next = ? WHERE id = ?", next, id)
 		}
-		return err
-	}); err != nil {
-		return task.Task{}, false, fmt.Errorf("fire schedule %q: %w", id, err)
+	}); err != nil || !fired {
+		return task.Task{}, false, err
 	}
-	if !*fired {
-		return task.Task{}, false, nil
-	}
-	t, err = row.task.task()
-	return t, true, err
+	return row.task.Task, true, nil
 }

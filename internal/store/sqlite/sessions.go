@@ -2,11 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -21,295 +19,214 @@ type sessionKey struct{ user, id string }
 func (s *Store) EnterSession(
 	ctx context.Context, user, id string, now time.Time,
 ) (leave func(ctx context.Context, now time.Time) error, err error) {
+	defer wrap(&err, "enter session %q", id)
+	if err := s.lease.Claim(); err != nil {
+		return nil, err
+	}
 	var num int64
-	if err = s.lease.Claim(); err == nil {
-		num, err = s.enter(ctx, user, id, now)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("enter session %q: %w", id, err)
-	}
-	return func(ctx context.Context, now time.Time) error {
-		if err := s.do(ctx, func(c *conn) error {
-			if err := noteUse(c, num, now.UnixMicro()); err != nil {
-				return err
-			}
-			if _, err := c.exec("UPDATE session_uses SET n = n - 1 WHERE session = ? AND owner = ?", num, s.lease.ID()); err != nil {
-				return err
-			}
-			_, err := c.exec("DELETE FROM session_uses WHERE session = ? AND owner = ? AND n <= 0", num, s.lease.ID())
-			return err
-		}); err != nil {
-			return fmt.Errorf("leave session %q: %w", id, err)
+	if err := s.write(ctx, 0, func(c *conn) {
+		if !c.row(`SELECT num FROM sessions
+			WHERE user = ? AND id = ? AND closed IS NULL AND (expires IS NULL OR expires > ?)`, []any{user, id, now}, &num) {
+			c.refuse(task.ErrNotFound)
 		}
-		return nil
+		c.exec("INSERT INTO session_uses (session, owner, n) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1", num, s.lease.ID())
+		noteUse(c, num, now)
+	}); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, now time.Time) (err error) {
+		defer wrap(&err, "leave session %q", id)
+		return s.write(ctx, 0, func(c *conn) {
+			noteUse(c, num, now)
+			c.exec("UPDATE session_uses SET n = n - 1 WHERE session = ? AND owner = ?", num, s.lease.ID())
+			c.exec("DELETE FROM session_uses WHERE session = ? AND owner = ? AND n <= 0", num, s.lease.ID())
+		})
 	}, nil
 }
 
-func (s *Store) enter(ctx context.Context, user, id string, now time.Time) (int64, error) {
-	entered := new(int64) // the writer's, which may work on after ctx has ended
-	if err := s.decide(ctx, 0, func(c *conn) error {
-		if found, err := c.row(`SELECT num FROM sessions
-			WHERE user = ? AND id = ? AND closed IS NULL AND (expires IS NULL OR expires > ?)`, []any{user, id, now.UnixMicro()}, entered); err != nil {
-			return err
-		} else if !found {
-			return refuse(task.ErrNotFound)
-		}
-		if _, err := c.exec("INSERT INTO session_uses (session, owner, n) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1",
-			*entered, s.lease.ID()); err != nil {
-			return err
-		}
-		return noteUse(c, *entered, now.UnixMicro())
-	}); err != nil {
-		return 0, err
-	}
-	return *entered, nil
-}
-
 // CreateSession implements task.Store. A session whose ExpiresAt is zero never expires.
-func (s *Store) CreateSession(ctx context.Context, session task.Session) error {
-	if err := s.decide(ctx, 0, func(c *conn) error {
-		_, err := s.insertSession(c, &session)
-		return err
-	}); err != nil {
-		return fmt.Errorf("create session %q: %w", session.ID, err)
-	}
-	return nil
+func (s *Store) CreateSession(ctx context.Context, session task.Session) (err error) {
+	defer wrap(&err, "create session %q", session.ID)
+	return s.write(ctx, 0, func(c *conn) { s.insertSession(c, &session) })
 }
 
-func (s *Store) insertSession(c *conn, session *task.Session) (num int64, err error) {
-	if err := s.admit(c, session.UserID, quotaSessions); err != nil {
-		return 0, err
-	}
-	res, err := c.exec("INSERT INTO sessions (id, user, created, used, expires) VALUES (?, ?, ?, ?, ?)",
-		session.ID, session.UserID, session.CreatedAt.UnixMicro(), session.UsedAt.UnixMicro(), someMicros(session.ExpiresAt))
-	if err != nil {
-		return 0, err
-	}
-	return res.LastInsertId()
+func (s *Store) insertSession(c *conn, session *task.Session) (num int64) {
+	s.admit(c, session.UserID, quotaSessions)
+	return c.exec("INSERT INTO sessions (id, user, created, used, expires) VALUES (?, ?, ?, ?, ?)",
+		session.ID, session.UserID, session.CreatedAt, session.UsedAt, orNull(session.ExpiresAt)).id
 }
 
-const sessionColumns = `s.num, s.id, s.user, s.created, s.used, s.expires,
-	(SELECT count(*) FROM tasks WHERE session = s.num AND purged = 0)`
+const (
+	sessionColumns = `SELECT s.num, s.id, s.user, s.created, s.used, s.expires,
+	(SELECT count(*) FROM tasks WHERE session = s.num AND purged = 0) FROM sessions s`
+	openSession = " WHERE s.closed IS NULL AND (s.expires IS NULL OR s.expires > ?)"
+)
 
-func scanSession(rows scanner) (num int64, s task.Session, err error) {
-	var created, used int64
-	var expires *int64
-	if err := rows.Scan(&num, &s.ID, &s.UserID, &created, &used, &expires, &s.Tasks); err != nil {
-		return 0, s, err
-	}
-	s.CreatedAt, s.UsedAt, s.ExpiresAt = instant(created), instant(used), instantOrZero(expires)
-	return num, s, nil
+type sessionRow struct {
+	task.Session
+	num int64
+}
+
+func scanSession(row scanner) (s sessionRow, err error) {
+	err = row.Scan(&s.num, &s.ID, &s.UserID, instant{&s.CreatedAt}, instant{&s.UsedAt}, instant{&s.ExpiresAt}, &s.Tasks)
+	return s, err
 }
 
 // Session implements task.Store.
-func (s *Store) Session(ctx context.Context, user, id string, now time.Time) (task.Session, error) {
-	_, session, err := scanSession(s.queryRow(ctx, "SELECT "+sessionColumns+` FROM sessions s
-		WHERE s.user = ? AND s.id = ? AND s.closed IS NULL AND (s.expires IS NULL OR s.expires > ?)`, user, id, now.UnixMicro()))
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return session, fmt.Errorf("session %q: %w", id, task.ErrNotFound)
-	case err != nil:
-		return session, fmt.Errorf("session %q: %w", id, s.fail(err))
-	}
-	return session, nil
+func (s *Store) Session(ctx context.Context, user, id string, now time.Time) (_ task.Session, err error) {
+	defer wrap(&err, "session %q", id)
+	row, err := one(ctx, s, task.ErrNotFound, scanSession, sessionColumns+openSession+" AND s.user = ? AND s.id = ?", now, user, id)
+	return row.Session, err
 }
 
 // Sessions implements task.Store.
-func (s *Store) Sessions(ctx context.Context, f task.SessionFilter) (sessions []task.Session, next string, err error) {
-	where := " WHERE s.closed IS NULL AND (s.expires IS NULL OR s.expires > ?)"
-	args := []any{f.Now.UnixMicro()}
-	for _, term := range []struct{ sql, value string }{{" AND s.user = ?", f.UserID}, {" AND s.id = ?", f.ID}} {
-		if term.value != "" {
-			where += term.sql
-			args = append(args, term.value)
-		}
+func (s *Store) Sessions(ctx context.Context, f task.SessionFilter) (_ []task.Session, next string, err error) {
+	defer wrap(&err, "list sessions")
+	where, args := openSession, []any{f.Now}
+	if f.UserID != "" {
+		where, args = where+" AND s.user = ?", append(args, f.UserID)
+	}
+	if f.ID != "" {
+		where, args = where+" AND s.id = ?", append(args, f.ID)
 	}
 	if f.Cursor != "" {
 		num, err := parseNum(f.Cursor)
 		if err != nil {
-			return nil, "", fmt.Errorf("list sessions: %w", err)
+			return nil, "", err
 		}
-		where += " AND s.num < ?"
-		args = append(args, num)
+		where, args = where+" AND s.num < ?", append(args, num)
 	}
 	limit := pageSize(f.Limit)
-	sessions, nums, err := s.sessions(ctx, where+" ORDER BY s.num DESC LIMIT ?", append(args, limit+1)...)
-	if err != nil {
-		return nil, "", fmt.Errorf("list sessions: %w", err)
+	rows, err := list(ctx, s, scanSession, sessionColumns+where+" ORDER BY s.num DESC LIMIT ?", append(args, limit+1)...)
+	if len(rows) > limit {
+		rows, next = rows[:limit], strconv.FormatInt(rows[limit-1].num, 10)
 	}
-	if len(sessions) > limit {
-		sessions, next = sessions[:limit], strconv.FormatInt(nums[limit-1], 10)
-	}
-	return sessions, next, nil
+	return sessionsOf(rows), next, err
 }
 
-// ExpiredSessions implements task.Store: those that are closed come first, then those that expired first.
-func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]task.Session, error) {
+func sessionsOf(rows []sessionRow) (sessions []task.Session) {
+	for _, row := range rows {
+		sessions = append(sessions, row.Session)
+	}
+	return sessions
+}
+
+// ExpiredSessions implements task.Store: the closed ones first, then those that expired first.
+func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, limit int) (_ []task.Session, err error) {
+	defer wrap(&err, "list expired sessions")
 	dead, err := s.deadOwners(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list expired sessions: %w", err)
+		return nil, err
 	}
 	text, _ := json.Marshal(append(dead, "")) // strings cannot fail
-	// A run of this process whose journal is not open is parked. What this process writes is left out below.
-	expired, _, err := s.sessions(ctx, " WHERE s.closed IS NOT NULL ORDER BY s.num LIMIT ?", limit)
-	if err == nil && len(expired) < limit {
-		var more []task.Session
-		more, _, err = s.sessions(ctx, ` WHERE s.closed IS NULL AND s.expires <= ?1
+	rows, err := list(ctx, s, scanSession, sessionColumns+" WHERE s.closed IS NOT NULL ORDER BY s.num LIMIT ?", limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) < limit {
+		// A run of this process whose journal is not open is parked. Sessions of open journals are left out below.
+		more, err := list(ctx, s, scanSession, sessionColumns+` WHERE s.closed IS NULL AND s.expires <= ?1
 			AND NOT EXISTS (SELECT 1 FROM tasks WHERE session = s.num AND ended IS NULL)
 			AND NOT EXISTS (SELECT 1 FROM session_uses WHERE session = s.num AND owner NOT IN (SELECT value FROM json_each(?2)))
 			AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND session <> '' AND user = s.user AND ended IS NULL AND purged = 0
 				AND owner <> ?3 AND owner NOT IN (SELECT value FROM json_each(?2)))
-			ORDER BY s.expires LIMIT ?4`, now.UnixMicro(), string(text), s.lease.ID(), limit-len(expired))
-		expired = append(expired, more...)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list expired sessions: %w", err)
-	}
-	return slices.DeleteFunc(expired, func(session task.Session) bool { return s.writes(sessionKey{session.UserID, session.ID}) != "" }), nil
-}
-
-func (s *Store) sessions(ctx context.Context, where string, args ...any) (sessions []task.Session, nums []int64, err error) {
-	rows, err := s.query(ctx, "SELECT "+sessionColumns+" FROM sessions s"+where, args...)
-	if err != nil {
-		return nil, nil, s.fail(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		num, session, err := scanSession(rows)
+			ORDER BY s.expires LIMIT ?4`, now, string(text), s.lease.ID(), limit-len(rows))
 		if err != nil {
-			return nil, nil, s.fail(err)
+			return nil, err
 		}
-		sessions, nums = append(sessions, session), append(nums, num)
+		rows = append(rows, more...)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, nil, s.fail(err)
-	}
-	return sessions, nums, nil
+	return slices.DeleteFunc(sessionsOf(rows), func(session task.Session) bool {
+		return s.openRunIn(sessionKey{session.UserID, session.ID}) != ""
+	}), nil
 }
 
-// CloseSession implements task.Store.
-func (s *Store) CloseSession(ctx context.Context, user, id string) error {
+// CloseSession implements task.Store. It marks the unfinished runs in the session, which no process executes.
+func (s *Store) CloseSession(ctx context.Context, user, id string) (err error) {
+	defer wrap(&err, "close session %q", id)
 	dead, err := s.deadOwners(ctx)
-	if err == nil {
-		err = s.decide(ctx, 0, func(c *conn) error {
-			_, err := s.closeSession(c, sessionKey{user, id}, dead)
-			return err
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("close session %q: %w", id, err)
-	}
-	return nil
-}
-
-// closeSession closes a session, and marks the unfinished runs in it, which no process executes. To close one again changes
-// nothing.
-func (s *Store) closeSession(c *conn, key sessionKey, dead []string) (num int64, err error) {
-	var closed int64
-	found, err := c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{key.user, key.id}, &num, &closed)
-	switch {
-	case err != nil:
-		return 0, err
-	case !found:
-		return 0, refuse(task.ErrNotFound)
-	case closed != 0:
-		return num, nil
-	}
-	runs, err := s.unused(c, num, key, dead)
-	if err != nil {
-		return 0, err
-	}
-	for _, run := range runs {
-		if _, err := c.exec("UPDATE runs SET purged = 1 WHERE num = ?", run); err != nil {
-			return 0, err
-		}
-	}
-	_, err = c.exec("UPDATE sessions SET closed = ? WHERE num = ?", s.now().UnixMicro(), num)
-	return num, err
-}
-
-// DeleteSession implements task.Store. It refuses (task.ErrBusy) while the session is in use, as CloseSession does. Once it
-// has begun, the end of ctx does not stop it; what a crash leaves is closed, and listed by ExpiredSessions.
-func (s *Store) DeleteSession(ctx context.Context, user, id string) error {
-	err := s.CloseSession(ctx, user, id)
 	if err != nil {
 		return err
 	}
+	return s.write(ctx, 0, func(c *conn) {
+		var num int64
+		var closed bool
+		if !c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{user, id}, &num, &closed) {
+			c.refuse(task.ErrNotFound)
+		}
+		if closed {
+			return
+		}
+		runs := s.unused(c, num, sessionKey{user, id}, dead)
+		c.exec("DELETE FROM session_uses WHERE session = ?", num)
+		for _, run := range runs {
+			c.exec("UPDATE runs SET purged = 1 WHERE num = ?", run)
+		}
+		c.exec("UPDATE sessions SET closed = ? WHERE num = ?", s.now(), num)
+	})
+}
+
+// DeleteSession implements task.Store. Once it has closed the session, the end of ctx does not stop it; a session that a crash
+// leaves is closed, and listed by ExpiredSessions.
+func (s *Store) DeleteSession(ctx context.Context, user, id string) (err error) {
+	if err := s.CloseSession(ctx, user, id); err != nil {
+		return err
+	}
+	defer wrap(&err, "delete session %q", id)
 	ctx = context.WithoutCancel(ctx)
 	if err := s.clean(ctx); err != nil {
-		return fmt.Errorf("delete session %q: %w", id, err)
-	}
-	if err := s.decide(ctx, 0, func(c *conn) error {
-		_, err := c.exec("DELETE FROM sessions WHERE user = ? AND id = ? AND closed IS NOT NULL", user, id)
 		return err
-	}); err != nil {
-		return fmt.Errorf("delete session %q: %w", id, err)
 	}
-	return nil
+	return s.write(ctx, 0, func(c *conn) {
+		c.exec("DELETE FROM sessions WHERE user = ? AND id = ? AND closed IS NOT NULL", user, id)
+	})
 }
 
 // unused refuses (task.ErrBusy) where a task or a run of a live process uses a session. It returns the session's unfinished runs.
-func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (left []int64, err error) {
+func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs []int64) {
+	busy := func(format string, args ...any) {
+		c.refuse(fmt.Errorf("%w: "+format, append([]any{task.ErrBusy}, args...)...))
+	}
 	var unfinished string
-	if found, err := c.row("SELECT id FROM tasks WHERE session = ? AND ended IS NULL LIMIT 1", []any{num}, &unfinished); err != nil {
-		return nil, err
-	} else if found {
-		return nil, refuse(fmt.Errorf("%w: %s has not ended", task.ErrBusy, unfinished))
+	if c.row("SELECT id FROM tasks WHERE session = ? AND ended IS NULL LIMIT 1", []any{num}, &unfinished) {
+		busy("%s has not ended", unfinished)
 	}
-	if run := s.writes(key); run != "" { // it may have no row yet
-		return nil, refuse(fmt.Errorf("%w: run %s has not ended", task.ErrBusy, run))
+	if run := s.openRunIn(key); run != "" { // it may have no row yet
+		busy("run %s has not ended", run)
 	}
-	if err := c.each("SELECT owner FROM session_uses WHERE session = ?", []any{num}, func(row []driver.Value) error {
-		if owner, _ := row[0].(string); !slices.Contains(dead, owner) {
-			return refuse(fmt.Errorf("%w: a run is about to begin, or has just ended", task.ErrBusy))
+	c.each("SELECT owner FROM session_uses WHERE session = ?", []any{num}, func(row scanner) error {
+		owner, err := value[string](row)
+		if err == nil && !slices.Contains(dead, owner) {
+			busy("a run is about to begin, or has just ended")
 		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	if _, err := c.exec("DELETE FROM session_uses WHERE session = ?", num); err != nil {
-		return nil, err
-	}
-	err = c.each(`SELECT num, id, owner FROM runs
+		return err
+	})
+	c.each(`SELECT num, id, owner FROM runs
 		WHERE session = ? AND session <> '' AND user = ? AND ended IS NULL AND purged = 0`, []any{key.id, key.user},
-		func(row []driver.Value) error {
-			id, owner := row[1].(string), row[2].(string)
-			written := s.isOpen(id)
-			if owner != s.lease.ID() {
-				alive, err := s.lease.Alive(owner)
-				if err != nil {
-					return refuse(err)
-				}
-				written = alive
+		func(row scanner) error {
+			var num int64
+			var id, owner string
+			if err := row.Scan(&num, &id, &owner); err != nil {
+				return err
 			}
-			if written {
-				return refuse(fmt.Errorf("%w: run %s has not ended", task.ErrBusy, id))
+			if owner != s.lease.ID() && !slices.Contains(dead, owner) {
+				busy("run %s has not ended", id)
 			}
-			left = append(left, row[0].(int64))
+			runs = append(runs, num)
 			return nil
 		})
-	return left, err
+	return runs
 }
 
-// writes returns a run of a session whose journal this process writes, "" if there is none.
-func (s *Store) writes(key sessionKey) string {
+// openRunIn returns a run in a session whose journal this process writes, "" if there is none.
+func (s *Store) openRunIn(session sessionKey) string {
 	s.mu.Lock()
-	writers := make([]*runWriter, 0, len(s.open))
-	for _, w := range s.open {
-		writers = append(writers, w)
-	}
+	writers := slices.Collect(maps.Values(s.open))
 	s.mu.Unlock()
-	for _, w := range writers { // w.session takes a lock of its own
-		if key.id != "" && w.session() == key {
+	for _, w := range writers { // isIn takes a lock of its own
+		if session.id != "" && w.isIn(session) {
 			return w.run
 		}
 	}
 	return ""
-}
-
-// isOpen says whether this process writes a run's journal.
-func (s *Store) isOpen(run string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open[run] != nil
 }

@@ -9,7 +9,6 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/journaltest"
-	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
 // begins creates a run whose start is appended and not stored.
@@ -124,38 +123,4 @@ func TestExpiryOfSessionsWithRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	expired("here unstored there parked namesake unused")
-}
-
-// The runs that dead processes left are strays but for those that an unfinished task names.
-func TestStrays(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "harness.db")
-	dead, s := reopenAt(t, path, Options{}), reopenAt(t, path, Options{})
-	end := time.UnixMicro(100)
-	names := func(run string) task.Change {
-		return task.Change{Steps: []task.Step{{Note: &task.Note{Text: "x"}}, {Run: &task.Run{CallID: "c", RunID: run}}}}
-	}
-	putTask(t, dead, storetest.New("task_a", "ann", "a"), nil, names("of_unfinished"))
-	putTask(t, dead, storetest.New("task_b", "ann", "b"), &end, names("of_ended"))
-	for _, run := range []string{"direct", "of_unfinished", "of_ended"} {
-		put(t, dead, run, startOf(run, "ann", ""))
-	}
-	put(t, dead, "done", startOf("done", "ann", ""), journaltest.End())
-	put(t, s, "alive", startOf("alive", "ann", ""))
-	strays := func(want string) {
-		t.Helper()
-		runs, err := s.Strays(t.Context())
-		var got []string
-		for _, r := range runs {
-			got = append(got, r.ID)
-		}
-		if strings.Join(got, " ") != want || err != nil {
-			t.Errorf("strays: %q, %v, want %q", got, err, want)
-		}
-	}
-	strays("")
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
-	strays("direct of_ended")
 }

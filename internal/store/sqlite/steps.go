@@ -2,97 +2,66 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 
 	"mcp-code-exec-harness/internal/task"
 )
 
+// openTask selects the num of a task by its id, if it is there for readers.
+const openTask = "(SELECT t.num" + taskTables + " AND t.id = ?1)"
+
 // Steps implements task.Store.
-func (s *Store) Steps(ctx context.Context, id string) ([]task.Step, error) {
-	var steps []task.Step
-	err := s.ofTask(ctx, id, "SELECT p.seq, p.data"+taskParts("steps p", "p.task = t.num")+" ORDER BY p.seq", nil,
-		func(rows *sql.Rows) error {
-			var seq sql.NullInt64
-			var data sql.RawBytes
-			if err := rows.Scan(&seq, &data); err != nil || !seq.Valid {
-				return err
-			}
-			var step task.Step
-			if err := json.Unmarshal(data, &step); err != nil {
-				return fmt.Errorf("step %d as it is stored: %w", seq.Int64, err)
-			}
-			step.Seq = int(seq.Int64)
-			steps = append(steps, step)
-			return nil
-		})
-	if err != nil {
-		return nil, fmt.Errorf("steps of task %q: %w", id, err)
+func (s *Store) Steps(ctx context.Context, id string) (steps []task.Step, err error) {
+	defer wrap(&err, "steps of task %q", id)
+	steps, err = list(ctx, s, scanStep, "SELECT seq, data FROM steps WHERE task = "+openTask+" ORDER BY seq", id)
+	return steps, s.known(ctx, id, len(steps), err)
+}
+
+func scanStep(row scanner) (step task.Step, err error) {
+	var seq int
+	if err := row.Scan(&seq, object{&step}); err != nil {
+		return step, fmt.Errorf("step %d as it is stored: %w", seq, err)
 	}
-	return steps, nil
+	step.Seq = seq
+	return step, nil
 }
 
 // Events implements task.Store. A limit of 0 is none.
-func (s *Store) Events(ctx context.Context, id string, after int64, limit int) ([]task.Event, error) {
+func (s *Store) Events(ctx context.Context, id string, after int64, limit int) (events []task.Event, err error) {
+	defer wrap(&err, "events of task %q", id)
 	if limit <= 0 {
 		limit = -1
 	}
-	var events []task.Event
-	err := s.ofTask(ctx, id, "SELECT e.id, e.type, e.time, e.key, e.data"+
-		taskParts("events e", "e.task = t.num AND e.id > ?2")+" ORDER BY e.id LIMIT ?3", []any{after, limit},
-		func(rows *sql.Rows) error {
-			var num, at sql.NullInt64
-			var kind, key sql.NullString
-			var data []byte
-			if err := rows.Scan(&num, &kind, &at, &key, &data); err != nil || !num.Valid {
-				return err
-			}
-			events = append(events, task.Event{
-				ID: num.Int64, Type: kind.String, Time: instant(at.Int64), Key: key.String, Data: data,
-			})
-			return nil
-		})
+	events, err = list(ctx, s, func(row scanner) (e task.Event, err error) {
+		err = row.Scan(&e.ID, &e.Type, instant{&e.Time}, &e.Key, (*[]byte)(&e.Data))
+		return e, err
+	}, "SELECT id, type, time, key, data FROM events WHERE task = "+openTask+" AND id > ?2 ORDER BY id LIMIT ?3", id, after, limit)
+	if err := s.known(ctx, id, len(events), err); err != nil {
+		return nil, err
+	}
 	for i := range events {
-		if e := &events[i]; err == nil && e.Type == task.EventEnded && len(e.Data) == 0 {
-			var ended task.Task
-			if ended, err = s.Task(ctx, id); err == nil {
-				e.Data, err = json.Marshal(ended)
+		if e := &events[i]; e.Type == task.EventEnded && len(e.Data) == 0 {
+			ended, err := s.Task(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if e.Data, err = json.Marshal(ended); err != nil {
+				return nil, err
 			}
 		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("events of task %q: %w", id, err)
 	}
 	return events, nil
 }
 
-// taskParts joins a task, parameter 1, to what belongs to it: one row of NULLs where that is nothing, so that one
-// statement tells it from a task that is not there.
-func taskParts(table, on string) string {
-	return " FROM tasks t CROSS JOIN sessions s ON s.num = t.session LEFT JOIN " + table + " ON " + on +
-		" WHERE t.id = ?1 AND t.purged = 0 AND s.closed IS NULL"
-}
-
-// ofTask calls scan with each row of a query with taskParts.
-func (s *Store) ofTask(ctx context.Context, id, query string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := s.query(ctx, query, append([]any{id}, args...)...)
-	if err != nil {
-		return s.fail(err)
+// known tells a task of which n rows were found, with an error, from an unknown one (task.ErrNotFound).
+func (s *Store) known(ctx context.Context, id string, n int, err error) error {
+	if n > 0 || err != nil {
+		return err
 	}
-	defer rows.Close()
-	found := false
-	for rows.Next() {
-		found = true
-		if err := scan(rows); err != nil {
-			return s.fail(err)
-		}
+	num, err := one(ctx, s, nil, value[*int64], "SELECT "+openTask, id)
+	if err == nil && num == nil {
+		err = task.ErrNotFound
 	}
-	if err := rows.Err(); err != nil {
-		return s.fail(err)
-	}
-	if !found {
-		return task.ErrNotFound
-	}
-	return nil
+	return err
 }

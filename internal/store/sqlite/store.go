@@ -6,6 +6,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"modernc.org/sqlite"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/task"
 )
 
 // Sync says what a commit survives.
@@ -53,18 +55,17 @@ type Store struct {
 	path   string
 	now    func() time.Time
 	log    *slog.Logger
-	lease  lease
+	lease  *fileLease
 	writer *writer
 	read   *sql.DB
 
-	statements statements // of read
+	statements prepared // of read
 	quotas     Quotas
 
 	mu     sync.Mutex
 	open   map[string]*runWriter // journals being written in this process
 	closed bool
-	queue  *os.File             // locked while this process works the queue
-	used   map[string]time.Time // when the use of a key was last stored
+	queue  *os.File // locked while this process works the queue
 
 	endPurge func() // stops the background purge and waits for it
 }
@@ -84,17 +85,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, path string, o Options) (*Store, error) {
-	if o.Sync == "" {
-		o.Sync = SyncNormal
-	}
+	o.Sync = cmp.Or(o.Sync, SyncNormal)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Sync != SyncNormal && o.Sync != SyncFull {
 		return nil, fmt.Errorf("store.sync is %q: use %s or %s", o.Sync, SyncNormal, SyncFull)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := prepareFile(path); err != nil {
 		return nil, err
@@ -108,7 +105,7 @@ func open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		path: path, now: o.Now, quotas: o.Quotas, log: o.Logger, lease: newFileLease(path),
-		open: make(map[string]*runWriter), used: make(map[string]time.Time),
+		open: make(map[string]*runWriter),
 	}
 	if err := s.openReaders(); err != nil {
 		return nil, errors.Join(explain(err), c.close())
@@ -163,11 +160,10 @@ func writeParams(sync Sync) url.Values {
 // initialise switches to the write-ahead log and brings the schema up to date.
 func initialise(ctx context.Context, c *conn) error {
 	var mode string
-	err := retryBusy(ctx, func() error {
-		_, err := c.row("PRAGMA journal_mode = wal", nil, &mode)
-		return err
-	})
-	if err != nil {
+	if err := retryBusy(ctx, func() error {
+		c.row("PRAGMA journal_mode = wal", nil, &mode)
+		return c.takeErr()
+	}); err != nil {
 		return err
 	}
 	if mode != "wal" {
@@ -177,27 +173,23 @@ func initialise(ctx context.Context, c *conn) error {
 	if err := migrate(c); err != nil {
 		return err
 	}
-	if err := makeShrinkable(c); err != nil {
-		return err
-	}
-	_, err = c.row(fmt.Sprint("PRAGMA busy_timeout = ", writeWait.Milliseconds()), nil) // see retryBusy
-	return err
+	makeShrinkable(c)
+	c.row(fmt.Sprint("PRAGMA busy_timeout = ", writeWait.Milliseconds()), nil) // see retryBusy
+	return c.takeErr()
 }
 
-// makeShrinkable rewrites a file of an earlier version once, so that it can give up free pages. Where that fails, for want of
-// disk space for example, the file stays as it is.
-func makeShrinkable(c *conn) error {
+// makeShrinkable rewrites a file of an earlier version once, so that it can give up free pages. A full disk leaves it as it is.
+func makeShrinkable(c *conn) {
 	var mode int64
-	if _, err := c.row("PRAGMA auto_vacuum", nil, &mode); err != nil || mode != 0 {
-		return err
+	if c.row("PRAGMA auto_vacuum", nil, &mode); c.err != nil || mode != 0 {
+		return
 	}
-	if err := c.script("VACUUM"); err != nil && !isBusy(err) && !isFull(err) {
-		return err
+	if c.script("VACUUM"); isBusy(c.err) || isFull(c.err) {
+		c.err = nil
 	}
-	return nil
 }
 
-// openReaders makes the pool that reads. In WAL mode readers see the last commit and wait for nobody.
+// openReaders makes the pool that reads. In WAL mode a reader sees the last commit and does not wait for the writer.
 func (s *Store) openReaders() error {
 	const readers = 4
 	connector, err := sqlite.NewConnector(dsn(s.path, url.Values{
@@ -209,6 +201,7 @@ func (s *Store) openReaders() error {
 	s.read = sql.OpenDB(connector)
 	s.read.SetMaxOpenConns(readers)
 	s.read.SetMaxIdleConns(readers)
+	s.statements.of = s.read
 	return nil
 }
 
@@ -225,40 +218,45 @@ func (s *Store) Close() error {
 	s.endPurge()
 	s.writer.close()
 	// The writer last: the last connection to close folds the write-ahead log into the file.
-	err := errors.Join(s.statements.close(), s.read.Close(), s.writer.conn.close(), s.unlockQueue(nil), s.lease.Release())
+	err := errors.Join(s.read.Close(), s.writer.conn.close(), s.unlockQueue(nil), s.lease.Release())
 	if err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, explain(err))
 	}
 	return nil
 }
 
-// Stats counts what the store has written since it was opened. Changes that share a transaction are what group commit
-// saves.
-type Stats struct {
-	Changes      int64
-	Transactions int64
-}
+// refusal is the error of a change that has written nothing. The other changes of its transaction are committed.
+type refusal struct{ error }
 
-// Stats returns the counters.
-func (s *Store) Stats() Stats {
-	return Stats{Changes: s.writer.changes.Load(), Transactions: s.writer.transactions.Load()}
-}
+func (r refusal) Unwrap() error { return r.error }
 
-// do has the writer apply a change, which may be applied a second time if its first transaction failed.
-func (s *Store) do(ctx context.Context, apply func(*conn) error) error {
-	return s.doLarge(ctx, 0, apply)
-}
+// refuse ends a change that has written nothing yet.
+func (c *conn) refuse(err error) { c.fail(refusal{err}) }
 
-// doLarge is do for a change that writes so many bytes.
-func (s *Store) doLarge(ctx context.Context, bytes int, apply func(*conn) error) error {
+// write has the writer apply a change of about so many bytes. If its first transaction fails, the change is applied a second time.
+// A name that is taken is task.ErrExists. When write returns an error, the writer may still be applying the change.
+func (s *Store) write(ctx context.Context, bytes int, apply func(*conn)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ch := &change{apply: apply, bytes: bytes, done: make(chan struct{})}
+	var refused error
+	ch := &change{bytes: bytes, done: make(chan struct{}), apply: func(c *conn) {
+		apply(c)
+		var r refusal
+		if refused = nil; errors.As(c.err, &r) {
+			refused, c.err = r.error, nil
+		}
+	}}
 	if !s.writer.submit(ch) {
 		return journal.ErrClosed
 	}
-	return s.wait(ctx, ch)
+	switch err := s.wait(ctx, ch); {
+	case isUnique(err):
+		return task.ErrExists
+	case err != nil:
+		return fmt.Errorf("write %s: %w", s.path, err)
+	}
+	return refused
 }
 
 func (s *Store) wait(ctx context.Context, ch *change) error {
@@ -270,21 +268,13 @@ func (s *Store) wait(ctx context.Context, ch *change) error {
 	}
 }
 
-// fail names what a reading error means.
-func (s *Store) fail(err error) error {
-	if s.isClosed() {
-		return journal.ErrClosed
-	}
-	return explain(err)
-}
-
 func (s *Store) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed
 }
 
-// reserve notes that a run is being written; false if it is already.
+// reserve notes that this process writes a run; false if it does so already.
 func (s *Store) reserve(w *runWriter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

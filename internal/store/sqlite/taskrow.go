@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
 )
 
-// request is what was asked for, as far as no query asks for it.
+// request is the JSON of a task's or schedule's request: the fields that no query needs.
 type request struct {
 	Task      string          `json:"task"`
 	Context   json.RawMessage `json:"context,omitempty"` // of schedules; that of tasks has a column of its own
@@ -21,7 +22,7 @@ type request struct {
 	Trace     string          `json:"trace,omitempty"`
 }
 
-// outcome is what came of a task, as far as no query asks for it.
+// outcome is the JSON of a task's outcome: the fields that no query needs, by their names in task.Task.
 type outcome struct {
 	Message string          `json:"message,omitempty"`
 	Text    string          `json:"text,omitempty"`
@@ -32,92 +33,86 @@ type outcome struct {
 	Usage   task.Usage      `json:"usage"`
 }
 
-// taskRow is a task as its table keeps it.
+// taskRow is a task as it is read again, with the JSON of its row.
 type taskRow struct {
-	num, fence                                 int64
-	id, session, user, status, owner, cacheKey string
-	cancel, cached                             bool
-	created                                    int64
-	runAt, started, ended                      *int64
-	context, request, outcome                  []byte
+	task.Task
+	request, outcome []byte
 }
 
-// taskColumns are what scan reads; a task of a closed session is gone. A list has NULL for the context.
+// A task of a closed session is gone. A list has NULL for the context.
 const (
 	taskColumns = taskHeadColumns + ", t.context"
 	listColumns = taskHeadColumns + ", NULL"
 
-	taskHeadColumns = `t.num, t.id, s.id, t.user, t.status, t.owner, t.fence, t.cancel, t.cached, t.cache_key,
-		t.created, t.run_at, t.started, t.ended, t.request, t.outcome`
+	taskHeadColumns = `SELECT t.num, t.id, s.id, t.user, t.status, t.owner, t.fence, t.cancel, t.cached, t.cache_key,
+		t.created, t.run_at, t.started, t.ended, t.request, t.outcome, length(t.request) + length(t.outcome)`
 	// CROSS keeps SQLite from beginning with the sessions.
 	taskTables = " FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.closed IS NULL"
 )
 
-func (r *taskRow) scan(rows scanner) error {
-	return rows.Scan(&r.num, &r.id, &r.session, &r.user, &r.status, &r.owner, &r.fence, &r.cancel, &r.cached, &r.cacheKey,
-		&r.created, &r.runAt, &r.started, &r.ended, &r.request, &r.outcome, &r.context)
+// storedTask is a task with its tasks.num and the bytes of its JSON.
+type storedTask struct {
+	task.Task
+	num   int64
+	bytes int
 }
 
-// encodeTask makes a task's row. now is the end of a task that has ended and does not say when.
-func encodeTask(t *task.Task, now time.Time) (*taskRow, error) {
-	r := &taskRow{
-		id: t.ID, session: t.SessionID, user: t.UserID, status: string(t.Status), cacheKey: t.CacheKey, cached: t.Cached, context: t.Context,
-		created: t.CreatedAt.UnixMicro(), runAt: micros(t.RunAt), started: micros(t.StartedAt),
-	}
-	if t.Status.Ended() { // ended says for every query whether a task has
-		if r.ended = micros(t.EndedAt); r.ended == nil {
-			r.ended = micros(&now)
-		}
-	}
-	if len(t.Context) > 0 && !json.Valid(t.Context) {
-		return nil, fmt.Errorf("%w: context is not JSON", task.ErrInvalidInput)
-	}
-	var err error
-	if r.request, err = encodeJSON(request{
-		Task: t.Task, Model: t.Model, Budget: t.Budget,
-		Principal: t.Principal, Callback: t.CallbackURL, Schedule: t.Schedule, Trace: t.Trace,
-	}); err != nil {
-		return nil, err
-	}
-	r.outcome, err = encodeJSON(outcome{
-		Message: t.Message, Text: t.Text, Output: t.Output, Error: t.Error, Logs: t.Logs, Runs: t.Runs, Usage: t.Usage,
-	})
-	return r, err
-}
-
-func (r *taskRow) task() (task.Task, error) {
+func scanTask(row scanner) (t storedTask, err error) {
 	var asked request
-	var came outcome
-	for _, part := range []struct {
-		data []byte
-		into any
-	}{{r.request, &asked}, {r.outcome, &came}} {
-		if err := json.Unmarshal(part.data, part.into); err != nil {
-			return task.Task{}, fmt.Errorf("task %q as it is stored: %w", r.id, err)
-		}
+	var context []byte
+	t.Logs, t.Runs = []string{}, []string{} // callers are shown empty arrays
+	if err := row.Scan(&t.num, &t.ID, &t.SessionID, &t.UserID, &t.Status, &t.Owner, &t.Fence, &t.CancelRequested, &t.Cached, &t.CacheKey,
+		instant{&t.CreatedAt}, optional{&t.RunAt}, optional{&t.StartedAt}, optional{&t.EndedAt},
+		object{&asked}, object{&t.Task}, &t.bytes, &context); err != nil {
+		return t, fmt.Errorf("task %q as it is stored: %w", t.ID, err)
 	}
-	t := task.Task{
-		ID: r.id, SessionID: r.session, UserID: r.user, Status: task.Status(r.status), Owner: r.owner, CacheKey: r.cacheKey,
-		Fence: r.fence, CancelRequested: r.cancel, Cached: r.cached,
-		CreatedAt: instant(r.created), RunAt: instantOrNil(r.runAt), StartedAt: instantOrNil(r.started), EndedAt: instantOrNil(r.ended),
-		Task: asked.Task, Context: asked.Context, Model: asked.Model, Budget: asked.Budget,
-		Principal: asked.Principal, CallbackURL: asked.Callback, Schedule: asked.Schedule, Trace: asked.Trace,
-		Message: came.Message, Text: came.Text, Output: came.Output, Error: came.Error, Usage: came.Usage,
-		Logs: came.Logs, Runs: came.Runs,
-	}
-	if r.context != nil {
-		t.Context = r.context
-	}
-	if t.Logs == nil {
-		t.Logs = []string{} // callers are shown an empty array
-	}
-	if t.Runs == nil {
-		t.Runs = []string{}
+	t.Task.Task, t.Context, t.Model, t.Budget = asked.Task, asked.Context, asked.Model, asked.Budget
+	t.Principal, t.CallbackURL, t.Schedule, t.Trace = asked.Principal, asked.Callback, asked.Schedule, asked.Trace
+	if context != nil {
+		t.Context = context
 	}
 	return t, nil
 }
 
-// changeRows is a task.Change as it is stored. It shares nothing with the change.
+// encodeTask makes a task's row, which shares only unchanging memory with the task. now is when a task ended that does not say so.
+func encodeTask(t task.Task, now time.Time) (*taskRow, error) {
+	if len(t.Context) > 0 && !json.Valid(t.Context) {
+		return nil, fmt.Errorf("%w: context is not JSON", task.ErrInvalidInput)
+	}
+	asked, err := journal.Encode(request{
+		Task: t.Task, Model: t.Model, Budget: t.Budget,
+		Principal: t.Principal, Callback: t.CallbackURL, Schedule: t.Schedule, Trace: t.Trace,
+	})
+	if err != nil {
+		return nil, err
+	}
+	came, err := journal.Encode(outcome{
+		Message: t.Message, Text: t.Text, Output: t.Output, Error: t.Error, Logs: t.Logs, Runs: t.Runs, Usage: t.Usage,
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !t.Status.Ended():
+		t.EndedAt = nil // the column ended says for every query whether a task has ended
+	case t.EndedAt == nil:
+		t.EndedAt = &now
+	}
+	t.CreatedAt = inMicros(t.CreatedAt)
+	for _, at := range []**time.Time{&t.RunAt, &t.StartedAt, &t.EndedAt} {
+		if *at != nil {
+			when := inMicros(**at)
+			*at = &when
+		}
+	}
+	t.Logs, t.Runs = append([]string{}, t.Logs...), append([]string{}, t.Runs...)
+	return &taskRow{t, asked, came}, nil
+}
+
+// inMicros is a time as it is read again.
+func inMicros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
+
+// changeRows is a task.Change as it is stored. It shares no memory with the change.
 type changeRows struct {
 	steps   [][]byte
 	events  []task.Event
@@ -130,7 +125,7 @@ func encodeChange(ch *task.Change, now time.Time) (*changeRows, error) {
 	r := &changeRows{events: encodeEvents(ch.Events)}
 	for _, step := range ch.Steps {
 		step.Seq = 0 // the row has it
-		data, err := encodeJSON(step)
+		data, err := journal.Encode(step)
 		if err != nil {
 			return nil, fmt.Errorf("encode a step: %w", err)
 		}
@@ -139,7 +134,7 @@ func encodeChange(ch *task.Change, now time.Time) (*changeRows, error) {
 	}
 	if ch.Task != nil {
 		var err error
-		if r.task, err = encodeTask(ch.Task, now); err != nil {
+		if r.task, err = encodeTask(*ch.Task, now); err != nil {
 			return nil, fmt.Errorf("encode the task: %w", err)
 		}
 		r.bytes += len(r.task.outcome)
@@ -154,11 +149,11 @@ func encodeChange(ch *task.Change, now time.Time) (*changeRows, error) {
 	return r, nil
 }
 
-// encodeEvents copies events, with the times that they will have when they are read.
+// encodeEvents copies events, with their times as they are read again.
 func encodeEvents(events []task.Event) []task.Event {
 	out := make([]task.Event, len(events))
 	for i, e := range events {
-		e.Time = instant(e.Time.UnixMicro())
+		e.Time = inMicros(e.Time)
 		e.Data = append([]byte{}, bytes.TrimSpace(e.Data)...)
 		out[i] = e
 	}

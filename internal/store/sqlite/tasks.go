@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,34 +16,26 @@ import (
 var _ task.Store = (*Store)(nil)
 
 // CreateTask implements task.Store.
-func (s *Store) CreateTask(ctx context.Context, n task.New) (t task.Task, created bool, err error) {
+func (s *Store) CreateTask(ctx context.Context, n task.New) (_ task.Task, created bool, err error) {
+	defer wrap(&err, "create task %q", n.Task.ID)
 	row, err := s.encodeNew(&n)
 	if err != nil {
-		return t, false, err
+		return task.Task{}, false, err
 	}
 	var earlier string
-	err = s.decide(ctx, row.bytes(), func(c *conn) (err error) {
-		earlier, err = s.insertNew(c, row)
-		return err
-	})
-	if err == nil && earlier != "" {
+	if err := s.write(ctx, row.bytes, func(c *conn) { earlier = s.insertNew(c, row) }); err != nil {
+		return task.Task{}, false, err
+	}
+	if earlier != "" {
 		t, err := s.Task(ctx, earlier)
 		return t, false, err
 	}
-	if err == nil {
-		t, err = row.task.task()
-	}
-	if err != nil {
-		return t, false, fmt.Errorf("create task %q: %w", n.Task.ID, err)
-	}
-	return t, true, nil
+	return row.task.Task, true, nil
 }
 
 // newRows is a task.New as it is stored.
 type newRows struct {
-	task     *taskRow
-	due      int64
-	events   []task.Event
+	*changeRows
 	session  task.Session
 	key      string
 	bodyHash string
@@ -52,158 +43,88 @@ type newRows struct {
 
 func (s *Store) encodeNew(n *task.New) (*newRows, error) {
 	if n.Session.ID != n.Task.SessionID || n.Session.UserID != n.Task.UserID {
-		return nil, fmt.Errorf("create task %q: %w: its session is another one", n.Task.ID, task.ErrInvalidInput)
+		return nil, fmt.Errorf("%w: its session is another one", task.ErrInvalidInput)
 	}
 	t := n.Task
 	if t.Status == "" {
 		t.Status = task.Queued
 	}
-	row, err := encodeTask(&t, s.now())
-	if err != nil {
-		return nil, fmt.Errorf("create task %q: %w", t.ID, err)
-	}
-	r := &newRows{task: row, due: row.created, events: encodeEvents(n.Events), session: n.Session, key: n.IdempotencyKey, bodyHash: n.BodyHash}
-	if row.runAt != nil {
-		r.due = *row.runAt
-	}
+	t.Owner = ""
 	if n.Own {
 		if err := s.lease.Claim(); err != nil {
-			return nil, fmt.Errorf("create task %q: %w", t.ID, err)
+			return nil, err
 		}
-		row.owner = s.lease.ID()
+		t.Owner = s.lease.ID()
 	}
-	return r, nil
-}
-
-func (r *newRows) bytes() int {
-	n := len(r.task.request) + len(r.task.context) + len(r.task.outcome)
-	for _, e := range r.events {
-		n += len(e.Data)
-	}
-	return n
-}
-
-// insertNew stores a task, or names the earlier one that was asked for with the same idempotency key.
-func (s *Store) insertNew(c *conn, r *newRows) (earlier string, err error) {
-	if r.key != "" {
-		var hash string
-		found, err := c.row(`SELECT t.id, i.hash FROM idempotency i JOIN tasks t ON t.num = i.task
-			JOIN sessions s ON s.num = t.session WHERE i.user = ? AND i.key = ? AND t.purged = 0 AND s.closed IS NULL`,
-			[]any{r.task.user, r.key}, &earlier, &hash)
-		switch {
-		case err != nil:
-			return "", err
-		case found && hash != r.bodyHash:
-			return "", refuse(task.ErrIdempotency)
-		case found:
-			return earlier, nil
-		}
-	}
-	if err := s.admit(c, r.task.user, quotaTasks, quotaBytes); err != nil {
-		return "", err
-	}
-	session, err := s.useSession(c, &r.session)
+	rows, err := encodeChange(&task.Change{Task: &t, Events: n.Events, Webhook: n.Webhook}, s.now())
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	rows.bytes += len(rows.task.request) + len(rows.task.Context)
+	return &newRows{rows, n.Session, n.IdempotencyKey, n.BodyHash}, nil
+}
+
+// insertNew stores a task, or returns the id of the earlier one with the same idempotency key.
+func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 	t := r.task
-	res, err := c.exec(`INSERT INTO tasks
+	var hash string
+	if r.key != "" && c.row(`SELECT t.id, i.hash FROM idempotency i JOIN tasks t ON t.num = i.task
+			JOIN sessions s ON s.num = t.session WHERE i.user = ? AND i.key = ? AND t.purged = 0 AND s.closed IS NULL`,
+		[]any{t.UserID, r.key}, &earlier, &hash) {
+		if hash != r.bodyHash {
+			c.refuse(task.ErrIdempotency)
+		}
+		return earlier
+	}
+	s.admit(c, t.UserID, quotaTasks, quotaBytes)
+	session := s.useSession(c, &r.session)
+	due := t.RunAt
+	if due == nil {
+		due = &t.CreatedAt
+	}
+	num := c.exec(`INSERT INTO tasks
 		(id, session, user, status, owner, cached, cache_key, created, run_at, due, started, ended, context, request, outcome, bytes)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, t.id, session, t.user, t.status, t.owner, t.cached, t.cacheKey,
-		t.created, t.runAt, r.due, t.started, t.ended, t.context, t.request, t.outcome, r.bytes())
-	if err != nil {
-		return "", err
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, t.ID, session, t.UserID, string(t.Status), t.Owner, t.Cached, t.CacheKey,
+		t.CreatedAt, t.RunAt, due, t.StartedAt, t.EndedAt, []byte(t.Context), t.request, t.outcome, r.bytes).id
+	insertEvents(c, num, r.events)
+	insertWebhook(c, num, r.webhook)
+	c.exec(setDue, session)
+	if r.key != "" { // a key that is there belongs to a task that is gone
+		c.exec("INSERT OR REPLACE INTO idempotency (user, key, hash, task, created) VALUES (?, ?, ?, ?, ?)",
+			t.UserID, r.key, r.bodyHash, num, t.CreatedAt)
 	}
-	num, err := res.LastInsertId()
-	if err != nil {
-		return "", err
-	}
-	if _, err := insertEvents(c, num, r.events); err != nil {
-		return "", err
-	}
-	if _, err := c.exec(lineUp, session); err != nil {
-		return "", err
-	}
-	if r.key == "" {
-		return "", nil
-	}
-	// A key that is there belongs to a task that is gone.
-	_, err = c.exec("INSERT OR REPLACE INTO idempotency (user, key, hash, task, created) VALUES (?, ?, ?, ?, ?)",
-		t.user, r.key, r.bodyHash, num, t.created)
-	return "", err
+	return ""
 }
 
 // useSession creates a task's session, or notes its use.
-func (s *Store) useSession(c *conn, session *task.Session) (num int64, err error) {
-	var closed int64
-	found, err := c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{session.UserID, session.ID}, &num, &closed)
-	switch {
-	case err != nil:
-		return 0, err
-	case !found:
+func (s *Store) useSession(c *conn, session *task.Session) (num int64) {
+	var closed bool
+	if !c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{session.UserID, session.ID}, &num, &closed) {
 		return s.insertSession(c, session)
-	case closed != 0:
-		return 0, refuse(fmt.Errorf("session %q: %w", session.ID, task.ErrNotFound))
 	}
-	_, err = c.exec("UPDATE sessions SET used = max(used, ?), expires = ? WHERE num = ?",
-		session.UsedAt.UnixMicro(), someMicros(session.ExpiresAt), num)
-	return num, err
+	if closed {
+		c.refuse(fmt.Errorf("session %q: %w", session.ID, task.ErrNotFound))
+	}
+	c.exec("UPDATE sessions SET used = max(used, ?), expires = ? WHERE num = ?", session.UsedAt, orNull(session.ExpiresAt), num)
+	return num
 }
 
 // Task implements task.Store.
-func (s *Store) Task(ctx context.Context, id string) (task.Task, error) {
-	t, err := s.task(ctx, " AND t.id = ?", id)
-	if err != nil {
-		return t, fmt.Errorf("task %q: %w", id, err)
-	}
-	return t, nil
+func (s *Store) Task(ctx context.Context, id string) (_ task.Task, err error) {
+	defer wrap(&err, "task %q", id)
+	t, err := one(ctx, s, task.ErrNotFound, scanTask, taskColumns+taskTables+" AND t.id = ?", id)
+	return t.Task, err
 }
 
-// task returns the first task of a condition.
-func (s *Store) task(ctx context.Context, where string, args ...any) (task.Task, error) {
-	var r taskRow
-	err := r.scan(s.queryRow(ctx, "SELECT "+taskColumns+taskTables+where, args...))
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return task.Task{}, task.ErrNotFound
-	case err != nil:
-		return task.Task{}, s.fail(err)
-	}
-	return r.task()
-}
+// Bounds of what one answer holds in memory, in bytes of stored JSON.
+const (
+	maxListBytes    = 8 << 20
+	maxHistoryBytes = 8 << 20
+)
 
-// tasks returns the tasks of a condition without their context: at most limit, and fewer where they are large. more says that
-// there are others.
-func (s *Store) tasks(ctx context.Context, limit int, where string, args ...any) (tasks []task.Task, nums []int64, more bool, err error) {
-	rows, err := s.query(ctx, "SELECT "+listColumns+taskTables+where, args...)
-	if err != nil {
-		return nil, nil, false, s.fail(err)
-	}
-	defer rows.Close()
-	bytes := 0
-	for rows.Next() {
-		if len(tasks) == limit || bytes > maxListBytes {
-			return tasks, nums, true, nil
-		}
-		var r taskRow
-		if err := r.scan(rows); err != nil {
-			return nil, nil, false, s.fail(err)
-		}
-		t, err := r.task()
-		if err != nil {
-			return nil, nil, false, err
-		}
-		bytes += len(r.request) + len(r.outcome)
-		tasks, nums = append(tasks, t), append(nums, r.num)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, nil, false, s.fail(err)
-	}
-	return tasks, nums, false, nil
-}
-
-// Tasks implements task.Store. Tasks that come or go meanwhile neither repeat nor hide others.
+// Tasks implements task.Store. Tasks that come or go between two pages neither repeat nor hide others.
 func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, next string, err error) {
+	defer wrap(&err, "list tasks")
 	var where strings.Builder
 	var args []any
 	add := func(sql string, values ...any) {
@@ -224,28 +145,28 @@ func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, ne
 	if f.Cursor != "" {
 		num, err := parseNum(f.Cursor)
 		if err != nil {
-			return nil, "", fmt.Errorf("list tasks: %w", err)
+			return nil, "", err
 		}
 		add(" AND t.num < ?", num)
 	}
 	limit := pageSize(f.Limit)
-	tasks, nums, more, err := s.tasks(ctx, limit, where.String()+" ORDER BY t.num DESC LIMIT ?", append(args, limit+1)...)
-	if err != nil {
-		return nil, "", fmt.Errorf("list tasks: %w", err)
-	}
-	if more {
-		next = strconv.FormatInt(nums[len(nums)-1], 10)
-	}
-	return tasks, next, nil
+	add(" ORDER BY t.num DESC LIMIT ?", limit+1)
+	var last int64
+	bytes := 0
+	err = s.each(ctx, listColumns+taskTables+where.String(), args, func(row scanner) error {
+		if len(tasks) == limit || bytes > maxListBytes {
+			next = strconv.FormatInt(last, 10)
+			return errStop
+		}
+		t, err := scanTask(row)
+		tasks, last = append(tasks, t.Task), t.num
+		bytes += t.bytes
+		return err
+	})
+	return tasks, next, err
 }
 
-// Bounds of what one answer holds in memory, in bytes of stored JSON.
-const (
-	maxListBytes    = 8 << 20
-	maxHistoryBytes = 8 << 20
-)
-
-// pageSize is how long a list gets that was asked for with a limit.
+// pageSize is the length of a list's page for the limit that its caller gives.
 func pageSize(limit int) int {
 	if limit <= 0 {
 		return 50
@@ -263,35 +184,24 @@ func parseNum(cursor string) (int64, error) {
 }
 
 // History implements task.Store.
-func (s *Store) History(ctx context.Context, id string, limit int) ([]task.Past, error) {
-	history, err := s.history(ctx, id, limit)
-	if err != nil {
-		return nil, fmt.Errorf("history of task %q: %w", id, err)
-	}
-	return history, nil
-}
-
-func (s *Store) history(ctx context.Context, id string, limit int) (history []task.Past, err error) {
-	rows, err := s.query(ctx, `SELECT t.id, t.bytes FROM tasks b JOIN tasks t ON t.session = b.session AND t.num < b.num
-		WHERE b.id = ? AND t.ended IS NOT NULL AND t.purged = 0 ORDER BY t.num DESC LIMIT ?`, id, limit)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	defer rows.Close()
+func (s *Store) History(ctx context.Context, id string, limit int) (history []task.Past, err error) {
+	defer wrap(&err, "history of task %q", id)
 	var earlier []string
-	for sum := 0; rows.Next(); {
+	sum := 0
+	if err := s.each(ctx, `SELECT t.id, t.bytes FROM tasks b JOIN tasks t ON t.session = b.session AND t.num < b.num
+		WHERE b.id = ? AND t.ended IS NOT NULL AND t.purged = 0 ORDER BY t.num DESC LIMIT ?`, []any{id, limit}, func(row scanner) error {
 		var id string
 		var bytes int
-		if err := rows.Scan(&id, &bytes); err != nil {
-			return nil, s.fail(err)
+		if err := row.Scan(&id, &bytes); err != nil {
+			return err
 		}
 		if sum += bytes; sum > maxHistoryBytes {
-			break
+			return errStop
 		}
 		earlier = append(earlier, id)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, s.fail(err)
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	for _, id := range slices.Backward(earlier) {
 		past := task.Past{}
@@ -309,46 +219,22 @@ func (s *Store) history(ctx context.Context, id string, limit int) (history []ta
 	return history, nil
 }
 
-// Cached implements task.Store. An answer that was itself another one's is not given again: it would never grow old.
-func (s *Store) Cached(ctx context.Context, user, key string, since time.Time) (task.Task, error) {
-	t, err := s.task(ctx, ` AND t.user = ? AND t.cache_key = ? AND t.cache_key <> '' AND t.status = 'succeeded' AND t.cached = 0
-		AND t.ended > ? ORDER BY t.ended DESC, t.num DESC LIMIT 1`, user, key, since.UnixMicro())
-	if err != nil {
-		return t, fmt.Errorf("an earlier answer: %w", err)
-	}
-	return t, nil
+// Cached implements task.Store. An answer from the cache is not given again: it would never grow old.
+func (s *Store) Cached(ctx context.Context, user, key string, since time.Time) (_ task.Task, err error) {
+	defer wrap(&err, "an earlier answer")
+	t, err := one(ctx, s, task.ErrNotFound, scanTask, taskColumns+taskTables+` AND t.user = ? AND t.cache_key = ? AND t.cache_key <> ''
+		AND t.status = 'succeeded' AND t.cached = 0 AND t.ended > ? ORDER BY t.ended DESC, t.num DESC LIMIT 1`, user, key, since)
+	return t.Task, err
 }
 
 // Queued implements task.Store.
 func (s *Store) Queued(ctx context.Context) (n int, err error) {
-	err = s.queryRow(ctx, "SELECT count(*) FROM tasks WHERE ended IS NULL AND owner = ''").Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count waiting tasks: %w", s.fail(err))
-	}
-	return n, nil
+	defer wrap(&err, "count waiting tasks")
+	return one(ctx, s, nil, value[int], "SELECT tasks - (SELECT count(*) FROM tasks INDEXED BY tasks_owned WHERE ended IS NULL AND owner <> '') FROM totals")
 }
 
 // CancelRequests implements task.Store.
 func (s *Store) CancelRequests(ctx context.Context) (ids []string, err error) {
-	rows, err := s.query(ctx, "SELECT id FROM tasks WHERE owner = ? AND cancel = 1 AND ended IS NULL ORDER BY num", s.lease.ID())
-	if err == nil {
-		ids, err = scanTexts(rows)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list cancelled tasks: %w", s.fail(err))
-	}
-	return ids, nil
-}
-
-// scanTexts reads rows of one text.
-func scanTexts(rows *sql.Rows) (texts []string, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		texts = append(texts, text)
-	}
-	return texts, rows.Err()
+	defer wrap(&err, "list cancelled tasks")
+	return list(ctx, s, value[string], "SELECT id FROM tasks WHERE owner = ? AND cancel = 1 AND ended IS NULL ORDER BY num", s.lease.ID())
 }

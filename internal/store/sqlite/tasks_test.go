@@ -18,12 +18,12 @@ import (
 
 var _ storetest.Store = (*Store)(nil)
 
-func TestTasks(t *testing.T) {
+func TestStore(t *testing.T) {
 	t.Parallel()
 	for _, sync := range []Sync{SyncNormal, SyncFull} {
 		t.Run(string(sync), func(t *testing.T) {
 			t.Parallel()
-			storetest.ExerciseTasks(t, func(t *testing.T) storetest.Place {
+			storetest.Exercise(t, func(t *testing.T) storetest.Place {
 				path := filepath.Join(t.TempDir(), "harness.db")
 				return func(t *testing.T) storetest.Store {
 					s := reopenAt(t, path, Options{Sync: sync})
@@ -275,7 +275,7 @@ func TestResumeOfDeleted(t *testing.T) {
 	if err := s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	w := newRunWriter(s, "run_a")
+	w := &runWriter{s: s, run: "run_a"}
 	w.num = int64(count(t, s, "SELECT num FROM runs"))
 	if err := s.CloseSession(t.Context(), "ann", "s"); err != nil {
 		t.Fatal(err)
@@ -360,7 +360,7 @@ func TestRefusalsShareTransactions(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := s.do(context.Background(), func(*conn) error { close(entered); <-leave; return nil }); err != nil {
+		if err := s.write(context.Background(), 0, func(*conn) { close(entered); <-leave }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -368,7 +368,7 @@ func TestRefusalsShareTransactions(t *testing.T) {
 	before := s.Stats()
 	var mu sync.Mutex
 	errs := map[string]error{}
-	for _, id := range []string{"a", "nobody's", "b"} {
+	for _, id := range []string{"a", "unknown", "b"} {
 		all.Go(func() {
 			_, err := s.Commit(context.Background(), id, 1, task.Change{Events: someEvents(1)})
 			mu.Lock()
@@ -386,8 +386,8 @@ func TestRefusalsShareTransactions(t *testing.T) {
 	if errs["a"] != nil || errs["b"] != nil {
 		t.Errorf("commits beside the refused one: %v, %v", errs["a"], errs["b"])
 	}
-	wantIs(t, "the refused one", errs["nobody's"], task.ErrNotFound)
-	if n := s.Stats().Transactions - before.Transactions; n != 1 {
+	wantIs(t, "the refused one", errs["unknown"], task.ErrNotFound)
+	if n := s.writer.transactions.Load() - before.Transactions; n != 1 {
 		t.Errorf("%d transactions, want 1", n)
 	}
 }

@@ -2,73 +2,62 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
-	"fmt"
 	"time"
 
 	"mcp-code-exec-harness/internal/task"
 )
 
 // TakeWebhooks implements task.Store. Users take turns.
-func (s *Store) TakeWebhooks(ctx context.Context, q task.WebhookQuery) (hooks []task.Webhook, next time.Time, err error) {
+func (s *Store) TakeWebhooks(ctx context.Context, q task.WebhookQuery) (_ []task.Webhook, next time.Time, err error) {
+	defer wrap(&err, "take webhooks")
 	var taken []task.Webhook
-	var later *time.Time
-	if err := s.decide(ctx, 0, func(c *conn) (err error) {
-		taken, later, err = takeWebhooks(c, q)
-		return err
-	}); err != nil {
-		return nil, time.Time{}, fmt.Errorf("list webhooks: %w", err)
+	var later time.Time
+	if err := s.write(ctx, 0, func(c *conn) { taken, later = takeWebhooks(c, q) }); err != nil {
+		return nil, time.Time{}, err
 	}
-	if later != nil {
-		next = *later
-	}
-	return taken, next, nil
+	return taken, later, nil
 }
 
-func takeWebhooks(c *conn, q task.WebhookQuery) (hooks []task.Webhook, next *time.Time, err error) {
+func takeWebhooks(c *conn, q task.WebhookQuery) (hooks []task.Webhook, next time.Time) {
 	for user := ""; len(hooks) < q.Limit; {
-		found, err := c.row("SELECT user FROM webhooks WHERE user > ? ORDER BY user LIMIT 1", []any{user}, &user)
-		if err != nil || !found {
-			return hooks, next, err
+		if !c.row("SELECT user FROM webhooks WHERE user > ? ORDER BY user LIMIT 1", []any{user}, &user) {
+			break
 		}
 		each := min(q.Each-q.InFlight[user], q.Limit-len(hooks))
 		if each <= 0 {
 			continue
 		}
 		first := len(hooks)
-		if err := c.each(`SELECT w.id, t.id, w.url, w.attempts, w.due FROM webhooks w CROSS JOIN tasks t ON t.num = w.task
+		c.each(`SELECT w.id, t.id, w.url, w.attempts, w.due FROM webhooks w CROSS JOIN tasks t ON t.num = w.task
 			CROSS JOIN sessions s ON s.num = t.session
 			WHERE w.user = ? AND t.purged = 0 AND s.closed IS NULL ORDER BY w.due, w.num LIMIT ?`, []any{user, each},
-			func(row []driver.Value) error {
-				w := task.Webhook{ID: row[0].(string), TaskID: row[1].(string), UserID: user, URL: row[2].(string), Attempts: int(row[3].(int64)), Due: instant(row[4].(int64))}
+			func(row scanner) error {
+				w := task.Webhook{UserID: user}
+				if err := row.Scan(&w.ID, &w.TaskID, &w.URL, &w.Attempts, instant{&w.Due}); err != nil {
+					return err
+				}
 				if !w.Due.After(q.Now) {
 					hooks = append(hooks, w)
-				} else if next == nil || w.Due.Before(*next) {
-					next = &w.Due
+				} else if next.IsZero() || w.Due.Before(next) {
+					next = w.Due
 				}
 				return nil
-			}); err != nil {
-			return nil, nil, err
-		}
+			})
 		for _, w := range hooks[first:] {
-			if _, err := c.exec("UPDATE webhooks SET due = ? WHERE id = ?", q.Until.UnixMicro(), w.ID); err != nil {
-				return nil, nil, err
-			}
+			c.exec("UPDATE webhooks SET due = ? WHERE id = ?", q.Until, w.ID)
 		}
 	}
-	return hooks, next, nil
+	return hooks, next
 }
 
-// SettleWebhook implements task.Store. The error wraps task.ErrNotFound for one that was settled before, or whose session
-// was deleted.
-func (s *Store) SettleWebhook(ctx context.Context, id string, next time.Time) error {
-	if err := s.decide(ctx, 0, func(c *conn) error {
+// SettleWebhook implements task.Store. The error wraps task.ErrNotFound for a webhook that is gone.
+func (s *Store) SettleWebhook(ctx context.Context, id string, next time.Time) (err error) {
+	defer wrap(&err, "settle webhook %q", id)
+	return s.write(ctx, 0, func(c *conn) {
 		if next.IsZero() {
-			return foundOne(c.exec("DELETE FROM webhooks WHERE id = ?", id))
+			c.execOne("DELETE FROM webhooks WHERE id = ?", id)
+		} else {
+			c.execOne("UPDATE webhooks SET attempts = attempts + 1, due = ? WHERE id = ?", next, id)
 		}
-		return foundOne(c.exec("UPDATE webhooks SET attempts = attempts + 1, due = ? WHERE id = ?", next.UnixMicro(), id))
-	}); err != nil {
-		return fmt.Errorf("settle webhook %q: %w", id, err)
-	}
-	return nil
+	})
 }

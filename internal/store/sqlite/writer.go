@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -11,121 +12,99 @@ const (
 	maxGroupBytes = 8 << 20
 )
 
-// change is something to be done in a transaction.
+// change is one caller's part of a transaction.
 type change struct {
-	apply func(*conn) error
-	undo  func() // takes back what apply did to memory, when its transaction was rolled back; may be nil
-	bytes int
-	done  chan struct{} // closed when err counts
-	err   error
+	apply   func(*conn) // leaves its error in conn.err
+	undo    func()      // reverts what apply did to memory, after a rollback; may be nil
+	settled func()      // is called with err set, before done is closed; may be nil
+	bytes   int
+	done    chan struct{} // closed when err is set
+	err     error
 }
-
-// source is asked for its change when the writer gets to it, so that what came meanwhile rides along.
-type source interface {
-	take() *change
-	settled(*change)
-}
-
-func (ch *change) take() *change   { return ch }
-func (ch *change) settled(*change) {}
 
 // writer is the one goroutine that writes. All changes that wait while it works share the next transaction; when
-// nothing waits, a change is a transaction at once.
+// none waits, a change is a transaction of its own at once.
 type writer struct {
 	conn *conn
 
 	mu      sync.Mutex
-	queue   []source
+	queue   []*change
 	closing bool
-	wake    chan struct{} // holds one token while the queue may not be empty
-	stopped chan struct{} // closed when the goroutine has ended
+	changed *sync.Cond     // queue or closing
+	stopped sync.WaitGroup // of the goroutine
 
 	transactions atomic.Int64
 	changes      atomic.Int64
 }
 
 func newWriter(c *conn) *writer {
-	w := &writer{conn: c, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	go w.run()
+	w := &writer{conn: c}
+	w.changed = sync.NewCond(&w.mu)
+	w.stopped.Go(func() {
+		for group := w.next(); len(group) > 0; group = w.next() {
+			w.commit(group)
+		}
+	})
 	return w
 }
 
-// submit queues a source; false if the writer is closing. The queue holds a run at most once.
-func (w *writer) submit(s source) bool {
+// submit queues a change; false if the writer is closing.
+func (w *writer) submit(ch *change) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closing {
 		return false
 	}
-	w.queue = append(w.queue, s)
-	w.signal()
+	w.queue = append(w.queue, ch)
+	w.changed.Signal()
 	return true
-}
-
-func (w *writer) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // close ends the goroutine once everything queued is done.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
-	w.signal()
+	w.changed.Signal()
 	w.mu.Unlock()
-	<-w.stopped
+	w.stopped.Wait()
 }
 
-func (w *writer) run() {
-	defer close(w.stopped)
-	for range w.wake {
-		for {
-			group, closing := w.next()
-			if len(group) == 0 {
-				if closing {
-					return
-				}
-				break
-			}
-			w.commit(group)
-		}
-	}
-}
-
-func (w *writer) next() (group []source, closing bool) {
+// next waits for changes. There are none when the writer closes.
+func (w *writer) next() (group []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for len(w.queue) == 0 && !w.closing {
+		w.changed.Wait()
+	}
 	n := min(len(w.queue), maxGroup)
 	group = w.queue[:n:n]
 	w.queue = w.queue[n:]
 	if len(w.queue) == 0 {
 		w.queue = nil // the group owns the array
 	}
-	return group, w.closing
+	return group
 }
 
 // commit stores a group in as few transactions as its size allows.
-func (w *writer) commit(group []source) {
+func (w *writer) commit(group []*change) {
 	for len(group) > 0 {
-		var changes []*change
-		for bytes := 0; len(changes) < len(group) && bytes < maxGroupBytes; {
-			ch := group[len(changes)].take()
-			changes = append(changes, ch)
-			bytes += ch.bytes
+		n, bytes := 0, 0
+		for ; n < len(group) && bytes < maxGroupBytes; n++ {
+			bytes += group[n].bytes
 		}
-		w.store(changes)
-		for i, ch := range changes {
-			group[i].settled(ch)
+		w.store(group[:n])
+		for _, ch := range group[:n] {
+			if ch.settled != nil {
+				ch.settled()
+			}
 			close(ch.done)
 		}
-		group = group[len(changes):]
+		group = group[n:]
 	}
 }
 
-// store applies changes in one transaction. If one fails, nothing of the transaction is kept, and each gets one of its
-// own: a run that cannot be stored does not take others with it.
+// store applies changes in one transaction. If a change fails, the transaction is rolled back and each change gets one of its
+// own, so that a run that cannot be stored does not fail others.
 func (w *writer) store(changes []*change) {
 	w.changes.Add(int64(len(changes)))
 	err := w.transaction(changes)
@@ -143,22 +122,17 @@ func (w *writer) store(changes []*change) {
 func (w *writer) transaction(changes []*change) error {
 	w.transactions.Add(1)
 	applied := 0
-	err := w.conn.transaction(func() error {
-		for _, ch := range changes {
-			applied++
-			if err := ch.apply(w.conn); err != nil {
-				return err
-			}
+	err := w.conn.transaction(func() {
+		for ; applied < len(changes) && w.conn.err == nil; applied++ {
+			changes[applied].apply(w.conn)
 		}
-		return nil
 	})
 	if err != nil {
-		for _, ch := range changes[:applied] {
+		for _, ch := range slices.Backward(changes[:applied]) {
 			if ch.undo != nil {
 				ch.undo()
 			}
 		}
-		return explain(err)
 	}
-	return nil
+	return explain(err)
 }

@@ -131,7 +131,8 @@ type Server struct {
 	aborts  chan struct{}
 	mu      sync.Mutex
 	state   state
-	good    []Request
+	count   int       // requests that were in order
+	good    []Request // of them, those since Forget
 	refused []string
 	aborted int
 }
@@ -164,6 +165,13 @@ func (s *Server) Client() *http.Client {
 		return &http.Client{Transport: memory{http.HandlerFunc(s.handle)}}
 	}
 	return &http.Client{Transport: rerouted{s.http.Listener.Addr().String(), s.http.Client().Transport}}
+}
+
+// Forget makes Requests begin anew, so that a long test does not hold every conversation.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.good = nil
 }
 
 // Requests are the requests that were in order, as far as they came.
@@ -273,7 +281,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		s.refused = append(s.refused, fault.message)
 		reply = Reply{Status: fault.status, Code: fault.code, Message: fault.message}
 	} else {
-		req.N, req.Protocol = len(s.good), name
+		req.N, req.Protocol = s.count, name
+		s.count++
 		req.Host, req.Path, req.Header, req.Raw = r.Host, r.URL.Path, r.Header.Clone(), body
 		s.good = append(s.good, req)
 		reply = s.script(req)

@@ -438,7 +438,7 @@ func concurrentCalls(t *testing.T, s journal.Store) {
 				t.Errorf("commit of call %d: %v", n, err)
 				return
 			}
-			// What was appended before Commit is stored when it returns, whoever's commit carried it.
+			// What was appended before Commit is stored when it returns, by whichever commit.
 			got, err := s.Read(t.Context(), "run_a")
 			if err != nil {
 				t.Errorf("read after call %d: %v", n, err)

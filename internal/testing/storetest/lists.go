@@ -51,9 +51,9 @@ func list(t *testing.T, open Place) {
 	want.Context = nil
 	wantEqual(t, "listed", []task.Task{want}, tasks)
 	_, _, err = s.Tasks(t.Context(), task.Filter{Cursor: "x'; --"})
-	wantIs(t, "a cursor of nobody's", err, task.ErrInvalidInput)
+	wantIs(t, "an unknown cursor", err, task.ErrInvalidInput)
 	_, _, err = s.Sessions(t.Context(), task.SessionFilter{Cursor: "1-2"})
-	wantIs(t, "a session cursor of nobody's", err, task.ErrInvalidInput)
+	wantIs(t, "an unknown session cursor", err, task.ErrInvalidInput)
 }
 
 // pages: a list is continued where it stopped, whatever comes meanwhile.

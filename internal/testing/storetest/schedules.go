@@ -184,7 +184,7 @@ func fire(t *testing.T, open Place) {
 	}
 }
 
-// fireAtOnce: a planned instant makes one task, whoever asks.
+// fireAtOnce: a planned instant makes one task, however many callers ask.
 func fireAtOnce(t *testing.T, open Place) {
 	stores := []Store{open(t), open(t)}
 	must(t, "create", stores[0].CreateSchedule(t.Context(), task.Schedule{

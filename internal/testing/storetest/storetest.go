@@ -1,4 +1,4 @@
-// Package storetest is the suite that every task.Store must pass.
+// Package storetest is the suite that every store must pass: all that its consumers see of it.
 package storetest
 
 import (
@@ -11,13 +11,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// Store is a task.Store of one process. Closed stores are dead owners; to close one again does nothing.
+// Store is the store of one process, as its consumers see it. Closed stores are dead owners; to close one again does nothing.
 type Store interface {
+	runs.Store
 	task.Store
+	auth.KeyStore
 	Close() error
 }
 
@@ -25,8 +31,15 @@ type Store interface {
 // that they are closed.
 type Place func(t *testing.T) Store
 
-// ExerciseTasks runs the suite, each test on a place of its own.
-func ExerciseTasks(t *testing.T, newPlace func(t *testing.T) Place) {
+// Exercise runs the suite, and journaltest's, each test on a place of its own.
+func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
+	t.Run("journal", func(t *testing.T) {
+		t.Parallel()
+		journaltest.Exercise(t, func(t *testing.T) journal.Store {
+			open := newPlace(t)
+			return reopener{open(t), open}
+		})
+	})
 	for name, test := range map[string]func(*testing.T, Place){
 		"round trip":               roundTrip,
 		"defaults":                 defaults,
@@ -70,6 +83,15 @@ func ExerciseTasks(t *testing.T, newPlace func(t *testing.T) Place) {
 		"fire at once":             fireAtOnce,
 		"due schedules":            dueSchedules,
 		"queue lock":               queueLock,
+		"run summary":              runSummary,
+		"list runs":                listRuns,
+		"match run":                matchRun,
+		"read page":                readPage,
+		"owners of runs":           ownersOfRuns,
+		"adopt once":               adoptOnce,
+		"strays":                   strays,
+		"keys":                     keys,
+		"touch key":                touchKey,
 		"contexts":                 contexts,
 		"closed":                   closed,
 	} {
@@ -78,6 +100,19 @@ func ExerciseTasks(t *testing.T, newPlace func(t *testing.T) Place) {
 			test(t, newPlace(t))
 		})
 	}
+}
+
+// reopener ends the life of a store for journaltest.
+type reopener struct {
+	Store
+	open Place
+}
+
+// Reopen implements journaltest.Reopener.
+func (r reopener) Reopen(t *testing.T) journal.Store {
+	t.Helper()
+	must(t, "close", r.Close())
+	return reopener{r.open(t), r.open}
 }
 
 var begin = time.Date(2031, 2, 3, 4, 5, 6, 789_123_000, time.UTC)

@@ -100,8 +100,7 @@ func (e *engine) hostCall(ctx context.Context, v *vm, stack []uint64) {
 		e.fail(err)
 		return
 	}
-	var thrown *jsError
-	if errors.As(err, &thrown) {
+	if thrown, ok := errors.AsType[*jsError](err); ok {
 		v.invoke(ctx, "qjs_throw", uint32(thrown.value))
 		return
 	}
@@ -120,6 +119,9 @@ func (e *engine) serve(ctx context.Context, v *vm, name string, arg func(uint32)
 	}
 	switch name {
 	case "send":
+		if err := e.stopped(); err != nil {
+			return 0, err
+		}
 		e.send(text)
 	case "sendSync":
 		answer, err := e.sendSync(text)
@@ -140,7 +142,7 @@ func (e *engine) serve(ctx context.Context, v *vm, name string, arg func(uint32)
 	return handle(undefined), err
 }
 
-// hostRejection keeps account of promises that were rejected while nobody listened.
+// hostRejection keeps account of promises that were rejected without a handler.
 func (e *engine) hostRejection(ctx context.Context, v *vm, stack []uint64) {
 	// wazero leaves the upper half of a 32-bit slot undefined.
 	promise, reason, handled := handle(stack[0]), handle(stack[1]), uint32(stack[2]) != 0

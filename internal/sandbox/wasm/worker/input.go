@@ -20,33 +20,31 @@ func isCancel(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"t":"can
 type inbox struct {
 	mu    sync.Mutex
 	lines [][]byte
-	some  chan struct{} // holds a token while lines has any
+	some  sync.Cond // that lines has one
 }
 
-func newInbox() *inbox { return &inbox{some: make(chan struct{}, 1)} }
+func newInbox() *inbox {
+	q := &inbox{}
+	q.some.L = &q.mu
+	return q
+}
 
 func (q *inbox) put(line []byte) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.lines = append(q.lines, line)
-	q.mu.Unlock()
-	select {
-	case q.some <- struct{}{}:
-	default:
-	}
+	q.some.Signal()
 }
 
 func (q *inbox) take() []byte {
-	for {
-		q.mu.Lock()
-		if len(q.lines) > 0 {
-			line := q.lines[0]
-			q.lines = q.lines[1:]
-			q.mu.Unlock()
-			return line
-		}
-		q.mu.Unlock()
-		<-q.some
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.lines) == 0 {
+		q.some.Wait()
 	}
+	line := q.lines[0]
+	q.lines = q.lines[1:]
+	return line
 }
 
 func (q *inbox) poll() {}

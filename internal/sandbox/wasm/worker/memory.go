@@ -10,7 +10,7 @@ import (
 const pageSize = 64 << 10
 
 // limiter caps a linear memory. limit may change while the guest runs; refused says that growing was denied since the
-// run began, which is how running out of memory is told from a guest that only says so.
+// run began, which distinguishes running out of memory from a guest that only says so.
 type limiter struct {
 	limit   atomic.Int64
 	refused atomic.Bool

@@ -179,7 +179,7 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude []byte
 }
 
 // trial restores an image, runs a program that makes a call and returns the parts that were written to. A later
-// instance has those copied before its program arrives, when nobody waits for it.
+// instance has those copied before its program arrives.
 func trial(ctx context.Context, e *engine, h header, image []byte) ([]extent, error) {
 	in := newInbox()
 	w := &worker{engine: e, header: h, limit: &limiter{}, out: &output{w: io.Discard}, in: in}
@@ -275,8 +275,8 @@ func (v *vm) boot(ctx context.Context, prelude []byte, h *header) error {
 
 // explain gives an exception its message and stack. Only for the runtime's own errors: it may run guest code.
 func (v *vm) explain(ctx context.Context, err error) error {
-	var thrown *jsError
-	if !errors.As(err, &thrown) {
+	thrown, ok := errors.AsType[*jsError](err)
+	if !ok {
 		return err
 	}
 	text := ""

@@ -28,9 +28,11 @@ func openImage(file *os.File, s Settings, limit *limiter) (header, func() (exper
 	if err != nil {
 		return header{}, nil, err
 	}
-	return h, func() (experimental.LinearMemory, error) {
-		return mapImage(file, pageSize, h.Size, s.Reserve, h.Hot, limit)
-	}, nil
+	i, err := mapImage(file, pageSize, h.Size, s.Reserve, h.Hot, limit)
+	if err != nil {
+		return header{}, nil, err
+	}
+	return h, i.memory, nil
 }
 
 // ShareSnapshot copies the snapshot in dir into a sealed file that workers inherit as descriptor 3: they share its pages,

@@ -85,7 +85,7 @@ type vm struct {
 // scratchSize holds the arguments of a call.
 const scratchSize = 64
 
-// rejection is a promise that was rejected while nobody listened.
+// rejection is a promise that was rejected without a handler.
 type rejection struct {
 	key    uint32 // identity of the promise
 	reason handle
@@ -136,16 +136,23 @@ func trapError(name string, err error) error {
 
 // newString makes a JavaScript string from UTF-8.
 func (v *vm) newString(ctx context.Context, text []byte) (handle, error) {
-	ptr, err := v.alloc(ctx, text)
+	return v.lend(ctx, text, func(ptr uint32) (uint32, error) {
+		return v.invoke(ctx, "qjs_new_string", ptr, uint32(len(text)))
+	})
+}
+
+// lend calls use with the address of a copy of data in linear memory, which is freed afterwards.
+func (v *vm) lend(ctx context.Context, data []byte, use func(ptr uint32) (uint32, error)) (handle, error) {
+	ptr, err := v.alloc(ctx, data)
 	if err != nil {
 		return 0, err
 	}
-	h, err := v.invoke(ctx, "qjs_new_string", ptr, uint32(len(text)))
+	result, err := use(ptr)
 	if err != nil {
-		return 0, err
+		return 0, err // the instance is lost
 	}
 	_, err = v.invoke(ctx, "wasm_free", ptr)
-	return handle(h), err
+	return handle(result), err
 }
 
 // alloc copies bytes into linear memory, with a zero byte after them.
@@ -198,20 +205,14 @@ func (v *vm) stringOf(ctx context.Context, h handle) ([]byte, error) {
 	return text, err
 }
 
-// reserve returns the scratch memory. Whoever uses it is done before the guest runs again.
+// reserve returns the scratch memory. A caller is done with it before the guest runs again.
 func (v *vm) reserve(ctx context.Context) (uint32, error) {
 	if v.scratch != 0 {
 		return v.scratch, nil
 	}
-	ptr, err := v.invoke(ctx, "wasm_malloc", scratchSize)
-	if err != nil {
-		return 0, err
-	}
-	if ptr == 0 {
-		return 0, errMemory
-	}
-	v.scratch = ptr
-	return ptr, nil
+	var err error
+	v.scratch, err = v.alloc(ctx, make([]byte, scratchSize))
+	return v.scratch, err
 }
 
 // call calls a function value with undefined as this and at most scratchSize/4 arguments.
@@ -239,24 +240,16 @@ func (v *vm) call(ctx context.Context, fn handle, args ...handle) (handle, error
 
 // eval evaluates a script and returns its completion value.
 func (v *vm) eval(ctx context.Context, code []byte, file string) (handle, error) {
-	codePtr, err := v.alloc(ctx, code)
+	result, err := v.lend(ctx, code, func(codePtr uint32) (uint32, error) {
+		value, err := v.lend(ctx, []byte(file), func(filePtr uint32) (uint32, error) {
+			return v.invoke(ctx, "qjs_eval", codePtr, uint32(len(code)), filePtr, 0)
+		})
+		return uint32(value), err
+	})
 	if err != nil {
 		return 0, err
 	}
-	filePtr, err := v.alloc(ctx, []byte(file))
-	if err != nil {
-		return 0, err
-	}
-	result, err := v.invoke(ctx, "qjs_eval", codePtr, uint32(len(code)), filePtr, 0)
-	if err != nil {
-		return 0, err
-	}
-	for _, ptr := range []uint32{codePtr, filePtr} {
-		if _, err := v.invoke(ctx, "wasm_free", ptr); err != nil {
-			return 0, err
-		}
-	}
-	return handle(result), v.exception(ctx, handle(result))
+	return result, v.exception(ctx, result)
 }
 
 // jsError is an exception that reached the host.
@@ -303,26 +296,14 @@ func (v *vm) free(ctx context.Context, h handle) error {
 
 // property reads a property by name; used on the runtime's own objects only.
 func (v *vm) property(ctx context.Context, object handle, name string) (handle, error) {
-	ptr, err := v.alloc(ctx, []byte(name))
-	if err != nil {
-		return 0, err
-	}
-	value, err := v.invoke(ctx, "qjs_get_prop_string", uint32(object), ptr)
-	if err != nil {
-		return 0, err
-	}
-	_, err = v.invoke(ctx, "wasm_free", ptr)
-	return handle(value), err
+	return v.lend(ctx, []byte(name), func(ptr uint32) (uint32, error) {
+		return v.invoke(ctx, "qjs_get_prop_string", uint32(object), ptr)
+	})
 }
 
 func (v *vm) setProperty(ctx context.Context, object handle, name string, value handle) error {
-	ptr, err := v.alloc(ctx, []byte(name))
-	if err != nil {
-		return err
-	}
-	if _, err := v.invoke(ctx, "qjs_set_prop_string", uint32(object), ptr, uint32(value)); err != nil {
-		return err
-	}
-	_, err = v.invoke(ctx, "wasm_free", ptr)
+	_, err := v.lend(ctx, []byte(name), func(ptr uint32) (uint32, error) {
+		return v.invoke(ctx, "qjs_set_prop_string", uint32(object), ptr, uint32(value))
+	})
 	return err
 }

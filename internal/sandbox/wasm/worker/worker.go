@@ -81,7 +81,12 @@ func work(ctx context.Context, s Settings, stdin io.Reader, stdout io.Writer) er
 	if w.in, err = newInput(stdin, &e.stop); err != nil {
 		return err
 	}
-	e.send = func(text []byte) { w.out.frame(text) }
+	e.send = func(text []byte) {
+		w.out.frame(text)
+		if len(w.out.buf) == 0 { // it was written: a program that writes much comes to the interrupt hook late
+			w.in.poll()
+		}
+	}
 	e.sendSync = w.sync
 	e.poll = func() {
 		w.in.poll()
@@ -227,7 +232,7 @@ func (w *worker) enter(ctx context.Context, v *vm, fn handle, line []byte) error
 	return v.drain(ctx)
 }
 
-// settle asks the guest runtime whether the program has ended; it gets the oldest rejection nobody handled.
+// settle asks the guest runtime whether the program has ended; it gets the oldest rejection without a handler.
 func (w *worker) settle(ctx context.Context, v *vm) (ended bool, err error) {
 	var args []handle
 	if len(v.pending) > 0 {

@@ -1,0 +1,49 @@
+package disk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	for _, text := range []string{"first", "2nd"} {
+		if err := Replace(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("got %q, %v, want %q", got, err, text)
+		}
+	}
+	if err := Replace(t.TempDir(), nil, 0o600); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old := time.Now().Add(-31 * 24 * time.Hour)
+	for _, name := range []string{"a-old", "a-used", "b-old", "other"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Join(path, "full"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	Use(filepath.Join(dir, "a-used"))
+	Sweep(dir, "a-", "b-")
+	Sweep(filepath.Join(dir, "absent"), "a-")
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 || entries[0].Name() != "a-used" || entries[1].Name() != "other" {
+		t.Errorf("left %v, %v", entries, err)
+	}
+}

@@ -1,0 +1,24 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+func isDiskFull(err error) bool {
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
+		errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
+}
+
+func isNotEmpty(err error) bool {
+	return errors.Is(err, windows.ERROR_DIR_NOT_EMPTY)
+}
+
+// hardLinked knows nothing here: Windows does not say how many names a file has without opening it.
+func hardLinked(fs.FileInfo) bool { return false }
+
+// syncDir does nothing: Windows cannot sync a directory, NTFS journals the rename.
+func syncDir(*os.Root) error { return nil }

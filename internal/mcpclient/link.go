@@ -1,0 +1,253 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// discoverGrace is how long a stdio server may take to answer server/discover. Servers of protocol versions before 2026-07-28
+	// refuse the request or leave it unanswered; the SDK then sends initialize.
+	discoverGrace = 3 * time.Second
+
+	// maxInbound bounds the requests of a server (pings) that are not answered yet.
+	maxInbound = 256
+
+	// A server may send maxBurst unsolicited messages at once, and messagesPerSecond over time: progress, notifications,
+	// requests, answers to no request, lines that are no message.
+	messagesPerSecond = 1_000
+	maxBurst          = 20_000
+)
+
+var (
+	errInboundFlood = newFault(KindProtocol, "the server has more than %d requests of its own open", maxInbound)
+	errFlood        = newFault(KindProtocol, "the server sends more than %d messages a second that nothing asked for", messagesPerSecond)
+)
+
+// Methods that the transports treat themselves.
+const (
+	methodInitialize   = "initialize"
+	methodInitialized  = "notifications/initialized"
+	methodProgress     = "notifications/progress"
+	methodToolsChanged = "notifications/tools/list_changed"
+	methodDiscover     = "server/discover"
+)
+
+// carrier moves messages between a link and a server.
+type carrier interface {
+	// open starts delivering the server's messages to the link.
+	open(ctx context.Context, l *link) error
+	// send writes a message; ex is its exchange, nil for the SDK's own messages. It returns when ctx ends. An error ends the
+	// link, so a carrier reports the failure of a single request with link.reject. Safe for concurrent use.
+	send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
+	// close ends sending. It is called once.
+	close()
+}
+
+// pace bounds the unsolicited messages on one stream. A nil pace has no bound.
+type pace struct{ left *rate.Limiter }
+
+func newPace() *pace { return &pace{rate.NewLimiter(messagesPerSecond, maxBurst)} }
+
+// count counts one message; the error ends the stream.
+func (p *pace) count() error {
+	if p != nil && !p.left.Allow() {
+		return errFlood
+	}
+	return nil
+}
+
+// link is the connection between the SDK and a carrier. It keeps answers and progress for our exchanges, and bounds what
+// a server can make the SDK do: the SDK queues what it reads without a limit.
+type link struct {
+	carrier  carrier
+	discover time.Duration // how long server/discover may take; 0 is without a bound
+
+	mu      sync.Mutex
+	byID    map[jsonrpc.ID]*exchange
+	byToken map[string]*exchange
+	probe   jsonrpc.ID // of server/discover while it is unanswered
+	open    int        // requests of the server that are not answered yet
+	changed bool       // a change of the tools was passed on, and its handler has not run yet
+	err     error
+
+	messages  chan jsonrpc.Message
+	closeOnce sync.Once
+	closed    chan struct{}
+}
+
+func newLink(c carrier) *link {
+	return &link{
+		carrier: c, byID: make(map[jsonrpc.ID]*exchange), byToken: make(map[string]*exchange),
+		messages: make(chan jsonrpc.Message), closed: make(chan struct{}),
+	}
+}
+
+// Connect implements [mcp.Transport].
+func (l *link) Connect(ctx context.Context) (mcp.Connection, error) { return l, l.carrier.open(ctx, l) }
+
+// SessionID implements [mcp.Connection].
+func (l *link) SessionID() string { return "" }
+
+// Close implements [mcp.Connection].
+func (l *link) Close() error {
+	l.closeOnce.Do(func() {
+		close(l.closed)
+		l.carrier.close()
+	})
+	return nil
+}
+
+// Read implements [mcp.Connection].
+func (l *link) Read(context.Context) (jsonrpc.Message, error) {
+	select {
+	case <-l.closed:
+		return nil, io.EOF
+	case msg := <-l.messages:
+		return msg, nil
+	}
+}
+
+// Write implements [mcp.Connection].
+func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
+	var ex *exchange
+	switch m := msg.(type) {
+	case *jsonrpc.Request:
+		if m.IsCall() {
+			ex = exchangeOf(ctx)
+			l.expect(m, ex)
+		}
+	case *jsonrpc.Response:
+		defer func() {
+			l.mu.Lock()
+			l.open--
+			l.mu.Unlock()
+		}()
+	}
+	return l.carrier.send(ctx, msg, ex)
+}
+
+// expect notes a request that is being sent.
+func (l *link) expect(m *jsonrpc.Request, ex *exchange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.Method == methodDiscover && l.discover > 0 { // the first request of a connection
+		l.probe = m.ID
+		time.AfterFunc(l.discover, func() {
+			if l.probing() {
+				l.reject(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer to " + methodDiscover})
+			}
+		})
+	}
+	if ex != nil {
+		ex.id = m.ID
+		l.byID[ex.id] = ex
+		l.byToken[ex.token] = ex
+	}
+}
+
+// forget ends an exchange: messages for it are dropped from now on.
+func (l *link) forget(ex *exchange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byID, ex.id)
+	delete(l.byToken, ex.token)
+}
+
+// probing reports that server/discover was sent and has no answer yet.
+func (l *link) probing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.probe.IsValid()
+}
+
+// reject answers a request in the server's place.
+func (l *link) reject(id jsonrpc.ID, err error) {
+	_ = l.deliver(&jsonrpc.Response{ID: id, Error: err}, nil) // a closed link answers every request itself
+}
+
+// deliver takes a message of the server and passes on what the SDK needs of it. An error ends the stream that carried it.
+func (l *link) deliver(msg jsonrpc.Message, p *pace) error {
+	msg, err := l.incoming(msg, p)
+	if msg == nil || err != nil {
+		return err
+	}
+	select {
+	case l.messages <- msg:
+		return nil
+	case <-l.closed:
+		return io.EOF
+	}
+}
+
+// incoming returns what the SDK gets of a message; nil is nothing.
+func (l *link) incoming(msg jsonrpc.Message, p *pace) (jsonrpc.Message, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m, ok := msg.(*jsonrpc.Response); ok {
+		if m.ID == l.probe {
+			l.probe = jsonrpc.ID{}
+		}
+		ex := l.byID[m.ID]
+		delete(l.byID, m.ID)
+		if ex == nil {
+			return ex.answered(m), p.count()
+		}
+		size := int64(len(m.Result))
+		if err := ex.charge.grow(nil, size, size); err != nil { //nolint:staticcheck // without a context it does not wait, which would hold up the other calls
+			m = &jsonrpc.Response{ID: m.ID, Error: err}
+		}
+		return ex.answered(m), nil
+	}
+	m := msg.(*jsonrpc.Request)
+	if err := p.count(); err != nil {
+		return nil, err
+	}
+	switch {
+	case m.IsCall() && l.open == maxInbound:
+		return nil, errInboundFlood
+	case m.IsCall():
+		l.open++
+		return m, nil
+	case m.Method == methodProgress:
+		if token, report, ok := readProgress(m.Params); ok && l.byToken[token] != nil {
+			l.byToken[token].progressed(report)
+		}
+	case m.Method == methodToolsChanged && !l.changed:
+		l.changed = true
+		return m, nil
+	}
+	return nil, nil
+}
+
+// changeHandled notes that the SDK's handler for changed tools has run. The next change is passed on again.
+func (l *link) changeHandled() {
+	l.mu.Lock()
+	l.changed = false
+	l.mu.Unlock()
+}
+
+// end closes the link because the stream that carries all messages ended. Without closing, the SDK would wait for a
+// server that is gone, or that floods, to read its answers.
+func (l *link) end(err error) {
+	l.mu.Lock()
+	if f, ok := errors.AsType[*fault](err); ok && l.err == nil {
+		l.err = f
+	}
+	l.mu.Unlock()
+	_ = l.Close()
+}
+
+// failure is what the server did wrong that ended the link, nil if it did nothing wrong.
+func (l *link) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}

@@ -1,0 +1,30 @@
+package mcpclient
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestDecodeResult(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"structuredContent":null,"content":[{"type":"text","text":"x"}]}`: ``,
+		`{"toolResult":{"a":1}}`:                   `{"a":1}`,
+		`{"toolResult":{"a":1},"content":[]}`:      ``,
+		`{"structuredContent":{"b":1.0,"a":0.10}}`: `{"b":1.0,"a":0.10}`,
+		`{"content":[{"type":"video","x":1}]}`:     ``,
+	} {
+		res, err := decodeResult(json.RawMessage(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(res.StructuredContent) != want {
+			t.Errorf("%s: got %s, want %s", raw, res.StructuredContent, want)
+		}
+		for _, c := range res.Content {
+			if c.Type == "video" && string(c.Raw) != `{"type":"video","x":1}` {
+				t.Errorf("a block of an unknown type is %s", c.Raw)
+			}
+		}
+	}
+}

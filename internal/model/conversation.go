@@ -1,0 +1,92 @@
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// part is a piece of a conversation: the user's text, an assistant's message or the result of one call.
+type part struct {
+	role   Role
+	text   string
+	calls  []ToolCall
+	result *ToolResult     // nil unless role is RoleTool
+	raw    json.RawMessage // an assistant's message as its provider wrote it; nil if text and calls are sent
+}
+
+// conversation splits messages into parts for a wire format. Ids of calls that are not sent as their provider wrote them
+// become ids that all providers take.
+func (c *client) conversation(messages []Message, plain bool) []part {
+	var parts []part
+	ids := map[string]string{} // on the wire
+	for _, m := range messages {
+		switch m.Role {
+		case RoleAssistant:
+			p := part{role: RoleAssistant, raw: c.raw(m.Turn, plain)}
+			if p.raw == nil {
+				p.text, p.calls = said(m)
+				p.calls = slices.Clone(p.calls)
+				for i, call := range p.calls {
+					ids[call.ID] = wireID(call.ID)
+					p.calls[i].ID = ids[call.ID]
+				}
+			}
+			parts = append(parts, p)
+		case RoleTool:
+			for _, r := range m.Results {
+				if id, ok := ids[r.CallID]; ok {
+					r.CallID = id
+				}
+				parts = append(parts, part{role: RoleTool, result: &r})
+			}
+		default:
+			parts = append(parts, part{role: RoleUser, text: m.Text})
+		}
+	}
+	return parts
+}
+
+// raw is a turn as its provider wrote it, if it is sent in that form; nil otherwise.
+func (c *client) raw(t *Turn, plain bool) json.RawMessage {
+	if t == nil || plain || t.Format != c.wire.format() || t.Provider != c.cfg.Provider || t.Model != c.cfg.Name ||
+		slices.ContainsFunc(t.Calls, isFenced) || len(t.Raw) == 0 {
+		return nil
+	}
+	return t.Raw
+}
+
+// wireID is an id of a call that all providers take: letters, digits, - and _, up to 64.
+func wireID(id string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	if id != "" && len(id) <= 64 && strings.Trim(id, plain) == "" {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:12])
+}
+
+// newCall makes a call of what a model wrote as its arguments. No text at all is no arguments.
+func newCall(id, name, arguments string) ToolCall {
+	call := ToolCall{ID: id, Name: name, Input: json.RawMessage(`{}`)}
+	switch text := strings.TrimSpace(arguments); {
+	case text == "":
+	case text[0] == '{' && json.Valid([]byte(text)):
+		call.Input = json.RawMessage(text)
+	default:
+		call.Malformed = arguments
+	}
+	return call
+}
+
+// said is the text and the calls of a message.
+func said(m Message) (string, []ToolCall) {
+	if m.Turn == nil {
+		return m.Text, nil
+	}
+	return m.Turn.Text, m.Turn.Calls
+}
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }

@@ -1,0 +1,259 @@
+// Package recording records a task, and works it again from the record without its model and its servers.
+package recording
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"sync"
+
+	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+const version = 1
+
+// Recording is a recorded task. Its JSON has a stable order of keys, so that two recordings can be compared.
+type Recording struct {
+	Version int             `json:"version"`
+	Task    string          `json:"task"`
+	Model   model.Recording `json:"model"`
+	Skills  []agent.Skill   `json:"skills"`
+	Tools   int             `json:"toolTokens"` // of all tools' definitions
+	Answers []string        `json:"answers"`    // of the catalog, in order
+	Runs    []Run           `json:"runs"`
+}
+
+// Run is a program of a recorded task: its journal, or the outcome of one that has none.
+type Run struct {
+	ID      string           `json:"id"`
+	Records []journal.Record `json:"records,omitempty"`
+	Outcome *run.Outcome     `json:"outcome,omitempty"`
+}
+
+// Encode writes the document.
+func (r *Recording) Encode(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
+		return fmt.Errorf("write recording: %w", err)
+	}
+	return nil
+}
+
+// Decode reads a document.
+func Decode(rd io.Reader) (*Recording, error) {
+	rec := new(Recording)
+	if err := json.NewDecoder(rd).Decode(rec); err != nil {
+		return nil, fmt.Errorf("read recording: %w", err)
+	}
+	switch {
+	case rec.Version == 0 || rec.Model.Turns == nil:
+		return nil, errors.New("read recording: it is not the recording of a task; harness run --record writes one")
+	case rec.Version != version:
+		return nil, fmt.Errorf("read recording: it has version %d, this program reads version %d", rec.Version, version)
+	}
+	return rec, nil
+}
+
+// Recorder passes the calls of one task on and records them. It is safe for concurrent use.
+type Recorder struct {
+	agent.Runs
+	agent.Catalog
+	Model *model.Recorder
+
+	mu  sync.Mutex
+	rec Recording
+}
+
+// NewRecorder records the work on a task with these parts.
+func NewRecorder(text string, m model.Model, runs agent.Runs, catalog agent.Catalog) *Recorder {
+	return &Recorder{
+		Runs: runs, Catalog: catalog, Model: model.NewRecorder(m),
+		rec: Recording{Version: version, Task: text, Skills: []agent.Skill{}, Answers: []string{}, Runs: []Run{}},
+	}
+}
+
+// Recording is what was recorded, with the journals of the runs. filter removes personal data of every user from the texts that
+// passed no filter yet, because the file may be passed on.
+func (r *Recorder) Recording(
+	ctx context.Context, filter pii.Filter, journalOf func(ctx context.Context, run string) ([]journal.Record, error),
+) (*Recording, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.rec
+	rec.Skills, rec.Answers, rec.Runs = slices.Clone(rec.Skills), slices.Clone(rec.Answers), slices.Clone(rec.Runs)
+	texts := []*string{&rec.Task}
+	for i := range rec.Skills {
+		texts = append(texts, &rec.Skills[i].Description)
+	}
+	for i := range rec.Answers {
+		texts = append(texts, &rec.Answers[i])
+	}
+	privacy := pii.In(filter, "", "")
+	for _, text := range texts {
+		var err error
+		if *text, err = privacy.Hide(ctx, *text); err != nil {
+			return nil, err
+		}
+	}
+	rec.Model = r.Model.Recording()
+	if rec.Model.Turns == nil {
+		rec.Model.Turns = []model.RecordedTurn{}
+	}
+	for i, run := range rec.Runs {
+		records, err := journalOf(ctx, run.ID)
+		if errors.Is(err, journal.ErrNotFound) {
+			continue // it was cancelled before it began
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec.Runs[i] = Run{ID: run.ID, Records: records}
+	}
+	return &rec, nil
+}
+
+// Execute implements agent.Runs.
+func (r *Recorder) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	out, err := r.Runs.Execute(ctx, p)
+	r.record(err, func(rec *Recording) { rec.Runs = append(rec.Runs, Run{ID: p.RunID, Outcome: out}) })
+	return out, err
+}
+
+// record changes the recording, unless the call failed.
+func (r *Recorder) record(err error, change func(*Recording)) {
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		change(&r.rec)
+	}
+}
+
+// Skills implements agent.Runs.
+func (r *Recorder) Skills(ctx context.Context, user string) ([]agent.Skill, error) {
+	all, err := r.Runs.Skills(ctx, user)
+	r.record(err, func(rec *Recording) { rec.Skills = append([]agent.Skill{}, all...) })
+	return all, err
+}
+
+// Search implements agent.Catalog.
+func (r *Recorder) Search(ctx context.Context, query string, limit int) (string, error) {
+	return r.answered(r.Catalog.Search(ctx, query, limit))
+}
+
+// Details implements agent.Catalog.
+func (r *Recorder) Details(ctx context.Context, names []string) (string, error) {
+	return r.answered(r.Catalog.Details(ctx, names))
+}
+
+func (r *Recorder) answered(text string, err error) (string, error) {
+	r.record(err, func(rec *Recording) { rec.Answers = append(rec.Answers, text) })
+	return text, err
+}
+
+// Definitions implements agent.Catalog.
+func (r *Recorder) Definitions() int {
+	n := r.Catalog.Definitions()
+	r.record(nil, func(rec *Recording) { rec.Tools = n })
+	return n
+}
+
+// Player answers the calls of a task from a recording, in its order. It is safe for concurrent use.
+type Player struct {
+	rec    *Recording
+	replay Replay
+
+	mu                  sync.Mutex
+	named, run, answers int // how many of each were given
+}
+
+// Replay executes a recorded run again, offline. code is "" for the recorded program.
+type Replay func(ctx context.Context, records []journal.Record, code string, observe func(run.Event)) (*run.Outcome, error)
+
+var (
+	_ agent.Runs    = (*Player)(nil)
+	_ agent.Catalog = (*Player)(nil)
+)
+
+// NewPlayer answers from a recording.
+func NewPlayer(rec *Recording, replay Replay) *Player { return &Player{rec: rec, replay: replay} }
+
+// NewID gives runs their recorded ids: the model has read them.
+func (p *Player) NewID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.named == len(p.rec.Runs) {
+		return id.New("run")
+	}
+	p.named++
+	return p.rec.Runs[p.named-1].ID
+}
+
+// Execute implements agent.Runs.
+func (p *Player) Execute(ctx context.Context, program agent.Program) (*run.Outcome, error) {
+	p.mu.Lock()
+	n := p.run
+	p.run++
+	p.mu.Unlock()
+	if n >= len(p.rec.Runs) {
+		return &run.Outcome{
+			RunID: program.RunID, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{},
+			Error: &run.Error{Kind: frame.KindDiverged, Message: fmt.Sprintf("program %d was not recorded", n+1)},
+		}, nil
+	}
+	recorded := p.rec.Runs[n]
+	if len(recorded.Records) == 0 {
+		return recorded.Outcome, nil
+	}
+	code := program.Code
+	if code == recorded.Records[0].Start.Source {
+		code = "" // compiled as it was then
+	}
+	out, err := p.replay(ctx, recorded.Records, code, program.Observe)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", task.ErrLasting, err)
+	}
+	return out, err
+}
+
+// Abandon implements agent.Runs; no process dies in a replay and leaves a run.
+func (p *Player) Abandon(context.Context, agent.Program) (*run.Outcome, error) { return nil, nil }
+
+// SaveFile implements agent.Runs. It stores nothing: programs read recorded answers.
+func (p *Player) SaveFile(_ context.Context, _, _, name string, _ []byte) (string, error) {
+	return path.Join("/workspace/results", name), nil
+}
+
+// Skills implements agent.Runs.
+func (p *Player) Skills(context.Context, string) ([]agent.Skill, error) { return p.rec.Skills, nil }
+
+// Search implements agent.Catalog.
+func (p *Player) Search(context.Context, string, int) (string, error) { return p.answer() }
+
+// Details implements agent.Catalog.
+func (p *Player) Details(context.Context, []string) (string, error) { return p.answer() }
+
+func (p *Player) answer() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answers == len(p.rec.Answers) {
+		return "", fmt.Errorf("the recording has no answer %d of the catalog", p.answers+1)
+	}
+	p.answers++
+	return p.rec.Answers[p.answers-1], nil
+}
+
+// Definitions implements agent.Catalog.
+func (p *Player) Definitions() int { return p.rec.Tools }

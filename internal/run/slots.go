@@ -1,0 +1,167 @@
+package run
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/slots"
+)
+
+const (
+	// maxBurst is how long a run that computes without a pause holds a slot. Longer computing is left to the operating system, which
+	// shares the processors fairly: no run keeps others from beginning for longer than this.
+	maxBurst = 50 * time.Millisecond
+	// maxPause is how long a run that waits for an answer keeps its slot. A run that calls quick tools keeps its slot to its end. A
+	// run that calls a slow tool loses it, and the next run begins.
+	maxPause = 10 * time.Millisecond
+	// maxWait is how long no run begins while runs that have begun keep the slots.
+	maxWait = 250 * time.Millisecond
+)
+
+// Slots bound how many runs of tasks begin at the same time, so that started tasks end before others slow them down. A new run needs
+// a slot to begin. It holds the slot while it computes or waits for less than maxPause. A run that lost its slot continues without
+// one. A free slot goes to the owner with the fewest slots, then to the oldest task. All methods are safe for concurrent use.
+type Slots struct {
+	n int
+
+	mu     sync.Mutex
+	busy   list.List // of *Slot whose runs compute, for longest first
+	paused list.List // of *Slot whose runs wait, for longest first
+	queue  slots.Queue
+	timer  *time.Timer
+	last   time.Time // when a slot was given, or nobody waited
+}
+
+// NewSlots returns n slots.
+func NewSlots(n int) *Slots {
+	s := &Slots{n: n, queue: slots.Queue{Earliest: true}}
+	s.timer = alarm(&s.mu, s.admit)
+	return s
+}
+
+// alarm calls f with the lock held when it is set and rings.
+func alarm(mu *sync.Mutex, f func()) *time.Timer {
+	timer := time.AfterFunc(time.Hour, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		f()
+	})
+	timer.Stop()
+	return timer
+}
+
+// Slot is what one run holds while it computes. A nil slot is that of a run which waits for none. One goroutine at a time uses it.
+type Slot struct {
+	place slots.Place
+	owner string
+	slots *Slots
+	since time.Time     // the run has computed or waited since
+	list  *list.List    // slots.busy or slots.paused; nil: the slot is not held
+	elem  *list.Element // of list
+}
+
+// Acquire waits for a slot, which must be released. began orders the runs of an owner. The error is the end of ctx.
+func (s *Slots) Acquire(ctx context.Context, owner string, began time.Time) (*Slot, error) {
+	ready := make(chan struct{})
+	slot := &Slot{owner: owner, slots: s}
+	slot.place = slots.Place{Since: began, Grant: func() {
+		s.put(slot, &s.busy)
+		close(ready)
+	}}
+	s.mu.Lock()
+	if s.queue.First() == nil {
+		s.last = time.Now()
+	}
+	s.queue.Wait(owner, 1, &slot.place)
+	s.admit()
+	s.mu.Unlock()
+	select {
+	case <-ready:
+		return slot, nil
+	case <-ctx.Done():
+		slot.Release()
+		return nil, fmt.Errorf("wait for a processor: %w", context.Cause(ctx))
+	}
+}
+
+// admit lets the next runs begin. s.mu is held, here and below.
+func (s *Slots) admit() {
+	now := time.Now()
+	next := now.Add(maxBurst)
+	for _, of := range []struct {
+		list *list.List
+		most time.Duration
+	}{{&s.busy, maxBurst}, {&s.paused, maxPause}} {
+		for of.list.Len() > 0 {
+			first := of.list.Front().Value.(*Slot)
+			if until := first.since.Add(of.most); until.After(now) {
+				if until.Before(next) {
+					next = until
+				}
+				break
+			}
+			s.lose(first)
+		}
+	}
+	for p := s.queue.First(); p != nil && (s.busy.Len()+s.paused.Len() < s.n || !now.Before(s.last.Add(maxWait))); p = s.queue.First() {
+		s.queue.Take(p)
+		s.last = now
+	}
+	if s.queue.First() != nil {
+		s.timer.Reset(next.Sub(now))
+	} else {
+		s.timer.Stop()
+	}
+}
+
+// put puts a slot into a list, or in none.
+func (s *Slots) put(slot *Slot, to *list.List) {
+	if slot.list != nil {
+		slot.list.Remove(slot.elem)
+	}
+	slot.list, slot.since = to, time.Now()
+	if to != nil {
+		slot.elem = to.PushBack(slot)
+	}
+}
+
+// lose takes a slot from its run, if the run holds it.
+func (s *Slots) lose(slot *Slot) {
+	if slot.list != nil {
+		s.put(slot, nil)
+		s.queue.Return(&slot.place)
+	}
+}
+
+// Compute says whether the run computes from now on, or waits.
+func (slot *Slot) Compute(computes bool) {
+	if slot == nil {
+		return
+	}
+	s := slot.slots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case computes && slot.list == nil:
+		s.queue.Hold(slot.owner, 1, &slot.place)
+		s.put(slot, &s.busy)
+	case computes && slot.list == &s.paused:
+		s.put(slot, &s.busy)
+	case !computes && slot.list == &s.busy:
+		s.put(slot, &s.paused)
+		s.admit()
+	}
+}
+
+// Release ends the use of the slot, or the wait for it.
+func (slot *Slot) Release() {
+	s := slot.slots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.Leave(&slot.place)
+	s.lose(slot)
+	s.admit()
+}

@@ -1,0 +1,336 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// program is one that computes without a pause: whether it has been let, and is frozen.
+type program struct {
+	name     string
+	turn     *run.Turn
+	frozen   atomic.Bool
+	stubborn bool // its system cannot freeze it
+}
+
+func (p *program) Freeze(stop bool) bool {
+	p.frozen.Store(stop && !p.stubborn)
+	return !p.stubborn
+}
+
+// computes reports whether the program has a processor.
+func (p *program) computes() bool {
+	synctest.Wait()
+	select {
+	case <-p.turn.Granted():
+		return !p.frozen.Load()
+	default:
+		return p.turn.Compute() && !p.frozen.Load()
+	}
+}
+
+func computing(all ...*program) (names []string) {
+	for _, p := range all {
+		if p.computes() {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+func turnsOf(t *testing.T, n int, f func(t *testing.T, join func(owner, name string) *program)) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := run.NewTurns(n)
+		f(t, func(owner, name string) *program {
+			p := &program{name: name, turn: turns.Join(owner)}
+			p.turn.Bind(p)
+			p.turn.Compute()
+			return p
+		})
+	})
+}
+
+func wantComputing(t *testing.T, when string, want []string, all ...*program) {
+	t.Helper()
+	if got := computing(all...); !slices.Equal(got, want) {
+		t.Errorf("%s: %v compute, want %v", when, got, want)
+	}
+}
+
+// One owner's programs take every processor that nobody else wants, and give one up soon when somebody does.
+func TestTurnsOfAGreedyOwner(t *testing.T) {
+	t.Parallel()
+	turnsOf(t, 2, func(t *testing.T, join func(owner, name string) *program) {
+		a, b, c := join("greedy", "a"), join("greedy", "b"), join("greedy", "c")
+		all := []*program{a, b, c}
+		wantComputing(t, "alone", []string{"a", "b"}, all...)
+		time.Sleep(10 * time.Millisecond)
+		short := join("bob", "short")
+		all = append(all, short)
+		wantComputing(t, "when another comes", []string{"b", "short"}, all...)
+		short.turn.Rest()
+		wantComputing(t, "when the other rests", []string{"b", "c"}, a, b, c)
+		time.Sleep(45 * time.Millisecond)
+		wantComputing(t, "after the turn of b", []string{"a", "c"}, a, b, c)
+		if lost := a.turn.Frozen(); lost <= 0 || lost > 60*time.Millisecond {
+			t.Errorf("a was frozen for %s", lost)
+		}
+		for _, p := range all {
+			p.turn.Rest()
+			if p.frozen.Load() {
+				t.Errorf("%s is frozen at its end", p.name)
+			}
+		}
+	})
+}
+
+// A program that has just begun gives way after 5 ms to an owner that has nothing, to others after 50 ms.
+func TestTurnsLength(t *testing.T) {
+	t.Parallel()
+	turnsOf(t, 2, func(t *testing.T, join func(owner, name string) *program) {
+		a, b := join("greedy", "a"), join("greedy", "b")
+		c := join("bob", "c")
+		wantComputing(t, "at once", []string{"a", "b"}, a, b, c)
+		time.Sleep(5 * time.Millisecond)
+		wantComputing(t, "after 5 ms", []string{"b", "c"}, a, b, c)
+		d := join("cid", "d")
+		time.Sleep(40 * time.Millisecond)
+		wantComputing(t, "after 45 ms", []string{"b", "c"}, a, b, c, d)
+		time.Sleep(5 * time.Millisecond)
+		wantComputing(t, "after 50 ms", []string{"c", "d"}, a, b, c, d)
+	})
+}
+
+// Where a process cannot be frozen it computes on, and the next begins all the same.
+func TestTurnsWithoutFreezing(t *testing.T) {
+	t.Parallel()
+	turnsOf(t, 1, func(t *testing.T, join func(owner, name string) *program) {
+		a := join("ann", "a")
+		a.stubborn = true
+		b := join("ann", "b")
+		wantComputing(t, "at once", nil, b)
+		time.Sleep(50 * time.Millisecond)
+		wantComputing(t, "after a turn", []string{"b"}, b)
+		if a.frozen.Load() || a.turn.Frozen() != 0 {
+			t.Error("a was frozen")
+		}
+		a.turn.Rest()
+		b.turn.Rest()
+	})
+}
+
+// A wait that is given up leaves the processor to the next.
+func TestTurnsRest(t *testing.T) {
+	t.Parallel()
+	turnsOf(t, 1, func(t *testing.T, join func(owner, name string) *program) {
+		a, b, c := join("ann", "a"), join("bob", "b"), join("cid", "c")
+		wantComputing(t, "at once", []string{"a"}, a, b, c)
+		b.turn.Rest()
+		a.turn.Rest()
+		wantComputing(t, "after the others", []string{"c"}, c)
+	})
+}
+
+// The time that a program is frozen or waits for a processor counts as no computing. An answer waits with it.
+func TestFrozenTime(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		w.limits.Timeout = 100 * time.Millisecond
+		turns := run.NewTurns(1)
+		w.turn = turns.Join("ann")
+		other := &program{turn: turns.Join("bob")}
+		other.turn.Bind(other)
+		var waited time.Duration
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			other.turn.Compute()
+			time.Sleep(140 * time.Millisecond) // it is frozen from 50 to 100
+			other.turn.Rest()
+			other.turn.Compute()
+			began := time.Now()
+			g.takeOf(g.call(frame.Tool, "echo", `{}`)) // the other has its turn before the answer comes
+			waited = time.Since(began)
+			other.turn.Rest()
+			return value(`1`)
+		})
+		if out.Error != nil || waited != 50*time.Millisecond {
+			t.Errorf("the answer came after %s; %+v", waited, out.Error)
+		}
+		if lost := w.turn.Frozen(); lost != 50*time.Millisecond {
+			t.Errorf("it was frozen for %s", lost)
+		}
+	})
+}
+
+// A frozen program that is cancelled, or computes for too long all the same, ends.
+func TestFrozenProgramEnds(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate), func(t *testing.T, w *world) {
+		w.limits.Timeout = 100 * time.Millisecond
+		turns := run.NewTurns(1)
+		w.turn = turns.Join("ann")
+		other := &program{turn: turns.Join("bob")}
+		other.turn.Bind(other)
+		began := time.Now()
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			other.turn.Compute()
+			g.compute()
+			return nil
+		})
+		if kindOf(out) != frame.KindTimeout || time.Since(began) > 200*time.Millisecond {
+			t.Errorf("after %s: %+v", time.Since(began), out.Error)
+		}
+		ctx, cancel := context.WithCancel(w.ctx)
+		w.ctx = ctx
+		out, _ = w.run(func(g *guest) *frame.Frame {
+			time.Sleep(60 * time.Millisecond) // it is frozen
+			cancel()
+			g.compute()
+			return nil
+		})
+		if kindOf(out) != frame.KindCancelled || w.turn.Frozen() > time.Second {
+			t.Errorf("%+v", out.Error)
+		}
+	})
+}
+
+// Owners have the same part of the processors, however many programs each has.
+func TestTurnsOfOwnersAreEqual(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := run.NewTurns(2)
+		var all []*program
+		for _, owner := range []string{"ann", "bob", "cid", "two", "two"} {
+			p := &program{name: owner, turn: turns.Join(owner)}
+			p.turn.Bind(p)
+			p.turn.Compute()
+			all = append(all, p)
+		}
+		began, computed := map[*program]bool{}, map[string]time.Duration{}
+		const step = 10 * time.Millisecond
+		for range 1000 {
+			time.Sleep(step)
+			synctest.Wait()
+			for i, p := range all {
+				select {
+				case <-p.turn.Granted():
+					began[p] = true
+				default:
+				}
+				if (began[p] || i < 2) && !p.frozen.Load() {
+					computed[p.name] += step
+				}
+			}
+		}
+		for owner, time := range computed {
+			if time.Round(500*step) != 500*step {
+				t.Errorf("%s has computed for %s of 10 s", owner, time)
+			}
+		}
+		for _, p := range all {
+			p.turn.Rest()
+		}
+	})
+}
+
+// A program that rests before its turn is over has the rest of it before others of its owner have theirs.
+func TestTurnsOfShortBursts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := run.NewTurns(1)
+		var all []*program
+		for range 20 {
+			p := &program{turn: turns.Join("ann")}
+			p.turn.Bind(p)
+			p.turn.Compute()
+			all = append(all, p)
+		}
+		began := time.Now()
+		turn := turns.Join("ann")
+		for range 100 {
+			if !turn.Compute() {
+				<-turn.Granted()
+			}
+			time.Sleep(time.Millisecond)
+			turn.Rest()
+		}
+		if took := time.Since(began); took > 10*time.Second { // each burst behind all others would take 100 s
+			t.Errorf("100 bursts of a millisecond took %s", took)
+		}
+		for _, p := range all {
+			p.turn.Rest()
+		}
+	})
+}
+
+// A run that waits for its first processor for longer than its timeout has computed nothing, whatever its runner did before.
+func TestWaitIsNoComputing(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate), func(t *testing.T, w *world) {
+		w.limits.Timeout, w.used = 100*time.Millisecond, 10*time.Second
+		turns := run.NewTurns(1)
+		var others []*program
+		for range 6 {
+			p := &program{turn: turns.Join("ann")}
+			p.turn.Bind(p)
+			p.turn.Compute()
+			others = append(others, p)
+		}
+		w.turn = turns.Join("ann")
+		if out, _ := w.run(func(*guest) *frame.Frame { return value(`1`) }); out.Error != nil {
+			t.Errorf("%+v", out.Error)
+		}
+		for _, p := range others {
+			p.turn.Rest()
+		}
+	})
+}
+
+// A run that is cancelled before its first processor leaves its runner as it was.
+func TestCancelBeforeTheFirstTurn(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate), func(t *testing.T, w *world) {
+		turns := run.NewTurns(1)
+		other := turns.Join("ann")
+		other.Compute()
+		w.turn = turns.Join("ann")
+		var cancel context.CancelFunc
+		w.ctx, cancel = context.WithCancel(w.ctx)
+		began := time.Now()
+		time.AfterFunc(10*time.Millisecond, cancel)
+		out, _ := w.run(func(g *guest) *frame.Frame { g.compute(); return nil })
+		if took := time.Since(began); kindOf(out) != frame.KindCancelled || took != 10*time.Millisecond {
+			t.Errorf("after %s: %+v", took, out.Error)
+		}
+		other.Rest()
+	})
+}
+
+// A guest that waits for a synchronous answer computes nothing, although answers to other calls come.
+func TestBlockedIsNoComputing(t *testing.T) {
+	t.Parallel()
+	slow := func(context.Context, *journal.Call, func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		time.Sleep(10 * time.Second)
+		return json.RawMessage(`1`), nil
+	}
+	bubble(t, new(gate).on("echo", echo).on("slow", slow), func(t *testing.T, w *world) {
+		w.limits.Timeout = time.Second
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			n := g.call(frame.Tool, "echo", `{}`)
+			g.sync(frame.Load, "slow", `{}`)
+			g.takeOf(n)
+			return value(`1`)
+		})
+		if out.Error != nil {
+			t.Errorf("%+v", out.Error)
+		}
+	})
+}

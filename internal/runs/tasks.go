@@ -1,0 +1,70 @@
+package runs
+
+import (
+	"context"
+	"errors"
+
+	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// ForTasks executes programs as tasks do.
+func (s *Service) ForTasks() agent.Runs { return &taskRuns{s} }
+
+type taskRuns struct{ s *Service }
+
+// Execute implements agent.Runs.
+func (r *taskRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	execute := r.s.Continue
+	if p.New {
+		execute = r.s.Execute
+	}
+	slot, err := r.s.slots.Acquire(ctx, p.User, p.Began)
+	if err != nil {
+		return nil, err
+	}
+	defer slot.Release()
+	out, err := execute(ctx, Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Slot: slot, Observe: p.Observe})
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = errors.Join(err, cause)
+	}
+	return out, err
+}
+
+// Abandon implements agent.Runs.
+func (r *taskRuns) Abandon(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	if err := r.s.Abandon(ctx, p.RunID); err != nil {
+		return nil, err
+	}
+	records, err := r.s.Journal(ctx, p.RunID)
+	if errors.Is(err, journal.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	run.Observe(records, p.Observe)
+	return run.Recorded(records)
+}
+
+// SaveFile implements agent.Runs.
+func (r *taskRuns) SaveFile(_ context.Context, user, session, name string, data []byte) (string, error) {
+	return r.s.SaveResult(user, session, "", name, data)
+}
+
+// Skills implements agent.Runs. It leaves out skills that cannot be imported.
+func (r *taskRuns) Skills(_ context.Context, user string) ([]agent.Skill, error) {
+	saved, err := r.s.opt.Skills()
+	if err != nil {
+		return nil, err
+	}
+	all, err := saved.List(user)
+	var list []agent.Skill
+	for _, s := range all {
+		if s.Problem == "" {
+			list = append(list, agent.Skill{Name: s.Path, Description: s.Description})
+		}
+	}
+	return list, err
+}

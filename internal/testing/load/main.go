@@ -1,0 +1,395 @@
+// Command load measures a served harness from outside: users in turn, and tasks at once. It starts the binary that it is given
+// as "harness serve" with default settings but for the rate limit, and talks HTTP to it. The model is a stand-in on loopback
+// that answers after a fixed time in Anthropic's wire format; the tools are those of a real MCP server over stdio.
+//
+//	go run ./internal/testing/load bin/harness            # make load
+//	go run ./internal/testing/load -n 5 old/harness bin/harness
+//
+// With several binaries it measures them alternately, and prints the medians and their ratio to the first binary's.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/testing/misbehave"
+)
+
+// scenario is one measurement of a served harness.
+type scenario struct {
+	name   string
+	unit   string
+	budget float64 // at least; with atMost at most
+	atMost bool
+	run    func(context.Context, *server) (figures, error)
+}
+
+// figures are a scenario's result, and what else it measured.
+type figures struct {
+	value float64
+	note  string
+}
+
+var scenarios = []scenario{
+	{"1 user in turn", "runs/s", 0, false, inTurn(1, 1000)},
+	{"100 users in turn", "runs/s", 250, false, inTurn(100, 1000)},
+	{"1,000 users in turn", "runs/s", 80, false, inTurn(1000, 2000)},
+	{"200 tasks at once, 3 runs, 10 calls, model 50 ms", "tasks/s", 60, false, tasksAtOnce(200, 3, 10, 50*time.Millisecond, true)},
+	{"1,000 tasks at once, 2 runs, model 2 s", "s", 15, true, tasksAtOnce(1000, 2, 0, 2*time.Second, false)},
+	{"p99 of users beside a hostile one, 200 attacks in 10 s", "times", 0, true, besideAHostileUser(3, 200, 10*time.Second)},
+	{"p99 of users beside a hostile one, a window of the rate limit", "times", 2, true, besideAHostileUser(1, 100, 15*time.Minute)},
+}
+
+func main() {
+	misbehave.Main() // as the MCP server of a harness
+	times := flag.Int("n", 1, "how often each binary is measured")
+	only := flag.String("only", "", "only scenarios whose name contains this; without it, the one that takes a quarter of an hour is left out")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: load [-n TIMES] [-only TEXT] HARNESS...")
+		os.Exit(2)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	failed := false
+	for _, s := range scenarios {
+		if strings.Contains(s.name, *only) && (*only != "" || !strings.Contains(s.name, "window")) {
+			failed = compare(ctx, s, flag.Args(), *times) || failed
+		}
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// compare measures binaries alternately and prints what it found. It says whether a measurement failed.
+func compare(ctx context.Context, s scenario, binaries []string, times int) (failed bool) {
+	values := make(map[string][]float64)
+	for range times {
+		for _, binary := range binaries {
+			got, err := measure(ctx, s, binary)
+			if err != nil {
+				fmt.Printf("%-50s %s: %v\n", s.name, binary, err)
+				failed = true
+				continue
+			}
+			values[binary] = append(values[binary], got.value)
+			fmt.Printf("%-50s %s: %.4g %s  %s\n", s.name, binary, got.value, s.unit, got.note)
+		}
+	}
+	for _, binary := range binaries {
+		all, first := values[binary], values[binaries[0]]
+		if len(all) == 0 || len(first) == 0 {
+			continue
+		}
+		line := fmt.Sprintf("%-50s %s: median %.4g %s", s.name, binary, median(all), s.unit)
+		if binary != binaries[0] {
+			line += fmt.Sprintf(", %.2f times", median(all)/median(first))
+		}
+		if s.budget > 0 {
+			verdict := "within"
+			if s.atMost == (median(all) > s.budget) {
+				verdict = "OVER"
+			}
+			line += fmt.Sprintf(", budget %g: %s", s.budget, verdict)
+		}
+		fmt.Println(line)
+	}
+	return failed
+}
+
+func median(all []float64) float64 {
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
+}
+
+func measure(ctx context.Context, s scenario, binary string) (figures, error) {
+	srv, err := start(ctx, binary)
+	if err != nil {
+		return figures{}, err
+	}
+	got, err := s.run(ctx, srv)
+	return got, errors.Join(err, srv.stop())
+}
+
+// server is a served harness in a process of its own.
+type server struct {
+	url   string
+	key   string
+	dir   string
+	cmd   *exec.Cmd
+	model *fake.Server
+	http  *http.Client
+
+	mu    sync.Mutex
+	turns map[string][]turn // of the model, by task
+}
+
+// turn is when the model was asked, and when it answered.
+type turn struct{ asked, answered time.Time }
+
+// plan says how the stand-in model works the tasks of a scenario. It is in every task's text.
+var plan = regexp.MustCompile(`task (\d+): (\d+) runs, (\d+) calls, (\d+) ms`)
+
+// answer is what the model says: so many programs, then the end.
+func (s *server) answer(r fake.Request) fake.Reply {
+	asked := time.Now()
+	var numbers []int
+	done := 0
+	for _, m := range r.Messages {
+		if m.Role == "user" && numbers == nil {
+			for _, text := range plan.FindStringSubmatch(m.Text) {
+				n, _ := strconv.Atoi(text)
+				numbers = append(numbers, n)
+			}
+		}
+		if m.Role == "assistant" {
+			done++
+		}
+	}
+	if len(numbers) != 5 {
+		return fake.Reply{Text: "There is no plan in this task."}
+	}
+	task, runs, calls, latency := numbers[1], numbers[2], numbers[3], time.Duration(numbers[4])*time.Millisecond
+	s.mu.Lock()
+	key := fmt.Sprint("task ", task)
+	s.turns[key] = append(s.turns[key], turn{asked, asked.Add(latency)})
+	s.mu.Unlock()
+	reply := fake.Reply{Text: fmt.Sprint("It is ", task, "."), Usage: fake.Usage{Input: 1000, Output: 20}, Latency: latency}
+	if done < runs {
+		n := calls/runs + (calls%runs+runs-1-done)/runs
+		code := fmt.Sprintf("let sum = 0\nfor (let i = 0; i < %d; i++) sum += (await callMCPTool('load__echo', {alpha: %d})).alpha\nreturn {sum}", n, task)
+		input, err := json.Marshal(map[string]string{"code": code})
+		if err != nil {
+			return fake.Reply{Text: err.Error()}
+		}
+		reply.Text, reply.Calls = "", []fake.Call{{Name: "execute_code", Input: string(input)}}
+	}
+	return reply
+}
+
+// start serves a harness in a directory of its own, and returns when it answers.
+func start(ctx context.Context, binary string) (_ *server, err error) {
+	binary, err = filepath.Abs(binary)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{turns: make(map[string][]turn)}
+	s.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}
+	if s.dir, err = os.MkdirTemp("", "harness-load-"); err != nil {
+		return nil, err
+	}
+	s.model = fake.Serve(s.answer)
+	defer func() {
+		if err != nil {
+			s.model.Close()
+			os.RemoveAll(s.dir)
+		}
+	}()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	cfg := map[string]any{
+		"server":     map[string]any{"listen": address, "rateLimit": map[string]any{"max": 1_000_000}},
+		"model":      map[string]any{"provider": "anthropic", "name": "claude-load", "apiKey": "none", "baseUrl": s.model.URL},
+		"store":      map[string]any{"url": "sqlite:" + filepath.Join(s.dir, "harness.db")},
+		"skills":     map[string]any{"dir": filepath.Join(s.dir, "skills")},
+		"workspace":  map[string]any{"dir": filepath.Join(s.dir, "workspace")},
+		"log":        map[string]any{"level": "error", "audit": false},
+		"mcpServers": map[string]any{"load": map[string]any{"command": self, "env": misbehave.Env(misbehave.Normal, filepath.Join(s.dir, "pids"))}},
+	}
+	text, err := json.Marshal(cfg) // JSON is YAML
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(s.dir, "harness.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	key, err := exec.CommandContext(ctx, binary, "keys", "create", "--config", file, "load").Output()
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	s.key, s.url = strings.TrimSpace(string(key)), "http://"+address
+	s.cmd = exec.CommandContext(ctx, binary, "serve", "--config", file)
+	s.cmd.Stderr = os.Stderr
+	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := s.call(ctx, "/v1/runs", map[string]any{"userId": "warm", "code": "return (await callMCPTool('load__echo', {alpha: 1})).alpha"}, nil)
+		if err == nil {
+			return s, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, errors.Join(err, s.stop())
+		}
+	}
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func (s *server) stop() error {
+	err := s.cmd.Process.Signal(os.Interrupt)
+	if _, werr := s.cmd.Process.Wait(); err == nil {
+		err = werr
+	}
+	s.model.Close()
+	s.http.CloseIdleConnections()
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// call makes one request; an answer that is no success is an error.
+func (s *server) call(ctx context.Context, path string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.key)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := s.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode >= 300 {
+		return fmt.Errorf("%s: %s: %.300s", path, res.Status, answer)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}
+
+// together calls f for 0 to n-1, so many at a time, and returns the errors.
+func together(n, atOnce int, f func(int) error) error {
+	errs := make([]error, atOnce)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for g := range atOnce {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && errs[g] == nil; i = int(next.Add(1)) - 1 {
+				errs[g] = f(i)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// inTurn is the rate of short runs, 20 at a time, that so many users make one after another.
+func inTurn(users, runs int) func(context.Context, *server) (figures, error) {
+	return func(ctx context.Context, s *server) (figures, error) {
+		var took []time.Duration
+		var mu sync.Mutex
+		began := time.Now()
+		err := together(runs, 20, func(i int) error {
+			asked := time.Now()
+			var out struct {
+				Status string
+				Output json.RawMessage
+			}
+			err := s.call(ctx, "/v1/runs", map[string]any{"userId": fmt.Sprint("user", i%users), "code": "return 1"}, &out)
+			if err == nil && string(out.Output) != "1" {
+				err = fmt.Errorf("a run is %s and returned %s", out.Status, out.Output)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, time.Since(asked))
+			return err
+		})
+		rate := float64(runs) / time.Since(began).Seconds()
+		slices.Sort(took)
+		return figures{rate, fmt.Sprintf("a run p50 %s, p99 %s", at(took, 0.5), at(took, 0.99))}, err
+	}
+}
+
+func at(all []time.Duration, share float64) time.Duration {
+	return all[int(share*float64(len(all)-1))].Round(100 * time.Microsecond)
+}
+
+// tasksAtOnce submits tasks of 20 users together. It is their rate, or, if not, the seconds until all have succeeded.
+func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(context.Context, *server) (figures, error) {
+	return func(ctx context.Context, s *server) (figures, error) {
+		work := func(i, user int) error {
+			text := fmt.Sprintf("Do task %d: %d runs, %d calls, %d ms.", i, runs, calls, latency.Milliseconds())
+			var out struct {
+				Status string
+				Text   string
+			}
+			err := s.call(ctx, "/task", map[string]any{"userId": fmt.Sprint("user", user), "task": text}, &out)
+			if want := fmt.Sprint("It is ", i, "."); err == nil && out.Text != want {
+				err = fmt.Errorf("task %d is %s and answered %q", i, out.Status, out.Text)
+			}
+			return err
+		}
+		if err := work(1_000_000, 0); err != nil { // what starts once has started
+			return figures{}, err
+		}
+		began := time.Now()
+		err := together(tasks, tasks, func(i int) error { return work(i, i%20) })
+		took := time.Since(began)
+		f := figures{value: took.Seconds()}
+		if rate {
+			f.value = float64(tasks) / took.Seconds()
+		}
+		var between []time.Duration // from the model's answer to the next question, tools included
+		for _, turns := range s.turns {
+			for i := 1; i < len(turns); i++ {
+				between = append(between, turns[i].asked.Sub(turns[i-1].answered))
+			}
+		}
+		slices.Sort(between)
+		f.note = fmt.Sprintf("between turns, tools included, p50 %s, p99 %s; memory of the server without its children at most %d MiB",
+			at(between, 0.5), at(between, 0.99), peak(s.cmd.Process.Pid)>>20)
+		return f, err
+	}
+}
+
+// peak is the most memory that a process has had, in bytes; 0 where the system does not say.
+func peak(pid int) (bytes int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // absent where there is no Linux
+	_, rest, _ := strings.Cut(string(text), "\nVmHWM:")
+	_, _ = fmt.Sscan(rest, &bytes)
+	return bytes << 10
+}

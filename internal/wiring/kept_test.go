@@ -1,0 +1,36 @@
+package wiring_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// A passing error of opening a part passes; callers that wait share one attempt, and what was opened stays.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	errPassing := errors.New("the disk is full")
+	attempts := make(chan func() (int, error))
+	get := wiring.Kept(func() (int, error) { return (<-attempts)() })
+	var wg sync.WaitGroup
+	failed := make(chan error, 1)
+	wg.Go(func() {
+		_, err := get()
+		failed <- err
+	})
+	attempts <- func() (int, error) { return 0, errPassing }
+	if err := <-failed; !errors.Is(err, errPassing) {
+		t.Errorf("the first error is %v", err)
+	}
+	for range 10 {
+		wg.Go(func() {
+			if part, err := get(); part != 7 || err != nil {
+				t.Errorf("got %d, %v", part, err)
+			}
+		})
+	}
+	attempts <- func() (int, error) { return 7, nil }
+	wg.Wait()
+}

@@ -1,0 +1,240 @@
+package wiring_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// The one value that oneValue knows, and its token in one scope.
+const (
+	value = "grace.hopper@example.com"
+	token = "[EMAIL_1]"
+)
+
+// oneValue is a filter that knows one value. Scopes differ in their tokens, but for the first.
+type oneValue struct {
+	mu     sync.Mutex
+	scopes []pii.Scope
+}
+
+func (o *oneValue) Hide(_ context.Context, s pii.Scope, text string) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if strings.Contains(text, value) && !slices.Contains(o.scopes, s) {
+		o.scopes = append(o.scopes, s)
+	}
+	return strings.ReplaceAll(text, value, token), nil
+}
+
+func (o *oneValue) Restore(_ context.Context, s pii.Scope, text string) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Contains(o.scopes, s) || s == (pii.Scope{}) {
+		return text, nil
+	}
+	return strings.ReplaceAll(text, token, value), nil
+}
+
+// lockedBuffer is written by several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// TestPrivacy lets a value into a task by every way there is: its text and context, what programs make up, a skill, answers
+// and errors of servers, a file of the user's. It reaches the server that it is meant for, and nothing else: not the model, a
+// file, the store, an event, a webhook, the log or the metrics.
+func TestPrivacy(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	var mu sync.Mutex
+	var received []string
+	up.on = func(_ context.Context, tool, _ string, args json.RawMessage) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		received = append(received, string(args))
+		switch {
+		case strings.Contains(string(args), "fail"):
+			return "", errors.New("there is no " + value)
+		case strings.Contains(string(args), "large"):
+			return strings.Repeat("x", 2<<20) + value, nil
+		case tool == "read":
+			return `{"of":[{"` + value + `":"<` + value + `>"}]}`, nil
+		}
+		return "sent to " + value, nil
+	}
+	var asked lockedBuffer
+	const made = `const made = ["grace.hopper", "example.com"].join("@"); ` // by a program that guesses
+	programs := []string{
+		made + `const {default: own} = await import('/skills/own.js')
+const found = await callMCPTool('up__read', {q: "` + token + `"})
+await callMCPTool('up__send', {to: "` + token + `", again: made})
+console.log(found, own, made)
+await fs.writeFile('/workspace/kept.txt', JSON.stringify(found) + made)
+return [found, await fs.readFile('/skills/notes.txt'), made]`,
+		`return await callMCPTool('up__read', {large: true})`,
+		`await callMCPTool('up__read', {fail: true})`,
+		made + `throw Object.assign(new Error("no " + made), {data: {to: made}})`,
+		made + `require('./' + made)`,
+		made + `return await callMCPTool('up__' + made)`,
+		`import * as mail from './servers/mail'; return [Object.keys(mail), await import('./servers/mail')]`,
+		made + `const o = {}; o[made] = new Map([[made, 1]]); return o`,
+	}
+	models := fake.Serve(func(r fake.Request) fake.Reply {
+		var turn int
+		for _, m := range r.Messages {
+			if m.Role == "assistant" {
+				turn++
+			}
+		}
+		asked.Write(r.Raw)
+		switch {
+		case turn < len(programs):
+			return program(programs[turn])
+		case turn == len(programs):
+			return fake.Reply{Calls: []fake.Call{{Name: "get_tool_details", Input: `{"names":["mail__write"]}`}}}
+		}
+		return fake.Reply{Text: "Wrote to " + token + "."}
+	})
+	t.Cleanup(models.Close)
+	mail := mcp.NewServer(&mcp.Implementation{Name: "mail", Version: "1"}, &mcp.ServerOptions{Instructions: "It belongs to " + value + "."})
+	mail.AddTool(&mcp.Tool{Name: "write", Description: "Writes as " + value + ".", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+	mails := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mail }, nil))
+	t.Cleanup(func() { mails.CloseClientConnections(); mails.Close() })
+	var told lockedBuffer // webhooks
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		told.Write(body)
+	}))
+	t.Cleanup(hook.Close)
+
+	var log lockedBuffer
+	filter := &oneValue{}
+	metrics := telemetry.NewMetrics()
+	logger := telemetry.NewLogger(telemetry.LogOptions{Writer: &log, Level: slog.LevelDebug, Redact: pii.Redact(filter)})
+	dir := t.TempDir()
+	skills := filepath.Join(dir, "skills", "ann")
+	f := openIn(t, dir, map[string]string{"server.webhooks.allowPrivate": "true", "sandbox.maxValue": "1MiB"},
+		wiring.Outside{Logger: logger, Metrics: metrics, Audit: telemetry.NewAuditor(logger), Privacy: filter},
+		up.entry, &config.MCPServer{Name: "mail", URL: mails.URL, StartupTimeout: patience, Timeout: patience})
+	saved, err := f.Skills()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := saved.Dir("ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"own.js": "/** Writes" + strings.Repeat(" again", 22) + " to " + value + ". */\nexport default '" + value + "'", "notes.txt": "of " + value,
+	} {
+		if err := own.WriteFile(name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own.Close()
+	logger.Info("a server says "+value, "text", value)
+
+	s := f.tasks(models)
+	in, _, err := s.Submit(t.Context(), task.Request{
+		UserID: "ann", Task: "Write to " + value + ".", Context: json.RawMessage(`{"to":"` + value + `"}`), Callback: hook.URL,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Wait(t.Context(), in.ID)
+	if err != nil || got.Status != task.Succeeded || len(got.Runs) != len(programs) {
+		t.Fatalf("the task ended as %s with %d runs: %s, %v", got.Status, len(got.Runs), got.Message, err)
+	}
+	eventually(t, "the webhook", func() bool { return strings.Contains(told.String(), got.ID) })
+	out, err := f.Runs().Execute(t.Context(), runs.Request{User: "bob", Code: `return await callMCPTool('up__put', {to: "` + value + `"})`})
+	if err != nil || string(out.Output) != `"sent to `+token+`"` {
+		t.Errorf("a program with the value in it ended as %+v, %v", out, err)
+	}
+	sched, err := s.CreateSchedule(t.Context(), task.NewSchedule{
+		Request: task.Request{UserID: "ann", Task: "Write to " + value + " again."}, Cron: "0 0 1 1 *",
+	})
+	if err != nil || strings.Contains(sched.Task, value) {
+		t.Errorf("the schedule has %q, %v", sched.Task, err)
+	}
+
+	// The server that it is for got it, in both spellings.
+	mu.Lock()
+	if all := strings.Join(received, "\n"); !strings.Contains(all, `"q":"`+value+`"`) || strings.Count(all, value) != 4 || strings.Contains(all, token) {
+		t.Errorf("the server received\n%s", all)
+	}
+	mu.Unlock()
+	events, err := s.Past(t.Context(), in.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventText, err := json.Marshal(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taskText, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := httptest.NewRecorder()
+	metrics.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
+	places := map[string]string{
+		"the model": asked.String(), "the events": string(eventText), "the task": string(taskText), "the webhook": told.String(),
+		"the log": log.String(), "the page of metrics": page.Body.String(),
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(path, skills) { // which the user wrote
+			return err
+		}
+		text, err := os.ReadFile(path)
+		places[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for place, text := range places {
+		if i := strings.Index(text, "grace.hopper@"); i >= 0 { // a part of it is too much, too
+			t.Errorf("%s has it: …%s…", place, text[max(0, i-200):min(len(text), i+100)])
+		}
+		empty := strings.HasPrefix(filepath.Base(place), "harness.db") && !strings.HasSuffix(place, "-wal") || place == "the page of metrics"
+		if !empty && !strings.Contains(text, token) {
+			t.Errorf("%s does not even have the token: is it looked at? %.300s", place, text)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package wiring_test
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// Rule 2, clock: it stands at the last answer's time and moves on by a microsecond with each read.
+func TestRuleClock(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil)
+	out := f.exec(code(`
+const read = () => Math.round((performance.timeOrigin + performance.now()) * 1000)
+const before = [read(), read(), read()]
+await utils.sleep(20)
+return { before, after: [read(), Date.now() * 1000, new Date().getTime() * 1000, read()] }`))
+	got := decoded[struct{ Before, After []float64 }](t, out)
+	var start, answer int64
+	for _, r := range f.journalOf(out.RunID) {
+		switch {
+		case r.Start != nil:
+			start = r.Start.Time
+		case r.Answer != nil:
+			answer = r.Answer.Now
+		}
+	}
+	if answer-start < 20_000 {
+		t.Errorf("the answer of a sleep of 20 ms came %d us after the start", answer-start)
+	}
+	for i, micros := range got.Before {
+		if want := float64(start + int64(i) + 1); math.Abs(micros-want) > 1 { // a double of today's microseconds is exact, its milliseconds are not
+			t.Errorf("read %d before the answer is %f, want %f", i, micros, want)
+		}
+	}
+	for i, micros := range got.After {
+		want := float64(answer + int64(i) + 1)
+		if i == 1 || i == 2 { // whole milliseconds
+			want = math.Floor(want/1000) * 1000
+		}
+		if math.Abs(micros-want) > 1 {
+			t.Errorf("read %d after the answer is %f, want %f", i, micros, want)
+		}
+	}
+}
+
+// A program that waits by reading the clock ends, and is told how to wait.
+func TestRuleClockBusyWait(t *testing.T) {
+	t.Parallel()
+	f := setup(t, map[string]string{"sandbox.timeout": "300ms"})
+	for _, loop := range []string{
+		`const end = Date.now() + 5000; while (Date.now() < end) {}`,
+		`while (performance.now() < 5e6) {}`,
+		`const t = new Date(); while (new Date() - t < 5e6) {}`,
+	} {
+		out := f.exec(code(loop))
+		if kind(out) != frame.KindTimeout || !strings.Contains(out.Error.Hint, "utils.sleep") {
+			t.Errorf("%s: ended as %+v", loop, out.Error)
+		}
+	}
+}
+
+// Rule 2, randomness: every run draws its own, a replay draws the run's again; also in one and the same process.
+func TestRuleRandomness(t *testing.T) {
+	t.Parallel()
+	f := setup(t, map[string]string{"sandbox.pool": "1"})
+	pool, err := f.Pool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const program = `return [Math.random(), crypto.randomUUID(), [...crypto.getRandomValues(new Uint8Array(16))].join(), Math.random()].map(String)`
+	seen := map[string]int{}
+	v4 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	pids := map[int]bool{}
+	for i := range 4 {
+		out := f.exec(code(program)) // replays
+		for j, text := range decoded[[]string](t, out) {
+			seen[fmt.Sprint(j%3, text)] = i
+			if j == 1 && !v4.MatchString(text) {
+				t.Errorf("%s is no random UUID", text)
+			}
+		}
+		eventually(t, "the runner is idle", func() bool { return len(pool.Pids()) == 1 })
+		pids[pool.Pids()[0]] = true
+	}
+	if len(seen) != 16 {
+		t.Errorf("four runs drew %d different values, want 16: %v", len(seen), seen)
+	}
+	if len(pids) != 1 {
+		t.Errorf("the runs had %d processes, the test is about one", len(pids))
+	}
+}

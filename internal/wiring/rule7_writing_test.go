@@ -1,0 +1,209 @@
+package wiring_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/runs"
+)
+
+// ledger knows what of a journal is stored. fail says whether the n-th commit fails.
+type ledger struct {
+	journal.Writer
+	fail    func(n int) bool
+	mu      sync.Mutex
+	commits int
+	pending []journal.Record
+	stored  []journal.Record
+	onCall  func(c *journal.Call, stored []journal.Record)
+}
+
+var errFull = errors.New("no space left on device")
+
+func (l *ledger) Append(r journal.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Call != nil && l.onCall != nil {
+		l.onCall(r.Call, l.stored)
+	}
+	l.pending = append(l.pending, r)
+	l.Writer.Append(r)
+}
+
+func (l *ledger) Commit(ctx context.Context) error {
+	l.mu.Lock()
+	l.commits++
+	fails := l.fail != nil && l.fail(l.commits)
+	n := len(l.pending)
+	l.mu.Unlock()
+	if fails {
+		return errFull
+	}
+	if err := l.Writer.Commit(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.stored) < n { // another may have stored them at the same time
+		l.stored = append(l.stored, l.pending[len(l.stored)])
+	}
+	return nil
+}
+
+func (l *ledger) have() []journal.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.stored)
+}
+
+// keep puts a ledger in front of the journal of the next run.
+func (f *fixture) keep(l *ledger) *ledger {
+	f.WrapJournal(func(w journal.Writer) journal.Writer {
+		l.Writer = w
+		return l
+	})
+	return l
+}
+
+// Rule 7, writing: when a server gets a write, its intent and everything before it are stored.
+func TestRuleWritingIntents(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, "up")
+	f := setup(t, nil, u.entry)
+	l := f.keep(&ledger{})
+	u.on = func(_ context.Context, tool, key string, args json.RawMessage) (string, error) {
+		stored := l.have()
+		i := slices.IndexFunc(stored, func(r journal.Record) bool { return r.Intent != nil && r.Intent.Key == key })
+		switch {
+		case tool == "read" && i >= 0:
+			t.Error("a read has an intent")
+		case tool != "read" && i < 0:
+			t.Errorf("the server got %s %s before its intent was stored", tool, args)
+		case tool != "read" && (stored[0].Start == nil || !slices.ContainsFunc(stored[:i], func(r journal.Record) bool {
+			return r.Call != nil && r.Call.N == stored[i].Intent.N
+		})):
+			t.Errorf("start and call are not stored before the intent of %s", args)
+		}
+		return string(args), nil
+	}
+	f.value(`
+await tools.up.send({ first: 1 })
+await tools.up.read({})
+await Promise.all(Array.from({ length: 20 }, (_, i) => i % 2 ? tools.up.send({ i }) : tools.up.put({ i })))
+return 1`, nil)
+	if n := len(u.called()); n != 22 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// An answer is stored before the program can act on it, and what the program printed before with it.
+func TestRuleWritingAnswers(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil, newUpstream(t, "up").entry)
+	f.keep(&ledger{onCall: func(c *journal.Call, stored []journal.Record) {
+		var last int
+		var logs []string
+		for _, r := range stored {
+			switch {
+			case r.Answer != nil:
+				last = r.Answer.N
+			case r.Log != nil:
+				logs = append(logs, r.Log.Text)
+			}
+		}
+		if last != c.N-1 {
+			t.Errorf("call %d was made when the last answer stored was %d", c.N, last)
+		}
+		if want := min(c.N-1, 6); len(logs) != want {
+			t.Errorf("call %d was made when %d lines were stored, want %d", c.N, len(logs), want)
+		}
+	}})
+	f.value(`
+const line = (n) => console.log('line ' + n)
+line(1); await tools.up.read({})
+line(2); await tools.up.send({})
+line(3); await fs.writeFile('/workspace/a', 'x')
+line(4); await utils.sleep(1)
+line(5); await list_mcp_tools()
+line(6); try { await tools.up.nothing() } catch {}
+try { require('/skills/none') } catch {}
+await fs.exists('/workspace/a')
+return 1`, nil)
+}
+
+// A journal that cannot be written ends the run with an error, and nothing that was not stored is acted upon.
+func TestRuleWritingFails(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, "up")
+	f := setup(t, nil, u.entry)
+	for n := 1; n <= 6; n++ {
+		f.keep(&ledger{fail: func(i int) bool { return i >= n }})
+		before := len(u.called())
+		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: `
+await tools.up.send({ n: 1 })
+await tools.up.send({ n: 2 })
+return 1`})
+		if n == 6 { // intent, answer, intent, answer, end
+			if err != nil || out.Error != nil {
+				t.Errorf("no commit failed: %+v, %v", out, err)
+			}
+			break
+		}
+		if !errors.Is(err, errFull) || out != nil {
+			t.Errorf("commit %d failed: %+v, %v", n, out, err)
+		}
+		// The calls that the server may have got: those whose intent was stored.
+		if got, want := len(u.called())-before, []int{0, 1, 1, 2, 2}[n-1]; got != want {
+			t.Errorf("commit %d failed: the server got %d calls, want %d", n, got, want)
+		}
+	}
+}
+
+// Every answer is recorded, also the gate's own: a replay asks nobody.
+func TestRuleWritingEveryAnswer(t *testing.T) {
+	t.Parallel()
+	f := setup(t, map[string]string{"sandbox.maxCalls": "4"}, newUpstream(t, "up").entry)
+	out := f.exec(code(`
+const errors = []
+const note = async (f) => { try { await f() } catch (e) { errors.push(e.name + ': ' + e.message) } }
+await note(() => callMCPTool('up__nothing', {}))
+await note(() => callMCPTool('nobody__nothing', {}))
+await note(() => callMCPTool('up__read', { x: undefined }))
+await note(() => tools.up.read(1, 2, 3))
+await note(() => tools.up.read({}))
+await note(() => fs.readFile('/etc/passwd'))
+await note(() => get_mcp_tool_details('up__nothing'))
+await note(() => read_mcp_resource('nobody', 'x'))
+await note(async () => require('/skills/none'))
+await note(async () => new Date(0).toLocaleString('en-US', { timeZone: 'Mars/Olympus' }))
+return errors`))
+	errs := decoded[[]string](t, out)
+	if len(errs) != 9 || !strings.HasPrefix(errs[3], "LimitError") {
+		t.Errorf("%d errors: %s", len(errs), strings.Join(errs, "\n"))
+	}
+	records := f.journalOf(out.RunID)
+	// A harness without servers, skills or limits like those replays it.
+	other := setup(t, nil)
+	again := other.replayed(records, "")
+	if again.Error != nil || string(again.Output) != string(out.Output) {
+		t.Errorf("elsewhere: %s, %+v", again.Output, again.Error)
+	}
+	calls, answers := 0, 0
+	for _, r := range records {
+		if r.Call != nil {
+			calls++
+		}
+		if r.Answer != nil {
+			answers++
+		}
+	}
+	if calls != answers || calls < 10 {
+		t.Errorf("%d calls, %d answers", calls, answers)
+	}
+}

@@ -1,0 +1,200 @@
+package wiring_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+)
+
+// patience bounds the waits of tests; it is reached only by a failure.
+const patience = 2 * time.Minute
+
+// upstream is an MCP server in this process, so that a test sees what it gets and decides when it answers. Its tools:
+// read (read-only), put (an idempotent write) and send (a write like any other).
+type upstream struct {
+	entry *config.MCPServer
+	// on answers calls; nil echoes the arguments. An error drops the connection without an answer.
+	on func(ctx context.Context, tool, key string, args json.RawMessage) (string, error)
+
+	mu    sync.Mutex
+	calls []string // tool and arguments
+}
+
+// keyMeta is where a server finds the idempotency key of a call.
+const keyMeta = "mcp-code-exec-harness/idempotencyKey"
+
+func newUpstream(t testing.TB, name string) *upstream {
+	t.Helper()
+	u := &upstream{}
+	s := mcp.NewServer(&mcp.Implementation{Name: name, Version: "1"}, nil)
+	for tool, hints := range map[string]*mcp.ToolAnnotations{
+		"read": {ReadOnlyHint: true}, "put": {IdempotentHint: true}, "send": nil,
+	} {
+		s.AddTool(&mcp.Tool{Name: tool, Annotations: hints, InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				u.mu.Lock()
+				u.calls = append(u.calls, tool+" "+string(req.Params.Arguments))
+				u.mu.Unlock()
+				text := string(req.Params.Arguments)
+				if u.on != nil {
+					key, _ := req.Params.Meta[keyMeta].(string)
+					var err error
+					if text, err = u.on(ctx, tool, key, req.Params.Arguments); err != nil {
+						return nil, err
+					}
+				}
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+			})
+	}
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{JSONResponse: true})
+	web := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	u.entry = &config.MCPServer{Name: name, URL: web.URL, StartupTimeout: patience, Timeout: patience}
+	return u
+}
+
+func (u *upstream) called() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.calls)
+}
+
+// journalOf reads a run's records.
+func (f *fixture) journalOf(id string) []journal.Record {
+	f.t.Helper()
+	records, err := f.Runs().Journal(f.t.Context(), id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return records
+}
+
+// replayed replays records, with other code if that is given.
+func (f *fixture) replayed(records []journal.Record, code string) *run.Outcome {
+	f.t.Helper()
+	out, err := f.Runs().Replay(f.t.Context(), records, code, false, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out
+}
+
+// resumed stores records as the journal of a run whose process died, under a new id, and resumes it.
+func (f *fixture) resumed(id string, records []journal.Record) *run.Outcome {
+	f.t.Helper()
+	keep, err := f.Store()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	w, err := keep.Create(f.t.Context(), id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	records = edited(f.t, records, func(r *journal.Record) {
+		if r.Start != nil {
+			r.Start.Run = id
+		}
+	})
+	for _, r := range records {
+		w.Append(r)
+	}
+	if err := w.Close(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	out, err := f.Runs().Resume(f.t.Context(), id, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out
+}
+
+// edited is a deep copy of records, changed.
+func edited(t testing.TB, records []journal.Record, edit func(*journal.Record)) []journal.Record {
+	t.Helper()
+	text, err := json.Marshal(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []journal.Record
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		edit(&all[i])
+	}
+	return all
+}
+
+// until is a journal's beginning, up to and including the first record that fits.
+func until(t testing.TB, records []journal.Record, fits func(journal.Record) bool) []journal.Record {
+	t.Helper()
+	i := slices.IndexFunc(records, fits)
+	if i < 0 {
+		t.Fatal("no record fits")
+	}
+	return records[:i+1]
+}
+
+// kind is an outcome's error kind, "" for a program that ended well.
+func kind(out *run.Outcome) string {
+	if out.Error == nil {
+		return ""
+	}
+	return out.Error.Kind
+}
+
+// status describes one of the servers.
+func (f *fixture) status(name string) mcpclient.Status {
+	f.t.Helper()
+	for _, s := range f.Servers().Servers() {
+		if s.Name == name {
+			return s
+		}
+	}
+	f.t.Fatalf("no server %s", name)
+	return mcpclient.Status{}
+}
+
+// eventually polls for what no signal announces: the state of another process.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// decoded is an outcome's output.
+func decoded[T any](t testing.TB, out *run.Outcome) T {
+	t.Helper()
+	if out.Error != nil {
+		t.Fatalf("the program failed: %s: %s (line %d)\n%s", out.Error.Kind, out.Error.Message, out.Error.Line, out.Error.Stack)
+	}
+	var v T
+	if err := json.Unmarshal(out.Output, &v); err != nil {
+		t.Fatalf("output %s: %v", out.Output, err)
+	}
+	return v
+}
+
+// code makes a request of a program in a session that is kept.
+func code(text string) runs.Request { return runs.Request{Code: text, Session: "s"} }

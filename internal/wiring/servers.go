@@ -1,0 +1,159 @@
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/guest"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/telemetry"
+)
+
+// discoveryTimeout bounds how long discovering tools waits for a slow server.
+const discoveryTimeout = 10 * time.Second
+
+// servers are the upstream servers as the gate needs them. The Manager reports their tools to the catalog.
+type servers struct {
+	*mcpclient.Manager
+	stateful map[string]bool
+	catalog  *catalog.Catalog
+	metrics  *telemetry.Metrics
+	audit    *telemetry.Auditor
+
+	changing sync.Mutex // held while a server is added or removed: its tools leave the catalog before its name is used again
+}
+
+var _ gate.Servers = (*servers)(nil)
+
+// connect makes the servers of the configuration known, with the tools that were cached. None is started.
+func (h *Harness) connect() (*servers, error) {
+	s := &servers{stateful: map[string]bool{}, catalog: h.catalog, metrics: h.out.Metrics, audit: h.out.Audit}
+	s.Manager = mcpclient.NewManager(mcpclient.Options{
+		Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.out.CacheDir, "tools")), Environ: h.out.Environ,
+		ClientVersion: h.out.Version, Supervisor: h.out.Executable,
+		OnChange: func(server mcpclient.Server) { h.catalog.SetServer(offered(server)) },
+	})
+	for _, c := range h.cfg.MCPServers {
+		err := s.Add(mcpclient.Config{
+			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Cwd: c.Cwd, URL: c.URL, Headers: c.Headers,
+			Transport: c.Type, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout,
+			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Err: c.Err,
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.stateful[c.Name] = c.Stateful
+	}
+	return s, nil
+}
+
+// AddServer adds a server until the harness is closed. It starts when it is needed.
+func (h *Harness) AddServer(c mcpclient.Config) error {
+	c.Timeout, c.StartupTimeout = h.cfg.Sandbox.CallTimeout, time.Minute
+	h.servers.changing.Lock()
+	defer h.servers.changing.Unlock()
+	return h.servers.Add(c)
+}
+
+// RemoveServer ends a server and removes its tools.
+func (h *Harness) RemoveServer(ctx context.Context, name string) error {
+	h.servers.changing.Lock()
+	defer h.servers.changing.Unlock()
+	if err := h.servers.Remove(ctx, name); err != nil {
+		return err
+	}
+	h.catalog.RemoveServer(name)
+	return nil
+}
+
+// Call implements gate.Servers: the Manager's Call, counted, traced and audited.
+func (s *servers) Call(
+	ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions,
+) (*mcpclient.Result, error) {
+	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, run.CallNumber(ctx))
+	began := time.Now()
+	result, err := s.Manager.Call(ctx, server, tool, args, opts)
+	outcome := "ok"
+	var failed *mcpclient.CallError
+	switch {
+	case errors.As(err, &failed):
+		outcome = string(failed.Kind)
+	case result != nil && result.IsError:
+		outcome = "tool_error"
+	}
+	if outcome == "ok" {
+		end(nil)
+	} else {
+		end(&frame.Error{Kind: outcome})
+	}
+	s.metrics.ToolCall(server, outcome, time.Since(began))
+	s.audit.Audit(ctx, telemetry.Event{
+		Type: telemetry.ToolCall, Severity: telemetry.Low, Details: map[string]any{"server": server, "tool": tool, "outcome": outcome},
+	})
+	return result, err
+}
+
+// offered is a server as the catalog has it.
+func offered(s mcpclient.Server) catalog.Server {
+	out := catalog.Server{Name: s.Name, Description: s.ServerInfo.Title, Instructions: s.Instructions}
+	for _, t := range s.Tools {
+		out.Tools = append(out.Tools, catalog.Tool{
+			Server: s.Name, Name: t.Name, Title: t.Title, Description: t.Description,
+			InputSchema: t.InputSchema, OutputSchema: t.OutputSchema, Annotations: catalog.Annotations(t.Annotations),
+		})
+	}
+	return out
+}
+
+// Stateful implements gate.Servers.
+func (s *servers) Stateful(server string) bool { return s.stateful[server] }
+
+// Unavailable implements gate.Servers.
+func (s *servers) Unavailable() []string {
+	var names []string
+	for _, server := range s.Tools() {
+		if !server.Known && (server.Reason != "" || server.State == mcpclient.StateStarting) {
+			names = append(names, server.Name)
+		}
+	}
+	return names
+}
+
+// EnsureTools implements gate.Servers: it waits for at most discoveryTimeout, or until ctx ends, and not for a server whose last
+// start failed before its backoff is over.
+func (s *servers) EnsureTools(ctx context.Context) {
+	missing := func(server mcpclient.Server) bool {
+		failed := server.State == mcpclient.StateFailed || server.State == mcpclient.StateBackoff
+		if server.State == mcpclient.StateDisabled || failed && !time.Now().After(server.RetryAt) {
+			return false
+		}
+		name, err := s.catalog.ResolveServer(server.Name)
+		return err != nil || name != server.Name
+	}
+	if !slices.ContainsFunc(s.Tools(), missing) {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, discoveryTimeout, fmt.Errorf("servers did not list their tools within %s", discoveryTimeout))
+	defer cancel()
+	s.Manager.EnsureTools(ctx)
+}
+
+// zone describes a time zone: the value of the intl call.
+func zone(name string) (json.RawMessage, error) {
+	canonical, transitions, err := guest.Zone(name)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"zone": canonical, "transitions": transitions})
+}

@@ -1,0 +1,41 @@
+package wiring_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/testing/misbehave"
+)
+
+// A server that is added while one of its name is still being ended, which takes seconds, keeps its tools.
+func TestRemoveAndAddAServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := func(kind string) map[string]string { return misbehave.Env(kind, filepath.Join(dir, "pids")) }
+	f := open(t, dir, nil, &config.MCPServer{
+		Name: "bad", Command: self(t), Env: env(misbehave.Grandchild), StartupTimeout: 30 * time.Second,
+	})
+	f.EnsureTools(t.Context())
+	if _, err := f.Catalog().Resolve("bad__echo"); err != nil {
+		t.Fatal(err)
+	}
+	removed := make(chan error, 1)
+	go func() { removed <- f.RemoveServer(t.Context(), "bad") }()
+	for {
+		err := f.AddServer(mcpclient.Config{Name: "bad", Command: self(t), Env: env(misbehave.Normal)})
+		if err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond) // until the name is free, which nothing announces
+	}
+	f.EnsureTools(t.Context())
+	if err := <-removed; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Catalog().Resolve("bad__echo"); err != nil {
+		t.Errorf("the server that was added has lost its tools: %v", err)
+	}
+}

@@ -1,0 +1,194 @@
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pbnjay/memory"
+
+	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/recording"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
+)
+
+// forever is the expiry of sessions that are configured to have none.
+const forever = 100 * 365 * 24 * time.Hour
+
+// TaskOptions say how tasks are worked.
+type TaskOptions struct {
+	// Begun is called when Work holds the lock on the store's queue; Allow is asked before a schedule makes a task, see task.Options.
+	Begun func()
+	Allow func(principal string) (after time.Duration, ok bool)
+	// Models replaces the configured models; nil does not.
+	Models func(name string) (model.Model, error)
+	// Runs replaces the sandbox, and Catalog the tools, where a recording answers; nil does not.
+	Runs    agent.Runs
+	Catalog agent.Catalog
+	NewID   func() string // names runs; nil is at random
+}
+
+// Tasks joins the service of tasks.
+func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
+	store, err := h.store()
+	if err != nil {
+		return nil, err
+	}
+	c := h.cfg
+	var prompts *agent.Prompts
+	if c.Model.Prompts != "" {
+		if prompts, err = agent.LoadPrompts(c.Model.Prompts); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Models == nil {
+		opt.Models = h.Models()
+	}
+	opt.Runs = cmp.Or[agent.Runs](opt.Runs, h.runs.ForTasks())
+	opt.Catalog = cmp.Or[agent.Catalog](opt.Catalog, agent.NewCatalog(h.catalog, h.EnsureTools))
+	if opt.NewID == nil {
+		opt.NewID = func() string { return id.New("run") }
+	}
+	prices := prices(c.Model.Prices)
+	loop := agent.New(agent.Options{
+		Models: func(name string) (model.Model, error) {
+			m, err := opt.Models(name)
+			if err != nil {
+				return nil, err
+			}
+			return telemetry.ObserveModel(m, prices, h.out.Metrics), nil
+		},
+		Runs: opt.Runs, Catalog: opt.Catalog, Prompts: prompts, Prices: prices,
+		Budget: task.Budget{
+			Turns: c.Model.MaxTurns, Runs: c.Model.MaxRuns, Tokens: c.Model.MaxTaskTokens, Cost: c.Model.MaxCost, Wall: task.Duration(c.Model.MaxTaskTime),
+		},
+		Privacy: h.out.Privacy, Now: h.out.Now, NewID: opt.NewID,
+	})
+	return task.NewService(task.Options{
+		Store: store, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.out.Privacy,
+		Park: run.ErrParked, Forget: h.forget, Abandon: h.abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
+		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
+		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
+		Workers: workers(c.Server.Workers), Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
+		Webhooks: task.Webhooks{
+			Count:  h.out.Metrics.Webhook,
+			Secret: []byte(c.Server.Webhooks.Secret), AllowPrivate: c.Server.Webhooks.AllowPrivate,
+			MaxAttempts: c.Server.Webhooks.MaxAttempts, Version: h.out.Version,
+		},
+	}), nil
+}
+
+// workers is how many tasks may be in work. One holds its conversation in memory, seldom more than 4 MiB with all that is made of it.
+func workers(configured int) int {
+	if configured > 0 {
+		return configured
+	}
+	const each, share, least, most = 4 << 20, 4, 256, 4096
+	return int(min(max(memory.TotalMemory()/share/each, least), most))
+}
+
+// abandon ends the run that a dead process left in a task, and returns its effects.
+func (h *Harness) abandon(ctx context.Context, id string) ([]task.Effect, error) {
+	out, err := h.runs.ForTasks().Abandon(ctx, agent.Program{RunID: id, Observe: func(run.Event) {}})
+	if out == nil || err != nil {
+		return nil, err
+	}
+	var effects []task.Effect
+	for _, e := range out.Effects {
+		effects = append(effects, task.Effect(e))
+	}
+	return effects, nil
+}
+
+// forget removes the workspace of a session.
+func (h *Harness) forget(_ context.Context, user, session string) error {
+	work, err := h.workspace()
+	if err != nil {
+		return err
+	}
+	return work.Remove(user, session)
+}
+
+// prices are the known ones with those of the configuration.
+func prices(configured map[string]config.Price) model.Prices {
+	prices := model.KnownPrices()
+	for name, p := range configured {
+		prices[name] = model.Price(p)
+	}
+	return prices
+}
+
+// Models makes the models of the configuration: the configured one, which "" names too, and those of model.allow. An error
+// says what to set.
+func (h *Harness) Models() func(name string) (model.Model, error) {
+	var mu sync.Mutex
+	made := map[string]model.Model{}
+	return func(name string) (model.Model, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if m := made[name]; m != nil {
+			return m, nil
+		}
+		c := h.cfg.Model
+		choice, err := c.Choose()
+		if err != nil {
+			return nil, err
+		}
+		if name != "" && name != choice.Name && !slices.Contains(c.Allow, name) {
+			return nil, fmt.Errorf("model is not one that requests may name: %s (model.name, model.allow)", strings.Join(append([]string{choice.Name}, c.Allow...), ", "))
+		}
+		choice.Name = cmp.Or(name, choice.Name)
+		retries := c.MaxRetries
+		if retries == 0 {
+			retries = -1 // never
+		}
+		m, err := model.New(model.Config{
+			Provider: choice.Provider, Name: choice.Name, APIKey: choice.APIKey, BaseURL: choice.BaseURL, Timeout: c.Timeout,
+			MaxRetries: retries, MaxTokens: c.MaxTokens, ContextWindow: c.ContextWindow, Tools: c.Tools,
+		})
+		if err != nil {
+			return nil, err
+		}
+		made[name] = m
+		return m, nil
+	}
+}
+
+// Record makes opt record the one task that is worked with it.
+func (h *Harness) Record(opt *TaskOptions, text, modelName string) (*recording.Recorder, error) {
+	m, err := h.Models()(modelName)
+	if err != nil {
+		return nil, err
+	}
+	r := recording.NewRecorder(text, m, h.runs.ForTasks(), agent.NewCatalog(h.catalog, h.EnsureTools))
+	opt.Models = func(string) (model.Model, error) { return r.Model, nil }
+	opt.Runs, opt.Catalog = r, r
+	return r, nil
+}
+
+// Recording is what r recorded, without personal data.
+func (h *Harness) Recording(ctx context.Context, r *recording.Recorder) (*recording.Recording, error) {
+	return r.Recording(ctx, h.out.Privacy, h.runs.Journal)
+}
+
+// ReplayTask makes opt work a task from a recording: no model and no server is contacted.
+func (h *Harness) ReplayTask(opt *TaskOptions, rec *recording.Recording) {
+	m := model.NewRecorded(rec.Model)
+	opt.Models = func(string) (model.Model, error) { return m, nil }
+	p := recording.NewPlayer(rec, func(
+		ctx context.Context, records []journal.Record, code string, observe func(run.Event),
+	) (*run.Outcome, error) {
+		return h.runs.Replay(ctx, records, code, false, observe)
+	})
+	opt.Runs, opt.Catalog, opt.NewID = p, p, p.NewID
+}

@@ -1,0 +1,276 @@
+// Package wiring joins the parts that the configuration names.
+package wiring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/telemetry"
+)
+
+// ErrUnavailable reports a dependency that is missing or cannot be reached.
+var ErrUnavailable = errors.New("unavailable")
+
+// UnavailableError says why a part cannot be opened, and what to do. It matches ErrUnavailable.
+type UnavailableError struct {
+	Err     error
+	Setting string // what to change
+	To      string // what to set it to
+}
+
+func (e *UnavailableError) Unwrap() []error { return []error{e.Err, ErrUnavailable} }
+
+func (e *UnavailableError) Error() string {
+	if strings.Contains(e.Err.Error(), e.Setting) { // it says what to do
+		return e.Err.Error()
+	}
+	return e.Err.Error() + "; " + e.Fix()
+}
+
+// Fix says what to do.
+func (e *UnavailableError) Fix() string { return "set " + e.Setting + " to " + e.To }
+
+// Outside is the outside world of a Harness.
+type Outside struct {
+	Environ    []string // upstream servers get the allow-listed part
+	Executable string   // this binary: re-executed for workers and supervisors
+	Args       []string // before the hidden command, for test binaries
+	CacheDir   string   // compiled code, tool lists; empty: the user's cache directory
+	ToolCache  string   // tool lists that must not outlive this harness; empty: in CacheDir
+	Logger     *slog.Logger
+	Now        func() time.Time
+	Version    string
+	Metrics    *telemetry.Metrics // nil: they are not shown
+	Audit      *telemetry.Auditor // nil: no events are written
+	Privacy    pii.Filter         // nil: pii.None
+}
+
+// Harness is the joined parts. Its methods are safe for concurrent use.
+type Harness struct {
+	cfg     *config.Config
+	out     Outside
+	catalog *catalog.Catalog
+	servers *servers
+	runs    *runs.Service
+
+	// Parts that open at their first use.
+	store     func() (*sqlite.Store, error)
+	pool      func() (*sandbox.Pool, error)
+	skills    func() (*skills.Store, error)
+	workspace func() (*files.Base, error)
+
+	opening sync.WaitGroup // of Warm
+
+	mu      sync.Mutex
+	closers []func() error // of the open parts, in the order of opening
+}
+
+// Open joins the parts and starts none: servers start when they are needed. Cancelling ctx ends the opening of parts. Close must be
+// called.
+func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error) {
+	if out.Metrics == nil {
+		out.Metrics = telemetry.NewMetrics()
+	}
+	if out.CacheDir == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("find the cache directory: %w; set HARNESS_CACHE_DIR", err)
+		}
+		out.CacheDir = filepath.Join(dir, "mcp-code-exec-harness")
+	}
+	h := &Harness{cfg: cfg, out: out, catalog: catalog.New()}
+	var err error
+	if h.servers, err = h.connect(); err != nil {
+		return nil, err
+	}
+	h.store = opened(h, "store.url", "a file in a directory that you may write to", func() (*sqlite.Store, error) {
+		return sqlite.Open(ctx, cfg.Store.URL, sqlite.Options{
+			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
+			Quotas: sqlite.Quotas{
+				Bytes: int64(cfg.Quotas.Journal), Tasks: int64(cfg.Quotas.Tasks), Sessions: int64(cfg.Quotas.Sessions), Schedules: int64(cfg.Quotas.Schedules),
+			},
+		})
+	}, (*sqlite.Store).Close)
+	h.pool = opened(h, "HARNESS_CACHE_DIR", "a directory that only you can write to", func() (*sandbox.Pool, error) {
+		return h.openPool(ctx)
+	}, func(p *sandbox.Pool) error { p.Close(); return nil })
+	h.skills = opened(h, "skills.dir", "a directory that you may write to", func() (*skills.Store, error) {
+		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles))
+	}, (*skills.Store).Close)
+	h.workspace = opened(h, "workspace.dir", "a directory that you may write to", func() (*files.Base, error) {
+		limits := limits(cfg.Workspace.MaxBytes, cfg.Workspace.MaxFiles)
+		limits.MaxUserBytes = int64(cfg.Quotas.Workspace)
+		return files.OpenBase(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
+	}, (*files.Base).Close)
+	return h, h.openRuns()
+}
+
+// openRuns joins the service of runs.
+func (h *Harness) openRuns() error {
+	c := h.cfg.Sandbox
+	var prelude []program.Source
+	for _, file := range c.Prelude {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read sandbox.prelude: %w", err)
+		}
+		prelude = append(prelude, program.Source{Name: filepath.Base(file), Code: string(text)})
+	}
+	compiler := program.NewCompiler(h.out.Executable, h.out.Args...)
+	h.atClose(func() error { compiler.Close(); return nil })
+	h.runs = runs.New(runs.Options{
+		Store: func() (runs.Store, error) { return h.store() },
+		Pool:  h.pool, Skills: h.skills, Workspace: h.workspace,
+		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
+		Gate:     gate.New(gate.Options{Catalog: h.catalog, Servers: h.servers, Zones: zone, Now: h.out.Now}),
+		Catalog:  h.catalog, EnsureTools: h.EnsureTools,
+		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
+		Limits: run.Limits{
+			Timeout: c.Timeout, MaxWall: c.MaxWall, Memory: int64(c.Memory), MaxOutput: int(c.MaxOutput), MaxLogLines: c.MaxLogLines,
+			MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
+		},
+		Env: c.Env, Privacy: h.out.Privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
+	})
+	return nil
+}
+
+// opened returns a part that opens at its first use and is closed with the harness. If it cannot be opened, the user is told to set
+// setting to something.
+func opened[T any](h *Harness, setting, to string, open func() (T, error), closer func(T) error) func() (T, error) {
+	return kept(func() (T, error) {
+		part, err := open()
+		if err != nil {
+			return part, &UnavailableError{err, setting, to}
+		}
+		h.atClose(func() error { return closer(part) })
+		return part, nil
+	})
+}
+
+// atClose makes Close call do, before what was added earlier.
+func (h *Harness) atClose(do func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closers = append(h.closers, do)
+}
+
+// kept calls open until it succeeds once, and returns that part from then on. Callers share the attempt that is under way, and
+// its error; a later caller tries again.
+func kept[T any](open func() (T, error)) func() (T, error) {
+	var attempt singleflight.Group
+	var opened atomic.Pointer[T]
+	return func() (T, error) {
+		if part := opened.Load(); part != nil {
+			return *part, nil
+		}
+		_, err, _ := attempt.Do("", func() (any, error) {
+			if opened.Load() != nil {
+				return nil, nil
+			}
+			part, err := open()
+			if err == nil {
+				opened.Store(&part)
+			}
+			return nil, err
+		})
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return *opened.Load(), nil
+	}
+}
+
+func limits(size config.Size, count int) files.Limits {
+	return files.Limits{MaxBytes: int64(size), MaxFiles: int64(count)}
+}
+
+func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
+	tier, err := wasm.Open(ctx, wasm.Options{
+		Executable: h.out.Executable, Args: h.out.Args, Dir: h.out.CacheDir, MaxMemory: max(1<<30, int64(h.cfg.Sandbox.Memory)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.atClose(tier.Close)
+	return sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool, PerOwner: h.cfg.Sandbox.PoolPerUser}), nil
+}
+
+// Close ends servers and runners and closes the store; runs must have ended. When ctx ends, processes are killed
+// without further grace.
+func (h *Harness) Close(ctx context.Context) error {
+	err := h.servers.Close(ctx)
+	h.runs.Close()
+	h.opening.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, do := range slices.Backward(h.closers) {
+		err = errors.Join(err, do())
+	}
+	h.closers = nil
+	return err
+}
+
+// Runs is the service of runs.
+func (h *Harness) Runs() *runs.Service { return h.runs }
+
+// Catalog is every tool known.
+func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }
+
+// Servers are the connections to upstream servers.
+func (h *Harness) Servers() *mcpclient.Manager { return h.servers.Manager }
+
+// EnsureTools waits until every server has listed its tools or failed to.
+func (h *Harness) EnsureTools(ctx context.Context) { h.servers.EnsureTools(ctx) }
+
+// Store opens the store of runs.
+func (h *Harness) Store() (*sqlite.Store, error) { return h.store() }
+
+// Pool opens the sandbox.
+func (h *Harness) Pool() (*sandbox.Pool, error) { return h.pool() }
+
+// Warm opens the sandbox in the background and keeps some runners ready for users without one. The next program reports a failure.
+func (h *Harness) Warm(runners int) {
+	h.opening.Go(func() {
+		if pool, err := h.pool(); err == nil {
+			pool.KeepWarm(runners)
+		}
+	})
+}
+
+// Skills opens what users have saved.
+func (h *Harness) Skills() (*skills.Store, error) { return h.skills() }
+
+// Keys are the API keys in the store.
+func (h *Harness) Keys() (*auth.Keys, error) {
+	store, err := h.store()
+	if err != nil {
+		return nil, err
+	}
+	return auth.NewKeys(store), nil
+}

@@ -1,0 +1,160 @@
+package wiring_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/cli"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/testing/child"
+	"mcp-code-exec-harness/internal/testing/misbehave"
+	"mcp-code-exec-harness/internal/testing/n8nfake"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// TestMain makes the test binary worker, supervisor, demo server and misbehaving server, as the harness re-executes it.
+func TestMain(m *testing.M) {
+	n8nfake.Main()
+	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
+		os.Exit(code)
+	}
+	misbehave.Main()
+	if dir := os.Getenv(cacheVar); dir != "" {
+		cache = dir
+		os.Exit(m.Run())
+	}
+	var err error
+	if cache, err = os.MkdirTemp("", "harness-test-cache-"); err != nil {
+		panic(err)
+	}
+	if err := os.Setenv(cacheVar, cache); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(cache)
+	os.Exit(code)
+}
+
+// cache is shared by all tests and by the processes that they start: compiling the engine takes half a second.
+var cache string
+
+// cacheVar tells those processes.
+const cacheVar = "HARNESS_TEST_CACHE"
+
+// fixture is a harness in directories of its own.
+type fixture struct {
+	*wiring.Harness
+	t   testing.TB
+	cfg *config.Config
+	dir string
+}
+
+// setup opens a harness with the given servers. flags are configuration keys and values.
+func setup(t testing.TB, flags map[string]string, servers ...*config.MCPServer) *fixture {
+	t.Helper()
+	return open(t, t.TempDir(), flags, servers...)
+}
+
+// open is setup in a directory that may hold an earlier harness's state.
+func open(t testing.TB, dir string, flags map[string]string, servers ...*config.MCPServer) *fixture {
+	t.Helper()
+	return openIn(t, dir, flags, wiring.Outside{}, servers...)
+}
+
+// openIn is open in a world of which parts are given.
+func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outside, servers ...*config.MCPServer) *fixture {
+	t.Helper()
+	all := map[string]string{
+		"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
+		"workspace.dir": filepath.Join(dir, "workspace"),
+	}
+	for key, value := range flags {
+		all[key] = value
+	}
+	cfg, _, err := config.Load(config.Env{Flags: all, Cwd: dir, HomeDir: dir, GOOS: runtime.GOOS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MCPServers = append(cfg.MCPServers, servers...)
+	out.Environ, out.Executable, out.CacheDir, out.Now, out.Version = os.Environ(), self(t), cache, time.Now, "test"
+	h, err := wiring.Open(t.Context(), cfg, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := h.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return &fixture{Harness: h, t: t, cfg: cfg, dir: dir}
+}
+
+func self(t testing.TB) string {
+	t.Helper()
+	return child.Executable(t)
+}
+
+// demoServer is one of the demo servers as a child process.
+func demoServer(t testing.TB, name, dir string) *config.MCPServer {
+	return &config.MCPServer{Name: name, Command: self(t), Args: []string{"__demo-server", name, dir}, StartupTimeout: 30 * time.Second}
+}
+
+// exec runs a program; every one that succeeds is replayed from its journal and must do the same again.
+func (f *fixture) exec(req runs.Request) *run.Outcome {
+	f.t.Helper()
+	out, err := f.Runs().Execute(f.t.Context(), req)
+	if err != nil {
+		f.t.Fatalf("exec: %v", err)
+	}
+	if out.Error == nil {
+		f.replay(out)
+	}
+	return out
+}
+
+func (f *fixture) replay(out *run.Outcome) {
+	f.t.Helper()
+	records, err := f.Runs().Journal(f.t.Context(), out.RunID)
+	if err != nil {
+		f.t.Fatalf("read the journal: %v", err)
+	}
+	again, err := f.Runs().Replay(f.t.Context(), records, "", false, nil)
+	if err != nil {
+		f.t.Fatalf("replay: %v", err)
+	}
+	if again.Error != nil || string(again.Output) != string(out.Output) {
+		f.t.Fatalf("replay differs: output %s, error %+v; recorded output %s", again.Output, again.Error, out.Output)
+	}
+}
+
+// value runs a program that must succeed and decodes its output.
+func (f *fixture) value(code string, into any) *run.Outcome {
+	f.t.Helper()
+	out := f.exec(runs.Request{Code: code})
+	if out.Error != nil {
+		f.t.Fatalf("program failed: %s %s (line %d, hint %q)\n%s", out.Error.Kind, out.Error.Message, out.Error.Line, out.Error.Hint, out.Error.Stack)
+	}
+	if into != nil {
+		if err := json.Unmarshal(out.Output, into); err != nil {
+			f.t.Fatalf("output %s: %v", out.Output, err)
+		}
+	}
+	return out
+}
+
+func TestReturn(t *testing.T) {
+	f := setup(t, nil)
+	var n int
+	if f.value("return 1+1", &n); n != 2 {
+		t.Errorf("got %d", n)
+	}
+}
