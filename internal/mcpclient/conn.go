@@ -67,10 +67,10 @@ func (c *conn) wait() {
 	close(c.dead)
 }
 
-// exitReason says how the process ended. Its stdout ends a moment before it does.
+// exitReason says how the process ended. Its pipes end a moment before it does.
 func (c *conn) exitReason() string {
 	if !await(c.proc.ended, time.Second) {
-		return "closed its stdout but did not exit"
+		return "closed its stdin or stdout but did not exit"
 	}
 	await(c.drained, time.Second) // what it wrote last is the most telling
 	return c.proc.exit

@@ -55,6 +55,7 @@ func TestFailedStarts(t *testing.T) {
 		want []string
 	}{
 		"dies":          {bad(t, misbehave.Dies), []string{"exited with code 3", "cannot open database"}},
+		"deaf":          {bad(t, misbehave.Deaf), []string{"closed its stdin or stdout but did not exit before it answered the handshake"}},
 		"hangs":         {quick(misbehave.Hangs), []string{"did not answer the handshake within 2s"}},
 		"floods":        {bad(t, misbehave.Floods), []string{"floods stdout", "still flooding, line 0"}},
 		"endless pages": {bad(t, misbehave.EndlessPages), []string{"the pages do not end"}},

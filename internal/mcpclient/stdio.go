@@ -109,6 +109,9 @@ func (c *stdio) write() {
 			if n == 0 && err != nil && out.ex != nil {
 				out.ex.sent.Store(false) // the server has gone: provably not one byte
 			}
+			if err != nil {
+				err = fmt.Errorf("%w: %w", io.EOF, err) // the server reads no more: its end, as that of its stdout
+			}
 			out.done <- err
 		}
 	}

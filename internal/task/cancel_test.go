@@ -3,7 +3,6 @@ package task_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,15 +274,15 @@ func TestCancelDo(t *testing.T) {
 // Many tasks are submitted, worked and cancelled at the same time: each ends once.
 func TestCancelAtOnce(t *testing.T) {
 	t.Parallel()
-	var ends atomic.Int32
+	const n = 50
+	ends := make(chan string, 2*n)
 	p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
 		if err := log.Commit(ctx, task.Change{Events: []task.Event{{Type: task.EventNote, Data: data(1)}}}); err != nil {
 			return stopped(ctx, tk)
 		}
 		return succeed(ctx, tk, h, steps, log)
-	}, func(o *task.Options) { o.OnEnd = func(task.Task) { ends.Add(1) } })
-	p.work()
-	const n = 50
+	}, func(o *task.Options) { o.OnEnd = func(t task.Task) { ends <- t.ID } })
+	stop := p.work()
 	done := make(chan error, n)
 	for range n {
 		go func() {
@@ -305,7 +304,12 @@ func TestCancelAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if ends.Load() != n {
-		t.Errorf("OnEnd was called %d times for %d tasks", ends.Load(), n)
+	ended := map[string]int{}
+	for range n {
+		ended[<-ends]++ // after the commit that ends the task
+	}
+	stop()
+	if len(ended) != n || len(ends) > 0 {
+		t.Errorf("OnEnd was called for %d of %d tasks, and %d times more", len(ended), n, len(ends))
 	}
 }

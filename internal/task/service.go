@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -203,14 +204,25 @@ func moved[T any](ctx context.Context, text T, restore, hide func(context.Contex
 
 // Wait returns a task when it has ended.
 func (s *Service) Wait(ctx context.Context, id string) (Task, error) {
-	t, err := s.Task(ctx, id)
-	if err != nil || t.Status.Ended() {
-		return t, err
-	}
-	for _, err := range s.Events(ctx, id, 0) {
-		if err != nil {
-			return Task{}, err
+	sub, leave := s.hub.subscribe(id)
+	defer leave()
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	for {
+		t, err := s.opt.Store.Task(ctx, id)
+		if err != nil || t.Status.Ended() {
+			return t, err
+		}
+		for ended := false; !ended; {
+			select {
+			case <-sub.some:
+				events, behind := sub.take()
+				ended = behind || slices.ContainsFunc(events, func(e Event) bool { return e.Type == EventEnded })
+			case <-again.C:
+				ended = !s.worksOn(id) // another process may have ended it
+			case <-ctx.Done():
+				return Task{}, context.Cause(ctx)
+			}
 		}
 	}
-	return s.Task(ctx, id)
 }

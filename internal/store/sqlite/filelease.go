@@ -14,10 +14,8 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// fileLease is a process's claim to the tasks and runs that it works on: a file beside the database that is locked as long as the
-// process lives, whatever ends it. Its id is the owner in the rows of these tasks and runs. An owner whose file is gone, or is not
-// locked, is dead. Each change of a row's owner gives the row a new fencing number, which every commit names, so that a process that
-// was taken for dead cannot write. Methods are safe for concurrent use.
+// fileLease is a lease that is a file beside the database, locked as long as the process lives, whatever ends it. An owner whose
+// file is gone, or is not locked, is dead.
 type fileLease struct {
 	id     string
 	prefix string // of all owners' files

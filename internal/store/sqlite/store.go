@@ -55,7 +55,7 @@ type Store struct {
 	path   string
 	now    func() time.Time
 	log    *slog.Logger
-	lease  *fileLease
+	lease  lease
 	writer *writer
 	read   *sql.DB
 

@@ -39,6 +39,7 @@ package misbehave
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -56,6 +57,7 @@ const (
 	Dies            = "dies"             // exits with code 3, saying why on stderr
 	DiesOnDiscover  = "dies-on-discover" // exits at a request it does not know, as some servers do
 	IgnoresDiscover = "ignores-discover" // does not answer requests it does not know
+	Deaf            = "deaf"             // closes its stdin and refuses the request that it has read
 	Hangs           = "hangs"            // answers nothing
 	Floods          = "floods"           // writes lines to stdout that are not JSON, without end
 	Chatty          = "chatty"           // writes a log line to stdout before each message
@@ -121,6 +123,9 @@ func Run(kind string) int {
 		}
 	}
 	s := &server{kind: kind, out: os.Stdout, steps: make(chan struct{})}
+	if kind == Deaf {
+		return s.deafen()
+	}
 	if kind == Restless {
 		go func() {
 			for {
@@ -133,6 +138,18 @@ func Run(kind string) int {
 		return sleep()
 	}
 	return code
+}
+
+// deafen closes stdin behind the first request, refuses that, and stays.
+func (s *server) deafen() int {
+	var req request
+	if err := errors.Join(json.NewDecoder(os.Stdin).Decode(&req), os.Stdin.Close()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	s.refuse(req.ID, -32601, "unknown method")
+	forever()
+	return 0
 }
 
 // sleep stays, deaf to what ends a process politely.
