@@ -237,7 +237,7 @@ func (f *fixture) snapshot() map[string]string {
 func TestBadDirectories(t *testing.T) {
 	t.Parallel()
 	if os.PathSeparator != '/' {
-		t.Skip("modes of directories do not exist on this system")
+		t.Skip("this system has no modes of directories: run this test on Linux or macOS")
 	}
 	f := setup(t)
 	cache := filepath.Join(f.dir, "cache")

@@ -14,7 +14,7 @@ type tasksCmd struct {
 	List   tasksListCmd   `cmd:"" help:"List tasks, newest first." example:"tasks list --status failed"`
 	Show   tasksShowCmd   `cmd:"" help:"Show a task and its events." example:"tasks show task_4f2a91c07be2d3a51f66"`
 	Cancel tasksCancelCmd `cmd:"" help:"Cancel a task, whichever process works it." example:"tasks cancel task_4f2a91c07be2d3a51f66"`
-	Resume tasksResumeCmd `cmd:"" help:"Go on with a task whose process died, as harness serve does by itself. Answered requests to the model are not sent again." example:"tasks resume task_4f2a91c07be2d3a51f66"`
+	Resume tasksResumeCmd `cmd:"" help:"Continue a task whose process died. A running server continues such tasks without this command. Answered requests to the model are not sent again." example:"tasks resume task_4f2a91c07be2d3a51f66"`
 }
 
 type tasksListCmd struct {

@@ -258,7 +258,8 @@ func (d *document) replace(f field, s *MCPServer) {
 	d.splice(from, to, text)
 }
 
-// remove takes an entry out; in braces with the comma and the space behind it, or for the last one with the comma before it.
+// remove deletes an entry. Of a list in braces it also deletes the comma and the space behind the entry, and of its last entry the
+// comma before it.
 func (d *document) remove(f field) {
 	from, to := d.extent(f)
 	if servers := d.servers(); servers.inBraces() {

@@ -34,7 +34,7 @@ func TestMaskedArguments(t *testing.T) {
 func TestModeOfAFileWithSecrets(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no such modes")
+		t.Skip("Windows has no such modes: run this test on Linux or macOS")
 	}
 	for _, c := range []struct {
 		server       MCPServer

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxBurst is how long a run that computes without a pause holds a slot. Longer computing is left to the operating system, which
-	// shares the processors fairly: no run keeps others from beginning for longer than this.
+	// maxBurst is how long a run that computes without a pause holds a slot. The next run may begin then, and both share the
+	// processors by Turns.
 	maxBurst = 50 * time.Millisecond
 	// maxPause is how long a run that waits for an answer keeps its slot. A run that calls quick tools keeps its slot to its end. A
 	// run that calls a slow tool loses it, and the next run begins.

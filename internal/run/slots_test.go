@@ -177,7 +177,7 @@ func TestSlotsAreGivenInTheEnd(t *testing.T) {
 			cancel()
 			time.Sleep(time.Second)
 			synctest.Wait()
-			for range 2 { // some are admitted meanwhile
+			for range 2 { // the first round admits the runs that wait, the second releases them
 				synctest.Wait()
 				r.mu.Lock()
 				for _, slot := range r.held {

@@ -11,12 +11,12 @@ import (
 const (
 	// maxTurn is how long a program computes while others wait for a processor.
 	maxTurn = 50 * time.Millisecond
-	// minTurn is the same where its owner has at least two processors more than the one who waits.
+	// minTurn is how long a program computes while an owner waits who has at least two processors fewer than the program's owner.
 	minTurn = 5 * time.Millisecond
 )
 
 // Turns share the processors between programs: at most n compute at the same time. A free processor goes to the owner that has the
-// fewest, then to the program that has waited longest. A program whose turn is over is frozen while others have theirs; where the
+// fewest; owners that have as many take turns, and so do the programs of one owner. A program whose turn is over is frozen while others have theirs; where the
 // system cannot freeze a process it computes on. The wait counts as no computing. All methods are safe for concurrent use.
 type Turns struct {
 	n int

@@ -110,7 +110,7 @@ func TestTurnsLength(t *testing.T) {
 	})
 }
 
-// Where a process cannot be frozen it computes on, and the next begins all the same.
+// A process that cannot be frozen computes on when its turn is over, and the next begins.
 func TestTurnsWithoutFreezing(t *testing.T) {
 	t.Parallel()
 	turnsOf(t, 1, func(t *testing.T, join func(owner, name string) *program) {
@@ -170,7 +170,7 @@ func TestFrozenTime(t *testing.T) {
 	})
 }
 
-// A frozen program that is cancelled, or computes for too long all the same, ends.
+// A frozen program ends when it is cancelled, and when it has computed for too long.
 func TestFrozenProgramEnds(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -241,18 +241,23 @@ func TestTurnsOfOwnersAreEqual(t *testing.T) {
 	})
 }
 
+// joined returns n programs of one owner that compute or wait for their turn.
+func joined(turns *run.Turns, n int) (all []*program) {
+	for range n {
+		p := &program{turn: turns.Join("ann")}
+		p.turn.Bind(p)
+		p.turn.Compute()
+		all = append(all, p)
+	}
+	return all
+}
+
 // A program that rests before its turn is over has the rest of it before others of its owner have theirs.
 func TestTurnsOfShortBursts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		turns := run.NewTurns(1)
-		var all []*program
-		for range 20 {
-			p := &program{turn: turns.Join("ann")}
-			p.turn.Bind(p)
-			p.turn.Compute()
-			all = append(all, p)
-		}
+		all := joined(turns, 20)
 		began := time.Now()
 		turn := turns.Join("ann")
 		for range 100 {
@@ -277,13 +282,7 @@ func TestWaitIsNoComputing(t *testing.T) {
 	bubble(t, new(gate), func(t *testing.T, w *world) {
 		w.limits.Timeout, w.used = 100*time.Millisecond, 10*time.Second
 		turns := run.NewTurns(1)
-		var others []*program
-		for range 6 {
-			p := &program{turn: turns.Join("ann")}
-			p.turn.Bind(p)
-			p.turn.Compute()
-			others = append(others, p)
-		}
+		others := joined(turns, 6)
 		w.turn = turns.Join("ann")
 		if out, _ := w.run(func(*guest) *frame.Frame { return value(`1`) }); out.Error != nil {
 			t.Errorf("%+v", out.Error)

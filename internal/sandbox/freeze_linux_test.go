@@ -3,25 +3,15 @@ package sandbox_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
-
-	"mcp-code-exec-harness/internal/sandbox"
 )
 
 // A frozen runner does nothing until it goes on, and can be killed.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := sandbox.StartProcess(exec.Command(exe, deafRole))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runner := startRole(t, deafRole)
 	<-runner.Frames()
 	stopped := func(want bool) {
 		t.Helper()

@@ -19,17 +19,24 @@ const deafRole = "__deaf"
 // brokenRole makes it a runner that sends invalid UTF-8 and dies of memory.
 const brokenRole = "__broken"
 
-// Sending to a runner that does not read holds nobody up, and neither does its end.
-func TestDeafRunner(t *testing.T) {
-	t.Parallel()
+// startRole starts this test program as a runner.
+func startRole(t *testing.T, role string) sandbox.Runner {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := sandbox.StartProcess(exec.Command(exe, deafRole))
+	runner, err := sandbox.StartProcess(exec.Command(exe, role))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runner
+}
+
+// Sending to a runner that does not read holds nobody up, and neither does its end.
+func TestDeafRunner(t *testing.T) {
+	t.Parallel()
+	runner := startRole(t, deafRole)
 	if f := <-runner.Frames(); f == nil || f.T != frame.Ready {
 		t.Fatalf("got %+v, want ready", f)
 	}
@@ -63,14 +70,7 @@ func TestDeafRunner(t *testing.T) {
 // A guest's bytes that are no UTF-8 are replaced, and a runner to which the system gave no memory is known by its last words.
 func TestPipeReadsBrokenRunners(t *testing.T) {
 	t.Parallel()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := sandbox.StartProcess(exec.Command(exe, brokenRole))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runner := startRole(t, brokenRole)
 	if f := <-runner.Frames(); f == nil || string(f.Value) != "\"\uFFFD\"" {
 		t.Errorf("got %+v", f)
 	}

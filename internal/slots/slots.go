@@ -67,22 +67,21 @@ func (s *Slots) TryAcquire(owner string, n int) (release func()) {
 // waiter waits for slots, or holds them.
 type waiter struct {
 	Place
-	n       int
 	granted chan struct{}
 	release func()
 }
 
 func (s *Slots) waiter(n int) *waiter {
-	w := &waiter{n: min(n, s.limits.Each, s.limits.All), granted: make(chan struct{})}
-	w.Place = Place{Since: time.Now(), Grant: func() {
-		s.held += w.n
+	w := &waiter{granted: make(chan struct{})}
+	w.Place = Place{Since: time.Now(), size: min(n, s.limits.Each, s.limits.All), Grant: func() {
+		s.held += w.size
 		s.waiting--
 		close(w.granted)
 	}}
 	w.release = func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.held -= w.n
+		s.held -= w.size
 		s.queue.Return(&w.Place)
 		s.grant()
 	}
@@ -110,7 +109,7 @@ func (s *Slots) wait(owner string, w *waiter) error {
 	case s.waiting >= s.limits.Waiting:
 		return fmt.Errorf("more than %d %s wait to be %s: try again later", s.limits.Waiting, s.things, s.purpose)
 	}
-	s.queue.Wait(owner, w.n, &w.Place)
+	s.queue.Wait(owner, w.size, &w.Place)
 	s.waiting++
 	s.grant()
 	return nil

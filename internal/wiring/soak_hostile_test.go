@@ -26,7 +26,7 @@ func runBody(code string) func(int) map[string]any {
 	}
 }
 
-// hostileRequests are what the hostile user sends. What programs could do for 30 s they do here for half a second.
+// hostileRequests are what the hostile user sends. Its programs compute for half a second; the default timeout would allow 30 s.
 var hostileRequests = []struct {
 	method, path string
 	body         func(n int) map[string]any

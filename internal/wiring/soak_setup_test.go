@@ -320,7 +320,7 @@ func fileSize(path string) int64 {
 	return info.Size()
 }
 
-// tree counts what is below a directory, and its bytes. What vanishes meanwhile is not counted.
+// tree counts what is below a directory, and its bytes. A file that is deleted during the walk is not counted.
 func tree(dir string) (files, size int64) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || path == dir {

@@ -117,7 +117,7 @@ func (s *Store) Strays(ctx context.Context) (strays []journal.RunInfo, err error
 	if err != nil || len(strays) == 0 {
 		return nil, err
 	}
-	// Tasks are read last: one that ends meanwhile has ended its runs.
+	// Tasks are read last: a task that has ended since the runs were read has ended its runs.
 	named, err := list(ctx, s, value[string], `SELECT json_extract(CAST(p.data AS TEXT), '$.run.runId') AS run
 		FROM tasks t CROSS JOIN steps p ON p.task = t.num WHERE t.ended IS NULL AND run IS NOT NULL`)
 	if err != nil {
