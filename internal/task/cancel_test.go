@@ -128,6 +128,7 @@ func TestCancelWorking(t *testing.T) {
 					t.Errorf("cancelled: %+v, %v", got, err)
 				}
 				cancelled(t, p, in.ID, began)
+				synctest.Wait() // for OnEnd
 				if ended := p.tasksEnded(); len(ended) != 1 {
 					t.Errorf("OnEnd was told of %v", ended)
 				}

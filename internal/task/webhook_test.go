@@ -187,15 +187,15 @@ func TestWebhookSlow(t *testing.T) {
 		var slow, most int
 		p.receiver = func(r *http.Request) int {
 			if r.URL.Host == "slow.example.com" {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				slow++
-				most = max(most, slow)
-				context.AfterFunc(r.Context(), func() {
+				count := func(n int) {
 					p.mu.Lock()
 					defer p.mu.Unlock()
-					slow--
-				})
+					slow += n
+					most = max(most, slow)
+				}
+				count(1)
+				<-r.Context().Done()
+				count(-1)
 				return 0
 			}
 			return in.receive(r)
@@ -221,6 +221,8 @@ func TestWebhookSlow(t *testing.T) {
 			t.Errorf("another user's took %s", took)
 		}
 		time.Sleep(time.Hour)
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if most > 4 {
 			t.Errorf("%d of one user were in flight", most)
 		}
@@ -327,7 +329,9 @@ func TestWebhookRedirect(t *testing.T) {
 	defer elsewhere.Close()
 	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
-	resp, err := task.Webhooks{AllowPrivate: true}.Client().Post(server.URL, "application/json", strings.NewReader("{}"))
+	client := task.Webhooks{AllowPrivate: true}.Client()
+	client.Timeout = patience
+	resp, err := client.Post(server.URL, "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,6 +403,7 @@ func TestWebhookResolved(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := task.Webhooks{}.Client()
+	client.Timeout = patience // a resolver that does not answer is to tell so itself
 	for _, host := range []string{"localhost", "127.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "[::1]", "127.1", "2130706433", "0x7f000001", "0177.0.0.1"} {
 		resp, err := client.Get("http://" + net.JoinHostPort(strings.Trim(host, "[]"), port))
 		if err == nil {

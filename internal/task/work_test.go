@@ -32,7 +32,7 @@ func TestWork(t *testing.T) {
 		}
 		return succeed(ctx, tk, h, steps, log)
 	}, nil)
-	p.work()
+	stop := p.work()
 	in := p.submit(task.Request{Task: "Say hello.", Context: data(map[string]int{"n": 1}), Budget: task.Budget{Turns: 3}})
 	if in.Status != task.Queued || in.StartedAt != nil || !strings.HasPrefix(in.SessionID, "sess_") {
 		t.Errorf("queued as %+v", in)
@@ -53,6 +53,7 @@ func TestWork(t *testing.T) {
 	if steps, err := p.Steps(t.Context(), in.ID); err != nil || len(steps) != 2 || steps[1].Seq != 2 {
 		t.Errorf("steps %+v, %v", steps, err)
 	}
+	stop() // OnEnd is called behind the commit that wait sees
 	if ended := p.tasksEnded(); len(ended) != 1 || ended[0].ID != in.ID {
 		t.Errorf("OnEnd was told of %+v", ended)
 	}
@@ -62,12 +63,14 @@ func TestWork(t *testing.T) {
 // the same time.
 func TestSessionOrder(t *testing.T) {
 	t.Parallel()
-	g := newGated()
+	g, others := newGated(), newGated()
+	others.began = g.began
 	var histories [3]atomic.Int32
 	p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
-		if tk.SessionID == "s1" {
-			histories[tk.Task[0]-'0'].Store(int32(len(h)))
+		if tk.SessionID != "s1" {
+			return others.work(ctx, tk, h, steps, log)
 		}
+		histories[tk.Task[0]-'0'].Store(int32(len(h)))
 		return g.work(ctx, tk, h, steps, log)
 	}, nil)
 	for i := range 3 {
@@ -84,9 +87,7 @@ func TestSessionOrder(t *testing.T) {
 	if slices.Sort(order); !slices.Equal(order, []string{"s1", "s2", "s3"}) {
 		t.Fatalf("at the same time: %q", order)
 	}
-	for range 2 {
-		g.let <- struct{}{} // s2 and s3 may go as well as s1
-	}
+	close(others.let)
 	g.let <- struct{}{}
 	for i := 1; i < 3; i++ {
 		if next := g.next(t); next.SessionID != "s1" || next.Task != fmt.Sprint(i) {
