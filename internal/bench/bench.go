@@ -43,7 +43,6 @@ func (f Figure) Over() bool {
 // Options say what to measure.
 type Options struct {
 	Executable string            // the harness binary
-	Args       []string          // before its hidden command, for test binaries
 	CacheDir   string            // compiled code; a temporary directory when empty
 	Only       string            // only figures whose name contains this
 	Quick      bool              // a tenth of the repetitions
@@ -74,7 +73,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		opt.CacheDir = filepath.Join(dir, "cache")
 	}
 	b := &bench{opt: opt, catalog: tools()}
-	if b.tier, err = wasm.Open(ctx, wasm.Options{Executable: opt.Executable, Args: opt.Args, Dir: opt.CacheDir}); err != nil {
+	if b.tier, err = wasm.Open(ctx, wasm.Options{Executable: opt.Executable, Dir: opt.CacheDir}); err != nil {
 		return nil, err
 	}
 	defer b.tier.Close()
@@ -86,12 +85,12 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	defer b.store.Close()
 	for _, m := range []struct {
 		name    string
-		measure func(context.Context, string) (Figure, error)
+		measure func(context.Context) (Figure, error)
 	}{
 		{"return 1, compiled before", b.compiled},
 		{"return 1, never seen", b.neverSeen},
-		{"tool call, journal in memory", b.callInMemory},
-		{"tool call, journal in SQLite", b.callInStore},
+		{"tool call, journal in memory", func(ctx context.Context) (Figure, error) { return b.perCall(ctx, memory{}, 100) }},
+		{"tool call, journal in SQLite", func(ctx context.Context) (Figure, error) { return b.perCall(ctx, b.store, 400) }},
 		{"100 parallel tool calls of 10 ms", b.parallel},
 		{"runs per second, one user", b.throughput},
 		{"memory of a waiting run", b.waiting},
@@ -105,7 +104,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 			continue
 		}
 		opt.Progress("measuring: " + m.name)
-		figure, err := m.measure(ctx, m.name)
+		figure, err := m.measure(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("measure %s: %w", m.name, err)
 		}
@@ -123,25 +122,27 @@ func (b *bench) repetitions(n int) int {
 	return n
 }
 
-// times measures f n times, after a tenth of that to warm up.
-func (b *bench) times(n int, f func() error) ([]time.Duration, error) {
+// times measures f n times, after a tenth of that to warm up, in milliseconds. result is the figure without its times.
+func (b *bench) times(n int, result Figure, f func() error) (Figure, error) {
 	n = b.repetitions(n)
 	all := make([]time.Duration, 0, n)
 	for i := range n + n/10 {
 		began := time.Now()
 		if err := f(); err != nil {
-			return nil, err
+			return Figure{}, err
 		}
 		if i >= n/10 {
 			all = append(all, time.Since(began))
 		}
 	}
-	return all, nil
+	result.Unit = "ms"
+	return result.of(all, time.Millisecond), nil
 }
 
-// figure is the median and the 95th percentile of durations, in the given unit.
-func figure(all []time.Duration, unit time.Duration, name string, budget float64) Figure {
+// of is the figure with the median and the 95th percentile of durations, in its unit.
+func (f Figure) of(all []time.Duration, unit time.Duration) Figure {
 	slices.Sort(all)
 	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }
-	return Figure{Unit: name, P50: in(all[len(all)/2]), P95: in(all[len(all)*95/100]), Budget: budget}
+	f.P50, f.P95 = in(all[len(all)/2]), in(all[len(all)*95/100])
+	return f
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,32 +104,18 @@ func (b *bench) execFor(ctx context.Context, pool *sandbox.Pool, user string, ke
 	return nil
 }
 
-func (b *bench) compiled(ctx context.Context, _ string) (Figure, error) {
+func (b *bench) compiled(ctx context.Context) (Figure, error) {
 	cache := program.NewCache()
-	all, err := b.times(500, func() error {
-		err := b.exec(ctx, b.store, answers{}, cache, "return 1")
-		return err
+	return b.times(500, Figure{Budget: 1, Note: "warm runner, journal in SQLite"}, func() error {
+		return b.exec(ctx, b.store, answers{}, cache, "return 1")
 	})
-	if err != nil {
-		return Figure{}, err
-	}
-	f := figure(all, time.Millisecond, "ms", 1)
-	f.Note = "warm runner, journal in SQLite"
-	return f, nil
 }
 
-func (b *bench) neverSeen(ctx context.Context, _ string) (Figure, error) {
+func (b *bench) neverSeen(ctx context.Context) (Figure, error) {
 	cache := program.NewCache()
-	all, err := b.times(300, func() error {
-		err := b.exec(ctx, b.store, answers{}, cache, fmt.Sprintf("const n: number = %d; return n", sequence.Load()))
-		return err
+	return b.times(300, Figure{Budget: 2.5, Note: "TypeScript compiled each time"}, func() error {
+		return b.exec(ctx, b.store, answers{}, cache, fmt.Sprintf("const n: number = %d; return n", sequence.Load()))
 	})
-	if err != nil {
-		return Figure{}, err
-	}
-	f := figure(all, time.Millisecond, "ms", 2.5)
-	f.Note = "TypeScript compiled each time"
-	return f, nil
 }
 
 // perCall is the time of one sequential tool call: the difference between a program with many and one with few.
@@ -148,13 +135,7 @@ func (b *bench) perCall(ctx context.Context, keep journals, budget float64) (Fig
 		}
 		all = append(all, (took[1]-took[0])/(many-few))
 	}
-	f := figure(all[1:], time.Microsecond, "us", budget)
-	f.Note = "gate and frames, no upstream"
-	return f, nil
-}
-
-func (b *bench) callInMemory(ctx context.Context, _ string) (Figure, error) {
-	return b.perCall(ctx, memory{}, 100)
+	return Figure{Unit: "us", Budget: budget, Note: "gate and frames, no upstream"}.of(all[1:], time.Microsecond), nil
 }
 
 // memory is a journal that holds the records of each run as long as it goes on.
@@ -181,24 +162,15 @@ type journals interface {
 	Create(ctx context.Context, run string) (journal.Writer, error)
 }
 
-func (b *bench) callInStore(ctx context.Context, _ string) (Figure, error) {
-	return b.perCall(ctx, b.store, 400)
-}
-
-func (b *bench) parallel(ctx context.Context, _ string) (Figure, error) {
+func (b *bench) parallel(ctx context.Context) (Figure, error) {
 	cache := program.NewCache()
 	const calls = "await Promise.all(Array.from({length: 100}, (_, n) => callMCPTool('bench__echo', {n})))"
-	all, err := b.times(30, func() error {
-		err := b.exec(ctx, b.store, answers{after: 10 * time.Millisecond}, cache, calls)
-		return err
+	return b.times(30, Figure{Budget: 20}, func() error {
+		return b.exec(ctx, b.store, answers{after: 10 * time.Millisecond}, cache, calls)
 	})
-	if err != nil {
-		return Figure{}, err
-	}
-	return figure(all, time.Millisecond, "ms", 20), nil
 }
 
-func (b *bench) throughput(ctx context.Context, _ string) (Figure, error) {
+func (b *bench) throughput(ctx context.Context) (Figure, error) {
 	cache := program.NewCache()
 	each := b.repetitions(1000)
 	workers := runtime.GOMAXPROCS(0)
@@ -218,14 +190,10 @@ func (b *bench) throughput(ctx context.Context, _ string) (Figure, error) {
 		}
 		rates = append(rates, float64(each*workers)/time.Since(began).Seconds())
 	}
-	best := rates[0]
-	for _, r := range rates[1:] {
-		best = max(best, r)
-	}
-	return Figure{Unit: "/s", P50: best, Budget: 1000, AtLeast: true, Note: fmt.Sprintf("%d at a time, best of 4, journal in SQLite", workers)}, nil
+	return Figure{Unit: "/s", P50: slices.Max(rates), Budget: 1000, AtLeast: true, Note: fmt.Sprintf("%d at a time, best of 4, journal in SQLite", workers)}, nil
 }
 
-func (b *bench) search(ctx context.Context, _ string) (Figure, error) {
+func (b *bench) search(ctx context.Context) (Figure, error) {
 	c := catalog.New()
 	verbs := []string{"create", "list", "update", "delete", "search", "export", "assign", "archive", "merge", "count"}
 	nouns := []string{"invoice", "customer", "ticket", "branch", "message", "calendar event", "document", "deployment", "contact", "report"}
@@ -242,21 +210,17 @@ func (b *bench) search(ctx context.Context, _ string) (Figure, error) {
 		c.SetServer(server)
 	}
 	c.Search(ctx, "warm up", 10)
-	all, err := b.times(500, func() error {
+	return b.times(500, Figure{Budget: 1}, func() error {
 		if len(c.Search(ctx, "find the invoices of a customer and send a message about them", 10)) == 0 {
 			return fmt.Errorf("nothing found")
 		}
 		return nil
 	})
-	if err != nil {
-		return Figure{}, err
-	}
-	return figure(all, time.Millisecond, "ms", 1), nil
 }
 
 // manyUsers is the rate of programs of so many users, one after another, that each needs a runner of its own: the start of
 // a worker is in every run.
-func (b *bench) manyUsers(ctx context.Context, _ string) (Figure, error) {
+func (b *bench) manyUsers(ctx context.Context) (Figure, error) {
 	const runners = 8
 	p := sandbox.NewPool(b.tier, sandbox.PoolOptions{Size: runners})
 	defer p.Close()
@@ -314,7 +278,7 @@ func (r *instantRunner) Kill()                       { r.once.Do(func() { close(
 func (r *instantRunner) Pid() int                    { return 0 }
 
 // manyWaiters is the rate of programs of 50 ms of which 1,000 always wait, as a part of what 64 runners could do.
-func (b *bench) manyWaiters(ctx context.Context, _ string) (Figure, error) {
+func (b *bench) manyWaiters(ctx context.Context) (Figure, error) {
 	const runners, waiters, owners, took = 64, 1000, 10, 50 * time.Millisecond
 	p := sandbox.NewPool(instant{}, sandbox.PoolOptions{Size: runners})
 	defer p.Close()
@@ -342,8 +306,8 @@ func (b *bench) manyWaiters(ctx context.Context, _ string) (Figure, error) {
 	}, nil
 }
 
-func (b *bench) coldWorker(ctx context.Context, _ string) (Figure, error) {
-	all, err := b.times(20, func() error {
+func (b *bench) coldWorker(ctx context.Context) (Figure, error) {
+	return b.times(20, Figure{Budget: 15, Note: "process, compiled code, snapshot, until ready"}, func() error {
 		r, err := b.tier.Start(ctx)
 		if err != nil {
 			return err
@@ -353,24 +317,12 @@ func (b *bench) coldWorker(ctx context.Context, _ string) (Figure, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return Figure{}, err
-	}
-	f := figure(all, time.Millisecond, "ms", 15)
-	f.Note = "process, compiled code, snapshot, until ready"
-	return f, nil
 }
 
-func (b *bench) coldBinary(ctx context.Context, _ string) (Figure, error) {
-	all, err := b.times(20, func() error {
-		cmd := exec.CommandContext(ctx, b.opt.Executable, append(append([]string{}, b.opt.Args...), "version")...)
+func (b *bench) coldBinary(ctx context.Context) (Figure, error) {
+	return b.times(20, Figure{Budget: 12, Note: "harness version, start to end of the process"}, func() error {
+		cmd := exec.CommandContext(ctx, b.opt.Executable, "version")
 		cmd.Env = []string{}
 		return cmd.Run()
 	})
-	if err != nil {
-		return Figure{}, err
-	}
-	f := figure(all, time.Millisecond, "ms", 12)
-	f.Note = "harness version, start to end of the process"
-	return f, nil
 }

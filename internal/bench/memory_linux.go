@@ -12,7 +12,7 @@ import (
 )
 
 // waiting is the private memory of a worker whose program waits for a call.
-func (b *bench) waiting(ctx context.Context, _ string) (Figure, error) {
+func (b *bench) waiting(ctx context.Context) (Figure, error) {
 	var all []float64
 	for range b.repetitions(10) {
 		r, err := b.tier.Start(ctx)

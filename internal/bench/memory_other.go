@@ -5,6 +5,6 @@ package bench
 import "context"
 
 // waiting is skipped: this system does not tell a process's own memory from what it shares with others.
-func (b *bench) waiting(context.Context, string) (Figure, error) {
+func (b *bench) waiting(context.Context) (Figure, error) {
 	return Figure{Unit: "MiB", Skipped: true, Note: "skipped: only Linux tells private memory from shared"}, nil
 }
