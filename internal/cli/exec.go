@@ -94,9 +94,6 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 		if recording, err = openRecording(a, c.Replay, journal.DecodeRecording); err != nil {
 			return err
 		}
-		if len(recording.Runs) == 0 {
-			return usage(fmt.Errorf("%s: the recording has no run; --record makes one", c.Replay))
-		}
 	}
 	if err := a.checkRecord(c.Record); err != nil {
 		return err
@@ -174,7 +171,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h *wiring.Harness, out *ru
 		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a program that was not executed")
 		return nil
 	}
-	return a.saveRecording(c.Record, journal.NewRecording(records).Encode, err)
+	return a.saveRecording(c.Record, journal.NewRecording(records), err)
 }
 
 // answer prints the outcome, with --for-model as a model gets it.

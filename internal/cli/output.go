@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -76,13 +77,13 @@ func (a *app) checkRecord(path string) error {
 }
 
 // saveRecording writes the file of --record. A non-nil err says that there is no recording.
-func (a *app) saveRecording(path string, encode func(io.Writer) error, err error) error {
-	var text bytes.Buffer
+func (a *app) saveRecording(path string, recording any, err error) error {
+	var text []byte
 	if err == nil {
-		err = encode(&text)
+		text, err = journal.EncodeLines(recording)
 	}
 	if err == nil {
-		err = disk.Replace(a.path(path), text.Bytes(), 0o600)
+		err = disk.Replace(a.path(path), text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("save the recording: %w", err)

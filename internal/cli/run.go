@@ -71,7 +71,7 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 	err = c.submit(ctx, a, h, opt)
 	// Tasks that failed or were interrupted are recorded too.
 	recorded, failed := h.Recording(context.WithoutCancel(ctx), recorder)
-	return errors.Join(err, a.saveRecording(c.Record, recorded.Encode, failed))
+	return errors.Join(err, a.saveRecording(c.Record, recorded, failed))
 }
 
 // replay works the task from a recording, in a temporary store, so that it is not listed among the user's tasks.

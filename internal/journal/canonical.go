@@ -24,17 +24,20 @@ func Canonical(raw json.RawMessage) json.RawMessage {
 
 // Encode is json.Marshal without escapes for HTML, which models are charged for.
 func Encode(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	if err := encoder(&b).Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	text, err := encode(value, "")
+	return bytes.TrimSuffix(text, []byte("\n")), err
 }
 
-func encoder(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(w)
+// EncodeLines is Encode with every value on a line of its own, so that two documents can be compared with diff.
+func EncodeLines(value any) ([]byte, error) { return encode(value, "  ") }
+
+func encode(value any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e
+	e.SetIndent("", indent)
+	err := e.Encode(value)
+	return b.Bytes(), err
 }
 
 // parse reads exactly one JSON value; numbers keep their text. An empty text is null.

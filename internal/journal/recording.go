@@ -10,9 +10,8 @@ import (
 
 const recordingVersion = 1
 
-// Recording is the document that --record writes and --replay reads. Keys have a stable order and every value stands
-// on a line of its own, so that two recordings can be compared with diff. It holds what the journals hold: tokenized
-// text only.
+// Recording is the document that --record writes, with EncodeLines, and --replay reads. Keys have a stable order. It holds
+// what the journals hold: tokenized text only.
 type Recording struct {
 	Version int           `json:"version"`
 	Runs    []RecordedRun `json:"runs"`
@@ -30,16 +29,6 @@ func NewRecording(journals ...[]Record) *Recording {
 		rec.Runs = append(rec.Runs, RecordedRun{Records: j})
 	}
 	return rec
-}
-
-// Encode writes the document.
-func (r *Recording) Encode(w io.Writer) error {
-	enc := encoder(w)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(r); err != nil {
-		return fmt.Errorf("write recording: %w", err)
-	}
-	return nil
 }
 
 // DecodeRecording reads a document, whole and strictly: what it returns can be replayed as far as its form goes. Values

@@ -20,19 +20,19 @@ func sample() *Recording {
 	)
 }
 
-func encode(t *testing.T, r *Recording) string {
+func encoded(t *testing.T, r *Recording) string {
 	t.Helper()
-	var b bytes.Buffer
-	if err := r.Encode(&b); err != nil {
+	text, err := EncodeLines(r)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return string(text)
 }
 
 func TestRecordingRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := sample()
-	text := encode(t, want)
+	text := encoded(t, want)
 	got, err := DecodeRecording(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestRecordingRoundTrip(t *testing.T) {
 	if d := cmp.Diff(want, got, cmp.Transformer("text", func(r json.RawMessage) string { return string(r) })); d != "" {
 		t.Errorf("decoded (-want +got):\n%s", d)
 	}
-	if again := encode(t, got); again != text {
+	if again := encoded(t, got); again != text {
 		t.Error("a recording that was read and written again differs")
 	}
 }
@@ -48,7 +48,7 @@ func TestRecordingRoundTrip(t *testing.T) {
 // A document that a person can read and diff: one key a line, no HTML escapes, order of answers' keys kept.
 func TestRecordingForm(t *testing.T) {
 	t.Parallel()
-	text := encode(t, NewRecording(records(call(tool(1, "a", `{"x":["<"]}`)),
+	text := encoded(t, NewRecording(records(call(tool(1, "a", `{"x":["<"]}`)),
 		Record{Answer: &Answer{N: 1, Delivery: 1, Now: 7, Value: json.RawMessage(`{"z":1,"a":2}`)}})))
 	want := `{
   "version": 1,
@@ -105,7 +105,7 @@ func TestRecordingForm(t *testing.T) {
 
 func TestRecordingErrors(t *testing.T) {
 	t.Parallel()
-	text := encode(t, sample())
+	text := encoded(t, sample())
 	for _, c := range []struct{ name, in, want string }{
 		{"empty", " \n", "it is empty"},
 		{"truncated", text[:len(text)/2], "it is truncated after"},
@@ -131,23 +131,23 @@ func TestRecordingErrors(t *testing.T) {
 }
 
 func FuzzDecodeRecording(f *testing.F) {
-	var b bytes.Buffer
-	if err := NewRecording(journalOfFive()).Encode(&b); err != nil {
+	text, err := EncodeLines(NewRecording(journalOfFive()))
+	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(b.Bytes())
+	f.Add(text)
 	f.Add([]byte(`{"version":1,"runs":[{"records":[{"seq":1,"start":{"run":"a"}}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		rec, err := DecodeRecording(bytes.NewReader(text))
 		if err != nil {
 			return
 		}
-		first := encode(t, rec)
+		first := encoded(t, rec)
 		again, err := DecodeRecording(strings.NewReader(first))
 		if err != nil {
 			t.Fatalf("cannot read what was written: %v", err)
 		}
-		if encode(t, again) != first {
+		if encoded(t, again) != first {
 			t.Fatal("writing is not stable")
 		}
 	})

@@ -41,17 +41,6 @@ type Run struct {
 	Outcome *run.Outcome     `json:"outcome,omitempty"`
 }
 
-// Encode writes the document.
-func (r *Recording) Encode(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(r); err != nil {
-		return fmt.Errorf("write recording: %w", err)
-	}
-	return nil
-}
-
 // Decode reads a document.
 func Decode(rd io.Reader) (*Recording, error) {
 	rec := new(Recording)

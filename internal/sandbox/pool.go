@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -92,27 +93,15 @@ var (
 
 // NewPool keeps runners of the given tier. Close the pool before the sandbox.
 func NewPool(s Sandbox, opt PoolOptions) *Pool {
-	if opt.Size <= 0 {
+	if opt.Size == 0 {
 		opt.Size = DefaultSize()
 	}
-	if opt.PerOwner <= 0 {
-		opt.PerOwner = max(2, opt.Size/2)
-	}
-	if opt.Starts <= 0 {
-		opt.Starts = runtime.GOMAXPROCS(0)
-	}
-	if opt.MaxRuns <= 0 {
-		opt.MaxRuns = 500
-	}
-	if opt.Idle <= 0 {
-		opt.Idle = 5 * time.Minute
-	}
-	if opt.MaxWaiting <= 0 {
-		opt.MaxWaiting = 8192
-	}
-	if opt.MaxOwnerWaiting <= 0 {
-		opt.MaxOwnerWaiting = 1024
-	}
+	opt.PerOwner = cmp.Or(opt.PerOwner, max(2, opt.Size/2))
+	opt.Starts = cmp.Or(opt.Starts, runtime.GOMAXPROCS(0))
+	opt.MaxRuns = cmp.Or(opt.MaxRuns, 500)
+	opt.Idle = cmp.Or(opt.Idle, 5*time.Minute)
+	opt.MaxWaiting = cmp.Or(opt.MaxWaiting, 8192)
+	opt.MaxOwnerWaiting = cmp.Or(opt.MaxOwnerWaiting, 1024)
 	p := &Pool{sandbox: s, opt: opt, owners: map[string]*owner{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()

@@ -2,14 +2,13 @@ package telemetry
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -100,21 +99,15 @@ func NewMetrics() *Metrics {
 }
 
 func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	m.registry.MustRegister(v)
-	return v
+	return promauto.With(m.registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 func (m *Metrics) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-	m.registry.MustRegister(v)
-	return v
+	return promauto.With(m.registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 func (m *Metrics) gauge(name, help string) prometheus.Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	m.registry.MustRegister(g)
-	return g
+	return promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
 
 // Handler answers scrapes.
@@ -167,19 +160,13 @@ func (m *Metrics) ModelTurn(info model.Info, usage model.Usage, cost *float64, d
 }
 
 func modelOutcome(err error) string {
-	var e *model.Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return "ok"
-	case errors.As(err, &e):
-		return string(e.Kind)
-	case errors.Is(err, context.Canceled):
-		return "cancelled"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "timeout"
-	default:
-		return other
 	}
+	if kind := errorType(err); kind != otherError {
+		return kind
+	}
+	return other
 }
 
 // TaskEnded counts a task that has ended, and what it saved.

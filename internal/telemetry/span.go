@@ -16,31 +16,16 @@ import (
 // ObserveWorker gives the work on a task its span, below that of the request, and the task's id to the log.
 func ObserveWorker(work task.Worker) task.Worker {
 	return func(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
-		ctx, end := StartTask(Below(WithIDs(ctx, t.ID, ""), t.Trace), &t)
+		ctx, end := Start(Below(WithIDs(ctx, t.ID, ""), t.Trace), "task",
+			slog.String("harness.task.id", t.ID), slog.String("harness.session.id", t.SessionID))
 		ended, err := work(ctx, t, history, steps, log)
-		end(&ended)
+		var failed error
+		if ended.Error != nil {
+			failed = ended.Error
+		}
+		end(failed, slog.String("harness.status", string(ended.Status)), slog.Int("harness.turns", ended.Usage.Turns),
+			slog.Int("harness.runs", ended.Usage.Runs))
 		return ended, err
-	}
-}
-
-// cause is an error of a concrete type as an error: nil for a nil pointer.
-func cause[P interface {
-	error
-	comparable
-}](err P) error {
-	var none P
-	if err == none {
-		return nil
-	}
-	return err
-}
-
-// StartTask begins the span of a task; the returned function ends it with the task at its end.
-func StartTask(ctx context.Context, t *task.Task) (context.Context, func(*task.Task)) {
-	ctx, end := Start(ctx, "task", slog.String("harness.task.id", t.ID), slog.String("harness.session.id", t.SessionID))
-	return ctx, func(t *task.Task) {
-		end(cause(t.Error), slog.String("harness.status", string(t.Status)), slog.Int("harness.turns", t.Usage.Turns),
-			slog.Int("harness.runs", t.Usage.Runs))
 	}
 }
 
@@ -104,12 +89,14 @@ func genAIProvider(name string) string {
 }
 
 // StartTool begins the span of a tool call. number counts the host calls of the run.
-func StartTool(ctx context.Context, tool string, number int) (context.Context, func(*frame.Error)) {
-	ctx, end := start(ctx, trace.SpanKindClient, "execute_tool "+tool, []slog.Attr{
+func StartTool(ctx context.Context, tool string, number int) (context.Context, End) {
+	return start(ctx, trace.SpanKindClient, "execute_tool "+tool, []slog.Attr{
 		slog.String("gen_ai.operation.name", "execute_tool"), slog.String("gen_ai.tool.name", tool), slog.Int("harness.call", number),
 	})
-	return ctx, func(err *frame.Error) { end(cause(err)) }
 }
+
+// otherError is the conventions' word for an error of no known kind.
+const otherError = "_OTHER"
 
 // errorType is the kind of an error, for the attribute error.type. Its text can hold anything.
 func errorType(err error) string {
@@ -128,6 +115,6 @@ func errorType(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
 	default:
-		return "_OTHER" // as the conventions have it
+		return otherError
 	}
 }

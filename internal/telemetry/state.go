@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // State counts what there is at the moment of a scrape. The functions must not wait long; they are safe for concurrent use.
@@ -24,9 +25,9 @@ func (m *Metrics) Watch(s State) {
 		{"harness_sandbox_runners", runners, "started", s.RunnersStarted},
 		{"harness_sandbox_runners", runners, "idle", s.RunnersIdle},
 	} {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{
 			Name: g.name, Help: g.help, ConstLabels: prometheus.Labels{"state": g.state},
-		}, func() float64 { return float64(g.count()) }))
+		}, func() float64 { return float64(g.count()) })
 	}
 }
 

@@ -38,19 +38,24 @@ func TestTraceOfARequest(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/tasks?q="+hex.EncodeToString([]byte(secret)), nil)
 	r.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	ctx, endRequest := StartRequest(tracer.With(t.Context()), r, "/v1/tasks")
-	tk := &task.Task{ID: "task_1", SessionID: "sess_1", UserID: "alice", Task: secret}
-	ctx, endTask := StartTask(ctx, tk)
-	ctxModel, endModel := StartModel(ctx, model.Info{Provider: model.Anthropic, Name: "claude"})
-	endModel(&model.Turn{
-		Text: secret, Stop: model.StopTools, Usage: model.Usage{Input: 100, Output: 7}, Calls: []model.ToolCall{{ID: "1", Input: []byte(`"` + secret + `"`)}},
-	}, nil)
-	ctxRun, endRun := StartRun(ctx, "run_1")
-	ctxTool, endTool := StartTool(ctxRun, "crm__search", 3)
-	parent := Parent(ctxTool)
-	endTool(&frame.Error{Kind: frame.KindTool, Message: secret})
-	endRun(&run.Outcome{Status: run.Failed, Calls: 1, Sandbox: "wasm", Error: &run.Error{Kind: frame.KindTool, Message: secret}})
-	tk.Status, tk.Usage.Turns, tk.Usage.Runs, tk.Text = task.Succeeded, 2, 1, secret
-	endTask(tk)
+	var parent string
+	work := ObserveWorker(func(ctx context.Context, tk task.Task, _ []task.Past, _ []task.Step, _ task.Log) (task.Task, error) {
+		ctxModel, endModel := StartModel(ctx, model.Info{Provider: model.Anthropic, Name: "claude"})
+		if ctxModel == ctx {
+			t.Error("the model's span is not in its context")
+		}
+		endModel(&model.Turn{
+			Text: secret, Stop: model.StopTools, Usage: model.Usage{Input: 100, Output: 7}, Calls: []model.ToolCall{{ID: "1", Input: []byte(`"` + secret + `"`)}},
+		}, nil)
+		ctx, endRun := StartRun(ctx, "run_1")
+		ctx, endTool := StartTool(ctx, "crm__search", 3)
+		parent = Parent(ctx)
+		endTool(&frame.Error{Kind: frame.KindTool, Message: secret})
+		endRun(&run.Outcome{Status: run.Failed, Calls: 1, Sandbox: "wasm", Error: &run.Error{Kind: frame.KindTool, Message: secret}})
+		tk.Status, tk.Usage.Turns, tk.Usage.Runs, tk.Text = task.Succeeded, 2, 1, secret
+		return tk, nil
+	})
+	_, _ = work(ctx, task.Task{ID: "task_1", SessionID: "sess_1", UserID: "alice", Task: secret}, nil, nil, nil)
 	endRequest(nil, slog.Int("http.response.status_code", 200))
 	if err := tracer.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
@@ -121,9 +126,6 @@ func TestTraceOfARequest(t *testing.T) {
 	if parent != wantParent {
 		t.Errorf("traceparent %s, want %s", parent, wantParent)
 	}
-	if ctxModel == ctx {
-		t.Error("the model's span is not in its context")
-	}
 	h := c.requests[0]
 	if h.URL.Path != "/v1/traces" || h.Header.Get("Content-Type") != "application/x-protobuf" || h.Header.Get("x-api-key") != "a b" || h.Header.Get("x-team") != "core" {
 		t.Errorf("POST %s %v", h.URL.Path, h.Header)
@@ -167,7 +169,7 @@ func TestNoTracer(t *testing.T) {
 	ctx := tracer.With(t.Context())
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	ctx, endRequest := StartRequest(ctx, r, "/")
-	ctx, endTask := StartTask(ctx, &task.Task{})
+	ctx, endTask := Start(ctx, "task")
 	ctx, endModel := StartModel(ctx, model.Info{})
 	ctx, endRun := StartRun(ctx, "run_1")
 	ctx, endTool := StartTool(ctx, "crm__search", 1)
@@ -175,7 +177,7 @@ func TestNoTracer(t *testing.T) {
 	endTool(nil)
 	endRun(nil)
 	endModel(nil, errors.New("x"))
-	endTask(&task.Task{})
+	endTask(nil)
 	endRequest(nil)
 	if ctx != t.Context() || parent != "" {
 		t.Errorf("without a tracer there is %v", parent)
