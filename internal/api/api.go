@@ -51,8 +51,8 @@ type Options struct {
 	BodyLimit int64
 	// AllowCommandServers lets admins add servers that are started by a command.
 	AllowCommandServers bool
-	// Health adds /health and /ready, MetricsPath adds /metrics.
-	Health, MetricsPath bool
+	// Health adds /health and /ready.
+	Health bool
 	// InternalElsewhere leaves /internal/mcp-call to another listener.
 	InternalElsewhere bool
 	// Heartbeat is the pause after which a stream without events sends a comment; 0: 15 s. Recheck is how often the

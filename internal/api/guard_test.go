@@ -387,13 +387,13 @@ func TestSpans(t *testing.T) {
 // What is switched off is not there, and not in the document.
 func TestSwitches(t *testing.T) {
 	t.Parallel()
-	w := setup(t, setting{options: func(o *api.Options) { o.Health, o.MetricsPath, o.InternalElsewhere = false, false, true }})
-	for _, path := range []string{"/health", "/ready", "/metrics"} {
+	w := setup(t, setting{options: func(o *api.Options) { o.Health, o.InternalElsewhere = false, true }})
+	for _, path := range []string{"/health", "/ready"} {
 		w.do("GET", path, nil).want(http.StatusNotFound)
 	}
 	w.do("POST", "/internal/mcp-call", "{}").want(http.StatusNotFound)
 	for _, o := range w.contract.operations() {
-		if o.Path == "/health" || o.Path == "/ready" || o.Path == "/metrics" || o.Path == "/internal/mcp-call" {
+		if o.Path == "/health" || o.Path == "/ready" || o.Path == "/internal/mcp-call" {
 			t.Errorf("the document has %s", o.Path)
 		}
 	}

@@ -31,19 +31,17 @@ func (a *API) addOperations(r *routes) {
 			Summary: "Store, queue, sandbox and skills work", Security: public, Responses: ready,
 		}, a.ready)
 	}
-	if a.opt.MetricsPath {
-		metrics := a.opt.Metrics.Handler()
-		r.add(&huma.Operation{
-			OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Tags: []string{"operations"}, Summary: "Metrics for Prometheus",
-			Description: "Takes the role admin.", Responses: answers("200", "Metrics", content("text/plain", &huma.Schema{Type: huma.TypeString})),
-		}, func(w http.ResponseWriter, r *http.Request) error {
-			if err := admin(r.Context()); err != nil {
-				return err
-			}
-			metrics.ServeHTTP(w, r)
-			return nil
-		})
-	}
+	metrics := a.opt.Metrics.Handler()
+	r.add(&huma.Operation{
+		OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Tags: []string{"operations"}, Summary: "Metrics for Prometheus",
+		Description: "Takes the role admin.", Responses: answers("200", "Metrics", content("text/plain", &huma.Schema{Type: huma.TypeString})),
+	}, func(w http.ResponseWriter, r *http.Request) error {
+		if err := admin(r.Context()); err != nil {
+			return err
+		}
+		metrics.ServeHTTP(w, r)
+		return nil
+	})
 	r.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; "+
 			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")

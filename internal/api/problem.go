@@ -147,17 +147,14 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 		}
 		return problem(s.status, cmp.Or(s.detail, err.Error()))
 	}
-	var tool *catalog.UnknownToolError
-	var server *catalog.UnknownServerError
+	var unknown *catalog.UnknownError
 	var file *files.Error
 	var invalid runs.InvalidError
 	switch {
 	case errors.As(err, &invalid):
 		return problem(http.StatusBadRequest, invalid.Error())
-	case errors.As(err, &tool):
-		return problem(http.StatusNotFound, "there is no such tool"+closest(tool.Closest))
-	case errors.As(err, &server):
-		return problem(http.StatusNotFound, "there is no such server"+closest(server.Closest))
+	case errors.As(err, &unknown):
+		return problem(http.StatusNotFound, "there is no such "+unknown.Kind+closest(unknown.Closest))
 	case errors.As(err, &file) && file.Code == files.IO:
 	case errors.As(err, &file):
 		shown := *file

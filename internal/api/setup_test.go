@@ -134,7 +134,7 @@ func setup(t testing.TB, s setting) *world {
 	}
 	options := api.Options{
 		Harness: w.h, Tasks: w.tasks, Auth: who, Capabilities: w.caps, Metrics: metrics, Audit: audit, Logger: log,
-		Now: time.Now, Version: "v1.2.3", BodyLimit: 1 << 20, Health: true, MetricsPath: true,
+		Now: time.Now, Version: "v1.2.3", BodyLimit: 1 << 20, Health: true,
 	}
 	if s.options != nil {
 		s.options(&options)

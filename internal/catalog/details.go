@@ -24,14 +24,7 @@ type Details struct {
 }
 
 // Details describes a tool; the name is matched as by Resolve.
-func (c *Catalog) Details(name string) (*Details, error) {
-	snap := c.now.Load()
-	t, err := snap.resolve(name)
-	if err != nil {
-		return nil, err
-	}
-	return snap.details(t), nil
-}
+func (c *Catalog) Details(name string) (*Details, error) { return c.DetailsIn("", name) }
 
 // DetailsIn describes a tool of a server; the names are matched as by ResolveIn.
 func (c *Catalog) DetailsIn(server, tool string) (*Details, error) {

@@ -102,10 +102,7 @@ func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage)
 	case "search":
 		return c.answerSearch(ctx, a.Query, int(min(a.Limit, maxHits)), a.Detail)
 	case "details":
-		if a.Server != "" {
-			return c.DetailsIn(a.Server, a.Name)
-		}
-		return c.Details(a.Name)
+		return c.DetailsIn(a.Server, a.Name)
 	case "servers":
 		names := []string{}
 		for _, e := range c.now.Load().servers {

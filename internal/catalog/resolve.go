@@ -18,33 +18,24 @@ const (
 	maxListed     = 10
 )
 
-// UnknownToolError reports that no tool has the name, with the closest names.
-type UnknownToolError struct {
+// UnknownError reports that no tool, or no server, has the name, with the closest names.
+type UnknownError struct {
+	Kind    string // "tool" or "server"
 	Name    string
 	Closest []string
 }
 
-func (e *UnknownToolError) Error() string {
-	return unknown("Tool not found: %s. Use list_mcp_tools() to see available tools.", e.Name, e.Closest)
-}
-
-// UnknownServerError reports that no server has the name, with the closest names.
-type UnknownServerError struct {
-	Name    string
-	Closest []string
-}
-
-func (e *UnknownServerError) Error() string {
-	return unknown("server not found: %s. Use introspect_servers() to see available servers.", e.Name, e.Closest)
-}
-
-func unknown(format, name string, closest []string) string {
-	msg := fmt.Sprintf(format, shown(name))
-	if len(name) > MaxName {
+func (e *UnknownError) Error() string {
+	format := "Tool not found: %s. Use list_mcp_tools() to see available tools."
+	if e.Kind == "server" {
+		format = "server not found: %s. Use introspect_servers() to see available servers."
+	}
+	msg := fmt.Sprintf(format, shown(e.Name))
+	if len(e.Name) > MaxName {
 		msg += fmt.Sprintf(" A name has at most %d bytes.", MaxName)
 	}
-	if len(closest) > 0 {
-		msg += " Closest: " + strings.Join(closest, ", ")
+	if len(e.Closest) > 0 {
+		msg += " Closest: " + strings.Join(e.Closest, ", ")
 	}
 	return msg
 }
@@ -69,15 +60,16 @@ func shown(name string) string {
 }
 
 // Resolve finds a tool by its full name. The exact name always works; otherwise case and everything that is neither
-// letter nor digit are ignored, and identifiers work too. The error is an *UnknownToolError or *AmbiguousError.
-func (c *Catalog) Resolve(name string) (*Tool, error) { return c.now.Load().resolve(name) }
+// letter nor digit are ignored, and identifiers work too. The error is an *UnknownError or *AmbiguousError.
+func (c *Catalog) Resolve(name string) (*Tool, error) { return c.ResolveIn("", name) }
 
-// ResolveIn finds a tool by its server and its name or function name there, each as tolerantly as Resolve.
+// ResolveIn finds a tool by its server and its name or function name there, each as tolerantly as Resolve. Without a server
+// it is Resolve.
 func (c *Catalog) ResolveIn(server, tool string) (*Tool, error) {
 	return c.now.Load().resolveIn(server, tool)
 }
 
-// ResolveServer finds a server's exact name. The error is an *UnknownServerError or *AmbiguousError.
+// ResolveServer finds a server's exact name. The error is an *UnknownError or *AmbiguousError.
 func (c *Catalog) ResolveServer(name string) (string, error) {
 	e, err := c.now.Load().resolveServer(name)
 	if err != nil {
@@ -88,7 +80,7 @@ func (c *Catalog) ResolveServer(name string) (string, error) {
 
 func (s *snapshot) resolve(name string) (*Tool, error) {
 	if len(name) > MaxName {
-		return nil, &UnknownToolError{Name: name}
+		return nil, &UnknownError{Kind: "tool", Name: name}
 	}
 	var fits []*Tool
 	for _, e := range s.servers {
@@ -110,7 +102,7 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 		}
 	}
 	if len(fits) == 0 {
-		return nil, &UnknownToolError{Name: name, Closest: s.suggest(name)}
+		return nil, &UnknownError{Kind: "tool", Name: name, Closest: s.suggest(name)}
 	}
 	return only(name, fits)
 }
@@ -170,12 +162,15 @@ func exactness(name, identifier string, stands func(string) bool) int {
 }
 
 func (s *snapshot) resolveIn(server, tool string) (*Tool, error) {
+	if server == "" {
+		return s.resolve(tool)
+	}
 	e, err := s.resolveServer(server)
 	if err != nil {
 		return nil, err
 	}
 	if len(tool) > MaxName {
-		return nil, &UnknownToolError{Name: tool}
+		return nil, &UnknownError{Kind: "tool", Name: tool}
 	}
 	if t, ok := e.byName[tool]; ok {
 		return t, nil
@@ -189,7 +184,7 @@ func (s *snapshot) resolveIn(server, tool string) (*Tool, error) {
 	}
 	if len(fits) == 0 {
 		name := e.Name + "__" + tool
-		return nil, &UnknownToolError{Name: name, Closest: s.suggest(name)}
+		return nil, &UnknownError{Kind: "tool", Name: name, Closest: s.suggest(name)}
 	}
 	return only(e.Name+"__"+tool, fits)
 }
@@ -199,7 +194,7 @@ func (s *snapshot) resolveServer(name string) (*member, error) {
 		return e, nil
 	}
 	if len(name) > MaxName {
-		return nil, &UnknownServerError{Name: name}
+		return nil, &UnknownError{Kind: "server", Name: name}
 	}
 	fold := ident.Fold(name)
 	var fits []*member
@@ -213,7 +208,7 @@ func (s *snapshot) resolveServer(name string) (*member, error) {
 	}
 	switch len(fits) {
 	case 0:
-		return nil, &UnknownServerError{Name: name, Closest: s.suggestServers(name)}
+		return nil, &UnknownError{Kind: "server", Name: name, Closest: s.suggestServers(name)}
 	case 1:
 		return fits[0], nil
 	}

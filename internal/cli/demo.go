@@ -257,7 +257,7 @@ func (e *demoExecutor) calls(ctx context.Context, id string) ([]demo.Call, error
 				return nil, fmt.Errorf("read call %d: %w", r.Call.N, err)
 			}
 			name := r.Call.Name
-			if tool, err := e.h.Catalog().ResolveIn(args.Server, name); args.Server != "" && err == nil {
+			if tool, err := e.h.Catalog().ResolveIn(args.Server, name); err == nil {
 				name = tool.FullName()
 			}
 			at[r.Call.N] = len(calls)

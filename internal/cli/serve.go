@@ -79,7 +79,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	return c.serve(ctx, a, cfg, h, api.Options{
 		Auth: who, Metrics: metrics, Audit: audit, Tracer: tracer, Logger: log, Now: a.Now, Version: Version,
 		Origins: cfg.Server.CORS.Origins, Proxies: cfg.Server.Proxies(), BodyLimit: int64(cfg.Server.BodyLimit),
-		AllowCommandServers: cfg.Server.AllowCommandServers, Health: cfg.Server.HealthCheck, MetricsPath: true,
+		AllowCommandServers: cfg.Server.AllowCommandServers, Health: cfg.Server.HealthCheck,
 		InternalElsewhere: cfg.Server.InternalListen != "",
 	}, open)
 }

@@ -139,23 +139,19 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 
 // unknown explains an unknown tool or server; the server may only be unavailable.
 func unknown(h *wiring.Harness, err error) error {
-	var name, kind, see string
-	var closest []string
-	if tool, ok := errors.AsType[*catalog.UnknownToolError](err); ok {
-		name, closest, kind, see = tool.Name, tool.Closest, "tool", "harness tools list"
-	} else if server, ok := errors.AsType[*catalog.UnknownServerError](err); ok {
-		name, closest, kind, see = server.Name, server.Closest, "server", "harness servers list"
-	} else {
+	of, ok := errors.AsType[*catalog.UnknownError](err)
+	if !ok {
 		return usage(err)
 	}
 	for _, s := range h.Servers().Servers() {
-		if unavailable(s) && (name == s.Name || strings.HasPrefix(name, s.Name+"__")) {
+		if unavailable(s) && (of.Name == s.Name || strings.HasPrefix(of.Name, s.Name+"__")) {
 			return &exitError{exitUnavailable, fmt.Errorf("unknown %s %s, because server %s is not available: %s; try harness servers test %s",
-				kind, name, s.Name, firstLine(s.Reason), s.Name)}
+				of.Kind, of.Name, s.Name, firstLine(s.Reason), s.Name)}
 		}
 	}
-	if len(closest) > 0 {
-		see = "did you mean " + strings.Join(closest, " or ") + "? " + see
+	see := "harness " + of.Kind + "s list"
+	if len(of.Closest) > 0 {
+		see = "did you mean " + strings.Join(of.Closest, " or ") + "? " + see
 	}
-	return usage(fmt.Errorf("unknown %s %q; %s shows all", kind, name, see))
+	return usage(fmt.Errorf("unknown %s %q; %s shows all", of.Kind, of.Name, see))
 }

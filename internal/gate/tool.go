@@ -121,11 +121,11 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 
 // resolve finds a tool; where it is not known yet, servers that have not listed their tools are asked first.
 func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, error) {
-	if tool, err := r.find(server, name); err == nil {
+	if tool, err := r.gate.opt.Catalog.ResolveIn(server, name); err == nil {
 		return tool, nil
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
-	tool, err := r.find(server, name)
+	tool, err := r.gate.opt.Catalog.ResolveIn(server, name)
 	if err != nil && len(name)+len(server) <= catalog.MaxName {
 		of := server
 		if of == "" {
@@ -138,13 +138,6 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 		}
 	}
 	return tool, err
-}
-
-func (r *Run) find(server, name string) (*catalog.Tool, error) {
-	if server != "" {
-		return r.gate.opt.Catalog.ResolveIn(server, name)
-	}
-	return r.gate.opt.Catalog.Resolve(name)
 }
 
 // key is the idempotency key of a call.
@@ -253,7 +246,7 @@ func (r *Run) recordedConn(server string) int64 {
 		if decode(e.call.Args, &in) != nil {
 			continue
 		}
-		if tool, err := r.find(in.Server, e.call.Name); err == nil && tool.Server == server {
+		if tool, err := r.gate.opt.Catalog.ResolveIn(in.Server, e.call.Name); err == nil && tool.Server == server {
 			return e.conn
 		}
 	}

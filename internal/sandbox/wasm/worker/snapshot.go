@@ -302,11 +302,7 @@ func encodeSnapshot(h header, image []byte) ([]byte, error) {
 
 // decodeHeader reads the first page of a snapshot; size is that of the whole.
 func decodeHeader(page []byte, size int64) (h header, err error) {
-	end := 0
-	for end < len(page) && page[end] != 0 {
-		end++
-	}
-	if err := json.Unmarshal(page[:end], &h); err != nil || h.Magic != snapshotMagic {
+	if err := json.Unmarshal(bytes.TrimRight(page, "\x00"), &h); err != nil || h.Magic != snapshotMagic {
 		return h, errors.New("not a snapshot of this version")
 	}
 	if h.Size <= 0 || h.Size%pageSize != 0 || size != pageSize+h.Size {
