@@ -93,7 +93,9 @@ func (b *bench) execFor(ctx context.Context, pool *sandbox.Pool, user string, ke
 			Run: id, MaxCalls: 1e6, MaxValue: 8 << 20,
 		}),
 		Locate: func(e *frame.Error) *run.Error { return &run.Error{Kind: e.Kind, Message: e.Message} },
-		Limits: run.Limits{MaxHostCalls: 1e6},
+		Limits: run.Limits{
+			Timeout: time.Minute, MaxWall: time.Minute, Memory: 100 << 20, MaxOutput: 1 << 20, MaxHostCalls: 1e6, MaxInFlight: 100, MaxValue: 8 << 20,
+		},
 	})
 	if err != nil {
 		return err

@@ -1,14 +1,13 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Limits bound a run. Zero values mean the defaults of DefaultLimits.
+// Limits bound a run. A zero value allows none of it.
 type Limits struct {
 	Timeout      time.Duration `json:"timeout"`      // time the guest computes
 	MaxWall      time.Duration `json:"maxWall"`      // everything, waiting included
@@ -19,30 +18,6 @@ type Limits struct {
 	MaxHostCalls int           `json:"maxHostCalls"` // host calls of every kind
 	MaxInFlight  int           `json:"maxInFlight"`  // calls at the same time
 	MaxValue     int           `json:"maxValue"`     // bytes of one value that crosses
-}
-
-// DefaultLimits are those of the documented configuration.
-var DefaultLimits = Limits{
-	Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, Memory: 100 << 20, MaxOutput: 1 << 20, MaxLogLines: 10_000,
-	MaxCalls: 1000, MaxHostCalls: 20_000, MaxInFlight: 100, MaxValue: 8 << 20,
-}
-
-func (l Limits) withDefaults() Limits {
-	d := DefaultLimits
-	return Limits{
-		Timeout: orDefault(l.Timeout, d.Timeout), MaxWall: orDefault(l.MaxWall, d.MaxWall), Memory: orDefault(l.Memory, d.Memory),
-		MaxOutput: orDefault(l.MaxOutput, d.MaxOutput), MaxLogLines: orDefault(l.MaxLogLines, d.MaxLogLines),
-		MaxCalls: orDefault(l.MaxCalls, d.MaxCalls), MaxHostCalls: orDefault(l.MaxHostCalls, d.MaxHostCalls),
-		MaxInFlight: orDefault(l.MaxInFlight, d.MaxInFlight), MaxValue: orDefault(l.MaxValue, d.MaxValue),
-	}
-}
-
-func orDefault[T cmp.Ordered](limit, otherwise T) T {
-	var zero T
-	if limit <= zero {
-		return otherwise
-	}
-	return limit
 }
 
 // Bounds that no program needs to change.

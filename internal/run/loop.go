@@ -21,7 +21,6 @@ import (
 // runner, no room for the journal); a program that fails is an outcome. Cancelling ctx ends the program as cancelled,
 // but for the cause ErrParked, which leaves it to be resumed and is the error then.
 func Execute(ctx context.Context, spec Spec) (*Outcome, error) {
-	spec.Limits = spec.Limits.withDefaults()
 	lease, err := spec.Runners.Acquire(ctx, spec.Owner)
 	if err != nil {
 		return nil, fmt.Errorf("get a runner: %w", err)

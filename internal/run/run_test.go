@@ -251,6 +251,25 @@ func TestForgedIdle(t *testing.T) {
 	})
 }
 
+// A limit of 0 allows none.
+func TestLimitOfZero(t *testing.T) {
+	t.Parallel()
+	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
+		calls, lines := w.spec(), w.spec()
+		calls.Limits.MaxHostCalls, lines.Limits.MaxLogLines = 0, 0
+		for kind, spec := range map[string]run.Spec{frame.KindCallLimit: calls, frame.KindOutputLimit: lines} {
+			out, err := w.execute(func(g *guest) *frame.Frame {
+				g.log("x")
+				g.take2("echo")
+				return value(`1`)
+			}, spec)
+			if err != nil || kindOf(out) != kind {
+				t.Errorf("ended as %+v, %v, want %s", out, err, kind)
+			}
+		}
+	})
+}
+
 // The endings that the host decides, each recorded and reported by replay.
 func TestEndings(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -309,9 +310,22 @@ func bubble(t *testing.T, g *gate, test func(t *testing.T, w *world)) {
 	})
 }
 
+// roomy are the limits that a test does not set.
+var roomy = run.Limits{
+	Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, Memory: 100 << 20, MaxOutput: 1 << 20, MaxLogLines: 10_000,
+	MaxCalls: 1000, MaxHostCalls: 20_000, MaxInFlight: 100, MaxValue: 8 << 20,
+}
+
 func (w *world) spec() run.Spec {
+	limits := roomy
+	given, all := reflect.ValueOf(w.limits), reflect.ValueOf(&limits).Elem()
+	for i := range all.NumField() {
+		if v := given.Field(i); !v.IsZero() {
+			all.Field(i).Set(v)
+		}
+	}
 	return run.Spec{
-		Start: journal.Start{Run: "run_x", Program: json.RawMessage(`{}`), Time: time.Now().UnixMicro()}, Limits: w.limits,
+		Start: journal.Start{Run: "run_x", Program: json.RawMessage(`{}`), Time: time.Now().UnixMicro()}, Limits: limits,
 		Owner: "owner", Gate: w.gate, Now: time.Now, Privacy: w.privacy, Computed: w.computed, Turn: w.turn,
 	}
 }

@@ -201,10 +201,8 @@ func (s *Service) spec(
 	start journal.Start, records []journal.Record, env *environment, compiled *program.Compiled,
 	progress func(call int, p mcpclient.Progress),
 ) run.Spec {
-	var limits run.Limits
-	if len(start.Limits) > 0 {
-		json.Unmarshal(start.Limits, &limits) // what start wrote; else the defaults
-	}
+	limits := s.opt.Limits
+	json.Unmarshal(start.Limits, &limits) // what begin wrote; an early record has none
 	locate := &locator{compiled: compiled}
 	locate.recall(records)
 	return run.Spec{
