@@ -33,7 +33,8 @@ type Server struct {
 	TrustedProxies      []string      `key:"trustedProxies" doc:"Addresses, or ranges such as 10.0.0.0/8, of proxies whose X-Forwarded-For is believed."`
 	Debug               bool          `key:"debug" default:"false" doc:"Log at level debug while serving, whatever log.level says."`
 
-	err error // what Check returns
+	err     error          // what Check returns
+	proxies []netip.Prefix // what Proxies returns
 }
 
 // TLS is a certificate and its key, in PEM.
@@ -96,15 +97,7 @@ func (s Server) Loopback() bool {
 func (s Server) Check() error { return s.err }
 
 // Proxies is TrustedProxies as ranges of addresses.
-func (s Server) Proxies() []netip.Prefix {
-	var list []netip.Prefix
-	for _, text := range s.TrustedProxies {
-		if p, err := parsePrefix(text); err == nil {
-			list = append(list, p)
-		}
-	}
-	return list
-}
+func (s Server) Proxies() []netip.Prefix { return s.proxies }
 
 func parsePrefix(text string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(text); err == nil {
@@ -166,9 +159,10 @@ func (l *loader) validateServer() {
 		l.refuse(bad, fmt.Sprintf("%q is not an origin", origin), "write https://app.example.com, without a path", "server.cors.origins")
 	}
 	for _, text := range s.TrustedProxies {
-		_, err := parsePrefix(text)
+		proxy, err := parsePrefix(text)
 		l.refuse(err != nil, fmt.Sprintf("%q is neither an address nor a range of addresses", text), "write 10.0.0.1 or 10.0.0.0/8",
 			"server.trustedProxies")
+		l.config.Server.proxies = append(l.config.Server.proxies, proxy)
 	}
 	for key, secret := range map[string]string{"server.secret": s.Secret, "server.webhooks.secret": s.Webhooks.Secret} {
 		if at, set := l.at(key); set && secret != "" && weakSecret(secret) {

@@ -325,15 +325,6 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-func TestSize(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{0: "0 B", 9999: "9,999 B", 10240: "10 KiB", 1 << 20: "1.0 MiB", 5<<20 + 1<<19: "5.5 MiB"} {
-		if got := size(n); got != want {
-			t.Errorf("%d bytes are written %q, want %q", n, got, want)
-		}
-	}
-}
-
 func TestWrapAndShorten(t *testing.T) {
 	t.Parallel()
 	if got, want := wrap("one two  three\nfour", 8), []string{"one two", "three", "four"}; !cmp.Equal(got, want) {

@@ -105,7 +105,7 @@ func (p *printer) result(r Result) {
 		if n > 1 {
 			name += fmt.Sprintf(" x%d", n)
 		}
-		p.line("  %-8s%-28s%8s sent, %9s received", "call", name, size(sent), size(received))
+		p.line("  %-8s%-28s%8s sent, %9s received", "call", name, humanize.IBytes(uint64(sent)), humanize.IBytes(uint64(received)))
 		i += n
 	}
 	for _, l := range r.Logs {
@@ -226,17 +226,6 @@ func shorten(text string, limit int, more string) string {
 		return text
 	}
 	return string([]rune(text)[:limit-utf8.RuneCountInString(more)]) + more
-}
-
-func size(bytes int) string {
-	switch {
-	case bytes >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-	case bytes >= 10_000:
-		return fmt.Sprintf("%d KiB", bytes>>10)
-	default:
-		return humanize.Comma(int64(bytes)) + " B"
-	}
 }
 
 func milliseconds(d time.Duration) string {

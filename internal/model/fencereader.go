@@ -184,11 +184,8 @@ func (r *fenceReader) finish(line string) {
 }
 
 func (r *fenceReader) programCall(code string) *ToolCall {
-	call := &ToolCall{ID: r.id, Name: codeTool, Input: json.RawMessage(`{}`)}
-	if input, err := journal.Encode(map[string]string{"code": code}); err == nil {
-		call.Input = input
-	}
-	return call
+	input, _ := journal.Encode(map[string]string{"code": code}) // strings can always be encoded
+	return &ToolCall{ID: r.id, Name: codeTool, Input: input}
 }
 
 // fenceOf is the backticks or tildes that begin a line, if they are three or more, and what follows them.
@@ -204,9 +201,6 @@ func fenceOf(line string) (fence, info string) {
 
 // quoted is a text as it stands within a JSON string.
 func quoted(text string) string {
-	raw, err := journal.Encode(text)
-	if err != nil || len(raw) < 2 {
-		return ""
-	}
+	raw, _ := journal.Encode(text) // a string can always be encoded
 	return string(raw[1 : len(raw)-1])
 }

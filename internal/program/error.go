@@ -10,19 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Error kinds: those of frame.Error that the compiler can give.
-const (
-	KindSyntax  = frame.KindSyntax  // the code cannot be parsed, or imports something that does not exist
-	KindRuntime = frame.KindRuntime // the same, of a module that the running program asked for
-)
-
-// NameSyntaxError is the class of errors that are about the code itself rather than about what it looks for.
-const NameSyntaxError = "SyntaxError"
-
 // Error is what is wrong with a program or a module, and where.
 type Error struct {
-	Kind       string // KindSyntax or KindRuntime
-	Name       string // JavaScript class: NameSyntaxError, or "" for Error
 	Message    string
 	File       string // name of the program as given, or the id of a module
 	Line       int    // from 1; 0: no position
@@ -55,18 +44,9 @@ func errorf(hint, format string, args ...any) *Error {
 	return &Error{Message: err.Error(), Hint: hint, cause: errors.Unwrap(err)}
 }
 
-// ofKind gives an error its kind, if it is an *Error.
-func ofKind(kind string, err error) error {
-	var e *Error
-	if errors.As(err, &e) {
-		e.Kind = kind
-	}
-	return err
-}
-
 // syntaxError is an error at a byte offset of the text of a file.
 func syntaxError(file, text string, offset int, message string) *Error {
-	e := &Error{Name: NameSyntaxError, Message: message, Hint: Hint(KindSyntax, NameSyntaxError, message, text)}
+	e := &Error{Message: message, Hint: Hint(frame.KindSyntax, "SyntaxError", message, text)}
 	return e.at(file, text, offset)
 }
 

@@ -61,10 +61,10 @@ func unfence(text string) (string, *Error) {
 		if strings.HasPrefix(blocks[0].info, "py") {
 			hint = pythonHint
 		}
-		e := &Error{Name: NameSyntaxError, Hint: hint, Message: "the code block is " + blocks[0].info + ", not JavaScript or TypeScript"}
+		e := &Error{Hint: hint, Message: "the code block is " + blocks[0].info + ", not JavaScript or TypeScript"}
 		return "", e.at("", text, blocks[0].start)
 	case len(code) > 1:
-		e := &Error{Name: NameSyntaxError, Hint: "send one program in one block", Message: "the text has several code blocks"}
+		e := &Error{Hint: "send one program in one block", Message: "the text has several code blocks"}
 		return "", e.at("", text, code[1].start)
 	}
 	blanked := []byte(text)

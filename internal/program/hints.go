@@ -21,10 +21,10 @@ type hint struct {
 // hints are tried in order; the first that applies is the advice.
 var hints = []hint{
 	// Python, most of which is a syntax error before anything else can be.
-	{kind: KindSyntax, source: `(?m)^\s*(def \w+\(.*|class \w+(\(.*\))?|elif .*|else|try|except\b.*|for \w+(, *\w+)* in .+|` +
+	{kind: frame.KindSyntax, source: `(?m)^\s*(def \w+\(.*|class \w+(\(.*\))?|elif .*|else|try|except\b.*|for \w+(, *\w+)* in .+|` +
 		`(if|while) [^({].*|with .+ as \w+):\s*(#.*)?$`, advice: pythonHint},
-	{kind: KindSyntax, source: `(?m)^\s*(from [\w.]+ import \S|import \w+( as \w+)?\s*$|print\s+["'\w])`, advice: pythonHint},
-	{kind: KindSyntax, source: `(?m)^\s*(async def \w|await asyncio\.)|\b(None|True|False)\b.*\n?.*\bprint\(`, advice: pythonHint},
+	{kind: frame.KindSyntax, source: `(?m)^\s*(from [\w.]+ import \S|import \w+( as \w+)?\s*$|print\s+["'\w])`, advice: pythonHint},
+	{kind: frame.KindSyntax, source: `(?m)^\s*(async def \w|await asyncio\.)|\b(None|True|False)\b.*\n?.*\bprint\(`, advice: pythonHint},
 	undefined(`print|None|True|False|len|str|dict|range|elif|asyncio|json`, pythonHint),
 
 	// What Node.js, browsers and others have and the sandbox has not.
@@ -97,20 +97,20 @@ var hints = []hint{
 	says(`(?i)maximum call stack|stack overflow|too much recursion`,
 		"the recursion has no end, or is too deep: use a loop"),
 	{
-		kind: KindSyntax, message: `(?i)unexpected "?import|import declarations?`,
+		kind: frame.KindSyntax, message: `(?i)unexpected "?import|import declarations?`,
 		advice: "import statements stand at the top level of a program",
 	},
 	{
-		kind: KindSyntax, message: `^Expected "[;{]" but found|^Unexpected "export"`,
+		kind: frame.KindSyntax, message: `^Expected "[;{]" but found|^Unexpected "export"`,
 		source: `(?m)^\s*((export|declare)\s+)*(namespace|module|global)\b[^=;()]*\{`,
 		advice: "a program has no namespaces: use an object, or move them into a file of /workspace and import it",
 	},
 	{
-		kind: KindSyntax, message: `^Unexpected "`, source: `(?m)^\s*(export\s+)?import\s+[\w$]+\s*=`,
+		kind: frame.KindSyntax, message: `^Unexpected "`, source: `(?m)^\s*(export\s+)?import\s+[\w$]+\s*=`,
 		advice: "write import x from 'module'",
 	},
 	{
-		kind: KindSyntax, message: `\bJSX\b|Expected ">" but found|The character "<"`, source: `<[A-Za-z][^\n>]*>.*</`,
+		kind: frame.KindSyntax, message: `\bJSX\b|Expected ">" but found|The character "<"`, source: `<[A-Za-z][^\n>]*>.*</`,
 		advice: "JSX is not supported: build strings, or return data",
 	},
 	says(`^'?([A-Za-z_$][\w$]*)'? is not defined`,

@@ -116,9 +116,7 @@ func (l *loader) checkNames(id, specifier string, names []string) *Error {
 		if len(exports) > 0 {
 			hint = "it exports " + listed(slices.Sorted(maps.Keys(exports)))
 		}
-		e := errorf(hint, "module %q has no export %q", specifier, name)
-		e.Name = NameSyntaxError
-		return e
+		return errorf(hint, "module %q has no export %q", specifier, name)
 	}
 	return nil
 }

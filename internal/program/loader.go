@@ -35,11 +35,11 @@ func CompileModule(ctx context.Context, specifier, from string, opts Options) (*
 	l := newLoader(ctx, opts)
 	id, err := l.load(specifier, from)
 	if err != nil {
-		return nil, ofKind(KindRuntime, err)
+		return nil, err
 	}
 	modules, err := l.finish()
 	if err != nil {
-		return nil, ofKind(KindRuntime, err)
+		return nil, err
 	}
 	return &Loaded{ID: id, Modules: modules, Map: l.maps}, nil
 }
@@ -208,7 +208,6 @@ func (l *loader) addJSON(id, text string) error {
 	var value json.RawMessage
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		e := errorf("", "module %s is not valid JSON: %w", id, err)
-		e.Name = NameSyntaxError
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return e.at(id, text, int(syntax.Offset)-1)

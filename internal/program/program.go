@@ -70,11 +70,6 @@ const maxText = 1 << 20
 // Compile compiles a program and everything that it imports. The error is an *Error, or wraps ctx's, naming the file, or
 // says why no compiler process starts. When ctx ends, Compile returns at once. It is safe for concurrent use.
 func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
-	c, err := compile(ctx, src, opts)
-	return c, ofKind(KindSyntax, err)
-}
-
-func compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
