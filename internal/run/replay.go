@@ -105,7 +105,7 @@ func (l *loop) compare(out *Outcome) {
 		out.fail(l.divergence(differs))
 		return
 	}
-	out.Error = recorded
+	out.Error, out.Calls, out.Logs = recorded, end.Calls, append([]Log{}, l.cursor.Logs()...)
 	if recorded == nil && len(end.Output) > 0 {
 		out.Output = end.Output
 	}

@@ -290,6 +290,12 @@ func TestEndings(t *testing.T) {
 				g.log("x")
 			}
 		}},
+		{frame.KindOutputLimit, run.Limits{MaxLogLines: 3}, func(g *guest) *frame.Frame { // slower than a replay waits
+			for {
+				time.Sleep(600 * time.Millisecond)
+				g.log("x")
+			}
+		}},
 		{frame.KindOutputLimit, run.Limits{MaxOutput: 100}, func(g *guest) *frame.Frame {
 			for {
 				g.log(strings.Repeat("x", 30))
