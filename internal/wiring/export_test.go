@@ -1,6 +1,13 @@
 package wiring
 
-import "mcp-code-exec-harness/internal/journal"
+import (
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+)
+
+// A server of these tests may start slowly on a busy machine.
+func init() { discoveryTimeout = 2 * time.Minute }
 
 // WrapJournal puts something between runs and their journals.
 func (h *Harness) WrapJournal(wrap func(journal.Writer) journal.Writer) { h.runs.WrapJournal(wrap) }

@@ -26,9 +26,8 @@ const (
 	briefCompute = time.Second / 2
 )
 
-// slack is what a run may take beyond its limit, given how long a harmless run took under the same load: a second, and
-// more where the machine is busy.
-func slack(harmless time.Duration) time.Duration { return time.Second + 20*harmless }
+// slack is what a run may take beyond its limit on a busy machine. One that is not stopped takes longer.
+const slack = 30 * time.Second
 
 // TestHostile runs every hostile program, and after each one a harmless one: host and pool are unharmed. Another run
 // that was under way all the time must end well too.
@@ -86,12 +85,11 @@ func TestHostile(t *testing.T) {
 			if program.want != "" && string(out.Output) != program.want {
 				t.Errorf("output %s, want %s", out.Output, program.want)
 			}
-			began = time.Now()
 			after, err := f.Runs().Execute(t.Context(), runs.Request{Code: "return [6*7, typeof leak, Object.keys(Object.prototype)]", User: "hostile"})
 			if err != nil || after.Error != nil || string(after.Output) != `[42,"undefined",[]]` {
 				t.Errorf("the next run ended %+v, %v", after, err)
 			}
-			if most := limit + slack(time.Since(began)); took > most {
+			if most := limit + slack; took > most {
 				t.Errorf("took %s, want at most %s", took, most)
 			}
 		})

@@ -8,7 +8,7 @@ type hostile struct {
 	want string // for one that ends well: its output
 }
 
-// hostilePrograms run with hostileLimits. Each must end within its limit and a second, and harm nothing but itself.
+// hostilePrograms run with hostileLimits. Each must end soon after its limit, and harm nothing but itself.
 var hostilePrograms = []hostile{
 	// Loops.
 	{"loop", `while (true) {}`, "timeout", ""},

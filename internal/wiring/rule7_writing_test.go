@@ -13,12 +13,11 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// ledger knows what of a journal is stored. fail says whether the n-th commit fails.
+// ledger knows what of a journal is stored. fail says whether a commit of these records fails.
 type ledger struct {
 	journal.Writer
-	fail    func(n int) bool
+	fail    func(records []journal.Record) bool
 	mu      sync.Mutex
-	commits int
 	pending []journal.Record
 	stored  []journal.Record
 	onCall  func(c *journal.Call, stored []journal.Record)
@@ -38,8 +37,7 @@ func (l *ledger) Append(r journal.Record) {
 
 func (l *ledger) Commit(ctx context.Context) error {
 	l.mu.Lock()
-	l.commits++
-	fails := l.fail != nil && l.fail(l.commits)
+	fails := l.fail != nil && l.fail(l.pending)
 	n := len(l.pending)
 	l.mu.Unlock()
 	if fails {
@@ -120,7 +118,7 @@ func TestRuleWritingAnswers(t *testing.T) {
 		if last != c.N-1 {
 			t.Errorf("call %d was made when the last answer stored was %d", c.N, last)
 		}
-		if want := min(c.N-1, 6); len(logs) != want {
+		if want := min(c.N-1, 6); len(logs) < want { // the start of a long run is stored with what there is
 			t.Errorf("call %d was made when %d lines were stored, want %d", c.N, len(logs), want)
 		}
 	}})
@@ -142,25 +140,33 @@ func TestRuleWritingFails(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
 	f := setup(t, nil, u.entry)
-	for n := 1; n <= 6; n++ {
-		f.keep(&ledger{fail: func(i int) bool { return i >= n }})
+	for n := 1; n <= 6; n++ { // intent, answer, intent, answer, end; the sixth is never written
+		f.keep(&ledger{fail: func(records []journal.Record) bool {
+			written := 0
+			for _, r := range records {
+				if r.Intent != nil || r.Answer != nil || r.End != nil {
+					written++
+				}
+			}
+			return written >= n
+		}})
 		before := len(u.called())
 		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: `
 await tools.up.send({ n: 1 })
 await tools.up.send({ n: 2 })
 return 1`})
-		if n == 6 { // intent, answer, intent, answer, end
+		if n == 6 {
 			if err != nil || out.Error != nil {
-				t.Errorf("no commit failed: %+v, %v", out, err)
+				t.Errorf("nothing failed: %+v, %v", out, err)
 			}
 			break
 		}
 		if !errors.Is(err, errFull) || out != nil {
-			t.Errorf("commit %d failed: %+v, %v", n, out, err)
+			t.Errorf("record %d failed: %+v, %v", n, out, err)
 		}
 		// The calls that the server may have got: those whose intent was stored.
 		if got, want := len(u.called())-before, []int{0, 1, 1, 2, 2}[n-1]; got != want {
-			t.Errorf("commit %d failed: the server got %d calls, want %d", n, got, want)
+			t.Errorf("record %d failed: the server got %d calls, want %d", n, got, want)
 		}
 	}
 }

@@ -3,7 +3,7 @@ package wiring_test
 import (
 	"context"
 	"encoding/json"
-	"net/http"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/testing/misbehave"
@@ -55,7 +56,10 @@ return [caught instanceof InDoubtError, caught instanceof ToolError, caught inst
 		t.Errorf("%d answers are recorded", answers)
 	}
 	// Not caught, it is how the run ends, and the user is told of the write.
-	eventually(t, "the backoff is over", func() bool { return time.Now().After(f.status("bad").RetryAt) })
+	eventually(t, "the backoff is over", func() bool {
+		st := f.status("bad")
+		return st.State == mcpclient.StateBackoff && time.Now().After(st.RetryAt)
+	})
 	out, err := f.Runs().Execute(t.Context(), code(`await callMCPTool('bad__half', {})`))
 	if err != nil || kind(out) != frame.KindInDoubt || out.Error.Tool != "bad__half" {
 		t.Fatalf("ended as %+v, %v", out.Error, err)
@@ -72,10 +76,9 @@ return [caught instanceof InDoubtError, caught instanceof ToolError, caught inst
 func TestRuleInDoubtByAnnotation(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
-	u.entry.Timeout = 100 * time.Millisecond
-	u.on = func(ctx context.Context, _, _ string, _ json.RawMessage) (string, error) {
-		<-ctx.Done() // no answer before the call's timeout
-		return "", http.ErrAbortHandler
+	u.on = func(context.Context, string, string, json.RawMessage) (string, error) {
+		u.web.CloseClientConnections()
+		return "", errors.New("nobody gets this")
 	}
 	f := setup(t, nil, u.entry)
 	out := f.exec(code(`
@@ -149,6 +152,7 @@ func TestRuleInDoubtStateful(t *testing.T) {
 	t.Parallel()
 	server := badServer(t, "bad", misbehave.Normal)
 	server.Stateful = true
+	uninstall, install := linked(t, server)
 	f := setup(t, nil, server)
 	out := f.exec(runs.Request{
 		Code: `
@@ -160,9 +164,13 @@ for (let i = 0; i < 500; i++) {
 }`,
 		Session: "s",
 		Observe: func(e run.Event) {
-			if e.Answer != nil && e.Answer.N == 1 {
+			switch {
+			case e.Answer != nil && e.Answer.N == 1:
+				uninstall()
 				kill(t, f.status("bad").PID)
 				eventually(t, "the connection's end is noticed", func() bool { return f.status("bad").PID == 0 })
+			case e.Answer != nil && e.Answer.N == 2:
+				install()
 			}
 		},
 	})

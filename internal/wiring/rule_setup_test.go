@@ -3,10 +3,12 @@ package wiring_test
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +28,8 @@ const patience = 2 * time.Minute
 // read (read-only), put (an idempotent write) and send (a write like any other).
 type upstream struct {
 	entry *config.MCPServer
+	web   *httptest.Server
+	conns atomic.Int64 // open connections
 	// on answers calls; nil echoes the arguments. An error drops the connection without an answer.
 	on func(ctx context.Context, tool, key string, args json.RawMessage) (string, error)
 
@@ -60,12 +64,21 @@ func newUpstream(t testing.TB, name string) *upstream {
 			})
 	}
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{JSONResponse: true})
-	web := httptest.NewServer(handler)
+	u.web = httptest.NewUnstartedServer(handler)
+	u.web.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			u.conns.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			u.conns.Add(-1)
+		}
+	}
+	u.web.Start()
 	t.Cleanup(func() {
-		web.CloseClientConnections()
-		web.Close()
+		u.web.CloseClientConnections()
+		u.web.Close()
 	})
-	u.entry = &config.MCPServer{Name: name, URL: web.URL, StartupTimeout: patience, Timeout: patience}
+	u.entry = &config.MCPServer{Name: name, URL: u.web.URL, StartupTimeout: patience, Timeout: patience}
 	return u
 }
 

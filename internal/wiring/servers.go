@@ -21,7 +21,7 @@ import (
 )
 
 // discoveryTimeout bounds how long discovering tools waits for a slow server.
-const discoveryTimeout = 10 * time.Second
+var discoveryTimeout = 10 * time.Second
 
 // servers are the upstream servers as the gate needs them. The Manager reports their tools to the catalog.
 type servers struct {

@@ -16,7 +16,7 @@ func TestRemoveAndAddAServer(t *testing.T) {
 	dir := t.TempDir()
 	env := func(kind string) map[string]string { return misbehave.Env(kind, filepath.Join(dir, "pids")) }
 	f := open(t, dir, nil, &config.MCPServer{
-		Name: "bad", Command: self(t), Env: env(misbehave.Grandchild), StartupTimeout: 30 * time.Second,
+		Name: "bad", Command: self(t), Env: env(misbehave.Grandchild), StartupTimeout: patience,
 	})
 	f.EnsureTools(t.Context())
 	if _, err := f.Catalog().Resolve("bad__echo"); err != nil {

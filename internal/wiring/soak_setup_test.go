@@ -50,7 +50,7 @@ model: {provider: anthropic, name: claude-test, apiKey: k, baseUrl: %q, maxRetri
 store: {url: "sqlite:harness.db"}
 skills: {dir: skills, maxBytes: 1MiB}
 workspace: {dir: workspace, maxBytes: 4MiB}
-sandbox: {pool: 8, memory: 32MiB, callTimeout: 20s}
+sandbox: {pool: 8, memory: 32MiB}
 log: {level: error}
 %s
 mcpServers:

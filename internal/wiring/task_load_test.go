@@ -167,6 +167,8 @@ func (l *load) work(n, users int) measured {
 	m.took = time.Since(began)
 	close(stop)
 	m.memory = <-peak
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for i, t := range tasks { // now that looking takes no time from them
 		turns := l.turns[fmt.Sprint("task-", i)]
 		if t.EndedAt == nil || len(turns) != loadRuns+1 {

@@ -133,6 +133,7 @@ model: {provider: anthropic, name: claude-test, apiKey: k, baseUrl: %q}
 store: {url: "sqlite:harness.db"}
 skills: {dir: skills}
 workspace: {dir: workspace}
+sandbox: {callTimeout: 10m}
 mcpServers:
   up: {url: %q}
   mailer: {command: %q, args: [__demo-server, mailer, %q]}
@@ -241,6 +242,7 @@ func (w *world) call(_ context.Context, tool, key string, args json.RawMessage) 
 // live begins a life of the harness: a process that start starts, told at which commit to kill itself.
 func (w *world) live(start func(kill string) *served) {
 	w.t.Helper()
+	eventually(w.t, "nothing of the last life is left", func() bool { return w.up.conns.Load() == 0 && !mentioned(w.dir) })
 	w.mu.Lock()
 	defer w.mu.Unlock() // nothing outside of the harness happens before it is known which process it is
 	if w.lives++; w.lives > 50 {

@@ -89,7 +89,7 @@ func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outsid
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := h.Close(ctx); err != nil {
 			t.Error(err)
@@ -105,7 +105,7 @@ func self(t testing.TB) string {
 
 // demoServer is one of the demo servers as a child process.
 func demoServer(t testing.TB, name, dir string) *config.MCPServer {
-	return &config.MCPServer{Name: name, Command: self(t), Args: []string{"__demo-server", name, dir}, StartupTimeout: 30 * time.Second}
+	return &config.MCPServer{Name: name, Command: self(t), Args: []string{"__demo-server", name, dir}, StartupTimeout: patience}
 }
 
 // exec runs a program; every one that succeeds is replayed from its journal and must do the same again.
