@@ -37,12 +37,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("mcp-code-exec-harness/internal/process.init.func1.1")) // it starts processes
 }
 
+// patience bounds the waits of tests; it is reached only by a failure.
+const patience = 2 * time.Minute
+
 // sandbox is a harness whose programs are real ones, as an agent uses it.
 type sandbox struct {
 	*wiring.Harness
 	t       testing.TB
 	model   model.Model
-	running chan struct{} // gets a token at each event of a run
+	onEvent func(n int) // at the n-th event of a run, before the run goes on
 
 	mu    sync.Mutex
 	steps []task.Step
@@ -54,14 +57,14 @@ func openSandbox(t testing.TB, replies ...fake.Reply) (*sandbox, *fake.Server) {
 	dir := t.TempDir()
 	cfg, _, err := config.Load(config.Env{Flags: map[string]string{
 		"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
-		"workspace.dir": filepath.Join(dir, "workspace"),
+		"workspace.dir": filepath.Join(dir, "workspace"), "sandbox.timeout": "10m",
 	}, Cwd: dir, HomeDir: dir, GOOS: runtime.GOOS})
 	if err != nil {
 		t.Fatal(err)
 	}
 	self := child.Executable(t)
 	cfg.MCPServers = []*config.MCPServer{{
-		Name: "mailer", Command: self, Args: []string{"__demo-server", "mailer", dir}, StartupTimeout: 30 * time.Second,
+		Name: "mailer", Command: self, Args: []string{"__demo-server", "mailer", dir}, StartupTimeout: patience,
 	}}
 	h, err := wiring.Open(context.Background(), cfg, wiring.Outside{
 		Environ: os.Environ(), Executable: self, CacheDir: t.TempDir(), Now: time.Now, Version: "test",
@@ -76,19 +79,21 @@ func openSandbox(t testing.TB, replies ...fake.Reply) (*sandbox, *fake.Server) {
 	}
 	t.Cleanup(func() {
 		srv.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := h.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	return &sandbox{Harness: h, t: t, model: m, running: make(chan struct{}, 1000)}, srv
+	return &sandbox{Harness: h, t: t, model: m, onEvent: func(int) {}}, srv
 }
 
 func (s *sandbox) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
+	events := 0
 	return s.Harness.Runs().Continue(ctx, runs.Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Observe: func(e run.Event) {
 		p.Observe(e)
-		s.running <- struct{}{}
+		events++
+		s.onEvent(events)
 	}})
 }
 
@@ -143,6 +148,7 @@ func TestRealRuns(t *testing.T) {
 		executes("return (await fs.readFile('/workspace/results/' + (await fs.readdir('/workspace/results'))[0] + '/output.json')).length"),
 		fake.Reply{Text: "done"},
 	)
+	s.Servers().EnsureTools(t.Context())
 	ended, err := s.do(t.Context())
 	if err != nil || ended.Status != task.Succeeded || string(ended.Output) != "100002" || len(srv.Refused()) > 0 {
 		t.Fatalf("got %+v, %v; refused: %v", ended, err, srv.Refused())
@@ -180,12 +186,11 @@ func TestRealRunGoesOn(t *testing.T) {
 		await utils.sleep(1500);
 		return await fs.readFile('/workspace/log')`), fake.Reply{Text: "done"})
 	ctx, park := context.WithCancelCause(t.Context())
-	go func() {
-		for range 3 { // call, answer, log
-			<-s.running
+	s.onEvent = func(n int) {
+		if n == 3 { // call, answer, log
+			park(run.ErrParked)
 		}
-		park(run.ErrParked)
-	}()
+	}
 	if _, err := s.do(ctx); !errors.Is(err, run.ErrParked) {
 		t.Fatal(err)
 	}
@@ -201,15 +206,14 @@ func TestRealRunIsCancelled(t *testing.T) {
 	s, _ := openSandbox(t, executes(`await fs.writeFile('/workspace/a', 'x'); console.log('now'); for (;;);`))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var at time.Time
-	go func() {
-		for range 3 {
-			<-s.running
+	s.onEvent = func(n int) {
+		if n == 3 {
+			at = time.Now()
+			cancel(task.ErrCancelled)
 		}
-		at = time.Now()
-		cancel(task.ErrCancelled)
-	}()
+	}
 	ended, err := s.do(ctx)
-	if took := time.Since(at); took > 20*time.Second { // it would compute for 30
+	if took := time.Since(at); took > patience { // it would compute for 10 minutes
 		t.Errorf("it took %s", took)
 	}
 	if err != nil || ended.Status != task.Cancelled || !strings.Contains(ended.Message, "writeFile /workspace/a") {

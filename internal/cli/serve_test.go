@@ -12,10 +12,12 @@ import (
 	"encoding/pem"
 	"io"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -289,7 +291,11 @@ func TestServeTwice(t *testing.T) {
 // freeAddress is an address that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := "127.0.0.1"
+	if runtime.GOOS == "linux" { // it has all of 127.0.0.0/8: nobody takes the port of such an address meanwhile
+		host = net.IPv4(127, byte(mathrand.N(256)), byte(mathrand.N(256)), byte(1+mathrand.N(254))).String()
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
