@@ -1,7 +1,6 @@
 package mcpclient_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -87,11 +86,12 @@ func TestHostileAnswers(t *testing.T) {
 			opts.SetBackoff(time.Millisecond, time.Millisecond)
 			m := setup(t, opts, bad(t, misbehave.Normal))
 			before := mustCall(t, m, "echo", `{}`)
-			timeout := patience
+			var err error
 			if tc.kind == mcpclient.KindTimeout {
-				timeout = 100 * time.Millisecond
+				err = timeOut(t, m, tool, 100*time.Millisecond)
+			} else {
+				_, err = call(t, m, tool, tc.args)
 			}
-			_, err := m.Call(ctxFor(t), "bad", tool, json.RawMessage(tc.args), mcpclient.CallOptions{Timeout: timeout})
 			wantIn(t, "error", callError(t, err, tc.kind, true).Error(), tc.want)
 			if len(err.Error()) > 20_000 {
 				t.Errorf("the error has %d bytes", len(err.Error()))

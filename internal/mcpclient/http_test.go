@@ -108,10 +108,20 @@ func TestHTTP(t *testing.T) {
 			if name == "stateless" || name == "json" {
 				return // there is no stream on which the server could speak by itself
 			}
-			u.AddTool(&mcp.Tool{Name: "new", InputSchema: json.RawMessage(`{"type":"object"}`)},
-				func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, nil })
-			if s := <-changes; len(s.Tools) != 3 {
-				t.Errorf("%d tools after the change", len(s.Tools))
+			limit := ctxFor(t).Done()
+			for { // what the server says before its stream is open is lost
+				u.AddTool(&mcp.Tool{Name: "new", InputSchema: json.RawMessage(`{"type":"object"}`)},
+					func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, nil })
+				select {
+				case s := <-changes:
+					if len(s.Tools) != 3 {
+						t.Errorf("%d tools after the change", len(s.Tools))
+					}
+					return
+				case <-time.After(time.Second):
+				case <-limit:
+					t.Fatal("the change is not heard")
+				}
 			}
 		})
 	}
@@ -451,12 +461,12 @@ func TestHTTPRefusals(t *testing.T) {
 	}
 }
 
+// unused is an address at which nothing listens. A port that was free a moment ago may be another test's by now.
+const unused = "http://127.0.0.1:1"
+
 func TestHTTPUnreachable(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.NotFoundHandler())
-	cfg := mcpclient.Config{Name: "bad", URL: srv.URL}
-	srv.Close()
-	m := setup(t, mcpclient.Options{}, cfg)
+	m := setup(t, mcpclient.Options{}, mcpclient.Config{Name: "bad", URL: unused})
 	s := m.Start(ctxFor(t))[0]
 	if s.State != mcpclient.StateFailed {
 		t.Errorf("state %s", s.State)
@@ -512,7 +522,6 @@ func TestHTTPStreamThatSaysNothing(t *testing.T) {
 		}
 		inner.ServeHTTP(w, r)
 	}))
-	cfg.StartupTimeout = 10 * time.Second
 	m := setup(t, mcpclient.Options{}, cfg)
 	mustCall(t, m, "echo", `{}`)
 }
@@ -772,11 +781,13 @@ func TestMemoryOfResults(t *testing.T) {
 		if tc.server == "stdio" {
 			timeout = patience
 		}
-		_, err := read("greedy", tc.server, tc.tool, timeout)
-		if err == nil {
-			t.Fatalf("%s: a fifth answer is held", tc.tool)
-		}
-		wantIn(t, tc.tool, err.Error(), "held for this user", tc.want)
+		eventually(t, "the fifth answer comes before its timeout, and is not held", func() bool {
+			_, err := read("greedy", tc.server, tc.tool, timeout)
+			if err == nil {
+				t.Fatalf("%s: a fifth answer is held", tc.tool)
+			}
+			return strings.Contains(err.Error(), "held for this user") && strings.Contains(err.Error(), tc.want)
+		})
 		must("modest", tc.server, tc.tool).Release()
 		waiting := make(chan error, 1)
 		if tc.server == "bad" { // it waits for the budget, which on a shared stream would hold up others
@@ -804,9 +815,7 @@ func TestMemoryOfResults(t *testing.T) {
 // TestHTTPSecretsInTheURL: what is said of a server shows no parameters of its address.
 func TestHTTPSecretsInTheURL(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.NotFoundHandler())
-	cfg := mcpclient.Config{Name: "bad", URL: strings.Replace(srv.URL, "http://", "http://ann:s3cret@", 1) + "/mcp?code=s3cret"}
-	srv.Close()
+	cfg := mcpclient.Config{Name: "bad", URL: strings.Replace(unused, "http://", "http://ann:s3cret@", 1) + "/mcp?code=s3cret"}
 	var log strings.Builder
 	m := setup(t, mcpclient.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, cfg)
 	s := m.Start(ctxFor(t))[0]

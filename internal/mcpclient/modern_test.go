@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -59,9 +60,18 @@ func TestModernStdio(t *testing.T) {
 		t.Fatalf("%+v", s.Status)
 	}
 	<-changes
-	mustCall(t, m, "grow", `{}`)
-	if s := <-changes; len(s.Tools) != 4 {
-		t.Errorf("%d tools after the change", len(s.Tools))
+	limit := ctxFor(t).Done()
+	for heard := false; !heard; { // what the server says before it has the subscription is lost
+		mustCall(t, m, "grow", `{}`)
+		select {
+		case s := <-changes:
+			if heard = true; len(s.Tools) != 4 {
+				t.Errorf("%d tools after the change", len(s.Tools))
+			}
+		case <-time.After(time.Second):
+		case <-limit:
+			t.Fatal("the change is not heard")
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := m.Call(ctx, "bad", "slow", nil, mcpclient.CallOptions{Progress: func(mcpclient.Progress) { cancel() }})

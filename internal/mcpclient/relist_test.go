@@ -3,6 +3,8 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,12 +13,38 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// scripted is a server in memory that notes when its tools are listed.
+// scripted is a server in memory that notes when its tools are listed. It answers a call behind so many reports of its progress.
 type scripted struct {
-	out    chan jsonrpc.Message
-	closed chan struct{}
-	began  time.Time
-	listed []time.Duration
+	out     chan jsonrpc.Message
+	closed  chan struct{}
+	began   time.Time
+	listed  []time.Duration
+	reports int
+	pause   time.Duration // before each report
+}
+
+// connect connects a manager to the server.
+func (s *scripted) connect(t *testing.T, opts Options) (*Manager, *server) {
+	t.Helper()
+	s.out, s.closed, s.began = make(chan jsonrpc.Message, 100), make(chan struct{}), time.Now()
+	m := NewManager(opts)
+	up := &server{cfg: Config{Name: "s", Command: "x", StartupTimeout: time.Minute}, m: m, calls: newCallSlots()}
+	if err := m.add(up); err != nil {
+		t.Fatal(err)
+	}
+	c := &conn{transport: TransportStdio}
+	c.link = newLink(s)
+	if err := up.handshake(t.Context(), c, legacyVersion); err != nil {
+		t.Fatal(err)
+	}
+	up.conn = c
+	up.work.Go(func() { up.follow(c) })
+	t.Cleanup(func() {
+		if err := up.shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return m, up
 }
 
 func (s *scripted) open(_ context.Context, l *link) error {
@@ -47,6 +75,9 @@ func (s *scripted) send(_ context.Context, msg jsonrpc.Message, _ *exchange) err
 	case "tools/list":
 		s.listed = append(s.listed, time.Since(s.began))
 		res.Result = json.RawMessage(`{"tools":[]}`)
+	case "tools/call":
+		go s.call(req)
+		return nil
 	default:
 		res.Error = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: req.Method}
 	}
@@ -54,24 +85,59 @@ func (s *scripted) send(_ context.Context, msg jsonrpc.Message, _ *exchange) err
 	return nil
 }
 
+func (s *scripted) call(req *jsonrpc.Request) {
+	var params struct {
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(req.Params, &params) // the SDK has encoded it
+	for range s.reports {
+		if await(s.closed, s.pause) {
+			return
+		}
+		s.out <- &jsonrpc.Request{Method: methodProgress, Params: json.RawMessage(`{"progressToken":` + string(params.Meta.Token) + `,"progress":1}`)}
+	}
+	s.out <- &jsonrpc.Response{ID: req.ID, Result: json.RawMessage(`{"content":[]}`)}
+}
+
+// TestProgressKeepsACallAlive: each report starts the timeout again, up to the time that a call may take in all.
+func TestProgressKeepsACallAlive(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		up   scripted
+		want string
+		took time.Duration
+	}{
+		"in time":        {scripted{reports: 10, pause: 900 * time.Millisecond}, "", 9 * time.Second},
+		"too slow":       {scripted{reports: 10, pause: 1100 * time.Millisecond}, "no answer within 1s", time.Second},
+		"at the maximum": {scripted{reports: 1000, pause: 900 * time.Millisecond}, "no answer within 10s", 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m, _ := tc.up.connect(t, Options{MaxCall: 10 * time.Second})
+				began := time.Now()
+				_, err := m.Call(t.Context(), "s", "work", nil, CallOptions{Timeout: time.Second})
+				if took := time.Since(began); took != tc.took {
+					t.Errorf("it took %s", took)
+				}
+				failed, is := errors.AsType[*CallError](err)
+				if tc.want == "" && err != nil || tc.want != "" && (!is || failed.Kind != KindTimeout || !strings.Contains(err.Error(), tc.want)) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+			})
+		})
+	}
+}
+
 // TestRelistPauses: a server that says all the time that its tools changed is listed at once, then after 1, 2, 4 s and so
 // on, at most every 30 s; after a quiet while, at once again. No change goes unheard.
 func TestRelistPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		up := &scripted{out: make(chan jsonrpc.Message, 100), closed: make(chan struct{}), began: time.Now()}
-		m := NewManager(Options{})
-		s := &server{cfg: Config{Name: "s", Command: "x", StartupTimeout: time.Minute}, m: m}
-		if err := m.add(s); err != nil {
-			t.Fatal(err)
-		}
-		c := &conn{transport: TransportStdio}
-		c.link = newLink(up)
-		if err := s.handshake(t.Context(), c, legacyVersion); err != nil {
-			t.Fatal(err)
-		}
-		s.conn = c
-		s.work.Go(func() { s.follow(c) })
+		up := &scripted{}
+		_, s := up.connect(t, Options{})
 		changed := func() { up.out <- &jsonrpc.Request{Method: methodToolsChanged} }
 		for time.Since(up.began) < 130*time.Second {
 			changed()

@@ -44,7 +44,7 @@ func TestFailedStarts(t *testing.T) {
 	t.Parallel()
 	quick := func(kind string) mcpclient.Config {
 		cfg := bad(t, kind)
-		cfg.StartupTimeout = 2 * time.Second
+		cfg.StartupTimeout = 10 * time.Second
 		return cfg
 	}
 	missing := mcpclient.Config{Name: "bad", Command: "no-such-program-anywhere"}
@@ -56,7 +56,7 @@ func TestFailedStarts(t *testing.T) {
 	}{
 		"dies":          {bad(t, misbehave.Dies), []string{"exited with code 3", "cannot open database"}},
 		"deaf":          {bad(t, misbehave.Deaf), []string{"closed its stdin or stdout but did not exit before it answered the handshake"}},
-		"hangs":         {quick(misbehave.Hangs), []string{"did not answer the handshake within 2s"}},
+		"hangs":         {quick(misbehave.Hangs), []string{"did not answer the handshake within 10s"}},
 		"floods":        {bad(t, misbehave.Floods), []string{"floods stdout", "still flooding, line 0"}},
 		"endless pages": {bad(t, misbehave.EndlessPages), []string{"the pages do not end"}},
 		"missing":       {missing, []string{"no-such-program-anywhere", "was not found", "install it"}},

@@ -70,7 +70,7 @@ const (
 	OddTools        = "odd-tools"        // lists tools with too long a name, with too much text, and twice
 	Talkative       = "talkative"        // answers the handshake with 2 MB of instructions
 	Wordy           = "wordy"            // answers the handshake with 500 kB of instructions
-	Restless        = "restless"         // says that its tools changed, without end
+	Restless        = "restless"         // says that its tools changed, without end, once they were listed
 	NoTools         = "no-tools"         // has no tools
 	Old             = "old"              // speaks 2024-11-05
 	Grandchild      = "grandchild"       // has a child that ignores the end of stdin and SIGTERM, as has it itself
@@ -125,13 +125,6 @@ func Run(kind string) int {
 	s := &server{kind: kind, out: os.Stdout, steps: make(chan struct{})}
 	if kind == Deaf {
 		return s.deafen()
-	}
-	if kind == Restless {
-		go func() {
-			for {
-				s.write(toolsChanged)
-			}
-		}()
 	}
 	code := s.serve(os.Stdin)
 	if kind == Grandchild || kind == Escapee {
@@ -192,6 +185,14 @@ type server struct {
 	grown    int
 	received []string
 	steps    chan struct{}
+	unrest   sync.Once
+}
+
+// flood says without end that the tools changed.
+func (s *server) flood() {
+	for {
+		s.write(toolsChanged)
+	}
 }
 
 // request is what a client sends: also a notification, or an answer.
@@ -285,6 +286,9 @@ func (s *server) handle(req request) bool {
 	case "tools/list":
 		s.note("tools/list")
 		s.list(req)
+		if s.kind == Restless { // before that, it would be a race whether the handshake or the flood is over first
+			s.unrest.Do(func() { go s.flood() })
+		}
 	case "tools/call":
 		return s.call(req)
 	default:
