@@ -209,9 +209,10 @@ func TestTickets(t *testing.T) {
 		ticket(alice)
 	}
 	var refused *reply
-	for range 5 {
+	w.eventually("a caller has too many tickets", func() bool { // those that have expired meanwhile do not count
 		refused = w.as(alice, "POST", "/v1/tickets", nil)
-	}
+		return refused.status != http.StatusCreated
+	})
 	if refused.want(http.StatusTooManyRequests); !strings.Contains(refused.body, "100 tickets") {
 		t.Errorf("it says %s", refused.body)
 	}
@@ -270,8 +271,11 @@ func TestStreamsOfRevokedKeys(t *testing.T) {
 // A server that stops says so to the probe of /ready before it closes its listener, and takes no work meanwhile.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	w := setup(t, setting{})
+	const grace = 2 * time.Minute
+	w := setup(t, setting{flags: map[string]string{"server.shutdownTimeout": grace.String()}, serve: api.ServeOptions{Grace: grace}})
 	w.do("GET", "/ready", nil).want(http.StatusOK)
+	w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "HOLD<<x>>"}).want(http.StatusAccepted)
+	w.eventually("a task is in work, which the server waits for", func() bool { return len(w.model.Requests()) > 0 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.stop() }()
 	var refused *reply
@@ -283,6 +287,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("the refusal is %s", refused.header)
 	}
 	w.do("GET", "/ready", nil).want(http.StatusServiceUnavailable)
+	w.gate.open()
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}

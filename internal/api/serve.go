@@ -15,7 +15,7 @@ import (
 
 const (
 	idleTimeout  = 2 * time.Minute
-	closeTimeout = 2 * time.Second  // for answers under way once everything else has ended
+	closeTimeout = 5 * time.Second  // for answers under way once everything else has ended
 	probeWait    = 3 * time.Second  // for a probe of /ready to see the 503 of a stopping server
 	probeEvery   = 30 * time.Second // the longest pause between probes of a load balancer
 	pollEvery    = 5 * time.Millisecond

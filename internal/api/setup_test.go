@@ -115,7 +115,7 @@ func setup(t testing.TB, s setting) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := w.h.Close(ctx); err != nil {
 			t.Error(err)

@@ -15,7 +15,7 @@ import (
 const (
 	localPrefix = "hl_"
 	localLength = len(localPrefix) + 26 // of rand.Text: 130 bits
-	localWait   = time.Second           // for the process that is writing the file
+	localWait   = 10 * time.Second      // for the process that has made the file to write it
 )
 
 // LocalToken returns the token of the machine's user, and the path of its file, local.token in a directory. It makes both if they
@@ -40,7 +40,7 @@ func LocalToken(dir string) (token, path string, err error) {
 		if token = strings.TrimSpace(string(text)); len(token) == localLength && strings.HasPrefix(token, localPrefix) {
 			return token, path, nil
 		}
-		if time.Now().After(end) {
+		if len(text) > 0 || time.Now().After(end) {
 			return "", path, fmt.Errorf("%s holds no local token: delete it, and the next command makes a new one", path)
 		}
 	}

@@ -40,7 +40,7 @@ func TestCanonicalIsLinear(t *testing.T) {
 	if len(got) != len(raw)-depth {
 		t.Errorf("got %d bytes, want %d", len(got), len(raw)-depth)
 	}
-	if d := time.Since(begin); d > 5*time.Second { // quadratic takes minutes
+	if d := time.Since(begin); d > time.Minute { // quadratic takes many minutes
 		t.Errorf("took %v", d)
 	}
 	deep := json.RawMessage(strings.Repeat("[", 8<<20))

@@ -20,6 +20,8 @@ const (
 	maxPages   = 1000     // of a listing
 	maxItems   = 20_000   // tools or resources of one server
 	maxListing = 16 << 20 // bytes of a listing; decoded, it takes many times that
+
+	exitWait = 5 * time.Second // from the end of a pipe to that of the process; a busy machine may take seconds
 )
 
 // conn is one connection to a server, from handshake to end. It is not used again after its end.
@@ -69,10 +71,10 @@ func (c *conn) wait() {
 
 // exitReason says how the process ended. Its pipes end a moment before it does.
 func (c *conn) exitReason() string {
-	if !await(c.proc.ended, time.Second) {
+	if !await(c.proc.ended, exitWait) {
 		return "closed its stdin or stdout but did not exit"
 	}
-	await(c.drained, time.Second) // what it wrote last is the most telling
+	await(c.drained, exitWait) // what it wrote last is the most telling
 	return c.proc.exit
 }
 
@@ -200,7 +202,7 @@ func dedupe(tools []Tool) []Tool {
 
 // ended reports that the connection ended; a call learns of it a moment before the connection does.
 func (c *conn) ended() bool {
-	wait := 3 * time.Second // longer than exitReason
+	wait := 3 * exitWait // longer than exitReason
 	if c.proc == nil {
 		wait = 200 * time.Millisecond // over HTTP a failed request mostly says nothing of the connection
 	}

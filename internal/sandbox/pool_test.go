@@ -812,23 +812,28 @@ func TestPoolOfWorkers(t *testing.T) {
 		return ""
 	}
 	a := acquire(t, p, "a")
-	pid := a.Pid()
-	if got := execute(a, "globalThis.left = 1; Array.prototype.left = 1; return 1"); got != "1" {
-		t.Errorf("got %s", got)
-	}
 	b := acquire(t, p, "b")
-	if b.Pid() == pid {
+	if b.Pid() == a.Pid() {
 		t.Error("two owners share a process")
 	}
 	b.Release(false)
-	a.Release(true)
-	// The worker acknowledges its reset in the background; the queue is how one waits for it.
-	again := acquireRunner(t, p, "a", pid)
+	// A worker that takes too long for its reset, as on a busy machine, is replaced: then the next one is tried.
+	pid, again := 0, a
+	for try := 0; again.Pid() != pid; try++ {
+		if try == 5 {
+			t.Fatal("no worker comes back")
+		}
+		pid = again.Pid()
+		if got := execute(again, "globalThis.left = 1; Array.prototype.left = 1; return 1"); got != "1" {
+			t.Errorf("got %s", got)
+		}
+		again.Release(true)
+		// The worker acknowledges its reset in the background; the queue is how one waits for it.
+		again = acquireRunner(t, p, "a", pid)
+	}
 	if got := execute(again, "return [typeof left, [].left === undefined]"); got != `["undefined",true]` {
 		t.Errorf("of the last program is left: %s", got)
 	}
-	again.Release(true)
-	again = acquireRunner(t, p, "a", pid)
 	process, err := os.FindProcess(pid)
 	if err != nil {
 		t.Fatal(err)
@@ -850,7 +855,7 @@ func TestPoolOfWorkers(t *testing.T) {
 	}
 }
 
-// acquireRunner takes the other runners of the pool, if those are what is idle, until the given one comes.
+// acquireRunner takes the other runners of the pool, if those are what is idle, until the given one comes; if it does not, another.
 func acquireRunner(t *testing.T, p *sandbox.Pool, owner string, pid int) *sandbox.Lease {
 	t.Helper()
 	var others []*sandbox.Lease
@@ -866,6 +871,7 @@ func acquireRunner(t *testing.T, p *sandbox.Pool, owner string, pid int) *sandbo
 		}
 		others = append(others, l)
 	}
-	t.Fatalf("runner %d does not come back", pid)
-	return nil
+	last := others[1]
+	others = others[:1]
+	return last
 }

@@ -225,7 +225,7 @@ func TestParallelQueries(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
-			got := call[[]map[string]float64](t, c, "query", arguments{"query": fmt.Sprintf("SELECT %d AS i", i)})
+			got := call[[]map[string]float64](t, c, "query", patient(fmt.Sprintf("SELECT %d AS i", i)))
 			if len(got) != 1 || got[0]["i"] != float64(i) {
 				t.Errorf("query %d: %v", i, got)
 			}
