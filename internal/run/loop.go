@@ -68,6 +68,7 @@ type loop struct {
 	deadline  *time.Timer   // of the guest's computing, or of the next look at an idle runner
 	idleSince time.Duration // processor time of the runner at the last look since it became idle; -1 before the first
 	kill      <-chan time.Time
+	list      <-chan time.Time // nil once something was committed
 
 	ending  *Error // what the host decided; the runner was sent a cancel frame
 	done    *frame.Frame
@@ -114,13 +115,15 @@ func (l *loop) execute(ctx context.Context) {
 	}
 	l.deadline = time.NewTimer(l.spec.Limits.Timeout)
 	defer l.deadline.Stop()
-	wall := time.After(l.spec.Limits.MaxWall)
+	// Not a channel of a timer: each wait for a frame would start it again.
+	wall, cancelWall := context.WithTimeout(context.WithoutCancel(ctx), l.spec.Limits.MaxWall)
+	defer cancelWall()
 	defer l.timers.alarm.Stop()
-	list := time.After(listAfter)
+	l.list = time.After(listAfter)
 	if err := l.start(); err != nil {
 		l.failure = err
 	}
-	cancelled := ctx.Done()
+	cancelled, outlasted := ctx.Done(), wall.Done()
 	for l.done == nil && l.failure == nil {
 		select {
 		case f, ok := <-l.runner.Frames():
@@ -137,9 +140,10 @@ func (l *loop) execute(ctx context.Context) {
 			l.answered(calls, l.timers.due()...)
 		case <-l.deadline.C:
 			l.expired()
-		case <-wall:
+		case <-outlasted:
+			outlasted = nil
 			l.end(frame.KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
-		case <-list:
+		case <-l.list:
 			l.commit(ctx)
 		case <-cancelled:
 			cancelled = nil
@@ -165,6 +169,7 @@ func (l *loop) endCalls() {
 // commit stores what was recorded. It does not end with the run's context: what was answered is stored even when the run
 // has been cancelled.
 func (l *loop) commit(ctx context.Context) {
+	l.list = nil
 	if err := l.journal.Commit(context.WithoutCancel(ctx)); err != nil {
 		l.failure = fmt.Errorf("write the journal: %w", err)
 	}
