@@ -13,7 +13,7 @@ import (
 // The original's call: its fields, and messages that are true.
 func TestTask(t *testing.T) {
 	t.Parallel()
-	w := setup(t, setting{flags: map[string]string{"sandbox.timeout": "300ms"}})
+	patient, impatient := setup(t, setting{}), setup(t, setting{flags: map[string]string{"sandbox.timeout": "300ms"}})
 	for name, c := range map[string]struct {
 		task   string
 		output any
@@ -30,6 +30,10 @@ func TestTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			w := patient
+			if name == "a timeout" {
+				w = impatient
+			}
 			r := w.do("POST", "/task", map[string]any{"userId": "alice", "task": c.task, "context": map[string]any{"n": 1}, "unknown": []int{1}}).want(http.StatusOK)
 			var fields map[string]any
 			r.json(&fields)

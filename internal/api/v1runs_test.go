@@ -28,7 +28,7 @@ func TestRuns(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
 	var out run.Outcome
-	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "console.log('hi'); return [1, 2]", "timeout": "5s", "sandbox": "wasm", "unknown": 1}).
+	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "console.log('hi'); return [1, 2]", "timeout": "30s", "sandbox": "wasm", "unknown": 1}).
 		want(http.StatusOK).json(&out)
 	if out.Status != "succeeded" || string(out.Output) != "[1,2]" || len(out.Logs) != 1 || out.Logs[0].Text != "hi" || out.Sandbox != "wasm" || out.Error != nil {
 		t.Errorf("got %+v", out)
@@ -52,9 +52,9 @@ func TestRuns(t *testing.T) {
 	}
 	w.do("POST", "/v1/runs/run_none/replay", nil).want(http.StatusNotFound)
 	for name, c := range map[string]struct{ code, timeout, kind string }{
-		"syntax":  {"return (", "5s", "syntax"},
+		"syntax":  {"return (", "30s", "syntax"},
 		"timeout": {"for (;;) {}", "100ms", "timeout"},
-		"thrown":  {"throw new TypeError('no')", "5s", "runtime"},
+		"thrown":  {"throw new TypeError('no')", "30s", "runtime"},
 	} {
 		var failed run.Outcome
 		w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": c.code, "timeout": c.timeout}).want(http.StatusOK).json(&failed)

@@ -44,7 +44,7 @@ func (o *fileLease) Claim() error {
 	}
 	o.sweep()
 	// Another process's sweep may take the new file for a dead owner's before it is locked: then it is made again.
-	for range 10 {
+	for begin := time.Now(); time.Since(begin) < busyTimeout; time.Sleep(writeWait) {
 		f, err := lockPid(o.prefix + o.id)
 		if err == nil && f != nil {
 			if isAt(f, f.Name()) {
@@ -56,7 +56,6 @@ func (o *fileLease) Claim() error {
 		if err != nil {
 			return fmt.Errorf("lock the store for this process: %w", err)
 		}
-		time.Sleep(writeWait)
 	}
 	return fmt.Errorf("lock the store for this process: %s is deleted again and again", o.prefix+o.id)
 }

@@ -32,7 +32,7 @@ func TestReadersAreNoOwners(t *testing.T) {
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
 		t.Errorf("the file of a dead owner is still there: %v", err)
 	}
-	if !strings.HasPrefix(s.lease.file.Name(), s.path+".owner-") {
-		t.Errorf("owner file %s", s.lease.file.Name())
+	if own := s.lease.(*fileLease).file.Name(); !strings.HasPrefix(own, s.path+".owner-") {
+		t.Errorf("owner file %s", own)
 	}
 }
