@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/testing/journaltest"
@@ -35,4 +37,26 @@ func TestReadersAreNoOwners(t *testing.T) {
 	if own := s.lease.(*fileLease).file.Name(); !strings.HasPrefix(own, s.path+".owner-") {
 		t.Errorf("owner file %s", own)
 	}
+}
+
+// A process waits for the lock of its file while another one holds it, as one does that looks whether the owner is dead.
+func TestClaimWaitsForTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		own := newFileLease(filepath.Join(t.TempDir(), "harness.db"))
+		f, err := os.Create(own.prefix + own.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if locked, err := lockFile(f, true); err != nil || !locked {
+			t.Fatalf("locked: %t, %v", locked, err)
+		}
+		time.AfterFunc(busyTimeout/2, func() { f.Close() })
+		if err := own.Claim(); err != nil {
+			t.Error(err)
+		}
+		if err := own.Release(); err != nil {
+			t.Error(err)
+		}
+	})
 }
