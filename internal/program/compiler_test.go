@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/testing/child"
 )
@@ -175,8 +176,12 @@ func TestCompilerProcessEnds(t *testing.T) {
 	c.slots = slots.New(slots.Limits{All: 1, Each: 1}, "texts", "compiled")
 	start := c.start
 	started := make(chan *compiler, 10)
+	stopped := false // processes do not get on with what they compile
 	c.start = func() (*compiler, error) {
 		p, err := start()
+		if stopped {
+			process.Freeze(p.cmd.Process, true)
+		}
 		started <- p
 		return p, err
 	}
@@ -199,10 +204,12 @@ func TestCompilerProcessEnds(t *testing.T) {
 	second := <-started // ends, so that the next one starts a process too, which is the signal that it is under way
 	second.kill()
 	second.cmd.Wait()
+	stopped = true
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
 	go func() { result <- compile(ctx, "switch (x) {"+strings.Repeat("case 1:", 100_000)+"}") }() // takes minutes
 	slow := <-started
+	stopped = false
 	cancel()
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("a compilation that is given up: %v", err)

@@ -330,7 +330,7 @@ func TestMixedLoad(t *testing.T) {
 	}
 	var now holdings
 	var stacks string
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) { // idle connections stay for 90 s
 		now = holdings{}
 		stacks = now.process(s)
 		if len(now.above(settled, slack)) == 0 || time.Now().After(end) {
