@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,7 +159,7 @@ func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, err er
 	if err != nil {
 		return nil, nil, fmt.Errorf("list tools: %w", err)
 	}
-	return dedupe(tools), bad, nil
+	return tools, bad, nil
 }
 
 // listPage asks for a page of at most limit bytes. What counts is the wire: the SDK fails the whole list for one tool that
@@ -189,16 +188,6 @@ var errLargeListing = newFault(KindProtocol, "they take more than %d bytes", max
 
 // errNoAnswer reports a request that the SDK takes for answered while no answer to it came.
 var errNoAnswer = errors.New("the server did not answer it")
-
-// dedupe keeps the first tool of each name.
-func dedupe(tools []Tool) []Tool {
-	seen := make(map[string]bool, len(tools))
-	return slices.DeleteFunc(tools, func(t Tool) bool {
-		again := seen[t.Name]
-		seen[t.Name] = true
-		return again
-	})
-}
 
 // ended reports that the connection ended; a call learns of it a moment before the connection does.
 func (c *conn) ended() bool {
