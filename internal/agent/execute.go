@@ -90,7 +90,7 @@ func (w *work) carryOut(
 	r := task.Result{
 		ToolResult: model.ToolResult{Text: text, IsError: out.Status != run.Succeeded},
 		RunID:      id, RunStatus: out.Status, Logs: lines(out.Logs), Calls: out.Calls,
-		Direct: seen.direct(),
+		Direct: directOfRun(seen.tools),
 	}
 	if out.Status == run.Succeeded {
 		r.Output = out.Output

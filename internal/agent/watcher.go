@@ -141,9 +141,6 @@ func (w *watcher) end() ([]task.Event, error) {
 	return w.take(), w.lost
 }
 
-// direct is the run's part of what direct tool calls would have taken; end was called.
-func (w *watcher) direct() task.Direct { return directOfRun(w.tools) }
-
 // effects are an outcome's, with the file in the name, and, if args is true, the beginning of a tool call's arguments.
 func (w *watcher) effects(out *run.Outcome, args bool) []run.Effect {
 	effects := append([]run.Effect(nil), out.Effects...)

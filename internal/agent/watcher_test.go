@@ -77,7 +77,7 @@ func TestDirectOfRun(t *testing.T) {
 	}
 	w.end()
 	const per = 100_000 + 6
-	if got, want := w.direct(), (task.Direct{Intermediate: 3 * per, Input: 3 * per, Output: 3 * 6}); got != want {
+	if got, want := directOfRun(w.tools), (task.Direct{Intermediate: 3 * per, Input: 3 * per, Output: 3 * 6}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -47,10 +48,7 @@ type keyState struct {
 }
 
 func newKeySet(issuer string, client *http.Client) *keySet {
-	if client == nil {
-		client = &http.Client{}
-	}
-	c := *client
+	c := *cmp.Or(client, &http.Client{})
 	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if req.URL.Scheme != via[0].URL.Scheme || len(via) > 3 {
 			return errors.New("refused to follow the redirect")

@@ -4,6 +4,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -69,9 +70,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		return nil, fmt.Errorf("make a directory for the bench: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	if opt.CacheDir == "" {
-		opt.CacheDir = filepath.Join(dir, "cache")
-	}
+	opt.CacheDir = cmp.Or(opt.CacheDir, filepath.Join(dir, "cache"))
 	b := &bench{opt: opt, catalog: tools()}
 	if b.tier, err = wasm.Open(ctx, wasm.Options{Executable: opt.Executable, Dir: opt.CacheDir}); err != nil {
 		return nil, err

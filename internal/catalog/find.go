@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -48,10 +49,7 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 
 // summary is the beginning of the description: its first paragraph, and of that as many sentences as fit.
 func (t *Tool) summary() string {
-	text := strings.TrimSpace(t.Description)
-	if text == "" {
-		text = t.title()
-	}
+	text := cmp.Or(strings.TrimSpace(t.Description), t.title())
 	text, _, _ = strings.Cut(text, "\n\n")
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) <= maxHitText {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -76,10 +77,7 @@ func (c *Catalog) Index(server string) (*Index, error) {
 
 // summary is the server's own description, or else its name and number of tools.
 func (e *entry) summary() string {
-	if e.Description != "" {
-		return e.Description
-	}
-	return fmt.Sprintf("MCP server %s with %d tools", e.Name, len(e.Tools))
+	return cmp.Or(e.Description, fmt.Sprintf("MCP server %s with %d tools", e.Name, len(e.Tools)))
 }
 
 // Answer answers a host call of kind "catalog": the value is ready to be encoded. Names and arguments are the guest's.

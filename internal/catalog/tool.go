@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -110,10 +111,7 @@ func parse(raw json.RawMessage) *schema.Value {
 
 // declared is the tool as declarations need it.
 func (t *Tool) declared() dts.Tool {
-	doc := t.Description
-	if doc == "" {
-		doc = t.title()
-	}
+	doc := cmp.Or(t.Description, t.title())
 	var notes []string
 	if t.Function() != t.Name {
 		notes = append(notes, "Tool name: "+t.FullName()+".")
@@ -130,9 +128,4 @@ func (t *Tool) declared() dts.Tool {
 	}
 }
 
-func (t *Tool) title() string {
-	if t.Title != "" {
-		return t.Title
-	}
-	return t.Annotations.Title
-}
+func (t *Tool) title() string { return cmp.Or(t.Title, t.Annotations.Title) }

@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"mcp-code-exec-harness/internal/catalog/schema"
+	"mcp-code-exec-harness/internal/model"
 )
 
 // Executor runs programs in one session against the servers of package servers, started as child processes.
@@ -82,7 +83,7 @@ func Run(ctx context.Context, deps Deps, out io.Writer) error {
 	if err := replay(ctx, deps.Executor, runs, p); err != nil {
 		return err
 	}
-	comparison, err := Compare(NewCounter(), deps.Tools, CodeTools(), turns)
+	comparison, err := Compare(model.Vocabulary().Count, deps.Tools, CodeTools(), turns)
 	if err != nil {
 		return fmt.Errorf("count model tokens: %w", err)
 	}

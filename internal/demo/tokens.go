@@ -6,17 +6,10 @@ import (
 	"strings"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/model"
 )
 
-// Tokenizer is the name of the encoding that NewCounter counts with. Models with another one need other numbers.
+// Tokenizer is the name of the encoding of model.Vocabulary. Models with another one need other numbers.
 const Tokenizer = "o200k_base"
-
-// Counter says how many model tokens a text has.
-type Counter func(text string) (int, error)
-
-// NewCounter counts with the vocabulary of Tokenizer.
-func NewCounter() Counter { return model.Vocabulary().Count }
 
 // Turn is one response of the model in code mode: the program it wrote and what came back, with the tool calls that the
 // program made.
@@ -45,7 +38,7 @@ func (u Usage) Largest() int { return u.Definitions + u.Written + u.Read }
 // Comparison sets what code mode took against what direct tool calling would have.
 type Comparison struct{ Direct, Code Usage }
 
-// Compare counts both ways of doing the same work.
+// Compare counts both ways of doing the same work; count says how many model tokens a text has.
 //
 // Code mode is counted as it was: in each turn the model writes a program and reads its output and log.
 //
@@ -56,7 +49,7 @@ type Comparison struct{ Direct, Code Usage }
 //
 // Left out on both sides: system prompt, task, final answer, reasoning, and the few tokens that frame a message; prompt
 // caching, which changes the price of a token and not their number.
-func Compare(count Counter, tools, codeTools []json.RawMessage, turns []Turn) (Comparison, error) {
+func Compare(count func(text string) (int, error), tools, codeTools []json.RawMessage, turns []Turn) (Comparison, error) {
 	t := &tally{count: count}
 	var c Comparison
 	for _, tool := range tools {
@@ -79,7 +72,7 @@ func Compare(count Counter, tools, codeTools []json.RawMessage, turns []Turn) (C
 
 // tally counts tokens, and keeps the first error.
 type tally struct {
-	count Counter
+	count func(text string) (int, error)
 	err   error
 }
 

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/model"
 )
 
 // Texts whose counts the authors of the encoding publish, and a few short enough to count by hand.
 func TestCounter(t *testing.T) {
 	t.Parallel()
-	count := NewCounter()
+	count := model.Vocabulary().Count
 	for text, want := range map[string]int{
 		"":                             0,
 		"hello world":                  2,
@@ -113,7 +115,7 @@ func TestCompareFails(t *testing.T) {
 func TestCodeToolsBudget(t *testing.T) {
 	t.Parallel()
 	tools := CodeTools()
-	c, err := Compare(NewCounter(), nil, tools, nil)
+	c, err := Compare(model.Vocabulary().Count, nil, tools, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

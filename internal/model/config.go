@@ -45,7 +45,7 @@ type Config struct {
 
 	// Timeout is how long a server may be silent, before the answer and within it. 0 means five minutes.
 	Timeout    time.Duration
-	MaxRetries int // of one request; 0 means four, less than 0 none
+	MaxRetries int // of one request
 	// MaxTokens limits the output of a turn, with reasoning. 0 leaves it to the server; Anthropic, which needs a
 	// limit, then gets 32,000, or less if the model cannot write as much.
 	MaxTokens     int
@@ -87,7 +87,6 @@ func New(cfg Config) (Model, error) {
 	}
 	cfg.MaxTokens = max(cfg.MaxTokens, 0)
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 5*time.Minute)
-	cfg.MaxRetries = cmp.Or(cfg.MaxRetries, 4)
 	cfg.ContextWindow = cmp.Or(max(cfg.ContextWindow, 0), contextWindow(cfg.Name))
 
 	c := &client{cfg: cfg, header: http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}, http: &http.Client{}}

@@ -149,7 +149,7 @@ func TestInfo(t *testing.T) {
 func TestKeyStaysSecret(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
-		p.cfg.MaxRetries, p.cfg.APIKey = -1, testKey
+		p.cfg.APIKey = testKey
 		for _, reply := range []fake.Reply{
 			{Status: 401, Message: "Incorrect API key provided: " + testKey},
 			{Status: 500, Message: "trace: " + testKey},
@@ -177,7 +177,6 @@ func TestKeyStaysSecret(t *testing.T) {
 func TestWrongServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
-		p.cfg.MaxRetries = -1
 		var followed bool
 		for name, handler := range map[string]http.HandlerFunc{
 			"redirect": func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +255,7 @@ func TestBaseURLs(t *testing.T) {
 			got = r.URL.String()
 			return nil, errors.New("no network")
 		})}
-		m, err := model.New(model.Config{Provider: c.provider, Name: "m", APIKey: testKey, BaseURL: c.base, MaxRetries: -1, HTTPClient: client})
+		m, err := model.New(model.Config{Provider: c.provider, Name: "m", APIKey: testKey, BaseURL: c.base, HTTPClient: client})
 		if err != nil {
 			t.Errorf("%s: %v", c.base, err)
 			continue
@@ -279,7 +278,7 @@ func TestAddressesStayInside(t *testing.T) {
 		errors.New("x509: certificate is valid for other.example, not llm.corp.example"),
 	} {
 		client := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return nil, failure })}
-		m, err := model.New(model.Config{Provider: model.Compatible, Name: "m", BaseURL: "https://llm.corp.example:8443/v1", MaxRetries: -1, HTTPClient: client})
+		m, err := model.New(model.Config{Provider: model.Compatible, Name: "m", BaseURL: "https://llm.corp.example:8443/v1", HTTPClient: client})
 		if err != nil {
 			t.Fatal(err)
 		}

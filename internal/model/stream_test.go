@@ -16,7 +16,7 @@ func streaming(t *testing.T, body io.Reader) model.Model {
 		header := http.Header{"Content-Type": {"text/event-stream"}}
 		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(body), Request: r}, nil
 	})}
-	m, err := model.New(model.Config{Provider: model.Compatible, Name: "m", BaseURL: "http://host/v1", MaxRetries: -1, HTTPClient: client})
+	m, err := model.New(model.Config{Provider: model.Compatible, Name: "m", BaseURL: "http://host/v1", HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)
 	}

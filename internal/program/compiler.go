@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +71,7 @@ type outcome struct {
 // run runs a task for the file with that name and charges its owner. The error wraps ctx's or that of the charge, or is an
 // *Error without a position if the task costs too much, or says why no process starts.
 func (o Options) run(ctx context.Context, name string, t task) (product, error) {
-	c := o.Compiler
-	if c == nil {
-		c = here
-	}
+	c := cmp.Or(o.Compiler, here)
 	release, err := c.slots.Acquire(ctx, o.Owner, 1)
 	if err != nil {
 		return product{}, fmt.Errorf("compile %s: %w", name, err)

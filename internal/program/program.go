@@ -10,6 +10,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,12 +28,7 @@ type Source struct {
 	Code string
 }
 
-func (s Source) name() string {
-	if s.Name == "" {
-		return ProgramFile
-	}
-	return s.Name
-}
+func (s Source) name() string { return cmp.Or(s.Name, ProgramFile) }
 
 // Options are what a program may import. The zero value allows the built-in modules only.
 type Options struct {

@@ -39,9 +39,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	// The sandbox and the store of a first run open while its program is compiled.
 	s.opening.Go(func() { s.opt.Pool() })
 	s.opening.Go(func() { s.opt.Store() })
-	if req.User == "" {
-		req.User = DefaultUser
-	}
+	req.User = cmp.Or(req.User, DefaultUser)
 	id := cmp.Or(req.ID, id.New("run"))
 	env, err := s.open(req.User, req.Session, id)
 	if err != nil {

@@ -93,9 +93,7 @@ var (
 
 // NewPool keeps runners of the given tier. Close the pool before the sandbox.
 func NewPool(s Sandbox, opt PoolOptions) *Pool {
-	if opt.Size == 0 {
-		opt.Size = DefaultSize()
-	}
+	opt.Size = cmp.Or(opt.Size, DefaultSize())
 	opt.PerOwner = cmp.Or(opt.PerOwner, max(2, opt.Size/2))
 	opt.Starts = cmp.Or(opt.Starts, runtime.GOMAXPROCS(0))
 	opt.MaxRuns = cmp.Or(opt.MaxRuns, 500)

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -35,12 +36,7 @@ func readHeader(source string) header {
 		}
 		*target = oneLine(value + " " + strings.Join(lines[i+1:end], " "))
 	}
-	if h.description == "" {
-		h.description = purpose
-	}
-	if h.description == "" {
-		h.description = sentence(lines)
-	}
+	h.description = cmp.Or(h.description, purpose, sentence(lines))
 	if at := strings.Index(source, "/**"); h.description == "" && at >= 0 {
 		h.description = sentence(leadingComment(source[at:]))
 	}

@@ -148,13 +148,9 @@ func (h *Harness) Models() func(name string) (model.Model, error) {
 			return nil, fmt.Errorf("model is not one that requests may name: %s (model.name, model.allow)", strings.Join(append([]string{choice.Name}, c.Allow...), ", "))
 		}
 		choice.Name = cmp.Or(name, choice.Name)
-		retries := c.MaxRetries
-		if retries == 0 {
-			retries = -1 // never
-		}
 		m, err := model.New(model.Config{
 			Provider: choice.Provider, Name: choice.Name, APIKey: choice.APIKey, BaseURL: choice.BaseURL, Timeout: c.Timeout,
-			MaxRetries: retries, MaxTokens: c.MaxTokens, ContextWindow: c.ContextWindow, Tools: c.Tools,
+			MaxRetries: c.MaxRetries, MaxTokens: c.MaxTokens, ContextWindow: c.ContextWindow, Tools: c.Tools,
 		})
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package dts
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -164,10 +165,7 @@ func (c *converter) ref(ref string) *node {
 		if c.nodes > maxNodes || len(c.defs) >= maxDefs {
 			return name("unknown")
 		}
-		if last == "" {
-			last = c.defs[0].name + " root"
-		}
-		d = c.define(target, ident.Pascal(last))
+		d = c.define(target, ident.Pascal(cmp.Or(last, c.defs[0].name+" root")))
 	}
 	return &node{op: opRef, def: d}
 }

@@ -1,6 +1,7 @@
 package dts
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,10 +22,7 @@ func docLines(v *schema.Value) []string {
 	if !v.Is(schema.Object) {
 		return nil
 	}
-	text := v.Get("description").String()
-	if text == "" {
-		text = v.Get("title").String()
-	}
+	text := cmp.Or(v.Get("description").String(), v.Get("title").String())
 	lines := Clean(text, maxDescription)
 	if r := rules(v); r != "" {
 		if len(lines) == 1 && len(lines[0])+len(r) < 100 {

@@ -3,6 +3,7 @@
 package dts
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -106,12 +107,7 @@ func newFunction(t Tool) *function {
 	return f
 }
 
-func orAnything(v *schema.Value) *schema.Value {
-	if v == nil {
-		return &schema.Value{Kind: schema.Object}
-	}
-	return v
-}
+func orAnything(v *schema.Value) *schema.Value { return cmp.Or(v, &schema.Value{Kind: schema.Object}) }
 
 // inlined reports whether a result is short enough to stand in the signature instead of having a name.
 func inlined(root *def, defs []*def) bool {

@@ -172,6 +172,8 @@ type runWriter struct {
 	err     error
 	closed  bool
 
+	closing sync.Once
+
 	// Only the writer's goroutine uses these after the first commit.
 	fence int64 // runs.fence
 	progress
@@ -398,19 +400,13 @@ func errorKind(end *journal.End) string {
 }
 
 // Close implements journal.Writer.
-func (w *runWriter) Close(ctx context.Context) error {
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return nil
-	}
-	w.mu.Unlock()
-	err := w.Commit(ctx)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.closed {
+func (w *runWriter) Close(ctx context.Context) (err error) {
+	w.closing.Do(func() {
+		err = w.Commit(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.closed = true
 		w.s.release(w)
-	}
+	})
 	return err
 }

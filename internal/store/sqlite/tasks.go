@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,9 +47,7 @@ func (s *Store) encodeNew(n *task.New) (*newRows, error) {
 		return nil, fmt.Errorf("%w: its session is another one", task.ErrInvalidInput)
 	}
 	t := n.Task
-	if t.Status == "" {
-		t.Status = task.Queued
-	}
+	t.Status = cmp.Or(t.Status, task.Queued)
 	t.Owner = ""
 	if n.Own {
 		if err := s.lease.Claim(); err != nil {
@@ -78,10 +77,7 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 	}
 	s.admit(c, t.UserID, quotaTasks, quotaBytes)
 	session := s.useSession(c, &r.session)
-	due := t.RunAt
-	if due == nil {
-		due = &t.CreatedAt
-	}
+	due := cmp.Or(t.RunAt, &t.CreatedAt)
 	num := c.exec(`INSERT INTO tasks
 		(id, session, user, status, owner, cached, cache_key, created, run_at, due, started, ended, context, request, outcome, bytes)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, t.ID, session, t.UserID, string(t.Status), t.Owner, t.Cached, t.CacheKey,
