@@ -13,10 +13,6 @@ import (
 )
 
 const (
-	// discoverGrace is how long a stdio server may take to answer server/discover. Servers of protocol versions before 2026-07-28
-	// refuse the request or leave it unanswered; the SDK then sends initialize.
-	discoverGrace = 3 * time.Second
-
 	// maxInbound bounds the requests of a server (pings) that are not answered yet.
 	maxInbound = 256
 
@@ -25,6 +21,10 @@ const (
 	messagesPerSecond = 1_000
 	maxBurst          = 20_000
 )
+
+// discoverGrace is how long a stdio server may take to answer server/discover. Servers of protocol versions before 2026-07-28
+// refuse the request or leave it unanswered; the SDK then sends initialize.
+var discoverGrace = 3 * time.Second
 
 var (
 	errInboundFlood = newFault(KindProtocol, "the server has more than %d requests of its own open", maxInbound)

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 	if pids := os.Getenv(holdVar); pids != "" {
 		hold(pids)
 	}
+	mcpclient.SetDiscoverGrace(15 * time.Second)
 	goleak.VerifyTestMain(m)
 }
 
