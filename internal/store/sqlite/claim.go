@@ -101,6 +101,7 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 func (s *Store) take(c *conn, num, session int64, now time.Time) {
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
+	delete(c.uncounted, num) // of an earlier claim, after which another process had the task
 	noteUse(c, session, now)
 }
 
@@ -153,6 +154,7 @@ func (s *Store) Release(ctx context.Context, id string, fence int64, due time.Ti
 
 // free has a task wait again; a zero due time leaves its due time as it is.
 func free(c *conn, num, session int64, due time.Time) {
+	countBytes(c, num, 0, true)
 	c.exec("UPDATE tasks SET owner = '', due = coalesce(?, due) WHERE num = ?", orNull(due), num)
 	c.exec("UPDATE sessions SET working = 0 WHERE num = ? AND working = ?", session, num)
 	c.exec(setDue, session)

@@ -71,11 +71,25 @@ func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
 			noteUse(c, h.session, *t.EndedAt)
 		}
 	}
-	if grown > 0 {
-		c.exec("UPDATE tasks SET bytes = bytes + ? WHERE num = ?", grown, h.num)
-	}
+	countBytes(c, h.num, grown, r.task != nil && r.task.EndedAt != nil)
 	insertWebhook(c, h.num, r.webhook)
 	return added
+}
+
+// countBytes adds to the bytes of a task, which count against its user's quota. It holds them back until there are maxUncounted, or
+// until it is to count at once: each UPDATE writes the whole row again, with the task's context. A crash forgets what was held back.
+func countBytes(c *conn, num int64, bytes int, atOnce bool) {
+	before := c.uncounted[num]
+	c.undo = append(c.undo, func() { c.uncounted[num] = before })
+	bytes += before
+	if !atOnce && bytes < maxUncounted {
+		c.uncounted[num] = bytes
+		return
+	}
+	delete(c.uncounted, num)
+	if bytes != 0 {
+		c.exec("UPDATE tasks SET bytes = bytes + ? WHERE num = ?", bytes, num)
+	}
 }
 
 // insertWebhook puts the webhook of a task's end, if it has one, into the outbox.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ type conn struct {
 	only       *sql.Conn
 	statements prepared // of only
 	err        error
+	undo       []func()      // of the transaction: what a rollback reverts in memory
+	uncounted  map[int64]int // bytes that tasks.bytes does not have yet, by tasks.num
 }
 
 func connect(ctx context.Context, dsn string) (*conn, error) {
@@ -30,7 +33,7 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &conn{db: db, only: only, statements: prepared{of: only}}, nil
+	return &conn{db: db, only: only, statements: prepared{of: only}, uncounted: map[int64]int{}}, nil
 }
 
 func (c *conn) close() error {
@@ -137,11 +140,15 @@ func (c *conn) transaction(f func()) error {
 	if err := retryBusy(context.Background(), func() error { _, err := c.execute("BEGIN IMMEDIATE", nil); return err }); err != nil {
 		return err
 	}
+	c.undo = nil
 	f()
 	c.exec("COMMIT")
 	err := c.takeErr()
 	if err == nil {
 		return nil
+	}
+	for _, undo := range slices.Backward(c.undo) {
+		undo()
 	}
 	// SQLite has rolled back by itself after some errors, such as a full disk.
 	if _, rerr := c.execute("ROLLBACK", nil); rerr != nil && !strings.Contains(rerr.Error(), "no transaction is active") {

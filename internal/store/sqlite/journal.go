@@ -252,12 +252,11 @@ func (w *runWriter) schedule() (*change, error) {
 	for i := range rows {
 		ch.bytes += rows[i].bytes()
 	}
-	var before progress
 	ch.apply = func(c *conn) {
-		before = w.progress
+		before := w.progress
+		c.undo = append(c.undo, func() { w.progress = before })
 		w.store(c, rows, ch.bytes, start, end)
 	}
-	ch.undo = func() { w.progress = before }
 	ch.settled = func() { w.settled(ch) }
 	if !w.s.writer.submit(ch) {
 		w.err = fmt.Errorf("journal of %q: %w", w.run, journal.ErrClosed)
@@ -292,7 +291,7 @@ func (w *runWriter) settled(ch *change) {
 	w.err = ch.err
 }
 
-// maxUncounted is how many bytes of a run may be stored before runs.bytes, and with it the user's quota, has them.
+// maxUncounted is how many bytes of a run or task may be stored before its row, and with it the user's quota, has them.
 const maxUncounted = 64 << 10
 
 // store writes rows of so many bytes.
@@ -307,7 +306,7 @@ func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, 
 		rows, end = w.withinQuota(c, rows)
 	}
 	for i := range rows {
-		w.insertRow(c, &rows[i])
+		w.insertRow(c, &rows[i], i == 0 && start == nil)
 	}
 	if start == nil && end != nil {
 		c.exec("UPDATE runs SET ended = ?, status = ?, calls = ?, duration_us = ?, error_kind = ?, bytes = bytes + ? WHERE num = ?",
@@ -316,9 +315,12 @@ func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, 
 	}
 }
 
-// insertRow stores one record. It fails where another process has taken the run over or has ended it.
-func (w *runWriter) insertRow(c *conn, r *row) {
-	if c.exec(`INSERT INTO journal (run, seq, type, n, data)
+// insertRow stores one record. Only the first one of a transaction is fenced: it fails where another process has taken the run over
+// or has ended it.
+func (w *runWriter) insertRow(c *conn, r *row, fenced bool) {
+	if !fenced {
+		c.exec("INSERT INTO journal (run, seq, type, n, data) VALUES (?, ?, ?, ?, ?)", w.num, r.seq, r.kind, r.n, r.data)
+	} else if c.exec(`INSERT INTO journal (run, seq, type, n, data)
 		SELECT num, ?, ?, ?, ? FROM runs WHERE num = ? AND fence = ? AND purged = 0`,
 		r.seq, r.kind, r.n, r.data, w.num, w.fence).rows == 0 {
 		c.fail(fmt.Errorf("%w: it was taken over or deleted", journal.ErrBusy))

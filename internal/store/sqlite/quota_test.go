@@ -252,3 +252,56 @@ func TestBytesOfRuns(t *testing.T) {
 		t.Errorf("%d bytes are counted of nothing", n)
 	}
 }
+
+// The bytes of a task's small changes are counted when it is released and when it ends; a transaction that was rolled back counts once.
+func TestBytesOfTasks(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{})
+	if _, _, err := s.CreateTask(t.Context(), storetest.New("task_a", "ann", "s")); err != nil {
+		t.Fatal(err)
+	}
+	counted := func() int {
+		t.Helper()
+		n := count(t, s, "SELECT bytes FROM tasks")
+		if of := count(t, s, "SELECT bytes FROM owners"); of != n {
+			t.Errorf("%d bytes are counted of the task, %d of its user", n, of)
+		}
+		return n
+	}
+	first := counted()
+	claimed, err := s.Claim(t.Context(), "task_a", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := someEvents(3)
+	for i := range events {
+		rows, err := encodeChange(&task.Change{Events: events[i : i+1]}, s.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fails := i == 1
+		store := &change{done: make(chan struct{}), apply: func(c *conn) { rows.store(c, s.owned(c, "task_a", claimed.Fence)) }}
+		other := &change{done: make(chan struct{}), apply: func(c *conn) {
+			if fails {
+				c.fail(os.ErrInvalid)
+			}
+		}}
+		s.writer.mu.Lock() // so that both are in one transaction
+		s.writer.queue = append(s.writer.queue, store, other)
+		s.writer.changed.Signal()
+		s.writer.mu.Unlock()
+		<-store.done
+		if <-other.done; store.err != nil || (other.err != nil) != fails {
+			t.Fatalf("%v, %v", store.err, other.err)
+		}
+	}
+	if n := counted(); n != first {
+		t.Errorf("%d bytes are counted, %d before: each small change writes the whole row", n, first)
+	}
+	if err := s.Release(t.Context(), "task_a", claimed.Fence, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if n, want := counted(), first+3*len(events[0].Data); n != want {
+		t.Errorf("%d bytes are counted after the release, want %d", n, want)
+	}
+}

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -15,7 +14,6 @@ const (
 // change is one caller's part of a transaction.
 type change struct {
 	apply   func(*conn) // leaves its error in conn.err
-	undo    func()      // reverts what apply did to memory, after a rollback; may be nil
 	settled func()      // is called with err set, before done is closed; may be nil
 	bytes   int
 	done    chan struct{} // closed when err is set
@@ -121,18 +119,9 @@ func (w *writer) store(changes []*change) {
 
 func (w *writer) transaction(changes []*change) error {
 	w.transactions.Add(1)
-	applied := 0
-	err := w.conn.transaction(func() {
-		for ; applied < len(changes) && w.conn.err == nil; applied++ {
-			changes[applied].apply(w.conn)
+	return explain(w.conn.transaction(func() {
+		for i := 0; i < len(changes) && w.conn.err == nil; i++ {
+			changes[i].apply(w.conn)
 		}
-	})
-	if err != nil {
-		for _, ch := range slices.Backward(changes[:applied]) {
-			if ch.undo != nil {
-				ch.undo()
-			}
-		}
-	}
-	return explain(err)
+	}))
 }
