@@ -61,6 +61,7 @@ type commands struct {
 	Servers serversCmd `cmd:"" help:"Upstream MCP servers: list, add, remove, test." example:"servers list"`
 	Skills  skillsCmd  `cmd:"" help:"Saved skills: list, show." example:"skills list"`
 	Runs    runsCmd    `cmd:"" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
+	PII     piiCmd     `cmd:"" name:"pii" help:"Personal data: scan." example:"pii scan notes.txt"`
 	Conf    configCmd  `cmd:"" name:"config" help:"The configuration in effect." example:"config show"`
 	Doctor  doctorCmd  `cmd:"" help:"What works on this machine, and how to fix what does not." example:"doctor"`
 	Bench   benchCmd   `cmd:"" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`

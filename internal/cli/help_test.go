@@ -52,6 +52,8 @@ func TestHelp(t *testing.T) {
 		{"runs", "journal"},
 		{"runs", "replay"},
 		{"runs", "resume"},
+		{"pii"},
+		{"pii", "scan"},
 		{"config"},
 		{"config", "show"},
 		{"doctor"},

@@ -1,0 +1,151 @@
+package detect
+
+import "strings"
+
+// mask is a set of meanings that words around a value give it.
+type mask uint32
+
+const (
+	aboutPhone mask = 1 << iota
+	aboutCard
+	aboutSSN
+	aboutIP
+	aboutMAC
+	aboutIBAN
+	aboutWallet
+	aboutSecret
+	aboutBirth
+	aboutZip
+	aboutNIN
+	aboutVAT
+	aboutMyNumber
+	aboutCNID
+	aboutAadhaar
+	aboutVersion // of software; section numbers
+	aboutOther   // identifiers, amounts, times and measures that are no personal data
+)
+
+var meanings = func() map[string]mask {
+	all := map[string]mask{}
+	for meaning, words := range map[mask]string{
+		aboutPhone: `phone phones telephone telephones tel mobile mobil cell cellphone cellular fax call calls called calling sms whatsapp dial
+			msisdn hotline landline handy telefon telefone telefono teléfono téléphone telefoon puhelin telefonnummer portable movil móvil celular
+			ring answering reach contact voicemail pager text texted desk viber signal rufnummer 电话 手机 電話 携帯 телефон тел`,
+		aboutCard: `card cards credit debit visa mastercard amex maestro discover pan cc creditcard cardnumber ccnumber ccnum kreditkarte karte
+			carte tarjeta cartão carta unionpay jcb diners cardholder`,
+		aboutSSN:    `ssn social ssns socialsecurity taxpayer itin`,
+		aboutIP:     `ip ips ipv ipaddr ipaddress addr host client server remote peer gateway dns subnet cidr proxy upstream forwarded from`,
+		aboutMAC:    `mac ethernet hwaddr ether bssid lladdr hardware wifi bluetooth`,
+		aboutIBAN:   `iban bank account konto bic swift transfer`,
+		aboutWallet: `wallet wallets bitcoin btc eth ether ethereum solana sol crypto monero xmr coin deposit litecoin tron ripple address`,
+		aboutSecret: `password passwd pwd passphrase passcode secret secrets token tokens apikey credential credentials creds auth authorization
+			bearer accesskey secretkey privatekey signature sig session cookie jwt pat passwort contraseña senha`,
+		aboutBirth:    `birth born dob birthday birthdate dateofbirth bday geburtsdatum geboren nacimiento naissance né née geburtstag nascita`,
+		aboutZip:      `zip zipcode postal postcode plz postleitzahl`,
+		aboutNIN:      `nin nino national insurance ni`,
+		aboutVAT:      `vat vatin ust ustid ustidnr tva iva mwst umsatzsteuer btw partita steuernummer tax`,
+		aboutMyNumber: `mynumber kojin bango マイナンバー 個人番号`,
+		aboutCNID:     `shenfenzheng sfz resident citizen 身份证 身份证号 identity`,
+		aboutAadhaar:  `aadhaar aadhar adhaar uid uidai आधार`,
+		aboutVersion: `version versions ver v release releases firmware revision rev build assembly oid rfc semver sdk driver kernel chrome firefox
+			safari section chapter upgrade upgraded patch`,
+		aboutOther: `id ids pid uid gid tid order orders orderid ref reference tracking isbn issn ean upc oid rfc lat lon lng latitude longitude score part
+			parts row rows byte bytes size issue ticket invoice ts timestamp time elapsed version release build commit sha hash uuid guid
+			code sku serial amount price total count offset port line lines seed epoch block height width duration uptime batch job
+			task request transaction txn trace span zip page pages item product model chassis vin docket case po weight balance revenue
+			population nonce checksum crc md5 bug pr ticks quantity qty limit max min sum length`,
+	} {
+		for _, w := range strings.Fields(words) {
+			all[w] |= meaning
+		}
+	}
+	return all
+}()
+
+// aboutMyNumber and others that take two words are covered by their rarer word.
+
+// words is the union of the meanings of a text's words. A word ends where a lower case letter meets an upper case one.
+func words(text string) mask {
+	var all mask
+	for end := len(text); end > 0; {
+		start, meaning := lastWord(text[:end])
+		all |= meaning
+		end = start
+	}
+	return all
+}
+
+// maxWord is the length in bytes of the longest word that may have a meaning.
+const maxWord = 24
+
+// lastWord finds the last word of a text: where it begins, and its meaning. Digits are no part of a word.
+func lastWord(text string) (int, mask) {
+	end := len(text)
+	for end > 0 && classes[text[end-1]]&(letter|high) == 0 {
+		end--
+	}
+	start := end
+	for start > 0 && end-start <= maxWord {
+		c := classes[text[start-1]]
+		if c&(letter|high) == 0 || start < end && c&lower != 0 && classes[text[start]]&upper != 0 {
+			break
+		}
+		start--
+	}
+	if end-start > maxWord || start == end {
+		return start, 0
+	}
+	var low [maxWord]byte
+	for i := start; i < end; i++ {
+		low[i-start] = text[i]
+		if classes[text[i]]&upper != 0 {
+			low[i-start] |= 0x20
+		}
+	}
+	return start, meanings[string(low[:end-start])]
+}
+
+const (
+	reach     = 64 // bytes before a value in which words count
+	farWords  = 8
+	nearWords = 2
+)
+
+// before returns the meanings of the two words before a value, and those of the eight before it. A comma or a bar ends what is near.
+// At the start of a JSON string, its key is near.
+func (s *scanner) before(at int) (near, far mask) {
+	from := max(0, at-reach)
+	end := at
+	adjoins := true
+	for n := 0; n < farWords && end > from; n++ {
+		start, meaning := lastWord(s.text[from:end])
+		start += from
+		if adjoins && (n >= nearWords || strings.ContainsAny(s.text[start:end], ",;|>")) {
+			adjoins = false
+		}
+		far |= meaning
+		if adjoins {
+			near |= meaning
+		}
+		end = start
+	}
+	if adjoins && end <= from && from == 0 {
+		near |= s.around.key
+	}
+	return near, far | s.around.key | s.around.parent
+}
+
+// after returns the meanings of the word behind a value.
+func (s *scanner) after(at int) mask {
+	end := min(len(s.text), at+maxWord)
+	i := at
+	for i < end && i-at < 3 && classes[s.text[i]]&(letter|high|digit) == 0 {
+		i++
+	}
+	from := i
+	for i < end && classes[s.text[i]]&(letter|high) != 0 {
+		i++
+	}
+	_, meaning := lastWord(s.text[from:i])
+	return meaning
+}

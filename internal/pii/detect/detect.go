@@ -1,0 +1,135 @@
+package detect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Options says what a Detector looks for. The zero Options are the types that are on by default.
+type Options struct {
+	Types  []string          // opt-in types, such as ZIP_CODE; a type that is on by default may be named too
+	Custom map[string]string // regular expressions in RE2 syntax by the name of their type
+}
+
+// Span is a value in a text. Texts that Find returns spans for can be replaced from Start to End.
+type Span struct {
+	Start, End int // offsets into the bytes of the text; both are at the border of a character
+	Type       string
+	// Value is the canonical form: it is the same for all spellings of a value, such as +12025550123 for (202) 555-0123.
+	Value string
+}
+
+// Detector finds values. It is safe for concurrent use.
+type Detector struct {
+	on     [kindCount]bool
+	names  []string // of kinds; those of custom patterns follow the others
+	custom []*regexp.Regexp
+}
+
+// New compiles the custom patterns. An error names the option that is wrong.
+func New(o Options) (*Detector, error) {
+	d := &Detector{names: slices.Clone(kindNames[:])}
+	for k := range firstOptIn {
+		d.on[k] = true
+	}
+	for _, name := range o.Types {
+		k := slices.Index(kindNames[:], name)
+		if k < 0 {
+			return nil, fmt.Errorf("unknown type %q; types are %s", name, strings.Join(kindNames[:], ", "))
+		}
+		d.on[k] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Custom)) {
+		pattern, err := compile(name, o.Custom[name])
+		if err != nil {
+			return nil, fmt.Errorf("custom pattern %q: %w", name, err)
+		}
+		d.names = append(d.names, name)
+		d.custom = append(d.custom, pattern)
+	}
+	return d, nil
+}
+
+func compile(name, pattern string) (*regexp.Regexp, error) {
+	switch {
+	case name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
+		return nil, errors.New("the name consists of A-Z, 0-9 and _")
+	case slices.Contains(kindNames[:], name):
+		return nil, errors.New("the name is that of a built-in type")
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	if re.MatchString("") {
+		return nil, errors.New("it matches the empty text")
+	}
+	return re, nil
+}
+
+// Find returns the values in a text in their order; they do not overlap. A text that is a JSON object or array is read as JSON:
+// its strings, keys and numbers are texts of their own, and the keys around a value are its context.
+func (d *Detector) Find(text string) []Span {
+	f := finder{Detector: d}
+	f.find(text, surroundings{}, 0)
+	spans := make([]Span, 0, len(f.hits))
+	for _, h := range resolve(f.hits) {
+		spans = append(spans, Span{h.start, h.end, d.names[h.kind], h.value})
+	}
+	return spans
+}
+
+// hit is a value found in a text. Offsets are those of the text that is being read; a caller translates them into its own.
+type hit struct {
+	start, end int
+	kind       kind
+	value      string
+}
+
+// finder collects the hits of one Find.
+type finder struct {
+	*Detector
+	hits []hit
+}
+
+// maxDepth bounds texts within texts: JSON in strings, and base64.
+const maxDepth = 4
+
+// find reads a text, as JSON if it is JSON.
+func (f *finder) find(text string, around surroundings, depth int) {
+	if depth < maxDepth && f.json(text, around, depth) {
+		return
+	}
+	first := len(f.hits)
+	v := normalize(text)
+	if v.units == nil || depth == maxDepth || !f.json(v.text, around, depth+1) {
+		f.scan(v.text, around, depth)
+	}
+	for i := first; v.units != nil && i < len(f.hits); i++ {
+		f.hits[i].start, f.hits[i].end = v.start(f.hits[i].start), v.end(f.hits[i].end)
+	}
+}
+
+// resolve sorts hits and removes overlaps. A hit that lies within another one goes. Of two that overlap otherwise, the type
+// that comes first in the table of types stays.
+func resolve(hits []hit) []hit {
+	slices.SortStableFunc(hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.kind, b.kind))
+	})
+	kept := hits[:0]
+	for _, h := range hits {
+		if len(kept) == 0 || kept[len(kept)-1].end <= h.start {
+			kept = append(kept, h)
+			continue
+		}
+		if last := &kept[len(kept)-1]; h.end > last.end && h.kind < last.kind {
+			*last = h
+		}
+	}
+	return kept
+}

@@ -1,0 +1,215 @@
+package detect
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxLocal  = 64  // RFC 5321, section 4.5.3.1.1
+	maxDomain = 253 // RFC 1035 in text form
+)
+
+const localMarks = "!#$%&'*+/=?^_`{|}~.-"
+
+// email looks for an address around an @, whose domain begins at from.
+func (s *scanner) email(at, from int) {
+	start := s.local(at)
+	if start == at {
+		return
+	}
+	end := s.domain(from)
+	if end == from {
+		return
+	}
+	if !s.userinfo(start) {
+		s.add(start, end, email, strings.ToLower(s.text[start:at]+"@"+s.text[from:end]))
+	}
+}
+
+// userinfo tells whether what begins at start is the password in scheme://user:password@host.
+func (s *scanner) userinfo(start int) bool {
+	if s.at(start-1) != ':' {
+		return false
+	}
+	before := s.text[max(0, start-maxLocal):start]
+	slashes := strings.LastIndex(before, "//")
+	return slashes >= 0 && !strings.ContainsAny(before[slashes:], " \t\n\"'")
+}
+
+// local is where the local part before at begins; at if there is none.
+func (s *scanner) local(at int) int {
+	if s.at(at-1) == '"' {
+		return s.quotedLocal(at)
+	}
+	i, ascii := at, s.at(at-1) < utf8.RuneSelf
+	for i > 0 && at-i < maxLocal {
+		if c := s.text[i-1]; classes[c]&(alnum|underscore) != 0 || strings.IndexByte(localMarks, c) >= 0 {
+			i--
+			continue
+		}
+		r, size := utf8.DecodeLastRuneInString(s.text[:i])
+		if r < utf8.RuneSelf || r == utf8.RuneError || ascii && !spaced(r) {
+			break
+		}
+		i -= size
+	}
+	// A local part does not begin with marks that are more often around an address.
+	for i < at && classes[s.text[i]]&(alnum|high|underscore) == 0 {
+		i++
+	}
+	if cut := strings.LastIndexAny(s.text[i:at], "=/|?&{}`'"); cut >= 0 && cut+1 < at-i { // key=address, path/address
+		i += cut + 1
+	}
+	if i == at || s.text[at-1] == '.' {
+		return at
+	}
+	return i
+}
+
+func (s *scanner) quotedLocal(at int) int {
+	from := max(0, at-1-maxLocal)
+	open := strings.LastIndexByte(s.text[from:at-1], '"')
+	if open < 0 || open == at-2-from || strings.ContainsAny(s.text[from+open:at], "\n\r<>") {
+		return at
+	}
+	return from + open
+}
+
+// spaced tells whether a letter is of a script that puts spaces between words.
+func spaced(r rune) bool { return r < 0x0E00 || r >= 0x10A0 && r < 0x1780 || r >= 0x1E00 && r < 0x2000 }
+
+// files are endings of names that are no domains: icon@2x.png.
+var files = map[string]bool{
+	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true, "webp": true, "ico": true, "js": true, "ts": true, "jsx": true,
+	"tsx": true, "json": true, "css": true, "scss": true, "html": true, "xml": true, "yaml": true, "yml": true, "tgz": true, "gz": true,
+	"txt": true, "pdf": true, "mjs": true, "cjs": true, "jar": true, "war": true, "exe": true, "dll": true, "conf": true, "lock": true,
+}
+
+// domain is where the domain ends that begins at from; from if there is none.
+func (s *scanner) domain(from int) int {
+	if s.at(from) == '[' { // an address in brackets
+		end := strings.IndexByte(s.text[from:min(len(s.text), from+48)], ']')
+		if end < 0 {
+			return from
+		}
+		if _, ok := parseIP(strings.TrimPrefix(s.text[from+1:from+end], "IPv6:")); !ok {
+			return from
+		}
+		return from + end + 1
+	}
+	end, label := from, from // label: start of the last label
+	good := from
+	for i := from; i <= len(s.text) && i-from <= maxDomain; i++ {
+		if s.is(i, alnum|high) || s.at(i) == '-' && i > label {
+			continue
+		}
+		if i == label || s.at(i-1) == '-' && s.at(i) == '.' {
+			break
+		}
+		end = s.topLevel(label, i)
+		if label > from && end > label {
+			good = end
+		}
+		if s.at(i) != '.' || end != i && end != label {
+			break
+		}
+		label = i + 1
+	}
+	if good > from && files[strings.ToLower(s.text[strings.LastIndexByte(s.text[:good], '.')+1:good])] {
+		return from
+	}
+	return good
+}
+
+// topLevel is where the label from start to end ends as a top-level domain; start if it is none. Text of a script without spaces
+// may follow it at once.
+func (s *scanner) topLevel(start, end int) int {
+	if end-start > 63 {
+		return start
+	}
+	label := s.text[start:end]
+	if len(label) > 4 && strings.EqualFold(label[:4], "xn--") {
+		return end
+	}
+	i := 0
+	for i < len(label) && classes[label[i]]&letter != 0 {
+		i++
+	}
+	switch {
+	case i == len(label) && i >= 2, i == 0 && classes[label[0]]&high != 0 && !strings.ContainsAny(label, "0123456789"):
+		return end
+	case i >= 2 && label[i] == '-' || i >= 2 && classes[label[i]]&high != 0:
+		return start + i
+	}
+	return start
+}
+
+// spelledAt looks for an address whose @ is written as "(at)" or "[at]" and whose dots may be written as "(dot)".
+func (s *scanner) spelledAt(i int) {
+	const longest = len(" [at] ")
+	if len(s.text) < i+4 || !strings.EqualFold(s.text[i+1:i+3], "at") || s.text[i+3] != ']' && s.text[i+3] != ')' {
+		return
+	}
+	at, from := i, i+4
+	for s.at(at-1) == ' ' && i-at < 2 {
+		at--
+	}
+	for s.at(from) == ' ' && from-i < longest {
+		from++
+	}
+	start := s.local(at)
+	if start == at {
+		return
+	}
+	domain, end := s.spelledDomain(from)
+	if end > from {
+		s.add(start, end, email, strings.ToLower(s.text[start:at]+"@"+domain))
+	}
+}
+
+// spelledDomain reads a domain whose dots may be spelled, and returns it with dots.
+func (s *scanner) spelledDomain(from int) (string, int) {
+	rest := s.text[from:min(len(s.text), from+maxDomain)]
+	var domain strings.Builder
+	i, dots, end := 0, 0, 0
+	for i < len(rest) {
+		n := i
+		for n < len(rest) && (classes[rest[n]]&alnum != 0 || rest[n] == '-') {
+			n++
+		}
+		if n == i {
+			break
+		}
+		domain.WriteString(rest[i:n])
+		end = n
+		m := dot(rest[n:])
+		if m == 0 || n+m == len(rest) || classes[rest[n+m]]&alnum == 0 {
+			break
+		}
+		dots++
+		domain.WriteByte('.')
+		i = n + m
+	}
+	if dots == 0 {
+		return "", from
+	}
+	return domain.String(), from + end
+}
+
+// dot is the length of a dot that may be spelled as (dot) or [dot]; 0 if there is none.
+func dot(text string) int {
+	if strings.HasPrefix(text, ".") {
+		return 1
+	}
+	i := 0
+	for i < len(text) && text[i] == ' ' && i < 2 {
+		i++
+	}
+	if len(text) < i+5 || text[i] != '[' && text[i] != '(' || !strings.EqualFold(text[i+1:i+4], "dot") || text[i+4] != ']' && text[i+4] != ')' {
+		return 0
+	}
+	for i += 5; i < len(text) && text[i] == ' ' && i < 12; i++ {
+	}
+	return i
+}

@@ -1,0 +1,141 @@
+package detect
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxEscape is the longest escape in bytes; runs of backslashes and of encoded percent signs may be as long as this.
+const maxEscape = 64
+
+// decode reads the character or escape that a text begins with, and returns its length; 0 if it is an ASCII character as it
+// stands. Escapes that are escaped again, such as \\u0040, %2540 and &amp;#64;, are read as one.
+func decode(text string) (rune, int) {
+	switch text[0] {
+	case '\\':
+		return backslash(text[:min(len(text), maxEscape)])
+	case '%':
+		return percent(text[:min(len(text), maxEscape)])
+	case '&':
+		return entity(text[:min(len(text), maxEscape)])
+	}
+	return utf8.DecodeRuneInString(text)
+}
+
+var backslashes = map[byte]rune{
+	'n': '\n', 'r': '\n', 't': '\t', 'b': ' ', 'f': ' ', 'v': ' ', '"': '"', '\'': '\'', '/': '/', '@': '@', '.': '.', '-': '-', '_': '_',
+	'+': '+',
+}
+
+func backslash(text string) (rune, int) {
+	i := 0
+	for i < len(text) && text[i] == '\\' {
+		i++
+	}
+	if i == len(text) {
+		return 0, 0
+	}
+	rest := text[i+1:]
+	switch c := text[i]; c {
+	case 'u':
+		if strings.HasPrefix(rest, "{") {
+			if end := strings.IndexByte(rest, '}'); end > 1 {
+				return number(rest[1:end], 16, i+1+end+1)
+			}
+		}
+		if len(rest) >= 4 {
+			return number(rest[:4], 16, i+5)
+		}
+	case 'x':
+		if len(rest) >= 2 {
+			return number(rest[:2], 16, i+3)
+		}
+	default:
+		if r, ok := backslashes[c]; ok {
+			return r, i + 1
+		}
+	}
+	return 0, 0
+}
+
+// number reads the digits of an escape of size bytes.
+func number(digits string, base, size int) (rune, int) {
+	n, err := strconv.ParseUint(digits, base, 21)
+	if err != nil || n == 0 {
+		return 0, 0
+	}
+	return rune(n), size
+}
+
+// percent reads the percent-encoded bytes of one character.
+func percent(text string) (rune, int) {
+	var encoded [utf8.UTFMax]byte
+	i := 0
+	for n := range encoded {
+		b, size := percentByte(text[i:])
+		if size == 0 {
+			return 0, 0
+		}
+		encoded[n] = b
+		i += size
+		if r, _ := utf8.DecodeRune(encoded[:n+1]); r != utf8.RuneError {
+			return r, i
+		}
+	}
+	return 0, 0
+}
+
+func percentByte(text string) (byte, int) {
+	i := 0
+	if i == len(text) || text[i] != '%' {
+		return 0, 0
+	}
+	for i++; strings.HasPrefix(text[i:], "25") && len(text) >= i+4 && isHex(text[i+2]) && isHex(text[i+3]); {
+		i += 2
+	}
+	if len(text) < i+2 {
+		return 0, 0
+	}
+	n, err := strconv.ParseUint(text[i:i+2], 16, 8)
+	if err != nil {
+		return 0, 0
+	}
+	return byte(n), i + 2
+}
+
+var entities = map[string]rune{
+	"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'', "nbsp": ' ', "commat": '@', "period": '.', "plus": '+', "hyphen": '-',
+	"dash": '-', "ndash": '-', "mdash": '-', "lpar": '(', "rpar": ')', "colon": ':', "sol": '/', "lowbar": '_', "shy": 0xAD, "ensp": ' ',
+	"emsp": ' ', "thinsp": ' ', "zwj": 0x200D, "zwnj": 0x200C, "num": '#', "equals": '=', "Tab": '\t', "NewLine": '\n',
+}
+
+func entity(text string) (rune, int) {
+	i := 1
+	for strings.HasPrefix(text[i:], "amp;") && i+4 < len(text) && (text[i+4] == '#' || classes[text[i+4]]&lower != 0) {
+		i += 4
+	}
+	end := strings.IndexByte(text[i:], ';')
+	if end < 2 {
+		return plainAmp(i)
+	}
+	name, size := text[i:i+end], i+end+1
+	if name[0] != '#' {
+		if r, ok := entities[name]; ok {
+			return r, size
+		}
+		return plainAmp(i)
+	}
+	if name[1] == 'x' || name[1] == 'X' {
+		return number(name[2:], 16, size)
+	}
+	return number(name[1:], 10, size)
+}
+
+// plainAmp is the & that an escaped & at i stands for; none if it stands for itself.
+func plainAmp(i int) (rune, int) {
+	if i == 1 {
+		return 0, 0
+	}
+	return '&', i
+}

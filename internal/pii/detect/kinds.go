@@ -1,0 +1,34 @@
+package detect
+
+// kind is a type of value. The order is that of the table in the package's documentation: of two hits that overlap, the
+// first kind stays.
+type kind int
+
+const (
+	iban kind = iota
+	crypto
+	creditCard
+	mac
+	email
+	ipAddress
+	usSSN
+	secret
+	phone
+
+	inAadhaar
+	cnID
+	jpMyNumber
+	ukNIN
+	vat
+	dateOfBirth
+	zipCode
+
+	kindCount
+	firstOptIn = inAadhaar
+)
+
+var kindNames = [kindCount]string{
+	iban: "IBAN", crypto: "CRYPTO", creditCard: "CREDIT_CARD", mac: "MAC", email: "EMAIL", ipAddress: "IP_ADDRESS", usSSN: "US_SSN",
+	secret: "SECRET", phone: "PHONE", inAadhaar: "IN_AADHAAR", cnID: "CN_ID", jpMyNumber: "JP_MY_NUMBER", ukNIN: "UK_NIN",
+	vat: "VAT", dateOfBirth: "DATE_OF_BIRTH", zipCode: "ZIP_CODE",
+}

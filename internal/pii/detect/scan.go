@@ -1,0 +1,111 @@
+package detect
+
+// Classes of bytes. A word is a run of letters, digits, _ and bytes of characters beyond ASCII.
+const (
+	digit uint8 = 1 << iota
+	upper
+	lower
+	underscore
+	high    // not ASCII
+	escape  // may begin an escape
+	trigger // makes the scanner look closer
+
+	letter = upper | lower
+	alnum  = letter | digit
+	word   = alnum | underscore | high
+)
+
+var classes = func() (c [256]uint8) {
+	for b := range c {
+		switch {
+		case b >= '0' && b <= '9':
+			c[b] = digit
+		case b >= 'A' && b <= 'Z':
+			c[b] = upper
+		case b >= 'a' && b <= 'z':
+			c[b] = lower
+		case b == '_':
+			c[b] = underscore
+		case b >= 0x80:
+			c[b] = high
+		case b == '\\' || b == '%' || b == '&':
+			c[b] = escape
+		case b == '@' || b == ':' || b == '=' || b == '-' || b == '(' || b == '[':
+			c[b] = trigger
+		}
+	}
+	return c
+}()
+
+func isDigit(c byte) bool { return c-'0' < 10 }
+func isHex(c byte) bool   { return c-'0' < 10 || c|0x20-'a' < 6 }
+
+// scanner reads one view from its start to its end. Detectors look a bounded number of bytes back and ahead, so that the time is
+// linear in the text.
+type scanner struct {
+	*finder
+	text   string
+	around surroundings
+	depth  int
+	seen   int // bytes before it belong to a value or a run that is done
+}
+
+func (f *finder) scan(text string, around surroundings, depth int) {
+	first := len(f.hits)
+	s := scanner{finder: f, text: text, around: around, depth: depth}
+	for i := 0; i < len(text); {
+		start, bits := i, uint8(0)
+		for i < len(text) && classes[text[i]]&word != 0 {
+			bits |= classes[text[i]]
+			i++
+		}
+		if i > start {
+			i = max(i, s.word(start, i, bits))
+			continue
+		}
+		if classes[text[i]]&trigger != 0 {
+			i = max(i, s.mark(i))
+		}
+		i++
+	}
+	for i, pattern := range f.custom {
+		for _, m := range pattern.FindAllStringIndex(text, -1) {
+			if m[0] < m[1] {
+				s.add(m[0], m[1], kindCount+kind(i), text[m[0]:m[1]])
+			}
+		}
+	}
+	_ = first
+}
+
+// add records a hit.
+func (s *scanner) add(start, end int, k kind, value string) {
+	s.hits = append(s.hits, hit{start, end, k, value})
+}
+
+// at is the byte at i; 0 outside the text.
+func (s *scanner) at(i int) byte {
+	if i < 0 || i >= len(s.text) {
+		return 0
+	}
+	return s.text[i]
+}
+
+// is tells whether the byte at i is of one of the classes.
+func (s *scanner) is(i int, class uint8) bool { return i >= 0 && i < len(s.text) && classes[s.text[i]]&class != 0 }
+
+// word looks at the word from start to end, and returns where to go on.
+func (s *scanner) word(start, end int, bits uint8) int {
+	return end
+}
+
+// mark looks at a byte of the class trigger, and returns the last byte that it has dealt with.
+func (s *scanner) mark(i int) int {
+	switch s.text[i] {
+	case '@':
+		s.email(i, i+1)
+	case '(', '[':
+		s.spelledAt(i)
+	}
+	return i
+}

@@ -1,0 +1,147 @@
+package detect
+
+import (
+	"sort"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// view is a text as the detectors read it: escapes are decoded, digits, dashes, spaces, @ and dots are ASCII, and characters
+// that are not visible are left out. It knows where each byte comes from.
+type view struct {
+	text  string
+	units []unit // in ascending order; all bytes between two units are as they were
+}
+
+// unit is a part of a view that differs from the original: n bytes at, which were fromN bytes at from.
+type unit struct {
+	at, from uint32
+	n, fromN uint8
+}
+
+func (v *view) unit(at int) (unit, bool) {
+	i := sort.Search(len(v.units), func(i int) bool { return int(v.units[i].at) > at })
+	if i == 0 {
+		return unit{}, false
+	}
+	return v.units[i-1], true
+}
+
+// start is where the byte of the view begins in the original.
+func (v *view) start(at int) int {
+	u, ok := v.unit(at)
+	switch past := at - int(u.at) - int(u.n); {
+	case !ok:
+		return at
+	case past < 0:
+		return int(u.from)
+	default:
+		return int(u.from) + int(u.fromN) + past
+	}
+}
+
+// end is where the byte before at ends in the original.
+func (v *view) end(at int) int {
+	u, ok := v.unit(at - 1)
+	if !ok {
+		return at
+	}
+	return int(u.from) + int(u.fromN) + max(0, at-int(u.at)-int(u.n))
+}
+
+// normalize makes the view of a text. Its time is linear: an escape is bounded in length by maxEscape.
+func normalize(text string) view {
+	i := 0
+	for i < len(text) && classes[text[i]]&(high|escape) == 0 {
+		i++
+	}
+	if i == len(text) {
+		return view{text: text}
+	}
+	v := view{}
+	var out strings.Builder
+	copied := 0 // what of the text is in out
+	for i < len(text) {
+		if classes[text[i]]&(high|escape) == 0 {
+			i++
+			continue
+		}
+		r, size := decode(text[i:])
+		folded := fold(r)
+		if size == 0 || folded == r && text[i] >= utf8.RuneSelf { // no escape, or a character that stays
+			i += max(size, 1)
+			continue
+		}
+		if out.Len() == 0 {
+			out.Grow(len(text))
+		}
+		out.WriteString(text[copied:i])
+		u := unit{at: uint32(out.Len()), from: uint32(i), fromN: uint8(size)}
+		if folded >= 0 {
+			out.WriteRune(folded)
+		}
+		u.n = uint8(out.Len() - int(u.at))
+		v.units = append(v.units, u)
+		i += size
+		copied = i
+	}
+	if v.units == nil {
+		return view{text: text}
+	}
+	out.WriteString(text[copied:])
+	v.text = out.String()
+	return v
+}
+
+// fold is the character that detectors read for r; -1 for none.
+func fold(r rune) rune {
+	switch {
+	case r < 0xAD || r >= 0x3040 && r < 0xA4D0: // ASCII; kana and Han
+		if r == 0xA0 {
+			return ' '
+		}
+		return r
+	case r >= 0xFF01 && r <= 0xFF5E: // full-width forms
+		return r - 0xFF01 + '!'
+	case r == 0x3002 || r == 0xFF61 || r == 0xFE52 || r == 0x2024: // ideographic full stops and other dots
+		return '.'
+	case r == 0xFE6B: // small @
+		return '@'
+	case r == 0x2212 || r == 0x2043 || r == 0x02D7: // minus and bullets that look like it
+		return '-'
+	case r == 0x2028 || r == 0x2029:
+		return '\n'
+	case unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F: // zero-width characters, directions; variation selectors
+		return -1
+	case unicode.Is(unicode.Zs, r):
+		return ' '
+	case unicode.Is(unicode.Pd, r):
+		return '-'
+	}
+	if r >= 0x0660 {
+		return foldDigit(r)
+	}
+	return r
+}
+
+// foldDigit returns the ASCII digit for a decimal digit of any script. Unicode's digits come in tens, zero first.
+func foldDigit(r rune) rune {
+	for _, block := range unicode.Nd.R16 {
+		if r <= rune(block.Hi) {
+			if r < rune(block.Lo) {
+				return r
+			}
+			return '0' + (r-rune(block.Lo))%10
+		}
+	}
+	for _, block := range unicode.Nd.R32 {
+		if r <= rune(block.Hi) {
+			if r < rune(block.Lo) {
+				return r
+			}
+			return '0' + (r-rune(block.Lo))%10
+		}
+	}
+	return r
+}
