@@ -41,15 +41,15 @@ func backslash(text string) (rune, int) {
 	case 'u':
 		if strings.HasPrefix(rest, "{") {
 			if end := strings.IndexByte(rest, '}'); end > 1 {
-				return number(rest[1:end], 16, i+1+end+1)
+				return codePoint(rest[1:end], 16, i+1+end+1)
 			}
 		}
 		if len(rest) >= 4 {
-			return number(rest[:4], 16, i+5)
+			return codePoint(rest[:4], 16, i+5)
 		}
 	case 'x':
 		if len(rest) >= 2 {
-			return number(rest[:2], 16, i+3)
+			return codePoint(rest[:2], 16, i+3)
 		}
 	default:
 		if r, ok := backslashes[c]; ok {
@@ -59,8 +59,8 @@ func backslash(text string) (rune, int) {
 	return 0, 0
 }
 
-// number reads the digits of an escape of size bytes.
-func number(digits string, base, size int) (rune, int) {
+// codePoint reads the digits of an escape of size bytes.
+func codePoint(digits string, base, size int) (rune, int) {
 	n, err := strconv.ParseUint(digits, base, 21)
 	if err != nil || n == 0 {
 		return 0, 0
@@ -127,9 +127,9 @@ func entity(text string) (rune, int) {
 		return plainAmp(i)
 	}
 	if name[1] == 'x' || name[1] == 'X' {
-		return number(name[2:], 16, size)
+		return codePoint(name[2:], 16, size)
 	}
-	return number(name[1:], 10, size)
+	return codePoint(name[1:], 10, size)
 }
 
 // plainAmp is the & that an escaped & at i stands for; none if it stands for itself.

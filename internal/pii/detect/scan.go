@@ -47,11 +47,9 @@ type scanner struct {
 	text   string
 	around surroundings
 	depth  int
-	seen   int // bytes before it belong to a value or a run that is done
 }
 
 func (f *finder) scan(text string, around surroundings, depth int) {
-	first := len(f.hits)
 	s := scanner{finder: f, text: text, around: around, depth: depth}
 	for i := 0; i < len(text); {
 		start, bits := i, uint8(0)
@@ -75,7 +73,6 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 			}
 		}
 	}
-	_ = first
 }
 
 // add records a hit.
@@ -92,10 +89,30 @@ func (s *scanner) at(i int) byte {
 }
 
 // is tells whether the byte at i is of one of the classes.
-func (s *scanner) is(i int, class uint8) bool { return i >= 0 && i < len(s.text) && classes[s.text[i]]&class != 0 }
+func (s *scanner) is(i int, class uint8) bool {
+	return i >= 0 && i < len(s.text) && classes[s.text[i]]&class != 0
+}
 
 // word looks at the word from start to end, and returns where to go on.
 func (s *scanner) word(start, end int, bits uint8) int {
+	if bits&digit == 0 && end-start != 2 {
+		return end
+	}
+	if done := s.mac(start, end); done > 0 {
+		return done
+	}
+	if bits&digit == 0 && end-start > 2 {
+		return end
+	}
+	first := classes[s.text[start]]
+	if first&digit != 0 {
+		return s.numbers(start)
+	}
+	if first&letter != 0 && s.is(start+1, letter) {
+		if done := s.iban(start); done > 0 {
+			return done
+		}
+	}
 	return end
 }
 
@@ -106,6 +123,12 @@ func (s *scanner) mark(i int) int {
 		s.email(i, i+1)
 	case '(', '[':
 		s.spelledAt(i)
+	case ':':
+		if isHex(s.at(i-1)) && isHex(s.at(i+1)) || s.at(i+1) == ':' {
+			if end := s.ipv6(i); end > 0 {
+				return end - 1
+			}
+		}
 	}
 	return i
 }

@@ -1,0 +1,5 @@
+package detect
+
+func (s *scanner) nationalNumber(n *number) int { return 0 }
+func (s *scanner) date(n *number) int           { return 0 }
+func (s *scanner) zip(n *number) int            { return 0 }
