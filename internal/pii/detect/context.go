@@ -53,7 +53,9 @@ var meanings = func() map[string]mask {
 			parts row rows byte bytes size issue ticket invoice ts timestamp time elapsed version release build commit sha hash uuid guid
 			code sku serial amount price total count offset port line lines seed epoch block height width duration uptime batch job
 			task request transaction txn trace span zip page pages item product model chassis vin docket case po weight balance revenue
-			population nonce checksum crc md5 bug pr ticks quantity qty limit max min sum length`,
+			population nonce checksum crc md5 bug pr ticks quantity qty limit max min sum length
+			ms px kb mb gb tb kib mib gib seconds secs minutes hours days usd eur gbp dollars euros km kg mg users people records entries
+			files tokens requests percent`,
 	} {
 		for _, w := range strings.Fields(words) {
 			all[w] |= meaning
@@ -61,8 +63,6 @@ var meanings = func() map[string]mask {
 	}
 	return all
 }()
-
-// aboutMyNumber and others that take two words are covered by their rarer word.
 
 // words is the union of the meanings of a text's words. A word ends where a lower case letter meets an upper case one.
 func words(text string) mask {
@@ -148,4 +148,15 @@ func (s *scanner) after(at int) mask {
 	}
 	_, meaning := lastWord(s.text[from:i])
 	return meaning
+}
+
+// alone tells whether what stands from start to end is a whole text, string, cell or field.
+func (s *scanner) alone(start, end int) bool {
+	for s.at(start-1) == ' ' {
+		start--
+	}
+	for s.at(end) == ' ' {
+		end++
+	}
+	return strings.IndexByte("\x00\n\t\"'`>|,;=:", s.at(start-1)) >= 0 && strings.IndexByte("\x00\r\n\t\"'`<|,;", s.at(end)) >= 0
 }

@@ -2,19 +2,32 @@ package detect
 
 import "strings"
 
-// ibanLengths has the countries of the SWIFT registry, then those that use the format without being in it.
-var ibanLengths = func() map[string]int {
-	lengths := map[string]int{}
-	for _, entry := range strings.Fields(`AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28
-		EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32
-		LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24
-		SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30
-		AO25 BF28 BJ28 CF27 CG27 CI28 CM27 CV25 DZ26 GA27 GQ27 GW25 IR26 KM27 MA28 MG27 ML28 MZ25 NE28 SN28 TD27 TG28
-		BL27 GF27 GP27 MF27 MQ27 NC27 PF27 PM27 RE27 TF27 WF27 YT27`) {
-		n := int(entry[2]-'0')*10 + int(entry[3]-'0')
-		lengths[entry[:2]] = n
+// accounts has what follows the check digits for each country: how many digits (n), letters (a), or either (c). The countries of
+// the SWIFT registry are followed by those that use the format without being in it.
+var accounts = func() map[string]string {
+	formats := map[string]string{}
+	for _, entry := range strings.Fields(`AD8n12c AE19n AL8n16c AT16n AZ4a20c BA16n BE12n BG4a6n8c BH4a14c BI23n BR23n1a1c BY4c4n16c CH5n12c
+		CR18n CY8n16c CZ20n DE18n DJ23n DK14n DO4c20n EE16n EG25n ES20n FI14n FK2a12n FO14n FR10n11c2n GB4a14n GE2a16n GI4a15c GL14n
+		GR7n16c GT24c HN4a20n HR17n HU24n IE4a14n IL19n IQ4a15n IS22n IT1a10n12c JO4a4n18c KW4a22c KZ3n13c LB4n20c LC4a24c LI5n12c LT16n
+		LU3n13c LV4a13c LY21n MC10n11c2n MD20c ME18n MK3n10c2n MN16n MR23n MT4a5n18c MU4a19n3a NI4a20n NL4a10n NO11n OM3n16c PK4a16c PL24n
+		PS4a21c PT21n QA4a21c RO4a16c RS18n RU14n15c SA2n18c SC4a20n3a SD14n SE20n SI15n SK20n SM1a10n12c SO19n ST21n SV4a20n TL19n TN20n
+		TR6n16c UA6n19c VA18n VG4a16n XK16n YE4a4n18c
+		AO21n BF2c22n BJ2c22n CF23n CG23n CI2c22n CM23n CV21n DZ22n GA23n GQ23n GW2c19n IR22n KM23n MA24n MG23n ML2c22n MZ21n NE2c22n SN2c22n
+		TD23n TG2c22n BL10n11c2n GF10n11c2n GP10n11c2n MF10n11c2n MQ10n11c2n NC10n11c2n PF10n11c2n PM10n11c2n RE10n11c2n TF10n11c2n
+		WF10n11c2n YT10n11c2n`) {
+		var classes strings.Builder
+		n := 0
+		for _, c := range entry[2:] {
+			if c < 'a' {
+				n = n*10 + int(c-'0')
+				continue
+			}
+			classes.WriteString(strings.Repeat(string(c), n))
+			n = 0
+		}
+		formats[entry[:2]] = "aann" + classes.String()
 	}
-	return lengths
+	return formats
 }()
 
 // iban looks for an account number at start: a country, two check digits, and as many letters and digits as the country has, in
@@ -28,29 +41,30 @@ func (s *scanner) iban(start int) int {
 		}
 		country[i] = s.text[start+i] &^ 0x20
 	}
-	length := ibanLengths[string(country[:])]
-	if length == 0 {
+	format := accounts[string(country[:])]
+	if format == "" {
 		return 0
 	}
-	i, n := start, 0
-	for n < length {
+	i, n, cases := start, 0, uint8(0)
+	for n < len(format) {
 		c := s.at(i)
-		switch {
-		case isDigit(c):
-			compact[n] = c
-		case classes[c]&letter != 0:
-			compact[n] = c &^ 0x20
-		case (c == ' ' || c == '-' || c == '.') && n >= 2 && s.is(i+1, alnum):
+		if (c == ' ' || c == '-' || c == '.') && n >= 2 && s.is(i+1, alnum) {
 			i++
 			continue
-		default:
+		}
+		class := classes[c]
+		if class&alnum == 0 || format[n] == 'n' && class != digit || format[n] == 'a' && class == digit {
 			return 0
 		}
+		if cases |= class & letter; class != digit {
+			c &^= 0x20
+		}
+		compact[n] = c
 		n++
 		i++
 	}
-	value := string(compact[:length])
-	if s.is(i, word) || !mod97(value) {
+	value := string(compact[:n])
+	if s.is(i, word) || cases == letter || value[2:4] < "02" || value[2:4] > "98" || !mod97(value) {
 		return 0
 	}
 	s.add(start, i, iban, value)

@@ -87,5 +87,5 @@ func (s *scanner) plausibleIPv6(start, end int) bool {
 		return true
 	}
 	near, far := s.before(start)
-	return (near|far)&aboutIP != 0 || s.around.inside && len(text) == len(s.text) && len(text) > 2 || strings.ContainsAny(text, "0123456789")
+	return (near|far)&aboutIP != 0 || s.alone(start, end) && len(text) > 2 || strings.ContainsAny(text, "0123456789")
 }

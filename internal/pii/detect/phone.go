@@ -1,3 +1,341 @@
 package detect
 
-func (s *scanner) phone(n *number) int { return 0 }
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// phonePlan has a line for each calling code: for each length of a national number, the first three digits that such numbers
+// have. A test makes it from libphonenumber's metadata.
+//
+//go:embed phones.txt
+var phonePlan string
+
+// prefixes is a set of three digits.
+type prefixes [16]uint64
+
+func (p *prefixes) has(digits string) bool {
+	n := int(digits[0]-'0')*100 + int(digits[1]-'0')*10 + int(digits[2]-'0')
+	return p[n/64]&(1<<(n%64)) != 0
+}
+
+const maxNational = 15 // digits, the calling code included: ITU-T E.164
+
+// plan has the national numbers of a calling code by their length.
+type plan [maxNational + 1]*prefixes
+
+// plans has the numbering plans by calling code.
+var plans = sync.OnceValue(func() map[string]*plan {
+	all := map[string]*plan{}
+	for line := range strings.Lines(phonePlan) {
+		fields := strings.Fields(line)
+		p := &plan{}
+		for _, field := range fields[1:] {
+			length, ranges, _ := strings.Cut(field, ":")
+			n, _ := strconv.Atoi(length)
+			p[n] = &prefixes{}
+			for _, r := range strings.Split(ranges, ",") {
+				first, last, isRange := strings.Cut(r, "-")
+				if !isRange {
+					last = first
+				}
+				from, _ := strconv.Atoi(first)
+				to, _ := strconv.Atoi(last)
+				for i := from; i <= to; i++ {
+					p[n][i/64] |= 1 << (i % 64)
+				}
+			}
+		}
+		all[fields[0]] = p
+	}
+	return all
+})
+
+// assigned tells whether the plan has national numbers of this length and beginning.
+func (p *plan) assigned(national string) bool {
+	return p != nil && len(national) >= 3 && len(national) <= maxNational && p[len(national)] != nil && p[len(national)].has(national)
+}
+
+// callingCode splits digits into a calling code and a national number; ok is false if there is no such code.
+func callingCode(digits string) (p *plan, national string, ok bool) {
+	for n := 1; n <= 3 && n < len(digits); n++ {
+		if p := plans()[digits[:n]]; p != nil {
+			return p, digits[n:], true
+		}
+	}
+	return nil, "", false
+}
+
+// phone looks for a telephone number. One with a calling code is held against the numbering plans. One without is judged by its
+// shape and the words around it: nearly every sequence of seven to eleven digits is a number somewhere.
+func (s *scanner) phone(n *number) int {
+	if s.around.number && n.near&aboutPhone == 0 {
+		return 0
+	}
+	if s.is(n.from-1, letter|underscore|digit) {
+		return 0
+	}
+	for _, look := range []func(*scanner, *number) (groups int, value string){
+		(*scanner).international, (*scanner).northAmerican, (*scanner).domestic,
+	} {
+		if groups, value := look(s, n); groups > 0 {
+			end := n.groups[groups-1].end
+			extension, end := s.extension(end)
+			s.add(n.from, end, phone, value+extension)
+			return end
+		}
+	}
+	return 0
+}
+
+// about tells what the words around the first groups say: that they are a telephone number, or that they are something else.
+func (s *scanner) about(n *number, groups int) (yes, no bool) {
+	after := s.after(n.groups[groups-1].end)
+	yes = (n.near|after)&aboutPhone != 0 || n.far&aboutPhone != 0 && n.near&aboutOther == 0
+	return yes, !yes && (n.near|after)&(aboutOther|aboutVersion|aboutSecret) != 0
+}
+
+// ends tells whether a telephone number may end with the last of these groups. Words such as -Office may follow it.
+func (s *scanner) ends(n *number, groups int) bool {
+	end := n.groups[groups-1].end
+	if s.is(end, digit|underscore|high) && !s.is(end, high) {
+		return false
+	}
+	if s.is(end, letter) {
+		_, to := s.extension(end)
+		return to > end
+	}
+	switch c := s.at(end); c {
+	case '-', '.', '/':
+		return !s.is(end+1, digit) && (c == '.' || !s.is(end+1, letter) || s.after(end)&aboutPhone != 0)
+	}
+	return true
+}
+
+// international takes + or 00 or 011, a calling code, and a national number.
+func (s *scanner) international(n *number) (int, string) {
+	skip := 0
+	if !n.plus {
+		first := s.text[n.groups[0].start:n.groups[0].end]
+		switch {
+		case strings.HasPrefix(first, "00"):
+			skip = 2
+		case first == "011":
+			skip = 3
+		default:
+			return 0, ""
+		}
+		if n.joined != 0 {
+			return 0, ""
+		}
+	}
+	possible, value := 0, ""
+	var digits []byte
+	for groups := 1; groups <= n.count; groups++ {
+		g := n.groups[groups-1]
+		d := s.text[g.start:g.end]
+		if !(groups > 1 && d == "0" && s.at(g.start-1) == '(') { // the trunk prefix in +41 (0)71
+			digits = append(digits, d...)
+		}
+		if len(digits) > maxNational+skip {
+			break
+		}
+		if len(digits) < 7+skip || !s.ends(n, groups) {
+			continue
+		}
+		p, national, ok := callingCode(string(digits[skip:]))
+		if !ok {
+			return 0, ""
+		}
+		yes, no := s.about(n, groups)
+		if p.assigned(national) || p.assigned(strings.TrimPrefix(national, "0")) {
+			possible, value = groups, "+"+string(digits[skip:])
+			if groups < n.count && n.groups[groups-1].sep == " " && n.groups[groups].len() >= 3 {
+				break // complete
+			}
+			continue
+		}
+		if possible == 0 && (yes || !no && (n.plus || groups > 1)) {
+			possible, value = groups, "+"+string(digits[skip:])
+		}
+	}
+	return possible, value
+}
+
+// northAmerican takes ten digits of the form 3-3-4 or without separators, and perhaps a 1 before them.
+func (s *scanner) northAmerican(n *number) (int, string) {
+	first := 0 // group with the area code
+	if n.groups[0].len() == 1 && s.text[n.groups[0].start] == '1' && n.count > 1 {
+		first = 1
+	}
+	g := n.groups[first:n.count]
+	groups, split := 0, true
+	switch {
+	case len(g) >= 3 && g[0].len() == 3 && g[1].len() == 3 && g[2].len() == 4:
+		groups = first + 3
+	case len(g) >= 2 && g[0].len() == 3 && g[1].len() == 7, len(g) >= 2 && g[0].len() == 6 && g[1].len() == 4:
+		groups = first + 2
+	case g[0].len() == 10, g[0].len() == 11 && s.text[g[0].start] == '1' && first == 0:
+		groups, split = first+1, first > 0
+	default:
+		return 0, ""
+	}
+	if !s.ends(n, groups) || n.joined == '.' || n.joined == '-' && s.is(n.from-2, digit) {
+		return 0, ""
+	}
+	digits := strings.TrimPrefix(s.digits(n, groups), "1")
+	if len(digits) != 10 {
+		return 0, ""
+	}
+	yes, no := s.about(n, groups)
+	valid := plans()["1"].assigned(digits) && digits[3] >= '2'
+	switch {
+	case yes:
+	case no || n.joined != 0:
+		return 0, ""
+	case valid && split, valid && !strings.ContainsRune("#$", rune(s.at(n.from-1))):
+	case split && (n.paren || uniform(n.groups[:groups]) && digits[0] >= '2'):
+	default:
+		return 0, ""
+	}
+	return groups, "+1" + digits
+}
+
+func uniform(groups []group) bool {
+	for _, g := range groups[:len(groups)-1] {
+		if g.sep != groups[0].sep {
+			return false
+		}
+	}
+	return true
+}
+
+// domestic takes numbers as people write them within their country.
+func (s *scanner) domestic(n *number) (int, string) {
+	if n.joined == '.' || n.joined == '-' && s.is(n.from-2, digit) {
+		return 0, ""
+	}
+	best, value := 0, ""
+	total := 0
+	for groups := 1; groups <= min(n.count, 6); groups++ {
+		g := n.groups[groups-1]
+		total += g.len()
+		if total > 13 {
+			break
+		}
+		if total >= 6 && s.ends(n, groups) && s.domesticShape(n, groups, total) {
+			best, value = groups, s.digits(n, groups)
+		}
+		if groups < n.count && !continues(n, groups) {
+			break
+		}
+	}
+	return best, value
+}
+
+// continues tells whether the next group may belong to the number: the separator stays the same, but for the area code's.
+func continues(n *number, groups int) bool {
+	sep := n.groups[groups-1].sep
+	return groups <= 2 || sep == n.groups[groups-2].sep || sep == " "
+}
+
+func (s *scanner) domesticShape(n *number, groups, total int) bool {
+	zero := s.text[n.groups[0].start] == '0'
+	yes, no := s.about(n, groups)
+	if no {
+		return false
+	}
+	if groups == 1 {
+		return s.bareNumber(n, total, zero, yes)
+	}
+	if s.isDate(n, groups) {
+		return false
+	}
+	for i, g := range n.groups[:groups] {
+		if g.len() < 2 && !(i == 0) || g.len() > 8 {
+			return false
+		}
+	}
+	sep := n.groups[0].sep
+	switch {
+	case yes:
+		return total >= 6
+	case sep == "/" && !zero, n.joined != 0:
+		return false
+	case zero || n.paren:
+		return total >= 8 && total <= 12
+	case sep == "." && !uniform(n.groups[:groups]), sep == "." && groups < 4:
+		return false
+	}
+	return total >= 7 && total <= 11 && n.groups[groups-1].len() > 1 && (s.alone(n.from, n.groups[groups-1].end) || total >= 8)
+}
+
+// bareNumber judges digits without separators.
+func (s *scanner) bareNumber(n *number, total int, zero, yes bool) bool {
+	digits := s.digits(n, 1)
+	switch {
+	case yes:
+		return total >= 7
+	case n.joined != 0 || total < 8 || s.at(n.from-1) == '#' || s.at(n.from-1) == '$' || s.isDay(digits):
+		return false
+	case zero:
+		return total >= 9 && total <= 12
+	}
+	p, national, ok := callingCode(digits)
+	if ok && total >= 10 && p.assigned(national) {
+		return !(total == 13 && digits[0] == '1') // milliseconds since 1970
+	}
+	return total <= 10 && s.alone(n.from, n.groups[0].end) && !(total == 10 && digits[0] == '1')
+}
+
+// isDate tells whether the first groups are a date such as 2026-11-20 or 20.11.2026.
+func (s *scanner) isDate(n *number, groups int) bool {
+	if groups < 3 {
+		return false
+	}
+	a, b, c := n.groups[0], n.groups[1], n.groups[2]
+	if a.sep == " " || a.sep != b.sep {
+		return false
+	}
+	return a.len() == 4 && b.len() == 2 && c.len() == 2 && (s.text[a.start] == '1' || s.text[a.start] == '2') ||
+		a.len() <= 2 && b.len() <= 2 && c.len() == 4 && (s.text[c.start] == '1' || s.text[c.start] == '2')
+}
+
+// isDay tells whether eight digits are a day such as 20261120.
+func (s *scanner) isDay(digits string) bool {
+	return len(digits) == 8 && (digits[:2] == "19" || digits[:2] == "20") && digits[4:6] >= "01" && digits[4:6] <= "12" &&
+		digits[6:] >= "01" && digits[6:] <= "31"
+}
+
+// extension reads x123, ext. 123 or #123 at i, and returns it in the form of RFC 3966.
+func (s *scanner) extension(i int) (string, int) {
+	at := i
+	for s.at(at) == ' ' || s.at(at) == ',' {
+		if at++; at-i > 2 {
+			return "", i
+		}
+	}
+	rest := s.text[at:min(len(s.text), at+12)]
+	for _, word := range []string{"extension", "ext.", "ext", "x.", "x", "#"} {
+		if len(rest) < len(word) || !strings.EqualFold(rest[:len(word)], word) {
+			continue
+		}
+		from := at + len(word)
+		for s.at(from) == ' ' || s.at(from) == ':' {
+			if from++; from-at > 12 {
+				return "", i
+			}
+		}
+		to := from
+		for to-from < 7 && isDigit(s.at(to)) {
+			to++
+		}
+		if to == from || to-from > 6 || s.is(to, alnum) {
+			return "", i
+		}
+		return ";ext=" + s.text[from:to], to
+	}
+	return "", i
+}

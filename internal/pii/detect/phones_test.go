@@ -1,0 +1,153 @@
+package detect
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nyaruka/phonenumbers"
+)
+
+var update = flag.Bool("update", false, "write phones.txt")
+
+// TestPhonePlan holds phones.txt against libphonenumber's metadata.
+func TestPhonePlan(t *testing.T) {
+	t.Parallel()
+	metadata, err := phonenumbers.MetadataCollection()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := map[int]*[maxNational + 1]map[int]bool{}
+	for _, region := range metadata.GetMetadata() {
+		code := int(region.GetCountryCode())
+		if sets[code] == nil {
+			sets[code] = &[maxNational + 1]map[int]bool{}
+		}
+		for _, desc := range []*phonenumbers.PhoneNumberDesc{
+			region.GetFixedLine(), region.GetMobile(), region.GetTollFree(), region.GetPremiumRate(), region.GetSharedCost(),
+			region.GetPersonalNumber(), region.GetVoip(), region.GetPager(), region.GetUan(), region.GetVoicemail(),
+		} {
+			if desc.GetNationalNumberPattern() != "" && desc.GetNationalNumberPattern() != "NA" {
+				addPrefixes(t, sets[code], desc)
+			}
+		}
+	}
+	var lines []string
+	for code, lengths := range sets {
+		line := fmt.Sprint(code)
+		for length, set := range lengths {
+			if len(set) > 0 {
+				line += fmt.Sprintf(" %d:%s", length, ranges(set))
+			}
+		}
+		lines = append(lines, line+"\n")
+	}
+	slices.Sort(lines)
+	want := strings.Join(lines, "")
+	if *update {
+		if err := os.WriteFile("phones.txt", []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if phonePlan != want {
+		t.Error("phones.txt is not what libphonenumber says; run: go test -run TestPhonePlan -update ./internal/pii/detect")
+	}
+}
+
+// addPrefixes adds the first three digits of all numbers that match a description.
+func addPrefixes(t *testing.T, lengths *[maxNational + 1]map[int]bool, desc *phonenumbers.PhoneNumberDesc) {
+	re, err := syntax.Parse(desc.GetNationalNumberPattern(), syntax.Perl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := automaton{prog}
+	first := a.closure([]uint32{uint32(prog.Start)})
+	for prefix := range 1000 {
+		states := first
+		for _, d := range []int{prefix / 100, prefix / 10 % 10, prefix % 10} {
+			states = a.step(states, d, d)
+		}
+		for n := 3; n <= maxNational && len(states) > 0; n++ {
+			if a.matches(states) {
+				if lengths[n] == nil {
+					lengths[n] = map[int]bool{}
+				}
+				lengths[n][prefix] = true
+			}
+			states = a.step(states, 0, 9)
+		}
+	}
+}
+
+// automaton follows a regular expression over sets of digits.
+type automaton struct{ *syntax.Prog }
+
+func (a automaton) closure(from []uint32) []uint32 {
+	var all []uint32
+	for stack := from; len(stack) > 0; {
+		pc := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if slices.Contains(all, pc) {
+			continue
+		}
+		all = append(all, pc)
+		switch inst := a.Inst[pc]; inst.Op {
+		case syntax.InstAlt, syntax.InstAltMatch:
+			stack = append(stack, inst.Out, inst.Arg)
+		case syntax.InstCapture, syntax.InstNop, syntax.InstEmptyWidth:
+			stack = append(stack, inst.Out)
+		}
+	}
+	return all
+}
+
+// step reads one digit between low and high.
+func (a automaton) step(states []uint32, low, high int) []uint32 {
+	var next []uint32
+	for _, pc := range states {
+		inst := a.Inst[pc]
+		switch inst.Op {
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			for d := low; d <= high; d++ {
+				if inst.MatchRune(rune('0' + d)) {
+					next = append(next, inst.Out)
+					break
+				}
+			}
+		}
+	}
+	return a.closure(next)
+}
+
+func (a automaton) matches(states []uint32) bool {
+	return slices.ContainsFunc(states, func(pc uint32) bool { return a.Inst[pc].Op == syntax.InstMatch })
+}
+
+func ranges(set map[int]bool) string {
+	var all []string
+	for from := 0; from < 1000; from++ {
+		if !set[from] {
+			continue
+		}
+		to := from
+		for set[to+1] {
+			to++
+		}
+		if r := fmt.Sprintf("%03d", from); to == from {
+			all = append(all, r)
+		} else {
+			all = append(all, fmt.Sprintf("%s-%03d", r, to))
+		}
+		from = to
+	}
+	return strings.Join(all, ",")
+}
