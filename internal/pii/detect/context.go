@@ -22,6 +22,8 @@ const (
 	aboutCNID
 	aboutAadhaar
 	aboutVersion // of software; section numbers
+	aboutLine    // of a telephone, such as office; counts behind a number
+	aboutPlace   // where digits are numbers of houses
 	aboutOther   // identifiers, amounts, times and measures that are no personal data
 )
 
@@ -31,6 +33,8 @@ var meanings = func() map[string]mask {
 		aboutPhone: `phone phones telephone telephones tel mobile mobil cell cellphone cellular fax call calls called calling sms whatsapp dial
 			msisdn hotline landline handy telefon telefone telefono teléfono téléphone telefoon puhelin telefonnummer portable movil móvil celular
 			ring answering reach contact voicemail pager text texted desk viber signal rufnummer 电话 手机 電話 携帯 телефон тел`,
+		aboutLine:  `office work home main private business`,
+		aboutPlace: `address located lives live street offices apt suite building avenue`,
 		aboutCard: `card cards credit debit visa mastercard amex maestro discover pan cc creditcard cardnumber ccnumber ccnum kreditkarte karte
 			carte tarjeta cartão carta unionpay jcb diners cardholder`,
 		aboutSSN:    `ssn social ssns socialsecurity taxpayer itin`,

@@ -93,7 +93,7 @@ func (s *scanner) phone(n *number) int {
 // about tells what the words around the first groups say: that they are a telephone number, or that they are something else.
 func (s *scanner) about(n *number, groups int) (yes, no bool) {
 	after := s.after(n.groups[groups-1].end)
-	yes = (n.near|after)&aboutPhone != 0 || n.far&aboutPhone != 0 && n.near&aboutOther == 0
+	yes = n.near&aboutPhone != 0 || after&(aboutPhone|aboutLine) != 0 || n.far&aboutPhone != 0 && n.near&aboutOther == 0
 	return yes, !yes && (n.near|after)&(aboutOther|aboutVersion|aboutSecret) != 0
 }
 
@@ -109,7 +109,7 @@ func (s *scanner) ends(n *number, groups int) bool {
 	}
 	switch c := s.at(end); c {
 	case '-', '.', '/':
-		return !s.is(end+1, digit) && (c == '.' || !s.is(end+1, letter) || s.after(end)&aboutPhone != 0)
+		return !s.is(end+1, digit) && (c == '.' || !s.is(end+1, letter) || s.after(end)&(aboutPhone|aboutLine) != 0)
 	}
 	return true
 }
@@ -122,7 +122,7 @@ func (s *scanner) international(n *number) (int, string) {
 		switch {
 		case strings.HasPrefix(first, "00"):
 			skip = 2
-		case first == "011":
+		case first == "011", len(first) >= 12 && strings.HasPrefix(first, "011"):
 			skip = 3
 		default:
 			return 0, ""
@@ -131,7 +131,7 @@ func (s *scanner) international(n *number) (int, string) {
 			return 0, ""
 		}
 	}
-	possible, value := 0, ""
+	possible, value, complete := 0, "", false
 	var digits []byte
 	for groups := 1; groups <= n.count; groups++ {
 		g := n.groups[groups-1]
@@ -151,13 +151,13 @@ func (s *scanner) international(n *number) (int, string) {
 		}
 		yes, no := s.about(n, groups)
 		if p.assigned(national) || p.assigned(strings.TrimPrefix(national, "0")) {
-			possible, value = groups, "+"+string(digits[skip:])
+			possible, value, complete = groups, "+"+string(digits[skip:]), true
 			if groups < n.count && n.groups[groups-1].sep == " " && n.groups[groups].len() >= 3 {
-				break // complete
+				break
 			}
 			continue
 		}
-		if possible == 0 && (yes || !no && (n.plus || groups > 1)) {
+		if !complete && (yes || !no && (n.plus || groups > 1)) {
 			possible, value = groups, "+"+string(digits[skip:])
 		}
 	}
@@ -250,8 +250,11 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	if groups == 1 {
 		return s.bareNumber(n, total, zero, yes)
 	}
-	if s.isDate(n, groups) {
+	if s.isDate(n, groups) || !yes && (n.near&aboutPlace != 0 || n.shape("-", 3, 2, 4)) {
 		return false
+	}
+	if p, national, ok := callingCode(s.digits(n, groups)); ok && !zero && total >= 10 && p.assigned(national) && n.joined == 0 {
+		return true
 	}
 	for i, g := range n.groups[:groups] {
 		if g.len() < 2 && !(i == 0) || g.len() > 8 {
@@ -282,6 +285,9 @@ func (s *scanner) bareNumber(n *number, total int, zero, yes bool) bool {
 		return false
 	case zero:
 		return total >= 9 && total <= 12
+	}
+	if total == 11 && digits[0] == '1' && plans()["86"].assigned(digits) { // a mobile number of China
+		return true
 	}
 	p, national, ok := callingCode(digits)
 	if ok && total >= 10 && p.assigned(national) {
