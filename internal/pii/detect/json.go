@@ -6,10 +6,11 @@ import (
 
 // surroundings is what is known of a text from outside of it.
 type surroundings struct {
-	key    mask // words of the key whose value the text is
-	parent mask // words of the keys further up
-	number bool // the text is a JSON number
-	inside bool // the text is a whole string or number of a JSON text
+	key    mask     // words of the key whose value the text is
+	parent mask     // words of the keys further up
+	strong strength // the key says that the text is a secret
+	number bool     // the text is a JSON number
+	inside bool     // the text is a whole string or number of a JSON text
 }
 
 // json reads a text as JSON if it is an object or an array, and reports whether it is.
@@ -39,6 +40,7 @@ func (w *walker) value(i int, parent, key mask) int {
 	type level struct {
 		object      bool
 		parent, key mask // of the container's values
+		strong      strength
 	}
 	var stack []level
 	at := surroundings{key: key, parent: parent, inside: true}
@@ -46,17 +48,17 @@ func (w *walker) value(i int, parent, key mask) int {
 	for i < len(w.text) {
 		switch c := w.text[i]; c {
 		case '{', '[':
-			stack = append(stack, level{c == '{', at.parent, at.key})
+			stack = append(stack, level{c == '{', at.parent, at.key, at.strong})
 			if c == '{' {
 				at.parent |= at.key
-				at.key = 0
+				at.key, at.strong = 0, plain
 			}
 			expectKey = c == '{'
 			i++
 		case '}', ']':
 			top := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
-			at.parent, at.key = top.parent, top.key
+			at.parent, at.key, at.strong = top.parent, top.key, top.strong
 			expectKey = false
 			i++
 		case ',':
@@ -69,7 +71,7 @@ func (w *walker) value(i int, parent, key mask) int {
 			content := w.text[i+1 : end-1]
 			if expectKey {
 				w.literal(content, i+1, surroundings{parent: at.parent, inside: true})
-				at.key = words(content)
+				at.key, at.strong = words(content), strengthOf(content)
 				expectKey = false
 			} else {
 				w.literal(content, i+1, at)

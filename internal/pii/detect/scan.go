@@ -47,10 +47,14 @@ type scanner struct {
 	text   string
 	around surroundings
 	depth  int
+	run    int // end of the run of base64 that was looked into
 }
 
 func (f *finder) scan(text string, around surroundings, depth int) {
 	s := scanner{finder: f, text: text, around: around, depth: depth}
+	if around.strong != plain && !around.number {
+		s.secretValue(0, text, around.strong, true)
+	}
 	for i := 0; i < len(text); {
 		start, bits := i, uint8(0)
 		for i < len(text) && classes[text[i]]&word != 0 {
@@ -95,25 +99,48 @@ func (s *scanner) is(i int, class uint8) bool {
 
 // word looks at the word from start to end, and returns where to go on.
 func (s *scanner) word(start, end int, bits uint8) int {
-	if bits&digit == 0 && end-start != 2 {
+	if end-start < minWord && bits&digit == 0 && end-start != 2 {
+		if classes[s.text[start]]&letter != 0 {
+			return s.keyFormat(start)
+		}
 		return end
 	}
 	if done := s.mac(start, end); done > 0 {
 		return done
 	}
-	if bits&digit == 0 && end-start > 2 {
-		return end
-	}
-	first := classes[s.text[start]]
-	if first&digit != 0 {
-		return s.numbers(start)
-	}
-	if first&letter != 0 && s.is(start+1, letter) {
-		if done := s.iban(start); done > 0 {
+	if classes[s.text[start]]&digit != 0 && s.text[start:min(len(s.text), start+2)] != "0x" {
+		if done := s.numbers(start); bits&(letter|underscore) == 0 || done > end {
 			return done
 		}
 	}
+	if classes[s.text[start]]&letter != 0 {
+		if done := s.keyFormat(start); done > 0 {
+			return done
+		}
+		if s.is(start+1, letter) {
+			if done := s.letters(start); done > 0 {
+				return done
+			}
+		}
+	}
+	if done := s.wallet(start, end); done > 0 {
+		return done
+	}
+	if end-start >= 4 && start >= s.run {
+		s.run = s.base64(start)
+	}
 	return end
+}
+
+// minWord is the length from which a word without digits is worth a look.
+const minWord = 16
+
+// letters looks for values that begin with two letters at start.
+func (s *scanner) letters(start int) int {
+	if done := s.iban(start); done > 0 {
+		return done
+	}
+	return s.lettered(start)
 }
 
 // mark looks at a byte of the class trigger, and returns the last byte that it has dealt with.
@@ -121,14 +148,21 @@ func (s *scanner) mark(i int) int {
 	switch s.text[i] {
 	case '@':
 		s.email(i, i+1)
+		s.dataSource(i)
 	case '(', '[':
 		s.spelledAt(i)
+	case '-':
+		return s.privateKey(i) - 1
+	case '=':
+		s.assignment(i)
 	case ':':
 		if isHex(s.at(i-1)) && isHex(s.at(i+1)) || s.at(i+1) == ':' {
 			if end := s.ipv6(i); end > 0 {
 				return end - 1
 			}
 		}
+		s.userinfoAt(i)
+		s.assignment(i)
 	}
 	return i
 }

@@ -1,0 +1,368 @@
+package detect
+
+import (
+	"encoding/base64"
+	"math"
+	"strings"
+)
+
+// keyFormat looks for a key of a known service that begins at start.
+func (s *scanner) keyFormat(start int) int {
+	if start+8 > len(s.text) {
+		return 0
+	}
+	head := int(s.text[start])<<8 | int(s.text[start+1])
+	switch head {
+	case 'e'<<8 | 'y':
+		return s.webToken(start)
+	case 'B'<<8 | 'e', 'b'<<8 | 'e', 'B'<<8 | 'a', 'b'<<8 | 'a', 'T'<<8 | 'o':
+		return s.authorization(start)
+	case 'h'<<8 | 'o':
+		return s.hook(start)
+	}
+	if heads[head>>3]&(1<<(head&7)) == 0 || s.at(start-1) == '-' {
+		return 0
+	}
+	rest := s.text[start:]
+	for _, f := range formatsOf[rest[0]] {
+		if !strings.HasPrefix(rest, f.prefix) {
+			continue
+		}
+		n := len(f.prefix)
+		for n < len(rest) && n-len(f.prefix) < f.max && in(f.alphabet, rest[n]) {
+			n++
+		}
+		for f.alphabet == inDotted && strings.IndexByte(".:", rest[n-1]) >= 0 {
+			n--
+		}
+		if n-len(f.prefix) < f.min || n < len(rest) && classes[rest[n]]&(alnum|underscore) != 0 || !random(rest[len(f.prefix):n]) {
+			continue
+		}
+		s.add(start, start+n, secret, rest[:n])
+		return start + n
+	}
+	return 0
+}
+
+// random tells keys from words and from placeholders such as xxxxxxxx.
+func random(text string) bool {
+	classesSeen := uint8(0)
+	for i := range len(text) {
+		classesSeen |= classes[text[i]]
+	}
+	return entropy(text) >= 2.8 && (classesSeen&digit != 0 || classesSeen&letter == letter && len(text) >= 16)
+}
+
+// entropy is Shannon's, in bits a character, of the first 64 bytes.
+func entropy(text string) float64 {
+	text = text[:min(len(text), 64)]
+	var counts [256]uint8
+	for i := range len(text) {
+		counts[text[i]]++
+	}
+	sum, all := 0.0, float64(len(text))
+	for i := range len(text) {
+		if n := counts[text[i]]; n > 0 {
+			counts[text[i]] = 0
+			p := float64(n) / all
+			sum -= p * math.Log2(p)
+		}
+	}
+	return sum
+}
+
+// webToken looks for a JSON web token: two or three parts in base64, of which the first is an object.
+func (s *scanner) webToken(start int) int {
+	i, parts := start, 0
+	for {
+		from := i
+		for i < len(s.text) && in(inURL, s.text[i]) {
+			i++
+		}
+		if parts++; parts == 2 && i-from < 4 || parts == 1 && i-from < 16 {
+			return 0
+		}
+		if parts == 5 || s.at(i) != '.' || !s.is(i+1, alnum|underscore) && s.at(i+1) != '-' {
+			break
+		}
+		i++
+	}
+	if parts < 2 || s.text[start:start+3] != "eyJ" {
+		return 0
+	}
+	s.add(start, i, secret, s.text[start:i])
+	return i
+}
+
+// authorization looks for the credentials of RFC 7235 behind the name of a scheme.
+func (s *scanner) authorization(start int) int {
+	rest := s.text[start:min(len(s.text), start+8)]
+	scheme, _, ok := strings.Cut(rest, " ")
+	if !ok {
+		return 0
+	}
+	from := start + len(scheme) + 1
+	end := from
+	for end < len(s.text) && in(inDotted, s.text[end]) {
+		end++
+	}
+	value := s.text[from:end]
+	switch strings.ToLower(scheme) {
+	case "bearer":
+		if len(value) < 16 || !random(value) {
+			return 0
+		}
+	case "basic":
+		decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(value, "="))
+		if err != nil || !strings.Contains(string(decoded), ":") || !printable(string(decoded)) {
+			return 0
+		}
+	case "token":
+		if len(value) < 20 || !random(value) {
+			return 0
+		}
+	default:
+		return 0
+	}
+	s.add(from, end, secret, value)
+	return end
+}
+
+// hook looks for addresses of webhooks, which are secrets: hooks.slack.com/services/T…/B…/….
+func (s *scanner) hook(start int) int {
+	const slack = "hooks.slack.com/"
+	if !strings.HasPrefix(s.text[start:], slack) {
+		return 0
+	}
+	end := start + len(slack)
+	for end < len(s.text) && (s.is(end, alnum|underscore) || s.text[end] == '/' || s.text[end] == '-') {
+		end++
+	}
+	if end-start < len(slack)+30 {
+		return 0
+	}
+	s.add(start, end, secret, s.text[start:end])
+	return end
+}
+
+// maxKeyBlock bounds a private key in PEM form; one of 16384 bits has 12,500 bytes.
+const maxKeyBlock = 32 << 10
+
+// privateKey looks for a block in PEM form at the first dash.
+func (s *scanner) privateKey(start int) int {
+	const begin, end, dashes = "-----BEGIN ", "-----END ", "-----"
+	if !strings.HasPrefix(s.text[start:], begin) {
+		return 0
+	}
+	block := s.text[start:min(len(s.text), start+maxKeyBlock)]
+	title := strings.Index(block[len(begin):min(len(block), 80)], dashes)
+	if title < 0 || !strings.Contains(block[:len(begin)+title], "PRIVATE KEY") {
+		return 0
+	}
+	n := strings.Index(block, end)
+	switch {
+	case n < 0: // cut off: all that may belong to it
+		for n = len(begin) + title + len(dashes); n < len(block) && (in(inDotted, block[n]) || strings.IndexByte(" \r\n,", block[n]) >= 0); n++ {
+		}
+	default:
+		n += len(end)
+		for n < len(block) && (classes[block[n]]&upper != 0 || block[n] == ' ') {
+			n++
+		}
+		for n < len(block) && block[n] == '-' {
+			n++
+		}
+	}
+	block = strings.TrimRight(block[:n], " \r\n")
+	s.add(start, start+len(block), secret, block)
+	return start + len(block)
+}
+
+// maxUserinfo bounds user:password in an address.
+const maxUserinfo = 256
+
+// userinfoAt looks for user:password@ behind the colon of scheme://.
+func (s *scanner) userinfoAt(colon int) int {
+	if !strings.HasPrefix(s.text[colon:], "://") {
+		return 0
+	}
+	from := colon + 3
+	rest := s.text[from:min(len(s.text), from+maxUserinfo)]
+	if end := strings.IndexAny(rest, " \t\r\n\"'`<>/"); end >= 0 {
+		rest = rest[:end]
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return 0
+	}
+	user, password, ok := strings.Cut(rest[:at], ":")
+	if ok && (password == "" || placeholder(password)) || !ok && (len(user) < 20 || !random(user)) {
+		return 0
+	}
+	s.add(from, from+at, secret, rest[:at])
+	return from + at
+}
+
+// dataSource looks for user:password before the @ of user:password@tcp(host).
+func (s *scanner) dataSource(at int) {
+	rest := s.text[at:]
+	if !strings.HasPrefix(rest, "@tcp(") && !strings.HasPrefix(rest, "@unix(") && !strings.HasPrefix(rest, "@(") {
+		return
+	}
+	before := s.text[max(0, at-maxUserinfo):at]
+	start := strings.LastIndexAny(before, " \t\r\n\"'`=") + 1
+	user, password, ok := strings.Cut(before[start:], ":")
+	if ok && user != "" && password != "" && !placeholder(password) {
+		s.add(at-len(before)+start, at, secret, before[start:])
+	}
+}
+
+// strength is what the name of a value says of it.
+type strength int
+
+const (
+	plain        strength = iota
+	key                   // random characters
+	passwordLike          // what a person may have chosen
+)
+
+const maxName = 48 // bytes of a name before a value
+
+// strengthOf judges the name of a value by its last words: api_key, clientSecret, DB_PASSWORD; not token_count or keyboard.
+func strengthOf(name string) strength {
+	name = name[max(0, len(name)-maxName):]
+	last := tailWord(&name)
+	switch last {
+	case "value", "string", "text", "plain", "raw", "base64", "header", "prod", "production", "dev", "test", "live", "staging":
+		last = tailWord(&name)
+	}
+	switch last {
+	case "password", "passwd", "pwd", "passphrase", "passcode", "passwort", "contraseña", "senha", "pass", "mdp":
+		return passwordLike
+	case "secret", "apikey", "secretkey", "accesskey", "privatekey", "credential", "credentials", "authtoken", "accesstoken", "authkey",
+		"clientsecret", "apisecret", "apitoken", "signature", "sig", "masterkey":
+		return key
+	case "token", "authorization", "auth", "pat", "jwt":
+		switch tailWord(&name) {
+		case "page", "next", "cursor", "continuation", "sync", "max", "prev", "previous":
+			return plain
+		}
+		return key
+	case "key":
+		switch tailWord(&name) {
+		case "api", "access", "secret", "private", "signing", "encryption", "auth", "account", "shared", "master", "storage", "hmac", "service",
+			"license", "app", "application", "webhook", "deploy", "server", "admin", "client", "subscription", "functions", "aes", "crypto":
+			return key
+		}
+	}
+	return plain
+}
+
+// tailWord cuts the last word off a name, in lower case.
+func tailWord(name *string) string {
+	end := len(*name)
+	for end > 0 && classes[(*name)[end-1]]&(letter|high) == 0 {
+		end--
+	}
+	start, _ := lastWord((*name)[:end])
+	if end-start > maxWord {
+		*name = ""
+		return ""
+	}
+	tail := strings.ToLower((*name)[start:end])
+	*name = (*name)[:start]
+	return tail
+}
+
+// assignment looks for a secret behind the = or : at i whose name is before it.
+func (s *scanner) assignment(i int) int {
+	end := i
+	for end > 0 && i-end < 3 && strings.IndexByte(` "'`+"`]", s.text[end-1]) >= 0 {
+		end--
+	}
+	if s.text[i] == '=' && end > 0 && strings.IndexByte(":!<>=+", s.text[end-1]) >= 0 || !s.is(end-1, letter|high|digit) {
+		return 0
+	}
+	start := end
+	for start > 0 && end-start < maxName && (s.is(start-1, word) || s.text[start-1] == '-' || s.text[start-1] == '.' || s.text[start-1] == ' ' && s.is(start, letter) && end-start < 24) {
+		start--
+	}
+	strong := strengthOf(s.text[start:end])
+	if strong == plain {
+		return 0
+	}
+	from := i + 1
+	for from < len(s.text) && from-i < 5 && strings.IndexByte(" =>:", s.text[from]) >= 0 {
+		from++
+	}
+	quote := byte(0)
+	if c := s.at(from); c == '"' || c == '\'' || c == '`' {
+		quote = c
+		from++
+	}
+	stop := " \t\r\n\"'`,;<>|&)}]"
+	if quote != 0 {
+		stop = "\r\n" + string(quote)
+	}
+	value := s.text[from:min(len(s.text), from+512)]
+	if n := strings.IndexAny(value, stop); n >= 0 {
+		value = value[:n]
+	}
+	return s.secretValue(from, value, strong, quote != 0)
+}
+
+// secretValue takes a value for a secret if it looks like one.
+func (s *scanner) secretValue(from int, value string, strong strength, quoted bool) int {
+	for _, scheme := range []string{"Bearer ", "Basic ", "Token ", "bearer ", "basic ", "token "} {
+		if rest, ok := strings.CutPrefix(value, scheme); ok {
+			from += len(scheme)
+			value = rest
+		}
+	}
+	value = strings.TrimRight(value, ".")
+	if placeholder(value) || strings.ContainsAny(value, "(") && !quoted {
+		return 0
+	}
+	var seen uint8
+	marks := false
+	for i := range len(value) {
+		seen |= classes[value[i]]
+		marks = marks || classes[value[i]]&word == 0
+	}
+	switch strong {
+	case passwordLike:
+		kinds := 0
+		for _, some := range []bool{seen&digit != 0, seen&upper != 0, seen&lower != 0, marks} {
+			if some {
+				kinds++
+			}
+		}
+		if len(value) < 4 || !quoted && kinds < 2 && (seen != digit || len(value) < 6) || strings.Contains(value, " ") && kinds < 3 {
+			return 0
+		}
+	default:
+		if len(value) < 12 || strings.Contains(value, " ") || seen == digit || !random(value) {
+			return 0
+		}
+	}
+	s.add(from, from+len(value), secret, value)
+	return from + len(value)
+}
+
+// placeholder tells whether a value only stands for a secret.
+func placeholder(value string) bool {
+	if value == "" || strings.Trim(value, "*x.X•-_?#") == "" || strings.HasPrefix(value, "[") && strings.HasSuffix(value, "]") {
+		return true
+	}
+	for _, start := range []string{"$", "<", "{{", "%", "process.env", "os.environ", "os.Getenv", "env.", "ENV[", "secrets.", "vault:", "arn:", "/", "./"} {
+		if strings.HasPrefix(value, start) {
+			return true
+		}
+	}
+	switch strings.ToLower(value) {
+	case "null", "none", "nil", "true", "false", "undefined", "string", "required", "optional", "redacted", "hidden", "empty", "password",
+		"number", "boolean", "object", "invalid", "expired", "missing":
+		return true
+	}
+	return false
+}
