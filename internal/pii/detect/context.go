@@ -56,7 +56,7 @@ var meanings = func() map[string]mask {
 		aboutOther: `id ids pid uid gid tid order orders orderid ref reference tracking isbn issn ean upc oid rfc lat lon lng latitude longitude score part
 			parts row rows byte bytes size issue ticket invoice ts timestamp time elapsed version release build commit sha hash uuid guid
 			code sku serial amount price total count offset port line lines seed epoch block height width duration uptime batch job
-			task request transaction txn trace span zip page pages item product model chassis vin docket case po weight balance revenue
+			task request transaction txn trace span page pages item product model chassis vin docket case po weight balance revenue
 			population nonce checksum crc md5 bug pr ticks quantity qty limit max min sum length
 			ms px kb mb gb tb kib mib gib seconds secs minutes hours days usd eur gbp dollars euros km kg mg users people records entries
 			files tokens requests percent`,

@@ -39,7 +39,7 @@ func (s *scanner) numbers(start int) int {
 
 // The first of them that finds something has it. Types with a checksum come first.
 var numberDetectors = []func(*scanner, *number) int{
-	(*scanner).ipv4, (*scanner).card, (*scanner).ssn, (*scanner).nationalNumber, (*scanner).date, (*scanner).phone, (*scanner).zip,
+	(*scanner).ipv4, (*scanner).card, (*scanner).ssn, (*scanner).nationalNumber, (*scanner).date, (*scanner).zip, (*scanner).phone,
 }
 
 func (s *scanner) number(start int) number {

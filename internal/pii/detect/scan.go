@@ -100,10 +100,15 @@ func (s *scanner) is(i int, class uint8) bool {
 // word looks at the word from start to end, and returns where to go on.
 func (s *scanner) word(start, end int, bits uint8) int {
 	if end-start < minWord && bits&digit == 0 && end-start != 2 {
-		if classes[s.text[start]]&letter != 0 {
-			return s.keyFormat(start)
+		if classes[s.text[start]]&letter == 0 {
+			return end
 		}
-		return end
+		if s.on[dateOfBirth] {
+			if done := s.monthFirst(start); done > 0 {
+				return done
+			}
+		}
+		return s.keyFormat(start)
 	}
 	if done := s.mac(start, end); done > 0 {
 		return done
