@@ -114,15 +114,37 @@ var formats = []format{
 	{"AQVN", inURL, 35, 38}, {"t1.", inDotted, 90, 300}, {"y0_", inURL, 50, 70}, // Yandex
 }
 
-// heads has a bit for the first two bytes of each prefix, and formatsOf the formats by their first byte.
-var heads, formatsOf = func() (bits [1 << 13]uint8, by [256][]format) {
+// schemes begin values that have detectors of their own: JSON web tokens, the Authorization header, and webhooks.
+var schemes = []string{"eyJ", "Bearer ", "bearer ", "Basic ", "basic ", "Token ", "token ", "hooks.slack.com/"}
+
+// heads has a bit for the first three bytes of each prefix and scheme, and formatsOf the formats by their first byte.
+var heads, formatsOf = func() (bits [1 << 12]uint8, by [256][]format) {
 	for _, f := range formats {
-		head := int(f.prefix[0])<<8 | int(f.prefix[1])
-		bits[head>>3] |= 1 << (head & 7)
 		by[f.prefix[0]] = append(by[f.prefix[0]], f)
+		for next := range 128 {
+			head := headOf(f.prefix[0], f.prefix[1], byte(next))
+			if len(f.prefix) == 2 || f.prefix[2] == byte(next) {
+				bits[head>>3] |= 1 << (head & 7)
+			}
+		}
+	}
+	for _, scheme := range schemes {
+		head := headOf(scheme[0], scheme[1], scheme[2])
+		bits[head>>3] |= 1 << (head & 7)
 	}
 	return bits, by
 }()
+
+func headOf(a, b, c byte) uint16 { return (uint16(a)<<10 ^ uint16(b)<<5 ^ uint16(c)) & (1<<15 - 1) }
+
+// isHead tells whether a key may begin at i.
+func isHead(text string, i int) bool {
+	if i+8 > len(text) {
+		return false
+	}
+	head := headOf(text[i], text[i+1], text[i+2])
+	return heads[head>>3]&(1<<(head&7)) != 0
+}
 
 // in tells whether a byte is of an alphabet.
 func in(alphabet string, c byte) bool {

@@ -28,7 +28,12 @@ type number struct {
 
 // numbers looks at the number whose first digit is at start, and returns where to go on.
 func (s *scanner) numbers(start int) int {
-	n := s.number(start)
+	var n number
+	s.number(&n, start)
+	if n.count == 1 && n.groups[0].len() < 6 && !n.plus && !s.on[zipCode] {
+		return n.groups[0].end
+	}
+	n.near, n.far = s.before(n.from)
 	for _, look := range numberDetectors {
 		if end := look(s, &n); end > 0 {
 			return end
@@ -42,8 +47,9 @@ var numberDetectors = []func(*scanner, *number) int{
 	(*scanner).ipv4, (*scanner).card, (*scanner).ssn, (*scanner).nationalNumber, (*scanner).date, (*scanner).zip, (*scanner).phone,
 }
 
-func (s *scanner) number(start int) number {
-	n := number{from: start}
+// number reads the groups from start on, and what is before them.
+func (s *scanner) number(n *number, start int) {
+	n.from = start
 	i := start
 	for n.count < maxGroups {
 		g := group{start: i}
@@ -83,8 +89,6 @@ done:
 	if c := s.at(n.from - 1); (c == '-' || c == '.' || c == '/') && s.is(n.from-2, word) {
 		n.joined = c
 	}
-	n.near, n.far = s.before(n.from)
-	return n
 }
 
 // separator is where the next group begins after the digits that end at i; i if there is none.

@@ -61,14 +61,19 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 			bits |= classes[text[i]]
 			i++
 		}
-		if i > start {
+		switch size := i - start; {
+		case size == 0:
+			if classes[text[i]]&trigger != 0 {
+				i = max(i, s.mark(i))
+			}
+			i++
+		case size < minWord && bits&digit == 0 && !(size == 2 && isHex(text[start])) && !f.on[dateOfBirth]:
+			if isHead(text, start) {
+				i = max(i, s.keyFormat(start))
+			}
+		default:
 			i = max(i, s.word(start, i, bits))
-			continue
 		}
-		if classes[text[i]]&trigger != 0 {
-			i = max(i, s.mark(i))
-		}
-		i++
 	}
 	for i, pattern := range f.custom {
 		for _, m := range pattern.FindAllStringIndex(text, -1) {

@@ -8,20 +8,22 @@ import (
 
 // keyFormat looks for a key of a known service that begins at start.
 func (s *scanner) keyFormat(start int) int {
-	if start+8 > len(s.text) {
+	if !isHead(s.text, start) || s.at(start-1) == '-' {
 		return 0
 	}
-	head := int(s.text[start])<<8 | int(s.text[start+1])
-	switch head {
-	case 'e'<<8 | 'y':
-		return s.webToken(start)
-	case 'B'<<8 | 'e', 'b'<<8 | 'e', 'B'<<8 | 'a', 'b'<<8 | 'a', 'T'<<8 | 'o':
-		return s.authorization(start)
-	case 'h'<<8 | 'o':
-		return s.hook(start)
-	}
-	if heads[head>>3]&(1<<(head&7)) == 0 || s.at(start-1) == '-' {
-		return 0
+	switch s.text[start] {
+	case 'e':
+		if end := s.webToken(start); end > 0 {
+			return end
+		}
+	case 'B', 'b', 'T', 't':
+		if end := s.authorization(start); end > 0 {
+			return end
+		}
+	case 'h':
+		if end := s.hook(start); end > 0 {
+			return end
+		}
 	}
 	rest := s.text[start:]
 	for _, f := range formatsOf[rest[0]] {
@@ -230,33 +232,53 @@ const maxName = 48 // bytes of a name before a value
 
 // strengthOf judges the name of a value by its last words: api_key, clientSecret, DB_PASSWORD; not token_count or keyboard.
 func strengthOf(name string) strength {
-	name = name[max(0, len(name)-maxName):]
+	name = strings.TrimRight(name[max(0, len(name)-maxName):], "0123456789_-. ")
+	if len(name) < 3 || !endings[name[len(name)-1]|0x20] {
+		return plain
+	}
 	last := tailWord(&name)
-	switch last {
-	case "value", "string", "text", "plain", "raw", "base64", "header", "prod", "production", "dev", "test", "live", "staging":
+	if nameWords[last] == "qualifier" {
 		last = tailWord(&name)
 	}
-	switch last {
-	case "password", "passwd", "pwd", "passphrase", "passcode", "passwort", "contraseña", "senha", "pass", "mdp":
+	switch nameWords[last] {
+	case "password":
 		return passwordLike
-	case "secret", "apikey", "secretkey", "accesskey", "privatekey", "credential", "credentials", "authtoken", "accesstoken", "authkey",
-		"clientsecret", "apisecret", "apitoken", "signature", "sig", "masterkey":
+	case "secret":
 		return key
-	case "token", "authorization", "auth", "pat", "jwt":
-		switch tailWord(&name) {
-		case "page", "next", "cursor", "continuation", "sync", "max", "prev", "previous":
-			return plain
+	case "token":
+		if nameWords[tailWord(&name)] != "paging" {
+			return key
 		}
-		return key
 	case "key":
-		switch tailWord(&name) {
-		case "api", "access", "secret", "private", "signing", "encryption", "auth", "account", "shared", "master", "storage", "hmac", "service",
-			"license", "app", "application", "webhook", "deploy", "server", "admin", "client", "subscription", "functions", "aes", "crypto":
+		switch nameWords[tailWord(&name)] {
+		case "purpose", "secret", "token":
 			return key
 		}
 	}
 	return plain
 }
+
+// nameWords has the words of names by what they say of the value.
+var nameWords, endings = func() (all map[string]string, endings [256]bool) {
+	all = map[string]string{}
+	for meaning, words := range map[string]string{
+		"password": "password passwd pwd passphrase passcode passwort contraseña senha pass mdp",
+		"secret": `secret secrets apikey secretkey accesskey privatekey credential credentials authtoken accesstoken authkey clientsecret apisecret
+			apitoken signature sig masterkey`,
+		"token": "token authorization auth pat jwt",
+		"key":   "key",
+		"purpose": `api access private signing encryption account shared master storage hmac service license app application webhook deploy server
+			admin client subscription functions aes crypto`,
+		"paging":    "page next cursor continuation sync max prev previous",
+		"qualifier": "value string text plain raw header prod production dev test live staging",
+	} {
+		for _, word := range strings.Fields(words) {
+			all[word] = meaning
+			endings[word[len(word)-1]] = meaning != "paging" && meaning != "purpose" || endings[word[len(word)-1]]
+		}
+	}
+	return all, endings
+}()
 
 // tailWord cuts the last word off a name, in lower case.
 func tailWord(name *string) string {
