@@ -134,9 +134,9 @@ func (s *scanner) before(at int) (near, far mask) {
 		end = start
 	}
 	if adjoins && end <= from && from == 0 {
-		near |= s.around.key
+		near |= s.around.key.words
 	}
-	return near, far | s.around.key | s.around.parent
+	return near, far | s.around.key.words | s.around.parent
 }
 
 // after returns the meanings of the word behind a value.

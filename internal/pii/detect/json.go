@@ -1,96 +1,181 @@
 package detect
 
-import (
-	"encoding/json"
-)
-
 // surroundings is what is known of a text from outside of it.
 type surroundings struct {
-	key    mask     // words of the key whose value the text is
-	parent mask     // words of the keys further up
-	strong strength // the key says that the text is a secret
-	number bool     // the text is a JSON number
-	inside bool     // the text is a whole string or number of a JSON text
+	key    name // whose value the text is
+	parent mask // words of the keys further up
+	number bool // the text is a JSON number
+	inside bool // the text is a whole string or number of a JSON text
 }
 
-// json reads a text as JSON if it is an object or an array, and reports whether it is.
+// name is what the key of a value says.
+type name struct {
+	words  mask
+	strong strength
+}
+
+// json reads a text as JSON if it is an object or an array, and reports whether it is. Values that were found before the text
+// turned out to be something else are dropped.
 func (f *finder) json(text string, around surroundings, depth int) bool {
-	i := 0
-	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r') {
-		i++
-	}
-	if i == len(text) || text[i] != '{' && text[i] != '[' || !json.Valid([]byte(text)) {
+	i := skipSpace(text, 0)
+	if i == len(text) || text[i] != '{' && text[i] != '[' {
 		return false
 	}
-	w := walker{f, text, depth + 1}
-	w.value(i, around.key|around.parent, around.key)
+	first := len(f.hits)
+	w := walker{finder: f, text: text, depth: depth + 1, at: around}
+	w.at.inside = true
+	if !w.walk(i) {
+		f.hits = f.hits[:first]
+		return false
+	}
 	return true
 }
 
-// walker reads a valid JSON text.
+func skipSpace(text string, i int) int {
+	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// walker reads a JSON text without recursion. It checks the structure, and not how strings and numbers are written.
 type walker struct {
 	*finder
 	text  string
 	depth int
+	at    surroundings // of the next value
+	stack []container
+	names [16]struct { // of keys, which repeat
+		key string
+		name
+	}
 }
 
-// value reads the value at i and returns where it ends. Objects and arrays are read without recursion: the words of their keys
-// are on a stack.
-func (w *walker) value(i int, parent, key mask) int {
-	type level struct {
-		object      bool
-		parent, key mask // of the container's values
-		strong      strength
-	}
-	var stack []level
-	at := surroundings{key: key, parent: parent, inside: true}
-	expectKey := false
-	for i < len(w.text) {
-		switch c := w.text[i]; c {
-		case '{', '[':
-			stack = append(stack, level{c == '{', at.parent, at.key, at.strong})
-			if c == '{' {
-				at.parent |= at.key
-				at.key, at.strong = 0, plain
+// container is an object or an array that is being read.
+type container struct {
+	object bool
+	parent mask // at of the container
+	key    name
+}
+
+// What may come next.
+type expectation int
+
+const (
+	aValue expectation = iota
+	aValueOrEnd
+	aKey
+	aKeyOrEnd
+	aColon
+	aCommaOrEnd
+)
+
+// walk reads the text from i to its end, and reports whether it is JSON.
+func (w *walker) walk(i int) bool {
+	next := aValue
+	for {
+		if i = skipSpace(w.text, i); i == len(w.text) {
+			return next == aCommaOrEnd && len(w.stack) == 0
+		}
+		value := next == aValue || next == aValueOrEnd
+		switch c := w.text[i]; {
+		case next == aCommaOrEnd && len(w.stack) == 0:
+			return false
+		case (c == '{' || c == '[') && value:
+			next = w.open(c)
+			i++
+		case (c == '}' || c == ']') && next != aValue && next != aKey && next != aColon:
+			if len(w.stack) == 0 || !w.closed(c) {
+				return false
 			}
-			expectKey = c == '{'
+			next = aCommaOrEnd
 			i++
-		case '}', ']':
-			top := stack[len(stack)-1]
-			stack = stack[:len(stack)-1]
-			at.parent, at.key, at.strong = top.parent, top.key, top.strong
-			expectKey = false
+		case c == ',' && next == aCommaOrEnd:
+			next = aValue
+			if w.stack[len(w.stack)-1].object {
+				next = aKey
+			}
 			i++
-		case ',':
-			expectKey = len(stack) > 0 && stack[len(stack)-1].object
+		case c == ':' && next == aColon:
+			next = aValue
 			i++
-		case ':', ' ', '\n', '\t', '\r':
-			i++
-		case '"':
+		case c == '"' && next != aColon && next != aCommaOrEnd:
 			end := endOfString(w.text, i)
-			content := w.text[i+1 : end-1]
-			if expectKey {
-				w.literal(content, i+1, surroundings{parent: at.parent, inside: true})
-				at.key, at.strong = words(content), strengthOf(content)
-				expectKey = false
-			} else {
-				w.literal(content, i+1, at)
+			if end == 0 {
+				return false
 			}
+			next = w.str(w.text[i+1:end-1], i+1, value)
+			i = end
+		case value:
+			end := w.atom(i)
+			if end == i {
+				return false
+			}
+			next = aCommaOrEnd
 			i = end
 		default:
-			end := i
-			for end < len(w.text) && classes[w.text[end]]&alnum != 0 || end < len(w.text) && (w.text[end] == '-' || w.text[end] == '+' || w.text[end] == '.') {
-				end++
-			}
-			if c == '-' || isDigit(c) {
-				number := at
-				number.number = true
-				w.literal(w.text[i:end], i, number)
-			}
-			i = max(end, i+1)
+			return false
 		}
 	}
-	return i
+}
+
+func (w *walker) open(c byte) expectation {
+	w.stack = append(w.stack, container{c == '{', w.at.parent, w.at.key})
+	if c == '[' {
+		return aValueOrEnd
+	}
+	w.at.parent |= w.at.key.words
+	w.at.key = name{}
+	return aKeyOrEnd
+}
+
+func (w *walker) closed(c byte) bool {
+	top := w.stack[len(w.stack)-1]
+	w.stack = w.stack[:len(w.stack)-1]
+	w.at.parent, w.at.key = top.parent, top.key
+	return top.object == (c == '}')
+}
+
+// str reads a string, which is a value or a key.
+func (w *walker) str(content string, offset int, value bool) expectation {
+	if value {
+		w.literal(content, offset, w.at)
+		return aCommaOrEnd
+	}
+	w.literal(content, offset, surroundings{parent: w.at.parent, inside: true})
+	w.at.key = w.name(content)
+	return aColon
+}
+
+// name is what a key says.
+func (w *walker) name(key string) name {
+	if key == "" {
+		return name{}
+	}
+	known := &w.names[(len(key)*5+int(key[0]))%len(w.names)]
+	if known.key != key {
+		known.key, known.name = key, name{words(key), strengthOf(key)}
+	}
+	return known.name
+}
+
+// atom reads a number, true, false or null, and returns where it ends; i if it is none of them.
+func (w *walker) atom(i int) int {
+	end := i
+	for end < len(w.text) && (classes[w.text[end]]&alnum != 0 || w.text[end] == '-' || w.text[end] == '+' || w.text[end] == '.') {
+		end++
+	}
+	text := w.text[i:end]
+	switch {
+	case text == "true", text == "false", text == "null":
+	case end == i || !isDigit(text[0]) && text[0] != '-':
+		return i
+	case len(text) >= shortest || w.on[zipCode]:
+		number := w.at
+		number.number = true
+		w.literal(text, i, number)
+	}
+	return end
 }
 
 // literal looks into a string or a number at an offset.
@@ -103,14 +188,15 @@ func (w *walker) literal(text string, offset int, around surroundings) {
 	}
 }
 
-// endOfString is the offset behind the string that begins at from.
+// endOfString is the offset behind the string that begins at from; 0 if it does not end.
 func endOfString(text string, from int) int {
-	i := from + 1
-	for text[i] != '"' {
-		if text[i] == '\\' {
+	for i := from + 1; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i + 1
+		case '\\':
 			i++
 		}
-		i++
 	}
-	return i + 1
+	return 0
 }

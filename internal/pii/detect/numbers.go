@@ -5,6 +5,9 @@ import "slices"
 // maxGroups is how many groups of digits a value may have: +49 (0) 30 12 34 56 78.
 const maxGroups = 8
 
+// shortest is how many digits a value has at least, but for addresses of four parts and types that are opt-in.
+const shortest = 6
+
 // group is a run of digits. sep is what stands between it and the next one: a space, a dash, a dot or a slash, and parentheses.
 type group struct {
 	start, end int
@@ -17,6 +20,7 @@ func (g group) len() int { return g.end - g.start }
 type number struct {
 	groups [maxGroups]group
 	count  int
+	total  int  // digits in all groups
 	from   int  // where it begins with + and (
 	plus   bool // + before the first digit
 	paren  bool // ( before the first digit
@@ -30,21 +34,36 @@ type number struct {
 func (s *scanner) numbers(start int) int {
 	var n number
 	s.number(&n, start)
-	if n.count == 1 && n.groups[0].len() < 6 && !n.plus && !s.on[zipCode] {
+	if n.total < shortest && n.count < 4 && !s.on[zipCode] && !s.on[dateOfBirth] {
 		return n.groups[0].end
 	}
 	n.near, n.far = s.before(n.from)
-	for _, look := range numberDetectors {
-		if end := look(s, &n); end > 0 {
-			return end
-		}
+	// The first that finds something has it. Types with a checksum come first.
+	end := s.ipv4(&n)
+	if end == 0 {
+		end = s.card(&n)
 	}
-	return n.groups[0].end
+	if end == 0 {
+		end = s.ssn(&n)
+	}
+	if end == 0 {
+		end = s.optIn(&n)
+	}
+	if end == 0 {
+		end = s.phone(&n)
+	}
+	return max(end, n.groups[0].end)
 }
 
-// The first of them that finds something has it. Types with a checksum come first.
-var numberDetectors = []func(*scanner, *number) int{
-	(*scanner).ipv4, (*scanner).card, (*scanner).ssn, (*scanner).nationalNumber, (*scanner).date, (*scanner).zip, (*scanner).phone,
+// optIn looks for the numbers that are not looked for by default.
+func (s *scanner) optIn(n *number) int {
+	if end := s.nationalNumber(n); end > 0 {
+		return end
+	}
+	if end := s.date(n); end > 0 {
+		return end
+	}
+	return s.zip(n)
 }
 
 // number reads the groups from start on, and what is before them.
@@ -57,6 +76,7 @@ func (s *scanner) number(n *number, start int) {
 			i++
 		}
 		g.end = i
+		n.total += g.len()
 		i = s.separator(i)
 		g.sep = s.text[g.end:i]
 		n.groups[n.count] = g

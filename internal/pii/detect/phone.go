@@ -77,17 +77,19 @@ func (s *scanner) phone(n *number) int {
 	if s.is(n.from-1, letter|underscore|digit) {
 		return 0
 	}
-	for _, look := range []func(*scanner, *number) (groups int, value string){
-		(*scanner).international, (*scanner).northAmerican, (*scanner).domestic,
-	} {
-		if groups, value := look(s, n); groups > 0 {
-			end := n.groups[groups-1].end
-			extension, end := s.extension(end)
-			s.add(n.from, end, phone, value+extension)
-			return end
-		}
+	groups, value := s.international(n)
+	if groups == 0 {
+		groups, value = s.northAmerican(n)
 	}
-	return 0
+	if groups == 0 {
+		groups, value = s.domestic(n)
+	}
+	if groups == 0 {
+		return 0
+	}
+	extension, end := s.extension(n.groups[groups-1].end)
+	s.add(n.from, end, phone, value+extension)
+	return end
 }
 
 // about tells what the words around the first groups say: that they are a telephone number, or that they are something else.

@@ -52,8 +52,8 @@ type scanner struct {
 
 func (f *finder) scan(text string, around surroundings, depth int) {
 	s := scanner{finder: f, text: text, around: around, depth: depth}
-	if around.strong != plain && !around.number {
-		s.secretValue(0, text, around.strong, true)
+	if around.key.strong != plain && !around.number {
+		s.secretValue(0, text, around.key.strong, true)
 	}
 	for i := 0; i < len(text); {
 		start, bits := i, uint8(0)
