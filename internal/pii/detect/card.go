@@ -52,11 +52,11 @@ func (s *scanner) isCard(n *number, groups, total int) bool {
 	if !luhn(digits) || !known(digits) {
 		return false
 	}
-	about := n.near&aboutCard != 0 || n.far&aboutCard != 0 && n.near&aboutOther == 0
+	about := n.near&aboutCard != 0 || n.far&aboutCard != 0 && n.near&(aboutOther|aboutID) == 0
 	switch {
 	case about:
 		return true
-	case n.near&aboutOther != 0 || n.joined != 0 || s.after(n.groups[groups-1].end)&aboutOther != 0:
+	case n.near&(aboutOther|aboutID) != 0 || n.joined != 0:
 		return false
 	case s.around.number || groups == 1 && digits[0] == '1':
 		return total == 15 || total == 16

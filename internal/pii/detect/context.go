@@ -24,7 +24,9 @@ const (
 	aboutVersion // of software; section numbers
 	aboutLine    // of a telephone, such as office; counts behind a number
 	aboutPlace   // where digits are numbers of houses
-	aboutOther   // identifiers, amounts, times and measures that are no personal data
+	aboutUnit    // of measure; counts behind a number
+	aboutID      // identifiers, some of which are personal
+	aboutOther   // amounts, times and measures that are no personal data
 )
 
 var meanings = func() map[string]mask {
@@ -53,13 +55,13 @@ var meanings = func() map[string]mask {
 		aboutAadhaar:  `aadhaar aadhar adhaar uid uidai आधार`,
 		aboutVersion: `version versions ver v release releases firmware revision rev build assembly oid rfc semver sdk driver kernel chrome firefox
 			safari section chapter upgrade upgraded patch`,
-		aboutOther: `id ids pid uid gid tid order orders orderid ref reference tracking isbn issn ean upc oid rfc lat lon lng latitude longitude score part
+		aboutID: `id ids uid`,
+		aboutOther: `pid gid tid order orders orderid ref reference tracking isbn issn ean upc oid rfc lat lon lng latitude longitude score part
 			parts row rows byte bytes size issue ticket invoice ts timestamp time elapsed version release build commit sha hash uuid guid
 			code sku serial amount price total count offset port line lines seed epoch block height width duration uptime batch job
 			task request transaction txn trace span page pages item product model chassis vin docket case po weight balance revenue
-			population nonce checksum crc md5 bug pr ticks quantity qty limit max min sum length
-			ms px kb mb gb tb kib mib gib seconds secs minutes hours days usd eur gbp dollars euros km kg mg users people records entries
-			files tokens requests percent`,
+			population nonce checksum crc md5 bug pr ticks quantity qty limit max min sum length`,
+		aboutUnit: `ms px kb mb gb tb kib mib gib seconds secs minutes hours days usd eur gbp dollars euros km kg mg users people records entries files tokens requests percent rows bytes pages items lines`,
 	} {
 		for _, w := range strings.Fields(words) {
 			all[w] |= meaning
@@ -139,8 +141,8 @@ func (s *scanner) before(at int) (near, far mask) {
 	return near, far | s.around.key.words | s.around.parent
 }
 
-// after returns the meanings of the word behind a value.
-func (s *scanner) after(at int) mask {
+// after returns the meaning of the word behind a value; unit tells whether nothing but a space is between them.
+func (s *scanner) after(at int) (meaning mask, unit bool) {
 	end := min(len(s.text), at+maxWord)
 	i := at
 	for i < end && i-at < 3 && classes[s.text[i]]&(letter|high|digit) == 0 {
@@ -150,8 +152,8 @@ func (s *scanner) after(at int) mask {
 	for i < end && classes[s.text[i]]&(letter|high) != 0 {
 		i++
 	}
-	_, meaning := lastWord(s.text[from:i])
-	return meaning
+	_, meaning = lastWord(s.text[from:i])
+	return meaning, from == at || from == at+1 && s.text[at] == ' '
 }
 
 // alone tells whether what stands from start to end is a whole text, string, cell or field.

@@ -75,7 +75,7 @@ func compile(name, pattern string) (*regexp.Regexp, error) {
 // Find returns the values in a text in their order; they do not overlap. A text that is a JSON object or array is read as JSON:
 // its strings, keys and numbers are texts of their own, and the keys around a value are its context.
 func (d *Detector) Find(text string) []Span {
-	f := finder{Detector: d}
+	f := finder{Detector: d, hits: make([]hit, 0, 8+len(text)>>10)}
 	f.find(text, surroundings{}, 0)
 	spans := make([]Span, 0, len(f.hits))
 	for _, h := range resolve(f.hits) {

@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -60,12 +59,30 @@ func backslash(text string) (rune, int) {
 }
 
 // codePoint reads the digits of an escape of size bytes.
-func codePoint(digits string, base, size int) (rune, int) {
-	n, err := strconv.ParseUint(digits, base, 21)
-	if err != nil || n == 0 {
+func codePoint(digits string, base rune, size int) (rune, int) {
+	n := rune(0)
+	for i := range len(digits) {
+		d := hexValue(digits[i])
+		if d < 0 || d >= base || n > utf8.MaxRune {
+			return 0, 0
+		}
+		n = n*base + d
+	}
+	if n == 0 {
 		return 0, 0
 	}
-	return rune(n), size
+	return n, size
+}
+
+// hexValue is the value of a hexadecimal digit; -1 for other bytes.
+func hexValue(c byte) rune {
+	switch {
+	case c-'0' < 10:
+		return rune(c - '0')
+	case c|0x20-'a' < 6:
+		return rune(c|0x20-'a') + 10
+	}
+	return -1
 }
 
 // percent reads the percent-encoded bytes of one character.
@@ -94,14 +111,10 @@ func percentByte(text string) (byte, int) {
 	for i++; strings.HasPrefix(text[i:], "25") && len(text) >= i+4 && isHex(text[i+2]) && isHex(text[i+3]); {
 		i += 2
 	}
-	if len(text) < i+2 {
+	if len(text) < i+2 || !isHex(text[i]) || !isHex(text[i+1]) {
 		return 0, 0
 	}
-	n, err := strconv.ParseUint(text[i:i+2], 16, 8)
-	if err != nil {
-		return 0, 0
-	}
-	return byte(n), i + 2
+	return byte(hexValue(text[i])<<4 | hexValue(text[i+1])), i + 2
 }
 
 var entities = map[string]rune{

@@ -20,7 +20,7 @@ func (s *scanner) nationalNumber(n *number) int {
 	default:
 		return 0
 	}
-	if !s.bounded(n, groups) || n.near&(aboutOther|aboutPhone) != 0 && (n.near|n.far)&(aboutAadhaar|aboutMyNumber) == 0 {
+	if !s.bounded(n, groups) || n.near&(aboutOther|aboutID|aboutPhone) != 0 && (n.near|n.far)&(aboutAadhaar|aboutMyNumber) == 0 {
 		return 0
 	}
 	digits := s.digits(n, groups)

@@ -20,13 +20,14 @@ func (g group) len() int { return g.end - g.start }
 type number struct {
 	groups [maxGroups]group
 	count  int
-	total  int  // digits in all groups
-	from   int  // where it begins with + and (
-	plus   bool // + before the first digit
-	paren  bool // ( before the first digit
-	glued  bool // a letter or an underscore before it
-	joined byte // '-', '.' or '/' with a letter or a digit before it; 0 for none
-	near   mask // before it
+	total  int    // digits in all groups
+	all    string // these digits; empty until they are asked for
+	from   int    // where it begins with + and (
+	plus   bool   // + before the first digit
+	paren  bool   // ( before the first digit
+	glued  bool   // a letter or an underscore before it
+	joined byte   // '-', '.' or '/' with a letter or a digit before it; 0 for none
+	near   mask   // before it
 	far    mask
 }
 
@@ -139,11 +140,18 @@ func (s *scanner) digits(n *number, groups int) string {
 	if groups == 1 {
 		return s.text[n.groups[0].start:n.groups[0].end]
 	}
-	var all []byte
+	size := 0
 	for _, g := range n.groups[:groups] {
-		all = append(all, s.text[g.start:g.end]...)
+		size += g.len()
 	}
-	return string(all)
+	if n.all == "" {
+		all := make([]byte, 0, n.total)
+		for _, g := range n.groups[:n.count] {
+			all = append(all, s.text[g.start:g.end]...)
+		}
+		n.all = string(all)
+	}
+	return n.all[:size]
 }
 
 // shape tells whether the first groups have these lengths and the same separator, which is one of seps.

@@ -94,9 +94,9 @@ func (s *scanner) phone(n *number) int {
 
 // about tells what the words around the first groups say: that they are a telephone number, or that they are something else.
 func (s *scanner) about(n *number, groups int) (yes, no bool) {
-	after := s.after(n.groups[groups-1].end)
-	yes = n.near&aboutPhone != 0 || after&(aboutPhone|aboutLine) != 0 || n.far&aboutPhone != 0 && n.near&aboutOther == 0
-	return yes, !yes && (n.near|after)&(aboutOther|aboutVersion|aboutSecret) != 0
+	after, unit := s.after(n.groups[groups-1].end)
+	yes = n.near&aboutPhone != 0 || after&(aboutPhone|aboutLine) != 0 || n.far&aboutPhone != 0 && n.near&(aboutOther|aboutID) == 0
+	return yes, !yes && (n.near&(aboutOther|aboutID|aboutVersion|aboutSecret) != 0 || unit && after&aboutUnit != 0)
 }
 
 // ends tells whether a telephone number may end with the last of these groups. Words such as -Office may follow it.
@@ -111,9 +111,15 @@ func (s *scanner) ends(n *number, groups int) bool {
 	}
 	switch c := s.at(end); c {
 	case '-', '.', '/':
-		return !s.is(end+1, digit) && (c == '.' || !s.is(end+1, letter) || s.after(end)&(aboutPhone|aboutLine) != 0)
+		return !s.is(end+1, digit) && (c == '.' || !s.is(end+1, letter) || s.labelled(end))
 	}
 	return true
+}
+
+// labelled tells whether the word behind a number says that it is one of a telephone.
+func (s *scanner) labelled(end int) bool {
+	meaning, _ := s.after(end)
+	return meaning&(aboutPhone|aboutLine) != 0
 }
 
 // international takes + or 00 or 011, a calling code, and a national number.
@@ -134,33 +140,35 @@ func (s *scanner) international(n *number) (int, string) {
 		}
 	}
 	possible, value, complete := 0, "", false
-	var digits []byte
+	var room [2 * maxNational]byte
+	digits := room[:0]
 	for groups := 1; groups <= n.count; groups++ {
 		g := n.groups[groups-1]
 		d := s.text[g.start:g.end]
+		if len(digits)+len(d) > maxNational+skip {
+			break
+		}
 		if !(groups > 1 && d == "0" && s.at(g.start-1) == '(') { // the trunk prefix in +41 (0)71
 			digits = append(digits, d...)
-		}
-		if len(digits) > maxNational+skip {
-			break
 		}
 		if len(digits) < 7+skip || !s.ends(n, groups) {
 			continue
 		}
-		p, national, ok := callingCode(string(digits[skip:]))
+		whole := string(digits[skip:])
+		p, national, ok := callingCode(whole)
 		if !ok {
 			return 0, ""
 		}
 		yes, no := s.about(n, groups)
 		if p.assigned(national) || p.assigned(strings.TrimPrefix(national, "0")) {
-			possible, value, complete = groups, "+"+string(digits[skip:]), true
+			possible, value, complete = groups, "+"+whole, true
 			if groups < n.count && n.groups[groups-1].sep == " " && n.groups[groups].len() >= 3 {
 				break
 			}
 			continue
 		}
 		if !complete && (yes || !no && (n.plus || groups > 1)) {
-			possible, value = groups, "+"+string(digits[skip:])
+			possible, value = groups, "+"+whole
 		}
 	}
 	return possible, value
@@ -194,7 +202,7 @@ func (s *scanner) northAmerican(n *number) (int, string) {
 	yes, no := s.about(n, groups)
 	valid := plans()["1"].assigned(digits) && digits[3] >= '2'
 	switch {
-	case yes:
+	case yes, valid && n.paren:
 	case no || n.joined != 0:
 		return 0, ""
 	case valid && split, valid && !strings.ContainsRune("#$", rune(s.at(n.from-1))):
