@@ -50,7 +50,7 @@ var meanings = func() map[string]mask {
 		aboutZip:      `zip zipcode postal postcode plz postleitzahl`,
 		aboutNIN:      `nin nino national insurance ni`,
 		aboutVAT:      `vat vatin ust ustid ustidnr tva iva mwst umsatzsteuer btw partita steuernummer tax`,
-		aboutMyNumber: `mynumber kojin bango マイナンバー 個人番号`,
+		aboutMyNumber: `my mynumber kojin bango マイナンバー 個人番号`,
 		aboutCNID:     `shenfenzheng sfz resident citizen 身份证 身份证号 identity`,
 		aboutAadhaar:  `aadhaar aadhar adhaar uid uidai आधार`,
 		aboutVersion: `version versions ver v release releases firmware revision rev build assembly oid rfc semver sdk driver kernel chrome firefox

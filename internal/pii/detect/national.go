@@ -27,7 +27,7 @@ func (s *scanner) nationalNumber(n *number) int {
 	japanese := s.on[jpMyNumber] && myNumber(digits)
 	indian := s.on[inAadhaar] && digits[0] >= '2' && verhoeff(digits)
 	if japanese && indian {
-		indian = n.far&aboutMyNumber == 0
+		indian = n.far&aboutMyNumber == 0 || n.far&aboutAadhaar != 0
 	}
 	end := n.groups[groups-1].end
 	switch {

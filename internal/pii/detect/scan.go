@@ -67,7 +67,7 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 				i = max(i, s.mark(i))
 			}
 			i++
-		case size < minWord && bits&digit == 0 && !(size == 2 && isHex(text[start])) && !f.on[dateOfBirth]:
+		case size < minWord && bits&digit == 0 && !mayBeMAC(text, start, i) && !f.on[dateOfBirth]:
 			if isHead(text, start) {
 				i = max(i, s.keyFormat(start))
 			}
@@ -82,6 +82,11 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 			}
 		}
 	}
+}
+
+// mayBeMAC tells whether a word without digits may be the first part of a hardware address.
+func mayBeMAC(text string, start, end int) bool {
+	return end < len(text) && isHex(text[start]) && (end-start == 2 && text[end] != ',' || end-start == 4 && text[end] == '.')
 }
 
 // add records a hit.
@@ -104,16 +109,10 @@ func (s *scanner) is(i int, class uint8) bool {
 
 // word looks at the word from start to end, and returns where to go on.
 func (s *scanner) word(start, end int, bits uint8) int {
-	if end-start < minWord && bits&digit == 0 && end-start != 2 {
-		if classes[s.text[start]]&letter == 0 {
-			return end
+	if bits&digit == 0 && s.on[dateOfBirth] {
+		if done := s.monthFirst(start); done > 0 {
+			return done
 		}
-		if s.on[dateOfBirth] {
-			if done := s.monthFirst(start); done > 0 {
-				return done
-			}
-		}
-		return s.keyFormat(start)
 	}
 	if done := s.mac(start, end); done > 0 {
 		return done

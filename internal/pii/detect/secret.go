@@ -37,7 +37,7 @@ func (s *scanner) keyFormat(start int) int {
 		for f.alphabet == inDotted && strings.IndexByte(".:", rest[n-1]) >= 0 {
 			n--
 		}
-		if n-len(f.prefix) < f.min || n < len(rest) && classes[rest[n]]&(alnum|underscore) != 0 || !random(rest[len(f.prefix):n]) {
+		if n-len(f.prefix) < f.min || n < len(rest) && classes[rest[n]]&(alnum|underscore) != 0 || !f.random(rest[len(f.prefix):n]) {
 			continue
 		}
 		s.add(start, start+n, secret, rest[:n])
@@ -53,6 +53,14 @@ func random(text string) bool {
 		classesSeen |= classes[text[i]]
 	}
 	return entropy(text) >= 2.8 && (classesSeen&digit != 0 || classesSeen&letter == letter && len(text) >= 16)
+}
+
+// random is random for the characters behind the prefix of a format, which says much already.
+func (f *format) random(text string) bool {
+	if f.alphabet == inUpper || f.alphabet == inHex {
+		return entropy(text) >= 2.3
+	}
+	return random(text)
 }
 
 // entropy is Shannon's, in bits a character, of the first 64 bytes.
@@ -376,10 +384,13 @@ func placeholder(value string) bool {
 	if value == "" || strings.Trim(value, "*x.X•-_?#") == "" || strings.HasPrefix(value, "[") && strings.HasSuffix(value, "]") {
 		return true
 	}
-	for _, start := range []string{"$", "<", "{{", "%", "process.env", "os.environ", "os.Getenv", "env.", "ENV[", "secrets.", "vault:", "arn:", "/", "./"} {
+	for _, start := range []string{"$", "<", "{{", "%", "process.env", "os.environ", "os.Getenv", "env.", "ENV[", "secrets.", "vault:", "arn:", "./"} {
 		if strings.HasPrefix(value, start) {
 			return true
 		}
+	}
+	if value[0] == '/' && (len(value) < 32 || strings.Contains(value, ".")) { // a path
+		return true
 	}
 	switch strings.ToLower(value) {
 	case "null", "none", "nil", "true", "false", "undefined", "string", "required", "optional", "redacted", "hidden", "empty", "password",
