@@ -66,8 +66,10 @@ func compile(name, pattern string) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	if re.MatchString("") {
-		return nil, errors.New("it matches the empty text")
+	for _, text := range []string{"", "a 1"} {
+		if m := re.FindStringIndex(text); m != nil && m[0] == m[1] {
+			return nil, errors.New("it matches the empty text")
+		}
 	}
 	return re, nil
 }

@@ -22,7 +22,7 @@ func (s *scanner) email(at, from int) {
 	if end == from {
 		return
 	}
-	if !s.userinfo(start) {
+	if !s.userinfo(start) && !(s.at(end) == ':' && s.text[start:at] == "git") { // git@host:path names a repository
 		s.add(start, end, email, strings.ToLower(s.text[start:at]+"@"+s.text[from:end]))
 	}
 }

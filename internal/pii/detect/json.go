@@ -58,6 +58,9 @@ type container struct {
 	key    name
 }
 
+// maxNesting is encoding/json's.
+const maxNesting = 10_000
+
 // What may come next.
 type expectation int
 
@@ -82,6 +85,9 @@ func (w *walker) walk(i int) bool {
 		case next == aCommaOrEnd && len(w.stack) == 0:
 			return false
 		case (c == '{' || c == '[') && value:
+			if len(w.stack) == maxNesting {
+				return false
+			}
 			next = w.open(c)
 			i++
 		case (c == '}' || c == ']') && next != aValue && next != aKey && next != aColon:

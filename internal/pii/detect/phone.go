@@ -167,7 +167,7 @@ func (s *scanner) international(n *number) (int, string) {
 			}
 			continue
 		}
-		if !complete && (yes || !no && (n.plus || groups > 1)) {
+		if !complete && (yes || !no && (n.plus || n.shape("-. ", 3, 3, 3, 4))) {
 			possible, value = groups, "+"+whole
 		}
 	}
@@ -235,7 +235,7 @@ func (s *scanner) domestic(n *number) (int, string) {
 		if total > 13 {
 			break
 		}
-		if total >= 6 && s.ends(n, groups) && s.domesticShape(n, groups, total) {
+		if total >= 6 && s.ends(n, groups) && s.domesticShape(n, groups, total) && !s.withinRow(n, groups) {
 			best, value = groups, s.digits(n, groups)
 		}
 		if groups < n.count && !continues(n, groups) {
@@ -243,6 +243,18 @@ func (s *scanner) domestic(n *number) (int, string) {
 		}
 	}
 	return best, value
+}
+
+// withinRow tells whether the first groups are part of a longer row of digits, such as one of a card, and no word says that they are
+// a telephone number.
+func (s *scanner) withinRow(n *number, groups int) bool {
+	if yes, _ := s.about(n, groups); yes {
+		return false
+	}
+	last := n.groups[groups-1]
+	after := last.sep == " " && groups > 1 && n.groups[groups-2].sep == " " && n.groups[groups].len() > 1
+	before := s.at(n.from-1) == ' ' && s.is(n.from-2, digit) && s.text[n.groups[0].start] != '0'
+	return after || before
 }
 
 // continues tells whether the next group may belong to the number: the separator stays the same, but for the area code's.
@@ -260,7 +272,10 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	if groups == 1 {
 		return s.bareNumber(n, total, zero, yes)
 	}
-	if s.isDate(n, groups) || !yes && (n.near&aboutPlace != 0 || n.shape("-", 3, 2, 4)) {
+	if s.isDate(n, groups) || !yes && n.shape("- ", 4, 4) && isYear(s.digits(n, 2)[:4]) && isYear(s.digits(n, 2)[4:]) {
+		return false
+	}
+	if !yes && (n.near&aboutPlace != 0 || n.shape("-", 3, 2, 4)) {
 		return false
 	}
 	if p, national, ok := callingCode(s.digits(n, groups)); ok && !zero && total >= 10 && p.assigned(national) && n.joined == 0 {
@@ -318,6 +333,8 @@ func (s *scanner) isDate(n *number, groups int) bool {
 	return a.len() == 4 && b.len() == 2 && c.len() == 2 && (s.text[a.start] == '1' || s.text[a.start] == '2') ||
 		a.len() <= 2 && b.len() <= 2 && c.len() == 4 && (s.text[c.start] == '1' || s.text[c.start] == '2')
 }
+
+func isYear(digits string) bool { return digits >= "1500" && digits <= "2100" }
 
 // isDay tells whether eight digits are a day such as 20261120.
 func (s *scanner) isDay(digits string) bool {

@@ -1,0 +1,29 @@
+// Package detect finds personal data and secrets in texts and in JSON. It reads a text once, from its start to its end: bytes
+// and words that may begin a value make detectors look a bounded number of bytes back and ahead, so the time is linear.
+//
+// Types, and what makes a value one of them. Those in the second part are looked for when Options name them.
+//
+//	IBAN           country's format, ISO 7064 mod 97
+//	CRYPTO         base58check, bech32, EIP-55, Stellar's CRC; Solana by words, Monero by length
+//	CREDIT_CARD    issuer's range and length, Luhn; no word such as order before it
+//	MAC            48 or 64 bits in pairs or groups of four; without separators by words
+//	EMAIL          local part, @, domain with a top level; name (at) example (dot) com
+//	IP_ADDRESS     net/netip; no word such as version before it
+//	US_SSN         areas, groups and serials that are given out; without dashes by words
+//	SECRET         keys of known services, private keys, JSON web tokens, Authorization, user:password@, password=…, token: …
+//	PHONE          numbering plans of libphonenumber for + and 00; shape and words for others
+//
+//	IN_AADHAAR     Verhoeff
+//	CN_ID          ISO 7064 mod 11-2, date of birth
+//	JP_MY_NUMBER   check digit
+//	UK_NIN         prefixes and suffixes that are given out
+//	VAT            country's format and check digit; formats without one by words
+//	DATE_OF_BIRTH  a date that words say is one of birth
+//	ZIP_CODE       digits behind a state's letters, or by words
+//
+// Detectors read a view of the text: escapes of JSON, programs, addresses and HTML are decoded; digits, dashes, spaces, dots and @
+// of other scripts and widths become ASCII; invisible characters are left out. Words are those before and behind a value, and the
+// keys above it in JSON. Base64 of 16 characters or more is decoded and read; if there is a value in it, all of it is one.
+//
+// Where values overlap, the one that contains the other stays; else the one whose type comes first in the table.
+package detect
