@@ -11,7 +11,7 @@
 // Journals, steps, events, webhooks and the model's conversation consist of these texts. Files that users put into their
 // directories stay as they are; what a program reads of them passes Hide.
 //
-// There is no detector yet: None finds nothing.
+// No filter uses the detectors of package detect yet: None finds nothing.
 package pii
 
 import (

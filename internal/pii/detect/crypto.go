@@ -23,7 +23,8 @@ func (s *scanner) wallet(start, end int) int {
 	if len(address) < minWallet || len(address) > maxWallet {
 		return 0
 	}
-	kind, ok := crypto, false
+	kind := crypto
+	var ok bool
 	switch {
 	case strings.HasPrefix(address, "0x"):
 		ok = s.ethereum(start, address)

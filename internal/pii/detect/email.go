@@ -98,8 +98,7 @@ func (s *scanner) domain(from int) int {
 		}
 		return from + end + 1
 	}
-	end, label := from, from // label: start of the last label
-	good := from
+	label, good := from, from // the start of the last label; the end of the longest domain so far
 	for i := from; i <= len(s.text) && i-from <= maxDomain; i++ {
 		if s.is(i, alnum|high) || s.at(i) == '-' && i > label {
 			continue
@@ -107,7 +106,7 @@ func (s *scanner) domain(from int) int {
 		if i == label || s.at(i-1) == '-' && s.at(i) == '.' {
 			break
 		}
-		end = s.topLevel(label, i)
+		end := s.topLevel(label, i)
 		if label > from && end > label {
 			good = end
 		}

@@ -181,7 +181,8 @@ func (s *scanner) northAmerican(n *number) (int, string) {
 		first = 1
 	}
 	g := n.groups[first:n.count]
-	groups, split := 0, true
+	var groups int
+	split := true
 	switch {
 	case len(g) >= 3 && g[0].len() == 3 && g[1].len() == 3 && g[2].len() == 4:
 		groups = first + 3
@@ -253,7 +254,7 @@ func (s *scanner) withinRow(n *number, groups int) bool {
 	}
 	last := n.groups[groups-1]
 	after := last.sep == " " && groups > 1 && n.groups[groups-2].sep == " " && n.groups[groups].len() > 1
-	before := s.at(n.from-1) == ' ' && s.is(n.from-2, digit) && s.text[n.groups[0].start] != '0'
+	before := s.at(n.from-1) == ' ' && s.is(n.from-2, digit)
 	return after || before
 }
 

@@ -305,13 +305,13 @@ func tailWord(name *string) string {
 }
 
 // assignment looks for a secret behind the = or : at i whose name is before it.
-func (s *scanner) assignment(i int) int {
+func (s *scanner) assignment(i int) {
 	end := i
 	for end > 0 && i-end < 3 && strings.IndexByte(` "'`+"`]", s.text[end-1]) >= 0 {
 		end--
 	}
 	if s.text[i] == '=' && end > 0 && strings.IndexByte(":!<>=+", s.text[end-1]) >= 0 || !s.is(end-1, letter|high|digit) {
-		return 0
+		return
 	}
 	start := end
 	for start > 0 && end-start < maxName && (s.is(start-1, word) || s.text[start-1] == '-' || s.text[start-1] == '.' || s.text[start-1] == ' ' && s.is(start, letter) && end-start < 24) {
@@ -319,7 +319,7 @@ func (s *scanner) assignment(i int) int {
 	}
 	strong := strengthOf(s.text[start:end])
 	if strong == plain {
-		return 0
+		return
 	}
 	from := i + 1
 	for from < len(s.text) && from-i < 5 && strings.IndexByte(" =>:", s.text[from]) >= 0 {
@@ -338,11 +338,11 @@ func (s *scanner) assignment(i int) int {
 	if n := strings.IndexAny(value, stop); n >= 0 {
 		value = value[:n]
 	}
-	return s.secretValue(from, value, strong, quote != 0)
+	s.secretValue(from, value, strong, quote != 0)
 }
 
 // secretValue takes a value for a secret if it looks like one.
-func (s *scanner) secretValue(from int, value string, strong strength, quoted bool) int {
+func (s *scanner) secretValue(from int, value string, strong strength, quoted bool) {
 	for _, scheme := range []string{"Bearer ", "Basic ", "Token ", "bearer ", "basic ", "token "} {
 		if rest, ok := strings.CutPrefix(value, scheme); ok {
 			from += len(scheme)
@@ -351,7 +351,7 @@ func (s *scanner) secretValue(from int, value string, strong strength, quoted bo
 	}
 	value = strings.TrimRight(value, ".")
 	if placeholder(value) || strings.ContainsAny(value, "(") && !quoted {
-		return 0
+		return
 	}
 	var seen uint8
 	marks := false
@@ -368,15 +368,14 @@ func (s *scanner) secretValue(from int, value string, strong strength, quoted bo
 			}
 		}
 		if len(value) < 4 || !quoted && kinds < 2 && (seen != digit || len(value) < 6) || strings.Contains(value, " ") && kinds < 3 {
-			return 0
+			return
 		}
 	default:
 		if len(value) < 12 || strings.Contains(value, " ") || seen == digit || !random(value) {
-			return 0
+			return
 		}
 	}
 	s.add(from, from+len(value), secret, value)
-	return from + len(value)
 }
 
 // placeholder tells whether a value only stands for a secret.

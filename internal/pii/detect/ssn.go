@@ -2,7 +2,7 @@ package detect
 
 // ssn looks for a social security number of the United States.
 func (s *scanner) ssn(n *number) int {
-	groups := 0
+	var groups int
 	about := (n.near|n.far)&aboutSSN != 0
 	switch {
 	case n.shape("-", 3, 2, 4), about && n.shape(" .", 3, 2, 4):
