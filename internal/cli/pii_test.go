@@ -25,7 +25,8 @@ func TestPIIScan(t *testing.T) {
 		{"JSON", "é ann@example.com", []string{"--json"}, `{"spans":[{"start":3,"end":18,"type":"EMAIL","token":"[EMAIL_1]"}]}` + "\n"},
 		{"JSON of nothing", "", []string{"--json"}, `{"spans":[]}` + "\n"},
 		{
-			"lines", `{"text":"ann@example.com"}` + "\n" + `{"text":"","id":1}` + "\n" + `{"text":"é (202) 555-0143"}`, []string{"--jsonl"},
+			"lines", `{"text":"ann@example.com"}` + "\n" + `{"text":"","id":1}` + "\n" + `{"text":"é (202) 555-0143"}`,
+			[]string{"--jsonl"},
 			`{"spans":[{"start":0,"end":15,"type":"EMAIL","token":"[EMAIL_1]"}]}` + "\n" + `{"spans":[]}` + "\n" +
 				`{"spans":[{"start":3,"end":17,"type":"PHONE","token":"[PHONE_1]"}]}` + "\n",
 		},
