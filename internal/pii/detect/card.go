@@ -5,21 +5,38 @@ var brands = []struct {
 	from, to int
 	lengths  uint32 // bit n: n digits
 }{
-	{2014, 2014, 1 << 15}, {2149, 2149, 1 << 15}, // enRoute
-	{2200, 2204, 1<<16 | 1<<17 | 1<<18 | 1<<19},              // Mir
-	{2221, 2720, 1 << 16},                                    // Mastercard
-	{3000, 3059, 1<<14 | 1<<16}, {3095, 3095, 1<<14 | 1<<16}, // Diners Club
-	{3400, 3499, 1 << 15}, {3700, 3799, 1 << 15}, // American Express
-	{3500, 3599, 1<<16 | 1<<17 | 1<<18 | 1<<19},  // JCB
-	{1800, 1800, 1 << 15}, {2131, 2131, 1 << 15}, // JCB, old
-	{3600, 3699, 1<<14 | 1<<16}, {3800, 3999, 1<<14 | 1<<16}, // Diners Club
-	{4000, 4999, 1<<13 | 1<<16 | 1<<18 | 1<<19},                                 // Visa
-	{5000, 5099, 1<<12 | 1<<13 | 1<<14 | 1<<15 | 1<<16 | 1<<17 | 1<<18 | 1<<19}, // Maestro, Dankort
-	{5100, 5599, 1 << 16}, // Mastercard
-	{5600, 5999, 1<<12 | 1<<13 | 1<<14 | 1<<15 | 1<<16 | 1<<17 | 1<<18 | 1<<19}, // Maestro
-	{6000, 6999, 1<<12 | 1<<13 | 1<<14 | 1<<15 | 1<<16 | 1<<17 | 1<<18 | 1<<19}, // Maestro, Discover, UnionPay, RuPay
-	{8100, 8199, 1<<16 | 1<<17 | 1<<18 | 1<<19}, {9792, 9792, 1 << 16},          // UnionPay; Troy
+	{604, 604, maestro},
+	{1800, 1800, 1 << 15},
+	{2131, 2131, 1 << 15}, // JCB, old
+	{2014, 2014, 1 << 15},
+	{2149, 2149, 1 << 15}, // enRoute
+	{2200, 2204, upTo19},  // Mir
+	{2221, 2720, 1 << 16}, // Mastercard
+	{3000, 3059, diners},
+	{3095, 3095, diners},
+	{3600, 3699, diners},
+	{3800, 3999, diners},
+	{3088, 3102, 1 << 16},
+	{3112, 3120, 1 << 16},
+	{3158, 3159, 1 << 16},
+	{3337, 3349, 1 << 16}, // JCB, old
+	{3400, 3499, 1 << 15},
+	{3700, 3799, 1 << 15},                       // American Express
+	{3500, 3599, upTo19},                        // JCB
+	{4000, 4999, 1<<13 | 1<<16 | 1<<18 | 1<<19}, // Visa
+	{5000, 5099, maestro},                       // and Dankort
+	{5100, 5599, 1 << 16},                       // Mastercard
+	{5600, 6999, maestro},                       // and Discover, UnionPay, RuPay
+	{8100, 8299, upTo19},                        // UnionPay, RuPay
+	{8699, 8699, 1 << 15},                       // Voyager
+	{9792, 9792, 1 << 16},                       // Troy
 }
+
+const (
+	upTo19  = 1<<16 | 1<<17 | 1<<18 | 1<<19
+	maestro = 1<<12 | 1<<13 | 1<<14 | 1<<15 | upTo19
+	diners  = 1<<14 | 1<<16
+)
 
 // card looks for a payment card: a known range and length, and Luhn's check digit.
 func (s *scanner) card(n *number) int {
@@ -49,11 +66,15 @@ func (s *scanner) isCard(n *number, groups, total int) bool {
 		return false
 	}
 	digits := s.digits(n, groups)
-	if !luhn(digits) || !known(digits) {
+	if !luhn(digits) {
 		return false
 	}
 	about := n.near&aboutCard != 0 || n.far&aboutCard != 0 && n.near&(aboutOther|aboutID) == 0
 	switch {
+	case about && total >= 13 && total <= 16:
+		return true
+	case !known(digits):
+		return false
 	case about:
 		return true
 	case n.near&(aboutOther|aboutID) != 0 || n.joined != 0:

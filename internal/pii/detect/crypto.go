@@ -64,26 +64,24 @@ func (s *scanner) wallet(start, end int) int {
 	return end
 }
 
-// ethereum takes 40 hexadecimal digits; in mixed case they have a checksum (EIP-55).
+// ethereum takes 40 hexadecimal digits. In mixed case they have a checksum; without a right one, no word such as hash may be before
+// them.
 func (s *scanner) ethereum(start int, address string) bool {
 	digits := address[2:]
-	if _, err := hex.DecodeString(digits); err != nil || len(digits) != 40 {
+	if _, err := hex.DecodeString(digits); err != nil || len(digits) != 40 || strings.Trim(digits, "0") == "" {
 		return false
 	}
-	low := strings.ToLower(digits)
-	if digits == low || digits == strings.ToUpper(digits) {
-		near, _ := s.before(start)
-		return strings.Trim(low, "0") != "" && near&aboutOther == 0
-	}
+	near, _ := s.before(start)
+	return near&aboutOther == 0 || eip55(digits)
+}
+
+// eip55 checks the case of an address's digits: the letters where the hash of the address in lower case has a high digit are capitals.
+func eip55(digits string) bool {
 	hash := sha3.NewLegacyKeccak256()
-	hash.Write([]byte(low))
-	sum := hash.Sum(nil)
-	for i := range len(low) {
-		nibble := sum[i/2] >> 4
-		if i%2 == 1 {
-			nibble = sum[i/2] & 15
-		}
-		if classes[digits[i]]&letter != 0 && (nibble >= 8) != (classes[digits[i]]&upper != 0) {
+	hash.Write([]byte(strings.ToLower(digits)))
+	sum := hex.EncodeToString(hash.Sum(nil))
+	for i := range len(digits) {
+		if class := classes[digits[i]]; class&letter != 0 && (sum[i] >= '8') != (class&upper != 0) {
 			return false
 		}
 	}

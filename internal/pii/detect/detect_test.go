@@ -57,6 +57,8 @@ func TestFind(t *testing.T) {
 		`{"«ann@example.com»":1}`:                 "EMAIL=ann@example.com",
 		"data «dG8gYW5uQGV4YW1wbGUuY29t» end":     "EMAIL=dG8gYW5uQGV4YW1wbGUuY29t",
 		"/v1/users/«YW5uQGV4YW1wbGUuY29tbQ==»":    "EMAIL=YW5uQGV4YW1wbGUuY29tbQ==",
+		"«\"a\\\"b\"@example.com», x":             "EMAIL=\"a\"b\"@example.com",
+		"«!#$%&'*+/=?^_`{|}~@example.com»":        "EMAIL=!#$%&'*+/=?^_`{|}~@example.com",
 		// PHONE
 		"Call «(202) 555-0143»":                 "PHONE=+12025550143",
 		"Call «202.555.0143 ext. 12»":           "PHONE=+12025550143;ext=12",
@@ -113,7 +115,7 @@ func TestNothingToFind(t *testing.T) {
 		"Chrome/108.0.21.193", "2026-11-20T10:11:12.345Z", "1990-1995", "20261120", "1700000000000", "$1,234,567.89", "lat 48.8583701, lon 2.2944813",
 		"550e8400-e29b-41d4-a716-446655440000", "order 4111111111111111", "tracking number 4111111111111111", "4111 1111 1111 1112", "000-12-3456", "666-12-3456", "912-12-3456",
 		"DE88 3704 0044 0532 0130 00", "pid 202555014", "bytes=2025550143", "ISBN 978-3-16-148410-0", "d41d8cd98f00b204e9800998ecf8427e",
-		`{"id":2025550143,"count":4111111111111112}`, "[EMAIL_1] [PHONE_12]", "0x52908400098527886E0F7030069857D2E4169Ee7", "internationalization",
+		`{"id":2025550143,"count":4111111111111112}`, "[EMAIL_1] [PHONE_12]", "hash 0x52908400098527886E0F7030069857D2E4169Ee7", "internationalization",
 	} {
 		if got, values := marked(d, text); len(values) > 0 {
 			t.Errorf("%q: %s %v", text, got, values)

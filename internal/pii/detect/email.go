@@ -54,6 +54,12 @@ func (s *scanner) local(at int) int {
 		}
 		i -= size
 	}
+	if strings.Trim(s.text[i:at], localMarks) == "" { // marks only
+		if at-i > 4 && s.text[at-1] != '.' {
+			return i
+		}
+		return at
+	}
 	// A local part does not begin with marks that are more often around an address.
 	for i < at && classes[s.text[i]]&(alnum|high|underscore) == 0 {
 		i++
@@ -70,6 +76,13 @@ func (s *scanner) local(at int) int {
 func (s *scanner) quotedLocal(at int) int {
 	from := max(0, at-1-maxLocal)
 	open := strings.LastIndexByte(s.text[from:at-1], '"')
+	for open > 0 && strings.IndexByte(" \t\n,;:<(=[", s.text[from+open-1]) < 0 { // a quote within quotes
+		next := strings.LastIndexByte(s.text[from:from+open], '"')
+		if next < 0 {
+			break
+		}
+		open = next
+	}
 	if open < 0 || open == at-2-from || strings.ContainsAny(s.text[from+open:at], "\n\r<>") {
 		return at
 	}

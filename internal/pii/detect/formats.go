@@ -18,6 +18,7 @@ type format struct {
 
 // formats follow the services' documentation and the rules of gitleaks. They are in alphabetical order of the service.
 var formats = []format{
+	{"p8e-", inURL, 32, 32},                                                                                    // Adobe
 	{"aio_", inAlnum, 28, 28},                                                                                  // Adafruit
 	{"AGE-SECRET-KEY-1", inUpper, 58, 58},                                                                      // age
 	{"pat", inDotted, 79, 79},                                                                                  // Airtable
@@ -30,6 +31,7 @@ var formats = []format{
 	{"ATATT3", inDotted, 50, 300}, {"ATBB", inAlnum, 28, 40}, {"ATCTT3", inDotted, 50, 300}, // Atlassian
 	{"bkua_", inHex, 40, 40}, {"bkct_", inAlnum, 20, 80}, // Buildkite
 	{"CCIPAT_", inURL, 40, 100},                      // CircleCI
+	{"4b1d", inAlnum, 38, 38},                        // ClickHouse
 	{"CLOJARS_", inAlnum, 60, 60},                    // Clojars
 	{"v1.0-", inDotted, 140, 200},                    // Cloudflare
 	{"CFPAT-", inURL, 43, 43},                        // Contentful
@@ -39,8 +41,8 @@ var formats = []format{
 	{"dop_v1_", inHex, 64, 64}, {"doo_v1_", inHex, 64, 64}, {"dor_v1_", inHex, 64, 64}, // DigitalOcean
 	{"dckr_pat_", inURL, 27, 36}, {"dckr_oat_", inURL, 27, 36}, // Docker
 	{"dp.pt.", inAlnum, 40, 44}, {"dp.st.", inDotted, 40, 80}, {"dp.ct.", inAlnum, 40, 44}, {"dp.sa.", inAlnum, 40, 44}, // Doppler
-	{"sl.", inURL, 100, 2000},                                        // Dropbox
-	{"duffel_live_", inURL, 43, 43}, {"duffel_test_", inURL, 43, 43}, // Duffel
+	{"sl.", inURL, 100, 2000},                                              // Dropbox
+	{"duffel_live_", inDotted, 43, 43}, {"duffel_test_", inDotted, 43, 43}, // Duffel
 	{"dt0c01.", inDotted, 80, 100}, {"dt0s01.", inDotted, 80, 100}, // Dynatrace
 	{"EZAK", inAlnum, 54, 54}, {"EZTK", inAlnum, 54, 54}, // EasyPost
 	{"EAACEdEose0cBA", inAlnum, 20, 300}, {"EAAM", inAlnum, 80, 400}, {"EAAC", inAlnum, 80, 400}, {"EAAG", inAlnum, 80, 400}, // Facebook
@@ -48,17 +50,18 @@ var formats = []format{
 	{"fw_", inAlnum, 22, 30},                                   // Fireworks
 	{"FLWSECK", inURL, 12, 60},                                 // Flutterwave
 	{"FlyV1 fm", inDotted, 100, 2000}, {"fo1_", inURL, 43, 43}, // Fly.io
-	{"fio-u-", inURL, 64, 64},                                                                                                             // Frame.io
+	{"fio-u-", inDotted, 64, 64},                                                                                                          // Frame.io
 	{"ghp_", inAlnum, 36, 36}, {"gho_", inAlnum, 36, 36}, {"ghu_", inAlnum, 36, 36}, {"ghs_", inAlnum, 36, 36}, {"ghr_", inAlnum, 36, 76}, // GitHub
 	{"github_pat_", inURL, 50, 100},                                                                                                           // GitHub
 	{"glpat-", inDotted, 20, 60}, {"gldt-", inURL, 20, 60}, {"glrt-", inDotted, 20, 60}, {"glft-", inURL, 20, 60}, {"glsoat-", inURL, 20, 60}, // GitLab
-	{"glcbt-", inURL, 20, 60}, {"glptt-", inHex, 40, 40}, {"glagent-", inURL, 50, 60}, {"glimt-", inURL, 20, 60}, {"gloas-", inHex, 64, 64}, // GitLab
+	{"glcbt-", inURL, 20, 60}, {"glptt-", inHex, 40, 40}, {"glagent-", inURL, 50, 60}, {"glimt-", inURL, 20, 60}, {"gloas-", inURL, 64, 64}, // GitLab
 	{"glffct-", inURL, 20, 60}, {"GR1348941", inURL, 20, 20}, {"_gitlab_session=", inAlnum, 32, 32}, // GitLab
 	{"live_", inURL, 40, 60},                                                       // GoCardless
 	{"AIza", inURL, 35, 35}, {"ya29.", inURL, 30, 500}, {"GOCSPX-", inURL, 28, 28}, // Google
 	{"1//0", inURL, 40, 120},                              // Google
 	{"glsa_", inURL, 41, 41}, {"glc_", inDotted, 32, 400}, // Grafana
-	{"gsk_", inAlnum, 40, 60},                                                     // Groq
+	{"gsk_", inAlnum, 40, 60},                              // Groq
+	{"pat.", inDotted, 60, 80}, {"sat.", inDotted, 60, 80}, // Harness
 	{"hvs.", inURL, 24, 200}, {"hvb.", inURL, 100, 300}, {"hvr.", inURL, 24, 200}, // HashiCorp
 	{"HRKU-", inURL, 36, 66},                                // Heroku
 	{"hf_", inAlnum, 34, 40}, {"api_org_", inAlnum, 34, 40}, // Hugging Face
@@ -86,7 +89,7 @@ var formats = []format{
 	{"PMAK-", inURL, 59, 59},                                  // Postman
 	{"pnu_", inAlnum, 36, 36},                                 // Prefect
 	{"pul-", inHex, 40, 40},                                   // Pulumi
-	{"pypi-", inURL, 70, 300},                                 // PyPI
+	{"pypi-", inURL, 50, 300},                                 // PyPI
 	{"rdme_", inAlnum, 70, 70},                                // ReadMe
 	{"r8_", inAlnum, 37, 40},                                  // Replicate
 	{"re_", inURL, 30, 40},                                    // Resend
@@ -95,13 +98,14 @@ var formats = []format{
 	{"SG.", inDotted, 66, 66},                                 // SendGrid
 	{"xkeysib-", inURL, 64, 90}, {"xsmtpsib-", inURL, 64, 90}, // Sendinblue
 	{"sntrys_", inDotted, 40, 400}, {"sntryu_", inHex, 64, 64}, // Sentry
+	{"sm_aat_", inAlnum, 16, 16}, {"sm_pat_", inAlnum, 16, 16}, {"sm_sat_", inAlnum, 16, 16}, // SettleMint
 	{"shippo_live_", inHex, 40, 40}, {"shippo_test_", inHex, 40, 40}, // Shippo
 	{"shpat_", inHex, 32, 32}, {"shpca_", inHex, 32, 32}, {"shppa_", inHex, 32, 32}, {"shpss_", inHex, 32, 32}, // Shopify
-	{"xoxb-", inURL, 20, 200}, {"xoxp-", inURL, 20, 200}, {"xoxa-", inURL, 20, 200}, {"xoxr-", inURL, 20, 200}, {"xoxs-", inURL, 20, 200}, // Slack
+	{"xoxb-", inURL, 12, 200}, {"xoxp-", inURL, 12, 200}, {"xoxa-", inURL, 12, 200}, {"xoxr-", inURL, 12, 200}, {"xoxs-", inURL, 12, 200}, // Slack
 	{"xoxe-", inURL, 20, 300}, {"xoxe.", inDotted, 20, 300}, {"xapp-", inURL, 20, 200}, {"xoxo-", inURL, 20, 200}, // Slack
 	{"sqp_", inHex, 40, 40}, {"squ_", inHex, 40, 40}, {"sqa_", inHex, 40, 40}, // SonarQube
 	{"sgp_", inURL, 40, 60},                                                         // Sourcegraph
-	{"sq0atp-", inURL, 22, 60}, {"sq0csp-", inURL, 43, 60}, {"EAAA", inURL, 60, 60}, // Square
+	{"sq0atp-", inURL, 22, 60}, {"sq0csp-", inURL, 43, 60}, {"EAAA", inURL, 22, 60}, // Square
 	{"sk_live_", inAlnum, 16, 120}, {"sk_test_", inAlnum, 16, 120}, {"sk_prod_", inAlnum, 16, 120}, {"rk_live_", inAlnum, 16, 120}, // Stripe
 	{"rk_test_", inAlnum, 16, 120}, {"rk_prod_", inAlnum, 16, 120}, {"whsec_", inDotted, 32, 64}, // Stripe
 	{"sbp_", inHex, 40, 40}, {"sb_secret_", inURL, 25, 50}, // Supabase
@@ -115,7 +119,7 @@ var formats = []format{
 }
 
 // schemes begin values that have detectors of their own: JSON web tokens, the Authorization header, and webhooks.
-var schemes = []string{"eyJ", "Bearer ", "bearer ", "Basic ", "basic ", "Token ", "token ", "hooks.slack.com/"}
+var schemes = []string{"eyJ", "Bearer ", "bearer ", "Basic ", "basic ", "Token ", "token ", "hooks.slack.com/", "webhook.office.com/webhookb2/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"}
 
 // heads has a bit for the first three bytes of each prefix and scheme, and formatsOf the formats by their first byte.
 var heads, formatsOf = func() (bits [1 << 12]uint8, by [256][]format) {

@@ -4,18 +4,15 @@ import (
 	"strings"
 )
 
-// nationalNumber looks for numbers of persons that consist of digits: India's, Japan's and China's.
-func (s *scanner) nationalNumber(n *number) int {
-	if n.plus || n.paren || n.joined != 0 {
+// twelveDigits looks for the numbers of persons in India and Japan.
+func (s *scanner) twelveDigits(n *number) int {
+	if !s.on[inAadhaar] && !s.on[jpMyNumber] || n.plus || n.paren || n.joined != 0 {
 		return 0
-	}
-	if s.on[cnID] && n.groups[0].len() >= 17 {
-		return s.chinese(n)
 	}
 	groups := 1
 	switch {
 	case n.groups[0].len() == 12:
-	case n.shape(" -", 4, 4, 4):
+	case n.shape(" -", 4, 4, 4) && n.groups[2].sep == "":
 		groups = 3
 	default:
 		return 0
@@ -45,7 +42,7 @@ func (s *scanner) nationalNumber(n *number) int {
 func (s *scanner) chinese(n *number) int {
 	start := n.groups[0].start
 	end := start + 18
-	if n.glued || s.is(end, word) || end > len(s.text) {
+	if !s.on[cnID] || n.groups[0].len() < 17 || n.glued || s.is(end, word) || end > len(s.text) {
 		return 0
 	}
 	id := strings.ToUpper(s.text[start:end])

@@ -40,7 +40,10 @@ func (s *scanner) numbers(start int) int {
 	}
 	n.near, n.far = s.before(n.from)
 	// The first that finds something has it. Types with a checksum come first.
-	end := s.ipv4(&n)
+	end := s.chinese(&n)
+	if end == 0 {
+		end = s.ipv4(&n)
+	}
 	if end == 0 {
 		end = s.card(&n)
 	}
@@ -48,23 +51,18 @@ func (s *scanner) numbers(start int) int {
 		end = s.ssn(&n)
 	}
 	if end == 0 {
-		end = s.optIn(&n)
+		end = s.twelveDigits(&n)
+	}
+	if end == 0 {
+		end = s.date(&n)
+	}
+	if end == 0 {
+		end = s.zip(&n)
 	}
 	if end == 0 {
 		end = s.phone(&n)
 	}
 	return max(end, n.groups[0].end)
-}
-
-// optIn looks for the numbers that are not looked for by default.
-func (s *scanner) optIn(n *number) int {
-	if end := s.nationalNumber(n); end > 0 {
-		return end
-	}
-	if end := s.date(n); end > 0 {
-		return end
-	}
-	return s.zip(n)
 }
 
 // number reads the groups from start on, and what is before them.

@@ -30,7 +30,7 @@ var classes = func() (c [256]uint8) {
 			c[b] = high
 		case b == '\\' || b == '%' || b == '&':
 			c[b] = escape
-		case b == '@' || b == ':' || b == '=' || b == '-' || b == '(' || b == '[':
+		case b == '@' || b == ':' || b == '=' || b == '-' || b == '(' || b == '[' || b == '>' || b == '~':
 			c[b] = trigger
 		}
 	}
@@ -122,14 +122,17 @@ func (s *scanner) word(start, end int, bits uint8) int {
 			return done
 		}
 	}
-	if classes[s.text[start]]&letter != 0 {
-		if done := s.keyFormat(start); done > 0 {
+	if done := s.keyFormat(start); done > 0 {
+		return done
+	}
+	if s.is(start, letter) && s.is(start+1, letter) {
+		if done := s.letters(start); done > 0 {
 			return done
 		}
-		if s.is(start+1, letter) {
-			if done := s.letters(start); done > 0 {
-				return done
-			}
+	}
+	if size := end - start; s.at(end) == '.' && (size == 14 || size >= 23 && size <= 28) {
+		if done := s.dotted(start, end); done > 0 {
+			return done
 		}
 	}
 	if done := s.wallet(start, end); done > 0 {
@@ -162,7 +165,9 @@ func (s *scanner) mark(i int) int {
 		s.spelledAt(i)
 	case '-':
 		return s.privateKey(i) - 1
-	case '=':
+	case '~':
+		s.azure(i)
+	case '=', '>':
 		s.assignment(i)
 	case ':':
 		if isHex(s.at(i-1)) && isHex(s.at(i+1)) || s.at(i+1) == ':' {
@@ -171,6 +176,7 @@ func (s *scanner) mark(i int) int {
 			}
 		}
 		s.userinfoAt(i)
+		s.telegram(i)
 		s.assignment(i)
 	}
 	return i

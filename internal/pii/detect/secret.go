@@ -20,7 +20,7 @@ func (s *scanner) keyFormat(start int) int {
 		if end := s.authorization(start); end > 0 {
 			return end
 		}
-	case 'h':
+	case 'h', 'd', 'w':
 		if end := s.hook(start); end > 0 {
 			return end
 		}
@@ -140,19 +140,80 @@ func (s *scanner) authorization(start int) int {
 
 // hook looks for addresses of webhooks, which are secrets: hooks.slack.com/services/T…/B…/….
 func (s *scanner) hook(start int) int {
-	const slack = "hooks.slack.com/"
-	if !strings.HasPrefix(s.text[start:], slack) {
+	const shortest = 30 // characters of the path
+	rest := s.text[start:min(len(s.text), start+300)]
+	for _, host := range schemes {
+		if !strings.HasSuffix(host, "/") || !strings.HasPrefix(rest, host) {
+			continue
+		}
+		n := len(host)
+		for n < len(rest) && (in(inURL, rest[n]) || rest[n] == '/' || rest[n] == '@') {
+			n++
+		}
+		if n >= len(host)+shortest {
+			s.add(start, start+n, secret, rest[:n])
+			return start + n
+		}
+	}
+	return 0
+}
+
+// dotted looks for the tokens of Discord's bots, whose first part is the word from start to end, and for those of Terraform.
+func (s *scanner) dotted(start, end int) int {
+	const terraform = ".atlasv1."
+	if strings.HasPrefix(s.text[end:], terraform) {
+		last := s.run64(end + len(terraform))
+		if last-end < 60 {
+			return 0
+		}
+		s.add(start, last, secret, s.text[start:last])
+		return last
+	}
+	middle := s.run64(end + 1)
+	if c := s.text[start]; c != 'M' && c != 'N' && c != 'O' || middle-end != 7 || s.at(middle) != '.' {
 		return 0
 	}
-	end := start + len(slack)
-	for end < len(s.text) && (s.is(end, alnum|underscore) || s.text[end] == '/' || s.text[end] == '-') {
+	last := s.run64(middle + 1)
+	if last-middle < 28 {
+		return 0
+	}
+	s.add(start, last, secret, s.text[start:last])
+	return last
+}
+
+// run64 is where the characters of base64 for addresses end that begin at i.
+func (s *scanner) run64(i int) int {
+	end := i
+	for end < len(s.text) && end-i < 100 && in(inURL, s.text[end]) {
 		end++
 	}
-	if end-start < len(slack)+30 {
-		return 0
-	}
-	s.add(start, end, secret, s.text[start:end])
 	return end
+}
+
+// telegram looks for the token of a bot around the colon at i: 123456789:AA….
+func (s *scanner) telegram(i int) {
+	start := i
+	for i-start < 10 && s.is(start-1, digit) {
+		start--
+	}
+	if end := s.run64(i + 1); i-start >= 8 && end-i == 36 && s.text[i+1] == 'A' && !s.is(start-1, word) {
+		s.add(start, end, secret, s.text[start:end])
+	}
+}
+
+// azure looks for a client secret of Entra around the ~ at i: three characters, a digit, Q~, and the rest.
+func (s *scanner) azure(i int) {
+	start := i - 5
+	if start < 0 || s.text[i-1] != 'Q' || !isDigit(s.text[i-2]) {
+		return
+	}
+	end := i + 1
+	for end < len(s.text) && end-i <= 35 && (in(inURL, s.text[end]) || s.text[end] == '.' || s.text[end] == '~') {
+		end++
+	}
+	if end-i > 31 && classes[s.text[start]]&high == 0 {
+		s.add(start, end, secret, s.text[start:end])
+	}
 }
 
 // maxKeyBlock bounds a private key in PEM form; one of 16384 bits has 12,500 bytes.
@@ -318,7 +379,7 @@ func (s *scanner) assignment(i int) {
 		start--
 	}
 	strong := strengthOf(s.text[start:end])
-	if strong == plain {
+	if strong == plain || s.text[i] == '>' && s.at(start-1) != '<' {
 		return
 	}
 	from := i + 1
