@@ -56,7 +56,7 @@ var meanings = func() map[string]mask {
 		aboutVersion: `version versions ver v release releases firmware revision rev build assembly oid rfc semver sdk driver kernel chrome firefox
 			safari section chapter upgrade upgraded patch`,
 		aboutID: `id ids uid`,
-		aboutOther: `pid gid tid order orders orderid ref reference tracking isbn issn ean upc oid rfc lat lon lng latitude longitude score part
+		aboutOther: `memory disk ram heap steps step exp iat nbf capacity pid gid tid order orders orderid ref reference tracking isbn issn ean upc oid rfc lat lon lng latitude longitude score part
 			parts row rows byte bytes size issue ticket invoice ts timestamp time elapsed version release build commit sha hash uuid guid
 			code sku serial amount price total count offset port line lines seed epoch block height width duration uptime batch job
 			task request transaction txn trace span page pages item product model chassis vin docket case po weight balance revenue

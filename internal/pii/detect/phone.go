@@ -95,8 +95,9 @@ func (s *scanner) phone(n *number) int {
 // about tells what the words around the first groups say: that they are a telephone number, or that they are something else.
 func (s *scanner) about(n *number, groups int) (yes, no bool) {
 	after, unit := s.after(n.groups[groups-1].end)
-	yes = n.near&aboutPhone != 0 || after&(aboutPhone|aboutLine) != 0 || n.far&aboutPhone != 0 && n.near&(aboutOther|aboutID) == 0
-	return yes, !yes && (n.near&(aboutOther|aboutID|aboutVersion|aboutSecret) != 0 || unit && after&aboutUnit != 0)
+	measure := unit && after&aboutUnit != 0
+	yes = n.near&aboutPhone != 0 || after&(aboutPhone|aboutLine) != 0 || !measure && n.far&aboutPhone != 0 && n.near&(aboutOther|aboutID) == 0
+	return yes, !yes && (n.near&(aboutOther|aboutID|aboutVersion|aboutSecret) != 0 || measure)
 }
 
 // ends tells whether a telephone number may end with the last of these groups. Words such as -Office may follow it.
@@ -206,7 +207,7 @@ func (s *scanner) northAmerican(n *number) (int, string) {
 	case yes, valid && n.paren:
 	case no || n.joined != 0:
 		return 0, ""
-	case valid && split, valid && !strings.ContainsRune("#$", rune(s.at(n.from-1))):
+	case valid && split, valid && !contrived(digits) && !strings.ContainsRune("#$", rune(s.at(n.from-1))):
 	case split && (n.paren || uniform(n.groups[:groups]) && digits[0] >= '2'):
 	default:
 		return 0, ""
@@ -283,7 +284,7 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 		return true
 	}
 	for i, g := range n.groups[:groups] {
-		if g.len() < 2 && !(i == 0) || g.len() > 8 {
+		if g.len() < 2 && i > 0 || g.len() > 8 || i == 0 && !n.paren && strings.Contains(g.sep, ")") {
 			return false
 		}
 	}
@@ -307,7 +308,7 @@ func (s *scanner) bareNumber(n *number, total int, zero, yes bool) bool {
 	switch {
 	case yes:
 		return total >= 7
-	case n.joined != 0 || total < 8 || s.at(n.from-1) == '#' || s.at(n.from-1) == '$' || s.isDay(digits):
+	case n.joined != 0 || total < 8 || contrived(digits) || s.at(n.from-1) == '#' || s.at(n.from-1) == '$' || s.isDay(digits):
 		return false
 	case zero:
 		return total >= 9 && total <= 12
@@ -333,6 +334,12 @@ func (s *scanner) isDate(n *number, groups int) bool {
 	}
 	return a.len() == 4 && b.len() == 2 && c.len() == 2 && (s.text[a.start] == '1' || s.text[a.start] == '2') ||
 		a.len() <= 2 && b.len() <= 2 && c.len() == 4 && (s.text[c.start] == '1' || s.text[c.start] == '2')
+}
+
+// contrived tells whether digits are more likely a round number or a sequence than a telephone number.
+func contrived(digits string) bool {
+	return strings.HasSuffix(digits, "000000") || strings.Trim(digits, digits[:1]) == "" || strings.Contains("01234567890123456789", digits) ||
+		digits == "2147483647" || digits == "4294967295"
 }
 
 func isYear(digits string) bool { return digits >= "1500" && digits <= "2100" }

@@ -40,6 +40,11 @@ func texts() *rapid.Generator[string] {
 			"漢字", "\u00a0", "born ", "March ", "{\"a\":", "\\\"", "[1,", "]}", "AA", "GB", "DE", "::", "0x", "ffff",
 		}),
 		rapid.String(),
+		rapid.Custom(func(t *rapid.T) string { // a value that is longer than what is read of one
+			name := rapid.SampledFrom([]string{"password=", "\"token\": \"a1", "postgres://u:", "\"", "x:", "-----BEGIN PRIVATE KEY-----", ""}).Draw(t, "name")
+			long := strings.Repeat(rapid.SampledFrom([]string{"é", "漢", "a1B2", "😀"}).Draw(t, "character"), rapid.SampledFrom([]int{60, 130, 2500}).Draw(t, "times"))
+			return name + rapid.StringMatching(`a{0,3}`).Draw(t, "shift") + long + rapid.SampledFrom([]string{"", "@tcp(", "@example.com"}).Draw(t, "end")
+		}),
 		rapid.StringMatching(`[A-Za-z0-9+/_=-]{0,40}`),
 	)
 	return rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces"), "") })

@@ -1,5 +1,7 @@
 package detect
 
+import "unicode/utf8"
+
 // Classes of bytes. A word is a run of letters, digits, _ and bytes of characters beyond ASCII.
 const (
 	digit uint8 = 1 << iota
@@ -44,10 +46,11 @@ func isHex(c byte) bool   { return c-'0' < 10 || c|0x20-'a' < 6 }
 // linear in the text.
 type scanner struct {
 	*finder
-	text   string
-	around surroundings
-	depth  int
-	run    int // end of the run of base64 that was looked into
+	text     string
+	around   surroundings
+	depth    int
+	run      int // end of the run of base64 that was looked into
+	assigned int // end of the last long value behind a name
 }
 
 func (f *finder) scan(text string, around surroundings, depth int) {
@@ -105,6 +108,19 @@ func (s *scanner) at(i int) byte {
 // is tells whether the byte at i is of one of the classes.
 func (s *scanner) is(i int, class uint8) bool {
 	return i >= 0 && i < len(s.text) && classes[s.text[i]]&class != 0
+}
+
+// border is i, or the end of the text, or the start of the character that is around i.
+func (s *scanner) border(i int) int {
+	if i >= len(s.text) {
+		return len(s.text)
+	}
+	for at := i; at > 0 && i-at < utf8.UTFMax; at-- {
+		if utf8.RuneStart(s.text[at]) {
+			return at
+		}
+	}
+	return i
 }
 
 // word looks at the word from start to end, and returns where to go on.

@@ -1,0 +1,188 @@
+package detect
+
+import "strings"
+
+// strength is what the name of a value says of it.
+type strength int
+
+const (
+	plain        strength = iota
+	key                   // random characters
+	passwordLike          // what a person may have chosen
+)
+
+const (
+	maxName   = 48      // bytes of a name before a value
+	maxSecret = 4 << 10 // bytes of a value
+)
+
+// strengthOf judges the name of a value by its last words: api_key, clientSecret, DB_PASSWORD; not token_count or keyboard.
+func strengthOf(name string) strength {
+	name = strings.TrimRight(name[max(0, len(name)-maxName):], "0123456789_-. ")
+	if len(name) < 3 || !endings[name[len(name)-1]|0x20] {
+		return plain
+	}
+	last := tailWord(&name)
+	if nameWords[last] == "qualifier" {
+		last = tailWord(&name)
+	}
+	switch nameWords[last] {
+	case "password":
+		return passwordLike
+	case "secret":
+		return key
+	case "token":
+		if nameWords[tailWord(&name)] != "paging" {
+			return key
+		}
+	case "key":
+		switch nameWords[tailWord(&name)] {
+		case "purpose", "secret", "token":
+			return key
+		}
+	}
+	return plain
+}
+
+// nameWords has the words of names by what they say of the value.
+var nameWords, endings = func() (all map[string]string, endings [256]bool) {
+	all = map[string]string{}
+	for meaning, words := range map[string]string{
+		"password": "password passwd pwd passphrase passcode passwort contraseña senha pass mdp",
+		"secret": `secret secrets apikey secretkey accesskey privatekey credential credentials authtoken accesstoken authkey clientsecret apisecret
+			apitoken signature sig masterkey`,
+		"token": "token authorization auth pat jwt",
+		"key":   "key",
+		"purpose": `api access private signing encryption account shared master storage hmac service license app application webhook deploy server
+			admin client subscription functions aes crypto`,
+		"paging":    "page next cursor continuation sync max prev previous",
+		"qualifier": "value string text plain raw header prod production dev test live staging",
+	} {
+		for _, word := range strings.Fields(words) {
+			all[word] = meaning
+			endings[word[len(word)-1]] = meaning != "paging" && meaning != "purpose" || endings[word[len(word)-1]]
+		}
+	}
+	return all, endings
+}()
+
+// tailWord cuts the last word off a name, in lower case.
+func tailWord(name *string) string {
+	end := len(*name)
+	for end > 0 && classes[(*name)[end-1]]&(letter|high) == 0 {
+		end--
+	}
+	start, _ := lastWord((*name)[:end])
+	if end-start > maxWord {
+		*name = ""
+		return ""
+	}
+	tail := strings.ToLower((*name)[start:end])
+	*name = (*name)[:start]
+	return tail
+}
+
+// assignment looks for a secret behind the = or : at i whose name is before it.
+func (s *scanner) assignment(i int) {
+	if i < s.assigned {
+		return
+	}
+	end := i
+	for end > 0 && i-end < 3 && strings.IndexByte(` "'`+"`]", s.text[end-1]) >= 0 {
+		end--
+	}
+	if s.text[i] == '=' && end > 0 && strings.IndexByte(":!<>=+", s.text[end-1]) >= 0 || !s.is(end-1, letter|high|digit) {
+		return
+	}
+	start := end
+	for start > 0 && end-start < maxName && (s.is(start-1, word) || s.text[start-1] == '-' || s.text[start-1] == '.' || s.text[start-1] == ' ' && s.is(start, letter) && end-start < 24) {
+		start--
+	}
+	strong := strengthOf(s.text[start:end])
+	if strong == plain || s.text[i] == '>' && s.at(start-1) != '<' {
+		return
+	}
+	from := i + 1
+	for from < len(s.text) && from-i < 5 && strings.IndexByte(" =>:", s.text[from]) >= 0 {
+		from++
+	}
+	quote := byte(0)
+	if c := s.at(from); c == '"' || c == '\'' || c == '`' {
+		quote = c
+		from++
+	}
+	stop := " \t\r\n\"'`,;<>|&)}]"
+	if quote != 0 {
+		stop = "\r\n" + string(quote)
+	}
+	value := s.text[from:s.border(from+maxSecret)]
+	if n := strings.IndexAny(value, stop); n >= 0 {
+		value = value[:n]
+	}
+	if len(value) > maxName {
+		s.assigned = from + len(value)
+	}
+	shouted := strings.ToUpper(s.text[start:end]) == s.text[start:end] && from == i+1 // DB_PASSWORD=value
+	s.secretValue(from, value, strong, quote != 0 || shouted)
+}
+
+// identifier has what expressions such as config.password consist of.
+const identifier = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_."
+
+// secretValue takes a value for a secret if it looks like one. What is not a literal must not look like an expression or a word.
+func (s *scanner) secretValue(from int, value string, strong strength, literal bool) {
+	for _, scheme := range []string{"Bearer ", "Basic ", "Token ", "bearer ", "basic ", "token "} {
+		if rest, ok := strings.CutPrefix(value, scheme); ok {
+			from += len(scheme)
+			value = rest
+		}
+	}
+	value = strings.TrimRight(value, ".")
+	if placeholder(value) || !literal && (strings.ContainsAny(value, "({") || strings.Trim(value, identifier) == "") {
+		return
+	}
+	var seen uint8
+	marks := false
+	for i := range len(value) {
+		seen |= classes[value[i]]
+		marks = marks || classes[value[i]]&word == 0
+	}
+	switch strong {
+	case passwordLike:
+		kinds := 0
+		for _, some := range []bool{seen&digit != 0, seen&upper != 0, seen&lower != 0, marks} {
+			if some {
+				kinds++
+			}
+		}
+		if len(value) < 4 || !literal && kinds < 2 && len(value) < 6 || strings.Contains(value, " ") && kinds < 3 {
+			return
+		}
+	default:
+		if len(value) < 12 || strings.Contains(value, " ") || seen == digit || !random(value) {
+			return
+		}
+	}
+	s.add(from, from+len(value), secret, value)
+}
+
+// placeholder tells whether a value only stands for a secret.
+func placeholder(value string) bool {
+	if value == "" || strings.Trim(value, "*x.X•-_?#") == "" || strings.HasPrefix(value, "[") && strings.HasSuffix(value, "]") {
+		return true
+	}
+	for _, start := range []string{"$", "<", "{{", "%", "process.env", "os.environ", "os.Getenv", "env.", "ENV[", "secrets.", "vault:", "arn:", "./"} {
+		if strings.HasPrefix(value, start) {
+			return true
+		}
+	}
+	if value[0] == '/' && (len(value) < 32 || strings.Contains(value, ".")) { // a path
+		return true
+	}
+	switch strings.ToLower(value) {
+	case "null", "none", "nil", "true", "false", "undefined", "string", "required", "optional", "redacted", "hidden", "empty", "password",
+		"number", "boolean", "object", "invalid", "expired", "missing":
+		return true
+	}
+	return false
+}
