@@ -45,6 +45,7 @@ func TestFind(t *testing.T) {
 		"«ann@[192.0.2.1]»":                       "EMAIL=ann@[192.0.2.1]",
 		"«jürgen@bücher.example»":                 "EMAIL=jürgen@bücher.example",
 		"请写信给«ann@example.com»谢谢":                 "EMAIL=ann@example.com",
+		"to «hans.m端ller@m端ller.example»":         "EMAIL=hans.m端ller@m端ller.example",
 		"«ann (at) example (dot) com» or":         "EMAIL=ann@example.com",
 		"«ａｎｎ＠ｅｘａｍｐｌｅ．ｃｏｍ»":                       "EMAIL=ann@example.com",
 		"mail «ann%40example.com» now":            "EMAIL=ann@example.com",

@@ -49,7 +49,7 @@ func (s *scanner) local(at int) int {
 			continue
 		}
 		r, size := utf8.DecodeLastRuneInString(s.text[:i])
-		if r < utf8.RuneSelf || r == utf8.RuneError || ascii && !spaced(r) {
+		if r < utf8.RuneSelf || r == utf8.RuneError || ascii && !spaced(r) && !(s.is(i, alnum) && s.is(i-size-1, alnum)) {
 			break
 		}
 		i -= size
