@@ -1,72 +1,6 @@
 package detect
 
-import (
-	_ "embed"
-	"strconv"
-	"strings"
-	"sync"
-)
-
-// phonePlan has a line for each calling code: for each length of a national number, the first three digits that such numbers
-// have. A test makes it from libphonenumber's metadata.
-//
-//go:embed phones.txt
-var phonePlan string
-
-// prefixes is a set of three digits.
-type prefixes [16]uint64
-
-func (p *prefixes) has(digits string) bool {
-	n := int(digits[0]-'0')*100 + int(digits[1]-'0')*10 + int(digits[2]-'0')
-	return p[n/64]&(1<<(n%64)) != 0
-}
-
-const maxNational = 15 // digits, the calling code included: ITU-T E.164
-
-// plan has the national numbers of a calling code by their length.
-type plan [maxNational + 1]*prefixes
-
-// plans has the numbering plans by calling code.
-var plans = sync.OnceValue(func() map[string]*plan {
-	all := map[string]*plan{}
-	for line := range strings.Lines(phonePlan) {
-		fields := strings.Fields(line)
-		p := &plan{}
-		for _, field := range fields[1:] {
-			length, ranges, _ := strings.Cut(field, ":")
-			n, _ := strconv.Atoi(length)
-			p[n] = &prefixes{}
-			for _, r := range strings.Split(ranges, ",") {
-				first, last, isRange := strings.Cut(r, "-")
-				if !isRange {
-					last = first
-				}
-				from, _ := strconv.Atoi(first)
-				to, _ := strconv.Atoi(last)
-				for i := from; i <= to; i++ {
-					p[n][i/64] |= 1 << (i % 64)
-				}
-			}
-		}
-		all[fields[0]] = p
-	}
-	return all
-})
-
-// assigned tells whether the plan has national numbers of this length and beginning.
-func (p *plan) assigned(national string) bool {
-	return p != nil && len(national) >= 3 && len(national) <= maxNational && p[len(national)] != nil && p[len(national)].has(national)
-}
-
-// callingCode splits digits into a calling code and a national number; ok is false if there is no such code.
-func callingCode(digits string) (p *plan, national string, ok bool) {
-	for n := 1; n <= 3 && n < len(digits); n++ {
-		if p := plans()[digits[:n]]; p != nil {
-			return p, digits[n:], true
-		}
-	}
-	return nil, "", false
-}
+import "strings"
 
 // phone looks for a telephone number. One with a calling code is held against the numbering plans. One without is judged by its
 // shape and the words around it: nearly every sequence of seven to eleven digits is a number somewhere.
@@ -103,7 +37,7 @@ func (s *scanner) about(n *number, groups int) (yes, no bool) {
 // ends tells whether a telephone number may end with the last of these groups. Words such as -Office may follow it.
 func (s *scanner) ends(n *number, groups int) bool {
 	end := n.groups[groups-1].end
-	if s.is(end, digit|underscore|high) && !s.is(end, high) {
+	if s.is(end, digit|underscore) {
 		return false
 	}
 	if s.is(end, letter) {
@@ -161,7 +95,11 @@ func (s *scanner) international(n *number) (int, string) {
 			return 0, ""
 		}
 		yes, no := s.about(n, groups)
-		if p.assigned(national) || p.assigned(strings.TrimPrefix(national, "0")) {
+		trimmed := strings.TrimPrefix(national, "0") // a trunk prefix that does not belong behind a calling code
+		if p.assigned(national) || p.assigned(trimmed) {
+			if !p.assigned(national) {
+				whole = strings.TrimSuffix(whole, national) + trimmed
+			}
 			possible, value, complete = groups, "+"+whole, true
 			if groups < n.count && n.groups[groups-1].sep == " " && n.groups[groups].len() >= 3 {
 				break
