@@ -64,8 +64,11 @@ func (s *scanner) local(at int) int {
 	for i < at && classes[s.text[i]]&(alnum|high|underscore) == 0 {
 		i++
 	}
-	if cut := strings.LastIndexAny(s.text[i:at], "=/|?&{}`'"); cut >= 0 && cut+1 < at-i { // key=address, path/address
-		i += cut + 1
+	for cut := at - 1; cut > i; cut-- { // key=address, path/address, 'address'
+		c := s.text[cut-1]
+		if strings.IndexByte("=/|?&{}", c) >= 0 || (c == '\'' || c == '`') && !s.is(cut-2, alnum) {
+			i = cut
+		}
 	}
 	if i == at || s.text[at-1] == '.' {
 		return at
@@ -76,7 +79,7 @@ func (s *scanner) local(at int) int {
 func (s *scanner) quotedLocal(at int) int {
 	from := max(0, at-1-maxLocal)
 	open := strings.LastIndexByte(s.text[from:at-1], '"')
-	for open > 0 && strings.IndexByte(" \t\n,;:<(=[", s.text[from+open-1]) < 0 { // a quote within quotes
+	for open > 0 && strings.IndexByte(" \t\n,;:<>|(=[\"", s.text[from+open-1]) < 0 { // a quote within quotes
 		next := strings.LastIndexByte(s.text[from:from+open], '"')
 		if next < 0 {
 			break
@@ -123,7 +126,7 @@ func (s *scanner) domain(from int) int {
 		if label > from && end > label {
 			good = end
 		}
-		if s.at(i) != '.' || end != i && end != label {
+		if s.at(i) != '.' || end > label && s.is(end, high) {
 			break
 		}
 		label = i + 1
