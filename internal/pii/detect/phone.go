@@ -222,7 +222,7 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 		return true
 	}
 	for i, g := range n.groups[:groups] {
-		if g.len() < 2 && i > 0 || g.len() > 8 || i == 0 && !n.paren && strings.Contains(g.sep, ")") {
+		if g.len() < 2 && i > 0 && !yes || g.len() > 9 || i == 0 && !n.paren && strings.Contains(g.sep, ")") {
 			return false
 		}
 	}

@@ -59,6 +59,49 @@ func TestPhonePlan(t *testing.T) {
 	}
 }
 
+// TestNumbersOfEveryCountry looks for libphonenumber's examples, as people write them.
+func TestNumbersOfEveryCountry(t *testing.T) {
+	t.Parallel()
+	d, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		format phonenumbers.PhoneNumberFormat
+		text   string
+		recall float64
+	}{
+		{"E.164", phonenumbers.E164, "got %s today", 1},
+		{"international", phonenumbers.INTERNATIONAL, "got %s today", 1},
+		{"RFC 3966", phonenumbers.RFC3966, `<a href="%s">`, 1},
+		{"national, with a word", phonenumbers.NATIONAL, "Tel: %s", 0.95},
+		{"national, key", phonenumbers.NATIONAL, `{"phone":"%s"}`, 0.95},
+		{"national, alone", phonenumbers.NATIONAL, "%s", 0.9},
+		{"national, in a sentence", phonenumbers.NATIONAL, "Please check %s today.", 0.8},
+	} {
+		found, all := 0.0, 0.0
+		for region := range phonenumbers.GetSupportedRegions() {
+			for _, kind := range []phonenumbers.PhoneNumberType{phonenumbers.MOBILE, phonenumbers.FIXED_LINE, phonenumbers.TOLL_FREE} {
+				example := phonenumbers.GetExampleNumberForType(region, kind)
+				if example == nil {
+					continue
+				}
+				number := phonenumbers.Format(example, c.format)
+				all++
+				if slices.ContainsFunc(d.Find(fmt.Sprintf(c.text, number)), func(s Span) bool {
+					return s.Type == "PHONE" && (s.End-s.Start)*10 >= len(number)*6
+				}) {
+					found++
+				}
+			}
+		}
+		if t.Logf("%s: recall %.3f of %.0f", c.name, found/all, all); found/all < c.recall {
+			t.Errorf("%s: recall %.3f, want %.2f", c.name, found/all, c.recall)
+		}
+	}
+}
+
 // addPrefixes adds the first three digits of all numbers that match a description.
 func addPrefixes(t *testing.T, lengths *[maxNational + 1]map[int]bool, desc *phonenumbers.PhoneNumberDesc) {
 	re, err := syntax.Parse(desc.GetNationalNumberPattern(), syntax.Perl)

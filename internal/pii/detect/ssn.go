@@ -7,7 +7,7 @@ func (s *scanner) ssn(n *number) int {
 	switch {
 	case n.shape("-", 3, 2, 4), about && n.shape(" .", 3, 2, 4):
 		groups = 3
-	case n.shape(" ", 3, 2, 4) && n.near&(aboutOther|aboutPhone) == 0:
+	case n.shape(" ", 3, 2, 4) && n.near&aboutOther == 0 && n.far&aboutPhone == 0:
 		groups = 3
 	case n.shape("-", 3, 6) || n.shape("-", 5, 4):
 		if !about && (n.near|n.far)&^aboutSSN != 0 || n.groups[0].len() == 5 && s.afterState(n.from) {
