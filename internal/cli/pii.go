@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -45,11 +44,7 @@ func (c *piiScanCmd) Run(ctx context.Context, a *app) error {
 	}
 	in := a.Stdin
 	if c.File != "" && c.File != "-" {
-		path := c.File
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(a.Dir, path)
-		}
-		file, err := os.Open(path)
+		file, err := os.Open(a.path(c.File))
 		if err != nil {
 			return usage(err)
 		}
