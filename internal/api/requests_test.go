@@ -209,7 +209,7 @@ func TestTickets(t *testing.T) {
 		ticket(alice)
 	}
 	var refused *reply
-	w.eventually("a caller has too many tickets", func() bool { // those that have expired meanwhile do not count
+	w.eventually("a caller has too many tickets", func() bool { // expired tickets do not count
 		refused = w.as(alice, "POST", "/v1/tickets", nil)
 		return refused.status != http.StatusCreated
 	})
@@ -268,7 +268,7 @@ func TestStreamsOfRevokedKeys(t *testing.T) {
 	}
 }
 
-// A server that stops says so to the probe of /ready before it closes its listener, and takes no work meanwhile.
+// A server that stops says so to the probe of /ready before it closes its listener, and takes no work from then on.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	const grace = 2 * time.Minute

@@ -186,7 +186,7 @@ func TestServeRefuses(t *testing.T) {
 			if c.keys {
 				f.run("keys", "create").want(0)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // should it serve all the same
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a server that starts although it must not
 			defer cancel()
 			r := f.runIn(ctx, "", "serve", "--listen", c.listen).want(c.code)
 			for _, word := range c.words {
@@ -280,7 +280,7 @@ func TestServeTwice(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.serve()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // should it serve all the same
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a server that starts although it must not
 	defer cancel()
 	r := f.runIn(ctx, "", "serve", "--listen", "127.0.0.1:0").want(3)
 	if strings.Contains(r.stderr, "listening on") || !strings.Contains(r.stderr, "store.url") {
@@ -292,7 +292,7 @@ func TestServeTwice(t *testing.T) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	host := "127.0.0.1"
-	if runtime.GOOS == "linux" { // it has all of 127.0.0.0/8: nobody takes the port of such an address meanwhile
+	if runtime.GOOS == "linux" { // all of 127.0.0.0/8 is loopback: no other test listens on a random address of it
 		host = net.IPv4(127, byte(mathrand.N(256)), byte(mathrand.N(256)), byte(1+mathrand.N(254))).String()
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))

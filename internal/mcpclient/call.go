@@ -46,7 +46,7 @@ const (
 	// callWeight is how many bytes of arguments weigh as much as another call. None weighs more than half of maxCalls, so that small
 	// calls need not wait until all others have ended.
 	callWeight = 1 << 10
-	// alone is how long nobody else may have used a server of which one owner has all.
+	// alone is the time without a call of another owner after which one owner may have all of a server.
 	alone = 10 * time.Second
 )
 

@@ -66,7 +66,7 @@ func wantComputing(t *testing.T, when string, want []string, all ...*program) {
 	}
 }
 
-// One owner's programs take every processor that nobody else wants, and give one up soon when somebody does.
+// One owner's programs take all processors. When another owner's program waits, one of them gives its processor up at the end of its turn.
 func TestTurnsOfAGreedyOwner(t *testing.T) {
 	t.Parallel()
 	turnsOf(t, 2, func(t *testing.T, join func(owner, name string) *program) {

@@ -284,7 +284,7 @@ func (p *Pool) ready(l *Lease) {
 	p.update(o)
 }
 
-// yields reports whether a runner whose owner has a use for it is to be replaced all the same.
+// yields reports whether a runner is to be replaced although its owner has a use for it.
 func (p *Pool) yields(l *Lease) bool {
 	return p.count >= p.opt.Size && p.starting < min(p.wanted, p.opt.Starts) && p.poorer(l.owner) && l.turnOver(time.Now())
 }

@@ -92,9 +92,9 @@ func (s *soaked) attack(ctx context.Context, count int) (endings map[string]int)
 	return endings
 }
 
-// TestHostileUser: a user with one ordinary key does whatever harms others, as often as the default rate limit allows in half an hour, in
-// the long form in a day. All requests of another user are answered right meanwhile, the server's memory stays small, and what the
-// user has stays within the quotas.
+// TestHostileUser: a user with one ordinary key sends requests that harm others, as often as the default rate limit allows in half an
+// hour, in the long form in a day. During that time all requests of another user are answered right, the server's memory stays small,
+// and what the hostile user stores stays within the quotas.
 //
 // What is shortened: the requests of all the time come as fast as they are answered, and programs compute for half a second instead
 // of 30. How much slower the other user is says "make load".

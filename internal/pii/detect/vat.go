@@ -2,8 +2,8 @@ package detect
 
 import "strings"
 
-// taxNumber is how a country's numbers for value added tax look behind its two letters: n a digit, c a digit or a letter, other
-// characters themselves. check is nil if there is no check digit that is easy to compute; then a word must say what it is.
+// taxNumber is the format of a country's VAT numbers behind the country code. In a format, n stands for a digit, c for a digit or a
+// letter, and every other character for itself. check verifies the check digit. Where check is nil, a word such as VAT must be near.
 type taxNumber struct {
 	format string
 	check  func(digits string) bool

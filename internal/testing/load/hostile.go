@@ -79,8 +79,8 @@ func (s *server) attack(ctx context.Context, most int, length time.Duration) (an
 	return all.Load(), bad.Load()
 }
 
-// besideAHostileUser compares the latency of four users' runs while nobody else is there with that beside one user who makes so many
-// attacks, in turns of this length. It is the ratio of the 99th percentiles. A user has 100 requests in 15 minutes by default.
+// besideAHostileUser compares the latency of four users' runs alone with their latency beside a fifth user, who makes so many attacks,
+// in turns of this length. It is the ratio of the 99th percentiles. A user has 100 requests in 15 minutes by default.
 func besideAHostileUser(rounds int, most int, length time.Duration) func(context.Context, *server) (figures, error) {
 	return func(ctx context.Context, s *server) (figures, error) {
 		var took [2][]time.Duration
