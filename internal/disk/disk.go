@@ -1,4 +1,4 @@
-// Package disk replaces files as a whole and removes files that nothing has used for long.
+// Package disk creates and replaces files as a whole and removes files that nothing has used for long.
 package disk
 
 import (
@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -14,16 +15,45 @@ import (
 
 // Replace gives a file its content in one step: a reader finds the old content or the new one, also after a crash. The file
 // that is being written has the name of the other with a dot before it.
-func Replace(path string, data []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+func Replace(path string, data []byte, mode fs.FileMode) error {
+	err := withTemp(path, data, mode, func(temp string) error {
+		err := os.Rename(temp, path)
+		if err != nil {
+			err = errors.Join(err, os.Remove(temp))
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+	return nil
+}
+
+// Create gives a new file its content in one step: a reader finds no file or all of it, also after a crash. The error is
+// fs.ErrExist if there is a file of that name, which stays as it is.
+func Create(path string, data []byte, mode fs.FileMode) error {
+	err := withTemp(path, data, mode, func(temp string) error {
+		err := os.Link(temp, path)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			err = createUnlinked(path, data, mode) // file systems such as FAT have no links
 		}
-	}()
+		return errors.Join(err, os.Remove(temp))
+	})
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	return nil
+}
+
+// withTemp writes a file beside path and gives it to use, which moves or removes it. If use is not reached, it is removed.
+func withTemp(path string, data []byte, mode fs.FileMode, use func(temp string) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Chmod(mode)
@@ -32,9 +62,31 @@ func Replace(path string, data []byte, mode fs.FileMode) (err error) {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return use(f.Name())
+}
+
+// createUnlinked is Create where a crash may leave a part of the file.
+func createUnlinked(path string, data []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// syncDir makes a new name in a directory durable. Windows does so by itself, and cannot open directories for it.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Use notes that something is in use, for Sweep.

@@ -1,8 +1,14 @@
 package disk
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -23,6 +29,38 @@ func TestReplace(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
 		t.Errorf("left %v, %v", entries, err)
+	}
+}
+
+// Of several that create a file at once, one does.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	var made atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			text := strings.Repeat(strconv.Itoa(i), 1000)
+			switch err := Create(path, []byte(text), 0o600); {
+			case err == nil:
+				made.Add(1)
+			case !errors.Is(err, fs.ErrExist):
+				t.Error(err)
+			}
+			if got, err := os.ReadFile(path); err != nil || len(got) != 1000 {
+				t.Errorf("a reader finds %d bytes, %v", len(got), err)
+			}
+		})
+	}
+	wg.Wait()
+	if made.Load() != 1 {
+		t.Errorf("%d created the file", made.Load())
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+	if err := Create(filepath.Join(path, "below"), nil, 0o600); err == nil {
+		t.Error("a file was created below a file")
 	}
 }
 

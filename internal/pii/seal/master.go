@@ -1,0 +1,156 @@
+package seal
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"mcp-code-exec-harness/internal/disk"
+)
+
+const (
+	minMaster   = 32      // bytes
+	maxMaster   = 1 << 10 // bytes
+	minDistinct = 12      // different bytes: 32 random ones have fewer once in 10^20 times
+	maxFile     = 64 << 10
+	howToMake   = "make one with: openssl rand -base64 32"
+)
+
+// Options say where master keys come from.
+type Options struct {
+	// Keys are master keys in base64 or hex, the newest first, separated by commas, spaces or lines. Empty: the file's are
+	// used alone.
+	Keys string
+	Name string // of the place that Keys is from, for errors: "HARNESS_PII_KEY"
+	// File holds master keys in the same form, one a line; lines that begin with # are comments. Only its owner may read it. It
+	// is made, with one key, if it does not exist and Keys is empty; if it exists, its keys are older than Keys.
+	File string
+}
+
+// Open reads the master keys, or makes the first. Processes that open the same file at the same time have the same keys. Errors
+// name the place of a bad key, and no part of it.
+func Open(o Options) (*Keys, error) {
+	masters, err := parse(o.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("the key for personal data in %s: %w", o.Name, err)
+	}
+	if len(masters) == 0 && o.File == "" {
+		return nil, fmt.Errorf("there is no key for personal data: set %s; %s", o.Name, howToMake)
+	}
+	if len(masters) == 0 {
+		if err := makeFile(o.File); err != nil {
+			return nil, fmt.Errorf("make the key for personal data: %w; set %s instead, or make the directory writable", err, o.Name)
+		}
+	}
+	from := o.Name
+	if o.File != "" {
+		older, err := readFile(o.File)
+		switch absent := errors.Is(err, fs.ErrNotExist); {
+		case absent && len(masters) > 0:
+		case err != nil:
+			return nil, fmt.Errorf("read the key for personal data: %w", err)
+		}
+		masters = append(masters, older...)
+		from += " or " + o.File
+	}
+	return New(from, masters...)
+}
+
+// makeFile makes a file with a new key unless there is one.
+func makeFile(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	master := make([]byte, minMaster)
+	rand.Read(master) // never fails
+	text := "# Encrypts the personal data in the store beside it. Without it, that data is lost: keep a copy in a safe place.\n" +
+		base64.StdEncoding.EncodeToString(master) + "\n"
+	err := disk.Create(path, []byte(text), 0o600)
+	if errors.Is(err, fs.ErrExist) { // another process was faster
+		return nil
+	}
+	return err
+}
+
+func readFile(path string) ([][]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("other users of this machine can read %s: run chmod 600 on it", path)
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s is no file of keys: it has more than %d bytes", path, maxFile)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	masters, err := parse(string(text))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case len(masters) == 0:
+		return nil, fmt.Errorf("%s holds no key; put the key back into it; if nothing was stored with it yet, delete the file, "+
+			"and the next start makes a new one", path)
+	}
+	return masters, nil
+}
+
+// parse reads master keys.
+func parse(text string) (masters [][]byte, err error) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		for _, field := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
+			master, err := decode(field)
+			if err != nil {
+				return nil, err
+			}
+			masters = append(masters, master)
+		}
+	}
+	return masters, nil
+}
+
+// decode reads a key in hex, or else in one of the forms of base64.
+func decode(text string) ([]byte, error) {
+	master, err := hex.DecodeString(text)
+	if err != nil {
+		text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
+		master, err = base64.RawStdEncoding.DecodeString(text)
+	}
+	if err != nil {
+		return nil, errors.New("it is neither base64 nor hex; " + howToMake)
+	}
+	return master, check(master)
+}
+
+// check refuses keys that can be guessed.
+func check(master []byte) error {
+	distinct := map[byte]bool{}
+	for _, b := range master {
+		distinct[b] = true
+	}
+	switch {
+	case len(master) < minMaster:
+		return fmt.Errorf("it has %d bytes and needs %d; %s", len(master), minMaster, howToMake)
+	case len(master) > maxMaster:
+		return fmt.Errorf("it has %d bytes, more than %d; %s", len(master), maxMaster, howToMake)
+	case len(distinct) < minDistinct:
+		return errors.New("it is not random; " + howToMake)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+// Package seal encrypts the values that vaults store.
+//
+// A value is encrypted with AES-SIV (RFC 5297), and its session is the associated data: what is sealed for one session cannot be
+// opened for another. Equal values of a session are equal when sealed, and their length shows; nothing else does.
+//
+// All keys are derived from master keys, which are configured or made (see [Open]). The first master key seals. The others, its
+// predecessors, only open what they have sealed.
+package seal
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"sync"
+
+	"github.com/tink-crypto/tink-go/v2/daead/subtle"
+)
+
+// Overhead is how many bytes a sealed value is longer than the value: the id of its key, and the synthetic IV.
+const Overhead = idSize + 16
+
+const idSize = 4
+
+// The uses of a master key, as HKDF knows them.
+const (
+	useSeal   = "mcp-code-exec-harness pii seal, version 1"
+	useLookup = "mcp-code-exec-harness pii lookup, version 1"
+	useID     = "mcp-code-exec-harness pii key id, version 1"
+)
+
+var (
+	// ErrUnknownKey says that a value was sealed with a master key that is not configured.
+	ErrUnknownKey = errors.New("the key of this value is missing")
+	// ErrDamaged says that a value was changed since it was sealed, or was sealed for another session.
+	ErrDamaged = errors.New("the stored value is damaged, or belongs to another session")
+)
+
+// Scope is the session that values belong to. A pii.Scope converts to it.
+type Scope struct {
+	User, Session string
+}
+
+// LookupKey finds the token of a value. It says nothing of the value to a reader without the master key.
+type LookupKey [16]byte
+
+// Keys seal and open values. They are safe for concurrent use.
+type Keys struct {
+	keys []*key // the first seals
+	from string // where they were sought, for errors
+}
+
+// key is what is derived from one master key.
+type key struct {
+	id     [idSize]byte
+	cipher *subtle.AESSIV
+	macs   sync.Pool // of hash.Hash, keyed
+}
+
+// New derives keys from master keys of at least 32 bytes, the newest first. from names the places where users configure
+// them; errors repeat it.
+func New(from string, masters ...[]byte) (*Keys, error) {
+	if len(masters) == 0 {
+		return nil, fmt.Errorf("there is no key for personal data in %s", from)
+	}
+	k := &Keys{from: from}
+	for _, master := range masters {
+		derived, err := derive(master)
+		if err != nil {
+			return nil, fmt.Errorf("the key for personal data in %s: %w", from, err)
+		}
+		if k.find(derived.id) == nil {
+			k.keys = append(k.keys, derived)
+		}
+	}
+	return k, nil
+}
+
+func derive(master []byte) (*key, error) {
+	if err := check(master); err != nil {
+		return nil, err
+	}
+	sealing, err := hkdf.Key(sha256.New, master, nil, useSeal, subtle.AESSIVKeySize)
+	if err != nil {
+		return nil, err
+	}
+	lookup, err := hkdf.Key(sha256.New, master, nil, useLookup, sha256.Size)
+	if err != nil {
+		return nil, err
+	}
+	id, err := hkdf.Key(sha256.New, master, nil, useID, idSize)
+	if err != nil {
+		return nil, err
+	}
+	cipher, err := subtle.NewAESSIV(sealing)
+	if err != nil {
+		return nil, err
+	}
+	k := &key{id: [idSize]byte(id), cipher: cipher}
+	k.macs.New = func() any { return hmac.New(sha256.New, lookup) }
+	return k, nil
+}
+
+func (k *Keys) find(id [idSize]byte) *key {
+	for _, candidate := range k.keys {
+		if candidate.id == id {
+			return candidate
+		}
+	}
+	return nil
+}
+
+// Seal encrypts a value with the newest key. The same value of the same scope is the same when sealed.
+func (k *Keys) Seal(s Scope, value string) ([]byte, error) {
+	sealed, err := k.keys[0].cipher.EncryptDeterministically([]byte(value), s.bytes())
+	if err != nil {
+		return nil, fmt.Errorf("seal a value: %w", err)
+	}
+	return append(append(make([]byte, 0, idSize+len(sealed)), k.keys[0].id[:]...), sealed...), nil
+}
+
+// Open decrypts a value. The error is ErrUnknownKey or ErrDamaged; it holds no part of the value.
+func (k *Keys) Open(s Scope, sealed []byte) (string, error) {
+	if len(sealed) < Overhead {
+		return "", fmt.Errorf("open a value: %w", ErrDamaged)
+	}
+	id := [idSize]byte(sealed)
+	found := k.find(id)
+	if found == nil {
+		return "", fmt.Errorf("open a value: %w: it was sealed with key %s, which is not in %s; add that key there, behind the newest one",
+			ErrUnknownKey, hex.EncodeToString(id[:]), k.from)
+	}
+	value, err := found.cipher.DecryptDeterministically(sealed[idSize:], s.bytes())
+	if err != nil {
+		return "", fmt.Errorf("open a value: %w", ErrDamaged)
+	}
+	return string(value), nil
+}
+
+// Key returns what finds the token of a value: typ is its type, value its canonical form. It is that of the newest master key,
+// which new entries are stored with.
+func (k *Keys) Key(s Scope, typ, value string) LookupKey { return k.keys[0].lookup(s, typ, value) }
+
+// Older returns what Key returned while older master keys were the newest: entries of that time are stored with it. There are none
+// unless the master key was changed.
+func (k *Keys) Older(s Scope, typ, value string) []LookupKey {
+	var all []LookupKey
+	for _, old := range k.keys[1:] {
+		all = append(all, old.lookup(s, typ, value))
+	}
+	return all
+}
+
+func (k *key) lookup(s Scope, typ, value string) (found LookupKey) {
+	mac := k.macs.Get().(hash.Hash)
+	defer k.macs.Put(mac)
+	mac.Reset()
+	text := make([]byte, 0, 128)
+	for _, part := range [...]string{s.User, s.Session, typ, value} {
+		text = appendPart(text, part)
+	}
+	mac.Write(text)
+	var sum [sha256.Size]byte
+	copy(found[:], mac.Sum(sum[:0]))
+	return found
+}
+
+// IDs names the keys, the newest first. They tell nothing of the master keys.
+func (k *Keys) IDs() []string {
+	ids := make([]string, len(k.keys))
+	for i, key := range k.keys {
+		ids[i] = hex.EncodeToString(key.id[:])
+	}
+	return ids
+}
+
+// bytes is the scope as associated data: different scopes have different bytes, also where user and session joined are equal.
+func (s Scope) bytes() []byte {
+	return appendPart(appendPart(make([]byte, 0, 64), s.User), s.Session)
+}
+
+func appendPart(to []byte, part string) []byte {
+	return append(binary.AppendUvarint(to, uint64(len(part))), part...)
+}
