@@ -40,7 +40,10 @@ type Program struct {
 	Code    string
 	User    string
 	Session string
-	Began   time.Time // the task
+	Task    string
+	// Principal is whose credential asked for the task.
+	Principal string
+	Began     time.Time // the task
 	// Observe gets what the run does, and what a recorded run did before, in order, until Execute returns. It does not block.
 	Observe func(run.Event)
 }

@@ -58,7 +58,7 @@ func (w *work) carryOut(
 		}
 		return err
 	})
-	p.User, p.Session, p.Observe = w.task.UserID, w.task.SessionID, seen.observe
+	p.User, p.Session, p.Observe, p.Task, p.Principal = w.task.UserID, w.task.SessionID, seen.observe, w.task.ID, w.task.Principal
 	if w.task.StartedAt != nil {
 		p.Began = *w.task.StartedAt
 	}
@@ -80,6 +80,9 @@ func (w *work) carryOut(
 	}
 	if out == nil {
 		return nil, nil
+	}
+	if out.Status == run.WaitingApproval {
+		return nil, w.wait(out, events)
 	}
 	shown := *out
 	shown.Effects = seen.effects(out, true)

@@ -27,6 +27,7 @@ type Config struct {
 	Journal    Journal      `key:"journal" doc:"The records of tasks and runs."`
 	Store      Store        `key:"store" doc:"The database."`
 	Quotas     Quotas       `key:"quotas" doc:"Bounds on what one user has. In the database, the bound on all users together is 50 times as high."`
+	Approvals  Approvals    `key:"approvals" doc:"Calls that wait until somebody has approved them."`
 	Log        Log          `key:"log" doc:"The harness's own log, on stderr."`
 	Telemetry  Telemetry    `key:"telemetry" doc:"Traces."`
 
@@ -89,6 +90,12 @@ type Quotas struct {
 	Sessions  int  `key:"sessions" default:"10000" min:"0" doc:"Sessions; 0: no limit."`
 	Schedules int  `key:"schedules" default:"100" min:"0" doc:"Schedules; 0: no limit."`
 	Workspace Size `key:"workspace" default:"4GiB" min:"0" doc:"Files of all sessions; 0: no limit."`
+	Waiting   int  `key:"waiting" default:"1000" min:"0" doc:"Runs that wait for an approval; 0: no limit."`
+}
+
+// Approvals configures calls that wait for an approval.
+type Approvals struct {
+	ExpireAfter time.Duration `key:"expireAfter" default:"24h" min:"1s" doc:"A call that nobody has approved within this time is denied."`
 }
 
 // Log configures the harness's own log.

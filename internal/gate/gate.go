@@ -7,8 +7,9 @@
 //  1. the caller: the run's scope, given by the pipe that a call comes from
 //  2. limits
 //  3. resolve the name
-//  4. policy, 5. approval: no rules yet, every tool is allowed
+//  4. policy
 //  6. restore personal data in the input, validate it against the tool's schema
+//  5. approval, where policy asks: of a call that can be made, with the tool as its connected server defines it now
 //  7. journal the intent of a write, call the server
 //  8. unwrap the result
 //  9. hide personal data in the answer; it goes back to the run, which journals and delivers it
@@ -21,11 +22,13 @@ import (
 	"io"
 	"time"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -60,6 +63,11 @@ type Files interface {
 	AlreadyDone(name string, args, precondition json.RawMessage) (bool, error)
 }
 
+// Policy decides calls of tools. It is safe for concurrent use.
+type Policy interface {
+	Decide(c policy.Call) policy.Verdict
+}
+
 // Modules compiles what a program requires or imports while it runs; the value goes to the guest as it is.
 type Modules func(ctx context.Context, specifier, from string) (*program.Loaded, error)
 
@@ -70,6 +78,7 @@ type Zones func(name string) (json.RawMessage, error)
 type Options struct {
 	Catalog *catalog.Catalog
 	Servers Servers
+	Policy  Policy // nil allows every call
 	Zones   Zones
 	Now     func() time.Time
 }
@@ -92,6 +101,8 @@ type Scope struct {
 	Privacy  pii.Session // of personal data in arguments and answers
 	// Recorded is what a dead process recorded of this run; empty for a new one.
 	Recorded []journal.Record
+	// Decided is what people decided about calls of the run; nil for nothing.
+	Decided *approval.Decided
 	// Progress gets the servers' progress notifications for a pending call, on the call's goroutine; may be nil.
 	Progress func(call int, p mcpclient.Progress)
 }

@@ -15,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/run"
 )
 
@@ -75,6 +76,12 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if err != nil {
 		return nil, t.notCalled(name, err)
 	}
+	// 4. policy
+	verdict := t.judge(tool, args)
+	if verdict.Action == policy.Deny {
+		return nil, t.forbidden(name, verdict)
+	}
+	shown := args
 	// 6. restore, validate
 	if args, err = t.run.scope.Privacy.RestoreJSON(ctx, args); err != nil {
 		return nil, t.notCalled(name, err)
@@ -92,6 +99,17 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if err != nil {
 		return nil, t.notCalled(name, err)
 	}
+	// 5. approval
+	approved := ""
+	if verdict.Action == policy.Ask {
+		if tool, err = t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name); err != nil {
+			return nil, t.notCalled(name, err)
+		}
+		var failed *frame.Error
+		if approved, failed = t.approve(ctx, tool, verdict, shown, args); failed != nil {
+			return nil, failed
+		}
+	}
 	if servers.Stateful(tool.Server) {
 		if t.intent != nil && t.intent.Conn != conn {
 			return nil, t.stopped() // what it was to change is gone
@@ -105,6 +123,7 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if t.write && t.intent == nil {
 		err := intend(ctx, journal.Intent{
 			N: t.call.N, Key: options.IdempotencyKey, Retry: tool.Annotations.IsIdempotent(), Time: t.run.gate.opt.Now().UnixMicro(), Conn: conn,
+			Approval: approved,
 		})
 		if err != nil {
 			return nil, toolError(name, fmt.Sprintf("%s was not called: write the journal: %v", name, err))

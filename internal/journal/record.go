@@ -49,11 +49,12 @@ type Call struct {
 // Intent says that the write of call N is about to be sent: it is committed before the first byte is. A write with an
 // intent and without an answer is in doubt; one without an intent never went out.
 type Intent struct {
-	N     int    `json:"n"`
-	Key   string `json:"key"`             // idempotency key: run id and call number
-	Retry bool   `json:"retry,omitempty"` // idempotent: may be repeated within 5 minutes of Time
-	Conn  int64  `json:"conn,omitempty"`  // the server's connection number
-	Time  int64  `json:"time"`            // microseconds since the Unix epoch
+	N        int    `json:"n"`
+	Key      string `json:"key"`                // idempotency key: run id and call number
+	Retry    bool   `json:"retry,omitempty"`    // idempotent: may be repeated within 5 minutes of Time
+	Conn     int64  `json:"conn,omitempty"`     // the server's connection number
+	Time     int64  `json:"time"`               // microseconds since the Unix epoch
+	Approval string `json:"approval,omitempty"` // the request by which people approved the call: this intent uses it up
 	// Before is a file call's precondition, checked before it is repeated after a crash.
 	Before json.RawMessage `json:"before,omitempty"`
 }

@@ -118,7 +118,7 @@ var errSpent = errors.New("the program's time is used up (sandbox.timeout)")
 // Charge counts what the host computed for a call as computing of its program. ctx is that of Pending. After an error the
 // run has used up its time: the call has to return, and the run ends. Charge is safe for concurrent use.
 func Charge(ctx context.Context, used time.Duration) error {
-	call, ok := ctx.Value(callKey{}).(callContext)
+	call, ok := ctx.Value(callKey{}).(*callContext)
 	if !ok {
 		return nil
 	}

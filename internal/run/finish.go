@@ -19,6 +19,9 @@ const maxFinish = 5 * time.Second
 // finish waits for the calls still in flight, records their answers and the outcome, and returns it.
 func (l *loop) finish() (*Outcome, error) {
 	l.awaitCalls()
+	if l.parked != nil {
+		return l.waiting(), nil
+	}
 	if l.failure != nil {
 		return nil, l.failure // as if this process had been killed: a resumed run makes the unanswered calls again
 	}
@@ -71,7 +74,7 @@ func (l *loop) awaitCalls() {
 func (l *loop) outcome() *Outcome {
 	out := &Outcome{
 		RunID: l.spec.Start.Run, Status: Succeeded, Output: json.RawMessage("null"), Logs: append([]Log{}, l.logs...), Calls: l.toolCalls,
-		Duration: Millis(l.spec.Now().Sub(l.began).Truncate(time.Microsecond)), Sandbox: l.spec.Start.Tier,
+		Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier,
 	}
 	switch {
 	case l.ending != nil:

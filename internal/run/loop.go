@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
@@ -52,10 +54,12 @@ type loop struct {
 	timers    timers
 	inFlight  int // calls the gate is working on
 	results   chan result
-	over      chan struct{}     // closed when no more results are read
-	late      []*journal.Answer // answers that came after the end; they are stored with it
-	delivered int               // asynchronous answers given to the guest
-	crossed   int               // bytes of arguments and answers
+	asked     map[int]approval.Call // calls that wait for an approval
+	parked    *approval.Request     // the request that the run waits for
+	over      chan struct{}         // closed when no more results are read
+	late      []*journal.Answer     // answers that came after the end; they are stored with it
+	delivered int                   // asynchronous answers given to the guest
+	crossed   int                   // bytes of arguments and answers
 
 	blocked   bool           // the guest waits for the answer to a synchronous call
 	computing bool           // the guest is busy: its time counts
@@ -91,12 +95,13 @@ type result struct {
 	n     int
 	value json.RawMessage
 	err   *frame.Error
+	asks  *approval.Call // not nil: there is no answer, the call waits for an approval
 }
 
 func newLoop(spec Spec, runner *sandbox.Lease) *loop {
 	return &loop{
 		spec: spec, runner: runner, cursor: journal.NewCursor(spec.Records), journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard),
-		began: spec.Now(), open: map[int]*journal.Call{}, results: make(chan result, 16), over: make(chan struct{}),
+		began: spec.Now(), open: map[int]*journal.Call{}, asked: map[int]approval.Call{}, results: make(chan result, 16), over: make(chan struct{}),
 		timers: newTimers(), now: spec.Start.Time, idled: -1, idleSince: -1, raised: map[string]bool{},
 	}
 }
@@ -116,7 +121,7 @@ func (l *loop) execute(ctx context.Context) {
 	l.deadline = time.NewTimer(l.spec.Limits.Timeout)
 	defer l.deadline.Stop()
 	// Not a channel of a timer: each wait for a frame would start it again.
-	wall, cancelWall := context.WithTimeout(context.WithoutCancel(ctx), l.spec.Limits.MaxWall)
+	wall, cancelWall := context.WithTimeout(context.WithoutCancel(ctx), max(l.spec.Limits.MaxWall-l.spec.Resume.Elapsed, 0))
 	defer cancelWall()
 	defer l.timers.alarm.Stop()
 	l.list = time.After(listAfter)
@@ -155,6 +160,7 @@ func (l *loop) execute(ctx context.Context) {
 		case <-l.kill:
 			l.runner.Kill()
 		}
+		l.park(calls)
 	}
 }
 
@@ -309,7 +315,7 @@ func (l *loop) perform(ctx context.Context, c *journal.Call) {
 		l.journal.Append(journal.Record{Call: c})
 	}
 	if frame.Kind(c.Kind) == frame.Timer && !c.Sync {
-		if err := l.timers.add(c); err != nil {
+		if err := l.timers.add(c, l.spec.Resume.Timers); err != nil {
 			l.end(frame.KindCrash, err.Error())
 		}
 		return
@@ -332,11 +338,12 @@ type preparedCall struct {
 
 func (l *loop) do(ctx context.Context, c preparedCall) {
 	l.inFlight++
-	ctx = context.WithValue(ctx, callKey{}, callContext{l, c.call.N})
+	own := &callContext{loop: l, n: c.call.N}
+	ctx = context.WithValue(ctx, callKey{}, own)
 	go func() {
 		value, err := c.pending(ctx, l.intent)
 		select {
-		case l.results <- result{c.call.N, value, err}:
+		case l.results <- result{c.call.N, value, err, own.asks}:
 		case <-l.over:
 		}
 	}()
@@ -348,12 +355,15 @@ type callKey struct{}
 type callContext struct {
 	loop *loop
 	n    int
+	asks *approval.Call // of the call's goroutine
 }
 
 // CallNumber is the number of the host call that a context belongs to; 0 if it belongs to none.
 func CallNumber(ctx context.Context) int {
-	call, _ := ctx.Value(callKey{}).(callContext)
-	return call.n
+	if call, ok := ctx.Value(callKey{}).(*callContext); ok {
+		return call.n
+	}
+	return 0
 }
 
 // intent records that a write is about to be sent. Calls in flight use it at the same time.
@@ -386,6 +396,9 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 			more = false
 		}
 	}
+	if l.ending == nil && l.done == nil {
+		results = slices.DeleteFunc(results, l.waitsForApproval)
+	}
 	if len(results) == 0 {
 		return
 	}
@@ -412,6 +425,16 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 			}
 		}
 	}
+}
+
+// waitsForApproval notes a call that has no answer yet.
+func (l *loop) waitsForApproval(r result) bool {
+	if r.asks == nil {
+		return false
+	}
+	l.asked[r.n] = *r.asks
+	l.inFlight--
+	return true
 }
 
 // record numbers an answer and puts it into the journal. One that comes after the end is stored together with the end:

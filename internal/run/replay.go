@@ -34,7 +34,7 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 		l.perform(ctx, c)
 	}
 	l.timers.step() // the guest is idle
-	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.open) > 0 && l.ending == nil {
+	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.asked) == 0 && len(l.open) > 0 && l.ending == nil {
 		// The run was ending when its process died: these calls were answered, but not to the guest.
 		l.end(frame.KindCrash, "the harness stopped while this run was ending; its calls were answered after the program had been stopped")
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"time"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii"
@@ -22,6 +23,9 @@ const (
 	Failed    = "failed"
 	Cancelled = "cancelled"
 )
+
+// WaitingApproval is the state of a run that has given up its runner until people have decided about its calls.
+const WaitingApproval = "waiting_approval"
 
 // grace is how long an interrupted program has to stop before its process is killed.
 const grace = 200 * time.Millisecond
@@ -49,15 +53,16 @@ type Error struct {
 
 // Outcome is how a run ended. Its JSON is the object that `harness exec --json` prints.
 type Outcome struct {
-	RunID    string          `json:"runId"`
-	Status   string          `json:"status" enum:"running,succeeded,failed,cancelled,waiting_approval"`
-	Output   json.RawMessage `json:"output"`
-	Logs     []Log           `json:"logs"`
-	Error    *Error          `json:"error,omitempty"`
-	Effects  []Effect        `json:"effects,omitempty" doc:"What a run that did not succeed changed, or may have changed."`
-	Calls    int             `json:"calls" doc:"Tool calls."`
-	Duration Millis          `json:"durationMs"`
-	Sandbox  string          `json:"sandbox"`
+	RunID    string            `json:"runId"`
+	Status   string            `json:"status" enum:"running,succeeded,failed,cancelled,waiting_approval"`
+	Output   json.RawMessage   `json:"output"`
+	Logs     []Log             `json:"logs"`
+	Error    *Error            `json:"error,omitempty"`
+	Effects  []Effect          `json:"effects,omitempty" doc:"What a run that did not succeed changed, or may have changed."`
+	Approval *approval.Request `json:"approval,omitempty" doc:"What a run that waits asks people."`
+	Calls    int               `json:"calls" doc:"Tool calls."`
+	Duration Millis            `json:"durationMs"`
+	Sandbox  string            `json:"sandbox"`
 }
 
 // Millis is a duration that prints as milliseconds.
@@ -117,6 +122,11 @@ type Spec struct {
 	Computed time.Duration
 	// Records continue a recorded run; empty for a new one.
 	Records []journal.Record
+	// Resume is what a run that waited for an approval goes on with.
+	Resume approval.Resume
+	// Park has the run wait for an approval, and returns the request. Its record is durable then, and another process may
+	// go on with it. The error may be a *RefusedError. Nil where nobody can be asked.
+	Park func(ctx context.Context, p Parking) (*approval.Request, error)
 	// Offline replays: a call without a record is a divergence, nothing reaches the gate.
 	Offline bool
 	// Journal receives the run's records; nil when Offline.

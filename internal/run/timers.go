@@ -38,8 +38,8 @@ func newTimers() timers {
 	return timers{alarm: alarm}
 }
 
-// add starts the timer of a call.
-func (t *timers) add(c *journal.Call) error {
+// add starts the timer of a call; left has what is left of timers that waited with their run.
+func (t *timers) add(c *journal.Call, left map[int]time.Duration) error {
 	var args struct{ MS float64 }
 	if err := json.Unmarshal(c.Args, &args); err != nil {
 		return fmt.Errorf("read the delay of timer %d: %w", c.N, err)
@@ -48,7 +48,11 @@ func (t *timers) add(c *journal.Call) error {
 		t.base = time.Now()
 	}
 	ms := min(args.MS, float64(maxDelay.Milliseconds())) // keeps the conversion in range
-	heap.Push(&t.pending, timer{t.base.Add(max(time.Duration(ms*float64(time.Millisecond)), minDelay)), c.N})
+	delay := max(time.Duration(ms*float64(time.Millisecond)), minDelay)
+	if rest, waited := left[c.N]; waited {
+		delay = min(rest, delay)
+	}
+	heap.Push(&t.pending, timer{t.base.Add(delay), c.N})
 	if t.pending[0].call == c.N {
 		t.alarm.Reset(time.Until(t.pending[0].due))
 	}

@@ -22,14 +22,17 @@ import (
 
 // Request is a program to run.
 type Request struct {
-	ID      string // of the run; a new one when empty
-	Code    string
-	File    string // its name, for messages
-	User    string // "local" when empty
-	Session string // whose /workspace the run uses; empty: one that is removed when the run ends
-	Timeout time.Duration
-	Slot    *run.Slot // of a run that waited for one; nil for none
-	Observe func(run.Event)
+	ID   string // of the run; a new one when empty
+	Code string
+	File string // its name, for messages
+	User string // "local" when empty
+	Task string // that the run belongs to; empty for none
+	// Principal is whose credential asks for the run.
+	Principal string
+	Session   string // whose /workspace the run uses; empty: one that is removed when the run ends
+	Timeout   time.Duration
+	Slot      *run.Slot // of a run that waited for one; nil for none
+	Observe   func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
 	Progress func(call int, p mcpclient.Progress)
 }
@@ -45,7 +48,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	defer func() { env.close(err == nil) }()
+	defer func() { env.close(over(out, err)) }()
 	if req.Code, err = env.privacy.Hide(ctx, req.Code); err != nil {
 		return nil, err
 	}
@@ -80,10 +83,14 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return nil, err
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
-	spec := s.spec(start, nil, env, compiled, req.Progress)
+	spec := s.spec(start, nil, env, compiled, req.Progress, req.Task)
 	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
+	s.waitFor(&spec, req.Task, req.Principal)
 	return s.live(ctx, spec)
 }
+
+// over says whether a run has ended: others can be resumed.
+func over(out *run.Outcome, err error) bool { return err == nil && out.Status != run.WaitingApproval }
 
 // errComputed ends the compilation of a program that takes longer than the program may compute.
 var errComputed = errors.New("compiling takes too long")
@@ -105,7 +112,7 @@ func (s *Service) Continue(ctx context.Context, req Request) (*run.Outcome, erro
 	if out != nil || err != nil {
 		return out, err
 	}
-	return s.Resume(ctx, req.ID, req.Observe)
+	return s.resume(ctx, req)
 }
 
 // unstarted writes the journal of a program that could not be compiled: its text, and the error.
@@ -194,10 +201,10 @@ func (s *Service) limits(timeout time.Duration) run.Limits {
 	return limits
 }
 
-// spec is a run with its gate. records are those of a run that is replayed or resumed.
+// spec is a run of a task, or of none, with its gate. records are those of a run that is replayed or resumed.
 func (s *Service) spec(
 	start journal.Start, records []journal.Record, env *environment, compiled *program.Compiled,
-	progress func(call int, p mcpclient.Progress),
+	progress func(call int, p mcpclient.Progress), of string,
 ) run.Spec {
 	limits := s.opt.Limits
 	json.Unmarshal(start.Limits, &limits) // what begin wrote; an early record has none
@@ -208,7 +215,7 @@ func (s *Service) spec(
 		Privacy: env.privacy, Turn: s.turns.Join(start.User),
 		Gate: s.opt.Gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
-			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: progress,
+			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: progress, Decided: s.decisions(start.Run, of),
 			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
 				loaded, err := program.CompileModule(ctx, specifier, from, env.options(func(used time.Duration) error {
 					return run.Charge(ctx, used)

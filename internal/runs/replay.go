@@ -96,14 +96,30 @@ func (s *Service) Replay(
 			return nil, fmt.Errorf("encode the program: %w", err)
 		}
 	}
-	spec := s.spec(start, records, env, compiled, nil)
+	spec := s.spec(start, records, env, compiled, nil, "")
 	spec.Offline, spec.Observe = true, observe
 	return s.execute(ctx, spec)
 }
 
 // Resume executes a run again whose process died. Calls with a recorded answer get that answer, the other calls are made. A write
-// that was in flight is in doubt. After an upgrade the worst end is diverged, with its effects listed.
-func (s *Service) Resume(ctx context.Context, id string, observe func(run.Event)) (out *run.Outcome, err error) {
+// that was in flight is in doubt. After an upgrade the worst end is diverged, with its effects listed. A run that waits for an approval
+// stays as it is, and its outcome says so.
+func (s *Service) Resume(ctx context.Context, id string, observe func(run.Event)) (*run.Outcome, error) {
+	return s.resume(ctx, Request{ID: id, Observe: observe})
+}
+
+func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, err error) {
+	id := req.ID
+	last, waiting, err := s.waits(ctx, id)
+	if waiting {
+		return s.Waiting(ctx, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if last != nil {
+		req.Task, req.Principal = last.Task, last.Principal
+	}
 	store, err := s.opt.Store()
 	if err != nil {
 		return nil, err
@@ -121,13 +137,17 @@ func (s *Service) Resume(ctx context.Context, id string, observe func(run.Event)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { env.close(err == nil) }()
+	defer func() { env.close(over(out, err)) }()
 	compiled, err := recorded(start)
 	if err != nil {
 		return nil, err
 	}
-	spec := s.spec(start, records, env, compiled, nil)
-	spec.Journal, spec.Observe = s.wrap(writer), observe
+	spec := s.spec(start, records, env, compiled, req.Progress, req.Task)
+	spec.Journal, spec.Observe, spec.Slot = s.wrap(writer), req.Observe, req.Slot
+	if last != nil {
+		spec.Resume, spec.Computed = last.Resume, last.Resume.Computed
+	}
+	s.waitFor(&spec, req.Task, req.Principal)
 	return s.live(ctx, spec)
 }
 

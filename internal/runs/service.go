@@ -3,6 +3,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
@@ -51,6 +53,20 @@ type Store interface {
 	// ReadPage returns the records of a run with numbers above after, in order: at most limit, and none more once they
 	// have so many bytes. There are none behind the last one, and none of an unknown run.
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
+	// Park ends this process's work on a run whose journal it writes, all of which is committed: the run waits for the answer to a
+	// request, and has no owner. The error wraps task.ErrQuota if too many runs of its user wait; then nothing has changed.
+	Park(ctx context.Context, r approval.Request) error
+	// Approvals lists requests, newest first; next continues the list and is empty at its end.
+	Approvals(ctx context.Context, f approval.Filter) (requests []approval.Request, next string, err error)
+	// Approval returns a request, or an error that wraps approval.ErrNotFound.
+	Approval(ctx context.Context, id string) (approval.Request, error)
+	// ApprovalsOf returns the requests of a run, oldest first, and before them those of its task that are to be remembered.
+	ApprovalsOf(ctx context.Context, run, task string) ([]approval.Request, error)
+	// Decide ends the waiting of a request, once, and makes its task due. The error wraps approval.ErrDecided or ErrNotFound.
+	Decide(ctx context.Context, id string, status approval.Status, d approval.Decision) (approval.Request, error)
+	// DueRuns lists runs of no task that may go on at now: their requests were decided, or have expired. next is when another request
+	// expires, decided the time of the last decision; zero for never.
+	DueRuns(ctx context.Context, now time.Time, limit int) (runs []string, next, decided time.Time, err error)
 	// Strays lists the unfinished runs of dead processes that belong to no unfinished task, oldest first.
 	Strays(ctx context.Context) ([]journal.RunInfo, error)
 }
@@ -80,13 +96,15 @@ type Options struct {
 	Prelude  []program.Source // the operator's own runtime functions
 	Packages string           // the node_modules directory that programs may import from; empty: none
 
-	Limits  run.Limits // of every run
-	Env     map[string]string
-	Privacy pii.Filter // nil: pii.None
-	Now     func() time.Time
-	Logger  *slog.Logger
-	Metrics *telemetry.Metrics
-	Audit   *telemetry.Auditor // nil: none
+	Limits run.Limits // of every run
+	// ApprovalExpiry is how long a run waits for an approval; 0 is a day.
+	ApprovalExpiry time.Duration
+	Env            map[string]string
+	Privacy        pii.Filter // nil: pii.None
+	Now            func() time.Time
+	Logger         *slog.Logger
+	Metrics        *telemetry.Metrics
+	Audit          *telemetry.Auditor // nil: none
 }
 
 // Service executes runs. Its methods are safe for concurrent use.
@@ -95,13 +113,18 @@ type Service struct {
 	opening sync.WaitGroup // of parts that are opened ahead
 	slots   *run.Slots     // of the runs of tasks
 	turns   *run.Turns     // of all runs
+	decided chan struct{}  // holds a token when there may be a run to go on with, or another one expires earlier
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
 }
 
 // New makes a service. Close must be called.
 func New(opt Options) *Service {
-	return &Service{opt: opt, slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), wrap: func(w journal.Writer) journal.Writer { return w }}
+	opt.ApprovalExpiry = cmp.Or(opt.ApprovalExpiry, 24*time.Hour)
+	return &Service{
+		opt: opt, slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), decided: make(chan struct{}, 1),
+		wrap: func(w journal.Writer) journal.Writer { return w },
+	}
 }
 
 // stored asks the store, which opens at its first use.

@@ -46,6 +46,14 @@ func (e *RetryError) Error() string { return fmt.Sprintf("try again in %s: %v", 
 
 func (e *RetryError) Unwrap() error { return e.Err }
 
+// WaitError is a Worker's error for a task whose run waits for an approval. The time counts for no budget.
+type WaitError struct {
+	Request string    // id of the approval request
+	Until   time.Time // when it expires
+}
+
+func (e *WaitError) Error() string { return "it waits for approval " + e.Request }
+
 // ErrCancelled is the cause of the context of a task that somebody cancelled.
 var ErrCancelled = errors.New("the task was cancelled")
 
@@ -202,7 +210,7 @@ func moved[T any](ctx context.Context, text T, restore, hide func(context.Contex
 	return hide(ctx, value)
 }
 
-// Wait returns a task when it has ended.
+// Wait returns a task when it has ended, or waits for an approval.
 func (s *Service) Wait(ctx context.Context, id string) (Task, error) {
 	sub, leave := s.hub.subscribe(id)
 	defer leave()
@@ -210,7 +218,7 @@ func (s *Service) Wait(ctx context.Context, id string) (Task, error) {
 	defer again.Stop()
 	for {
 		t, err := s.opt.Store.Task(ctx, id)
-		if err != nil || t.Status.Ended() {
+		if err != nil || t.Status.Ended() || t.Status == WaitingApproval {
 			return t, err
 		}
 		for ended := false; !ended; {

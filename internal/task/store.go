@@ -53,6 +53,8 @@ type Store interface {
 	Claim(ctx context.Context, id string, now time.Time) (Task, error)
 	// Release gives a claimed task up: it waits, until due at least, to be claimed again. ErrNotOwner as of Commit.
 	Release(ctx context.Context, id string, fence int64, due time.Time) error
+	// Wait is Release of a task that waits for an approval request: it is due when that is decided, or at due. ErrNotOwner as of Commit.
+	Wait(ctx context.Context, id string, fence int64, request string, due time.Time) error
 	// Recover has the tasks of dead processes wait again.
 	Recover(ctx context.Context) error
 	// Commit applies a change to a task that this process owns by the claim of that fence (ErrNotOwner), in one transaction. It

@@ -242,6 +242,9 @@ const (
 	EventRunEnded   = "run.ended"   // {runId, status, output, error?}
 	EventNote       = "note"        // {text}: a message of the harness for the model
 	EventEnded      = "task.ended"  // the task
+
+	EventApprovalRequested = "approval_requested" // {approvalId, runId, calls: [{call, tool, args}], expiresAt}
+	EventApprovalDecided   = "approval_decided"   // {approvalId, decision, reason, remember}
 )
 
 // What the service and its store answer with.

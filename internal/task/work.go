@@ -134,12 +134,17 @@ func (s *Service) workClaimed(ctx context.Context, t Task) {
 	}
 	now := s.opt.Now()
 	var retry *RetryError
+	var wait *WaitError
 	failures := s.fails(t.ID, 1)
 	due := now.Add(min(retryFirst<<min(failures-1, 10), retryMost))
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.As(err, &wait):
 		due = now // parked
 		s.fails(t.ID, 0)
+	case errors.As(err, &wait):
+		s.fails(t.ID, 0)
+		s.wait(ctx, t, wait)
+		return
 	case errors.As(err, &retry):
 		due = now.Add(retry.After)
 		s.fails(t.ID, 0)
@@ -157,14 +162,25 @@ func (s *Service) workClaimed(ctx context.Context, t Task) {
 	s.release(ctx, t, due)
 }
 
-// release releases a claimed task, and tries again while the store fails.
+// release releases a claimed task.
 func (s *Service) release(ctx context.Context, t Task, due time.Time) {
+	s.leaveTask(ctx, func(ctx context.Context) error { return s.opt.Store.Release(ctx, t.ID, t.Fence, due) })
+}
+
+// wait releases a claimed task until its run is approved.
+func (s *Service) wait(ctx context.Context, t Task, w *WaitError) {
+	s.leaveTask(ctx, func(ctx context.Context) error { return s.opt.Store.Wait(ctx, t.ID, t.Fence, w.Request, w.Until) })
+	s.hub.publish(t.ID, nil)
+}
+
+// leaveTask gives up a claimed task, and tries again while the store fails.
+func (s *Service) leaveTask(ctx context.Context, give func(context.Context) error) {
 	for {
-		err := s.opt.Store.Release(context.WithoutCancel(ctx), t.ID, t.Fence, due)
+		err := give(context.WithoutCancel(ctx))
 		if err == nil || otherwiseSettled(err) || ctx.Err() != nil {
 			return // when this process has ended, another one takes the task over
 		}
-		s.opt.Logger.Error("give up a task", "task", t.ID, "error", err)
+		s.opt.Logger.Error("give up a task", "error", err)
 		pause(ctx, retryFirst, nil)
 	}
 }
@@ -211,7 +227,7 @@ func (s *Service) fail(ctx context.Context, t Task) (Task, error) {
 // Do works a task in this process until it ends, and returns it. It waits while another task of the session is running;
 // if another process takes the task over, it waits for that. The error wraps ErrNotOwner if another process works on
 // it at the beginning, ErrEnded if it had ended. A task whose worker wants to try again fails if it has had no turn yet, so
-// that a wrong address is seen at once; else it waits. Cancelling ctx parks the task, but for the cause ErrCancelled, which
+// that a wrong address is seen at once; else it waits. A task that waits for an approval is returned as it waits. Cancelling ctx parks the task, but for the cause ErrCancelled, which
 // cancels it.
 func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	keep := context.WithoutCancel(ctx)
@@ -229,7 +245,11 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 			t, err = s.work(ctx, t)
 		}
 		var retry *RetryError
+		var wait *WaitError
 		switch {
+		case errors.As(err, &wait):
+			s.wait(keep, t, wait)
+			return s.Task(keep, id)
 		case errors.As(err, &retry) && ctx.Err() == nil:
 			stored, failed := s.opt.Store.Task(keep, id)
 			if failed != nil {

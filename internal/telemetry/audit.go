@@ -23,6 +23,9 @@ const (
 	KeyChange     EventType = "key_change"
 	ServerChange  EventType = "server_change"
 	DataDeletion  EventType = "data_deletion"
+
+	ApprovalRequested EventType = "approval_requested"
+	ApprovalDecided   EventType = "approval_decided"
 )
 
 // Severity says how much an audit event matters.

@@ -68,6 +68,7 @@ type Outside struct {
 	Metrics    *telemetry.Metrics // nil: they are not shown
 	Audit      *telemetry.Auditor // nil: no events are written
 	Privacy    pii.Filter         // nil: pii.None
+	Policy     gate.Policy        // nil: every call is allowed
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.
@@ -113,6 +114,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
 			Quotas: sqlite.Quotas{
 				Bytes: int64(cfg.Quotas.Journal), Tasks: int64(cfg.Quotas.Tasks), Sessions: int64(cfg.Quotas.Sessions), Schedules: int64(cfg.Quotas.Schedules),
+				Waiting: int64(cfg.Quotas.Waiting),
 			},
 		})
 	}, (*sqlite.Store).Close)
@@ -147,14 +149,15 @@ func (h *Harness) openRuns() error {
 		Store: func() (runs.Store, error) { return h.store() },
 		Pool:  h.pool, Skills: h.skills, Workspace: h.workspace,
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
-		Gate:     gate.New(gate.Options{Catalog: h.catalog, Servers: h.servers, Zones: zone, Now: h.out.Now}),
+		Gate:     gate.New(gate.Options{Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Zones: zone, Now: h.out.Now}),
 		Catalog:  h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
 		Limits: run.Limits{
 			Timeout: c.Timeout, MaxWall: c.MaxWall, Memory: int64(c.Memory), MaxOutput: int(c.MaxOutput), MaxLogLines: c.MaxLogLines,
 			MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
 		},
-		Env: c.Env, Privacy: h.out.Privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
+		ApprovalExpiry: h.cfg.Approvals.ExpireAfter,
+		Env:            c.Env, Privacy: h.out.Privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
 	})
 	return nil
 }

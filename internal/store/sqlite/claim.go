@@ -163,7 +163,7 @@ func free(c *conn, num, session int64, due time.Time) {
 // deadOwners are the owners of unfinished tasks and runs and of uses of sessions whose process is dead.
 func (s *Store) deadOwners(ctx context.Context) ([]string, error) {
 	owners, err := list(ctx, s, value[string], `SELECT owner FROM tasks WHERE ended IS NULL AND owner <> '' UNION SELECT owner FROM session_uses
-		UNION SELECT owner FROM runs WHERE ended IS NULL`)
+		UNION SELECT owner FROM runs WHERE ended IS NULL AND owner > ''`)
 	dead := slices.DeleteFunc(owners, func(owner string) bool {
 		alive, failed := s.lease.Alive(owner)
 		err = errors.Join(err, failed)

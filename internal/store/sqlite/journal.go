@@ -54,9 +54,10 @@ func (s *Store) Resume(ctx context.Context, run string) (_ journal.Writer, recor
 	var ended bool
 	var session sessionKey
 	owner, err := one(ctx, s, journal.ErrNotFound, func(row scanner) (owner string, err error) {
-		err = row.Scan(&w.num, &session.user, &session.id, &owner, &w.fence, &ended)
+		err = row.Scan(&w.num, &session.user, &session.id, &owner, &w.fence, &ended, &w.asked)
 		return owner, err
-	}, "SELECT num, user, session, owner, fence, ended IS NOT NULL FROM runs WHERE id = ? AND purged = 0", run)
+	}, `SELECT num, user, session, owner, fence, ended IS NOT NULL, EXISTS (SELECT 1 FROM approvals WHERE run = runs.num)
+		FROM runs WHERE id = ? AND purged = 0`, run)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -90,7 +91,7 @@ func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 		return fmt.Errorf("%w: process %s", journal.ErrBusy, s.lease.Describe(owner))
 	}
 	err = s.write(ctx, 0, func(c *conn) {
-		if c.exec(`UPDATE runs SET owner = ?, fence = fence + 1,
+		if c.exec(`UPDATE runs SET owner = ?, fence = fence + 1, status = 'running',
 			bytes = (SELECT coalesce(sum(length(data)), 0) FROM journal WHERE run = runs.num)
 				+ (SELECT coalesce(sum(length(b.data)), 0) FROM blob_refs r JOIN blobs b ON b.id = r.blob WHERE r.run = runs.num)
 			WHERE num = ? AND owner = ? AND fence = ? AND ended IS NULL AND purged = 0`, s.lease.ID(), w.num, owner, w.fence).rows == 0 {
@@ -173,6 +174,7 @@ type runWriter struct {
 	closed  bool
 
 	closing sync.Once
+	asked   bool // an earlier process asked for approvals
 
 	// Only the writer's goroutine uses these after the first commit.
 	fence int64 // runs.fence
@@ -312,6 +314,9 @@ func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, 
 		c.exec("UPDATE runs SET ended = ?, status = ?, calls = ?, duration_us = ?, error_kind = ?, bytes = bytes + ? WHERE num = ?",
 			end.Time, end.Status, end.Calls, end.DurationUS, errorKind(end), w.uncounted, w.num)
 		w.uncounted = 0
+		if w.asked {
+			closeApprovals(c, w.num)
+		}
 	}
 }
 

@@ -111,6 +111,7 @@ func deleteRuns(c *conn) bool {
 		}
 		n, b := deleteRecords(c, run)
 		if n == 0 {
+			c.exec("DELETE FROM approvals WHERE run = ?", run)
 			c.exec("DELETE FROM runs WHERE num = ?", run)
 		}
 		records += n + 1

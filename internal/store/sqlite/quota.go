@@ -12,6 +12,7 @@ type Quotas struct {
 	Tasks     int64 // unfinished ones
 	Sessions  int64
 	Schedules int64
+	Waiting   int64 // runs that wait for an approval
 }
 
 const shareOfAll = 50
@@ -28,8 +29,17 @@ var (
 	quotaBytes     = quota{"bytes", "quotas.journal", "bytes of journals and tasks", func(q Quotas) int64 { return q.Bytes }}
 	quotaTasks     = quota{"tasks", "quotas.tasks", "unfinished tasks", func(q Quotas) int64 { return q.Tasks }}
 	quotaSessions  = quota{"sessions", "quotas.sessions", "sessions", func(q Quotas) int64 { return q.Sessions }}
+	quotaWaiting   = quota{"waiting", "quotas.waiting", "runs that wait for an approval", func(q Quotas) int64 { return q.Waiting }}
 	quotaSchedules = quota{"schedules", "quotas.schedules", "schedules", func(q Quotas) int64 { return q.Schedules }}
 )
+
+// remedy says how to have less of it.
+func (q quota) remedy() string {
+	if q.column == "waiting" {
+		return "decide some, or wait until they expire"
+	}
+	return "delete some, or wait until the retention does"
+}
 
 // exceeded returns an error (task.ErrQuota) where a user, or all together, has as much of something as the quota allows.
 func (s *Store) exceeded(c *conn, user string, q quota) error {
@@ -41,7 +51,7 @@ func (s *Store) exceeded(c *conn, user string, q quota) error {
 	c.row("SELECT coalesce(owners."+q.column+", 0), totals."+q.column+" FROM totals LEFT JOIN owners ON user = ?", []any{user}, &own, &all)
 	switch {
 	case own >= bound:
-		return fmt.Errorf("%w: %d %s for each user (%s); delete some, or wait until the retention does", task.ErrQuota, bound, q.things, q.key)
+		return fmt.Errorf("%w: %d %s for each user (%s); %s", task.ErrQuota, bound, q.things, q.key, q.remedy())
 	case all >= bound*shareOfAll:
 		return fmt.Errorf("%w: %d %s for all users together (%d times %s); try again later", task.ErrQuota,
 			bound*shareOfAll, q.things, shareOfAll, q.key)

@@ -129,7 +129,7 @@ func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, limit int) (
 			AND NOT EXISTS (SELECT 1 FROM tasks WHERE session = s.num AND ended IS NULL)
 			AND NOT EXISTS (SELECT 1 FROM session_uses WHERE session = s.num AND owner NOT IN (SELECT value FROM json_each(?2)))
 			AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND session <> '' AND user = s.user AND ended IS NULL AND purged = 0
-				AND owner <> ?3 AND owner NOT IN (SELECT value FROM json_each(?2)))
+				AND (status = 'waiting_approval' OR owner <> ?3 AND owner NOT IN (SELECT value FROM json_each(?2))))
 			ORDER BY s.expires LIMIT ?4`, now, string(text), s.lease.ID(), limit-len(rows))
 		if err != nil {
 			return nil, err
@@ -209,7 +209,7 @@ func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs 
 			if err := row.Scan(&num, &id, &owner); err != nil {
 				return err
 			}
-			if owner != s.lease.ID() && !slices.Contains(dead, owner) {
+			if owner != "" && owner != s.lease.ID() && !slices.Contains(dead, owner) { // without an owner it waits for an approval
 				busy("run %s has not ended", id)
 			}
 			runs = append(runs, num)

@@ -226,7 +226,8 @@ func (s *Store) Cached(ctx context.Context, user, key string, since time.Time) (
 // Queued implements task.Store.
 func (s *Store) Queued(ctx context.Context) (n int, err error) {
 	defer wrap(&err, "count waiting tasks")
-	return one(ctx, s, nil, value[int], "SELECT tasks - (SELECT count(*) FROM tasks INDEXED BY tasks_owned WHERE ended IS NULL AND owner <> '') FROM totals")
+	return one(ctx, s, nil, value[int], `SELECT tasks - (SELECT count(*) FROM tasks INDEXED BY tasks_owned WHERE ended IS NULL AND owner <> '')
+		- (SELECT count(*) FROM tasks INDEXED BY tasks_status WHERE status = 'waiting_approval' AND purged = 0) FROM totals`)
 }
 
 // CancelRequests implements task.Store.

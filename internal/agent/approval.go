@@ -1,0 +1,25 @@
+package agent
+
+import (
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// wait leaves the task until people have decided about the calls of its run.
+func (w *work) wait(out *run.Outcome, events []task.Event) error {
+	r := out.Approval
+	w.unsaved.Events = append(append(w.unsaved.Events, events...), w.event(task.EventApprovalRequested, r.ID+"/requested", map[string]any{
+		"approvalId": r.ID, "runId": r.Run, "expiresAt": r.Expires, "calls": waitingCalls(r.Calls),
+	}))
+	return &task.WaitError{Request: r.ID, Until: r.Expires}
+}
+
+// waitingCalls are calls as an event shows them.
+func waitingCalls(calls []approval.Call) []map[string]any {
+	var all []map[string]any
+	for _, c := range calls {
+		all = append(all, map[string]any{"n": c.N, "tool": c.Tool, "args": bounded(c.Args, maxEventValue)})
+	}
+	return all
+}

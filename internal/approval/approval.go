@@ -1,0 +1,123 @@
+// Package approval holds what people are asked about tool calls, and what they decided. A run that waits for an approval
+// has given up its runner: what it needs to go on is in its journal and in its request.
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Status is where a request stands. It leaves Waiting once, and does not change after that.
+type Status string
+
+// The states of a request.
+const (
+	Waiting  Status = "waiting"
+	Approved Status = "approved"
+	Denied   Status = "denied"
+	Expired  Status = "expired" // nobody decided in time
+	Closed   Status = "closed"  // its run was cancelled
+)
+
+// Errors of requests.
+var (
+	// ErrNotFound reports an unknown request.
+	ErrNotFound = errors.New("no such approval")
+	// ErrDecided reports a request that does not wait any more.
+	ErrDecided = errors.New("it was decided before")
+)
+
+// Request is what one run asks at one time: about every call that waits.
+type Request struct {
+	ID        string     `json:"id"` // apr_…
+	Run       string     `json:"runId"`
+	Task      string     `json:"taskId,omitempty"`
+	Session   string     `json:"sessionId,omitempty"`
+	User      string     `json:"userId"`
+	Status    Status     `json:"status" enum:"waiting,approved,denied,expired,closed"`
+	Created   time.Time  `json:"createdAt"`
+	Expires   time.Time  `json:"expiresAt"`
+	DecidedAt *time.Time `json:"decidedAt,omitempty"`
+	DecidedBy string     `json:"decidedBy,omitempty"`
+	Reason    string     `json:"reason,omitempty" doc:"Why it was denied."`
+	Remember  bool       `json:"remember,omitempty" doc:"Later calls of the same tools in the same task, or run, are not asked about."`
+	Calls     []Call     `json:"calls" doc:"What waits."`
+	Made      int        `json:"made" doc:"Tool calls that the run has made so far, the waiting ones included."`
+	Done      []Effect   `json:"done,omitempty" doc:"What the run has changed so far, or may have changed."`
+
+	// What people are not shown.
+	Principal string `json:"-"` // whose credential asked for the run or task
+	Resume    Resume `json:"-"`
+}
+
+// Call is a tool call that waits.
+type Call struct {
+	N           int             `json:"call"` // number of the call
+	Tool        string          `json:"tool"`
+	Description string          `json:"description,omitempty" doc:"What the tool's server says that it does."`
+	Args        json.RawMessage `json:"args,omitempty" doc:"With tokens in place of personal data. Absent where they are large; the run's journal has them."`
+	ArgsBytes   int             `json:"argsBytes"`
+	ReadOnly    bool            `json:"readOnly"` // annotations
+	Destructive bool            `json:"destructive"`
+	Idempotent  bool            `json:"idempotent"`
+	OpenWorld   bool            `json:"openWorld"`
+	Reason      string          `json:"reason,omitempty" doc:"Why policy asks."`
+	Changed     string          `json:"changed,omitempty" doc:"What has changed since the call was approved before."`
+	Binding     Binding         `json:"binding"`
+}
+
+// Binding is what an approval is for. An approval is void for a call with another one.
+type Binding struct {
+	Definition string `json:"definition"` // hash of the tool's definition
+	Args       string `json:"args"`       // hash of the arguments that are to be sent
+}
+
+// Effect is a call that changed, or may have changed, something.
+type Effect struct {
+	Call  int    `json:"call"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	State string `json:"state"` // done, failed, in_doubt
+}
+
+// Resume is what a waiting run goes on from besides its journal.
+type Resume struct {
+	Elapsed  time.Duration         `json:"elapsed,omitzero"`  // that the run has taken, without waiting for approvals
+	Computed time.Duration         `json:"computed,omitzero"` // that its program has computed
+	Timers   map[int]time.Duration `json:"timers,omitempty"`  // what was left of pending timers, by call
+}
+
+// Decision is what a person decides.
+type Decision struct {
+	Approve  bool
+	Reason   string // of a denial
+	Remember bool   // of an approval
+	By       string // who decides
+	Time     time.Time
+}
+
+// Definition is the hash of a tool's definition: a tool with another one is another tool.
+func Definition(name, description string, schema json.RawMessage, annotations any) string {
+	text, _ := json.Marshal([]any{name, description, schema, annotations}) // JSON that was decoded before
+	return hash(text)
+}
+
+// Args is the hash of the arguments of a call as they are to be sent, which are canonical JSON.
+func Args(canonical json.RawMessage) string { return hash(canonical) }
+
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Filter chooses requests; empty fields choose all.
+type Filter struct {
+	User   string
+	Task   string
+	Status Status
+	Limit  int // default 50, at most 1000
+	Cursor string
+}

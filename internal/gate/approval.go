@@ -1,0 +1,91 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// approve is step 5, for a call that policy puts to a person. shown are the arguments with tokens, sent those that the server
+// is to get. It returns the id of the request by which the call is approved, or what the call is answered with.
+func (t *toolCall) approve(
+	ctx context.Context, tool *catalog.Tool, v policy.Verdict, shown, sent json.RawMessage,
+) (request string, failed *frame.Error) {
+	name, decided, id := tool.FullName(), t.run.scope.Decided, t.run.scope.Run
+	is := approval.Binding{Definition: definition(tool), Args: approval.Args(journal.Canonical(sent))}
+	last, known, err := decided.Of(ctx, id, t.call.N)
+	if err != nil {
+		return "", t.notCalled(name, err)
+	}
+	if known && last.Request.Status != approval.Approved {
+		return "", denied(name, last.Request)
+	}
+	if known && last.Call.Tool == name && last.Call.Binding == is {
+		return last.Request.ID, nil
+	}
+	if request, err = decided.Remembered(ctx, id, name, is.Definition); err != nil || request != "" {
+		if err != nil {
+			return "", t.notCalled(name, err)
+		}
+		return request, nil
+	}
+	if t.intent != nil { // it may have been made, without this approval
+		return "", t.stopped()
+	}
+	a := tool.Annotations
+	ask := approval.Call{
+		Tool: name, Description: clip.Counted(tool.Description, maxShown), Args: journal.Canonical(shown), Reason: v.Reason, Binding: is,
+		ReadOnly: a.IsReadOnly(), Destructive: !a.IsReadOnly() && claim(a.Destructive), Idempotent: a.IsIdempotent(), OpenWorld: claim(a.OpenWorld),
+	}
+	if known {
+		ask.Changed = difference(last.Call, ask)
+	}
+	return "", run.Ask(ctx, ask)
+}
+
+// claim is an annotation whose default is true.
+func claim(hint *bool) bool { return hint == nil || *hint }
+
+// maxShown is how many bytes of a tool's description people are shown.
+const maxShown = 2 << 10
+
+// definition is the hash of what a tool's server says about it.
+func definition(tool *catalog.Tool) string {
+	return approval.Definition(tool.FullName(), tool.Title+"\n"+tool.Description, tool.InputSchema, tool.Annotations)
+}
+
+// difference says why an approval is void for a call.
+func difference(was, is approval.Call) string {
+	switch {
+	case was.Tool != is.Tool:
+		return fmt.Sprintf("the call was approved for the tool %s", was.Tool)
+	case was.Binding.Definition == is.Binding.Definition:
+		return "the arguments that are to be sent differ from the approved ones"
+	case was.Description != is.Description:
+		return fmt.Sprintf("the tool's definition differs from the approved one; its description was: %s", was.Description)
+	case was.ReadOnly != is.ReadOnly || was.Destructive != is.Destructive || was.Idempotent != is.Idempotent || was.OpenWorld != is.OpenWorld:
+		return "the tool's annotations differ from the approved ones"
+	}
+	return "the tool's input schema differs from the approved one"
+}
+
+// denied answers a call that a person has denied, or nobody has decided in time.
+func denied(tool string, r approval.Request) *frame.Error {
+	message := fmt.Sprintf("%s was not called: it was denied", tool)
+	switch {
+	case r.Status == approval.Expired:
+		message = fmt.Sprintf("%s was not called: nobody approved it within %s", tool, r.Expires.Sub(r.Created))
+	case r.Reason != "":
+		message += ": " + r.Reason
+	}
+	data, _ := json.Marshal(map[string]string{"approvalId": r.ID, "decision": string(r.Status), "reason": r.Reason}) // strings
+	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: tool, Message: message, Data: data}
+}

@@ -1,0 +1,108 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// Ask says that the call of ctx, which is that of Pending, waits for an approval. It returns what Pending is to return then, which
+// is no answer. Pending's goroutine calls it.
+func Ask(ctx context.Context, c approval.Call) *frame.Error {
+	if call, ok := ctx.Value(callKey{}).(*callContext); ok {
+		c.N = call.n
+		call.asks = &c
+	}
+	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: c.Tool, Message: "the run ended before the call was approved"}
+}
+
+// Parking is what a run gives up its runner with: all that it needs to go on besides its journal, and what people are asked.
+type Parking struct {
+	Calls  []approval.Call // in call order
+	Made   int             // tool calls
+	Done   []Effect
+	Resume approval.Resume
+}
+
+// RefusedError is the error of a Park that cannot have the run wait: the calls are answered with it.
+type RefusedError struct{ Answer *frame.Error }
+
+func (e *RefusedError) Error() string { return e.Answer.Message }
+
+// park gives up the runner if the guest is idle and every unanswered call is a timer or waits for an approval.
+func (l *loop) park(ctx context.Context) {
+	if len(l.asked) == 0 || l.inFlight > 0 || l.computing || l.waits || l.ending != nil || l.done != nil || l.failure != nil ||
+		len(l.held) > 0 || l.cursor.Next() != nil {
+		return
+	}
+	if l.spec.Park == nil {
+		l.refuse(ctx, &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Message: "the call needs an approval, and nobody can be asked here"})
+		return
+	}
+	if l.commit(ctx); l.failure != nil {
+		return
+	}
+	p := Parking{
+		Made: l.toolCalls, Done: l.effects.list(), Resume: approval.Resume{
+			Elapsed: l.elapsed(), Computed: time.Duration(l.used.Load()), Timers: l.timers.left(time.Now()),
+		},
+	}
+	for _, n := range slices.Sorted(maps.Keys(l.asked)) {
+		p.Calls = append(p.Calls, l.asked[n])
+	}
+	request, err := l.spec.Park(context.WithoutCancel(ctx), p)
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		l.refuse(ctx, refused.Answer)
+	case err != nil:
+		l.failure = err
+	default:
+		l.parked = request
+		l.end(frame.KindCancelled, "the run waits for an approval")
+	}
+}
+
+// refuse answers the calls that wait for an approval.
+func (l *loop) refuse(ctx context.Context, why *frame.Error) {
+	var answers []result
+	for _, n := range slices.Sorted(maps.Keys(l.asked)) {
+		e := *why
+		e.Tool = l.asked[n].Tool
+		answers = append(answers, result{n: n, err: &e})
+	}
+	clear(l.asked)
+	l.inFlight += len(answers) // record takes them off again
+	l.answered(ctx, answers...)
+}
+
+// elapsed is how long the run has taken, without the time in which it waited for approvals.
+func (l *loop) elapsed() time.Duration {
+	return l.spec.Resume.Elapsed + l.spec.Now().Sub(l.began).Truncate(time.Microsecond)
+}
+
+// waiting is the outcome of a run that waits for an approval.
+func (l *loop) waiting() *Outcome {
+	return &Outcome{
+		RunID: l.spec.Start.Run, Status: WaitingApproval, Approval: l.parked, Output: json.RawMessage("null"), Logs: append([]Log{}, l.logs...),
+		Calls: l.toolCalls, Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier,
+	}
+}
+
+// left is what is left of the pending timers, by call; nil if there are none.
+func (t *timers) left(now time.Time) map[int]time.Duration {
+	if len(t.pending) == 0 {
+		return nil
+	}
+	left := map[int]time.Duration{}
+	for _, p := range t.pending {
+		left[p.call] = max(p.due.Sub(now), 0)
+	}
+	return left
+}

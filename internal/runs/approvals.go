@@ -1,0 +1,300 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
+)
+
+const (
+	lookForDecisions = 2 * time.Second // of other processes; those of this process wake the loop
+	resumeAtOnce     = 16              // runs that go on at the same time after their approval
+	resumeAgain      = 5 * time.Second // before a run is resumed again that could not be
+	maxReason        = 1000            // bytes of a denial's reason
+	maxPreview       = 64 << 10        // bytes of arguments that a request holds
+)
+
+// waitFor makes a spec's Park: the run asks, and waits with its journal alone.
+func (s *Service) waitFor(spec *run.Spec, of, principal string) {
+	start := spec.Start
+	spec.Park = func(ctx context.Context, p run.Parking) (*approval.Request, error) {
+		now := s.opt.Now()
+		r := approval.Request{
+			ID: id.New("apr"), Run: start.Run, Task: of, Session: start.Session, User: start.User, Principal: principal, Status: approval.Waiting,
+			Created: now, Expires: now.Add(s.opt.ApprovalExpiry), Calls: p.Calls, Made: p.Made, Resume: p.Resume,
+		}
+		for _, e := range p.Done {
+			r.Done = append(r.Done, approval.Effect(e))
+		}
+		shorten(r.Calls)
+		store, err := s.opt.Store()
+		if err == nil {
+			err = store.Park(ctx, r)
+		}
+		if errors.Is(err, task.ErrQuota) {
+			return nil, &run.RefusedError{Answer: &frame.Error{
+				Kind: frame.KindDenied, Name: "DeniedError", Message: "the call needs an approval, and cannot wait for it: " + quotaText(err),
+			}}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("wait for an approval: %w", err)
+		}
+		s.opt.Audit.Audit(ctx, telemetry.Event{
+			Type: telemetry.ApprovalRequested, Severity: telemetry.Medium, Details: map[string]any{"run": r.Run, "approval": r.ID, "calls": len(r.Calls)},
+		})
+		wake(s.decided) // for its expiry
+		return &r, nil
+	}
+}
+
+// quotaText is the text of a quota's error without what the store was doing.
+func quotaText(err error) string {
+	for next := err; next != nil; next = errors.Unwrap(next) {
+		if !errors.Is(next, task.ErrQuota) || next == task.ErrQuota { //nolint:errorlint // the wrapped one itself
+			break
+		}
+		err = next
+	}
+	return err.Error()
+}
+
+// shorten leaves out arguments that are too large for a request; the first ones stay.
+func shorten(calls []approval.Call) {
+	left := maxPreview
+	for i := range calls {
+		calls[i].ArgsBytes = len(calls[i].Args)
+		if left -= len(calls[i].Args); left < 0 {
+			calls[i].Args = nil
+		}
+	}
+}
+
+// decisions are what was decided for a run and its task.
+func (s *Service) decisions(runID, of string) *approval.Decided {
+	return &approval.Decided{Load: func(ctx context.Context) ([]approval.Request, error) {
+		return stored(s, func(store Store) ([]approval.Request, error) { return store.ApprovalsOf(ctx, runID, of) })
+	}}
+}
+
+// waits returns the request that a run waits for, nil if it may go on. A request that nobody decided in time expires.
+func (s *Service) waits(ctx context.Context, runID string) (last *approval.Request, waiting bool, err error) {
+	store, err := s.opt.Store()
+	if err != nil {
+		return nil, false, err
+	}
+	all, err := store.ApprovalsOf(ctx, runID, "")
+	if err != nil || len(all) == 0 {
+		return nil, false, err
+	}
+	last = &all[len(all)-1]
+	if last.Status != approval.Waiting {
+		return last, false, nil
+	}
+	now := s.opt.Now()
+	if last.Expires.After(now) {
+		return last, true, nil
+	}
+	_, err = store.Decide(ctx, last.ID, approval.Expired, approval.Decision{Time: now})
+	if errors.Is(err, approval.ErrDecided) {
+		err = nil
+	}
+	return last, false, err
+}
+
+// Waiting is the outcome of a run that waits for an approval, nil of one that does not.
+func (s *Service) Waiting(ctx context.Context, runID string) (*run.Outcome, error) {
+	store, err := s.opt.Store()
+	if err != nil {
+		return nil, err
+	}
+	info, err := store.Run(ctx, runID)
+	if err != nil || info.Status != run.WaitingApproval {
+		return nil, err
+	}
+	all, err := store.ApprovalsOf(ctx, runID, "")
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	records, err := store.Read(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	last := all[len(all)-1]
+	out := &run.Outcome{
+		RunID: runID, Status: run.WaitingApproval, Approval: &last, Output: json.RawMessage("null"), Logs: []run.Log{}, Calls: last.Made,
+		Duration: run.Millis(last.Resume.Elapsed), Sandbox: info.Tier,
+	}
+	for _, r := range records {
+		if r.Log != nil {
+			out.Logs = append(out.Logs, *r.Log)
+		}
+	}
+	return out, nil
+}
+
+// Approvals lists requests, newest first, as List does runs.
+func (s *Service) Approvals(ctx context.Context, who auth.Identity, f approval.Filter) (all []approval.Request, next string, err error) {
+	if f.User == "" && !who.May(auth.Admin) {
+		f.User = who.User
+	} else if err := who.ActFor(f.User); f.User != "" && err != nil {
+		return nil, "", err
+	}
+	store, err := s.opt.Store()
+	if err != nil {
+		return nil, "", err
+	}
+	return store.Approvals(ctx, f)
+}
+
+// Approval returns a request of a user for whom the caller may act; for any other the error wraps approval.ErrNotFound.
+func (s *Service) Approval(ctx context.Context, who auth.Identity, requestID string) (approval.Request, error) {
+	r, err := stored(s, func(store Store) (approval.Request, error) { return store.Approval(ctx, requestID) })
+	if err == nil && who.ActFor(r.User) != nil {
+		return approval.Request{}, fmt.Errorf("approval %q: %w", requestID, approval.ErrNotFound)
+	}
+	return r, err
+}
+
+// Decide approves or denies a request. The caller needs the role approver, and cannot approve what its own credential has asked for,
+// unless it is an admin. The error wraps auth.ErrForbidden, approval.ErrNotFound or approval.ErrDecided, or is an InvalidError.
+func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID string, d approval.Decision) (approval.Request, error) {
+	r, err := s.Approval(ctx, who, requestID)
+	switch {
+	case err != nil:
+		return r, err
+	case !who.May(auth.Approver):
+		return r, who.Require(auth.Approver)
+	case d.Approve && !who.May(auth.Admin) && who.Principal == r.Principal:
+		return r, fmt.Errorf("%w: a credential cannot approve calls of its own tasks and runs; another one with the role %s can", auth.ErrForbidden, auth.Approver)
+	case d.Approve && d.Reason != "":
+		return r, InvalidError("reason is for a denial")
+	case !d.Approve && d.Remember:
+		return r, InvalidError("remember is for an approval")
+	case len(d.Reason) > maxReason:
+		return r, InvalidError(fmt.Sprintf("reason has more than %d bytes", maxReason))
+	}
+	store, err := s.opt.Store()
+	if err != nil {
+		return r, err
+	}
+	if d.Reason != "" {
+		env, err := s.open(r.User, r.Session, r.Run)
+		if err != nil {
+			return r, err
+		}
+		d.Reason, err = env.privacy.Hide(ctx, d.Reason)
+		env.close(false)
+		if err != nil {
+			return r, err
+		}
+	}
+	status := approval.Denied
+	if d.Approve {
+		status = approval.Approved
+	}
+	d.By, d.Time = who.Principal, s.opt.Now()
+	if r, err = store.Decide(ctx, requestID, status, d); err != nil {
+		return r, err
+	}
+	s.opt.Audit.Audit(ctx, telemetry.Event{
+		Type: telemetry.ApprovalDecided, Severity: telemetry.Medium,
+		Details: map[string]any{"run": r.Run, "approval": r.ID, "decision": string(r.Status), "by": who.Principal, "remember": r.Remember},
+	})
+	wake(s.decided)
+	return r, nil
+}
+
+// ResumeDecided goes on with runs of no task whose requests were decided or have expired, also by other processes, until ctx
+// ends. changed is called when there was a decision. Only the process that works the queue calls it.
+func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	var mu sync.Mutex
+	busy := map[string]bool{}
+	var last time.Time
+	for ctx.Err() == nil {
+		wait := lookForDecisions
+		mu.Lock()
+		room, taken := resumeAtOnce-len(busy), len(busy)
+		mu.Unlock()
+		ids, next, decided, err := s.dueRuns(ctx, resumeAtOnce+taken)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.opt.Logger.Error("look for decided approvals", "error", err)
+		case !next.IsZero():
+			wait = min(wait, max(next.Sub(s.opt.Now()), 0))
+		}
+		if decided.After(last) {
+			last = decided
+			changed()
+		}
+		for _, runID := range ids {
+			mu.Lock()
+			skip := busy[runID] || room == 0
+			if !skip {
+				busy[runID] = true
+				room--
+			}
+			mu.Unlock()
+			if skip {
+				continue
+			}
+			all.Go(func() {
+				s.resumeDecided(ctx, runID)
+				mu.Lock()
+				delete(busy, runID)
+				mu.Unlock()
+				wake(s.decided)
+			})
+		}
+		select {
+		case <-s.decided:
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *Service) dueRuns(ctx context.Context, limit int) (ids []string, next, decided time.Time, err error) {
+	store, err := s.opt.Store()
+	if err != nil {
+		return nil, next, decided, err
+	}
+	return store.DueRuns(ctx, s.opt.Now(), limit)
+}
+
+// resumeDecided goes on with one run.
+func (s *Service) resumeDecided(ctx context.Context, runID string) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(run.ErrParked) })() // the next process goes on with it
+	_, err := s.Resume(work, runID, nil)
+	if err == nil || errors.Is(err, journal.ErrEnded) || errors.Is(err, journal.ErrNotFound) || ctx.Err() != nil {
+		return
+	}
+	s.opt.Logger.Warn("go on with an approved run", "run", runID, "error", err)
+	select { // the store or the sandbox is away, or the user's queue is full
+	case <-time.After(resumeAgain):
+	case <-ctx.Done():
+	}
+}
+
+// wake puts a token into a channel of one.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
