@@ -1,8 +1,28 @@
 // Package policy decides tool calls: rules and a call in, a verdict out. It has no state and asks nothing.
+//
+// A call is judged once as a whole, and once for each origin of each token in its arguments. In each judgement the first
+// rule that matches decides; without one the answer is allow. The strictest judgement is the verdict on the call: deny,
+// then ask, then allow. So another token, or another origin of a token, never makes a verdict milder.
+//
+// Which rules count in a judgement depends on their key tokens:
+//
+//   - A rule with tokens counts in judgements of tokens only.
+//   - A rule without tokens counts in the judgement of the call. If it allows or denies, it counts in judgements of
+//     tokens too: what it allows may take any token. If it asks, it does not: that a person sees the destructive calls
+//     says nothing about where data may go, and must not keep a later rule from denying that.
+//
+// What is not known counts against the call. A token without origins, a caller without known roles and arguments that are
+// not JSON match the rules that ask or deny, and none that allow and mention origins, roles or arguments. In the same way
+// a rule that allows needs all values at a path of args to match, and at least one; for a rule that asks or denies one is
+// enough.
+//
+// Arguments hold tokens in place of personal data: conditions on args see the tokens.
 package policy
 
 import (
 	"encoding/json"
+	"fmt"
+	"iter"
 
 	"mcp-code-exec-harness/internal/auth"
 )
@@ -17,6 +37,19 @@ const (
 	Deny  Action = "deny"
 )
 
+// StricterThan compares actions.
+func (a Action) StricterThan(b Action) bool { return a.rank() > b.rank() }
+
+func (a Action) rank() int {
+	switch a {
+	case Allow:
+		return 0
+	case Ask:
+		return 1
+	}
+	return 2
+}
+
 // Call is a tool call as policy sees it.
 type Call struct {
 	Server, Tool string // Tool is the full name, such as crm__search
@@ -25,7 +58,7 @@ type Call struct {
 	Idempotent   bool
 	OpenWorld    bool
 	User         string
-	Roles        []auth.Role
+	Roles        []auth.Role     // of the caller; nil if they are not known
 	Args         json.RawMessage // with tokens in place of values
 	Tokens       []Token         // in Args, each once
 }
@@ -34,13 +67,85 @@ type Call struct {
 type Token struct {
 	Text    string   // [EMAIL_1]
 	Type    string   // EMAIL
-	Origins []string // where values came from: full names of tools, "task", "file", "program"
+	Origins []string // where values came from: full names of tools, "task", "file", "program"; empty if it is not known
 }
 
-// Verdict is the decision on a call.
+// Verdict is the decision on a call, or one judgement of it.
 type Verdict struct {
-	Action Action
-	Rule   int    // its number in the policy, from 1; 0 where no rule matched
-	Reason string // for people and programs: names the rule, and the token it is about; never a value
-	Token  string // that decided; empty where the call itself did
+	Action Action `json:"action"`
+	Rule   int    `json:"rule"`             // its number in the policy, from 1; 0 where no rule matched
+	Preset string `json:"preset,omitempty"` // whose rule it is; empty: one of the policy's own
+	Reason string `json:"reason"`           // for people and programs: names the rule, and the token it is about; never a value
+	Token  string `json:"token,omitempty"`  // that decided; empty where the call itself did
+	Origin string `json:"origin,omitempty"` // of the token; empty if it is not known
+}
+
+// Policy is a list of compiled rules. It is safe for concurrent use.
+type Policy struct {
+	rules []*rule
+	args  bool // rules look at arguments
+}
+
+// New compiles a policy: its own rules, and behind them those of a preset. The error joins one *RuleError for each mistake
+// in its own rules.
+func New(own []Rule, preset string, presetRules []Rule) (*Policy, error) {
+	p := &Policy{}
+	err := p.add(own, "")
+	if failed := p.add(presetRules, preset); failed != nil {
+		return nil, fmt.Errorf("preset %s: %w", preset, failed)
+	}
+	return p, err
+}
+
+// Decide returns the verdict on a call. It takes time linear in rules times origins of tokens, and in the arguments.
+func (p *Policy) Decide(c Call) Verdict {
+	verdict, rule := Verdict{}, (*rule)(nil)
+	for v, by := range p.judge(&c) {
+		if verdict.Action == "" || v.Action.StricterThan(verdict.Action) {
+			verdict, rule = v, by
+		}
+	}
+	verdict.Reason = rule.explain(&verdict, c.Tool)
+	return verdict
+}
+
+// Judgements returns every judgement of a call: first of the call itself, then of each origin of each token.
+func (p *Policy) Judgements(c Call) (all []Verdict) {
+	for v, by := range p.judge(&c) {
+		v.Reason = by.explain(&v, c.Tool)
+		all = append(all, v)
+	}
+	return all
+}
+
+// judge yields every judgement, without its reason, and the rule that decided it; nil if none matched.
+func (p *Policy) judge(c *Call) iter.Seq2[Verdict, *rule] {
+	return func(yield func(Verdict, *rule) bool) {
+		fitting := p.fitting(c)
+		first := func(matches func(*rule) bool, v Verdict) bool {
+			v.Action = Allow
+			for _, r := range fitting {
+				if matches(r) {
+					v.Action, v.Rule, v.Preset = r.Action, r.number, r.preset
+					return yield(v, r)
+				}
+			}
+			return yield(v, nil)
+		}
+		if !first(func(r *rule) bool { return r.Tokens == nil }, Verdict{}) {
+			return
+		}
+		for _, t := range c.Tokens {
+			kind, origins := single(t.Type), t.Origins
+			if len(origins) == 0 {
+				origins = []string{""}
+			}
+			for _, origin := range origins {
+				from := full("", origin)
+				if !first(func(r *rule) bool { return r.flows(kind, from) }, Verdict{Token: t.Text, Origin: origin}) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -1,0 +1,229 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// step is a step of a path: a name, an index, or every element.
+type step struct {
+	name  string
+	index int // from 0; -1: the step is a name
+	every bool
+}
+
+// parsePath reads a JSON path: $ and steps .name, ['name'], [0], [*] and .*.
+func parsePath(text string) (path []step, err error) {
+	const form = "is not a path; write one such as $.to, $.items[*].to or $['a name']"
+	rest, ok := strings.CutPrefix(text, "$")
+	for ok && rest != "" {
+		var s step
+		s, rest, ok = parseStep(rest)
+		path = append(path, s)
+	}
+	if !ok {
+		return nil, errors.New(form)
+	}
+	return path, nil
+}
+
+func parseStep(text string) (s step, rest string, ok bool) {
+	if name, dotted := strings.CutPrefix(text, "."); dotted {
+		end := strings.IndexAny(name, ".[")
+		if end < 0 {
+			end = len(name)
+		}
+		name, rest = name[:end], name[end:]
+		return step{name: name, index: -1, every: name == "*"}, rest, name != ""
+	}
+	for _, quote := range []string{"'", `"`} {
+		if name, quoted := strings.CutPrefix(text, "["+quote); quoted {
+			name, rest, ok = strings.Cut(name, quote+"]")
+			return step{name: name, index: -1}, rest, ok
+		}
+	}
+	inner, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "]")
+	if inner == "*" {
+		return step{every: true, index: -1}, rest, ok
+	}
+	n, err := strconv.ParseUint(inner, 10, 31)
+	return step{index: int(n)}, rest, ok && err == nil && strings.HasPrefix(text, "[")
+}
+
+// condition is a compiled condition.
+type condition struct {
+	Condition
+	path    []step
+	pattern *regexp.Regexp // nil: none
+}
+
+// holds judges a value that is no object: text is its text, or its literal.
+func (c *condition) holds(text string) bool {
+	if c.pattern != nil && !c.pattern.MatchString(text) {
+		return false
+	}
+	n, numeric := number(text)
+	switch {
+	case (c.Min != nil || c.Max != nil) && !numeric, c.Min != nil && n < *c.Min, c.Max != nil && n > *c.Max:
+		return false
+	case len(c.Equals) == 0:
+		return true
+	}
+	return slices.ContainsFunc(c.Equals, func(want string) bool {
+		w, ok := number(want)
+		return want == text || ok && numeric && w == n
+	})
+}
+
+// number reads a number; one that is too large is infinite.
+func number(text string) (n float64, ok bool) {
+	n, err := strconv.ParseFloat(text, 64)
+	return n, (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(n)
+}
+
+// seen is what was found at the path of a condition.
+type seen struct{ values, holding int }
+
+// found is what look found for each condition; nil if the arguments are not JSON.
+type found map[*condition]seen
+
+// holds reports whether the arguments are what a rule wants.
+func (r *rule) holds(found found) bool {
+	for _, c := range r.conditions {
+		s := found[c]
+		switch {
+		case found == nil:
+			return r.Action != Allow
+		case s.holding == 0, r.Action == Allow && s.holding < s.values:
+			return false
+		}
+	}
+	return true
+}
+
+// look judges the conditions of rules in one pass over the arguments.
+func look(args json.RawMessage, rules []*rule) found {
+	l := &looker{dec: json.NewDecoder(bytes.NewReader(args)), found: found{}}
+	l.dec.UseNumber()
+	var all []cursor
+	for _, r := range rules {
+		for _, c := range r.conditions {
+			all = append(all, cursor{c, c.path})
+		}
+	}
+	if err := l.value(all); err != nil {
+		return nil
+	}
+	if _, err := l.dec.Token(); !errors.Is(err, io.EOF) {
+		return nil
+	}
+	return l.found
+}
+
+// looker reads JSON value by value; an object may name a property twice, and then both count.
+type looker struct {
+	dec   *json.Decoder
+	found found
+}
+
+// cursor is a condition, and the steps of its path that are left.
+type cursor struct {
+	*condition
+	rest []step
+}
+
+// value reads a value that the cursors are at. One without steps left is judged; elements of a list are judged in its place.
+func (l *looker) value(at []cursor) error {
+	token, err := l.dec.Token()
+	if err != nil {
+		return err
+	}
+	switch delim, _ := token.(json.Delim); {
+	case len(at) == 0:
+		return l.skip(token)
+	case delim == '[':
+		for i := 0; l.dec.More(); i++ {
+			err = errors.Join(err, l.value(enter(at, func(s step) bool { return s.every || s.index == i }, true)))
+			if err != nil {
+				return err
+			}
+		}
+		_, err = l.dec.Token()
+		return err
+	case delim == '{':
+		l.judge(at, nil)
+		for l.dec.More() {
+			name, err := l.dec.Token()
+			if err != nil {
+				return err
+			}
+			if err := l.value(enter(at, func(s step) bool { return s.every || s.index < 0 && s.name == name }, false)); err != nil {
+				return err
+			}
+		}
+		_, err = l.dec.Token()
+		return err
+	}
+	text := fmt.Sprint(token)
+	if token == nil {
+		text = "null"
+	}
+	l.judge(at, &text)
+	return nil
+}
+
+// enter are the cursors after a step into an element; those at their end stay there if ended is set.
+func enter(at []cursor, fits func(step) bool, ended bool) (in []cursor) {
+	for _, c := range at {
+		switch {
+		case len(c.rest) == 0 && ended:
+			in = append(in, c)
+		case len(c.rest) > 0 && fits(c.rest[0]):
+			in = append(in, cursor{c.condition, c.rest[1:]})
+		}
+	}
+	return in
+}
+
+// judge judges the value at cursors without steps left; text is nil for an object, which only a condition without parts matches.
+func (l *looker) judge(at []cursor, text *string) {
+	for _, c := range at {
+		if len(c.rest) > 0 {
+			continue
+		}
+		s := l.found[c.condition]
+		s.values++
+		whole := len(c.Equals) == 0 && c.pattern == nil && c.Min == nil && c.Max == nil
+		if whole || text != nil && c.holds(*text) {
+			s.holding++
+		}
+		l.found[c.condition] = s
+	}
+}
+
+// skip reads the rest of a value that begins with a token.
+func (l *looker) skip(token json.Token) (err error) {
+	depth := 0
+	for {
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+		if token, err = l.dec.Token(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog/ident"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// add compiles rules and appends them; the error joins every mistake.
+func (p *Policy) add(rules []Rule, preset string) error {
+	var problems []error
+	for i, spec := range rules {
+		r := &rule{Rule: spec, number: i + 1, preset: preset}
+		r.compile(func(err error, keys ...string) {
+			if err != nil {
+				problems = append(problems, &RuleError{Rule: r.number, Keys: keys, Err: err})
+			}
+		})
+		p.rules = append(p.rules, r)
+		p.args = p.args || len(r.conditions) > 0
+	}
+	return errors.Join(problems...)
+}
+
+func (r *rule) compile(report func(err error, keys ...string)) {
+	r.annotations = r.When.named()
+	if len(r.Tools) == 0 {
+		report(errors.New(`it names no tool; write "*" for every tool`), "tools")
+	}
+	for _, text := range r.Tools {
+		if !strings.Contains(text, "__") && !strings.Contains(text, "*") {
+			report(fmt.Errorf("%q is the name of no tool; write %[1]s__* for every tool of a server", text), "tools")
+		}
+		r.tools = append(r.tools, fullPattern(text))
+	}
+	for _, text := range r.Users {
+		r.users = append(r.users, exactPattern(text))
+	}
+	for _, text := range r.Roles {
+		if _, err := auth.ParseRole(text); err != nil && auth.Role(text) != auth.Anonymous {
+			report(fmt.Errorf("%q is not one of user, approver, admin, anonymous", text), "roles")
+		}
+	}
+	if r.Tokens != nil {
+		r.compileTokens(report)
+	}
+	for _, at := range sortedKeys(r.Args) {
+		r.compileCondition(at, r.Args[at], report)
+	}
+	switch r.Action {
+	case Allow, Ask, Deny:
+	default:
+		report(fmt.Errorf("%q is not one of allow, deny, ask", r.Action), "action")
+	}
+}
+
+func (r *rule) compileTokens(report func(err error, keys ...string)) {
+	for _, text := range r.Tokens.Type {
+		r.kinds = append(r.kinds, singlePattern(text))
+	}
+	for _, text := range r.Tokens.From {
+		if !strings.Contains(text, "__") && !strings.Contains(text, "*") && !slices.Contains(origins, text) {
+			hint := "write " + text + "__* for every tool of a server"
+			if closest := ident.Closest(text, origins); len(closest) > 0 {
+				hint = "did you mean " + strings.Join(closest, " or ") + "?"
+			}
+			report(fmt.Errorf("%q is neither a tool nor one of %s; %s", text, strings.Join(origins, ", "), hint), "tokens", "from")
+		}
+		r.from = append(r.from, fullPattern(text))
+	}
+}
+
+func (r *rule) compileCondition(at string, spec Condition, report func(err error, keys ...string)) {
+	c := &condition{Condition: spec}
+	var err error
+	if c.path, err = parsePath(at); err != nil {
+		report(err, "args", at)
+	}
+	if spec.Pattern != "" {
+		if c.pattern, err = regexp.Compile(spec.Pattern); err != nil {
+			report(err, "args", at, "pattern")
+		}
+	}
+	if spec.Min != nil && spec.Max != nil && *spec.Min > *spec.Max {
+		report(errors.New("no number is at least min and at most max"), "args", at, "min")
+	}
+	r.conditions = append(r.conditions, c)
+}

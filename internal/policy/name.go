@@ -1,0 +1,82 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
+)
+
+// separator stands between server and tool in the normalized form of a full name. No folded name has it, so that crm__*
+// does not match crm2__search.
+const separator = "\x00"
+
+// single normalizes a name that has one part. One without letters and digits is itself.
+func single(name string) string {
+	if fold := ident.Fold(name); fold != "" {
+		return fold
+	}
+	return strings.ReplaceAll(name, separator, "")
+}
+
+// full normalizes the full name of a tool of a server; without a server, the server is what stands before the first __.
+// A name without __ has one part.
+func full(server, name string) string {
+	tool, ok := strings.CutPrefix(name, server+"__")
+	if server == "" || !ok {
+		if server, tool, ok = strings.Cut(name, "__"); !ok {
+			return single(name)
+		}
+	}
+	return single(server) + separator + single(tool)
+}
+
+// pattern is a text with wildcards, as the texts between them.
+type pattern []string
+
+// singlePattern, fullPattern and exactPattern compile patterns for names that single and full normalize, and for names that
+// are compared as they are.
+func singlePattern(text string) pattern {
+	if !strings.Contains(text, "*") {
+		return pattern{single(text)}
+	}
+	parts := exactPattern(text)
+	for i := range parts {
+		parts[i] = ident.Fold(parts[i])
+	}
+	return parts
+}
+
+func fullPattern(text string) pattern {
+	server, tool, ok := strings.Cut(text, "__")
+	if !ok {
+		return singlePattern(text)
+	}
+	before, after := singlePattern(server), singlePattern(tool)
+	last := len(before) - 1
+	before[last] += separator + after[0]
+	return append(before, after[1:]...)
+}
+
+func exactPattern(text string) pattern { return strings.Split(text, "*") }
+
+// match takes linear time: what stands between two wildcards may as well be found at its first place.
+func (p pattern) match(name string) bool {
+	if len(p) == 1 {
+		return name == p[0]
+	}
+	name, ok := strings.CutPrefix(name, p[0])
+	for _, part := range p[1 : len(p)-1] {
+		if !ok {
+			return false
+		}
+		_, name, ok = strings.Cut(name, part)
+	}
+	return ok && strings.HasSuffix(name, p[len(p)-1])
+}
+
+type patterns []pattern
+
+func (all patterns) match(name string) bool {
+	return slices.ContainsFunc(all, func(p pattern) bool { return p.match(name) })
+}

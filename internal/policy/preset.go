@@ -1,0 +1,24 @@
+package policy
+
+import (
+	"embed"
+	"slices"
+)
+
+//go:embed presets/*.yaml
+var presets embed.FS
+
+// Presets are the names of the presets, the least strict first.
+func Presets() []string { return []string{"open", "guarded", "strict"} }
+
+// Preset returns the file of a preset: a list of rules, in YAML.
+func Preset(name string) (text []byte, ok bool) {
+	if !slices.Contains(Presets(), name) {
+		return nil, false
+	}
+	text, err := presets.ReadFile("presets/" + name + ".yaml")
+	if err != nil {
+		panic("policy: " + err.Error()) // it is in the binary
+	}
+	return text, true
+}

@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/auth"
+)
+
+// Rule is a rule as it is written. The tags are those of package config.
+type Rule struct {
+	Tools  []string             `json:"tools" key:"tools" required:"true" doc:"Full names of tools, such as mailer__send; * stands for any text; case, - and _ do not count."`
+	When   When                 `json:"when,omitzero" key:"when" doc:"What the tool's annotations must say."`
+	Users  []string             `json:"users,omitempty" key:"users" doc:"Users who call; * stands for any text."`
+	Roles  []string             `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous."`
+	Args   map[string]Condition `json:"args,omitempty" key:"args" doc:"What the arguments must be, by path: $.to, $.items[*].to."`
+	Tokens *Tokens              `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
+	Action Action               `json:"action" key:"action" required:"true" oneof:"allow,deny,ask" doc:"What happens to the call."`
+	Reason string               `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
+}
+
+// When is what the annotations of a tool must say; nil: anything. A tool that says nothing is destructive, open-world,
+// and neither read-only nor idempotent.
+type When struct {
+	ReadOnly    *bool `json:"readOnly,omitempty" key:"readOnly" doc:"It changes nothing."`
+	Destructive *bool `json:"destructive,omitempty" key:"destructive" doc:"It may delete or overwrite something."`
+	Idempotent  *bool `json:"idempotent,omitempty" key:"idempotent" doc:"Repeating a call changes nothing more."`
+	OpenWorld   *bool `json:"openWorld,omitempty" key:"openWorld" doc:"It deals with the world outside of its server."`
+}
+
+// Condition is what a value of the arguments must be; all its parts must hold. One without parts matches any value.
+type Condition struct {
+	Equals  []string `json:"equals,omitempty" key:"equals" doc:"The value, or several possible ones."`
+	Pattern string   `json:"pattern,omitempty" key:"pattern" doc:"A regular expression (RE2) that is found in the value."`
+	Min     *float64 `json:"min,omitempty" key:"min" negative:"true" doc:"The least number."`
+	Max     *float64 `json:"max,omitempty" key:"max" negative:"true" doc:"The greatest number."`
+}
+
+// Tokens is which tokens a rule is about; an empty list stands for any.
+type Tokens struct {
+	Type []string `json:"type,omitempty" key:"type" doc:"Types of tokens, such as email; * stands for any text."`
+	From []string `json:"from,omitempty" key:"from" doc:"Where the value came from: full names of tools such as crm__*, task, file, program."`
+}
+
+// origins are the names of origins that are not tools.
+var origins = []string{"task", "file", "program"}
+
+// RuleError is a mistake in a rule.
+type RuleError struct {
+	Rule int      // from 1
+	Keys []string // the way to the value: args, $.to, pattern
+	Err  error
+}
+
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("rule %d: %s: %v", e.Rule, strings.Join(e.Keys, "."), e.Err)
+}
+
+func (e *RuleError) Unwrap() error { return e.Err }
+
+// String names a rule by what it is about: tools mailer__*, tokens email from crm__*.
+func (r Rule) String() string {
+	parts := []string{"tools " + either(r.Tools)}
+	for _, a := range r.When.named() {
+		switch {
+		case a.want == nil:
+		case *a.want:
+			parts = append(parts, a.name)
+		default:
+			parts = append(parts, "not "+a.name)
+		}
+	}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"users", r.Users}, {"roles", r.Roles}, {"args", sortedKeys(r.Args)}} {
+		if len(list.values) > 0 {
+			parts = append(parts, list.name+" "+either(list.values))
+		}
+	}
+	if r.Tokens != nil {
+		text := "tokens " + either(r.Tokens.Type)
+		if len(r.Tokens.From) > 0 {
+			text += " from " + either(r.Tokens.From)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func either(values []string) string {
+	if len(values) == 0 {
+		return "*"
+	}
+	return strings.Join(values, "|")
+}
+
+type annotation struct {
+	name string
+	want *bool
+}
+
+func (w When) named() [4]annotation {
+	return [4]annotation{{"readOnly", w.ReadOnly}, {"destructive", w.Destructive}, {"idempotent", w.Idempotent}, {"openWorld", w.OpenWorld}}
+}
+
+// rule is a compiled rule.
+type rule struct {
+	Rule
+	number int
+	preset string // empty: a rule of the policy itself
+
+	annotations  [4]annotation
+	tools, users patterns
+	kinds, from  patterns // of tokens
+	conditions   []*condition
+}
+
+// fitting returns the rules that match all of a call but its tokens, in order.
+func (p *Policy) fitting(c *Call) (all []*rule) {
+	tool := full(c.Server, c.Tool)
+	for _, r := range p.rules {
+		if r.fits(c, tool) {
+			all = append(all, r)
+		}
+	}
+	if !p.args || !slices.ContainsFunc(all, func(r *rule) bool { return len(r.conditions) > 0 }) {
+		return all
+	}
+	found := look(c.Args, all)
+	return slices.DeleteFunc(all, func(r *rule) bool { return !r.holds(found) })
+}
+
+// fits judges everything but arguments and tokens.
+func (r *rule) fits(c *Call, tool string) bool {
+	if !r.tools.match(tool) || len(r.Users) > 0 && !r.users.match(c.User) {
+		return false
+	}
+	for i, is := range [...]bool{c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld} {
+		if want := r.annotations[i].want; want != nil && *want != is {
+			return false
+		}
+	}
+	switch {
+	case len(r.Roles) == 0:
+		return true
+	case c.Roles == nil:
+		return r.Action != Allow
+	}
+	return slices.ContainsFunc(c.Roles, func(role auth.Role) bool { return slices.Contains(r.Roles, string(role)) })
+}
+
+// flows reports whether a rule counts for a token of a type and an origin, both normalized; an empty origin is not known.
+func (r *rule) flows(kind, from string) bool {
+	switch {
+	case r.Tokens == nil:
+		return r.Action != Ask
+	case len(r.kinds) > 0 && !r.kinds.match(kind):
+		return false
+	case len(r.from) == 0:
+		return true
+	case from == "":
+		return r.Action != Allow
+	}
+	return r.from.match(from)
+}
+
+// explain is the reason of a judgement; r is nil if no rule matched.
+func (r *rule) explain(v *Verdict, tool string) string {
+	about := tool
+	if v.Token != "" {
+		about = v.Token + " from " + v.Origin
+		if v.Origin == "" {
+			about = v.Token + " of unknown origin"
+		}
+	}
+	if r == nil {
+		return "no rule is about " + about
+	}
+	text := fmt.Sprintf("rule %d", r.number)
+	if r.preset != "" {
+		text += " of preset " + r.preset
+	}
+	text += fmt.Sprintf(" (%s) %s %s", r.Rule, map[Action]string{Allow: "allows", Ask: "asks about", Deny: "denies"}[r.Action], about)
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
