@@ -113,6 +113,7 @@ func (a *API) Handler() http.Handler {
 	a.addEvents(r)
 	a.addSessions()
 	a.addRuns()
+	a.addApprovals()
 	a.addCapabilities()
 	a.addTools()
 	a.addServers()

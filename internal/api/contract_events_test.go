@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"testing"
 
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -28,11 +30,17 @@ func TestDocumentedEvents(t *testing.T) {
 		documented[m[1]] = fields
 	}
 	seen := map[string]bool{task.EventNote: true} // which takes a long conversation
-	w := setup(t, setting{})
+	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
 	for _, order := range []string{
+		"RUN<<" + asks(1) + ">>",
 		"RUN<<console.log('x'); await fs.writeFile('/workspace/a', 'b'); return 1>>", "RUN<<await callMCPTool('none__none', {})>>", "SAY<<hello>>",
 	} {
 		id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": order}).want(http.StatusAccepted).field("id")
+		if waiting := w.task(id); waiting.Status == task.WaitingApproval {
+			var all api.ApprovalList
+			w.do("GET", "/v1/approvals", nil).want(http.StatusOK).json(&all)
+			w.do("POST", "/v1/approvals/"+all.Approvals[0].ID, map[string]any{"decision": "approve"}).want(http.StatusOK)
+		}
 		s := w.sse(id, 0)
 		for {
 			e, err := s.next()

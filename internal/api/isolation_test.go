@@ -14,6 +14,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/run"
 )
 
 // secret is in everything that is alice's.
@@ -21,7 +22,7 @@ const secret = "alices-secret"
 
 // belongings are what a user has.
 type belongings struct {
-	key, session, ended, held, queued, run, taskRun, schedule, skill string
+	key, session, ended, held, queued, run, taskRun, schedule, skill, approval string
 }
 
 // furnish gives a user one of everything, with a mark in it.
@@ -44,6 +45,9 @@ func (w *world) furnish(user, mark string) belongings {
 	w.eventually("the task is being worked", func() bool { return len(w.model.Requests()) > asked })
 	b.run = w.as(b.key, "POST", "/v1/runs", map[string]string{"code": "return '" + mark + "'", "sessionId": b.session}).want(http.StatusOK).field("runId")
 	b.schedule = w.as(b.key, "POST", "/v1/schedules", map[string]string{"task": mark, "cron": "@daily"}).want(http.StatusCreated).field("id")
+	var waiting run.Outcome
+	w.as(b.key, "POST", "/v1/runs", map[string]string{"code": asks(1) + "// " + mark, "sessionId": b.session}).want(http.StatusOK).json(&waiting)
+	b.approval = waiting.Approval.ID
 	w.as(b.key, "PUT", b.skill, "export default '"+mark+"'").want(http.StatusNoContent)
 	return b
 }
@@ -55,6 +59,7 @@ func (w *world) all(b belongings) string {
 	for _, path := range []string{
 		"/v1/tasks", "/v1/sessions", "/v1/runs", "/v1/schedules", "/v1/skills", b.skill, "/v1/tasks/" + b.ended, "/v1/tasks/" + b.held,
 		"/v1/tasks/" + b.queued, "/v1/runs/" + b.run, "/v1/runs/" + b.run + "/journal", "/v1/sessions/" + b.session,
+		"/v1/approvals", "/v1/approvals/" + b.approval,
 	} {
 		fmt.Fprintf(&text, "%s\n%s\n", path, w.as(b.key, "GET", path, nil).want(http.StatusOK).body)
 	}
@@ -127,6 +132,9 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		"POST /v1/runs/{id}/capability": {
 			{"/v1/runs/" + alice.run + "/capability", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/capability", nil, hidden},
 		},
+		"GET /v1/approvals":         {{"/v1/approvals", nil, fine}, {"/v1/approvals" + asHer, nil, hidden}},
+		"GET /v1/approvals/{id}":    {{"/v1/approvals/" + alice.approval, nil, hidden}},
+		"POST /v1/approvals/{id}":   {{"/v1/approvals/" + alice.approval, map[string]any{"decision": "approve"}, hidden}},
 		"POST /v1/tickets":          {{"/v1/tickets", nil, fine}},
 		"GET /v1/schedules/{id}":    {{"/v1/schedules/" + alice.schedule, nil, hidden}},
 		"GET /v1/servers/{name}":    {{"/v1/servers/bad", nil, fine}},
@@ -161,7 +169,7 @@ func TestIsolation(t *testing.T) {
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
 	alice := w.furnish("alice", secret)
 	bob := w.furnish("bob", "bobs-own")
-	ids := []string{alice.ended, alice.held, alice.queued, alice.run, alice.taskRun, alice.schedule}
+	ids := []string{alice.ended, alice.held, alice.queued, alice.run, alice.taskRun, alice.schedule, alice.approval}
 	before := w.all(alice)
 	cases := attempts(alice, "hc1.x.y")
 	for _, o := range w.contract.operations() {
@@ -204,7 +212,7 @@ func TestIsolation(t *testing.T) {
 
 // absentLike is a path to what nobody has.
 func absentLike(path string, b belongings) string {
-	for _, id := range []string{b.ended, b.held, b.queued, b.run, b.taskRun, b.schedule, b.session, secret} {
+	for _, id := range []string{b.ended, b.held, b.queued, b.run, b.taskRun, b.schedule, b.approval, b.session, secret} {
 		path = strings.ReplaceAll(path, id, "none")
 	}
 	return path

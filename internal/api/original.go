@@ -103,6 +103,9 @@ func originalOf(t task.Task) OriginalAnswer {
 	if len(t.Runs) > 0 && len(t.Output) == 0 {
 		out.Output = json.RawMessage("null") // the field is there whenever code ran
 	}
+	if t.Status == task.WaitingApproval {
+		out.Message = "The task waits for an approval: GET /v1/approvals shows what it asks, and GET /v1/tasks/" + t.ID + " how it ends."
+	}
 	if t.Error != nil {
 		out.Error = t.Error.Message
 	}

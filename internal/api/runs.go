@@ -122,13 +122,16 @@ func (a *API) repeated(ctx context.Context, k keyedID) (*run.Outcome, error) {
 	if err == nil {
 		_, err = k.made(info.ID)
 	}
-	if err == nil && info.Ended.IsZero() {
-		err = task.ErrBusy
-	}
 	if err != nil {
 		return nil, err
 	}
 	visitOf(ctx).run = k.id
+	if out, err := a.opt.Harness.Runs().Waiting(ctx, k.id); out != nil || err != nil {
+		return out, err
+	}
+	if info.Ended.IsZero() {
+		return nil, task.ErrBusy
+	}
 	out, _, err := a.opt.Harness.Runs().Recorded(ctx, k.id)
 	return out, err
 }
@@ -136,7 +139,7 @@ func (a *API) repeated(ctx context.Context, k keyedID) (*run.Outcome, error) {
 func (a *API) addRuns() {
 	operation(a, endpoint{
 		"createRun", "POST /v1/runs", "runs", http.StatusOK, "Execute a program",
-		"Executes code without a model and answers when it has ended.",
+		"Executes code without a model and answers when it has ended, or waits for an approval: then it goes on by itself once that is decided.",
 	}, func(ctx context.Context, in *struct {
 		Key  string `header:"Idempotency-Key" maxLength:"200" doc:"A repeated request with the same key returns the first one's outcome. The run goes on if its caller goes away."`
 		Body NewRun
@@ -166,6 +169,7 @@ func (a *API) addRuns() {
 		}
 		out, err := a.createRun(ctx, identity(ctx), runs.Request{
 			ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
+			Principal: identity(ctx).Principal,
 		})
 		return &body[*run.Outcome]{out}, err
 	})
@@ -173,7 +177,7 @@ func (a *API) addRuns() {
 	operation(a, endpoint{"listRuns", "GET /v1/runs", "runs", http.StatusOK, "List runs, newest first", ""}, func(ctx context.Context, in *struct {
 		UserID    string `query:"userId"`
 		SessionID string `query:"sessionId"`
-		Status    string `query:"status" enum:"running,succeeded,failed,cancelled"`
+		Status    string `query:"status" enum:"running,succeeded,failed,cancelled,waiting_approval"`
 		Paging
 	},
 	) (*body[RunList], error) {
@@ -193,6 +197,12 @@ func (a *API) addRuns() {
 			return nil, err
 		}
 		recorded, start, err := a.opt.Harness.Runs().Recorded(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		if recorded == nil {
+			recorded, err = a.opt.Harness.Runs().Waiting(ctx, in.ID)
+		}
 		if err != nil {
 			return nil, err
 		}

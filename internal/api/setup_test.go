@@ -109,7 +109,7 @@ func setup(t testing.TB, s setting) *world {
 	audit, metrics := telemetry.NewAuditor(log), telemetry.NewMetrics()
 	w.h, err = wiring.Open(t.Context(), cfg, wiring.Outside{
 		Environ: os.Environ(), Executable: executable, CacheDir: filepath.Join(shared, "cache"), ToolCache: filepath.Join(dir, "tools"),
-		Logger: log, Now: time.Now, Version: "test", Audit: audit, Metrics: metrics,
+		Logger: log, Now: time.Now, Version: "test", Audit: audit, Metrics: metrics, Policy: asking{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,13 @@ func (w *world) serve(options api.Options, opt api.ServeOptions, keys bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	work, stopWork := context.WithCancel(options.Tracer.With(context.Background()))
 	worked, served := make(chan error, 1), make(chan error, 1)
-	go func() { worked <- w.tasks.Work(work) }()
+	go func() {
+		var all sync.WaitGroup
+		all.Go(func() { w.h.Runs().ResumeDecided(work, func() { w.tasks.Decided("") }) })
+		err := w.tasks.Work(work)
+		all.Wait()
+		worked <- err
+	}()
 	go func() {
 		served <- service.Serve(ctx, []*api.Listener{l}, opt, func() {
 			stopWork()

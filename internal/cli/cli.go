@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,23 +50,24 @@ type globals struct {
 type commands struct {
 	globals
 
-	Init    initCmd    `cmd:"" help:"Write a commented harness.yaml." example:"init && harness doctor"`
-	Exec    execCmd    `cmd:"" help:"Execute agent code in the sandbox."`
-	Run     runCmd     `cmd:"" help:"Work a task with a model, and watch it."`
-	Serve   serveCmd   `cmd:"" help:"Serve the HTTP API, and work tasks."`
-	Tasks   tasksCmd   `cmd:"" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
-	Keys    keysCmd    `cmd:"" help:"API keys: create, list, revoke." example:"keys list"`
-	Token   tokenCmd   `cmd:"" help:"Print the token of a server that has no API keys."`
-	Demo    demoCmd    `cmd:"" help:"Show the whole path in a minute: no key, no network."`
-	Tools   toolsCmd   `cmd:"" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
-	Servers serversCmd `cmd:"" help:"Upstream MCP servers: list, add, remove, test." example:"servers list"`
-	Skills  skillsCmd  `cmd:"" help:"Saved skills: list, show." example:"skills list"`
-	Runs    runsCmd    `cmd:"" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
-	PII     piiCmd     `cmd:"" name:"pii" help:"Personal data: scan." example:"pii scan notes.txt"`
-	Conf    configCmd  `cmd:"" name:"config" help:"The configuration in effect." example:"config show"`
-	Doctor  doctorCmd  `cmd:"" help:"What works on this machine, and how to fix what does not." example:"doctor"`
-	Bench   benchCmd   `cmd:"" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`
-	Version versionCmd `cmd:"" help:"Print the version." example:"version --json"`
+	Init      initCmd      `cmd:"" help:"Write a commented harness.yaml." example:"init && harness doctor"`
+	Exec      execCmd      `cmd:"" help:"Execute agent code in the sandbox."`
+	Run       runCmd       `cmd:"" help:"Work a task with a model, and watch it."`
+	Serve     serveCmd     `cmd:"" help:"Serve the HTTP API, and work tasks."`
+	Tasks     tasksCmd     `cmd:"" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
+	Keys      keysCmd      `cmd:"" help:"API keys: create, list, revoke." example:"keys list"`
+	Token     tokenCmd     `cmd:"" help:"Print the token of a server that has no API keys."`
+	Demo      demoCmd      `cmd:"" help:"Show the whole path in a minute: no key, no network."`
+	Tools     toolsCmd     `cmd:"" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
+	Servers   serversCmd   `cmd:"" help:"Upstream MCP servers: list, add, remove, test." example:"servers list"`
+	Skills    skillsCmd    `cmd:"" help:"Saved skills: list, show." example:"skills list"`
+	Runs      runsCmd      `cmd:"" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
+	PII       piiCmd       `cmd:"" name:"pii" help:"Personal data: scan." example:"pii scan notes.txt"`
+	Approvals approvalsCmd `cmd:"" help:"Calls that wait for an approval: list, show, approve, deny." example:"approvals list"`
+	Conf      configCmd    `cmd:"" name:"config" help:"The configuration in effect." example:"config show"`
+	Doctor    doctorCmd    `cmd:"" help:"What works on this machine, and how to fix what does not." example:"doctor"`
+	Bench     benchCmd     `cmd:"" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`
+	Version   versionCmd   `cmd:"" help:"Print the version." example:"version --json"`
 }
 
 // Help implements kong.HelpProvider.
@@ -76,7 +78,7 @@ func (commands) Help() string {
   harness exec --json analysis.ts
 
 Exit codes: 0 done, 1 the run or task failed, 2 usage or configuration, 3 a dependency is missing or unreachable,
-130 interrupted, 143 terminated.`
+4 waiting for an approval, 130 interrupted, 143 terminated.`
 }
 
 // app is what every command is given. Its Stdout and Stderr are the World's, made safe for terminals.
@@ -88,6 +90,7 @@ type app struct {
 	answered       bool            // json has printed the result
 	config         *config.Config  // what load has read
 	opened         *wiring.Harness // by the command; nil if it opened none
+	input          *bufio.Reader   // of Stdin, where a command asks its user
 }
 
 // showExample puts a command's tag example into its help.

@@ -107,14 +107,18 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	if recording != nil {
 		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, code, c.Force, nil)
 	} else {
+		observe := func(e run.Event) {
+			if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines
+				a.observe(progress, e)
+			}
+		}
 		out, err = h.Runs().Create(ctx, auth.Local(), runs.Request{
-			Code: code, File: file, User: c.User, Session: c.Session, Progress: progress.report,
-			Observe: func(e run.Event) {
-				if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines
-					a.observe(progress, e)
-				}
-			},
+			Code: code, File: file, User: c.User, Session: c.Session, Progress: progress.report, Observe: observe,
 		})
+		if err == nil && out.Status == run.WaitingApproval {
+			progress.stop()
+			out, err = a.settle(ctx, h, out, observe)
+		}
 	}
 	progress.stop()
 	if err != nil {
@@ -166,6 +170,10 @@ func (c *execCmd) record(ctx context.Context, a *app, h *wiring.Harness, out *ru
 		return nil
 	}
 	// Interrupted runs are recorded too.
+	if out.Status == run.WaitingApproval {
+		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a run that waits for an approval")
+		return nil
+	}
 	records, err := h.Runs().Journal(context.WithoutCancel(ctx), out.RunID)
 	if err == nil && len(records[0].Start.Program) == 0 {
 		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a program that was not executed")
@@ -176,7 +184,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h *wiring.Harness, out *ru
 
 // answer prints the outcome, with --for-model as a model gets it.
 func (c *execCmd) answer(a *app, h *wiring.Harness, out *run.Outcome) error {
-	if c.ForModel == 0 {
+	if c.ForModel == 0 || out.Status == run.WaitingApproval {
 		return a.outcome(out)
 	}
 	var save modelview.Save

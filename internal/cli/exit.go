@@ -17,6 +17,7 @@ const (
 	exitFailed      = 1 // the task or run failed
 	exitUsage       = 2 // usage or configuration
 	exitUnavailable = 3 // a dependency is missing or unreachable
+	exitWaiting     = 4 // for an approval
 	exitInterrupted = 130
 	exitTerminated  = 143
 )

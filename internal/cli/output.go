@@ -25,6 +25,13 @@ func (a *app) path(p string) string {
 
 // outcome prints how a run ended, which is the end of the command.
 func (a *app) outcome(out *run.Outcome) error {
+	if out.Status == run.WaitingApproval {
+		err := a.waits(*out.Approval)
+		if a.flags.JSON {
+			return errors.Join(a.json(out), err)
+		}
+		return err
+	}
 	return ended(a.printOutcome(out), out.Error == nil)
 }
 

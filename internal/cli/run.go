@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/recording"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
@@ -111,23 +113,63 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiri
 	if err != nil {
 		return err
 	}
-	return a.work(ctx, tasks, t.ID)
+	return a.work(ctx, h, tasks, t.ID)
 }
 
-// work works a task in this process, shows its progress and prints its result. An interrupt cancels the task.
-func (a *app) work(ctx context.Context, tasks *task.Service, id string) error {
+// work works a task in this process, shows its progress, asks about its calls where there is somebody to ask, and prints its result. An interrupt cancels the task.
+func (a *app) work(ctx context.Context, h *wiring.Harness, tasks *task.Service, id string) error {
+	after := int64(0) // the last event that was shown
+	for {
+		t, err := a.workOn(ctx, tasks, id, &after)
+		if err != nil {
+			return err
+		}
+		if t.Status != task.WaitingApproval {
+			return a.taskEnded(t)
+		}
+		all, _, err := h.Runs().Approvals(ctx, auth.Local(), approval.Filter{Task: id, Status: approval.Waiting})
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 { // decided meanwhile
+			continue
+		}
+		again := false
+		if a.asks() {
+			if again, err = a.ask(ctx, h, all[0]); err != nil {
+				return err
+			}
+		}
+		if again {
+			continue
+		}
+		err = a.waits(all[0])
+		if a.flags.JSON {
+			return errors.Join(a.json(t), err)
+		}
+		return err
+	}
+}
+
+// workOn works a task until it ends or waits, and shows its events.
+func (a *app) workOn(ctx context.Context, tasks *task.Service, id string, after *int64) (task.Task, error) {
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var wg sync.WaitGroup
-	wg.Go(func() { a.watch(watch, tasks, id) })
+	wg.Go(func() { a.watch(watch, tasks, id, after) })
 	t, err := do(ctx, tasks, id)
-	if err != nil {
+	if err != nil || t.Status == task.WaitingApproval {
 		stop()
 	}
 	wg.Wait() // until the last event is shown
 	if err != nil {
-		return unknownTask(id, err)
+		return t, unknownTask(id, err)
 	}
+	return t, nil
+}
+
+// taskEnded prints how a task ended.
+func (a *app) taskEnded(t task.Task) error {
 	text := t.Text
 	if text != "" {
 		text += "\n"

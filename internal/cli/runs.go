@@ -23,7 +23,7 @@ type runsCmd struct {
 
 type runsListCmd struct {
 	User   string `help:"Only of this user." placeholder:"NAME"`
-	Status string `help:"Only with this status: ${enum}." enum:"running,succeeded,failed,cancelled,all" default:"all"`
+	Status string `help:"Only with this status: ${enum}." enum:"running,succeeded,failed,cancelled,waiting_approval,all" default:"all"`
 	page
 }
 

@@ -180,6 +180,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *wir
 		var wg sync.WaitGroup
 		defer func() { fail(); wg.Wait() }()
 		wg.Go(func() { h.Runs().WatchOrphans(failed) })
+		wg.Go(func() { h.Runs().ResumeDecided(failed, func() { tasks.Decided("") }) })
 	case <-failed.Done(): // another process works the queue, or the stop came first
 	}
 	var workErr error

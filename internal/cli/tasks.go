@@ -8,6 +8,7 @@ import (
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type tasksCmd struct {
@@ -20,7 +21,7 @@ type tasksCmd struct {
 type tasksListCmd struct {
 	User    string `help:"Only of this user." placeholder:"ID"`
 	Session string `help:"Only of this session." placeholder:"ID"`
-	Status  string `help:"Only with this status: queued, running, succeeded, failed, cancelled." enum:"all,queued,running,waiting_approval,succeeded,failed,cancelled" default:"all"`
+	Status  string `help:"Only with this status: queued, running, waiting_approval, succeeded, failed, cancelled." enum:"all,queued,running,waiting_approval,succeeded,failed,cancelled" default:"all"`
 	page
 }
 
@@ -109,11 +110,11 @@ func (c *tasksCancelCmd) Run(ctx context.Context, a *app, tasks *task.Service) e
 
 type tasksResumeCmd struct{ taskArg }
 
-func (c *tasksResumeCmd) Run(ctx context.Context, a *app, tasks *task.Service) error {
+func (c *tasksResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
 	if _, err := tasks.Task(ctx, c.ID); err != nil {
 		return unknownTask(c.ID, err)
 	}
-	return a.work(ctx, tasks, c.ID)
+	return a.work(ctx, h, tasks, c.ID)
 }
 
 // unknownTask explains an error about a task that a user named.

@@ -17,15 +17,16 @@ const (
 	shownText = 100
 )
 
-// watch shows the events of a task until it or ctx ends.
-func (a *app) watch(ctx context.Context, tasks *task.Service, id string) {
-	for e, err := range tasks.Events(ctx, id, 0) {
+// watch shows the events of a task behind one until it or ctx ends, and notes the last one.
+func (a *app) watch(ctx context.Context, tasks *task.Service, id string, after *int64) {
+	for e, err := range tasks.Events(ctx, id, *after) {
 		if err != nil {
 			if ctx.Err() == nil {
 				fmt.Fprintln(a.Stderr, "harness: warning: the task cannot be watched:", err)
 			}
 			return
 		}
+		*after = max(*after, e.ID)
 		a.showEvent(e)
 	}
 }

@@ -1,0 +1,185 @@
+package api_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// asking is the policy of the worlds: it asks about calls with the argument zeta: "ask".
+type asking struct{}
+
+func (asking) Decide(c policy.Call) policy.Verdict {
+	if bytes.Contains(c.Args, []byte(`"zeta":"ask"`)) {
+		return policy.Verdict{Action: policy.Ask, Rule: 1, Reason: "rule 1 asks"}
+	}
+	return policy.Verdict{Action: policy.Allow}
+}
+
+// asks is a program whose n calls wait for one approval.
+func asks(n int) string {
+	return fmt.Sprintf(`return (await Promise.all(Array.from({length: %d}, (_, i) => callMCPTool('bad__echo', {zeta: 'ask', alpha: i})))).length`, n)
+}
+
+// ended waits for a run's end.
+func (w *world) ended(id string, headers ...string) (out api.RunDetails) {
+	w.t.Helper()
+	w.eventually("the run has ended", func() bool {
+		w.do("GET", "/v1/runs/"+id, nil, headers...).want(http.StatusOK).json(&out)
+		return out.Ended != nil
+	})
+	return out
+}
+
+// A run waits for an approval over HTTP, and goes on by itself once that is decided.
+func TestApprovals(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	var out run.Outcome
+	create := func(code string, headers ...string) string {
+		w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": code}, headers...).want(http.StatusOK).json(&out)
+		if out.Status != run.WaitingApproval || out.Approval == nil || out.Error != nil {
+			t.Fatalf("the run is %+v", out)
+		}
+		return out.RunID
+	}
+	id := create("console.log('x'); "+asks(3), "Idempotency-Key", "k")
+	var shown api.RunDetails
+	w.do("GET", "/v1/runs/"+id, nil).want(http.StatusOK).json(&shown)
+	if shown.Status != run.WaitingApproval || shown.Approval == nil || len(shown.Approval.Calls) != 3 || len(shown.Logs) != 1 || shown.Ended != nil {
+		t.Errorf("the run is shown as %+v", shown)
+	}
+	if again := create("console.log('x'); "+asks(3), "Idempotency-Key", "k"); again != id {
+		t.Errorf("asked again: %s, want %s", again, id)
+	}
+	var all api.ApprovalList
+	w.do("GET", "/v1/approvals?status=waiting&userId=alice", nil).want(http.StatusOK).json(&all)
+	if len(all.Approvals) != 1 || all.Approvals[0].Calls[2].Tool != "bad__echo" || all.Approvals[0].Calls[2].Reason != "rule 1 asks" {
+		t.Errorf("the list is %+v", all)
+	}
+	request := "/v1/approvals/" + shown.Approval.ID
+	w.do("GET", request, nil).want(http.StatusOK)
+	w.do("POST", request, map[string]any{"decision": "maybe"}).want(http.StatusBadRequest)
+	w.do("POST", request, map[string]any{"decision": "approve", "reason": "x"}).want(http.StatusBadRequest)
+	w.do("POST", request, map[string]any{"decision": "approve"}).want(http.StatusOK)
+	w.do("POST", request, map[string]any{"decision": "deny"}).want(http.StatusConflict)
+	if got := w.ended(id); got.Status != run.Succeeded || string(got.Output) != "3" || got.Approval != nil {
+		t.Errorf("approved: %+v", got)
+	}
+	w.do("POST", "/v1/runs/"+id+"/replay", nil).want(http.StatusOK)
+
+	id = create("try { " + asks(1) + " } catch (e) { return e.message }")
+	w.do("POST", "/v1/approvals/"+out.Approval.ID, map[string]any{"decision": "deny", "reason": "no"}).want(http.StatusOK)
+	if got := w.ended(id); string(got.Output) != `"bad__echo was not called: it was denied: no"` {
+		t.Errorf("denied: %+v", got)
+	}
+	for _, path := range []string{"/v1/approvals/apr_none", "/v1/approvals/apr_"} {
+		w.do("GET", path, nil).want(http.StatusNotFound)
+		w.do("POST", path, map[string]any{"decision": "deny"}).want(http.StatusNotFound)
+	}
+}
+
+// A task waits with the status waiting_approval, and its events say for what.
+func TestTaskApprovals(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "RUN<<" + asks(2) + ">>"}).want(http.StatusAccepted).field("id")
+	if waiting := w.task(id); waiting.Status != task.WaitingApproval || w.tasks.Running() != 0 {
+		t.Errorf("the task is %s, %d are in work", waiting.Status, w.tasks.Running())
+	}
+	var all api.ApprovalList
+	w.do("GET", "/v1/approvals?taskId="+id, nil).want(http.StatusOK).json(&all)
+	if len(all.Approvals) != 1 || len(all.Approvals[0].Calls) != 2 || all.Approvals[0].Task != id {
+		t.Fatalf("the list is %+v", all)
+	}
+	next := w.do("POST", "/v1/tasks", map[string]string{
+		"userId": "alice", "task": "SAY<<next>>", "sessionId": all.Approvals[0].Session,
+	}).want(http.StatusAccepted).field("id")
+	w.do("POST", "/v1/approvals/"+all.Approvals[0].ID, map[string]any{"decision": "approve", "remember": true}).want(http.StatusOK)
+	if after := w.task(next); after.Status != task.Succeeded { // a session's tasks go one after another
+		t.Errorf("the next task is %s", after.Status)
+	}
+	if got := w.task(id); got.Status != task.Succeeded || string(got.Output) != "2" {
+		t.Errorf("the task is %+v", got)
+	}
+	var types []string
+	events := w.sse(id, 0)
+	for e, err := events.next(); err == nil; e, err = events.next() {
+		if e.Type != task.EventCall && e.Type != task.EventAnswer && e.Type != task.EventTurn {
+			types = append(types, e.Type)
+		}
+	}
+	events.close()
+	want := []string{
+		task.EventQueued, task.EventStarted, task.EventRunStarted, task.EventApprovalRequested, task.EventApprovalDecided,
+		task.EventRunEnded, task.EventEnded,
+	}
+	if !slices.Equal(types, want) {
+		t.Errorf("events %q, want %q", types, want)
+	}
+	// A task that is cancelled while it waits closes its request.
+	id = w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "RUN<<" + asks(1) + ">>"}).want(http.StatusAccepted).field("id")
+	w.task(id)
+	w.do("GET", "/v1/approvals?status=waiting", nil).want(http.StatusOK).json(&all)
+	w.do("POST", "/v1/tasks/"+id+"/cancel", nil).want(http.StatusOK)
+	var closed approval.Request
+	w.do("GET", "/v1/approvals/"+all.Approvals[0].ID, nil).want(http.StatusOK).json(&closed)
+	if cancelled := w.task(id); cancelled.Status != task.Cancelled || closed.Status != approval.Closed {
+		t.Errorf("the cancelled task is %s, its request %s", cancelled.Status, closed.Status)
+	}
+	// The original's call answers.
+	var original api.OriginalAnswer
+	w.do("POST", "/task", map[string]string{"userId": "alice", "task": "RUN<<" + asks(1) + ">>"}).want(http.StatusOK).json(&original)
+	if original.Message == "" || original.Error != "" {
+		t.Errorf("POST /task answers %+v", original)
+	}
+}
+
+// Who may decide: approvers and admins, of users that they may act for, and no key about its own calls.
+func TestApprovers(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	agent, other := w.key("alice"), w.key("alice")
+	approver, bobs, anyones := w.key("alice", auth.Approver), w.key("bob", auth.Approver), w.key("", auth.Approver)
+	admin := w.key("root", auth.Admin)
+	request := func(key string) string {
+		var out run.Outcome
+		w.as(key, "POST", "/v1/runs", map[string]any{"userId": "alice", "code": asks(1)}).want(http.StatusOK).json(&out)
+		return "/v1/approvals/" + out.Approval.ID
+	}
+	first := request(agent)
+	approve := map[string]any{"decision": "approve"}
+	w.as(agent, "GET", first, nil).want(http.StatusOK)
+	w.as(bobs, "GET", first, nil).want(http.StatusNotFound)
+	w.as(agent, "POST", first, approve).want(http.StatusForbidden)
+	w.as(agent, "POST", first, map[string]any{"decision": "deny"}).want(http.StatusForbidden)
+	w.as(other, "POST", first, approve).want(http.StatusForbidden)
+	w.as(bobs, "POST", first, approve).want(http.StatusNotFound)
+	w.as(approver, "POST", first, approve).want(http.StatusOK)
+	w.as(anyones, "POST", request(agent), approve).want(http.StatusOK)
+	w.as(admin, "POST", request(agent), approve).want(http.StatusOK)
+	own := request(approver)
+	w.as(approver, "POST", own, approve).want(http.StatusForbidden)
+	w.as(approver, "POST", own, map[string]any{"decision": "deny"}).want(http.StatusOK)
+	w.as(admin, "POST", request(admin), approve).want(http.StatusOK)
+	id := w.as(approver, "POST", "/v1/tasks", map[string]string{"task": "RUN<<" + asks(1) + ">>"}).want(http.StatusAccepted).field("id")
+	w.task(id, "Authorization", "Bearer "+approver)
+	var all api.ApprovalList
+	w.as(approver, "GET", "/v1/approvals?taskId="+id, nil).want(http.StatusOK).json(&all)
+	w.as(approver, "POST", "/v1/approvals/"+all.Approvals[0].ID, approve).want(http.StatusForbidden)
+	w.as(anyones, "POST", "/v1/approvals/"+all.Approvals[0].ID, approve).want(http.StatusOK)
+	w.as(bobs, "GET", "/v1/approvals", nil).want(http.StatusOK).json(&all)
+	if len(all.Approvals) != 0 {
+		t.Errorf("bob sees %+v", all.Approvals)
+	}
+}

@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+type approvalsCmd struct {
+	List    approvalsListCmd    `cmd:"" help:"What runs ask, newest first." example:"approvals list"`
+	Show    approvalsShowCmd    `cmd:"" help:"Show what a run asks, with all arguments." example:"approvals show apr_4f2a91c07be2d3a51f66"`
+	Approve approvalsApproveCmd `cmd:"" help:"Have the calls made. Where no server runs, the command goes on with the run." example:"approvals approve apr_4f2a91c07be2d3a51f66"`
+	Deny    approvalsDenyCmd    `cmd:"" help:"Have the calls fail." example:"approvals deny apr_4f2a91c07be2d3a51f66 --reason 'not before Monday'"`
+}
+
+type approvalsListCmd struct {
+	User   string `help:"Only of this user." placeholder:"NAME"`
+	Status string `help:"Only with this status: ${enum}." enum:"waiting,approved,denied,expired,closed,all" default:"waiting"`
+	page
+}
+
+func (c *approvalsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	filter := approval.Filter{User: c.User, Limit: c.Limit, Cursor: c.Cursor}
+	if c.Status != "all" {
+		filter.Status = approval.Status(c.Status)
+	}
+	all, next, err := h.Runs().Approvals(ctx, auth.Local(), filter)
+	if err != nil {
+		return c.explain(err)
+	}
+	defer a.more("approvals", next)
+	const none, header = "nothing waits for an approval", "APPROVAL\tCREATED\tSTATUS\tUSER\tCALLS\tFIRST"
+	return answerList(a, map[string]any{"approvals": list(all), "next": next}, all, none, header, func(r approval.Request) string {
+		first := ""
+		if len(r.Calls) > 0 {
+			first = cut(r.Calls[0].Tool+" "+string(r.Calls[0].Args), shownText)
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s", r.ID, r.Created.Local().Format(time.DateTime), r.Status, r.User, len(r.Calls), first)
+	})
+}
+
+type approvalArg struct {
+	ID string `arg:"" help:"Approval id."`
+}
+
+// explain says how to find the id.
+func (r *approvalArg) explain(err error) error {
+	if errors.Is(err, approval.ErrNotFound) || errors.Is(err, approval.ErrDecided) {
+		return usage(fmt.Errorf("%w; harness approvals list shows what waits", err))
+	}
+	return err
+}
+
+type approvalsShowCmd struct{ approvalArg }
+
+func (c *approvalsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	r, err := h.Runs().Approval(ctx, auth.Local(), c.ID)
+	if err != nil {
+		return c.explain(err)
+	}
+	if err := fill(ctx, h, &r); err != nil {
+		return err
+	}
+	if a.flags.JSON {
+		return a.json(r)
+	}
+	fmt.Fprint(a.Stdout, preview(r))
+	return nil
+}
+
+// fill reads the arguments that are too large for a request from the run's journal.
+func fill(ctx context.Context, h *wiring.Harness, r *approval.Request) error {
+	for i := range r.Calls {
+		if r.Calls[i].Args != nil || r.Calls[i].ArgsBytes == 0 {
+			continue
+		}
+		records, err := h.Runs().Journal(ctx, r.Run)
+		if err != nil {
+			return err
+		}
+		args := map[int]*journal.Call{}
+		for _, record := range records {
+			if record.Call != nil {
+				args[record.Call.N] = record.Call
+			}
+		}
+		for i := range r.Calls {
+			if call := args[r.Calls[i].N]; call != nil && r.Calls[i].Args == nil {
+				r.Calls[i].Args = call.Args
+			}
+		}
+		break
+	}
+	return nil
+}
+
+// preview is a request for people.
+func preview(r approval.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s  user %s  %s", r.ID, r.Status, r.User, r.Run)
+	if r.Task != "" {
+		fmt.Fprintf(&b, "  %s", r.Task)
+	}
+	if r.Status == approval.Waiting {
+		fmt.Fprintf(&b, "  until %s", r.Expires.Local().Format(time.DateTime))
+	}
+	b.WriteByte('\n')
+	for _, c := range r.Calls {
+		args := string(c.Args)
+		if c.Args == nil && c.ArgsBytes > 0 {
+			args = fmt.Sprintf("(%d bytes; harness approvals show %s shows them)", c.ArgsBytes, r.ID)
+		}
+		fmt.Fprintf(&b, "  call %d: %s %s  (%s)\n", c.N, c.Tool, args, annotations(c))
+		if c.Reason != "" {
+			fmt.Fprintf(&b, "    %s\n", c.Reason)
+		}
+		if c.Changed != "" {
+			fmt.Fprintf(&b, "    changed since it was approved: %s\n", c.Changed)
+		}
+	}
+	for _, e := range r.Done {
+		fmt.Fprintf(&b, "  so far: call %d, %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
+	}
+	return b.String()
+}
+
+func annotations(c approval.Call) string {
+	if c.ReadOnly {
+		return "read-only"
+	}
+	words := []string{"writes"}
+	for _, w := range []struct {
+		is   bool
+		word string
+	}{{c.Destructive, "destructive"}, {c.Idempotent, "idempotent"}, {c.OpenWorld, "open world"}} {
+		if w.is {
+			words = append(words, w.word)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+type approvalsApproveCmd struct {
+	approvalArg
+	Remember bool `help:"Do not ask about later calls of the same tools in the same task, or run."`
+}
+
+func (c *approvalsApproveCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	return c.decide(ctx, a, h, approval.Decision{Approve: true, Remember: c.Remember})
+}
+
+type approvalsDenyCmd struct {
+	approvalArg
+	Reason string `help:"What the program is told." placeholder:"TEXT"`
+}
+
+func (c *approvalsDenyCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	return c.decide(ctx, a, h, approval.Decision{Reason: c.Reason})
+}
+
+// decide decides a request. Where no server works the queue, it goes on with the run or the task.
+func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d approval.Decision) error {
+	decided, err := h.Runs().Decide(ctx, auth.Local(), r.ID, d)
+	if err != nil {
+		var invalid runs.InvalidError
+		if errors.As(err, &invalid) {
+			return usage(err)
+		}
+		return r.explain(err)
+	}
+	store, err := h.Store()
+	if err != nil {
+		return err
+	}
+	release, err := store.LockQueue(ctx)
+	if errors.Is(err, task.ErrQueueLocked) {
+		fmt.Fprintf(a.Stderr, "%s: the server goes on with %s\n", decided.Status, decided.Run)
+		if a.flags.JSON {
+			return a.json(decided)
+		}
+		return nil
+	}
+	if err == nil {
+		err = release()
+	}
+	if err != nil {
+		return err
+	}
+	if decided.Task != "" {
+		tasks, err := h.Tasks(wiring.TaskOptions{})
+		if err != nil {
+			return err
+		}
+		return a.work(ctx, h, tasks, decided.Task)
+	}
+	progress := a.progress("resuming")
+	out, err := h.Runs().Resume(ctx, decided.Run, func(e run.Event) { a.observe(progress, e) })
+	progress.stop()
+	if err != nil {
+		return err
+	}
+	return a.outcome(out)
+}
+
+// asks says whether the command can ask its user.
+func (a *app) asks() bool {
+	f, ok := a.Stdin.(*os.File)
+	return ok && !a.flags.JSON && a.stderr.terminal != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// ask has the user of a terminal decide a request; ok is false if they leave it.
+func (a *app) ask(ctx context.Context, h *wiring.Harness, r approval.Request) (ok bool, err error) {
+	if err := fill(ctx, h, &r); err != nil {
+		return false, err
+	}
+	fmt.Fprint(a.Stderr, preview(r))
+	if a.input == nil {
+		a.input = bufio.NewReader(a.Stdin)
+	}
+	for {
+		fmt.Fprint(a.Stderr, "Approve? y: yes, n: no, a: yes, and later calls of these tools too; Enter decides later: ")
+		line, err := readLine(ctx, a.input)
+		if err != nil {
+			return false, err
+		}
+		d := approval.Decision{}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			d.Approve = true
+		case "a", "all":
+			d.Approve, d.Remember = true, true
+		case "n", "no":
+		case "":
+			return false, nil
+		default:
+			continue
+		}
+		_, err = h.Runs().Decide(ctx, auth.Local(), r.ID, d)
+		if errors.Is(err, approval.ErrDecided) { // in another process
+			err = nil
+		}
+		return err == nil, err
+	}
+}
+
+// readLine reads a line, or until ctx ends.
+func readLine(ctx context.Context, r *bufio.Reader) (line string, err error) {
+	done := make(chan struct{})
+	go func() { // ends with the line, or with the process
+		defer close(done)
+		line, err = r.ReadString('\n')
+	}()
+	select {
+	case <-done:
+		if line != "" {
+			err = nil
+		}
+		return line, err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// settle asks about the calls of a run until it has ended, where there is somebody to ask. observe gets what the run does anew.
+func (a *app) settle(ctx context.Context, h *wiring.Harness, out *run.Outcome, observe func(run.Event)) (*run.Outcome, error) {
+	for out.Status == run.WaitingApproval && a.asks() {
+		if ok, err := a.ask(ctx, h, *out.Approval); err != nil || !ok {
+			return out, err
+		}
+		seen := len(out.Logs)
+		again, err := h.Runs().Resume(ctx, out.RunID, func(e run.Event) {
+			if e.Log != nil && seen > 0 { // it was shown before
+				seen--
+				return
+			}
+			observe(e)
+		})
+		if err != nil {
+			return out, err
+		}
+		out = again
+	}
+	return out, nil
+}
+
+// waits says on standard error what a run waits for, and how to go on; that ends the command.
+func (a *app) waits(r approval.Request) error {
+	fmt.Fprint(a.Stderr, preview(r))
+	fmt.Fprintf(a.Stderr, "It waits for an approval: harness approvals approve %s has the calls made, harness approvals deny %s --reason TEXT does not.\n", r.ID, r.ID)
+	return failed(exitWaiting)
+}
