@@ -26,6 +26,9 @@ type Loaded struct {
 // is loaded again then.
 var ErrConflict = errors.New("another process has added tokens to this session")
 
+// ErrUnavailable says that a vault does not answer. It may do so another time.
+var ErrUnavailable = errors.New("the vault is unavailable")
+
 // Vault stores the tokens of sessions. Its methods are safe for concurrent use.
 type Vault interface {
 	// Load returns what is stored of a session, and opens it for Add; a session without entries is empty.

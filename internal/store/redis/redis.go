@@ -1,0 +1,338 @@
+// Package redis is a vault in a Redis server, for processes on several machines and for values that expire. It stores no other
+// state of the harness.
+//
+// # Keys
+//
+// Names of keys hold hashes of users and sessions. All keys of a user have one hash tag, so they are on one node of a cluster:
+//
+//	harness:pii:{<user>}:totals           hash: tokens and bytes of all sessions
+//	harness:pii:{<user>}:counts           hash: session -> its tokens by type, and their bytes
+//	harness:pii:{<user>}:expiry           sorted set: session -> when it expires
+//	harness:pii:{<user>}:<session>:meta    hash: the id of this life of the session, the number of its entries
+//	harness:pii:{<user>}:<session>:entries list
+//	harness:pii:{<user>}:<session>:used    set: tokens and lookup keys that have a meaning
+//	harness:pii:{<user>}:<session>:last    the largest number of a token; it outlives the others
+//
+// Every change is one script, which Redis executes as a whole or not at all.
+//
+// # Expiry
+//
+// A session expires when it was not loaded, added to or kept for Options.TTL. Texts with its tokens outlive it, so a session of the
+// same name that begins afterwards has higher numbers, for 30 days. A process that still has the expired session in memory gets
+// pii.ErrConflict from Add.
+//
+// # Durability
+//
+// What Add has stored is as durable as the server is configured: with appendfsync always it survives a power failure, with
+// everysec its last second may be lost, without appendonly it is lost with the server. Warnings tells.
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"mcp-code-exec-harness/internal/pii"
+)
+
+// Options say where the server is.
+type Options struct {
+	URL      string // redis://user:password@host:6379/0, rediss:// with TLS, or unix:///path; empty: the fields below count
+	Address  string // host:port
+	Username string
+	Password string
+	TLS      bool
+	CA       string // file with the certificates of authorities, in PEM; empty: the system's
+	DB       int
+	TTL      time.Duration // how long a session stays after its last use
+}
+
+const (
+	maxSealed  = 64 << 10 // bytes of a sealed value
+	maxText    = 1 << 10  // bytes of a type, and of an origin
+	maxEntries = 100_000  // of one Add; the server does nothing else meanwhile, about half a second
+	maxBytes   = 64 << 20 // of one Add
+	maxKnown   = 1 << 16  // sessions whose life a Vault remembers
+	lastTTL    = 30 * 24 * time.Hour
+	page       = 5000 // entries in one answer
+)
+
+// Vault is a pii.Vault in Redis. Its errors wrap pii.ErrUnavailable where the server may answer another time.
+type Vault struct {
+	client *goredis.Client
+	ttl    time.Duration
+
+	mu    sync.Mutex
+	known map[pii.Scope]life
+}
+
+var _ pii.Vault = (*Vault)(nil)
+
+// life is a session from its first entry until it expires or is deleted.
+type life struct {
+	id  string
+	new bool // it was empty when it was loaded: Add begins it, with this id
+}
+
+// Open returns the vault of a server. It connects at the first use; Check says whether that will succeed. Close must be called.
+func Open(o Options) (*Vault, error) {
+	silence()
+	settings, err := o.settings()
+	if err != nil {
+		return nil, err
+	}
+	return &Vault{client: goredis.NewClient(settings), ttl: o.TTL, known: map[pii.Scope]life{}}, nil
+}
+
+func (o Options) settings() (*goredis.Options, error) {
+	if o.TTL <= 0 {
+		return nil, errors.New("redis: the time to live must be positive")
+	}
+	s := &goredis.Options{Addr: o.Address, Username: o.Username, Password: o.Password, DB: o.DB}
+	if o.URL != "" {
+		parsed, err := goredis.ParseURL(o.URL)
+		if err != nil { // the error may hold the password
+			return nil, errors.New("redis.url is not of the form redis://user:password@host:6379/0, rediss://… or unix:///path")
+		}
+		s = parsed
+	}
+	if o.TLS && s.TLSConfig == nil {
+		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, fmt.Errorf("read redis.ca: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("redis.ca: %s holds no certificate in PEM", o.CA)
+		}
+		if s.TLSConfig == nil {
+			return nil, errors.New("redis.ca is of no use without TLS: set redis.tls, or write rediss:// in redis.url")
+		}
+		s.TLSConfig.RootCAs = pool
+	}
+	s.ContextTimeoutEnabled = true
+	s.DialerRetries = 1 // MaxRetries is tried besides
+	s.ClientName = "mcp-code-exec-harness"
+	s.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return s, nil
+}
+
+// silence makes the library write nothing to stderr: it returns as an error what it writes there.
+var silence = sync.OnceFunc(func() { goredis.SetLogger(noLog{}) })
+
+type noLog struct{}
+
+// Printf implements the library's logger.
+func (noLog) Printf(context.Context, string, ...any) {}
+
+// Close ends the connections.
+func (v *Vault) Close() error { return v.client.Close() }
+
+// Load implements pii.Vault. It begins the session's time to live anew.
+func (v *Vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
+	for range 3 {
+		loaded, complete, err := v.load(ctx, s)
+		if err != nil {
+			return pii.Loaded{}, v.explain(ctx, "load tokens", err)
+		}
+		if complete {
+			return loaded, nil
+		}
+	}
+	return pii.Loaded{}, fmt.Errorf("load tokens from %s: a part of the session is gone; delete the session, and give the server "+
+		"more memory or maxmemory-policy noeviction", v.name())
+}
+
+// load reports that a session is not complete if it was deleted meanwhile, or if the server has evicted a part of it.
+func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, complete bool, err error) {
+	keys := keysOf(s)
+	answer, err := loadScript.Run(ctx, v.client, keys.list(), keys.session, v.ttl.Milliseconds()).Slice()
+	if err != nil {
+		return loaded, false, err
+	}
+	var count, last int64
+	id, _ := answer[0].(string)
+	for i, to := range []*int64{&count, &last, &loaded.Tokens, &loaded.Bytes} {
+		*to, _ = answer[i+1].(int64)
+	}
+	loaded.First = 1 // Add finds clashes
+	if id == "" && count == 0 {
+		loaded.First = int(last) + 1
+		v.remember(s, life{newID(), true})
+		return loaded, true, nil
+	}
+	if count < 0 {
+		return loaded, false, nil
+	}
+	pages := make([]*goredis.StringSliceCmd, 0, count/page+1)
+	pipe := v.client.Pipeline()
+	for from := int64(0); from < count; from += page {
+		pages = append(pages, pipe.LRange(ctx, keys.entries, from, min(from+page, count)-1))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return loaded, false, err
+	}
+	loaded.Entries = make([]pii.Entry, 0, count)
+	for _, p := range pages {
+		for _, text := range p.Val() {
+			e, err := decode(text)
+			if err != nil {
+				return loaded, false, err
+			}
+			loaded.Entries = append(loaded.Entries, e)
+		}
+	}
+	v.remember(s, life{id, false})
+	return loaded, int64(len(loaded.Entries)) == count, nil
+}
+
+// remember notes the life of a session, for Add. A session that is forgotten is loaded again at its next Add.
+func (v *Vault) remember(s pii.Scope, l life) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for other := range v.known {
+		if len(v.known) < maxKnown {
+			break
+		}
+		delete(v.known, other)
+	}
+	v.known[s] = l
+}
+
+func (v *Vault) life(s pii.Scope) (life, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	l, ok := v.known[s]
+	return l, ok
+}
+
+// Add implements pii.Vault. It begins the session's time to live anew.
+func (v *Vault) Add(ctx context.Context, s pii.Scope, entries []pii.Entry) error {
+	if err := ctx.Err(); err != nil || len(entries) == 0 {
+		return err
+	}
+	life, ok := v.life(s)
+	if !ok {
+		return pii.ErrConflict
+	}
+	keys := keysOf(s)
+	batch, err := newBatch(entries)
+	if err != nil {
+		return fmt.Errorf("add tokens to %s: %w", v.name(), err)
+	}
+	args := []any{
+		keys.session, v.ttl.Milliseconds(), lastTTL.Milliseconds(), life.id, flag(life.new), batch.counts, batch.last, len(batch.entries),
+	}
+	args = append(append(args, batch.entries...), batch.used...)
+	id, err := addScript.Run(ctx, v.client, keys.list(), args...).Text()
+	switch {
+	case errors.Is(err, goredis.Nil):
+		return pii.ErrConflict
+	case err != nil:
+		return v.explain(ctx, "add tokens", err)
+	}
+	if life.new {
+		life.id, life.new = id, false
+		v.remember(s, life)
+	}
+	return nil
+}
+
+// Sync implements pii.Vault: Add has returned after the server has stored its entries.
+func (v *Vault) Sync(ctx context.Context) error { return ctx.Err() }
+
+// Keep makes sessions stay for at least d from now, unless they are empty. Tokens that an unfinished run refers to are kept by
+// calling it again and again, with a d that outlasts the longest stop of the harness.
+func (v *Vault) Keep(ctx context.Context, d time.Duration, sessions ...pii.Scope) error {
+	for _, s := range sessions {
+		keys := keysOf(s)
+		if err := keepScript.Run(ctx, v.client, keys.list(), keys.session, d.Milliseconds()).Err(); err != nil {
+			return v.explain(ctx, "keep tokens", err)
+		}
+	}
+	return nil
+}
+
+// Delete implements pii.Vault.
+func (v *Vault) Delete(ctx context.Context, s pii.Scope) error {
+	keys := keysOf(s)
+	if err := deleteScript.Run(ctx, v.client, keys.list(), keys.session).Err(); err != nil {
+		return v.explain(ctx, "delete tokens", err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.known, s)
+	return nil
+}
+
+// Stats implements pii.Vault.
+func (v *Vault) Stats(ctx context.Context, user, session string) (map[string]int64, error) {
+	keys := keysOf(pii.Scope{User: user, Session: session})
+	which := keys.session
+	if session == "" {
+		which = ""
+	}
+	sessions, err := statsScript.Run(ctx, v.client, keys.list(), which).StringSlice()
+	if err != nil {
+		return nil, v.explain(ctx, "count tokens", err)
+	}
+	types := map[string]int64{}
+	for _, text := range sessions {
+		c, err := decodeCounts(text)
+		if err != nil {
+			return nil, fmt.Errorf("count tokens in %s: %w", v.name(), err)
+		}
+		for typ, n := range c.Types {
+			types[typ] += n
+		}
+	}
+	return types, nil
+}
+
+// keys are the names of the keys of a session and its user.
+type keys struct {
+	prefix, session, entries string
+}
+
+func keysOf(s pii.Scope) keys {
+	hash := func(parts ...string) string {
+		text := []byte("mcp-code-exec-harness")
+		for _, p := range parts {
+			text = append(binary.AppendUvarint(text, uint64(len(p))), p...)
+		}
+		sum := sha256.Sum256(text)
+		return base64.RawURLEncoding.EncodeToString(sum[:16])
+	}
+	k := keys{prefix: "harness:pii:{" + hash(s.User) + "}:", session: hash(s.User, s.Session)}
+	k.entries = k.prefix + k.session + ":entries"
+	return k
+}
+
+// list is KEYS of every script.
+func (k keys) list() []string {
+	own := k.prefix + k.session
+	return []string{k.prefix + "totals", k.prefix + "counts", k.prefix + "expiry", own + ":meta", k.entries, own + ":used", own + ":last"}
+}
+
+func flag(b bool) string { return strconv.Itoa(map[bool]int{true: 1}[b]) }
+
+// name is the server's address, without a password.
+func (v *Vault) name() string {
+	return "redis at " + strings.TrimPrefix(v.client.Options().Addr, "unix://")
+}
