@@ -12,6 +12,8 @@ package config
 import (
 	"errors"
 	"time"
+
+	"mcp-code-exec-harness/internal/policy"
 )
 
 // Config is the whole configuration, complete and checked. Paths are absolute.
@@ -21,6 +23,7 @@ type Config struct {
 	Model      Model        `key:"model" doc:"The language model that tasks run with, and what a task may use up."`
 	Session    Session      `key:"session" doc:"Conversations: tasks that share history and workspace."`
 	MCPServers []*MCPServer `key:"mcpServers" doc:"Servers whose tools programs can call, by name. Values may hold ${VAR} and ${VAR:-default}; $$ is $."`
+	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
 	Skills     Skills       `key:"skills" doc:"Files that each user's programs save for later programs."`
 	Workspace  Workspace    `key:"workspace" doc:"Files of programs, until their session ends."`
@@ -56,6 +59,14 @@ type Sandbox struct {
 	Packages     string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`
 	Prelude      []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`
 	Env          map[string]string `key:"env" doc:"What programs read as env.NAME. Programs are untrusted: no secrets here."`
+}
+
+// Policy configures which tool calls are made. Compile joins its rules.
+type Policy struct {
+	Preset string        `key:"preset" oneof:"open,guarded,strict" doc:"Rules that follow your own; harness policy show prints them. Empty: open."`
+	Rules  []policy.Rule `key:"rules" doc:"The first rule that matches decides."`
+
+	compiled *policy.Policy
 }
 
 // Skills configures the directories of skills.

@@ -36,6 +36,24 @@ func row(k key, name string) string {
 	return "| `" + name + "` | " + value + " | " + text + " |"
 }
 
+// rowsOf are the lines for keys and all that is in them.
+func rowsOf(parent string, keys []key) (rows []string) {
+	for _, k := range keys {
+		name := parent + "." + k.name()
+		if k.typ.Kind() == reflect.Pointer {
+			k = key{names: k.names, doc: k.doc, dst: k.elem().dst, typ: k.typ.Elem()}
+		}
+		rows = append(rows, row(k, name))
+		switch {
+		case k.isGroup():
+			rows = append(rows, rowsOf(name, k.members())...)
+		case k.typ.Kind() == reflect.Map:
+			rows = append(rows, rowsOf(name+".PATH", k.elem().members())...)
+		}
+	}
+	return rows
+}
+
 // variableRow is the line for a variable of the original system.
 func variableRow(o original) string {
 	text := "`" + o.key + "`"
@@ -83,6 +101,9 @@ func TestDocumentation(t *testing.T) {
 			fallthrough
 		default:
 			want = append(want, row(k, k.path))
+		}
+		if k.typ == rulesType {
+			want = append(want, rowsOf(k.path+".N", k.elem().members())...)
 		}
 		if elem.Kind() == reflect.Struct {
 			for _, inner := range keysOf(reflect.New(elem).Elem(), "") {

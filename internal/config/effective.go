@@ -36,6 +36,15 @@ func (l *loader) entriesOf(k key) (list []Entry) {
 			list = append(list, s.entries...)
 		}
 		return list
+	case k.typ == rulesType && v.Len() > 0:
+		for i, r := range l.config.Policy.Rules {
+			at := given.position
+			if i < len(given.list) {
+				at = given.list[i].position
+			}
+			list = append(list, Entry{Key: ruleKey(k.path, i+1), Value: fmt.Sprintf("%s: %s", r, r.Action), Origin: at.origin()})
+		}
+		return list
 	case v.Kind() != reflect.Map || v.Len() == 0:
 		return []Entry{{Key: k.path, Value: mask(cmp.Or(given.raw, format(v)), k.secret), Origin: given.origin(), Secret: k.secret}}
 	}

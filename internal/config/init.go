@@ -44,7 +44,10 @@ type object = map[string]any
 // jsonSchema returns the JSON Schema of harness.yaml, for editors.
 func jsonSchema() []byte {
 	root := groupSchema(configKeys(&Config{}), "")
-	root["properties"].(object)["$schema"] = object{"type": "string"}
+	properties := root["properties"].(object)
+	properties["$schema"] = object{"type": "string"}
+	short := properties["policy"].(object)
+	properties["policy"] = object{"description": short["description"], "anyOf": []object{short, short["properties"].(object)["rules"].(object)}}
 	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", "harness.yaml"
 	data, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
@@ -95,6 +98,10 @@ func (k key) typeSchema(orElse string) object {
 		server["type"] = "object"
 		delete(server, "additionalProperties") // other keys warn only
 		return object{"type": []string{"object", "null"}, "additionalProperties": server}
+	case k.typ == rulesType:
+		return object{"type": "array", "items": k.elem().typeSchema("")}
+	case kind == reflect.Pointer:
+		return k.elem().typeSchema(orElse)
 	case kind == reflect.Struct:
 		return groupSchema(k.members(), orElse)
 	case k.typ == durationType:
@@ -110,6 +117,8 @@ func (k key) typeSchema(orElse string) object {
 			o["maximum"] = k.bound(k.max)
 		}
 		return o
+	case kind == reflect.Float64 && k.negative:
+		return object{"type": "number"}
 	case kind == reflect.Float64:
 		return object{"type": "number", "minimum": 0}
 	case kind == reflect.Bool && orElse != "":

@@ -97,6 +97,8 @@ func TestSchema(t *testing.T) {
 		"numbers":      "sandbox: {memory: 104857600, env: {A: 1}, prelude: a.js}\njournal: {retention: 0}",
 		"other names":  "model: {deployment: d, endpoint: 'https://h', maxCost: 0.5, prices: {m: {input: 1, output: 2.5}}}",
 		"groups":       "server: {tls: {cert: a, key: b}, metrics:}\nauth: {oidc: {issuer: 'https://h'}}",
+		"policy":       "policy: {preset: strict, rules: [{tools: [a__b], args: {$.n: {min: -1, equals: 5}}, tokens: {}, action: deny}]}",
+		"short policy": shortPolicy,
 		"placeholders": "mcpServers: {a: {url: '${U}', timeout: '${T}', disabled: 'true', other: [1]}}",
 	} {
 		if err := validate(t, s, []byte(text)); err != nil {
@@ -107,7 +109,8 @@ func TestSchema(t *testing.T) {
 		"sandbx: {}", "sandbox: {timout: 1s}", "sandbox: {timeout: 30}", "sandbox: {timeout: soon}", "sandbox: {memory: lots}", "sandbox: {tier: vm}",
 		"sandbox: {maxCalls: x}", "sandbox: {pool: -1}", "mcpServers: {a: x}", "mcpServers: {a: {timeout: 5}}", "pii: {}", "[]",
 		"server: {tls: x}", "server: {tls: {crt: x}}", "server: {workers: -1}", "model: {maxCost: -1}", "model: {prices: {m: {input: 1}}}",
-		"model: {prices: {m: {input: 1, output: 2, x: 3}}}", "model: {provider: x}",
+		"model: {prices: {m: {input: 1, output: 2, x: 3}}}", "model: {provider: x}", "policy: strict", "policy: [{tools: '*'}]",
+		"policy: [{tools: '*', action: no}]", "policy: {preset: x}", "policy: [{tools: '*', action: ask, when: {x: true}}]",
 	} {
 		if validate(t, s, []byte(text)) == nil {
 			t.Errorf("the schema accepts %s", text)

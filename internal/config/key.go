@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/policy"
 )
 
 // key is a setting, or a group of settings, as the tags of its field describe it.
@@ -26,6 +27,7 @@ type key struct {
 	min, max string
 	like     string // name of the field whose value it has where it is not given
 	required bool
+	negative bool // a number may be below 0
 	isPath   bool
 	secret   bool // and ${VAR} in the file is expanded
 }
@@ -47,7 +49,8 @@ func keysOf(v reflect.Value, prefix string) (keys []key) {
 		}
 		k := key{
 			path: prefix + names[0], names: names, dst: dst, typ: f.Type, value: tag("default"), doc: tag("doc"),
-			min: tag("min"), max: tag("max"), like: tag("like"), required: tag("required") != "", isPath: tag("path") != "", secret: tag("secret") != "",
+			min: tag("min"), max: tag("max"), like: tag("like"), required: tag("required") != "",
+			negative: tag("negative") != "", isPath: tag("path") != "", secret: tag("secret") != "",
 		}
 		if list := tag("oneof"); list != "" {
 			k.oneOf = strings.Split(list, ",")
@@ -60,8 +63,10 @@ func keysOf(v reflect.Value, prefix string) (keys []key) {
 // configKeys lists the sections of a configuration.
 func configKeys(c *Config) []key { return keysOf(reflect.ValueOf(c).Elem(), "") }
 
-// elem is a new element of a mapping or list.
-func (k key) elem() key { return key{dst: reflect.New(k.typ.Elem()).Elem(), typ: k.typ.Elem()} }
+// elem is a new element of a mapping or list, or what a pointer points to.
+func (k key) elem() key {
+	return key{path: k.path, dst: reflect.New(k.typ.Elem()).Elem(), typ: k.typ.Elem(), negative: k.negative}
+}
 
 func (k key) members() []key { return keysOf(k.dst, k.path+".") }
 
@@ -90,11 +95,19 @@ var (
 	durationType = reflect.TypeFor[time.Duration]()
 	sizeType     = reflect.TypeFor[Size]()
 	serversType  = reflect.TypeFor[[]*MCPServer]()
+	rulesType    = reflect.TypeFor[[]policy.Rule]()
 )
 
 // assign checks a value against a key and stores it.
 func (k key) assign(n node) *Error {
 	switch {
+	case k.typ.Kind() == reflect.Pointer:
+		elem := k.elem()
+		err := elem.assign(n)
+		k.dst.Set(elem.dst.Addr())
+		return err
+	case k.typ == rulesType:
+		return k.assignRules(n)
 	case k.typ.Kind() == reflect.Slice:
 		return k.assignList(n)
 	case k.typ.Kind() == reflect.Map:
@@ -137,7 +150,7 @@ func (k key) parse(text string) (any, error) {
 		switch {
 		case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
 			err = fmt.Errorf("%q is not a number", text)
-		case n < 0:
+		case n < 0 && !k.negative:
 			err = fmt.Errorf("%s is less than 0, the least allowed", text)
 		}
 		return n, err

@@ -113,6 +113,8 @@ func (l *loader) file() {
 func (l *loader) group(n node, parent string, keys []key) {
 	for _, m := range match(n, parent, keys, l.problem, func(f field) { l.unknown(f.position, parent, f.name, keys) }) {
 		switch {
+		case m.key.path == "policy" && m.value.kind == list:
+			l.set(setting{node: m.value, key: l.byPath["policy.rules"], base: l.dir})
 		case !m.key.isGroup():
 			l.set(setting{node: m.value, key: m.key, base: l.dir})
 		case m.value.kind != mapping:
@@ -129,7 +131,7 @@ func (l *loader) unknown(at position, parent, name string, keys []key) {
 	switch parent + name {
 	case "$schema":
 		return
-	case "pii", "policy":
+	case "pii":
 		l.problem(at.errorf(name, "remove it; without it nothing is protected in this way", "this is not available in this version"))
 		return
 	}
@@ -248,6 +250,7 @@ func (l *loader) finish() {
 		l.problem(l.addServer(name, l.servers[name]))
 	}
 	l.guestVariables()
+	l.policy()
 	l.validate()
 	l.finishModel()
 	l.notes()

@@ -11,7 +11,7 @@ import (
 )
 
 // unexported leaves out what a configuration knows about itself.
-var unexported = cmpopts.IgnoreUnexported(Config{}, Server{}, Model{})
+var unexported = cmpopts.IgnoreUnexported(Config{}, Policy{}, Server{}, Model{})
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbx: {}\n":                               "harness.yaml:1:1: sandbx: unknown key; did you mean sandbox?",
 		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                          "harness.yaml:1:1: mcp_servers: unknown key; did you mean mcpServers?",
-		"colour: 1\n":                                "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, sandbox, skills, workspace, journal, store, quotas, approvals, log, telemetry",
+		"colour: 1\n":                                "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, policy, sandbox, skills, workspace, journal, store, quotas, approvals, log, telemetry",
 		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, audit",
 		"sandbox:\n  timeout: 30\n":                  `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
@@ -185,7 +185,6 @@ func TestBadFiles(t *testing.T) {
 		"server: {listen: localhost}\n":              `harness.yaml:1:18: server.listen: "localhost" is not an address; write host:port, such as 127.0.0.1:3000`,
 		"server: {listen: 'a:99999'}\n":              `harness.yaml:1:18: server.listen: "a:99999" is not an address; write host:port, such as 127.0.0.1:3000`,
 		"pii: {enabled: true}\n":                     "harness.yaml:1:1: pii: this is not available in this version; remove it; without it nothing is protected in this way",
-		"policy: []\n":                               "harness.yaml:1:1: policy: this is not available in this version; remove it; without it nothing is protected in this way",
 		"log: {level: info}\nlog: {}\n":              `harness.yaml:2:1: the key "log" is given twice; remove one of them`,
 		"# x\r\n# y\r\nlog: # z\r\n  levl: info\r\n": "harness.yaml:4:3: log.levl: unknown key; did you mean log.level?",
 		"- a\n":                              "harness.yaml:1:1: the file must be a mapping of keys to values, not a list; see `harness init` for an example",
@@ -354,7 +353,10 @@ func TestBadVariables(t *testing.T) {
 		"HARNESS_SANDBOX_TIMOUT=5s":                                  "environment variable HARNESS_SANDBOX_TIMOUT: unknown key; did you mean HARNESS_SANDBOX_TIMEOUT?",
 		"HARNESS_SANDBOX_MAXCALLS=1 HARNESS_SANDBOX_MAX_CALLS=2":     "environment variable HARNESS_SANDBOX_MAX_CALLS: it contradicts HARNESS_SANDBOX_MAXCALLS, which names the same key; remove one of them",
 		"HARNESS_PII_ENABLED=true":                                   "environment variable HARNESS_PII_ENABLED: pii: this is not available in this version; remove it; without it nothing is protected in this way",
-		"HARNESS_POLICY=[]":                                          "environment variable HARNESS_POLICY: policy: this is not available in this version; remove it; without it nothing is protected in this way",
+		"HARNESS_POLICY=strict":                                      "environment variable HARNESS_POLICY: policy: it must be a list of rules, or a mapping with preset and rules, not a single value",
+		"HARNESS_POLICY_PRESET=stric":                                `environment variable HARNESS_POLICY_PRESET: policy.preset: "stric" is not one of open, guarded, strict; did you mean strict?`,
+		`HARNESS_POLICY=[{"tools":"crm","action":"deny"}]`:           `environment variable HARNESS_POLICY: policy.rules.1.tools: "crm" is the name of no tool; write crm__* for every tool of a server`,
+		"HARNESS_POLICY_RUELS=[]":                                    "environment variable HARNESS_POLICY_RUELS: unknown key; did you mean HARNESS_POLICY_RULES?",
 		"HARNESS_SANDBOX_ENV={A":                                     "environment variable HARNESS_SANDBOX_ENV: sandbox.env: this is neither a list nor a mapping in YAML or JSON",
 		"HARNESS_SANDBOX_ENV=A":                                      "environment variable HARNESS_SANDBOX_ENV: sandbox.env: it must be a mapping of names to values, not a single value",
 		"HARNESS_MCPSERVERS={":                                       "environment variable HARNESS_MCPSERVERS: mcpServers: this is neither a list nor a mapping in YAML or JSON",

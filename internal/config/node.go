@@ -20,6 +20,7 @@ type node struct {
 	keys  []field  // of a mapping, in order, each name once
 	end   position // of a mapping in braces: where they close
 	alias bool     // it is written elsewhere
+	yaml  bool     // it was read as YAML
 }
 
 func (n node) inBraces() bool { return n.end.line > 0 }
@@ -67,13 +68,13 @@ func (n *node) add(name string, value node) {
 	n.keys = append(n.keys, field{name: name, position: value.position, value: value})
 }
 
-// items returns the elements of a list. A single value is one element; in a variable or flag it is several between
-// commas.
+// items returns the elements of a list. A single value is one element; as the whole of a variable or flag it is several
+// between commas.
 func (n node) items() []node {
 	switch {
 	case n.kind == list:
 		return n.list
-	case n.line > 0:
+	case n.yaml:
 		return []node{n}
 	}
 	var items []node
@@ -166,7 +167,7 @@ func (r *reader) read(n ast.Node) (node, error) {
 			return node{}, r.at.at(n.GetToken()).errorf("", "", "the aliases of the file expand to too much")
 		}
 	}
-	out := node{position: r.at.at(n.GetToken())}
+	out := node{position: r.at.at(n.GetToken()), yaml: true}
 	switch n := n.(type) {
 	case *ast.NullNode:
 		out.text = n.GetToken().Value

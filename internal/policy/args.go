@@ -22,7 +22,7 @@ type step struct {
 
 // parsePath reads a JSON path: $ and steps .name, ['name'], [0], [*] and .*.
 func parsePath(text string) (path []step, err error) {
-	const form = "is not a path; write one such as $.to, $.items[*].to or $['a name']"
+	const form = "it is not a path; write one such as $.to, $.items[*].to or $['a name']"
 	rest, ok := strings.CutPrefix(text, "$")
 	for ok && rest != "" {
 		var s step

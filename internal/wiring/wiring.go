@@ -68,7 +68,7 @@ type Outside struct {
 	Metrics    *telemetry.Metrics // nil: they are not shown
 	Audit      *telemetry.Auditor // nil: no events are written
 	Privacy    pii.Filter         // nil: pii.None
-	Policy     gate.Policy        // nil: every call is allowed
+	Policy     gate.Policy        // nil: that of the configuration
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.
@@ -103,6 +103,9 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 			return nil, fmt.Errorf("find the cache directory: %w; set HARNESS_CACHE_DIR", err)
 		}
 		out.CacheDir = filepath.Join(dir, "mcp-code-exec-harness")
+	}
+	if out.Policy == nil {
+		out.Policy = cfg.Policy.Compiled()
 	}
 	h := &Harness{cfg: cfg, out: out, catalog: catalog.New()}
 	var err error

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// Compiled is the policy of a loaded configuration: its rules, then those of its preset.
+func (p Policy) Compiled() *policy.Policy { return p.compiled }
+
+// ParsePolicy reads what the section policy may hold: a list of rules, or a mapping with preset and rules; or a mapping
+// with the key policy, whose other keys are ignored, such as a whole harness.yaml. The error joins one *Error for each
+// mistake; name stands for the text in it.
+func ParsePolicy(text []byte, name string) (Policy, error) {
+	root, err := parse(text, position{source: name, line: 1, column: 1})
+	if err != nil {
+		return Policy{}, err
+	}
+	if section, ok := root.get("policy"); ok {
+		root = section.value
+	}
+	l := &loader{config: &Config{}, byPath: map[string]key{}, given: map[string]setting{}}
+	sections := keysOf(reflect.ValueOf(&l.config.Policy).Elem(), "policy.")
+	l.keys = leaves(sections)
+	for _, k := range l.keys {
+		l.byPath[k.path] = k
+	}
+	l.policySection(setting{node: root})
+	for _, s := range l.settings {
+		l.problem(s.key.assign(s.node))
+		l.given[s.key.path] = s
+	}
+	l.policy()
+	return l.config.Policy, errors.Join(l.problems...)
+}
+
+// PresetRules are the rules of a preset.
+func PresetRules(name string) []policy.Rule {
+	text, ok := policy.Preset(name)
+	if !ok {
+		return nil
+	}
+	p, err := ParsePolicy(text, "preset "+name)
+	if err != nil {
+		panic("config: " + err.Error()) // it is in the binary
+	}
+	return p.Rules
+}
+
+// policySection collects the settings of the section policy.
+func (l *loader) policySection(s setting) {
+	switch s.kind {
+	case null:
+	case list:
+		s.key = l.byPath["policy.rules"]
+		l.set(s)
+	case mapping:
+		keys := []key{l.byPath["policy.preset"], l.byPath["policy.rules"]}
+		l.group(s.node, "policy.", keys)
+	default:
+		l.problem(s.errorf("policy", "", "it must be a list of rules, or a mapping with preset and rules, not %s", s.kind))
+	}
+}
+
+// policyText collects the settings of a variable that holds the whole section.
+func (l *loader) policyText(s setting) {
+	parsed, err := parse([]byte(strings.TrimSpace(s.text)), s.position)
+	if err != nil {
+		l.problem(s.errorf("policy", "", "this is neither a list nor a mapping in YAML or JSON"))
+		return
+	}
+	s.node = parsed
+	l.policySection(s)
+}
+
+// assignRules reads a list of rules; the first mistake is reported.
+func (k key) assignRules(n node) *Error {
+	if n.kind != list {
+		return n.errorf(k.path, "write each rule behind a -", "it must be a list of rules, not %s", n.kind)
+	}
+	rules := []policy.Rule{}
+	for i, item := range n.list {
+		elem := k.elem()
+		elem.path = ruleKey(k.path, i+1)
+		if err := elem.assign(item); err != nil {
+			return err
+		}
+		rules = append(rules, elem.dst.Interface().(policy.Rule))
+	}
+	k.dst.Set(reflect.ValueOf(rules))
+	return nil
+}
+
+// ruleKey is the key of a rule, from 1.
+func ruleKey(rules string, number int) string { return fmt.Sprintf("%s.%d", rules, number) }
+
+// policy compiles the rules, and reports mistakes where they are written.
+func (l *loader) policy() {
+	p := &l.config.Policy
+	var err error
+	if p.compiled, err = policy.New(p.Rules, p.Preset, PresetRules(p.Preset)); err == nil {
+		return
+	}
+	wrong := []error{err}
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		wrong = all.Unwrap()
+	}
+	given := l.given["policy.rules"]
+	for _, err := range wrong {
+		if r, ok := errors.AsType[*policy.RuleError](err); ok {
+			at, path := given.node, ruleKey("policy.rules", r.Rule)
+			if r.Rule <= len(at.list) {
+				at = at.list[r.Rule-1]
+			}
+			for _, name := range r.Keys {
+				path += "." + name
+				if f, ok := at.get(name); ok {
+					at = f.value
+				}
+			}
+			l.problem(at.errorf(path, "", "%v", r.Err))
+		}
+	}
+}
