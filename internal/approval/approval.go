@@ -71,8 +71,8 @@ type Call struct {
 
 // Binding is what an approval is for. An approval is void for a call with another one.
 type Binding struct {
-	Definition string `json:"definition"` // hash of the tool's definition
-	Args       string `json:"args"`       // hash of the arguments that are to be sent
+	Definition string `json:"definition" doc:"Hash of the tool's definition."`
+	Args       string `json:"args" doc:"Keyed hash of the arguments that are to be sent."`
 }
 
 // Effect is a call that changed, or may have changed, something.
@@ -102,13 +102,6 @@ type Decision struct {
 // Definition is the hash of a tool's definition: a tool with another one is another tool.
 func Definition(name, description string, schema json.RawMessage, annotations any) string {
 	text, _ := json.Marshal([]any{name, description, schema, annotations}) // JSON that was decoded before
-	return hash(text)
-}
-
-// Args is the hash of the arguments of a call as they are to be sent, which are canonical JSON.
-func Args(canonical json.RawMessage) string { return hash(canonical) }
-
-func hash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

@@ -14,19 +14,35 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
+// refusal is what a call is answered with about which a person has said no, whatever policy says by now; nil for other calls.
+func (t *toolCall) refusal(ctx context.Context, name string) *frame.Error {
+	if !t.run.left[t.call.N] {
+		return nil
+	}
+	last, known, err := t.run.scope.Decided.Of(ctx, t.run.scope.Run, t.call.N)
+	switch {
+	case err != nil:
+		return t.notCalled(name, err)
+	case known && last.Request.Status != approval.Approved:
+		return denied(name, last.Request)
+	}
+	return nil
+}
+
 // approve is step 5, for a call that policy puts to a person. shown are the arguments with tokens, sent those that the server
 // is to get. It returns the id of the request by which the call is approved, or what the call is answered with.
 func (t *toolCall) approve(
 	ctx context.Context, tool *catalog.Tool, v policy.Verdict, shown, sent json.RawMessage,
 ) (request string, failed *frame.Error) {
 	name, decided, id := tool.FullName(), t.run.scope.Decided, t.run.scope.Run
-	is := approval.Binding{Definition: definition(tool), Args: approval.Args(journal.Canonical(sent))}
-	last, known, err := decided.Of(ctx, id, t.call.N)
+	key, err := t.run.gate.opt.ApprovalKey()
 	if err != nil {
 		return "", t.notCalled(name, err)
 	}
-	if known && last.Request.Status != approval.Approved {
-		return "", denied(name, last.Request)
+	is := approval.Bind(key, id, t.call.N, definition(tool), journal.Canonical(sent))
+	last, known, err := decided.Of(ctx, id, t.call.N)
+	if err != nil {
+		return "", t.notCalled(name, err)
 	}
 	if known && last.Call.Tool == name && last.Call.Binding == is {
 		return last.Request.ID, nil
@@ -68,7 +84,7 @@ func difference(was, is approval.Call) string {
 	case was.Tool != is.Tool:
 		return fmt.Sprintf("the call was approved for the tool %s", was.Tool)
 	case was.Binding.Definition == is.Binding.Definition:
-		return "the arguments that are to be sent differ from the approved ones"
+		return "the arguments that are to be sent differ from the approved ones: a token stands for another value, or the key of approvals is another one"
 	case was.Description != is.Description:
 		return fmt.Sprintf("the tool's definition differs from the approved one; its description was: %s", was.Description)
 	case was.ReadOnly != is.ReadOnly || was.Destructive != is.Destructive || was.Idempotent != is.Idempotent || was.OpenWorld != is.OpenWorld:

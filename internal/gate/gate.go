@@ -79,8 +79,10 @@ type Options struct {
 	Catalog *catalog.Catalog
 	Servers Servers
 	Policy  Policy // nil allows every call
-	Zones   Zones
-	Now     func() time.Time
+	// ApprovalKey binds approvals to arguments.
+	ApprovalKey func() ([]byte, error)
+	Zones       Zones
+	Now         func() time.Time
 }
 
 // Gate admits host calls. It is safe for concurrent use.
@@ -112,6 +114,7 @@ type Run struct {
 	gate      *Gate
 	scope     Scope
 	toolCalls int
+	left      map[int]bool // tool calls that a dead process, or one that waited for an approval, left without an answer
 	sessions  connections
 }
 
@@ -119,22 +122,25 @@ var _ run.Gate = (*Run)(nil)
 
 // Open admits a run.
 func (g *Gate) Open(scope Scope) *Run {
-	r := &Run{gate: g, scope: scope, sessions: connections{used: map[string]connection{}}}
+	r := &Run{gate: g, scope: scope, left: map[int]bool{}, sessions: connections{used: map[string]connection{}}}
 	r.remember()
 	return r
 }
 
-// remember counts the tool calls that a dead process had answered, and finds the connections that it sent writes on.
+// remember counts the tool calls that a dead process had answered and finds those that it had not, and the connections that it sent
+// writes on.
 func (r *Run) remember() {
 	calls := map[int]*journal.Call{}
 	for _, record := range r.scope.Recorded {
 		switch {
 		case record.Call != nil:
 			calls[record.Call.N] = record.Call
+			r.left[record.Call.N] = frame.Kind(record.Call.Kind) == frame.Tool
 		case record.Answer != nil:
 			if c := calls[record.Answer.N]; c != nil && frame.Kind(c.Kind) == frame.Tool {
 				r.toolCalls++
 			}
+			delete(r.left, record.Answer.N)
 		case record.Intent != nil && record.Intent.Conn != 0:
 			if c := calls[record.Intent.N]; c != nil {
 				r.sessions.earlier = append(r.sessions.earlier, earlier{c, record.Intent.Conn})

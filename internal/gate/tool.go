@@ -81,6 +81,9 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if verdict.Action == policy.Deny {
 		return nil, t.forbidden(name, verdict)
 	}
+	if failed := t.refusal(ctx, name); failed != nil {
+		return nil, failed
+	}
 	shown := args
 	// 6. restore, validate
 	if args, err = t.run.scope.Privacy.RestoreJSON(ctx, args); err != nil {

@@ -30,6 +30,7 @@ type upstream struct {
 	entry *config.MCPServer
 	web   *httptest.Server
 	conns atomic.Int64 // open connections
+	mcp   *mcp.Server
 	// on answers calls; nil echoes the arguments. An error drops the connection without an answer.
 	on func(ctx context.Context, tool, key string, args json.RawMessage) (string, error)
 
@@ -42,26 +43,12 @@ const keyMeta = "mcp-code-exec-harness/idempotencyKey"
 
 func newUpstream(t testing.TB, name string) *upstream {
 	t.Helper()
-	u := &upstream{}
-	s := mcp.NewServer(&mcp.Implementation{Name: name, Version: "1"}, nil)
+	u := &upstream{mcp: mcp.NewServer(&mcp.Implementation{Name: name, Version: "1"}, nil)}
+	s := u.mcp
 	for tool, hints := range map[string]*mcp.ToolAnnotations{
 		"read": {ReadOnlyHint: true}, "put": {IdempotentHint: true}, "send": nil,
 	} {
-		s.AddTool(&mcp.Tool{Name: tool, Annotations: hints, InputSchema: json.RawMessage(`{"type":"object"}`)},
-			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				u.mu.Lock()
-				u.calls = append(u.calls, tool+" "+string(req.Params.Arguments))
-				u.mu.Unlock()
-				text := string(req.Params.Arguments)
-				if u.on != nil {
-					key, _ := req.Params.Meta[keyMeta].(string)
-					var err error
-					if text, err = u.on(ctx, tool, key, req.Params.Arguments); err != nil {
-						return nil, err
-					}
-				}
-				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
-			})
+		u.add(&mcp.Tool{Name: tool, Annotations: hints})
 	}
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{JSONResponse: true})
 	u.web = httptest.NewUnstartedServer(handler)
@@ -80,6 +67,25 @@ func newUpstream(t testing.TB, name string) *upstream {
 	})
 	u.entry = &config.MCPServer{Name: name, URL: u.web.URL, StartupTimeout: patience, Timeout: patience}
 	return u
+}
+
+// add adds a tool, or replaces it.
+func (u *upstream) add(tool *mcp.Tool) {
+	tool.InputSchema = json.RawMessage(`{"type":"object"}`)
+	u.mcp.AddTool(tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		u.mu.Lock()
+		u.calls = append(u.calls, tool.Name+" "+string(req.Params.Arguments))
+		u.mu.Unlock()
+		text := string(req.Params.Arguments)
+		if u.on != nil {
+			key, _ := req.Params.Meta[keyMeta].(string)
+			var err error
+			if text, err = u.on(ctx, tool.Name, key, req.Params.Arguments); err != nil {
+				return nil, err
+			}
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+	})
 }
 
 func (u *upstream) called() []string {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/config"
@@ -152,8 +153,11 @@ func (h *Harness) openRuns() error {
 		Store: func() (runs.Store, error) { return h.store() },
 		Pool:  h.pool, Skills: h.skills, Workspace: h.workspace,
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
-		Gate:     gate.New(gate.Options{Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Zones: zone, Now: h.out.Now}),
-		Catalog:  h.catalog, EnsureTools: h.EnsureTools,
+		Gate: gate.New(gate.Options{
+			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Zones: zone, Now: h.out.Now,
+			ApprovalKey: kept(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
+		}),
+		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
 		Limits: run.Limits{
 			Timeout: c.Timeout, MaxWall: c.MaxWall, Memory: int64(c.Memory), MaxOutput: int(c.MaxOutput), MaxLogLines: c.MaxLogLines,

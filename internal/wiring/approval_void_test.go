@@ -1,0 +1,225 @@
+package wiring_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// standsFor is a filter whose one token stands for a value that changes.
+type standsFor struct{ value atomic.Pointer[string] }
+
+func (*standsFor) Hide(_ context.Context, _ pii.Scope, text string) (string, error) { return text, nil }
+
+func (s *standsFor) Restore(_ context.Context, _ pii.Scope, text string) (string, error) {
+	return strings.ReplaceAll(text, "[NAME_1]", *s.value.Load()), nil
+}
+
+// verdicts is a policy with one verdict on writes, which changes.
+type verdicts struct{ atomic.Pointer[policy.Action] }
+
+func (v *verdicts) Decide(c policy.Call) policy.Verdict {
+	if c.ReadOnly {
+		return policy.Verdict{Action: policy.Allow}
+	}
+	return policy.Verdict{Action: *v.Load(), Rule: 1, Reason: "rule 1"}
+}
+
+// An approval is void once the tool's definition or what is to be sent has changed: the call is asked about again.
+func TestApprovalVoid(t *testing.T) {
+	t.Parallel()
+	dir, up := t.TempDir(), newUpstream(t, "up")
+	names := &standsFor{}
+	ann, bob := "ann", "bob"
+	names.value.Store(&ann)
+	f := openIn(t, dir, nil, wiring.Outside{Policy: asking{}, Privacy: names}, up.entry)
+	out := f.waits(`return (await callMCPTool('up__send', {to: '[NAME_1]'})).to`)
+	if args := string(out.Approval.Calls[0].Args); args != `{"to":"[NAME_1]"}` {
+		t.Errorf("people are shown %s", args)
+	}
+	// The value of the token changes.
+	names.value.Store(&bob)
+	again := f.decide(out, approve)
+	f.wantWaiting(again)
+	if c := again.Approval.Calls[0]; again.Approval.ID == out.Approval.ID || !strings.Contains(c.Changed, "arguments") || c.N != 1 {
+		t.Errorf("asked again: %+v", again.Approval)
+	}
+	// The tool's description changes, in another process.
+	other := newUpstream(t, "up")
+	other.add(&mcp.Tool{Name: "send", Description: "Sends and forgets"})
+	g := openIn(t, dir, nil, wiring.Outside{Policy: asking{}, Privacy: names}, other.entry)
+	third := g.decide(again, approve)
+	g.wantWaiting(third)
+	if c := third.Approval.Calls[0]; !strings.Contains(c.Changed, "definition") || c.Description != "Sends and forgets" {
+		t.Errorf("asked a third time: %+v", third.Approval)
+	}
+	if n := len(up.sent()) + len(other.sent()); n != 0 {
+		t.Errorf("%d calls were made under void approvals", n)
+	}
+	// What a remembered approval is for ends with the definition, too.
+	last := g.decide(third, approval.Decision{Approve: true, Remember: true})
+	if to := decoded[string](t, last); to != "bob" || len(other.sent()) != 1 {
+		t.Errorf("sent to %q, %q", to, other.sent())
+	}
+	g.replay(last)
+}
+
+// An approval satisfies ask and never overrides deny. What a person has denied stays denied.
+func TestApprovalNeverOverrides(t *testing.T) {
+	t.Parallel()
+	up, rules := newUpstream(t, "up"), &verdicts{}
+	ask, deny, allow := policy.Ask, policy.Deny, policy.Allow
+	rules.Store(&ask)
+	f := openIn(t, t.TempDir(), nil, wiring.Outside{Policy: rules}, up.entry)
+	const program = `try { return (await callMCPTool('up__send', {n: 1})).n } catch (e) { return e.name }`
+	out := f.waits(program)
+	rules.Store(&deny)
+	if got := decoded[string](t, f.decide(out, approve)); got != "DeniedError" || len(up.sent()) != 0 {
+		t.Errorf("approved and denied by policy: %s, %q", got, up.sent())
+	}
+	rules.Store(&ask)
+	out = f.waits(program)
+	rules.Store(&allow)
+	if got := decoded[string](t, f.decide(out, approval.Decision{Reason: "no"})); got != "DeniedError" || len(up.sent()) != 0 {
+		t.Errorf("denied and allowed by policy: %s, %q", got, up.sent())
+	}
+}
+
+// Nobody decides: the call is denied when the request expires.
+func TestApprovalExpiry(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := askingIn(t, t.TempDir(), map[string]string{"approvals.expireAfter": "1s"}, up)
+	out := f.waits(`try { await callMCPTool('up__send', {n: 1}) } catch (e) { return e.message }`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Runs().ResumeDecided(ctx, func() {})
+	}()
+	eventually(t, "the run has ended", func() bool {
+		info, err := f.Runs().Match(t.Context(), out.RunID)
+		return err == nil && !info.Ended.IsZero()
+	})
+	cancel()
+	<-done
+	got, _, err := f.Runs().Recorded(t.Context(), out.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := decoded[string](t, got); text != "up__send was not called: nobody approved it within 1s" {
+		t.Errorf("the program was told %q", text)
+	}
+	_, err = f.Runs().Decide(t.Context(), auth.Local(), out.Approval.ID, approve)
+	if !errors.Is(err, approval.ErrDecided) {
+		t.Errorf("a decision about an expired request: %v", err)
+	}
+	f.replay(got)
+}
+
+// A user may have so many runs that wait; the next one is told so.
+func TestApprovalQuota(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := askingIn(t, t.TempDir(), map[string]string{"quotas.waiting": "2"}, up)
+	const program = `try { return await callMCPTool('up__send', {n: 1}) } catch (e) { return [e.name, e.message] }`
+	first := f.waits(program)
+	f.waits(program)
+	got := decoded[[]string](t, f.exec(code(program)))
+	if got[0] != "DeniedError" || !strings.Contains(got[1], "quotas.waiting") || strings.Contains(got[1], "park") {
+		t.Errorf("the third run was told %q", got)
+	}
+	f.decide(first, approve)
+	f.waits(program)
+}
+
+// What waits is gone with its session, and is purged with its run.
+func TestApprovalSession(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := askingIn(t, t.TempDir(), map[string]string{"quotas.waiting": "1"}, up)
+	tasks, err := f.Tasks(wiring.TaskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave, err := tasks.EnterSession(t.Context(), "local", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := f.waits(`return callMCPTool('up__send', {n: 1})`)
+	leave()
+	keep, err := f.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired, err := keep.ExpiredSessions(t.Context(), time.Now().Add(1e6*time.Hour), 10)
+	if err != nil || len(expired) != 0 {
+		t.Errorf("the session of a waiting run expires: %v, %v", expired, err)
+	}
+	if err := tasks.DeleteSession(t.Context(), "local", "s"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Runs().Approval(t.Context(), auth.Local(), out.Approval.ID); !errors.Is(err, approval.ErrNotFound) {
+		t.Errorf("the request of a deleted session: %v", err)
+	}
+	if _, err := f.Runs().Resume(t.Context(), out.RunID, nil); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("the run of a deleted session: %v", err)
+	}
+	// The quota counts it no more.
+	other := code(`return (await callMCPTool('up__send', {n: 2})).n`)
+	other.Session = "other"
+	again, err := f.Runs().Execute(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := f.decide(again, approve)
+	if n := decoded[int](t, ended); n != 2 {
+		t.Errorf("got %d", n)
+	}
+	if _, err := keep.Purge(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := f.Runs().Approvals(t.Context(), auth.Local(), approval.Filter{})
+	if err != nil || len(all) != 0 {
+		t.Errorf("after the purge: %v, %v", all, err)
+	}
+}
+
+// A waiting run that is abandoned, as the run of a cancelled task is, closes its request.
+func TestApprovalAbandoned(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := askingIn(t, t.TempDir(), nil, up)
+	out := f.waits(`return callMCPTool('up__send', {n: 1})`)
+	if err := f.Runs().EndOrphans(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	f.wantWaiting(f.goOn(out.RunID)) // no orphan
+	if err := f.Runs().Abandon(t.Context(), out.RunID); err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.Runs().Approval(t.Context(), auth.Local(), out.Approval.ID)
+	if err != nil || r.Status != approval.Closed {
+		t.Errorf("the request is %s, %v", r.Status, err)
+	}
+	if _, err := f.Runs().Decide(t.Context(), auth.Local(), r.ID, approve); !errors.Is(err, approval.ErrDecided) {
+		t.Errorf("a decision about it: %v", err)
+	}
+	if infos, _, err := f.Runs().List(t.Context(), auth.Local(), journal.Filter{Status: run.Cancelled}); err != nil || len(infos) != 1 {
+		t.Errorf("cancelled runs: %v, %v", infos, err)
+	}
+}
