@@ -86,7 +86,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 
 // auditor writes audit events into a log, if log.audit is set.
 func auditor(cfg *config.Config, log *slog.Logger) *telemetry.Auditor {
-	if !cfg.Log.Audit {
+	if !cfg.Audit.Enabled || !cfg.Log.Audit {
 		return nil
 	}
 	return telemetry.NewAuditor(log)

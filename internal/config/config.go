@@ -31,6 +31,8 @@ type Config struct {
 	Store      Store        `key:"store" doc:"The database."`
 	Quotas     Quotas       `key:"quotas" doc:"Bounds on what one user has. In the database, the bound on all users together is 50 times as high."`
 	Approvals  Approvals    `key:"approvals" doc:"Calls that wait until somebody has approved them."`
+	Redis      Redis        `key:"redis" doc:"The Redis server of pii.vault: redis."`
+	Audit      Audit        `key:"audit" doc:"The record of who did what, in a file that shows changes."`
 	Log        Log          `key:"log" doc:"The harness's own log, on stderr."`
 	Telemetry  Telemetry    `key:"telemetry" doc:"Traces."`
 
@@ -109,11 +111,43 @@ type Approvals struct {
 	ExpireAfter time.Duration `key:"expireAfter" default:"24h" min:"1s" doc:"A call that nobody has approved within this time is denied."`
 }
 
+// Redis names a server. URL, if it is not empty, replaces Address, Username, Password, TLS and DB.
+type Redis struct {
+	URL      string        `key:"url" secret:"true" doc:"redis://user:password@host:6379/0, rediss:// with TLS, or unix:///path; replaces the keys below, except ca and ttl."`
+	Address  string        `key:"address" default:"localhost:6379" doc:"Host and port."`
+	Username string        `key:"username" doc:"Name of a user of the server."`
+	Password string        `key:"password" secret:"true" doc:"Password of the user, or of the server."`
+	TLS      bool          `key:"tls" default:"false" doc:"Encrypt the connection."`
+	CA       string        `key:"ca" path:"true" doc:"File with the certificates of authorities, in PEM; empty: those of the system."`
+	DB       int           `key:"db" default:"0" min:"0" doc:"Number of the database."`
+	TTL      time.Duration `key:"ttl" default:"1h" min:"1m" doc:"How long the tokens of a session stay after their last use, unless a task or run of it has not ended."`
+
+	err error // what Check returns
+}
+
+// Check says why the server cannot be used with these settings. Load accepts them because other programs use the variables.
+func (r Redis) Check() error { return r.err }
+
+// Audit configures the audit log.
+type Audit struct {
+	Enabled  bool   `key:"enabled" default:"true" doc:"Record who did what: runs, tool calls, failed authentication, changes of keys and servers, deletions."`
+	File     string `key:"file" path:"true" default:"{state}/audit.jsonl" doc:"Where harness serve records it; empty: in the log only."`
+	Key      string `key:"key" secret:"true" doc:"Secret of the hashes; empty: who can write the file can forge it."`
+	MaxSize  Size   `key:"maxSize" default:"64MiB" min:"1MiB" doc:"Size of a file; then the next begins."`
+	MaxFiles int    `key:"maxFiles" default:"16" min:"2" doc:"Files that are kept."`
+	Required bool   `key:"required" default:"false" doc:"Refuse runs and tool calls while the file cannot be written."`
+
+	err error // what Check returns
+}
+
+// Check says why nothing can be recorded with these settings: the variable of the key is not set.
+func (a Audit) Check() error { return a.err }
+
 // Log configures the harness's own log.
 type Log struct {
 	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"The least severe level shown."`
 	Format string `key:"format" default:"pretty" oneof:"pretty,json" doc:"For people or for programs."`
-	Audit  bool   `key:"audit" default:"true" doc:"Also say who did what: runs and tool calls (at the level info), failed authentication (warn)."`
+	Audit  bool   `key:"audit" default:"true" doc:"Also say in the log what audit records: runs and tool calls (at the level info), failed authentication (warn)."`
 }
 
 // Session configures conversations.

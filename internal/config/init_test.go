@@ -71,13 +71,14 @@ func TestTemplate(t *testing.T) {
 	ignore := cmp.Options{
 		unexported, cmpopts.IgnoreUnexported(MCPServer{}), cmpopts.IgnoreFields(Config{}, "MCPServers", "File", "StateDir"), cmpopts.EquateEmpty(),
 		cmpopts.IgnoreFields(Skills{}, "Dir"), cmpopts.IgnoreFields(Workspace{}, "Dir"), cmpopts.IgnoreFields(Store{}, "URL"),
+		cmpopts.IgnoreFields(Audit{}, "File"),
 	}
 	if diff := cmp.Diff(empty, c, ignore); diff != "" {
 		t.Errorf("the template shows other values than the defaults (-default +template)\n%s", diff)
 	}
 	if want := filepath.Join(all.Cwd, "data"); c.Skills.Dir != filepath.Join(want, "skills") || c.Workspace.Dir != filepath.Join(want, "workspace") ||
-		c.Store.URL != "sqlite:"+filepath.Join(want, "harness.db") {
-		t.Errorf("the template's directories are not the defaults: %+v %+v %+v", c.Skills, c.Workspace, c.Store)
+		c.Store.URL != "sqlite:"+filepath.Join(want, "harness.db") || c.Audit.File != filepath.Join(want, "audit.jsonl") {
+		t.Errorf("the template's directories are not the defaults: %+v %+v %+v %+v", c.Skills, c.Workspace, c.Store, c.Audit)
 	}
 	for _, e := range c.Effective() {
 		if e.Origin == "default" {

@@ -38,6 +38,7 @@ type setting struct {
 	base     string // what a relative path in it means
 	part     string // "host" or "port": the part of the key's address that it replaces
 	provider string // it applies only if this provider is chosen
+	lenient  bool   // a bad value is among errs
 	// errs are problems of the value that only the commands that need the key report.
 	errs []error
 }
@@ -219,7 +220,12 @@ func (l *loader) apply() {
 			}
 		}
 		if err := s.key.assign(s.node); err != nil {
-			l.problem(err)
+			if s.lenient {
+				before.errs = append(before.errs, err)
+				l.given[path] = before
+			} else {
+				l.problem(err)
+			}
 			continue
 		}
 		l.given[path] = s

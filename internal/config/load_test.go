@@ -11,7 +11,7 @@ import (
 )
 
 // unexported leaves out what a configuration knows about itself.
-var unexported = cmpopts.IgnoreUnexported(Config{}, Policy{}, Server{}, Model{})
+var unexported = cmpopts.IgnoreUnexported(Config{}, Policy{}, Server{}, Model{}, Redis{}, Audit{})
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
@@ -39,6 +39,8 @@ func TestDefaults(t *testing.T) {
 		Store:     Store{URL: "sqlite:" + filepath.Join(state, "harness.db"), Sync: "normal"},
 		Quotas:    Quotas{Journal: 4 << 30, Tasks: 10000, Sessions: 10000, Schedules: 100, Workspace: 4 << 30, Waiting: 1000},
 		Approvals: Approvals{ExpireAfter: day},
+		Redis:     Redis{Address: "localhost:6379", TTL: time.Hour},
+		Audit:     Audit{Enabled: true, File: filepath.Join(state, "audit.jsonl"), MaxSize: 64 << 20, MaxFiles: 16},
 		Log:       Log{Level: "info", Format: "pretty", Audit: true},
 		StateDir:  state,
 	}
@@ -122,6 +124,7 @@ mcpServers:
 	want.Journal.Retention = 36 * time.Hour
 	want.Store = Store{URL: "sqlite:" + filepath.Join(e.Cwd, "state", "h.db"), Sync: "full"}
 	want.Log.Audit = false
+	want.Audit.File = filepath.Join(e.Cwd, "data", "audit.jsonl")
 	want.Telemetry.OTLPEndpoint = "http://127.0.0.1:4318"
 	want.File, want.StateDir = filepath.Join(e.Cwd, "harness.yaml"), filepath.Join(e.Cwd, "data")
 	if diff := cmp.Diff(want, got, unexported); diff != "" {
@@ -156,7 +159,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbx: {}\n":                               "harness.yaml:1:1: sandbx: unknown key; did you mean sandbox?",
 		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                          "harness.yaml:1:1: mcp_servers: unknown key; did you mean mcpServers?",
-		"colour: 1\n":                                "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, policy, sandbox, skills, workspace, journal, store, quotas, approvals, log, telemetry",
+		"colour: 1\n":                                "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, policy, sandbox, skills, workspace, journal, store, quotas, approvals, redis, audit, log, telemetry",
 		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, audit",
 		"sandbox:\n  timeout: 30\n":                  `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
@@ -182,6 +185,8 @@ func TestBadFiles(t *testing.T) {
 		"sandbox: {maxValue: 200MiB}\n":              "harness.yaml:1:21: sandbox.maxValue: values of 200MiB do not fit into sandbox.memory of 100MiB; lower one or raise the other",
 		"skills: {dir: a}\nworkspace: {dir: a/b}":    "harness.yaml:2:18: workspace.dir: skills and workspace may not lie in one another: a workspace is deleted when its session ends; choose two separate directories",
 		"store: {url: mysql://x}\n":                  "harness.yaml:1:14: store.url: it must be sqlite: and the path of a file; write sqlite:./data/harness.db",
+		"redis: {address: localhost}\n":              `harness.yaml:1:18: redis.address: "localhost" is not an address; write host:port, such as localhost:6379`,
+		"redis: {ttl: 5m}\n":                         "harness.yaml:1:14: redis.ttl: 5m is shorter than sandbox.maxWall, which is 10m; raise redis.ttl, so that the tokens of a run outlive it",
 		"server: {listen: localhost}\n":              `harness.yaml:1:18: server.listen: "localhost" is not an address; write host:port, such as 127.0.0.1:3000`,
 		"server: {listen: 'a:99999'}\n":              `harness.yaml:1:18: server.listen: "a:99999" is not an address; write host:port, such as 127.0.0.1:3000`,
 		"pii: {enabled: true}\n":                     "harness.yaml:1:1: pii: this is not available in this version; remove it; without it nothing is protected in this way",

@@ -18,6 +18,7 @@ type original struct {
 	part     string // "host" or "port": what it replaces of the address that key holds
 	provider string // it sets key only if this provider is chosen
 	loose    bool   // ignored unless it is true or false: other programs use the name
+	lenient  bool   // a bad value is an error only of commands that need key: other programs use the name
 
 	server string // id of the server that it describes: FS for MCP_FS_*
 	guest  bool   // programs read it as env.NAME
@@ -85,15 +86,15 @@ var originals = [...]original{
 	{name: "TOKEN_EXPIRATION", key: "server.tokenExpiration", unit: "s"},
 
 	{name: "REDIS_ENABLED", note: noRedis, fine: []string{"false"}, refused: "remove REDIS_ENABLED, or set it to false"},
-	{name: "REDIS_HOST", note: noRedis, shared: true, with: "REDIS_ENABLED"},
-	{name: "REDIS_PORT", note: noRedis, shared: true, with: "REDIS_ENABLED"},
-	{name: "REDIS_PASSWORD", note: noRedis, shared: true, with: "REDIS_ENABLED"},
-	{name: "REDIS_TLS_ENABLED", note: noRedis, shared: true, with: "REDIS_ENABLED"},
-	{name: "REDIS_DB", note: noRedis, shared: true, with: "REDIS_ENABLED"},
+	{name: "REDIS_HOST", key: "redis.address", part: "host"},
+	{name: "REDIS_PORT", key: "redis.address", part: "port"},
+	{name: "REDIS_PASSWORD", key: "redis.password"},
+	{name: "REDIS_TLS_ENABLED", key: "redis.tls", loose: true},
+	{name: "REDIS_DB", key: "redis.db", lenient: true},
 
 	{name: "LOG_LEVEL", key: "log.level"},
 	{name: "LOG_FORMAT", key: "log.format"},
-	{name: "SECURITY_AUDIT_ENABLED", key: "log.audit"},
+	{name: "SECURITY_AUDIT_ENABLED", key: "audit.enabled"},
 	{name: "OTEL_EXPORTER_OTLP_ENDPOINT", key: "telemetry.otlpEndpoint"},
 
 	{name: "RATE_LIMIT_ENABLED", key: "server.rateLimit.enabled"},
@@ -118,7 +119,7 @@ var originals = [...]original{
 func (l *loader) originals(v layer) {
 	for _, o := range originals {
 		s := v.setting(l.byPath[o.key], o.name)
-		s.part, s.provider = o.part, o.provider
+		s.part, s.provider, s.lenient = o.part, o.provider, o.lenient
 		switch _, isBool := parseBool(s.text); {
 		case s.text == "" || o.key == "" || o.loose && !isBool:
 		case o.unit != "" && strings.Trim(strings.TrimSpace(s.text), "0123456789.") != "":

@@ -118,15 +118,15 @@ func effects() map[string]effect {
 			value: "true", quiet: "false",
 			fails: ".env variable REDIS_ENABLED: this version keeps its state in SQLite; remove REDIS_ENABLED, or set it to false",
 		},
-		"REDIS_HOST":        {value: "h", warns: "it has no effect: " + noRedis},
-		"REDIS_PORT":        {value: "1", warns: "it has no effect: " + noRedis},
-		"REDIS_PASSWORD":    {value: "p", warns: "it has no effect: " + noRedis},
-		"REDIS_TLS_ENABLED": {value: "true", warns: "it has no effect: " + noRedis},
-		"REDIS_DB":          {value: "0", warns: "it has no effect: " + noRedis},
+		"REDIS_HOST":        {value: "h", get: func(c *Config) any { return c.Redis.Address }, want: "h:6379"},
+		"REDIS_PORT":        {value: "1", get: func(c *Config) any { return c.Redis.Address }, want: "localhost:1"},
+		"REDIS_PASSWORD":    {value: "p", get: func(c *Config) any { return c.Redis.Password }, want: "p"},
+		"REDIS_TLS_ENABLED": {value: "true", get: func(c *Config) any { return c.Redis.TLS }, want: true},
+		"REDIS_DB":          {value: "3", get: func(c *Config) any { return c.Redis.DB }, want: 3},
 
 		"LOG_LEVEL":                   {value: "warn", get: func(c *Config) any { return c.Log.Level }, want: "warn"},
 		"LOG_FORMAT":                  {value: "json", get: func(c *Config) any { return c.Log.Format }, want: "json"},
-		"SECURITY_AUDIT_ENABLED":      {value: "false", get: func(c *Config) any { return c.Log.Audit }, want: false},
+		"SECURITY_AUDIT_ENABLED":      {value: "false", get: func(c *Config) any { return c.Audit.Enabled }, want: false},
 		"OTEL_EXPORTER_OTLP_ENDPOINT": {value: "http://h:4318", get: func(c *Config) any { return c.Telemetry.OTLPEndpoint }, want: "http://h:4318"},
 
 		"RATE_LIMIT_ENABLED":   {value: "false", get: func(c *Config) any { return c.Server.RateLimit.Enabled }, want: false},
@@ -168,7 +168,7 @@ func TestOriginalVariables(t *testing.T) {
 			}
 			if f.quiet != "" {
 				c, warnings := load(t, with(f.quiet))
-				ignore := cmp.Options{unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "Skills", "Workspace", "Store")}
+				ignore := cmp.Options{unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "Skills", "Workspace", "Store", "Audit.File")}
 				plain, _ := load(t, world(t, nil))
 				if len(warnings) != 0 && o.server == "" || !cmp.Equal(c, plain, ignore) {
 					t.Errorf("%s does something: %v %s", f.quiet, warnings, cmp.Diff(plain, c, ignore))
@@ -227,7 +227,7 @@ func TestOriginalExample(t *testing.T) {
 	plain, _ := load(t, world(t, nil))
 	plain.Server.Listen, plain.Server.Secret = "0.0.0.0:3000", "change-me"
 	plain.Skills.Dir, plain.Workspace.Dir = filepath.Join(e.Cwd, "skills"), filepath.Join(e.Cwd, "workspace")
-	if diff := cmp.Diff(plain, c, unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "Store")); diff != "" {
+	if diff := cmp.Diff(plain, c, unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "Store", "Audit.File")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if c.Server.Loopback() || c.Server.Check() != nil {
@@ -252,7 +252,7 @@ func TestSharedNames(t *testing.T) {
 	e := world(t, map[string]string{"work/harness.yaml": "mcpServers: {a: {command: x, env: {U: '${MONGODB_URI}'}}}\n", "work/.env": "MONGODB_URI=m\n"})
 	e.Environ = []string{
 		"NODE_ENV=production", "DATABASE_URL=x", "REDIS_HOST=h", "AUTH_TOKEN=t", "HOST_URL=u", "DEBUG=express:*", "HOST=not a host", "PORT=tcp://10.0.0.1:80",
-		"METRICS_PORT=x", "OTEL_EXPORTER_OTLP_ENDPOINT=collector:4317",
+		"REDIS_PORT=tcp://10.0.0.1:6379", "REDIS_DB=x", "REDIS_TLS_ENABLED=starttls", "METRICS_PORT=x", "OTEL_EXPORTER_OTLP_ENDPOINT=collector:4317",
 	}
 	c, warnings := load(t, e)
 	want := []string{
@@ -263,6 +263,9 @@ func TestSharedNames(t *testing.T) {
 	}
 	if c.Server.Listen != "127.0.0.1:3000" || c.Server.Debug || c.Telemetry.OTLPEndpoint != "" {
 		t.Errorf("%+v %+v", c.Server, c.Telemetry)
+	}
+	if err := c.Redis.Check(); err == nil || !strings.Contains(err.Error(), "REDIS_PORT") || !strings.Contains(err.Error(), "REDIS_DB") {
+		t.Errorf("redis: %v", err)
 	}
 	// What names a server's address wrongly is an error for those who serve.
 	err := c.Server.Check()

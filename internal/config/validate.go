@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ func (l *loader) validate() {
 	l.refuse(badURL, notWebAddress, "write "+ollamaURL, "model.baseUrl")
 	l.isDirectory("model.prompts", c.Model.Prompts, "correct the path")
 	l.validateTelemetry()
+	l.validateRedis()
 
 	s := c.Sandbox
 	l.refuse(s.Tier != "wasm", fmt.Sprintf("this version has no %s tier", s.Tier), "use wasm, or leave it out", "sandbox.tier")
@@ -68,6 +70,21 @@ func (l *loader) validateTelemetry() {
 		return
 	}
 	l.refuse(bad, notWebAddress, "write http://127.0.0.1:4318", "telemetry.otlpEndpoint")
+}
+
+// validateRedis checks the section redis, and collects what its Check and that of audit report.
+func (l *loader) validateRedis() {
+	r := &l.config.Redis
+	l.refuse(!isAddress(r.Address), fmt.Sprintf("%q is not an address", r.Address), "write host:port, such as localhost:6379", "redis.address")
+	const fix = "raise redis.ttl, so that the tokens of a run outlive it"
+	if _, set := l.at("redis.ttl"); set {
+		l.refuse(r.TTL < l.config.Sandbox.MaxWall, fmt.Sprintf("%s is shorter than sandbox.maxWall, which is %s", formatDuration(r.TTL),
+			formatDuration(l.config.Sandbox.MaxWall)), fix, "redis.ttl")
+	}
+	in := func(section string) error {
+		return errors.Join(l.unusable(func(path string) bool { return strings.HasPrefix(path, section) })...)
+	}
+	r.err, l.config.Audit.err = in("redis."), in("audit.")
 }
 
 // isDirectory checks a path that may be empty.
