@@ -77,6 +77,14 @@ func (a Annotations) IsIdempotent() bool {
 	return a.IsReadOnly() || a.Idempotent != nil && *a.Idempotent
 }
 
+// IsDestructive reports whether the tool may delete or overwrite something (default: it may, unless it is read-only).
+func (a Annotations) IsDestructive() bool {
+	return !a.IsReadOnly() && (a.Destructive == nil || *a.Destructive)
+}
+
+// IsOpenWorld reports whether the tool deals with the world outside of its server (default: it does).
+func (a Annotations) IsOpenWorld() bool { return a.OpenWorld == nil || *a.OpenWorld }
+
 // FullName is the tool's name for programs: server__tool.
 func (t *Tool) FullName() string { return t.get().fullName }
 

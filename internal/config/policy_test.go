@@ -80,31 +80,31 @@ policy:
 
 func TestBadPolicy(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		"policy: strict":                                                                    "harness.yaml:1:9: policy: it must be a mapping, not a single value; write its keys indented below it",
-		"policy: {preset: stirct}":                                                          `harness.yaml:1:18: policy.preset: "stirct" is not one of open, guarded, strict; did you mean strict?`,
-		"policy: {rule: []}":                                                                "harness.yaml:1:10: policy.rule: unknown key; did you mean policy.rules?",
-		"policy: {rules: deny}":                                                             "harness.yaml:1:17: policy.rules: it must be a list of rules, not a single value; write each rule behind a -",
-		"policy:\n- deny":                                                                   "harness.yaml:2:3: policy.rules.1: it must be a mapping with tools, when, users, roles, args, tokens, action, reason, not a single value",
-		"policy:\n- {action: deny}":                                                         "harness.yaml:2:4: policy.rules.1: tools is missing; add it",
-		"policy:\n- {tools: '*'}":                                                           "harness.yaml:2:4: policy.rules.1: action is missing; add it",
-		"policy:\n- {tool: '*'}":                                                            "harness.yaml:2:4: policy.rules.1.tool: unknown key; did you mean tools?",
-		"policy: [{tools: [], action: x}":                                                   "harness.yaml:1:9: this is not valid YAML: sequence end token ']' not found",
-		"policy:\n- tools: []\n  action: deny":                                              `harness.yaml:2:10: policy.rules.1.tools: it names no tool; write "*" for every tool`,
-		"policy:\n- tools: '*'\n  action: dney":                                             `harness.yaml:3:11: policy.rules.1.action: "dney" is not one of allow, deny, ask; did you mean deny?`,
-		"policy:\n- {tools: '*', when: {readonly: true}, action: deny}":                     "harness.yaml:2:23: policy.rules.1.when.readonly: unknown key; did you mean readOnly?",
-		"policy:\n- {tools: '*', when: {readOnly: maybe}, action: deny}":                    `harness.yaml:2:33: policy.rules.1.when.readOnly: "maybe" is neither true nor false`,
-		"policy:\n- {tools: '*', limit: {calls: 1}, action: deny}":                          "harness.yaml:2:16: policy.rules.1.limit: unknown key; known keys are tools, when, users, roles, args, tokens, action, reason",
-		"policy:\n- {tools: '*', roles: boss, action: deny}":                                `harness.yaml:2:23: policy.rules.1.roles: "boss" is not one of user, approver, admin, anonymous`,
-		"policy:\n- {tools: '*', tokens: {from: taks}, action: deny}":                       `harness.yaml:2:31: policy.rules.1.tokens.from: "taks" is neither a tool nor one of task, file, program; did you mean task?`,
-		"policy:\n- {tools: '*', args: {to: {}}, action: deny}":                             "harness.yaml:2:27: policy.rules.1.args.to: it is not a path; write one such as $.to, $.items[*].to or $['a name']",
-		"policy:\n- {tools: '*', args: {$.to: a}, action: deny}":                            "harness.yaml:2:29: policy.rules.1.args.$.to: it must be a mapping with equals, pattern, min, max, not a single value",
-		"policy:\n- {tools: '*', args: {$.to: {min: x}}, action: deny}":                     `harness.yaml:2:35: policy.rules.1.args.$.to.min: "x" is not a number`,
-		"policy:\n- {tools: '*', args: {$.to: {pattern: '(?=a)'}}, action: deny}":           "harness.yaml:2:39: policy.rules.1.args.$.to.pattern: error parsing regexp: invalid or unsupported Perl syntax: `(?=`",
-		"policy:\n- {tools: crm, action: deny}\n- {tools: 'a__*', action: ask, users: [x]}": `harness.yaml:2:11: policy.rules.1.tools: "crm" is the name of no tool; write crm__* for every tool of a server`,
+	for _, c := range []struct{ text, want string }{
+		{"policy: strict", "harness.yaml:1:9: policy: it must be a mapping, not a single value; write its keys indented below it"},
+		{"policy: {preset: stirct}", `harness.yaml:1:18: policy.preset: "stirct" is not one of open, guarded, strict; did you mean strict?`},
+		{"policy: {rule: []}", "harness.yaml:1:10: policy.rule: unknown key; did you mean policy.rules?"},
+		{"policy: {rules: deny}", "harness.yaml:1:17: policy.rules: it must be a list of rules, not a single value; write each rule behind a -"},
+		{"policy:\n- deny", "harness.yaml:2:3: policy.rules.1: it must be a mapping with tools, when, users, roles, args, tokens, action, reason, not a single value"},
+		{"policy:\n- {action: deny}", "harness.yaml:2:4: policy.rules.1: tools is missing; add it"},
+		{"policy:\n- {tools: '*'}", "harness.yaml:2:4: policy.rules.1: action is missing; add it"},
+		{"policy:\n- {tool: '*'}", "harness.yaml:2:4: policy.rules.1.tool: unknown key; did you mean tools?"},
+		{"policy: [{tools: [], action: x}", "harness.yaml:1:9: this is not valid YAML: sequence end token ']' not found"},
+		{"policy:\n- tools: []\n  action: deny", `harness.yaml:2:10: policy.rules.1.tools: it names no tool; write "*" for every tool`},
+		{"policy:\n- tools: '*'\n  action: dney", `harness.yaml:3:11: policy.rules.1.action: "dney" is not one of allow, deny, ask; did you mean deny?`},
+		{"policy:\n- {tools: '*', when: {readonly: true}, action: deny}", "harness.yaml:2:23: policy.rules.1.when.readonly: unknown key; did you mean readOnly?"},
+		{"policy:\n- {tools: '*', when: {readOnly: maybe}, action: deny}", `harness.yaml:2:33: policy.rules.1.when.readOnly: "maybe" is neither true nor false`},
+		{"policy:\n- {tools: '*', limit: {calls: 1}, action: deny}", "harness.yaml:2:16: policy.rules.1.limit: unknown key; known keys are tools, when, users, roles, args, tokens, action, reason"},
+		{"policy:\n- {tools: '*', roles: boss, action: deny}", `harness.yaml:2:23: policy.rules.1.roles: "boss" is not one of user, approver, admin, anonymous`},
+		{"policy:\n- {tools: '*', tokens: {from: taks}, action: deny}", `harness.yaml:2:31: policy.rules.1.tokens.from: "taks" is neither a tool nor one of task, file, program; did you mean task?`},
+		{"policy:\n- {tools: '*', args: {to: {}}, action: deny}", "harness.yaml:2:27: policy.rules.1.args.to: it is not a path; write one such as $.to, $.items[*].to or $['a name']"},
+		{"policy:\n- {tools: '*', args: {$.to: a}, action: deny}", "harness.yaml:2:29: policy.rules.1.args.$.to: it must be a mapping with equals, pattern, min, max, not a single value"},
+		{"policy:\n- {tools: '*', args: {$.to: {min: x}}, action: deny}", `harness.yaml:2:35: policy.rules.1.args.$.to.min: "x" is not a number`},
+		{"policy:\n- {tools: '*', args: {$.to: {pattern: '(?=a)'}}, action: deny}", "harness.yaml:2:39: policy.rules.1.args.$.to.pattern: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"},
+		{"policy:\n- {tools: crm, action: deny}\n- {tools: 'a__*', action: ask, users: [x]}", `harness.yaml:2:11: policy.rules.1.tools: "crm" is the name of no tool; write crm__* for every tool of a server`},
 	} {
-		if got := problems(t, world(t, map[string]string{"work/harness.yaml": text})); got != want {
-			t.Errorf("%s\n got %s\nwant %s", text, got, want)
+		if got := problems(t, world(t, map[string]string{"work/harness.yaml": c.text})); got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.text, got, c.want)
 		}
 	}
 }

@@ -59,16 +59,13 @@ func (t *toolCall) approve(
 	a := tool.Annotations
 	ask := approval.Call{
 		Tool: name, Description: clip.Counted(tool.Description, maxShown), Args: journal.Canonical(shown), Reason: v.Reason, Binding: is,
-		ReadOnly: a.IsReadOnly(), Destructive: !a.IsReadOnly() && claim(a.Destructive), Idempotent: a.IsIdempotent(), OpenWorld: claim(a.OpenWorld),
+		ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(), Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(),
 	}
 	if known {
 		ask.Changed = difference(last.Call, ask)
 	}
 	return "", run.Ask(ctx, ask)
 }
-
-// claim is an annotation whose default is true.
-func claim(hint *bool) bool { return hint == nil || *hint }
 
 // maxShown is how many bytes of a tool's description people are shown.
 const maxShown = 2 << 10

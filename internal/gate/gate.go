@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
@@ -79,6 +80,8 @@ type Options struct {
 	Catalog *catalog.Catalog
 	Servers Servers
 	Policy  Policy // nil allows every call
+	// Decided is called with every verdict other than allow, by the goroutine of its call; may be nil.
+	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
 	// ApprovalKey binds approvals to arguments.
 	ApprovalKey func() ([]byte, error)
 	Zones       Zones
@@ -95,6 +98,7 @@ func New(opt Options) *Gate { return &Gate{opt} }
 type Scope struct {
 	Run      string
 	User     string
+	Roles    []auth.Role // of the caller; nil if they are not known
 	Session  string
 	MaxCalls int // tool calls
 	MaxValue int // bytes of an answer; a larger one becomes a file

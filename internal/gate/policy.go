@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
@@ -9,15 +11,38 @@ import (
 )
 
 // judge is step 4.
-func (t *toolCall) judge(tool *catalog.Tool, args json.RawMessage) policy.Verdict {
-	if t.run.gate.opt.Policy == nil {
+func (r *Run) judge(ctx context.Context, tool *catalog.Tool, args json.RawMessage) policy.Verdict {
+	c := r.policyCall(tool, args)
+	v := r.decide(c)
+	if hook := r.gate.opt.Decided; hook != nil && v.Action != policy.Allow {
+		hook(ctx, c, v)
+	}
+	return v
+}
+
+func (r *Run) decide(c policy.Call) policy.Verdict {
+	if r.gate.opt.Policy == nil {
 		return policy.Verdict{Action: policy.Allow}
 	}
+	return r.gate.opt.Policy.Decide(c)
+}
+
+func (r *Run) policyCall(tool *catalog.Tool, args json.RawMessage) policy.Call {
 	a := tool.Annotations
-	return t.run.gate.opt.Policy.Decide(policy.Call{
-		Server: tool.Server, Tool: tool.FullName(), ReadOnly: a.IsReadOnly(), Destructive: !a.IsReadOnly() && claim(a.Destructive),
-		Idempotent: a.IsIdempotent(), OpenWorld: claim(a.OpenWorld), User: t.run.scope.User, Args: args,
+	return policy.Call{
+		Server: tool.Server, Tool: tool.FullName(), ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(),
+		Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(), User: r.scope.User, Roles: r.scope.Roles, Args: args,
+	}
+}
+
+// permitted is the error for an unknown name without the names of tools that policy denies to the caller.
+func (r *Run) permitted(unknown *catalog.UnknownError) error {
+	shown := *unknown
+	shown.Closest = slices.DeleteFunc(slices.Clone(unknown.Closest), func(name string) bool {
+		tool, err := r.gate.opt.Catalog.Resolve(name)
+		return err == nil && r.decide(r.policyCall(tool, json.RawMessage("{}"))).Action == policy.Deny
 	})
+	return &shown
 }
 
 // forbidden answers a call that policy denies. If a dead process may have sent it, its outcome is as unknown as before.

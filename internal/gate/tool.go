@@ -77,7 +77,7 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 		return nil, t.notCalled(name, err)
 	}
 	// 4. policy
-	verdict := t.judge(tool, args)
+	verdict := t.run.judge(ctx, tool, args)
 	if verdict.Action == policy.Deny {
 		return nil, t.forbidden(name, verdict)
 	}
@@ -148,6 +148,9 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
 	tool, err := r.gate.opt.Catalog.ResolveIn(server, name)
+	if unknown, ok := errors.AsType[*catalog.UnknownError](err); ok && unknown.Kind == "tool" {
+		err = r.permitted(unknown)
+	}
 	if err != nil && len(name)+len(server) <= catalog.MaxName {
 		of := server
 		if of == "" {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/id"
@@ -29,10 +30,12 @@ type Request struct {
 	Task string // that the run belongs to; empty for none
 	// Principal is whose credential asks for the run.
 	Principal string
-	Session   string // whose /workspace the run uses; empty: one that is removed when the run ends
-	Timeout   time.Duration
-	Slot      *run.Slot // of a run that waited for one; nil for none
-	Observe   func(run.Event)
+	// Roles are those of the principal, for policy; nil if they are not known.
+	Roles   []auth.Role
+	Session string // whose /workspace the run uses; empty: one that is removed when the run ends
+	Timeout time.Duration
+	Slot    *run.Slot // of a run that waited for one; nil for none
+	Observe func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
 	Progress func(call int, p mcpclient.Progress)
 }
@@ -83,7 +86,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return nil, err
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
-	spec := s.spec(start, nil, env, compiled, req.Progress, req.Task)
+	spec := s.spec(start, nil, env, compiled, req)
 	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
 	s.waitFor(&spec, req.Task, req.Principal)
 	return s.live(ctx, spec)
@@ -201,10 +204,10 @@ func (s *Service) limits(timeout time.Duration) run.Limits {
 	return limits
 }
 
-// spec is a run of a task, or of none, with its gate. records are those of a run that is replayed or resumed.
+// spec is the run of a request with its gate. records are those of a run that is replayed or resumed.
 func (s *Service) spec(
 	start journal.Start, records []journal.Record, env *environment, compiled *program.Compiled,
-	progress func(call int, p mcpclient.Progress), of string,
+	req Request,
 ) run.Spec {
 	limits := s.opt.Limits
 	json.Unmarshal(start.Limits, &limits) // what begin wrote; an early record has none
@@ -214,8 +217,8 @@ func (s *Service) spec(
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: s.opt.Now,
 		Privacy: env.privacy, Turn: s.turns.Join(start.User),
 		Gate: s.opt.Gate.Open(gate.Scope{
-			Run: start.Run, User: start.User, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
-			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: progress, Decided: s.decisions(start.Run, of),
+			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
+			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
 			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
 				loaded, err := program.CompileModule(ctx, specifier, from, env.options(func(used time.Duration) error {
 					return run.Charge(ctx, used)

@@ -96,7 +96,7 @@ func (s *Service) Replay(
 			return nil, fmt.Errorf("encode the program: %w", err)
 		}
 	}
-	spec := s.spec(start, records, env, compiled, nil, "")
+	spec := s.spec(start, records, env, compiled, Request{})
 	spec.Offline, spec.Observe = true, observe
 	return s.execute(ctx, spec)
 }
@@ -142,7 +142,7 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	if err != nil {
 		return nil, err
 	}
-	spec := s.spec(start, records, env, compiled, req.Progress, req.Task)
+	spec := s.spec(start, records, env, compiled, req)
 	spec.Journal, spec.Observe, spec.Slot = s.wrap(writer), req.Observe, req.Slot
 	if last != nil {
 		spec.Resume, spec.Computed = last.Resume, last.Resume.Computed

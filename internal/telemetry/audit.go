@@ -24,6 +24,8 @@ const (
 	ServerChange  EventType = "server_change"
 	DataDeletion  EventType = "data_deletion"
 
+	PolicyDecision EventType = "policy_decision"
+
 	ApprovalRequested EventType = "approval_requested"
 	ApprovalDecided   EventType = "approval_decided"
 )

@@ -24,6 +24,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
@@ -154,7 +155,7 @@ func (h *Harness) openRuns() error {
 		Pool:  h.pool, Skills: h.skills, Workspace: h.workspace,
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
-			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Zones: zone, Now: h.out.Now,
+			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Decided: h.decided, Zones: zone, Now: h.out.Now,
 			ApprovalKey: kept(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
@@ -167,6 +168,17 @@ func (h *Harness) openRuns() error {
 		Env:            c.Env, Privacy: h.out.Privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
 	})
 	return nil
+}
+
+// decided writes the audit event of a call that policy did not allow.
+func (h *Harness) decided(ctx context.Context, c policy.Call, v policy.Verdict) {
+	details := map[string]any{"tool": c.Tool, "action": string(v.Action), "rule": v.Rule}
+	for name, text := range map[string]string{"preset": v.Preset, "token": v.Token, "origin": v.Origin} {
+		if text != "" {
+			details[name] = text
+		}
+	}
+	h.out.Audit.Audit(ctx, telemetry.Event{Type: telemetry.PolicyDecision, Severity: telemetry.Medium, Details: details})
 }
 
 // opened returns a part that opens at its first use and is closed with the harness. If it cannot be opened, the user is told to set
