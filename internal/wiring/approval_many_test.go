@@ -1,0 +1,128 @@
+package wiring_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/testing/generated"
+)
+
+// TestApprovalMany: runs that wait cost rows in the store, no runner and no goroutine; they go on in any order.
+func TestApprovalMany(t *testing.T) {
+	const users = 2
+	many := generated.Count(300, 1000)
+	up := newUpstream(t, "up")
+	f := askingIn(t, t.TempDir(), map[string]string{"sandbox.pool": "4"}, up)
+	request := func(i int) runs.Request {
+		return runs.Request{User: fmt.Sprint("user-", i%users), Code: fmt.Sprintf(`return (await callMCPTool('up__send', {n: %d})).n`, i)}
+	}
+	pool, err := f.Pool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := f.Runs().Execute(t.Context(), request(0)) // opens what is needed
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.wantWaiting(first)
+	before, size := runtime.NumGoroutine(), storeSize(t, f.dir)
+	ids := make([]string, many)
+	ids[0] = first.Approval.ID
+	each(many-1, 4, func(i int) {
+		out, err := f.Runs().Execute(t.Context(), request(i+1))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ids[i+1] = out.Approval.ID
+	})
+	if t.Failed() {
+		return
+	}
+	if n := runtime.NumGoroutine(); n > before+50 { // connections and workers, not one for each run
+		t.Errorf("%d goroutines for %d waiting runs, %d before", n, many, before)
+	}
+	eventually(t, "all runners are idle", func() bool {
+		started, idle := pool.Stats()
+		return started <= 4 && idle == started
+	})
+	if per := (storeSize(t, f.dir) - size) / int64(many); per > 32<<10 {
+		t.Errorf("a waiting run takes %d bytes in the store", per)
+	} else {
+		t.Logf("a waiting run takes %d bytes in the store", per)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Runs().ResumeDecided(ctx, func() {})
+	}()
+	denials := 0
+	for _, i := range rand.Perm(many) {
+		d := approval.Decision{Approve: i%10 != 0}
+		if !d.Approve {
+			denials++
+		}
+		if _, err := f.Runs().Decide(t.Context(), auth.Local(), ids[i], d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(status string) (n int) {
+		for cursor := ""; ; {
+			infos, next, err := f.Runs().List(t.Context(), auth.Local(), journal.Filter{Status: status, Limit: 1000, Cursor: cursor})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n += len(infos); next == "" {
+				return n
+			}
+			cursor = next
+		}
+	}
+	eventually(t, "all runs have ended", func() bool { return count(run.WaitingApproval)+count("running") == 0 })
+	cancel()
+	<-done
+	if ok, failed := count(run.Succeeded), count(run.Failed); ok != many-denials || failed != denials || len(up.sent()) != ok {
+		t.Errorf("%d succeeded, %d failed, %d calls", ok, failed, len(up.sent()))
+	}
+}
+
+// each calls do for 0 to n-1, some at a time.
+func each(n, atOnce int, do func(i int)) {
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range atOnce {
+		all.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+}
+
+// storeSize is how many bytes the database has.
+func storeSize(t *testing.T, dir string) (size int64) {
+	t.Helper()
+	for _, name := range []string{"harness.db", "harness.db-wal"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
