@@ -292,6 +292,12 @@ func TestFullDisk(t *testing.T) {
 // terminal runs a command whose standard error is a terminal and returns what it showed there.
 func (f *fixture) terminal(args ...string) string {
 	f.t.Helper()
+	return f.typed("", args...)
+}
+
+// typed is terminal with a terminal as standard input, too, at which a text is typed; an empty one is none.
+func (f *fixture) typed(text string, args ...string) string {
+	f.t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		f.t.Fatal(err)
@@ -310,6 +316,12 @@ func (f *fixture) terminal(args ...string) string {
 	}
 	cmd := f.process(args...)
 	cmd.Stderr = slave
+	if text != "" {
+		cmd.Stdin = slave
+		if _, err := io.WriteString(master, text); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -320,6 +332,18 @@ func (f *fixture) terminal(args ...string) string {
 		f.t.Fatalf("%v\n%s", err, &shown)
 	}
 	return strings.ReplaceAll(shown.String(), "\r\n", "\n")
+}
+
+// TestTerminalApproval: at a terminal the command asks.
+func TestTerminalApproval(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	const loop = `for (let i = 0; i < 4; i++) try { await tools.mailer.send({to: 'ann@example.com', subject: 's' + i, body: 'x'}) } catch (e) { console.log(e.name) }`
+	shown := f.typed("what\ny\nn\na\n", "exec", "-e", "console.log('begins');"+loop)
+	if n := f.mails(); n != 3 || strings.Count(shown, "Approve?") != 4 || strings.Count(shown, "begins") != 1 || strings.Count(shown, "DeniedError") != 1 {
+		t.Errorf("%d mails: %s", n, shown)
+	}
 }
 
 // progressLine is a line of progress that was overwritten.

@@ -108,7 +108,7 @@ func (s *Store) Strays(ctx context.Context) (strays []journal.RunInfo, err error
 		return nil, err
 	}
 	// INDEXED BY keeps SQLite from scanning the ended runs, which would save it the sorting.
-	rows, err := list(ctx, s, scanRun, runColumns+" INDEXED BY runs_unfinished WHERE ended IS NULL ORDER BY started, num")
+	rows, err := list(ctx, s, scanRun, runColumns+" INDEXED BY runs_unfinished WHERE ended IS NULL AND owner > '' ORDER BY started, num")
 	for _, r := range rows {
 		if slices.Contains(dead, r.Owner) {
 			strays = append(strays, r.RunInfo)

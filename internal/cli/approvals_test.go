@@ -1,0 +1,156 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/fake"
+)
+
+// asking configures a demo mailer whose mails a person approves.
+func (f *fixture) asking() {
+	f.t.Helper()
+	f.write("harness.yaml", "policy: [{tools: mailer__send, action: ask}]\nmcpServers:\n  mailer: {command: "+quoted(self(f.t))+
+		", args: [__demo-server, mailer, "+quoted(f.dir)+"]}\n")
+}
+
+// sendMail is a program that sends a mail.
+func sendMail(subject string) string {
+	return fmt.Sprintf(`console.log('sending'); await tools.mailer.send({to: 'ann@example.com', subject: %q, body: 'x'}); return 'sent'`, subject)
+}
+
+// mails is how many mails were sent.
+func (f *fixture) mails() int {
+	entries, err := os.ReadDir(f.dir + "/outbox")
+	if err != nil && !os.IsNotExist(err) {
+		f.t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// A run that waits ends the command with 4; approving goes on with it, and denying tells the program.
+func TestApprovals(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	var out run.Outcome
+	r := f.run("exec", "--json", "-e", sendMail("one")).want(4).value(&out)
+	if out.Status != run.WaitingApproval || out.Approval == nil || out.Error != nil {
+		t.Fatalf("got %+v", out)
+	}
+	id := out.Approval.ID
+	if !strings.Contains(r.stderr, "harness approvals approve "+id) || !strings.Contains(r.stderr, `mailer__send {"body":"x","subject":"one"`) {
+		t.Errorf("the hint is %s", r.stderr)
+	}
+	var all struct{ Approvals []approval.Request }
+	f.run("approvals", "list", "--json").want(0).value(&all)
+	if len(all.Approvals) != 1 || all.Approvals[0].ID != id || all.Approvals[0].Run != out.RunID {
+		t.Errorf("the list is %+v", all)
+	}
+	if r := f.run("approvals", "list").want(0); !strings.Contains(r.stdout, id) || !strings.Contains(r.stdout, "mailer__send") {
+		t.Errorf("the list is %s", r.stdout)
+	}
+	if r := f.run("approvals", "show", id).want(0); !strings.Contains(r.stdout, "rule 1") || !strings.Contains(r.stdout, "ann@example.com") {
+		t.Errorf("shown: %s", r.stdout)
+	}
+	if r := f.run("runs", "list", "--status", "waiting_approval").want(0); !strings.Contains(r.stdout, out.RunID) {
+		t.Errorf("the runs are %s", r.stdout)
+	}
+	if n := f.mails(); n != 0 {
+		t.Errorf("%d mails before the approval", n)
+	}
+	f.run("runs", "resume", out.RunID).want(4)
+	if r := f.run("approvals", "approve", id).want(0); r.stdout != "sent\n" || f.mails() != 1 {
+		t.Errorf("approved: %q, %d mails", r.stdout, f.mails())
+	}
+	f.run("approvals", "approve", id).want(2)
+	f.run("approvals", "show", "apr_none").want(2)
+	f.run("runs", "replay", out.RunID).want(0)
+
+	f.run("exec", "--json", "-e", sendMail("two")).want(4).value(&out)
+	if r := f.run("approvals", "deny", out.Approval.ID, "--reason", "not before Monday").want(1); !strings.Contains(r.stderr, "not before Monday") {
+		t.Errorf("denied: %s", r.stderr)
+	}
+	f.run("exec", "--json", "-e", `for (let i = 0; i < 3; i++) await tools.mailer.send({to: 'ann@example.com', subject: 's' + i, body: 'x'})`).want(4).value(&out)
+	f.run("approvals", "approve", out.Approval.ID, "--remember").want(0)
+	if n := f.mails(); n != 4 {
+		t.Errorf("%d mails, want 4", n)
+	}
+}
+
+// harness run ends with 4 as well, and approving goes on with the task.
+func TestRunApproval(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	f.modelled(fake.Replies(code(sendMail("one")), fake.Reply{Text: "It is sent."}))
+	var waiting task.Task
+	r := f.run("run", "--json", "Send it").want(4).value(&waiting)
+	if waiting.Status != task.WaitingApproval || !strings.Contains(r.stderr, "harness approvals approve apr_") {
+		t.Errorf("%+v: %s", waiting, r.stderr)
+	}
+	var all struct{ Approvals []approval.Request }
+	f.run("approvals", "list", "--json").want(0).value(&all)
+	if len(all.Approvals) != 1 || all.Approvals[0].Task != waiting.ID {
+		t.Fatalf("the list is %+v", all)
+	}
+	if r := f.run("approvals", "approve", all.Approvals[0].ID).want(0); r.stdout != "It is sent.\n" || f.mails() != 1 {
+		t.Errorf("approved: %q, %d mails: %s", r.stdout, f.mails(), r.stderr)
+	}
+}
+
+// A server goes on with what another process approves, also after it was stopped and started again while runs wait.
+func TestServeApproval(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	f.modelled(func(r fake.Request) fake.Reply {
+		if r.Last().Role == "tool" {
+			return fake.Reply{Text: "It is sent."}
+		}
+		return code(sendMail("task"))
+	})
+	token := "Bearer " + strings.TrimSpace(f.run("token").want(0).stdout)
+	s := f.serve()
+	post := func(path, body string) string {
+		status, text := s.do(http.MethodPost, path, body, "Authorization", token)
+		if status != http.StatusOK && status != http.StatusAccepted {
+			t.Fatalf("POST %s: %d %s", path, status, text)
+		}
+		return text
+	}
+	post("/v1/runs", `{"userId":"local","code":`+quoted(sendMail("run"))+`}`)
+	post("/v1/tasks", `{"userId":"local","task":"Send it"}`)
+	var all struct{ Approvals []approval.Request }
+	eventually(t, "run and task wait", func() bool {
+		f.run("approvals", "list", "--json").want(0).value(&all)
+		return len(all.Approvals) == 2
+	})
+	if exit := s.stop(); exit != 0 {
+		t.Fatalf("it exited with %d: %s", exit, s.log)
+	}
+	s = f.serve()
+	for _, r := range all.Approvals {
+		if r := f.run("approvals", "approve", r.ID).want(0); !strings.Contains(r.stderr, "the server goes on") {
+			t.Errorf("approved: %s", r.stderr)
+		}
+	}
+	eventually(t, "both have ended", func() bool {
+		for _, path := range []string{"/v1/runs?status=succeeded", "/v1/tasks?status=succeeded"} {
+			_, text := s.do(http.MethodGet, path, "", "Authorization", token)
+			if want := 1 + strings.Count(path, "runs"); strings.Count(text, `"status":"succeeded"`) != want {
+				return false
+			}
+		}
+		return true
+	})
+	if n := f.mails(); n != 2 {
+		t.Errorf("%d mails", n)
+	}
+}
