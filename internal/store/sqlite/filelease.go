@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/journal"
 )
 
@@ -66,7 +67,7 @@ func lockPid(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	locked, err := lockFile(f, true)
+	locked, err := disk.TryLock(f, true)
 	if err == nil && locked {
 		// The width is fixed, so that the id covers an earlier one.
 		if _, err = f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0); err == nil {
@@ -96,7 +97,7 @@ func (o *fileLease) Alive(id string) (bool, error) {
 		return false, fmt.Errorf("find out whether an owner of runs is alive: %w", err)
 	}
 	// A shared lock, so that two processes which ask at the same time do not see each other as the owner.
-	locked, err := lockFile(f, false)
+	locked, err := disk.TryLock(f, false)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return false, fmt.Errorf("find out whether the owner of %s is alive: %w", f.Name(), err)
 	}
@@ -133,7 +134,7 @@ func (o *fileLease) sweep() {
 			continue
 		}
 		// It is deleted while it is locked, so that a new owner which locks it afterwards sees that it is gone.
-		if locked, err := lockFile(f, false); err == nil && locked && os.Remove(f.Name()) != nil {
+		if locked, err := disk.TryLock(f, false); err == nil && locked && os.Remove(f.Name()) != nil {
 			defer os.Remove(f.Name()) // Windows does not delete an open file
 		}
 		f.Close()

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
@@ -48,7 +49,7 @@ func TestClaimWaitsForTheLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if locked, err := lockFile(f, true); err != nil || !locked {
+		if locked, err := disk.TryLock(f, true); err != nil || !locked {
 			t.Fatalf("locked: %t, %v", locked, err)
 		}
 		time.AfterFunc(busyTimeout/2, func() { f.Close() })

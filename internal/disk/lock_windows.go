@@ -1,4 +1,4 @@
-package sqlite
+package disk
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile takes the lock of an open file without waiting, and says whether it could. Closing the file, or the end of
+// TryLock takes the lock of an open file without waiting, and says whether it could. Closing the file, or the end of
 // the process, gives it up. The locked byte is far behind the content, which stays readable for others.
-func lockFile(f *os.File, exclusive bool) (bool, error) {
+func TryLock(f *os.File, exclusive bool) (bool, error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK

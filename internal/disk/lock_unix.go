@@ -1,6 +1,6 @@
 //go:build !windows
 
-package sqlite
+package disk
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes the lock of an open file without waiting, and says whether it could. Closing the file, or the end of
+// TryLock takes the lock of an open file without waiting, and says whether it could. Closing the file, or the end of
 // the process, gives it up.
-func lockFile(f *os.File, exclusive bool) (bool, error) {
+func TryLock(f *os.File, exclusive bool) (bool, error) {
 	how := unix.LOCK_SH
 	if exclusive {
 		how = unix.LOCK_EX

@@ -1,0 +1,196 @@
+package audit
+
+import (
+	"bufio"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// Report says whether a log is whole.
+type Report struct {
+	Files   int    `json:"files"`
+	Lines   int64  `json:"lines"`
+	First   int64  `json:"first"` // number of the first line; those before it were removed because MaxFiles was reached
+	Last    int64  `json:"last"`
+	Hash    string `json:"hash"`    // of the last line: compare it with one that was noted elsewhere
+	Unkeyed int64  `json:"unkeyed"` // lines whose hash needs no key, although one is configured now
+	Gaps    int64  `json:"gaps"`    // lines that say that events could not be written, or were missing
+	// Problem is the first thing that is wrong, empty if nothing is; File and Line say where.
+	Problem string `json:"problem,omitempty"`
+	File    string `json:"file,omitempty"`
+	Line    int64  `json:"line,omitempty"` // in the file, from 1
+}
+
+// verifier reads the files of a log in their order.
+type verifier struct {
+	chain  chain
+	report Report
+	prev   line
+	oldest int64 // what the last rotation says is the first line
+	head   line
+}
+
+// Verify checks a log with its full files while it may be written to. The error says that it cannot be read; what is wrong
+// with it is in the report.
+func Verify(path, key string) (Report, error) {
+	v := verifier{chain: chain{[]byte(key)}, oldest: 1}
+	files, sizes, headErr, err := v.open(path)
+	if err != nil {
+		return Report{}, fmt.Errorf("verify the audit log: %w", err)
+	}
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	v.report.Files = len(files)
+	for i, f := range files {
+		if err := v.file(f, sizes[i]); err != nil {
+			return Report{}, fmt.Errorf("verify the audit log: %w", err)
+		}
+		if v.report.Problem != "" {
+			return v.report, nil
+		}
+	}
+	v.report.Last, v.report.Hash = v.prev.Seq, v.prev.Hash
+	v.finish(path, headErr)
+	return v.report, nil
+}
+
+// open opens the files as they are at one time.
+func (v *verifier) open(path string) (files []*os.File, sizes []int64, headErr, err error) {
+	head, headErr := os.OpenFile(path+headName, os.O_RDWR, 0)
+	if headErr == nil {
+		defer head.Close()
+		if err := lock(head); err != nil {
+			return nil, nil, nil, err
+		}
+		v.head, headErr = readHead(head)
+	}
+	all, err := fullFiles(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, f := range append(all, full{path: path}) {
+		opened, err := os.Open(f.path)
+		if errors.Is(err, fs.ErrNotExist) && len(files) > 0 {
+			continue // a crash while the next was begun
+		}
+		if err != nil {
+			return files, nil, nil, err
+		}
+		info, err := opened.Stat()
+		if err != nil {
+			return files, nil, nil, err
+		}
+		files, sizes = append(files, opened), append(sizes, info.Size())
+	}
+	return files, sizes, headErr, nil
+}
+
+func (v *verifier) file(f *os.File, size int64) error {
+	lines := bufio.NewReaderSize(io.LimitReader(f, size), 2*maxLine)
+	for number := int64(1); ; number++ {
+		text, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(text) == 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+		problem := "it has no end: writing it was interrupted, or a part was removed"
+		if err == nil {
+			problem = v.line(text)
+		}
+		if problem != "" {
+			v.report.Problem, v.report.File, v.report.Line = problem, f.Name(), number
+			return nil
+		}
+	}
+}
+
+// line checks a line; it returns what is wrong with it.
+func (v *verifier) line(text []byte) string {
+	p, err := parse(text)
+	if err != nil {
+		return err.Error()
+	}
+	if problem := v.hash(p); problem != "" {
+		return problem
+	}
+	switch first := v.report.Lines == 0; {
+	case first:
+		v.report.First = p.Seq
+	case p.Seq != v.prev.Seq+1:
+		return fmt.Sprintf("it has number %d behind number %d: lines were removed, inserted or moved", p.Seq, v.prev.Seq)
+	case p.Prev != v.prev.Hash:
+		return "the line before it was changed, or is not the one that was there"
+	}
+	if p.Type == typeRotated {
+		n, _ := p.Details["first"].(float64)
+		v.oldest = int64(n)
+	}
+	if p.Type == typeGap {
+		v.report.Gaps++
+		if expected, ok := p.Details["expected"]; ok {
+			return fmt.Sprintf("lines up to number %v were removed before it was written", expected)
+		}
+	}
+	v.prev = line{p.Seq, p.Hash}
+	v.report.Lines++
+	if p.Seq == v.head.Seq && p.Hash != v.head.Hash {
+		return "it is not the line that the .head file names"
+	}
+	return ""
+}
+
+func (v *verifier) hash(p parsed) string {
+	check := v.chain
+	switch isKeyed := strings.HasPrefix(p.Hash, keyed); {
+	case isKeyed && len(v.chain.key) == 0:
+		return "its hash needs the key: set audit.key (HARNESS_AUDIT_KEY)"
+	case !isKeyed && len(v.chain.key) > 0:
+		if strings.HasPrefix(v.prev.Hash, keyed) {
+			return "its hash needs no key, and that of the line before it does"
+		}
+		v.report.Unkeyed++
+		check = chain{}
+	}
+	if subtle.ConstantTimeCompare([]byte(check.hash(p.body)), []byte(p.Hash)) == 1 {
+		return ""
+	}
+	if len(check.key) > 0 {
+		return "it was changed, or written with another key"
+	}
+	return "it was changed"
+}
+
+// finish checks what no single line shows: the begin and the end.
+func (v *verifier) finish(path string, headErr error) {
+	r := &v.report
+	r.File, r.Line = path, 0
+	switch {
+	case r.Lines > 0 && r.First > v.oldest:
+		r.Problem = fmt.Sprintf("the first line has number %d, and %d was kept: lines before it were removed", r.First, v.oldest)
+	case r.Lines > 0 && isMissing(headErr):
+		r.Problem = "the .head file beside it is missing or empty, so that it is not known whether lines at the end were removed"
+	case headErr != nil && !isMissing(headErr):
+		r.Problem = "the .head file beside it is damaged"
+	case v.head.Seq > r.Last:
+		r.Problem = fmt.Sprintf("the last line has number %d, and there was one with number %d: lines at the end were removed", r.Last, v.head.Seq)
+	default:
+		r.File = ""
+	}
+}
+
+// isMissing says whether there is no head file, or nothing in it: it is made before the first line, and written after it.
+func isMissing(err error) bool {
+	_, empty := errors.AsType[*json.SyntaxError](err)
+	return errors.Is(err, fs.ErrNotExist) || empty && strings.Contains(err.Error(), "unexpected end")
+}
