@@ -63,6 +63,7 @@ type commands struct {
 	Skills    skillsCmd    `cmd:"" help:"Saved skills: list, show." example:"skills list"`
 	Runs      runsCmd      `cmd:"" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
 	PII       piiCmd       `cmd:"" name:"pii" help:"Personal data: scan." example:"pii scan notes.txt"`
+	Policy    policyCmd    `cmd:"" help:"Which calls of tools are allowed: show, test, simulate." example:"policy test crm__delete"`
 	Approvals approvalsCmd `cmd:"" help:"Calls that wait for an approval: list, show, approve, deny." example:"approvals list"`
 	Conf      configCmd    `cmd:"" name:"config" help:"The configuration in effect." example:"config show"`
 	Doctor    doctorCmd    `cmd:"" help:"What works on this machine, and how to fix what does not." example:"doctor"`

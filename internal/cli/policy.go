@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/policy"
+)
+
+type policyCmd struct {
+	Show     policyShowCmd     `cmd:"" help:"The rules in effect, or those of a preset." example:"policy show strict"`
+	Test     policyTestCmd     `cmd:"" help:"Which rule decides a call, and why."`
+	Simulate policySimulateCmd `cmd:"" help:"What another policy would have decided in recorded runs." example:"policy simulate stricter.yaml"`
+}
+
+type policyShowCmd struct {
+	Preset string `arg:"" optional:"" help:"A preset: open, guarded or strict. Its file can be copied into harness.yaml."`
+}
+
+// shownRule is a rule with its number, in the policy or in its preset.
+type shownRule struct {
+	Number int    `json:"rule"`
+	Preset string `json:"preset,omitempty"`
+	policy.Rule
+}
+
+func (c *policyShowCmd) Run(a *app, cfg *config.Config) error {
+	var rules []shownRule
+	add := func(preset string, of []policy.Rule) {
+		for i, r := range of {
+			rules = append(rules, shownRule{i + 1, preset, r})
+		}
+	}
+	if c.Preset == "" {
+		add("", cfg.Policy.Rules)
+		add(cfg.Policy.Preset, config.PresetRules(cfg.Policy.Preset))
+		const none = "no rules: every call is allowed; harness policy show guarded prints a preset"
+		shown := map[string]any{"preset": cfg.Policy.Preset, "rules": list(rules)}
+		return answerList(a, shown, rules, none, "", func(r shownRule) string {
+			name := fmt.Sprintf("rule %d", r.Number)
+			if r.Preset != "" {
+				name += " of preset " + r.Preset
+			}
+			return name + "\t" + string(r.Action) + "\t" + r.String()
+		})
+	}
+	text, ok := policy.Preset(c.Preset)
+	if !ok {
+		return usage(fmt.Errorf("there is no preset %q; the presets are %s", c.Preset, strings.Join(policy.Presets(), ", ")))
+	}
+	add(c.Preset, config.PresetRules(c.Preset))
+	return a.answer(map[string]any{"preset": c.Preset, "rules": list(rules)}, "%s", text)
+}
+
+type policyTestCmd struct {
+	Tool        string   `arg:"" help:"Tool, as server__tool."`
+	Args        string   `help:"Arguments as a JSON object. Tokens in it are judged." default:"{}" placeholder:"JSON"`
+	User        string   `help:"Who calls." default:"local"`
+	Role        []string `help:"A role of the caller; several with commas. Without one the roles are not known." placeholder:"ROLE"`
+	Token       []string `help:"A token in the arguments and where it came from; several origins with commas." placeholder:"TOKEN=ORIGIN" sep:"none"`
+	ReadOnly    *bool    `help:"What the tool's server claims; by default what the catalog says." negatable:""`
+	Destructive *bool    `help:"See --read-only." negatable:""`
+	Idempotent  *bool    `help:"See --read-only." negatable:""`
+	OpenWorld   *bool    `help:"See --read-only." negatable:""`
+	Policy      string   `help:"A file with another policy than that of the configuration." placeholder:"FILE"`
+}
+
+func (policyTestCmd) Help() string {
+	return `A token without an origin is of unknown origin.
+
+Examples:
+  harness policy test crm__delete
+  harness policy test mailer__send --token '[EMAIL_1]=crm__search' --token '[PHONE_1]=task'
+  harness policy test bank__transfer --args '{"amount": 500}' --user ann --role user --policy stricter.yaml`
+}
+
+func (c *policyTestCmd) check() error {
+	if !strings.Contains(c.Tool, "__") {
+		return fmt.Errorf("%q is not the full name of a tool; write server__tool", c.Tool)
+	}
+	for _, role := range c.Role {
+		if _, err := auth.ParseRole(role); err != nil && auth.Role(role) != auth.Anonymous {
+			return fmt.Errorf("--role: %w", err)
+		}
+	}
+	for _, t := range c.Token {
+		if text, _, _ := strings.Cut(t, "="); tokenForm.FindString(text) != text || text == "" {
+			return fmt.Errorf("--token %s: write a token such as '[EMAIL_1]', or with its origin '[EMAIL_1]=crm__search'", t)
+		}
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(c.Args), &object) != nil || object == nil {
+		return errors.New(`--args is not a JSON object; write '{"name": value, …}'`)
+	}
+	return nil
+}
+
+// tested is the answer of policy test.
+type tested struct {
+	Tool        string           `json:"tool"`
+	Known       bool             `json:"known"` // the catalog has it
+	ReadOnly    bool             `json:"readOnly"`
+	Destructive bool             `json:"destructive"`
+	Idempotent  bool             `json:"idempotent"`
+	OpenWorld   bool             `json:"openWorld"`
+	Verdict     policy.Verdict   `json:"verdict"`
+	Judgements  []policy.Verdict `json:"judgements"`
+}
+
+func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
+	rules := cfg.Policy
+	if c.Policy != "" {
+		var err error
+		if rules, err = a.policyFile(c.Policy); err != nil {
+			return err
+		}
+	}
+	tool, err := h.Catalog().Resolve(c.Tool)
+	known := err == nil
+	if !known {
+		server, name, _ := strings.Cut(c.Tool, "__")
+		tool = &catalog.Tool{Server: server, Name: name}
+		a.warnServers(h.Harness)
+		fmt.Fprintf(a.Stderr, "harness: warning: the catalog has no tool %s; it is judged as one whose server claims nothing\n", c.Tool)
+	}
+	call := policyCall(c.claimed(tool), c.User, []byte(c.Args))
+	for _, role := range c.Role {
+		call.Roles = append(call.Roles, auth.Role(role))
+	}
+	origins := map[string][]string{}
+	tokens := tokenForm.FindAllString(c.Args, -1)
+	for _, t := range c.Token {
+		text, from, ok := strings.Cut(t, "=")
+		if tokens = append(tokens, text); ok {
+			origins[text] = append(origins[text], strings.Split(from, ",")...)
+		}
+	}
+	call.Tokens = policyTokens(tokens, func(text string) []string { return origins[text] })
+	found := tested{
+		Tool: call.Tool, Known: known, ReadOnly: call.ReadOnly, Destructive: call.Destructive, Idempotent: call.Idempotent, OpenWorld: call.OpenWorld,
+		Verdict: rules.Compiled().Decide(call), Judgements: rules.Compiled().Judgements(call),
+	}
+	if !a.flags.JSON {
+		fmt.Fprintf(a.Stdout, "%s: %s\n\n", found.Verdict.Action, found.Verdict.Reason)
+	}
+	return answerList(a, found, found.Judgements, "", "JUDGED\tACTION\tBECAUSE", func(v policy.Verdict) string {
+		judged := "the call"
+		if v.Token != "" {
+			judged = v.Token
+		}
+		return judged + "\t" + string(v.Action) + "\t" + v.Reason
+	})
+}
+
+// claimed is the tool with the annotations that flags give.
+func (c *policyTestCmd) claimed(tool *catalog.Tool) *catalog.Tool {
+	is := &catalog.Tool{Server: tool.Server, Name: tool.Name, Annotations: tool.Annotations}
+	is.Annotations.ReadOnly = cmp.Or(c.ReadOnly, is.Annotations.ReadOnly)
+	is.Annotations.Destructive = cmp.Or(c.Destructive, is.Annotations.Destructive)
+	is.Annotations.Idempotent = cmp.Or(c.Idempotent, is.Annotations.Idempotent)
+	is.Annotations.OpenWorld = cmp.Or(c.OpenWorld, is.Annotations.OpenWorld)
+	return is
+}
+
+// policyFile reads a policy of its own file.
+func (a *app) policyFile(name string) (config.Policy, error) {
+	text, err := os.ReadFile(a.path(name))
+	if err != nil {
+		return config.Policy{}, usage(err)
+	}
+	p, err := config.ParsePolicy(text, name)
+	if err != nil {
+		return config.Policy{}, usage(err)
+	}
+	return p, nil
+}
+
+// policyCall is a call as policy sees it, without tokens and roles.
+func policyCall(tool *catalog.Tool, user string, args json.RawMessage) policy.Call {
+	t := tool.Annotations
+	return policy.Call{
+		Server: tool.Server, Tool: tool.FullName(), User: user, Args: args,
+		ReadOnly: t.IsReadOnly(), Destructive: t.IsDestructive(), Idempotent: t.IsIdempotent(), OpenWorld: t.IsOpenWorld(),
+	}
+}
+
+// tokenForm matches tokens in a text.
+var tokenForm = regexp.MustCompile(`\[([A-Z][A-Z0-9_]*)_[0-9]+\]`)
+
+// policyTokens are tokens as policy sees them, each once.
+func policyTokens(texts []string, origins func(text string) []string) (tokens []policy.Token) {
+	for _, text := range texts {
+		if !slices.ContainsFunc(tokens, func(t policy.Token) bool { return t.Text == text }) {
+			kind := strings.TrimPrefix(tokenForm.FindStringSubmatch(text)[1], "PII_")
+			tokens = append(tokens, policy.Token{Text: text, Type: kind, Origins: origins(text)})
+		}
+	}
+	return tokens
+}

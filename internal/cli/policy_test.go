@@ -1,0 +1,183 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+const flowPolicy = `policy:
+  - {tools: "*", when: {destructive: true}, action: ask}
+  - {tools: "mailer__*", tokens: {type: email, from: "crm__*"}, action: allow}
+  - {tools: "mailer__*", tokens: {type: "*"}, action: deny}
+`
+
+type verdict struct {
+	Action, Preset, Reason, Token, Origin string
+	Rule                                  int
+}
+
+func TestPolicyShow(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if r := f.run("policy", "show").want(0); r.stdout != "" || !strings.Contains(r.stderr, "every call is allowed") {
+		t.Errorf("without rules: %s%s", r.stdout, r.stderr)
+	}
+	f.write("harness.yaml", strings.Replace(flowPolicy, "policy:", "policy:\n  preset: guarded\n  rules:", 1))
+	want := []string{
+		"rule 1                    ask    tools *, destructive", "rule 2                    allow  tools mailer__*, tokens email from crm__*",
+		"rule 3                    deny   tools mailer__*, tokens *", "rule 1 of preset guarded  ask    tools *, destructive",
+	}
+	if r := f.run("policy", "show").want(0); r.stdout != strings.Join(want, "\n")+"\n" {
+		t.Errorf("shown:\n%s", r.stdout)
+	}
+	var shown struct {
+		Preset string
+		Rules  []struct {
+			Rule           int
+			Preset, Action string
+			Tools          []string
+		}
+	}
+	f.run("policy", "show", "--json").want(0).value(&shown)
+	if len(shown.Rules) != 4 || shown.Preset != "guarded" || shown.Rules[3].Rule != 1 || shown.Rules[3].Preset != "guarded" {
+		t.Errorf("as JSON: %+v", shown)
+	}
+	// A preset's file is itself a policy.
+	f.write("copy.yaml", f.run("policy", "show", "strict").want(0).stdout)
+	r := f.run("policy", "test", "a__b", "--token", "[EMAIL_1]", "--policy", "copy.yaml").want(0)
+	if !strings.HasPrefix(r.stdout, "deny: rule 1 (tools *, tokens *) denies [EMAIL_1] of unknown origin: no rule allows this flow\n") {
+		t.Errorf("with a copy of the preset: %s", r.stdout)
+	}
+	if r := f.run("policy", "show", "none").want(2); !strings.Contains(r.stderr, "open, guarded, strict") {
+		t.Error(r.stderr)
+	}
+}
+
+func TestPolicyTest(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("crm")
+	f.write("harness.yaml", f.read("harness.yaml")+flowPolicy)
+	for _, c := range []struct {
+		args   []string
+		action string
+		reason string
+	}{
+		{[]string{"mailer__send"}, "ask", "rule 1 (tools *, destructive) asks about mailer__send"},
+		{[]string{"mailer__send", "--no-destructive"}, "allow", "no rule is about mailer__send"},
+		{[]string{"mailer__send", "--read-only", "--token", "[EMAIL_1]=crm__search"}, "allow", "no rule"},
+		{[]string{"mailer__send", "--token", "[EMAIL_1]=crm__search,task"}, "deny", "denies [EMAIL_1] from task"},
+		{[]string{"mailer__send", "--args", `{"to":["[PHONE_2]"]}`}, "deny", "denies [PHONE_2] of unknown origin"},
+		{[]string{"CRM__list-team"}, "allow", "no rule is about crm__list_team"}, // read-only, says the catalog
+		{[]string{"crm__list_team", "--no-read-only", "--destructive"}, "ask", "rule 1"},
+	} {
+		var got struct {
+			Known      bool
+			Verdict    verdict
+			Judgements []verdict
+		}
+		f.run(append([]string{"policy", "test", "--json"}, c.args...)...).want(0).value(&got)
+		if got.Verdict.Action != c.action || !strings.Contains(got.Verdict.Reason, c.reason) || len(got.Judgements) == 0 {
+			t.Errorf("%q: %+v, want %s: %s", c.args, got, c.action, c.reason)
+		}
+		if known := !strings.HasPrefix(c.args[0], "mailer"); got.Known != known {
+			t.Errorf("%q: known is %v", c.args, got.Known)
+		}
+	}
+	r := f.run("policy", "test", "mailer__send", "--token", "[EMAIL_1]=crm__search", "--token", "[IBAN_1]=task").want(0)
+	const want = `deny: rule 3 (tools mailer__*, tokens *) denies [IBAN_1] from task
+
+JUDGED     ACTION  BECAUSE
+the call   ask     rule 1 (tools *, destructive) asks about mailer__send
+[EMAIL_1]  allow   rule 2 (tools mailer__*, tokens email from crm__*) allows [EMAIL_1] from crm__search
+[IBAN_1]   deny    rule 3 (tools mailer__*, tokens *) denies [IBAN_1] from task
+`
+	if r.stdout != want || !strings.Contains(r.stderr, "the catalog has no tool mailer__send") {
+		t.Errorf("stdout\n%s\nstderr %s", r.stdout, r.stderr)
+	}
+	for want, args := range map[string][]string{
+		"write server__tool":       {"mailer"},
+		"unknown role":             {"a__b", "--role", "boss"},
+		"write a token such as":    {"a__b", "--token", "ann@example.com"},
+		"not a JSON object":        {"a__b", "--args", "[]"},
+		"no such file":             {"a__b", "--policy", "none.yaml"},
+		"harness.yaml:1:1: policy": {"a__b", "--policy", f.write("bad/harness.yaml", "rulez: []")},
+	} {
+		if r := f.run(append([]string{"policy", "test"}, args...)...).want(2); !strings.Contains(r.stderr, want) {
+			t.Errorf("%q: %s, want %s", args, r.stderr, want)
+		}
+	}
+}
+
+func TestPolicySimulate(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("crm", "database")
+	f.run("exec", "-e", `
+		await callMCPTool('database__list_tables', {})
+		const search = (text) => callMCPTool('crm__search', {q: text})
+		await search('[EMAIL_1]')
+		await search('[EMAIL_' + 2 + ']')
+		return 1`).want(0)
+	f.write("other.yaml", `
+- {tools: database__*, action: ask}
+- {tools: crm__*, tokens: {type: email, from: program}, action: allow}
+- {tools: crm__*, tokens: {}, action: deny}`)
+	var got struct {
+		Runs, Calls int
+		Changes     []struct {
+			Run            string
+			Call           int
+			Tool           string
+			Known          bool
+			Now, Then      verdict
+			UnknownOrigins []string
+		}
+	}
+	r := f.run("policy", "simulate", "other.yaml", "--json").want(0).value(&got)
+	if got.Runs != 1 || got.Calls != 3 || len(got.Changes) != 2 {
+		t.Fatalf("simulated: %s", r.stdout)
+	}
+	ask, deny := got.Changes[0], got.Changes[1]
+	if ask.Tool != "database__list_tables" || ask.Now.Action != "allow" || ask.Then.Action != "ask" || ask.Then.Rule != 1 || !ask.Known || len(ask.UnknownOrigins) != 0 {
+		t.Errorf("the first: %+v", ask)
+	}
+	// The program shows where the first token comes from, and nothing shows it of the second.
+	if deny.Tool != "crm__search" || deny.Then.Token != "[EMAIL_2]" || deny.Then.Action != "deny" || len(deny.UnknownOrigins) != 1 {
+		t.Errorf("the second: %+v", deny)
+	}
+	text := f.run("policy", "simulate", "other.yaml").want(0)
+	if n := strings.Count(text.stdout, "\n"); n != 3 || !strings.Contains(text.stderr, "2 of 3 calls in 1 runs are decided differently") {
+		t.Errorf("%s%s", text.stdout, text.stderr)
+	}
+	f.write("same.yaml", "[]")
+	if r := f.run("policy", "simulate", "same.yaml").want(0); r.stdout != "" || !strings.Contains(r.stderr, "0 of 3") {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+	f.write("bad.yaml", "- {tools: crm, action: deny}")
+	if r := f.run("policy", "simulate", "bad.yaml").want(2); !strings.Contains(r.stderr, "bad.yaml:1:11: policy.rules.1.tools: ") {
+		t.Error(r.stderr)
+	}
+	if r := f.run("policy", "simulate", "same.yaml", "--limit", "0").want(2); !strings.Contains(r.stderr, "--limit 0") {
+		t.Error(r.stderr)
+	}
+}
+
+// A program learns which rule denied its call.
+func TestDeniedCall(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("database")
+	f.write("harness.yaml", f.read("harness.yaml")+"policy: [{tools: 'database__*', action: deny, reason: not today}]\n")
+	var out outcome
+	f.run("exec", "--json", "-e", "await callMCPTool('database__list_tables', {})").want(1).value(&out)
+	const want = "database__list_tables was not called: rule 1 (tools database__*) denies database__list_tables: not today"
+	if out.Error == nil || out.Error.Kind != "denied" || out.Error.Message != want {
+		t.Errorf("error %+v, want %s", out.Error, want)
+	}
+	f.run("exec", "--json", "-e", "try { await callMCPTool('database__list_tables', {}) } catch (e) { return e.name }").want(0).value(&out)
+	if want := json.RawMessage(`"DeniedError"`); string(out.Output) != string(want) {
+		t.Errorf("caught %s", out.Output)
+	}
+}
