@@ -169,7 +169,6 @@ func (a *API) addRuns() {
 		}
 		out, err := a.createRun(ctx, identity(ctx), runs.Request{
 			ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
-			Principal: identity(ctx).Principal,
 		})
 		return &body[*run.Outcome]{out}, err
 	})

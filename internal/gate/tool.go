@@ -105,8 +105,12 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	// 5. approval
 	approved := ""
 	if verdict.Action == policy.Ask {
+		// As its server defines it by now: a server that has just started may have changed it.
 		if tool, err = t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name); err != nil {
 			return nil, t.notCalled(name, err)
+		}
+		if v := t.run.decide(t.run.policyCall(tool, shown)); v.Action == policy.Deny {
+			return nil, t.forbidden(name, v)
 		}
 		var failed *frame.Error
 		if approved, failed = t.approve(ctx, tool, verdict, shown, args); failed != nil {

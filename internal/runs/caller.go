@@ -20,7 +20,7 @@ func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (*
 	if most := s.opt.Limits.Timeout; req.Timeout > most {
 		return nil, InvalidError(fmt.Sprintf("timeout is longer than sandbox.timeout, which is %s", most))
 	}
-	req.Roles = who.Roles
+	req.Principal, req.Roles = who.Principal, who.Roles
 	leave, err := s.enter(ctx, req.User, req.Session)
 	if err != nil {
 		return nil, err

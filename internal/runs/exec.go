@@ -88,7 +88,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	defer writer.Close(context.WithoutCancel(ctx))
 	spec := s.spec(start, nil, env, compiled, req)
 	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
-	s.waitFor(&spec, req.Task, req.Principal)
+	s.waitFor(&spec, req)
 	return s.live(ctx, spec)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
@@ -119,6 +120,9 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	}
 	if last != nil {
 		req.Task, req.Principal = last.Task, last.Principal
+		for _, role := range last.Roles {
+			req.Roles = append(req.Roles, auth.Role(role))
+		}
 	}
 	store, err := s.opt.Store()
 	if err != nil {
@@ -147,7 +151,7 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	if last != nil {
 		spec.Resume, spec.Computed = last.Resume, last.Resume.Computed
 	}
-	s.waitFor(&spec, req.Task, req.Principal)
+	s.waitFor(&spec, req)
 	return s.live(ctx, spec)
 }
 

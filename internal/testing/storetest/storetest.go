@@ -93,6 +93,10 @@ func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
 		"keys":                     keys,
 		"touch key":                touchKey,
 		"contexts":                 contexts,
+		"approvals":                approvals,
+		"lists of approvals":       approvalLists,
+		"waiting tasks":            waitingTasks,
+		"decide at once":           decideAtOnce,
 		"closed":                   closed,
 	} {
 		t.Run(name, func(t *testing.T) {
