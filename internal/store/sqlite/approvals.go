@@ -104,7 +104,8 @@ func (s *Store) Approvals(ctx context.Context, f approval.Filter) (_ []approval.
 	where, args := "", []any{}
 	for _, e := range []struct{ column, value string }{{"a.user", f.User}, {"a.status", string(f.Status)}, {"a.task", f.Task}} {
 		if e.value != "" {
-			where, args = where+" AND "+e.column+" = ?", append(args, e.value)
+			// The first term lets SQLite use the partial index.
+			where, args = where+" AND "+e.column+" <> '' AND "+e.column+" = ?", append(args, e.value)
 		}
 	}
 	if f.Cursor != "" {
@@ -132,8 +133,7 @@ func (s *Store) Approval(ctx context.Context, id string) (_ approval.Request, er
 // ApprovalsOf implements runs.Store.
 func (s *Store) ApprovalsOf(ctx context.Context, run, of string) (_ []approval.Request, err error) {
 	defer wrap(&err, "list the approvals of %q", run)
-	where, args := " AND r.id = ?", []any{run}
-	rows, err := list(ctx, s, scanApproval, approvalColumns+where+" ORDER BY a.num", args...)
+	rows, err := list(ctx, s, scanApproval, approvalColumns+" AND a.run = (SELECT num FROM runs WHERE id = ?) ORDER BY a.num", run)
 	if err != nil || of == "" {
 		return requestsOf(rows), err
 	}

@@ -19,7 +19,7 @@ var bounded = []string{
 // scans are the statements that may read or sort many rows, by a part of their text.
 var scans = []string{
 	"s.closed IS NULL ORDER BY t.num DESC LIMIT", "s.expires > ?) ORDER BY s.num DESC LIMIT", // pages of whole lists
-	"purged = 0 ORDER BY started DESC, num DESC LIMIT",
+	"purged = 0 ORDER BY started DESC, num DESC LIMIT", "r.purged = 0 ORDER BY a.num DESC LIMIT",
 	"WHERE id = ?) ORDER BY t.num DESC LIMIT",               // tasks in the sessions of one id of several users
 	"FROM keys ORDER BY num", "FROM schedules ORDER BY num", // whole lists, which operators ask for
 	"SELECT owner FROM tasks",           // sorts the owners of what processes execute
