@@ -35,6 +35,12 @@ func (r *Run) policyCall(tool *catalog.Tool, args json.RawMessage) policy.Call {
 	}
 }
 
+// differ reports whether annotations claim different things.
+func differ(a, b catalog.Annotations) bool {
+	return a.IsReadOnly() != b.IsReadOnly() || a.IsDestructive() != b.IsDestructive() ||
+		a.IsIdempotent() != b.IsIdempotent() || a.IsOpenWorld() != b.IsOpenWorld()
+}
+
 // permitted is the error for an unknown name without the names of tools that policy denies to the caller.
 func (r *Run) permitted(unknown *catalog.UnknownError) error {
 	shown := *unknown

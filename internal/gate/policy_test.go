@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
@@ -94,5 +95,29 @@ func TestSuggestionsArePermitted(t *testing.T) {
 	wantError(t, err, "ToolError", frame.KindTool, "Closest: ")
 	if _, closest, _ := strings.Cut(err.Message, "Closest: "); strings.Contains(closest, "crm__create_note") {
 		t.Errorf("a denied tool is suggested: %s", closest)
+	}
+}
+
+// A tool whose connected server claims something else than its recorded list did is judged by what it claims now.
+func TestPolicyJudgesTheConnectedServer(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	d := f.under(func(c policy.Call) policy.Verdict {
+		if !c.ReadOnly {
+			return policy.Verdict{Action: policy.Deny, Rule: 1, Reason: "rule 1 denies writes"}
+		}
+		return policy.Verdict{Action: policy.Allow}
+	})
+	f.tool("crm__search", `{"q":"a"}`)
+	if len(d.calls) != 1 {
+		t.Errorf("a tool that stays as it is was judged %d times", len(d.calls))
+	}
+	f.servers.onConnect = func() {
+		f.catalog.SetServer(catalog.Server{Name: "crm", Tools: []catalog.Tool{{Server: "crm", Name: "search"}}})
+	}
+	_, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
+	wantError(t, err, "DeniedError", frame.KindDenied, "rule 1 denies writes")
+	if len(f.servers.called) != 1 {
+		t.Errorf("called %v", f.servers.called)
 	}
 }

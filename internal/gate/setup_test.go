@@ -41,6 +41,7 @@ type servers struct {
 	ensured   int
 	answer    func(ctx context.Context, server, tool string, args json.RawMessage) (*mcpclient.Result, error)
 	onEnsure  func()
+	onConnect func()
 	missing   []string
 	resources map[string][]mcpclient.Resource
 	contents  []mcpclient.ResourceContents
@@ -60,6 +61,9 @@ func (s *servers) EnsureTools(context.Context) {
 func (s *servers) Unavailable() []string { return s.missing }
 
 func (s *servers) Connect(_ context.Context, server string) (int64, error) {
+	if s.onConnect != nil {
+		s.onConnect()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch n, set := s.conn[server]; {

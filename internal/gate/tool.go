@@ -102,16 +102,21 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if err != nil {
 		return nil, t.notCalled(name, err)
 	}
+	// Policy judged the tool as it was listed before its server was connected, perhaps by an earlier process.
+	now, err := t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name)
+	if err == nil && differ(now.Annotations, tool.Annotations) {
+		if verdict = t.run.judge(ctx, now, shown); verdict.Action == policy.Deny {
+			return nil, t.forbidden(name, verdict)
+		}
+		tool = now
+	}
 	// 5. approval
 	approved := ""
 	if verdict.Action == policy.Ask {
-		// As its server defines it by now: a server that has just started may have changed it.
-		if tool, err = t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name); err != nil {
+		if err != nil {
 			return nil, t.notCalled(name, err)
 		}
-		if v := t.run.decide(t.run.policyCall(tool, shown)); v.Action == policy.Deny {
-			return nil, t.forbidden(name, v)
-		}
+		tool = now
 		var failed *frame.Error
 		if approved, failed = t.approve(ctx, tool, verdict, shown, args); failed != nil {
 			return nil, failed
