@@ -71,6 +71,10 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 		return usage(err)
 	}
 	err = c.submit(ctx, a, h, opt)
+	if exit, ok := errors.AsType[*exitError](err); ok && exit.code == exitWaiting {
+		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a task that waits for an approval")
+		return err
+	}
 	// Tasks that failed or were interrupted are recorded too.
 	recorded, failed := h.Recording(context.WithoutCancel(ctx), recorder)
 	return errors.Join(err, a.saveRecording(c.Record, recorded, failed))

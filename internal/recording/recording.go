@@ -114,9 +114,12 @@ func (r *Recorder) Recording(
 	return &rec, nil
 }
 
-// Execute implements agent.Runs.
+// Execute implements agent.Runs. A run that waits for an approval is executed again.
 func (r *Recorder) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
 	out, err := r.Runs.Execute(ctx, p)
+	if err == nil && out.Status == run.WaitingApproval {
+		return out, nil
+	}
 	r.record(err, func(rec *Recording) { rec.Runs = append(rec.Runs, Run{ID: p.RunID, Outcome: out}) })
 	return out, err
 }

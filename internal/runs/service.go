@@ -67,7 +67,7 @@ type Store interface {
 	// DueRuns lists runs of no task that may go on at now: their requests were decided, or have expired. next is when another request
 	// expires, decided the time of the last decision; zero for never.
 	DueRuns(ctx context.Context, now time.Time, limit int) (runs []string, next, decided time.Time, err error)
-	// Strays lists the unfinished runs of dead processes that belong to no unfinished task, oldest first.
+	// Strays lists the unfinished runs of dead processes that belong to no unfinished task and that DueRuns does not list, oldest first.
 	Strays(ctx context.Context) ([]journal.RunInfo, error)
 }
 

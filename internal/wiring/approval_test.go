@@ -178,22 +178,45 @@ func TestApprovalTimers(t *testing.T) {
 	up := newUpstream(t, "up")
 	f := askingIn(t, t.TempDir(), nil, up)
 	out := f.waits(`
+		await callMCPTool('up__read', {}) // so that the server is connected
 		const began = Date.now(), order = []
 		await Promise.all([
-		  utils.sleep(400).then(() => order.push('timer')),
+		  utils.sleep(3000).then(() => order.push('timer')),
 		  callMCPTool('up__send', {}).then(() => order.push('call')),
 		])
 		return {order, took: Date.now() - began}`)
 	left := out.Approval.Resume.Timers
-	if len(left) != 1 || left[1] > 400*time.Millisecond {
+	if len(left) != 1 || left[2] <= 0 || left[2] > 3*time.Second {
 		t.Errorf("timers: %v", left)
 	}
+	parked := time.Now()
+	<-time.After(50 * time.Millisecond) // which the clock jumps over
+	done := f.decide(out, approve)
 	got := decoded[struct {
 		Order []string
 		Took  int
-	}](t, f.decide(out, approve))
+	}](t, done)
+	if passed := time.Since(parked); got.Took < 50 || time.Duration(done.Duration) > passed+time.Duration(out.Duration)-50*time.Millisecond {
+		t.Errorf("the program's clock went on by %d ms, the run took %s, %s of them since it waited", got.Took, time.Duration(done.Duration), passed)
+	}
 	if !slices.Equal(got.Order, []string{"call", "timer"}) {
 		t.Errorf("order %q", got.Order)
+	}
+}
+
+// TestApprovalWall: what a run takes before and after it waits counts against maxWall together, and the waiting does not.
+func TestApprovalWall(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := askingIn(t, t.TempDir(), map[string]string{"sandbox.timeout": "3s", "sandbox.maxWall": "3s", "sandbox.callTimeout": "3s"}, up)
+	const program = `await utils.sleep(%d); await callMCPTool('up__send', {}); await utils.sleep(%d); return 'done'`
+	long, short := f.waits(fmt.Sprintf(program, 300, 2900)), f.waits(fmt.Sprintf(program, 1, 1))
+	<-time.After(3 * time.Second) // as much as maxWall
+	if got := f.decide(short, approve); got.Status != run.Succeeded {
+		t.Errorf("the waiting counts: %+v", got.Error)
+	}
+	if got := f.decide(long, approve); kind(got) != "timeout" {
+		t.Errorf("3.2 s of 3 s: %s", got.Status)
 	}
 }
 

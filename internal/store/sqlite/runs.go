@@ -100,7 +100,8 @@ func (s *Store) MatchRun(ctx context.Context, id string) (_ journal.RunInfo, err
 	return journal.RunInfo{}, fmt.Errorf("%w: %s", errAmbiguous, strings.Join(ids, ", "))
 }
 
-// Strays lists the unfinished runs of dead processes that belong to no unfinished task, oldest first. No task resumes them.
+// Strays lists the unfinished runs of dead processes that belong to no unfinished task, oldest first. No task resumes them, and
+// DueRuns does not list them.
 func (s *Store) Strays(ctx context.Context) (strays []journal.RunInfo, err error) {
 	defer wrap(&err, "list the runs of dead processes and no task")
 	dead, err := s.deadOwners(ctx)
@@ -108,7 +109,8 @@ func (s *Store) Strays(ctx context.Context) (strays []journal.RunInfo, err error
 		return nil, err
 	}
 	// INDEXED BY keeps SQLite from scanning the ended runs, which would save it the sorting.
-	rows, err := list(ctx, s, scanRun, runColumns+" INDEXED BY runs_unfinished WHERE ended IS NULL AND owner > '' ORDER BY started, num")
+	rows, err := list(ctx, s, scanRun, runColumns+` INDEXED BY runs_unfinished WHERE ended IS NULL AND owner > ''
+		AND NOT EXISTS (SELECT 1 FROM approvals WHERE run = runs.num AND due IS NOT NULL) ORDER BY started, num`)
 	for _, r := range rows {
 		if slices.Contains(dead, r.Owner) {
 			strays = append(strays, r.RunInfo)

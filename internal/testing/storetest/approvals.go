@@ -97,6 +97,8 @@ func approvals(t *testing.T, open Place) {
 	if due, _, _, err = s.DueRuns(t.Context(), at(5), 10); err != nil || len(due) != 1 {
 		t.Errorf("due after the death of its process: %v, %v", due, err)
 	}
+	strays, err = s.Strays(t.Context())
+	wantNone(t, "strays among what is due", len(strays), err)
 	w, _, err = s.Resume(t.Context(), "run_1")
 	must(t, "resume", err)
 	second := request("apr_2", "run_1", "")
