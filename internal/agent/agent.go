@@ -75,7 +75,7 @@ type Options struct {
 	Budget  task.Budget // the most that a task may take; zero fields are no bound
 	// ResultTokens is how many model tokens the result of one call may have; 0 is modelview.DefaultLimit.
 	ResultTokens int
-	Privacy      pii.Filter // of prompts and results; nil is pii.None
+	Privacy      *pii.Filter // of prompts and results; nil changes nothing
 	Now          func() time.Time
 	NewID        func() string // of a run
 }
@@ -104,7 +104,7 @@ var _ task.Worker = (*Agent)(nil).Do
 func (a *Agent) Do(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
 	w := &work{
 		a: a, task: t, history: history, log: log, bounds: boundsOf(a.opt.Budget, t.Budget),
-		privacy: pii.In(a.opt.Privacy, t.UserID, t.SessionID), since: a.opt.Now(),
+		privacy: a.opt.Privacy.In(t.UserID, t.SessionID), since: a.opt.Now(),
 	}
 	w.state.compact = inherited(history)
 	for _, s := range steps {

@@ -9,6 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -138,7 +139,7 @@ func (w *work) resultFile(turn, call int) string {
 
 // fit is a text that fits into a result; the whole of a longer one is saved under name.
 func (w *work) fit(ctx context.Context, name, text string) (string, error) {
-	text, err := w.privacy.Hide(ctx, text)
+	text, err := w.privacy.Hide(ctx, pii.FromProgram, text)
 	if err != nil {
 		return "", err
 	}

@@ -44,9 +44,6 @@ func (a *app) configSource() config.Env {
 	return config.Env{ConfigFile: a.flags.Config, Flags: a.settings, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
 }
 
-// privacy filters every text on its way to a model, a log, an event or the disk. There are no detectors yet.
-var privacy pii.Filter = pii.None{}
-
 // open loads the configuration and joins the parts. Main closes them.
 func (a *app) open(ctx context.Context) (*wiring.Harness, error) {
 	cfg, err := a.load()
@@ -58,7 +55,7 @@ func (a *app) open(ctx context.Context) (*wiring.Harness, error) {
 
 // openWith joins the parts; out has the fields that differ between commands.
 func (a *app) openWith(ctx context.Context, cfg *config.Config, out wiring.Outside) (*wiring.Harness, error) {
-	out.Environ, out.Executable, out.Now, out.Version, out.Privacy = a.Environ, a.Executable, a.Now, Version, privacy
+	out.Environ, out.Executable, out.Now, out.Version = a.Environ, a.Executable, a.Now, Version
 	if cache := a.env("HARNESS_CACHE_DIR"); cache != "" {
 		out.CacheDir = a.path(cache)
 	}
@@ -140,5 +137,14 @@ func (a *app) logger(cfg *config.Config) *slog.Logger {
 func (a *app) loggerAt(cfg *config.Config, name string) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(name)) // one of those that config accepts
-	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: pii.Redact(privacy)})
+	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)})
+}
+
+// redactor removes personal data from lines of the log and from traces; nil where it is switched off.
+func redactor(cfg *config.Config) func(string) string {
+	detector, err := wiring.Detector(cfg.PII)
+	if detector == nil || err != nil { // config has checked it
+		return nil
+	}
+	return pii.Redact(detector)
 }

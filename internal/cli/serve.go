@@ -14,7 +14,6 @@ import (
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -64,7 +63,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 			"name the origins, make a key with harness keys create, or set auth.oidc.issuer"))
 	}
 	tracer, err := telemetry.NewTracer(telemetry.TracingOptions{
-		Endpoint: cfg.Telemetry.OTLPEndpoint, Environ: a.Environ, Version: Version, Log: log, Redact: pii.Redact(privacy),
+		Endpoint: cfg.Telemetry.OTLPEndpoint, Environ: a.Environ, Version: Version, Log: log, Redact: redactor(cfg),
 	})
 	if err != nil {
 		return usage(fmt.Errorf("telemetry.otlpEndpoint: %w", err))

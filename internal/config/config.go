@@ -11,6 +11,7 @@ package config
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/policy"
@@ -25,6 +26,7 @@ type Config struct {
 	MCPServers []*MCPServer `key:"mcpServers" doc:"Servers whose tools programs can call, by name. Values may hold ${VAR} and ${VAR:-default}; $$ is $."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
+	PII        PII          `key:"pii" doc:"Personal data and secrets: tokens stand for them wherever texts go, and servers get the values."`
 	Skills     Skills       `key:"skills" doc:"Files that each user's programs save for later programs."`
 	Workspace  Workspace    `key:"workspace" doc:"Files of programs, until their session ends."`
 	Journal    Journal      `key:"journal" doc:"The records of tasks and runs."`
@@ -71,6 +73,26 @@ type Policy struct {
 	compiled *policy.Policy
 }
 
+// PII configures what is replaced by tokens.
+type PII struct {
+	Enabled   bool              `key:"enabled" default:"true" doc:"Replace personal data and secrets by tokens before models, logs, journals and files see them."`
+	Types     []string          `key:"types" doc:"Further types to look for: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID, IN_AADHAAR."`
+	Custom    map[string]string `key:"custom" doc:"Patterns of your own by name, as regular expressions in RE2 syntax. The name in capitals is the type."`
+	Vault     string            `key:"vault" default:"store" oneof:"store,redis,memory" doc:"Where the values are kept, encrypted: in the database, in Redis, or in memory until the harness ends."`
+	Key       string            `key:"key" secret:"true" doc:"Encrypts the values: 32 random bytes in base64 or hex. Former keys may follow, separated by commas. Without it the key is in keyFile."`
+	KeyFile   string            `key:"keyFile" path:"true" default:"{state}/pii.key" doc:"Holds the key. It is made at the first start."`
+	MaxTokens int               `key:"maxTokens" default:"250000" min:"1" doc:"Tokens of a session."`
+}
+
+// Patterns are the custom patterns by type.
+func (p PII) Patterns() map[string]string {
+	types := map[string]string{}
+	for name, pattern := range p.Custom {
+		types[strings.ToUpper(name)] = pattern
+	}
+	return types
+}
+
 // Skills configures the directories of skills.
 type Skills struct {
 	Dir      string `key:"dir" path:"true" default:"{state}/skills" doc:"Holds one directory for each user."`
@@ -103,6 +125,8 @@ type Quotas struct {
 	Sessions  int  `key:"sessions" default:"10000" min:"0" doc:"Sessions; 0: no limit."`
 	Schedules int  `key:"schedules" default:"100" min:"0" doc:"Schedules; 0: no limit."`
 	Workspace Size `key:"workspace" default:"4GiB" min:"0" doc:"Files of all sessions; 0: no limit."`
+	Tokens    int  `key:"tokens" default:"1000000" min:"0" doc:"Tokens of personal data in all sessions; 0: no limit."`
+	Vault     Size `key:"vault" default:"256MiB" min:"0" doc:"The values that they stand for, encrypted; 0: no limit."`
 	Waiting   int  `key:"waiting" default:"1000" min:"0" doc:"Runs that wait for an approval; 0: no limit."`
 }
 

@@ -66,6 +66,8 @@ func variableRow(o original) string {
 		text += ", for " + o.provider
 	case o.loose:
 		text += "; ignored if it is neither true nor false"
+	case o.patterns:
+		text = "a list for `pii.custom`, with the names `CUSTOM_1`, `CUSTOM_2`, …"
 	case o.guest:
 		text = "programs read it as `env." + o.name + "`"
 	case o.server != "" && strings.HasPrefix(o.name, "MCP_"):

@@ -111,8 +111,6 @@ func (l *loader) variables(v layer) {
 		section, _, _ := strings.Cut(strings.ToLower(short), "_")
 		s := v.setting(k, name)
 		switch other := seen[k.path]; {
-		case !known && section == "pii":
-			l.unknown(s.position, "", section, nil)
 		case fold(short) == "POLICY":
 			l.policyText(s)
 		case !known && slices.Contains(namesOf(l.sections, false), section):

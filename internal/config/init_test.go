@@ -69,7 +69,7 @@ func TestTemplate(t *testing.T) {
 	}
 	empty, _ := load(t, world(t, map[string]string{"work/harness.yaml": ""}))
 	ignore := cmp.Options{
-		unexported, cmpopts.IgnoreUnexported(MCPServer{}), cmpopts.IgnoreFields(Config{}, "MCPServers", "File", "StateDir"), cmpopts.EquateEmpty(),
+		unexported, cmpopts.IgnoreUnexported(MCPServer{}), cmpopts.IgnoreFields(Config{}, "MCPServers", "PII.KeyFile", "File", "StateDir"), cmpopts.EquateEmpty(),
 		cmpopts.IgnoreFields(Skills{}, "Dir"), cmpopts.IgnoreFields(Workspace{}, "Dir"), cmpopts.IgnoreFields(Store{}, "URL"),
 		cmpopts.IgnoreFields(Audit{}, "File"),
 	}
@@ -108,7 +108,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, text := range []string{
 		"sandbx: {}", "sandbox: {timout: 1s}", "sandbox: {timeout: 30}", "sandbox: {timeout: soon}", "sandbox: {memory: lots}", "sandbox: {tier: vm}",
-		"sandbox: {maxCalls: x}", "sandbox: {pool: -1}", "mcpServers: {a: x}", "mcpServers: {a: {timeout: 5}}", "pii: {}", "[]",
+		"sandbox: {maxCalls: x}", "sandbox: {pool: -1}", "mcpServers: {a: x}", "mcpServers: {a: {timeout: 5}}", "pii: {vault: disk}", "[]",
 		"server: {tls: x}", "server: {tls: {crt: x}}", "server: {workers: -1}", "model: {maxCost: -1}", "model: {prices: {m: {input: 1}}}",
 		"model: {prices: {m: {input: 1, output: 2, x: 3}}}", "model: {provider: x}", "policy: strict", "policy: [{tools: '*'}]",
 		"policy: [{tools: '*', action: no}]", "policy: {preset: x}", "policy: [{tools: '*', action: ask, when: {x: true}}]",

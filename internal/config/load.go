@@ -129,11 +129,7 @@ func (l *loader) group(n node, parent string, keys []key) {
 // unknown reports a name that is not among keys. The hint is a similar key beside it, the same name in another section,
 // or else the keys beside it.
 func (l *loader) unknown(at position, parent, name string, keys []key) {
-	switch parent + name {
-	case "$schema":
-		return
-	case "pii":
-		l.problem(at.errorf(name, "remove it; without it nothing is protected in this way", "this is not available in this version"))
+	if parent+name == "$schema" {
 		return
 	}
 	var found []string
@@ -257,6 +253,7 @@ func (l *loader) finish() {
 	}
 	l.guestVariables()
 	l.policy()
+	l.customPatterns()
 	l.validate()
 	l.finishModel()
 	l.notes()

@@ -33,11 +33,14 @@ func TestDefaults(t *testing.T) {
 			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, Memory: 100 << 20, MaxCalls: 1000,
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20, Warm: 2,
 		},
+		PII:       PII{Enabled: true, Vault: "store", KeyFile: filepath.Join(state, "pii.key"), MaxTokens: 250_000},
 		Skills:    Skills{Dir: filepath.Join(state, "skills"), MaxBytes: 64 << 20, MaxFiles: 10000},
 		Workspace: Workspace{Dir: filepath.Join(state, "workspace"), MaxBytes: 256 << 20, MaxFiles: 10000},
 		Journal:   Journal{Retention: 30 * day},
 		Store:     Store{URL: "sqlite:" + filepath.Join(state, "harness.db"), Sync: "normal"},
-		Quotas:    Quotas{Journal: 4 << 30, Tasks: 10000, Sessions: 10000, Schedules: 100, Workspace: 4 << 30, Waiting: 1000},
+		Quotas: Quotas{
+			Journal: 4 << 30, Tasks: 10000, Sessions: 10000, Schedules: 100, Workspace: 4 << 30, Tokens: 1_000_000, Vault: 256 << 20, Waiting: 1000,
+		},
 		Approvals: Approvals{ExpireAfter: day},
 		Redis:     Redis{Address: "localhost:6379", TTL: time.Hour},
 		Audit:     Audit{Enabled: true, File: filepath.Join(state, "audit.jsonl"), MaxSize: 64 << 20, MaxFiles: 16},
@@ -119,6 +122,7 @@ mcpServers:
 	p.Timeout, p.Memory, p.MaxCalls, p.MaxOutput = 90*time.Second, 1<<30, 0, 1<<16
 	p.Packages, p.Prelude = filepath.Join(e.Cwd, "node_modules"), []string{filepath.Join(e.Cwd, "lib", "prelude.js")}
 	p.Env = map[string]string{"REGION": "eu", "PORT": "5432", "ON": "true"}
+	want.PII.KeyFile = filepath.Join(e.Cwd, "data", "pii.key")
 	want.Skills = Skills{Dir: filepath.Join(e.HomeDir, "skills"), MaxBytes: 3 << 19, MaxFiles: 10000}
 	want.Workspace.Dir = filepath.Join(filepath.Dir(e.Cwd), "ws")
 	want.Journal.Retention = 36 * time.Hour
@@ -159,7 +163,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbx: {}\n":                               "harness.yaml:1:1: sandbx: unknown key; did you mean sandbox?",
 		"timeout: 5s\n":                              "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                          "harness.yaml:1:1: mcp_servers: unknown key; did you mean mcpServers?",
-		"colour: 1\n":                                "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, policy, sandbox, skills, workspace, journal, store, quotas, approvals, redis, audit, log, telemetry",
+		"colour: 1\n":                                "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, policy, sandbox, pii, skills, workspace, journal, store, quotas, approvals, redis, audit, log, telemetry",
 		"log: {verbosity: 3}\n":                      "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, audit",
 		"sandbox:\n  timeout: 30\n":                  `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
@@ -189,7 +193,9 @@ func TestBadFiles(t *testing.T) {
 		"redis: {ttl: 5m}\n":                         "harness.yaml:1:14: redis.ttl: 5m is shorter than sandbox.maxWall, which is 10m; raise redis.ttl, so that the tokens of a run outlive it",
 		"server: {listen: localhost}\n":              `harness.yaml:1:18: server.listen: "localhost" is not an address; write host:port, such as 127.0.0.1:3000`,
 		"server: {listen: 'a:99999'}\n":              `harness.yaml:1:18: server.listen: "a:99999" is not an address; write host:port, such as 127.0.0.1:3000`,
-		"pii: {enabled: true}\n":                     "harness.yaml:1:1: pii: this is not available in this version; remove it; without it nothing is protected in this way",
+		"pii: {vault: disk}\n":                       `harness.yaml:1:14: pii.vault: "disk" is not one of store, redis, memory`,
+		"pii: {types: [NAME]}\n":                     `harness.yaml:1:14: pii.types: unknown type "NAME"; types are IBAN, CRYPTO, CREDIT_CARD, MAC, EMAIL, IP_ADDRESS, US_SSN, SECRET, PHONE, IN_AADHAAR, CN_ID, JP_MY_NUMBER, UK_NIN, VAT, DATE_OF_BIRTH, ZIP_CODE; remove it, or correct it`,
+		"pii: {custom: {a: 'x['}}\n":                 "harness.yaml:1:16: pii.custom: custom pattern \"A\": error parsing regexp: missing closing ]: `[`; see docs/PRIVACY.md",
 		"log: {level: info}\nlog: {}\n":              `harness.yaml:2:1: the key "log" is given twice; remove one of them`,
 		"# x\r\n# y\r\nlog: # z\r\n  levl: info\r\n": "harness.yaml:4:3: log.levl: unknown key; did you mean log.level?",
 		"- a\n":                              "harness.yaml:1:1: the file must be a mapping of keys to values, not a list; see `harness init` for an example",
@@ -357,11 +363,12 @@ func TestBadVariables(t *testing.T) {
 		"SANDBOX_TIMEOUT_MS=abc":                                     `environment variable SANDBOX_TIMEOUT_MS: sandbox.timeout: "abc" is not a number of milliseconds; write the number alone`,
 		"HARNESS_SANDBOX_TIMOUT=5s":                                  "environment variable HARNESS_SANDBOX_TIMOUT: unknown key; did you mean HARNESS_SANDBOX_TIMEOUT?",
 		"HARNESS_SANDBOX_MAXCALLS=1 HARNESS_SANDBOX_MAX_CALLS=2":     "environment variable HARNESS_SANDBOX_MAX_CALLS: it contradicts HARNESS_SANDBOX_MAXCALLS, which names the same key; remove one of them",
-		"HARNESS_PII_ENABLED=true":                                   "environment variable HARNESS_PII_ENABLED: pii: this is not available in this version; remove it; without it nothing is protected in this way",
 		"HARNESS_POLICY=strict":                                      "environment variable HARNESS_POLICY: policy: it must be a list of rules, or a mapping with preset and rules, not a single value",
 		"HARNESS_POLICY_PRESET=stric":                                `environment variable HARNESS_POLICY_PRESET: policy.preset: "stric" is not one of open, guarded, strict; did you mean strict?`,
 		`HARNESS_POLICY=[{"tools":"crm","action":"deny"}]`:           `environment variable HARNESS_POLICY: policy.rules.1.tools: "crm" is the name of no tool; write crm__* for every tool of a server`,
 		"HARNESS_POLICY_RUELS=[]":                                    "environment variable HARNESS_POLICY_RUELS: unknown key; did you mean HARNESS_POLICY_RULES?",
+		"HARNESS_PII_ENABLED=perhaps":                                `environment variable HARNESS_PII_ENABLED: pii.enabled: "perhaps" is neither true nor false`,
+		"PII_CUSTOM_PATTERNS=x[":                                     "environment variable PII_CUSTOM_PATTERNS: pii.custom: custom pattern \"CUSTOM_1\": error parsing regexp: missing closing ]: `[`; see docs/PRIVACY.md",
 		"HARNESS_SANDBOX_ENV={A":                                     "environment variable HARNESS_SANDBOX_ENV: sandbox.env: this is neither a list nor a mapping in YAML or JSON",
 		"HARNESS_SANDBOX_ENV=A":                                      "environment variable HARNESS_SANDBOX_ENV: sandbox.env: it must be a mapping of names to values, not a single value",
 		"HARNESS_MCPSERVERS={":                                       "environment variable HARNESS_MCPSERVERS: mcpServers: this is neither a list nor a mapping in YAML or JSON",

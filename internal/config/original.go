@@ -23,6 +23,8 @@ type original struct {
 	server string // id of the server that it describes: FS for MCP_FS_*
 	guest  bool   // programs read it as env.NAME
 
+	patterns bool // a list of expressions for pii.custom
+
 	note    string   // why it has no effect
 	fine    []string // values that change nothing, and need no warning
 	refused string   // the harness does not start with it; what to do
@@ -32,7 +34,6 @@ type original struct {
 
 const (
 	noDocker = "it matters to containers only, and this version runs programs in WebAssembly"
-	noPII    = "this version does not tokenize personal data yet: models and logs see it as it is"
 	noRedis  = "this version keeps its state in SQLite"
 )
 
@@ -79,8 +80,8 @@ var originals = [...]original{
 	{name: "SKILLS_BASE_DIR", key: "skills.dir"},
 	{name: "WORKSPACE_BASE_DIR", key: "workspace.dir"},
 
-	{name: "PII_DETECTION_ENABLED", note: noPII, fine: []string{"false"}},
-	{name: "PII_CUSTOM_PATTERNS", note: noPII},
+	{name: "PII_DETECTION_ENABLED", key: "pii.enabled"},
+	{name: "PII_CUSTOM_PATTERNS", patterns: true},
 
 	{name: "SESSION_SECRET", key: "server.secret"},
 	{name: "TOKEN_EXPIRATION", key: "server.tokenExpiration", unit: "s"},
@@ -178,6 +179,47 @@ func (l *loader) guestVariables() {
 		maps.Copy(l.config.Sandbox.Env, env)
 		l.given["sandbox.env."+o.name] = setting{node: node{position: at}}
 	}
+}
+
+// customPatterns adds the expressions of the original's list, which have numbers instead of names.
+func (l *loader) customPatterns() {
+	for _, o := range originals {
+		text, at := l.variable(o.name)
+		if !o.patterns || text == "" {
+			continue
+		}
+		custom := maps.Clone(l.config.PII.Custom)
+		if custom == nil {
+			custom = map[string]string{}
+		}
+		for i, pattern := range splitPatterns(text) {
+			custom[fmt.Sprintf("CUSTOM_%d", i+1)] = pattern
+		}
+		l.config.PII.Custom = custom
+		l.given["pii.custom"] = setting{node: node{position: at}}
+	}
+}
+
+// splitPatterns splits a list at its commas, but for those in brackets and braces.
+func splitPatterns(text string) (patterns []string) {
+	depth, start := 0, 0
+	for i, c := range text + "," {
+		switch c {
+		case '[', '{', '(':
+			depth++
+		case ']', '}', ')':
+			depth = max(0, depth-1)
+		case ',':
+			if depth > 0 && i < len(text) {
+				continue
+			}
+			if p := strings.TrimSpace(text[start:i]); p != "" {
+				patterns = append(patterns, p)
+			}
+			start = i + 1
+		}
+	}
+	return patterns
 }
 
 // originalServers adds the three servers that the original system's variables describe.

@@ -108,8 +108,11 @@ func effects() map[string]effect {
 		"SKILLS_BASE_DIR":    {value: "./s", get: func(c *Config) any { return filepath.Base(c.Skills.Dir) }, want: "s"},
 		"WORKSPACE_BASE_DIR": {value: "./w", get: func(c *Config) any { return filepath.Base(c.Workspace.Dir) }, want: "w"},
 
-		"PII_DETECTION_ENABLED": {value: "true", warns: "it has no effect: " + noPII, quiet: "false"},
-		"PII_CUSTOM_PATTERNS":   {value: `CUST-\d{8}`, warns: "it has no effect: " + noPII},
+		"PII_DETECTION_ENABLED": {value: "false", get: func(c *Config) any { return c.PII.Enabled }, want: false},
+		"PII_CUSTOM_PATTERNS": {
+			value: `CUST-\d{8}, [A,B]{1,3}9`, get: func(c *Config) any { return c.PII.Patterns() },
+			want: map[string]string{"CUSTOM_1": `CUST-\d{8}`, "CUSTOM_2": "[A,B]{1,3}9"},
+		},
 
 		"SESSION_SECRET":   {value: strings.Repeat("s3", 16), get: func(c *Config) any { return c.Server.Secret }, want: strings.Repeat("s3", 16)},
 		"TOKEN_EXPIRATION": {value: "90", get: func(c *Config) any { return c.Server.TokenExpiration }, want: 90 * time.Second},
@@ -168,7 +171,7 @@ func TestOriginalVariables(t *testing.T) {
 			}
 			if f.quiet != "" {
 				c, warnings := load(t, with(f.quiet))
-				ignore := cmp.Options{unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "Skills", "Workspace", "Store", "Audit.File")}
+				ignore := cmp.Options{unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "PII.KeyFile", "Skills", "Workspace", "Store", "Audit.File")}
 				plain, _ := load(t, world(t, nil))
 				if len(warnings) != 0 && o.server == "" || !cmp.Equal(c, plain, ignore) {
 					t.Errorf("%s does something: %v %s", f.quiet, warnings, cmp.Diff(plain, c, ignore))
@@ -218,7 +221,6 @@ func TestOriginalExample(t *testing.T) {
 		v + "SANDBOX_IMAGE: it has no effect: " + noDocker,
 		v + "SANDBOX_CPU_QUOTA: it has no effect: " + noDocker + "; sandbox.timeout bounds what they compute",
 		v + "SANDBOX_NETWORK_MODE: it has no effect: programs never have a network, as with none",
-		v + "PII_DETECTION_ENABLED: it has no effect: " + noPII,
 	}
 	if diff := cmp.Diff(want, warnings); diff != "" {
 		t.Errorf("warnings (-want +got)\n%s", diff)
@@ -227,7 +229,7 @@ func TestOriginalExample(t *testing.T) {
 	plain, _ := load(t, world(t, nil))
 	plain.Server.Listen, plain.Server.Secret = "0.0.0.0:3000", "change-me"
 	plain.Skills.Dir, plain.Workspace.Dir = filepath.Join(e.Cwd, "skills"), filepath.Join(e.Cwd, "workspace")
-	if diff := cmp.Diff(plain, c, unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "Store", "Audit.File")); diff != "" {
+	if diff := cmp.Diff(plain, c, unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "PII.KeyFile", "Store", "Audit.File")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if c.Server.Loopback() || c.Server.Check() != nil {

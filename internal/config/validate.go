@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/pii/detect"
 )
 
 const sqlitePrefix = "sqlite:"
@@ -35,6 +37,7 @@ func (l *loader) validate() {
 	l.isDirectory("model.prompts", c.Model.Prompts, "correct the path")
 	l.validateTelemetry()
 	l.validateRedis()
+	l.validatePII()
 
 	s := c.Sandbox
 	l.refuse(s.Tier != "wasm", fmt.Sprintf("this version has no %s tier", s.Tier), "use wasm, or leave it out", "sandbox.tier")
@@ -57,6 +60,17 @@ func (l *loader) validate() {
 		"choose two separate directories", "workspace.dir", "skills.dir")
 	path, ok := strings.CutPrefix(c.Store.URL, sqlitePrefix)
 	l.refuse(!ok || path == "", "it must be sqlite: and the path of a file", "write sqlite:./data/harness.db", "store.url")
+}
+
+// validatePII compiles the patterns, so that a wrong one is reported here.
+func (l *loader) validatePII() {
+	p := l.config.PII
+	for name, pattern := range p.Custom {
+		_, err := detect.New(detect.Options{Custom: map[string]string{strings.ToUpper(name): pattern}})
+		l.refuse(err != nil, fmt.Sprint(err), "see docs/PRIVACY.md", "pii.custom")
+	}
+	_, err := detect.New(detect.Options{Types: p.Types})
+	l.refuse(err != nil, fmt.Sprint(err), "remove it, or correct it", "pii.types")
 }
 
 // validateTelemetry drops an address that was set for programs that send traces in another way.

@@ -7,6 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 )
 
@@ -14,7 +15,15 @@ import (
 func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 	if !files.Mutates(c.Name) {
 		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) {
-			return r.scope.Files.Call(ctx, c.Name, c.Args)
+			value, failed := r.scope.Files.Call(ctx, c.Name, c.Args)
+			if failed != nil {
+				return nil, failed
+			}
+			value, err := r.scope.Privacy.HideFile(context.WithoutCancel(ctx), pii.FromFile, value)
+			if err != nil {
+				return nil, runtimeError("Error", "fs.%s: the answer cannot be shown: %v", c.Name, err)
+			}
+			return value, nil
 		})
 	}
 	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {

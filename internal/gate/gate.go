@@ -163,55 +163,62 @@ func refuse(err *frame.Error) run.Pending {
 	return answer(func(context.Context) (json.RawMessage, *frame.Error) { return nil, err })
 }
 
-// Prepare implements run.Gate. Answers are redacted, except the harness's own and modules, which are redacted where their
-// files are read.
+// Prepare implements run.Gate. Answers are redacted, except modules, which are redacted where their files are read.
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	switch frame.Kind(c.Kind) {
 	case frame.Tool:
-		return r.redacted(c, r.tool(c, intent))
+		return r.tool(c, intent)
 	case frame.FS:
-		return r.redacted(c, r.file(c, intent))
+		return r.redacted(c, pii.FromFile, r.file(c, intent))
 	case frame.Catalog:
-		return r.redacted(c, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
+		return r.redacted(c, fromCatalog, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
 	case frame.Resource:
-		return r.redacted(c, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) }))
+		return r.redacted(c, fromResource, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) }))
 	case frame.Load:
 		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.load(ctx, c.Args) })
 	case frame.Intl:
 		return answer(func(context.Context) (json.RawMessage, *frame.Error) { return r.zone(c.Args) })
 	}
-	return r.redacted(c, refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name)))
+	return r.redacted(c, pii.FromProgram, refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name)))
 }
 
-// redacted is a prepared call whose answer is redacted of personal data: step 9.
-func (r *Run) redacted(c *journal.Call, pending run.Pending) run.Pending {
+// Origins of values that no tool's answer has.
+const (
+	fromCatalog  pii.Origin = "catalog"
+	fromResource pii.Origin = "resource"
+)
+
+// redacted is a prepared call whose errors are redacted of personal data: step 9. Values are redacted where they are made.
+func (r *Run) redacted(c *journal.Call, from pii.Origin, pending run.Pending) run.Pending {
 	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
-		sent := false
-		value, failed := pending(ctx, func(ctx context.Context, i journal.Intent) error {
-			sent = true
-			return intend(ctx, i)
-		})
-		detached := context.WithoutCancel(ctx) // an answer that came is journaled, also when the run is being cancelled
-		value, failed, err := r.redact(detached, value, failed)
-		if err != nil {
-			return nil, undelivered(c.Name, "the answer cannot be shown: "+err.Error(), sent)
+		value, failed := pending(ctx, intend)
+		if failed == nil {
+			return value, nil
 		}
-		return value, failed
+		failed, err := r.redactError(ctx, from, failed)
+		if err != nil {
+			return nil, undelivered(c.Name, "the answer cannot be shown: "+err.Error(), false)
+		}
+		return nil, failed
 	}
 }
 
-// redact takes personal data out of an answer.
-func (r *Run) redact(ctx context.Context, value json.RawMessage, failed *frame.Error) (json.RawMessage, *frame.Error, error) {
-	if failed == nil {
-		value, err := r.scope.Privacy.HideJSON(ctx, value)
-		return value, nil, err
+// hide takes personal data out of the value of an answer. An answer that came is journaled, also when the run is being cancelled.
+func (r *Run) hide(ctx context.Context, from pii.Origin, name string, value json.RawMessage) (json.RawMessage, *frame.Error) {
+	value, err := r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), from, value)
+	if err != nil {
+		return nil, undelivered(name, "the answer cannot be shown: "+err.Error(), false)
 	}
-	shown := *failed
-	var err error
-	if shown.Message, err = r.scope.Privacy.Hide(ctx, failed.Message); err == nil {
-		shown.Data, err = r.scope.Privacy.HideJSON(ctx, failed.Data)
+	return value, nil
+}
+
+// redactError takes personal data out of an error. sent are the tokens whose values it may repeat.
+func (r *Run) redactError(ctx context.Context, from pii.Origin, failed *frame.Error, sent ...pii.Token) (_ *frame.Error, err error) {
+	ctx, shown := context.WithoutCancel(ctx), *failed
+	if shown.Message, err = r.scope.Privacy.Hide(ctx, from, failed.Message, sent...); err == nil {
+		shown.Data, err = r.scope.Privacy.HideJSON(ctx, from, failed.Data, sent...)
 	}
-	return nil, &shown, err
+	return &shown, err
 }
 
 // runtimeError is an error of the call itself, thrown into the guest as the given class.
@@ -251,7 +258,11 @@ func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (j
 	if err != nil {
 		return nil, toolError("", err.Error())
 	}
-	return encode(answer)
+	value, failed := encode(answer)
+	if failed != nil {
+		return nil, failed
+	}
+	return r.hide(ctx, fromCatalog, name, value)
 }
 
 // load resolves a require or import at run time.

@@ -7,12 +7,16 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
 )
 
 // judge is step 4.
-func (r *Run) judge(ctx context.Context, tool *catalog.Tool, args json.RawMessage) policy.Verdict {
+func (r *Run) judge(ctx context.Context, tool *catalog.Tool, args json.RawMessage, tokens []pii.Token) policy.Verdict {
 	c := r.policyCall(tool, args)
+	for _, token := range tokens {
+		c.Tokens = append(c.Tokens, policy.Token{Text: token.Text, Type: token.Type, Origins: token.Origins})
+	}
 	v := r.decide(c)
 	if hook := r.gate.opt.Decided; hook != nil && v.Action != policy.Allow {
 		hook(ctx, c, v)

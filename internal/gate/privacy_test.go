@@ -3,47 +3,36 @@ package gate_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/testing/piitest"
 )
-
-// oneName hides one name, until it is broken.
-type oneName struct{ broken bool }
-
-func (o *oneName) Hide(_ context.Context, _ pii.Scope, text string) (string, error) {
-	if o.broken && strings.Contains(text, "grace") {
-		return "", errors.New("the vault is closed")
-	}
-	return strings.ReplaceAll(text, "grace", "[NAME_1]"), nil
-}
-
-func (o *oneName) Restore(_ context.Context, _ pii.Scope, text string) (string, error) {
-	return strings.ReplaceAll(text, "[NAME_1]", "grace"), nil
-}
 
 // Files that a tool answers with are hidden before they are saved, and their names; bytes that are no text are not changed.
 func TestPrivateFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.scope.Privacy = pii.In(&oneName{}, "u", "s")
+	f.scope.Privacy = piitest.New(t).In("u", "s")
+	if _, err := f.scope.Privacy.Hide(t.Context(), pii.FromTask, "219-09-9999"); err != nil {
+		t.Fatal(err)
+	}
 	f.Run = f.gate.Open(f.scope)
 	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
-		return result(`{"content":[{"type":"resource","resource":{"uri":"file:///a/grace.csv","mimeType":"text/csv","text":"grace,1"}},
+		return result(`{"content":[{"type":"resource","resource":{"uri":"file:///a/219-09-9999.csv","mimeType":"text/csv","text":"219-09-9999,1"}},
 			{"type":"image","mimeType":"image/png","data":"/2dyYWNl"}]}`), nil
 	}
 	var handles []struct{ File string }
-	if err := json.Unmarshal([]byte(f.tool("crm__search", `{"q":"[NAME_1]"}`)), &handles); err != nil || len(handles) != 2 {
+	if err := json.Unmarshal([]byte(f.tool("crm__search", `{"q":"[US_SSN_1]"}`)), &handles); err != nil || len(handles) != 2 {
 		t.Fatalf("%+v, %v", handles, err)
 	}
-	if strings.Contains(handles[0].File, "grace") || f.servers.called[0] != `crm/search {"q":"grace"}` {
+	if strings.Contains(handles[0].File, "219") || f.servers.called[0] != `crm/search {"q":"219-09-9999"}` {
 		t.Errorf("the file is %s; the server was called with %s", handles[0].File, f.servers.called)
 	}
-	for i, want := range []string{`"W05BTUVfMV0sMQ=="`, `"/2dyYWNl"`} { // "[NAME_1],1", and the image
+	for i, want := range []string{`"W1VTX1NTTl8xXSwx"`, `"/2dyYWNl"`} { // "[US_SSN_1],1", and the image
 		got, err := f.scope.Files.Call(t.Context(), "readFile", json.RawMessage(`{"path":"`+handles[i].File+`","encoding":"base64"}`))
 		if err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("%s holds %s, %v; want %s", handles[i].File, got, err, want)
@@ -55,17 +44,16 @@ func TestPrivateFiles(t *testing.T) {
 func TestAnswerThatCannotBeHidden(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	filter := &oneName{}
-	f.scope.Privacy = pii.In(filter, "u", "s")
-	f.Run = f.gate.Open(f.scope)
 	size := 1
 	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
-		filter.broken = true
-		return result(`{"content":[{"type":"text","text":"of ` + strings.Repeat("grace ", size) + `"}]}`), nil
+		return result(`{"content":[{"type":"text","text":"of ` + strings.Repeat("grace@example.com ", size) + `"}]}`), nil
 	}
 	for _, size = range []int{1, 1000} { // a value, and a file
 		for tool, want := range map[string]string{"crm__search": "ToolError", "crm__create_note": "InDoubtError"} {
-			filter.broken = false
+			filter := piitest.New(t)
+			filter.Closed.Store(true)
+			f.scope.Privacy = filter.In("u", "s")
+			f.Run = f.gate.Open(f.scope)
 			value, err := f.do(frame.Tool, tool, `{"input":{"q":"x"}}`)
 			kind := frame.KindTool
 			if want == "InDoubtError" {

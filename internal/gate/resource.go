@@ -34,7 +34,11 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 		if err != nil {
 			return nil, toolError("", failure(err))
 		}
-		return encode(list)
+		value, failed := encode(list)
+		if failed != nil {
+			return nil, failed
+		}
+		return r.hide(ctx, fromResource, "resources", value)
 	case "read":
 		contents, release, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI, mcpclient.CallOptions{Owner: r.scope.User})
 		if err != nil {
@@ -43,6 +47,9 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 		defer release()
 		value, failed := encode(map[string]any{"contents": contents})
 		if failed != nil {
+			return nil, failed
+		}
+		if value, failed = r.hide(ctx, fromResource, in.URI, value); failed != nil {
 			return nil, failed
 		}
 		if value, err = r.fit(ctx, c.N, value); err != nil {

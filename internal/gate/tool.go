@@ -15,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -29,6 +30,8 @@ type toolCall struct {
 	intent *journal.Intent // of a process that died before the answer
 	write  bool            // it may change something
 	made   int             // losses of connections that calls had reported when this one was made
+	name   string          // full name of the tool; as the program wrote it, until it is resolved
+	sent   []pii.Token     // whose values the server was sent
 }
 
 // toolError is an error that a program can catch as a ToolError.
@@ -49,7 +52,18 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 		return refuse(&frame.Error{Kind: frame.KindCallLimit, Name: "LimitError", Tool: c.Name, Message: fmt.Sprintf(
 			"the program made more than %d tool calls (sandbox.maxCalls)", r.scope.MaxCalls)})
 	}
-	return (&toolCall{run: r, call: c, intent: intent, made: r.sessions.count()}).do
+	t := &toolCall{run: r, call: c, intent: intent, made: r.sessions.count(), name: c.Name}
+	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+		value, failed := t.do(ctx, intend)
+		if failed == nil {
+			return value, nil
+		}
+		failed, err := r.redactError(ctx, pii.Origin(t.name), failed, t.sent...)
+		if err != nil {
+			return nil, undelivered(t.name, "the answer cannot be shown: "+err.Error(), t.write)
+		}
+		return nil, failed
+	}
 }
 
 // do is the pending call: steps 3 to 8.
@@ -72,23 +86,24 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 		return nil, t.notCalled(t.call.Name, err)
 	}
 	name := tool.FullName()
+	t.name = name
 	args, err := tool.Arguments(in.Input, in.Positional)
 	if err != nil {
 		return nil, t.notCalled(name, err)
 	}
-	// 4. policy
-	verdict := t.run.judge(ctx, tool, args)
+	// 4. policy, of the tokens that are restored
+	shown := args
+	if args, t.sent, err = t.run.scope.Privacy.RestoreJSON(ctx, args); err != nil {
+		return nil, t.notCalled(name, err)
+	}
+	verdict := t.run.judge(ctx, tool, shown, t.sent)
 	if verdict.Action == policy.Deny {
 		return nil, t.forbidden(name, verdict)
 	}
 	if failed := t.refusal(ctx, name); failed != nil {
 		return nil, failed
 	}
-	shown := args
-	// 6. restore, validate
-	if args, err = t.run.scope.Privacy.RestoreJSON(ctx, args); err != nil {
-		return nil, t.notCalled(name, err)
-	}
+	// 6. validate
 	if err := t.run.gate.opt.Catalog.Validate(ctx, t.run.scope.User, tool, args); err != nil {
 		return nil, t.notCalled(name, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
 )
 
 // maxToolError is how many bytes of a server's words about a failure are passed on.
@@ -36,18 +37,21 @@ type handle struct {
 // unwrap makes the value that a program gets of a result; raw is the whole result. A result that is an error gives what
 // the server said.
 func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result, raw bool) (json.RawMessage, *frame.Error) {
-	name, value := tool.FullName(), result.Raw
-	var err error
-	if !raw {
-		if result.IsError {
-			return nil, toolError(name, errorText(result))
-		}
-		if value, err = t.value(ctx, tool, result); err != nil {
-			return nil, undelivered(name, err.Error(), t.write)
-		}
+	if !raw && result.IsError {
+		return nil, toolError(t.name, errorText(result))
 	}
-	if value, err = t.run.fit(ctx, t.call.N, value); err != nil {
-		return nil, undelivered(name, err.Error(), t.write)
+	var value json.RawMessage
+	var err error
+	if raw {
+		value, err = t.hideJSON(ctx, result.Raw)
+	} else {
+		value, err = t.value(ctx, tool, result)
+	}
+	if err == nil {
+		value, err = t.run.fit(ctx, t.call.N, value)
+	}
+	if err != nil {
+		return nil, undelivered(t.name, err.Error(), t.write)
 	}
 	return bytes.Clone(value), nil // the result, which it may be a view of, is released
 }
@@ -61,12 +65,14 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 //   - else an array with the text of each text block, in order;
 //   - images, audio and embedded resources become files, with a handle in their place; links to resources stay objects;
 //   - null for a result without content.
+//
+// What the server wrote is hidden here: the handles of files, which have tokens in their names, are not.
 func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result) (json.RawMessage, error) {
 	switch {
 	case result.StructuredContent != nil && tool.WrapsResult():
-		return onlyResult(result.StructuredContent), nil
+		return t.hideJSON(ctx, onlyResult(result.StructuredContent))
 	case result.StructuredContent != nil:
-		return result.StructuredContent, nil
+		return t.hideJSON(ctx, result.StructuredContent)
 	case len(result.Content) == 1 && result.Content[0].Type == "text":
 		return t.text(ctx, result.Content[0].Text)
 	}
@@ -77,15 +83,21 @@ func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpcli
 		switch {
 		case name != "":
 			files++
-			saved, err := t.run.saveText(ctx, t.call.N, fmt.Sprintf("%d-%s", files, name), kind, content, false)
+			saved, err := t.saveText(ctx, fmt.Sprintf("%d-%s", files, name), kind, content, false)
 			if err != nil {
 				return nil, err
 			}
 			parts[i] = saved
-		case c.Type == "text":
-			parts[i] = quote(c.Text)
 		default:
-			parts[i] = c.Raw
+			part := c.Raw
+			if c.Type == "text" {
+				part = quote(c.Text)
+			}
+			hidden, err := t.hideJSON(ctx, part)
+			if err != nil {
+				return nil, err
+			}
+			parts[i] = hidden
 		}
 	}
 	switch len(parts) {
@@ -102,13 +114,23 @@ func (t *toolCall) text(ctx context.Context, text string) (json.RawMessage, erro
 	isJSON := trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid([]byte(trimmed))
 	switch {
 	case len(text) > t.run.scope.MaxValue && isJSON:
-		return t.run.saveText(ctx, t.call.N, "result.json", "application/json", trimmed, true)
+		return t.saveText(ctx, "result.json", "application/json", trimmed, true)
 	case len(text) > t.run.scope.MaxValue:
-		return t.run.saveText(ctx, t.call.N, "result.txt", "text/plain", text, true)
+		return t.saveText(ctx, "result.txt", "text/plain", text, true)
 	case isJSON:
-		return json.RawMessage(trimmed), nil
+		return t.hideJSON(ctx, json.RawMessage(trimmed))
 	}
-	return quote(text), nil
+	return t.hideJSON(ctx, quote(text))
+}
+
+// hideJSON hides personal data in what the server answered: step 9. An answer that came is journaled, also when the run is being
+// cancelled.
+func (t *toolCall) hideJSON(ctx context.Context, value json.RawMessage) (json.RawMessage, error) {
+	value, err := t.run.scope.Privacy.HideJSON(context.WithoutCancel(ctx), pii.Origin(t.name), value, t.sent...)
+	if err != nil {
+		return nil, fmt.Errorf("the answer cannot be shown: %w", err)
+	}
+	return value, nil
 }
 
 func quote(s string) json.RawMessage {
@@ -220,16 +242,16 @@ func decodeBase64(s string) string {
 }
 
 // saveText saves a file, without the personal data in it, if it is a text, and in its name. It returns its handle.
-func (r *Run) saveText(ctx context.Context, n int, name, kind, content string, large bool) (json.RawMessage, error) {
+func (t *toolCall) saveText(ctx context.Context, name, kind, content string, large bool) (json.RawMessage, error) {
 	done := context.WithoutCancel(ctx)
-	name, err := r.scope.Privacy.Hide(done, name)
+	name, err := t.run.scope.Privacy.Hide(done, pii.Origin(t.name), name, t.sent...)
 	if err == nil && utf8.ValidString(content) {
-		content, err = r.scope.Privacy.Hide(done, content)
+		content, err = t.run.scope.Privacy.Hide(done, pii.Origin(t.name), content, t.sent...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the answer cannot be saved: %w", err)
 	}
-	return r.save(ctx, n, name, kind, len(content), strings.NewReader(content), large)
+	return t.run.save(ctx, t.call.N, name, kind, len(content), strings.NewReader(content), large)
 }
 
 // save writes what does not enter the guest into the workspace and returns its handle.
@@ -257,10 +279,6 @@ func (r *Run) save(ctx context.Context, n int, name, kind string, size int, cont
 func (r *Run) fit(ctx context.Context, n int, value json.RawMessage) (json.RawMessage, error) {
 	if len(value) <= r.scope.MaxValue {
 		return value, nil
-	}
-	value, err := r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), value)
-	if err != nil {
-		return nil, fmt.Errorf("the answer cannot be saved: %w", err)
 	}
 	return r.save(ctx, n, "result.json", "application/json", len(value), bytes.NewReader(value), true)
 }

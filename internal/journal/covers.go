@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -8,8 +9,12 @@ import (
 	"strings"
 )
 
-// token is what stands for personal data in recorded text, such as [EMAIL_1].
-var token = regexp.MustCompile(`\[[A-Z][A-Z0-9_]*_[0-9]+\]`)
+// token is what stands for personal data in recorded text, such as [EMAIL_1]. quoted is with the quotes that the token of a number
+// has in JSON.
+var (
+	token  = regexp.MustCompile(`\[[A-Z][A-Z0-9_]*_[0-9]+\]`)
+	quoted = regexp.MustCompile(`\\*"\[[A-Z][A-Z0-9_]*_[0-9]+\]\\*"|\[[A-Z][A-Z0-9_]*_[0-9]+\]`)
+)
 
 // Covers reports whether text is what was recorded, before personal data in it was replaced: a token in recorded stands
 // for itself or for any text without tokens.
@@ -21,6 +26,11 @@ func Covers(recorded, text string) bool {
 	if tokens == nil {
 		return false
 	}
+	return coversAt(recorded, text, tokens) || coversAt(recorded, text, quoted.FindAllStringIndex(recorded, -1))
+}
+
+// coversAt is Covers for the places of tokens.
+func coversAt(recorded, text string, tokens [][]int) bool {
 	rest, ok := strings.CutPrefix(text, recorded[:tokens[0][0]])
 	for i, at := range tokens {
 		next, last := len(recorded), i == len(tokens)-1
@@ -61,8 +71,13 @@ func CoversJSON(recorded, text json.RawMessage) bool {
 func covers(want, got any) bool {
 	switch w := want.(type) {
 	case string:
-		g, ok := got.(string)
-		return ok && Covers(w, g)
+		switch g := got.(type) {
+		case string:
+			return Covers(w, g) || coversBase64(w, g)
+		case json.Number:
+			return Covers(w, g.String())
+		}
+		return false
 	case []any:
 		g, ok := got.([]any)
 		return ok && slices.EqualFunc(w, g, covers)
@@ -83,4 +98,14 @@ func covers(want, got any) bool {
 		return true
 	}
 	return want == got
+}
+
+// coversBase64 is Covers for texts in base64, as files are written.
+func coversBase64(recorded, text string) bool {
+	w, err := base64.StdEncoding.DecodeString(recorded)
+	if err != nil || !token.Match(w) {
+		return false
+	}
+	g, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && Covers(string(w), string(g))
 }

@@ -25,6 +25,9 @@ func TestCovers(t *testing.T) {
 		{"[EMAIL_1][EMAIL_2]", "[EMAIL_1]d@e.f", true},
 		{"list[0]", "list[1]", false},
 		{"[EMAIL_1]", "", true},
+		{`{"to":"[EMAIL_1]","n":"[PHONE_1]"}`, `{"to":"a,b","n":2025550143}`, true},
+		{`{"to":"[EMAIL_1]","n":"[PHONE_1]"}`, `{"to":"a,b","n":"2025550143"}`, true},
+		{`{"to":"[EMAIL_1]","n":"[PHONE_1]"}`, `{"to":"a,b","m":2025550143}`, false},
 	} {
 		if got := Covers(c.recorded, c.text); got != c.want {
 			t.Errorf("Covers(%q, %q) = %t", c.recorded, c.text, got)
@@ -41,6 +44,10 @@ func TestCoversJSON(t *testing.T) {
 		{`{"b":[1,true,null,"[EMAIL_1]"],"a":"x"}`, `{"a":"x","b":[1,true,null,"ada@example.com"]}`, true},
 		{`{"b":[1,true,null,"[EMAIL_1]"]}`, `{"b":[1,true,null,{}]}`, false},
 		{`[1]`, `[1.0]`, false},
+		{`["[PHONE_1]"]`, `[2025550143]`, true},
+		{`["a [PHONE_1]"]`, `[2025550143]`, false},
+		{`{"base64":"dG8gW0VNQUlMXzFd"}`, `{"base64":"dG8gYW5uQGV4YW1wbGUuY29t"}`, true},
+		{`{"base64":"dG8gW0VNQUlMXzFd"}`, `{"base64":"bm8gYW5uQGV4YW1wbGUuY29t"}`, false},
 		{`[1]`, `[1,2]`, false},
 		{`{"[EMAIL_1]":1}`, `{"ada@example.com":1}`, true},
 		{`{"[EMAIL_1]":1}`, `{"ada@example.com":1,"b":2}`, false},

@@ -1,165 +1,201 @@
 // Package pii replaces personal data in every text on its way to a model, a log, an event or the disk. Hide puts a token in
-// place of each value; Restore puts the values back into the arguments of tools. They are called by
+// place of each value that package detect finds; Restore puts the values back. They are called by
 //
 //   - package task: for the texts of requests, before anything is stored
-//   - package wiring: for programs and the modules and instructions of servers that they import, and for recordings of tasks
+//   - package runs: for programs and the modules and instructions of servers that they import
 //   - package run: for all that a guest sends: arguments, console lines, outputs, errors
 //   - package gate: for every answer to a guest, a journal and a file, and for the arguments of tools
 //   - package agent: for prompts and results, which become steps on the disk and texts for the model
+//   - package api and the commands: Restore, for what a task or run gives its owner
 //   - package telemetry: for messages and attributes of the log and of traces (Redact)
 //
 // Journals, steps, events, webhooks and the model's conversation consist of these texts. Files that users put into their
 // directories stay as they are; what a program reads of them passes Hide.
 //
-// No filter uses the detectors of package detect yet: None finds nothing.
+// A token such as [EMAIL_1] stands for one value in one session. All spellings of a value share a token, and Restore gives the
+// spelling that came first. These have tokens of their own, because they could not be restored otherwise: a value as a number in
+// JSON, and each encoded spelling (escapes, percent signs, base64). So do values that a program puts together: their tokens say
+// nothing about the tokens of values that came from outside, so that a program cannot find those by guessing.
+//
+// A text from outside that looks like a token gets a token itself, [LITERAL_1]: it is restored as the text it was, and never
+// as the value of a token.
 package pii
 
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
-	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii/detect"
 )
 
 // Scope is the owner of tokens: a token has a meaning only in the session that it was made for.
 type Scope struct {
-	User, Session string // both empty: no owner; such tokens cannot be restored
+	User, Session string
 }
 
-// Filter finds personal data, and stores which token stands for which value. Its methods are safe for concurrent use.
-type Filter interface {
-	// Hide replaces values by tokens. Tokens in the text stay. New tokens are durable when it returns.
-	Hide(ctx context.Context, s Scope, text string) (string, error)
-	// Restore replaces the tokens of the scope by their values. Other tokens stay.
-	Restore(ctx context.Context, s Scope, text string) (string, error)
+// Origin is where a value came from: the full name of a tool, the name of a server, or one of the constants.
+type Origin string
+
+// Origins that are no tools or servers.
+const (
+	FromTask    Origin = "task"    // texts of requests
+	FromFile    Origin = "file"    // files of users
+	FromCode    Origin = "code"    // literals of programs
+	FromProgram Origin = "program" // what a program computed
+)
+
+// foreign reports whether a text of this origin was written without knowledge of the session's tokens.
+func (o Origin) foreign() bool { return o != FromFile && o != FromCode && o != FromProgram }
+
+// Token is a token in a text, as policy judges it.
+type Token struct {
+	Text    string // [EMAIL_1]
+	Type    string // EMAIL
+	Origins []string
+	of      *token
 }
 
-// None is the filter that finds nothing.
-type None struct{}
-
-var _ Filter = None{}
-
-// Hide implements Filter.
-func (None) Hide(_ context.Context, _ Scope, text string) (string, error) { return text, nil }
-
-// Restore implements Filter.
-func (None) Restore(_ context.Context, _ Scope, text string) (string, error) { return text, nil }
-
-// Session is a filter in one scope. The zero Session changes nothing.
+// Session is the filter in one scope. It is safe for concurrent use. The zero Session changes nothing.
 type Session struct {
-	filter Filter
+	filter *Filter
 	scope  Scope
 }
 
-// In is a filter in a scope; nil is None.
-func In(f Filter, user, session string) Session {
-	if f == (None{}) {
-		f = nil // JSON need not be read to find nothing in it
-	}
-	return Session{f, Scope{user, session}}
-}
-
-// Hide replaces values by tokens.
-func (s Session) Hide(ctx context.Context, text string) (string, error) {
-	return s.replace(ctx, Filter.Hide, "hide", text)
-}
-
-// Restore replaces tokens by values.
-func (s Session) Restore(ctx context.Context, text string) (string, error) {
-	return s.replace(ctx, Filter.Restore, "restore", text)
-}
-
-// HideJSON hides in every string of a JSON text, keys included. A text that is not JSON is hidden as a whole.
-func (s Session) HideJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
-	return s.eachString(raw, func(text string) (string, error) { return s.Hide(ctx, text) })
-}
-
-// RestoreJSON restores in every string of a JSON text, keys included.
-func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
-	return s.eachString(raw, func(text string) (string, error) { return s.Restore(ctx, text) })
-}
-
-func (s Session) replace(
-	ctx context.Context, do func(Filter, context.Context, Scope, string) (string, error), verb, text string,
-) (string, error) {
+// Hide replaces the values in a text by tokens. Tokens in texts of programs and files stay. The values of sent are found wherever
+// they are, also where they do not look like personal data: the receiver may repeat them.
+//
+// New tokens are durable before anything that is committed to the harness's store afterwards; see Sync.
+func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Token) (string, error) {
 	if s.filter == nil || text == "" {
 		return text, nil
 	}
-	changed, err := do(s.filter, ctx, s.scope, text)
+	hidden, err := s.filter.hide(ctx, s.scope, from, text, false, sent)
 	if err != nil {
-		return "", fmt.Errorf("%s personal data: %w", verb, err)
+		return "", fmt.Errorf("hide personal data: %w", err)
 	}
-	return changed, nil
+	return hidden, nil
 }
 
-// Redact is Hide without an owner, for texts such as lines of the log: it is not reversible. A text for which the filter fails
-// is left out. For None it is nil.
-func Redact(f Filter) func(string) string {
-	s := In(f, "", "")
-	if s.filter == nil {
-		return nil
-	}
-	return func(text string) string {
-		hidden, err := s.Hide(context.Background(), text)
-		if err != nil {
-			return "[not shown: " + err.Error() + "]"
-		}
-		return hidden
-	}
-}
-
-// eachString changes the strings of a JSON text. All other bytes stay: the order of keys, and how numbers are written.
-func (s Session) eachString(raw json.RawMessage, change func(string) (string, error)) (json.RawMessage, error) {
+// HideJSON replaces the values in the strings, keys and numbers of a JSON text. The rest of its bytes stays, but for \u escapes
+// of ASCII characters. A text that is not JSON is hidden as a whole.
+func (s Session) HideJSON(ctx context.Context, from Origin, raw json.RawMessage, sent ...Token) (json.RawMessage, error) {
 	if s.filter == nil || len(raw) == 0 {
 		return raw, nil
 	}
-	if !json.Valid(raw) {
-		text, err := change(string(raw))
-		return json.RawMessage(text), err
+	hidden, err := s.filter.hideJSON(ctx, s.scope, from, string(raw), sent)
+	if err != nil {
+		return nil, fmt.Errorf("hide personal data: %w", err)
 	}
-	var out []byte // nil while nothing has changed
-	done := 0      // what of raw is in out
-	for at := 0; ; {
-		from := bytes.IndexByte(raw[at:], '"')
-		if from < 0 {
-			break
-		}
-		from += at
-		at = endOfString(raw, from)
-		var text string
-		if err := json.Unmarshal(raw[from:at], &text); err != nil {
-			return nil, fmt.Errorf("read a string: %w", err)
-		}
-		changed, err := change(text)
+	return json.RawMessage(hidden), nil
+}
+
+// HideFile is HideJSON for the arguments and answers of file calls: where their member base64 is the base64 of a text, values are
+// hidden in that text, and it stays base64.
+func (s Session) HideFile(ctx context.Context, from Origin, raw json.RawMessage) (json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	var encoded string
+	if s.filter == nil || !bytes.Contains(raw, []byte(`"base64"`)) || json.Unmarshal(raw, &members) != nil ||
+		json.Unmarshal(members["base64"], &encoded) != nil {
+		return s.HideJSON(ctx, from, raw)
+	}
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	if err == nil && utf8.Valid(data) {
+		text, err := s.Hide(ctx, from, string(data))
 		if err != nil {
 			return nil, err
 		}
-		if changed == text {
-			continue
-		}
-		encoded, err := journal.Encode(changed)
-		if err != nil {
-			return nil, fmt.Errorf("write a string: %w", err)
-		}
-		out = append(append(out, raw[done:from]...), encoded...)
-		done = at
+		encoded = base64.StdEncoding.EncodeToString([]byte(text))
 	}
-	if out == nil {
-		return raw, nil
+	delete(members, "base64")
+	rest, err := json.Marshal(members)
+	if err != nil {
+		return nil, err
 	}
-	return append(out, raw[done:]...), nil
+	if rest, err = s.HideJSON(ctx, from, rest); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(rest, &members); err != nil {
+		return nil, err
+	}
+	if members["base64"], err = json.Marshal(encoded); err != nil {
+		return nil, err
+	}
+	return json.Marshal(members)
 }
 
-// endOfString is where the JSON string ends that begins at from, of a valid text.
-func endOfString(raw []byte, from int) int {
-	for i := from + 1; ; i++ {
-		switch raw[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+// Restore replaces the tokens of the session by their values. Other tokens stay.
+func (s Session) Restore(ctx context.Context, text string) (string, error) {
+	if s.filter == nil || !mayHaveToken(text) {
+		return text, nil
+	}
+	r, err := s.filter.restorer(ctx, s.scope)
+	if err != nil {
+		return "", fmt.Errorf("restore personal data: %w", err)
+	}
+	return r.text(text), nil
+}
+
+// RestoreJSON restores in every string of a JSON text, keys included: a string that is the token of a number becomes the number.
+// It returns the tokens that it replaced, each once.
+func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, []Token, error) {
+	if s.filter == nil || !mayHaveToken(string(raw)) {
+		return raw, nil, nil
+	}
+	r, err := s.filter.restorer(ctx, s.scope)
+	if err != nil {
+		return nil, nil, fmt.Errorf("restore personal data: %w", err)
+	}
+	restored, err := r.json(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("restore personal data: %w", err)
+	}
+	return restored, r.tokens(), nil
+}
+
+// Translate replaces the tokens of the session by those that another session has for their values. Other tokens stay.
+func (s Session) Translate(ctx context.Context, to Session, text string) (string, error) {
+	if s.filter == nil || !mayHaveToken(text) {
+		return text, nil
+	}
+	text, err := s.filter.translate(ctx, s.scope, to.scope, text)
+	if err != nil {
+		return "", fmt.Errorf("translate tokens: %w", err)
+	}
+	return text, nil
+}
+
+// Sync returns once the session's tokens are durable.
+func (s Session) Sync(ctx context.Context) error {
+	if s.filter == nil {
+		return nil
+	}
+	vault, err := s.filter.opt.Vault()
+	if err != nil {
+		return err
+	}
+	return vault.Sync(ctx)
+}
+
+// Detector finds values in texts. It is safe for concurrent use.
+type Detector interface {
+	FindWith(text string, known *detect.Dictionary) []detect.Span
+}
+
+// Redact is for texts without an owner, such as lines of the log: the name of the type stands in place of each value, and nothing
+// can be restored. For nil it is nil.
+func Redact(d Detector) func(string) string {
+	if d == nil {
+		return nil
+	}
+	return func(text string) string {
+		spans := d.FindWith(text, nil)
+		if len(spans) == 0 {
+			return text
 		}
+		return splice(text, spans, func(s detect.Span) string { return "[" + s.Type + "]" })
 	}
 }

@@ -4,60 +4,208 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/pii/seal"
 )
 
-// words hides one word of one session.
-type words struct{ err error }
-
-func (w words) Hide(_ context.Context, _ pii.Scope, text string) (string, error) {
-	return strings.ReplaceAll(text, "grace@example.com", "[EMAIL_1]"), w.err
+// vault is a vault in memory that can fail.
+type vault struct {
+	*pii.Memory
+	err error
 }
 
-func (w words) Restore(_ context.Context, s pii.Scope, text string) (string, error) {
-	if s != (pii.Scope{User: "u", Session: "s"}) {
-		return text, w.err
+func (v *vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
+	if v.err != nil {
+		return pii.Loaded{}, v.err
 	}
-	return strings.ReplaceAll(text, "[EMAIL_1]", "grace@example.com"), w.err
+	return v.Memory.Load(ctx, s)
+}
+
+func (v *vault) Add(ctx context.Context, s pii.Scope, entries []pii.Entry) error {
+	if v.err != nil {
+		return v.err
+	}
+	return v.Memory.Add(ctx, s, entries)
+}
+
+var keys = sync.OnceValues(func() (*seal.Keys, error) {
+	return seal.New("the test", []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
+})
+
+func filter(t testing.TB, v pii.Vault, change func(*pii.Options)) *pii.Filter {
+	t.Helper()
+	d, err := detect.New(detect.Options{Custom: map[string]string{"EMPLOYEE_ID": `EMP-[A-Z]{2}-\d{6}`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := pii.Options{
+		Detector: d, Types: d.Types(), Vault: func() (pii.Vault, error) { return v, nil }, Keys: keys, Now: time.Now,
+	}
+	if change != nil {
+		change(&o)
+	}
+	return pii.New(o)
+}
+
+const crm pii.Origin = "crm__search"
+
+func hide(t testing.TB, s pii.Session, from pii.Origin, text string) string {
+	t.Helper()
+	hidden, err := s.Hide(t.Context(), from, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hidden
+}
+
+func hideJSON(t testing.TB, s pii.Session, from pii.Origin, text string, sent ...pii.Token) string {
+	t.Helper()
+	hidden, err := s.HideJSON(t.Context(), from, json.RawMessage(text), sent...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if json.Valid([]byte(text)) && !json.Valid(hidden) {
+		t.Errorf("%s becomes %s, which is not JSON", text, hidden)
+	}
+	return string(hidden)
+}
+
+func restoreJSON(t testing.TB, s pii.Session, text string) string {
+	t.Helper()
+	restored, _, err := s.RestoreJSON(t.Context(), json.RawMessage(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(restored)
 }
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	s, other := pii.In(words{}, "u", "s"), pii.In(words{}, "u", "t")
-	for plain, hidden := range map[string]string{
-		`{"b":"to grace@example.com","a":[1.0,1e400,"x"]}`:              `{"b":"to [EMAIL_1]","a":[1.0,1e400,"x"]}`,
-		`{"grace@example.com":{"grace@example.com":null}}`:              `{"[EMAIL_1]":{"[EMAIL_1]":null}}`,
-		` [ "\"grace@example.com\"" , "\\" , "<grace@example.com>&" ] `: ` [ "\"[EMAIL_1]\"" , "\\" , "<[EMAIL_1]>&" ] `,
-		`"grace@example.com"`: `"[EMAIL_1]"`,
-		`{}`:                  `{}`,
-		`12`:                  `12`,
-		``:                    ``,
+	for plain, want := range map[string]string{
+		`{"b":"to grace@example.com","a":[1.0,1e400,"x"]}`:             `{"b":"to [EMAIL_1]","a":[1.0,1e400,"x"]}`,
+		`{"grace@example.com":{"grace@example.com":null}}`:             `{"[EMAIL_1]":{"[EMAIL_1]":null}}`,
+		` [ "\"grace@example.com\"" , "\\" , "grace@example.com\n&" ]`: ` [ "\"[EMAIL_1]\"" , "\\" , "[EMAIL_1]\n&" ]`,
+		`"grace@example.com"`:                                  `"[EMAIL_1]"`,
+		`{"phone":2025550123,"n":12}`:                          `{"phone":"[PHONE_1]","n":12}`,
+		`{"s":"{\"phone\":2025550123,\"n\":[12]}"}`:            `{"s":"{\"phone\":\"[PHONE_1]\",\"n\":[12]}"}`,
+		`{"phone":"2025550123"}`:                               `{"phone":"[PHONE_1]"}`,
+		`{"card":4111111111111111,"c":[-1]}`:                   `{"card":"[CREDIT_CARD_1]","c":[-1]}`,
+		`{"a":"[EMAIL_1]","b":"[PII_EMAIL_7]","c":"[NOTE_1]"}`: `{"a":"[LITERAL_1]","b":"[LITERAL_2]","c":"[NOTE_1]"}`,
+		`{"url":"https://x.org/?q=grace%40example.com"}`:       `{"url":"https://x.org/?q=[EMAIL_1]"}`,
+		`{"id":"EMP-AB-123456"}`:                               `{"id":"[EMPLOYEE_ID_1]"}`,
+		`{}`:                                                   `{}`,
+		`12`:                                                   `12`,
+		`null`:                                                 `null`,
+		``:                                                     ``,
 	} {
-		got, err := s.HideJSON(t.Context(), json.RawMessage(plain))
-		if err != nil || string(got) != hidden {
-			t.Errorf("%s is hidden as %s, %v; want %s", plain, got, err, hidden)
+		s := filter(t, pii.NewMemory(), nil).In("u", "s")
+		got := hideJSON(t, s, crm, plain)
+		if got != want {
+			t.Errorf("%s is hidden as %s, want %s", plain, got, want)
 		}
-		if back, err := s.RestoreJSON(t.Context(), got); err != nil || string(back) != plain {
-			t.Errorf("%s is restored as %s, %v; want %s", got, back, err, plain)
+		if back := restoreJSON(t, s, got); back != plain {
+			t.Errorf("%s is restored as %s, want %s", got, back, plain)
 		}
-		if again, err := s.HideJSON(t.Context(), got); err != nil || string(again) != hidden {
-			t.Errorf("%s is hidden again as %s, %v", got, again, err)
+		if again := hideJSON(t, s, pii.FromProgram, got); again != got {
+			t.Errorf("what a program sends as %s is hidden as %s", got, again)
 		}
-		if strange, err := other.RestoreJSON(t.Context(), got); err != nil || string(strange) != hidden {
-			t.Errorf("another session restores %s as %s, %v", got, strange, err)
+		other := filter(t, pii.NewMemory(), nil).In("u", "t")
+		if strange := restoreJSON(t, other, got); strange != got {
+			t.Errorf("another session restores %s as %s", got, strange)
 		}
 	}
 	// Escapes hide nothing from it, and what is no JSON is a text.
-	for text, want := range map[string]string{
-		`"\u0067race\u0040example.com"`:   `"[EMAIL_1]"`,
-		`{"broken": grace@example.com`:    `{"broken": [EMAIL_1]`,
-		`{"\ud800": "grace@example.com"}`: `{"\ud800": "[EMAIL_1]"}`,
+	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	for _, c := range [][2]string{
+		{`["\u0067race\u0040example.com"]`, `["[EMAIL_1]"]`},
+		{`"\u0067race\u0040example.com"`, `"[EMAIL_1]"`},
+		{`{"broken": grace@example.com`, `{"broken": [EMAIL_1]`},
+		{`{"\ud800": "grace@example.com"}`, `{"\ud800": "[EMAIL_1]"}`},
+		{`["\u005bEMAIL_1\u005d","\\u005bEMAIL_1]"]`, `["[LITERAL_1]","\\u005bEMAIL_1]"]`},
 	} {
-		if got, err := s.HideJSON(t.Context(), json.RawMessage(text)); err != nil || string(got) != want {
-			t.Errorf("%s is hidden as %s, %v; want %s", text, got, err, want)
+		if got := hideJSON(t, s, crm, c[0]); got != c[1] {
+			t.Errorf("%s is hidden as %s, want %s", c[0], got, c[1])
+		}
+	}
+	if got := restoreJSON(t, s, `["\u005bEMAIL_1]","[PII_EMAIL_1]","[EMAIL_2]","[EMAIL_01]","[LITERAL_1]"]`); got !=
+		`["grace@example.com","grace@example.com","[EMAIL_2]","[EMAIL_01]","[EMAIL_1]"]` {
+		t.Errorf("restored as %s", got)
+	}
+}
+
+// All spellings of a value have one token; values of programs, numbers and encoded spellings have their own.
+func TestOneTokenForAValue(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	for _, c := range []struct {
+		from pii.Origin
+		text string
+		want string
+	}{
+		{crm, "call +1 202-555-0143, mail Grace@Example.com", "call [PHONE_1], mail [EMAIL_1]"},
+		{pii.FromTask, "grace@example.com and GRACE@EXAMPLE.COM, (202) 555-0143", "[EMAIL_1] and [EMAIL_1], [PHONE_1]"},
+		{pii.FromCode, `send("grace@example.com")`, `send("[EMAIL_1]")`},
+		{pii.FromFile, "grace@example.com [EMAIL_1]", "[EMAIL_1] [EMAIL_1]"},
+		{pii.FromProgram, "grace@example.com [EMAIL_1]", "[EMAIL_2] [EMAIL_1]"},
+		{pii.FromProgram, "password: [EMAIL_1]", "password: [EMAIL_1]"},
+		{"mail__list", "other@example.com", "[EMAIL_3]"},
+	} {
+		if got := hide(t, s, c.from, c.text); got != c.want {
+			t.Errorf("%s of %s is hidden as %s, want %s", c.text, c.from, got, c.want)
+		}
+	}
+	if got, err := s.Restore(t.Context(), "[EMAIL_1] [EMAIL_2] [EMAIL_3]"); err != nil || got != "Grace@Example.com grace@example.com other@example.com" {
+		t.Errorf("restored as %s, %v", got, err)
+	}
+	_, tokens, err := s.RestoreJSON(t.Context(), json.RawMessage(`["[EMAIL_1]","[EMAIL_2]","to [EMAIL_1]"]`))
+	if got := fmt.Sprintln(tokens[0].Text, tokens[0].Type, tokens[0].Origins, tokens[1].Text, tokens[1].Origins, len(tokens)); err != nil ||
+		got != "[EMAIL_1] EMAIL [crm__search task code file] [EMAIL_2] [program] 2\n" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A program that lists values in its text learns of a hundred whether the session knows them, and of no more.
+func TestGuessingInCode(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	hide(t, s, crm, "user150@example.com user50@example.com")
+	var code strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&code, "user%d@example.com ", i)
+	}
+	got := strings.Fields(hide(t, s, pii.FromCode, code.String()))
+	if got[50] != "[EMAIL_2]" || got[150] == "[EMAIL_1]" {
+		t.Errorf("it learns that %s and %s are known", got[50], got[150])
+	}
+}
+
+// What was sent is found in the answer, also where it does not look like personal data, and has the token that was sent.
+func TestEcho(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	hidden := hideJSON(t, s, crm, `{"ssn":"219099999","password":"swordfish-42","phone":2025550143}`)
+	restored, sent, err := s.RestoreJSON(t.Context(), json.RawMessage(hidden))
+	if err != nil || len(sent) != 3 || !strings.Contains(string(restored), "swordfish") {
+		t.Fatalf("%s: %s, %d tokens, %v", hidden, restored, len(sent), err)
+	}
+	for answer, want := range map[string]string{
+		`{"got":"219099999 and swordfish-42!"}`: `{"got":"[US_SSN_1] and [SECRET_1]!"}`,
+		`"SWORDFISH-42"`:                        `"[SECRET_1]"`,
+		`{"hex":"73776f7264666973682d3432"}`:    `{"hex":"[SECRET_1]"}`,
+		`{"x":2025550143}`:                      `{"x":"[PHONE_1]"}`,
+		`["c3dvcmRmaXNoLTQyIGl0IGlz"]`:          `["[SECRET_2]"]`,
+	} {
+		if got := hideJSON(t, s, "mail__send", answer, sent...); got != want {
+			t.Errorf("%s is hidden as %s, want %s", answer, got, want)
 		}
 	}
 }
@@ -65,16 +213,16 @@ func TestJSON(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("the vault is closed")
-	s := pii.In(words{fault}, "u", "s")
+	s := filter(t, &vault{pii.NewMemory(), fault}, nil).In("u", "s")
 	for name, do := range map[string]func() (string, error){
-		"Hide":    func() (string, error) { return s.Hide(t.Context(), "grace@example.com") },
-		"Restore": func() (string, error) { return s.Restore(t.Context(), "x") },
+		"Hide":    func() (string, error) { return s.Hide(t.Context(), crm, "grace@example.com") },
+		"Restore": func() (string, error) { return s.Restore(t.Context(), "[EMAIL_1]") },
 		"HideJSON": func() (string, error) {
-			raw, err := s.HideJSON(t.Context(), json.RawMessage(`["x"]`))
+			raw, err := s.HideJSON(t.Context(), crm, json.RawMessage(`["grace@example.com"]`))
 			return string(raw), err
 		},
 		"RestoreJSON": func() (string, error) {
-			raw, err := s.RestoreJSON(t.Context(), json.RawMessage(`["x"]`))
+			raw, _, err := s.RestoreJSON(t.Context(), json.RawMessage(`["[EMAIL_1]"]`))
 			return string(raw), err
 		},
 	} {
@@ -84,32 +232,278 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// A token that the vault could not store is not used; its number is not used again.
+func TestVaultThatFails(t *testing.T) {
+	t.Parallel()
+	v := &vault{Memory: pii.NewMemory()}
+	s := filter(t, v, nil).In("u", "s")
+	hide(t, s, crm, "a@example.com")
+	v.err = errors.New("full")
+	if _, err := s.Hide(t.Context(), crm, "b@example.com"); !errors.Is(err, v.err) {
+		t.Errorf("%v", err)
+	}
+	v.err = nil
+	if got := hide(t, s, crm, "c@example.com a@example.com"); got != "[EMAIL_3] [EMAIL_1]" {
+		t.Errorf("got %s", got)
+	}
+	if got, err := s.Restore(t.Context(), "[EMAIL_2]"); got != "[EMAIL_2]" || err != nil {
+		t.Errorf("restored as %s, %v", got, err)
+	}
+}
+
+// A filter of another process finds the tokens, with their origins.
+func TestAfterARestart(t *testing.T) {
+	t.Parallel()
+	v := pii.NewMemory()
+	before := filter(t, v, nil).In("u", "s")
+	hidden := hideJSON(t, before, crm, `{"to":"Ann@Example.com","phone":2025550143,"u":"ann%40example.com"}`)
+	hide(t, before, "mail__list", "ann@example.com")
+	after := filter(t, v, nil).In("u", "s")
+	restored, tokens, err := after.RestoreJSON(t.Context(), json.RawMessage(hidden))
+	if err != nil || string(restored) != `{"to":"Ann@Example.com","phone":2025550143,"u":"ann%40example.com"}` {
+		t.Errorf("%s, %v", restored, err)
+	}
+	if got := fmt.Sprint(tokens[0].Origins); got != "[crm__search mail__list]" {
+		t.Errorf("origins %s", got)
+	}
+	if got := hide(t, after, crm, "ann@example.com, b@example.com"); got != "[EMAIL_1], [EMAIL_3]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestTranslate(t *testing.T) {
+	t.Parallel()
+	f := filter(t, pii.NewMemory(), nil)
+	from, to := f.In("u", "s"), f.In("u", "t")
+	hide(t, to, crm, "z@example.com")
+	hidden := hideJSON(t, from, crm, `{"a":"ann@example.com","card":4111111111111111}`)
+	text, err := from.Translate(t.Context(), to, hidden)
+	if err != nil || text != `{"a":"[EMAIL_2]","card":"[CREDIT_CARD_1]"}` || restoreJSON(t, to, text) != `{"a":"ann@example.com","card":4111111111111111}` {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	v := pii.NewMemory()
+	for setting, limits := range map[string]pii.Limits{
+		"pii.maxTokens": {Tokens: 10}, "quotas.tokens": {UserTokens: 20}, "quotas.vault": {UserBytes: 1000},
+	} {
+		f := filter(t, v, func(o *pii.Options) { o.Limits = limits })
+		user := "user of " + setting
+		var failed error
+		for i := 0; i < 100 && failed == nil; i++ {
+			_, failed = f.In(user, fmt.Sprint("s", i%2)).Hide(t.Context(), crm, fmt.Sprintf("u%d@example.com", i))
+		}
+		var limit *pii.LimitError
+		if !errors.As(failed, &limit) || limit.Setting != setting {
+			t.Errorf("%s: %v", setting, failed)
+		}
+		if got := hide(t, f.In(user, "s0"), crm, "u0@example.com"); got != "[EMAIL_1]" {
+			t.Errorf("a value with a token is hidden as %s", got)
+		}
+		if got := hide(t, f.In("another", setting), crm, "u0@example.com"); got != "[EMAIL_1]" {
+			t.Errorf("another user's value is hidden as %s", got)
+		}
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	f := filter(t, pii.NewMemory(), nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 200 {
+				s := f.In("u", fmt.Sprint(i%3))
+				text := fmt.Sprintf(`{"a":"u%d@example.com","b":%d}`, i%50, i)
+				if back := restoreJSON(t, s, hideJSON(t, s, crm, text)); back != text {
+					t.Errorf("%s is restored as %s", text, back)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n, err := f.Stats(t.Context(), "u", ""); err != nil || n["EMAIL"] != 50*3-0 {
+		t.Errorf("%v, %v", n, err) // i%50 and i%3 meet in all combinations below 200
+	}
+}
+
+// 50,000 values cost in proportion what 5,000 do, also when they are loaded.
+func TestManyValues(t *testing.T) {
+	t.Parallel()
+	measure := func(n int) (took time.Duration) {
+		v := pii.NewMemory()
+		s := filter(t, v, nil).In("u", "s")
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "user%d@example.com\n", i)
+		}
+		began := time.Now()
+		hidden := hide(t, s, crm, text.String())
+		again := filter(t, v, nil).In("u", "s")
+		back, err := again.Restore(t.Context(), hidden)
+		took = time.Since(began)
+		if err != nil || back != text.String() {
+			t.Errorf("%d values are not restored: %v", n, err)
+		}
+		return took
+	}
+	least := func(n int) time.Duration { return min(measure(n), measure(n), measure(n)) }
+	if few, many := least(5_000), least(50_000); many > 40*few {
+		t.Errorf("5,000 take %s, 50,000 %s", few, many)
+	}
+}
+
 func TestRedact(t *testing.T) {
 	t.Parallel()
-	if got := pii.Redact(words{})("to grace@example.com"); got != "to [EMAIL_1]" {
+	f := filter(t, pii.NewMemory(), nil)
+	if got := f.Redactor()("to grace@example.com, EMP-AB-123456"); got != "to [EMAIL], [EMPLOYEE_ID]" {
 		t.Errorf("got %q", got)
 	}
-	if got := pii.Redact(words{errors.New("closed")})("to grace@example.com"); strings.Contains(got, "grace") {
-		t.Errorf("got %q", got)
-	}
-	if pii.Redact(pii.None{}) != nil {
+	if (*pii.Filter)(nil).Redactor() != nil {
 		t.Error("texts are read to find nothing in them")
 	}
 }
 
 func TestNone(t *testing.T) {
 	t.Parallel()
-	for _, s := range []pii.Session{{}, pii.In(nil, "u", "s"), pii.In(pii.None{}, "u", "s")} {
+	for _, s := range []pii.Session{{}, (*pii.Filter)(nil).In("u", "s")} {
 		raw := json.RawMessage(`{"a":"[EMAIL_1] grace@example.com"}`)
-		if got, err := s.HideJSON(t.Context(), raw); err != nil || &got[0] != &raw[0] {
+		if got, err := s.HideJSON(t.Context(), crm, raw); err != nil || &got[0] != &raw[0] {
 			t.Errorf("got %s, %v", got, err)
 		}
 		if got, err := s.Restore(t.Context(), string(raw)); err != nil || got != string(raw) {
 			t.Errorf("got %s, %v", got, err)
 		}
 	}
-	text, err := pii.None{}.Restore(t.Context(), pii.Scope{}, "x")
-	if hidden, err2 := (pii.None{}).Hide(t.Context(), pii.Scope{}, text); hidden != "x" || err != nil || err2 != nil {
-		t.Errorf("%s, %v, %v", hidden, err, err2)
+}
+
+// pieces are what generated texts consist of. Each value has one spelling, because the first one is restored.
+var pieces = []string{
+	"ann@example.com", "219-09-9999", "4111 1111 1111 1111", "10.20.30.40", "DE89370400440532013000", "EMP-AB-123456",
+	"[EMAIL_1]", "[PII_EMAIL_2]", "[LITERAL_1]", "[EMAIL_", "_1]", "\\", "\"", "\n", "{", "}", "[", "]", "ü", "%40", "&amp;", "password=hunter2hunter2", "c2VuZCB0byBhbm5AZXhhbXBsZS5jb20=",
+	" ", "x", "text", "é", "😀", "\x00", "{\"a\":\"ann@example.com\",\"phone\":3125550188}", "0",
+}
+
+func generate(r *rand.Rand, depth int) any {
+	switch n := r.IntN(10); {
+	case n < 2 && depth > 0:
+		m := map[string]any{}
+		for range r.IntN(4) {
+			m[fmt.Sprint(generateText(r))] = generate(r, depth-1)
+		}
+		return m
+	case n < 4 && depth > 0:
+		var list []any
+		for range r.IntN(4) {
+			list = append(list, generate(r, depth-1))
+		}
+		return list
+	case n == 4:
+		return json.Number([]string{"3125550188", "5500005555555559", "12", "-1.5e300", "219099998"}[r.IntN(5)])
+	case n == 5:
+		return []any{true, nil}[r.IntN(2)]
+	}
+	return generateText(r)
+}
+
+func generateText(r *rand.Rand) string {
+	var text strings.Builder
+	for range r.IntN(6) {
+		text.WriteString(pieces[r.IntN(len(pieces))])
+	}
+	return text.String()
+}
+
+// tokenLike is a text that looks like a token.
+var tokenLike = regexp.MustCompile(`\[(?:PII_)?([A-Z_]+)_[1-9][0-9]*\]`)
+
+// Whatever comes in is restored as it was, byte for byte, and has no token of its own in it.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	f := filter(t, pii.NewMemory(), nil)
+	for i := range 5000 {
+		s := f.In("u", fmt.Sprint(i/50))
+		raw, err := json.Marshal(generate(r, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, s, string(raw))
+		text := generateText(r)
+		hidden := hide(t, s, crm, text)
+		if back, err := s.Restore(t.Context(), hidden); err != nil || back != text && hide(t, s, crm, back) != hidden {
+			t.Fatalf("%q is hidden as %q, restored as %q, %v", text, hidden, back, err)
+		}
+	}
+}
+
+func roundTrip(t *testing.T, s pii.Session, raw string) {
+	t.Helper()
+	hidden := hideJSON(t, s, crm, raw)
+	if back := restoreJSON(t, s, hidden); !equalJSON(back, raw) && hideJSON(t, s, crm, back) != hidden { // another spelling
+		t.Fatalf("%s\nis hidden as %s\nrestored as  %s", raw, hidden, back)
+	}
+	if strings.Contains(tokenLike.ReplaceAllString(hidden, ""), "EMP-AB-123456") { // found wherever it is
+		t.Fatalf("%s\nis hidden as %s", raw, hidden)
+	}
+}
+
+// equalJSON compares values; numbers are compared as they are written.
+func equalJSON(a, b string) bool {
+	decode := func(text string) (v any) {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&v) != nil {
+			return text
+		}
+		return v
+	}
+	x, _ := json.Marshal(decode(a))
+	y, _ := json.Marshal(decode(b))
+	return string(x) == string(y)
+}
+
+func FuzzRoundTrip(f *testing.F) {
+	for _, p := range pieces {
+		raw, _ := json.Marshal([]string{p, "x" + p})
+		f.Add(string(raw))
+		f.Add(p)
+	}
+	fl := filter(f, pii.NewMemory(), nil)
+	n := 0
+	f.Fuzz(func(t *testing.T, text string) {
+		n++
+		s := fl.In("u", fmt.Sprint(n))
+		if json.Valid([]byte(text)) {
+			hidden := hideJSON(t, s, crm, text)
+			if back := restoreJSON(t, s, hidden); !equalJSON(back, text) && hideJSON(t, s, crm, back) != hidden {
+				t.Fatalf("%q is hidden as %q, restored as %q", text, hidden, back)
+			}
+		}
+		hidden := hide(t, s, crm, text)
+		if back, err := s.Restore(t.Context(), hidden); err != nil || back != text && hide(t, s, crm, back) != hidden { // another spelling
+			t.Fatalf("%q is hidden as %q, restored as %q, %v", text, hidden, back, err)
+		}
+	})
+}
+
+// Files that are written and read as base64 have tokens in their text; other bytes stay.
+func TestHideFile(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	for text, want := range map[string]string{
+		`{"path":"/workspace/a.txt","base64":"dG8gYW5uQGV4YW1wbGUuY29t"}`: `{"base64":"dG8gW0VNQUlMXzFd","path":"/workspace/a.txt"}`,
+		`{"base64":"/9j/YW5uQGV4YW1wbGUuY29t"}`:                           `{"base64":"/9j/YW5uQGV4YW1wbGUuY29t"}`,
+		`{"base64":"?","path":"ann@example.com"}`:                         `{"base64":"?","path":"[EMAIL_1]"}`,
+		`{"data":"ann@example.com"}`:                                      `{"data":"[EMAIL_1]"}`,
+	} {
+		got, err := s.HideFile(t.Context(), pii.FromFile, json.RawMessage(text))
+		if err != nil || string(got) != want {
+			t.Errorf("%s is hidden as %s, %v; want %s", text, got, err, want)
+		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/testing/piitest"
 )
 
 // stuck is a guest that overruns its output limit and takes no notice of being cancelled.
@@ -163,27 +163,6 @@ func TestLongRunsAreStored(t *testing.T) {
 	})
 }
 
-// filter hides one value, and fails when nobody may ask it.
-type filter struct {
-	mu     sync.Mutex
-	asked  int
-	closed bool
-}
-
-func (f *filter) Hide(_ context.Context, _ pii.Scope, text string) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asked++
-	if f.closed {
-		return text, nil // it has forgotten its tokens
-	}
-	return strings.ReplaceAll(text, "ada@example.com", "[EMAIL_1]"), nil
-}
-
-func (f *filter) Restore(_ context.Context, _ pii.Scope, text string) (string, error) {
-	return text, nil
-}
-
 // A replay asks no filter, also where the program puts personal data together that was redacted when it was recorded. What
 // the replayed run reports is what was recorded.
 func TestReplayAsksNoFilter(t *testing.T) {
@@ -208,17 +187,17 @@ func TestReplayAsksNoFilter(t *testing.T) {
 				return &f
 			}
 			bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
-				f := &filter{}
-				w.privacy = pii.In(f, "u", "s")
+				f := piitest.New(t)
+				w.privacy = f.In("u", "s")
 				out, records := w.run(program)
 				first, _ := json.Marshal(out)
 				if text, _ := json.Marshal(records); strings.Contains(string(text), secret) || !strings.Contains(string(text), "[EMAIL_1]") {
 					t.Fatalf("recorded: %s", text)
 				}
-				f.asked, f.closed = 0, true
+				f.Asked.Store(0)
 				again := w.replay(program, records)
-				if second, _ := json.Marshal(again); f.asked != 0 || string(first) != string(second) {
-					t.Errorf("the filter was asked %d times\nwas %s\nis  %s", f.asked, first, second)
+				if second, _ := json.Marshal(again); f.Asked.Load() != 0 || string(first) != string(second) {
+					t.Errorf("the filter was asked %d times\nwas %s\nis  %s", f.Asked.Load(), first, second)
 				}
 			})
 		})

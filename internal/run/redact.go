@@ -5,6 +5,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 )
 
 // A program sees tokens in place of personal data, but it can be written with values in it, or put them together. So what
@@ -14,10 +15,14 @@ import (
 // redactCall takes personal data out of a new call.
 func (l *loop) redactCall(ctx context.Context, c *journal.Call) (err error) {
 	ctx = context.WithoutCancel(ctx)
-	if c.Name, err = l.spec.Privacy.Hide(ctx, c.Name); err != nil {
+	if c.Name, err = l.spec.Privacy.Hide(ctx, pii.FromProgram, c.Name); err != nil {
 		return err
 	}
-	c.Args, err = l.spec.Privacy.HideJSON(ctx, c.Args)
+	if c.Kind == string(frame.FS) {
+		c.Args, err = l.spec.Privacy.HideFile(ctx, pii.FromProgram, c.Args)
+	} else {
+		c.Args, err = l.spec.Privacy.HideJSON(ctx, pii.FromProgram, c.Args)
+	}
 	return err
 }
 
@@ -27,22 +32,22 @@ func (l *loop) redactLog(ctx context.Context, line *Log) (err error) {
 		line.Text = recorded[len(l.logs)].Text
 		return nil
 	}
-	line.Text, err = l.spec.Privacy.Hide(context.WithoutCancel(ctx), line.Text)
+	line.Text, err = l.spec.Privacy.Hide(context.WithoutCancel(ctx), pii.FromProgram, line.Text)
 	return err
 }
 
 // redactOutcome takes personal data out of what a program returned or threw. If that fails, the run fails.
 func (l *loop) redactOutcome(out *Outcome) {
 	ctx, p := context.Background(), l.spec.Privacy
-	output, err := p.HideJSON(ctx, out.Output)
+	output, err := p.HideJSON(ctx, pii.FromProgram, out.Output)
 	if e := out.Error; e != nil {
 		for _, text := range []*string{&e.Name, &e.Message, &e.Source, &e.Stack, &e.Hint, &e.Tool} {
 			if err == nil {
-				*text, err = p.Hide(ctx, *text)
+				*text, err = p.Hide(ctx, pii.FromProgram, *text)
 			}
 		}
 		if err == nil {
-			e.Data, err = p.HideJSON(ctx, e.Data)
+			e.Data, err = p.HideJSON(ctx, pii.FromProgram, e.Data)
 		}
 	}
 	if out.Output = output; err != nil {
@@ -59,7 +64,7 @@ func (l *loop) unreadable(err error) *Error {
 func (l *loop) diverged(cause error) { l.stop(l.divergence(cause.Error())) }
 
 func (l *loop) divergence(message string) *Error {
-	redacted, err := l.spec.Privacy.Hide(context.Background(), message)
+	redacted, err := l.spec.Privacy.Hide(context.Background(), pii.FromProgram, message)
 	if err != nil {
 		return l.unreadable(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -197,7 +198,7 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 		if err != nil {
 			return r, err
 		}
-		d.Reason, err = env.privacy.Hide(ctx, d.Reason)
+		d.Reason, err = env.privacy.Hide(ctx, pii.FromTask, d.Reason)
 		env.close(false)
 		if err != nil {
 			return r, err

@@ -48,7 +48,7 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 		e.skills.Close()
 		return nil, err
 	}
-	e.privacy = pii.In(s.opt.Privacy, user, session)
+	e.privacy = s.opt.Privacy.In(user, session)
 	e.space = files.NewSpace(e.skills, e.workspace, &declarations{s})
 	return e, nil
 }
@@ -82,7 +82,7 @@ func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := e.privacy.Hide(ctx, string(text))
+	hidden, err := e.privacy.Hide(ctx, pii.FromFile, string(text))
 	return []byte(hidden), err
 }
 
@@ -107,7 +107,7 @@ func (e *environment) Server(ctx context.Context, name string) (frame.Module, er
 		module, err = e.s.opt.Catalog.Module(name)
 	}
 	if err == nil {
-		module.Instructions, err = e.privacy.Hide(ctx, module.Instructions)
+		module.Instructions, err = e.privacy.Hide(ctx, pii.Origin(module.Server), module.Instructions)
 	}
 	return module, err
 }

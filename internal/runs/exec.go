@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -52,7 +53,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return nil, err
 	}
 	defer func() { env.close(over(out, err)) }()
-	if req.Code, err = env.privacy.Hide(ctx, req.Code); err != nil {
+	if req.Code, err = env.privacy.Hide(ctx, pii.FromCode, req.Code); err != nil {
 		return nil, err
 	}
 	limits := s.limits(req.Timeout)

@@ -8,6 +8,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -83,7 +84,7 @@ func (s *Service) Replay(
 	if err != nil {
 		return nil, err
 	}
-	if code, err = env.privacy.Hide(ctx, code); err != nil {
+	if code, err = env.privacy.Hide(ctx, pii.FromCode, code); err != nil {
 		return nil, err
 	}
 	if code != "" {

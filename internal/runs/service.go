@@ -100,7 +100,7 @@ type Options struct {
 	// ApprovalExpiry is how long a run waits for an approval; 0 is a day.
 	ApprovalExpiry time.Duration
 	Env            map[string]string
-	Privacy        pii.Filter // nil: pii.None
+	Privacy        *pii.Filter // nil changes nothing
 	Now            func() time.Time
 	Logger         *slog.Logger
 	Metrics        *telemetry.Metrics

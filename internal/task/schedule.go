@@ -47,10 +47,10 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 	}
 	var err error
 	privacy := s.privacy(sched)
-	if sched.Task, err = privacy.Hide(ctx, sched.Task); err != nil {
+	if sched.Task, err = privacy.Hide(ctx, pii.FromTask, sched.Task); err != nil {
 		return Schedule{}, err
 	}
-	if sched.Context, err = privacy.HideJSON(ctx, sched.Context); err != nil {
+	if sched.Context, err = privacy.HideJSON(ctx, pii.FromTask, sched.Context); err != nil {
 		return Schedule{}, err
 	}
 	if err := s.opt.Store.CreateSchedule(ctx, sched); err != nil {
@@ -62,7 +62,7 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 
 // privacy is the privacy session of a schedule's texts: its session, or the schedule itself where each task gets a new session.
 func (s *Service) privacy(sched Schedule) pii.Session {
-	return pii.In(s.opt.Privacy, sched.UserID, cmp.Or(sched.SessionID, sched.ID))
+	return s.opt.Privacy.In(sched.UserID, cmp.Or(sched.SessionID, sched.ID))
 }
 
 // after is the first planned instant behind t. Where a zone's clock is set forward, instants in the skipped hour are left out;
@@ -166,7 +166,7 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 	if r.Task, err = privacy.Restore(ctx, sched.Task); err != nil {
 		return next, err
 	}
-	if r.Context, err = privacy.RestoreJSON(ctx, sched.Context); err != nil {
+	if r.Context, _, err = privacy.RestoreJSON(ctx, sched.Context); err != nil {
 		return next, err
 	}
 	n, err := s.make(ctx, r)

@@ -83,7 +83,7 @@ type Options struct {
 	// Grace is how long tasks may go on when Work's context ends, before they are parked.
 	Grace    time.Duration
 	Webhooks Webhooks
-	Privacy  pii.Filter // of the texts of requests; nil is pii.None
+	Privacy  *pii.Filter // of the texts of requests; nil changes nothing
 	Now      func() time.Time
 	Logger   *slog.Logger
 }
@@ -154,12 +154,12 @@ func (s *Service) make(ctx context.Context, r Request) (New, error) {
 	if t.SessionID == "" {
 		t.SessionID = id.New("sess")
 	}
-	privacy := pii.In(s.opt.Privacy, t.UserID, t.SessionID)
+	privacy := s.opt.Privacy.In(t.UserID, t.SessionID)
 	var err error
-	if t.Task, err = privacy.Hide(ctx, r.Task); err != nil {
+	if t.Task, err = privacy.Hide(ctx, pii.FromTask, r.Task); err != nil {
 		return New{}, err
 	}
-	if t.Context, err = privacy.HideJSON(ctx, r.Context); err != nil {
+	if t.Context, err = privacy.HideJSON(ctx, pii.FromTask, r.Context); err != nil {
 		return New{}, err
 	}
 	n := New{
@@ -188,26 +188,19 @@ func (s *Service) answerAgain(ctx context.Context, n *New, since time.Time) {
 	if err != nil {
 		return
 	}
-	was, is := pii.In(s.opt.Privacy, earlier.UserID, earlier.SessionID), pii.In(s.opt.Privacy, t.UserID, t.SessionID)
-	if t.Text, err = moved(ctx, earlier.Text, was.Restore, is.Hide); err != nil {
+	was, is := s.opt.Privacy.In(earlier.UserID, earlier.SessionID), s.opt.Privacy.In(t.UserID, t.SessionID)
+	if t.Text, err = was.Translate(ctx, is, earlier.Text); err != nil {
 		return
 	}
-	if t.Output, err = moved(ctx, earlier.Output, was.RestoreJSON, is.HideJSON); err != nil {
+	output, err := was.Translate(ctx, is, string(earlier.Output))
+	if err != nil {
 		return
 	}
+	t.Output = json.RawMessage(output)
 	t.Status, t.Cached, t.StartedAt, t.EndedAt = Succeeded, true, &t.CreatedAt, &t.CreatedAt
 	t.Message = fmt.Sprintf("Answered as task %s was at %s.", earlier.ID, earlier.EndedAt.UTC().Format(time.RFC3339))
 	end := s.ending(t)
 	n.Task, n.Own, n.Events, n.Webhook = t, false, append(n.Events, end.Events...), end.Webhook
-}
-
-// moved replaces the tokens of one session in a text by another session's.
-func moved[T any](ctx context.Context, text T, restore, hide func(context.Context, T) (T, error)) (T, error) {
-	value, err := restore(ctx, text)
-	if err != nil {
-		return text, err
-	}
-	return hide(ctx, value)
 }
 
 // Wait returns a task when it has ended, or waits for an approval.

@@ -16,17 +16,9 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/wiring"
 )
-
-// standsFor is a filter whose one token stands for a value that changes.
-type standsFor struct{ value atomic.Pointer[string] }
-
-func (*standsFor) Hide(_ context.Context, _ pii.Scope, text string) (string, error) { return text, nil }
-
-func (s *standsFor) Restore(_ context.Context, _ pii.Scope, text string) (string, error) {
-	return strings.ReplaceAll(text, "[NAME_1]", *s.value.Load()), nil
-}
 
 // verdicts is a policy with one verdict on writes, which changes.
 type verdicts struct{ atomic.Pointer[policy.Action] }
@@ -42,17 +34,21 @@ func (v *verdicts) Decide(c policy.Call) policy.Verdict {
 func TestApprovalVoid(t *testing.T) {
 	t.Parallel()
 	dir, up := t.TempDir(), newUpstream(t, "up")
-	names := &standsFor{}
-	ann, bob := "ann", "bob"
-	names.value.Store(&ann)
-	f := openIn(t, dir, nil, wiring.Outside{Policy: asking{}, Privacy: names}, up.entry)
-	out := f.waits(`return (await callMCPTool('up__send', {to: '[NAME_1]'})).to`)
-	if args := string(out.Approval.Calls[0].Args); args != `{"to":"[NAME_1]"}` {
+	f := openIn(t, dir, nil, wiring.Outside{Policy: asking{}}, up.entry)
+	out := f.waits(`await callMCPTool('up__send', {to: 'ann@example.com'})`)
+	if args := string(out.Approval.Calls[0].Args); args != `{"to":"[EMAIL_1]"}` {
 		t.Errorf("people are shown %s", args)
 	}
-	// The value of the token changes.
-	names.value.Store(&bob)
-	again := f.decide(out, approve)
+	// The value of the token changes: somebody has written into the vault.
+	changed := openIn(t, dir, nil, wiring.Outside{Policy: asking{}}, up.entry)
+	if err := changed.Privacy().Forget(t.Context(), runs.DefaultUser, out.RunID); err != nil {
+		t.Fatal(err)
+	}
+	token, err := changed.Privacy().In(runs.DefaultUser, out.RunID).Hide(t.Context(), pii.FromCode, "bob@example.com")
+	if err != nil || token != "[EMAIL_1]" {
+		t.Fatal(token, err)
+	}
+	again := changed.decide(out, approve)
 	f.wantWaiting(again)
 	if c := again.Approval.Calls[0]; again.Approval.ID == out.Approval.ID || !strings.Contains(c.Changed, "arguments") || c.N != 1 {
 		t.Errorf("asked again: %+v", again.Approval)
@@ -60,7 +56,7 @@ func TestApprovalVoid(t *testing.T) {
 	// The tool's description changes, in another process.
 	other := newUpstream(t, "up")
 	other.add(&mcp.Tool{Name: "send", Description: "Sends and forgets"})
-	g := openIn(t, dir, nil, wiring.Outside{Policy: asking{}, Privacy: names}, other.entry)
+	g := openIn(t, dir, nil, wiring.Outside{Policy: asking{}}, other.entry)
 	third := g.decide(again, approve)
 	g.wantWaiting(third)
 	if c := third.Approval.Calls[0]; !strings.Contains(c.Changed, "definition") || c.Description != "Sends and forgets" {
@@ -71,8 +67,8 @@ func TestApprovalVoid(t *testing.T) {
 	}
 	// What a remembered approval is for ends with the definition, too.
 	last := g.decide(third, approval.Decision{Approve: true, Remember: true})
-	if to := decoded[string](t, last); to != "bob" || len(other.sent()) != 1 {
-		t.Errorf("sent to %q, %q", to, other.sent())
+	if sent := other.sent(); last.Status != run.Succeeded || len(sent) != 1 || !strings.Contains(sent[0], "bob@example.com") {
+		t.Errorf("sent %q, %+v", sent, last.Error)
 	}
 	g.replay(last)
 }

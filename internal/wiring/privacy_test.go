@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,35 +27,11 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// The one value that oneValue knows, and its token in one scope.
+// A value, and its token in a session.
 const (
 	value = "grace.hopper@example.com"
 	token = "[EMAIL_1]"
 )
-
-// oneValue is a filter that knows one value. Scopes differ in their tokens, but for the first.
-type oneValue struct {
-	mu     sync.Mutex
-	scopes []pii.Scope
-}
-
-func (o *oneValue) Hide(_ context.Context, s pii.Scope, text string) (string, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if strings.Contains(text, value) && !slices.Contains(o.scopes, s) {
-		o.scopes = append(o.scopes, s)
-	}
-	return strings.ReplaceAll(text, value, token), nil
-}
-
-func (o *oneValue) Restore(_ context.Context, s pii.Scope, text string) (string, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !slices.Contains(o.scopes, s) || s == (pii.Scope{}) {
-		return text, nil
-	}
-	return strings.ReplaceAll(text, token, value), nil
-}
 
 // lockedBuffer is written by several goroutines.
 type lockedBuffer struct {
@@ -76,6 +51,15 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
+// redact is what removes personal data from the log.
+func redact(t *testing.T) func(string) string {
+	d, err := wiring.Detector(config.PII{Enabled: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pii.Redact(d)
+}
+
 // TestPrivacy lets a value into a task by every way there is: its text and context, what programs make up, a skill, answers
 // and errors of servers, a file of the user's. It reaches the server that it is meant for, and nothing else: not the model, a
 // file, the store, an event, a webhook, the log or the metrics.
@@ -92,7 +76,7 @@ func TestPrivacy(t *testing.T) {
 		case strings.Contains(string(args), "fail"):
 			return "", errors.New("there is no " + value)
 		case strings.Contains(string(args), "large"):
-			return strings.Repeat("x", 2<<20) + value, nil
+			return strings.Repeat("x ", 1<<20) + value, nil
 		case tool == "read":
 			return `{"of":[{"` + value + `":"<` + value + `>"}]}`, nil
 		}
@@ -144,13 +128,12 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 	t.Cleanup(hook.Close)
 
 	var log lockedBuffer
-	filter := &oneValue{}
 	metrics := telemetry.NewMetrics()
-	logger := telemetry.NewLogger(telemetry.LogOptions{Writer: &log, Level: slog.LevelDebug, Redact: pii.Redact(filter)})
+	logger := telemetry.NewLogger(telemetry.LogOptions{Writer: &log, Level: slog.LevelDebug, Redact: redact(t)})
 	dir := t.TempDir()
 	skills := filepath.Join(dir, "skills", "ann")
 	f := openIn(t, dir, map[string]string{"server.webhooks.allowPrivate": "true", "sandbox.maxValue": "1MiB"},
-		wiring.Outside{Logger: logger, Metrics: metrics, Audit: telemetry.NewAuditor(logger), Privacy: filter},
+		wiring.Outside{Logger: logger, Metrics: metrics, Audit: telemetry.NewAuditor(logger)},
 		up.entry, &config.MCPServer{Name: "mail", URL: mails.URL, StartupTimeout: patience, Timeout: patience})
 	saved, err := f.Skills()
 	if err != nil {
@@ -218,7 +201,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		"the log": log.String(), "the page of metrics": page.Body.String(),
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasPrefix(path, skills) { // which the user wrote
+		if err != nil || d.IsDir() || strings.HasPrefix(path, skills) || d.Name() == "pii.key" { // which the user wrote; random
 			return err
 		}
 		text, err := os.ReadFile(path)
@@ -233,7 +216,11 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 			t.Errorf("%s has it: …%s…", place, text[max(0, i-200):min(len(text), i+100)])
 		}
 		empty := strings.HasPrefix(filepath.Base(place), "harness.db") && !strings.HasSuffix(place, "-wal") || place == "the page of metrics"
-		if !empty && !strings.Contains(text, token) {
+		want := token
+		if place == "the log" {
+			want = "[EMAIL]"
+		}
+		if !empty && !strings.Contains(text, want) {
 			t.Errorf("%s does not even have the token: is it looked at? %.300s", place, text)
 		}
 	}

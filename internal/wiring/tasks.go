@@ -3,6 +3,7 @@ package wiring
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,10 +73,10 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		Budget: task.Budget{
 			Turns: c.Model.MaxTurns, Runs: c.Model.MaxRuns, Tokens: c.Model.MaxTaskTokens, Cost: c.Model.MaxCost, Wall: task.Duration(c.Model.MaxTaskTime),
 		},
-		Privacy: h.out.Privacy, Now: h.out.Now, NewID: opt.NewID,
+		Privacy: h.privacy, Now: h.out.Now, NewID: opt.NewID,
 	})
 	return task.NewService(task.Options{
-		Store: store, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.out.Privacy,
+		Store: store, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.privacy,
 		Park: run.ErrParked, Forget: h.forget, Abandon: h.abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
 		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
@@ -110,13 +111,13 @@ func (h *Harness) abandon(ctx context.Context, id string) ([]task.Effect, error)
 	return effects, nil
 }
 
-// forget removes the workspace of a session.
-func (h *Harness) forget(_ context.Context, user, session string) error {
+// forget removes the workspace and the tokens of a session.
+func (h *Harness) forget(ctx context.Context, user, session string) error {
 	work, err := h.workspace()
 	if err != nil {
 		return err
 	}
-	return work.Remove(user, session)
+	return errors.Join(work.Remove(user, session), h.privacy.Forget(ctx, user, session))
 }
 
 // prices are the known ones with those of the configuration.
@@ -174,7 +175,7 @@ func (h *Harness) Record(opt *TaskOptions, text, modelName string) (*recording.R
 
 // Recording is what r recorded, without personal data.
 func (h *Harness) Recording(ctx context.Context, r *recording.Recorder) (*recording.Recording, error) {
-	return r.Recording(ctx, h.out.Privacy, h.runs.Journal)
+	return r.Recording(ctx, h.privacy.Redactor(), h.runs.Journal)
 }
 
 // ReplayTask makes opt work a task from a recording: no model and no server is contacted.

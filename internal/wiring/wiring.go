@@ -69,7 +69,6 @@ type Outside struct {
 	Version    string
 	Metrics    *telemetry.Metrics // nil: they are not shown
 	Audit      *telemetry.Auditor // nil: no events are written
-	Privacy    pii.Filter         // nil: pii.None
 	Policy     gate.Policy        // nil: that of the configuration
 }
 
@@ -80,6 +79,7 @@ type Harness struct {
 	catalog *catalog.Catalog
 	servers *servers
 	runs    *runs.Service
+	privacy *pii.Filter // nil where it is switched off
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
@@ -134,6 +134,9 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		limits.MaxUserBytes = int64(cfg.Quotas.Workspace)
 		return files.OpenBase(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
 	}, (*files.Base).Close)
+	if err := h.openPrivacy(); err != nil {
+		return nil, err
+	}
 	return h, h.openRuns()
 }
 
@@ -165,7 +168,7 @@ func (h *Harness) openRuns() error {
 			MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
 		},
 		ApprovalExpiry: h.cfg.Approvals.ExpireAfter,
-		Env:            c.Env, Privacy: h.out.Privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
+		Env:            c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
 	})
 	return nil
 }
@@ -260,6 +263,9 @@ func (h *Harness) Close(ctx context.Context) error {
 
 // Runs is the service of runs.
 func (h *Harness) Runs() *runs.Service { return h.runs }
+
+// Privacy is the filter of personal data; nil where it is switched off.
+func (h *Harness) Privacy() *pii.Filter { return h.privacy }
 
 // Catalog is every tool known.
 func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }

@@ -22,6 +22,11 @@ type Span struct {
 	Type       string
 	// Value is the canonical form: it is the same for all spellings of a value, such as +12025550123 for (202) 555-0123.
 	Value string
+	// Number says that the value is all of a number in JSON: what replaces it needs quotes around it, Quote is such a quote. It is
+	// \" in JSON that is itself within a string.
+	Number bool
+	Quote  string
+	Ref    any // of the Word that was found; nil for others
 }
 
 // Detector finds values. It is safe for concurrent use.
@@ -76,27 +81,51 @@ func compile(name, pattern string) (*regexp.Regexp, error) {
 
 // Find returns the values in a text in their order; they do not overlap. A text that is a JSON object or array is read as JSON:
 // its strings, keys and numbers are texts of their own, and the keys around a value are its context.
-func (d *Detector) Find(text string) []Span {
-	f := finder{Detector: d, hits: make([]hit, 0, 8+len(text)>>10)}
+func (d *Detector) Find(text string) []Span { return d.FindWith(text, nil) }
+
+// FindWith is Find that finds the words of a dictionary too.
+func (d *Detector) FindWith(text string, dictionary *Dictionary) []Span {
+	f := finder{Detector: d, dictionary: dictionary, hits: make([]hit, 0, 8+len(text)>>10)}
 	f.find(text, surroundings{}, 0)
 	spans := make([]Span, 0, len(f.hits))
 	for _, h := range resolve(f.hits) {
-		spans = append(spans, Span{h.start, h.end, d.names[h.kind], h.value})
+		s := Span{Start: h.start, End: h.end, Type: d.name(h.kind), Value: h.value, Number: h.number > 0}
+		if h.kind == knownWord {
+			s.Type, s.Ref = h.word.Type, h.word.Ref
+		}
+		if s.Number {
+			s.Quote = strings.Repeat(`\`, 1<<(h.number-1)-1) + `"`
+		}
+		spans = append(spans, s)
 	}
 	return spans
 }
+
+// name is the name of a kind.
+func (d *Detector) name(k kind) string {
+	if k == knownWord {
+		return ""
+	}
+	return d.names[k]
+}
+
+// Types are the names of all types that the detector may find.
+func (d *Detector) Types() []string { return d.names }
 
 // hit is a value found in a text. Offsets are those of the text that is being read; a caller translates them into its own.
 type hit struct {
 	start, end int
 	kind       kind
 	value      string
+	word       *Word
+	number     int // of a whole number in JSON, in how many JSON texts it is; else 0
 }
 
 // finder collects the hits of one Find.
 type finder struct {
 	*Detector
-	hits []hit
+	dictionary *Dictionary
+	hits       []hit
 }
 
 // maxDepth bounds texts within texts: JSON in strings, and base64.

@@ -2,6 +2,7 @@ package detect_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -223,4 +224,30 @@ func TestDetectorIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// Words of a dictionary are found as they are, in another case, escaped, encoded, as numbers and in JSON; not within other words.
+func TestDictionary(t *testing.T) {
+	t.Parallel()
+	d, err := detect.New(detect.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dictionary := detect.NewDictionary([]detect.Word{
+		{Text: "Ann", Type: "NAME", Ref: 1}, {Text: "Ann Lee", Type: "NAME", Ref: 2}, {Text: "Žofie Ünal", Type: "NAME", Ref: 3},
+		{Text: "48213", Type: "CODE", Ref: 4}, {Text: "x9", Type: "CODE", Ref: 5}, {Text: "$tr0ng=pass", Type: "SECRET", Ref: 6},
+	})
+	for text, want := range map[string]string{
+		"Ann called": "1:Ann", "ANN LEE called ann lees": "2:ANN LEE 1:ann", "Joann and Annie": "", "(Žofie Ünal)": "3:Žofie Ünal",
+		"ann%20lee": "2:ann%20lee", `{"n":"\u0041nn Lee","code":48213}`: `2:\u0041nn Lee 4:48213`, "x9": "", "in $tr0ng=pass!": "6:$tr0ng=pass",
+		`{"s":"{\"n\":\"Ann\",\"c\":48213}"}`: "1:Ann 4:48213", "QW5uIExlZSBjYWxsZWQgdXM=": "<nil>:QW5uIExlZSBjYWxsZWQgdXM=", "481482135 48213": "4:48213",
+	} {
+		var got []string
+		for _, s := range d.FindWith(text, dictionary) {
+			got = append(got, fmt.Sprintf("%v:%s", s.Ref, text[s.Start:s.End]))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s has %s, want %s", text, s, want)
+		}
+	}
 }

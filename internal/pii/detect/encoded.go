@@ -56,12 +56,16 @@ func (s *scanner) decoded(start, end, stop int) bool {
 	if err != nil || !printable(string(text)) {
 		return false
 	}
-	inner := finder{Detector: s.Detector}
+	inner := finder{Detector: s.Detector, dictionary: s.dictionary}
 	inner.find(string(text), s.around, s.depth+1)
 	if len(inner.hits) == 0 {
 		return false
 	}
-	s.add(start, stop, resolve(inner.hits)[0].kind, s.text[start:stop])
+	found := resolve(inner.hits)[0]
+	s.add(start, stop, found.kind, s.text[start:stop])
+	if found.word != nil {
+		s.hits[len(s.hits)-1].word = &Word{Type: found.word.Type}
+	}
 	return true
 }
 

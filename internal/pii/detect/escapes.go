@@ -68,8 +68,8 @@ func codePoint(digits string, base rune, size int) (rune, int) {
 		}
 		n = n*base + d
 	}
-	if n == 0 {
-		return 0, 0
+	if n < ' ' && n != '\n' && n != '\t' {
+		return ' ', size // separates
 	}
 	return n, size
 }

@@ -6,6 +6,7 @@ type surroundings struct {
 	parent mask // words of the keys further up
 	number bool // the text is a JSON number
 	inside bool // the text is a whole string or number of a JSON text
+	nested int  // in how many JSON texts the text is
 }
 
 // name is what the key of a value says.
@@ -24,6 +25,7 @@ func (f *finder) json(text string, around surroundings, depth int) bool {
 	first := len(f.hits)
 	w := walker{finder: f, text: text, depth: depth + 1, at: around}
 	w.at.inside = true
+	w.at.nested++
 	if !w.walk(i) {
 		f.hits = f.hits[:first]
 		return false
@@ -148,7 +150,7 @@ func (w *walker) str(content string, offset int, value bool) expectation {
 		w.literal(content, offset, w.at)
 		return aCommaOrEnd
 	}
-	w.literal(content, offset, surroundings{parent: w.at.parent, inside: true})
+	w.literal(content, offset, surroundings{parent: w.at.parent, inside: true, nested: w.at.nested})
 	w.at.key = w.name(content)
 	return aColon
 }
@@ -176,7 +178,7 @@ func (w *walker) atom(i int) int {
 	case text == "true", text == "false", text == "null":
 	case end == i || !isDigit(text[0]) && text[0] != '-':
 		return i
-	case len(text) >= shortest || w.on[zipCode]:
+	case len(text) >= shortest || w.on[zipCode] || w.dictionary != nil:
 		number := w.at
 		number.number = true
 		w.literal(text, i, number)

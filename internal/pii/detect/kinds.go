@@ -25,6 +25,8 @@ const (
 
 	kindCount
 	firstOptIn = inAadhaar
+
+	knownWord kind = -1 // of a dictionary, which says its type
 )
 
 var kindNames = [kindCount]string{

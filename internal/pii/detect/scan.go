@@ -59,6 +59,12 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 		s.secretValue(0, text, around.key.strong, true)
 	}
 	for i := 0; i < len(text); {
+		if w, end := s.dictionary.match(text, i); w != nil {
+			s.add(i, end, knownWord, text[i:end])
+			s.hits[len(s.hits)-1].word = &w.Word
+			i = end
+			continue
+		}
 		start, bits := i, uint8(0)
 		for i < len(text) && classes[text[i]]&word != 0 {
 			bits |= classes[text[i]]
@@ -94,7 +100,11 @@ func mayBeMAC(text string, start, end int) bool {
 
 // add records a hit.
 func (s *scanner) add(start, end int, k kind, value string) {
-	s.hits = append(s.hits, hit{start, end, k, value})
+	h := hit{start: start, end: end, kind: k, value: value}
+	if s.around.number { // a part of a number cannot be replaced
+		h.start, h.end, h.number = 0, len(s.text), s.around.nested
+	}
+	s.hits = append(s.hits, h)
 }
 
 // at is the byte at i; 0 outside the text.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 )
 
 // What one transaction of a purge marks or deletes at most, so that it hardly delays commits.
@@ -106,10 +107,14 @@ func (s *Store) purgeStep(ctx context.Context, query string, args ...any) (int, 
 func deleteRuns(c *conn) bool {
 	for records, bytes := int64(0), int64(0); records < purgeRecords && bytes < purgeBytes; {
 		var run int64
-		if !c.row("SELECT num FROM runs WHERE purged = 1 LIMIT 1", nil, &run) {
+		var scope pii.Scope
+		if !c.row("SELECT num, user, id FROM runs WHERE purged = 1 LIMIT 1", nil, &run, &scope.User, &scope.Session) {
 			return records > 0
 		}
 		n, b := deleteRecords(c, run)
+		if n == 0 && deleteTokens(c, scope) {
+			n = purgeRecords
+		}
 		if n == 0 {
 			c.exec("DELETE FROM approvals WHERE run = ?", run)
 			c.exec("DELETE FROM runs WHERE num = ?", run)
@@ -195,6 +200,9 @@ func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, er
 			return 0, err
 		}
 		keys = n == purgeRecords
+	}
+	if err := s.deleteOrphans(ctx); err != nil {
+		return 0, err
 	}
 	if retention > 0 {
 		return s.Purge(ctx, s.now().Add(-retention))

@@ -3,12 +3,14 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -174,7 +176,7 @@ func (s *Store) DeleteSession(ctx context.Context, user, id string) (err error) 
 	}
 	defer wrap(&err, "delete session %q", id)
 	ctx = context.WithoutCancel(ctx)
-	if err := s.clean(ctx); err != nil {
+	if err := errors.Join(s.clean(ctx), s.Vault().Delete(ctx, pii.Scope{User: user, Session: id})); err != nil {
 		return err
 	}
 	return s.write(ctx, 0, func(c *conn) {

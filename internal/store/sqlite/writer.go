@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"mcp-code-exec-harness/internal/journal"
 	"sync"
 	"sync/atomic"
 )
@@ -27,6 +28,9 @@ type writer struct {
 
 	mu      sync.Mutex
 	queue   []*change
+	riders  []*change // that wait for a change to be stored with
+	aboard  int       // riders in the group that is being stored
+	err     error     // of a rider that is not stored yet
 	closing bool
 	changed *sync.Cond     // queue or closing
 	stopped sync.WaitGroup // of the goroutine
@@ -58,6 +62,27 @@ func (w *writer) submit(ch *change) bool {
 	return true
 }
 
+// ride has a change stored with the next one that is submitted, before it. A rider that fails rides again.
+func (w *writer) ride(ch *change) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing {
+		return journal.ErrClosed
+	}
+	if w.riders = append(w.riders, ch); len(w.riders) == maxGroup { // nothing else has been written for long
+		w.queue = append(w.queue, &change{apply: func(*conn) {}, done: make(chan struct{})})
+		w.changed.Signal()
+	}
+	return nil
+}
+
+// riding reports whether a rider is not stored yet, and why the last one failed that is not.
+func (w *writer) riding() (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.riders)+w.aboard > 0, w.err
+}
+
 // close ends the goroutine once everything queued is done.
 func (w *writer) close() {
 	w.mu.Lock()
@@ -77,6 +102,11 @@ func (w *writer) next() (group []*change) {
 	n := min(len(w.queue), maxGroup)
 	group = w.queue[:n:n]
 	w.queue = w.queue[n:]
+	if len(w.riders) > 0 && (len(group) > 0 || w.err == nil) {
+		w.aboard = len(w.riders)
+		group = append(w.riders, group...)
+		w.riders = nil
+	}
 	if len(w.queue) == 0 {
 		w.queue = nil // the group owns the array
 	}
@@ -91,6 +121,7 @@ func (w *writer) commit(group []*change) {
 			bytes += group[n].bytes
 		}
 		w.store(group[:n])
+		w.land(group[:n])
 		for _, ch := range group[:n] {
 			if ch.settled != nil {
 				ch.settled()
@@ -98,6 +129,23 @@ func (w *writer) commit(group []*change) {
 			close(ch.done)
 		}
 		group = group[n:]
+	}
+}
+
+// land notes which riders are stored. Those that are not are first in the next group.
+func (w *writer) land(changes []*change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var again []*change
+	for _, ch := range changes[:min(w.aboard, len(changes))] {
+		w.aboard--
+		if ch.err != nil {
+			w.err = ch.err
+			again = append(again, &change{apply: ch.apply, bytes: ch.bytes, done: make(chan struct{})})
+		}
+	}
+	if w.riders = append(again, w.riders...); len(w.riders)+w.aboard == 0 {
+		w.err = nil
 	}
 }
 

@@ -1,0 +1,101 @@
+package detect
+
+import (
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Word is a value that is known beforehand.
+type Word struct {
+	Text string // the case of ASCII letters does not matter, nor how characters are escaped where it is found
+	Type string
+	Ref  any // what a Span of it has as its Ref
+}
+
+// Words shorter than minKnown are found in too many texts, and those longer than maxKnown would cost too much.
+const (
+	minKnown = 3
+	maxKnown = 256
+)
+
+// Dictionary finds known values as whole words. Searching takes the same time for few and for many, but for the logarithm of
+// their number. It is safe for concurrent use.
+type Dictionary struct {
+	words []dictionaryWord // sorted by text
+	first [256]bool
+}
+
+type dictionaryWord struct {
+	Word
+	text   string // as detectors read it, in lower case
+	parent int    // the longest word that this one begins with; -1 for none
+}
+
+// NewDictionary joins words. Of equal ones the first counts. Those that are too short or too long are left out.
+func NewDictionary(words []Word) *Dictionary {
+	d := &Dictionary{words: make([]dictionaryWord, 0, len(words))}
+	for _, w := range words {
+		v := normalize(w.Text)
+		text := strings.Map(lowerASCII, v.text)
+		if len(text) >= minKnown && len(text) <= maxKnown {
+			d.words = append(d.words, dictionaryWord{Word: w, text: text})
+		}
+	}
+	slices.SortStableFunc(d.words, func(a, b dictionaryWord) int { return strings.Compare(a.text, b.text) })
+	d.words = slices.CompactFunc(d.words, func(a, b dictionaryWord) bool { return a.text == b.text })
+	for i := range d.words {
+		w := &d.words[i]
+		for w.parent = i - 1; w.parent >= 0 && !strings.HasPrefix(w.text, d.words[w.parent].text); {
+			w.parent = d.words[w.parent].parent
+		}
+		d.first[w.text[0]] = true
+		if classes[w.text[0]]&lower != 0 {
+			d.first[w.text[0]-'a'+'A'] = true
+		}
+	}
+	return d
+}
+
+// match returns the longest word that the text from i begins with, and where it ends.
+func (d *Dictionary) match(text string, i int) (*dictionaryWord, int) {
+	if d == nil || !d.first[text[i]] || len(d.words) == 0 {
+		return nil, 0
+	}
+	rest := text[i:]
+	at := sort.Search(len(d.words), func(i int) bool { c, _ := compareFold(d.words[i].text, rest); return c > 0 }) - 1
+	if at < 0 {
+		return nil, 0
+	}
+	for _, same := compareFold(d.words[at].text, rest); at >= 0; at = d.words[at].parent {
+		w := &d.words[at]
+		end := i + len(w.text)
+		if len(w.text) > same || end < len(text) && classes[text[end]]&word != 0 && classes[text[end-1]]&word != 0 {
+			continue // another text, or the beginning of another word
+		}
+		return w, end
+	}
+	return nil, 0
+}
+
+func lowerASCII(r rune) rune {
+	if r >= 'A' && r <= 'Z' {
+		return r - 'A' + 'a'
+	}
+	return r
+}
+
+// compareFold compares a word with the beginning of a text. same is how many bytes are equal.
+func compareFold(word, text string) (order, same int) {
+	for same < len(word) && same < len(text) {
+		c := text[same]
+		if classes[c]&upper != 0 {
+			c += 'a' - 'A'
+		}
+		if word[same] != c {
+			return int(word[same]) - int(c), same
+		}
+		same++
+	}
+	return len(word) - min(len(word), len(text)), same
+}

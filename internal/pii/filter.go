@@ -1,0 +1,342 @@
+package pii
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/pii/seal"
+)
+
+// Options are the parts of a Filter. Its functions are called when a part is needed, and return the same part each time.
+type Options struct {
+	Detector Detector
+	Types    []string // that the detector knows; texts that look like tokens of other types are not taken for tokens
+	Vault    func() (Vault, error)
+	Keys     func() (*seal.Keys, error)
+	Limits   Limits
+	Now      func() time.Time
+}
+
+// Limits bound what sessions and users have. Zero fields have no bound.
+type Limits struct {
+	Tokens     int   // of a session
+	UserTokens int64 // of all sessions of a user
+	UserBytes  int64 // of their sealed values
+}
+
+// LimitError says that a text has more values than the session or its user may have.
+type LimitError struct {
+	Setting string
+	Limit   int64
+	What    string
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s would have more than %d (%s)", e.What, e.Limit, e.Setting)
+}
+
+// Filter finds personal data, and knows which token stands for which value. It is safe for concurrent use.
+type Filter struct {
+	opt   Options
+	types map[string]bool
+
+	mu     sync.Mutex
+	tables map[Scope]*table
+	size   int // tokens of all tables
+}
+
+// New joins the parts.
+func New(opt Options) *Filter {
+	f := &Filter{opt: opt, types: map[string]bool{literal: true}, tables: map[Scope]*table{}}
+	for _, name := range opt.Types {
+		f.types[name] = true
+	}
+	return f
+}
+
+// In is the filter in a scope. A nil Filter changes nothing.
+func (f *Filter) In(user, session string) Session {
+	if f == nil {
+		return Session{}
+	}
+	return Session{f, Scope{user, session}}
+}
+
+// Forget removes the tokens of a session that has been deleted from memory, and from a vault that is not the harness's store.
+func (f *Filter) Forget(ctx context.Context, user, session string) error {
+	if f == nil {
+		return nil
+	}
+	s := Scope{user, session}
+	f.mu.Lock()
+	if t := f.tables[s]; t != nil {
+		f.drop(t)
+	}
+	f.mu.Unlock()
+	vault, err := f.opt.Vault()
+	if err != nil {
+		return err
+	}
+	return vault.Delete(ctx, s)
+}
+
+// Stats counts the tokens of a user by type: in one session, or in all if session is empty.
+func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]int64, error) {
+	if f == nil {
+		return map[string]int64{}, nil
+	}
+	vault, err := f.opt.Vault()
+	if err == nil {
+		err = vault.Sync(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return vault.Stats(ctx, user, session)
+}
+
+// Redactor removes values from texts without an owner; nil for a nil Filter. See Redact.
+func (f *Filter) Redactor() func(string) string {
+	if f == nil {
+		return nil
+	}
+	return Redact(f.opt.Detector)
+}
+
+// hideJSON hides in a JSON text.
+func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw string, sent []Token) (string, error) {
+	switch trimmed := strings.TrimLeft(raw, " \t\r\n"); {
+	case trimmed == "" || !json.Valid([]byte(raw)):
+		return f.hide(ctx, s, from, raw, false, sent)
+	case trimmed[0] == '{' || trimmed[0] == '[':
+		hidden, err := f.hide(ctx, s, from, plainEscapes(raw), true, sent)
+		if err != nil || json.Valid([]byte(hidden)) {
+			return hidden, err
+		}
+		return f.eachString(ctx, s, from, raw, sent) // a value that ends within an escape
+	case trimmed[0] == '"':
+		var text string
+		if err := json.Unmarshal([]byte(raw), &text); err != nil {
+			return "", err
+		}
+		hidden, err := f.hide(ctx, s, from, text, false, sent)
+		if err != nil || hidden == text {
+			return raw, err
+		}
+		encoded, err := journal.Encode(hidden)
+		return string(encoded), err
+	case trimmed[0] == '-' || trimmed[0] >= '0' && trimmed[0] <= '9':
+		hidden, err := f.hide(ctx, s, from, "["+raw+"]", true, sent) // a number is found in JSON
+		return strings.TrimSuffix(strings.TrimPrefix(hidden, "["), "]"), err
+	}
+	return raw, nil
+}
+
+// eachString hides in each string of a JSON text by itself. It is slower than hide, and sees no numbers.
+func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw string, sent []Token) (string, error) {
+	var failed error
+	changed, err := changeStrings([]byte(raw), func(text string, _ bool) (string, []byte) {
+		hidden, err := f.hide(ctx, s, from, text, false, sent)
+		failed = errors.Join(failed, err)
+		return hidden, nil
+	})
+	return string(changed), errors.Join(failed, err)
+}
+
+// hide replaces the values of a text.
+func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token) (string, error) {
+	spans := f.opt.Detector.FindWith(text, dictionary(sent))
+	if mayHaveToken(text) {
+		spans = f.withTokens(text, spans, from)
+	}
+	if len(spans) == 0 {
+		return text, nil
+	}
+	tokens := make([]string, 0, len(spans))
+	err := f.use(ctx, s, func(t *table) error {
+		tokens = tokens[:0]
+		for _, span := range spans {
+			v := valueOf(text[span.Start:span.End], span, isJSON)
+			if known, ok := span.Ref.(*token); ok {
+				if v.form == known.form {
+					tokens = append(tokens, known.String())
+					continue
+				}
+				v.made = known.made
+			}
+			token, err := t.token(v, from)
+			if err != nil {
+				return err
+			}
+			tokens = append(tokens, token)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	next := -1
+	return splice(text, spans, func(span detect.Span) string {
+		next++
+		return span.Quote + tokens[next] + span.Quote
+	}), nil
+}
+
+// dictionary has the values that were sent, in the spellings that an answer may have.
+func dictionary(sent []Token) *detect.Dictionary {
+	if len(sent) == 0 {
+		return nil
+	}
+	words := make([]detect.Word, 0, 3*len(sent))
+	for _, t := range sent {
+		for _, text := range []string{t.of.spelling, t.of.canonical, hex.EncodeToString([]byte(t.of.spelling))} {
+			words = append(words, detect.Word{Text: text, Type: t.of.kind, Ref: t.of})
+		}
+	}
+	return detect.NewDictionary(words)
+}
+
+// splice replaces each span, which are in order and do not overlap.
+func splice(text string, spans []detect.Span, replacement func(detect.Span) string) string {
+	var out strings.Builder
+	out.Grow(len(text))
+	done := 0
+	for _, s := range spans {
+		out.WriteString(text[done:s.Start])
+		out.WriteString(replacement(s))
+		done = s.End
+	}
+	out.WriteString(text[done:])
+	return out.String()
+}
+
+// withTokens adds the texts that look like tokens, as literals, where the text is from outside. In other texts tokens stay, and
+// of values around them only the parts before and after are replaced.
+func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []detect.Span {
+	found := f.tokensIn(text)
+	if len(found) == 0 {
+		return spans
+	}
+	merged := make([]detect.Span, 0, len(spans)+len(found))
+	for _, span := range spans {
+		for len(found) > 0 && found[0].start < span.Start {
+			if from.foreign() {
+				merged = append(merged, found[0].literal(text))
+			}
+			if found[0].end > span.Start { // not possible for the detectors there are
+				span.Start = found[0].end
+			}
+			found = found[1:]
+		}
+		for len(found) > 0 && found[0].start < span.End {
+			if !from.foreign() {
+				merged = appendPart(merged, text, span, span.Start, found[0].start)
+				span = part(text, span, min(found[0].end, span.End), span.End)
+			}
+			found = found[1:]
+		}
+		merged = appendPart(merged, text, span, span.Start, span.End)
+	}
+	for _, t := range found {
+		if from.foreign() {
+			merged = append(merged, t.literal(text))
+		}
+	}
+	return merged
+}
+
+func part(text string, span detect.Span, start, end int) detect.Span {
+	if start != span.Start || end != span.End {
+		span.Start, span.End, span.Value = start, end, text[start:end]
+	}
+	return span
+}
+
+// appendPart adds a part of a span. Separators alone are not worth a token.
+func appendPart(spans []detect.Span, text string, span detect.Span, start, end int) []detect.Span {
+	if strings.Trim(text[start:end], " \t\r\n\"'\\,;:=") == "" {
+		return spans
+	}
+	return append(spans, part(text, span, start, end))
+}
+
+// maxTables is how many tokens are in memory before sessions that are not in use are left to the vault.
+const maxTables = 500_000
+
+// use calls do with a session's table, which is loaded if need be, and stores what do has added.
+func (f *Filter) use(ctx context.Context, s Scope, do func(*table) error) error {
+	for range maxConflicts {
+		t := f.table(s)
+		err := t.use(ctx, do)
+		switch {
+		case errors.Is(err, errDropped):
+		case errors.Is(err, ErrConflict):
+			f.mu.Lock()
+			f.drop(t)
+			f.mu.Unlock()
+		default:
+			return err
+		}
+	}
+	return ErrConflict
+}
+
+const maxConflicts = 20 // tries
+
+func (f *Filter) table(s Scope) *table {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.tables[s]
+	if t == nil {
+		t = &table{f: f, scope: s}
+		f.tables[s] = t
+		f.makeRoom(t)
+	}
+	t.used = f.opt.Now()
+	return t
+}
+
+// makeRoom drops the tables that were not used for longest. The caller holds f.mu.
+func (f *Filter) makeRoom(but *table) {
+	for f.size > maxTables || len(f.tables) > maxTables/100 {
+		var oldest *table
+		for _, t := range f.tables {
+			if t != but && (oldest == nil || t.used.Before(oldest.used)) {
+				oldest = t
+			}
+		}
+		if oldest == nil || !oldest.mu.TryLock() { // what is being used is not old
+			return
+		}
+		f.drop(oldest)
+		oldest.mu.Unlock()
+	}
+}
+
+// drop forgets a table. What is using it starts anew. The caller holds f.mu.
+func (f *Filter) drop(t *table) {
+	if f.tables[t.scope] == t {
+		delete(f.tables, t.scope)
+		f.size -= t.counted
+	}
+	t.dropped.Store(true)
+}
+
+// grown counts tokens that a table has got.
+func (f *Filter) grown(t *table, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tables[t.scope] == t {
+		t.counted += n
+		f.size += n
+		f.makeRoom(t)
+	}
+}

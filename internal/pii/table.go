@@ -1,0 +1,302 @@
+package pii
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/pii/seal"
+)
+
+// form says what a value is restored as.
+type form byte
+
+const (
+	asText    form = 't' // the first spelling of the value
+	asNumber  form = 'n' // a number in JSON
+	asSpelled form = 'e' // an encoded spelling, which is a value of its own
+)
+
+// value is what a token stands for.
+type value struct {
+	kind      string // EMAIL
+	form      form
+	made      bool   // a program put it together
+	canonical string // the same for all spellings
+	spelling  string // what is restored
+}
+
+// valueOf is the value of a span. Strings of JSON are written with escapes, which are no part of the value.
+func valueOf(raw string, span detect.Span, isJSON bool) value {
+	if isJSON && !span.Number {
+		raw = unquote(raw)
+	}
+	v := value{kind: span.Type, form: asText, canonical: span.Value, spelling: raw}
+	switch {
+	case span.Number:
+		v.form, v.canonical = asNumber, raw
+	case strings.ContainsAny(raw, `\%&`):
+		v.form, v.canonical = asSpelled, raw
+	}
+	return v
+}
+
+// key is equal for values that share a token.
+func (v *value) key() string {
+	made := "o"
+	if v.made {
+		made = "m"
+	}
+	return v.kind + "\x00" + string(v.form) + made + v.canonical
+}
+
+// encode is the value as it is sealed.
+func (v *value) encode() string {
+	made := byte(0)
+	if v.made {
+		made = 1
+	}
+	plain := binary.AppendUvarint([]byte{byte(v.form), made}, uint64(len(v.canonical)))
+	plain = append(plain, v.canonical...)
+	if v.spelling != v.canonical {
+		plain = append(plain, v.spelling...)
+	}
+	return string(plain)
+}
+
+var errEntry = errors.New("a stored value cannot be read")
+
+func (v *value) decode(plain string) error {
+	if len(plain) < 3 {
+		return errEntry
+	}
+	v.form, v.made = form(plain[0]), plain[1] == 1
+	size, n := binary.Uvarint([]byte(plain[2:min(len(plain), 2+binary.MaxVarintLen64)]))
+	rest := plain[min(len(plain), 2+max(0, n)):]
+	if n <= 0 || size > uint64(len(rest)) {
+		return errEntry
+	}
+	v.canonical, v.spelling = rest[:size], rest[size:]
+	if v.spelling == "" {
+		v.spelling = v.canonical
+	}
+	return nil
+}
+
+// token is a token of a session.
+type token struct {
+	value
+	n       int
+	origins []string
+}
+
+func (t *token) String() string { return fmt.Sprintf("[%s_%d]", t.kind, t.n) }
+
+// name finds a token.
+type name struct {
+	kind string
+	n    int
+}
+
+// table has the tokens of one session.
+type table struct {
+	f       *Filter
+	scope   Scope
+	dropped atomic.Bool
+	used    time.Time // guarded by f.mu
+	counted int       // tokens in f.size, guarded by f.mu
+
+	mu     sync.Mutex
+	loaded bool
+	vault  Vault
+	keys   *seal.Keys
+	byKey  map[string]*token
+	byName map[name]*token
+	last   map[string]int // the highest number of each type
+	first  int
+	tokens int64 // of the user
+	bytes  int64
+	coded  int // values that share their token with literals of programs
+	added  []addition
+}
+
+// addition is a token or an origin that the vault does not have yet.
+type addition struct {
+	token  *token
+	origin string
+	is     bool // the token is new
+}
+
+var errDropped = errors.New("the table was dropped")
+
+func (t *table) use(ctx context.Context, do func(*table) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.dropped.Load() {
+		return errDropped
+	}
+	if !t.loaded {
+		if err := t.load(ctx); err != nil {
+			return err
+		}
+	}
+	t.added = t.added[:0]
+	err := do(t)
+	if err == nil && len(t.added) > 0 {
+		err = t.store(ctx)
+	}
+	if err != nil {
+		t.undo()
+	}
+	return err
+}
+
+func (t *table) load(ctx context.Context) error {
+	var err error
+	if t.vault, err = t.f.opt.Vault(); err != nil {
+		return err
+	}
+	if t.keys, err = t.f.opt.Keys(); err != nil {
+		return err
+	}
+	stored, err := t.vault.Load(ctx, t.scope)
+	if err != nil {
+		return err
+	}
+	t.byKey, t.byName, t.last = map[string]*token{}, map[name]*token{}, map[string]int{}
+	t.first, t.tokens, t.bytes, t.coded = max(1, stored.First), stored.Tokens, stored.Bytes, 0
+	for _, e := range stored.Entries {
+		if e.Sealed == nil {
+			if known := t.byName[name{e.Type, e.N}]; known != nil {
+				known.origins = append(known.origins, e.Origin)
+			}
+			continue
+		}
+		plain, err := t.keys.Open(seal.Scope(t.scope), e.Sealed)
+		if err != nil {
+			return fmt.Errorf("open the vault: %w", err)
+		}
+		tok := &token{value: value{kind: e.Type}, n: e.N, origins: []string{e.Origin}}
+		if err := tok.decode(plain); err != nil {
+			return fmt.Errorf("open the vault: [%s_%d]: %w", e.Type, e.N, err)
+		}
+		t.put(tok)
+	}
+	for _, tok := range t.byName {
+		if !tok.made && slices.Contains(tok.origins, string(FromCode)) {
+			t.coded++
+		}
+	}
+	t.loaded = true
+	t.f.grown(t, len(t.byName))
+	return nil
+}
+
+func (t *table) put(tok *token) {
+	t.byKey[tok.key()] = tok
+	t.byName[name{tok.kind, tok.n}] = tok
+	t.last[tok.kind] = max(t.last[tok.kind], tok.n)
+}
+
+// maxCoded is how many values of literals in programs share their tokens with values from outside. A program that lists values
+// to see which of them the session knows learns no more than that.
+const maxCoded = 100
+
+// token is the token of a value, a new one if it has none.
+func (t *table) token(v value, from Origin) (string, error) {
+	v.made = from == FromProgram
+	if known := t.byKey[v.key()]; from == FromCode && (known == nil || !slices.Contains(known.origins, string(from))) {
+		if v.made = t.coded >= maxCoded; !v.made {
+			t.coded++
+		}
+	}
+	return t.tokenOf(v, string(from))
+}
+
+// tokenOf is the token of a value, a new one if it has none; it has the origin from then on.
+func (t *table) tokenOf(v value, origin string) (string, error) {
+	if known := t.byKey[v.key()]; known != nil {
+		if !slices.Contains(known.origins, origin) && len(known.origins) < maxOrigins {
+			known.origins = append(known.origins, origin)
+			t.added = append(t.added, addition{known, origin, false})
+		}
+		return known.String(), nil
+	}
+	if limit := t.f.opt.Limits.Tokens; limit > 0 && len(t.byName) >= limit {
+		return "", &LimitError{"pii.maxTokens", int64(limit), "the tokens of this session"}
+	}
+	tok := &token{value: v, n: max(t.first, t.last[v.kind]+1), origins: []string{origin}}
+	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // the text is not kept
+	t.last[v.kind] = tok.n
+	t.byKey[tok.key()], t.byName[name{v.kind, tok.n}] = tok, tok
+	t.added = append(t.added, addition{tok, origin, true})
+	return tok.String(), nil
+}
+
+// copy is the token of a value of another session, with the same origins.
+func (t *table) copy(of *token) (string, error) {
+	var text string
+	for _, origin := range of.origins {
+		var err error
+		if text, err = t.tokenOf(of.value, origin); err != nil {
+			return "", err
+		}
+	}
+	return text, nil
+}
+
+// maxOrigins is how many origins a token remembers. More would not be allowed anywhere that not all are allowed.
+const maxOrigins = 64
+
+// store gives the vault what was added.
+func (t *table) store(ctx context.Context) error {
+	entries := make([]Entry, len(t.added))
+	var bytes int64
+	grown := 0
+	for i, a := range t.added {
+		entries[i] = Entry{Type: a.token.kind, N: a.token.n, Origin: a.origin}
+		if !a.is {
+			continue
+		}
+		sealed, err := t.keys.Seal(seal.Scope(t.scope), a.token.encode())
+		if err != nil {
+			return fmt.Errorf("seal a value: %w", err)
+		}
+		key := t.keys.Key(seal.Scope(t.scope), a.token.kind, a.token.key())
+		entries[i].Sealed, entries[i].Key = sealed, key[:]
+		bytes += int64(len(sealed))
+		grown++
+	}
+	switch l := t.f.opt.Limits; {
+	case l.UserTokens > 0 && grown > 0 && t.tokens+int64(grown) > l.UserTokens:
+		return &LimitError{"quotas.tokens", l.UserTokens, "the tokens of all sessions of this user"}
+	case l.UserBytes > 0 && bytes > 0 && t.bytes+bytes > l.UserBytes:
+		return &LimitError{"quotas.vault", l.UserBytes, "the bytes of this user in the vault"}
+	}
+	if err := t.vault.Add(ctx, t.scope, entries); err != nil {
+		return err
+	}
+	t.tokens, t.bytes = t.tokens+int64(grown), t.bytes+bytes
+	t.f.grown(t, grown)
+	return nil
+}
+
+// undo removes what was added and not stored. Numbers are not used again: a text with one may be on its way.
+func (t *table) undo() {
+	for _, a := range slices.Backward(t.added) {
+		if a.is {
+			delete(t.byKey, a.token.key())
+			delete(t.byName, name{a.token.kind, a.token.n})
+		} else {
+			a.token.origins = slices.DeleteFunc(a.token.origins, func(o string) bool { return o == a.origin })
+		}
+	}
+	t.added = t.added[:0]
+}

@@ -1,0 +1,289 @@
+package pii
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii/detect"
+)
+
+// literal is the type of texts from outside that look like tokens.
+const literal = "LITERAL"
+
+// maxName is the length of the longest text that may be a token.
+const maxName = 80
+
+// found is a text that looks like a token.
+type found struct {
+	start, end int
+	name       name
+}
+
+func (t found) literal(text string) detect.Span {
+	return detect.Span{Start: t.start, End: t.end, Type: literal, Value: text[t.start:t.end]}
+}
+
+// mayHaveToken is quick, and right where it says no.
+func mayHaveToken(text string) bool {
+	return strings.Contains(text, "[") && strings.Contains(text, "_") || strings.Contains(text, `\u00`)
+}
+
+// tokensIn finds the texts that look like tokens of known types: [EMAIL_1], and [PII_EMAIL_1].
+func (f *Filter) tokensIn(text string) (all []found) {
+	for at := 0; ; {
+		start := strings.IndexByte(text[at:], '[')
+		if start < 0 {
+			return all
+		}
+		start += at
+		at = start + 1
+		if n, end := parseToken(text[start:]); end > 0 && f.types[n.kind] {
+			all = append(all, found{start, start + end, n})
+			at = start + end
+		}
+	}
+}
+
+// parseToken reads the token that a text begins with. end is 0 if it begins with none.
+func parseToken(text string) (n name, end int) {
+	end = strings.IndexByte(text[:min(len(text), maxName)], ']')
+	if end < 0 || text[0] != '[' {
+		return n, 0
+	}
+	inner := strings.TrimPrefix(text[1:end], "PII_")
+	under := strings.LastIndexByte(inner, '_')
+	if under < 1 || len(inner)-under > 10 || under+1 == len(inner) || inner[under+1] == '0' {
+		return n, 0
+	}
+	for _, c := range []byte(inner[:under]) {
+		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
+			return n, 0
+		}
+	}
+	number, err := strconv.ParseUint(inner[under+1:], 10, 31)
+	if err != nil {
+		return n, 0
+	}
+	return name{inner[:under], int(number)}, end + 1
+}
+
+// restorer replaces the tokens of one session.
+type restorer struct {
+	f     *Filter
+	table *table
+	used  map[*token]bool
+	order []*token
+}
+
+func (f *Filter) restorer(ctx context.Context, s Scope) (*restorer, error) {
+	r := &restorer{f: f, used: map[*token]bool{}}
+	return r, f.use(ctx, s, func(t *table) error { r.table = t; return nil })
+}
+
+// find looks a token up.
+func (r *restorer) find(n name) *token {
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
+	tok := r.table.byName[n]
+	if tok != nil && !r.used[tok] {
+		r.used[tok] = true
+		r.order = append(r.order, tok)
+	}
+	return tok
+}
+
+// tokens are those that were replaced.
+func (r *restorer) tokens() []Token {
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
+	all := make([]Token, len(r.order))
+	for i, tok := range r.order {
+		all[i] = Token{tok.String(), tok.kind, slices.Clone(tok.origins), tok}
+	}
+	return all
+}
+
+// text restores a text. A token of a number loses the quotes around it: they were put there for it.
+func (r *restorer) text(text string) string {
+	var out strings.Builder
+	done := 0
+	for _, t := range r.f.tokensIn(text) {
+		tok := r.find(t.name)
+		if tok == nil {
+			continue
+		}
+		start, end := t.start, t.end
+		if tok.form == asNumber {
+			start, end = unquoted(text, start, end)
+		}
+		out.WriteString(text[done:max(done, start)])
+		out.WriteString(tok.spelling)
+		done = end
+	}
+	if done == 0 {
+		return text
+	}
+	out.WriteString(text[done:])
+	return out.String()
+}
+
+// translate replaces the tokens of one session by those of another one.
+func (f *Filter) translate(ctx context.Context, from, to Scope, text string) (string, error) {
+	r, err := f.restorer(ctx, from)
+	if err != nil {
+		return "", err
+	}
+	places := f.tokensIn(text)
+	spans, values := make([]detect.Span, 0, len(places)), make([]*token, 0, len(places))
+	for _, p := range places {
+		if tok := r.find(p.name); tok != nil {
+			spans, values = append(spans, detect.Span{Start: p.start, End: p.end}), append(values, tok)
+		}
+	}
+	texts := make([]string, len(values))
+	if err := f.use(ctx, to, func(t *table) (err error) {
+		for i := 0; i < len(values) && err == nil; i++ {
+			texts[i], err = t.copy(values[i])
+		}
+		return err
+	}); err != nil {
+		return "", err
+	}
+	next := -1
+	return splice(text, spans, func(detect.Span) string { next++; return texts[next] }), nil
+}
+
+// unquoted is where a token with the same quotes before and behind it begins and ends, the quotes included.
+func unquoted(text string, start, end int) (int, int) {
+	from := start
+	if from == 0 || text[from-1] != '"' {
+		return start, end
+	}
+	for from--; from > 0 && text[from-1] == '\\'; from-- {
+	}
+	quote := text[from:start]
+	if !strings.HasPrefix(text[end:], quote) {
+		return start, end
+	}
+	return from, end + len(quote)
+}
+
+// json restores in each string of a JSON text.
+func (r *restorer) json(raw json.RawMessage) (json.RawMessage, error) {
+	if !json.Valid(raw) {
+		return json.RawMessage(r.text(string(raw))), nil
+	}
+	return changeStrings(raw, func(text string, isKey bool) (string, []byte) {
+		if !mayHaveToken(text) {
+			return text, nil
+		}
+		if n, end := parseToken(text); end > 0 && end == len(text) && !isKey {
+			if tok := r.find(n); tok != nil && tok.form == asNumber {
+				return "", []byte(tok.spelling)
+			}
+		}
+		return r.text(text), nil
+	})
+}
+
+// changeStrings replaces each string of a JSON text by what change returns: another text, or JSON. All other bytes stay: the order
+// of keys, and how numbers are written.
+func changeStrings(raw []byte, change func(text string, isKey bool) (string, []byte)) ([]byte, error) {
+	var out []byte // nil while nothing has changed
+	done := 0      // what of raw is in out
+	for at := 0; ; {
+		from := bytes.IndexByte(raw[at:], '"')
+		if from < 0 {
+			break
+		}
+		from += at
+		at = endOfString(raw, from)
+		var text string
+		if err := json.Unmarshal(raw[from:at], &text); err != nil {
+			return nil, fmt.Errorf("read a string: %w", err)
+		}
+		changed, encoded := change(text, isKey(raw, at))
+		if encoded == nil {
+			if changed == text {
+				continue
+			}
+			var err error
+			if encoded, err = journal.Encode(changed); err != nil {
+				return nil, fmt.Errorf("write a string: %w", err)
+			}
+		}
+		out = append(append(out, raw[done:from]...), encoded...)
+		done = at
+	}
+	if out == nil {
+		return raw, nil
+	}
+	return append(out, raw[done:]...), nil
+}
+
+// isKey reports whether the string that ends at i is a key of a JSON object.
+func isKey(raw []byte, i int) bool {
+	rest := bytes.TrimLeft(raw[i:min(len(raw), i+64)], " \t\r\n")
+	return len(rest) > 0 && rest[0] == ':'
+}
+
+// endOfString is where the JSON string ends that begins at from, of a valid text.
+func endOfString(raw []byte, from int) int {
+	for i := from + 1; ; i++ {
+		switch raw[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}
+
+// unquote decodes a part of a JSON string. A part that is none stays.
+func unquote(raw string) string {
+	if !strings.Contains(raw, `\`) {
+		return raw
+	}
+	var text string
+	if json.Unmarshal([]byte(`"`+raw+`"`), &text) != nil {
+		return raw
+	}
+	return text
+}
+
+// plainEscapes writes the visible ASCII characters of a JSON text as themselves, so that a token is visible. Quotes and
+// backslashes stay escaped.
+func plainEscapes(raw string) string {
+	if !strings.Contains(raw, `\u00`) {
+		return raw
+	}
+	var out strings.Builder
+	done := 0
+	for i := 0; i+6 <= len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		if raw[i+1] == 'u' {
+			c, err := strconv.ParseUint(raw[i+2:i+6], 16, 16)
+			if err == nil && c >= ' ' && c < 0x7F && c != '"' && c != '\\' {
+				out.WriteString(raw[done:i])
+				out.WriteByte(byte(c))
+				done = i + 6
+				i += 5
+				continue
+			}
+		}
+		i++ // the character behind the backslash is no backslash of its own
+	}
+	if done == 0 {
+		return raw
+	}
+	out.WriteString(raw[done:])
+	return out.String()
+}
