@@ -27,6 +27,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/pii/detect"
@@ -185,6 +187,12 @@ type Detector interface {
 	FindWith(text string, known *detect.Dictionary) []detect.Span
 }
 
+// isLocal reports whether a value is an address that every machine has, such as 127.0.0.1. It is nobody's, and a log needs it.
+func isLocal(value string) bool {
+	addr, err := netip.ParseAddr(value)
+	return err == nil && (addr.IsLoopback() || addr.IsUnspecified())
+}
+
 // Redact is for texts without an owner, such as lines of the log: the name of the type stands in place of each value, and nothing
 // can be restored. For nil it is nil.
 func Redact(d Detector) func(string) string {
@@ -192,7 +200,7 @@ func Redact(d Detector) func(string) string {
 		return nil
 	}
 	return func(text string) string {
-		spans := d.FindWith(text, nil)
+		spans := slices.DeleteFunc(d.FindWith(text, nil), func(s detect.Span) bool { return isLocal(s.Value) })
 		if len(spans) == 0 {
 			return text
 		}

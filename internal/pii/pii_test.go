@@ -358,7 +358,7 @@ func TestManyValues(t *testing.T) {
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	f := filter(t, pii.NewMemory(), nil)
-	if got := f.Redactor()("to grace@example.com, EMP-AB-123456"); got != "to [EMAIL], [EMPLOYEE_ID]" {
+	if got := f.Redactor()("to grace@example.com, EMP-AB-123456, 10.1.2.3, on 127.0.0.1:80"); got != "to [EMAIL], [EMPLOYEE_ID], [IP_ADDRESS], on 127.0.0.1:80" {
 		t.Errorf("got %q", got)
 	}
 	if (*pii.Filter)(nil).Redactor() != nil {

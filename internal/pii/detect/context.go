@@ -70,12 +70,20 @@ var meanings = func() map[string]mask {
 	return all
 }()
 
-// words is the union of the meanings of a text's words. A word ends where a lower case letter meets an upper case one.
-func words(text string) mask {
+// verbs say something about a value in a sentence, and nothing as the key of one: {"text": …, "calls": …}.
+var verbs = map[string]bool{
+	"text": true, "texted": true, "call": true, "calls": true, "called": true, "calling": true, "reach": true, "ring": true, "answering": true,
+	"signal": true, "dial": true, "from": true,
+}
+
+// words is the union of the meanings of a key's words. A word ends where a lower case letter meets an upper case one.
+func words(key string) mask {
 	var all mask
-	for end := len(text); end > 0; {
-		start, meaning := lastWord(text[:end])
-		all |= meaning
+	for end := len(key); end > 0; {
+		start, meaning := lastWord(key[:end])
+		if !verbs[strings.ToLower(strings.Trim(key[start:end], " _-.0123456789"))] {
+			all |= meaning
+		}
 		end = start
 	}
 	return all

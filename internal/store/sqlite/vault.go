@@ -2,9 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/pii"
@@ -22,6 +22,9 @@ func (s *Store) Vault() *Vault { return &Vault{s} }
 // Each process that shares a session with another one that lives numbers its tokens from a multiple of this.
 const numbersOfProcess = 1_000_000
 
+// runPrefix begins the ids of runs. Those without a session have tokens of their own, which no other process uses at first.
+const runPrefix = "run_"
+
 // Load implements pii.Vault.
 func (v *Vault) Load(ctx context.Context, scope pii.Scope) (out pii.Loaded, err error) {
 	defer wrap(&err, "read the vault of session %q", scope.Session)
@@ -30,14 +33,12 @@ func (v *Vault) Load(ctx context.Context, scope pii.Scope) (out pii.Loaded, err 
 	}
 	out.First = 1
 	var num int64
-	var shared bool
 	if err := v.s.each(ctx, `SELECT coalesce((SELECT num FROM vaults WHERE user = ?1 AND session = ?2), 0),
-		EXISTS (SELECT 1 FROM sessions WHERE user = ?1 AND id = ?2),
 		coalesce((SELECT tokens FROM vault_owners WHERE user = ?1), 0), coalesce((SELECT bytes FROM vault_owners WHERE user = ?1), 0)`,
-		[]any{scope.User, scope.Session}, func(row scanner) error { return row.Scan(&num, &shared, &out.Tokens, &out.Bytes) }); err != nil {
+		[]any{scope.User, scope.Session}, func(row scanner) error { return row.Scan(&num, &out.Tokens, &out.Bytes) }); err != nil {
 		return out, err
 	}
-	if shared || num != 0 {
+	if num != 0 || !strings.HasPrefix(scope.Session, runPrefix) {
 		if num, out.First, err = v.claim(ctx, scope); err != nil {
 			return out, err
 		}
@@ -45,21 +46,11 @@ func (v *Vault) Load(ctx context.Context, scope pii.Scope) (out pii.Loaded, err 
 	if num == 0 {
 		return out, nil
 	}
-	// One statement reads one state of the database.
-	var last pii.Entry
-	err = v.s.each(ctx, `SELECT t.type, t.n, t.sealed, o.origin FROM tokens t LEFT JOIN token_origins o ON o.vault = t.vault AND o.type = t.type AND o.n = t.n
-		WHERE t.vault = ? ORDER BY t.type, t.n, o.nth`, []any{num}, func(row scanner) error {
+	err = v.s.each(ctx, "SELECT type, n, key, sealed, origin FROM tokens WHERE vault = ? ORDER BY num", []any{num}, func(row scanner) error {
 		var e pii.Entry
-		var sealed sql.RawBytes
-		if err := row.Scan(&e.Type, &e.N, &sealed, &e.Origin); err != nil {
-			return err
-		}
-		if e.Type != last.Type || e.N != last.N {
-			e.Sealed = slices.Clone(sealed)
-		}
-		last = e
+		err := row.Scan(&e.Type, &e.N, &e.Key, &e.Sealed, &e.Origin)
 		out.Entries = append(out.Entries, e)
-		return nil
+		return err
 	})
 	return out, err
 }
@@ -102,10 +93,14 @@ func (v *Vault) num(c *conn, scope pii.Scope) (num int64) {
 }
 
 // Add implements pii.Vault. An error means that the store is closed.
-func (v *Vault) Add(_ context.Context, scope pii.Scope, entries []pii.Entry) error {
+func (v *Vault) Add(ctx context.Context, scope pii.Scope, entries []pii.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	entries = slices.Clone(entries)
 	bytes := 0
 	for i := range entries {
+		entries[i].Key, entries[i].Sealed = slices.Clone(entries[i].Key), slices.Clone(entries[i].Sealed)
 		bytes += len(entries[i].Sealed)
 	}
 	now := v.s.now()
@@ -115,12 +110,15 @@ func (v *Vault) Add(_ context.Context, scope pii.Scope, entries []pii.Entry) err
 func (v *Vault) store(c *conn, scope pii.Scope, entries []pii.Entry, bytes int, now time.Time) {
 	num, tokens := v.num(c, scope), 0
 	for _, e := range entries {
+		var key, sealed any // of no token
 		if e.Sealed != nil {
-			c.exec("INSERT INTO tokens (vault, type, n, sealed) VALUES (?, ?, ?, ?)", num, e.Type, e.N, e.Sealed)
+			key, sealed = e.Key, e.Sealed
 			tokens++
 		}
-		c.exec(`INSERT INTO token_origins (vault, type, n, nth, origin)
-			SELECT ?1, ?2, ?3, count(*), ?4 FROM token_origins WHERE vault = ?1 AND type = ?2 AND n = ?3`, num, e.Type, e.N, e.Origin)
+		if c.exec(`INSERT INTO tokens (vault, type, n, key, sealed, origin) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			num, e.Type, e.N, key, sealed, e.Origin).rows == 0 && c.err == nil { // claim prevents it
+			v.s.log.Error("a token has two values; the first one counts", "session", scope.Session, "type", e.Type, "number", e.N)
+		}
 	}
 	c.exec("UPDATE vaults SET tokens = tokens + ?, bytes = bytes + ?, used = ? WHERE num = ?", tokens, bytes, now, num)
 }
@@ -155,14 +153,13 @@ const purgeTokens = 2000
 
 // deleteTokens deletes some tokens of a session, and its row when none is left. It reports whether there was a row.
 func deleteTokens(c *conn, scope pii.Scope) bool {
-	const some = "SELECT type, n FROM tokens WHERE vault = ?1 ORDER BY type, n LIMIT ?2"
 	var vault int64
 	if !c.row("SELECT num FROM vaults WHERE user = ? AND session = ?", []any{scope.User, scope.Session}, &vault) {
 		return false
 	}
-	c.exec("DELETE FROM token_origins WHERE vault = ?1 AND (type, n) IN ("+some+")", vault, purgeTokens)
-	if c.exec("DELETE FROM tokens WHERE vault = ?1 AND (type, n) IN ("+some+")", vault, purgeTokens).rows < purgeTokens {
-		c.exec("DELETE FROM token_origins WHERE vault = ?", vault)
+	const some = "DELETE FROM tokens WHERE num IN (SELECT num FROM tokens WHERE vault = ? AND sealed IS %s LIMIT ?)"
+	tokens := c.exec(fmt.Sprintf(some, "NOT NULL"), vault, purgeTokens).rows
+	if tokens < purgeTokens && c.exec(fmt.Sprintf(some, "NULL"), vault, purgeTokens).rows < purgeTokens {
 		c.exec("DELETE FROM vaults WHERE num = ?", vault)
 	}
 	return true
@@ -190,7 +187,7 @@ func (s *Store) deleteOrphans(ctx context.Context) error {
 func (v *Vault) Stats(ctx context.Context, user, session string) (counts map[string]int64, err error) {
 	defer wrap(&err, "count the tokens of user %q", user)
 	counts = map[string]int64{}
-	query := `SELECT t.type, count(*) FROM vaults v JOIN tokens t ON t.vault = v.num WHERE v.user = ?`
+	query := `SELECT t.type, count(*) FROM vaults v JOIN tokens t ON t.vault = v.num AND t.sealed IS NOT NULL WHERE v.user = ?`
 	args := []any{user}
 	if session != "" {
 		query += " AND v.session = ?"

@@ -30,20 +30,15 @@ CREATE TRIGGER vaults_deleted AFTER DELETE ON vaults BEGIN
     DELETE FROM vault_owners WHERE user = old.user AND tokens = 0 AND bytes = 0;
 END;
 
+-- What vaults are given, in that order: tokens, and further origins of them.
 CREATE TABLE tokens (
+    num    INTEGER PRIMARY KEY,
     vault  INTEGER NOT NULL,                -- vaults.num
     type   TEXT    NOT NULL,
     n      INTEGER NOT NULL,
-    sealed BLOB    NOT NULL,
-    PRIMARY KEY (vault, type, n)
-) WITHOUT ROWID;
-
--- Where the values came from, in the order of their appearance.
-CREATE TABLE token_origins (
-    vault  INTEGER NOT NULL,
-    type   TEXT    NOT NULL,
-    n      INTEGER NOT NULL,
-    nth    INTEGER NOT NULL,
-    origin TEXT    NOT NULL,
-    PRIMARY KEY (vault, type, n, nth)
-) WITHOUT ROWID;
+    key    BLOB,                            -- NULL, as sealed, for a further origin
+    sealed BLOB,
+    origin TEXT    NOT NULL
+);
+CREATE UNIQUE INDEX tokens_token ON tokens (vault, type, n) WHERE sealed IS NOT NULL;
+CREATE INDEX tokens_origin ON tokens (vault) WHERE sealed IS NULL;
