@@ -41,10 +41,10 @@ func TestApprovalVoid(t *testing.T) {
 	}
 	// The value of the token changes: somebody has written into the vault.
 	changed := openIn(t, dir, nil, wiring.Outside{Policy: asking{}}, up.entry)
-	if err := changed.Privacy().Forget(t.Context(), runs.DefaultUser, out.RunID); err != nil {
+	if err := changed.Privacy().Forget(t.Context(), runs.DefaultUser, "s"); err != nil {
 		t.Fatal(err)
 	}
-	token, err := changed.Privacy().In(runs.DefaultUser, out.RunID).Hide(t.Context(), pii.FromCode, "bob@example.com")
+	token, err := changed.Privacy().In(runs.DefaultUser, "s").Hide(t.Context(), pii.FromCode, "bob@example.com")
 	if err != nil || token != "[EMAIL_1]" {
 		t.Fatal(token, err)
 	}
