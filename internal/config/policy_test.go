@@ -96,7 +96,7 @@ func TestBadPolicy(t *testing.T) {
 		{"policy:\n- {tools: '*', when: {readOnly: maybe}, action: deny}", `harness.yaml:2:33: policy.rules.1.when.readOnly: "maybe" is neither true nor false`},
 		{"policy:\n- {tools: '*', limit: {calls: 1}, action: deny}", "harness.yaml:2:16: policy.rules.1.limit: unknown key; known keys are tools, when, users, roles, args, tokens, action, reason"},
 		{"policy:\n- {tools: '*', roles: boss, action: deny}", `harness.yaml:2:23: policy.rules.1.roles: "boss" is not one of user, approver, admin, anonymous`},
-		{"policy:\n- {tools: '*', tokens: {from: taks}, action: deny}", `harness.yaml:2:31: policy.rules.1.tokens.from: "taks" is neither a tool nor one of task, file, program; did you mean task?`},
+		{"policy:\n- {tools: '*', tokens: {from: taks}, action: deny}", `harness.yaml:2:31: policy.rules.1.tokens.from: "taks" is neither a tool nor one of task, file, code, program, catalog, resource; did you mean task?`},
 		{"policy:\n- {tools: '*', args: {to: {}}, action: deny}", "harness.yaml:2:27: policy.rules.1.args.to: it is not a path; write one such as $.to, $.items[*].to or $['a name']"},
 		{"policy:\n- {tools: '*', args: {$.to: a}, action: deny}", "harness.yaml:2:29: policy.rules.1.args.$.to: it must be a mapping with equals, pattern, min, max, not a single value"},
 		{"policy:\n- {tools: '*', args: {$.to: {min: x}}, action: deny}", `harness.yaml:2:35: policy.rules.1.args.$.to.min: "x" is not a number`},

@@ -120,7 +120,7 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	// Policy judged the tool as it was listed before its server was connected, perhaps by an earlier process.
 	now, err := t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name)
 	if err == nil && differ(now.Annotations, tool.Annotations) {
-		if verdict = t.run.judge(ctx, now, shown); verdict.Action == policy.Deny {
+		if verdict = t.run.judge(ctx, now, shown, t.sent); verdict.Action == policy.Deny {
 			return nil, t.forbidden(name, verdict)
 		}
 		tool = now

@@ -44,7 +44,7 @@ type Tokens struct {
 }
 
 // origins are the names of origins that are not tools.
-var origins = []string{"task", "file", "program"}
+var origins = []string{"task", "file", "code", "program", "catalog", "resource"}
 
 // RuleError is a mistake in a rule.
 type RuleError struct {

@@ -1,11 +1,25 @@
 package wiring
 
 import (
+	"io"
+
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/detect"
 	"mcp-code-exec-harness/internal/pii/seal"
+	"mcp-code-exec-harness/internal/store/redis"
 )
+
+// redisVault connects to Redis.
+func (h *Harness) redisVault() (pii.Vault, error) {
+	r := h.cfg.Redis
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	return redis.Open(redis.Options{
+		URL: r.URL, Address: r.Address, Username: r.Username, Password: r.Password, TLS: r.TLS, CA: r.CA, DB: r.DB, TTL: r.TTL,
+	})
+}
 
 // Detector finds what the configuration says is personal data; nil where nothing is.
 func Detector(c config.PII) (*detect.Detector, error) {
@@ -29,9 +43,12 @@ func (h *Harness) openPrivacy() error {
 		}
 		return store.Vault(), nil
 	}
-	if c.Vault == "memory" {
+	switch c.Vault {
+	case "memory":
 		memory := pii.NewMemory()
 		vault = func() (pii.Vault, error) { return memory, nil }
+	case "redis":
+		vault = opened(h, "pii.vault", "store, or correct the section redis", h.redisVault, func(v pii.Vault) error { return v.(io.Closer).Close() })
 	}
 	h.privacy = pii.New(pii.Options{
 		Detector: detector, Types: detector.Types(), Vault: vault, Now: h.out.Now,
