@@ -18,7 +18,7 @@ type runsCmd struct {
 	Show    runsShowCmd    `cmd:"" help:"One run: program, calls, outcome." example:"runs show run_4f2a"`
 	Journal runsJournalCmd `cmd:"" help:"Every record of a run, as JSON lines; with --json as one list." example:"runs journal run_4f2a | jq .call"`
 	Replay  runsReplayCmd  `cmd:"" help:"Execute a run again from its journal and compare; nothing is contacted." example:"runs replay run_4f2a"`
-	Resume  runsResumeCmd  `cmd:"" help:"Continue a run whose process died. A running server cancels such runs after an hour." example:"runs resume run_4f2a"`
+	Resume  runsResumeCmd  `cmd:"" help:"Continue a run whose process died. A running server cancels such runs after an hour, but for those that wait for an approval." example:"runs resume run_4f2a"`
 }
 
 type runsListCmd struct {

@@ -32,7 +32,8 @@ func TestAPIExamples(t *testing.T) {
 	for _, file := range fileBlock.FindAllStringSubmatch(string(raw), -1) {
 		f.write(file[1], file[2])
 	}
-	f.addDemo("database")
+	f.addDemo("database", "mailer")
+	f.environ = append(f.environ, `HARNESS_POLICY=[{tools: "mailer__send", action: ask}]`)
 	f.modelled(shopkeeper)
 	f.run("keys", "create", "--role", "admin").want(0)
 	server := f.serve()
