@@ -106,7 +106,7 @@ func setup(t testing.TB, s setting) *world {
 	cfg.MCPServers = s.servers
 	log := telemetry.NewLogger(telemetry.LogOptions{Writer: w.log, Level: slog.LevelDebug, JSON: true})
 	executable := child.Executable(t)
-	audit, metrics := telemetry.NewAuditor(log), telemetry.NewMetrics()
+	audit, metrics := telemetry.NewAuditor(log, telemetry.AuditFile{}), telemetry.NewMetrics()
 	w.h, err = wiring.Open(t.Context(), cfg, wiring.Outside{
 		Environ: os.Environ(), Executable: executable, CacheDir: filepath.Join(shared, "cache"), ToolCache: filepath.Join(dir, "tools"),
 		Logger: log, Now: time.Now, Version: "test", Audit: audit, Metrics: metrics, Policy: asking{},

@@ -31,7 +31,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -444,7 +443,7 @@ const (
 )
 
 func (c chain) hash(body []byte) string {
-	h, name := hash.Hash(sha256.New()), plain
+	h, name := sha256.New(), plain
 	if len(c.key) > 0 {
 		h, name = hmac.New(sha256.New, c.key), keyed
 	}

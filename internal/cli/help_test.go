@@ -58,6 +58,8 @@ func TestHelp(t *testing.T) {
 		{"policy", "simulate"},
 		{"pii"},
 		{"pii", "scan"},
+		{"audit"},
+		{"audit", "verify"},
 		{"approvals"},
 		{"approvals", "list"},
 		{"approvals", "show"},

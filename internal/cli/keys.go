@@ -63,7 +63,13 @@ func (c *keysCreateCmd) Run(ctx context.Context, a *app, cfg *config.Config, key
 
 // keyChange records a change of keys in the audit log.
 func (a *app) keyChange(ctx context.Context, cfg *config.Config, change, id, user string) {
-	auditor(cfg, a.logger(cfg)).Audit(ctx, telemetry.Event{
+	audit, closeAudit, err := auditor(cfg, a.logger(cfg), a.Now)
+	if err != nil { // the key is made or revoked already
+		fmt.Fprintln(a.Stderr, "harness: warning: this is not recorded:", err)
+		return
+	}
+	defer closeAudit()
+	audit.Audit(ctx, telemetry.Event{
 		UserID: user, Type: telemetry.KeyChange, Severity: telemetry.Medium, Details: map[string]any{"key": id, "change": change},
 	})
 }

@@ -46,7 +46,11 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	}
 	log := a.loggerAt(cfg, level)
 	metrics := telemetry.NewMetrics()
-	audit := auditor(cfg, log)
+	audit, closeAudit, err := auditor(cfg, log, a.Now)
+	if err != nil {
+		return err
+	}
+	defer closeAudit()
 	h, err := a.openWith(ctx, cfg, wiring.Outside{Logger: log, Metrics: metrics, Audit: audit})
 	if err != nil {
 		return err
@@ -81,14 +85,6 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		AllowCommandServers: cfg.Server.AllowCommandServers, Health: cfg.Server.HealthCheck,
 		InternalElsewhere: cfg.Server.InternalListen != "",
 	}, open)
-}
-
-// auditor writes audit events into a log, if log.audit is set.
-func auditor(cfg *config.Config, log *slog.Logger) *telemetry.Auditor {
-	if !cfg.Audit.Enabled || !cfg.Log.Audit {
-		return nil
-	}
-	return telemetry.NewAuditor(log)
 }
 
 // authenticator checks keys and tokens; open reports that none are configured yet.

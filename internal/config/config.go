@@ -159,7 +159,7 @@ type Audit struct {
 	Key      string `key:"key" secret:"true" doc:"Secret of the hashes; empty: who can write the file can forge it."`
 	MaxSize  Size   `key:"maxSize" default:"64MiB" min:"1MiB" doc:"Size of a file; then the next begins."`
 	MaxFiles int    `key:"maxFiles" default:"16" min:"2" doc:"Files that are kept."`
-	Required bool   `key:"required" default:"false" doc:"Refuse runs and tool calls while the file cannot be written."`
+	Required bool   `key:"required" default:"false" doc:"Refuse tool calls while the file cannot be written."`
 
 	err error // what Check returns
 }

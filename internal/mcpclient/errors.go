@@ -21,6 +21,8 @@ const (
 	KindCancelled Kind = "cancelled"
 	// KindConnectionLost: the connection ended before an answer came, or is not the one the caller asked for.
 	KindConnectionLost Kind = "connection_lost"
+	// KindRefused: the harness does not send the request; the message is for programs.
+	KindRefused Kind = "refused"
 	// KindRPC: the server answered with a JSON-RPC error; Code is its code.
 	KindRPC Kind = "rpc"
 )

@@ -2,12 +2,18 @@ package telemetry
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/audit"
 	"mcp-code-exec-harness/internal/clip"
 )
 
@@ -23,6 +29,7 @@ const (
 	KeyChange     EventType = "key_change"
 	ServerChange  EventType = "server_change"
 	DataDeletion  EventType = "data_deletion"
+	PIIAccess     EventType = "pii_access" // values were put in the place of tokens, or tokens were deleted
 
 	PolicyDecision EventType = "policy_decision"
 
@@ -51,14 +58,43 @@ type Event struct {
 	Details map[string]any
 }
 
-// Auditor writes audit events into the log, as the group "audit": those of low severity at the level INFO, all others at WARN. The
-// methods of a nil Auditor do nothing. It is safe for concurrent use.
+// Auditor writes audit events into the log, as the group "audit", those of low severity at the level INFO, all others at WARN; and
+// into a file, if it has one. Users and texts that are mail addresses are shown as hashes. The methods of a nil Auditor do nothing. It
+// is safe for concurrent use.
 type Auditor struct {
-	log slog.Handler
+	log  slog.Handler // nil: none
+	file AuditFile
+
+	mu      sync.Mutex
+	failing time.Time // when a failure of the file was last reported; zero: it does not fail
 }
 
-// NewAuditor returns an auditor that writes to a log.
-func NewAuditor(log *slog.Logger) *Auditor { return &Auditor{log.Handler()} }
+// AuditFile says how events go into a file.
+type AuditFile struct {
+	Log      *audit.Log          // nil: no file
+	Required bool                // Ready fails while the file cannot be written
+	Redact   func(string) string // changes every text; nil changes nothing
+	Report   *slog.Logger        // gets failures of the file
+}
+
+// NewAuditor returns an auditor that writes to a log, if log is not nil, and to a file.
+func NewAuditor(log *slog.Logger, file AuditFile) *Auditor {
+	a := &Auditor{file: file}
+	if log != nil {
+		a.log = log.Handler()
+	}
+	return a
+}
+
+// Ready returns an error while events that must be written to a file cannot be: what they would be about must not happen.
+func (a *Auditor) Ready() error {
+	if a == nil || !a.file.Required || a.file.Log == nil {
+		return nil
+	}
+	err := a.file.Log.Ready()
+	a.report(err)
+	return err
+}
 
 type userKey struct{}
 
@@ -85,26 +121,90 @@ func (a *Auditor) Audit(ctx context.Context, e Event) {
 	if who, ok := ctx.Value(userKey{}).(user); ok && e.UserID == "" && e.SessionID == "" {
 		e.UserID, e.SessionID = who.id, who.session
 	}
+	e.UserID, e.SessionID = clip.Text(concealed(e.UserID), maxDetail), clip.Text(concealed(e.SessionID), maxDetail)
+	attrs := details(e.Details)
+	a.toLog(ctx, e, attrs)
+	a.toFile(ctx, e, attrs)
+}
+
+func (a *Auditor) toLog(ctx context.Context, e Event, details []slog.Attr) {
 	level := slog.LevelInfo
 	if e.Severity != Low {
 		level = slog.LevelWarn
 	}
-	if !a.log.Enabled(ctx, level) {
+	if a.log == nil || !a.log.Enabled(ctx, level) {
 		return
 	}
 	attrs := []any{slog.String("eventType", string(e.Type)), slog.String("severity", string(e.Severity))}
 	if e.UserID != "" {
-		attrs = append(attrs, slog.String("userId", clip.Text(e.UserID, maxDetail)))
+		attrs = append(attrs, slog.String("userId", e.UserID))
 	}
 	if e.SessionID != "" {
-		attrs = append(attrs, slog.String("sessionId", clip.Text(e.SessionID, maxDetail)))
+		attrs = append(attrs, slog.String("sessionId", e.SessionID))
 	}
-	if len(e.Details) > 0 {
-		attrs = append(attrs, slog.Attr{Key: "details", Value: slog.GroupValue(details(e.Details)...)})
+	if len(details) > 0 {
+		attrs = append(attrs, slog.Attr{Key: "details", Value: slog.GroupValue(details...)})
 	}
 	r := slog.NewRecord(e.Time, level, "audit", 0)
 	r.AddAttrs(slog.Group("audit", attrs...))
 	_ = a.log.Handle(ctx, r) // there is no other place to report it
+}
+
+func (a *Auditor) toFile(ctx context.Context, e Event, details []slog.Attr) {
+	if a.file.Log == nil {
+		return
+	}
+	redact := a.file.Redact
+	if redact == nil {
+		redact = func(text string) string { return text }
+	}
+	id, _ := ctx.Value(idsKey{}).(ids)
+	line := audit.Event{
+		Time: e.Time, User: redact(e.UserID), Session: redact(e.SessionID), Type: string(e.Type), Severity: string(e.Severity),
+		Task: string(id.task), Run: string(id.run), Details: make(map[string]any, len(details)),
+	}
+	for _, d := range details {
+		switch v := d.Value.Any().(type) {
+		case string:
+			line.Details[d.Key] = redact(v)
+		case []string:
+			for i := range v {
+				v[i] = redact(v[i])
+			}
+			line.Details[d.Key] = v
+		default:
+			line.Details[d.Key] = v
+		}
+	}
+	a.report(a.file.Log.Append(line))
+}
+
+// report tells in the log that the file cannot be written, once a minute, and that it can be again.
+func (a *Auditor) report(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err != nil && time.Since(a.failing) > time.Minute:
+		a.failing = time.Now()
+		a.file.Report.Error("audit events are lost", "error", err)
+	case err == nil && !a.failing.IsZero():
+		a.failing = time.Time{}
+		a.file.Report.Info("audit events are written again")
+	}
+}
+
+// mailAddress matches a mail address, with what belongs to it.
+var mailAddress = regexp.MustCompile(`[^\s"'<>(),;:=/]+@[^\s"'<>(),;:=/]+\.[^\s"'<>(),;:=/]+`)
+
+// concealed replaces mail addresses by hashes: equal addresses stay equal.
+func concealed(text string) string {
+	if !strings.Contains(text, "@") {
+		return text
+	}
+	return mailAddress.ReplaceAllStringFunc(text, func(found string) string {
+		sum := sha256.Sum256([]byte(found))
+		return "sha256-" + hex.EncodeToString(sum[:8])
+	})
 }
 
 // details are the values that may be in an audit event. A value of another kind is replaced by its kind.
@@ -116,11 +216,11 @@ func details(m map[string]any) []slog.Attr {
 		switch v := a.Value.Any().(type) {
 		case bool, int64, uint64, float64, time.Duration, time.Time:
 		case string:
-			a = slog.String(k, clip.Text(v, maxDetail))
+			a = slog.String(k, clip.Text(concealed(v), maxDetail))
 		case []string:
 			list := make([]string, min(len(v), maxDetails))
 			for i := range list {
-				list[i] = clip.Text(v[i], maxDetail)
+				list[i] = clip.Text(concealed(v[i]), maxDetail)
 			}
 			a = slog.Any(k, list)
 		default:

@@ -6,18 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/audit"
 )
 
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true}))
+	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true}), AuditFile{})
 	at := time.Date(2026, 11, 20, 14, 3, 5, 0, time.UTC)
 	a.Audit(WithIDs(t.Context(), "task_1", "run_1"), Event{
 		Time: at, UserID: "alice", SessionID: "sess_1", Type: CodeExecution, Severity: Low,
@@ -43,7 +47,7 @@ func TestAudit(t *testing.T) {
 func TestAuditLevel(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true, Level: slog.LevelWarn}))
+	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true, Level: slog.LevelWarn}), AuditFile{})
 	for _, severity := range []Severity{Low, Medium} {
 		a.Audit(t.Context(), Event{Type: ToolCall, Severity: severity})
 	}
@@ -56,7 +60,7 @@ func TestAuditLevel(t *testing.T) {
 func TestAuditKeepsContentsOut(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true}))
+	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true}), AuditFile{})
 	details := map[string]any{
 		"args": map[string]any{"q": "CONTENT"}, "raw": json.RawMessage(`"CONTENT"`), "bytes": []byte("CONTENT"),
 		"error": errors.New("CONTENT"), "list": []any{"CONTENT"}, "struct": address{"CONTENT"},
@@ -80,4 +84,80 @@ func TestNilAuditor(t *testing.T) {
 	t.Parallel()
 	var a *Auditor
 	a.Audit(t.Context(), Event{Type: ToolCall})
+}
+
+// Events go into the file as they go into the log, and mail addresses into neither.
+func TestAuditFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	file, err := audit.Open(audit.Options{Path: path, MaxSize: 1 << 20, MaxFiles: 2, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	const phone = "+49 30 1234567"
+	redact := func(text string) string { return strings.ReplaceAll(text, phone, "[PHONE]") }
+	a := NewAuditor(NewLogger(LogOptions{Writer: &b, JSON: true, Redact: redact}), AuditFile{Log: file, Redact: redact})
+	a.Audit(WithIDs(t.Context(), "task_1", "run_1"), Event{
+		Time: time.Date(2026, 11, 20, 14, 3, 5, 0, time.UTC), UserID: "ann@example.com", SessionID: "of " + phone, Type: ToolCall, Severity: Low,
+		Details: map[string]any{"principal": "oidc:ann@example.com", "names": []string{phone, "ann@example.com"}, "phone": phone, "calls": 3, "package": "@scope/name"},
+	})
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ann = "sha256-71d4f55f72fa128d"
+	want := `{"timestamp":"2026-11-20T14:03:05Z","userId":"` + ann + `","sessionId":"of [PHONE]","eventType":"tool_call","severity":"low",` +
+		`"task":"task_1","run":"run_1","details":{"calls":3,"names":["[PHONE]","` + ann + `"],"package":"@scope/name","phone":"[PHONE]","principal":"oidc:` + ann + `"},"seq":1,`
+	if !strings.HasPrefix(string(text), want) {
+		t.Errorf("the file has\n%s\nwant\n%s", text, want)
+	}
+	if strings.Contains(b.String(), "ann@") || strings.Contains(b.String(), phone) || strings.Contains(string(text), phone) || !strings.Contains(b.String(), ann) {
+		t.Errorf("the log has %s", b.String())
+	}
+}
+
+// A file that cannot be written is reported once, and stops what must be recorded until it can be written again.
+func TestAuditFileFails(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	file, err := audit.Open(audit.Options{Path: filepath.Join(dir, "audit.jsonl"), MaxSize: 1 << 20, MaxFiles: 2, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	report := NewLogger(LogOptions{Writer: &b, JSON: true})
+	required, optional := NewAuditor(nil, AuditFile{Log: file, Required: true, Report: report}), NewAuditor(nil, AuditFile{Log: file, Report: report})
+	ready := func(want bool) {
+		t.Helper()
+		if err := required.Ready(); (err == nil) != want {
+			t.Error(err)
+		}
+		if err := optional.Ready(); err != nil {
+			t.Error(err)
+		}
+	}
+	ready(true)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		required.Audit(t.Context(), Event{Type: ToolCall})
+	}
+	ready(false)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ready(true)
+	required.Audit(t.Context(), Event{Type: ToolCall})
+	if err := file.Close(); err != nil {
+		t.Error(err)
+	}
+	lines := jsonLines(t, &b)
+	if len(lines) != 2 || lines[0]["level"] != "ERROR" || lines[1]["msg"] != "audit events are written again" {
+		t.Errorf("the log has %v", lines)
+	}
 }

@@ -16,7 +16,7 @@ func TestPolicyOfConfiguration(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
 	var log bytes.Buffer
-	audit := telemetry.NewAuditor(slog.New(slog.NewTextHandler(&log, nil)))
+	audit := telemetry.NewAuditor(slog.New(slog.NewTextHandler(&log, nil)), telemetry.AuditFile{})
 	rules := `[{tools: "up__send", args: {$.n: {min: 2}}, action: deny, reason: too many}, {tools: "up__read", action: allow}, {tools: "*", action: ask}]`
 	f := openIn(t, t.TempDir(), map[string]string{"policy.rules": rules}, wiring.Outside{Audit: audit}, up.entry)
 	out, err := f.Runs().Execute(t.Context(), code(`

@@ -133,7 +133,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 	dir := t.TempDir()
 	skills := filepath.Join(dir, "skills", "ann")
 	f := openIn(t, dir, map[string]string{"server.webhooks.allowPrivate": "true", "sandbox.maxValue": "1MiB"},
-		wiring.Outside{Logger: logger, Metrics: metrics, Audit: telemetry.NewAuditor(logger)},
+		wiring.Outside{Logger: logger, Metrics: metrics, Audit: telemetry.NewAuditor(logger, telemetry.AuditFile{})},
 		up.entry, &config.MCPServer{Name: "mail", URL: mails.URL, StartupTimeout: patience, Timeout: patience})
 	saved, err := f.Skills()
 	if err != nil {

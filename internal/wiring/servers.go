@@ -81,6 +81,12 @@ func (h *Harness) RemoveServer(ctx context.Context, name string) error {
 func (s *servers) Call(
 	ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions,
 ) (*mcpclient.Result, error) {
+	if err := s.audit.Ready(); err != nil {
+		return nil, &mcpclient.CallError{
+			Server: server, Tool: tool, Kind: mcpclient.KindRefused, Err: err,
+			Message: "not called, because audit.required is set and the audit log cannot be written; the harness's log has the reason",
+		}
+	}
 	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, run.CallNumber(ctx))
 	began := time.Now()
 	result, err := s.Manager.Call(ctx, server, tool, args, opts)
