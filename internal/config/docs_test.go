@@ -60,6 +60,8 @@ func variableRow(o original) string {
 	switch {
 	case o.part != "":
 		text = "the " + o.part + " of " + text
+	case o.on != "":
+		text += " is `" + o.on + "` if it is true"
 	case o.unit != "":
 		text += ", in " + unitNames[o.unit]
 	case o.provider != "":
@@ -74,8 +76,6 @@ func variableRow(o original) string {
 		text = "the server `" + strings.ToLower(o.server) + "`"
 	case o.server != "":
 		text = "in the environment of the server `" + strings.ToLower(o.server) + "`"
-	case o.refused != "":
-		text = "refused, unless it is " + o.fine[0] + ": " + o.note
 	case o.key == "":
 		text = "no effect: " + o.note
 		if len(o.fine) > 0 {

@@ -15,6 +15,7 @@ type original struct {
 
 	key      string // that it sets
 	unit     string // of the number that it holds: "ms"
+	on       string // what key is if it is true; if it is false, it does nothing
 	part     string // "host" or "port": what it replaces of the address that key holds
 	provider string // it sets key only if this provider is chosen
 	loose    bool   // ignored unless it is true or false: other programs use the name
@@ -25,16 +26,14 @@ type original struct {
 
 	patterns bool // a list of expressions for pii.custom
 
-	note    string   // why it has no effect
-	fine    []string // values that change nothing, and need no warning
-	refused string   // the harness does not start with it; what to do
-	shared  bool     // other programs use the name too: noted in .env only
-	with    string   // noted only where this variable, without which it means nothing, is not set
+	note   string   // why it has no effect
+	fine   []string // values that change nothing, and need no warning
+	shared bool     // other programs use the name too: noted in .env only
+	with   string   // noted only where this variable, without which it means nothing, is not set
 }
 
 const (
 	noDocker = "it matters to containers only, and this version runs programs in WebAssembly"
-	noRedis  = "this version keeps its state in SQLite"
 )
 
 // originals lists every variable of the original system, and the ones that stand for its documentation's plain LLM_*.
@@ -86,7 +85,7 @@ var originals = [...]original{
 	{name: "SESSION_SECRET", key: "server.secret"},
 	{name: "TOKEN_EXPIRATION", key: "server.tokenExpiration", unit: "s"},
 
-	{name: "REDIS_ENABLED", note: noRedis, fine: []string{"false"}, refused: "remove REDIS_ENABLED, or set it to false"},
+	{name: "REDIS_ENABLED", key: "pii.vault", on: "redis"},
 	{name: "REDIS_HOST", key: "redis.address", part: "host"},
 	{name: "REDIS_PORT", key: "redis.address", part: "port"},
 	{name: "REDIS_PASSWORD", key: "redis.password"},
@@ -121,14 +120,16 @@ func (l *loader) originals(v layer) {
 	for _, o := range originals {
 		s := v.setting(l.byPath[o.key], o.name)
 		s.part, s.provider, s.lenient = o.part, o.provider, o.lenient
-		switch _, isBool := parseBool(s.text); {
-		case s.text == "" || o.key == "" || o.loose && !isBool:
+		switch value, isBool := parseBool(s.text); {
+		case s.text == "" || o.on != "" && isBool && !value || o.key == "" || o.loose && !isBool:
+		case o.on != "" && !isBool:
+			l.problem(s.errorf(o.key, "", "%q is neither true nor false", s.text))
 		case o.unit != "" && strings.Trim(strings.TrimSpace(s.text), "0123456789.") != "":
 			l.problem(s.errorf(o.key, "write the number alone", "%q is not a number of %s", s.text, unitNames[o.unit]))
 		case o.part != "" || o.provider != "":
 			l.set(s)
 		default:
-			s.text = strings.TrimSpace(s.text) + o.unit
+			s.text = cmp.Or(o.on, strings.TrimSpace(s.text)+o.unit)
 			l.setText(s)
 		}
 	}
@@ -150,8 +151,6 @@ func (l *loader) notes() {
 		with, _ := l.variable(o.with)
 		switch {
 		case text == "" || o.note == "" || with != "" || o.isFine(text) || l.expanded[o.name]:
-		case o.refused != "":
-			l.problem(at.errorf("", o.refused, "%s", o.note))
 		default:
 			l.warn(at, "", "it has no effect: "+o.note, "")
 		}

@@ -53,7 +53,7 @@ func (h *Harness) openPrivacy() error {
 	h.privacy = pii.New(pii.Options{
 		Detector: detector, Types: detector.Types(), Vault: vault, Now: h.out.Now,
 		Keys: kept(func() (*seal.Keys, error) {
-			keys, err := seal.Open(seal.Options{Keys: c.Key, Name: "pii.key", File: c.KeyFile})
+			keys, err := seal.Open(seal.Options{Keys: c.Key, Name: "HARNESS_PII_KEY (pii.key)", File: c.KeyFile})
 			if err != nil {
 				return nil, &UnavailableError{err, "pii.keyFile", "a file in a directory that you may write to"}
 			}
