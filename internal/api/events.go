@@ -148,12 +148,13 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	ctx, stop := a.streamContext(r.Context())
 	defer stop()
 	s := startStream(ctx, w)
-	a.forward(ctx, t.ID, after, s.event, s.heartbeat)
+	a.forward(ctx, t, after, s.event, s.heartbeat)
 	return nil
 }
 
-// forward sends the events of a task until it has ended, ctx ends, or the client reads no more. It returns the last event.
-func (a *API) forward(ctx context.Context, id string, after int64, event func(task.Event) error, heartbeat func() error) (last task.Event, err error) {
+// forward sends the events of a task, as its owner sees them, until it has ended, ctx ends, or the client reads no more. It returns the last event.
+func (a *API) forward(ctx context.Context, t task.Task, after int64, event func(task.Event) error, heartbeat func() error) (last task.Event, err error) {
+	shown := a.shownEvents(ctx, t)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type next struct {
@@ -163,7 +164,7 @@ func (a *API) forward(ctx context.Context, id string, after int64, event func(ta
 	events := make(chan next)
 	go func() {
 		defer close(events)
-		for e, err := range a.opt.Tasks.Events(ctx, id, after) {
+		for e, err := range a.opt.Tasks.Events(ctx, t.ID, after) {
 			select {
 			case events <- next{e, err}:
 			case <-ctx.Done():
@@ -187,8 +188,9 @@ func (a *API) forward(ctx context.Context, id string, after int64, event func(ta
 				}
 				return last, n.err
 			}
-			last = n.event
-			err = event(last)
+			if last, err = shown(n.event); err == nil {
+				err = event(last)
+			}
 		case <-beat.C:
 			err = heartbeat()
 		case <-again.C:
@@ -223,7 +225,7 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	ctx, stop := a.streamContext(gone)
 	defer stop()
 	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // for the close frame, too
-	_, err = a.forward(ctx, t.ID, after, func(e task.Event) error {
+	_, err = a.forward(ctx, t, after, func(e task.Event) error {
 		text, err := journal.Encode(e)
 		if err != nil {
 			return err

@@ -140,6 +140,9 @@ func (a *API) runTask(w http.ResponseWriter, r *http.Request) error {
 	case t.Error != nil && t.Error.Kind == task.KindInternal:
 		return problem(http.StatusInternalServerError, t.Error.Message)
 	}
+	if t, err = a.shownTask(ctx, t); err != nil {
+		return err
+	}
 	answer(w, http.StatusOK, originalOf(t))
 	return nil
 }
@@ -165,7 +168,7 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	defer stop()
 	s := startStream(ctx, w)
 	out := chunks{send: func(text string) error { return s.data(map[string]string{"chunk": text}) }}
-	last, err := a.forward(ctx, t.ID, 0, out.event, s.heartbeat)
+	last, err := a.forward(ctx, t, 0, out.event, s.heartbeat)
 	switch {
 	case a.closing.Err() != nil:
 		return nil // without [DONE], so that the client sees that there is more

@@ -164,13 +164,13 @@ func (a *API) addRuns() {
 			in.Body.UserID = user
 			known = newKeyedID("run_", identity(ctx).Caller(), in.Key, in.Body)
 			if out, err := a.repeated(ctx, known); out != nil || err != nil {
-				return &body[*run.Outcome]{out}, err
+				return a.outcome(ctx, user, in.Body.SessionID, out, err)
 			}
 		}
 		out, err := a.createRun(ctx, identity(ctx), runs.Request{
 			ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
 		})
-		return &body[*run.Outcome]{out}, err
+		return a.outcome(ctx, user, in.Body.SessionID, out, err)
 	})
 
 	operation(a, endpoint{"listRuns", "GET /v1/runs", "runs", http.StatusOK, "List runs, newest first", ""}, func(ctx context.Context, in *struct {
@@ -209,6 +209,9 @@ func (a *API) addRuns() {
 			recorded = &run.Outcome{RunID: in.ID, Status: "running", Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: info.Tier, Calls: info.Calls}
 		}
 		line := lineOf(info)
+		if recorded, err = a.shownOutcome(ctx, line.UserID, line.SessionID, recorded); err != nil {
+			return nil, err
+		}
 		return &body[RunDetails]{RunDetails{
 			*recorded, line.UserID, line.SessionID, start.Source, line.Started, line.Ended,
 		}}, nil
@@ -262,8 +265,16 @@ func (a *API) addRuns() {
 			return nil, err
 		}
 		out, err := a.opt.Harness.Runs().Replay(ctx, records, "", in.Force, nil)
-		return &body[*run.Outcome]{out}, err
+		return a.outcome(ctx, info.User, info.Session, out, err)
 	})
+}
+
+// outcome is the answer with an outcome.
+func (a *API) outcome(ctx context.Context, user, session string, out *run.Outcome, err error) (*body[*run.Outcome], error) {
+	if err == nil {
+		out, err = a.shownOutcome(ctx, user, session, out)
+	}
+	return &body[*run.Outcome]{out}, err
 }
 
 // createRun executes a program for a caller.

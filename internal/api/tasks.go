@@ -112,6 +112,9 @@ func (a *API) addTasks() {
 	},
 	) (*created[task.Task], error) {
 		t, err := a.submit(ctx, in.Body, in.Key)
+		if err == nil {
+			t, err = a.shownTask(ctx, t)
+		}
 		return &created[task.Task]{"/v1/tasks/" + t.ID, t}, err
 	})
 
@@ -131,12 +134,18 @@ func (a *API) addTasks() {
 		})
 		for i := range tasks {
 			tasks[i].Context, tasks[i].Logs = nil, []string{}
+			if err == nil {
+				tasks[i], err = a.shownTask(ctx, tasks[i])
+			}
 		}
 		return &body[TaskList]{TaskList{list(tasks), next}}, err
 	})
 
 	operation(a, endpoint{"getTask", "GET /v1/tasks/{id}", "tasks", http.StatusOK, "A task", ""}, func(ctx context.Context, in *ByID) (*body[task.Task], error) {
 		t, err := a.ownTask(ctx, in.ID)
+		if err == nil {
+			t, err = a.shownTask(ctx, t)
+		}
 		return &body[task.Task]{t}, err
 	})
 
@@ -150,8 +159,12 @@ func (a *API) addTasks() {
 		t, err := a.opt.Tasks.Cancel(ctx, in.ID)
 		if errors.Is(err, task.ErrEnded) {
 			if t, _ := a.opt.Tasks.Task(ctx, in.ID); t.Status == task.Cancelled { // by an earlier request
-				return &body[task.Task]{t}, nil
+				t, err := a.shownTask(ctx, t)
+				return &body[task.Task]{t}, err
 			}
+		}
+		if err == nil {
+			t, err = a.shownTask(ctx, t)
 		}
 		return &body[task.Task]{t}, err
 	})

@@ -185,7 +185,11 @@ func (c *execCmd) record(ctx context.Context, a *app, h *wiring.Harness, out *ru
 // answer prints the outcome, with --for-model as a model gets it.
 func (c *execCmd) answer(a *app, h *wiring.Harness, out *run.Outcome) error {
 	if c.ForModel == 0 || out.Status == run.WaitingApproval {
-		return a.outcome(out)
+		shown, err := h.ShownOutcome(context.Background(), c.User, c.Session, out)
+		if err != nil {
+			return err
+		}
+		return a.outcome(shown)
 	}
 	var save modelview.Save
 	if c.Session != "" && c.Replay == "" {

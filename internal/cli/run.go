@@ -174,6 +174,10 @@ func (a *app) workOn(ctx context.Context, tasks *task.Service, id string, after 
 
 // taskEnded prints how a task ended.
 func (a *app) taskEnded(t task.Task) error {
+	t, err := a.opened.ShownTask(context.Background(), t)
+	if err != nil {
+		return err
+	}
 	text := t.Text
 	if text != "" {
 		text += "\n"

@@ -73,6 +73,9 @@ func (c *tasksShowCmd) Run(ctx context.Context, a *app, tasks *task.Service) err
 	if err != nil {
 		return unknownTask(c.ID, err)
 	}
+	if t, err = a.opened.ShownTask(ctx, t); err != nil {
+		return err
+	}
 	if a.flags.JSON {
 		return a.json(t)
 	}
@@ -96,6 +99,9 @@ func (c *tasksCancelCmd) Run(ctx context.Context, a *app, tasks *task.Service) e
 	t, err := tasks.Cancel(ctx, c.ID)
 	if err != nil {
 		return unknownTask(c.ID, err)
+	}
+	if t, err = a.opened.ShownTask(ctx, t); err != nil {
+		return err
 	}
 	if a.flags.JSON {
 		return a.json(t)

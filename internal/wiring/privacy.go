@@ -1,13 +1,19 @@
 package wiring
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"io"
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/detect"
 	"mcp-code-exec-harness/internal/pii/seal"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/store/redis"
+	"mcp-code-exec-harness/internal/task"
 )
 
 // redisVault connects to Redis.
@@ -62,4 +68,33 @@ func (h *Harness) openPrivacy() error {
 		Limits: pii.Limits{Tokens: c.MaxTokens, UserTokens: int64(h.cfg.Quotas.Tokens), UserBytes: int64(h.cfg.Quotas.Vault)},
 	})
 	return nil
+}
+
+// ShownTask is a task as its owner sees it: with the values of the tokens in what was asked and answered. Console lines and errors
+// keep the tokens.
+func (h *Harness) ShownTask(ctx context.Context, t task.Task) (task.Task, error) {
+	p := h.privacy.In(t.UserID, t.SessionID)
+	var err error
+	for _, text := range []*string{&t.Task, &t.Text} {
+		if err == nil {
+			*text, err = p.Restore(ctx, *text)
+		}
+	}
+	for _, raw := range []*json.RawMessage{&t.Context, &t.Output} {
+		if err == nil {
+			*raw, _, err = p.RestoreJSON(ctx, *raw)
+		}
+	}
+	return t, err
+}
+
+// ShownOutcome is the outcome of a run as its owner sees it. A run without a session has tokens of its own.
+func (h *Harness) ShownOutcome(ctx context.Context, user, session string, out *run.Outcome) (*run.Outcome, error) {
+	if out == nil {
+		return nil, nil
+	}
+	shown := *out
+	var err error
+	shown.Output, _, err = h.privacy.In(cmp.Or(user, runs.DefaultUser), cmp.Or(session, out.RunID)).RestoreJSON(ctx, out.Output)
+	return &shown, err
 }

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// Texts of tasks and runs hold tokens in place of personal data. Their owner gets the values in what was asked and answered; console
+// lines, errors, journals and approvals keep the tokens.
+
+// owns reports whether the caller acts for a user.
+func owns(ctx context.Context, user string) bool {
+	who := identity(ctx)
+	return who.User == "" || who.User == user
+}
+
+// shownTask is a task as the caller sees it.
+func (a *API) shownTask(ctx context.Context, t task.Task) (task.Task, error) {
+	if !owns(ctx, t.UserID) {
+		return t, nil
+	}
+	return a.opt.Harness.ShownTask(ctx, t)
+}
+
+// shownOutcome is the outcome of a run as the caller sees it.
+func (a *API) shownOutcome(ctx context.Context, user, session string, out *run.Outcome) (*run.Outcome, error) {
+	if !owns(ctx, user) {
+		return out, nil
+	}
+	return a.opt.Harness.ShownOutcome(ctx, user, session, out)
+}
+
+// shownEvents is a function that makes the events of a task those that its owner sees. Pieces of a token may come in several events.
+func (a *API) shownEvents(ctx context.Context, t task.Task) func(task.Event) (task.Event, error) {
+	var p pii.Session
+	if owns(ctx, t.UserID) {
+		p = a.opt.Harness.Privacy().In(t.UserID, t.SessionID)
+	}
+	var text restoring
+	return func(e task.Event) (task.Event, error) {
+		var err error
+		switch e.Type {
+		case task.EventLog, task.EventApprovalRequested, task.EventApprovalDecided:
+		case task.EventEnded:
+			var ended task.Task
+			if err = json.Unmarshal(e.Data, &ended); err != nil {
+				return e, err
+			}
+			if ended, err = a.shownTask(ctx, ended); err == nil {
+				e.Data, err = json.Marshal(ended)
+			}
+		case task.EventDelta:
+			e.Data, err = text.delta(ctx, p, e.Data)
+		default:
+			text = restoring{}
+			e.Data, _, err = p.RestoreJSON(ctx, e.Data)
+		}
+		return e, err
+	}
+}
+
+// restoring restores a text that comes in pieces: what may be the beginning of a token waits for the rest of it.
+type restoring struct{ held string }
+
+// maxToken is the length of the longest token.
+const maxToken = 80
+
+// piece is what of the text can be shown after one more piece; last says that there are no more.
+func (r *restoring) piece(ctx context.Context, p pii.Session, piece string, last bool) (string, error) {
+	text := r.held + piece
+	r.held = ""
+	if open := strings.LastIndexByte(text, '['); !last && open >= 0 && len(text)-open < maxToken && !strings.Contains(text[open:], "]") {
+		text, r.held = text[:open], text[open:]
+	}
+	return p.Restore(ctx, text)
+}
+
+// delta restores in the text of a delta event.
+func (r *restoring) delta(ctx context.Context, p pii.Session, data json.RawMessage) (json.RawMessage, error) {
+	var d map[string]json.RawMessage
+	var text string
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, err
+	}
+	if d["reset"] != nil {
+		r.held = ""
+	}
+	if d["text"] == nil || json.Unmarshal(d["text"], &text) != nil {
+		return data, nil
+	}
+	shown, err := r.piece(ctx, p, text, false)
+	if err != nil || shown == text {
+		return data, err
+	}
+	if d["text"], err = json.Marshal(shown); err != nil {
+		return nil, err
+	}
+	return json.Marshal(d)
+}
