@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -69,13 +70,32 @@ func changing(change func(context.Context, *Dir, string, *arguments) error) func
 
 // storing makes a call of a function that writes data to the path.
 func storing(write func(*Dir, context.Context, string, []byte) error) func(*Space, context.Context, *arguments) error {
-	return changing(func(ctx context.Context, d *Dir, p string, a *arguments) error {
+	return func(s *Space, ctx context.Context, a *arguments) error {
+		d, p, err := s.target(a.Path)
+		if err != nil {
+			return err
+		}
 		data, err := a.data()
+		if err == nil {
+			data, err = s.kept(ctx, d, p, data)
+		}
 		if err != nil {
 			return err
 		}
 		return write(d, ctx, p, data)
-	})
+	}
+}
+
+// kept is what is written into a file below /skills.
+func (s *Space) kept(ctx context.Context, d *Dir, p string, data []byte) ([]byte, error) {
+	if d != s.skills || s.Keep == nil {
+		return data, nil
+	}
+	old, err := d.ReadFile(p, 0, -1)
+	if err != nil {
+		old = nil // there is none, or it is too large to be a skill
+	}
+	return s.Keep(ctx, old, data)
 }
 
 // Mutates reports whether a file call may change something. Such calls of a run execute one after another, each answer
@@ -292,7 +312,26 @@ func (s *Space) callCopy(ctx context.Context, a *arguments) error {
 		}
 		return dst.write(ctx, to, data)
 	}
+	if err := s.moves(ctx, dst, to, at.dir, at.rel); err != nil {
+		return err
+	}
 	return Copy(ctx, dst, to, at.dir, at.rel)
+}
+
+// moves refuses a file of /workspace whose text must not stand in /skills as it is.
+func (s *Space) moves(ctx context.Context, dst *Dir, to string, src *Dir, from string) error {
+	if dst != s.skills || src == s.skills || s.Keep == nil {
+		return nil
+	}
+	data, err := src.ReadFile(from, 0, -1)
+	if err != nil {
+		return err
+	}
+	kept, err := s.kept(ctx, dst, to, data)
+	if err == nil && !bytes.Equal(kept, data) {
+		err = invalid("the file has tokens of this session; read it, and write what is to be kept")
+	}
+	return err
 }
 
 // callRename moves between /skills and /workspace, too.
@@ -312,6 +351,9 @@ func (s *Space) callRename(ctx context.Context, a *arguments) error {
 		return err
 	} else if e.IsDir {
 		return invalid("a directory cannot be moved between /skills and /workspace; copy its files")
+	}
+	if err := s.moves(ctx, dst, to, src, from); err != nil {
+		return err
 	}
 	return Move(ctx, dst, to, src, from)
 }

@@ -24,6 +24,10 @@ type Virtual interface {
 // Space is what one run sees of the file system: /skills, /workspace and ./servers. It is safe for concurrent use; the caller
 // orders the changes of a run.
 type Space struct {
+	// Keep is asked for what to write into a file of /skills, which outlives the session; old is what stands in it. Nil writes
+	// data as it is.
+	Keep func(ctx context.Context, old, data []byte) ([]byte, error)
+
 	skills, workspace *Dir
 	servers           Virtual // may be nil
 }

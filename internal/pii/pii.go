@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/pii/detect"
@@ -139,6 +140,25 @@ func (s Session) Restore(ctx context.Context, text string) (string, error) {
 		return "", fmt.Errorf("restore personal data: %w", err)
 	}
 	return r.text(text), nil
+}
+
+// RestoreKept is Restore for a text that outlives the session, in the place of old. A token whose value stood in old is restored; the
+// error names another one.
+func (s Session) RestoreKept(ctx context.Context, old, text string) (string, error) {
+	if s.filter == nil || !mayHaveToken(text) {
+		return text, nil
+	}
+	r, err := s.filter.restorer(ctx, s.scope)
+	if err != nil {
+		return "", fmt.Errorf("restore personal data: %w", err)
+	}
+	text = r.text(text)
+	for _, tok := range r.order {
+		if !strings.Contains(old, tok.spelling) {
+			return "", fmt.Errorf("the text has the token %s, which only this session knows: pass it as a parameter", tok)
+		}
+	}
+	return text, nil
 }
 
 // RestoreJSON restores in every string of a JSON text, keys included: a string that is the token of a number becomes the number.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"time"
+	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/files"
@@ -50,6 +51,16 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 	}
 	e.privacy = s.opt.Privacy.In(user, session)
 	e.space = files.NewSpace(e.skills, e.workspace, &declarations{s})
+	e.space.Keep = func(ctx context.Context, old, data []byte) ([]byte, error) {
+		if !utf8.Valid(data) {
+			return data, nil
+		}
+		text, err := e.privacy.RestoreKept(ctx, string(old), string(data))
+		if err != nil {
+			return nil, &files.Error{Code: files.Invalid, Detail: err.Error()}
+		}
+		return []byte(text), nil
+	}
 	return e, nil
 }
 

@@ -225,3 +225,41 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		}
 	}
 }
+
+// A skill outlives its session: values that it had are put back when a program writes it, and tokens of other values are refused.
+func TestTokensInSkills(t *testing.T) {
+	t.Parallel()
+	f := openIn(t, t.TempDir(), nil, wiring.Outside{})
+	saved, err := f.Skills()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := saved.Dir(runs.DefaultUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if err := own.WriteFile("mail.js", []byte("export const to = '"+value+"'")); err != nil {
+		t.Fatal(err)
+	}
+	out, err := f.Runs().Execute(t.Context(), runs.Request{Session: "s", Code: `
+const text = await fs.readFile('/skills/mail.js')
+await fs.writeFile('/skills/mail.js', text + ';')
+const tried = []
+for (const write of [
+  () => fs.writeFile('/skills/other.js', text), () => fs.appendFile('/skills/other.js', text),
+  async () => { await fs.writeFile('/workspace/w.js', text); await fs.copyFile('/workspace/w.js', '/skills/copied.js') },
+  () => fs.rename('/workspace/w.js', '/skills/moved.js'),
+]) await write().then(() => tried.push('written'), (e) => tried.push(e.message))
+return [text, tried, await fs.readdir('/skills')]`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(out.Output)
+	if strings.Contains(got, value) || strings.Contains(got, "written") || strings.Count(got, "pass it as a parameter") != 4 || strings.Contains(got, "moved.js\"") {
+		t.Errorf("got %s", got)
+	}
+	if text, err := own.ReadFile("mail.js", 0, -1); err != nil || string(text) != "export const to = '"+value+"';" {
+		t.Errorf("the skill is %s, %v", text, err)
+	}
+}
