@@ -10,6 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -29,7 +30,7 @@ func (t *toolCall) refusal(ctx context.Context, name string) *frame.Error {
 	return nil
 }
 
-// approve is step 5, for a call that policy puts to a person. shown are the arguments with tokens, sent those that the server
+// approve is step 6, for a call that policy puts to a person. shown are the arguments with tokens, sent those that the server
 // is to get. It returns the id of the request by which the call is approved, or what the call is answered with.
 func (t *toolCall) approve(
 	ctx context.Context, tool *catalog.Tool, v policy.Verdict, shown, sent json.RawMessage,
@@ -56,9 +57,13 @@ func (t *toolCall) approve(
 	if t.intent != nil { // it may have been made, without this approval
 		return "", t.stopped()
 	}
+	description, err := t.run.scope.Privacy.Hide(ctx, pii.Origin(name), tool.Description)
+	if err != nil {
+		return "", t.notCalled(name, err)
+	}
 	a := tool.Annotations
 	ask := approval.Call{
-		Tool: name, Description: clip.Counted(tool.Description, maxShown), Args: journal.Canonical(shown), Reason: v.Reason, Binding: is,
+		Tool: name, Description: clip.Counted(description, maxShown), Args: journal.Canonical(shown), Reason: v.Reason, Binding: is,
 		ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(), Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(),
 	}
 	if known {

@@ -7,10 +7,10 @@
 //  1. the caller: the run's scope, given by the pipe that a call comes from
 //  2. limits
 //  3. resolve the name
-//  4. policy
-//  6. restore personal data in the input, validate it against the tool's schema
-//  5. approval, where policy asks: of a call that can be made, with the tool as its connected server defines it now
-//  7. journal the intent of a write, call the server
+//  4. restore personal data in the input; policy, of the call and of what is restored
+//  5. validate the input against the tool's schema, connect the server
+//  6. approval, where policy asks: of a call that can be made, with the tool as its connected server defines it now
+//  7. journal the intent of a write, call the tool
 //  8. unwrap the result
 //  9. hide personal data in the answer; it goes back to the run, which journals and delivers it
 package gate

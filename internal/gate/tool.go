@@ -91,7 +91,7 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if err != nil {
 		return nil, t.notCalled(name, err)
 	}
-	// 4. policy, of the tokens that are restored
+	// 4. restore, policy
 	shown := args
 	if args, t.sent, err = t.run.scope.Privacy.RestoreJSON(ctx, args); err != nil {
 		return nil, t.notCalled(name, err)
@@ -103,11 +103,10 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if failed := t.refusal(ctx, name); failed != nil {
 		return nil, failed
 	}
-	// 6. validate
+	// 5. validate, connect
 	if err := t.run.gate.opt.Catalog.Validate(ctx, t.run.scope.User, tool, args); err != nil {
 		return nil, t.notCalled(name, err)
 	}
-	// 7. journal the intent, call
 	servers := t.run.gate.opt.Servers
 	options := mcpclient.CallOptions{IdempotencyKey: t.run.key(t.call), Owner: t.run.scope.User}
 	if report := t.run.scope.Progress; report != nil {
@@ -125,7 +124,7 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 		}
 		tool = now
 	}
-	// 5. approval
+	// 6. approval
 	approved := ""
 	if verdict.Action == policy.Ask {
 		if err != nil {
@@ -146,6 +145,7 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 		}
 		options.Conn = conn
 	}
+	// 7. journal the intent, call
 	t.write = !tool.Annotations.IsReadOnly()
 	if t.write && t.intent == nil {
 		err := intend(ctx, journal.Intent{

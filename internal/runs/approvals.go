@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -194,13 +195,8 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 		return r, err
 	}
 	if d.Reason != "" {
-		env, err := s.open(r.User, r.Session, r.Run)
-		if err != nil {
-			return r, err
-		}
-		d.Reason, err = env.privacy.Hide(ctx, pii.FromTask, d.Reason)
-		env.close(false)
-		if err != nil {
+		privacy := s.opt.Privacy.In(r.User, cmp.Or(r.Session, r.Run))
+		if d.Reason, err = privacy.Hide(ctx, pii.FromTask, d.Reason); err != nil {
 			return r, err
 		}
 	}
