@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/store/sqlite"
@@ -58,6 +59,7 @@ type bench struct {
 	store   *sqlite.Store
 	catalog *catalog.Catalog
 	figures []Figure
+	privacy *pii.Filter // nil, but for privateCall
 }
 
 // Run measures and returns the figures in a fixed order.
@@ -90,6 +92,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		{"return 1, never seen", b.neverSeen},
 		{"tool call, journal in memory", func(ctx context.Context) (Figure, error) { return b.perCall(ctx, memory{}, 100) }},
 		{"tool call, journal in SQLite", func(ctx context.Context) (Figure, error) { return b.perCall(ctx, b.store, 400) }},
+		{"privacy, added to a tool call of 1 KiB", b.privateCall},
 		{"100 parallel tool calls of 10 ms", b.parallel},
 		{"runs per second, one user", b.throughput},
 		{"memory of a waiting run", b.waiting},

@@ -18,6 +18,9 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/sandbox"
@@ -90,9 +93,10 @@ func (b *bench) execFor(ctx context.Context, pool *sandbox.Pool, user string, ke
 		},
 		Owner: user, Journal: writer, Runners: pool, Now: time.Now,
 		Gate: gate.New(gate.Options{Catalog: b.catalog, Servers: upstream, Now: time.Now}).Open(gate.Scope{
-			Run: id, MaxCalls: 1e6, MaxValue: 8 << 20,
+			Run: id, User: user, MaxCalls: 1e6, MaxValue: 8 << 20, Privacy: b.privacy.In(user, id),
 		}),
-		Locate: func(e *frame.Error) *run.Error { return &run.Error{Kind: e.Kind, Message: e.Message} },
+		Privacy: b.privacy.In(user, id),
+		Locate:  func(e *frame.Error) *run.Error { return &run.Error{Kind: e.Kind, Message: e.Message} },
 		Limits: run.Limits{
 			Timeout: time.Minute, MaxWall: time.Minute, Memory: 100 << 20, MaxOutput: 1 << 20, MaxHostCalls: 1e6, MaxInFlight: 100, MaxValue: 8 << 20,
 		},
@@ -138,6 +142,43 @@ func (b *bench) perCall(ctx context.Context, keep journals, budget float64) (Fig
 		all = append(all, (took[1]-took[0])/(many-few))
 	}
 	return Figure{Unit: "us", Budget: budget, Note: "gate and frames, no upstream"}.of(all[1:], time.Microsecond), nil
+}
+
+// privateCall is what privacy adds to a call whose input and answer have 1 KiB and three values: the difference between runs with it and
+// without it, in turn.
+func (b *bench) privateCall(ctx context.Context) (Figure, error) {
+	detector, err := detect.New(detect.Options{})
+	if err != nil {
+		return Figure{}, err
+	}
+	keys, err := seal.New("the bench", []byte("bench of the harness, 32 bytes or more"))
+	if err != nil {
+		return Figure{}, err
+	}
+	filter := pii.New(pii.Options{
+		Detector: detector, Types: detector.Types(), Now: time.Now,
+		Vault: func() (pii.Vault, error) { return b.store.Vault(), nil }, Keys: func() (*seal.Keys, error) { return keys, nil },
+	})
+	const calls = 500
+	text := strings.Repeat("All orders were shipped in time and nothing is left to be done. ", 14)
+	code := fmt.Sprintf(`for (let i = 0; i < %d; i++) await callMCPTool('bench__echo', {n: i, name: 'Ann', mail: 'ann@example.com',
+		phone: '+1 202-555-0143', ip: '203.0.113.9', text: %q})`, calls, text)
+	cache := program.NewCache()
+	defer func() { b.privacy = nil }()
+	var all []time.Duration
+	for range b.repetitions(20) + 1 {
+		var took [2]time.Duration
+		for i, privacy := range []*pii.Filter{nil, filter} {
+			b.privacy = privacy
+			began := time.Now()
+			if err := b.exec(ctx, b.store, answers{}, cache, code); err != nil {
+				return Figure{}, err
+			}
+			took[i] = time.Since(began)
+		}
+		all = append(all, (took[1]-took[0])/calls)
+	}
+	return Figure{Unit: "us", Budget: 60, Note: "journal and vault in SQLite, 3 values in input and answer"}.of(all[1:], time.Microsecond), nil
 }
 
 // memory is a journal that holds the records of each run as long as it goes on.

@@ -114,14 +114,18 @@ func (f *Filter) Redactor() func(string) string {
 // hideJSON hides in a JSON text.
 func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw string, sent []Token) (string, error) {
 	switch trimmed := strings.TrimLeft(raw, " \t\r\n"); {
-	case trimmed == "" || !json.Valid([]byte(raw)):
-		return f.hide(ctx, s, from, raw, false, sent)
-	case trimmed[0] == '{' || trimmed[0] == '[':
-		hidden, err := f.hide(ctx, s, from, plainEscapes(raw), true, sent)
-		if err != nil || json.Valid([]byte(hidden)) {
+	case trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '['):
+		plain := plainEscapes(raw)
+		hidden, err := f.hide(ctx, s, from, plain, true, sent)
+		switch {
+		case err != nil || hidden == plain || json.Valid([]byte(hidden)):
 			return hidden, err
+		case json.Valid([]byte(raw)):
+			return f.eachString(ctx, s, from, raw, sent) // a value ends within an escape
 		}
-		return f.eachString(ctx, s, from, raw, sent) // a value that ends within an escape
+		return f.hide(ctx, s, from, raw, false, sent)
+	case !json.Valid([]byte(raw)):
+		return f.hide(ctx, s, from, raw, false, sent)
 	case trimmed[0] == '"':
 		var text string
 		if err := json.Unmarshal([]byte(raw), &text); err != nil {
@@ -143,7 +147,7 @@ func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw string,
 // eachString hides in each string of a JSON text by itself. It is slower than hide, and sees no numbers.
 func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw string, sent []Token) (string, error) {
 	var failed error
-	changed, err := changeStrings([]byte(raw), func(text string, _ bool) (string, []byte) {
+	changed, err := changeStrings([]byte(raw), nil, func(text string, _ bool) (string, []byte) {
 		hidden, err := f.hide(ctx, s, from, text, false, sent)
 		failed = errors.Join(failed, err)
 		return hidden, nil

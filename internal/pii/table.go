@@ -94,10 +94,15 @@ func (v *value) decode(plain string) error {
 type token struct {
 	value
 	n       int
+	text    string // [EMAIL_1]
 	origins []string
 }
 
-func (t *token) String() string { return fmt.Sprintf("[%s_%d]", t.kind, t.n) }
+func newToken(v value, n int, origin string) *token {
+	return &token{value: v, n: n, text: fmt.Sprintf("[%s_%d]", v.kind, n), origins: []string{origin}}
+}
+
+func (t *token) String() string { return t.text }
 
 // name finds a token.
 type name struct {
@@ -183,7 +188,7 @@ func (t *table) load(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("open the vault: %w", err)
 		}
-		tok := &token{value: value{kind: e.Type}, n: e.N, origins: []string{e.Origin}}
+		tok := newToken(value{kind: e.Type}, e.N, e.Origin)
 		if err := tok.decode(plain); err != nil {
 			return fmt.Errorf("open the vault: [%s_%d]: %w", e.Type, e.N, err)
 		}
@@ -232,7 +237,7 @@ func (t *table) tokenOf(v value, origin string) (string, error) {
 	if limit := t.f.opt.Limits.Tokens; limit > 0 && len(t.byName) >= limit {
 		return "", &LimitError{"pii.maxTokens", int64(limit), "the tokens of this session"}
 	}
-	tok := &token{value: v, n: max(t.first, t.last[v.kind]+1), origins: []string{origin}}
+	tok := newToken(v, max(t.first, t.last[v.kind]+1), origin)
 	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // the text is not kept
 	t.last[v.kind] = tok.n
 	t.byKey[tok.key()], t.byName[name{v.kind, tok.n}] = tok, tok

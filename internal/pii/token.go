@@ -34,6 +34,10 @@ func mayHaveToken(text string) bool {
 	return strings.Contains(text, "[") && strings.Contains(text, "_") || strings.Contains(text, `\u00`)
 }
 
+func mayHaveTokenIn(raw []byte) bool {
+	return bytes.IndexByte(raw, '[') >= 0 && bytes.IndexByte(raw, '_') >= 0 || bytes.Contains(raw, []byte(`\u00`))
+}
+
 // tokensIn finds the texts that look like tokens of known types: [EMAIL_1], and [PII_EMAIL_1].
 func (f *Filter) tokensIn(text string) (all []found) {
 	for at := 0; ; {
@@ -179,10 +183,7 @@ func (r *restorer) json(raw json.RawMessage) (json.RawMessage, error) {
 	if !json.Valid(raw) {
 		return json.RawMessage(r.text(string(raw))), nil
 	}
-	return changeStrings(raw, func(text string, isKey bool) (string, []byte) {
-		if !mayHaveToken(text) {
-			return text, nil
-		}
+	return changeStrings(raw, mayHaveTokenIn, func(text string, isKey bool) (string, []byte) {
 		if n, end := parseToken(text); end > 0 && end == len(text) && !isKey {
 			if tok := r.find(n); tok != nil && tok.form == asNumber {
 				return "", []byte(tok.spelling)
@@ -194,7 +195,9 @@ func (r *restorer) json(raw json.RawMessage) (json.RawMessage, error) {
 
 // changeStrings replaces each string of a JSON text by what change returns: another text, or JSON. All other bytes stay: the order
 // of keys, and how numbers are written.
-func changeStrings(raw []byte, change func(text string, isKey bool) (string, []byte)) ([]byte, error) {
+//
+// only says which strings, as they are written, may change; nil is all.
+func changeStrings(raw []byte, only func([]byte) bool, change func(text string, isKey bool) (string, []byte)) ([]byte, error) {
 	var out []byte // nil while nothing has changed
 	done := 0      // what of raw is in out
 	for at := 0; ; {
@@ -204,6 +207,9 @@ func changeStrings(raw []byte, change func(text string, isKey bool) (string, []b
 		}
 		from += at
 		at = endOfString(raw, from)
+		if only != nil && !only(raw[from:at]) {
+			continue
+		}
 		var text string
 		if err := json.Unmarshal(raw[from:at], &text); err != nil {
 			return nil, fmt.Errorf("read a string: %w", err)
