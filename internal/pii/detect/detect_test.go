@@ -234,8 +234,12 @@ func TestDictionary(t *testing.T) {
 		t.Fatal(err)
 	}
 	dictionary := detect.NewDictionary([]detect.Word{
-		{Text: "Ann", Type: "NAME", Ref: 1}, {Text: "Ann Lee", Type: "NAME", Ref: 2}, {Text: "Žofie Ünal", Type: "NAME", Ref: 3},
-		{Text: "48213", Type: "CODE", Ref: 4}, {Text: "x9", Type: "CODE", Ref: 5}, {Text: "$tr0ng=pass", Type: "SECRET", Ref: 6},
+		{Text: "Ann", Type: "NAME", Ref: 1},
+		{Text: "Ann Lee", Type: "NAME", Ref: 2},
+		{Text: "Žofie Ünal", Type: "NAME", Ref: 3},
+		{Text: "48213", Type: "CODE", Ref: 4},
+		{Text: "x9", Type: "CODE", Ref: 5},
+		{Text: "$tr0ng=pass", Type: "SECRET", Ref: 6},
 	})
 	for text, want := range map[string]string{
 		"Ann called": "1:Ann", "ANN LEE called ann lees": "2:ANN LEE 1:ann", "Joann and Annie": "", "(Žofie Ünal)": "3:Žofie Ünal",

@@ -1,9 +1,10 @@
 package sqlite
 
 import (
-	"mcp-code-exec-harness/internal/journal"
 	"sync"
 	"sync/atomic"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
 // Groups are bounded so that one does not keep its first member waiting for too long.
