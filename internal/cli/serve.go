@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -51,7 +52,15 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		return err
 	}
 	defer closeAudit()
-	h, err := a.openWith(ctx, cfg, wiring.Outside{Logger: log, Metrics: metrics, Audit: audit})
+	out := wiring.Outside{Logger: log, Metrics: metrics, Audit: audit}
+	if !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0 {
+		if out.Policy, err = policy.New(nil, remotePreset, config.PresetRules(remotePreset)); err != nil {
+			return err
+		}
+		log.Info("people are asked about destructive calls, because other machines reach this server; set policy.preset to have it otherwise",
+			"preset", remotePreset)
+	}
+	h, err := a.openWith(ctx, cfg, out)
 	if err != nil {
 		return err
 	}
@@ -86,6 +95,9 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		InternalElsewhere: cfg.Server.InternalListen != "",
 	}, open)
 }
+
+// remotePreset is the policy of a server that other machines reach, where the configuration has none.
+const remotePreset = "guarded"
 
 // authenticator checks keys and tokens; open reports that none are configured yet.
 func authenticator(ctx context.Context, cfg *config.Config, h *wiring.Harness) (who *auth.Authenticator, open bool, err error) {

@@ -406,3 +406,17 @@ func TestServeLogsJSON(t *testing.T) {
 		}
 	}
 }
+
+// A server that other machines reach asks about destructive calls, unless the configuration says what policy it has.
+func TestServePolicy(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]bool{"": true, "policy: {preset: open}\n": false} {
+		f := setup(t)
+		f.write("harness.yaml", "log: {level: info}\n"+config)
+		f.run("keys", "create").want(0)
+		s := f.serve("--listen", "0.0.0.0:0")
+		if got := strings.Contains(s.log.String(), "preset=guarded"); got != want {
+			t.Errorf("%q: %s", config, s.log)
+		}
+	}
+}
