@@ -112,6 +112,7 @@ func (a *API) Handler() http.Handler {
 	a.addTasks()
 	a.addEvents(r)
 	a.addSessions()
+	a.addPII()
 	a.addRuns()
 	a.addApprovals()
 	a.addCapabilities()

@@ -135,6 +135,8 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		"GET /v1/approvals":         {{"/v1/approvals", nil, fine}, {"/v1/approvals" + asHer, nil, hidden}},
 		"GET /v1/approvals/{id}":    {{"/v1/approvals/" + alice.approval, nil, hidden}},
 		"POST /v1/approvals/{id}":   {{"/v1/approvals/" + alice.approval, map[string]any{"decision": "approve"}, hidden}},
+		"GET /v1/pii/stats":         {{"/v1/pii/stats", nil, fine}, {"/v1/pii/stats" + asHer, nil, hidden}, {"/v1/pii/stats" + inSession, nil, fine}},
+		"DELETE /v1/pii":            {{"/v1/pii" + asHer + "&sessionId=" + alice.session, nil, hidden}, {"/v1/pii" + inSession, nil, fine}},
 		"POST /v1/tickets":          {{"/v1/tickets", nil, fine}},
 		"GET /v1/schedules/{id}":    {{"/v1/schedules/" + alice.schedule, nil, hidden}},
 		"GET /v1/servers/{name}":    {{"/v1/servers/bad", nil, fine}},

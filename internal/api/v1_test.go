@@ -316,3 +316,29 @@ func TestCallback(t *testing.T) {
 		strict.do("POST", "/v1/schedules", map[string]any{"userId": "alice", "task": "x", "cron": "@daily", "callbackUrl": bad}).want(http.StatusBadRequest)
 	}
 }
+
+// A user counts tokens of personal data, and forgets those of a session.
+func TestPII(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true})
+	key := w.key("ann")
+	var out struct{ Output string }
+	w.as(key, "POST", "/v1/runs", map[string]string{"code": "return 'to ann@example.com, bob@example.com'", "sessionId": "s"}).want(http.StatusOK).json(&out)
+	if out.Output != "to ann@example.com, bob@example.com" {
+		t.Errorf("the owner gets %s", out.Output)
+	}
+	var stats struct {
+		TokenCount int
+		Types      map[string]int
+	}
+	for _, path := range []string{"/v1/pii/stats", "/v1/pii/stats?sessionId=s"} {
+		if w.as(key, "GET", path, nil).want(http.StatusOK).json(&stats); stats.TokenCount != 2 || stats.Types["EMAIL"] != 2 {
+			t.Errorf("%s: %+v", path, stats)
+		}
+	}
+	w.as(key, "DELETE", "/v1/pii", nil).want(http.StatusBadRequest)
+	w.as(key, "DELETE", "/v1/pii?sessionId=s", nil).want(http.StatusNoContent)
+	if w.as(key, "GET", "/v1/pii/stats", nil).want(http.StatusOK).json(&stats); stats.TokenCount != 0 {
+		t.Errorf("forgotten: %+v", stats)
+	}
+}

@@ -144,7 +144,7 @@ type Redis struct {
 	TLS      bool          `key:"tls" default:"false" doc:"Encrypt the connection."`
 	CA       string        `key:"ca" path:"true" doc:"File with the certificates of authorities, in PEM; empty: those of the system."`
 	DB       int           `key:"db" default:"0" min:"0" doc:"Number of the database."`
-	TTL      time.Duration `key:"ttl" default:"1h" min:"1m" doc:"How long the tokens of a session stay after their last use."`
+	TTL      time.Duration `key:"ttl" default:"1h" min:"1m" doc:"How long the tokens of a session stay after their last use; at least as long as a run may wait for an approval (approvals.expireAfter)."`
 
 	err error // what Check returns
 }

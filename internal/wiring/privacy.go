@@ -23,7 +23,8 @@ func (h *Harness) redisVault() (pii.Vault, error) {
 		return nil, err
 	}
 	return redis.Open(redis.Options{
-		URL: r.URL, Address: r.Address, Username: r.Username, Password: r.Password, TLS: r.TLS, CA: r.CA, DB: r.DB, TTL: r.TTL,
+		URL: r.URL, Address: r.Address, Username: r.Username, Password: r.Password, TLS: r.TLS, CA: r.CA, DB: r.DB,
+		TTL: max(r.TTL, h.cfg.Approvals.ExpireAfter+h.cfg.Sandbox.MaxWall), // tokens outlive a run that waits
 	})
 }
 
