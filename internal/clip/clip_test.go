@@ -24,8 +24,27 @@ func FuzzCut(f *testing.F) {
 		if got := Text(s, n); len(got) > n+3 || !utf8.ValidString(got) || !strings.HasSuffix(got, "...") {
 			t.Errorf("Text(%q, %d) = %q", s, n, got)
 		}
+		if got := Words(s, n); len(got) > n+3 || !utf8.ValidString(got) || !strings.HasSuffix(got, "...") {
+			t.Errorf("Words(%q, %d) = %q", s, n, got)
+		}
 		if got := Counted(s, n); !utf8.ValidString(got) || !strings.HasSuffix(got, " bytes more)") {
 			t.Errorf("Counted(%q, %d) = %q", s, n, got)
 		}
 	})
+}
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+	}{
+		{"write to ann@example.com", 23, "write to..."}, {"write to ann@example.com", 24, "write to ann@example.com"},
+		{"call +1 202 555 0143 now", 18, "call..."}, {"call +1 202 555 0143 now", 22, "call..."}, {"one two three", 9, "one two..."},
+		{"onetwothree", 5, "onetw..."}, {"a " + strings.Repeat("b", 2000), 1500, "a " + strings.Repeat("b", 1498) + "..."},
+	} {
+		if got := Words(c.text, c.n); got != c.want {
+			t.Errorf("Words(%.30q, %d) = %.30q, want %.30q", c.text, c.n, got, c.want)
+		}
+	}
 }

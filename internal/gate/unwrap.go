@@ -166,9 +166,9 @@ func errorText(res *mcpclient.Result) string {
 	}
 	switch {
 	case len(texts) > 0:
-		return clip.Text(strings.Join(texts, "\n"), maxToolError)
+		return clip.Words(strings.Join(texts, "\n"), maxToolError)
 	case res.StructuredContent != nil:
-		return clip.Text(string(res.StructuredContent), maxToolError)
+		return clip.Words(string(res.StructuredContent), maxToolError)
 	}
 	return "the tool failed without saying why"
 }

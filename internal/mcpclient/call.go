@@ -272,7 +272,7 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) 
 	if ce.Kind != KindRPC { // the server's own words stay as they are
 		ce.Message = withoutSecrets(ce.Message)
 	}
-	ce.Message = clip.Text(ce.Message, maxSaid)
+	ce.Message = clip.Words(ce.Message, maxSaid)
 	return ce
 }
 

@@ -86,7 +86,7 @@ func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
 
 // progressed hands a report to the call, or drops it if the caller has not read the earlier ones.
 func (ex *exchange) progressed(p Progress) {
-	p.Message = clip.Text(p.Message, maxSaid)
+	p.Message = clip.Words(p.Message, maxSaid)
 	select {
 	case ex.progress <- p:
 	default:

@@ -155,5 +155,5 @@ func withoutSecrets(text string) string {
 // secrets, it shows neither users nor parameters.
 type brief struct{ error }
 
-func (e brief) Error() string { return clip.Text(withoutSecrets(e.error.Error()), maxSaid) }
+func (e brief) Error() string { return clip.Words(withoutSecrets(e.error.Error()), maxSaid) }
 func (e brief) Unwrap() error { return e.error }

@@ -169,14 +169,22 @@ func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, is
 		tokens = tokens[:0]
 		for _, span := range spans {
 			v := valueOf(text[span.Start:span.End], span, isJSON)
-			if known, ok := span.Ref.(*token); ok {
-				if v.form == known.form {
-					tokens = append(tokens, known.String())
-					continue
-				}
-				v.made = known.made
+			known, ok := span.Ref.(*token)
+			if ok && v.form == known.form {
+				tokens = append(tokens, known.String())
+				continue
 			}
-			token, err := t.token(v, from)
+			of := span.Within
+			if ok {
+				of = append(of, known)
+			}
+			var token string
+			var err error
+			if len(of) > 0 {
+				token, err = t.derived(v, from, of)
+			} else {
+				token, err = t.token(v, from)
+			}
 			if err != nil {
 				return err
 			}
@@ -199,9 +207,11 @@ func dictionary(sent []Token) *detect.Dictionary {
 	if len(sent) == 0 {
 		return nil
 	}
-	words := make([]detect.Word, 0, 3*len(sent))
+	words := make([]detect.Word, 0, 4*len(sent))
 	for _, t := range sent {
-		for _, text := range []string{t.of.spelling, t.of.canonical, hex.EncodeToString([]byte(t.of.spelling))} {
+		for _, text := range []string{
+			t.of.spelling, t.of.canonical, strings.ReplaceAll(t.of.spelling, " ", "+"), hex.EncodeToString([]byte(t.of.spelling)),
+		} {
 			words = append(words, detect.Word{Text: text, Type: t.of.kind, Ref: t.of})
 		}
 	}

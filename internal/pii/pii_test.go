@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +186,32 @@ func TestGuessingInCode(t *testing.T) {
 	got := strings.Fields(hide(t, s, pii.FromCode, code.String()))
 	if got[50] != "[EMAIL_2]" || got[150] == "[EMAIL_1]" {
 		t.Errorf("it learns that %s and %s are known", got[50], got[150])
+	}
+}
+
+// A value that a tool was sent, and answers in another spelling or within another value, still comes from where it came from before.
+func TestOriginsOfWhatWasSent(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"percent": `"find?q=grace%40example.com"`, "JSON": `{"s":"{\"s\":\"\\u0067race@example.com\"}"}`, "base64": `"Z3JhY2VAZXhhbXBsZS5jb20="`,
+		"base64 with another": `"YW5uQGV4YW1wbGUuY29tIGFuZCBncmFjZUBleGFtcGxlLmNvbQ=="`, "plain": `"grace@example.com"`, "capitals": `"GRACE@EXAMPLE.COM"`,
+		"hex": `"6772616365406578616d706c652e636f6d"`, "within another": `"https://ann:grace@example.com@example.org/"`,
+	} {
+		s := filter(t, pii.NewMemory(), nil).In("u", "s")
+		_, sent, err := s.RestoreJSON(t.Context(), json.RawMessage(hideJSON(t, s, "hr__list", `"grace@example.com"`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hidden := hideJSON(t, s, crm, answer, sent...)
+		_, tokens, err := s.RestoreJSON(t.Context(), json.RawMessage(hidden))
+		if err != nil || len(tokens) == 0 || strings.Contains(hidden, "race") {
+			t.Fatalf("%s: %s, %d tokens, %v", name, hidden, len(tokens), err)
+		}
+		for _, token := range tokens {
+			if !slices.Contains(token.Origins, "hr__list") {
+				t.Errorf("%s: %s of %s comes from %q", name, token.Text, hidden, token.Origins)
+			}
+		}
 	}
 }
 

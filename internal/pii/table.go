@@ -42,10 +42,15 @@ func valueOf(raw string, span detect.Span, isJSON bool) value {
 	switch {
 	case span.Number:
 		v.form, v.canonical = asNumber, raw
-	case strings.ContainsAny(raw, `\%&`):
+	case strings.ContainsAny(raw, `\%&`) || plusForSpace(raw):
 		v.form, v.canonical = asSpelled, raw
 	}
 	return v
+}
+
+// plusForSpace reports whether a number is written as in the query of an address, with + in place of spaces.
+func plusForSpace(raw string) bool {
+	return len(raw) > 3 && strings.Contains(raw[3:], "+") && strings.Trim(raw, "0123456789+-./()") == ""
 }
 
 // key is equal for values that share a token.
@@ -243,6 +248,24 @@ func (t *table) tokenOf(v value, origin string) (string, error) {
 	t.byKey[tok.key()], t.byName[name{v.kind, tok.n}] = tok, tok
 	t.added = append(t.added, addition{tok, origin, true})
 	return tok.String(), nil
+}
+
+// derived is the token of a value that a receiver made of other values. It came from where they came from, too, so that sending values
+// through a tool does not change where they may go.
+func (t *table) derived(v value, from Origin, of []any) (text string, err error) {
+	origins := []string{string(from)}
+	for _, ref := range of {
+		if known, ok := ref.(*token); ok {
+			v.made = v.made || known.made
+			origins = append(origins, known.origins...)
+		}
+	}
+	for _, origin := range origins {
+		if text, err = t.tokenOf(v, origin); err != nil {
+			return "", err
+		}
+	}
+	return text, nil
 }
 
 // copy is the token of a value of another session, with the same origins.

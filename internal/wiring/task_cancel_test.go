@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,21 +20,32 @@ import (
 // tasks joins the service of tasks with a model, and works its queue until the test ends.
 func (f *fixture) tasks(model *fake.Server) *task.Service {
 	f.t.Helper()
+	f.useModel(model)
+	s, stop := f.work(context.Background(), wiring.TaskOptions{})
+	f.t.Cleanup(stop)
+	return s
+}
+
+func (f *fixture) useModel(model *fake.Server) {
 	f.cfg.Model.Provider, f.cfg.Model.Name, f.cfg.Model.APIKey, f.cfg.Model.BaseURL = "anthropic", "claude-test", "k", model.URL
-	s, err := f.Tasks(wiring.TaskOptions{})
+}
+
+// work works the queue until stop is called. A task that is in work then waits for the next process.
+func (f *fixture) work(ctx context.Context, opt wiring.TaskOptions) (s *task.Service, stop func()) {
+	f.t.Helper()
+	s, err := f.Tasks(opt)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- s.Work(ctx) }()
-	f.t.Cleanup(func() {
+	return s, sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			f.t.Error(err)
 		}
 	})
-	return s
 }
 
 // program is a turn that runs a program.

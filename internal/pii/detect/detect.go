@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Options says what a Detector looks for. The zero Options are the types that are on by default.
@@ -27,6 +28,8 @@ type Span struct {
 	Number bool
 	Quote  string
 	Ref    any // of the Word that was found; nil for others
+	// Within are the Refs of Words that are a part of the value, or that are in it where it is base64.
+	Within []any
 }
 
 // Detector finds values. It is safe for concurrent use.
@@ -88,8 +91,8 @@ func (d *Detector) FindWith(text string, dictionary *Dictionary) []Span {
 	f := finder{Detector: d, dictionary: dictionary, hits: make([]hit, 0, 8+len(text)>>10)}
 	f.find(text, surroundings{}, 0)
 	spans := make([]Span, 0, len(f.hits))
-	for _, h := range resolve(f.hits) {
-		s := Span{Start: h.start, End: h.end, Type: d.name(h.kind), Value: h.value, Number: h.number > 0}
+	for _, h := range resolve(text, f.hits) {
+		s := Span{Start: h.start, End: h.end, Type: d.name(h.kind), Value: h.value, Number: h.number > 0, Within: h.within}
 		if h.kind == knownWord {
 			s.Type, s.Ref = h.word.Type, h.word.Ref
 		}
@@ -118,7 +121,16 @@ type hit struct {
 	kind       kind
 	value      string
 	word       *Word
-	number     int // of a whole number in JSON, in how many JSON texts it is; else 0
+	within     []any // Refs of words
+	number     int   // of a whole number in JSON, in how many JSON texts it is; else 0
+}
+
+// refs are the Refs of the words that a hit is and has.
+func (h *hit) refs() []any {
+	if h.word == nil || h.word.Ref == nil {
+		return h.within
+	}
+	return append(h.within, h.word.Ref)
 }
 
 // finder collects the hits of one Find.
@@ -147,8 +159,8 @@ func (f *finder) find(text string, around surroundings, depth int) {
 }
 
 // resolve sorts hits and removes overlaps. A hit that lies within another one goes. Of two that overlap otherwise, the type
-// that comes first in the table of types stays.
-func resolve(hits []hit) []hit {
+// that comes first in the table of types stays, and of the other one what is left of it: it is a part of a value all the same.
+func resolve(text string, hits []hit) []hit {
 	slices.SortStableFunc(hits, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.kind, b.kind))
 	})
@@ -158,9 +170,35 @@ func resolve(hits []hit) []hit {
 			kept = append(kept, h)
 			continue
 		}
-		if last := &kept[len(kept)-1]; h.end > last.end && h.kind < last.kind {
-			*last = h
+		last := &kept[len(kept)-1]
+		switch {
+		case h.end <= last.end:
+			last.within = append(last.within, h.refs()...)
+		case h.kind < last.kind:
+			h.within = append(h.within, last.refs()...)
+			if h.start < last.start { // last is the rest of a hit already
+				h.shorten(text, last.start, h.end)
+			}
+			if last.shorten(text, last.start, h.start) {
+				kept = append(kept, h)
+			} else {
+				*last = h
+			}
+		default:
+			last.within = append(last.within, h.refs()...)
+			if h.shorten(text, last.end, h.end) {
+				kept = append(kept, h)
+			}
 		}
 	}
 	return kept
+}
+
+// shorten makes a hit a part of itself. It reports whether there is anything in it.
+func (h *hit) shorten(text string, start, end int) bool {
+	if h.word != nil {
+		h.within, h.word = h.refs(), &Word{Type: h.word.Type}
+	}
+	h.start, h.end, h.value = start, end, text[start:end]
+	return strings.IndexFunc(h.value, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }

@@ -3,6 +3,7 @@ package detect_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,20 @@ func marked(d *detect.Detector, text string) (string, []string) {
 		done = s.End
 	}
 	return out.String() + text[done:], values
+}
+
+// Of two values that overlap, no part is left.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	d := std(t)
+	for _, text := range []string{
+		"https://ann:grace@example.com@example.org/", "postgres://app:tK4#x9@mail.example.com@db.example.com/x",
+	} {
+		got, values := marked(d, text)
+		if rest := strings.Join(regexp.MustCompile("«.*?»").Split(got, -1), " "); strings.Contains(rest, "ann") || strings.Contains(rest, "tK4") {
+			t.Errorf("%s: %q", got, values)
+		}
+	}
 }
 
 func TestFind(t *testing.T) {
@@ -74,6 +89,11 @@ func TestFind(t *testing.T) {
 		"«011 44 20 7946 0958»":                 "PHONE=+442079460958",
 		"«＋４４ ２０ ７９４６ ０９５８»":                    "PHONE=+442079460958",
 		"«+44–20–7946–0958»":                    "PHONE=+442079460958",
+		"?tel=«%2B1+202+555+0143»&a=1":          "PHONE=+12025550143",
+		"?tel=«%2B1+%28202%29+555-0143»":        "PHONE=+12025550143",
+		"?card=«4111+1111+1111+1111»&x":         "CREDIT_CARD=4111111111111111",
+		"it is «MTAwLTEwLTIxMjQ=».":             "US_SSN=MTAwLTEwLTIxMjQ=",
+		"cut: «dG8gYW5uQGV4YW1wbGUuY29tI»":      "EMAIL=dG8gYW5uQGV4YW1wbGUuY29tI",
 		"ring «020 7946 0958»":                  "PHONE=02079460958",
 		"tel «٠٢٠ ٧٩٤٦ ٠٩٥٨»":                   "PHONE=02079460958",
 		`{"mobile":«2025550143»}`:               "PHONE=+12025550143",

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-const minBase64 = 16 // characters
+const minBase64 = 11 // characters, of 8 bytes without padding: 10.0.0.1
 
 // base64 looks into the run of base64 that begins at start, and takes all of it for a value if there is one in it. It returns
 // where the run ends.
@@ -41,8 +41,11 @@ func (s *scanner) base64(start int) int {
 // decoded tells whether there is a value in the base64 from start to end; its padding goes on to stop.
 func (s *scanner) decoded(start, end, stop int) bool {
 	run := s.text[start:end]
-	if len(run) < minBase64 || len(run)%4 == 1 || s.depth >= maxDepth {
+	if len(run) < minBase64 || s.depth >= maxDepth {
 		return false
+	}
+	if len(run)%4 == 1 { // it was cut
+		run = run[:len(run)-1]
 	}
 	encoding := base64.RawStdEncoding
 	if strings.ContainsAny(run, "-_") {
@@ -61,10 +64,14 @@ func (s *scanner) decoded(start, end, stop int) bool {
 	if len(inner.hits) == 0 {
 		return false
 	}
-	found := resolve(inner.hits)[0]
-	s.add(start, stop, found.kind, s.text[start:stop])
-	if found.word != nil {
-		s.hits[len(s.hits)-1].word = &Word{Type: found.word.Type}
+	all := resolve(string(text), inner.hits)
+	s.add(start, stop, all[0].kind, s.text[start:stop])
+	added := &s.hits[len(s.hits)-1]
+	if all[0].word != nil {
+		added.word = &Word{Type: all[0].word.Type}
+	}
+	for _, h := range all {
+		added.within = append(added.within, h.refs()...)
 	}
 	return true
 }

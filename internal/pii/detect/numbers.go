@@ -1,6 +1,9 @@
 package detect
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // maxGroups is how many groups of digits a value may have: +49 (0) 30 12 34 56 78.
 const maxGroups = 8
@@ -65,26 +68,9 @@ func (s *scanner) numbers(start int) int {
 	return max(end, n.groups[0].end)
 }
 
-// number reads the groups from start on, and what is before them.
+// number reads what is before start, and the groups from there on.
 func (s *scanner) number(n *number, start int) {
 	n.from = start
-	i := start
-	for n.count < maxGroups {
-		g := group{start: i}
-		for i < len(s.text) && isDigit(s.text[i]) {
-			i++
-		}
-		g.end = i
-		n.total += g.len()
-		i = s.separator(i)
-		g.sep = s.text[g.end:i]
-		n.groups[n.count] = g
-		n.count++
-		if g.sep == "" {
-			break
-		}
-	}
-	n.groups[n.count-1].sep = ""
 	for n.from > 0 && start-n.from < 3 {
 		switch s.text[n.from-1] {
 		case '+':
@@ -108,17 +94,40 @@ done:
 	if c := s.at(n.from - 1); (c == '-' || c == '.' || c == '/') && s.is(n.from-2, word) {
 		n.joined = c
 	}
+	i := start
+	plus := ""
+	if c := s.at(n.from - 1); n.plus || c == '=' {
+		plus = "+" // as in find?phone=%2B1+212+555+0123
+	}
+	for n.count < maxGroups {
+		g := group{start: i}
+		for i < len(s.text) && isDigit(s.text[i]) {
+			i++
+		}
+		g.end = i
+		n.total += g.len()
+		i = s.separator(i, plus)
+		if g.sep = s.text[g.end:i]; plus != "" {
+			g.sep = strings.ReplaceAll(g.sep, plus, " ")
+		}
+		n.groups[n.count] = g
+		n.count++
+		if g.sep == "" {
+			break
+		}
+	}
+	n.groups[n.count-1].sep = ""
 }
 
-// separator is where the next group begins after the digits that end at i; i if there is none.
-func (s *scanner) separator(i int) int {
+// separator is where the next group begins after the digits that end at i; i if there is none. space stands for a space too.
+func (s *scanner) separator(i int, space string) int {
 	const longest = 4 // ") - "
 	spaces, marks := 0, 0
 	for j := i; j < len(s.text) && j-i <= longest; j++ {
 		switch c := s.text[j]; {
 		case isDigit(c):
 			return j
-		case c == ' ':
+		case c == ' ' || space != "" && c == space[0]:
 			spaces++
 		case c == '-' || c == '.' || c == '/':
 			marks++

@@ -171,7 +171,7 @@ func (s *scanner) word(start, end int, bits uint8) int {
 }
 
 // minWord is the length from which a word without digits is worth a look.
-const minWord = 16
+const minWord = minBase64
 
 // letters looks for values that begin with two letters at start.
 func (s *scanner) letters(start int) int {

@@ -1,0 +1,135 @@
+package wiring_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+)
+
+// spellings are the forms in which a text may show a value. Base64 that is part of a longer base64 has one of three alignments; the
+// characters that depend on what stands around the value are left out.
+func spellings(value string) map[string]string {
+	quoted, _ := json.Marshal(value) // a string can always be encoded
+	var percent, escaped strings.Builder
+	for _, c := range []byte(value) {
+		fmt.Fprintf(&percent, "%%%02X", c)
+	}
+	for _, c := range utf16.Encode([]rune(value)) {
+		fmt.Fprintf(&escaped, `\u%04X`, c)
+	}
+	reversed := []rune(value)
+	slices.Reverse(reversed)
+	all := map[string]string{
+		"plain": value, "JSON": string(quoted[1 : len(quoted)-1]), "escapes": escaped.String(), "hex": hex.EncodeToString([]byte(value)),
+		"query": url.QueryEscape(value), "path": url.PathEscape(value), "percent": percent.String(), "reversed": string(reversed),
+	}
+	for at := range 3 {
+		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
+			text := encoding.EncodeToString([]byte(strings.Repeat("x", at) + value))
+			text = text[[]int{0, 2, 3}[at]:]
+			if (at+len(value))%3 != 0 {
+				text = text[:len(text)-1]
+			}
+			all[fmt.Sprint(name, " at ", at)] = text
+		}
+	}
+	return all
+}
+
+// searcher finds many texts in one pass. Case does not matter.
+type searcher struct {
+	texts map[uint64][]sought // by their first eight bytes
+	first []uint64            // a bit for each hash of eight bytes that a text begins with
+}
+
+type sought struct{ text, value, form string }
+
+const (
+	prefixSize = 8
+	firstBits  = 24
+)
+
+// newSearcher makes a searcher for the spellings of values.
+func newSearcher(t testing.TB, values []string) *searcher {
+	t.Helper()
+	s := &searcher{texts: map[uint64][]sought{}, first: make([]uint64, 1<<(firstBits-6))}
+	for _, value := range values {
+		known := map[string]bool{}
+		for form, text := range spellings(value) {
+			if text = strings.ToLower(text); known[text] {
+				continue
+			}
+			known[text] = true
+			if len(text) < prefixSize {
+				t.Fatalf("the %s of %q is too short to be searched for", form, value)
+			}
+			key := binary.LittleEndian.Uint64([]byte(text))
+			s.texts[key] = append(s.texts[key], sought{text, value, form})
+			h := hashOf(key)
+			s.first[h>>6] |= 1 << (h & 63)
+		}
+	}
+	return s
+}
+
+func hashOf(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> (64 - firstBits) }
+
+// find returns up to ten places where a text has a value: the value, its form, and what stands around it.
+func (s *searcher) find(text []byte) (found []string) {
+	lower := asciiLower(text)
+	for i := 0; i+prefixSize <= len(lower) && len(found) < 10; i++ {
+		key := binary.LittleEndian.Uint64(lower[i:])
+		if h := hashOf(key); s.first[h>>6]&(1<<(h&63)) == 0 {
+			continue
+		}
+		for _, w := range s.texts[key] {
+			if end := i + len(w.text); end <= len(lower) && string(lower[i:end]) == w.text {
+				found = append(found, fmt.Sprintf("%s (%s): …%q…", w.value, w.form, text[max(0, i-80):min(len(text), end+40)]))
+			}
+		}
+	}
+	return found
+}
+
+// asciiLower is a copy of a text in lower case. Other characters than ASCII stay, so that offsets do.
+func asciiLower(text []byte) []byte {
+	lower := slices.Clone(text)
+	for i, c := range lower {
+		if c >= 'A' && c <= 'Z' {
+			lower[i] = c + 'a' - 'A'
+		}
+	}
+	return lower
+}
+
+// TestSearcher: the searcher finds each form of a value, wherever it stands, and no other text.
+func TestSearcher(t *testing.T) {
+	t.Parallel()
+	const value = "Grace.Hopper+1@example.com"
+	s := newSearcher(t, []string{value, "+12125550123", "2a02:26f0:aa::17"})
+	for form, text := range spellings(value) {
+		for _, around := range []string{"%s", "xy%s", "%s.", strings.Repeat("z", 1000) + "%s" + strings.Repeat("é", 1000)} {
+			for _, text := range []string{text, strings.ToUpper(text), strings.ToLower(text)} {
+				if got := s.find(fmt.Appendf(nil, around, text)); len(got) == 0 {
+					t.Errorf("the form %s is not found in %q", form, fmt.Sprintf(around, text))
+				}
+			}
+		}
+	}
+	for at := range 9 { // within a longer text
+		text := strings.Repeat("a", at) + value + strings.Repeat("b", at/3)
+		if len(s.find([]byte(base64.StdEncoding.EncodeToString([]byte(text))))) == 0 {
+			t.Errorf("base64 of %q", text)
+		}
+	}
+	if got := s.find([]byte("Grace.Hopper+1@example.org [EMAIL_1] +12125550124 2a02:26f0:aa::16")); len(got) > 0 {
+		t.Errorf("found %q", got)
+	}
+}
