@@ -150,8 +150,10 @@ func (f *finder) find(text string, around surroundings, depth int) {
 	}
 	first := len(f.hits)
 	v := normalize(text)
-	if v.units == nil || depth == maxDepth || !f.json(v.text, around, depth+1) {
+	if v.units == nil || depth == maxDepth {
 		f.scan(v.text, around, depth)
+	} else { // escapes may hold escapes, and JSON
+		f.find(v.text, around, depth+1)
 	}
 	for i := first; v.units != nil && i < len(f.hits); i++ {
 		f.hits[i].start, f.hits[i].end = v.start(f.hits[i].start), v.end(f.hits[i].end)

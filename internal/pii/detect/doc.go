@@ -23,7 +23,8 @@
 //
 // Detectors read a view of the text: escapes of JSON, programs, addresses and HTML are decoded; digits, dashes, spaces, dots and @
 // of other scripts and widths become ASCII; invisible characters are left out. Words are those before and behind a value, and the
-// keys above it in JSON. Base64 of 11 characters or more is decoded and read; if there is a value in it, all of it is one.
+// keys above it in JSON. Base64 and hexadecimal digits, 11 or more, are decoded and read; if there is a value in them, all of
+// them are one.
 //
 // Where values overlap, the one that contains the other stays; else the one whose type comes first in the table.
 package detect

@@ -2,13 +2,14 @@ package detect
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"strings"
 	"unicode/utf8"
 )
 
 const minBase64 = 11 // characters, of 8 bytes without padding: 10.0.0.1
 
-// base64 looks into the run of base64 that begins at start, and takes all of it for a value if there is one in it. It returns
+// base64 looks into the run of base64 or hexadecimal digits that begins at start, and takes all of it for a value if there is one in it. It returns
 // where the run ends.
 func (s *scanner) base64(start int) int {
 	end := start
@@ -38,33 +39,25 @@ func (s *scanner) base64(start int) int {
 	return end
 }
 
-// decoded tells whether there is a value in the base64 from start to end; its padding goes on to stop.
+// decoded tells whether there is a value in what is encoded from start to end; its padding goes on to stop.
 func (s *scanner) decoded(start, end, stop int) bool {
 	run := s.text[start:end]
 	if len(run) < minBase64 || s.depth >= maxDepth {
 		return false
 	}
-	if len(run)%4 == 1 { // it was cut
-		run = run[:len(run)-1]
+	text, ok := decodeHex(run)
+	if !ok {
+		text, ok = decodeBase64(run)
 	}
-	encoding := base64.RawStdEncoding
-	if strings.ContainsAny(run, "-_") {
-		encoding = base64.RawURLEncoding
-	}
-	first, err := encoding.DecodeString(run[:8])
-	if err != nil || !beginsPrintable(first) {
-		return false
-	}
-	text, err := encoding.DecodeString(run)
-	if err != nil || !printable(string(text)) {
+	if !ok || !printable(text) {
 		return false
 	}
 	inner := finder{Detector: s.Detector, dictionary: s.dictionary}
-	inner.find(string(text), s.around, s.depth+1)
+	inner.find(text, s.around, s.depth+1)
 	if len(inner.hits) == 0 {
 		return false
 	}
-	all := resolve(string(text), inner.hits)
+	all := resolve(text, inner.hits)
 	s.add(start, stop, all[0].kind, s.text[start:stop])
 	added := &s.hits[len(s.hits)-1]
 	if all[0].word != nil {
@@ -74,6 +67,32 @@ func (s *scanner) decoded(start, end, stop int) bool {
 		added.within = append(added.within, h.refs()...)
 	}
 	return true
+}
+
+func decodeBase64(run string) (string, bool) {
+	if len(run)%4 == 1 { // it was cut
+		run = run[:len(run)-1]
+	}
+	encoding := base64.RawStdEncoding
+	if strings.ContainsAny(run, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	first, err := encoding.DecodeString(run[:8])
+	if err != nil || !beginsPrintable(first) {
+		return "", false
+	}
+	text, err := encoding.DecodeString(run)
+	return string(text), err == nil
+}
+
+func decodeHex(run string) (string, bool) {
+	run = run[:len(run)&^1] // it may have been cut
+	first, err := hex.DecodeString(run[:8])
+	if err != nil || !beginsPrintable(first) {
+		return "", false
+	}
+	text, err := hex.DecodeString(run)
+	return string(text), err == nil
 }
 
 // beginsPrintable tells whether bytes may begin a text. Their last character may be cut off.

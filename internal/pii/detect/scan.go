@@ -76,7 +76,7 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 				i = max(i, s.mark(i))
 			}
 			i++
-		case size < minWord && bits&digit == 0 && !mayBeMAC(text, start, i) && !f.on[dateOfBirth]:
+		case (size < minWord || size < shortWord && bits&letter != letter) && bits&digit == 0 && !mayBeMAC(text, start, i) && !f.on[dateOfBirth]:
 			if isHead(text, start) {
 				i = max(i, s.keyFormat(start))
 			}
@@ -170,8 +170,11 @@ func (s *scanner) word(start, end int, bits uint8) int {
 	return end
 }
 
-// minWord is the length from which a word without digits is worth a look.
-const minWord = minBase64
+// Words without digits are worth a look from minWord letters on if they have capitals and small letters, else from shortWord on.
+const (
+	minWord   = minBase64
+	shortWord = 16
+)
 
 // letters looks for values that begin with two letters at start.
 func (s *scanner) letters(start int) int {
