@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii/detect"
 	"mcp-code-exec-harness/internal/pii/seal"
+	"mcp-code-exec-harness/internal/slots"
 )
 
 // Options are the parts of a Filter. Its functions are called when a part is needed, and return the same part each time.
@@ -47,6 +50,7 @@ func (e *LimitError) Error() string {
 type Filter struct {
 	opt   Options
 	types map[string]bool
+	large *slots.Slots // texts that take long to read
 
 	mu     sync.Mutex
 	tables map[Scope]*table
@@ -55,7 +59,12 @@ type Filter struct {
 
 // New joins the parts.
 func New(opt Options) *Filter {
-	f := &Filter{opt: opt, types: map[string]bool{literal: true}, tables: map[Scope]*table{}}
+	f := &Filter{
+		opt: opt, types: map[string]bool{literal: true}, tables: map[Scope]*table{},
+		large: slots.New(slots.Limits{
+			All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1, Waiting: math.MaxInt, EachWaiting: math.MaxInt,
+		}, "texts", "read"),
+	}
 	for _, name := range opt.Types {
 		f.types[name] = true
 	}
@@ -155,9 +164,20 @@ func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw strin
 	return string(changed), errors.Join(failed, err)
 }
 
+// largeText is the length in bytes from which a text waits for a slot. Reading it takes a millisecond or more, so users take turns.
+const largeText = 128 << 10
+
 // hide replaces the values of a text.
 func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token) (string, error) {
+	release := func() {}
+	if len(text) > largeText {
+		var err error
+		if release, err = f.large.Acquire(ctx, s.User, 1); err != nil {
+			return "", err
+		}
+	}
 	spans := f.opt.Detector.FindWith(text, dictionary(sent))
+	release()
 	if mayHaveToken(text) {
 		spans = f.withTokens(text, spans, from)
 	}

@@ -534,3 +534,45 @@ func TestHideFile(t *testing.T) {
 		}
 	}
 }
+
+// slow is a detector that waits.
+type slow struct {
+	pii.Detector
+	begun chan string
+	end   chan struct{}
+}
+
+func (d *slow) FindWith(text string, known *detect.Dictionary) []detect.Span {
+	if strings.HasPrefix(text, "wait") {
+		d.begun <- text[:5]
+		<-d.end
+	}
+	return d.Detector.FindWith(text, known)
+}
+
+// A user whose large texts are being read waits alone: small texts and those of others are read at once, and large ones in turn.
+func TestLargeTextsWait(t *testing.T) {
+	t.Parallel()
+	d := &slow{begun: make(chan string, 4), end: make(chan struct{})}
+	f := filter(t, pii.NewMemory(), func(o *pii.Options) { d.Detector, o.Detector = o.Detector, d })
+	large := strings.Repeat("x", 200<<10)
+	var all sync.WaitGroup
+	for _, text := range []string{"wait1", "wait2"} {
+		all.Go(func() {
+			if _, err := f.In("greedy", "s").Hide(t.Context(), crm, text+large); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-d.begun // one of them; the other one waits
+	if got := hide(t, f.In("other", "s"), crm, "a@example.com"); got != "[EMAIL_1]" {
+		t.Errorf("got %s", got)
+	}
+	select {
+	case text := <-d.begun:
+		t.Errorf("%s is read at the same time", text)
+	default:
+	}
+	close(d.end)
+	all.Wait()
+}
