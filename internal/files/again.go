@@ -78,7 +78,7 @@ func (s *Space) appended(a *arguments, size int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	tail, err := d.ReadFile(rel, size, maxRead)
+	tail, err := d.ReadFile(rel, size, MaxRead)
 	e, _ := errors.AsType[*Error](err)
 	switch {
 	case e != nil && e.Code == IO:

@@ -15,8 +15,8 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// maxRead is the number of bytes that one host call reads of a file.
-const maxRead = 8 << 20
+// MaxRead is the number of bytes that one host call reads of a file.
+const MaxRead = 8 << 20
 
 // arguments are those of every file call; which are used depends on the call.
 type arguments struct {

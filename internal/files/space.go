@@ -141,18 +141,18 @@ func (s *Space) read(ctx context.Context, p string, offset, length int64) ([]byt
 	case offset < 0:
 		return nil, invalid("the offset is negative")
 	}
-	limit := int64(maxRead + 1)
+	limit := int64(MaxRead + 1)
 	if length >= 0 {
 		limit = min(length, limit)
 	}
 	data, err := s.fetch(ctx, at, offset, limit)
-	if err == nil && len(data) > maxRead {
+	if err == nil && len(data) > MaxRead {
 		e, err := s.stat(ctx, p)
 		if err != nil {
 			return nil, err
 		}
 		return nil, invalid("%d bytes are more than the %d one read may return; read a part at a time with {offset, length}",
-			max(length, e.Size-offset), maxRead)
+			max(length, e.Size-offset), MaxRead)
 	}
 	return data, err
 }

@@ -199,7 +199,7 @@ func TestAttacks(t *testing.T) {
 func TestLargeReads(t *testing.T) {
 	t.Parallel()
 	s, _ := space(t)
-	if err := s.workspace.WriteFile("big", make([]byte, maxRead+1)); err != nil {
+	if err := s.workspace.WriteFile("big", make([]byte, MaxRead+1)); err != nil {
 		t.Fatal(err)
 	}
 	want := `EINVAL: invalid argument, open 'big': 8388609 bytes are more than the 8388608 one read may return; read a part at a time with {offset, length}`
@@ -210,7 +210,7 @@ func TestLargeReads(t *testing.T) {
 	if got := do(t, s, "readFile", `{"path":"big","length":9437184,"encoding":"base64"}`); got != want {
 		t.Errorf("got %.200s\nwant %s", got, want)
 	}
-	if got, err := s.read(t.Context(), "big", 1, -1); len(got) != maxRead || err != nil {
+	if got, err := s.read(t.Context(), "big", 1, -1); len(got) != MaxRead || err != nil {
 		t.Errorf("the rest from 1 on has %d bytes, %v", len(got), err)
 	}
 	if _, err := s.ReadFile(t.Context(), "/workspace/big"); err == nil {
@@ -256,7 +256,7 @@ func TestLongRange(t *testing.T) { // not parallel: it looks at what the process
 	if !strings.Contains(got, "more than the 8388608 one read may return") {
 		t.Errorf("got %.200s", got)
 	}
-	if n := after.TotalAlloc - before.TotalAlloc; n > 4*maxRead {
+	if n := after.TotalAlloc - before.TotalAlloc; n > 4*MaxRead {
 		t.Errorf("%d bytes were allocated", n)
 	}
 }

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,6 +37,57 @@ func TestPrivateFiles(t *testing.T) {
 		got, err := f.scope.Files.Call(t.Context(), "readFile", json.RawMessage(`{"path":"`+handles[i].File+`","encoding":"base64"}`))
 		if err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("%s holds %s, %v; want %s", handles[i].File, got, err, want)
+		}
+	}
+}
+
+// Parts of a file are together what the whole file is: no value is shown because it lies in two parts.
+func TestPartsOfFiles(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.scope.Privacy = piitest.New(t).In("u", "s")
+	f.Run = f.gate.Open(f.scope)
+	text := "Grüße an grace@example.com, +49 30 12345678 — 🙂 219-09-9999 ümlaut 4111 1111 1111 1111."
+	for name, text := range map[string]string{"short.txt": text, "long.txt": strings.Repeat("äb ", 3000) + text + strings.Repeat(" xyz", 3000)} {
+		args, _ := json.Marshal(map[string]string{"path": "/workspace/" + name, "text": text})
+		if _, failed := f.scope.Files.Call(t.Context(), "writeFile", args); failed != nil {
+			t.Fatal(failed)
+		}
+		read := func(encoding string, more string) string {
+			value, failed := f.do(frame.FS, "readFile", `{"path":"/workspace/`+name+`","encoding":"`+encoding+`"`+more+`}`)
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			var out struct {
+				Text   string
+				Base64 []byte
+			}
+			if err := json.Unmarshal([]byte(value), &out); err != nil {
+				t.Fatal(err)
+			}
+			return out.Text + string(out.Base64)
+		}
+		whole := read("utf8", "")
+		if strings.Contains(whole, "race") || !strings.Contains(whole, "[EMAIL_1]") {
+			t.Fatalf("%s is read as %s", name, whole)
+		}
+		from := max(0, strings.Index(text, "Grüße")-50)
+		for _, encoding := range []string{"utf8", "base64"} {
+			for _, size := range []int{1, 3, 16, 33, 5000} {
+				var parts strings.Builder
+				parts.WriteString(read(encoding, fmt.Sprintf(`,"length":%d`, from)))
+				at := from
+				for ; at < min(from+180, len(text)); at += size {
+					parts.WriteString(read(encoding, fmt.Sprintf(`,"offset":%d,"length":%d`, at, size)))
+				}
+				parts.WriteString(read(encoding, fmt.Sprintf(`,"offset":%d`, at)))
+				if parts.String() != whole {
+					t.Errorf("%s in parts of %d bytes, %s, is %q", name, size, encoding, parts.String()[:min(300, parts.Len())])
+				}
+			}
+			if got := read(encoding, fmt.Sprintf(`,"offset":%d`, from)); !strings.HasSuffix(whole, got) || strings.Contains(got, "race") {
+				t.Errorf("%s from %d on is %q", name, from, got[:300])
+			}
 		}
 	}
 }

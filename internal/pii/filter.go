@@ -169,23 +169,40 @@ const largeText = 128 << 10
 
 // hide replaces the values of a text.
 func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token) (string, error) {
+	spans, tokens, err := f.tokenize(ctx, s, from, text, isJSON, sent)
+	if err != nil {
+		return "", err
+	}
+	if len(spans) == 0 {
+		return text, nil
+	}
+	next := -1
+	return splice(text, spans, func(span detect.Span) string {
+		next++
+		return span.Quote + tokens[next] + span.Quote
+	}), nil
+}
+
+// tokenize finds the values of a text and their tokens.
+func (f *Filter) tokenize(
+	ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token,
+) (spans []detect.Span, tokens []string, err error) {
 	release := func() {}
 	if len(text) > largeText {
-		var err error
 		if release, err = f.large.Acquire(ctx, s.User, 1); err != nil {
-			return "", err
+			return nil, nil, err
 		}
 	}
-	spans := f.opt.Detector.FindWith(text, dictionary(sent))
+	spans = f.opt.Detector.FindWith(text, dictionary(sent))
 	release()
 	if mayHaveToken(text) {
 		spans = f.withTokens(text, spans, from)
 	}
 	if len(spans) == 0 {
-		return text, nil
+		return nil, nil, nil
 	}
-	tokens := make([]string, 0, len(spans))
-	err := f.use(ctx, s, func(t *table) error {
+	tokens = make([]string, 0, len(spans))
+	err = f.use(ctx, s, func(t *table) error {
 		tokens = tokens[:0]
 		for _, span := range spans {
 			v := valueOf(text[span.Start:span.End], span, isJSON)
@@ -212,14 +229,7 @@ func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, is
 		}
 		return nil
 	})
-	if err != nil {
-		return "", err
-	}
-	next := -1
-	return splice(text, spans, func(span detect.Span) string {
-		next++
-		return span.Quote + tokens[next] + span.Quote
-	}), nil
+	return spans, tokens, err
 }
 
 // dictionary has the values that were sent, in the spellings that an answer may have.
