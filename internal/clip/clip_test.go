@@ -39,9 +39,13 @@ func TestWords(t *testing.T) {
 		n    int
 		want string
 	}{
-		{"write to ann@example.com", 23, "write to..."}, {"write to ann@example.com", 24, "write to ann@example.com"},
-		{"call +1 202 555 0143 now", 18, "call..."}, {"call +1 202 555 0143 now", 22, "call..."}, {"one two three", 9, "one two..."},
-		{"onetwothree", 5, "onetw..."}, {"a " + strings.Repeat("b", 2000), 1500, "a " + strings.Repeat("b", 1498) + "..."},
+		{"write to ann@example.com", 23, "write to..."},
+		{"write to ann@example.com", 24, "write to ann@example.com"},
+		{"call +1 202 555 0143 now", 18, "call..."},
+		{"call +1 202 555 0143 now", 22, "call..."},
+		{"one two three", 9, "one two..."},
+		{"onetwothree", 5, "onetw..."},
+		{"a " + strings.Repeat("b", 2000), 1500, "a " + strings.Repeat("b", 1498) + "..."},
 	} {
 		if got := Words(c.text, c.n); got != c.want {
 			t.Errorf("Words(%.30q, %d) = %.30q, want %.30q", c.text, c.n, got, c.want)
