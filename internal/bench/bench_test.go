@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(figures) != 12 {
+	if len(figures) != 13 {
 		t.Errorf("got %d figures", len(figures))
 	}
 	for _, f := range figures {
@@ -34,7 +34,8 @@ func TestRun(t *testing.T) {
 			if f.Skipped && runtime.GOOS != "linux" {
 				t.Skip(f.Note)
 			}
-			if f.Skipped || f.P50 <= 0 || f.Unit == "" {
+			// What privacy adds is a difference, and may be below 0 on a busy machine.
+			if f.Skipped || f.P50 == 0 || f.Unit == "" {
 				t.Errorf("it was not measured: %+v", f)
 			}
 			t.Logf("%10.3f %s (budget %g)", f.P50, f.Unit, f.Budget)
