@@ -31,7 +31,7 @@ func TestSystemPrompt(t *testing.T) {
 	for _, want := range []string{
 		"search_tools", "get_tool_details", "execute_code", "list_mcp_tools()", "search_mcp_tools(", "get_mcp_tool_details(", "tools.crm.search(",
 		"callMCPTool(", "./servers/crm", "/skills", "/workspace", "fs.writeFile", "utils.sleep", "utils.parseJSON", "utils.timestamp", "console", "return",
-		"[EMAIL_1]", "never repeat", "Variables do not survive", "/skills/sales_by_region.js", "(rows, region)",
+		"[EMAIL_1]", "pii.domain(", "never repeat", "Variables do not survive", "/skills/sales_by_region.js", "(rows, region)",
 	} {
 		if !strings.Contains(builtin().system, want) {
 			t.Errorf("the system prompt does not say %q", want)

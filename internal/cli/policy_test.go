@@ -46,7 +46,7 @@ func TestPolicyShow(t *testing.T) {
 	// A preset's file is itself a policy.
 	f.write("copy.yaml", f.run("policy", "show", "strict").want(0).stdout)
 	r := f.run("policy", "test", "a__b", "--token", "[EMAIL_1]", "--policy", "copy.yaml").want(0)
-	if !strings.HasPrefix(r.stdout, "deny: rule 1 (tools *, tokens *) denies [EMAIL_1] of unknown origin: no rule allows this flow\n") {
+	if !strings.HasPrefix(r.stdout, "deny: rule 2 (tools *, tokens *) denies [EMAIL_1] of unknown origin: no rule allows this flow\n") {
 		t.Errorf("with a copy of the preset: %s", r.stdout)
 	}
 	if r := f.run("policy", "show", "none").want(2); !strings.Contains(r.stderr, "open, guarded, strict") {
@@ -70,6 +70,7 @@ func TestPolicyTest(t *testing.T) {
 		{[]string{"mailer__send", "--token", "[EMAIL_1]=crm__search,task"}, "deny", "denies [EMAIL_1] from task"},
 		{[]string{"mailer__send", "--args", `{"to":["[PHONE_2]"]}`}, "deny", "denies [PHONE_2] of unknown origin"},
 		{[]string{"CRM__list-team"}, "allow", "no rule is about crm__list_team"}, // read-only, says the catalog
+		{[]string{"pii__last4", "--token", "[EMAIL_1]=task"}, "allow", "no rule"},
 		{[]string{"crm__list_team", "--no-read-only", "--destructive"}, "ask", "rule 1"},
 	} {
 		var got struct {
@@ -119,11 +120,13 @@ func TestPolicySimulate(t *testing.T) {
 		const search = (text) => callMCPTool('crm__search', {q: text})
 		await search('[EMAIL_1]')
 		await search('[EMAIL_' + 2 + ']')
+		await pii.kind('[EMAIL_1]').catch(() => {})
 		return 1`).want(0)
 	f.write("other.yaml", `
 - {tools: database__*, action: ask}
 - {tools: crm__*, tokens: {type: email, from: program}, action: allow}
-- {tools: crm__*, tokens: {}, action: deny}`)
+- {tools: crm__*, tokens: {}, action: deny}
+- {tools: pii__*, tokens: {from: program}, action: deny}`)
 	var got struct {
 		Runs, Calls int
 		Changes     []struct {
@@ -136,7 +139,7 @@ func TestPolicySimulate(t *testing.T) {
 		}
 	}
 	r := f.run("policy", "simulate", "other.yaml", "--json").want(0).value(&got)
-	if got.Runs != 1 || got.Calls != 3 || len(got.Changes) != 2 {
+	if got.Runs != 1 || got.Calls != 4 || len(got.Changes) != 3 {
 		t.Fatalf("simulated: %s", r.stdout)
 	}
 	ask, deny := got.Changes[0], got.Changes[1]
@@ -147,12 +150,15 @@ func TestPolicySimulate(t *testing.T) {
 	if deny.Tool != "crm__search" || deny.Then.Token != "[EMAIL_2]" || deny.Then.Action != "deny" || len(deny.UnknownOrigins) != 1 {
 		t.Errorf("the second: %+v", deny)
 	}
+	if asked := got.Changes[2]; asked.Tool != "pii__kind" || !asked.Known || asked.Then.Token != "[EMAIL_1]" || asked.Then.Action != "deny" {
+		t.Errorf("the question: %+v", asked)
+	}
 	text := f.run("policy", "simulate", "other.yaml").want(0)
-	if n := strings.Count(text.stdout, "\n"); n != 3 || !strings.Contains(text.stderr, "2 of 3 calls in 1 runs are decided differently") {
+	if n := strings.Count(text.stdout, "\n"); n != 4 || !strings.Contains(text.stderr, "3 of 4 calls in 1 runs are decided differently") {
 		t.Errorf("%s%s", text.stdout, text.stderr)
 	}
 	f.write("same.yaml", "[]")
-	if r := f.run("policy", "simulate", "same.yaml").want(0); r.stdout != "" || !strings.Contains(r.stderr, "0 of 3") {
+	if r := f.run("policy", "simulate", "same.yaml").want(0); r.stdout != "" || !strings.Contains(r.stderr, "0 of 4") {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 	f.write("bad.yaml", "- {tools: crm, action: deny}")

@@ -11,6 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/policy"
 )
@@ -119,7 +120,7 @@ func (s *simulation) run(id, user string, records []journal.Record) {
 		switch {
 		case r.Start != nil:
 			shows("program", r.Start.Source)
-		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.Tool:
+		case r.Call != nil && (frame.Kind(r.Call.Kind) == frame.Tool || frame.Kind(r.Call.Kind) == frame.PII):
 			call, known := s.call(user, r.Call)
 			from[r.Call.N] = call.Tool
 			call.Tokens = policyTokens(tokenForm.FindAllString(string(call.Args), -1), func(text string) []string { return origins[text] })
@@ -134,6 +135,9 @@ func (s *simulation) run(id, user string, records []journal.Record) {
 
 // call is a recorded call as policy sees it.
 func (s *simulation) call(user string, c *journal.Call) (call policy.Call, known bool) {
+	if frame.Kind(c.Kind) == frame.PII {
+		return policyCall(gate.Question(c.Name), user, c.Args), true
+	}
 	var in struct {
 		Server     string            `json:"server"`
 		Input      json.RawMessage   `json:"input"`

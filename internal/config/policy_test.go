@@ -157,6 +157,22 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s: plain, destructive and with a token %v, want %v", name, got, want)
 		}
 	}
+	for _, name := range policy.Presets() {
+		p, err := policy.New(nil, name, PresetRules(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		question := policy.Call{Server: "pii", Tool: "pii__domain", ReadOnly: true, Tokens: []policy.Token{token}}
+		if got := p.Decide(question); got.Action != policy.Allow {
+			t.Errorf("%s: a question about a token: %+v", name, got)
+		}
+		if p, err = policy.New([]policy.Rule{{Tools: []string{"*"}, Tokens: &policy.Tokens{Type: []string{"email"}}, Action: policy.Deny}}, name, PresetRules(name)); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Decide(question); got.Action != policy.Deny {
+			t.Errorf("%s: a question that a rule denies: %+v", name, got)
+		}
+	}
 	if rules := PresetRules("none"); rules != nil {
 		t.Errorf("an unknown preset has rules %v", rules)
 	}

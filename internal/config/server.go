@@ -82,6 +82,8 @@ func serverName(name string) string {
 		return "the name of a server must have 1 to 64 characters"
 	case strings.Trim(name, allowed) != "" || strings.Trim(name, "-_. ") == "" || strings.TrimSpace(name) != name:
 		return "the name of a server may have letters, digits, spaces and - _ . only"
+	case ident.Fold(name) == "pii":
+		return "the name of a server may not be pii, which stands for the questions of programs about personal data"
 	case strings.Contains(name, "__"):
 		return "the name of a server may not have __, which separates it from its tools"
 	}

@@ -102,6 +102,7 @@ func TestBadServers(t *testing.T) {
 		"a: {command: x, disabled: true, enabled: on}":              "35: mcpServers.a.enabled: it contradicts disabled; keep one",
 		"a: {command: x, enabledTools: [t], disabledTools: [t, u]}": `38: mcpServers.a.disabledTools: "t" is in enabledTools too; remove it from one of them`,
 		"my-crm: {command: x}\n  my_CRM: {command: x}":              "3: mcpServers.my_CRM: programs cannot tell it from my-crm: case, - and _ do not count in names; rename one",
+		"P-ii: {command: x}":                                        "3: mcpServers.P-ii: the name of a server may not be pii, which stands for the questions of programs about personal data",
 		"a__b: {command: x}":                                        "3: mcpServers.a__b: the name of a server may not have __, which separates it from its tools",
 		"a/b: {command: x}":                                         "3: mcpServers.a/b: the name of a server may have letters, digits, spaces and - _ . only",
 		strings.Repeat("a", 65) + ": {command: x}":                  "3: mcpServers." + strings.Repeat("a", 65) + ": the name of a server must have 1 to 64 characters",

@@ -76,6 +76,7 @@ const (
 	Timer    Kind = "timer"    // sleep
 	Load     Kind = "module"   // require and import at run time
 	Intl     Kind = "intl"     // time zones
+	PII      Kind = "pii"      // questions about tokens
 )
 
 // Program is compiled code, ready for any runner.

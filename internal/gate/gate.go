@@ -118,7 +118,7 @@ type Run struct {
 	gate      *Gate
 	scope     Scope
 	toolCalls int
-	left      map[int]bool // tool calls that a dead process, or one that waited for an approval, left without an answer
+	left      map[int]bool // approvable calls that a dead process, or one that waited for an approval, left without an answer
 	sessions  connections
 }
 
@@ -131,15 +131,15 @@ func (g *Gate) Open(scope Scope) *Run {
 	return r
 }
 
-// remember counts the tool calls that a dead process had answered and finds those that it had not, and the connections that it sent
-// writes on.
+// remember counts the tool calls that a dead process had answered, and finds the approvable calls that it had not and the connections
+// that it sent writes on.
 func (r *Run) remember() {
 	calls := map[int]*journal.Call{}
 	for _, record := range r.scope.Recorded {
 		switch {
 		case record.Call != nil:
 			calls[record.Call.N] = record.Call
-			r.left[record.Call.N] = frame.Kind(record.Call.Kind) == frame.Tool
+			r.left[record.Call.N] = approvable(record.Call)
 		case record.Answer != nil:
 			if c := calls[record.Answer.N]; c != nil && frame.Kind(c.Kind) == frame.Tool {
 				r.toolCalls++
@@ -151,6 +151,12 @@ func (r *Run) remember() {
 			}
 		}
 	}
+}
+
+// approvable reports whether policy may put a call to a person.
+func approvable(c *journal.Call) bool {
+	kind := frame.Kind(c.Kind)
+	return kind == frame.Tool || kind == frame.PII
 }
 
 // answer is a prepared call without a write.
@@ -174,6 +180,8 @@ func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 		return r.redacted(c, fromCatalog, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
 	case frame.Resource:
 		return r.redacted(c, fromResource, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) }))
+	case frame.PII:
+		return r.redacted(c, pii.FromProgram, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.question(ctx, c) }))
 	case frame.Load:
 		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.load(ctx, c.Args) })
 	case frame.Intl:

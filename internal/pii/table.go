@@ -123,18 +123,19 @@ type table struct {
 	used    time.Time // guarded by f.mu
 	counted int       // tokens in f.size, guarded by f.mu
 
-	mu     sync.Mutex
-	loaded bool
-	vault  Vault
-	keys   *seal.Keys
-	byKey  map[string]*token
-	byName map[name]*token
-	last   map[string]int // the highest number of each type
-	first  int
-	tokens int64 // of the user
-	bytes  int64
-	coded  int // values that share their token with literals of programs
-	added  []addition
+	mu      sync.Mutex
+	loaded  bool
+	vault   Vault
+	keys    *seal.Keys
+	byKey   map[string]*token
+	byName  map[name]*token
+	last    map[string]int // the highest number of each type
+	first   int
+	tokens  int64 // of the user
+	bytes   int64
+	coded   int // values that share their token with literals of programs
+	guesses int // see maxGuesses
+	added   []addition
 }
 
 // addition is a token or an origin that the vault does not have yet.

@@ -17,7 +17,7 @@ Reflect RegExp SessionLostError Set String Symbol SyntaxError TextDecoder TextEn
 Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet atob btoa callMCPTool clearInterval clearTimeout console
 crypto decodeURI decodeURIComponent encodeURI encodeURIComponent env escape eval fs get_mcp_tool_details get_server_index get_tool_details
 get_virtual_library globalThis introspect_servers isFinite isNaN list_mcp_resources list_mcp_tools list_server_functions parseFloat parseInt
-performance queueMicrotask read_mcp_resource require search_mcp_tools search_tools setInterval setTimeout structuredClone tools undefined
+performance pii queueMicrotask read_mcp_resource require search_mcp_tools search_tools setInterval setTimeout structuredClone tools undefined
 unescape utils`)
 
 // Rule 3, globals: there is what is allowed and nothing else, and what is there shows neither machine nor collector.

@@ -20,6 +20,7 @@ import { bindBuffer, fs } from './files.js';
 import { allowed, prune } from './globals.js';
 import { programRequire } from './modules.js';
 import { ended, failing, neverSettled, unhandled } from './outcome.js';
+import { pii } from './pii.js';
 import { startProgram } from './program.js';
 import { installRandom, random, startRandom } from './random.js';
 import { begin } from './run.js';
@@ -63,7 +64,7 @@ function installGlobals() {
   defineAll(timerGlobals);
   defineAll(installWeb({ random, now, zone, backgroundTimer }));
   defineAll(discovery);
-  defineAll({ callMCPTool, env: freeze({}), fs, require: programRequire, tools, utils });
+  defineAll({ callMCPTool, env: freeze({}), fs, pii, require: programRequire, tools, utils });
   bindBuffer();
   bindWeb();
   hideStackFrames();

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -193,4 +194,30 @@ func ranges(set map[int]bool) string {
 		from = to
 	}
 	return strings.Join(all, ",")
+}
+
+// TestCountries holds the countries of calling codes against libphonenumber's metadata.
+func TestCountries(t *testing.T) {
+	t.Parallel()
+	for text := range plans() {
+		code, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := phonenumbers.GetRegionCodeForCountryCode(code)
+		if want == "001" { // of no country
+			want = ""
+		}
+		if got, ok := Country("+" + text + "2025550123;ext=1"); got != want || ok != (want != "") {
+			t.Errorf("+%s is of %q, %v; want %q", text, got, ok, want)
+		}
+	}
+	if n := len(countries()); n > len(plans()) {
+		t.Errorf("%d countries have %d calling codes", n, len(plans()))
+	}
+	for _, phone := range []string{"", "+", "2025550123", "+0", "+99", "+9990000000"} {
+		if got, ok := Country(phone); ok {
+			t.Errorf("%q is of %s", phone, got)
+		}
+	}
 }

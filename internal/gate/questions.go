@@ -1,0 +1,82 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// QuestionServer is the server that policy takes questions about tokens for tools of: pii__domain. No server has this name.
+const QuestionServer = "pii"
+
+// Question is a question about tokens as a tool. No catalog has it.
+func Question(name string) *catalog.Tool {
+	yes, no := true, false
+	return &catalog.Tool{
+		Server: QuestionServer, Name: name, Description: "Answers a question about a token without its value.",
+		Annotations: catalog.Annotations{ReadOnly: &yes, Destructive: &no, Idempotent: &yes, OpenWorld: &no},
+	}
+}
+
+// question answers a question about tokens. It takes the steps of a tool call that reads, but for its limit: it counts as a host call.
+func (r *Run) question(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
+	var in struct {
+		Tokens []string `json:"tokens"`
+	}
+	if err := decode(c.Args, &in); err != nil {
+		return nil, err
+	}
+	if !pii.IsQuestion(c.Name) {
+		return nil, runtimeError("TypeError", "there is no question pii.%s", c.Name)
+	}
+	tool := Question(c.Name)
+	t := &toolCall{run: r, call: c, name: tool.FullName()}
+	values, tokens, err := r.scope.Privacy.RestoreJSON(ctx, c.Args)
+	if err != nil {
+		return nil, t.notCalled(t.name, err)
+	}
+	verdict := r.judge(ctx, tool, c.Args, tokens)
+	if verdict.Action == policy.Deny {
+		return nil, t.forbidden(t.name, verdict)
+	}
+	if failed := t.refusal(ctx, t.name); failed != nil {
+		return nil, failed
+	}
+	if verdict.Action == policy.Ask {
+		if _, failed := t.approve(ctx, tool, verdict, c.Args, values); failed != nil {
+			return nil, failed
+		}
+	}
+	answer, err := r.scope.Privacy.Ask(ctx, c.Name, in.Tokens...)
+	if _, ok := errors.AsType[*pii.QuestionError](err); ok {
+		return nil, runtimeError("TypeError", "pii.%s: %v", c.Name, err)
+	}
+	switch {
+	case errors.Is(err, pii.ErrGuesses):
+		return nil, &frame.Error{Kind: frame.KindCallLimit, Name: "LimitError", Tool: t.name, Message: fmt.Sprintf("pii.%s: %v", c.Name, err)}
+	case err != nil:
+		return nil, t.notCalled(t.name, err)
+	}
+	value, failed := encode(answer)
+	if failed != nil {
+		return nil, failed
+	}
+	return r.hide(ctx, originOf(tokens), t.name, value)
+}
+
+// originOf is where an answer about tokens comes from: whence their values came. A custom pattern may find a value in it.
+func originOf(tokens []pii.Token) pii.Origin {
+	for _, token := range tokens {
+		for _, origin := range token.Origins {
+			return pii.Origin(origin)
+		}
+	}
+	return pii.FromProgram
+}

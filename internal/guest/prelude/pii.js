@@ -1,0 +1,22 @@
+// pii: questions about the tokens that stand for personal data. The host answers them without the values.
+
+import { attempt, NativeTypeError } from './intrinsics.js';
+import { request } from './calls.js';
+import { quote, record } from './text.js';
+import { kindName } from './tools.js';
+
+function text(question, token) {
+  if (typeof token === 'string') return quote(token);
+  throw new NativeTypeError(`pii.${question} takes a token, as a string with its brackets; got ${kindName(token)}`);
+}
+
+const about = (question) => (token) => attempt(() => request('pii', question, record('tokens', `[${text(question, token)}]`)));
+
+export const pii = {
+  kind: about('kind'),
+  domain: about('domain'),
+  last4: about('last4'),
+  country: about('country'),
+  same: (a, b) => attempt(() => request('pii', 'same', record('tokens', `[${text('same', a)},${text('same', b)}]`))),
+  sortKey: about('sortKey'),
+};

@@ -1,0 +1,191 @@
+package pii
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+
+	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/pii/seal"
+)
+
+// A question is asked about tokens; its answer tells a part of a value, or how two values compare. The answers about one token never
+// change, so that asking again tells nothing more. No answer depends on a value that the program chooses, but for that of same, which
+// is bounded by maxGuesses.
+type question struct {
+	tokens int
+	types  []string // of the token; nil for any
+	answer func(t *table, of []*token) (any, error)
+}
+
+var questions = map[string]question{
+	"kind":    {1, nil, func(_ *table, of []*token) (any, error) { return of[0].kind, nil }},
+	"domain":  {1, []string{"EMAIL"}, domain},
+	"last4":   {1, []string{"CREDIT_CARD", "IBAN", "PHONE", "US_SSN"}, last4},
+	"country": {1, []string{"IBAN", "PHONE"}, country},
+	"same":    {2, nil, same},
+	"sortKey": {1, nil, sortKey},
+}
+
+// IsQuestion reports whether Ask knows a question.
+func IsQuestion(name string) bool {
+	_, ok := questions[name]
+	return ok
+}
+
+// QuestionError says why a question has no answer. The message names tokens, and no values.
+type QuestionError struct{ message string }
+
+func (e *QuestionError) Error() string { return e.message }
+
+func unanswerable(format string, args ...any) error {
+	return &QuestionError{fmt.Sprintf(format, args...)}
+}
+
+// maxGuesses is how many questions in a session may compare a value that a program made with one from outside. Each tells the program
+// whether it has guessed a value. The count is in memory: it begins anew when the process does, or when the session's tokens were
+// dropped from memory because the session was idle.
+const maxGuesses = 100
+
+// ErrGuesses is the error of a question beyond maxGuesses.
+var ErrGuesses = fmt.Errorf("programs of this session have compared values of their own with personal data %d times, and may not do so again", maxGuesses)
+
+// Ask answers a question about tokens of the session, each the whole of a text:
+//
+//   - kind: the type, such as EMAIL
+//   - domain, of an EMAIL: the domain that its owner has registered, such as example.co.uk for grace@mail.example.co.uk
+//   - last4, of a CREDIT_CARD, an IBAN, a PHONE, or a US_SSN: the last four characters; a PHONE counts without its extension
+//   - country, of an IBAN: the country it begins with; of a PHONE: the main country of its calling code
+//   - same, of two tokens: whether both have one type and stand for one value, however it was written
+//   - sortKey: 16 letters that are the same for the same value in this session. Their order says nothing about the order of values:
+//     a key that did would spell values out. Values that programs made have other keys than equal values from outside
+//
+// The answer is a string or a bool. A *QuestionError, or ErrGuesses, is the asker's fault.
+func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, error) {
+	q, ok := questions[ask]
+	switch {
+	case !ok:
+		return nil, unanswerable("there is no question %q", ask)
+	case len(texts) != q.tokens:
+		return nil, unanswerable("the number of tokens must be %d, not %d", q.tokens, len(texts))
+	case s.filter == nil:
+		return nil, unanswerable("there are no tokens: personal data is not replaced (pii.enabled)")
+	}
+	names := make([]name, len(texts))
+	for i, text := range texts {
+		if names[i], ok = s.filter.wholeToken(text); !ok {
+			return nil, unanswerable("the question takes a token with its brackets, and no other text")
+		}
+	}
+	var answer any
+	err := s.filter.use(ctx, s.scope, func(t *table) (err error) {
+		of := make([]*token, len(names))
+		for i, n := range names {
+			if of[i] = t.byName[n]; of[i] == nil {
+				return unanswerable("%s is not a token of this session", texts[i])
+			}
+			if q.types != nil && !slices.Contains(q.types, of[i].kind) {
+				return unanswerable("%s has no %s: only tokens of type %s do", of[i], ask, strings.Join(q.types, ", "))
+			}
+		}
+		answer, err = q.answer(t, of)
+		return err
+	})
+	if _, ok := errors.AsType[*QuestionError](err); err != nil && !ok && !errors.Is(err, ErrGuesses) {
+		err = fmt.Errorf("ask about personal data: %w", err)
+	}
+	return answer, err
+}
+
+// wholeToken reads a text that is a token.
+func (f *Filter) wholeToken(text string) (n name, ok bool) {
+	if text == "" {
+		return n, false
+	}
+	n, end := parseToken(text)
+	return n, end == len(text) && f.types[n.kind]
+}
+
+// plain is the canonical form of a value. That of a number, or of an encoded spelling, is what the detector reads in it.
+func (t *table) plain(v *value) string {
+	if v.form == asText {
+		return v.canonical
+	}
+	spans := t.f.opt.Detector.FindWith(v.spelling, nil)
+	if len(spans) == 1 && spans[0].Type == v.kind && spans[0].Start == 0 && spans[0].End == len(v.spelling) {
+		return spans[0].Value
+	}
+	return v.canonical
+}
+
+const upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+func domain(t *table, of []*token) (any, error) {
+	address := t.plain(&of[0].value)
+	host := address[strings.LastIndexByte(address, '@')+1:]
+	if host == address || strings.HasPrefix(host, "[") { // base64, and an IP address in place of a domain
+		return nil, unanswerable("%s has no domain that can be told", of[0])
+	}
+	if registered, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return registered, nil
+	}
+	return host, nil // a domain that others register theirs under
+}
+
+// minHidden is how many characters last4 leaves unsaid at least: with fewer, the rest could be guessed.
+const minHidden = 4
+
+func last4(t *table, of []*token) (any, error) {
+	text, _, _ := strings.Cut(strings.TrimPrefix(t.plain(&of[0].value), "+"), ";") // +12025550123;ext=1
+	characters := "0123456789"
+	if of[0].kind == "IBAN" {
+		characters += upper
+	}
+	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // other characters are base64
+		return nil, unanswerable("%s has no last four characters that can be told", of[0])
+	}
+	return text[len(text)-4:], nil
+}
+
+func country(t *table, of []*token) (any, error) {
+	text := t.plain(&of[0].value)
+	if of[0].kind == "IBAN" {
+		if len(text) < 2 || strings.Trim(text, upper+"0123456789") != "" { // base64
+			return nil, unanswerable("%s has no country that can be told", of[0])
+		}
+		return text[:2], nil
+	}
+	found, ok := detect.Country(text)
+	if !ok {
+		return nil, unanswerable("%s has no calling code of a country", of[0])
+	}
+	return found, nil
+}
+
+func same(t *table, of []*token) (any, error) {
+	a, b := of[0], of[1]
+	if a.made != b.made {
+		if t.guesses >= maxGuesses {
+			return nil, ErrGuesses
+		}
+		t.guesses++
+	}
+	return a.kind == b.kind && t.plain(&a.value) == t.plain(&b.value), nil
+}
+
+// sortKey depends on whether a program made the value, or else it would tell a program whether it has guessed one.
+func sortKey(t *table, of []*token) (any, error) {
+	v := value{kind: of[0].kind, form: asText, made: of[0].made, canonical: t.plain(&of[0].value)}
+	sum := t.keys.Key(seal.Scope(t.scope), "sortKey", v.key()) // no type of values has this name
+	letters := make([]byte, 16)
+	for i, bits := 0, binary.BigEndian.Uint64(sum[:]); i < len(letters); i++ { // digits could look like a number of a card
+		letters[i] = 'a' + byte(bits>>60)
+		bits <<= 4
+	}
+	return string(letters), nil
+}
