@@ -6,12 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"mcp-code-exec-harness/internal/disk"
@@ -22,31 +18,19 @@ const keySize = 32
 // Key returns the key that binds approvals to arguments, from the file approvals.key in a directory, which it makes if it is absent.
 // If the file is lost, calls that wait are asked about again.
 func Key(dir string) ([]byte, error) {
+	const remedy = "delete the file, and the next command makes a new one"
 	path := filepath.Join(dir, "approvals.key")
-	key := make([]byte, keySize)
-	rand.Read(key) // never fails
-	err := os.MkdirAll(dir, 0o700)
-	if _, missing := os.Stat(path); err == nil && errors.Is(missing, fs.ErrNotExist) {
-		if err = disk.Create(path, []byte(hex.EncodeToString(key)+"\n"), 0o600); errors.Is(err, fs.ErrExist) { // another process was first
-			err = nil
-		}
-	}
+	text, err := disk.Secret(path, func() string {
+		key := make([]byte, keySize)
+		rand.Read(key) // never fails
+		return hex.EncodeToString(key) + "\n"
+	})
 	if err != nil {
-		return nil, fmt.Errorf("make the key of approvals: %w", err)
+		return nil, fmt.Errorf("the key of approvals: %w; %s", err, remedy)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the key of approvals: %w", err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("other users of this machine can read %s: delete it, and the next command makes a new one", path)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the key of approvals: %w", err)
-	}
-	if key, err = hex.DecodeString(strings.TrimSpace(string(text))); err != nil || len(key) != keySize {
-		return nil, fmt.Errorf("%s holds no key: delete it, and the next command makes a new one", path)
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) != keySize {
+		return nil, fmt.Errorf("%s holds no key of approvals: %s", path, remedy)
 	}
 	return key, nil
 }

@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 
 	"mcp-code-exec-harness/internal/disk"
@@ -19,7 +16,6 @@ const (
 	minMaster   = 32      // bytes
 	maxMaster   = 1 << 10 // bytes
 	minDistinct = 12      // different bytes: 32 random ones have fewer once in 10^20 times
-	maxFile     = 64 << 10
 	howToMake   = "make one with: openssl rand -base64 32"
 )
 
@@ -44,18 +40,11 @@ func Open(o Options) (*Keys, error) {
 	if len(masters) == 0 && o.File == "" {
 		return nil, fmt.Errorf("there is no key for personal data: set %s; %s", o.Name, howToMake)
 	}
-	if len(masters) == 0 {
-		if err := makeFile(o.File); err != nil {
-			return nil, fmt.Errorf("make the key for personal data: %w; set %s instead, or make the directory writable", err, o.Name)
-		}
-	}
 	from := o.Name
 	if o.File != "" {
-		older, err := readFile(o.File)
-		switch absent := errors.Is(err, fs.ErrNotExist); {
-		case absent && len(masters) > 0:
-		case err != nil:
-			return nil, fmt.Errorf("read the key for personal data: %w", err)
+		older, err := readFile(o.File, len(masters) == 0)
+		if err != nil && (len(masters) == 0 || !errors.Is(err, fs.ErrNotExist)) {
+			return nil, fmt.Errorf("the key for personal data: %w; or set %s instead", err, o.Name)
 		}
 		masters = append(masters, older...)
 		from += " or " + o.File
@@ -63,37 +52,24 @@ func Open(o Options) (*Keys, error) {
 	return New(from, masters...)
 }
 
-// makeFile makes a file with a new key unless there is one.
-func makeFile(path string) error {
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
+// fresh is the content of a file with a new key.
+func fresh() string {
 	master := make([]byte, minMaster)
 	rand.Read(master) // never fails
-	text := "# Encrypts the personal data in the store beside it. Without it, that data is lost: keep a copy in a safe place.\n" +
+	return "# Encrypts the personal data in the store beside it. Without it, that data is lost: keep a copy in a safe place.\n" +
 		base64.StdEncoding.EncodeToString(master) + "\n"
-	err := disk.Create(path, []byte(text), 0o600)
-	if errors.Is(err, fs.ErrExist) { // another process was faster
-		return nil
-	}
-	return err
 }
 
-func readFile(path string) ([][]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+// readFile reads the keys of a file. Without one it makes one if create says so.
+func readFile(path string, create bool) ([][]byte, error) {
+	var make func() string
+	if create {
+		make = fresh
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("other users of this machine can read %s: run chmod 600 on it", path)
+	text, err := disk.Secret(path, make)
+	if errors.Is(err, disk.ErrReadable) {
+		err = fmt.Errorf("%w: run chmod 600 on it", err)
 	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s is no file of keys: it has more than %d bytes", path, maxFile)
-	}
-	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

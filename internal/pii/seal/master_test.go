@@ -165,7 +165,7 @@ func TestBadFiles(t *testing.T) {
 		"comment": {"# a key\n", 0o600, "holds no key"},
 		"short":   {secret[:32], 0o600, "16 bytes"},
 		"shared":  {secret, 0o640, "chmod 600"},
-		"large":   {strings.Repeat(secret+"\n", 2000), 0o600, "no file of keys"},
+		"large":   {strings.Repeat(secret+"\n", 2000), 0o600, "more than 65536 bytes"},
 	} {
 		if c.mode != 0o600 && runtime.GOOS == "windows" {
 			continue
