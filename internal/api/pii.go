@@ -58,6 +58,6 @@ func (a *API) addPII() {
 			return nil, err
 		}
 		a.audit(ctx, telemetry.Event{UserID: user, SessionID: in.SessionID, Type: telemetry.DataDeletion, Severity: telemetry.Low})
-		return nil, a.opt.Harness.Privacy().Forget(ctx, user, in.SessionID)
+		return nil, a.opt.Harness.Privacy().Clear(ctx, user, in.SessionID)
 	})
 }

@@ -79,7 +79,23 @@ func (f *Filter) In(user, session string) Session {
 	return Session{f, Scope{user, session}}
 }
 
-// Forget removes the tokens of a session that has been deleted from memory, and from a vault that is not the harness's store.
+// Clear forgets the tokens of a session that goes on. From then on they stand for nothing; no later token has the number of one of them.
+func (f *Filter) Clear(ctx context.Context, user, session string) error {
+	if f == nil {
+		return nil
+	}
+	return f.use(ctx, Scope{user, session}, func(t *table) error {
+		if err := t.clear(ctx); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.drop(t)
+		return nil
+	})
+}
+
+// Forget removes everything of a session that has been deleted.
 func (f *Filter) Forget(ctx context.Context, user, session string) error {
 	if f == nil {
 		return nil
@@ -215,17 +231,17 @@ func (f *Filter) tokenize(
 			if ok {
 				of = append(of, known)
 			}
-			var token string
+			var name string
 			var err error
 			if len(of) > 0 {
-				token, err = t.derived(v, from, of)
+				name, err = t.derived(v, from, of)
 			} else {
-				token, err = t.token(v, from)
+				name, err = t.token(v, from)
 			}
 			if err != nil {
 				return err
 			}
-			tokens = append(tokens, token)
+			tokens = append(tokens, name)
 		}
 		return nil
 	})

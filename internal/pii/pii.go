@@ -71,7 +71,7 @@ type Session struct {
 // Hide replaces the values in a text by tokens. Tokens in texts of programs and files stay. The values of sent are found wherever
 // they are, also where they do not look like personal data: the receiver may repeat them.
 //
-// New tokens are durable before anything that is committed to the harness's store afterwards; see Sync.
+// New tokens are durable before anything that is committed to the harness's store afterwards.
 func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Token) (string, error) {
 	if s.filter == nil || text == "" {
 		return text, nil
@@ -217,18 +217,6 @@ func (s Session) Translate(ctx context.Context, to Session, text string) (string
 		return "", fmt.Errorf("translate tokens: %w", err)
 	}
 	return text, nil
-}
-
-// Sync returns once the session's tokens are durable.
-func (s Session) Sync(ctx context.Context) error {
-	if s.filter == nil {
-		return nil
-	}
-	vault, err := s.filter.opt.Vault()
-	if err != nil {
-		return err
-	}
-	return vault.Sync(ctx)
 }
 
 // Detector finds values in texts. It is safe for concurrent use.

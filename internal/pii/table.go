@@ -187,6 +187,8 @@ func (t *table) load(ctx context.Context) error {
 		if e.Sealed == nil {
 			if known := t.byName[name{e.Type, e.N}]; known != nil {
 				known.origins = append(known.origins, e.Origin)
+			} else { // see clear
+				t.last[e.Type] = max(t.last[e.Type], e.N)
 			}
 			continue
 		}
@@ -281,8 +283,17 @@ func (t *table) copy(of *token) (string, error) {
 	return text, nil
 }
 
-// maxOrigins is how many origins a token remembers. More would not be allowed anywhere that not all are allowed.
+// maxOrigins is how many origins a token remembers. A token with as many is one of unknown origin for policy, which judges that most
+// strictly: an origin that a rule is about could be missing.
 const maxOrigins = 64
+
+// judged are the origins that policy judges; nil if they are not known.
+func (t *token) judged() []string {
+	if len(t.origins) >= maxOrigins {
+		return nil
+	}
+	return slices.Clone(t.origins)
+}
 
 // store gives the vault what was added.
 func (t *table) store(ctx context.Context) error {
@@ -316,6 +327,24 @@ func (t *table) store(ctx context.Context) error {
 	t.f.grown(t, grown)
 	return nil
 }
+
+// clear forgets the tokens of a session that goes on. Texts may still mention them, so that their numbers are not given again: the vault
+// keeps the last number of each type, as an entry without a token.
+func (t *table) clear(ctx context.Context) error {
+	last := make([]Entry, 0, len(t.last))
+	for kind, n := range t.last {
+		last = append(last, Entry{Type: kind, N: n, Origin: cleared})
+	}
+	if err := t.vault.Delete(ctx, t.scope); err != nil || len(last) == 0 {
+		return err
+	}
+	if _, err := t.vault.Load(ctx, t.scope); err != nil { // before Add
+		return err
+	}
+	return errors.Join(t.vault.Add(ctx, t.scope, last), t.vault.Sync(ctx))
+}
+
+const cleared = "cleared"
 
 // undo removes what was added and not stored. Numbers are not used again: a text with one may be on its way.
 func (t *table) undo() {

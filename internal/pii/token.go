@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -108,7 +107,7 @@ func (r *restorer) tokens() []Token {
 	defer r.table.mu.Unlock()
 	all := make([]Token, len(r.order))
 	for i, tok := range r.order {
-		all[i] = Token{tok.String(), tok.kind, slices.Clone(tok.origins), tok}
+		all[i] = Token{tok.String(), tok.kind, tok.judged(), tok}
 	}
 	return all
 }

@@ -1,0 +1,125 @@
+package pii_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/pii"
+)
+
+// pieces are what generated texts consist of. Each value has one spelling, because the first one is restored.
+var pieces = []string{
+	"ann@example.com", "219-09-9999", "4111 1111 1111 1111", "10.20.30.40", "DE89370400440532013000", "EMP-AB-123456",
+	"[EMAIL_1]", "[PII_EMAIL_2]", "[LITERAL_1]", "[EMAIL_", "_1]", "\\", "\"", "\n", "{", "}", "[", "]", "ü", "%40", "&amp;", "password=hunter2hunter2", "c2VuZCB0byBhbm5AZXhhbXBsZS5jb20=",
+	" ", "x", "text", "é", "😀", "\x00", "{\"a\":\"ann@example.com\",\"phone\":3125550188}", "0",
+}
+
+func generate(r *rand.Rand, depth int) any {
+	switch n := r.IntN(10); {
+	case n < 2 && depth > 0:
+		m := map[string]any{}
+		for range r.IntN(4) {
+			m[fmt.Sprint(generateText(r))] = generate(r, depth-1)
+		}
+		return m
+	case n < 4 && depth > 0:
+		var list []any
+		for range r.IntN(4) {
+			list = append(list, generate(r, depth-1))
+		}
+		return list
+	case n == 4:
+		return json.Number([]string{"3125550188", "5500005555555559", "12", "-1.5e300", "219099998"}[r.IntN(5)])
+	case n == 5:
+		return []any{true, nil}[r.IntN(2)]
+	}
+	return generateText(r)
+}
+
+func generateText(r *rand.Rand) string {
+	var text strings.Builder
+	for range r.IntN(6) {
+		text.WriteString(pieces[r.IntN(len(pieces))])
+	}
+	return text.String()
+}
+
+// tokenLike is a text that looks like a token.
+var tokenLike = regexp.MustCompile(`\[(?:PII_)?([A-Z_]+)_[1-9][0-9]*\]`)
+
+// Whatever comes in is restored as it was, byte for byte, and has no token of its own in it.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	f := filter(t, pii.NewMemory(), nil)
+	for i := range 5000 {
+		s := f.In("u", fmt.Sprint(i/50))
+		raw, err := json.Marshal(generate(r, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, s, string(raw))
+		text := generateText(r)
+		hidden := hide(t, s, crm, text)
+		if back, err := s.Restore(t.Context(), hidden); err != nil || back != text && hide(t, s, crm, back) != hidden {
+			t.Fatalf("%q is hidden as %q, restored as %q, %v", text, hidden, back, err)
+		}
+	}
+}
+
+func roundTrip(t *testing.T, s pii.Session, raw string) {
+	t.Helper()
+	hidden := hideJSON(t, s, crm, raw)
+	if back := restoreJSON(t, s, hidden); !equalJSON(back, raw) && hideJSON(t, s, crm, back) != hidden { // another spelling
+		t.Fatalf("%s\nis hidden as %s\nrestored as  %s", raw, hidden, back)
+	}
+	if strings.Contains(tokenLike.ReplaceAllString(hidden, ""), "EMP-AB-123456") { // found wherever it is
+		t.Fatalf("%s\nis hidden as %s", raw, hidden)
+	}
+}
+
+// equalJSON compares values; numbers are compared as they are written.
+func equalJSON(a, b string) bool {
+	decode := func(text string) (v any) {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&v) != nil {
+			return text
+		}
+		return v
+	}
+	x, _ := json.Marshal(decode(a))
+	y, _ := json.Marshal(decode(b))
+	return string(x) == string(y)
+}
+
+func FuzzRoundTrip(f *testing.F) {
+	for _, p := range pieces {
+		raw, _ := json.Marshal([]string{p, "x" + p})
+		f.Add(string(raw))
+		f.Add(p)
+	}
+	fl := filter(f, pii.NewMemory(), nil)
+	n := 0
+	f.Fuzz(func(t *testing.T, text string) {
+		n++
+		s := fl.In("u", fmt.Sprint(n))
+		if json.Valid([]byte(text)) {
+			hidden := hideJSON(t, s, crm, text)
+			if back := restoreJSON(t, s, hidden); !equalJSON(back, text) && hideJSON(t, s, crm, back) != hidden {
+				t.Fatalf("%q is hidden as %q, restored as %q", text, hidden, back)
+			}
+		}
+		hidden := hide(t, s, crm, text)
+		if back, err := s.Restore(t.Context(), hidden); err != nil || back != text && hide(t, s, crm, back) != hidden { // another spelling
+			t.Fatalf("%q is hidden as %q, restored as %q, %v", text, hidden, back, err)
+		}
+	})
+}
