@@ -82,6 +82,8 @@ type Options struct {
 	Policy  Policy // nil allows every call
 	// Decided is called with every verdict other than allow, by the goroutine of its call; may be nil.
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
+	// Restored is called before a call is sent whose arguments have the values of tokens, by the goroutine of the call; may be nil.
+	Restored func(ctx context.Context, tool string, tokens []pii.Token)
 	// ApprovalKey binds approvals to arguments.
 	ApprovalKey func() ([]byte, error)
 	Zones       Zones

@@ -156,6 +156,9 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 			return nil, toolError(name, fmt.Sprintf("%s was not called: write the journal: %v", name, err))
 		}
 	}
+	if hook := t.run.gate.opt.Restored; hook != nil && len(t.sent) > 0 {
+		hook(ctx, name, t.sent)
+	}
 	result, err := servers.Call(ctx, tool.Server, tool.Name, args, options)
 	if err != nil {
 		return nil, t.failed(ctx, name, err)

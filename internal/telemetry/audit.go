@@ -29,7 +29,7 @@ const (
 	KeyChange     EventType = "key_change"
 	ServerChange  EventType = "server_change"
 	DataDeletion  EventType = "data_deletion"
-	PIIAccess     EventType = "pii_access" // values were put in the place of tokens, or tokens were deleted
+	PIIAccess     EventType = "pii_access" // values were put in the place of tokens, for a tool
 
 	PolicyDecision EventType = "policy_decision"
 

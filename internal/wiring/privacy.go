@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/pii"
@@ -14,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/store/redis"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 // redisVault connects to Redis.
@@ -69,6 +71,19 @@ func (h *Harness) openPrivacy() error {
 		Limits: pii.Limits{Tokens: c.MaxTokens, UserTokens: int64(h.cfg.Quotas.Tokens), UserBytes: int64(h.cfg.Quotas.Vault)},
 	})
 	return nil
+}
+
+// restored audits that values were put in the place of tokens.
+func (h *Harness) restored(ctx context.Context, tool string, tokens []pii.Token) {
+	types := make([]string, len(tokens))
+	for i, token := range tokens {
+		types[i] = token.Type
+	}
+	slices.Sort(types)
+	h.out.Audit.Audit(ctx, telemetry.Event{
+		Type: telemetry.PIIAccess, Severity: telemetry.Low,
+		Details: map[string]any{"tool": tool, "tokenCount": len(tokens), "tokenTypes": slices.Compact(types)},
+	})
 }
 
 // ShownTask is a task as its owner sees it: with the values of the tokens in what was asked and answered. Console lines and errors
