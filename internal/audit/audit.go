@@ -8,8 +8,8 @@
 //	"prev"  the hash of the line before it, empty for the first
 //	"hash"  the hash of everything before this member: sha256:… or, with a key, hmac-sha256:…
 //
-// so that a line which is changed, removed, inserted or moved breaks the chain. Beside the file is another, with .head behind its
-// name. It holds number and hash of the last line that is durable, and shows that lines at the end were removed. Files that
+// so that a line which is changed, removed, inserted or moved breaks the chain. A second file, named like the
+// log with .head appended, holds number and hash of the last line that is durable, and shows that lines at the end were removed. Files that
 // are full are renamed: .000000000042 behind the name says that line 42 is the first. The chain goes on in the next file.
 //
 // # Processes

@@ -23,8 +23,8 @@ import (
 type approvalsCmd struct {
 	List    approvalsListCmd    `cmd:"" help:"What runs ask, newest first." example:"approvals list"`
 	Show    approvalsShowCmd    `cmd:"" help:"Show what a run asks, with all arguments." example:"approvals show apr_4f2a91c07be2d3a51f66"`
-	Approve approvalsApproveCmd `cmd:"" help:"Have the calls made. Where no server runs, the command goes on with the run." example:"approvals approve apr_4f2a91c07be2d3a51f66"`
-	Deny    approvalsDenyCmd    `cmd:"" help:"Have the calls fail." example:"approvals deny apr_4f2a91c07be2d3a51f66 --reason 'not before Monday'"`
+	Approve approvalsApproveCmd `cmd:"" help:"Approve the calls of a request. Where no server runs, the command resumes the run." example:"approvals approve apr_4f2a91c07be2d3a51f66"`
+	Deny    approvalsDenyCmd    `cmd:"" help:"Deny the calls of a request: they fail in the program." example:"approvals deny apr_4f2a91c07be2d3a51f66 --reason 'not before Monday'"`
 }
 
 type approvalsListCmd struct {
@@ -172,7 +172,7 @@ func (c *approvalsDenyCmd) Run(ctx context.Context, a *app, h *wiring.Harness) e
 	return c.decide(ctx, a, h, approval.Decision{Reason: c.Reason})
 }
 
-// decide decides a request. Where no server works the queue, it goes on with the run or the task.
+// decide records a decision. Where no server works the queue, it resumes the run or the task.
 func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d approval.Decision) error {
 	decided, err := h.Runs().Decide(ctx, auth.Local(), r.ID, d)
 	if err != nil {
@@ -188,7 +188,7 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d a
 	}
 	release, err := store.LockQueue(ctx)
 	if errors.Is(err, task.ErrQueueLocked) {
-		fmt.Fprintf(a.Stderr, "%s: the server goes on with %s\n", decided.Status, decided.Run)
+		fmt.Fprintf(a.Stderr, "%s: the server resumes %s\n", decided.Status, decided.Run)
 		if a.flags.JSON {
 			return a.json(decided)
 		}

@@ -137,7 +137,7 @@ func TestServeApproval(t *testing.T) {
 	}
 	s = f.serve()
 	for _, r := range all.Approvals {
-		if r := f.run("approvals", "approve", r.ID).want(0); !strings.Contains(r.stderr, "the server goes on") {
+		if r := f.run("approvals", "approve", r.ID).want(0); !strings.Contains(r.stderr, "the server resumes") {
 			t.Errorf("approved: %s", r.stderr)
 		}
 	}

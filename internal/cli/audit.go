@@ -71,7 +71,7 @@ func summary(r audit.Report, path string) string {
 		text += fmt.Sprintf("\n%d lines say that events before them could not be written", r.Gaps)
 	}
 	if r.Unkeyed > 0 {
-		text += fmt.Sprintf("\n%d lines were written without a key: whoever can write the file could have forged them", r.Unkeyed)
+		text += fmt.Sprintf("\n%d lines were written without a key: anyone who can write the file could have forged them", r.Unkeyed)
 	}
 	return text
 }
