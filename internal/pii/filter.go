@@ -141,30 +141,38 @@ func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw string,
 	switch trimmed := strings.TrimLeft(raw, " \t\r\n"); {
 	case trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '['):
 		plain := plainEscapes(raw)
-		hidden, err := f.hide(ctx, s, from, plain, true, sent)
+		spans, tokens, err := f.tokenize(ctx, s, from, plain, true, sent)
+		if err != nil || len(spans) == 0 {
+			return plain, err
+		}
+		hidden := splice(plain, spans, tokens)
 		switch {
-		case err != nil || hidden == plain || json.Valid([]byte(hidden)):
-			return hidden, err
+		case !escaped(plain, spans) || json.Valid([]byte(hidden)):
+			return hidden, nil
 		case json.Valid([]byte(raw)):
 			return f.eachString(ctx, s, from, raw, sent) // a value ends within an escape
 		}
-		return f.hide(ctx, s, from, raw, false, sent)
+		return f.hide(ctx, s, from, raw, sent)
 	case !json.Valid([]byte(raw)):
-		return f.hide(ctx, s, from, raw, false, sent)
+		return f.hide(ctx, s, from, raw, sent)
 	case trimmed[0] == '"':
 		var text string
 		if err := json.Unmarshal([]byte(raw), &text); err != nil {
 			return "", err
 		}
-		hidden, err := f.hide(ctx, s, from, text, false, sent)
+		hidden, err := f.hide(ctx, s, from, text, sent)
 		if err != nil || hidden == text {
 			return raw, err
 		}
 		encoded, err := journal.Encode(hidden)
 		return string(encoded), err
 	case trimmed[0] == '-' || trimmed[0] >= '0' && trimmed[0] <= '9':
-		hidden, err := f.hide(ctx, s, from, "["+raw+"]", true, sent) // a number is found in JSON
-		return strings.TrimSuffix(strings.TrimPrefix(hidden, "["), "]"), err
+		spans, tokens, err := f.tokenize(ctx, s, from, "["+raw+"]", true, sent) // a number is found in JSON
+		if err != nil || len(spans) == 0 {
+			return raw, err
+		}
+		hidden := splice("["+raw+"]", spans, tokens)
+		return hidden[1 : len(hidden)-1], nil
 	}
 	return raw, nil
 }
@@ -172,10 +180,10 @@ func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw string,
 // eachString hides in each string of a JSON text by itself. It is slower than hide, and sees no numbers.
 func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw string, sent []Token) (string, error) {
 	var failed error
-	changed, err := changeStrings([]byte(raw), nil, func(text string, _ bool) (string, []byte) {
-		hidden, err := f.hide(ctx, s, from, text, false, sent)
+	changed, err := changeStrings([]byte(raw), func(text string) string {
+		hidden, err := f.hide(ctx, s, from, text, sent)
 		failed = errors.Join(failed, err)
-		return hidden, nil
+		return hidden
 	})
 	return string(changed), errors.Join(failed, err)
 }
@@ -183,20 +191,23 @@ func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw strin
 // largeText is the length in bytes from which a text waits for a slot. Reading it takes a millisecond or more, so users take turns.
 const largeText = 128 << 10
 
-// hide replaces the values of a text.
-func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token) (string, error) {
-	spans, tokens, err := f.tokenize(ctx, s, from, text, isJSON, sent)
-	if err != nil {
-		return "", err
+// hide replaces the values of a text that is not JSON.
+func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, sent []Token) (string, error) {
+	spans, tokens, err := f.tokenize(ctx, s, from, text, false, sent)
+	if err != nil || len(spans) == 0 {
+		return text, err
 	}
-	if len(spans) == 0 {
-		return text, nil
+	return splice(text, spans, tokens), nil
+}
+
+// escaped reports whether an escape of JSON may be in a span or reach into it.
+func escaped(text string, spans []detect.Span) bool {
+	for _, span := range spans {
+		if strings.IndexByte(text[max(0, span.Start-len(`\u000`)):span.End], '\\') >= 0 {
+			return true
+		}
 	}
-	next := -1
-	return splice(text, spans, func(span detect.Span) string {
-		next++
-		return span.Quote + tokens[next] + span.Quote
-	}), nil
+	return false
 }
 
 // tokenize finds the values of a text and their tokens.
@@ -255,24 +266,32 @@ func dictionary(sent []Token) *detect.Dictionary {
 	}
 	words := make([]detect.Word, 0, 4*len(sent))
 	for _, t := range sent {
-		for _, text := range []string{
-			t.of.spelling, t.of.canonical, strings.ReplaceAll(t.of.spelling, " ", "+"), hex.EncodeToString([]byte(t.of.spelling)),
-		} {
-			words = append(words, detect.Word{Text: text, Type: t.of.kind, Ref: t.of})
+		spelling := t.of.spelling
+		texts := [...]string{spelling, t.of.canonical, strings.ReplaceAll(spelling, " ", "+"), hex.EncodeToString([]byte(spelling))}
+		for i, text := range texts {
+			if i == 0 || text != spelling {
+				words = append(words, detect.Word{Text: text, Type: t.of.kind, Ref: t.of})
+			}
 		}
 	}
 	return detect.NewDictionary(words)
 }
 
-// splice replaces each span, which are in order and do not overlap.
-func splice(text string, spans []detect.Span, replacement func(detect.Span) string) string {
+// splice replaces spans, which are in order and do not overlap, by texts.
+func splice(text string, spans []detect.Span, texts []string) string {
+	size := len(text)
+	for i, span := range spans {
+		size += len(texts[i]) + 2*len(span.Quote) - (span.End - span.Start)
+	}
 	var out strings.Builder
-	out.Grow(len(text))
+	out.Grow(size)
 	done := 0
-	for _, s := range spans {
-		out.WriteString(text[done:s.Start])
-		out.WriteString(replacement(s))
-		done = s.End
+	for i, span := range spans {
+		out.WriteString(text[done:span.Start])
+		out.WriteString(span.Quote)
+		out.WriteString(texts[i])
+		out.WriteString(span.Quote)
+		done = span.End
 	}
 	out.WriteString(text[done:])
 	return out.String()

@@ -76,7 +76,7 @@ func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Tok
 	if s.filter == nil || text == "" {
 		return text, nil
 	}
-	hidden, err := s.filter.hide(ctx, s.scope, from, text, false, sent)
+	hidden, err := s.filter.hide(ctx, s.scope, from, text, sent)
 	if err != nil {
 		return "", fmt.Errorf("hide personal data: %w", err)
 	}
@@ -193,18 +193,21 @@ func (s Session) RestoreKept(ctx context.Context, old, text string) (string, err
 // RestoreJSON restores in every string of a JSON text, keys included: a string that is the token of a number becomes the number.
 // It returns the tokens that it replaced, each once.
 func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, []Token, error) {
-	if s.filter == nil || !mayHaveToken(string(raw)) {
+	if s.filter == nil {
+		return raw, nil, nil
+	}
+	text := string(raw)
+	if !mayHaveToken(text) {
 		return raw, nil, nil
 	}
 	r, err := s.filter.restorer(ctx, s.scope)
 	if err != nil {
 		return nil, nil, fmt.Errorf("restore personal data: %w", err)
 	}
-	restored, err := r.json(raw)
-	if err != nil {
-		return nil, nil, fmt.Errorf("restore personal data: %w", err)
+	if restored := r.json(text); len(r.order) > 0 {
+		raw = json.RawMessage(restored)
 	}
-	return restored, r.tokens(), nil
+	return raw, r.tokens(), nil
 }
 
 // Translate replaces the tokens of the session by those that another session has for their values. Other tokens stay.
@@ -241,6 +244,10 @@ func Redact(d Detector) func(string) string {
 		if len(spans) == 0 {
 			return text
 		}
-		return splice(text, spans, func(s detect.Span) string { return "[" + s.Type + "]" })
+		names := make([]string, len(spans))
+		for i, s := range spans {
+			names[i] = "[" + s.Type + "]"
+		}
+		return splice(text, spans, names)
 	}
 }

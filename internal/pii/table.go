@@ -53,7 +53,13 @@ func plusForSpace(raw string) bool {
 	return len(raw) > 3 && strings.Contains(raw[3:], "+") && strings.Trim(raw, "0123456789+-./()") == ""
 }
 
-// key is equal for values that share a token.
+// shared is equal for values that share a token.
+func (v value) shared() value {
+	v.spelling = ""
+	return v
+}
+
+// key is shared as a text.
 func (v *value) key() string {
 	made := "o"
 	if v.made {
@@ -127,7 +133,7 @@ type table struct {
 	loaded  bool
 	vault   Vault
 	keys    *seal.Keys
-	byKey   map[string]*token
+	byValue map[value]*token // see shared
 	byName  map[name]*token
 	last    map[string]int // the highest number of each type
 	first   int
@@ -181,7 +187,7 @@ func (t *table) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.byKey, t.byName, t.last = map[string]*token{}, map[name]*token{}, map[string]int{}
+	t.byValue, t.byName, t.last = map[value]*token{}, map[name]*token{}, map[string]int{}
 	t.first, t.tokens, t.bytes, t.coded = max(1, stored.First), stored.Tokens, stored.Bytes, 0
 	for _, e := range stored.Entries {
 		if e.Sealed == nil {
@@ -213,7 +219,7 @@ func (t *table) load(ctx context.Context) error {
 }
 
 func (t *table) put(tok *token) {
-	t.byKey[tok.key()] = tok
+	t.byValue[tok.shared()] = tok
 	t.byName[name{tok.kind, tok.n}] = tok
 	t.last[tok.kind] = max(t.last[tok.kind], tok.n)
 }
@@ -225,7 +231,7 @@ const maxCoded = 100
 // token is the token of a value, a new one if it has none.
 func (t *table) token(v value, from Origin) (string, error) {
 	v.made = from == FromProgram
-	if known := t.byKey[v.key()]; from == FromCode && (known == nil || !slices.Contains(known.origins, string(from))) {
+	if known := t.byValue[v.shared()]; from == FromCode && (known == nil || !slices.Contains(known.origins, string(from))) {
 		if v.made = t.coded >= maxCoded; !v.made {
 			t.coded++
 		}
@@ -235,7 +241,7 @@ func (t *table) token(v value, from Origin) (string, error) {
 
 // tokenOf is the token of a value, a new one if it has none; it has the origin from then on.
 func (t *table) tokenOf(v value, origin string) (string, error) {
-	if known := t.byKey[v.key()]; known != nil {
+	if known := t.byValue[v.shared()]; known != nil {
 		if !slices.Contains(known.origins, origin) && len(known.origins) < maxOrigins {
 			known.origins = append(known.origins, origin)
 			t.added = append(t.added, addition{known, origin, false})
@@ -248,7 +254,7 @@ func (t *table) tokenOf(v value, origin string) (string, error) {
 	tok := newToken(v, max(t.first, t.last[v.kind]+1), origin)
 	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // the text is not kept
 	t.last[v.kind] = tok.n
-	t.byKey[tok.key()], t.byName[name{v.kind, tok.n}] = tok, tok
+	t.byValue[tok.shared()], t.byName[name{v.kind, tok.n}] = tok, tok
 	t.added = append(t.added, addition{tok, origin, true})
 	return tok.String(), nil
 }
@@ -350,7 +356,7 @@ const cleared = "cleared"
 func (t *table) undo() {
 	for _, a := range slices.Backward(t.added) {
 		if a.is {
-			delete(t.byKey, a.token.key())
+			delete(t.byValue, a.token.shared())
 			delete(t.byName, name{a.token.kind, a.token.n})
 		} else {
 			a.token.origins = slices.DeleteFunc(a.token.origins, func(o string) bool { return o == a.origin })

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii/detect"
@@ -31,10 +33,6 @@ func (t found) literal(text string) detect.Span {
 // mayHaveToken is quick, and right where it says no.
 func mayHaveToken(text string) bool {
 	return strings.Contains(text, "[") && strings.Contains(text, "_") || strings.Contains(text, `\u00`)
-}
-
-func mayHaveTokenIn(raw []byte) bool {
-	return bytes.IndexByte(raw, '[') >= 0 && bytes.IndexByte(raw, '_') >= 0 || bytes.Contains(raw, []byte(`\u00`))
 }
 
 // tokensIn finds the texts that look like tokens of known types: [EMAIL_1], and [PII_EMAIL_1].
@@ -158,8 +156,7 @@ func (f *Filter) translate(ctx context.Context, from, to Scope, text string) (st
 	}); err != nil {
 		return "", err
 	}
-	next := -1
-	return splice(text, spans, func(detect.Span) string { next++; return texts[next] }), nil
+	return splice(text, spans, texts), nil
 }
 
 // unquoted is where a token with the same quotes before and behind it begins and ends, the quotes included.
@@ -177,26 +174,51 @@ func unquoted(text string, start, end int) (int, int) {
 	return from, end + len(quote)
 }
 
-// json restores in each string of a JSON text.
-func (r *restorer) json(raw json.RawMessage) (json.RawMessage, error) {
-	if !json.Valid(raw) {
-		return json.RawMessage(r.text(string(raw))), nil
-	}
-	return changeStrings(raw, mayHaveTokenIn, func(text string, isKey bool) (string, []byte) {
-		if n, end := parseToken(text); end > 0 && end == len(text) && !isKey {
-			if tok := r.find(n); tok != nil && tok.form == asNumber {
-				return "", []byte(tok.spelling)
-			}
+// json restores in each string of a JSON text. A string that is the token of a number becomes the number; a key does not.
+func (r *restorer) json(raw string) string {
+	text := plainEscapes(raw)
+	isJSON := sync.OnceValue(func() bool { return json.Valid([]byte(raw)) })
+	var out strings.Builder
+	done := 0
+	for _, t := range r.f.tokensIn(text) {
+		tok := r.find(t.name)
+		if tok == nil {
+			continue
 		}
-		return r.text(text), nil
-	})
+		start, end, spelling := t.start, t.end, tok.spelling
+		if tok.form == asNumber && !(isKey(text, end+1) && isJSON()) {
+			start, end = unquoted(text, start, end)
+		} else if quoted := quote(spelling); quoted != spelling && isJSON() {
+			spelling = quoted
+		}
+		out.WriteString(text[done:max(done, start)])
+		out.WriteString(spelling)
+		done = end
+	}
+	out.WriteString(text[done:])
+	return out.String()
 }
 
-// changeStrings replaces each string of a JSON text by what change returns: another text, or JSON. All other bytes stay: the order
-// of keys, and how numbers are written.
-//
-// only says which strings, as they are written, may change; nil is all.
-func changeStrings(raw []byte, only func([]byte) bool, change func(text string, isKey bool) (string, []byte)) ([]byte, error) {
+// quote is a text as a part of a JSON string.
+func quote(text string) string {
+	for _, c := range []byte(text) {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			encoded, _ := journal.Encode(text) // a string can always be encoded
+			return string(encoded[1 : len(encoded)-1])
+		}
+	}
+	return text
+}
+
+// isKey reports whether the string that ends at i is a key of a JSON object.
+func isKey(text string, i int) bool {
+	rest := strings.TrimLeft(text[min(i, len(text)):min(len(text), i+64)], " \t\r\n")
+	return rest != "" && rest[0] == ':'
+}
+
+// changeStrings replaces each string of a valid JSON text by what change makes of it. All other bytes stay: the order of keys, and how
+// numbers are written.
+func changeStrings(raw []byte, change func(string) string) ([]byte, error) {
 	var out []byte // nil while nothing has changed
 	done := 0      // what of raw is in out
 	for at := 0; ; {
@@ -206,22 +228,17 @@ func changeStrings(raw []byte, only func([]byte) bool, change func(text string, 
 		}
 		from += at
 		at = endOfString(raw, from)
-		if only != nil && !only(raw[from:at]) {
-			continue
-		}
 		var text string
 		if err := json.Unmarshal(raw[from:at], &text); err != nil {
 			return nil, fmt.Errorf("read a string: %w", err)
 		}
-		changed, encoded := change(text, isKey(raw, at))
-		if encoded == nil {
-			if changed == text {
-				continue
-			}
-			var err error
-			if encoded, err = journal.Encode(changed); err != nil {
-				return nil, fmt.Errorf("write a string: %w", err)
-			}
+		changed := change(text)
+		if changed == text {
+			continue
+		}
+		encoded, err := journal.Encode(changed)
+		if err != nil {
+			return nil, fmt.Errorf("write a string: %w", err)
 		}
 		out = append(append(out, raw[done:from]...), encoded...)
 		done = at
@@ -230,12 +247,6 @@ func changeStrings(raw []byte, only func([]byte) bool, change func(text string, 
 		return raw, nil
 	}
 	return append(out, raw[done:]...), nil
-}
-
-// isKey reports whether the string that ends at i is a key of a JSON object.
-func isKey(raw []byte, i int) bool {
-	rest := bytes.TrimLeft(raw[i:min(len(raw), i+64)], " \t\r\n")
-	return len(rest) > 0 && rest[0] == ':'
 }
 
 // endOfString is where the JSON string ends that begins at from, of a valid text.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -88,8 +89,13 @@ func (d *Detector) Find(text string) []Span { return d.FindWith(text, nil) }
 
 // FindWith is Find that finds the words of a dictionary too.
 func (d *Detector) FindWith(text string, dictionary *Dictionary) []Span {
-	f := finder{Detector: d, dictionary: dictionary, hits: make([]hit, 0, 8+len(text)>>10)}
+	f := finders.Get().(*finder)
+	defer f.release()
+	f.Detector, f.dictionary = d, dictionary
 	f.find(text, surroundings{}, 0)
+	if len(f.hits) == 0 {
+		return nil
+	}
 	spans := make([]Span, 0, len(f.hits))
 	for _, h := range resolve(text, f.hits) {
 		s := Span{Start: h.start, End: h.end, Type: d.name(h.kind), Value: h.value, Number: h.number > 0, Within: h.within}
@@ -138,6 +144,27 @@ type finder struct {
 	*Detector
 	dictionary *Dictionary
 	hits       []hit
+}
+
+// finders are kept for the memory of their hits.
+var finders = sync.Pool{New: func() any { return &finder{} }}
+
+// maxKept is how many hits a finder keeps memory for.
+const maxKept = 10_000
+
+func (f *finder) release() {
+	f.drop(0)
+	if cap(f.hits) > maxKept {
+		f.hits = nil
+	}
+	*f = finder{hits: f.hits}
+	finders.Put(f)
+}
+
+// drop forgets the hits from first on.
+func (f *finder) drop(first int) {
+	clear(f.hits[first:])
+	f.hits = f.hits[:first]
 }
 
 // maxDepth bounds texts within texts: JSON in strings, and base64.

@@ -121,10 +121,12 @@ var formats = []format{
 // schemes begin values that have detectors of their own: JSON web tokens, the Authorization header, and webhooks.
 var schemes = []string{"eyJ", "Bearer ", "bearer ", "Basic ", "basic ", "Token ", "token ", "hooks.slack.com/", "webhook.office.com/webhookb2/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"}
 
-// heads has a bit for the first three bytes of each prefix and scheme, and formatsOf the formats by their first byte.
-var heads, formatsOf = func() (bits [1 << 12]uint8, by [256][]format) {
+// heads has a bit for the first three bytes of each prefix and scheme, and formatsOf the formats by their first two bytes.
+var heads, formatsOf = func() (bits [1 << 12]uint8, by map[[2]byte][]format) {
+	by = map[[2]byte][]format{}
 	for _, f := range formats {
-		by[f.prefix[0]] = append(by[f.prefix[0]], f)
+		first := [2]byte{f.prefix[0], f.prefix[1]}
+		by[first] = append(by[first], f)
 		for next := range 128 {
 			head := headOf(f.prefix[0], f.prefix[1], byte(next))
 			if len(f.prefix) == 2 || f.prefix[2] == byte(next) {
@@ -139,7 +141,9 @@ var heads, formatsOf = func() (bits [1 << 12]uint8, by [256][]format) {
 	return bits, by
 }()
 
-func headOf(a, b, c byte) uint16 { return (uint16(a)<<10 ^ uint16(b)<<5 ^ uint16(c)) & (1<<15 - 1) }
+func headOf(a, b, c byte) uint16 {
+	return uint16((uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 0x9E3779B1 >> 17) // Knuth's multiplicative hashing
+}
 
 // isHead tells whether a key may begin at i.
 func isHead(text string, i int) bool {

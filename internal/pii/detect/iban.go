@@ -41,6 +41,9 @@ func (s *scanner) iban(start int) int {
 		}
 		country[i] = s.text[start+i] &^ 0x20
 	}
+	if s.is(start+2, letter) { // as in most words
+		return 0
+	}
 	format := accounts[string(country[:])]
 	if format == "" {
 		return 0

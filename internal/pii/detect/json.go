@@ -27,7 +27,7 @@ func (f *finder) json(text string, around surroundings, depth int) bool {
 	w.at.inside = true
 	w.at.nested++
 	if !w.walk(i) {
-		f.hits = f.hits[:first]
+		f.drop(first)
 		return false
 	}
 	return true

@@ -1,6 +1,9 @@
 package detect
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // Classes of bytes. A word is a run of letters, digits, _ and bytes of characters beyond ASCII.
 const (
@@ -95,7 +98,8 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 
 // mayBeMAC tells whether a word without digits may be the first part of a hardware address.
 func mayBeMAC(text string, start, end int) bool {
-	return end < len(text) && isHex(text[start]) && (end-start == 2 && text[end] != ',' || end-start == 4 && text[end] == '.')
+	return end+2 < len(text) && isHex(text[start]) && isHex(text[end+1]) && isHex(text[end+2]) &&
+		(end-start == 2 && text[end] != ',' || end-start == 4 && text[end] == '.')
 }
 
 // add records a hit.
@@ -103,6 +107,9 @@ func (s *scanner) add(start, end int, k kind, value string) {
 	h := hit{start: start, end: end, kind: k, value: value}
 	if s.around.number { // a part of a number cannot be replaced
 		h.start, h.end, h.number = 0, len(s.text), s.around.nested
+	}
+	if len(s.hits) == cap(s.hits) {
+		s.hits = slices.Grow(s.hits, len(s.hits)+8) // append alone copies a long list more often
 	}
 	s.hits = append(s.hits, h)
 }

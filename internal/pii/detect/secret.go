@@ -26,7 +26,7 @@ func (s *scanner) keyFormat(start int) int {
 		}
 	}
 	rest := s.text[start:]
-	for _, f := range formatsOf[rest[0]] {
+	for _, f := range formatsOf[[2]byte{rest[0], rest[1]}] {
 		if !strings.HasPrefix(rest, f.prefix) {
 			continue
 		}
@@ -108,7 +108,7 @@ func (s *scanner) webToken(start int) int {
 func (s *scanner) authorization(start int) int {
 	rest := s.text[start:min(len(s.text), start+8)]
 	scheme, _, ok := strings.Cut(rest, " ")
-	if !ok {
+	if !ok || len(scheme) < len("basic") {
 		return 0
 	}
 	from := start + len(scheme) + 1
