@@ -219,7 +219,7 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d a
 // asks says whether the command can ask its user.
 func (a *app) asks() bool {
 	f, ok := a.Stdin.(*os.File)
-	return ok && !a.flags.JSON && a.stderr.terminal != nil && term.IsTerminal(int(f.Fd()))
+	return a.approves || ok && !a.flags.JSON && a.stderr.terminal != nil && term.IsTerminal(int(f.Fd()))
 }
 
 // ask has the user of a terminal decide a request; ok is false if they leave it.
@@ -228,17 +228,13 @@ func (a *app) ask(ctx context.Context, h *wiring.Harness, r approval.Request) (o
 		return false, err
 	}
 	fmt.Fprint(a.Stderr, preview(r))
-	if a.input == nil {
-		a.input = bufio.NewReader(a.Stdin)
-	}
 	for {
-		fmt.Fprint(a.Stderr, "Approve? y: yes, n: no, a: yes, and later calls of these tools too; Enter decides later: ")
-		line, err := readLine(ctx, a.input)
+		answer, err := a.prompt(ctx, "Approve? y: yes, n: no, a: yes, and later calls of these tools too; Enter decides later: ")
 		if err != nil {
 			return false, err
 		}
 		d := approval.Decision{}
-		switch strings.ToLower(strings.TrimSpace(line)) {
+		switch answer {
 		case "y", "yes":
 			d.Approve = true
 		case "a", "all":
@@ -255,6 +251,20 @@ func (a *app) ask(ctx context.Context, h *wiring.Harness, r approval.Request) (o
 		}
 		return err == nil, err
 	}
+}
+
+// prompt asks the user of a terminal a question and returns the answer in lower case; yes in a command that approves calls itself.
+func (a *app) prompt(ctx context.Context, question string) (string, error) {
+	if a.approves {
+		fmt.Fprintln(a.Stderr, "approved without asking")
+		return "yes", nil
+	}
+	if a.input == nil {
+		a.input = bufio.NewReader(a.Stdin)
+	}
+	fmt.Fprint(a.Stderr, question)
+	line, err := readLine(ctx, a.input)
+	return strings.ToLower(strings.TrimSpace(line)), err
 }
 
 // readLine reads a line, or until ctx ends.

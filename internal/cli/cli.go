@@ -93,6 +93,7 @@ type app struct {
 	config         *config.Config  // what load has read
 	opened         *wiring.Harness // by the command; nil if it opened none
 	input          *bufio.Reader   // of Stdin, where a command asks its user
+	approves       bool            // the command approves calls itself
 }
 
 // showExample puts a command's tag example into its help.

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 func TestExec(t *testing.T) {
@@ -389,6 +392,8 @@ func TestOthers(t *testing.T) {
 	f.run("bench", "--json", "--quick", "--only", "no such figure").value(&figures)
 }
 
+// TestDemo: without a terminal the demo approves its mail and says so, in lines of 80 columns without colours. What it keeps can be
+// looked at with its configuration.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -397,11 +402,57 @@ func TestDemo(t *testing.T) {
 		Runs   []string
 	}
 	r := f.run("demo", "--json", "--keep", "kept").want(0).value(&end)
-	if end.Status != "succeeded" || len(end.Runs) == 0 || r.stderr == "" || strings.Contains(r.stderr, "\x1b") {
+	if end.Status != "succeeded" || len(end.Runs) != 4 || strings.Contains(r.stderr, "\x1b") {
 		t.Errorf("got %+v\n%s", end, r.stderr)
 	}
-	if mails, _ := filepath.Glob(filepath.Join(f.dir, "kept", "servers", "outbox", "*.eml")); len(mails) == 0 {
-		t.Error("no mail was kept")
+	for line := range strings.Lines(r.stderr) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{
+		"What the model says, 4", "[EMAIL_", "web__post was not called: rule 2 of preset", "the web server was not called",
+		"decided approved by the demo itself", "To: <mei.park@cedar-health.example.com>", "+1 316-555-0128", "4 of 4 runs identical", "Kept in kept:",
+	} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("no %q in\n%s", want, r.stderr)
+		}
+	}
+	if mails, _ := filepath.Glob(filepath.Join(f.dir, "kept", "servers", "outbox", "*.eml")); len(mails) != 1 {
+		t.Errorf("kept mails: %q", mails)
+	}
+	config := filepath.Join("kept", "harness.yaml")
+	if r := f.run("--config", config, "runs", "show", end.Runs[3]).want(0); !strings.Contains(r.stdout+r.stderr, "mailer") {
+		t.Errorf("the run is shown as %s", r.stdout)
+	}
+	f.run("--config", config, "runs", "replay", end.Runs[3]).want(0)
+	again := f.run("demo", "--yes", "--keep", "kept").want(0)
+	if !strings.Contains(again.stdout, "decided approved by --yes") {
+		t.Errorf("the second one shows %s", again.stdout)
+	}
+	f.write("mine/harness.yaml", "{}")
+	if r := f.run("demo", "--keep", "mine").want(2); !strings.Contains(r.stderr, "give --keep another directory") || f.read("mine/harness.yaml") != "{}" {
+		t.Errorf("in a directory with another file: %s", r.stderr)
+	}
+}
+
+// TestDemoModel: a real model works the task in the demo's place, under its policy; its mails are approved.
+func TestDemoModel(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.modelled(fake.Replies(code(`const {customers: [c]} = await tools.crm.search({q: 'park', limit: 1})
+const denied = await tools.web.post({url: 'https://example.com/', body: c.email}).catch((e) => e.name)
+await tools.mailer.send({to: c.email, subject: 'Hi', body: 'x'})
+return denied`), fake.Reply{Text: "It is sent."}))
+	r := f.run("demo", "--keep", "kept").want(0)
+	if r.stdout != "It is sent.\n" || !strings.Contains(r.stderr, "works the task") || !strings.Contains(r.stderr, "approved without asking") {
+		t.Errorf("got %q, %s", r.stdout, r.stderr)
+	}
+	if mails, _ := filepath.Glob(filepath.Join(f.dir, "kept", "servers", "outbox", "*.eml")); len(mails) != 1 {
+		t.Errorf("kept mails: %q", mails)
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "kept", "servers", "posts.jsonl")); !os.IsNotExist(err) {
+		t.Errorf("the web server was called: %v", err)
 	}
 }
 

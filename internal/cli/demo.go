@@ -1,20 +1,26 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/demo"
-	demoservers "mcp-code-exec-harness/internal/demo/servers"
+	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
@@ -24,17 +30,22 @@ import (
 )
 
 type demoCmd struct {
-	Keep     string `help:"Keep what the demo writes (mails, skills, journal) in this directory." placeholder:"DIR"`
+	Keep     string `help:"Keep what the demo writes in this directory: configuration, mails, journal." placeholder:"DIR"`
 	Recorded bool   `help:"Use the recorded model although a real one is configured."`
+	Yes      bool   `help:"Approve the mail without asking."`
 }
 
 func (demoCmd) Help() string {
 	return `Real demo MCP servers run as child processes; programs run in the real sandbox. What the model says is recorded:
 no key and no network are needed. Where a model is configured, it is asked instead, and may go other ways.
 
+At a terminal you are asked whether a mail may be sent; elsewhere, and with --yes, the demo approves it and says so.
+Mails are files. --keep DIR keeps them, with the demo's harness.yaml, to read and to copy.
+
 Examples:
   harness demo
-  harness demo --recorded`
+  harness demo --yes --keep demo
+  harness --config demo/harness.yaml runs list`
 }
 
 func (c *demoCmd) Run(ctx context.Context, a *app) error {
@@ -53,7 +64,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	h, err := a.openWith(ctx, cfg, wiring.Outside{Logger: a.logger(cfg), ToolCache: filepath.Join(dir, "tools")})
+	h, err := a.openWith(ctx, cfg, wiring.Outside{Logger: a.logger(cfg), ToolCache: filepath.Join(dir, "data", "tools")})
 	if err != nil {
 		return err
 	}
@@ -77,6 +88,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 		if user, err := a.load(); err == nil {
 			if choice, err := user.Model.Choose(); err == nil {
 				cfg.Model = user.Model
+				a.approves = c.Yes || !a.asks()
 				fmt.Fprintf(a.Stderr, "%s of %s works the task; --recorded shows the recorded demo\n\n%s\n\n", choice.Name, choice.Provider, demo.Task)
 				return (&runCmd{Task: demo.Task, User: runs.DefaultUser}).submit(ctx, a, h, wiring.TaskOptions{})
 			}
@@ -86,57 +98,88 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	if a.flags.JSON {
 		show = a.stderr
 	}
-	out := show.raw // the demo's servers and programs are trusted, so control characters are not replaced
 	began := time.Now()
 	executor, err := newDemoExecutor(ctx, h)
 	if err != nil {
 		return err
 	}
-	err = demo.Run(ctx, demo.Deps{Executor: executor, Tools: tools, Color: show.color, Unicode: show.terminal != nil}, out)
-	t, ended := executor.end()
-	if err = errors.Join(err, ended); err != nil {
+	err = demo.Run(ctx, demo.Deps{
+		Executor: executor, Tools: tools, Files: os.DirFS(filepath.Join(dir, "servers")),
+		Approve: func(ctx context.Context) (bool, string, error) { return c.approve(ctx, a, show) },
+		Color:   show.color, Unicode: show.terminal != nil,
+	}, show.raw) // the demo's servers and programs are trusted, so control characters are not replaced
+	executor.end()
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n%s The model was a recording; harness run \"...\" asks a real one.\n", t.Message)
+	kept := "harness demo --keep DIR keeps its harness.yaml, to copy, with mails and journal."
 	if c.Keep != "" {
-		fmt.Fprintf(out, "Kept in %s: outbox, skills, journal.\n", dir)
+		kept = fmt.Sprintf("Kept in %s: harness.yaml, mails (servers), journal (data).", c.Keep)
 	}
+	fmt.Fprintf(show.raw, "\nThe model was a recording; harness run \"...\" asks a real one.\n%s\n", kept)
 	if a.flags.JSON {
 		return a.json(map[string]any{"status": run.Succeeded, "runs": executor.runs, "durationMs": run.Millis(time.Since(began))})
 	}
 	return nil
 }
 
-// demoConfig is the default configuration with the demo servers; it has none of the user's settings.
+// approve decides about the mail, or has the user of a terminal decide.
+func (c *demoCmd) approve(ctx context.Context, a *app, show *console) (approve bool, by string, err error) {
+	switch {
+	case c.Yes:
+		return true, "--yes", nil
+	case show.terminal == nil || !a.asks():
+		return true, "the demo itself, which finds no terminal to ask at", nil
+	}
+	for {
+		answer, err := a.prompt(ctx, "  Send the mail? y: yes, n: no: ")
+		switch {
+		case err != nil:
+			return false, "", err
+		case answer == "y" || answer == "yes":
+			return true, "you", nil
+		case answer == "n" || answer == "no":
+			return false, "you", nil
+		}
+	}
+}
+
+// demoConfig writes the demo's harness.yaml and reads it. It has none of the user's settings.
 func demoConfig(a *app, dir string) (*config.Config, error) {
-	cfg, _, err := config.Load(config.Env{
-		Flags: map[string]string{
-			"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
-			"workspace.dir": filepath.Join(dir, "workspace"),
-		},
-		Cwd: dir, HomeDir: dir, GOOS: runtime.GOOS,
-	})
+	path := filepath.Join(dir, "harness.yaml")
+	text, err := os.ReadFile(path)
+	switch {
+	case err == nil && string(text) != demo.Configuration():
+		return nil, usage(fmt.Errorf("%s is not the demo's; give --keep another directory", path))
+	case errors.Is(err, fs.ErrNotExist):
+		err = disk.Replace(path, []byte(demo.Configuration()), 0o600)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range demoservers.Names() {
-		cfg.MCPServers = append(cfg.MCPServers, &config.MCPServer{
-			Name: name, Command: a.Executable, Args: []string{demoServerCommand, name, filepath.Join(dir, "servers")},
-		})
-	}
-	return cfg, nil
+	cfg, _, err := config.Load(config.Env{Environ: []string{"HARNESS=" + a.Executable}, Cwd: dir, HomeDir: dir, GOOS: runtime.GOOS})
+	return cfg, err
 }
 
 // demoExecutor executes the demo's programs in a task: the agent loop works it with a model that answers with these programs.
 type demoExecutor struct {
 	h        *wiring.Harness
-	programs chan string // the model's next programs; when it is closed, the model answers
-	outcomes chan *run.Outcome
+	sent     chan *model.Request // what the model is sent, which ends the program before
+	says     chan demoSaid       // what the model says then
+	asks     chan approval.Request
+	decided  chan bool
+	last     *run.Outcome            // of the program before
+	outcomes map[string]*run.Outcome // by run
+	runs     []string
+	text     strings.Builder // all that the model was sent
+	stop     func()
 	ended    chan struct{} // closed when the task has ended
 	t        task.Task
 	err      error
-	runs     []string
 }
+
+// demoSaid is a program, or else the answer.
+type demoSaid struct{ code, answer string }
 
 var (
 	_ demo.Executor = (*demoExecutor)(nil)
@@ -147,9 +190,12 @@ var (
 const demoSession = "demo"
 
 func newDemoExecutor(ctx context.Context, h *wiring.Harness) (*demoExecutor, error) {
-	e := &demoExecutor{h: h, programs: make(chan string, 1), outcomes: make(chan *run.Outcome, 1), ended: make(chan struct{})}
-	opt := wiring.TaskOptions{Models: func(string) (model.Model, error) { return &demoModel{e.programs}, nil }}
-	opt.Runs = &demoRuns{Runs: h.Runs().ForTasks(), outcomes: e.outcomes}
+	e := &demoExecutor{
+		h: h, sent: make(chan *model.Request), says: make(chan demoSaid), asks: make(chan approval.Request), decided: make(chan bool),
+		outcomes: map[string]*run.Outcome{}, ended: make(chan struct{}),
+	}
+	opt := wiring.TaskOptions{Models: func(string) (model.Model, error) { return &demoModel{e}, nil }}
+	opt.Runs = &demoRuns{Runs: h.Runs().ForTasks(), e: e}
 	tasks, err := h.Tasks(opt)
 	if err != nil {
 		return nil, err
@@ -160,47 +206,116 @@ func newDemoExecutor(ctx context.Context, h *wiring.Harness) (*demoExecutor, err
 	if err != nil {
 		return nil, err
 	}
+	ctx, e.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(e.ended)
-		e.t, e.err = do(ctx, tasks, t.ID)
+		for {
+			e.t, e.err = do(ctx, tasks, t.ID)
+			if e.err != nil || e.t.Status != task.WaitingApproval {
+				return
+			}
+			if e.err = e.decide(ctx, t.ID); e.err != nil {
+				return
+			}
+		}
 	}()
+	if _, err := e.next(ctx, nil); err != nil {
+		e.end()
+		return nil, err
+	}
 	return e, nil
 }
 
-// end makes the model answer and returns the ended task.
-func (e *demoExecutor) end() (task.Task, error) {
-	close(e.programs)
+// end ends the task if it has not ended.
+func (e *demoExecutor) end() {
+	e.stop()
+	<-e.ended
+}
+
+// decide has the demo decide what the task waits for.
+func (e *demoExecutor) decide(ctx context.Context, taskID string) error {
+	all, _, err := e.h.Runs().Approvals(ctx, auth.Local(), approval.Filter{Task: taskID, Status: approval.Waiting})
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		select {
+		case e.asks <- r:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		select {
+		case approve := <-e.decided:
+			if _, err := e.h.Runs().Decide(ctx, auth.Local(), r.ID, approval.Decision{Approve: approve}); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// next waits until the model is asked, and returns what it was sent last.
+func (e *demoExecutor) next(ctx context.Context, decide func(approval.Request) (bool, error)) (model.Message, error) {
+	for {
+		select {
+		case req := <-e.sent:
+			text, err := journal.Encode([]any{req.System, req.Messages, req.Tools})
+			e.text.Write(text)
+			return req.Messages[len(req.Messages)-1], err
+		case r := <-e.asks:
+			approve, err := decide(r)
+			if err != nil {
+				return model.Message{}, err
+			}
+			select {
+			case e.decided <- approve:
+			case <-e.ended:
+			}
+		case <-e.ended:
+			err := e.err
+			if err == nil && e.t.Error != nil {
+				err = e.t.Error
+			}
+			return model.Message{}, errors.Join(errors.New("the task has ended"), context.Cause(ctx), err)
+		}
+	}
+}
+
+// Exec implements demo.Executor.
+func (e *demoExecutor) Exec(ctx context.Context, code string, decide func(approval.Request) (bool, error)) (demo.Result, error) {
+	e.says <- demoSaid{code: code}
+	sent, err := e.next(ctx, decide)
+	if err != nil {
+		return demo.Result{}, err
+	}
+	out := e.last
+	e.runs, e.outcomes[out.RunID] = append(e.runs, out.RunID), out
+	result := demo.Result{RunID: out.RunID, Output: out.Output, Failed: out.Error != nil, Duration: time.Duration(out.Duration)}
+	for _, r := range sent.Results {
+		result.Read += r.Text
+	}
+	result.Calls, err = e.calls(ctx, out.RunID)
+	return result, err
+}
+
+// Finish implements demo.Executor.
+func (e *demoExecutor) Finish(ctx context.Context, answer string) (string, error) {
+	e.says <- demoSaid{answer: answer}
 	<-e.ended
 	if e.err == nil && e.t.Error != nil {
 		e.err = e.t.Error
 	}
-	return e.t, e.err
+	if e.err != nil {
+		return "", e.err
+	}
+	shown, err := e.h.ShownTask(ctx, e.t)
+	return shown.Text, err
 }
 
-// Exec implements demo.Executor.
-func (e *demoExecutor) Exec(ctx context.Context, code string) (demo.Result, error) {
-	var out *run.Outcome
-	e.programs <- code // its buffer is empty: the program before has ended
-	select {
-	case out = <-e.outcomes:
-	case <-e.ended:
-		return demo.Result{}, errors.Join(errors.New("the task has ended"), context.Cause(ctx), e.err)
-	}
-	if out.Error != nil {
-		return demo.Result{}, fmt.Errorf("%s", modelview.Failure(out))
-	}
-	e.runs = append(e.runs, out.RunID)
-	result := demo.Result{RunID: out.RunID, Output: out.Output, Duration: time.Duration(out.Duration)}
-	for _, line := range out.Logs {
-		result.Logs = append(result.Logs, line.Text)
-	}
-	calls, err := e.calls(ctx, out.RunID)
-	result.Calls = calls
-	return result, err
-}
-
-// demoModel answers with the programs that it receives.
-type demoModel struct{ programs <-chan string }
+// demoModel says what the executor has it say.
+type demoModel struct{ e *demoExecutor }
 
 // Info implements model.Model.
 func (*demoModel) Info() model.Info {
@@ -208,15 +323,20 @@ func (*demoModel) Info() model.Info {
 }
 
 // Generate implements model.Model.
-func (m *demoModel) Generate(ctx context.Context, _ *model.Request) (*model.Turn, error) {
+func (m *demoModel) Generate(ctx context.Context, req *model.Request) (*model.Turn, error) {
 	turn := &model.Turn{Provider: "recorded", Model: "demo", Raw: json.RawMessage("{}"), Stop: model.StopEnd}
 	select {
-	case code, ok := <-m.programs:
-		if !ok {
-			turn.Text = demo.Answer
+	case m.e.sent <- req:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case said := <-m.e.says:
+		if said.code == "" {
+			turn.Text = said.answer
 			return turn, nil
 		}
-		input, err := json.Marshal(map[string]string{"code": code})
+		input, err := json.Marshal(map[string]string{"code": said.code})
 		if err != nil {
 			return nil, err
 		}
@@ -227,16 +347,16 @@ func (m *demoModel) Generate(ctx context.Context, _ *model.Request) (*model.Turn
 	}
 }
 
-// demoRuns sends the outcomes of runs to the executor.
+// demoRuns keeps the outcome of the last run.
 type demoRuns struct {
 	agent.Runs
-	outcomes chan<- *run.Outcome
+	e *demoExecutor
 }
 
 func (r *demoRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
 	out, err := r.Runs.Execute(ctx, p)
 	if err == nil {
-		r.outcomes <- out
+		r.e.last = out // Generate, which follows, hands it over
 	}
 	return out, err
 }
@@ -278,8 +398,23 @@ func (e *demoExecutor) Replay(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	out, err := e.h.Runs().Replay(ctx, records, "", false, nil)
-	return err == nil && out.Error == nil, err
+	if err != nil {
+		return false, err
+	}
+	made := e.outcomes[id]
+	return out.Status == made.Status && bytes.Equal(out.Output, made.Output) && out.Calls == made.Calls && failure(out) == failure(made), nil
 }
+
+// failure is the message of a failed run.
+func failure(out *run.Outcome) string {
+	if out.Error == nil {
+		return ""
+	}
+	return out.Error.Name + ": " + out.Error.Message
+}
+
+// Sent implements demo.Executor.
+func (e *demoExecutor) Sent() string { return e.text.String() }
 
 // CallTool implements demo.Executor.
 func (e *demoExecutor) CallTool(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {

@@ -295,7 +295,7 @@ func (f *fixture) terminal(args ...string) string {
 	return f.typed("", args...)
 }
 
-// typed is terminal with a terminal as standard input, too, at which a text is typed; an empty one is none.
+// typed is terminal with a terminal as standard input and output, too, at which a text is typed; an empty one is none.
 func (f *fixture) typed(text string, args ...string) string {
 	f.t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -317,7 +317,7 @@ func (f *fixture) typed(text string, args ...string) string {
 	cmd := f.process(args...)
 	cmd.Stderr = slave
 	if text != "" {
-		cmd.Stdin = slave
+		cmd.Stdin, cmd.Stdout = slave, slave
 		if _, err := io.WriteString(master, text); err != nil {
 			f.t.Fatal(err)
 		}
@@ -343,6 +343,19 @@ func TestTerminalApproval(t *testing.T) {
 	shown := f.typed("what\ny\nn\na\n", "exec", "-e", "console.log('begins');"+loop)
 	if n := f.mails(); n != 3 || strings.Count(shown, "Approve?") != 4 || strings.Count(shown, "begins") != 1 || strings.Count(shown, "DeniedError") != 1 {
 		t.Errorf("%d mails: %s", n, shown)
+	}
+}
+
+// TestTerminalDemo: at a terminal the demo asks before it sends.
+func TestTerminalDemo(t *testing.T) {
+	t.Parallel()
+	for answer, mails := range map[string]int{"what\ny\n": 1, "n\n": 0} {
+		f := setup(t)
+		shown := f.typed(answer, "demo", "--recorded", "--keep", "kept")
+		sent, _ := filepath.Glob(filepath.Join(f.dir, "kept", "servers", "outbox", "*.eml"))
+		if len(sent) != mails || strings.Count(shown, "Send the mail?") != strings.Count(answer, "\n") {
+			t.Errorf("%q: %d mails: %s", answer, len(sent), shown)
+		}
 	}
 }
 

@@ -1,40 +1,51 @@
 // Package demo is the script of the demo: the programs that a model would write, run one after another against the demo
-// servers, shown as they run, replayed, and counted in model tokens. It knows no engine; see Executor.
+// servers, shown as they run with what the model reads of them, replayed, and counted in model tokens. It knows no engine; see Executor.
 package demo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"mime/quotedprintable"
+	"net/mail"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/catalog/schema"
+	"mcp-code-exec-harness/internal/demo/servers"
 	"mcp-code-exec-harness/internal/model"
 )
 
 // Executor runs programs in one session against the servers of package servers, started as child processes.
 type Executor interface {
-	// Exec runs a program to its end. /workspace and /skills keep what it writes for the next one. A program that fails
-	// is an error.
-	Exec(ctx context.Context, code string) (Result, error)
+	// Exec runs a program to its end. /workspace and /skills keep what it writes for the next one. decide is asked about calls
+	// that wait for an approval. A program that fails is no error.
+	Exec(ctx context.Context, code string, decide func(approval.Request) (approve bool, err error)) (Result, error)
 	// Replay executes the run again from its journal, contacting no server, and says whether it made the same calls and
-	// ended with the same output.
+	// ended in the same way.
 	Replay(ctx context.Context, runID string) (identical bool, err error)
-	// CallTool calls a tool without any program and returns its unwrapped result. The demo checks totals with it.
+	// CallTool calls a tool without any program and returns its unwrapped result.
 	CallTool(ctx context.Context, tool string, arguments any) (json.RawMessage, error)
+	// Sent is all that the model was sent so far.
+	Sent() string
+	// Finish has the model answer, and returns the answer as the user gets it.
+	Finish(ctx context.Context, answer string) (shown string, err error)
 }
 
 // Result is what one program did.
 type Result struct {
 	RunID    string
 	Output   json.RawMessage
-	Logs     []string
+	Failed   bool
+	Read     string // what the model was sent about it
 	Calls    []Call // of tools, in the program's order
 	Duration time.Duration
 }
@@ -42,8 +53,8 @@ type Result struct {
 // Call is one tool call of a program. The sizes of the two JSON texts are shown and their tokens counted.
 type Call struct {
 	Tool   string          // server__tool
-	Args   json.RawMessage // as sent to the server
-	Result json.RawMessage // as the program received it
+	Args   json.RawMessage // as the program made it
+	Result json.RawMessage // as the program received it; nil if the call failed
 }
 
 // Deps is what Run needs.
@@ -51,56 +62,171 @@ type Deps struct {
 	Executor Executor
 	// Tools are the definitions of every connected tool as MCP lists them, one object each: what direct tool calling
 	// puts into the model's context.
-	Tools   []json.RawMessage
+	Tools []json.RawMessage
+	// Files is the directory of the servers.
+	Files fs.FS
+	// Approve decides about a mail. by says who did.
+	Approve func(ctx context.Context) (approve bool, by string, err error)
 	Color   bool // ANSI colours
 	Unicode bool // box drawing; plain ASCII otherwise
 }
 
-// Run shows the demo on out. It fails when a program, a check of totals or a replay does.
+// Run shows the demo on out. It fails when a program, one of its checks or a replay does.
 func Run(ctx context.Context, deps Deps, out io.Writer) error {
 	steps := Steps()
-	p := &printer{out: out, color: deps.Color, unicode: deps.Unicode}
-	p.intro(len(steps), deps.Tools)
+	d := &demo{Deps: deps, p: &printer{out: out, color: deps.Color, unicode: deps.Unicode}}
+	d.p.intro(len(steps), deps.Tools)
+	if _, err := deps.Executor.CallTool(ctx, "crm__update_note", map[string]any{"id": best().ID, "note": note}); err != nil {
+		return fmt.Errorf("write a note into the CRM: %w", err)
+	}
 	turns := make([]Turn, 0, len(steps))
-	runs := make([]string, 0, len(steps))
 	for i, step := range steps {
-		p.step(i+1, len(steps), step)
-		result, err := deps.Executor.Exec(ctx, step.Code)
+		d.p.step(i+1, len(steps), step)
+		result, err := d.step(ctx, step)
 		if err != nil {
 			return fmt.Errorf("demo step %d (%s): %w", i+1, step.Title, err)
 		}
-		p.result(result)
-		if step.Check != "" {
-			facts, err := check(ctx, deps.Executor, step.Check, result.Output)
-			p.check(facts, err)
-			if err != nil {
-				return fmt.Errorf("demo step %d (%s): check its totals: %w", i+1, step.Title, err)
-			}
-		}
-		turns = append(turns, Turn{Program: step.Code, Output: result.Output, Logs: result.Logs, Calls: result.Calls})
-		runs = append(runs, result.RunID)
+		turns = append(turns, Turn{Program: step.Code, Read: result.Read, Calls: result.Calls})
+		d.runs = append(d.runs, result.RunID)
 	}
-	if err := replay(ctx, deps.Executor, runs, p); err != nil {
+	if err := d.answer(ctx); err != nil {
+		return err
+	}
+	if err := d.replay(ctx); err != nil {
 		return err
 	}
 	comparison, err := Compare(model.Vocabulary().Count, deps.Tools, CodeTools(), turns)
 	if err != nil {
 		return fmt.Errorf("count model tokens: %w", err)
 	}
-	p.comparison(comparison)
-	if p.err != nil {
-		return fmt.Errorf("show the demo: %w", p.err)
+	d.p.comparison(comparison)
+	if d.p.err != nil {
+		return fmt.Errorf("show the demo: %w", d.p.err)
 	}
 	return nil
 }
 
-func replay(ctx context.Context, e Executor, runs []string, p *printer) error {
-	p.title("Replay")
-	p.text("A run is a function of its journal: each program is executed again and given the recorded answers. No server " +
-		"is asked, and no mail is sent twice.")
+// demo is one run of the demo.
+type demo struct {
+	Deps
+	p       *printer
+	runs    []string
+	address string // token of the best customer's mail address
+	mailed  bool   // the user approved the mail
+}
+
+// step runs one program, shows it, and checks what it did.
+func (d *demo) step(ctx context.Context, s Step) (Result, error) {
+	before, err := d.outbox()
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := d.Executor.Exec(ctx, s.Code, func(r approval.Request) (bool, error) {
+		d.p.request(r)
+		var by string
+		var err error
+		if d.mailed, by, err = d.Approve(ctx); err == nil {
+			d.p.decided(d.mailed, by)
+		}
+		return d.mailed, err
+	})
+	if err != nil {
+		return result, err
+	}
+	d.p.result(result)
+	switch refused := s.Stopped || s.Mails && !d.mailed; {
+	case result.Failed != refused:
+		return result, fmt.Errorf("it ended otherwise than it should: %s", strings.TrimSpace(result.Read))
+	case s.Check != "":
+		d.address = token.FindString(result.Read)
+		facts, err := check(ctx, d.Executor, s.Check, result.Output)
+		d.p.check(facts, err)
+		if err != nil {
+			return result, fmt.Errorf("check its totals: %w", err)
+		}
+	case s.Stopped:
+		if _, err := fs.Stat(d.Files, servers.PostsFile); !errors.Is(err, fs.ErrNotExist) {
+			return result, fmt.Errorf("the web server was called: %s is there, or: %w", servers.PostsFile, err)
+		}
+		d.p.confirmed("the web server was not called")
+	case s.Mails:
+		return result, d.checkMail(before)
+	}
+	return result, nil
+}
+
+// outbox lists the files of the mails.
+func (d *demo) outbox() ([]string, error) { return fs.Glob(d.Files, servers.Outbox+"/*.eml") }
+
+// checkMail shows the mail that was sent, and checks that it is the one with the best customer's address and number. before has the
+// mails that were there before.
+func (d *demo) checkMail(before []string) error {
+	after, err := d.outbox()
+	if err != nil {
+		return err
+	}
+	if len(after) != len(before) && !d.mailed {
+		return errors.New("a mail was sent that nobody approved")
+	}
+	if !d.mailed {
+		d.p.confirmed("the mail server was not called")
+		return nil
+	}
+	if len(after) != len(before)+1 {
+		return fmt.Errorf("%d mails were sent, not one", len(after)-len(before))
+	}
+	text, err := fs.ReadFile(d.Files, after[len(before)])
+	if err != nil {
+		return fmt.Errorf("read the mail: %w", err)
+	}
+	message, err := mail.ReadMessage(bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("read the mail: %w", err)
+	}
+	body, err := io.ReadAll(quotedprintable.NewReader(message.Body))
+	if err != nil {
+		return fmt.Errorf("read the mail: %w", err)
+	}
+	to := message.Header.Get("To")
+	d.p.mail(to, string(body))
+	if want := best(); !strings.Contains(to, want.Email) || !strings.Contains(string(body), want.Phone) {
+		return fmt.Errorf("the mail does not have the address %s and the number %s", want.Email, want.Phone)
+	}
+	return nil
+}
+
+// answer has the model answer, and checks that it was sent no value.
+func (d *demo) answer(ctx context.Context) error {
+	d.p.title("Answer")
+	text := answer(d.address, d.mailed)
+	shown, err := d.Executor.Finish(ctx, text)
+	if err != nil {
+		return fmt.Errorf("have the model answer: %w", err)
+	}
+	d.p.labelled("model", wrap(text, width-10)...)
+	d.p.labelled("you", wrap(shown, width-10)...)
+	sent, values := d.Executor.Sent(), contacts()
+	if n := containedIn(sent, values); n > 0 {
+		return fmt.Errorf("the model was sent %d mail addresses or telephone numbers", n)
+	}
+	if containedIn(shown, values) == 0 {
+		return fmt.Errorf("the answer %q has no mail address", shown)
+	}
+	d.p.confirmed(fmt.Sprintf("in the %s that the model was sent is none of the %s mail addresses and phone numbers of the CRM",
+		humanize.IBytes(uint64(len(sent))), humanize.Comma(int64(len(values)))))
+	return nil
+}
+
+func (d *demo) replay(ctx context.Context) error {
+	d.p.title("Replay")
+	d.p.text("A run is a function of its journal: each program is executed again and given the recorded answers, the approval too.")
+	before, err := d.outbox()
+	if err != nil {
+		return err
+	}
 	start := time.Now()
-	for _, run := range runs {
-		identical, err := e.Replay(ctx, run)
+	for _, run := range d.runs {
+		identical, err := d.Executor.Replay(ctx, run)
 		if err != nil {
 			return fmt.Errorf("replay run %s: %w", run, err)
 		}
@@ -108,7 +234,11 @@ func replay(ctx context.Context, e Executor, runs []string, p *printer) error {
 			return fmt.Errorf("replay run %s: it did not do what its journal says", run)
 		}
 	}
-	p.replayed(len(runs), time.Since(start))
+	took := time.Since(start)
+	if after, err := d.outbox(); err != nil || len(after) != len(before) {
+		return fmt.Errorf("a replay sent %d mails, or: %w", len(after)-len(before), err)
+	}
+	d.p.replayed(len(d.runs), took)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 	"unicode/utf8"
 
@@ -19,35 +20,67 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/demo/dataset"
 	"mcp-code-exec-harness/internal/demo/servers"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// scripted answers as the programs would, from the generated data; tool calls made directly reach the real database
-// server. Durations are fixed.
+// scripted answers as the programs would, from the generated data; queries made directly reach the real database server.
+// Durations are fixed.
 type scripted struct {
 	database *mcp.ClientSession
 	steps    map[string]Result // by program
+	asks     map[string]approval.Request
+	files    fstest.MapFS
+	mail     string // that the program of the request sends
 	replays  []string
+	replayed func()
 	differs  string // run that does not replay identically
+	note     any    // that was written into the CRM
+	sent     string
 }
 
-func (s *scripted) Exec(_ context.Context, code string) (Result, error) {
+func (s *scripted) Exec(_ context.Context, code string, decide func(approval.Request) (bool, error)) (Result, error) {
 	r, ok := s.steps[code]
 	if !ok {
 		return Result{}, errors.New("ReferenceError: nothing is known of this program")
 	}
+	if request, ok := s.asks[code]; ok {
+		approve, err := decide(request)
+		if err != nil {
+			return Result{}, err
+		}
+		if approve {
+			s.files[servers.Outbox+"/1.eml"] = &fstest.MapFile{Data: []byte(s.mail)}
+		} else {
+			r = Result{RunID: r.RunID, Failed: true, Read: "failed\nDeniedError (denied): mailer__send was denied\n"}
+		}
+	}
+	s.sent += r.Read
 	return r, nil
 }
 
 func (s *scripted) Replay(_ context.Context, run string) (bool, error) {
 	s.replays = append(s.replays, run)
+	if s.replayed != nil {
+		s.replayed()
+	}
 	return run != s.differs, nil
 }
 
+func (s *scripted) Sent() string { return s.sent }
+
+func (s *scripted) Finish(_ context.Context, answer string) (string, error) {
+	return strings.ReplaceAll(answer, "[EMAIL_1]", best().Email), nil
+}
+
 func (s *scripted) CallTool(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
+	if tool == "crm__update_note" {
+		s.note = arguments
+		return nil, nil
+	}
 	// A query takes milliseconds, but under the race detector on a busy machine longer than its default timeout.
 	patient := map[string]any{"timeout_ms": 60_000}
 	for name, value := range arguments.(map[string]string) {
@@ -90,7 +123,7 @@ func connect(t *testing.T) *mcp.ClientSession {
 // setup scripts the demo with outputs computed from the data.
 func setup(t *testing.T) (*scripted, Deps) {
 	t.Helper()
-	s := &scripted{database: connect(t), steps: map[string]Result{}}
+	s := &scripted{database: connect(t), steps: map[string]Result{}, asks: map[string]approval.Request{}, files: fstest.MapFS{}}
 	var tools []json.RawMessage
 	for tool, err := range s.database.Tools(t.Context(), nil) {
 		if err != nil {
@@ -98,46 +131,33 @@ func setup(t *testing.T) (*scripted, Deps) {
 		}
 		tools = append(tools, encode(t, tool))
 	}
-	sum := func(from, to string) (orders int, total float64, rows []dataset.Sale) {
-		for _, sale := range dataset.Load().Sales {
-			if sale.Date >= from && sale.Date <= to {
-				orders++
-				total += sale.Amount
-				rows = append(rows, sale)
-			}
+	total := 0.0
+	var rows []dataset.Sale
+	for _, sale := range dataset.Load().Sales {
+		if strings.HasPrefix(sale.Date, "2024-") {
+			rows = append(rows, sale)
+			total += sale.Amount
 		}
-		return orders, total, rows
 	}
-	orders2024, total2024, rows2024 := sum("2024-01-01", "2024-12-31")
-	_, before, _ := sum("2024-01-01", "2024-06-30")
-	orders2025, total2025, rows2025 := sum("2025-01-01", "2025-06-30")
-	query := func(rows []dataset.Sale) Call {
-		return Call{"database__query", json.RawMessage(`{"query":"SELECT * FROM sales"}`), encode(t, rows)}
-	}
-	get := func(id int) Call {
-		c, _ := dataset.Load().Customer(id)
-		return Call{"crm__get", encode(t, map[string]int{"id": id}), encode(t, c)}
-	}
+	call := func(tool, args string, result any) Call { return Call{tool, json.RawMessage(args), encode(t, result)} }
+	customer := best()
+	s.mail = "To: <" + customer.Email + ">\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" +
+		"Dear " + customer.Name + ",\r\n\r\nMilan will call you at " + customer.Phone + ".\r\n"
 	results := []Result{
-		{Output: json.RawMessage(`{"tools":10,"servers":["database","crm","mailer"],"best":["database__query"]}`)},
+		{Read: "output:\n[\n  \"mailer__send\"\n]\n\nlogs:\n" + strings.Repeat("  a line of a declaration\n", 20)},
 		{
-			Output: json.RawMessage(`{"columns":["id INTEGER","date TEXT"],"declarations":["declare function query(input: {\n  /** One SQL statement */\n  query: string;\n}): Promise<object[]>;"]}`),
-			Calls:  []Call{{"database__describe_table", json.RawMessage(`{"table":"sales"}`), json.RawMessage(`{"name":"sales"}`)}},
+			Output: json.RawMessage(fmt.Sprintf(`{"orders":%d,"total":%s}`, len(rows), encode(t, total))),
+			Read:   "output:\n{\n  \"top\": [\n    \"Mei Park: [EMAIL_1], [PHONE_1]\"\n  ],\n  \"notes\": [\n    \"" + note + "\"\n  ]\n}\n",
+			Calls: []Call{
+				call("database__query", `{"query":"SELECT * FROM sales"}`, rows), call("crm__get", `{"id":1001}`, customer),
+				call("crm__get", `{"id":1002}`, customer), call("crm__get", `{"id":1003}`, customer),
+			},
 		},
 		{
-			Output: json.RawMessage(fmt.Sprintf(`{"orders":%d,"total":%v,"byMonth":{"2024-01":1}}`, orders2024, encodeText(t, total2024))),
-			Logs:   []string{"5412 rows read, none of them by the model"},
-			Calls:  []Call{query(rows2024), get(1001), get(1002), get(1003)},
+			Failed: true, Read: "failed\nDeniedError (denied): web__post was not called: rule 2 of preset strict denies [EMAIL_1] from crm__get\n",
+			Calls: []Call{{Tool: "web__post", Args: json.RawMessage(`{"body":"[EMAIL_1]"}`)}},
 		},
-		{Output: json.RawMessage(`{"saved":"/skills/sales_summary.js"}`)},
-		{
-			Output: json.RawMessage(fmt.Sprintf(`{"orders":%d,"total":%v,"before":%v}`, orders2025, encodeText(t, total2025), encodeText(t, before))),
-			Calls:  []Call{query(rows2025)},
-		},
-		{
-			Output: json.RawMessage(`{"to":"Ines Costa","file":"outbox/1.eml"}`),
-			Calls:  []Call{get(1001), {"mailer__send", json.RawMessage(`{"to":"a@example.com"}`), json.RawMessage(`{"id":"msg_1"}`)}},
-		},
+		{Read: "output:\n\"mailed [EMAIL_1]\"\n", Calls: []Call{call("mailer__send", `{"to":"[EMAIL_1]"}`, "sent")}},
 	}
 	steps := Steps()
 	for i, step := range steps {
@@ -145,7 +165,12 @@ func setup(t *testing.T) (*scripted, Deps) {
 		results[i].Duration = time.Duration(i)*time.Millisecond + 250*time.Microsecond
 		s.steps[step.Code] = results[i]
 	}
-	return s, Deps{Executor: s, Tools: tools}
+	s.asks[steps[3].Code] = approval.Request{Calls: []approval.Call{{
+		Tool: "mailer__send", Args: json.RawMessage(`{"body":"` + strings.Repeat("a long text ", 10) + `","to":"[EMAIL_1]"}`),
+		Reason: "rule 2 (tools mailer__*) asks about mailer__send: mails leave the company",
+	}}}
+	approve := func(context.Context) (bool, string, error) { return true, "you", nil }
+	return s, Deps{Executor: s, Tools: tools, Files: s.files, Approve: approve}
 }
 
 func encode(t *testing.T, v any) json.RawMessage {
@@ -156,8 +181,6 @@ func encode(t *testing.T, v any) json.RawMessage {
 	}
 	return text
 }
-
-func encodeText(t *testing.T, v any) string { return string(encode(t, v)) }
 
 func TestRun(t *testing.T) {
 	t.Parallel()
@@ -176,7 +199,7 @@ func TestRun(t *testing.T) {
 			if err := Run(t.Context(), deps, &out); err != nil {
 				t.Fatalf("%v\n%s", err, out.String())
 			}
-			if want := []string{"run_1", "run_2", "run_3", "run_4", "run_5", "run_6"}; !cmp.Equal(s.replays, want) {
+			if want := []string{"run_1", "run_2", "run_3", "run_4"}; !cmp.Equal(s.replays, want) {
 				t.Errorf("replayed %v, want %v", s.replays, want)
 			}
 			got := replayTime(t, out.String())
@@ -224,32 +247,71 @@ func uncolor(text string) string {
 	return text
 }
 
+// A user who approves no mail sees the same, without a mail.
+func TestRunDenied(t *testing.T) {
+	t.Parallel()
+	s, deps := setup(t)
+	deps.Approve = func(context.Context) (bool, string, error) { return false, "you", nil }
+	var out bytes.Buffer
+	if err := Run(t.Context(), deps, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{"decided denied by you", "the mail server was not called", "was not approved, so I", "DeniedError (denied): mailer__send", "4 of 4 runs identical"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if len(s.files) != 0 || strings.Contains(out.String(), "To: ") {
+		t.Errorf("a mail is shown:\n%s", out.String())
+	}
+}
+
 func TestRunFails(t *testing.T) {
 	t.Parallel()
 	steps := Steps()
-	change := func(step int, output string) func(*scripted) {
-		return func(s *scripted) {
+	change := func(step int, with func(*Result)) func(*scripted, *Deps) {
+		return func(s *scripted, _ *Deps) {
 			r := s.steps[steps[step-1].Code]
-			r.Output = json.RawMessage(output)
+			with(&r)
 			s.steps[steps[step-1].Code] = r
 		}
 	}
+	output := func(text string) func(*Result) { return func(r *Result) { r.Output = json.RawMessage(text) } }
 	for _, tc := range []struct {
 		name   string
-		change func(*scripted)
+		change func(*scripted, *Deps)
 		want   string
 		shown  string
 	}{
-		{"a program fails", func(s *scripted) { delete(s.steps, steps[3].Code) }, "step 4 (Save a skill): ReferenceError", "3 of 6"},
-		{"a total is wrong", change(3, `{"orders":5412,"total":1}`), "the program says total is 1, SQL says ", "check   failed"},
-		{"a total is absent", change(3, `{"orders":5412}`), "total is absent", "check   failed"},
-		{"the output is no object", change(5, `[1]`), "not a JSON object: [1]", "check   failed"},
-		{"a run replays otherwise", func(s *scripted) { s.differs = "run_2" }, "run run_2: it did not do what its journal says", "6 of 6"},
+		{"a program is unknown", func(s *scripted, _ *Deps) { delete(s.steps, steps[3].Code) }, "step 4 (Mail): ReferenceError", "3 of 4"},
+		{"a program fails", change(2, func(r *Result) { r.Failed, r.Read = true, "TypeError" }), "otherwise than it should: TypeError", "2 of 4"},
+		{"a total is wrong", change(2, output(`{"orders":5412,"total":1}`)), "the program says total is 1, SQL says ", "check   failed"},
+		{"a total is absent", change(2, output(`{"orders":5412}`)), "total is absent", "check   failed"},
+		{"the output is no object", change(2, output(`[1]`)), "not a JSON object: [1]", "check   failed"},
+		{"the gate stops nothing", change(3, func(r *Result) { r.Failed = false }), "step 3 (Obey a poisoned note): it ended otherwise", "3 of 4"},
+		{"the web server is called", func(s *scripted, _ *Deps) { s.files[servers.PostsFile] = &fstest.MapFile{} }, "the web server was called", "3 of 4"},
+		{"nobody decides", func(_ *scripted, d *Deps) {
+			d.Approve = func(context.Context) (bool, string, error) { return false, "", io.ErrUnexpectedEOF }
+		}, "unexpected EOF", "waits   mailer__send"},
+		{"a mail nobody approved", func(s *scripted, d *Deps) {
+			d.Approve = func(context.Context) (bool, string, error) {
+				s.files[servers.Outbox+"/0.eml"] = &fstest.MapFile{}
+				return false, "you", nil
+			}
+		}, "nobody approved", "decided denied by you"},
+		{"no mail", func(s *scripted, _ *Deps) { delete(s.asks, steps[3].Code) }, "otherwise than it should", "4 of 4"},
+		{"a mail with tokens", func(s *scripted, _ *Deps) { s.mail = "To: [EMAIL_1]\r\n\r\nx" }, "does not have the address", "To: [EMAIL_1]"},
+		{"the model is sent a value", change(1, func(r *Result) { r.Read = best().Phone }), "the model was sent 1 mail addresses", "Answer"},
+		{"the answer has no value", change(2, func(r *Result) { r.Read = "[EMAIL_2]" }), "has no mail address", "Answer"},
+		{"a run replays otherwise", func(s *scripted, _ *Deps) { s.differs = "run_2" }, "run run_2: it did not do what its journal says", "Replay"},
+		{"a replay sends", func(s *scripted, _ *Deps) {
+			s.replayed = func() { s.files[servers.Outbox+"/2.eml"] = &fstest.MapFile{} }
+		}, "a replay sent 1 mails", "Replay"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s, deps := setup(t)
-			tc.change(s)
+			tc.change(s, &deps)
 			var out bytes.Buffer
 			err := Run(t.Context(), deps, &out)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -295,8 +357,8 @@ func TestCheckRefusesEmpty(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	steps := Steps()
-	if len(steps) != 6 {
-		t.Fatalf("%d steps, want 6", len(steps))
+	if len(steps) != 4 {
+		t.Fatalf("%d steps, want 4", len(steps))
 	}
 	checks := 0
 	for _, step := range steps {
@@ -341,17 +403,25 @@ func TestWrapAndShorten(t *testing.T) {
 	}
 }
 
-func TestOutput(t *testing.T) {
+// A line keeps its indentation when it is broken, and a long word is broken too.
+func TestWrapIndented(t *testing.T) {
 	t.Parallel()
-	p := &printer{}
-	many := `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9}`
-	if got := p.output(json.RawMessage(many)); len(got) != maxLines || got[maxLines-1] != "(2 more members)" {
-		t.Errorf("nine members are shown as %q", got)
+	for line, want := range map[string][]string{
+		"":               {""},
+		"  one two six":  {"  one", "  two", "  six"},
+		"  unbroken":     {"  unbr", "  oken"},
+		"abcdefghijkl m": {"abcdef", "ghijkl", "m"},
+	} {
+		if got := wrapIndented(line, 6); !cmp.Equal(got, want) {
+			t.Errorf("%q is wrapped %q, want %q", line, got, want)
+		}
 	}
-	if got := p.output(json.RawMessage(`{"long":"x","b":[1]}`)); !cmp.Equal(got, []string{`long  "x"`, "b     [1]"}) {
-		t.Errorf("shown as %q", got)
-	}
-	if got := p.output(json.RawMessage(`null`)); !cmp.Equal(got, []string{"null"}) {
-		t.Errorf("null is shown as %q", got)
+}
+
+// The part of the configuration that is shown is its policy, and the file is one that is read by people.
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	if got := strings.Join(policy(), "\n"); !strings.HasSuffix(Configuration(), got+"\n") || !strings.Contains(got, "mailer__*") {
+		t.Errorf("shown is %s", got)
 	}
 }

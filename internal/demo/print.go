@@ -9,13 +9,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
+
+	"mcp-code-exec-harness/internal/approval"
 )
 
 const (
 	width = 80
-	// maxCode is how many lines of a program are shown; maxLines how many lines of output.
-	maxCode  = 16
-	maxLines = 8
+	// maxCode is how many lines of a program are shown; maxLines how many lines of what the model reads.
+	maxCode  = 14
+	maxLines = 14
 	// A context window that many models have; what is larger needs a model with another.
 	window = 200_000
 )
@@ -69,10 +71,14 @@ func (p *printer) text(text string) {
 }
 
 func (p *printer) intro(steps int, tools []json.RawMessage) {
-	p.text(fmt.Sprintf("An agent is asked to compare the sales of the first half of 2025 with those of 2024 and to "+
-		"mail the result to the sales lead. It has %d tools of the demo's MCP servers, which run as child processes and "+
-		"speak over stdio. Instead of calling them one by one its model writes programs, which run in a sandbox. What the "+
-		"model says, %d programs, is a recording, so that the demo needs no key; all else is real.", len(tools), steps))
+	p.text(fmt.Sprintf("An agent is to find our best customers and to mail one of them. It has %d tools of MCP servers, "+
+		"which run as child processes; its programs run in a sandbox, behind one gate. All of that is real. What the model "+
+		"says, %d programs, is a recording, so that no key and no network is needed; \"model\" stands before what it is sent.",
+		len(tools), steps))
+	p.line("")
+	for _, l := range policy() {
+		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, l))
+	}
 }
 
 func (p *printer) step(n, of int, s Step) {
@@ -88,7 +94,7 @@ func (p *printer) step(n, of int, s Step) {
 		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, shorten(l, width-4, p.pick("...", "…"))))
 	}
 	if hidden := len(lines) - len(shown); hidden > 0 {
-		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, fmt.Sprintf("(%d more lines)", hidden)))
+		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, fmt.Sprintf("(%d more)", hidden)))
 	}
 	p.line("")
 }
@@ -108,32 +114,52 @@ func (p *printer) result(r Result) {
 		p.line("  %-8s%-28s%8s sent, %9s received", "call", name, humanize.IBytes(uint64(sent)), humanize.IBytes(uint64(received)))
 		i += n
 	}
-	for _, l := range r.Logs {
-		p.labelled("log", wrap(l, width-10)...)
-	}
-	p.labelled("output", p.output(r.Output)...)
 	p.labelled("time", milliseconds(r.Duration))
+	p.read(r.Read)
 }
 
-// output shows the members of an object one to a line, and anything else as JSON.
-func (p *printer) output(output json.RawMessage) []string {
-	more := p.pick("...", "…")
-	v, err := object(output)
-	if err != nil {
-		return []string{shorten(string(output), width-10, more)}
-	}
-	longest := 0
-	for _, m := range v.Members {
-		longest = max(longest, utf8.RuneCountInString(m.Name))
-	}
+// read shows what the model was sent about a program.
+func (p *printer) read(text string) {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	var lines []string
-	for i, m := range v.Members {
-		if i == maxLines-1 && len(v.Members) > maxLines {
-			return append(lines, fmt.Sprintf("(%d more members)", len(v.Members)-i))
+	for i, l := range all {
+		wrapped := wrapIndented(l, width-10)
+		if len(lines)+len(wrapped) > maxLines {
+			lines = append(lines, p.paint(dim, fmt.Sprintf("(%d more)", len(all)-i)))
+			break
 		}
-		lines = append(lines, shorten(fmt.Sprintf("%-*s  %s", longest, m.Name, m.Value.JSON()), width-10, more))
+		lines = append(lines, wrapped...)
 	}
-	return lines
+	p.labelled("model", lines...)
+}
+
+// request shows what waits for an approval.
+func (p *printer) request(r approval.Request) {
+	for _, c := range r.Calls {
+		p.labelled("waits", wrapIndented(c.Tool+" "+string(c.Args), width-10)...)
+		p.labelled("", wrap(c.Reason, width-10)...)
+	}
+	p.labelled("", "The run has given up its runner. Its journal waits, days if need be.")
+}
+
+// decided shows a decision.
+func (p *printer) decided(approved bool, by string) {
+	decision := "denied"
+	if approved {
+		decision = "approved"
+	}
+	p.labelled("decided", wrap(decision+" by "+by, width-10)...)
+}
+
+// mail shows a mail that was sent.
+func (p *printer) mail(to, body string) {
+	lines := []string{p.paint(bold, "To: "+to)}
+	for l := range strings.Lines(strings.ReplaceAll(body, "\r\n", "\n")) {
+		if l = strings.TrimSpace(l); l != "" {
+			lines = append(lines, wrap(l, width-10)...)
+		}
+	}
+	p.labelled("mail", lines...)
 }
 
 func (p *printer) check(facts []fact, err error) {
@@ -145,7 +171,12 @@ func (p *printer) check(facts []fact, err error) {
 	for _, f := range facts {
 		parts = append(parts, f.name+" "+f.value)
 	}
-	lines := wrap(strings.Join(parts, ", ")+": SQL run directly says the same", width-10)
+	p.confirmed(strings.Join(parts, ", ") + ": SQL run directly says the same")
+}
+
+// confirmed shows what was checked.
+func (p *printer) confirmed(text string) {
+	lines := wrap(text, width-10)
 	for i := range lines {
 		lines[i] = p.paint(green, lines[i])
 	}
@@ -154,14 +185,12 @@ func (p *printer) check(facts []fact, err error) {
 
 func (p *printer) replayed(runs int, took time.Duration) {
 	p.line("")
-	p.labelled("replay", p.paint(green, fmt.Sprintf("%d of %d runs identical, call for call", runs, runs)))
+	p.confirmed(fmt.Sprintf("%d of %d runs identical, call for call; no server was asked, no mail sent twice", runs, runs))
 	p.labelled("time", milliseconds(took))
 }
 
 func (p *printer) comparison(c Comparison) {
 	p.title("Model tokens")
-	p.text("The same work, done by calling the tools directly and done in code.")
-	p.line("")
 	row := func(name, direct, code string) { p.line("  %-38s%18s%18s", name, direct, code) }
 	rule := func() { p.line("  %s", strings.Repeat(p.pick("-", "─"), 38+18+18)) }
 	number := func(n int) string { return humanize.Comma(int64(n)) }
@@ -178,13 +207,11 @@ func (p *printer) comparison(c Comparison) {
 	p.line("")
 	if c.Direct.Largest() > window {
 		p.text(fmt.Sprintf("The direct way does not fit into a context window of %s tokens.", humanize.Comma(window)))
-		p.line("")
 	}
-	p.text("Input of a turn = definitions + all that was written and read in earlier turns. Direct calls: those the " +
-		"programs made, all calls of a program in one turn, every result in the context as a whole. Left out on both " +
-		"sides: system prompt, task, reasoning, final answer. Counted with " + Tokenizer + ": exact for that tokenizer, " +
-		"an estimate for models with another. A model that calls directly could let SQL add the sales up, and read far " +
-		"less; not every server can.")
+	p.text("Direct calls: those that the programs made, all of a program in one turn, every result as a whole in the " +
+		"context of all later turns. Left out on both sides: system prompt, task, reasoning, answer. Counted with " +
+		Tokenizer + ", an estimate for models with another tokenizer. A model that calls directly could let SQL add up; " +
+		"not every server can.")
 }
 
 func difference(c Comparison) string {
@@ -217,6 +244,22 @@ func wrap(text string, limit int) []string {
 		line += word
 	}
 	return append(lines, line)
+}
+
+// wrapIndented breaks one line so that no part is wider than limit; all have its indentation.
+func wrapIndented(line string, limit int) []string {
+	text := strings.TrimLeft(line, " ")
+	indent := line[:len(line)-len(text)]
+	room := max(limit-len(indent), 1)
+	var lines []string
+	for _, l := range wrap(text, room) {
+		for runes := []rune(l); len(runes) > room; l = string(runes) {
+			lines = append(lines, indent+string(runes[:room]))
+			runes = runes[room:]
+		}
+		lines = append(lines, indent+l)
+	}
+	return lines
 }
 
 // shorten cuts text to one line of at most limit characters, ending in more if something is missing.

@@ -3,7 +3,6 @@ package demo
 import (
 	"cmp"
 	"encoding/json"
-	"strings"
 
 	"mcp-code-exec-harness/internal/journal"
 )
@@ -15,8 +14,7 @@ const Tokenizer = "o200k_base"
 // program made.
 type Turn struct {
 	Program string
-	Output  json.RawMessage
-	Logs    []string
+	Read    string
 	Calls   []Call
 }
 
@@ -40,7 +38,7 @@ type Comparison struct{ Direct, Code Usage }
 
 // Compare counts both ways of doing the same work; count says how many model tokens a text has.
 //
-// Code mode is counted as it was: in each turn the model writes a program and reads its output and log.
+// Code mode is counted as it was: in each turn the model writes a program and reads what came back.
 //
 // Direct tool calling puts name, description and input schema of every tool into the context. It is assumed to make the
 // tool calls that the programs made, with the same arguments, and to be as clever as can be: it needs no turn to discover
@@ -59,7 +57,7 @@ func Compare(count func(text string) (int, error), tools, codeTools []json.RawMe
 		c.Code.Definitions += t.tokens(string(t.encode(tool)))
 	}
 	for _, turn := range turns {
-		execute := Call{Tool: "execute_code", Args: t.encode(map[string]string{"code": turn.Program}), Result: turn.shown()}
+		execute := Call{Tool: "execute_code", Args: t.encode(map[string]string{"code": turn.Program}), Result: json.RawMessage(turn.Read)}
 		c.Code.add(t, execute)
 		if len(turn.Calls) > 0 {
 			c.Direct.add(t, turn.Calls...)
@@ -99,11 +97,6 @@ func (t *tally) definition(tool json.RawMessage) json.RawMessage {
 	}
 	t.err = cmp.Or(t.err, json.Unmarshal(tool, &shown))
 	return t.encode(shown)
-}
-
-// shown is what a turn gives back to the model.
-func (t Turn) shown() json.RawMessage {
-	return json.RawMessage(strings.Join(append([]string{string(t.Output)}, t.Logs...), "\n"))
 }
 
 // add counts one turn in which the model makes calls.

@@ -40,12 +40,12 @@ func TestCompare(t *testing.T) {
 		codeFrame = len(`{"name":"execute_code","arguments":{"code":"PPPP"}}`) // 50
 	)
 	turns := []Turn{
-		{Program: "PPPP", Output: json.RawMessage(`10`)},
-		{Program: "PPPP", Output: json.RawMessage(`[1,2]`), Logs: []string{"log", "x"}, Calls: []Call{
+		{Program: "PPPP", Read: `10`},
+		{Program: "PPPP", Read: "[1,2]\nlog\nx", Calls: []Call{
 			{Tool: "a", Args: json.RawMessage(`{}`), Result: json.RawMessage(strings.Repeat("r", 100))},
 			{Tool: "a", Args: json.RawMessage(`{}`), Result: json.RawMessage(strings.Repeat("r", 11))},
 		}},
-		{Program: "PPPP", Output: json.RawMessage(`3`), Calls: []Call{
+		{Program: "PPPP", Read: `3`, Calls: []Call{
 			{Tool: "a", Args: json.RawMessage(`{}`), Result: json.RawMessage(`7777`)},
 		}},
 	}

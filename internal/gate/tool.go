@@ -58,7 +58,11 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 		if failed == nil {
 			return value, nil
 		}
-		failed, err := r.redactError(ctx, pii.Origin(t.name), failed, t.sent...)
+		from := pii.Origin(t.name)
+		if failed.Kind == frame.KindDenied {
+			from = pii.FromProgram // its tokens are the program's
+		}
+		failed, err := r.redactError(ctx, from, failed, t.sent...)
 		if err != nil {
 			return nil, undelivered(t.name, "the answer cannot be shown: "+err.Error(), t.write)
 		}

@@ -47,3 +47,17 @@ func TestPolicyOfConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// TestDenialNamesToken: the message of a denied call has the token and its origin, as the program knows them.
+func TestDenialNamesToken(t *testing.T) {
+	t.Parallel()
+	f := questioned(t, map[string]string{"policy.rules": `[{tools: up__read, tokens: {type: us_ssn}, action: deny, reason: it stays}]`})
+	out := f.exec(code(`
+const {ssn} = await callMCPTool('up__read', {})
+try { await callMCPTool('up__read', {q: ssn}) } catch (e) { return [ssn, e.message] }`))
+	const want = `["[US_SSN_1]","up__read was not called: rule 1 (tools up__read, tokens us_ssn) denies [US_SSN_1] from up__read: it stays"]`
+	if string(out.Output) != want {
+		t.Errorf("got  %s, %+v\nwant %s", out.Output, out.Error, want)
+	}
+	f.replay(out)
+}

@@ -22,9 +22,11 @@ import (
 )
 
 const (
+	// Outbox is the folder of the sent mails, one file each. Their names sort by time.
+	Outbox = "outbox"
+
 	mailerInstructions = `Sends e-mail. This demo server delivers nothing: each message becomes a file in the folder outbox.`
 
-	outbox        = "outbox"
 	sender        = "demo@fieldstone.example.com"
 	maxRecipients = 20
 )
@@ -85,12 +87,12 @@ func (m *mailer) send(_ context.Context, in sendInput) (any, error) {
 	now := m.now().UTC()
 	id := "msg_" + hex.EncodeToString(number[:])
 	// Only what the server itself chose is part of the name; it sorts by time.
-	file := outbox + "/" + now.Format("20060102T150405.000000Z") + "-" + id + ".eml"
+	file := Outbox + "/" + now.Format("20060102T150405.000000Z") + "-" + id + ".eml"
 	text, err := compose(id, now, to, in.Subject, in.Body)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.root.MkdirAll(outbox, 0o700); err != nil {
+	if err := m.root.MkdirAll(Outbox, 0o700); err != nil {
 		return nil, fmt.Errorf("make the outbox: %w", err)
 	}
 	if err := replaceFile(m.root, file, text); err != nil {
@@ -170,7 +172,7 @@ type sentMessage struct {
 
 func (m *mailer) listOutbox(context.Context, struct{}) (any, error) {
 	list := []sentMessage{}
-	entries, err := fs.ReadDir(m.root.FS(), outbox)
+	entries, err := fs.ReadDir(m.root.FS(), Outbox)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the outbox: %w", err)
 	}
@@ -179,7 +181,7 @@ func (m *mailer) listOutbox(context.Context, struct{}) (any, error) {
 		if !ok || !strings.HasSuffix(e.Name(), ".eml") {
 			continue // not a message of ours
 		}
-		sent, err := m.read(outbox + "/" + e.Name())
+		sent, err := m.read(Outbox + "/" + e.Name())
 		if err != nil {
 			return nil, err
 		}

@@ -79,7 +79,7 @@ func TestSend(t *testing.T) {
 	if len(listed) != 3 || listed[0].Subject != "Sales" || listed[0].To != "<ann@example.com>" || listed[0].Bytes == 0 {
 		t.Errorf("outbox: %+v", listed)
 	}
-	if entries, _ := os.ReadDir(filepath.Join(dir, outbox)); len(entries) != 3 {
+	if entries, _ := os.ReadDir(filepath.Join(dir, Outbox)); len(entries) != 3 {
 		t.Errorf("%d files in the outbox, want 3", len(entries))
 	}
 }
@@ -118,7 +118,7 @@ func TestSendRefused(t *testing.T) {
 			t.Errorf("%s %q was refused with %q, want mention of %q", tc.key, tc.value, got, tc.want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, outbox)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, Outbox)); !os.IsNotExist(err) {
 		t.Errorf("a refused message left something behind: %v", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestSendRefused(t *testing.T) {
 func TestSendStaysInside(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(dir, outbox)); err != nil {
+	if err := os.Symlink(outside, filepath.Join(dir, Outbox)); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // Names lists the servers of the demo.
-func Names() []string { return []string{"database", "crm", "mailer"} }
+func Names() []string { return []string{"database", "crm", "mailer", "web"} }
 
 // Serve speaks MCP as the named demo server until stdin ends, which is success, or ctx is cancelled. Everything that the
 // server writes goes under dir, which is made if absent.
@@ -43,7 +43,7 @@ func open(name, dir string) (*mcp.Server, func(), error) {
 			return nil, nil, err
 		}
 		return db.server(), db.close, nil
-	case "crm", "mailer":
+	case "crm", "mailer", "web":
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, nil, fmt.Errorf("make the directory for its files: %w", err)
 		}
@@ -52,8 +52,11 @@ func open(name, dir string) (*mcp.Server, func(), error) {
 			return nil, nil, fmt.Errorf("open the directory for its files: %w", err)
 		}
 		done := func() { root.Close() }
-		if name == "crm" {
+		switch name {
+		case "crm":
 			return newCRM(root).server(), done, nil
+		case "web":
+			return (&web{root}).server(), done, nil
 		}
 		return newMailer(root).server(), done, nil
 	}

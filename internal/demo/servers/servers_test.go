@@ -215,6 +215,7 @@ func TestTools(t *testing.T) {
 			"update_note": {idempotent: true},
 		},
 		"mailer":    {"list_outbox": reads, "send": {open: true}},
+		"web":       {"post": {open: true}},
 		"n8n-nodes": {"list_nodes": reads, "search_nodes": reads, "get_node_info": reads, "get_node_essentials": reads, "validate_node_config": reads},
 		"n8n-workflows": {
 			"get_workflow": reads, "list_workflows": reads, "validate_workflow": reads,
