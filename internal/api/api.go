@@ -118,6 +118,7 @@ func (a *API) Handler() http.Handler {
 	a.addCapabilities()
 	a.addTools()
 	a.addServers()
+	a.addReviews()
 	a.addSkills(r)
 	a.addSchedules()
 	a.addTickets()

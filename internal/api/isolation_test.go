@@ -150,6 +150,10 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		"POST /v1/servers/{name}/reconnect": {
 			{"/v1/servers/bad/reconnect", nil, hidden},
 		},
+		"GET /v1/servers/{name}/review": {{"/v1/servers/bad/review", nil, hidden}},
+		"POST /v1/servers/{name}/review": {
+			{"/v1/servers/bad/review", map[string]any{"approve": []map[string]string{{"tool": "echo", "hash": "x"}}}, hidden},
+		},
 		"GET /v1/skills": {{"/v1/skills", nil, fine}, {"/v1/skills" + asHer, nil, hidden}, {"/v1/skills?userId=..%2Falice", nil, hidden}},
 		"GET /v1/skills/{path}": {
 			{alice.skill, nil, hidden}, {alice.skill + asHer, nil, hidden}, {"/v1/skills/%2e%2e/alice/" + secret + ".js", nil, []int{http.StatusBadRequest}},
@@ -267,6 +271,7 @@ func TestRoles(t *testing.T) {
 		{"GET /metrics", nil, nil},
 		{"POST /v1/servers", map[string]string{"name": "a", "url": "http://127.0.0.1:1/"}, nil},
 		{"POST /v1/servers/bad/reconnect", nil, nil},
+		{"GET /v1/servers/bad/review", nil, nil},
 		{"DELETE /v1/servers/bad", nil, nil},
 	}
 	for _, c := range []struct {

@@ -148,6 +148,7 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 		return problem(s.status, cmp.Or(s.detail, err.Error()))
 	}
 	var unknown *catalog.UnknownError
+	var held *catalog.HeldError
 	var file *files.Error
 	var invalid runs.InvalidError
 	switch {
@@ -155,6 +156,8 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 		return problem(http.StatusBadRequest, invalid.Error())
 	case errors.As(err, &unknown):
 		return problem(http.StatusNotFound, "there is no such "+unknown.Kind+closest(unknown.Closest))
+	case errors.As(err, &held):
+		return problem(http.StatusConflict, "the tool is held for review; an administrator sees and approves it at /v1/servers/{name}/review")
 	case errors.As(err, &file) && file.Code == files.IO:
 	case errors.As(err, &file):
 		shown := *file

@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -111,6 +113,77 @@ func (a *API) addServers() {
 		}
 		status, err := a.status(in.Name)
 		return &body[mcpclient.Status]{status}, err
+	})
+}
+
+// Review is what servers say about their tools and nobody has approved yet.
+type Review struct {
+	Held []approval.Held `json:"held" doc:"What is held, with what was approved before."`
+}
+
+// NewReview approves definitions.
+type NewReview struct {
+	_       struct{}             `additionalProperties:"true"`
+	Approve []ApprovedDefinition `json:"approve" minItems:"1" maxItems:"20000"`
+}
+
+// ApprovedDefinition names a definition that is approved.
+type ApprovedDefinition struct {
+	_    struct{} `additionalProperties:"true"`
+	Tool string   `json:"tool" maxLength:"1024" doc:"Name of the tool at its server; empty: the server's title and instructions."`
+	Hash string   `json:"hash" maxLength:"64" doc:"Its hash, as the review shows it. A definition that has changed since is not approved."`
+}
+
+// addReviews adds the review of held definitions.
+func (a *API) addReviews() {
+	held := func(ctx context.Context, name string) (*body[Review], error) {
+		all, err := a.opt.Harness.Held(ctx, name)
+		return &body[Review]{Review{list(all)}}, err
+	}
+
+	operation(a, endpoint{
+		"getReview", "GET /v1/servers/{name}/review", "servers", http.StatusOK, "What is held of an upstream server",
+		"Takes the role admin. Tools whose definition nobody has approved are not offered (quarantine).",
+	}, func(ctx context.Context, in *ServerPath) (*body[Review], error) {
+		err := admin(ctx)
+		if err == nil {
+			_, err = a.status(in.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return held(ctx, in.Name)
+	})
+
+	operation(a, endpoint{
+		"approveReview", "POST /v1/servers/{name}/review", "servers", http.StatusOK, "Approve what is held of an upstream server",
+		"Takes the role admin. All of the definitions are approved, or none; the answer is what is still held.",
+	}, func(ctx context.Context, in *struct {
+		ServerPath
+		Body NewReview
+	},
+	) (*body[Review], error) {
+		err := admin(ctx)
+		if err == nil {
+			_, err = a.status(in.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		hashes := map[string]string{}
+		for _, d := range in.Body.Approve {
+			hashes[d.Tool] = d.Hash
+		}
+		err = a.opt.Harness.Approve(ctx, in.Name, identity(ctx).Principal, hashes)
+		switch {
+		case errors.Is(err, approval.ErrNotHeld):
+			return nil, problem(http.StatusConflict, "one of the definitions is not held: it was approved, or the server has sent another one since")
+		case errors.Is(err, approval.ErrTooManyPins):
+			return nil, problem(http.StatusConflict, approval.ErrTooManyPins.Error())
+		case err != nil:
+			return nil, err
+		}
+		return held(ctx, in.Name)
 	})
 }
 

@@ -3,8 +3,6 @@
 package approval
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
@@ -98,13 +96,6 @@ type Decision struct {
 	Remember bool   // of an approval
 	By       string // who decides
 	Time     time.Time
-}
-
-// Definition is the hash of a tool's definition: a tool with another one is another tool.
-func Definition(name, description string, schema json.RawMessage, annotations any) string {
-	text, _ := json.Marshal([]any{name, description, schema, annotations}) // JSON that was decoded before
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 // Filter chooses requests; empty fields choose all.

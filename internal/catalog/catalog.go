@@ -109,6 +109,8 @@ type entry struct {
 	byName     map[string]*Tool
 	byFunction map[string]*Tool
 	byFold     map[string][]*Tool
+	held       map[string]bool // names of tools
+	heldFolds  map[string]bool // their folds
 	problems   []string
 	segment    func() *search.Segment
 	pairs      func() []pairs // of the full names, for suggestions
@@ -116,8 +118,13 @@ type entry struct {
 
 func newEntry(s Server) *entry {
 	e := &entry{
-		Server: s, byName: map[string]*Tool{}, byFunction: map[string]*Tool{}, byFold: map[string][]*Tool{},
+		Server: s, byName: map[string]*Tool{}, byFunction: map[string]*Tool{}, byFold: map[string][]*Tool{}, held: map[string]bool{}, heldFolds: map[string]bool{},
 	}
+	for _, name := range s.Held {
+		e.held[name], e.heldFolds[ident.Fold(name)] = true, true
+	}
+	delete(e.held, "") // the server's own text, which is no tool
+	delete(e.heldFolds, "")
 	e.Description, e.Instructions = ident.Printable(s.Description), ident.Printable(s.Instructions)
 	tools := make([]Tool, 0, len(s.Tools))
 	for _, t := range s.Tools {

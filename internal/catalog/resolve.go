@@ -40,6 +40,17 @@ func (e *UnknownError) Error() string {
 	return msg
 }
 
+// HeldError reports a tool that is not offered, because its definition is held for review.
+type HeldError struct {
+	Name   string // as the caller wrote it
+	Server string
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s is held for review, because what its server says about it has not been approved. "+
+		"The operator sees and approves it with: harness servers review %s", shown(e.Name), e.Server)
+}
+
 // AmbiguousError reports a name that is the exact name of no tool or server and fits several.
 type AmbiguousError struct {
 	Name       string
@@ -60,7 +71,7 @@ func shown(name string) string {
 }
 
 // Resolve finds a tool by its full name. The exact name always works; otherwise case and everything that is neither
-// letter nor digit are ignored, and identifiers work too. The error is an *UnknownError or *AmbiguousError.
+// letter nor digit are ignored, and identifiers work too. The error is an *UnknownError, *HeldError or *AmbiguousError.
 func (c *Catalog) Resolve(name string) (*Tool, error) { return c.ResolveIn("", name) }
 
 // ResolveIn finds a tool by its server and its name or function name there, each as tolerantly as Resolve. Without a server
@@ -91,6 +102,11 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 	if len(fits) > 0 {
 		return only(name, fits)
 	}
+	for _, e := range s.servers {
+		if tool, ok := strings.CutPrefix(name, e.Name+"__"); ok && e.held[tool] {
+			return nil, &HeldError{name, e.Name}
+		}
+	}
 	// crm__search folds to the same as cr__msearch, so where the name is split counts, and how exact its parts are.
 	best := 0
 	for _, c := range s.folded(ident.Fold(name)) {
@@ -102,6 +118,13 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 		}
 	}
 	if len(fits) == 0 {
+		for _, e := range s.servers {
+			for _, server := range e.folds {
+				if tool, ok := strings.CutPrefix(ident.Fold(name), server); ok && e.heldFolds[tool] {
+					return nil, &HeldError{name, e.Name}
+				}
+			}
+		}
 		return nil, &UnknownError{Kind: "tool", Name: name, Closest: s.suggest(name)}
 	}
 	return only(name, fits)
@@ -175,6 +198,9 @@ func (s *snapshot) resolveIn(server, tool string) (*Tool, error) {
 	if t, ok := e.byName[tool]; ok {
 		return t, nil
 	}
+	if e.held[tool] {
+		return nil, &HeldError{e.Name + "__" + tool, e.Name}
+	}
 	if t, ok := e.byFunction[tool]; ok {
 		return t, nil
 	}
@@ -184,6 +210,9 @@ func (s *snapshot) resolveIn(server, tool string) (*Tool, error) {
 	}
 	if len(fits) == 0 {
 		name := e.Name + "__" + tool
+		if e.heldFolds[ident.Fold(tool)] {
+			return nil, &HeldError{name, e.Name}
+		}
 		return nil, &UnknownError{Kind: "tool", Name: name, Closest: s.suggest(name)}
 	}
 	return only(e.Name+"__"+tool, fits)

@@ -26,6 +26,32 @@ func catalogOf(servers ...Server) *Catalog {
 	return c
 }
 
+// A tool that is held is named as such by whichever name it is asked for, and hides no tool that is offered.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	up := named("up", "send_mail", "read")
+	up.Held = []string{"", "send-mail", "drop-all"}
+	c := catalogOf(up, named("other", "x"))
+	for name, want := range map[string]string{"up__send_mail": "send_mail", "up__sendMail": "send_mail", "up__read": "read"} {
+		if tool, err := c.Resolve(name); err != nil || tool.Name != want {
+			t.Errorf("%s: %v, %v", name, tool, err)
+		}
+	}
+	for _, in := range [][2]string{{"", "up__send-mail"}, {"up", "send-mail"}, {"", "up__drop-all"}, {"", "UP__dropAll"}, {"up", "dropAll"}, {"Up", "drop_all"}} {
+		_, err := c.ResolveIn(in[0], in[1])
+		var held *HeldError
+		if !errors.As(err, &held) || held.Server != "up" || !strings.Contains(err.Error(), "harness servers review up") {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+	for _, name := range []string{"up__", "up", "up__none", "other__drop_all"} {
+		var unknown *UnknownError
+		if _, err := c.Resolve(name); !errors.As(err, &unknown) || strings.Contains(fmt.Sprint(unknown.Closest), "drop") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(

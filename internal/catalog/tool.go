@@ -18,6 +18,7 @@ type Server struct {
 	Description  string
 	Instructions string // the server's own advice on how to use its tools
 	Tools        []Tool
+	Held         []string // names of tools that are held for review; they resolve to a *HeldError
 }
 
 // Tool is one tool of a server. The tools a Catalog hands out are shared and must not be changed.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -94,6 +95,7 @@ type app struct {
 	opened         *wiring.Harness // by the command; nil if it opened none
 	input          *bufio.Reader   // of Stdin, where a command asks its user
 	approves       bool            // the command approves calls itself
+	recording      sync.Mutex      // held while an event is written into the audit log
 }
 
 // showExample puts a command's tag example into its help.

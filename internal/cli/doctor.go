@@ -58,6 +58,9 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness) []findi
 	h.Servers().Start(ctx)
 	for _, s := range h.Servers().Servers() {
 		note(serverFinding(s))
+		if s.Held > 0 {
+			note(finding{"quarantine", "warning", heldOf(s) + " held for review", "harness servers review " + s.Name})
+		}
 	}
 	for _, problem := range h.Catalog().Problems() {
 		note(finding{"catalog", "warning", problem, "rename the server, or disable one of the tools"})

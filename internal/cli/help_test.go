@@ -43,6 +43,7 @@ func TestHelp(t *testing.T) {
 		{"servers", "add"},
 		{"servers", "remove"},
 		{"servers", "test"},
+		{"servers", "review"},
 		{"skills"},
 		{"skills", "list"},
 		{"skills", "show"},

@@ -63,15 +63,22 @@ func (c *keysCreateCmd) Run(ctx context.Context, a *app, cfg *config.Config, key
 
 // keyChange records a change of keys in the audit log.
 func (a *app) keyChange(ctx context.Context, cfg *config.Config, change, id, user string) {
+	a.record(ctx, cfg, telemetry.Event{
+		UserID: user, Type: telemetry.KeyChange, Severity: telemetry.Medium, Details: map[string]any{"key": id, "change": change},
+	})
+}
+
+// record writes an event that has happened into the audit log.
+func (a *app) record(ctx context.Context, cfg *config.Config, e telemetry.Event) {
+	a.recording.Lock()
+	defer a.recording.Unlock()
 	audit, closeAudit, err := auditor(cfg, a.logger(cfg), a.Now)
-	if err != nil { // the key is made or revoked already
+	if err != nil {
 		fmt.Fprintln(a.Stderr, "harness: warning: this is not recorded:", err)
 		return
 	}
 	defer closeAudit()
-	audit.Audit(ctx, telemetry.Event{
-		UserID: user, Type: telemetry.KeyChange, Severity: telemetry.Medium, Details: map[string]any{"key": id, "change": change},
-	})
+	audit.Audit(ctx, e)
 }
 
 type keysListCmd struct{}

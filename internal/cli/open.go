@@ -59,6 +59,9 @@ func (a *app) openWith(ctx context.Context, cfg *config.Config, out wiring.Outsi
 	if cache := a.env("HARNESS_CACHE_DIR"); cache != "" {
 		out.CacheDir = a.path(cache)
 	}
+	if out.Audit == nil {
+		out.Reviewed = func(ctx context.Context, e telemetry.Event) { a.record(ctx, cfg, e) }
+	}
 	h, err := wiring.Open(ctx, cfg, out)
 	if err != nil {
 		return nil, usage(err) // Open starts nothing, so the configuration is wrong
@@ -101,10 +104,21 @@ func (a *app) warnServers(h *wiring.Harness) {
 		if unavailable(s) {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s is not available: %s\n", s.Name, firstLine(s.Reason))
 		}
+		if s.Held > 0 {
+			fmt.Fprintf(a.Stderr, "harness: warning: %s held for review; harness servers review %s\n", heldOf(s), s.Name)
+		}
 		if s.State == mcpclient.StateStarting && s.Tools == 0 {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s has not answered yet, its tools are missing; harness servers test %s\n", s.Name, s.Name)
 		}
 	}
+}
+
+// heldOf says how much of a server is held.
+func heldOf(s mcpclient.Status) string {
+	if s.Held == 1 {
+		return "1 definition of server " + s.Name + " is"
+	}
+	return fmt.Sprintf("%d definitions of server %s are", s.Held, s.Name)
 }
 
 func unavailable(s mcpclient.Status) bool {

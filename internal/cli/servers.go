@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/wiring"
@@ -20,6 +21,7 @@ type serversCmd struct {
 	Add    serversAddCmd    `cmd:"" help:"Add a server to harness.yaml."`
 	Remove serversRemoveCmd `cmd:"" help:"Remove a server from harness.yaml." example:"servers remove files"`
 	Test   serversTestCmd   `cmd:"" help:"Start servers, list their tools, say what fails." example:"servers test files"`
+	Review serversReviewCmd `cmd:"" help:"Show, and approve, what servers say about tools that are held (quarantine)."`
 }
 
 type serversListCmd struct{}
@@ -33,6 +35,9 @@ func (a *app) servers(all []mcpclient.Status) error {
 		state := string(s.State)
 		if s.State == mcpclient.StateIdle && s.Cached {
 			state = "idle (tools known)"
+		}
+		if s.Held > 0 {
+			state += fmt.Sprintf(", %d held", s.Held)
 		}
 		return fmt.Sprintf("%s\t%s\t%s\t%d\t%s", s.Name, state, s.Transport, s.Tools, s.Protocol)
 	}); err != nil {
@@ -54,7 +59,7 @@ type serversRemoveCmd struct {
 	Name string `arg:"" help:"Name of the server."`
 }
 
-func (c *serversRemoveCmd) Run(a *app) error {
+func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 	file, err := config.Locate(a.configSource())
 	if err == nil {
 		err = config.RemoveServer(file, c.Name)
@@ -62,7 +67,23 @@ func (c *serversRemoveCmd) Run(a *app) error {
 	if err != nil {
 		return usage(err)
 	}
+	if err := a.forgetServer(ctx, c.Name); err != nil {
+		return fmt.Errorf("removed %s from %s, but what was approved of it is kept: %w", c.Name, file, err)
+	}
 	return a.answer(map[string]string{"removed": c.Name, "file": file}, "removed %s from %s\n", c.Name, file)
+}
+
+// forgetServer removes what was approved of a server, so that one that is added later in its name begins anew.
+func (a *app) forgetServer(ctx context.Context, name string) error {
+	cfg, err := a.load()
+	if err != nil || cfg.Quarantine == string(approval.HoldNone) {
+		return err
+	}
+	h, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	return h.ForgetServer(ctx, name)
 }
 
 type serversTestCmd struct {

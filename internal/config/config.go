@@ -24,6 +24,7 @@ type Config struct {
 	Model      Model        `key:"model" doc:"The language model that tasks run with, and what a task may use up."`
 	Session    Session      `key:"session" doc:"Conversations: tasks that share history and workspace."`
 	MCPServers []*MCPServer `key:"mcpServers" doc:"Servers whose tools programs can call, by name. Values may hold ${VAR} and ${VAR:-default}; $$ is $."`
+	Quarantine string       `key:"quarantine" default:"off" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
 	PII        PII          `key:"pii" doc:"Personal data and secrets: tokens stand for them wherever texts go, and servers get the values."`

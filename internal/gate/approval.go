@@ -77,7 +77,11 @@ const maxShown = 2 << 10
 
 // definition is the hash of what a tool's server says about it.
 func definition(tool *catalog.Tool) string {
-	return approval.Definition(tool.FullName(), tool.Title+"\n"+tool.Description, tool.InputSchema, tool.Annotations)
+	annotations, _ := json.Marshal(tool.Annotations) // text and truth
+	return approval.Definition{
+		Tool: tool.FullName(), Title: tool.Title, Description: tool.Description,
+		InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema, Annotations: annotations,
+	}.Hash()
 }
 
 // difference says why an approval is void for a call.
@@ -92,7 +96,7 @@ func difference(was, is approval.Call) string {
 	case was.ReadOnly != is.ReadOnly || was.Destructive != is.Destructive || was.Idempotent != is.Idempotent || was.OpenWorld != is.OpenWorld:
 		return "the tool's annotations differ from the approved ones"
 	}
-	return "the tool's input schema differs from the approved one"
+	return "the tool's title or schemas differ from the approved ones"
 }
 
 // denied answers a call that a person has denied, or nobody has decided in time.

@@ -122,6 +122,9 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	}
 	// Policy judged the tool as it was listed before its server was connected, perhaps by an earlier process.
 	now, err := t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name)
+	if held, is := errors.AsType[*catalog.HeldError](err); is {
+		return nil, t.notCalled(name, held)
+	}
 	if err == nil && differ(now.Annotations, tool.Annotations) {
 		if verdict = t.run.judge(ctx, now, shown, t.sent); verdict.Action == policy.Deny {
 			return nil, t.forbidden(name, verdict)
@@ -174,11 +177,12 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 
 // resolve finds a tool; where it is not known yet, servers that have not listed their tools are asked first.
 func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, error) {
-	if tool, err := r.gate.opt.Catalog.ResolveIn(server, name); err == nil {
-		return tool, nil
+	tool, err := r.gate.opt.Catalog.ResolveIn(server, name)
+	if _, held := errors.AsType[*catalog.HeldError](err); err == nil || held {
+		return tool, err
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
-	tool, err := r.gate.opt.Catalog.ResolveIn(server, name)
+	tool, err = r.gate.opt.Catalog.ResolveIn(server, name)
 	if unknown, ok := errors.AsType[*catalog.UnknownError](err); ok && unknown.Kind == "tool" {
 		err = r.permitted(unknown)
 	}
@@ -214,6 +218,9 @@ func (t *toolCall) stopped() *frame.Error {
 func (t *toolCall) notCalled(name string, err error) *frame.Error {
 	if t.intent != nil {
 		return t.stopped()
+	}
+	if held, is := errors.AsType[*catalog.HeldError](err); is {
+		return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: name, Message: "the call was not made: " + held.Error()}
 	}
 	return toolError(name, failure(err))
 }

@@ -16,6 +16,8 @@ type listing struct {
 	Protocol     string `json:"protocol,omitempty"`
 	ServerInfo   Info   `json:"serverInfo"`
 	Instructions string `json:"instructions,omitempty"`
+
+	held map[string]bool // names of tools that Options.Review holds, "" for title and instructions; nil is none
 }
 
 // Info is what a server says it is.

@@ -91,6 +91,9 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 		params.Meta = mcp.Meta{idempotencyMeta: opts.IdempotencyKey}
 	}
 	raw, c, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
+		if s.holds(tool) { // since the server was connected again
+			return newFault(KindRefused, "not called, because the tool is held for review: harness servers review %s", server)
+		}
 		_, err := c.session.CallTool(ctx, params)
 		return err
 	})

@@ -25,6 +25,10 @@ type Options struct {
 	// included if there was a cached list. It is called for one server at a time and must not call Remove or Close, which
 	// wait for it.
 	OnChange func(Server)
+	// Review is called with what a server lists before any of it is offered, and returns the names of the tools that are not to be
+	// offered; "" stands for the server's title and instructions. fresh has a cached list ignored: the server is to be asked. It is
+	// called for one listing of a server at a time; nil offers everything.
+	Review func(ctx context.Context, s Server) (held []string, fresh bool)
 
 	ClientVersion string // of this program, sent to servers; empty is dev
 
@@ -83,6 +87,7 @@ type Status struct {
 	Protocol     string    `json:"protocol,omitempty"`
 	ServerInfo   Info      `json:"serverInfo"`
 	Instructions string    `json:"instructions,omitempty"`
+	Held         int       `json:"held,omitempty" doc:"Definitions that are held for review."`
 	Since        time.Time `json:"since"` // of the state
 	Restarts     int       `json:"restarts,omitempty"`
 	RetryAt      time.Time `json:"retryAt,omitzero"` // of failed and backoff
@@ -96,7 +101,8 @@ type Status struct {
 type Server struct {
 	Status
 	Tools []Tool
-	Known bool // Tools were listed by the server, now or (Cached) before
+	Held  []string // names of the tools that are held for review, sorted; they are not in Tools. "" is the server's title and instructions
+	Known bool     // Tools were listed by the server, now or (Cached) before
 }
 
 // Manager holds the connections to all servers. Its methods may be called from any goroutine.
@@ -138,13 +144,11 @@ func (m *Manager) Add(cfg Config) error {
 	case cfg.Err != nil:
 		s.state, s.reason, s.retryAt = StateFailed, cfg.Err.Error(), never
 	}
-	s.listing = readListing(m.opts.CacheDir, cfg)
-	s.cached = s.listing != nil
 	if err := m.add(s); err != nil {
 		return fmt.Errorf("add server %q: %w", cfg.Name, err)
 	}
-	if s.cached && cfg.usable() {
-		s.report()
+	if l := readListing(m.opts.CacheDir, cfg); l != nil {
+		s.recall(l)
 	}
 	return nil
 }
@@ -249,6 +253,16 @@ func (m *Manager) Reconnect(ctx context.Context, name string) error {
 	}
 	_, err = s.connect(ctx, true)
 	return err
+}
+
+// Review has Options.Review judge again what a server has listed. After it, the server offers what is not held.
+func (m *Manager) Review(name string) error {
+	s, err := m.server(name)
+	if err != nil {
+		return err
+	}
+	s.rereview()
+	return nil
 }
 
 // Close ends all servers in parallel and waits until none of their processes and none of the manager's goroutines is

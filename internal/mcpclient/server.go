@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -39,6 +40,7 @@ type server struct {
 	listing *listing // what is known of the tools; nil is nothing
 	cached  bool     // listing is from the disk
 
+	reviewing sync.Mutex // held from the review of a listing until it is the known one
 	reporting sync.Mutex
 	reported  *listing // the last that OnChange got
 }
@@ -308,8 +310,88 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 	return l, nil
 }
 
+// recall makes a cached listing the known one, unless the server has listed its tools meanwhile, and reports it.
+func (s *server) recall(l *listing) {
+	s.reviewing.Lock()
+	defer s.reviewing.Unlock()
+	s.mu.Lock()
+	known := s.listing != nil
+	s.mu.Unlock()
+	if known {
+		return
+	}
+	held, fresh := s.review(l, true)
+	if fresh {
+		return
+	}
+	l.held = held
+	s.mu.Lock()
+	s.listing, s.cached = l, true
+	s.mu.Unlock()
+	if s.cfg.usable() {
+		s.report()
+	}
+}
+
+// rereview reviews the known listing again.
+func (s *server) rereview() {
+	s.reviewing.Lock()
+	defer s.reviewing.Unlock()
+	s.mu.Lock()
+	l, cached := s.listing, s.cached
+	s.mu.Unlock()
+	if l == nil {
+		return
+	}
+	again := *l
+	if again.held, _ = s.review(l, cached); maps.Equal(again.held, l.held) {
+		return
+	}
+	s.mu.Lock()
+	s.listing = &again
+	s.mu.Unlock()
+	if s.cfg.usable() {
+		s.report()
+	}
+}
+
+// review returns the names of what is held of a listing; fresh, if a cached one is not to be used.
+func (s *server) review(l *listing, cached bool) (held map[string]bool, fresh bool) {
+	if s.m.opts.Review == nil {
+		return nil, false
+	}
+	of := s.offer(l)
+	of.Cached = cached
+	names, fresh := s.m.opts.Review(s.life, of)
+	for _, name := range names {
+		if held == nil {
+			held = map[string]bool{}
+		}
+		held[name] = true
+	}
+	return held, fresh
+}
+
+// offer is what the configuration lets a server offer of a listing.
+func (s *server) offer(l *listing) Server {
+	return Server{
+		Status: Status{Name: s.cfg.Name, Protocol: l.Protocol, ServerInfo: l.ServerInfo, Instructions: l.Instructions},
+		Tools:  slices.DeleteFunc(slices.Clone(l.Tools), func(t Tool) bool { return !s.cfg.offers(t.Name) }), Known: true,
+	}
+}
+
+// holds reports whether a tool is held by now.
+func (s *server) holds(tool string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listing != nil && s.listing.held[tool]
+}
+
 // publish makes a listing of the running server the known one, writes it to disk if it has changed, and reports it.
 func (s *server) publish(l *listing) {
+	s.reviewing.Lock()
+	defer s.reviewing.Unlock()
+	l.held, _ = s.review(l, false)
 	s.mu.Lock()
 	changed := !reflect.DeepEqual(s.listing, l)
 	if changed {
@@ -358,13 +440,18 @@ func (s *server) snapshot() Server {
 	}
 	out := Server{}
 	if l := s.listing; l != nil {
-		st.Protocol, st.ServerInfo, st.Instructions = l.Protocol, l.ServerInfo, l.Instructions
+		offer := s.offer(l)
+		st.Protocol, st.ServerInfo, st.Instructions = offer.Protocol, offer.ServerInfo, offer.Instructions
+		if l.held[""] {
+			st.ServerInfo.Title, st.Instructions = "", ""
+		}
 		if s.cfg.usable() {
 			out.Known = true
-			out.Tools = slices.DeleteFunc(slices.Clone(l.Tools), func(t Tool) bool { return !s.cfg.offers(t.Name) })
+			out.Tools = slices.DeleteFunc(offer.Tools, func(t Tool) bool { return l.held[t.Name] })
+			out.Held = slices.Sorted(maps.Keys(l.held))
 		}
 	}
-	st.Tools = len(out.Tools)
+	st.Tools, st.Held = len(out.Tools), len(out.Held)
 	out.Status = st
 	return out
 }

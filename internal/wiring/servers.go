@@ -42,7 +42,7 @@ func (h *Harness) connect() (*servers, error) {
 	s.Manager = mcpclient.NewManager(mcpclient.Options{
 		Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.out.CacheDir, "tools")), Environ: h.out.Environ,
 		ClientVersion: h.out.Version, Supervisor: h.out.Executable,
-		OnChange: func(server mcpclient.Server) { h.catalog.SetServer(offered(server)) },
+		OnChange: func(server mcpclient.Server) { h.catalog.SetServer(offered(server)) }, Review: h.quarantine(),
 	})
 	for _, c := range h.cfg.MCPServers {
 		err := s.Add(mcpclient.Config{
@@ -112,7 +112,7 @@ func (s *servers) Call(
 
 // offered is a server as the catalog has it.
 func offered(s mcpclient.Server) catalog.Server {
-	out := catalog.Server{Name: s.Name, Description: s.ServerInfo.Title, Instructions: s.Instructions}
+	out := catalog.Server{Name: s.Name, Description: s.ServerInfo.Title, Instructions: s.Instructions, Held: s.Held}
 	for _, t := range s.Tools {
 		out.Tools = append(out.Tools, catalog.Tool{
 			Server: s.Name, Name: t.Name, Title: t.Title, Description: t.Description,

@@ -69,7 +69,9 @@ type Outside struct {
 	Version    string
 	Metrics    *telemetry.Metrics // nil: they are not shown
 	Audit      *telemetry.Auditor // nil: no events are written
-	Policy     gate.Policy        // nil: that of the configuration
+	// Reviewed writes the audit events of definitions that were held or approved, which are written once for all processes; nil: Audit.
+	Reviewed func(context.Context, telemetry.Event)
+	Policy   gate.Policy // nil: that of the configuration
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.
@@ -80,6 +82,7 @@ type Harness struct {
 	servers *servers
 	runs    *runs.Service
 	privacy *pii.Filter // nil where it is switched off
+	reviews *reviews    // nil where nothing is held
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
@@ -99,6 +102,9 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if out.Metrics == nil {
 		out.Metrics = telemetry.NewMetrics()
 	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
 	if out.CacheDir == "" {
 		dir, err := os.UserCacheDir()
 		if err != nil {
@@ -110,10 +116,6 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		out.Policy = cfg.Policy.Compiled()
 	}
 	h := &Harness{cfg: cfg, out: out, catalog: catalog.New()}
-	var err error
-	if h.servers, err = h.connect(); err != nil {
-		return nil, err
-	}
 	h.store = opened(h, "store.url", "a file in a directory that you may write to", func() (*sqlite.Store, error) {
 		return sqlite.Open(ctx, cfg.Store.URL, sqlite.Options{
 			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
@@ -134,10 +136,18 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		limits.MaxUserBytes = int64(cfg.Quotas.Workspace)
 		return files.OpenBase(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
 	}, (*files.Base).Close)
-	if err := h.openPrivacy(); err != nil {
-		return nil, err
+	var err error
+	if h.servers, err = h.connect(); err == nil {
+		err = h.openPrivacy()
 	}
-	return h, h.openRuns()
+	if err == nil {
+		err = h.openRuns()
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.closeParts()) // a quarantine has opened the store
+	}
+	h.watchReviews()
+	return h, nil
 }
 
 // openRuns joins the service of runs.
@@ -249,9 +259,15 @@ func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
 // Close ends servers and runners and closes the store; runs must have ended. When ctx ends, processes are killed
 // without further grace.
 func (h *Harness) Close(ctx context.Context) error {
+	h.reviews.stop()
 	err := h.servers.Close(ctx)
 	h.runs.Close()
 	h.opening.Wait()
+	return errors.Join(err, h.closeParts())
+}
+
+// closeParts closes the open parts, the last one first.
+func (h *Harness) closeParts() (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, do := range slices.Backward(h.closers) {

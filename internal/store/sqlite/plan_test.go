@@ -11,9 +11,10 @@ import (
 
 // bounded are the scans that read few rows, by a part of their plan.
 var bounded = []string{
-	"CONSTANT ROW", "pragma_", "json_each", "sqlite_master", "schema_version", "SCAN totals",
+	"CONSTANT ROW", "pragma_", "json_each", "sqlite_master", "schema_version", "SCAN totals", "SCAN reviews",
 	"runs_purged", "tasks_purged", "sessions_closed", // what a purge deletes next
 	"runs_unfinished", "tasks_owned", "session_uses", // what processes execute
+	"pins_held", // what waits for a review
 }
 
 // scans are the statements that may read or sort many rows, by a part of their text.

@@ -1,0 +1,200 @@
+package approval
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+)
+
+// Definition is what a server says about one of its tools or, without the name of a tool, about itself.
+type Definition struct {
+	Tool         string          `json:"tool" doc:"Name of the tool at its server; empty: the server's title and instructions."`
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description,omitempty"`
+	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	Annotations  json.RawMessage `json:"annotations,omitempty"`
+}
+
+// Hash identifies a definition: a tool with another one is another tool. White space and the order of keys in schemas do not count.
+func (d Definition) Hash() string {
+	d.InputSchema, d.OutputSchema, d.Annotations = valid(d.InputSchema), valid(d.OutputSchema), valid(d.Annotations)
+	text, _ := json.Marshal(d) // strings and valid JSON
+	sum := sha256.Sum256(journal.Canonical(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// valid is raw, or a string of it if it is no JSON.
+func valid(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || json.Valid(raw) {
+		return raw
+	}
+	text, _ := json.Marshal(string(raw)) // a string
+	return text
+}
+
+// size is how many bytes a definition counts for.
+func (d Definition) size() int {
+	return len(d.Tool) + len(d.Title) + len(d.Description) + len(d.InputSchema) + len(d.OutputSchema) + len(d.Annotations)
+}
+
+// says reports whether a definition has anything to read.
+func (d Definition) says() bool { return d.size() > 0 }
+
+// differences names the fields in which two definitions of a tool differ.
+func (d Definition) differences(other Definition) (fields []string) {
+	same := func(a, b json.RawMessage) bool { return bytes.Equal(journal.Canonical(a), journal.Canonical(b)) }
+	for _, f := range []struct {
+		name string
+		same bool
+	}{
+		{"title", d.Title == other.Title},
+		{"description", d.Description == other.Description},
+		{"inputSchema", same(d.InputSchema, other.InputSchema)},
+		{"outputSchema", same(d.OutputSchema, other.OutputSchema)},
+		{"annotations", same(d.Annotations, other.Annotations)},
+	} {
+		if !f.same {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}
+
+// Quarantine says which definitions are held until a person has approved them.
+type Quarantine string
+
+// The settings of the quarantine.
+const (
+	HoldNone    Quarantine = "off"
+	HoldChanged Quarantine = "changed" // those that differ from the approved one; the first one of each tool is approved
+	HoldNew     Quarantine = "new"     // those and all that were never approved
+)
+
+// What is kept of one server: as much as two listings may take, so that a server that always has other tools fills no table. What
+// would exceed it is held.
+const (
+	maxPins     = 40_000
+	maxPinBytes = 32 << 20
+)
+
+// Errors of reviews.
+var (
+	// ErrNotHeld reports that no such definition is held: it was approved, or its server has sent another one since.
+	ErrNotHeld = errors.New("no such definition is held")
+	// ErrTooManyPins reports a server with too many approved definitions.
+	ErrTooManyPins = errors.New("the server has too many approved definitions; harness servers remove forgets them")
+)
+
+// Pin is what is kept of a definition: hashes, "" for none.
+type Pin struct {
+	Approved string
+	Bytes    int    // of the approved definition
+	Seen     string // what the server sent last; "" if it does not list the tool
+}
+
+// held reports whether what the server sent last is not what was approved.
+func (p Pin) held() bool { return p.Seen != "" && p.Seen != p.Approved }
+
+// Reviewed is what follows from a listing.
+type Reviewed struct {
+	Held    []string       // names of tools that are not offered, sorted; "" is the server's own text
+	New     []string       // those of them that were not held with this definition before
+	Trusted []string       // tools whose first definition is approved
+	Changed map[string]Pin // by tool; a zero Pin is to be removed
+}
+
+// Review compares what a server lists with what is kept of it. Neither argument is changed; a tool that is listed twice is what it
+// was listed as first.
+func Review(mode Quarantine, pins map[string]Pin, listed []Definition) Reviewed {
+	r := Reviewed{Changed: map[string]Pin{}}
+	count, bytes := approved(pins)
+	found := make(map[string]bool, len(listed))
+	for _, d := range listed {
+		if found[d.Tool] {
+			continue
+		}
+		found[d.Tool] = true
+		was := pins[d.Tool]
+		is := Pin{Approved: was.Approved, Bytes: was.Bytes, Seen: d.Hash()}
+		fits := count < maxPins && bytes+d.size() <= maxPinBytes
+		switch {
+		case is.Approved == "" && fits && (mode == HoldChanged || !d.says()):
+			is.Approved, is.Bytes = is.Seen, d.size()
+			count, bytes = count+1, bytes+is.Bytes
+			r.Trusted = append(r.Trusted, d.Tool)
+		case !d.says() && is.held(): // there is nothing to read
+			is.Seen = ""
+		}
+		if is.held() {
+			r.Held = append(r.Held, d.Tool)
+			if is.Seen != was.Seen {
+				r.New = append(r.New, d.Tool)
+			}
+		}
+		if is != was {
+			r.Changed[d.Tool] = is
+		}
+	}
+	for tool, p := range pins {
+		if !found[tool] && p.Seen != "" {
+			p.Seen = ""
+			r.Changed[tool] = p
+		}
+	}
+	for _, names := range [][]string{r.Held, r.New, r.Trusted} {
+		slices.Sort(names)
+	}
+	return r
+}
+
+// approved is how many definitions of a server are approved, and how many bytes they take.
+func approved(pins map[string]Pin) (count, bytes int) {
+	for _, p := range pins {
+		if p.Approved != "" {
+			count, bytes = count+1, bytes+p.Bytes
+		}
+	}
+	return count, bytes
+}
+
+// Held is a definition that waits for a review.
+type Held struct {
+	Server   string      `json:"server"`
+	Hash     string      `json:"hash" doc:"Names the definition in an approval."`
+	Since    time.Time   `json:"since"`
+	Changed  []string    `json:"changed,omitempty" doc:"In which fields it differs from the approved one; absent if none was approved."`
+	Approved *Definition `json:"approved,omitempty" doc:"What was approved."`
+	Seen     Definition  `json:"seen" doc:"What the server says now."`
+}
+
+// NewHeld compares a held definition with the approved one, which may be nil.
+func NewHeld(server string, since time.Time, approved *Definition, seen Definition) Held {
+	h := Held{Server: server, Hash: seen.Hash(), Since: since, Approved: approved, Seen: seen}
+	if approved != nil {
+		h.Changed = approved.differences(seen)
+	}
+	return h
+}
+
+// Approve is the pin of a held definition once it is approved. The error wraps ErrNotHeld or ErrTooManyPins.
+func Approve(pins map[string]Pin, d Definition) (Pin, error) {
+	is := pins[d.Tool]
+	if !is.held() || is.Seen != d.Hash() {
+		return is, ErrNotHeld
+	}
+	count, bytes := approved(pins)
+	if is.Approved == "" {
+		count++
+	}
+	if count > maxPins || bytes-is.Bytes+d.size() > maxPinBytes {
+		return is, ErrTooManyPins
+	}
+	return Pin{Approved: is.Seen, Bytes: d.size(), Seen: is.Seen}, nil
+}

@@ -1,0 +1,150 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mcp-code-exec-harness/internal/approval"
+)
+
+const pinsOf = "SELECT tool, approved, bytes, seen FROM pins WHERE server = ?"
+
+// pinsInto scans rows of pinsOf.
+func pinsInto(pins map[string]approval.Pin) func(scanner) error {
+	return func(row scanner) error {
+		var tool string
+		var p approval.Pin
+		err := row.Scan(&tool, &p.Approved, &p.Bytes, &p.Seen)
+		pins[tool] = p
+		return err
+	}
+}
+
+// Review compares what a server lists with what is kept of it, and keeps what it lists.
+func (s *Store) Review(ctx context.Context, server string, mode approval.Quarantine, listed []approval.Definition) (r approval.Reviewed, err error) {
+	defer wrap(&err, "review server %q", server)
+	pins := map[string]approval.Pin{}
+	if err := s.each(ctx, pinsOf, []any{server}, pinsInto(pins)); err != nil {
+		return r, err
+	}
+	if now := approval.Review(mode, pins, listed); len(now.Changed) == 0 {
+		return now, nil
+	}
+	texts, bytes := map[string]json.RawMessage{}, 0
+	for _, d := range listed {
+		if _, first := texts[d.Tool]; first {
+			continue
+		}
+		if texts[d.Tool], err = json.Marshal(d); err != nil {
+			return r, err
+		}
+		bytes += len(texts[d.Tool])
+	}
+	now, done := s.now(), approval.Reviewed{}
+	err = s.write(ctx, bytes, func(c *conn) {
+		pins := map[string]approval.Pin{}
+		c.each(pinsOf, []any{server}, pinsInto(pins))
+		if c.err != nil {
+			return
+		}
+		done = approval.Review(mode, pins, listed)
+		for tool, is := range done.Changed {
+			was := pins[tool]
+			if is == (approval.Pin{}) {
+				c.exec("DELETE FROM pins WHERE server = ? AND tool = ?", server, tool)
+				continue
+			}
+			if was == (approval.Pin{}) {
+				c.exec("INSERT INTO pins (server, tool, since) VALUES (?, ?, ?)", server, tool, now)
+			}
+			var seenAs any
+			if is.Seen != "" && is.Seen != is.Approved {
+				seenAs = []byte(texts[tool])
+			}
+			c.exec(`UPDATE pins SET approved = ?1, bytes = ?2, seen = ?3, seen_as = ?4, since = CASE WHEN seen = ?3 THEN since ELSE ?5 END
+				WHERE server = ?6 AND tool = ?7`, is.Approved, is.Bytes, is.Seen, seenAs, now, server, tool)
+			if is.Approved != was.Approved {
+				c.exec("UPDATE pins SET approved_as = ? WHERE server = ? AND tool = ?", []byte(texts[tool]), server, tool)
+			}
+		}
+	})
+	if err != nil {
+		return r, err
+	}
+	return done, nil
+}
+
+// Reviewed reports whether anything is kept of a server.
+func (s *Store) Reviewed(ctx context.Context, server string) (_ bool, err error) {
+	defer wrap(&err, "look for the definitions of server %q", server)
+	return one(ctx, s, nil, value[bool], "SELECT EXISTS (SELECT 1 FROM pins WHERE server = ?)", server)
+}
+
+// Held lists the definitions that are held, of one server or, without a name, of all.
+func (s *Store) Held(ctx context.Context, server string) (_ []approval.Held, err error) {
+	defer wrap(&err, "list held definitions")
+	const held = "SELECT server, since, coalesce(approved_as, 'null'), seen_as FROM pins INDEXED BY pins_held WHERE seen <> '' AND seen <> approved"
+	query, args := held+" ORDER BY server, tool", []any{}
+	if server != "" {
+		query, args = held+" AND server = ? ORDER BY tool", []any{server}
+	}
+	return list(ctx, s, func(row scanner) (h approval.Held, err error) {
+		var of string
+		var since time.Time
+		var approved *approval.Definition
+		var seen approval.Definition
+		if err := row.Scan(&of, instant{&since}, object{&approved}, object{&seen}); err != nil {
+			return h, fmt.Errorf("a pin as it is stored: %w", err)
+		}
+		return approval.NewHeld(of, since, approved, seen), nil
+	}, query, args...)
+}
+
+// ApproveDefinitions approves what is held of a server, by the hashes of the definitions: all of it or, with an error that wraps
+// approval.ErrNotHeld or ErrTooManyPins, nothing.
+func (s *Store) ApproveDefinitions(ctx context.Context, server string, hashes map[string]string) (err error) {
+	defer wrap(&err, "approve definitions of server %q", server)
+	now := s.now()
+	return s.write(ctx, 0, func(c *conn) {
+		pins := map[string]approval.Pin{}
+		c.each(pinsOf, []any{server}, pinsInto(pins))
+		for tool, hash := range hashes {
+			var seen approval.Definition
+			if !c.row("SELECT seen_as FROM pins WHERE server = ? AND tool = ? AND seen_as IS NOT NULL", []any{server, tool}, object{&seen}) {
+				if c.err == nil {
+					c.refuse(approval.ErrNotHeld)
+				}
+				return
+			}
+			is, err := approval.Approve(pins, seen)
+			if err == nil && is.Approved != hash {
+				err = approval.ErrNotHeld
+			}
+			if err != nil {
+				c.refuse(err)
+				return
+			}
+			pins[tool] = is
+		}
+		for tool := range hashes {
+			is := pins[tool]
+			c.exec("UPDATE pins SET approved = ?, bytes = ?, approved_as = seen_as, seen_as = NULL WHERE server = ? AND tool = ?",
+				is.Approved, is.Bytes, server, tool)
+		}
+		c.exec("UPDATE reviews SET last = max(last + 1, ?)", now)
+	})
+}
+
+// LastReview is when a person last approved a definition; each approval has a later time.
+func (s *Store) LastReview(ctx context.Context) (_ time.Time, err error) {
+	defer wrap(&err, "look for approved definitions")
+	return one(ctx, s, nil, func(row scanner) (at time.Time, err error) { return at, row.Scan(instant{&at}) }, "SELECT last FROM reviews")
+}
+
+// ForgetDefinitions removes what is kept of a server.
+func (s *Store) ForgetDefinitions(ctx context.Context, server string) (err error) {
+	defer wrap(&err, "forget the definitions of server %q", server)
+	return s.write(ctx, 0, func(c *conn) { c.exec("DELETE FROM pins WHERE server = ?", server) })
+}
