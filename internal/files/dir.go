@@ -50,6 +50,23 @@ type Entry struct {
 // Close releases the Dir. It is idempotent.
 func (d *Dir) Close() { d.release() }
 
+// Pause gives back what the host keeps for the open directory, if no other Dir is open on it and until the next use. No read of this Dir
+// may be in progress.
+func (d *Dir) Pause() {
+	b, s := d.s.base, d.s
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.refs != 1 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.root != nil {
+		_ = s.root.Close()
+		s.root = nil
+	}
+}
+
 // ReadFile returns length bytes of a file from offset on, fewer at its end; all to the end if length is negative.
 func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
 	var data []byte

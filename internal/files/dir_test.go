@@ -426,6 +426,29 @@ func TestConcurrentAppends(t *testing.T) {
 	wantUsage(t, d, Usage{Bytes: 8 * 25 * int64(len("line of 0\n")), Files: 1})
 }
 
+// A paused directory is not open at the host, and opens again at its next use. One that others use stays open.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	b, d, _ := setup(t, Options{})
+	d.Pause() // it has not been used
+	write(t, d, "x", "1")
+	other, err := b.Open("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Pause(); d.s.root == nil {
+		t.Error("a directory that another uses was closed")
+	}
+	other.Close()
+	if d.Pause(); d.s.root != nil {
+		t.Error("it is open")
+	}
+	wantFile(t, d, "x", "1")
+	d.Pause()
+	write(t, d, "y", "2")
+	wantUsage(t, d, Usage{Bytes: 2, Files: 2})
+}
+
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	b, _, host := setup(t, Options{})

@@ -152,6 +152,17 @@ func (c *Cursor) addAnswer(a *Answer) error {
 	return nil
 }
 
+// Add takes an answer that was recorded since: it is delivered after all others. call is its call if the program has made it.
+func (c *Cursor) Add(call *Call, a *Answer) error {
+	if c.calls[a.N] == nil && call != nil {
+		c.calls[a.N] = &recorded{call: call, made: true}
+	}
+	return c.addAnswer(a)
+}
+
+// Deliveries is how many answers are recorded that an idle guest gets.
+func (c *Cursor) Deliveries() int { return len(c.deliveries) }
+
 // End is the recorded outcome, nil if the run has not ended.
 func (c *Cursor) End() *End { return c.end }
 

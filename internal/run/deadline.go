@@ -41,7 +41,7 @@ func (l *loop) startClock() {
 	l.spec.Slot.Compute(true)
 	left := l.spec.Limits.Timeout - time.Duration(l.used.Load())
 	switch {
-	case l.cursor.Next() != nil:
+	case l.replaying():
 		left = l.spec.Limits.Timeout
 		if end := l.recordedEnd(); l.spec.Offline && end != nil && fromOutside(end.Kind) {
 			// The recorded guest may never have come to this answer.
@@ -66,12 +66,16 @@ func (l *loop) rest() {
 	l.computing = false
 	l.spec.Turn.Rest()
 	l.spec.Slot.Compute(false)
-	if l.cursor.Next() == nil {
+	if !l.replaying() {
 		l.used.Add(int64(l.computed()))
 	}
 	l.idleSince = -1
 	l.deadline.Reset(l.spec.Limits.Timeout)
+	l.idles()
 }
+
+// replaying reports whether the program does what it has done before.
+func (l *loop) replaying() bool { return l.delivered < l.replayed }
 
 func (l *loop) expired() {
 	if !l.computing {

@@ -60,6 +60,7 @@ func (l *loop) awaitCalls() {
 		select {
 		case r := <-l.results:
 			if l.failure == nil {
+				l.tick()
 				l.record(r)
 			} else {
 				l.inFlight--
@@ -73,7 +74,7 @@ func (l *loop) awaitCalls() {
 // outcome says how the run ended: what the host decided comes before what the guest says.
 func (l *loop) outcome() *Outcome {
 	out := &Outcome{
-		RunID: l.spec.Start.Run, Status: Succeeded, Output: json.RawMessage("null"), Logs: append([]Log{}, l.logs...), Calls: l.toolCalls,
+		RunID: l.spec.Start.Run, Status: Succeeded, Output: json.RawMessage("null"), Logs: l.printed(), Calls: l.toolCallsMade(),
 		Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier,
 	}
 	switch {

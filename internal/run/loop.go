@@ -27,37 +27,65 @@ func Execute(ctx context.Context, spec Spec) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get a runner: %w", err)
 	}
-	spec.Turn.Bind(lease.Runner)
-	l := newLoop(spec, lease)
+	l := newLoop(spec)
+	l.use(lease, spec.Records)
 	l.execute(ctx)
-	spec.Turn.Rest()
-	lease.Release(l.clean && l.failure == nil)
+	l.spec.Turn.Rest()
+	if l.runner != nil {
+		l.runner.Release(l.clean && l.failure == nil)
+	}
+	l.unpark()
 	return l.finish()
 }
 
 // loop is one execution. Its goroutine owns every field; calls in flight report over results.
 type loop struct {
 	spec    Spec
-	runner  *sandbox.Lease
-	cursor  *journal.Cursor
 	journal journal.Writer // discards when the run is offline
 	began   time.Time
-	clean   bool // the runner sent its done frame: it can be reset
+	leg
+
+	latest   int64          // the clock of the last answer that was recorded
+	answers  int            // asynchronous ones that were recorded
+	serial   []preparedCall // calls that wait for each other; the first is in flight
+	timers   timers         // that are pending
+	inFlight int            // calls the gate is working on
+	results  chan result
+	asked    map[int]approval.Call // calls that wait for an approval
+	parked   *approval.Request     // the request that the run waits for
+	over     chan struct{}         // closed when no more results are read
+	late     []*journal.Answer     // answers that came after the end; they are stored with it
+	away     away
+
+	used     atomic.Int64 // nanoseconds that the guest has computed, and the host for it
+	deadline *time.Timer  // of the guest's computing, or of the next look at an idle runner
+	kill     <-chan time.Time
+	list     <-chan time.Time // nil once something was committed
+
+	ending  *Error // what the host decided; the runner was sent a cancel frame
+	done    *frame.Frame
+	failure error // of the harness itself
+
+	cancelCalls context.CancelFunc
+	intents     sync.Mutex // of calls in flight; guards noIntents
+	noIntents   bool       // the calls have been cancelled
+	effects     effects
+}
+
+// leg is what the loop knows of the program on one runner. A program that comes back to another one is replayed from the beginning.
+type leg struct {
+	runner   *sandbox.Lease // nil: the run has given it up
+	cursor   *journal.Cursor
+	again    bool // the run has had a runner before
+	replayed int  // answers whose work counts for nothing, because the program has had them before
+	clean    bool // the runner sent its done frame: it can be reset
 
 	now       int64 // the run's clock as the guest last got it
 	calls     int   // calls the guest has made
 	toolCalls int
 	open      map[int]*journal.Call // made, not yet answered
-	serial    []preparedCall        // calls that wait for each other; the first is in flight
 	held      []*journal.Call       // new calls that wait for the recorded answers to be delivered
 	busy      int                   // open calls that count as in flight
-	timers    timers
-	inFlight  int // calls the gate is working on
-	results   chan result
-	asked     map[int]approval.Call // calls that wait for an approval
-	parked    *approval.Request     // the request that the run waits for
-	over      chan struct{}         // closed when no more results are read
-	late      []*journal.Answer     // answers that came after the end; they are stored with it
 	delivered int                   // asynchronous answers given to the guest
 	crossed   int                   // bytes of arguments and answers
 
@@ -68,26 +96,13 @@ type loop struct {
 	since     time.Time
 	allowed   time.Duration // that the guest may compute since then
 	frozen    time.Duration // that it had been frozen then
-	used      atomic.Int64  // nanoseconds that the guest has computed, and the host for it
-	deadline  *time.Timer   // of the guest's computing, or of the next look at an idle runner
 	idleSince time.Duration // processor time of the runner at the last look since it became idle; -1 before the first
-	kill      <-chan time.Time
-	list      <-chan time.Time // nil once something was committed
-
-	ending  *Error // what the host decided; the runner was sent a cancel frame
-	done    *frame.Frame
-	failure error // of the harness itself
-
-	cancelCalls context.CancelFunc
-	intents     sync.Mutex // of calls in flight; guards noIntents
-	noIntents   bool       // the calls have been cancelled
 
 	idled  int             // what the last idle frame said that the guest had taken; -1 before the first
 	raised map[string]bool // kinds of the errors that answers gave the guest
 
 	logs     []Log
 	logBytes int
-	effects  effects
 }
 
 // result is the gate's answer to one call.
@@ -98,12 +113,22 @@ type result struct {
 	asks  *approval.Call // not nil: there is no answer, the call waits for an approval
 }
 
-func newLoop(spec Spec, runner *sandbox.Lease) *loop {
+func newLoop(spec Spec) *loop {
 	return &loop{
-		spec: spec, runner: runner, cursor: journal.NewCursor(spec.Records), journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard),
-		began: spec.Now(), open: map[int]*journal.Call{}, asked: map[int]approval.Call{}, results: make(chan result, 16), over: make(chan struct{}),
-		timers: newTimers(), now: spec.Start.Time, idled: -1, idleSince: -1, raised: map[string]bool{},
+		spec: spec, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), asked: map[int]approval.Call{},
+		results: make(chan result, 16), over: make(chan struct{}), timers: newTimers(), away: newAway(),
 	}
+}
+
+// use begins a leg on a runner, with all that is recorded.
+func (l *loop) use(runner *sandbox.Lease, records []journal.Record) {
+	l.spec.Turn.Bind(runner.Runner)
+	l.leg = leg{
+		runner: runner, cursor: journal.NewCursor(records), now: l.spec.Start.Time, open: map[int]*journal.Call{}, idled: -1, idleSince: -1,
+		raised: map[string]bool{},
+	}
+	l.answers = l.cursor.Deliveries()
+	l.replayed = l.answers
 }
 
 // listAfter is how long a run goes on before its start record is committed, if nothing was: other processes list it then.
@@ -116,7 +141,8 @@ func (l *loop) execute(ctx context.Context) {
 	l.cancelCalls = cancel
 	defer l.endCalls()
 	if len(l.spec.Records) == 0 {
-		l.journal.Append(journal.Record{Start: &l.spec.Start})
+		start := l.spec.Start
+		l.journal.Append(journal.Record{Start: &start})
 	}
 	l.deadline = time.NewTimer(l.spec.Limits.Timeout)
 	defer l.deadline.Stop()
@@ -124,6 +150,7 @@ func (l *loop) execute(ctx context.Context) {
 	wall, cancelWall := context.WithTimeout(context.WithoutCancel(ctx), max(l.spec.Limits.MaxWall-l.spec.Resume.Elapsed, 0))
 	defer cancelWall()
 	defer l.timers.alarm.Stop()
+	defer l.away.alarm.Stop()
 	l.list = time.After(listAfter)
 	if err := l.start(); err != nil {
 		l.failure = err
@@ -131,7 +158,7 @@ func (l *loop) execute(ctx context.Context) {
 	cancelled, outlasted := ctx.Done(), wall.Done()
 	for l.done == nil && l.failure == nil {
 		select {
-		case f, ok := <-l.runner.Frames():
+		case f, ok := <-l.frames():
 			if !ok {
 				l.lost()
 				continue
@@ -145,6 +172,10 @@ func (l *loop) execute(ctx context.Context) {
 			l.answered(calls, l.timers.due()...)
 		case <-l.deadline.C:
 			l.expired()
+		case <-l.away.alarm.C:
+			l.giveUp(ctx)
+		case back := <-l.away.back:
+			l.comeBack(ctx, back)
 		case <-outlasted:
 			outlasted = nil
 			l.end(frame.KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
@@ -211,7 +242,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	if f.Run != l.spec.Start.Run {
 		return
 	}
-	if l.ending != nil && f.T != frame.Done {
+	if (l.ending != nil || l.away.leaving) && f.T != frame.Done {
 		return
 	}
 	switch f.T {
@@ -233,7 +264,9 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 		}
 		l.answered(ctx, l.timers.due()...)
 	case frame.Done:
-		l.clean = true
+		if l.clean = true; l.left() {
+			return
+		}
 		l.done = f
 	}
 }
@@ -283,11 +316,13 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		l.rest()
 	}
 	answer := l.cursor.Answer(c.N)
-	l.effects.made(c, l.cursor.Intent(c.N) != nil)
-	l.effects.replayed(answer)
-	l.observe(Event{Call: c})
-	if answer != nil {
-		l.observe(Event{Answer: answer})
+	if recorded == nil || !l.again { // else they are known
+		l.effects.made(c, l.cursor.Intent(c.N) != nil)
+		l.effects.replayed(answer)
+		l.observe(Event{Call: c})
+		if answer != nil {
+			l.observe(Event{Answer: answer})
+		}
 	}
 	unanswered := answer == nil || answer.Undelivered()
 	switch {
@@ -301,7 +336,9 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		l.deliver(answer)
 	case answer != nil:
 		// Its turn comes when the guest is idle.
-	case !c.Sync && (l.cursor.Next() != nil || len(l.held) > 0):
+	case l.away.calls[c.N] != nil:
+		// It was not given up with the runner.
+	case !c.Sync && (l.replaying() || len(l.held) > 0):
 		l.held = append(l.held, c) // behind the record, and in the order of the calls
 	default:
 		l.perform(ctx, c)
@@ -405,7 +442,7 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 	if l.spent() {
 		l.endTimeout()
 	}
-	l.now = max(l.spec.Now().UnixMicro(), l.now)
+	l.tick()
 	batch := make([]*journal.Answer, len(results))
 	for i, r := range results {
 		batch[i] = l.record(r)
@@ -417,7 +454,7 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 		return
 	}
 	for _, a := range batch {
-		l.deliver(a)
+		l.give(a)
 		if len(l.serial) > 0 && l.serial[0].call.N == a.N {
 			l.serial = l.serial[1:]
 			if len(l.serial) > 0 && l.ending == nil {
@@ -426,6 +463,21 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 		}
 	}
 }
+
+// give delivers a recorded answer, now or when the guest has come back so far.
+func (l *loop) give(a *journal.Answer) {
+	switch {
+	case l.runner == nil || l.away.leaving:
+		l.wantRunner()
+	case a.Delivery > 0 && l.cursor.Next() != nil:
+		l.failure = l.cursor.Add(l.open[a.N], a)
+	default:
+		l.deliver(a)
+	}
+}
+
+// tick moves the clock of answers on.
+func (l *loop) tick() { l.latest = max(l.spec.Now().UnixMicro(), l.now, l.latest) }
 
 // waitsForApproval notes a call that has no answer yet.
 func (l *loop) waitsForApproval(r result) bool {
@@ -440,12 +492,13 @@ func (l *loop) waitsForApproval(r result) bool {
 // record numbers an answer and puts it into the journal. One that comes after the end is stored together with the end:
 // a journal without an end has answers that the guest was given, and no others.
 func (l *loop) record(r result) *journal.Answer {
-	a := &journal.Answer{N: r.n, Now: l.now, Value: r.value}
+	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value}
 	if r.err != nil {
 		a.Value = nil
 		a.Error, _ = json.Marshal(r.err) // strings and JSON that was decoded before
 	}
-	c := l.open[a.N]
+	c := cmp.Or(l.away.calls[a.N], l.open[a.N])
+	delete(l.away.calls, a.N)
 	if c == nil || frame.Kind(c.Kind) != frame.Timer {
 		l.inFlight--
 	}
@@ -457,8 +510,8 @@ func (l *loop) record(r result) *journal.Answer {
 		return a
 	}
 	if c != nil && !c.Sync {
-		l.delivered++
-		a.Delivery = l.delivered
+		l.answers++
+		a.Delivery = l.answers
 	}
 	l.journal.Append(journal.Record{Answer: a})
 	return a
@@ -471,6 +524,9 @@ func (l *loop) deliver(a *journal.Answer) {
 		return
 	}
 	delete(l.open, a.N)
+	if !c.Sync {
+		l.delivered++
+	}
 	if counted(frame.Kind(c.Kind), c.Sync) {
 		l.busy--
 	}
@@ -521,7 +577,9 @@ func (l *loop) log(ctx context.Context, line Log) {
 	if len(l.logs) > len(l.cursor.Logs()) {
 		l.journal.Append(journal.Record{Log: &line})
 	}
-	l.observe(Event{Log: &line})
+	if len(l.logs) > len(l.cursor.Logs()) || !l.again {
+		l.observe(Event{Log: &line})
+	}
 }
 
 func (l *loop) observe(e Event) {
@@ -531,7 +589,10 @@ func (l *loop) observe(e Event) {
 }
 
 // end stops the program for a reason of the host's.
-func (l *loop) end(kind, message string) { l.stop(l.reason(kind, message)) }
+func (l *loop) end(kind, message string) {
+	l.readEnd()
+	l.stop(l.reason(kind, message))
+}
 
 // reason is the error of an ending that the host decides, with advice where the program may be changed to avoid it.
 func (l *loop) reason(kind, message string) *Error {
@@ -549,6 +610,13 @@ func (l *loop) stop(reason *Error) {
 	l.ending = reason
 	l.spec.Turn.Rest() // what is frozen cannot end
 	l.endCalls()
+	switch {
+	case l.runner == nil:
+		l.done = &frame.Frame{T: frame.Done}
+		return
+	case l.away.leaving:
+		return // it was sent the cancel frame
+	}
 	if len(l.unsent) > 0 && l.unsent[0].T == frame.Start { // a runner without a program heeds no cancel frame
 		l.waits = false
 		l.send(l.unsent[0])
@@ -559,6 +627,9 @@ func (l *loop) stop(reason *Error) {
 
 // lost handles the end of the runner's process: without a done frame the run has failed, whatever the exit code.
 func (l *loop) lost() {
+	if l.left() {
+		return
+	}
 	l.done = &frame.Frame{T: frame.Done}
 	if l.ending != nil {
 		return

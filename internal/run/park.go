@@ -37,8 +37,7 @@ func (e *RefusedError) Error() string { return e.Answer.Message }
 
 // park gives up the runner if the guest is idle and every unanswered call is a timer or waits for an approval.
 func (l *loop) park(ctx context.Context) {
-	if len(l.asked) == 0 || l.inFlight > 0 || l.computing || l.waits || l.ending != nil || l.done != nil || l.failure != nil ||
-		len(l.held) > 0 || l.cursor.Next() != nil {
+	if len(l.asked) == 0 || l.inFlight > 0 || !l.idle() || l.ending != nil || l.done != nil || l.failure != nil {
 		return
 	}
 	if l.spec.Park == nil {
@@ -49,7 +48,7 @@ func (l *loop) park(ctx context.Context) {
 		return
 	}
 	p := Parking{
-		Made: l.toolCalls, Done: l.effects.list(), Resume: approval.Resume{
+		Made: l.toolCallsMade(), Done: l.effects.list(), Resume: approval.Resume{
 			Elapsed: l.elapsed(), Computed: time.Duration(l.used.Load()), Timers: l.timers.left(time.Now()),
 		},
 	}
@@ -90,8 +89,8 @@ func (l *loop) elapsed() time.Duration {
 // waiting is the outcome of a run that waits for an approval.
 func (l *loop) waiting() *Outcome {
 	return &Outcome{
-		RunID: l.spec.Start.Run, Status: WaitingApproval, Approval: l.parked, Output: json.RawMessage("null"), Logs: append([]Log{}, l.logs...),
-		Calls: l.toolCalls, Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier,
+		RunID: l.spec.Start.Run, Status: WaitingApproval, Approval: l.parked, Output: json.RawMessage("null"), Logs: l.printed(),
+		Calls: l.toolCallsMade(), Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier,
 	}
 }
 

@@ -20,7 +20,6 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 			return
 		}
 		l.cursor.Advance()
-		l.delivered++
 		l.deliver(a)
 		return
 	}
@@ -31,7 +30,9 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 	held := l.held
 	l.held = nil
 	for _, c := range held {
-		l.perform(ctx, c)
+		if l.open[c.N] != nil { // else its answer came in between
+			l.perform(ctx, c)
+		}
 	}
 	l.timers.step() // the guest is idle
 	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.asked) == 0 && len(l.open) > 0 && l.ending == nil {

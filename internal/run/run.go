@@ -87,6 +87,8 @@ func (m *Millis) UnmarshalJSON(text []byte) error {
 type Runners interface {
 	// Acquire waits for a runner that is ready and has served no other owner.
 	Acquire(ctx context.Context, owner string) (*sandbox.Lease, error)
+	// Reacquire is Acquire for a run that gave up its runner: it is not refused where many wait.
+	Reacquire(ctx context.Context, owner string) (*sandbox.Lease, error)
 }
 
 // Gate answers the host calls of one run.
@@ -127,6 +129,8 @@ type Spec struct {
 	// Park has the run wait for an approval, and returns the request. Its record is durable then, and another process may
 	// go on with it. The error may be a *RefusedError. Nil where nobody can be asked.
 	Park func(ctx context.Context, p Parking) (*approval.Request, error)
+	// Leave has the run give up its runner while calls keep it waiting; nil: it keeps it.
+	Leave *Leave
 	// Offline replays: a call without a record is a divergence, nothing reaches the gate.
 	Offline bool
 	// Journal receives the run's records; nil when Offline.

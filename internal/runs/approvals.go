@@ -30,7 +30,8 @@ const (
 
 // waitFor makes a spec's Park: the run asks, and waits with its journal alone.
 func (s *Service) waitFor(spec *run.Spec, req Request) {
-	start := spec.Start
+	start := journal.Start{Run: spec.Start.Run, Session: spec.Start.Session, User: spec.Start.User}
+	req = Request{Task: req.Task, Principal: req.Principal, Roles: req.Roles}
 	spec.Park = func(ctx context.Context, p run.Parking) (*approval.Request, error) {
 		now := s.opt.Now()
 		r := approval.Request{

@@ -89,7 +89,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	defer writer.Close(context.WithoutCancel(ctx))
 	spec := s.spec(start, nil, env, compiled, req)
 	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
-	s.waitFor(&spec, req)
+	s.waitFor(spec, req)
 	return s.live(ctx, spec)
 }
 
@@ -140,18 +140,20 @@ func (s *Service) unstarted(ctx context.Context, req Request, out *run.Outcome) 
 	return out, nil
 }
 
-// execute runs a spec in the pool.
-func (s *Service) execute(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
+// execute runs a spec in the pool. It empties the spec: a run that has given up its runner holds nothing that it can read again.
+func (s *Service) execute(ctx context.Context, spec *run.Spec) (*run.Outcome, error) {
 	pool, err := s.opt.Pool()
 	if err != nil {
 		return nil, err
 	}
 	spec.Runners = pool
-	return run.Execute(ctx, spec)
+	taken := *spec
+	*spec = run.Spec{}
+	return run.Execute(ctx, taken)
 }
 
 // live executes a run that is no replay: it is counted, traced and audited.
-func (s *Service) live(ctx context.Context, spec run.Spec) (*run.Outcome, error) {
+func (s *Service) live(ctx context.Context, spec *run.Spec) (*run.Outcome, error) {
 	ctx = telemetry.WithUser(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.User, spec.Start.Session)
 	ctx, end := telemetry.StartRun(ctx, spec.Start.Run)
 	s.opt.Metrics.RunStarted()
@@ -209,14 +211,14 @@ func (s *Service) limits(timeout time.Duration) run.Limits {
 func (s *Service) spec(
 	start journal.Start, records []journal.Record, env *environment, compiled *program.Compiled,
 	req Request,
-) run.Spec {
+) *run.Spec {
 	limits := s.opt.Limits
 	json.Unmarshal(start.Limits, &limits) // what begin wrote; an early record has none
 	locate := &locator{compiled: compiled}
 	locate.recall(records)
-	return run.Spec{
+	return &run.Spec{
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: s.opt.Now,
-		Privacy: env.privacy, Turn: s.turns.Join(start.User),
+		Privacy: env.privacy, Turn: s.turns.Join(start.User), Leave: s.leave(start.Run, env, locate),
 		Gate: s.opt.Gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
 			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
@@ -230,6 +232,32 @@ func (s *Service) spec(
 				return loaded, err
 			},
 		}),
+	}
+}
+
+// leave is how a run gives up its runner; nil if it never does.
+func (s *Service) leave(runID string, env *environment, locate *locator) *run.Leave {
+	if s.opt.ParkAfter == 0 {
+		return nil
+	}
+	return &run.Leave{
+		After: s.opt.ParkAfter, Places: s.parked,
+		Forget: func() {
+			locate.use(nil)
+			env.workspace.Pause()
+		},
+		Recall: func(ctx context.Context) ([]journal.Record, error) {
+			records, err := s.Journal(ctx, runID)
+			if err != nil || len(records) == 0 || records[0].Start == nil {
+				return records, err
+			}
+			compiled, err := recorded(*records[0].Start)
+			if err == nil {
+				locate.use(compiled)
+				locate.recall(records)
+			}
+			return records, err
+		},
 	}
 }
 

@@ -23,6 +23,13 @@ func (l *locator) add(m program.SourceMap) {
 	l.compiled.AddMap(m)
 }
 
+// use replaces the program whose errors are explained.
+func (l *locator) use(compiled *program.Compiled) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.compiled = compiled
+}
+
 // recall adds the maps of modules that a recorded run loaded while it ran.
 func (l *locator) recall(records []journal.Record) {
 	loads := map[int]bool{}

@@ -99,7 +99,7 @@ func (s *Service) Replay(
 		}
 	}
 	spec := s.spec(start, records, env, compiled, Request{})
-	spec.Offline, spec.Observe = true, observe
+	spec.Offline, spec.Observe, spec.Leave = true, observe, nil
 	return s.execute(ctx, spec)
 }
 
@@ -152,7 +152,7 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	if last != nil {
 		spec.Resume, spec.Computed = last.Resume, last.Resume.Computed
 	}
-	s.waitFor(&spec, req)
+	s.waitFor(spec, req)
 	return s.live(ctx, spec)
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -97,6 +99,11 @@ type Options struct {
 	Packages string           // the node_modules directory that programs may import from; empty: none
 
 	Limits run.Limits // of every run
+	// ParkAfter is how long calls may keep a program waiting before its run gives up its runner; 0: it keeps it.
+	ParkAfter time.Duration
+	// MaxParked is how many calls may be in flight in runs of a user without a runner; 0: any number. All users together may have
+	// shareOfAll times as many.
+	MaxParked int
 	// ApprovalExpiry is how long a run waits for an approval; 0 is a day.
 	ApprovalExpiry time.Duration
 	Env            map[string]string
@@ -113,6 +120,7 @@ type Service struct {
 	opening sync.WaitGroup // of parts that are opened ahead
 	slots   *run.Slots     // of the runs of tasks
 	turns   *run.Turns     // of all runs
+	parked  *slots.Slots   // of runs that have given up their runners
 	decided chan struct{}  // holds a token when there may be a run to go on with, or another one expires earlier
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
@@ -121,11 +129,18 @@ type Service struct {
 // New makes a service. Close must be called.
 func New(opt Options) *Service {
 	opt.ApprovalExpiry = cmp.Or(opt.ApprovalExpiry, 24*time.Hour)
+	parked := slots.Limits{All: math.MaxInt, Each: math.MaxInt}
+	if opt.MaxParked > 0 {
+		parked = slots.Limits{All: opt.MaxParked * shareOfAll, Each: opt.MaxParked}
+	}
 	return &Service{
-		opt: opt, slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), decided: make(chan struct{}, 1),
+		opt: opt, parked: slots.New(parked, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), decided: make(chan struct{}, 1),
 		wrap: func(w journal.Writer) journal.Writer { return w },
 	}
 }
+
+// shareOfAll is how many times the bound of one user is that of all.
+const shareOfAll = 50
 
 // stored asks the store, which opens at its first use.
 func stored[T any](s *Service, ask func(Store) (T, error)) (T, error) {

@@ -12,6 +12,7 @@ type owner struct {
 	resetting int       // of them, those that are being reset
 	idle      []*Lease  // of them, those that are ready, least recently used first
 	waiting   list.List // of *waiter, in order of arrival
+	fresh     int       // of them, those that have had no runner before
 	want      int       // runners that it needs and may have besides its own
 	since     uint64    // orders needy owners with equally many runners
 	index     int       // in the pool's needy; -1: it is not there
@@ -20,6 +21,7 @@ type owner struct {
 // waiter is an Acquire that waits. It gets a lease or an error.
 type waiter struct {
 	owner  *owner
+	again  bool          // a Reacquire
 	elem   *list.Element // in owner.waiting; nil once it was answered
 	answer chan answer   // buffered
 }
@@ -93,11 +95,19 @@ func (p *Pool) update(o *owner) {
 	}
 }
 
+// counted adds a waiter to those that are bounded, or takes it off them.
+func (p *Pool) counted(w *waiter, n int) {
+	if !w.again {
+		p.waiting += n
+		w.owner.fresh += n
+	}
+}
+
 // answer ends a wait.
 func (p *Pool) answer(w *waiter, a answer) {
 	w.owner.waiting.Remove(w.elem)
 	w.elem = nil
-	p.waiting--
+	p.counted(w, -1)
 	if a.lease != nil {
 		p.lend(a.lease)
 	}

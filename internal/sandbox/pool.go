@@ -63,7 +63,7 @@ type Pool struct {
 	count    int       // runners alive or starting
 	starting int       // of them, those that are starting
 	failing  bool      // the last start failed: only waiters cause another
-	waiting  int       // Acquires that wait
+	waiting  int       // Acquires that wait, without Reacquires
 	timer    *time.Timer
 	closed   bool
 	wg       sync.WaitGroup
@@ -127,7 +127,17 @@ func (p *Pool) Stats() (started, idle int) {
 // Acquire returns a runner that is ready for a program of the owner, waiting while there is none and none can be started.
 // Every lease must be released. Errors are that of a start, ErrPoolClosed, ErrPoolFull, ErrOwnerFull and the end of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
-	w, l, err := p.request(name)
+	return p.acquire(ctx, name, false)
+}
+
+// Reacquire is Acquire for a program that had a runner before and gave it up: it waits behind those of its owner that came first, but is
+// not counted among them, and never too many.
+func (p *Pool) Reacquire(ctx context.Context, name string) (*Lease, error) {
+	return p.acquire(ctx, name, true)
+}
+
+func (p *Pool) acquire(ctx context.Context, name string, again bool) (*Lease, error) {
+	w, l, err := p.request(name, again)
 	if w == nil {
 		return l, err
 	}
@@ -141,7 +151,7 @@ func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
 }
 
 // request returns an idle runner of the owner, or a waiter for the next.
-func (p *Pool) request(name string) (*waiter, *Lease, error) {
+func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -160,15 +170,16 @@ func (p *Pool) request(name string) (*waiter, *Lease, error) {
 		p.kill(l)
 	}
 	switch {
+	case again:
 	case p.waiting >= p.opt.MaxWaiting:
 		return nil, nil, fmt.Errorf("%w (%d do)", ErrPoolFull, p.waiting)
-	case o.waiting.Len() >= p.opt.MaxOwnerWaiting:
-		return nil, nil, fmt.Errorf("%w (%d do)", ErrOwnerFull, o.waiting.Len())
+	case o.fresh >= p.opt.MaxOwnerWaiting:
+		return nil, nil, fmt.Errorf("%w (%d do)", ErrOwnerFull, o.fresh)
 	}
 	p.owners[name] = o // kill may have forgotten it
-	w := &waiter{owner: o, answer: make(chan answer, 1)}
+	w := &waiter{owner: o, again: again, answer: make(chan answer, 1)}
 	w.elem = o.waiting.PushBack(w)
-	p.waiting++
+	p.counted(w, 1)
 	if o.runners == 1 && o.resetting == 1 && p.opt.PerOwner > 1 {
 		p.bindSpare(o) // with two, one is used while the other is reset
 	}
@@ -181,7 +192,7 @@ func (p *Pool) leave(w *waiter) {
 	defer p.mu.Unlock()
 	if w.elem != nil {
 		w.owner.waiting.Remove(w.elem)
-		p.waiting--
+		p.counted(w, -1)
 		p.update(w.owner)
 	} else if a := <-w.answer; a.lease != nil {
 		a.lease.runs--

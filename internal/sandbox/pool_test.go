@@ -293,9 +293,14 @@ type waiter struct {
 }
 
 func wait(ctx context.Context, p *sandbox.Pool, owner string) waiter {
+	return waitBy(ctx, p.Acquire, owner)
+}
+
+// waitBy waits by Acquire or Reacquire.
+func waitBy(ctx context.Context, acquire func(context.Context, string) (*sandbox.Lease, error), owner string) waiter {
 	w := waiter{make(chan *sandbox.Lease, 1), make(chan error, 1)}
 	go func() {
-		l, err := p.Acquire(ctx, owner)
+		l, err := acquire(ctx, owner)
 		w.lease <- l
 		w.err <- err
 	}()
@@ -480,6 +485,9 @@ func TestPoolBoundsWaiting(t *testing.T) {
 		waiting = append(waiting, wait(t.Context(), p, "b"), wait(t.Context(), p, "c"))
 		if _, err := p.Acquire(t.Context(), "d"); !errors.Is(err, sandbox.ErrPoolFull) {
 			t.Errorf("the sixth waiter: %v", err)
+		}
+		for range 10 { // that had runners before
+			waiting = append(waiting, waitBy(t.Context(), p.Reacquire, "e"))
 		}
 		for _, w := range waiting {
 			go func() { (<-w.lease).Release(false) }()

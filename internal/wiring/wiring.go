@@ -177,6 +177,7 @@ func (h *Harness) openRuns() error {
 			Timeout: c.Timeout, MaxWall: c.MaxWall, Memory: int64(c.Memory), MaxOutput: int(c.MaxOutput), MaxLogLines: c.MaxLogLines,
 			MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
 		},
+		ParkAfter: c.ParkAfter, MaxParked: h.cfg.Quotas.Waiting,
 		ApprovalExpiry: h.cfg.Approvals.ExpireAfter,
 		Env:            c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
 	})

@@ -1,0 +1,490 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/slots"
+	"mcp-code-exec-harness/internal/testing/generated"
+)
+
+// leaving has the runs of a world give up their runners after a time.
+func (w *world) leaving(after time.Duration, places int) *run.Leave {
+	return &run.Leave{
+		After: after, Places: slots.New(slots.Limits{All: places, Each: places}, "calls", "answered"), Forget: func() {},
+		Recall: func(ctx context.Context) ([]journal.Record, error) { return w.store.Read(ctx, "run_x") },
+	}
+}
+
+// counted counts how often a program starts.
+func counted(s script, starts *atomic.Int32) script {
+	return func(g *guest) *frame.Frame {
+		starts.Add(1)
+		return s(g)
+	}
+}
+
+// slow answers with its arguments after as many milliseconds as they say.
+func slow(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	var args struct{ MS float64 }
+	if err := json.Unmarshal(c.Args, &args); err != nil {
+		panic(err)
+	}
+	select {
+	case <-time.After(time.Duration(args.MS * float64(time.Millisecond))):
+		return c.Args, nil
+	case <-ctx.Done():
+		return nil, &frame.Error{Kind: frame.KindCancelled, Name: "Error", Message: "the run ended"}
+	}
+}
+
+// wander is a program that depends on all that it gets: on the order of answers, their values and the clock.
+func wander(seed uint64, asks bool) script {
+	return func(g *guest) *frame.Frame {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		pending, hash := 0, uint64(0)
+		more := func() {
+			for range rng.IntN(3) {
+				if g.calls > 25 {
+					return
+				}
+				// No two are due at the same time: their order would be a race, whatever the runner.
+				ms := fmt.Sprintf(`{"ms":%g}`, rng.Float64()*100_000)
+				switch kind := rng.IntN(8); {
+				case kind < 3:
+					g.call(frame.Timer, "", ms)
+				case kind == 3:
+					hash = hash*31 + uint64(g.sync(frame.Intl, "echo", ms).Now)
+					continue
+				case kind == 4 && asks:
+					g.call(frame.Tool, "ask", ms)
+				case kind == 5:
+					g.call(frame.FS, "write", ms)
+				default:
+					g.call(frame.Tool, "slow", ms)
+				}
+				pending++
+			}
+		}
+		for g.calls < 3 {
+			more()
+		}
+		for pending > 0 {
+			f := g.take()
+			pending--
+			hash = hash*31 + uint64(f.Now)*7 + uint64(f.ID)
+			g.log(fmt.Sprintf("%d at %d", f.ID, f.Now))
+			more()
+		}
+		return value(fmt.Sprint(hash))
+	}
+}
+
+// A run that gives up its runner again and again has the journal, the outcome and the events of one that keeps it.
+func TestLeaveChangesNothing(t *testing.T) {
+	t.Parallel()
+	first, parked := generated.Seed(t), 0
+	for i := range uint64(generated.Count(200, 5000)) {
+		seed := first + i
+		execute := func(leave bool) (out *run.Outcome, records []journal.Record, seen []string, starts int32) {
+			synctest.Test(t, func(t *testing.T) {
+				ask := func(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+					_, _ = slow(ctx, c, nil)
+					return nil, run.Ask(ctx, approval.Call{Tool: c.Name})
+				}
+				w := &world{
+					t: t, ctx: t.Context(), wrap: func(w journal.Writer) journal.Writer { return w },
+					gate: new(gate).on("slow", slow).on("ask", ask).on("echo", echo),
+				}
+				w.gate.on("write", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+					_, _ = slow(ctx, c, nil)
+					return write(ctx, c, intend)
+				})
+				w.limits.MaxWall = 24 * time.Hour
+				writer, err := w.store.Create(t.Context(), "run_x")
+				if err != nil {
+					t.Fatal(err)
+				}
+				spec := w.spec()
+				spec.Journal = writer
+				spec.Observe = func(e run.Event) { seen = append(seen, fmt.Sprintf("%+v", flat(e))) }
+				spec.Park = func(context.Context, run.Parking) (*approval.Request, error) {
+					return nil, &run.RefusedError{Answer: &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Message: "nobody is there"}}
+				}
+				if leave {
+					spec.Leave = w.leaving(time.Millisecond, 100)
+				}
+				var n atomic.Int32
+				if out, err = w.execute(counted(wander(seed, true), &n), spec); err != nil {
+					t.Fatal(err)
+				}
+				records, starts = w.store.records, n.Load()
+			})
+			return out, records, seen, starts
+		}
+		out, records, seen, starts := execute(false)
+		again, kept, seenAgain, startsAgain := execute(true)
+		if starts != 1 {
+			t.Fatalf("the program started %d times", starts)
+		}
+		if startsAgain > 2 {
+			parked++
+		}
+		if !reflect.DeepEqual(out, again) || out.Error != nil {
+			t.Errorf("outcomes differ: %+v (%+v) and %+v (%+v)", out, out.Error, again, again.Error)
+		}
+		if a, b := lines(records), lines(kept); a != b {
+			t.Errorf("journals differ:\n%s\n%s", a, b)
+		}
+		if !slices.Equal(seen, seenAgain) {
+			t.Errorf("events differ:\n%v\n%v", seen, seenAgain)
+		}
+		if err := journal.Check(kept); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Fatalf("with seed %d", seed)
+		}
+	}
+	if parked == 0 {
+		t.Error("no run gave up its runner twice")
+	}
+}
+
+// flat is what an event points to.
+func flat(e run.Event) (all []any) {
+	if e.Call != nil {
+		all = append(all, *e.Call)
+	}
+	if e.Answer != nil {
+		all = append(all, *e.Answer)
+	}
+	if e.Log != nil {
+		all = append(all, *e.Log)
+	}
+	return all
+}
+
+// lines is a journal as text.
+func lines(records []journal.Record) string {
+	var b strings.Builder
+	for _, r := range records {
+		text, _ := json.Marshal(r)
+		b.Write(append(text, '\n'))
+	}
+	return b.String()
+}
+
+// left executes a program that may give up its runner, and says how often it started.
+func (w *world) left(ctx context.Context, s script, change func(*run.Spec)) (out *run.Outcome, starts int32, err error) {
+	w.t.Helper()
+	writer, err := w.store.Create(ctx, "run_x")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	spec := w.spec()
+	spec.Journal, spec.Leave = writer, w.leaving(time.Second, 100)
+	if change != nil {
+		change(&spec)
+	}
+	var n atomic.Int32
+	w.ctx = ctx
+	out, err = w.execute(counted(s, &n), spec)
+	return out, n.Load(), err
+}
+
+// A run keeps its runner where giving it up would cost too much, or where its owner may not.
+func TestLeaveKeeps(t *testing.T) {
+	t.Parallel()
+	large := `{"ms":5000,"text":"` + strings.Repeat("x", 64<<10) + `"}`
+	one := func(args string) script {
+		return func(g *guest) *frame.Frame {
+			g.takeOf(g.call(frame.Tool, "slow", args))
+			return value(`1`)
+		}
+	}
+	for name, c := range map[string]struct {
+		program script
+		change  func(*run.Spec)
+		starts  int32
+	}{
+		"gives it up":    {one(`{"ms":5000}`), nil, 2},
+		"quick answer":   {one(`{"ms":900}`), nil, 1},
+		"large argument": {one(large), nil, 1},
+		"no place":       {one(`{"ms":5000}`), func(s *run.Spec) { s.Leave.Places.TryAcquire(s.Owner, 100) }, 1},
+		"has computed": {func(g *guest) *frame.Frame {
+			time.Sleep(600 * time.Millisecond)
+			return one(`{"ms":5000}`)(g)
+		}, nil, 1},
+		"has computed less": {func(g *guest) *frame.Frame {
+			time.Sleep(400 * time.Millisecond)
+			return one(`{"ms":5000}`)(g)
+		}, nil, 2},
+		"has made many calls": {func(g *guest) *frame.Frame {
+			for range 5000 {
+				g.sync(frame.Intl, "echo", `{}`)
+			}
+			return one(`{"ms":4900}`)(g)
+		}, nil, 1},
+		"many bytes": {func(g *guest) *frame.Frame {
+			g.sync(frame.Intl, "echo", `"`+strings.Repeat("x", 3<<20)+`"`)
+			return one(`{"ms":5000}`)(g)
+		}, nil, 1},
+		"file": {func(g *guest) *frame.Frame {
+			g.call(frame.FS, "slow", `{"ms":5000}`)
+			return one(`{"ms":4000}`)(g)
+		}, nil, 1},
+		"blocked": {func(g *guest) *frame.Frame {
+			g.sync(frame.Intl, "slow", `{"ms":5000}`)
+			return value(`1`)
+		}, nil, 1},
+		"timer": {func(g *guest) *frame.Frame {
+			g.takeOf(g.call(frame.Timer, "", `{"ms":5000}`))
+			return value(`1`)
+		}, nil, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, new(gate).on("slow", slow).on("echo", echo), func(t *testing.T, w *world) {
+				out, starts, err := w.left(t.Context(), c.program, c.change)
+				if err != nil || out.Error != nil || starts != c.starts {
+					t.Errorf("%d starts, want %d; %+v, %v", starts, c.starts, out.Error, err)
+				}
+			})
+		})
+	}
+}
+
+// A run takes a place for each call in flight, and gives them back.
+func TestLeavePlaces(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.call(frame.Timer, "", `{"ms":8500}`)
+		g.call(frame.Tool, "slow", `{"ms":5000}`)
+		g.takeOf(g.call(frame.Tool, "slow", `{"ms":8000}`))
+		g.take()
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("slow", slow), func(t *testing.T, w *world) {
+		leave := w.leaving(time.Second, 3)
+		held := make(chan int, 2)
+		for _, at := range []time.Duration{4, 7} {
+			time.AfterFunc(at*time.Second, func() { held <- leave.Places.Held("owner") })
+		}
+		out, starts, err := w.left(t.Context(), program, func(s *run.Spec) { s.Leave = leave })
+		if err != nil || out.Error != nil || starts != 3 {
+			t.Errorf("%d starts; %+v, %v", starts, out, err)
+		}
+		if a, b, c := <-held, <-held, leave.Places.Held("owner"); a != 2 || b != 1 || c != 0 {
+			t.Errorf("held %d, %d, and %d in the end", a, b, c)
+		}
+	})
+}
+
+// A run without a runner ends as one that has a runner: its limits and its caller end it, with all that it printed.
+func TestLeaveEndings(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.log("one")
+		g.takeOf(g.call(frame.Tool, "echo", `{}`))
+		g.log("two")
+		g.takeOf(g.call(frame.Tool, "hang", `{}`))
+		return value(`1`)
+	}
+	shutdown := fmt.Errorf("shutdown: %w", run.ErrParked)
+	for name, c := range map[string]struct {
+		cause  error
+		wall   time.Duration
+		status string
+		kind   string
+	}{
+		"cancelled": {errors.New("cancelled"), time.Hour, run.Cancelled, frame.KindCancelled},
+		"wall":      {nil, 10 * time.Second, run.Failed, frame.KindTimeout},
+		"parked":    {shutdown, time.Hour, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, new(gate).on("hang", hang).on("echo", echo), func(t *testing.T, w *world) {
+				w.limits = run.Limits{MaxWall: c.wall}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if c.cause != nil {
+					time.AfterFunc(10*time.Second, func() { cancel(c.cause) })
+				}
+				began := time.Now()
+				out, starts, err := w.left(ctx, program, nil)
+				if took := time.Since(began); took != 10*time.Second || starts != 1 {
+					t.Errorf("it ended after %s, %d starts", took, starts)
+				}
+				if c.status == "" {
+					if last := w.store.records[len(w.store.records)-1]; !errors.Is(err, run.ErrParked) || last.End != nil {
+						t.Errorf("it ended as %+v, %v, with %+v", out, err, last)
+					}
+					return
+				}
+				if err != nil || out.Status != c.status || kindOf(out) != c.kind || out.Calls != 2 || len(out.Logs) != 2 {
+					t.Fatalf("it ended as %+v, %+v, %v", out, out.Error, err)
+				}
+				again, err := run.Recorded(w.store.records)
+				if err != nil || !reflect.DeepEqual(again, out) {
+					t.Errorf("recorded is %+v, %v; want %+v", again, err, out)
+				}
+			})
+		})
+	}
+}
+
+// What the program computes while it is replayed is not charged to it again; what it computes after that is.
+func TestLeaveCharges(t *testing.T) {
+	t.Parallel()
+	program := func(last time.Duration) script {
+		return func(g *guest) *frame.Frame {
+			for range 4 {
+				time.Sleep(200 * time.Millisecond)
+				g.takeOf(g.call(frame.Tool, "slow", `{"ms":20000}`))
+			}
+			time.Sleep(last)
+			return value(`1`)
+		}
+	}
+	for last, kind := range map[time.Duration]string{100 * time.Millisecond: "", 300 * time.Millisecond: frame.KindTimeout} {
+		bubble(t, new(gate).on("slow", slow), func(t *testing.T, w *world) {
+			w.limits = run.Limits{Timeout: time.Second}
+			out, starts, err := w.left(t.Context(), program(last), nil)
+			if err != nil || kindOf(out) != kind || starts != 5 {
+				t.Errorf("with %s: %d starts, %+v, %v", last, starts, out.Error, err)
+			}
+		})
+	}
+}
+
+// Answers that come together while there is no runner do not give the program time for nothing.
+func TestLeaveChargesEachAnswer(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		for range 3 {
+			g.call(frame.Timer, "", `{"ms":20000}`)
+		}
+		for range 3 {
+			g.take()
+			time.Sleep(400 * time.Millisecond)
+		}
+		return value(`1`)
+	}
+	bubble(t, new(gate), func(t *testing.T, w *world) {
+		w.limits = run.Limits{Timeout: time.Second}
+		out, starts, err := w.left(t.Context(), program, nil)
+		if err != nil || kindOf(out) != frame.KindTimeout || starts != 2 {
+			t.Errorf("%d starts, %+v, %v", starts, out.Error, err)
+		}
+	})
+}
+
+// A run that waits for an approval and for slow calls waits for the approval alone once the calls are answered.
+func TestLeaveForApproval(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.call(frame.Timer, "", `{"ms":100000}`)
+		g.call(frame.Tool, "ask", `{}`)
+		g.call(frame.Tool, "slow", `{"ms":5000}`)
+		g.take()
+		g.log("answered")
+		g.take()
+		return value(`1`)
+	}
+	ask := func(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		return nil, run.Ask(ctx, approval.Call{Tool: c.Name})
+	}
+	late := func(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+		_, _ = slow(ctx, c, nil)
+		return nil, run.Ask(ctx, approval.Call{Tool: c.Name})
+	}
+	for name, h := range map[string]handler{"answered": slow, "asks, too": late} {
+		bubble(t, new(gate).on("slow", h).on("ask", ask), func(t *testing.T, w *world) {
+			var p run.Parking
+			out, starts, err := w.left(t.Context(), program, func(s *run.Spec) {
+				s.Park = func(_ context.Context, parking run.Parking) (*approval.Request, error) {
+					p = parking
+					return &approval.Request{ID: "apr_x"}, nil
+				}
+			})
+			if err != nil || out.Status != run.WaitingApproval || out.Approval.ID != "apr_x" || out.Calls != 2 || p.Made != 2 {
+				t.Fatalf("%s: %+v, %v, %+v", name, out, err, p)
+			}
+			left := map[int]time.Duration{1: 95 * time.Second}
+			if !reflect.DeepEqual(p.Resume.Timers, left) || p.Resume.Elapsed != 5*time.Second {
+				t.Errorf("%s: it goes on from %+v", name, p.Resume)
+			}
+			if answered := name == "answered"; answered && (starts != 2 || len(p.Calls) != 1 || len(out.Logs) != 1) ||
+				!answered && (starts != 1 || len(p.Calls) != 2) {
+				t.Errorf("%s: %d starts, asks %+v, logs %v", name, starts, p.Calls, out.Logs)
+			}
+		})
+	}
+}
+
+// flaky is a sandbox whose runners do not start for a while.
+type flaky struct {
+	script
+	from, to time.Time
+}
+
+func (s flaky) Start(ctx context.Context) (sandbox.Runner, error) {
+	if now := time.Now(); now.After(s.from) && now.Before(s.to) {
+		return nil, errors.New("no memory for a runner")
+	}
+	return s.script.Start(ctx)
+}
+
+// A run that has given up its runner outlives a time in which none starts; answers that come then are delivered in their order.
+func TestLeaveWithoutRunners(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.call(frame.Tool, "slow", `{"ms":7000}`)
+		g.call(frame.Tool, "slow", `{"ms":5000}`)
+		g.call(frame.Timer, "", `{"ms":6000}`)
+		var order []int
+		for range 3 {
+			order = append(order, g.take().ID)
+		}
+		return value(fmt.Sprintf("%q", fmt.Sprint(order)))
+	}
+	bubble(t, new(gate).on("slow", slow), func(t *testing.T, w *world) {
+		writer, err := w.store.Create(t.Context(), "run_x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		pool := sandbox.NewPool(flaky{program, began.Add(time.Second), began.Add(10 * time.Second)}, sandbox.PoolOptions{Size: 1, MaxRuns: 1})
+		defer pool.Close()
+		spec := w.spec()
+		spec.Journal, spec.Leave, spec.Runners = writer, w.leaving(time.Second, 100), pool
+		out, err := run.Execute(t.Context(), spec)
+		if err != nil || string(out.Output) != `"[2 3 1]"` {
+			t.Errorf("%+v, %v", out, err)
+		}
+		if took := time.Since(began); took < 10*time.Second || took > 12*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		for i, r := range w.store.records {
+			if r.Answer != nil && r.Answer.N == 1 && time.UnixMicro(r.Answer.Now).Sub(began) != 7*time.Second {
+				t.Errorf("record %d: %+v", i, r.Answer)
+			}
+		}
+	})
+}
