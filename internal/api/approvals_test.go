@@ -2,10 +2,19 @@ package api_test
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/approval"
@@ -181,5 +190,109 @@ func TestApprovers(t *testing.T) {
 	w.as(bobs, "GET", "/v1/approvals", nil).want(http.StatusOK).json(&all)
 	if len(all.Approvals) != 0 {
 		t.Errorf("bob sees %+v", all.Approvals)
+	}
+}
+
+// Requests for approvals are told to the callback of their task and to approvals.webhook, signed and with tokens, until their receiver
+// accepts them; and what they say is enough to decide.
+func TestApprovalWebhooks(t *testing.T) {
+	t.Parallel()
+	type call struct {
+		path   string
+		header http.Header
+		body   []byte
+	}
+	calls := make(chan call, 100)
+	var refused atomic.Bool
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/all" && !refused.Swap(true) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		calls <- call{r.URL.Path, r.Header, body}
+	}))
+	defer receiver.Close()
+	w := setup(t, setting{
+		servers: []*config.MCPServer{badServer(t, "bad", "normal")},
+		flags:   map[string]string{"approvals.webhook": receiver.URL + "/all", "server.webhooks.values": "true"},
+	})
+	const address = "ann.lee@example.com"
+	program := `await callMCPTool('bad__echo', {zeta: 'ask', to: '` + address + `'}); return 'to ` + address + `'`
+	id := w.do("POST", "/v1/tasks", map[string]any{
+		"userId": "alice", "task": "RUN<<" + program + ">>", "callbackUrl": receiver.URL + "/task",
+	}).want(http.StatusAccepted).field("id")
+	next := func() (call, task.Notification) {
+		t.Helper()
+		select {
+		case c := <-calls:
+			mac := hmac.New(sha256.New, []byte(webhookSecret))
+			fmt.Fprintf(mac, "%s.%s", c.header.Get("X-Harness-Timestamp"), c.body)
+			if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); c.header.Get("X-Harness-Signature") != want {
+				t.Errorf("the signature is %s, want %s", c.header.Get("X-Harness-Signature"), want)
+			}
+			var e task.Notification
+			if err := json.Unmarshal(c.body, &e); err != nil {
+				t.Errorf("%v: %s", err, c.body)
+			}
+			return c, e
+		case <-time.After(2 * time.Minute):
+			t.Fatal("no webhook comes")
+		}
+		panic("unreachable")
+	}
+	seen := map[string]bool{}
+	var decide string
+	for range 2 { // one of them after a pause, because it was refused
+		c, e := next()
+		seen[c.path] = true
+		decide = e.Decide
+		if e.Type != task.EventApprovalRequested || e.Approval.Task != id || len(e.Approval.Calls) != 1 ||
+			bytes.Contains(c.body, []byte(address)) || !bytes.Contains(e.Approval.Calls[0].Args, []byte(`"[EMAIL_1]"`)) {
+			t.Errorf("%s got %s", c.path, c.body)
+		}
+	}
+	if !seen["/all"] || !seen["/task"] {
+		t.Errorf("told are %v", seen)
+	}
+	w.do("POST", decide, map[string]any{"decision": "approve"}).want(http.StatusOK)
+	if c, e := next(); c.path != "/task" || e.Type != task.EventEnded || !bytes.Contains(c.body, []byte(`"output":"to `+address+`"`)) {
+		t.Errorf("%s got %s", c.path, c.body)
+	}
+
+	// A run of no task.
+	var out run.Outcome
+	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": program}).want(http.StatusOK).json(&out)
+	c, e := next()
+	if c.path != "/all" || e.Approval.ID != out.Approval.ID || bytes.Contains(c.body, []byte(address)) {
+		t.Errorf("%s got %s", c.path, c.body)
+	}
+	w.do("POST", e.Decide, map[string]any{"decision": "deny"}).want(http.StatusOK)
+	w.ended(out.RunID)
+}
+
+// Values are in the callback of a task whose caller acts for its user, and in that of no other, and only where they are configured.
+func TestCallbackValues(t *testing.T) {
+	t.Parallel()
+	bodies := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body)
+	}))
+	defer receiver.Close()
+	const address = "ann.lee@example.com"
+	for _, c := range []struct {
+		values, admin, shown bool
+	}{{true, false, true}, {true, true, false}, {false, false, false}} {
+		w := setup(t, setting{keys: true, flags: map[string]string{"server.webhooks.values": fmt.Sprint(c.values)}})
+		key := w.key("ann")
+		if c.admin {
+			key = w.key("root", auth.Admin)
+		}
+		body := map[string]any{"userId": "ann", "task": "SAY<<to " + address + ">>", "callbackUrl": receiver.URL, "context": map[string]any{"of": address}}
+		w.as(key, "POST", "/v1/tasks", body).want(http.StatusAccepted)
+		if got := <-bodies; strings.Contains(got, address) != c.shown || strings.Contains(got, "[EMAIL_1]") == c.shown {
+			t.Errorf("values %t, admin %t: %s", c.values, c.admin, got)
+		}
 	}
 }

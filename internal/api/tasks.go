@@ -36,7 +36,7 @@ type TaskRequest struct {
 	SessionID    string     `json:"sessionId,omitempty" doc:"The session that the task continues."`
 	Context      any        `json:"context,omitempty" doc:"More information for the model, any JSON."`
 	Model        string     `json:"model,omitempty" doc:"A model other than the configured one."`
-	CallbackURL  string     `json:"callbackUrl,omitempty" doc:"Gets a signed notification when the task ends."`
+	CallbackURL  string     `json:"callbackUrl,omitempty" doc:"Gets a signed notification when the task ends (task.ended), and when it waits for an approval (approval_requested). Personal data are tokens, unless server.webhooks.values is set."`
 	RunAt        *time.Time `json:"runAt,omitempty" doc:"The task is not worked before this time."`
 	Budget       Budget     `json:"budget,omitzero"`
 	CacheSeconds int        `json:"cacheSeconds,omitempty" minimum:"0" maximum:"31536000" doc:"The answer of an equal task of the same user is reused if it is not older."`
@@ -68,7 +68,7 @@ func (t TaskRequest) request(ctx context.Context, key string) (task.Request, err
 	sum := sha256.Sum256(body)
 	return task.Request{
 		UserID: user, Principal: identity(ctx).Principal, Task: t.Task, SessionID: t.SessionID, Context: extra, Model: t.Model,
-		Callback: t.CallbackURL, RunAt: t.RunAt, Budget: t.Budget.task(), IdempotencyKey: key, BodyHash: hex.EncodeToString(sum[:]),
+		Callback: t.CallbackURL, Reveal: owns(ctx, user), RunAt: t.RunAt, Budget: t.Budget.task(), IdempotencyKey: key, BodyHash: hex.EncodeToString(sum[:]),
 		CacheFor: time.Duration(t.CacheSeconds) * time.Second, Trace: telemetry.Parent(ctx),
 	}, nil
 }

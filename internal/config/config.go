@@ -135,6 +135,7 @@ type Quotas struct {
 // Approvals configures calls that wait for an approval.
 type Approvals struct {
 	ExpireAfter time.Duration `key:"expireAfter" default:"24h" min:"1s" doc:"A call that nobody has approved within this time is denied."`
+	Webhook     string        `key:"webhook" secret:"true" doc:"URL that is told of every request, as callbacks are (server.webhooks); arguments hold tokens. Empty: none."`
 }
 
 // Redis names a server. URL, if it is not empty, replaces Address, Username, Password, TLS and DB.

@@ -66,6 +66,7 @@ type Webhooks struct {
 	AllowPrivate bool   `key:"allowPrivate" default:"false" doc:"Call addresses of this machine and of private networks too."`
 	Secret       string `key:"secret" secret:"true" doc:"Signs callbacks, so that receivers can tell where they come from; empty: no signature."`
 	MaxAttempts  int    `key:"maxAttempts" default:"8" min:"1" max:"100" doc:"How often a callback is tried until its receiver accepts it."`
+	Values       bool   `key:"values" default:"false" doc:"Callbacks have the values of personal data in task, context, text and output of the task, where the caller that asked for it acts for its user. Otherwise they have tokens, and so have requests for approvals."`
 }
 
 // Auth configures who may use the HTTP server. API keys are not configured: they are in the store.

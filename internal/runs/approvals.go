@@ -47,7 +47,7 @@ func (s *Service) waitFor(spec *run.Spec, req Request) {
 		shorten(r.Calls)
 		store, err := s.opt.Store()
 		if err == nil {
-			err = store.Park(ctx, r)
+			err = store.Park(ctx, r, s.opt.ApprovalWebhook)
 		}
 		if errors.Is(err, task.ErrQuota) {
 			return nil, &run.RefusedError{Answer: &frame.Error{
@@ -60,6 +60,7 @@ func (s *Service) waitFor(spec *run.Spec, req Request) {
 		s.opt.Audit.Audit(ctx, telemetry.Event{
 			Type: telemetry.ApprovalRequested, Severity: telemetry.Medium, Details: map[string]any{"run": r.Run, "approval": r.ID, "calls": len(r.Calls)},
 		})
+		s.asked.Store(true)
 		wake(s.decided) // for its expiry
 		return &r, nil
 	}
@@ -218,7 +219,7 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 }
 
 // ResumeDecided goes on with runs of no task whose requests were decided or have expired, also by other processes, until ctx
-// ends. changed is called when there was a decision. Only the process that works the queue calls it.
+// ends. changed is called when there was a decision, or a run of this process began to wait. Only the process that works the queue calls it.
 func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -237,9 +238,11 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 		case !next.IsZero():
 			wait = min(wait, max(next.Sub(s.opt.Now()), 0))
 		}
+		if s.asked.Swap(false) || decided.After(last) {
+			changed()
+		}
 		if decided.After(last) {
 			last = decided
-			changed()
 		}
 		for _, runID := range ids {
 			mu.Lock()

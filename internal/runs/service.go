@@ -10,6 +10,7 @@ import (
 	"math"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/approval"
@@ -56,8 +57,9 @@ type Store interface {
 	// have so many bytes. There are none behind the last one, and none of an unknown run.
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
 	// Park ends this process's work on a run whose journal it writes, all of which is committed: the run waits for the answer to a
-	// request, and has no owner. The error wraps task.ErrQuota if too many runs of its user wait; then nothing has changed.
-	Park(ctx context.Context, r approval.Request) error
+	// request, and has no owner. The request is put into the outbox for webhook, if that is not empty, and for the callback of its
+	// task, in the same transaction; it leaves the outbox when it is decided. The error wraps task.ErrQuota if too many runs of its user wait; then nothing has changed.
+	Park(ctx context.Context, r approval.Request, webhook string) error
 	// Approvals lists requests, newest first; next continues the list and is empty at its end.
 	Approvals(ctx context.Context, f approval.Filter) (requests []approval.Request, next string, err error)
 	// Approval returns a request, or an error that wraps approval.ErrNotFound.
@@ -106,12 +108,14 @@ type Options struct {
 	MaxParked int
 	// ApprovalExpiry is how long a run waits for an approval; 0 is a day.
 	ApprovalExpiry time.Duration
-	Env            map[string]string
-	Privacy        *pii.Filter // nil changes nothing
-	Now            func() time.Time
-	Logger         *slog.Logger
-	Metrics        *telemetry.Metrics
-	Audit          *telemetry.Auditor // nil: none
+	// ApprovalWebhook is the URL that is told of every request; empty: none.
+	ApprovalWebhook string
+	Env             map[string]string
+	Privacy         *pii.Filter // nil changes nothing
+	Now             func() time.Time
+	Logger          *slog.Logger
+	Metrics         *telemetry.Metrics
+	Audit           *telemetry.Auditor // nil: none
 }
 
 // Service executes runs. Its methods are safe for concurrent use.
@@ -122,6 +126,7 @@ type Service struct {
 	turns   *run.Turns     // of all runs
 	parked  *slots.Slots   // of runs that have given up their runners
 	decided chan struct{}  // holds a token when there may be a run to go on with, or another one expires earlier
+	asked   atomic.Bool    // a run waits for an approval anew
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
 }

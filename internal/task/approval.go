@@ -1,9 +1,11 @@
 package task
 
-// Decided has tasks go on whose runs were approved or denied. id is the one that is known; it may be empty.
+// Decided has tasks go on whose runs were approved or denied, and the webhooks of new requests delivered. id is the task that is
+// known; it may be empty.
 func (s *Service) Decided(id string) {
 	if id != "" {
 		s.hub.publish(id, nil)
 	}
 	wake(s.ready)
+	wake(s.outbox)
 }

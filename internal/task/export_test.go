@@ -9,9 +9,6 @@ import (
 // SetTransport has webhooks delivered without a network: a bubble of synctest has none.
 func (s *Service) SetTransport(t http.RoundTripper) { s.client.Transport = t }
 
-// Check is what is done with a URL before anything connects to it.
-func (w Webhooks) Check(address string) error { return w.check(address) }
-
 // Client is what connects.
 func (w Webhooks) Client() *http.Client { return w.client() }
 

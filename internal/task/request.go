@@ -32,6 +32,7 @@ type Request struct {
 	Context   json.RawMessage
 	Model     string
 	Callback  string     // URL of the webhook
+	Reveal    bool       // the caller acts for this user alone, and so may read the values of the user's personal data
 	RunAt     *time.Time // not before
 	Trace     string     // the span of the request, as a traceparent
 	Budget    Budget
@@ -72,7 +73,7 @@ func (s *Service) check(r *Request) error {
 		return wrong("runAt is more than %d days ahead", maxAhead/(24*time.Hour))
 	}
 	if r.Callback != "" {
-		if err := s.opt.Webhooks.check(r.Callback); err != nil {
+		if err := s.opt.Webhooks.Check(r.Callback); err != nil {
 			return wrong("callbackUrl: %v", err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"mcp-code-exec-harness/internal/approval"
 )
 
 // Store keeps tasks. Its methods are safe for concurrent use and durable when they return; errors wrap the package's
@@ -67,10 +69,13 @@ type Store interface {
 	// CancelRequests lists the unfinished tasks of this process whose cancellation was requested.
 	CancelRequests(ctx context.Context) ([]string, error)
 
-	// TakeWebhooks returns due webhooks, and not again before q.Until. next is when others are due; zero for never.
+	// TakeWebhooks returns due webhooks, and not again before q.Until. next is when others are due; zero for never. Those of
+	// requests for approvals are deleted when the request is decided.
 	TakeWebhooks(ctx context.Context, q WebhookQuery) (hooks []Webhook, next time.Time, err error)
 	// SettleWebhook deletes a webhook that was delivered or given up, or notes a failed try with the time of the next.
 	SettleWebhook(ctx context.Context, id string, next time.Time) error
+	// Approval returns a request for an approval; the error wraps approval.ErrNotFound.
+	Approval(ctx context.Context, id string) (approval.Request, error)
 
 	// CreateSchedule adds a schedule; ErrQuota if its user has too many.
 	CreateSchedule(ctx context.Context, s Schedule) error
@@ -146,14 +151,24 @@ type SessionFilter struct {
 	Cursor string
 }
 
-// Webhook is the message of a task's end to its callbackUrl. It is delivered at least once, each time with the same id.
+// Webhook is the message of a task's end to its callbackUrl, or that of a request for an approval. It is delivered at least once, each
+// time with the same id. Its body is made when it is sent.
 type Webhook struct {
 	ID       string
-	TaskID   string
+	TaskID   string // empty for a request for an approval
+	Approval string // id of the request
 	UserID   string // of the task
 	URL      string
 	Attempts int
 	Due      time.Time // of the next try
+}
+
+// Notification is the body of a webhook.
+type Notification struct {
+	Type     string            `json:"type" enum:"task.ended,approval_requested"`
+	Task     *Task             `json:"task,omitempty" doc:"That has ended, as GET /v1/tasks/{id} shows it. Personal data are tokens, unless server.webhooks.values is set and the caller that asked for the task acts for its user."`
+	Approval *approval.Request `json:"approval,omitempty" doc:"That waits, as GET /v1/approvals/{id} shows it."`
+	Decide   string            `json:"decide,omitempty" doc:"Path of the operation that decides, such as /v1/approvals/apr_5e77."`
 }
 
 // WebhookQuery chooses webhooks.
@@ -179,5 +194,6 @@ type Schedule struct {
 	CreatedAt time.Time       `json:"createdAt"`
 	Principal string          `json:"-"`
 	Callback  string          `json:"callbackUrl,omitempty"`
+	Reveal    bool            `json:"-"` // as that of Request
 	Budget    Budget          `json:"budget,omitzero"`
 }

@@ -53,6 +53,7 @@ type Task struct {
 	// What callers are not shown.
 	Principal       string `json:"-"` // who asked: id of an API key, subject of a JWT, "local"
 	CallbackURL     string `json:"-"`
+	Reveal          bool   `json:"-"` // as that of Request
 	Schedule        string `json:"-"` // id of the schedule that made it
 	Trace           string `json:"-"` // the span below which it is worked, as a traceparent; empty for none
 	CacheKey        string `json:"-"` // not empty: its answer may be given again

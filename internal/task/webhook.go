@@ -20,6 +20,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"mcp-code-exec-harness/internal/approval"
 )
 
 const (
@@ -40,11 +42,13 @@ type Webhooks struct {
 	Secret       []byte
 	AllowPrivate bool // loopback and private addresses too
 	MaxAttempts  int
-	Version      string // of the harness, for User-Agent
+	// Reveal returns a task with the values of personal data. It is called for tasks whose callers may read them; nil: never.
+	Reveal  func(context.Context, Task) (Task, error)
+	Version string // of the harness, for User-Agent
 }
 
-// check says why a URL cannot be a callback. What its name resolves to is checked when it is called.
-func (w Webhooks) check(address string) error {
+// Check says why a URL cannot be a callback. What its name resolves to is checked when it is called.
+func (w Webhooks) Check(address string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
@@ -148,9 +152,9 @@ func (s *Service) deliverWebhooks(ctx context.Context) {
 
 // deliver tries once. A webhook that cannot be settled is tried again after webhookTaken.
 func (s *Service) deliver(ctx context.Context, w Webhook) {
-	t, err := s.opt.Store.Task(ctx, w.TaskID)
-	if err == nil {
-		err = s.send(ctx, w, t)
+	body, err := s.webhookBody(ctx, w)
+	if err == nil && body != nil {
+		err = s.send(ctx, w, body)
 	}
 	var next time.Time
 	outcome := "delivered"
@@ -160,25 +164,43 @@ func (s *Service) deliver(ctx context.Context, w Webhook) {
 		return // the next process that works the queue tries again
 	default:
 		outcome = "failed"
-		s.opt.Logger.Warn("deliver a webhook", "task", w.TaskID, "event", w.ID, "attempt", w.Attempts+1, "error", err)
+		s.opt.Logger.Warn("deliver a webhook", "task", w.TaskID, "approval", w.Approval, "event", w.ID, "attempt", w.Attempts+1, "error", err)
 		if w.Attempts+1 < s.opt.Webhooks.MaxAttempts {
 			next = s.opt.Now().Add(min(webhookFirst<<min(w.Attempts, 20), webhookMost))
 		}
 	}
-	if s.opt.Webhooks.Count != nil {
+	if s.opt.Webhooks.Count != nil && (body != nil || err != nil) {
 		s.opt.Webhooks.Count(outcome)
 	}
 	err = s.opt.Store.SettleWebhook(context.WithoutCancel(ctx), w.ID, next)
 	if err != nil && !errors.Is(err, ErrNotFound) { // ErrNotFound: its session was deleted
-		s.opt.Logger.Error("settle a webhook", "task", w.TaskID, "event", w.ID, "error", err)
+		s.opt.Logger.Error("settle a webhook", "task", w.TaskID, "approval", w.Approval, "event", w.ID, "error", err)
 	}
 }
 
-func (s *Service) send(ctx context.Context, w Webhook, t Task) error {
-	body, err := json.Marshal(map[string]any{"type": EventEnded, "task": t})
-	if err != nil {
-		return err
+// webhookBody is what a webhook says; nil of a request that does not wait any more.
+func (s *Service) webhookBody(ctx context.Context, w Webhook) ([]byte, error) {
+	if w.Approval != "" {
+		r, err := s.opt.Store.Approval(ctx, w.Approval)
+		if errors.Is(err, approval.ErrNotFound) || err == nil && (r.Status != approval.Waiting || !r.Expires.After(s.opt.Now())) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(Notification{Type: EventApprovalRequested, Approval: &r, Decide: "/v1/approvals/" + r.ID})
 	}
+	t, err := s.opt.Store.Task(ctx, w.TaskID)
+	if err == nil && t.Reveal && s.opt.Webhooks.Reveal != nil {
+		t, err = s.opt.Webhooks.Reveal(ctx, t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(Notification{Type: EventEnded, Task: &t})
+}
+
+func (s *Service) send(ctx context.Context, w Webhook, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -153,6 +154,83 @@ func TestWebhookRetries(t *testing.T) {
 				left, next, err := p.store.TakeWebhooks(t.Context(), task.WebhookQuery{Now: time.Now().Add(9999 * time.Hour), Limit: 1, Each: 1})
 				if err != nil || len(left) != 0 || !next.IsZero() {
 					t.Errorf("something is left: %v, %v, %v", left, next, err)
+				}
+			})
+		})
+	}
+}
+
+// requested is a store whose one webhook is about a request for an approval.
+type requested struct {
+	task.Store
+	mu      sync.Mutex
+	request approval.Request
+	settled chan time.Time
+	taken   bool
+}
+
+func (r *requested) TakeWebhooks(context.Context, task.WebhookQuery) (hooks []task.Webhook, next time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.taken {
+		r.taken = true
+		hooks = []task.Webhook{{ID: "evt_1", UserID: "ann", Approval: r.request.ID, URL: "https://example.com/hook"}}
+	}
+	return hooks, next, nil
+}
+
+func (r *requested) Approval(_ context.Context, id string) (approval.Request, error) {
+	if id != r.request.ID || r.request.Status == "" {
+		return approval.Request{}, approval.ErrNotFound
+	}
+	return r.request, nil
+}
+
+func (r *requested) SettleWebhook(_ context.Context, _ string, next time.Time) error {
+	r.settled <- next
+	return task.ErrNotFound
+}
+
+// A request for an approval is told as long as it waits; one that was decided, has expired or is gone is not.
+func TestWebhookOfApproval(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status  approval.Status
+		expires time.Duration
+		told    bool
+	}{
+		"waiting": {approval.Waiting, time.Hour, true}, "approved": {approval.Approved, time.Hour, false},
+		"expired": {approval.Waiting, 0, false}, "gone": {"", time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				in := newInbox(200)
+				hook := &requested{settled: make(chan time.Time, 1), request: approval.Request{
+					ID: "apr_1", Status: c.status, Expires: time.Now().Add(c.expires), Calls: []approval.Call{{Tool: "up__send", Args: json.RawMessage(`{"to":"[EMAIL_1]"}`)}},
+				}}
+				var counted []string
+				p := newPlace(t).open(succeed, func(o *task.Options) {
+					hook.Store = o.Store
+					o.Store = hook
+					o.Webhooks.Count = func(outcome string) { counted = append(counted, outcome) }
+				})
+				p.receiver = in.receive
+				p.work()
+				if next := <-hook.settled; !next.IsZero() {
+					t.Errorf("it is tried again at %s", next)
+				}
+				all := in.deliveries()
+				if len(all) == 1 != c.told || len(counted) != len(all) {
+					t.Fatalf("%d deliveries, counted %q", len(all), counted)
+				}
+				if !c.told {
+					return
+				}
+				var body task.Notification
+				if err := json.Unmarshal(all[0].body, &body); err != nil || body.Type != task.EventApprovalRequested ||
+					body.Decide != "/v1/approvals/apr_1" || len(body.Approval.Calls) != 1 || string(body.Approval.Calls[0].Args) != `{"to":"[EMAIL_1]"}` {
+					t.Errorf("body %s, %v", all[0].body, err)
 				}
 			})
 		})

@@ -296,7 +296,7 @@ func TestLeak(t *testing.T) {
 	}
 	people := customers(n, 1)
 	server := newCRM(t, people)
-	var asked, notified, traced, log lockedBuffer
+	var asked, notified, told, traced, log lockedBuffer
 	models := fake.Serve(func(r fake.Request) fake.Reply {
 		asked.Write(r.Raw)
 		turn := 0
@@ -319,7 +319,7 @@ func TestLeak(t *testing.T) {
 		t.Cleanup(web.Close)
 		return web.URL
 	}
-	hook := keep(&notified)
+	hook, approvalHook := keep(&notified), keep(&told)
 	tracer, err := telemetry.NewTracer(telemetry.TracingOptions{Endpoint: keep(&traced), Redact: redact(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestLeak(t *testing.T) {
 	dir := t.TempDir()
 	harness := func() *fixture {
 		f := openIn(t, dir, map[string]string{
-			"server.webhooks.allowPrivate": "true", "server.shutdownTimeout": "1ms", "sandbox.maxOutput": "8MiB", "sandbox.maxCalls": "5000",
+			"server.webhooks.allowPrivate": "true", "approvals.webhook": approvalHook, "server.shutdownTimeout": "1ms", "sandbox.maxOutput": "8MiB", "sandbox.maxCalls": "5000",
 			"policy.rules": `[{tools: "crm__purge", action: ask, reason: a person purges}]`, "sandbox.timeout": "1m", "sandbox.callTimeout": "2m", "sandbox.maxWall": "10m",
 		}, wiring.Outside{Logger: logger, Metrics: metrics, Audit: telemetry.NewAuditor(logger, telemetry.AuditFile{})}, server.entry)
 		f.useModel(models)
@@ -381,6 +381,10 @@ func TestLeak(t *testing.T) {
 	if err != nil || len(requests) != 1 {
 		t.Fatalf("%d requests, %v", len(requests), err)
 	}
+	s.Decided("") // as the server's loop over approvals would
+	eventually(t, "both webhooks of the request", func() bool {
+		return strings.Contains(told.String(), requests[0].ID) && strings.Contains(notified.String(), requests[0].ID)
+	})
 	if _, err := f.Runs().Decide(t.Context(), auth.Local(), requests[0].ID, approve); err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +396,7 @@ func TestLeak(t *testing.T) {
 	if err != nil || got.Status != task.Succeeded || len(got.Runs) != len(programsOfLeak) {
 		t.Fatalf("the task ended as %s with %d runs: %s, %v", got.Status, len(got.Runs), got.Message, err)
 	}
-	eventually(t, "the webhook", func() bool { return strings.Contains(notified.String(), got.ID) })
+	eventually(t, "the webhook", func() bool { return strings.Contains(notified.String(), `"type":"task.ended"`) })
 
 	// The server has every value as it was.
 	for _, p := range people {
@@ -439,7 +443,7 @@ func TestLeak(t *testing.T) {
 	page := httptest.NewRecorder()
 	metrics.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
 	places := map[string][]byte{
-		"the model": []byte(asked.String()), "the webhook": []byte(notified.String()), "the log": []byte(log.String()), "the traces": []byte(traced.String()),
+		"the model": []byte(asked.String()), "the webhook": []byte(notified.String()), "the webhook of requests": []byte(told.String()), "the log": []byte(log.String()), "the traces": []byte(traced.String()),
 		"the page of metrics": page.Body.Bytes(),
 	}
 	for place, v := range map[string]any{

@@ -81,12 +81,20 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: workers(c.Server.Workers), Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
-		Webhooks: task.Webhooks{
-			Count:  h.out.Metrics.Webhook,
-			Secret: []byte(c.Server.Webhooks.Secret), AllowPrivate: c.Server.Webhooks.AllowPrivate,
-			MaxAttempts: c.Server.Webhooks.MaxAttempts, Version: h.out.Version,
-		},
+		Webhooks: h.webhooks(),
 	}), nil
+}
+
+// webhooks says how webhooks are delivered.
+func (h *Harness) webhooks() task.Webhooks {
+	c := h.cfg.Server.Webhooks
+	hooks := task.Webhooks{
+		Count: h.out.Metrics.Webhook, Secret: []byte(c.Secret), AllowPrivate: c.AllowPrivate, MaxAttempts: c.MaxAttempts, Version: h.out.Version,
+	}
+	if c.Values {
+		hooks.Reveal = h.ShownTask
+	}
+	return hooks
 }
 
 // workers is how many tasks may be in work. One holds its conversation in memory, seldom more than 4 MiB with all that is made of it.

@@ -116,6 +116,11 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		out.Policy = cfg.Policy.Compiled()
 	}
 	h := &Harness{cfg: cfg, out: out, catalog: catalog.New()}
+	if url := cfg.Approvals.Webhook; url != "" {
+		if err := h.webhooks().Check(url); err != nil {
+			return nil, fmt.Errorf("approvals.webhook: %w", err)
+		}
+	}
 	h.store = opened(h, "store.url", "a file in a directory that you may write to", func() (*sqlite.Store, error) {
 		return sqlite.Open(ctx, cfg.Store.URL, sqlite.Options{
 			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
@@ -178,8 +183,8 @@ func (h *Harness) openRuns() error {
 			MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
 		},
 		ParkAfter: c.ParkAfter, MaxParked: h.cfg.Quotas.Waiting,
-		ApprovalExpiry: h.cfg.Approvals.ExpireAfter,
-		Env:            c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
+		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, ApprovalWebhook: h.cfg.Approvals.Webhook,
+		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
 	})
 	return nil
 }

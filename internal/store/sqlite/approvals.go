@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -54,7 +55,7 @@ func requestsOf(rows []approvalRow) (all []approval.Request) {
 }
 
 // Park implements runs.Store.
-func (s *Store) Park(ctx context.Context, r approval.Request) (err error) {
+func (s *Store) Park(ctx context.Context, r approval.Request, webhook string) (err error) {
 	defer wrap(&err, "park run %q", r.Run)
 	s.mu.Lock()
 	w := s.open[r.Run]
@@ -84,7 +85,21 @@ func (s *Store) Park(ctx context.Context, r approval.Request) (err error) {
 		}
 		c.exec(`INSERT INTO approvals (id, run, task, user, status, created, expires, due, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			r.ID, w.num, r.Task, r.User, string(approval.Waiting), r.Created, r.Expires, due, text)
+		for _, url := range []string{webhook, callbackOf(c, r.Task)} {
+			if url != "" {
+				c.exec("INSERT INTO webhooks (id, task, user, url, due, approval) VALUES (?, 0, ?, ?, ?, ?)", id.New("evt"), r.User, url, r.Created, r.ID)
+			}
+		}
 	})
+}
+
+// callbackOf is the callback of a task, "" if it has none.
+func callbackOf(c *conn, taskID string) string {
+	var asked request
+	if taskID != "" {
+		c.row("SELECT request FROM tasks WHERE id = ?", []any{taskID}, object{&asked})
+	}
+	return asked.Callback
 }
 
 // settleDue notes that the decisions about a run have had their effect, or have none any more.

@@ -45,7 +45,8 @@ func checkTasks(t testing.TB, s *Store) {
 	checkIntegrity(t, s)
 	for table, parent := range map[string]string{
 		"tasks": "session NOT IN (SELECT num FROM sessions)", "steps": "task NOT IN (SELECT num FROM tasks)",
-		"events": "task NOT IN (SELECT num FROM tasks)", "webhooks": "task NOT IN (SELECT num FROM tasks)",
+		"events": "task NOT IN (SELECT num FROM tasks)", "webhooks": `CASE approval WHEN '' THEN task NOT IN (SELECT num FROM tasks)
+			ELSE approval NOT IN (SELECT id FROM approvals WHERE status = 'waiting') END`,
 		"idempotency": "task NOT IN (SELECT num FROM tasks)",
 	} {
 		if n := count(t, s, "SELECT count(*) FROM "+table+" WHERE "+parent); n != 0 {

@@ -28,12 +28,12 @@ func takeWebhooks(c *conn, q task.WebhookQuery) (hooks []task.Webhook, next time
 			continue
 		}
 		first := len(hooks)
-		c.each(`SELECT w.id, t.id, w.url, w.attempts, w.due FROM webhooks w CROSS JOIN tasks t ON t.num = w.task
-			CROSS JOIN sessions s ON s.num = t.session
-			WHERE w.user = ? AND t.purged = 0 AND s.closed IS NULL ORDER BY w.due, w.num LIMIT ?`, []any{user, each},
+		c.each(`SELECT w.id, coalesce(t.id, ''), w.approval, w.url, w.attempts, w.due FROM webhooks w LEFT JOIN tasks t ON t.num = w.task
+			LEFT JOIN sessions s ON s.num = t.session
+			WHERE w.user = ? AND (w.approval <> '' OR t.purged = 0 AND s.closed IS NULL) ORDER BY w.due, w.num LIMIT ?`, []any{user, each},
 			func(row scanner) error {
 				w := task.Webhook{UserID: user}
-				if err := row.Scan(&w.ID, &w.TaskID, &w.URL, &w.Attempts, instant{&w.Due}); err != nil {
+				if err := row.Scan(&w.ID, &w.TaskID, &w.Approval, &w.URL, &w.Attempts, instant{&w.Due}); err != nil {
 					return err
 				}
 				if !w.Due.After(q.Now) {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,6 +32,12 @@ func request(id, run, of string) approval.Request {
 // parked is a run of ann's that waits for a request.
 func parked(t *testing.T, s Store, r approval.Request) {
 	t.Helper()
+	parkedFor(t, s, r, "")
+}
+
+// parkedFor is parked with a webhook.
+func parkedFor(t *testing.T, s Store, r approval.Request, webhook string) {
+	t.Helper()
 	w, err := s.Create(t.Context(), r.Run)
 	must(t, "create", err)
 	start := journaltest.Start(r.Run)
@@ -38,13 +45,13 @@ func parked(t *testing.T, s Store, r approval.Request) {
 	w.Append(start)
 	w.Append(journaltest.Call(1))
 	must(t, "commit", w.Commit(t.Context()))
-	must(t, "park", s.Park(t.Context(), r))
+	must(t, "park", s.Park(t.Context(), r, webhook))
 	must(t, "close", w.Close(t.Context()))
 }
 
 func approvals(t *testing.T, open Place) {
 	s, other := open(t), open(t)
-	wantIs(t, "park a run that is not open", s.Park(t.Context(), request("apr_0", "run_0", "")), journal.ErrClosed)
+	wantIs(t, "park a run that is not open", s.Park(t.Context(), request("apr_0", "run_0", ""), ""), journal.ErrClosed)
 	first := request("apr_1", "run_1", "")
 	parked(t, s, first)
 	got, err := other.Approval(t.Context(), "apr_1")
@@ -102,7 +109,7 @@ func approvals(t *testing.T, open Place) {
 	w, _, err = s.Resume(t.Context(), "run_1")
 	must(t, "resume", err)
 	second := request("apr_2", "run_1", "")
-	must(t, "park again", s.Park(t.Context(), second))
+	must(t, "park again", s.Park(t.Context(), second, ""))
 	must(t, "close", w.Close(t.Context()))
 	due, _, _, err = s.DueRuns(t.Context(), at(5), 10)
 	wantNone(t, "due while it waits again", len(due), err)
@@ -158,6 +165,49 @@ func approvalLists(t *testing.T, open Place) {
 	if err != nil || len(all) != 2 || all[0].ID != "apr_6" || all[1].ID != "apr_3" {
 		t.Errorf("those of a run and to be remembered of its task: %+v, %v", all, err)
 	}
+}
+
+// approvalWebhooks: a request is in the outbox for the configured URL and for its task's callback, as long as it waits.
+func approvalWebhooks(t *testing.T, open Place) {
+	s := open(t)
+	const all = "https://all.example.com/"
+	n := New("task_1", "ann", "s1")
+	n.Task.CallbackURL = "https://example.com/hook?a=b&c=d"
+	mustCreate(t, s, n)
+	mustCreate(t, s, New("task_2", "ann", "s2"))
+	parkedFor(t, s, request("apr_1", "run_1", "task_1"), all)
+	parkedFor(t, s, request("apr_2", "run_2", ""), all)
+	parkedFor(t, s, request("apr_3", "run_3", "task_2"), all)
+	parkedFor(t, s, request("apr_4", "run_4", "task_1"), "")
+	parkedFor(t, s, request("apr_5", "run_5", "task_2"), "")
+	bob := request("apr_6", "run_6", "")
+	bob.User = "bob"
+	parkedFor(t, s, bob, all)
+	take := func(when int) (got []string) {
+		t.Helper()
+		hooks, _, err := s.TakeWebhooks(t.Context(), dueAt(when, 100))
+		must(t, "take", err)
+		for _, w := range hooks {
+			if w.TaskID != "" || !strings.HasPrefix(w.ID, "evt_") {
+				t.Errorf("got %+v", w)
+			}
+			got = append(got, w.UserID+" "+w.Approval+" "+w.URL)
+		}
+		return got
+	}
+	back := " " + n.Task.CallbackURL
+	wantEqual(t, "webhooks", []string{
+		"ann apr_1 " + all, "ann apr_1" + back, "ann apr_2 " + all, "ann apr_3 " + all, "ann apr_4" + back, "bob apr_6 " + all,
+	}, take(10))
+	_, err := s.Decide(t.Context(), "apr_1", approval.Denied, approval.Decision{Time: at(20)})
+	must(t, "decide", err)
+	_, err = s.Decide(t.Context(), "apr_2", approval.Expired, approval.Decision{Time: at(4000)})
+	must(t, "expire", err)
+	w, _, err := s.Resume(t.Context(), "run_3")
+	must(t, "resume", err)
+	w.Append(journaltest.End())
+	must(t, "end", w.Close(t.Context()))
+	wantEqual(t, "webhooks of what still waits", []string{"ann apr_4" + back, "bob apr_6 " + all}, take(1000))
 }
 
 // waitingTasks: a task that waits is due when its request is decided, whichever comes first.
