@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -52,8 +54,7 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness) []findi
 	note(partFinding("store", cfg.Store.URL, err))
 	_, err = h.Skills()
 	note(partFinding("skills", cfg.Skills.Dir, err))
-	ready, err := startWorker(ctx, h)
-	note(partFinding("sandbox wasm", ready, err))
+	note(sandboxFinding(ctx, h))
 	note(modelFinding(h))
 	h.Servers().Start(ctx)
 	for _, s := range h.Servers().Servers() {
@@ -84,24 +85,47 @@ func partFinding(name, detail string, err error) finding {
 	return finding{name, "failed", err.Error(), ""}
 }
 
-// startWorker starts a worker of the default tier and says what it offers.
-func startWorker(ctx context.Context, h *wiring.Harness) (string, error) {
+// sandboxFinding starts a worker of the default tier and says what it offers.
+func sandboxFinding(ctx context.Context, h *wiring.Harness) finding {
+	const name = "sandbox wasm"
 	began := time.Now()
-	pool, err := h.Pool()
+	missing, err := h.Walls(ctx)
 	if err != nil {
-		return "", err
+		return partFinding(name, "", err)
 	}
-	lease, err := pool.Acquire(ctx, "doctor")
-	if err != nil {
-		return "", err
-	}
-	lease.Release(false)
 	memory := "copy-on-write snapshot, sealed"
 	if runtime.GOOS != "linux" {
 		memory = "copied snapshot"
 	}
-	return fmt.Sprintf("WebAssembly memory, killable worker process, %s; no operating-system walls around the worker in this version; "+
-		"ready after %s", memory, time.Since(began).Round(time.Millisecond)), nil
+	f := finding{Name: name, State: "ok", Detail: fmt.Sprintf("WebAssembly memory, killable worker process, %s; ready after %s",
+		memory, time.Since(began).Round(time.Millisecond))}
+	var held, gone []string
+	for _, wall := range jail.Walls {
+		if why := missing[wall]; why != "" {
+			gone = append(gone, wall+" ("+why+")")
+		} else {
+			held = append(held, wall)
+		}
+	}
+	if len(held) > 0 {
+		f.Detail += "; walls around it: " + strings.Join(held, ", ")
+	}
+	if len(gone) > 0 {
+		f.State, f.Detail, f.Fix = "warning", f.Detail+"; missing: "+strings.Join(gone, ", "), wallsFix(missing)
+	}
+	return f
+}
+
+// wallsFix says how a machine gets the walls that are missing.
+func wallsFix(missing jail.Missing) string {
+	switch {
+	case runtime.GOOS != "linux":
+		return "untrusted programs run best on Linux, or in a virtual machine with it"
+	case missing[jail.Namespaces] != "":
+		return "allow user namespaces (sysctl user.max_user_namespaces; kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu), " +
+			"or give the container a seccomp profile that allows them"
+	}
+	return "use a kernel of version 6.2 or later with Landlock and seccomp"
 }
 
 // modelFinding checks the model's configuration. It sends the model no request, because that may cost money.

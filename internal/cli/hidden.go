@@ -24,7 +24,7 @@ func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int,
 	case wasm.WorkerCommand:
 		return wasm.WorkerMain(args[1:], stdin, stdout, stderr), true
 	case program.CompilerCommand:
-		return program.CompilerMain(stdin, stdout), true
+		return program.CompilerMain(args[1:], stdin, stdout), true
 	case mcpclient.SuperviseArg:
 		return mcpclient.Supervise(args[1:]), true
 	case demoServerCommand:

@@ -60,6 +60,8 @@ type Frame struct {
 
 	// Ready: what the runner is.
 	Engine string `json:"engine,omitempty"`
+	// The first Ready: walls that the runner has not, and why.
+	Missing map[string]string `json:"missing,omitempty"`
 	// Done: the guest wanted more memory than its limit.
 	Refused bool `json:"refused,omitempty"`
 }

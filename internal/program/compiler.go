@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/slots"
 )
 
@@ -19,6 +21,7 @@ type Compiler struct {
 	slots *slots.Slots              // of compilations under way, abandoned ones included
 	do    func(task) product        // runs esbuild in this process, if command is nil
 	start func() (*compiler, error) // starts a process
+	jail  *jail.Launcher
 
 	mu     sync.Mutex
 	idle   []*compiler
@@ -47,7 +50,9 @@ func newCompiler() *Compiler {
 // they are needed. Close must be called.
 func NewCompiler(executable string, args ...string) *Compiler {
 	c := newCompiler()
-	c.start = func() (*compiler, error) { return startCompiler(executable, args) }
+	args = append(slices.Clone(args), CompilerCommand)
+	c.jail = jail.NewLauncher(executable, args...)
+	c.start = func() (*compiler, error) { return startCompiler(executable, args, c.jail.Start) }
 	return c
 }
 
@@ -60,6 +65,9 @@ func (c *Compiler) Close() {
 		p.end()
 	}
 	c.idle = nil
+	if c.jail != nil {
+		c.jail.Close()
+	}
 }
 
 // outcome is how a task ended.
@@ -134,6 +142,14 @@ func lasting(err error) bool {
 func (c *Compiler) work(ctx context.Context, t task) (product, error) {
 	if c.start == nil {
 		return c.do(t), nil
+	}
+	if t.Package != "" { // its process has no walls: it is for nothing else
+		p, err := c.start()
+		if err != nil {
+			return product{}, err
+		}
+		defer p.end()
+		return p.call(ctx, t)
 	}
 	for {
 		p, used, err := c.take()

@@ -23,7 +23,7 @@ import (
 // TestMain makes the test binary a compiler process, as Compiler re-executes it.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == CompilerCommand {
-		os.Exit(CompilerMain(os.Stdin, os.Stdout))
+		os.Exit(CompilerMain(os.Args[2:], os.Stdin, os.Stdout))
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("mcp-code-exec-harness/internal/process.init.func1.1"))
 }
@@ -180,7 +180,7 @@ func TestCompilerProcessEnds(t *testing.T) {
 	c.start = func() (*compiler, error) {
 		p, err := start()
 		if stopped {
-			process.Freeze(p.cmd.Process, true)
+			process.Freeze(p.child.Process, true)
 		}
 		started <- p
 		return p, err
@@ -196,14 +196,14 @@ func TestCompilerProcessEnds(t *testing.T) {
 	}
 	first := <-started
 	first.kill()
-	first.cmd.Wait()
+	first.child.Wait()
 	if err := compile(t.Context(), "return 2"); err != nil || len(started) != 1 {
 		t.Errorf("after the process was killed: %d new ones, %v", len(started), err)
 	}
 
 	second := <-started // ends, so that the next one starts a process too, which is the signal that it is under way
 	second.kill()
-	second.cmd.Wait()
+	second.child.Wait()
 	stopped = true
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
@@ -217,7 +217,7 @@ func TestCompilerProcessEnds(t *testing.T) {
 	if err := compile(t.Context(), "return 3"); err != nil || len(started) != 1 { // in the only place
 		t.Errorf("after a compilation was given up: %d new processes, %v", len(started), err)
 	}
-	if code := slow.cmd.ProcessState.ExitCode(); code == exitSlow {
+	if code := slow.child.Wait().ExitCode(); code == exitSlow {
 		t.Error("the compilation that was given up was not ended")
 	}
 	c.Close()

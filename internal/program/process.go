@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/process"
 )
 
@@ -43,25 +45,20 @@ const (
 
 // compiler is a process that runs esbuild, one task after another.
 type compiler struct {
-	cmd  *exec.Cmd
-	in   io.Closer
-	send *gob.Encoder
-	take *gob.Decoder
+	child *process.Child
+	send  *gob.Encoder
+	take  *gob.Decoder
 }
 
-func startCompiler(executable string, args []string) (*compiler, error) {
-	cmd := exec.Command(executable, append(append([]string{}, args...), CompilerCommand)...)
+func startCompiler(executable string, args []string, start func(*exec.Cmd) error) (*compiler, error) {
+	cmd := exec.Command(executable, args...)
 	cmd.Env = []string{} // esbuild reads some of it
-	in, inErr := cmd.StdinPipe()
-	out, outErr := cmd.StdoutPipe()
-	if err := errors.Join(inErr, outErr); err != nil {
+	child, err := process.Open(cmd, start)
+	if err != nil {
 		return nil, fmt.Errorf("start a compiler: %w", err)
 	}
-	if err := process.Start(cmd); err != nil {
-		return nil, fmt.Errorf("start a compiler: %w", err)
-	}
-	process.Lower(cmd.Process)
-	return &compiler{cmd: cmd, in: in, send: gob.NewEncoder(in), take: gob.NewDecoder(out)}, nil
+	process.Lower(child.Process)
+	return &compiler{child: child, send: gob.NewEncoder(child.Stdin), take: gob.NewDecoder(child.Stdout)}, nil
 }
 
 // call has the process do a task; when ctx ends, the process is killed. After an error the process has ended: the error is
@@ -92,24 +89,30 @@ func (c *compiler) call(ctx context.Context, t task) (product, error) {
 	return product{}, err
 }
 
-func (c *compiler) kill() { c.cmd.Process.Kill() }
+func (c *compiler) kill() { c.child.Process.Kill() }
 
 // end kills the process if it still exists, waits for its end, and returns its exit code.
 func (c *compiler) end() int {
 	c.kill()
-	c.in.Close()
-	c.cmd.Wait() // its error adds nothing to the exit code
-	return c.cmd.ProcessState.ExitCode()
+	return c.child.Wait().ExitCode()
 }
 
-// CompilerMain runs a compiler process until its standard input ends.
-func CompilerMain(in io.Reader, out io.Writer) int {
+// CompilerMain runs a compiler process until its standard input ends, and returns the exit code. args are those behind
+// CompilerCommand.
+func CompilerMain(args []string, in io.Reader, out io.Writer) int {
+	if len(args) == 1 && args[0] == jail.LauncherCommand {
+		return jail.LauncherMain()
+	}
 	debug.SetMaxStack(maxCompilerStack) // beyond it the runtime ends the process
+	walls := sync.OnceFunc(func() { jail.Enter() })
 	send, take := gob.NewEncoder(out), gob.NewDecoder(in)
 	for {
 		var t task
 		if err := take.Decode(&t); err != nil {
 			return 0
+		}
+		if t.Package == "" { // packages are the operator's, and files
+			walls()
 		}
 		done := make(chan struct{})
 		begun := cpuTime()

@@ -22,11 +22,9 @@ const framesAhead = 8
 
 // pipe is a runner whose frames go over the standard input and output of a process.
 type pipe struct {
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
+	child  *process.Child
 	frames chan *frame.Frame
 	err    error // valid once frames is closed
-	stderr process.Tail
 	kill   sync.Once
 	dead   chan struct{} // closed by Kill: stop delivering
 
@@ -37,24 +35,15 @@ type pipe struct {
 
 var _ Runner = (*pipe)(nil)
 
-// StartProcess starts cmd as a runner. The process does not outlive this one.
-func StartProcess(cmd *exec.Cmd) (Runner, error) {
-	p := &pipe{cmd: cmd, frames: make(chan *frame.Frame, framesAhead), dead: make(chan struct{}), some: make(chan struct{}, 1)}
-	stdin, err := cmd.StdinPipe()
+// StartProcess starts cmd as a runner, by start, which sets cmd.Process: process.Start, or the Start of a jail.Launcher.
+func StartProcess(cmd *exec.Cmd, start func(*exec.Cmd) error) (Runner, error) {
+	child, err := process.Open(cmd, start)
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	cmd.Stderr = &p.stderr
-	p.stdin = stdin
-	if err := process.Start(cmd); err != nil {
-		return nil, err
-	}
-	process.Lower(cmd.Process)
-	go p.read(stdout)
+	p := &pipe{child: child, frames: make(chan *frame.Frame, framesAhead), dead: make(chan struct{}), some: make(chan struct{}, 1)}
+	process.Lower(child.Process)
+	go p.read()
 	go p.write()
 	return p, nil
 }
@@ -92,7 +81,7 @@ func (p *pipe) write() {
 		lines := p.queue
 		p.queue = nil
 		p.mu.Unlock()
-		if _, err := p.stdin.Write(lines); err != nil {
+		if _, err := p.child.Stdin.Write(lines); err != nil {
 			return // the runner is gone; its output says why
 		}
 	}
@@ -102,37 +91,36 @@ func (p *pipe) Frames() <-chan *frame.Frame { return p.frames }
 
 func (p *pipe) Err() error { return p.err }
 
-func (p *pipe) Pid() int { return p.cmd.Process.Pid }
+func (p *pipe) Pid() int { return p.child.Process.Pid }
 
 // CPU is the processor time that the process has used; zero where the system does not say.
-func (p *pipe) CPU() time.Duration { return process.CPU(p.cmd.Process.Pid) }
+func (p *pipe) CPU() time.Duration { return process.CPU(p.child.Process.Pid) }
 
 // Freeze stops the process for a while, or lets it go on. It reports whether the system can do that.
-func (p *pipe) Freeze(stop bool) bool { return process.Freeze(p.cmd.Process, stop) }
+func (p *pipe) Freeze(stop bool) bool { return process.Freeze(p.child.Process, stop) }
 
 func (p *pipe) Kill() {
 	p.kill.Do(func() {
 		close(p.dead)
-		p.cmd.Process.Kill()
+		p.child.Process.Kill()
 	})
 }
 
 // read delivers frames until the process ends or breaks the protocol; then it reaps the process.
-func (p *pipe) read(stdout io.Reader) {
-	err := p.deliver(bufio.NewReaderSize(stdout, 64<<10))
+func (p *pipe) read() {
+	err := p.deliver(bufio.NewReaderSize(p.child.Stdout, 64<<10))
 	p.Kill()
-	io.Copy(io.Discard, stdout)
-	p.stdin.Close()
-	p.cmd.Wait()
-	switch last := p.stderr.String(); {
+	io.Copy(io.Discard, p.child.Stdout)
+	state := p.child.Wait()
+	switch last := p.child.Stderr.String(); {
 	case err != nil:
 		p.err = err
 	case strings.Contains(last, "out of memory") || strings.Contains(last, "cannot allocate memory"):
-		p.err = fmt.Errorf("%w (%s)", ErrMemory, p.cmd.ProcessState)
+		p.err = fmt.Errorf("%w (%s)", ErrMemory, state)
 	case last != "":
-		p.err = fmt.Errorf("the runner ended (%s): %s", p.cmd.ProcessState, last)
+		p.err = fmt.Errorf("the runner ended (%s): %s", state, last)
 	default:
-		p.err = fmt.Errorf("the runner ended (%s)", p.cmd.ProcessState)
+		p.err = fmt.Errorf("the runner ended (%s)", state)
 	}
 	close(p.frames)
 }
@@ -147,7 +135,7 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 			return err
 		}
 		if first {
-			process.Lower(p.cmd.Process) // with the threads that it has by now
+			process.Lower(p.child.Process) // with the threads that it has by now
 		}
 		if !utf8.Valid(line) {
 			line = bytes.ToValidUTF8(line, []byte("\uFFFD")) // a guest's lone surrogates

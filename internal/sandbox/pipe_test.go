@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
@@ -26,7 +27,7 @@ func startRole(t *testing.T, role string) sandbox.Runner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := sandbox.StartProcess(exec.Command(exe, role))
+	runner, err := sandbox.StartProcess(exec.Command(exe, role), process.Start)
 	if err != nil {
 		t.Fatal(err)
 	}

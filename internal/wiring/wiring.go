@@ -22,6 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
@@ -87,6 +88,7 @@ type Harness struct {
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
 	pool      func() (*sandbox.Pool, error)
+	tier      *wasm.Sandbox // behind pool
 	skills    func() (*skills.Store, error)
 	workspace func() (*files.Base, error)
 
@@ -259,6 +261,7 @@ func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
 		return nil, err
 	}
 	h.atClose(tier.Close)
+	h.tier = tier
 	return sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool, PerOwner: h.cfg.Sandbox.PoolPerUser}), nil
 }
 
@@ -303,6 +306,20 @@ func (h *Harness) Store() (*sqlite.Store, error) { return h.store() }
 
 // Pool opens the sandbox.
 func (h *Harness) Pool() (*sandbox.Pool, error) { return h.pool() }
+
+// Walls starts a runner, and says which walls of the operating system it has not, and why.
+func (h *Harness) Walls(ctx context.Context) (jail.Missing, error) {
+	pool, err := h.Pool()
+	if err != nil {
+		return nil, err
+	}
+	lease, err := pool.Acquire(ctx, "walls")
+	if err != nil {
+		return nil, err
+	}
+	lease.Release(false)
+	return h.tier.Missing(), nil
+}
 
 // Warm opens the sandbox in the background and keeps some runners ready for users without one. The next program reports a failure.
 func (h *Harness) Warm(runners int) {

@@ -19,12 +19,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/cpu"
 
 	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/guest"
+	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
@@ -76,6 +78,9 @@ type Sandbox struct {
 	dir   string   // what workers start from
 	image *os.File // sealed snapshot that workers inherit; nil where there is none
 	info  sandbox.Info
+	jail  *jail.Launcher
+
+	missing atomic.Pointer[jail.Missing]
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -107,6 +112,8 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 		return nil, fmt.Errorf("load the snapshot: %w; remove %s to build it again", err, s.dir)
 	}
 	s.image = image
+	program, args := s.worker()
+	s.jail = jail.NewLauncher(program, args...)
 	return s, nil
 }
 
@@ -158,21 +165,26 @@ func (s *Sandbox) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// worker is the program of a worker, and its first arguments.
+func (s *Sandbox) worker() (program string, args []string) {
+	if len(workerProgram) > 0 {
+		return filepath.Join(s.dir, programFile), nil
+	}
+	return s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand)
+}
+
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 	settings, err := json.Marshal(worker.Settings{Dir: s.dir, Reserve: s.opt.MaxMemory})
 	if err != nil {
 		return nil, err
 	}
-	program, args := s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand)
-	if len(workerProgram) > 0 {
-		program, args = filepath.Join(s.dir, programFile), nil
-	}
+	program, args := s.worker()
 	cmd := s.command(program, append(args, string(settings))...)
 	if s.image != nil {
 		cmd.ExtraFiles = []*os.File{s.image}
 	}
-	runner, err := sandbox.StartProcess(cmd)
+	runner, err := sandbox.StartProcess(cmd, s.jail.Start)
 	if err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
@@ -182,6 +194,7 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 			return nil, fmt.Errorf("start worker: %w", runner.Err())
 		}
 		if f.T == frame.Ready && f.Engine == s.info.Engine {
+			s.missing.Store(&f.Missing)
 			return runner, nil
 		}
 		err = fmt.Errorf("start worker: %s is not the version that runs here (was it upgraded?): restart this process", program)
@@ -194,11 +207,20 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 	return nil, err
 }
 
+// Missing are the walls of the operating system that the last runner has not; nil before the first.
+func (s *Sandbox) Missing() jail.Missing {
+	if missing := s.missing.Load(); missing != nil {
+		return *missing
+	}
+	return nil
+}
+
 // Info implements sandbox.Sandbox.
 func (s *Sandbox) Info() sandbox.Info { return s.info }
 
 // Close implements sandbox.Sandbox.
 func (s *Sandbox) Close() error {
+	s.jail.Close()
 	if s.image == nil {
 		return nil
 	}

@@ -3,16 +3,21 @@ package wasm
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
+	"mcp-code-exec-harness/internal/testing/child"
 )
 
 // TestMain makes the test binary a worker when the sandbox re-executes it.
@@ -20,7 +25,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == WorkerCommand {
 		os.Exit(WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "{") { // as the embedded program
+	if len(os.Args) == 2 && (strings.HasPrefix(os.Args[1], "{") || os.Args[1] == jail.LauncherCommand) { // as the embedded program
 		os.Exit(worker.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -130,6 +135,44 @@ func TestEmbeddedProgram(t *testing.T) {
 	defer r.Kill()
 	if f := execute(t, r, "run_a", "(async()=>1+1)"); string(f.Value) != "2" {
 		t.Errorf("got %s, %v", f.Value, f.Error)
+	}
+}
+
+// A worker is behind all walls of the operating system, and has no files open but its own.
+func TestWalls(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has walls")
+	}
+	s, err := Open(t.Context(), Options{Executable: child.Executable(t), Dir: t.TempDir(), MaxMemory: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r, err := s.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Kill()
+	for wall, why := range s.Missing() {
+		if os.Getenv("HARNESS_TEST_CHILDREN") == "" && strings.Contains(why, "cgo") {
+			t.Skip("walls are for programs without cgo: use make test, or CGO_ENABLED=0")
+		}
+		t.Errorf("%s is missing: %s", wall, why)
+	}
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", r.Pid()))
+	if err != nil || len(open) < 4 {
+		t.Fatalf("open files: %v, %v", open, err)
+	}
+	for _, path := range open {
+		file, _ := os.Readlink(path)
+		own := []string{"pipe:", "anon_inode:", "/memfd:harness-snapshot", fmt.Sprintf("/proc/%d/pagemap", r.Pid()), "/sys/fs/cgroup/"} // the last is Go's
+		if !slices.ContainsFunc(own, func(prefix string) bool { return strings.HasPrefix(file, prefix) }) {
+			t.Errorf("it has %s open", file)
+		}
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", r.Pid()))
+	if err != nil || strings.Count(string(mounts), "\n") != 1 {
+		t.Errorf("its mounts: %s, %v", mounts, err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
 )
 
@@ -43,6 +44,9 @@ type Settings struct {
 
 // Main runs a worker until its standard input ends, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == jail.LauncherCommand {
+		return jail.LauncherMain()
+	}
 	var s Settings
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &s) != nil {
 		fmt.Fprintln(stderr, "this command is internal: the sandbox starts it")
@@ -109,10 +113,12 @@ func (w *worker) serve(ctx context.Context) error {
 		return err
 	}
 	defer v.close(ctx)
+	ready := frame.Frame{T: frame.Ready, Engine: quickjs.SHA256}
 	if w.runs == 0 {
 		limitMemory(maxOwnMemory)
+		ready.Missing = jail.Enter()
 	}
-	w.out.write(frame.Frame{T: frame.Ready, Engine: quickjs.SHA256})
+	w.out.write(ready)
 	w.out.flush()
 	start, run, err := w.awaitStart()
 	if err != nil {

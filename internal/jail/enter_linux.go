@@ -1,0 +1,145 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxDescriptors is how many files a process behind walls may have open.
+const maxDescriptors = 64
+
+// Enter puts this process behind walls, for ever, and says which are missing. The process has opened what it needs; it opens
+// nothing afterwards. It is called once, by a program without cgo.
+//
+// User and seccomp bind threads, not processes: Enter binds all that there are, and threads inherit it.
+func Enter() Missing {
+	missing := Missing{}
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); errno != 0 {
+		for _, wall := range Walls {
+			missing[wall] = "this program was built with cgo"
+		}
+		return missing
+	}
+	for _, wall := range []struct {
+		wall  string
+		raise func() error
+	}{
+		{Namespaces, namespaces}, {Root, emptyRoot}, {Limits, limits}, {User, unprivileged}, {Landlock, noFiles}, {Seccomp, filter},
+	} {
+		if err := wall.raise(); err != nil {
+			missing[wall.wall] = err.Error()
+		}
+	}
+	return missing
+}
+
+// errOutside says that a process is not in namespaces of its own.
+var errOutside = errors.New("this machine gives no user namespaces to processes")
+
+func namespaces() error {
+	if os.Getpid() != 1 { // the first process of its namespace
+		return errOutside
+	}
+	return nil
+}
+
+// emptyRoot makes an empty directory the root of this process.
+func emptyRoot() error {
+	if os.Getpid() != 1 {
+		return errOutside
+	}
+	const somewhere = "/proc" // every machine has it
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("separate the mounts: %w", err)
+	}
+	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("tmpfs", somewhere, "tmpfs", flags, "size=4k,nr_inodes=1,mode=555"); err != nil {
+		return fmt.Errorf("mount an empty directory: %w", err)
+	}
+	if err := unix.Chdir(somewhere); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil { // the old root is on top of the new one now
+		return fmt.Errorf("change the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the old root: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+func limits() error {
+	for resource, most := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxDescriptors, unix.RLIMIT_MSGQUEUE: 0} {
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unprivileged gives up what the user may do, for good. Where the process was root's, it becomes nobody's.
+func unprivileged() error {
+	if os.Geteuid() == 0 {
+		err := errors.Join(syscall.Setgroups([]int{}), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))
+		if err != nil && os.Getpid() == 1 { // elsewhere root may be unable to
+			return fmt.Errorf("become another user: %w", err)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	for _, call := range [][4]uintptr{
+		{unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0]))},
+		{unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1},
+		{unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}, // another user's process has none
+	} {
+		if _, _, errno := syscall.AllThreadsSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+			return fmt.Errorf("give up privileges: %w", errno)
+		}
+	}
+	runtime.KeepAlive(&header)
+	runtime.KeepAlive(&none)
+	return nil
+}
+
+// noFiles forbids files, TCP and signals to other processes by Landlock, as far as the kernel knows it.
+func noFiles() error {
+	const askVersion = 1 // LANDLOCK_CREATE_RULESET_VERSION
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, askVersion)
+	if errno != 0 {
+		return fmt.Errorf("the kernel has no Landlock: %w", errno)
+	}
+	rules := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1} // of version 1: this bit and those below it
+	size := unsafe.Offsetof(rules.Handled_access_net)
+	if version >= 2 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if version >= 3 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version >= 4 {
+		rules.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+		size = unsafe.Offsetof(rules.Scoped)
+	}
+	if version >= 5 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if version >= 6 {
+		rules.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+		size = unsafe.Offsetof(rules.Quiet_access_fs)
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), size, 0)
+	if errno != 0 {
+		return fmt.Errorf("make rules of Landlock: %w", errno)
+	}
+	defer unix.Close(int(fd))
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
+		return fmt.Errorf("restrict the process by Landlock: %w", errno)
+	}
+	return nil
+}

@@ -1,0 +1,444 @@
+package jail
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"mcp-code-exec-harness/internal/process"
+	"mcp-code-exec-harness/internal/testing/child"
+)
+
+// The test binary is started again as
+const (
+	escapedRole = "__escaped" // a process behind walls that does what a guest would that has escaped from the engine
+	parentRole  = "__parent"  // the parent of such a process, which is killed
+	bareRole    = "__bare"    // a process that may not make user namespaces, and starts such a process
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case LauncherCommand:
+			os.Exit(LauncherMain())
+		case escapedRole:
+			os.Exit(escaped())
+		case parentRole:
+			os.Exit(parent())
+		case bareRole:
+			os.Exit(bare())
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// report is what a process behind walls says of itself.
+type report struct {
+	Missing Missing
+	Done    map[string]string // what an attack got, by its name; those that failed are absent
+}
+
+// escaped enters the jail and attacks. Then it does as it is told: the name of a deadly attack, one each line.
+func escaped() int {
+	held, err := os.Open("/etc/passwd") // what was opened before may be read
+	if err != nil {
+		return 3
+	}
+	r := report{Missing: Enter(), Done: map[string]string{}}
+	for name, attack := range attacks {
+		if got, err := attack(); err == nil {
+			r.Done[name] = got
+		}
+	}
+	if _, err := held.Read(make([]byte, 1)); err != nil {
+		return 4
+	}
+	var wait sync.WaitGroup // threads that begin now are behind the walls too
+	for range 4 {
+		wait.Go(func() {
+			runtime.LockOSThread()
+			if _, err := os.ReadFile("/etc/passwd"); err == nil {
+				os.Exit(5)
+			}
+		})
+	}
+	wait.Wait()
+	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
+		return 6
+	}
+	order, _ := io.ReadAll(os.Stdin)
+	if attack := deadly[string(order)]; attack != nil {
+		fmt.Println(attack())
+	}
+	return 0
+}
+
+// attacks fail with an error.
+var attacks = map[string]func() (string, error){
+	"read a file":       func() (string, error) { b, err := os.ReadFile("/etc/passwd"); return string(b), err },
+	"read from below":   func() (string, error) { b, err := os.ReadFile("../../../../etc/passwd"); return string(b), err },
+	"read own program":  func() (string, error) { b, err := os.ReadFile("/proc/self/exe"); return fmt.Sprint(len(b)), err },
+	"read environments": func() (string, error) { b, err := os.ReadFile("/proc/1/environ"); return string(b), err },
+	"list the root": func() (string, error) {
+		entries, err := os.ReadDir("/")
+		return fmt.Sprint(entries), errors.Join(err, none(len(entries) > 0))
+	},
+	"write a file":    func() (string, error) { return "", os.WriteFile("/x", nil, 0o600) },
+	"make a link":     func() (string, error) { return "", os.Symlink("/etc", "/y") },
+	"make a device":   func() (string, error) { return "", unix.Mknod("/z", unix.S_IFCHR|0o600, 1<<8|3) },
+	"signal everyone": func() (string, error) { return "", unix.Kill(-1, unix.SIGTERM) },
+	"signal the parent": func() (string, error) {
+		return "", unix.Kill(os.Getppid(), unix.SIGTERM)
+	},
+	"map machine code": func() (string, error) {
+		_, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		return "", err
+	},
+	"make data machine code": func() (string, error) {
+		m, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		if err != nil {
+			return "", nil
+		}
+		return "", unix.Mprotect(m, unix.PROT_READ|unix.PROT_EXEC)
+	},
+	"become root": func() (string, error) { return "", raw(unix.SYS_SETUID, 0, 0, 0) },
+	"get privileges": func() (string, error) {
+		return "", raw(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_SYS_ADMIN)
+	},
+	"raise limits": func() (string, error) {
+		return "", unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4096, Max: 4096})
+	},
+	"outlive": func() (string, error) { return "", raw(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0, 0) },
+	"fork":    func() (string, error) { return "", raw(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0) },
+	"use a terminal": func() (string, error) {
+		return "", raw(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&[]byte{'x'}[0])))
+	},
+	"share memory":    func() (string, error) { return "", raw(unix.SYS_SHMGET, 1, 4096, 0o1600) },
+	"name the host":   func() (string, error) { return "", unix.Sethostname([]byte("x")) },
+	"read the kernel": func() (string, error) { return "", raw(unix.SYS_SYSLOG, 3, 0, 0) },
+	"set the clock":   func() (string, error) { return "", unix.Settimeofday(&unix.Timeval{}) },
+	"have many files": func() (string, error) {
+		for i := range 2 * maxDescriptors {
+			if _, err := unix.FcntlInt(0, unix.F_DUPFD, 0); err != nil {
+				return fmt.Sprint(i), err
+			}
+		}
+		return "", nil
+	},
+}
+
+func none(some bool) error {
+	if some {
+		return nil
+	}
+	return errors.New("there is nothing")
+}
+
+func raw(number, a, b, c uintptr) error {
+	if _, _, errno := unix.RawSyscall(number, a, b, c); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// deadly are attacks that end the process.
+var deadly = map[string]func() error{
+	"connect":               func() error { _, err := net.Dial("tcp", "127.0.0.1:1"); return err },
+	"listen":                func() error { _, err := net.Listen("unix", "@x"); return err },
+	"talk to the host":      func() error { return raw(unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0) },
+	"start a program":       func() error { return unix.Exec("/bin/sh", nil, nil) },
+	"start a file":          func() error { return raw(unix.SYS_EXECVEAT, 0, 0, 0) },
+	"trace":                 func() error { return raw(unix.SYS_PTRACE, 0, 0, 0) },
+	"read other processes":  func() error { return raw(unix.SYS_PROCESS_VM_READV, 1, 0, 0) },
+	"mount":                 func() error { return unix.Mount("x", "/", "tmpfs", 0, "") },
+	"leave the root":        func() error { return unix.Chroot("/") },
+	"new namespaces":        func() error { return unix.Unshare(unix.CLONE_NEWUSER) },
+	"other namespaces":      func() error { return unix.Setns(0, 0) },
+	"program the kernel":    func() error { return raw(unix.SYS_BPF, 0, 0, 0) },
+	"handle page faults":    func() error { return raw(unix.SYS_USERFAULTFD, 0, 0, 0) },
+	"count events":          func() error { return raw(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0) },
+	"rings":                 func() error { return raw(unix.SYS_IO_URING_SETUP, 1, 0, 0) },
+	"keep keys":             func() error { return raw(unix.SYS_KEYCTL, 0, 0, 0) },
+	"files of memory":       func() error { return raw(unix.SYS_MEMFD_CREATE, 0, 0, 0) },
+	"a child of many names": func() error { return raw(unix.SYS_CLONE, unix.CLONE_NEWPID|uintptr(unix.SIGCHLD), 0, 0) },
+}
+
+// start starts a role by a launcher, with the files of a child.
+func start(t *testing.T, l *Launcher, exe, role string) *process.Child {
+	t.Helper()
+	cmd := exec.Command(exe, role)
+	cmd.Env = []string{}
+	c, err := process.Open(cmd, l.Start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+	})
+	return c
+}
+
+func reported(t *testing.T, c *process.Child) report {
+	t.Helper()
+	var r report
+	if err := json.NewDecoder(c.Stdout).Decode(&r); err != nil {
+		c.Process.Kill()
+		t.Fatalf("%v: %v: %s", err, c.Wait(), &c.Stderr)
+	}
+	return r
+}
+
+// launcher starts its small process from the binary that executable returns.
+func launcher(t *testing.T, exe string) *Launcher {
+	l := NewLauncher(exe)
+	t.Cleanup(l.Close)
+	return l
+}
+
+// executable is this binary. Without walls because of cgo, or where the machine has none, the test is skipped.
+func executable(t *testing.T) string {
+	t.Helper()
+	exe := child.Executable(t)
+	c := start(t, launcher(t, exe), exe, escapedRole)
+	for wall, why := range reported(t, c).Missing {
+		if os.Getenv("HARNESS_TEST_CHILDREN") != "" || !strings.Contains(why, "cgo") {
+			t.Fatalf("%s is missing: %s", wall, why)
+		}
+		t.Skip("walls are for programs without cgo: use make test, or CGO_ENABLED=0")
+	}
+	return exe
+}
+
+// TestWalls looks at a process behind walls from inside and from outside.
+func TestWalls(t *testing.T) {
+	exe := executable(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	inherited, err := unix.Open(secret, unix.O_CREAT|unix.O_RDWR, 0o600) // left open in what is started
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inherited)
+	c := start(t, launcher(t, exe), exe, escapedRole)
+	if r := reported(t, c); len(r.Done) > 0 {
+		t.Errorf("attacks that succeeded: %v", r.Done)
+	}
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", c.Process.Pid))
+	if err != nil || len(open) == 0 {
+		t.Errorf("open files: %v, %v", open, err)
+	}
+	for _, path := range open {
+		if file, _ := os.Readlink(path); file == secret {
+			t.Error("a file that this process has open is open in it")
+		}
+	}
+	outside(t, c.Process.Pid)
+	for _, space := range []string{"user", "pid", "mnt", "net", "ipc", "uts"} {
+		ours, err1 := os.Readlink("/proc/self/ns/" + space)
+		its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.Process.Pid, space))
+		if err1 != nil || err2 == nil && ours == its {
+			t.Errorf("the namespace %s is ours: %v, %v", space, err1, err2)
+		}
+	}
+}
+
+// outside checks what the system says of a process behind walls.
+func outside(t *testing.T, pid int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		status[name] = strings.TrimSpace(value)
+	}
+	for name, want := range map[string]string{
+		"CapEff": "0000000000000000", "CapPrm": "0000000000000000", "CapInh": "0000000000000000", "CapAmb": "0000000000000000",
+		"NoNewPrivs": "1", "Seccomp": "2",
+	} {
+		if status[name] != want {
+			t.Errorf("%s is %q", name, status[name])
+		}
+	}
+	if strings.HasPrefix(status["Uid"], "0\t") || len(strings.Fields(status["NSpid"])) != 2 {
+		t.Errorf("Uid: %s, NSpid: %s", status["Uid"], status["NSpid"])
+	}
+}
+
+// TestDeadly has processes killed by what no program does at work.
+func TestDeadly(t *testing.T) {
+	exe := executable(t)
+	l := launcher(t, exe)
+	for _, name := range slices.Sorted(maps.Keys(deadly)) {
+		c := start(t, l, exe, escapedRole)
+		reported(t, c)
+		if _, err := c.Stdin.WriteString(name); err != nil {
+			t.Fatal(err)
+		}
+		c.Stdin.Close()
+		said, _ := io.ReadAll(c.Stdout)
+		if status, ok := c.Wait().Sys().(syscall.WaitStatus); !ok || status.Signal() != unix.SIGSYS {
+			t.Errorf("%s: the process was not killed: %v, %s", name, c.Wait(), said)
+		}
+	}
+}
+
+// TestOtherUser starts processes behind walls as a user without privileges.
+func TestOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this is another user already, and root can become one")
+	}
+	exe := executable(t)
+	dir := t.TempDir()
+	open := filepath.Join(dir, "test")
+	text, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(open, text, 0o755), os.Chmod(open, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	r := under(t, open, parentRole, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}})
+	if len(r.Missing) > 0 || len(r.Done) > 0 {
+		t.Errorf("missing: %v; attacks that succeeded: %v", r.Missing, r.Done)
+	}
+}
+
+// TestNoNamespaces starts a process where user namespaces are forbidden: it has the walls that do not need them.
+func TestNoNamespaces(t *testing.T) {
+	exe := executable(t)
+	r := under(t, exe, bareRole, &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	})
+	if got := slices.Sorted(maps.Keys(r.Missing)); !slices.Equal(got, []string{Root, Namespaces}) {
+		t.Errorf("missing: %v", r.Missing)
+	}
+	if len(r.Done) > 0 {
+		t.Errorf("attacks that succeeded: %v", r.Done)
+	}
+}
+
+// under has a process with these attributes start one behind walls, kills it, and checks that the other one ends with it.
+func under(t *testing.T, exe, role string, attr *syscall.SysProcAttr) report {
+	t.Helper()
+	cmd := exec.Command(exe, role)
+	cmd.SysProcAttr = attr
+	cmd.Dir = "/"
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := cmd.StdinPipe() // keeps it alive
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	decodeErr := json.NewDecoder(out).Decode(&r)
+	cmd.Process.Kill()
+	rest, err := io.ReadAll(out) // ends when every process has ended that may write to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if decodeErr != nil {
+		t.Fatalf("%v: %s", decodeErr, rest)
+	}
+	return r
+}
+
+// TestKilledParent kills the parent of a process behind walls: its output ends, because the process does.
+func TestKilledParent(t *testing.T) {
+	exe := executable(t)
+	under(t, exe, parentRole, nil)
+}
+
+// parent starts a process behind walls that shares its output and input, and waits.
+func parent() int {
+	self, err := os.Executable()
+	if err != nil {
+		return 7
+	}
+	cmd := exec.Command(self, escapedRole)
+	cmd.Env = []string{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := NewLauncher(self).Start(cmd); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 8
+	}
+	state, err := cmd.Process.Wait()
+	fmt.Fprintln(os.Stderr, "the process ended:", state, err)
+	return 9
+}
+
+func bare() int {
+	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 10
+	}
+	return parent()
+}
+
+// TestLauncher starts many at a time, goes on after its small process was killed, and names a program that does not exist.
+func TestLauncher(t *testing.T) {
+	exe := executable(t)
+	l := launcher(t, exe)
+	if err := l.Start(exec.Command("/nonexistent")); err == nil {
+		t.Error("a command without files was started")
+	}
+	if _, err := process.Open(exec.Command("/nonexistent"), l.Start); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("a program that does not exist: %v", err)
+	}
+	var wait sync.WaitGroup
+	for range 10 {
+		wait.Go(func() {
+			c, err := process.Open(exec.Command(exe, escapedRole), l.Start)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var r report
+			if err := json.NewDecoder(c.Stdout).Decode(&r); err != nil || len(r.Missing) > 0 {
+				t.Errorf("%v, %v", err, r.Missing)
+			}
+			c.Stdin.Close()
+			if state := c.Wait(); state.ExitCode() != 0 {
+				t.Errorf("%v", state)
+			}
+		})
+	}
+	wait.Wait()
+	l.mu.Lock()
+	l.cmd.Process.Kill()
+	l.mu.Unlock()
+	l.cmd.Process.Wait()
+	reported(t, start(t, l, exe, escapedRole))
+	l.Close()
+	reported(t, start(t, l, exe, escapedRole)) // a closed one starts processes as well
+	if l.socket != nil {
+		t.Error("the small process is left")
+	}
+}

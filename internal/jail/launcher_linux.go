@@ -1,0 +1,296 @@
+package jail
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mcp-code-exec-harness/internal/process"
+)
+
+// Launcher starts processes in namespaces of their own. Only a process that is copied, with its tables of pages, can begin in a
+// new user namespace. For a small one that takes a millisecond, for a server ten: so a small process does it, the launcher. What it
+// starts are children of this process, though, which waits for them, and with which they end.
+//
+// A Launcher is safe for concurrent use. The small process starts with the first Start.
+type Launcher struct {
+	program string
+	args    []string
+
+	mu      sync.Mutex
+	socket  *net.UnixConn
+	cmd     *exec.Cmd
+	missing error // why there are no namespaces on this machine
+	closed  bool
+}
+
+// NewLauncher returns a launcher that executes a program with args and LauncherCommand. Close it.
+func NewLauncher(program string, args ...string) *Launcher {
+	return &Launcher{program: program, args: args}
+}
+
+// request asks for a process. Its files come with it.
+type request struct {
+	Path string
+	Argv []string
+	Env  []string
+}
+
+// reply is the answer. Refused says that the machine gives no namespaces.
+type reply struct {
+	Pid     int
+	Error   string
+	Refused bool
+}
+
+const (
+	maxRequest = 64 << 10 // bytes
+	maxFiles   = 16
+)
+
+// Start starts cmd, whose standard files and ExtraFiles are files, in namespaces of its own, or like process.Start where the machine
+// does not allow that. It sets cmd.Process and nothing else: wait for that, not for cmd.
+func (l *Launcher) Start(cmd *exec.Cmd) error {
+	files := []*os.File{}
+	for _, standard := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
+		file, ok := standard.(*os.File)
+		if !ok {
+			return fmt.Errorf("start %s: a standard file is no file", cmd.Path)
+		}
+		files = append(files, file)
+	}
+	pid, err := l.launch(request{cmd.Path, cmd.Args, cmd.Env}, append(files, cmd.ExtraFiles...))
+	if errors.Is(err, errRefused) {
+		return process.Start(cmd)
+	}
+	if err == nil {
+		cmd.Process, err = os.FindProcess(pid)
+	}
+	if err != nil {
+		return fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	return nil
+}
+
+var errRefused = errors.New("there are no namespaces")
+
+func (l *Launcher) launch(r request, files []*os.File) (pid int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.missing != nil {
+		return 0, errRefused
+	}
+	fresh := l.socket == nil
+	defer func() {
+		if l.closed {
+			l.end()
+		}
+	}()
+	for {
+		if l.socket == nil {
+			if err := l.begin(); err != nil {
+				return 0, err
+			}
+		}
+		answer, err := l.ask(r, files)
+		switch {
+		case err != nil && fresh:
+			l.end()
+			return 0, fmt.Errorf("ask the launcher: %w", err)
+		case err != nil: // it was killed
+			l.end()
+			fresh = true
+			continue
+		case answer.Refused:
+			l.missing = errors.New(answer.Error)
+			l.end()
+			return 0, errRefused
+		case answer.Error != "":
+			return 0, errors.New(answer.Error)
+		}
+		return answer.Pid, nil
+	}
+}
+
+// begin starts the launcher. The caller holds l.mu.
+func (l *Launcher) begin() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make a socket: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "launcher"), os.NewFile(uintptr(pair[1]), "launcher")
+	defer ours.Close()
+	defer theirs.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return fmt.Errorf("open a socket: %w", err)
+	}
+	cmd := exec.Command(l.program, append(append([]string{}, l.args...), LauncherCommand)...)
+	cmd.Env = []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}
+	cmd.ExtraFiles = []*os.File{theirs}
+	if err := process.Start(cmd); err != nil {
+		conn.Close()
+		return err
+	}
+	l.socket, l.cmd = conn.(*net.UnixConn), cmd
+	return nil
+}
+
+// end ends the launcher; what it started goes on. The caller holds l.mu.
+func (l *Launcher) end() {
+	if l.socket == nil {
+		return
+	}
+	l.socket.Close()
+	l.cmd.Process.Kill()
+	l.cmd.Wait() // its error says that it was killed
+	l.socket, l.cmd = nil, nil
+}
+
+// Close ends the small process. What it started goes on; what is started later gets a small process for itself.
+func (l *Launcher) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.end()
+}
+
+// launchTime is more than any start takes.
+const launchTime = 30 * time.Second
+
+func (l *Launcher) ask(r request, files []*os.File) (answer reply, err error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return answer, err
+	}
+	if len(text) > maxRequest || len(files) > maxFiles {
+		return answer, errors.New("the command is too long")
+	}
+	descriptors := make([]int, len(files))
+	for i, file := range files {
+		descriptors[i] = int(file.Fd()) // blocking, as programs expect
+	}
+	l.socket.SetDeadline(time.Now().Add(launchTime))
+	if _, _, err := l.socket.WriteMsgUnix(text, unix.UnixRights(descriptors...), nil); err != nil {
+		return answer, err
+	}
+	buffer := make([]byte, maxRequest)
+	n, err := l.socket.Read(buffer)
+	if err != nil {
+		return answer, err
+	}
+	return answer, json.Unmarshal(buffer[:n], &answer)
+}
+
+// launcherSocket is the descriptor on which a launcher finds its socket.
+const launcherSocket = 3
+
+// LauncherMain starts processes until the socket is closed, and returns the exit code.
+func LauncherMain() int {
+	// What this process has inherited is not for those that it starts.
+	if unix.CloseRange(launcherSocket, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // a kernel before 5.11
+		for fd := launcherSocket; fd < 1024; fd++ {
+			unix.CloseOnExec(fd)
+		}
+	}
+	file := os.NewFile(launcherSocket, "launcher")
+	conn, err := net.FileConn(file)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "this command is internal: the sandbox starts it")
+		return 2
+	}
+	file.Close()
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 2
+	}
+	text, rights := make([]byte, maxRequest), make([]byte, unix.CmsgSpace(maxFiles*4))
+	for {
+		n, m, _, _, err := socket.ReadMsgUnix(text, rights)
+		if err != nil || n == 0 {
+			return 0
+		}
+		var r request
+		files, err := received(rights[:m])
+		if err == nil {
+			err = json.Unmarshal(text[:n], &r)
+		}
+		var answer reply
+		if err == nil {
+			answer = r.start(files)
+		} else {
+			answer.Error = err.Error()
+		}
+		for _, file := range files {
+			file.Close()
+		}
+		encoded, _ := json.Marshal(answer) // it has nothing that cannot be encoded
+		if _, err := socket.Write(encoded); err != nil {
+			return 0
+		}
+	}
+}
+
+func received(rights []byte) ([]*os.File, error) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	for _, m := range messages {
+		descriptors, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			return files, err
+		}
+		for _, fd := range descriptors {
+			unix.CloseOnExec(fd)
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files, nil
+}
+
+// nobody is the user that a process of root becomes, see Enter.
+const nobody = 65534
+
+// start starts the process as the first one of its namespaces, and as a child of the launcher's parent.
+func (r request) start(files []*os.File) reply {
+	attr := &syscall.SysProcAttr{
+		Setpgid: true,
+		Cloneflags: unix.CLONE_PARENT | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
+			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+	}
+	if uid, gid := os.Geteuid(), os.Getegid(); uid == 0 {
+		// Root opens its files, and becomes nobody in Enter.
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: nobody, HostID: nobody, Size: 1}}
+		attr.GidMappings = attr.UidMappings
+		attr.GidMappingsEnableSetgroups = true
+	} else {
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: gid, Size: 1}}
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount, until Enter
+	}
+	p, err := os.StartProcess(r.Path, r.Argv, &os.ProcAttr{Env: r.Env, Files: files, Sys: attr})
+	if err != nil {
+		refused := false
+		for _, e := range []error{unix.EPERM, unix.EINVAL, unix.ENOSPC, unix.EUSERS, unix.ENOSYS, unix.EACCES} {
+			refused = refused || errors.Is(err, e)
+		}
+		return reply{Error: err.Error(), Refused: refused && !r.absent()}
+	}
+	pid := p.Pid
+	p.Release()
+	return reply{Pid: pid}
+}
+
+// absent reports whether the program cannot be executed in any case.
+func (r request) absent() bool { return unix.Access(r.Path, unix.X_OK) != nil }

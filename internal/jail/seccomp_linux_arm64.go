@@ -1,0 +1,7 @@
+package jail
+
+import "golang.org/x/sys/unix"
+
+const architecture = unix.AUDIT_ARCH_AARCH64
+
+var nativeCalls []uint32

@@ -1,0 +1,77 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+)
+
+// Child is a process that one talks with.
+type Child struct {
+	Process *os.Process
+	Stdin   *os.File
+	Stdout  *os.File
+	Stderr  Tail
+
+	errors *os.File
+	read   chan struct{} // closed when errors was read to its end
+	wait   func() *os.ProcessState
+}
+
+// Open starts cmd, which has no standard files yet, by start, which sets cmd.Process. Call Wait.
+func Open(cmd *exec.Cmd, start func(*exec.Cmd) error) (*Child, error) {
+	var all []*os.File
+	pipe := func() (r, w *os.File, err error) {
+		if r, w, err = os.Pipe(); err == nil {
+			all = append(all, r, w)
+		}
+		return r, w, err
+	}
+	fail := func(err error) (*Child, error) {
+		for _, f := range all {
+			f.Close()
+		}
+		return nil, err
+	}
+	stdin, in, err := pipe()
+	if err != nil {
+		return fail(fmt.Errorf("make a pipe: %w", err))
+	}
+	out, stdout, err := pipe()
+	if err != nil {
+		return fail(fmt.Errorf("make a pipe: %w", err))
+	}
+	errs, stderr, err := pipe()
+	if err != nil {
+		return fail(fmt.Errorf("make a pipe: %w", err))
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	if err := start(cmd); err != nil {
+		return fail(err)
+	}
+	for _, f := range []*os.File{stdin, stdout, stderr} {
+		f.Close()
+	}
+	c := &Child{Process: cmd.Process, Stdin: in, Stdout: out, errors: errs, read: make(chan struct{})}
+	c.wait = sync.OnceValue(c.end)
+	go func() {
+		defer close(c.read)
+		io.Copy(&c.Stderr, errs)
+	}()
+	return c, nil
+}
+
+// Wait waits for the end of the process and of what it writes to its standard error, and closes the pipes. It is safe for
+// concurrent use.
+func (c *Child) Wait() *os.ProcessState { return c.wait() }
+
+func (c *Child) end() *os.ProcessState {
+	state, _ := c.Process.Wait() // it is a child, and waited for once
+	<-c.read
+	for _, f := range []*os.File{c.Stdin, c.Stdout, c.errors} {
+		f.Close()
+	}
+	return state
+}
