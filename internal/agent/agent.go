@@ -12,6 +12,7 @@ import (
 	"context"
 	"time"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
@@ -43,7 +44,8 @@ type Program struct {
 	Task    string
 	// Principal is whose credential asked for the task.
 	Principal string
-	Began     time.Time // the task
+	Roles     []auth.Role // of the principal when it asked; nil if they are not known
+	Began     time.Time   // the task
 	// Observe gets what the run does, and what a recorded run did before, in order, until Execute returns. It does not block.
 	Observe func(run.Event)
 }

@@ -25,10 +25,14 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// asking is the policy of the worlds: it asks about calls with the argument zeta: "ask".
+// asking is the policy of the worlds: it asks about calls with the argument zeta: "ask", and denies those with zeta: "roles", saying
+// which roles the caller has.
 type asking struct{}
 
 func (asking) Decide(c policy.Call) policy.Verdict {
+	if bytes.Contains(c.Args, []byte(`"zeta":"roles"`)) {
+		return policy.Verdict{Action: policy.Deny, Rule: 1, Reason: fmt.Sprintf("the roles are %v", c.Roles)}
+	}
 	if bytes.Contains(c.Args, []byte(`"zeta":"ask"`)) {
 		return policy.Verdict{Action: policy.Ask, Rule: 1, Reason: "rule 1 asks"}
 	}

@@ -67,7 +67,7 @@ func (t TaskRequest) request(ctx context.Context, key string) (task.Request, err
 	}
 	sum := sha256.Sum256(body)
 	return task.Request{
-		UserID: user, Principal: identity(ctx).Principal, Task: t.Task, SessionID: t.SessionID, Context: extra, Model: t.Model,
+		UserID: user, Principal: identity(ctx).Principal, Roles: identity(ctx).Roles, Task: t.Task, SessionID: t.SessionID, Context: extra, Model: t.Model,
 		Callback: t.CallbackURL, Reveal: owns(ctx, user), RunAt: t.RunAt, Budget: t.Budget.task(), IdempotencyKey: key, BodyHash: hex.EncodeToString(sum[:]),
 		CacheFor: time.Duration(t.CacheSeconds) * time.Second, Trace: telemetry.Parent(ctx),
 	}, nil

@@ -47,9 +47,8 @@ type Request struct {
 	Done      []Effect   `json:"done,omitempty" doc:"What the run has changed so far, or may have changed."`
 
 	// What people are not shown.
-	Principal string   `json:"-"` // whose credential asked for the run or task
-	Roles     []string `json:"-"` // of the principal; nil if they are not known
-	Resume    Resume   `json:"-"`
+	Principal string `json:"-"` // whose credential asked for the run or task
+	Resume    Resume `json:"-"`
 }
 
 // Call is a tool call that waits.

@@ -77,7 +77,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Iden
 // has expired, or it is local and the harness has keys now.
 func (a *Authenticator) Active(ctx context.Context, principal string) error {
 	if strings.HasPrefix(principal, keyIDPrefix) && a.Keys != nil {
-		return a.Keys.active(ctx, principal)
+		_, err := a.Keys.key(ctx, principal)
+		return err
 	}
 	open, err := a.Open(ctx)
 	if principal == local && err == nil && !open {

@@ -20,6 +20,8 @@ type KeyStore interface {
 	Keys(ctx context.Context) ([]Key, error)
 	// KeyByHash finds a key. ok is false if there is none.
 	KeyByHash(ctx context.Context, hash []byte) (k Key, ok bool, err error)
+	// KeyByID finds a key. ok is false if there is none.
+	KeyByID(ctx context.Context, id string) (k Key, ok bool, err error)
 	// RevokeKey marks a key. Revoking again changes nothing; an id that does not exist is an error.
 	RevokeKey(ctx context.Context, id string, at time.Time) error
 	// TouchKey records a use.
@@ -118,26 +120,42 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 	if key.LastUsed == nil || now.Sub(*key.LastUsed) >= touchEvery {
 		_ = k.store.TouchKey(ctx, key.ID, now) // a store that cannot write the date locks nobody out
 	}
-	identity := Identity{Principal: key.ID, User: key.User}
-	for _, name := range key.Roles {
-		if role, err := ParseRole(name); err == nil { // a later version may have more roles
-			identity.Roles = append(identity.Roles, role)
-		}
-	}
-	return identity, nil
+	return Identity{Principal: key.ID, User: key.User, Roles: key.roles()}, nil
 }
 
-// active returns an error that wraps ErrUnauthenticated if the key of an id is unknown or no longer accepted.
-func (k *Keys) active(ctx context.Context, id string) error {
-	keys, err := k.store.Keys(ctx)
-	if err != nil {
-		return fmt.Errorf("look up API key %s: %w", id, err)
+// roles are the roles of a key that this version knows.
+func (k *Key) roles() (roles []Role) {
+	for _, name := range k.Roles {
+		if role, err := ParseRole(name); err == nil { // a later version may have more roles
+			roles = append(roles, role)
+		}
 	}
-	i := slices.IndexFunc(keys, func(key Key) bool { return key.ID == id })
-	if i < 0 {
-		return fmt.Errorf("%w: the API key is not known here", ErrUnauthenticated)
+	return roles
+}
+
+// Roles returns the roles of a principal who asked for work earlier and had the given roles then. Those of an API key are its roles of
+// today, nil if it is no longer accepted. Other principals have the roles that they had: nothing tells of a change.
+func (k *Keys) Roles(ctx context.Context, principal string, had []Role) ([]Role, error) {
+	if !strings.HasPrefix(principal, keyIDPrefix) {
+		return had, nil
 	}
-	return keys[i].valid(time.Now())
+	key, err := k.key(ctx, principal)
+	if errors.Is(err, ErrUnauthenticated) {
+		return nil, nil
+	}
+	return key.roles(), err
+}
+
+// key returns the key of an id. The error wraps ErrUnauthenticated if it is unknown or no longer accepted.
+func (k *Keys) key(ctx context.Context, id string) (Key, error) {
+	key, ok, err := k.store.KeyByID(ctx, id)
+	switch {
+	case err != nil:
+		return Key{}, fmt.Errorf("look up API key %s: %w", id, err)
+	case !ok:
+		return Key{}, fmt.Errorf("%w: the API key is not known here", ErrUnauthenticated)
+	}
+	return key, key.valid(time.Now())
 }
 
 // valid returns an error that wraps ErrUnauthenticated if the key is no longer accepted.

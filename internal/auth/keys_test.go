@@ -48,6 +48,17 @@ func (m *memoryKeys) KeyByHash(_ context.Context, hash []byte) (Key, bool, error
 	return Key{}, false, m.fail
 }
 
+func (m *memoryKeys) KeyByID(_ context.Context, id string) (Key, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.keys {
+		if k.ID == id {
+			return k, true, m.fail
+		}
+	}
+	return Key{}, false, m.fail
+}
+
 func (m *memoryKeys) set(id string, change func(*Key)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

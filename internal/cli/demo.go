@@ -201,7 +201,7 @@ func newDemoExecutor(ctx context.Context, h *wiring.Harness) (*demoExecutor, err
 		return nil, err
 	}
 	t, _, err := tasks.Submit(ctx, task.Request{
-		Own: true, UserID: runs.DefaultUser, Principal: "local", Task: demo.Task, SessionID: demoSession,
+		Own: true, UserID: runs.DefaultUser, Principal: auth.Local().Principal, Roles: auth.Local().Roles, Task: demo.Task, SessionID: demoSession,
 	})
 	if err != nil {
 		return nil, err

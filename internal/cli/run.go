@@ -111,7 +111,7 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiri
 	}
 	t, _, err := tasks.Submit(ctx, task.Request{
 		Own:    true,
-		UserID: c.User, Principal: "local", Task: c.Task, SessionID: c.Session, Model: c.Model,
+		UserID: c.User, Principal: auth.Local().Principal, Roles: auth.Local().Roles, Task: c.Task, SessionID: c.Session, Model: c.Model,
 		Budget: task.Budget{Turns: c.MaxTurns, Cost: c.MaxCost},
 	})
 	if err != nil {

@@ -21,20 +21,23 @@ type Record struct {
 
 // Start is everything a run is a function of, besides its answers.
 type Start struct {
-	Run     string            `json:"run"`
-	User    string            `json:"user,omitempty"`
-	Session string            `json:"session,omitempty"`
-	File    string            `json:"file,omitempty"`    // name of the program as the user knows it
-	Source  string            `json:"source"`            // the program as written
-	Program json.RawMessage   `json:"program,omitempty"` // frame.Program: compiled code and every module loaded by it; absent where it could not be compiled
-	Map     string            `json:"map,omitempty"`     // source map of the compiled code
-	Seed    string            `json:"seed"`              // 32 bytes, hexadecimal
-	Time    int64             `json:"time"`              // start, microseconds since the Unix epoch
-	Tier    string            `json:"tier"`
-	Engine  string            `json:"engine"`  // hash of the engine
-	Prelude string            `json:"prelude"` // hash of the guest runtime
-	Limits  json.RawMessage   `json:"limits,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
+	Run     string `json:"run"`
+	User    string `json:"user,omitempty"`
+	Session string `json:"session,omitempty"`
+	// Principal is whose credential asked for the run, Roles are those that it had then.
+	Principal string            `json:"principal,omitempty"`
+	Roles     []string          `json:"roles,omitempty"`
+	File      string            `json:"file,omitempty"`    // name of the program as the user knows it
+	Source    string            `json:"source"`            // the program as written
+	Program   json.RawMessage   `json:"program,omitempty"` // frame.Program: compiled code and every module loaded by it; absent where it could not be compiled
+	Map       string            `json:"map,omitempty"`     // source map of the compiled code
+	Seed      string            `json:"seed"`              // 32 bytes, hexadecimal
+	Time      int64             `json:"time"`              // start, microseconds since the Unix epoch
+	Tier      string            `json:"tier"`
+	Engine    string            `json:"engine"`  // hash of the engine
+	Prelude   string            `json:"prelude"` // hash of the guest runtime
+	Limits    json.RawMessage   `json:"limits,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
 }
 
 // Call is a host call as the guest made it.

@@ -31,15 +31,12 @@ const (
 // waitFor makes a spec's Park: the run asks, and waits with its journal alone.
 func (s *Service) waitFor(spec *run.Spec, req Request) {
 	start := journal.Start{Run: spec.Start.Run, Session: spec.Start.Session, User: spec.Start.User}
-	req = Request{Task: req.Task, Principal: req.Principal, Roles: req.Roles}
+	req = Request{Task: req.Task, Principal: req.Principal}
 	spec.Park = func(ctx context.Context, p run.Parking) (*approval.Request, error) {
 		now := s.opt.Now()
 		r := approval.Request{
 			ID: id.New("apr"), Run: start.Run, Task: req.Task, Session: start.Session, User: start.User, Principal: req.Principal, Status: approval.Waiting,
 			Created: now, Expires: now.Add(s.opt.ApprovalExpiry), Calls: p.Calls, Made: p.Made, Resume: p.Resume,
-		}
-		for _, role := range req.Roles {
-			r.Roles = append(r.Roles, string(role))
 		}
 		for _, e := range p.Done {
 			r.Done = append(r.Done, approval.Effect(e))

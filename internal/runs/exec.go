@@ -179,8 +179,11 @@ func (s *Service) begin(ctx context.Context, id string, req Request, compiled *p
 	var seed [32]byte
 	rand.Read(seed[:]) // never fails
 	start = journal.Start{
-		Run: id, User: req.User, Session: req.Session, File: req.File, Source: req.Code, Seed: hex.EncodeToString(seed[:]),
+		Run: id, User: req.User, Session: req.Session, Principal: req.Principal, File: req.File, Source: req.Code, Seed: hex.EncodeToString(seed[:]),
 		Time: s.opt.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Env: s.opt.Env,
+	}
+	for _, role := range req.Roles {
+		start.Roles = append(start.Roles, string(role))
 	}
 	if compiled != nil {
 		start.Map = compiled.Map.String()

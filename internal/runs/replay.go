@@ -120,10 +120,7 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 		return nil, err
 	}
 	if last != nil {
-		req.Task, req.Principal = last.Task, last.Principal
-		for _, role := range last.Roles {
-			req.Roles = append(req.Roles, auth.Role(role))
-		}
+		req.Task = last.Task
 	}
 	store, err := s.opt.Store()
 	if err != nil {
@@ -138,6 +135,14 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 		return nil, fmt.Errorf("read the journal of %s: %w", id, err)
 	}
 	start := *records[0].Start
+	var had []auth.Role
+	for _, role := range start.Roles {
+		had = append(had, auth.Role(role))
+	}
+	req.Principal = start.Principal
+	if req.Roles, err = s.roles(ctx, start.Principal, had); err != nil {
+		return nil, err
+	}
 	env, err := s.open(start.User, start.Session, start.Run)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
@@ -108,6 +109,9 @@ type Options struct {
 	MaxParked int
 	// ApprovalExpiry is how long a run waits for an approval; 0 is a day.
 	ApprovalExpiry time.Duration
+	// Roles returns the roles of a principal who asked for a run or task earlier and had the given roles then; nil if they are not
+	// known. It is called when such a run goes on; nil returns what they were.
+	Roles func(ctx context.Context, principal string, had []auth.Role) ([]auth.Role, error)
 	// ApprovalWebhook is the URL that is told of every request; empty: none.
 	ApprovalWebhook string
 	Env             map[string]string
@@ -142,6 +146,14 @@ func New(opt Options) *Service {
 		opt: opt, parked: slots.New(parked, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), decided: make(chan struct{}, 1),
 		wrap: func(w journal.Writer) journal.Writer { return w },
 	}
+}
+
+// roles are the roles of a principal who asked for a run earlier.
+func (s *Service) roles(ctx context.Context, principal string, had []auth.Role) ([]auth.Role, error) {
+	if s.opt.Roles == nil {
+		return had, nil
+	}
+	return s.opt.Roles(ctx, principal, had)
 }
 
 // shareOfAll is how many times the bound of one user is that of all.

@@ -25,7 +25,13 @@ func (r *taskRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, 
 		return nil, err
 	}
 	defer slot.Release()
-	out, err := execute(ctx, Request{ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Task: p.Task, Principal: p.Principal, Slot: slot, Observe: p.Observe})
+	roles, err := r.s.roles(ctx, p.Principal, p.Roles)
+	if err != nil {
+		return nil, err
+	}
+	out, err := execute(ctx, Request{
+		ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Task: p.Task, Principal: p.Principal, Roles: roles, Slot: slot, Observe: p.Observe,
+	})
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}

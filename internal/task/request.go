@@ -27,6 +27,7 @@ const (
 type Request struct {
 	UserID    string
 	Principal string
+	Roles     []auth.Role // of the principal; nil if they are not known
 	Task      string
 	SessionID string // empty: a new one
 	Context   json.RawMessage

@@ -29,7 +29,8 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 	}
 	sched := Schedule{
 		ID: cmp.Or(n.ID, id.New("sched")), UserID: n.UserID, SessionID: n.SessionID, Task: n.Task, Context: n.Context, Model: n.Model,
-		Cron: n.Cron, Zone: n.Zone, CreatedAt: s.opt.Now(), Principal: n.Principal, Callback: n.Callback, Reveal: n.Reveal, Budget: n.Budget,
+		Cron: n.Cron, Zone: n.Zone, CreatedAt: s.opt.Now(), Principal: n.Principal, Roles: n.Roles,
+		Callback: n.Callback, Reveal: n.Reveal, Budget: n.Budget,
 	}
 	switch {
 	case n.Cron == "" && n.RunAt == nil:
@@ -159,7 +160,7 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 		}
 	}
 	r := Request{
-		UserID: sched.UserID, Principal: sched.Principal, SessionID: sched.SessionID,
+		UserID: sched.UserID, Principal: sched.Principal, Roles: sched.Roles, SessionID: sched.SessionID,
 		Model: sched.Model, Callback: sched.Callback, Reveal: sched.Reveal, Budget: sched.Budget, schedule: sched.ID,
 	}
 	privacy := s.privacy(sched)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
 )
 
 // Store keeps tasks. Its methods are safe for concurrent use and durable when they return; errors wrap the package's
@@ -193,6 +194,7 @@ type Schedule struct {
 	Last      *time.Time      `json:"last,omitempty"`
 	CreatedAt time.Time       `json:"createdAt"`
 	Principal string          `json:"-"`
+	Roles     []auth.Role     `json:"-"` // of the principal when it made the schedule
 	Callback  string          `json:"callbackUrl,omitempty"`
 	Reveal    bool            `json:"-"` // as that of Request
 	Budget    Budget          `json:"budget,omitzero"`

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/model"
 )
 
@@ -51,15 +52,16 @@ type Task struct {
 	EndedAt   *time.Time      `json:"endedAt,omitempty"`
 
 	// What callers are not shown.
-	Principal       string `json:"-"` // who asked: id of an API key, subject of a JWT, "local"
-	CallbackURL     string `json:"-"`
-	Reveal          bool   `json:"-"` // as that of Request
-	Schedule        string `json:"-"` // id of the schedule that made it
-	Trace           string `json:"-"` // the span below which it is worked, as a traceparent; empty for none
-	CacheKey        string `json:"-"` // not empty: its answer may be given again
-	CancelRequested bool   `json:"-"`
-	Owner           string `json:"-"` // the process that works on it, or did
-	Fence           int64  `json:"-"` // of the claim by which it works
+	Principal       string      `json:"-"` // who asked: id of an API key, subject of a JWT, "local"
+	Roles           []auth.Role `json:"-"` // of the principal when it asked; nil if they are not known
+	CallbackURL     string      `json:"-"`
+	Reveal          bool        `json:"-"` // as that of Request
+	Schedule        string      `json:"-"` // id of the schedule that made it
+	Trace           string      `json:"-"` // the span below which it is worked, as a traceparent; empty for none
+	CacheKey        string      `json:"-"` // not empty: its answer may be given again
+	CancelRequested bool        `json:"-"`
+	Owner           string      `json:"-"` // the process that works on it, or did
+	Fence           int64       `json:"-"` // of the claim by which it works
 }
 
 // Error is why a task did not succeed.

@@ -185,10 +185,19 @@ func (h *Harness) openRuns() error {
 			MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
 		},
 		ParkAfter: c.ParkAfter, MaxParked: h.cfg.Quotas.Waiting,
-		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, ApprovalWebhook: h.cfg.Approvals.Webhook,
+		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
 		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
 	})
 	return nil
+}
+
+// roles are the roles of a principal who asked for a run or task earlier.
+func (h *Harness) roles(ctx context.Context, principal string, had []auth.Role) ([]auth.Role, error) {
+	keys, err := h.Keys()
+	if err != nil {
+		return nil, err
+	}
+	return keys.Roles(ctx, principal, had)
 }
 
 // decided writes the audit event of a call that policy did not allow.

@@ -21,7 +21,6 @@ const statusWaiting = "waiting_approval"
 type asked struct {
 	Session   string            `json:"session,omitempty"`
 	Principal string            `json:"principal,omitempty"`
-	Roles     []string          `json:"roles,omitempty"`
 	Calls     []approval.Call   `json:"calls"`
 	Made      int               `json:"made"`
 	Done      []approval.Effect `json:"done,omitempty"`
@@ -42,7 +41,7 @@ func scanApproval(row scanner) (r approvalRow, err error) {
 		optional{&r.DecidedAt}, &r.DecidedBy, &r.Reason, &r.Remember, object{&rest}); err != nil {
 		return r, fmt.Errorf("approval %q as it is stored: %w", r.ID, err)
 	}
-	r.Session, r.Principal, r.Roles, r.Calls = rest.Session, rest.Principal, rest.Roles, rest.Calls
+	r.Session, r.Principal, r.Calls = rest.Session, rest.Principal, rest.Calls
 	r.Made, r.Done, r.Resume = rest.Made, rest.Done, rest.Resume
 	return r, nil
 }
@@ -63,7 +62,7 @@ func (s *Store) Park(ctx context.Context, r approval.Request, webhook string) (e
 	if w == nil {
 		return journal.ErrClosed
 	}
-	text, err := json.Marshal(asked{r.Session, r.Principal, r.Roles, r.Calls, r.Made, r.Done, r.Resume})
+	text, err := json.Marshal(asked{r.Session, r.Principal, r.Calls, r.Made, r.Done, r.Resume})
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,13 @@ func (s *Store) KeyByHash(ctx context.Context, hash []byte) (_ auth.Key, ok bool
 	return k, k.ID != "", err
 }
 
+// KeyByID implements auth.KeyStore. It returns revoked and expired keys too.
+func (s *Store) KeyByID(ctx context.Context, id string) (_ auth.Key, ok bool, err error) {
+	defer wrap(&err, "find key %q", id)
+	k, err := one(ctx, s, nil, scanKey, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
+	return k, k.ID != "", err
+}
+
 // RevokeKey revokes a key at a time; a key that is revoked stays as it is. The error wraps task.ErrNotFound.
 func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time) (err error) {
 	defer wrap(&err, "revoke key %q", id)

@@ -14,7 +14,7 @@ func (s *Store) CreateSchedule(ctx context.Context, sched task.Schedule) (err er
 	defer wrap(&err, "create schedule %q", sched.ID)
 	data, err := journal.Encode(request{
 		Task: sched.Task, Context: sched.Context, Model: sched.Model, Budget: sched.Budget,
-		Principal: sched.Principal, Callback: sched.Callback, Reveal: sched.Reveal,
+		Principal: sched.Principal, Roles: sched.Roles, Callback: sched.Callback, Reveal: sched.Reveal,
 	})
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func scanSchedule(row scanner) (sched task.Schedule, err error) {
 		return sched, fmt.Errorf("schedule %q as it is stored: %w", sched.ID, err)
 	}
 	sched.Task, sched.Context, sched.Model, sched.Budget = asked.Task, asked.Context, asked.Model, asked.Budget
-	sched.Principal, sched.Callback, sched.Reveal = asked.Principal, asked.Callback, asked.Reveal
+	sched.Principal, sched.Roles, sched.Callback, sched.Reveal = asked.Principal, asked.Roles, asked.Callback, asked.Reveal
 	return sched, nil
 }
 

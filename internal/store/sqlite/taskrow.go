@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -17,6 +18,7 @@ type request struct {
 	Model     string          `json:"model,omitempty"`
 	Budget    task.Budget     `json:"budget,omitzero"`
 	Principal string          `json:"principal,omitempty"`
+	Roles     []auth.Role     `json:"roles,omitempty"`
 	Callback  string          `json:"callback,omitempty"`
 	Reveal    bool            `json:"reveal,omitempty"`
 	Schedule  string          `json:"schedule,omitempty"`
@@ -68,7 +70,8 @@ func scanTask(row scanner) (t storedTask, err error) {
 		return t, fmt.Errorf("task %q as it is stored: %w", t.ID, err)
 	}
 	t.Task.Task, t.Context, t.Model, t.Budget = asked.Task, asked.Context, asked.Model, asked.Budget
-	t.Principal, t.CallbackURL, t.Reveal, t.Schedule, t.Trace = asked.Principal, asked.Callback, asked.Reveal, asked.Schedule, asked.Trace
+	t.Principal, t.Roles, t.CallbackURL, t.Reveal = asked.Principal, asked.Roles, asked.Callback, asked.Reveal
+	t.Schedule, t.Trace = asked.Schedule, asked.Trace
 	if context != nil {
 		t.Context = context
 	}
@@ -82,7 +85,7 @@ func encodeTask(t task.Task, now time.Time) (*taskRow, error) {
 	}
 	asked, err := journal.Encode(request{
 		Task: t.Task, Model: t.Model, Budget: t.Budget,
-		Principal: t.Principal, Callback: t.CallbackURL, Reveal: t.Reveal, Schedule: t.Schedule, Trace: t.Trace,
+		Principal: t.Principal, Roles: t.Roles, Callback: t.CallbackURL, Reveal: t.Reveal, Schedule: t.Schedule, Trace: t.Trace,
 	})
 	if err != nil {
 		return nil, err

@@ -24,8 +24,8 @@ func request(id, run, of string) approval.Request {
 			Reason: "rule 1", Changed: "the arguments", Binding: approval.Binding{Definition: "d", Args: "a"},
 		}},
 		Made: 2, Done: []approval.Effect{{Call: 1, Kind: "fs", Name: "writeFile", State: "done"}},
-		Principal: "key_1", Roles: []string{"user"},
-		Resume: approval.Resume{Elapsed: time.Second, Computed: time.Millisecond, Timers: map[int]time.Duration{3: time.Minute}},
+		Principal: "key_1",
+		Resume:    approval.Resume{Elapsed: time.Second, Computed: time.Millisecond, Timers: map[int]time.Duration{3: time.Minute}},
 	}
 }
 

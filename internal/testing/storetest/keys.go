@@ -31,11 +31,19 @@ func keys(t *testing.T, open Place) {
 				t.Errorf("%s: by hash: %t, %v", what, ok, err)
 			}
 			wantEqual(t, what+", by hash", k, got)
+			got, ok, err = s.KeyByID(t.Context(), k.ID)
+			if err != nil || !ok {
+				t.Errorf("%s: by id: %t, %v", what, ok, err)
+			}
+			wantEqual(t, what+", by id", k, got)
 		}
 	}
 	check("created", other, a, b)
 	if _, ok, err := s.KeyByHash(t.Context(), []byte("hash c")); ok || err != nil {
 		t.Errorf("an unknown hash: %t, %v", ok, err)
+	}
+	if _, ok, err := s.KeyByID(t.Context(), "key_c"); ok || err != nil {
+		t.Errorf("an unknown id: %t, %v", ok, err)
 	}
 	for _, when := range []time.Time{at(5), at(6)} {
 		for _, id := range []string{"key_a", "key_b"} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -117,7 +118,7 @@ func schedules(t *testing.T, open Place) {
 	s := open(t)
 	want := task.Schedule{
 		ID: "sched_1", UserID: "ann", SessionID: "s", Task: "report", Context: []byte(`{"a":"<1.0>"}`), Model: "m", Cron: "0 9 * * 1-5",
-		Zone: "Europe/Berlin", Next: pointer(at(1)), Last: pointer(at(-1)), CreatedAt: begin, Principal: "key_1",
+		Zone: "Europe/Berlin", Next: pointer(at(1)), Last: pointer(at(-1)), CreatedAt: begin, Principal: "key_1", Roles: []auth.Role{auth.User},
 		Callback: "https://example.com/?a&b", Reveal: true, Budget: task.Budget{Turns: 1, Runs: 2, Tokens: 3, Cost: 0.5, Wall: task.Duration(time.Minute)},
 	}
 	bare := task.Schedule{ID: "sched_2", UserID: "bob", Task: "x", CreatedAt: begin, Next: pointer(at(9))}

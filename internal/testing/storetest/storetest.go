@@ -144,7 +144,7 @@ func full() task.New {
 	n := New("task_full", "ann", "sess_full")
 	n.Task.Context = json.RawMessage(`{"z":1.0,"a":"<é\u0041>"}`)
 	n.Task.Model, n.Task.Principal, n.Task.CallbackURL = "m-1", "key_1", "https://example.com/hook?a=b&c=d"
-	n.Task.Reveal = true
+	n.Task.Reveal, n.Task.Roles = true, []auth.Role{auth.User, auth.Approver}
 	n.Task.Schedule, n.Task.CacheKey = "sched_1", "cache-key"
 	n.Task.Budget = task.Budget{Turns: 1, Runs: 2, Tokens: 3, Cost: 0.25, Wall: task.Duration(90 * time.Second)}
 	n.Task.RunAt = pointer(at(5))

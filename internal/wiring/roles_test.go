@@ -1,0 +1,110 @@
+package wiring_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+)
+
+// roleRules let admins send, and ask about put.
+const roleRules = `[{tools: up__put, action: ask}, {tools: up__send, roles: admin, action: allow}, {tools: up__send, action: deny}]`
+
+// key makes an API key.
+func (f *fixture) key(roles ...auth.Role) (*auth.Keys, auth.Identity) {
+	f.t.Helper()
+	keys, err := f.Keys()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	k, _, err := keys.Create(f.t.Context(), auth.NewKey{Name: "test", Roles: roles})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return keys, auth.Identity{Principal: k.ID, Roles: roles}
+}
+
+// The rules for roles hold for programs of tasks: by the roles that the key has when the program runs, or, of a principal whose roles
+// are kept nowhere, by those that it had when it asked for the task.
+func TestRolesOfTasks(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := open(t, t.TempDir(), map[string]string{"policy.rules": roleRules}, up.entry)
+	sends := func(principal string, had ...auth.Role) bool {
+		t.Helper()
+		out, err := f.Runs().ForTasks().Execute(t.Context(), agent.Program{
+			RunID: id.New("run"), New: true, User: "ann", Session: "s", Principal: principal, Roles: had, Began: time.Now(),
+			Code: `try { await callMCPTool('up__send', {n: 1}); return 'sent' } catch (e) { return e.name }`, Observe: func(run.Event) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decoded[string](t, out) == "sent"
+	}
+	keys, admin := f.key(auth.Admin)
+	_, user := f.key(auth.User)
+	if !sends(admin.Principal) || sends(user.Principal, auth.Admin) {
+		t.Error("a key's roles of today do not decide")
+	}
+	if err := keys.Revoke(t.Context(), admin.Principal); err != nil {
+		t.Fatal(err)
+	}
+	if sends(admin.Principal, auth.Admin) {
+		t.Error("a revoked key has roles")
+	}
+	if !sends("oidc:ann", auth.User, auth.Admin) || sends("oidc:ann", auth.User) || sends("oidc:ann") || sends("key_none", auth.Admin) || sends("") {
+		t.Error("the roles of another principal are not those it had")
+	}
+}
+
+// The rules for roles hold for a run that goes on: after an approval, and after its process died.
+func TestRolesOfResumedRuns(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := open(t, t.TempDir(), map[string]string{"policy.rules": roleRules}, up.entry)
+	const program = `await callMCPTool('up__put', {n: 1}); try { await callMCPTool('up__send', {n: 1}); return 'sent' } catch (e) { return e.name }`
+	start := func(who auth.Identity) *run.Outcome {
+		t.Helper()
+		out, err := f.Runs().Create(t.Context(), who, runs.Request{Code: program, User: "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.wantWaiting(out)
+		return out
+	}
+	keys, admin := f.key(auth.Admin)
+	if got := decoded[string](t, f.decide(start(admin), approve)); got != "sent" {
+		t.Errorf("an admin's run that was approved: %s", got)
+	}
+	oidc := auth.Identity{Principal: "oidc:ann", User: "ann", Roles: []auth.Role{auth.User}}
+	if got := decoded[string](t, f.decide(start(oidc), approve)); got != "DeniedError" {
+		t.Errorf("a user's run: %s", got)
+	}
+	waits := start(admin)
+	if err := keys.Revoke(t.Context(), admin.Principal); err != nil {
+		t.Fatal(err)
+	}
+	if got := decoded[string](t, f.decide(waits, approve)); got != "DeniedError" {
+		t.Errorf("after the key was revoked: %s", got)
+	}
+	// A run whose process died before its first call was answered.
+	for role, want := range map[auth.Role]string{auth.Admin: "sent", auth.User: "DeniedError"} {
+		who := auth.Identity{Principal: "oidc:bob", User: "bob", Roles: []auth.Role{role}}
+		out, err := f.Runs().Create(t.Context(), who, runs.Request{Code: strings.TrimPrefix(program, "await callMCPTool('up__put', {n: 1}); "), User: "bob"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records := f.journalOf(out.RunID)
+		if got := records[0].Start.Principal; got != "oidc:bob" {
+			t.Errorf("the run is recorded as of %q", got)
+		}
+		if got := decoded[string](t, f.resumed(id.New("run"), records[:1])); got != want {
+			t.Errorf("a resumed run of the role %s: %s", role, got)
+		}
+	}
+}
