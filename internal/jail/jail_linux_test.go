@@ -28,6 +28,7 @@ import (
 const (
 	escapedRole = "__escaped" // a process behind walls that does what a guest would that has escaped from the engine
 	parentRole  = "__parent"  // the parent of such a process, which is killed
+	nothingRole = "__nothing" // a process that ends
 	bareRole    = "__bare"    // a process that may not make user namespaces, and starts such a process
 )
 
@@ -38,6 +39,8 @@ func TestMain(m *testing.M) {
 			os.Exit(LauncherMain())
 		case escapedRole:
 			os.Exit(escaped())
+		case nothingRole:
+			os.Exit(0)
 		case parentRole:
 			os.Exit(parent())
 		case bareRole:
@@ -60,6 +63,12 @@ func escaped() int {
 		return 3
 	}
 	r := report{Missing: Enter(), Done: map[string]string{}}
+	if r.Missing[Seccomp] != "" { // it must not attack this machine
+		if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
+			return 6
+		}
+		return 0
+	}
 	for name, attack := range attacks {
 		if got, err := attack(); err == nil {
 			r.Done[name] = got
@@ -101,9 +110,9 @@ var attacks = map[string]func() (string, error){
 	"write a file":    func() (string, error) { return "", os.WriteFile("/x", nil, 0o600) },
 	"make a link":     func() (string, error) { return "", os.Symlink("/etc", "/y") },
 	"make a device":   func() (string, error) { return "", unix.Mknod("/z", unix.S_IFCHR|0o600, 1<<8|3) },
-	"signal everyone": func() (string, error) { return "", unix.Kill(-1, unix.SIGTERM) },
+	"signal everyone": func() (string, error) { return "", unix.Kill(-1, 0) },
 	"signal the parent": func() (string, error) {
-		return "", unix.Kill(os.Getppid(), unix.SIGTERM)
+		return "", unix.Kill(os.Getppid(), 0)
 	},
 	"map machine code": func() (string, error) {
 		_, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -124,7 +133,16 @@ var attacks = map[string]func() (string, error){
 		return "", unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4096, Max: 4096})
 	},
 	"outlive": func() (string, error) { return "", raw(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0, 0) },
-	"fork":    func() (string, error) { return "", raw(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0) },
+	"fork": func() (string, error) {
+		pid, _, errno := unix.RawSyscall(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0)
+		if errno == 0 && pid == 0 {
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+		if errno != 0 {
+			return "", errno
+		}
+		return "", nil
+	},
 	"use a terminal": func() (string, error) {
 		return "", raw(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&[]byte{'x'}[0])))
 	},
@@ -211,19 +229,28 @@ func launcher(t *testing.T, exe string) *Launcher {
 	return l
 }
 
-// executable is this binary. Without walls because of cgo, or where the machine has none, the test is skipped.
+// executable is this binary. If it was built with cgo, or the machine has no user namespaces or no Landlock, the test is skipped.
 func executable(t *testing.T) string {
 	t.Helper()
 	exe := child.Executable(t)
+	own := exec.Command(exe, nothingRole)
+	own.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET}
+	if err := own.Run(); err != nil {
+		t.Skip("this machine forbids user namespaces; allow them: sysctl user.max_user_namespaces=10000: ", err)
+	}
 	c := start(t, launcher(t, exe), exe, escapedRole)
-	for wall, why := range reported(t, c).Missing {
-		if os.Getenv("HARNESS_TEST_CHILDREN") != "" || !strings.Contains(why, "cgo") {
-			t.Fatalf("%s is missing: %s", wall, why)
-		}
-		t.Skip("walls are for programs without cgo: use make test, or CGO_ENABLED=0")
+	missing := reported(t, c).Missing
+	if strings.Contains(missing[Landlock], "the kernel has no") || os.Getenv(childrenVar) == "" && strings.Contains(missing[Seccomp], "cgo") {
+		t.Skip("walls are for programs without cgo (use make test, or CGO_ENABLED=0) and kernels with Landlock: ", missing)
+	}
+	if len(missing) > 0 {
+		t.Fatalf("missing: %v", missing)
 	}
 	return exe
 }
+
+// childrenVar is set where test binaries without cgo are at hand.
+const childrenVar = "HARNESS_TEST_CHILDREN"
 
 // TestWalls looks at a process behind walls from inside and from outside.
 func TestWalls(t *testing.T) {
