@@ -11,9 +11,15 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/jsonpath"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/detect"
 	"mcp-code-exec-harness/internal/policy"
 )
 
@@ -77,13 +83,14 @@ type Policy struct {
 
 // PII configures what is replaced by tokens.
 type PII struct {
-	Enabled   bool              `key:"enabled" default:"true" doc:"Replace personal data and secrets by tokens before models, logs, journals and files see them."`
-	Types     []string          `key:"types" doc:"Further types to look for: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID, IN_AADHAAR."`
-	Custom    map[string]string `key:"custom" doc:"Patterns of your own by name, as regular expressions in RE2 syntax. The name in capitals is the type."`
-	Vault     string            `key:"vault" default:"store" oneof:"store,redis,memory" doc:"Where the values are kept, encrypted: in the database, in Redis, or in memory until the harness ends."`
-	Key       string            `key:"key" secret:"true" doc:"Encrypts the values: 32 random bytes in base64 or hex. Former keys may follow, separated by commas. Without it the key is in keyFile."`
-	KeyFile   string            `key:"keyFile" path:"true" default:"{state}/pii.key" doc:"Holds the key. It is made at the first start."`
-	MaxTokens int               `key:"maxTokens" default:"250000" min:"1" doc:"Tokens of a session."`
+	Enabled   bool                         `key:"enabled" default:"true" doc:"Replace personal data and secrets by tokens before models, logs, journals and files see them."`
+	Types     []string                     `key:"types" doc:"Further types to look for: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID, IN_AADHAAR."`
+	Custom    map[string]string            `key:"custom" doc:"Patterns of your own by name, as regular expressions in RE2 syntax. The name in capitals is the type."`
+	Fields    map[string]map[string]string `key:"fields" doc:"Values in answers that are personal data whatever they look like, such as names: tools, then paths, then the type of each."`
+	Vault     string                       `key:"vault" default:"store" oneof:"store,redis,memory" doc:"Where the values are kept, encrypted: in the database, in Redis, or in memory until the harness ends."`
+	Key       string                       `key:"key" secret:"true" doc:"Encrypts the values: 32 random bytes in base64 or hex. Former keys may follow, separated by commas. Without it the key is in keyFile."`
+	KeyFile   string                       `key:"keyFile" path:"true" default:"{state}/pii.key" doc:"Holds the key. It is made at the first start."`
+	MaxTokens int                          `key:"maxTokens" default:"250000" min:"1" doc:"Tokens of a session."`
 }
 
 // Patterns are the custom patterns by type.
@@ -93,6 +100,35 @@ func (p PII) Patterns() map[string]string {
 		types[strings.ToUpper(name)] = pattern
 	}
 	return types
+}
+
+// Places are the fields: where the answers of which tools have values.
+func (p PII) Places() (all []pii.Field, err error) {
+	for _, tools := range slices.Sorted(maps.Keys(p.Fields)) {
+		match, err := policy.Tools(tools)
+		if err != nil {
+			return nil, err
+		}
+		from := func(origin pii.Origin) bool { return match(string(origin)) }
+		for _, path := range slices.Sorted(maps.Keys(p.Fields[tools])) {
+			steps, err := jsonpath.Parse(path)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %q: %w", tools, path, err)
+			}
+			name := strings.ToUpper(p.Fields[tools][path])
+			if err := detect.CheckName(name); err != nil {
+				return nil, fmt.Errorf("%s: %s: type %q: %w", tools, path, name, err)
+			}
+			if _, custom := p.Patterns()[name]; custom {
+				return nil, fmt.Errorf("%s: %s: type %q: pii.custom has it, too", tools, path, name)
+			}
+			result := []jsonpath.Step{jsonpath.Property("structuredContent")} // of the result as the server sent it
+			for _, prefix := range [][]jsonpath.Step{nil, result, append(result, jsonpath.Property("result"))} {
+				all = append(all, pii.Field{Field: detect.Field{Path: slices.Concat(prefix, steps), Type: name}, From: from})
+			}
+		}
+	}
+	return all, nil
 }
 
 // Skills configures the directories of skills.

@@ -129,6 +129,8 @@ func (k key) typeSchema(orElse string) object {
 		return object{"anyOf": []object{{"type": "array", "items": anyScalar}, anyScalar}}
 	case kind == reflect.Map && k.typ.Elem().Kind() == reflect.Struct:
 		return object{"type": "object", "additionalProperties": groupSchema(k.elem().members(), "")}
+	case kind == reflect.Map && k.typ.Elem().Kind() == reflect.Map:
+		return object{"type": "object", "additionalProperties": k.elem().typeSchema("")}
 	case kind == reflect.Map:
 		return object{"type": "object", "additionalProperties": anyScalar}
 	case len(k.oneOf) > 0 && k.value == "": // may be left open

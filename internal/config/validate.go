@@ -70,11 +70,13 @@ func (l *loader) validatePII() {
 		_, err := detect.New(detect.Options{Custom: map[string]string{strings.ToUpper(name): pattern}})
 		l.refuse(err != nil, fmt.Sprint(err), "see docs/PRIVACY.md", "pii.custom")
 	}
+	_, err := p.Places()
+	l.refuse(err != nil, fmt.Sprint(err), "see docs/PRIVACY.md", "pii.fields")
 	asks := slices.ContainsFunc(l.config.Policy.Rules, func(r policy.Rule) bool { return r.Action == policy.Ask }) ||
 		l.config.Policy.Preset != "" && l.config.Policy.Preset != "open"
 	l.refuse(p.Enabled && p.Vault == "memory" && asks, "runs that wait for an approval outlive this process, and a vault in memory does not",
 		"write store", "pii.vault", "policy.preset", "policy.rules")
-	_, err := detect.New(detect.Options{Types: p.Types})
+	_, err = detect.New(detect.Options{Types: p.Types})
 	l.refuse(err != nil, fmt.Sprint(err), "remove it, or correct it", "pii.types")
 }
 

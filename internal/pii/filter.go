@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,10 +23,18 @@ import (
 type Options struct {
 	Detector Detector
 	Types    []string // that the detector knows; texts that look like tokens of other types are not taken for tokens
+	Fields   []Field
 	Vault    func() (Vault, error)
 	Keys     func() (*seal.Keys, error)
 	Limits   Limits
 	Now      func() time.Time
+}
+
+// Field is a place of personal data in the answers of tools. The values of its type are found wherever they are, from then on and in the
+// same session, if they are worth finding (see detect.Words).
+type Field struct {
+	detect.Field
+	From func(Origin) bool // is one of the tools
 }
 
 // Limits bound what sessions and users have. Zero fields have no bound.
@@ -50,7 +59,8 @@ func (e *LimitError) Error() string {
 type Filter struct {
 	opt   Options
 	types map[string]bool
-	large *slots.Slots // texts that take long to read
+	words map[string]bool // the types of fields
+	large *slots.Slots    // texts that take long to read
 
 	mu     sync.Mutex
 	tables map[Scope]*table
@@ -60,13 +70,16 @@ type Filter struct {
 // New joins the parts.
 func New(opt Options) *Filter {
 	f := &Filter{
-		opt: opt, types: map[string]bool{literal: true}, tables: map[Scope]*table{},
+		opt: opt, types: map[string]bool{literal: true}, words: map[string]bool{}, tables: map[Scope]*table{},
 		large: slots.New(slots.Limits{
 			All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1, Waiting: math.MaxInt, EachWaiting: math.MaxInt,
 		}, "texts", "read"),
 	}
 	for _, name := range opt.Types {
 		f.types[name] = true
+	}
+	for _, field := range opt.Fields {
+		f.types[field.Type], f.words[field.Type] = true, true
 	}
 	return f
 }
@@ -210,26 +223,79 @@ func escaped(text string, spans []detect.Span) bool {
 	return false
 }
 
-// tokenize finds the values of a text and their tokens.
+// tokenize finds the values of a text and their tokens. The values that its fields add are found in the rest of it, too.
 func (f *Filter) tokenize(
 	ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token,
 ) (spans []detect.Span, tokens []string, err error) {
-	release := func() {}
-	if len(text) > largeText {
-		if release, err = f.large.Acquire(ctx, s.User, 1); err != nil {
+	known, err := f.known(ctx, s, from, sent)
+	if err != nil {
+		return nil, nil, err
+	}
+	for pass, again := 0, true; again && pass < 2; pass++ {
+		if spans, err = f.find(ctx, s, from, text, known); err != nil || len(spans) == 0 {
 			return nil, nil, err
 		}
+		words := known.Words.Len()
+		if tokens, err = f.tokens(ctx, s, from, text, spans, isJSON); err != nil {
+			return nil, nil, err
+		}
+		again = len(known.Fields) > 0 && known.Words.Len() > words
 	}
-	spans = f.opt.Detector.FindWith(text, dictionary(sent))
-	release()
+	return spans, tokens, nil
+}
+
+// known is what is known of a text of the session beforehand.
+func (f *Filter) known(ctx context.Context, s Scope, from Origin, sent []Token) (known detect.Known, err error) {
+	known.Sent = dictionary(sent)
+	if len(f.opt.Fields) == 0 {
+		return known, nil
+	}
+	for _, field := range f.opt.Fields {
+		if field.From(from) {
+			known.Fields = append(known.Fields, field.Field)
+		}
+	}
+	err = f.use(ctx, s, func(t *table) error { known.Words = t.words; return nil })
+	return known, err
+}
+
+// find finds the values of a text.
+func (f *Filter) find(ctx context.Context, s Scope, from Origin, text string, known detect.Known) ([]detect.Span, error) {
+	if len(text) > largeText {
+		release, err := f.large.Acquire(ctx, s.User, 1)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	spans := f.opt.Detector.FindWith(text, known)
+	if from == FromCode && known.Words != nil {
+		spans = slices.DeleteFunc(spans, func(span detect.Span) bool { return f.words[span.Type] && mayBeIdentifier(text, span) })
+	}
 	if mayHaveToken(text) {
 		spans = f.withTokens(text, spans, from)
 	}
-	if len(spans) == 0 {
-		return nil, nil, nil
+	return spans, nil
+}
+
+// mayBeIdentifier reports whether a value in a program may be a name that the program uses: a single word that is not all of a literal.
+func mayBeIdentifier(text string, span detect.Span) bool {
+	for _, c := range []byte(text[span.Start:span.End]) {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') {
+			return false
+		}
 	}
-	tokens = make([]string, 0, len(spans))
-	err = f.use(ctx, s, func(t *table) error {
+	if span.Start == 0 || span.End == len(text) {
+		return true
+	}
+	quote := text[span.Start-1]
+	return quote != text[span.End] || strings.IndexByte("'\"`", quote) < 0
+}
+
+// tokens are the tokens of the values of a text.
+func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, spans []detect.Span, isJSON bool) ([]string, error) {
+	tokens := make([]string, 0, len(spans))
+	err := f.use(ctx, s, func(t *table) error {
 		tokens = tokens[:0]
 		for _, span := range spans {
 			v := valueOf(text[span.Start:span.End], span, isJSON)
@@ -256,7 +322,7 @@ func (f *Filter) tokenize(
 		}
 		return nil
 	})
-	return spans, tokens, err
+	return tokens, err
 }
 
 // dictionary has the values that were sent, in the spellings that an answer may have.
@@ -310,8 +376,8 @@ func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []det
 			if from.foreign() {
 				merged = append(merged, found[0].literal(text))
 			}
-			if found[0].end > span.Start { // not possible for the detectors there are
-				span.Start = found[0].end
+			if found[0].end > span.Start { // the value of a field
+				span = part(text, span, min(found[0].end, span.End), span.End)
 			}
 			found = found[1:]
 		}

@@ -224,7 +224,7 @@ func (s Session) Translate(ctx context.Context, to Session, text string) (string
 
 // Detector finds values in texts. It is safe for concurrent use.
 type Detector interface {
-	FindWith(text string, known *detect.Dictionary) []detect.Span
+	FindWith(text string, known detect.Known) []detect.Span
 }
 
 // isLocal reports whether a value is an address that every machine has, such as 127.0.0.1. It is nobody's, and a log needs it.
@@ -240,7 +240,7 @@ func Redact(d Detector) func(string) string {
 		return nil
 	}
 	return func(text string) string {
-		spans := slices.DeleteFunc(d.FindWith(text, nil), func(s detect.Span) bool { return isLocal(s.Value) })
+		spans := slices.DeleteFunc(d.FindWith(text, detect.Known{}), func(s detect.Span) bool { return isLocal(s.Value) })
 		if len(spans) == 0 {
 			return text
 		}

@@ -468,7 +468,7 @@ type slow struct {
 	end   chan struct{}
 }
 
-func (d *slow) FindWith(text string, known *detect.Dictionary) []detect.Span {
+func (d *slow) FindWith(text string, known detect.Known) []detect.Span {
 	if strings.HasPrefix(text, "wait") {
 		d.begun <- text[:5]
 		<-d.end

@@ -116,7 +116,7 @@ func (t *table) plain(v *value) string {
 	if v.form == asText {
 		return v.canonical
 	}
-	spans := t.f.opt.Detector.FindWith(v.spelling, nil)
+	spans := t.f.opt.Detector.FindWith(v.spelling, detect.Known{})
 	if len(spans) == 1 && spans[0].Type == v.kind && spans[0].Start == 0 && spans[0].End == len(v.spelling) {
 		return spans[0].Value
 	}

@@ -139,8 +139,9 @@ type table struct {
 	first   int
 	tokens  int64 // of the user
 	bytes   int64
-	coded   int // values that share their token with literals of programs
-	guesses int // see maxGuesses
+	coded   int           // values that share their token with literals of programs
+	guesses int           // see maxGuesses
+	words   *detect.Words // the values of fields
 	added   []addition
 }
 
@@ -171,8 +172,21 @@ func (t *table) use(ctx context.Context, do func(*table) error) error {
 	}
 	if err != nil {
 		t.undo()
+		return err
 	}
-	return err
+	for _, a := range t.added {
+		if a.is {
+			t.learn(a.token)
+		}
+	}
+	return nil
+}
+
+// learn adds a value of a field to the words. What a program put together is no such value.
+func (t *table) learn(tok *token) {
+	if t.f.words[tok.kind] && !tok.made {
+		t.words.Add(tok.spelling, tok.kind)
+	}
 }
 
 func (t *table) load(ctx context.Context) error {
@@ -188,6 +202,9 @@ func (t *table) load(ctx context.Context) error {
 		return err
 	}
 	t.byValue, t.byName, t.last = map[value]*token{}, map[name]*token{}, map[string]int{}
+	if t.words = nil; len(t.f.words) > 0 {
+		t.words = detect.NewWords()
+	}
 	t.first, t.tokens, t.bytes, t.coded = max(1, stored.First), stored.Tokens, stored.Bytes, 0
 	for _, e := range stored.Entries {
 		if e.Sealed == nil {
@@ -207,6 +224,7 @@ func (t *table) load(ctx context.Context) error {
 			return fmt.Errorf("open the vault: [%s_%d]: %w", e.Type, e.N, err)
 		}
 		t.put(tok)
+		t.learn(tok)
 	}
 	for _, tok := range t.byName {
 		if !tok.made && slices.Contains(tok.origins, string(FromCode)) {

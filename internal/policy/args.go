@@ -10,58 +10,14 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
+
+	"mcp-code-exec-harness/internal/jsonpath"
 )
-
-// step is a step of a path: a name, an index, or every element.
-type step struct {
-	name  string
-	index int // from 0; -1: the step is a name
-	every bool
-}
-
-// parsePath reads a JSON path: $ and steps .name, ['name'], [0], [*] and .*.
-func parsePath(text string) (path []step, err error) {
-	const form = "it is not a path; write one such as $.to, $.items[*].to or $['a name']"
-	rest, ok := strings.CutPrefix(text, "$")
-	for ok && rest != "" {
-		var s step
-		s, rest, ok = parseStep(rest)
-		path = append(path, s)
-	}
-	if !ok {
-		return nil, errors.New(form)
-	}
-	return path, nil
-}
-
-func parseStep(text string) (s step, rest string, ok bool) {
-	if name, dotted := strings.CutPrefix(text, "."); dotted {
-		end := strings.IndexAny(name, ".[")
-		if end < 0 {
-			end = len(name)
-		}
-		name, rest = name[:end], name[end:]
-		return step{name: name, index: -1, every: name == "*"}, rest, name != ""
-	}
-	for _, quote := range []string{"'", `"`} {
-		if name, quoted := strings.CutPrefix(text, "["+quote); quoted {
-			name, rest, ok = strings.Cut(name, quote+"]")
-			return step{name: name, index: -1}, rest, ok
-		}
-	}
-	inner, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "]")
-	if inner == "*" {
-		return step{every: true, index: -1}, rest, ok
-	}
-	n, err := strconv.ParseUint(inner, 10, 31)
-	return step{index: int(n)}, rest, ok && err == nil && strings.HasPrefix(text, "[")
-}
 
 // condition is a compiled condition.
 type condition struct {
 	Condition
-	path    []step
+	path    []jsonpath.Step
 	pattern *regexp.Regexp // nil: none
 }
 
@@ -137,7 +93,7 @@ type looker struct {
 // cursor is a condition, and the steps of its path that are left.
 type cursor struct {
 	*condition
-	rest []step
+	rest []jsonpath.Step
 }
 
 // value reads a value that the cursors are at. One without steps left is judged; elements of a list are judged in its place.
@@ -151,7 +107,7 @@ func (l *looker) value(at []cursor) error {
 		return l.skip(token)
 	case delim == '[':
 		for i := 0; l.dec.More(); i++ {
-			err = errors.Join(err, l.value(enter(at, func(s step) bool { return s.every || s.index == i }, true)))
+			err = errors.Join(err, l.value(enter(at, func(s jsonpath.Step) bool { return s.ToElement(i) }, true)))
 			if err != nil {
 				return err
 			}
@@ -165,7 +121,7 @@ func (l *looker) value(at []cursor) error {
 			if err != nil {
 				return err
 			}
-			if err := l.value(enter(at, func(s step) bool { return s.every || s.index < 0 && s.name == name }, false)); err != nil {
+			if err := l.value(enter(at, func(s jsonpath.Step) bool { return s.ToProperty(name.(string)) }, false)); err != nil {
 				return err
 			}
 		}
@@ -181,7 +137,7 @@ func (l *looker) value(at []cursor) error {
 }
 
 // enter are the cursors after a step into an element; those at their end stay there if ended is set.
-func enter(at []cursor, fits func(step) bool, ended bool) (in []cursor) {
+func enter(at []cursor, fits func(jsonpath.Step) bool, ended bool) (in []cursor) {
 	for _, c := range at {
 		switch {
 		case len(c.rest) == 0 && ended:

@@ -10,6 +10,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/jsonpath"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -36,9 +37,7 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 		report(errors.New(`it names no tool; write "*" for every tool`), "tools")
 	}
 	for _, text := range r.Tools {
-		if !strings.Contains(text, "__") && !strings.Contains(text, "*") {
-			report(fmt.Errorf("%q is the name of no tool; write %[1]s__* for every tool of a server", text), "tools")
-		}
+		report(checkTools(text), "tools")
 		r.tools = append(r.tools, fullPattern(text))
 	}
 	for _, text := range r.Users {
@@ -81,7 +80,7 @@ func (r *rule) compileTokens(report func(err error, keys ...string)) {
 func (r *rule) compileCondition(at string, spec Condition, report func(err error, keys ...string)) {
 	c := &condition{Condition: spec}
 	var err error
-	if c.path, err = parsePath(at); err != nil {
+	if c.path, err = jsonpath.Parse(at); err != nil {
 		report(err, "args", at)
 	}
 	if spec.Pattern != "" {

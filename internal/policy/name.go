@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -73,6 +74,22 @@ func (p pattern) match(name string) bool {
 		_, name, ok = strings.Cut(name, part)
 	}
 	return ok && strings.HasSuffix(name, p[len(p)-1])
+}
+
+// Tools compiles a pattern of full names of tools, such as crm__*, as rules have it.
+func Tools(text string) (match func(name string) bool, err error) {
+	if err := checkTools(text); err != nil {
+		return nil, err
+	}
+	p := fullPattern(text)
+	return func(name string) bool { return p.match(full("", name)) }, nil
+}
+
+func checkTools(text string) error {
+	if !strings.Contains(text, "__") && !strings.Contains(text, "*") {
+		return fmt.Errorf("%q is the name of no tool; write %[1]s__* for every tool of a server", text)
+	}
+	return nil
 }
 
 type patterns []pattern

@@ -59,8 +59,12 @@ func (h *Harness) openPrivacy() error {
 	case "redis":
 		vault = opened(h, "pii.vault", "store, or correct the section redis", h.redisVault, func(v pii.Vault) error { return v.(io.Closer).Close() })
 	}
+	fields, err := c.Places()
+	if err != nil {
+		return err
+	}
 	h.privacy = pii.New(pii.Options{
-		Detector: detector, Types: detector.Types(), Vault: vault, Now: h.out.Now,
+		Detector: detector, Types: detector.Types(), Fields: fields, Vault: vault, Now: h.out.Now,
 		Keys: kept(func() (*seal.Keys, error) {
 			keys, err := seal.Open(seal.Options{Keys: c.Key, Name: "HARNESS_PII_KEY (pii.key)", File: c.KeyFile})
 			if err != nil {

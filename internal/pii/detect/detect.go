@@ -64,12 +64,25 @@ func New(o Options) (*Detector, error) {
 	return d, nil
 }
 
-func compile(name, pattern string) (*regexp.Regexp, error) {
+// maxTypeName is the length of a name with which a token can be read.
+const maxTypeName = 60
+
+// CheckName says why a type that is not built in cannot have a name.
+func CheckName(name string) error {
 	switch {
 	case name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
-		return nil, errors.New("the name consists of A-Z, 0-9 and _")
-	case slices.Contains(kindNames[:], name):
-		return nil, errors.New("the name is that of a built-in type")
+		return errors.New("the name consists of A-Z, 0-9 and _")
+	case len(name) > maxTypeName:
+		return fmt.Errorf("the name is longer than %d letters", maxTypeName)
+	case slices.Contains(kindNames[:], name), name == "LITERAL":
+		return errors.New("the name is that of a built-in type")
+	}
+	return nil
+}
+
+func compile(name, pattern string) (*regexp.Regexp, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -85,13 +98,28 @@ func compile(name, pattern string) (*regexp.Regexp, error) {
 
 // Find returns the values in a text in their order; they do not overlap. A text that is a JSON object or array is read as JSON:
 // its strings, keys and numbers are texts of their own, and the keys around a value are its context.
-func (d *Detector) Find(text string) []Span { return d.FindWith(text, nil) }
+func (d *Detector) Find(text string) []Span { return d.FindWith(text, Known{}) }
 
-// FindWith is Find that finds the words of a dictionary too.
-func (d *Detector) FindWith(text string, dictionary *Dictionary) []Span {
+// Known is what is known of a text beforehand, besides the types of a Detector. Of values with the same place, those that were sent
+// come first, then those of fields.
+type Known struct {
+	Sent   *Dictionary // values that the text may repeat
+	Words  *Words      // values that it may have
+	Fields []Field     // where it has values
+}
+
+// FindWith is Find that finds what is known, too.
+func (d *Detector) FindWith(text string, known Known) []Span {
 	f := finders.Get().(*finder)
 	defer f.release()
-	f.Detector, f.dictionary = d, dictionary
+	f.Detector, f.dictionary, f.words, f.fields = d, known.Sent, known.Words, known.Fields
+	if known.Words != nil {
+		known.Words.mu.RLock()
+		defer known.Words.mu.RUnlock()
+		if len(f.words.types) == 0 {
+			f.words = nil
+		}
+	}
 	f.find(text, surroundings{}, 0)
 	if len(f.hits) == 0 {
 		return nil
@@ -143,6 +171,8 @@ func (h *hit) refs() []any {
 type finder struct {
 	*Detector
 	dictionary *Dictionary
+	words      *Words
+	fields     []Field
 	hits       []hit
 }
 

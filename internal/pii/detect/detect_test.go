@@ -269,7 +269,7 @@ func TestDictionary(t *testing.T) {
 		`{"s":"{\"n\":\"Ann\",\"c\":48213}"}`: "1:Ann 4:48213", "QW5uIExlZSBjYWxsZWQgdXM=": "<nil>:QW5uIExlZSBjYWxsZWQgdXM=", "481482135 48213": "4:48213",
 	} {
 		var got []string
-		for _, s := range d.FindWith(text, dictionary) {
+		for _, s := range d.FindWith(text, detect.Known{Sent: dictionary}) {
 			got = append(got, fmt.Sprintf("%v:%s", s.Ref, text[s.Start:s.End]))
 		}
 		if s := strings.Join(got, " "); s != want {

@@ -23,7 +23,7 @@ func (f *finder) json(text string, around surroundings, depth int) bool {
 		return false
 	}
 	first := len(f.hits)
-	w := walker{finder: f, text: text, depth: depth + 1, at: around}
+	w := walker{finder: f, text: text, depth: depth + 1, at: around, reached: f.fields}
 	w.at.inside = true
 	w.at.nested++
 	if !w.walk(i) {
@@ -47,6 +47,9 @@ type walker struct {
 	depth int
 	at    surroundings // of the next value
 	stack []container
+
+	reached []Field // by the next value
+
 	names [16]struct { // of keys, which repeat
 		key string
 		name
@@ -58,6 +61,9 @@ type container struct {
 	object bool
 	parent mask // at of the container
 	key    name
+
+	fields   []Field // that the container has reached
+	elements int     // of a list, up to the next one
 }
 
 // maxNesting is encoding/json's.
@@ -99,9 +105,10 @@ func (w *walker) walk(i int) bool {
 			next = aCommaOrEnd
 			i++
 		case c == ',' && next == aCommaOrEnd:
-			next = aValue
-			if w.stack[len(w.stack)-1].object {
-				next = aKey
+			next = aKey
+			if !w.stack[len(w.stack)-1].object {
+				next = aValue
+				w.enterElement()
 			}
 			i++
 		case c == ':' && next == aColon:
@@ -128,8 +135,9 @@ func (w *walker) walk(i int) bool {
 }
 
 func (w *walker) open(c byte) expectation {
-	w.stack = append(w.stack, container{c == '{', w.at.parent, w.at.key})
+	w.stack = append(w.stack, container{object: c == '{', parent: w.at.parent, key: w.at.key, fields: w.reached})
 	if c == '[' {
+		w.enterElement()
 		return aValueOrEnd
 	}
 	w.at.parent |= w.at.key.words
@@ -147,11 +155,15 @@ func (w *walker) closed(c byte) bool {
 // str reads a string, which is a value or a key.
 func (w *walker) str(content string, offset int, value bool) expectation {
 	if value {
-		w.literal(content, offset, w.at)
+		if !w.inner(content, offset) {
+			w.literal(content, offset, w.at)
+		}
+		w.field(content, offset, 0)
 		return aCommaOrEnd
 	}
 	w.literal(content, offset, surroundings{parent: w.at.parent, inside: true, nested: w.at.nested})
 	w.at.key = w.name(content)
+	w.enterProperty(content)
 	return aColon
 }
 
@@ -182,6 +194,9 @@ func (w *walker) atom(i int) int {
 		number := w.at
 		number.number = true
 		w.literal(text, i, number)
+		fallthrough
+	default:
+		w.field(text, i, w.at.nested)
 	}
 	return end
 }

@@ -87,6 +87,9 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 			i = max(i, s.word(start, i, bits))
 		}
 	}
+	if f.words != nil {
+		s.known()
+	}
 	for i, pattern := range f.custom {
 		for _, m := range pattern.FindAllStringIndex(text, -1) {
 			if m[0] < m[1] {

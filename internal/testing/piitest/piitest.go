@@ -27,7 +27,7 @@ type detector struct {
 	f *Filter
 }
 
-func (d detector) FindWith(text string, known *detect.Dictionary) []detect.Span {
+func (d detector) FindWith(text string, known detect.Known) []detect.Span {
 	d.f.Asked.Add(1)
 	return d.Detector.FindWith(text, known)
 }

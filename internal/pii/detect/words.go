@@ -1,0 +1,241 @@
+package detect
+
+import (
+	"encoding/binary"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Words are values that are found as whole words wherever they are, such as names. The case of letters does not matter, and any
+// space stands for any other. Searching takes the same time for few and for many. Words are safe for concurrent use.
+//
+// A value that would be found in too many texts is left out; see worthFinding.
+type Words struct {
+	mu    sync.RWMutex
+	nodes map[string]int // a node and the next word, see appendStep, to the node behind it; 0 is the root
+	types map[int]string // of the values that end at a node
+	begin [1 << 10]uint64
+}
+
+// NewWords returns words that have none yet.
+func NewWords() *Words { return &Words{nodes: map[string]int{}, types: map[int]string{}} }
+
+const (
+	maxSteps = 32 // words of a value
+	maxGap   = 64 // bytes between two words of a value
+)
+
+// Add adds a value of a type. Of equal values the first counts.
+func (w *Words) Add(text, typ string) {
+	v := normalize(text)
+	if len(v.text) > maxKnown || !worthFinding(v.text) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var step []byte
+	node, steps := 0, 0
+	start, end := nextWord(v.text, 0)
+	for last := start; start < end; steps++ {
+		step = appendStep(step[:0], node, v.text[last:start], v.text[start:end])
+		if steps == 0 {
+			slot := beginSlot(step)
+			w.begin[slot/64] |= 1 << (slot % 64)
+		}
+		next, known := w.nodes[string(step)]
+		if !known {
+			next = len(w.nodes) + 1
+			w.nodes[string(step)] = next
+		}
+		node, last = next, end
+		start, end = nextWord(v.text, end)
+	}
+	if _, known := w.types[node]; !known && steps <= maxSteps {
+		w.types[node] = typ
+	}
+}
+
+// Len is how many words there are. That of nil is 0.
+func (w *Words) Len() int {
+	if w == nil {
+		return 0
+	}
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return len(w.types)
+}
+
+// match returns where the longest value ends that begins with the word from start to end, and its type. The caller holds w.mu.
+func (w *Words) match(text string, start, end int) (stop int, typ string) {
+	var buffer [96]byte
+	step := appendStep(buffer[:0], 0, "", text[start:end])
+	if slot := beginSlot(step); w.begin[slot/64]&(1<<(slot%64)) == 0 {
+		return 0, ""
+	}
+	for range maxSteps {
+		node, ok := w.nodes[string(step)]
+		if !ok {
+			break
+		}
+		if found, ok := w.types[node]; ok {
+			stop, typ = end, found
+		}
+		last := end
+		if start, end = nextWord(text[:min(len(text), last+maxGap+maxKnown)], last); start == end || start-last > maxGap {
+			break
+		}
+		step = appendStep(step[:0], node, text[last:start], text[start:end])
+	}
+	return stop, typ
+}
+
+// beginSlot is where begin says whether a value begins with a word. It tells most words apart.
+func beginSlot(step []byte) int {
+	word := step[rootStep:]
+	slot := len(word) + int(word[0])<<11 + int(word[len(word)-1])<<6 + int(word[len(word)/2])<<3
+	return slot & (1<<16 - 1)
+}
+
+const rootStep = 4 // bytes before the first word
+
+// appendStep appends the key of a step: the node, what stands between the words, and the next word.
+func appendStep(to []byte, node int, gap, next string) []byte {
+	return appendWord(appendGap(binary.BigEndian.AppendUint32(to, uint32(node)), gap), next)
+}
+
+// appendGap appends what stands between two words as it is compared.
+func appendGap(to []byte, gap string) []byte {
+	space := false
+	for _, r := range gap {
+		switch {
+		case unicode.IsSpace(r) && space:
+			continue
+		case unicode.IsSpace(r):
+			r = ' '
+		case r == '\u2019': // a curly apostrophe
+			r = '\''
+		}
+		space = r == ' '
+		to = utf8.AppendRune(to, r)
+	}
+	return to
+}
+
+// appendWord appends a word as it is compared.
+func appendWord(to []byte, text string) []byte {
+	first := len(to)
+	for i := range len(text) {
+		c := text[i]
+		if c >= utf8.RuneSelf {
+			return append(to[:first], norm.NFKC.String(strings.ToLower(text))...)
+		}
+		if classes[c]&upper != 0 {
+			c += 'a' - 'A'
+		}
+		to = append(to, c)
+	}
+	return to
+}
+
+// nextWord returns where the first word begins and ends that begins at i or behind it. A word is a run of letters, digits and _. Characters
+// of scripts without spaces between words are words each. Without a word, start and end are equal.
+func nextWord(text string, i int) (start, end int) {
+	for start = i; start < len(text); {
+		if classes[text[start]]&word != 0 {
+			size, alone := wordRune(text[start:])
+			if alone {
+				return start, start + size
+			}
+			if size > 0 {
+				break
+			}
+			_, size = utf8.DecodeRuneInString(text[start:])
+			start += size
+			continue
+		}
+		start++
+	}
+	for end = start; end < len(text) && classes[text[end]]&word != 0; {
+		size, alone := wordRune(text[end:])
+		if size == 0 || alone {
+			break
+		}
+		end += size
+	}
+	return start, end
+}
+
+// wordRune is the size of the character that a text begins with if it is one of words, else 0; alone says that it is a word by itself.
+func wordRune(text string) (size int, alone bool) {
+	if text[0] < utf8.RuneSelf {
+		return 1, false // the caller has looked at its class
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	switch {
+	case !unicode.In(r, unicode.L, unicode.M, unicode.N):
+		return 0, false
+	case isSpaceless(r):
+		return size, true
+	}
+	return size, false
+}
+
+// isSpaceless reports whether a character is of a script whose words have no spaces between them, or particles behind them.
+func isSpaceless(r rune) bool {
+	return r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
+		unicode.Khmer, unicode.Myanmar)
+}
+
+// plainValue is a value without what stands before its first word and behind its last one, and where these begin and end. A value
+// without words is itself.
+func plainValue(text string) (value string, start, end int) {
+	start, stop := nextWord(text, 0)
+	if start == stop {
+		return text, 0, len(text)
+	}
+	var out []byte
+	for at, last := start, start; at < stop; at, stop = nextWord(text, last) {
+		out = appendWord(appendGap(out, text[last:at]), text[at:stop])
+		last, end = stop, stop
+	}
+	return string(out), start, end
+}
+
+// worthFinding reports whether a value is looked for everywhere: it has at least three letters, or two of a script without spaces, or
+// six letters and digits; and not all of its words are common ones.
+func worthFinding(text string) bool {
+	letters, digits, spaceless := 0, 0, 0
+	rare := false
+	for start, end := nextWord(text, 0); start < end; start, end = nextWord(text, end) {
+		rare = rare || !common[strings.ToLower(text[start:end])]
+		for _, r := range text[start:end] {
+			switch {
+			case isSpaceless(r):
+				spaceless++
+			case unicode.IsLetter(r):
+				letters++
+			case unicode.IsNumber(r):
+				digits++
+			}
+		}
+	}
+	return rare && (letters >= minKnown || spaceless >= 2 || letters+digits+spaceless >= shortest)
+}
+
+// known finds the values of words.
+func (s *scanner) known() {
+	for start, end := nextWord(s.text, 0); start < end; {
+		stop, typ := s.words.match(s.text, start, end)
+		if stop > 0 && !(s.around.number && (start > 0 || stop < len(s.text))) {
+			value, _, _ := plainValue(s.text[start:stop])
+			s.add(start, stop, knownWord, value)
+			s.hits[len(s.hits)-1].word = &Word{Type: typ}
+			end = stop
+		}
+		start, end = nextWord(s.text, end)
+	}
+}
