@@ -83,14 +83,15 @@ type Policy struct {
 
 // PII configures what is replaced by tokens.
 type PII struct {
-	Enabled   bool                         `key:"enabled" default:"true" doc:"Replace personal data and secrets by tokens before models, logs, journals and files see them."`
-	Types     []string                     `key:"types" doc:"Further types to look for: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID, IN_AADHAAR."`
-	Custom    map[string]string            `key:"custom" doc:"Patterns of your own by name, as regular expressions in RE2 syntax. The name in capitals is the type."`
-	Fields    map[string]map[string]string `key:"fields" doc:"Values in answers that are personal data whatever they look like, such as names: tools, then paths, then the type of each."`
-	Vault     string                       `key:"vault" default:"store" oneof:"store,redis,memory" doc:"Where the values are kept, encrypted: in the database, in Redis, or in memory until the harness ends."`
-	Key       string                       `key:"key" secret:"true" doc:"Encrypts the values: 32 random bytes in base64 or hex. Former keys may follow, separated by commas. Without it the key is in keyFile."`
-	KeyFile   string                       `key:"keyFile" path:"true" default:"{state}/pii.key" doc:"Holds the key. It is made at the first start."`
-	MaxTokens int                          `key:"maxTokens" default:"250000" min:"1" doc:"Tokens of a session."`
+	Enabled       bool                         `key:"enabled" default:"true" doc:"Replace personal data and secrets by tokens before models, logs, journals and files see them."`
+	Types         []string                     `key:"types" doc:"Further types to look for: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID, IN_AADHAAR."`
+	Custom        map[string]string            `key:"custom" doc:"Patterns of your own by name, as regular expressions in RE2 syntax. The name in capitals is the type."`
+	Fields        map[string]map[string]string `key:"fields" doc:"Values in answers that are personal data whatever they look like, such as names: tools, then paths, then the type of each."`
+	UnknownTokens string                       `key:"unknownTokens" default:"text" oneof:"text,fail" doc:"What a token in the arguments of a tool is that the session does not know: a text like any other, or a reason not to make the call."`
+	Vault         string                       `key:"vault" default:"store" oneof:"store,redis,memory" doc:"Where the values are kept, encrypted: in the database, in Redis, or in memory until the harness ends."`
+	Key           string                       `key:"key" secret:"true" doc:"Encrypts the values: 32 random bytes in base64 or hex. Former keys may follow, separated by commas. Without it the key is in keyFile."`
+	KeyFile       string                       `key:"keyFile" path:"true" default:"{state}/pii.key" doc:"Holds the key. It is made at the first start."`
+	MaxTokens     int                          `key:"maxTokens" default:"250000" min:"1" doc:"Tokens of a session."`
 }
 
 // Patterns are the custom patterns by type.

@@ -33,7 +33,7 @@ func TestDefaults(t *testing.T) {
 			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, ParkAfter: 30 * time.Second, Memory: 100 << 20, MaxCalls: 1000,
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20, Warm: 2,
 		},
-		PII:       PII{Enabled: true, Vault: "store", KeyFile: filepath.Join(state, "pii.key"), MaxTokens: 250_000},
+		PII:       PII{Enabled: true, UnknownTokens: "text", Vault: "store", KeyFile: filepath.Join(state, "pii.key"), MaxTokens: 250_000},
 		Skills:    Skills{Dir: filepath.Join(state, "skills"), MaxBytes: 64 << 20, MaxFiles: 10000},
 		Workspace: Workspace{Dir: filepath.Join(state, "workspace"), MaxBytes: 256 << 20, MaxFiles: 10000},
 		Journal:   Journal{Retention: 30 * day},

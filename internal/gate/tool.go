@@ -97,7 +97,11 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	}
 	// 4. restore, policy
 	shown := args
-	if args, t.sent, err = t.run.scope.Privacy.RestoreJSON(ctx, args); err != nil {
+	args, t.sent, err = t.run.scope.Privacy.RestoreArguments(ctx, args)
+	if _, unknown := errors.AsType[*pii.UnknownTokenError](err); unknown {
+		return nil, t.forbidden(name, policy.Verdict{Reason: err.Error()})
+	}
+	if err != nil {
 		return nil, t.notCalled(name, err)
 	}
 	verdict := t.run.judge(ctx, tool, shown, t.sent)

@@ -24,10 +24,13 @@ type Options struct {
 	Detector Detector
 	Types    []string // that the detector knows; texts that look like tokens of other types are not taken for tokens
 	Fields   []Field
-	Vault    func() (Vault, error)
-	Keys     func() (*seal.Keys, error)
-	Limits   Limits
-	Now      func() time.Time
+	// FailUnknown makes RestoreArguments fail for unknown tokens; else they stay.
+	FailUnknown bool
+
+	Vault  func() (Vault, error)
+	Keys   func() (*seal.Keys, error)
+	Limits Limits
+	Now    func() time.Time
 }
 
 // Field is a place of personal data in the answers of tools. The values of its type are found wherever they are, from then on and in the

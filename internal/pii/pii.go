@@ -190,24 +190,45 @@ func (s Session) RestoreKept(ctx context.Context, old, text string) (string, err
 	return text, nil
 }
 
+// UnknownTokenError says that the arguments of a tool have a token that is none of the session.
+type UnknownTokenError struct{ Token string }
+
+func (e *UnknownTokenError) Error() string {
+	return e.Token + " is not a token of this session (pii.unknownTokens: fail)"
+}
+
+// RestoreArguments is RestoreJSON for the arguments of a tool. An unknown token in them is an *UnknownTokenError where Options say so.
+func (s Session) RestoreArguments(ctx context.Context, raw json.RawMessage) (json.RawMessage, []Token, error) {
+	restored, tokens, unknown, err := s.restoreJSON(ctx, raw)
+	if err == nil && unknown != "" && s.filter.opt.FailUnknown {
+		err = &UnknownTokenError{unknown}
+	}
+	return restored, tokens, err
+}
+
 // RestoreJSON restores in every string of a JSON text, keys included: a string that is the token of a number becomes the number.
 // It returns the tokens that it replaced, each once.
 func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, []Token, error) {
+	restored, tokens, _, err := s.restoreJSON(ctx, raw)
+	return restored, tokens, err
+}
+
+func (s Session) restoreJSON(ctx context.Context, raw json.RawMessage) (_ json.RawMessage, _ []Token, unknown string, err error) {
 	if s.filter == nil {
-		return raw, nil, nil
+		return raw, nil, "", nil
 	}
 	text := string(raw)
 	if !mayHaveToken(text) {
-		return raw, nil, nil
+		return raw, nil, "", nil
 	}
 	r, err := s.filter.restorer(ctx, s.scope)
 	if err != nil {
-		return nil, nil, fmt.Errorf("restore personal data: %w", err)
+		return nil, nil, "", fmt.Errorf("restore personal data: %w", err)
 	}
 	if restored := r.json(text); len(r.order) > 0 {
 		raw = json.RawMessage(restored)
 	}
-	return raw, r.tokens(), nil
+	return raw, r.tokens(), r.unknown, nil
 }
 
 // Translate replaces the tokens of the session by those that another session has for their values. Other tokens stay.

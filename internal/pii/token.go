@@ -80,6 +80,8 @@ type restorer struct {
 	table *table
 	used  map[*token]bool
 	order []*token
+
+	unknown string // the first text that looks like a token, and is none of the session
 }
 
 func (f *Filter) restorer(ctx context.Context, s Scope) (*restorer, error) {
@@ -92,7 +94,10 @@ func (r *restorer) find(n name) *token {
 	r.table.mu.Lock()
 	defer r.table.mu.Unlock()
 	tok := r.table.byName[n]
-	if tok != nil && !r.used[tok] {
+	switch {
+	case tok == nil && r.unknown == "":
+		r.unknown = fmt.Sprintf("[%s_%d]", n.kind, n.n)
+	case tok != nil && !r.used[tok]:
 		r.used[tok] = true
 		r.order = append(r.order, tok)
 	}

@@ -64,7 +64,7 @@ func (h *Harness) openPrivacy() error {
 		return err
 	}
 	h.privacy = pii.New(pii.Options{
-		Detector: detector, Types: detector.Types(), Fields: fields, Vault: vault, Now: h.out.Now,
+		Detector: detector, Types: detector.Types(), Fields: fields, FailUnknown: c.UnknownTokens == "fail", Vault: vault, Now: h.out.Now,
 		Keys: kept(func() (*seal.Keys, error) {
 			keys, err := seal.Open(seal.Options{Keys: c.Key, Name: "HARNESS_PII_KEY (pii.key)", File: c.KeyFile})
 			if err != nil {
