@@ -59,7 +59,7 @@ type bench struct {
 	store   *sqlite.Store
 	catalog *catalog.Catalog
 	figures []Figure
-	privacy *pii.Filter // nil, but for privateCall
+	privacy *pii.Filter // nil, but for the figures of privacy
 }
 
 // Run measures and returns the figures in a fixed order.
@@ -93,6 +93,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		{"tool call, journal in memory", func(ctx context.Context) (Figure, error) { return b.perCall(ctx, memory{}, 100) }},
 		{"tool call, journal in SQLite", func(ctx context.Context) (Figure, error) { return b.perCall(ctx, b.store, 400) }},
 		{"privacy, added to a tool call of 1 KiB", b.privateCall},
+		{"privacy, small runs beside large texts", b.hostileSender},
 		{"100 parallel tool calls of 10 ms", b.parallel},
 		{"runs per second, one user", b.throughput},
 		{"memory of a waiting run", b.waiting},

@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(figures) != 13 {
+	if len(figures) != 14 {
 		t.Errorf("got %d figures", len(figures))
 	}
 	for _, f := range figures {

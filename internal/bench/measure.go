@@ -66,11 +66,11 @@ func tools() *catalog.Catalog {
 var sequence atomic.Int64
 
 // exec runs a program from source to outcome, as the harness does, with a stand-in upstream.
-func (b *bench) exec(ctx context.Context, keep journals, upstream answers, cache *program.Cache, code string) error {
+func (b *bench) exec(ctx context.Context, keep journals, upstream gate.Servers, cache *program.Cache, code string) error {
 	return b.execFor(ctx, b.pool, "bench", keep, upstream, cache, code)
 }
 
-func (b *bench) execFor(ctx context.Context, pool *sandbox.Pool, user string, keep journals, upstream answers, cache *program.Cache, code string) error {
+func (b *bench) execFor(ctx context.Context, pool *sandbox.Pool, user string, keep journals, upstream gate.Servers, cache *program.Cache, code string) error {
 	id := fmt.Sprintf("run_bench%d", sequence.Add(1))
 	compiled, err := program.Compile(ctx, program.Source{Code: code}, program.Options{Cache: cache})
 	if err != nil {
@@ -147,18 +147,10 @@ func (b *bench) perCall(ctx context.Context, keep journals, budget float64) (Fig
 // privateCall is what privacy adds to a call whose input and answer have 1 KiB and three values: the difference between runs with it and
 // without it, in turn.
 func (b *bench) privateCall(ctx context.Context) (Figure, error) {
-	detector, err := detect.New(detect.Options{})
+	filter, err := b.filter()
 	if err != nil {
 		return Figure{}, err
 	}
-	keys, err := seal.New("the bench", []byte("bench of the harness, 32 bytes or more"))
-	if err != nil {
-		return Figure{}, err
-	}
-	filter := pii.New(pii.Options{
-		Detector: detector, Types: detector.Types(), Now: time.Now,
-		Vault: func() (pii.Vault, error) { return b.store.Vault(), nil }, Keys: func() (*seal.Keys, error) { return keys, nil },
-	})
 	const calls = 500
 	text := strings.Repeat("All orders were shipped in time and nothing is left to be done. ", 14)
 	code := fmt.Sprintf(`for (let i = 0; i < %d; i++) await callMCPTool('bench__echo', {n: i, name: 'Ann', mail: 'ann@example.com',
@@ -179,6 +171,103 @@ func (b *bench) privateCall(ctx context.Context) (Figure, error) {
 		all = append(all, (took[1]-took[0])/calls)
 	}
 	return Figure{Unit: "us", Budget: 60, Note: "journal and vault in SQLite, 3 values in input and answer"}.of(all[1:], time.Microsecond), nil
+}
+
+// filter is one of personal data, with its vault in the store.
+func (b *bench) filter() (*pii.Filter, error) {
+	detector, err := detect.New(detect.Options{})
+	if err != nil {
+		return nil, err
+	}
+	keys, err := seal.New("the bench", []byte("bench of the harness, 32 bytes or more"))
+	if err != nil {
+		return nil, err
+	}
+	return pii.New(pii.Options{
+		Detector: detector, Types: detector.Types(), Now: time.Now,
+		Vault: func() (pii.Vault, error) { return b.store.Vault(), nil }, Keys: func() (*seal.Keys, error) { return keys, nil },
+	}), nil
+}
+
+// dense answers every call with a text of many values.
+type dense struct {
+	answers
+	text   json.RawMessage // a JSON text
+	called chan<- error    // gets nil when the first call comes
+}
+
+func (d dense) Call(context.Context, string, string, json.RawMessage, mcpclient.CallOptions) (*mcpclient.Result, error) {
+	select {
+	case d.called <- nil:
+	default:
+	}
+	return &mcpclient.Result{StructuredContent: d.text, Raw: d.text, Conn: 1}, nil
+}
+
+// hostileSender is how many times as long small runs of a user take while another user has 8 MiB of values hidden again and again, in
+// several runs at a time. Windows with and without the sender alternate, so that a busy machine slows both.
+func (b *bench) hostileSender(ctx context.Context) (Figure, error) {
+	const rounds, window, senders = 10, 300, 2
+	var err error
+	if b.privacy, err = b.filter(); err != nil {
+		return Figure{}, err
+	}
+	defer func() { b.privacy = nil }()
+	var text strings.Builder
+	text.WriteString(`{"text":"`)
+	for i := 0; text.Len() < 8<<20-64; i++ {
+		fmt.Fprintf(&text, "p%d@d%d.example.com +1 202-555-%04d ", i%100_000, i%1000, i%10_000)
+	}
+	text.WriteString(`"}`)
+	cache := program.NewCache()
+	small := func() (Figure, error) {
+		return b.times(window, Figure{}, func() error {
+			return b.execFor(ctx, b.pool, "small", b.store, answers{}, cache,
+				"return (await callMCPTool('bench__echo', {mail: 'ann@example.com', phone: '+1 202-555-0143', ip: '203.0.113.9'})).mail")
+		})
+	}
+	beside := func() (Figure, error) {
+		sending, stop := context.WithCancel(ctx)
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer stop()
+		called := make(chan error, 1)
+		upstream := dense{text: json.RawMessage(text.String()), called: called}
+		for range senders {
+			all.Go(func() {
+				for sending.Err() == nil {
+					err := b.execFor(sending, b.pool, "hostile", b.store, upstream, cache, "return (await callMCPTool('bench__echo', {})).text.length")
+					if err != nil { // also at the end, and of a run that takes too long
+						select {
+						case called <- err:
+						default:
+						}
+					}
+				}
+			})
+		}
+		if err := <-called; err != nil {
+			return Figure{}, err
+		}
+		return small()
+	}
+	var ratios []float64
+	for range b.repetitions(rounds) {
+		alone, err := small()
+		if err != nil {
+			return Figure{}, err
+		}
+		slowed, err := beside()
+		if err != nil {
+			return Figure{}, err
+		}
+		ratios = append(ratios, slowed.P50/alone.P50)
+	}
+	slices.Sort(ratios)
+	return Figure{
+		Unit: "times", P50: ratios[len(ratios)/2], P95: ratios[len(ratios)*95/100], Budget: 2,
+		Note: fmt.Sprintf("another user's 8 MiB, %d at a time; median of windows", senders),
+	}, nil
 }
 
 // memory is a journal that holds the records of each run as long as it goes on.

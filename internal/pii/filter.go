@@ -230,13 +230,20 @@ func escaped(text string, spans []detect.Span) bool {
 func (f *Filter) tokenize(
 	ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token,
 ) (spans []detect.Span, tokens []string, err error) {
+	if len(text) > largeText {
+		release, err := f.large.Acquire(ctx, s.User, 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer release()
+	}
 	known, err := f.known(ctx, s, from, sent)
 	if err != nil {
 		return nil, nil, err
 	}
 	for pass, again := 0, true; again && pass < 2; pass++ {
-		if spans, err = f.find(ctx, s, from, text, known); err != nil || len(spans) == 0 {
-			return nil, nil, err
+		if spans = f.find(from, text, known); len(spans) == 0 {
+			return nil, nil, nil
 		}
 		words := known.Words.Len()
 		if tokens, err = f.tokens(ctx, s, from, text, spans, isJSON); err != nil {
@@ -263,14 +270,7 @@ func (f *Filter) known(ctx context.Context, s Scope, from Origin, sent []Token) 
 }
 
 // find finds the values of a text.
-func (f *Filter) find(ctx context.Context, s Scope, from Origin, text string, known detect.Known) ([]detect.Span, error) {
-	if len(text) > largeText {
-		release, err := f.large.Acquire(ctx, s.User, 1)
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-	}
+func (f *Filter) find(from Origin, text string, known detect.Known) []detect.Span {
 	spans := f.opt.Detector.FindWith(text, known)
 	if from == FromCode && known.Words != nil {
 		spans = slices.DeleteFunc(spans, func(span detect.Span) bool { return f.words[span.Type] && mayBeIdentifier(text, span) })
@@ -278,7 +278,7 @@ func (f *Filter) find(ctx context.Context, s Scope, from Origin, text string, kn
 	if mayHaveToken(text) {
 		spans = f.withTokens(text, spans, from)
 	}
-	return spans, nil
+	return spans
 }
 
 // mayBeIdentifier reports whether a value in a program may be a name that the program uses: a single word that is not all of a literal.

@@ -476,6 +476,56 @@ func (d *slow) FindWith(text string, known detect.Known) []detect.Span {
 	return d.Detector.FindWith(text, known)
 }
 
+// storing is a vault that is slow.
+type storing struct {
+	pii.Vault
+	begun chan struct{}
+	end   chan struct{}
+}
+
+func (v *storing) Add(ctx context.Context, s pii.Scope, entries []pii.Entry) error {
+	if len(entries) > 1 {
+		v.begun <- struct{}{}
+		<-v.end
+	}
+	return v.Vault.Add(ctx, s, entries)
+}
+
+// A user whose tokens are being stored has no other large text read meanwhile, in whichever session.
+func TestLargeTextsAreStoredInTurn(t *testing.T) {
+	t.Parallel()
+	d := &slow{begun: make(chan string, 4), end: make(chan struct{})}
+	close(d.end)
+	v := &storing{Vault: pii.NewMemory(), begun: make(chan struct{}, 4), end: make(chan struct{})}
+	f := filter(t, v, func(o *pii.Options) { d.Detector, o.Detector = o.Detector, d })
+	large := "wait1" + strings.Repeat(" x", 100<<10) + " a@example.com b@example.com"
+	var all sync.WaitGroup
+	send := func(session string) {
+		all.Go(func() {
+			if _, err := f.In("greedy", session).Hide(t.Context(), crm, large); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	send("s1")
+	<-d.begun
+	<-v.begun
+	send("s2")
+	if got := hide(t, f.In("other", "s"), crm, "a@example.com"); got != "[EMAIL_1]" {
+		t.Errorf("got %s", got)
+	}
+	select {
+	case <-d.begun:
+		t.Error("another text is read before the tokens of the first are stored")
+	default:
+	}
+	v.end <- struct{}{}
+	<-d.begun
+	<-v.begun
+	v.end <- struct{}{}
+	all.Wait()
+}
+
 // A user whose large texts are being read waits alone: small texts and those of others are read at once, and large ones in turn.
 func TestLargeTextsWait(t *testing.T) {
 	t.Parallel()

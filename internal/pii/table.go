@@ -324,6 +324,14 @@ func (t *table) store(ctx context.Context) error {
 	entries := make([]Entry, len(t.added))
 	var bytes int64
 	grown := 0
+	for _, a := range t.added {
+		if a.is {
+			grown++
+		}
+	}
+	if most := t.f.opt.Limits.UserTokens; most > 0 && grown > 0 && t.tokens+int64(grown) > most {
+		return &LimitError{"quotas.tokens", most, "the tokens of all sessions of this user"}
+	}
 	for i, a := range t.added {
 		entries[i] = Entry{Type: a.token.kind, N: a.token.n, Origin: a.origin}
 		if !a.is {
@@ -336,13 +344,9 @@ func (t *table) store(ctx context.Context) error {
 		key := t.keys.Key(seal.Scope(t.scope), a.token.kind, a.token.key())
 		entries[i].Sealed, entries[i].Key = sealed, key[:]
 		bytes += int64(len(sealed))
-		grown++
 	}
-	switch l := t.f.opt.Limits; {
-	case l.UserTokens > 0 && grown > 0 && t.tokens+int64(grown) > l.UserTokens:
-		return &LimitError{"quotas.tokens", l.UserTokens, "the tokens of all sessions of this user"}
-	case l.UserBytes > 0 && bytes > 0 && t.bytes+bytes > l.UserBytes:
-		return &LimitError{"quotas.vault", l.UserBytes, "the bytes of this user in the vault"}
+	if most := t.f.opt.Limits.UserBytes; most > 0 && bytes > 0 && t.bytes+bytes > most {
+		return &LimitError{"quotas.vault", most, "the bytes of this user in the vault"}
 	}
 	if err := t.vault.Add(ctx, t.scope, entries); err != nil {
 		return err

@@ -33,7 +33,7 @@ var ErrUnavailable = errors.New("the vault is unavailable")
 type Vault interface {
 	// Load returns what is stored of a session, and opens it for Add; a session without entries is empty.
 	Load(ctx context.Context, s Scope) (Loaded, error)
-	// Add stores entries of a session: all of them, or none if it returns an error. They are durable before anything that
+	// Add stores entries of a session: all of them, or perhaps some, or none, if it returns an error. They are durable before anything that
 	// the harness's store commits after Add has returned. ErrConflict is possible where processes share the vault.
 	Add(ctx context.Context, s Scope, entries []Entry) error
 	// Sync returns once everything added before is durable.

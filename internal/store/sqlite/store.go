@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"modernc.org/sqlite"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -57,6 +59,7 @@ type Store struct {
 	log    *slog.Logger
 	lease  lease
 	writer *writer
+	vaults *slots.Slots // of transactions with many tokens
 	read   *sql.DB
 
 	statements prepared // of read
@@ -111,6 +114,7 @@ func open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.Join(explain(err), c.close())
 	}
 	s.writer = newWriter(c)
+	s.vaults = slots.New(slots.Limits{All: 1, Each: 1, Waiting: math.MaxInt, EachWaiting: math.MaxInt}, "tokens", "stored")
 	s.endPurge = s.purgeInBackground(o.Retention)
 	return s, nil
 }

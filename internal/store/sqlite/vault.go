@@ -92,11 +92,38 @@ func (v *Vault) num(c *conn, scope pii.Scope) (num int64) {
 	return num
 }
 
-// Add implements pii.Vault. An error means that the store is closed.
-func (v *Vault) Add(ctx context.Context, scope pii.Scope, entries []pii.Entry) error {
+// maxRiders is how many entries a transaction gets along with what others write, who wait for it.
+const maxRiders = 200
+
+// Add implements pii.Vault. More than maxRiders entries are stored before it returns, in transactions between which others have theirs.
+func (v *Vault) Add(ctx context.Context, scope pii.Scope, entries []pii.Entry) (err error) {
+	defer wrap(&err, "add to the vault of session %q", scope.Session)
+	for ; len(entries) > maxRiders; entries = entries[maxRiders:] {
+		if err := v.addSome(ctx, scope, entries[:maxRiders]); err != nil {
+			return err
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	ch := v.change(scope, entries)
+	ch.done = make(chan struct{})
+	return v.s.writer.ride(ch)
+}
+
+// addSome stores entries in a transaction. Users take turns, and there is one such transaction in the queue of the writer.
+func (v *Vault) addSome(ctx context.Context, scope pii.Scope, entries []pii.Entry) error {
+	release, err := v.s.vaults.Acquire(ctx, scope.User, 1)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ch := v.change(scope, entries)
+	return v.s.write(ctx, ch.bytes, ch.apply)
+}
+
+// change stores entries.
+func (v *Vault) change(scope pii.Scope, entries []pii.Entry) *change {
 	entries = slices.Clone(entries)
 	bytes := 0
 	for i := range entries {
@@ -104,7 +131,7 @@ func (v *Vault) Add(ctx context.Context, scope pii.Scope, entries []pii.Entry) e
 		bytes += len(entries[i].Sealed)
 	}
 	now := v.s.now()
-	return v.s.writer.ride(&change{bytes: bytes, done: make(chan struct{}), apply: func(c *conn) { v.store(c, scope, entries, bytes, now) }})
+	return &change{bytes: bytes, apply: func(c *conn) { v.store(c, scope, entries, bytes, now) }}
 }
 
 func (v *Vault) store(c *conn, scope pii.Scope, entries []pii.Entry, bytes int, now time.Time) {
