@@ -15,17 +15,17 @@ const (
 )
 
 // begin records the prompt of the task, because its parts may change before the task goes on.
-func (w *work) begin(ctx context.Context) *ending {
+func (w *work) begin(ctx context.Context) (*ending, error) {
 	text, err := w.prompt(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return nil
+		return nil, nil
 	case err != nil:
 		return internal(err)
 	}
 	w.add(task.Step{Note: &task.Note{Text: text}})
 	w.limitHistory()
-	return nil
+	return nil, nil
 }
 
 // prompt is the first message of the task. It has no skills if they cannot be listed.

@@ -76,7 +76,7 @@ func (w *work) carryOut(
 		}
 		err = fmt.Errorf("run %s: %w", id, err)
 		if errors.Is(err, task.ErrLasting) {
-			return internal(err), nil
+			return internal(err)
 		}
 		return nil, err // the store or the sandbox is away: the run is continued later
 	}
@@ -90,7 +90,7 @@ func (w *work) carryOut(
 	shown.Effects = seen.effects(out, true)
 	text, err := w.resultText(ctx, &shown, code)
 	if err != nil {
-		return internal(err), nil
+		return internal(err)
 	}
 	r := task.Result{
 		ToolResult: model.ToolResult{Text: text, IsError: out.Status != run.Succeeded},

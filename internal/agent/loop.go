@@ -87,7 +87,7 @@ func (w *work) loop(ctx context.Context) (*ending, error) {
 func (w *work) next(ctx context.Context) (*ending, error) {
 	switch {
 	case len(w.steps) == 0:
-		return w.begin(ctx), nil
+		return w.begin(ctx)
 	case w.state.pending() != nil:
 		return w.call(ctx, *w.state.pending())
 	case w.state.answered:
@@ -238,9 +238,12 @@ func (w *work) usedUp(bound string) *ending {
 	return &ending{task.Failed, task.KindBudget, fmt.Sprintf("Stopped %s: the budget of %s is used up.", w.effort(), bound)}
 }
 
-// internal ends a task because of a lasting fault of the harness.
-func internal(err error) *ending {
-	return &ending{task.Failed, task.KindInternal, sentence("Stopped by a fault of the harness", err.Error())}
+// internal ends a task because of a lasting fault of the harness. A vault that does not answer is none: the task goes on later.
+func internal(err error) (*ending, error) {
+	if errors.Is(err, pii.ErrUnavailable) {
+		return nil, err
+	}
+	return &ending{task.Failed, task.KindInternal, sentence("Stopped by a fault of the harness", err.Error())}, nil
 }
 
 // take adds a step.

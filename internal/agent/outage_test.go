@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
@@ -316,5 +321,44 @@ func TestRunAway(t *testing.T) {
 	}
 	if len(w.executed) != 2 || w.executed[0] != w.executed[1] {
 		t.Errorf("executed %v, want one run twice", w.executed)
+	}
+}
+
+// vault is a vault that may be away.
+type vault struct {
+	*pii.Memory
+	away atomic.Bool
+}
+
+func (v *vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
+	if v.away.Load() {
+		return pii.Loaded{}, fmt.Errorf("%w: connection refused", pii.ErrUnavailable)
+	}
+	return v.Memory.Load(ctx, s)
+}
+
+// TestVaultOutage: while the vault does not answer, the task neither ends nor goes on.
+func TestVaultOutage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, says("done"))
+	d, err := detect.New(detect.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &vault{Memory: pii.NewMemory()}
+	v.away.Store(true)
+	a := w.agent()
+	a.opt.Privacy = pii.New(pii.Options{
+		Detector: d, Types: d.Types(), Now: time.Now, Vault: func() (pii.Vault, error) { return v, nil },
+		Keys: func() (*seal.Keys, error) { return seal.New("the test", []byte("0123456789abcdefghijklmnopqrstuvwxyz")) },
+	})
+	asked := newTask()
+	asked.Task = "Write to ann@example.com."
+	if ended, err := a.Do(t.Context(), asked, nil, w.steps, w); !errors.Is(err, pii.ErrUnavailable) || ended.Status.Ended() || len(w.steps) > 0 {
+		t.Fatalf("the task is %s, %v, with %d steps", ended.Status, err, len(w.steps))
+	}
+	v.away.Store(false)
+	if ended, err := a.Do(t.Context(), asked, nil, w.steps, w); err != nil || ended.Status != task.Succeeded {
+		t.Errorf("the task is %s, %v", ended.Status, err)
 	}
 }

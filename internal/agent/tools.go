@@ -101,7 +101,7 @@ func (w *work) lookUp(ctx context.Context, c model.ToolCall, ask func() (string,
 		return nil, nil
 	}
 	if text, err = w.fit(ctx, w.resultFile(w.state.turns, w.state.results), text); err != nil {
-		return internal(err), nil
+		return internal(err)
 	}
 	w.result(c, task.Result{ToolResult: model.ToolResult{Text: text}})
 	return nil, nil

@@ -30,7 +30,9 @@ func (l *loop) finish() (*Outcome, error) {
 	case l.spec.Offline && l.cursor.End() != nil:
 		l.compare(out)
 	case l.ending == nil:
-		l.redactOutcome(out)
+		if err := l.redactOutcome(out); err != nil {
+			return nil, err
+		}
 	}
 	if l.spec.Offline {
 		return out, nil

@@ -301,7 +301,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		}
 		*c = *recorded
 	} else if err := l.redactCall(ctx, c); err != nil {
-		l.stop(l.unreadable(err))
+		l.unredacted(err)
 		return
 	}
 	l.open[c.N] = c
@@ -570,7 +570,7 @@ func (l *loop) log(ctx context.Context, line Log) {
 		return
 	}
 	if err := l.redactLog(ctx, &line); err != nil {
-		l.stop(l.unreadable(err))
+		l.unredacted(err)
 		return
 	}
 	l.logs = append(l.logs, line)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
@@ -36,8 +37,9 @@ func (l *loop) redactLog(ctx context.Context, line *Log) (err error) {
 	return err
 }
 
-// redactOutcome takes personal data out of what a program returned or threw. If that fails, the run fails.
-func (l *loop) redactOutcome(out *Outcome) {
+// redactOutcome takes personal data out of what a program returned or threw. If that fails, the run fails; but if the vault does not
+// answer, that is the error.
+func (l *loop) redactOutcome(out *Outcome) error {
 	ctx, p := context.Background(), l.spec.Privacy
 	output, err := p.HideJSON(ctx, pii.FromProgram, out.Output)
 	if e := out.Error; e != nil {
@@ -50,9 +52,22 @@ func (l *loop) redactOutcome(out *Outcome) {
 			e.Data, err = p.HideJSON(ctx, pii.FromProgram, e.Data)
 		}
 	}
+	if errors.Is(err, pii.ErrUnavailable) {
+		return err
+	}
 	if out.Output = output; err != nil {
 		out.fail(l.unreadable(err))
 	}
+	return nil
+}
+
+// unredacted ends a run that sent what could not be redacted. If the vault does not answer, the run is left to be resumed.
+func (l *loop) unredacted(err error) {
+	if errors.Is(err, pii.ErrUnavailable) {
+		l.failure = err
+		return
+	}
+	l.stop(l.unreadable(err))
 }
 
 // unreadable is the ending of a run that sent what could not be redacted.
