@@ -350,7 +350,9 @@ func TestVaultOutage(t *testing.T) {
 	a := w.agent()
 	a.opt.Privacy = pii.New(pii.Options{
 		Detector: d, Types: d.Types(), Now: time.Now, Vault: func() (pii.Vault, error) { return v, nil },
-		Keys: func() (*seal.Keys, error) { return seal.New("the test", []byte("0123456789abcdefghijklmnopqrstuvwxyz")) },
+		Keys: func() (*seal.Keys, error) {
+			return seal.New("the test", []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
+		},
 	})
 	asked := newTask()
 	asked.Task = "Write to ann@example.com."

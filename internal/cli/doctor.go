@@ -54,6 +54,9 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness) []findi
 	note(partFinding("store", cfg.Store.URL, err))
 	_, err = h.Skills()
 	note(partFinding("skills", cfg.Skills.Dir, err))
+	for _, f := range vaultFindings(ctx, cfg.PII, h) {
+		note(f)
+	}
 	note(sandboxFinding(ctx, h))
 	note(modelFinding(h))
 	h.Servers().Start(ctx)
@@ -83,6 +86,26 @@ func partFinding(name, detail string, err error) finding {
 		return finding{name, "failed", part.Err.Error(), part.Fix()}
 	}
 	return finding{name, "failed", err.Error(), ""}
+}
+
+// vaultFindings opens the key of personal data and the vault, and reaches it.
+func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []finding {
+	const name = "personal data"
+	if !c.Enabled {
+		return []finding{{name, "warning", "pii.enabled is false: models, logs and files see it", "set pii.enabled to true"}}
+	}
+	warnings, err := h.Privacy().Check(ctx)
+	if c.Vault == "memory" {
+		warnings = append(warnings, "the vault is in memory: after a restart, tokens in sessions and tasks stand for nothing or for other values")
+	}
+	if err != nil || len(warnings) == 0 {
+		return []finding{partFinding(name, "tokens, with a vault in "+map[string]string{"store": "the store", "redis": "Redis"}[c.Vault], err)}
+	}
+	findings := make([]finding, len(warnings))
+	for i, text := range warnings {
+		findings[i] = finding{name, "warning", text, "see docs/PRIVACY.md"}
+	}
+	return findings
 }
 
 // sandboxFinding starts a worker of the default tier and says what it offers.

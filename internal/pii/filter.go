@@ -144,6 +144,27 @@ func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]in
 	return vault.Stats(ctx, user, session)
 }
 
+// Check opens the key and the vault. A vault may have a method Check of its own, which reaches it; warnings are what it says of its
+// settings.
+func (f *Filter) Check(ctx context.Context) (warnings []string, err error) {
+	if f == nil {
+		return nil, nil
+	}
+	if _, err := f.opt.Keys(); err != nil {
+		return nil, err
+	}
+	vault, err := f.opt.Vault()
+	if err != nil {
+		return nil, err
+	}
+	if v, ok := vault.(interface {
+		Check(context.Context) ([]string, error)
+	}); ok {
+		return v.Check(ctx)
+	}
+	return nil, nil
+}
+
 // Redactor removes values from texts without an owner; nil for a nil Filter. See Redact.
 func (f *Filter) Redactor() func(string) string {
 	if f == nil {
