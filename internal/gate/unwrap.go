@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/clip"
@@ -245,8 +244,8 @@ func decodeBase64(s string) string {
 func (t *toolCall) saveText(ctx context.Context, name, kind, content string, large bool) (json.RawMessage, error) {
 	done := context.WithoutCancel(ctx)
 	name, err := t.run.scope.Privacy.Hide(done, pii.Origin(t.name), name, t.sent...)
-	if err == nil && utf8.ValidString(content) {
-		content, err = t.run.scope.Privacy.Hide(done, pii.Origin(t.name), content, t.sent...)
+	if err == nil {
+		content, err = t.run.scope.Privacy.HideContent(done, pii.Origin(t.name), content, t.sent...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the answer cannot be saved: %w", err)

@@ -30,7 +30,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/pii/detect"
 )
@@ -126,7 +125,7 @@ func (s Session) HideJSON(ctx context.Context, from Origin, raw json.RawMessage,
 }
 
 // HideFile is HideJSON for the arguments and answers of file calls: where their member base64 is the base64 of a text, values are
-// hidden in that text, and it stays base64.
+// hidden in that text as HideContent does, and it stays base64.
 func (s Session) HideFile(ctx context.Context, from Origin, raw json.RawMessage) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	var encoded string
@@ -135,8 +134,8 @@ func (s Session) HideFile(ctx context.Context, from Origin, raw json.RawMessage)
 		return s.HideJSON(ctx, from, raw)
 	}
 	data, err := base64.StdEncoding.DecodeString(encoded)
-	if err == nil && utf8.Valid(data) {
-		text, err := s.Hide(ctx, from, string(data))
+	if err == nil {
+		text, err := s.HideContent(ctx, from, string(data))
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,87 @@
+package pii
+
+import (
+	"context"
+	"encoding/binary"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// HideContent is Hide for the bytes of a file. A text in UTF-16 with a byte order mark, or in one byte for each character, such as Latin-1 and
+// Windows-1252, is searched as text, and stays in its encoding. What is no text stays as it is.
+func (s Session) HideContent(ctx context.Context, from Origin, data string, sent ...Token) (string, error) {
+	if s.filter == nil || utf8.ValidString(data) {
+		return s.Hide(ctx, from, data, sent...)
+	}
+	for _, charset := range []struct {
+		decode func(string) (string, bool)
+		encode func(string) string
+	}{
+		{func(data string) (string, bool) { return fromUTF16(data, binary.LittleEndian) }, func(text string) string { return toUTF16(text, binary.LittleEndian) }},
+		{func(data string) (string, bool) { return fromUTF16(data, binary.BigEndian) }, func(text string) string { return toUTF16(text, binary.BigEndian) }},
+		{fromBytes, toBytes},
+	} {
+		if text, ok := charset.decode(data); ok {
+			hidden, err := s.Hide(ctx, from, text, sent...)
+			if err != nil || hidden == text {
+				return data, err
+			}
+			return charset.encode(hidden), nil
+		}
+	}
+	return data, nil
+}
+
+const byteOrderMark = 0xFEFF
+
+// byteOrder is an order of the two bytes of a unit of UTF-16.
+type byteOrder interface {
+	binary.ByteOrder
+	binary.AppendByteOrder
+}
+
+// fromUTF16 decodes UTF-16 that begins with a byte order mark, which stays a character of the text.
+func fromUTF16(data string, order byteOrder) (string, bool) {
+	if len(data) < 2 || len(data)%2 != 0 || order.Uint16([]byte(data[:2])) != byteOrderMark {
+		return "", false
+	}
+	units := make([]uint16, len(data)/2)
+	for i := range units {
+		units[i] = order.Uint16([]byte(data[2*i : 2*i+2]))
+	}
+	text := string(utf16.Decode(units))
+	return text, toUTF16(text, order) == data // else it has half a character
+}
+
+func toUTF16(text string, order byteOrder) string {
+	out := make([]byte, 0, 2*len(text))
+	for _, unit := range utf16.Encode([]rune(text)) {
+		out = order.AppendUint16(out, unit)
+	}
+	return string(out)
+}
+
+// fromBytes takes each byte for a character. Control characters that texts do not have mean that the data is no text; so does the
+// beginning of a JPEG, which has none.
+func fromBytes(data string) (string, bool) {
+	if strings.HasPrefix(data, "\xff\xd8\xff") {
+		return "", false
+	}
+	var out strings.Builder
+	for _, c := range []byte(data) {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\f' || c == 0x7F {
+			return "", false
+		}
+		out.WriteRune(rune(c))
+	}
+	return out.String(), true
+}
+
+func toBytes(text string) string {
+	out := make([]byte, 0, len(text))
+	for _, r := range text {
+		out = append(out, byte(r))
+	}
+	return string(out)
+}
