@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
@@ -25,7 +26,8 @@ type policySimulateCmd struct {
 func (policySimulateCmd) Help() string {
 	return `The calls are printed that the configuration and FILE decide differently. Annotations are today's. Journals have no origins of
 tokens: a token comes from the calls, files and the program of its run that show it, else its origin is unknown, which counts against
-the call. A session can know more origins of a token than a run shows, so a call may in truth be decided more strictly.
+the call. A session can know more origins of a token than a run shows, so a call may in truth be decided more strictly. Limits count the
+recorded calls, those of a task as if each of its runs were a task, the newest runs first.
 
 Example:
   harness policy simulate stricter.yaml`
@@ -62,7 +64,10 @@ func (c *policySimulateCmd) Run(ctx context.Context, a *app, cfg *config.Config,
 	if err != nil {
 		return err
 	}
-	s := &simulation{catalog: h.Catalog(), now: cfg.Policy.Compiled(), then: other.Compiled(), found: simulated{Changes: []simulatedChange{}}}
+	s := &simulation{
+		catalog: h.Catalog(), now: cfg.Policy.Compiled(), then: other.Compiled(), found: simulated{Changes: []simulatedChange{}},
+		counted: map[*policy.Policy]map[[2]string]int{},
+	}
 	filter := journal.Filter{User: c.User}
 	for s.found.Runs < c.Limit {
 		filter.Limit = min(c.Limit-s.found.Runs, 1000)
@@ -102,11 +107,14 @@ type simulation struct {
 	catalog   *catalog.Catalog
 	now, then *policy.Policy
 	found     simulated
+	// counted are the calls that count for limits, of each policy, by user and key.
+	counted map[*policy.Policy]map[[2]string]int
 }
 
 // run decides the calls of a run, in the order of its journal.
 func (s *simulation) run(id, user string, records []journal.Record) {
 	s.found.Runs++
+	began := time.Time{}
 	origins := map[string][]string{} // of a token
 	shows := func(origin, text string) {
 		for _, token := range tokenForm.FindAllString(text, -1) {
@@ -119,12 +127,13 @@ func (s *simulation) run(id, user string, records []journal.Record) {
 	for _, r := range records {
 		switch {
 		case r.Start != nil:
+			began = time.UnixMicro(r.Start.Time)
 			shows("program", r.Start.Source)
 		case r.Call != nil && (frame.Kind(r.Call.Kind) == frame.Tool || frame.Kind(r.Call.Kind) == frame.PII):
 			call, known := s.call(user, r.Call)
 			from[r.Call.N] = call.Tool
 			call.Tokens = policyTokens(tokenForm.FindAllString(string(call.Args), -1), func(text string) []string { return origins[text] })
-			s.decide(id, r.Call.N, call, known)
+			s.decide(id, r.Call.N, call, known, began)
 		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.FS:
 			from[r.Call.N] = "file"
 		case r.Answer != nil && from[r.Answer.N] != "":
@@ -159,10 +168,29 @@ func (s *simulation) call(user string, c *journal.Call) (call policy.Call, known
 	return policyCall(tool, user, args), known
 }
 
-func (s *simulation) decide(id string, number int, call policy.Call, known bool) {
+// verdict is the verdict of a policy on a call of a run, with the limits of its rules.
+func (s *simulation) verdict(p *policy.Policy, call policy.Call, run string, began time.Time) policy.Verdict {
+	v := p.Decide(call)
+	count, ok := v.Count(run, "", began)
+	if !ok {
+		return v
+	}
+	if s.counted[p] == nil {
+		s.counted[p] = map[[2]string]int{}
+	}
+	of := [2]string{call.User, count.Key}
+	if s.counted[p][of] >= count.Limit {
+		return v.Exceeded(call.Tool)
+	}
+	s.counted[p][of]++
+	return v
+}
+
+func (s *simulation) decide(id string, number int, call policy.Call, known bool, began time.Time) {
 	s.found.Calls++
 	change := simulatedChange{
-		Run: id, Call: number, Tool: call.Tool, Known: known, Now: s.now.Decide(call), Then: s.then.Decide(call), UnknownOrigins: []string{},
+		Run: id, Call: number, Tool: call.Tool, Known: known, UnknownOrigins: []string{},
+		Now: s.verdict(s.now, call, id, began), Then: s.verdict(s.then, call, id, began),
 	}
 	if change.Now.Action == change.Then.Action {
 		return

@@ -10,7 +10,7 @@
 //  4. restore personal data in the input; policy, of the call and of what is restored
 //  5. validate the input against the tool's schema, connect the server
 //  6. approval, where policy asks: of a call that can be made, with the tool as its connected server defines it now
-//  7. journal the intent of a write, call the tool
+//  7. count the call for the limit of its rule, journal the intent of a write, call the tool
 //  8. unwrap the result
 //  9. hide personal data in the answer; it goes back to the run, which journals and delivers it
 package gate
@@ -69,6 +69,15 @@ type Policy interface {
 	Decide(c policy.Call) policy.Verdict
 }
 
+// Counts are the calls that count for limits of rules. They are safe for concurrent use.
+type Counts interface {
+	// Reached reports whether a user has as many calls under a key as the limit allows.
+	Reached(ctx context.Context, user, key string, limit int) (bool, error)
+	// Count counts a call of a user under a key until it expires; ok is false, and it is not counted, if there are as many as the limit
+	// allows.
+	Count(ctx context.Context, user, key string, limit int, now, expires time.Time) (ok bool, err error)
+}
+
 // Modules compiles what a program requires or imports while it runs; the value goes to the guest as it is.
 type Modules func(ctx context.Context, specifier, from string) (*program.Loaded, error)
 
@@ -79,7 +88,8 @@ type Zones func(name string) (json.RawMessage, error)
 type Options struct {
 	Catalog *catalog.Catalog
 	Servers Servers
-	Policy  Policy // nil allows every call
+	Policy  Policy                 // nil allows every call
+	Counts  func() (Counts, error) // of limits of the policy's rules
 	// Decided is called with every verdict other than allow, by the goroutine of its call; may be nil.
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
 	// Restored is called before a call is sent whose arguments have the values of tokens, by the goroutine of the call; may be nil.
@@ -102,8 +112,9 @@ type Scope struct {
 	User     string
 	Roles    []auth.Role // of the caller; nil if they are not known
 	Session  string
-	MaxCalls int // tool calls
-	MaxValue int // bytes of an answer; a larger one becomes a file
+	Task     string // empty: a run of no task
+	MaxCalls int    // tool calls
+	MaxValue int    // bytes of an answer; a larger one becomes a file
 	Files    Files
 	Modules  Modules
 	Privacy  pii.Session // of personal data in arguments and answers

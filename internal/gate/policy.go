@@ -24,6 +24,34 @@ func (r *Run) judge(ctx context.Context, tool *catalog.Tool, args json.RawMessag
 	return v
 }
 
+// within answers a call whose rule has a limit that is reached; nil for other calls. A call that is about to be sent counts.
+func (t *toolCall) within(ctx context.Context, tool *catalog.Tool, args json.RawMessage, v policy.Verdict, sent bool) *frame.Error {
+	r, name := t.run, tool.FullName()
+	now := r.gate.opt.Now()
+	count, ok := v.Count(r.scope.Run, r.scope.Task, now)
+	if !ok {
+		return nil
+	}
+	counts, err := r.gate.opt.Counts()
+	if err == nil && sent {
+		ok, err = counts.Count(ctx, r.scope.User, count.Key, count.Limit, now, count.Expires)
+	} else if err == nil {
+		ok, err = counts.Reached(ctx, r.scope.User, count.Key, count.Limit)
+		ok = !ok
+	}
+	switch {
+	case err != nil:
+		return t.notCalled(name, err)
+	case ok:
+		return nil
+	}
+	exceeded := v.Exceeded(name)
+	if hook := r.gate.opt.Decided; hook != nil {
+		hook(ctx, r.policyCall(tool, args), exceeded)
+	}
+	return t.forbidden(name, exceeded)
+}
+
 func (r *Run) decide(c policy.Call) policy.Verdict {
 	if r.gate.opt.Policy == nil {
 		return policy.Verdict{Action: policy.Allow}

@@ -54,6 +54,9 @@ func (r *Run) question(ctx context.Context, c *journal.Call) (json.RawMessage, *
 			return nil, failed
 		}
 	}
+	if failed := t.within(ctx, tool, c.Args, verdict, true); failed != nil {
+		return nil, failed
+	}
 	answer, err := r.scope.Privacy.Ask(ctx, c.Name, in.Tokens...)
 	if _, ok := errors.AsType[*pii.QuestionError](err); ok {
 		return nil, runtimeError("TypeError", "pii.%s: %v", c.Name, err)

@@ -111,6 +111,11 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if failed := t.refusal(ctx, name); failed != nil {
 		return nil, failed
 	}
+	if t.intent == nil {
+		if failed := t.within(ctx, tool, shown, verdict, false); failed != nil {
+			return nil, failed
+		}
+	}
 	// 5. validate, connect
 	if err := t.run.gate.opt.Catalog.Validate(ctx, t.run.scope.User, tool, args); err != nil {
 		return nil, t.notCalled(name, err)
@@ -156,7 +161,12 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 		}
 		options.Conn = conn
 	}
-	// 7. journal the intent, call
+	// 7. count the call, journal the intent, call; what a dead process may have sent has counted
+	if t.intent == nil {
+		if failed := t.within(ctx, tool, shown, verdict, true); failed != nil {
+			return nil, failed
+		}
+	}
 	t.write = !tool.Annotations.IsReadOnly()
 	if t.write && t.intent == nil {
 		err := intend(ctx, journal.Intent{

@@ -51,6 +51,9 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 	if r.Tokens != nil {
 		r.compileTokens(report)
 	}
+	if r.Limit != nil {
+		r.compileLimit(report)
+	}
 	for _, at := range sortedKeys(r.Args) {
 		r.compileCondition(at, r.Args[at], report)
 	}

@@ -16,6 +16,9 @@
 // a rule that allows needs all values at a path of args to match, and at least one; for a rule that asks or denies one is
 // enough.
 //
+// A rule with a limit bounds the calls that it decides as a whole. How many there were is not policy's to know: Verdict.Count says what
+// a call counts for.
+//
 // Arguments hold tokens in place of personal data: conditions on args see the tokens.
 package policy
 
@@ -78,6 +81,8 @@ type Verdict struct {
 	Reason string `json:"reason"`           // for people and programs: names the rule, and the token it is about; never a value
 	Token  string `json:"token,omitempty"`  // that decided; empty where the call itself did
 	Origin string `json:"origin,omitempty"` // of the token; empty if it is not known
+
+	by *rule // that decided the call as a whole, if it has a limit
 }
 
 // Policy is a list of compiled rules. It is safe for concurrent use.
@@ -99,13 +104,16 @@ func New(own []Rule, preset string, presetRules []Rule) (*Policy, error) {
 
 // Decide returns the verdict on a call. It takes time linear in rules times origins of tokens, and in the arguments.
 func (p *Policy) Decide(c Call) Verdict {
-	verdict, rule := Verdict{}, (*rule)(nil)
+	verdict, rule, call := Verdict{}, (*rule)(nil), (*rule)(nil)
 	for v, by := range p.judge(&c) {
+		if v.Token == "" && by != nil && by.Limit != nil {
+			call = by
+		}
 		if verdict.Action == "" || v.Action.StricterThan(verdict.Action) {
 			verdict, rule = v, by
 		}
 	}
-	verdict.Reason = rule.explain(&verdict, c.Tool)
+	verdict.Reason, verdict.by = rule.explain(&verdict, c.Tool), call
 	return verdict
 }
 

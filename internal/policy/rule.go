@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/auth"
 )
@@ -16,6 +17,7 @@ type Rule struct {
 	Roles  []string             `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous."`
 	Args   map[string]Condition `json:"args,omitempty" key:"args" doc:"What the arguments must be, by path: $.to, $.items[*].to."`
 	Tokens *Tokens              `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
+	Limit  *Limit               `json:"limit,omitempty" key:"limit" doc:"How many calls of a user the rule allows or asks about; further ones are denied."`
 	Action Action               `json:"action" key:"action" required:"true" oneof:"allow,deny,ask" doc:"What happens to the call."`
 	Reason string               `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
 }
@@ -86,6 +88,9 @@ func (r Rule) String() string {
 		}
 		parts = append(parts, text)
 	}
+	if r.Limit != nil {
+		parts = append(parts, r.Limit.String())
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -115,6 +120,8 @@ type rule struct {
 	tools, users patterns
 	kinds, from  patterns // of tokens
 	conditions   []*condition
+	window       time.Duration // of the limit
+	identity     string        // of a rule with a limit: its hash
 }
 
 // fitting returns the rules that match all of a call but its tokens, in order.
@@ -166,6 +173,15 @@ func (r *rule) flows(kind, from string) bool {
 	return r.from.match(from)
 }
 
+// named is a rule's number, with what it is about.
+func (r *rule) named() string {
+	text := fmt.Sprintf("rule %d", r.number)
+	if r.preset != "" {
+		text += " of preset " + r.preset
+	}
+	return text + fmt.Sprintf(" (%s)", r.Rule)
+}
+
 // explain is the reason of a judgement; r is nil if no rule matched.
 func (r *rule) explain(v *Verdict, tool string) string {
 	about := tool
@@ -178,11 +194,7 @@ func (r *rule) explain(v *Verdict, tool string) string {
 	if r == nil {
 		return "no rule is about " + about
 	}
-	text := fmt.Sprintf("rule %d", r.number)
-	if r.preset != "" {
-		text += " of preset " + r.preset
-	}
-	text += fmt.Sprintf(" (%s) %s %s", r.Rule, map[Action]string{Allow: "allows", Ask: "asks about", Deny: "denies"}[r.Action], about)
+	text := r.named() + " " + map[Action]string{Allow: "allows", Ask: "asks about", Deny: "denies"}[r.Action] + " " + about
 	if r.Reason != "" {
 		text += ": " + r.Reason
 	}

@@ -175,7 +175,7 @@ func (h *Harness) openRuns() error {
 		Pool:  h.pool, Skills: h.skills, Workspace: h.workspace,
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
-			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,
+			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,
 			ApprovalKey: kept(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,

@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limit bounds the calls of a user that a rule allows or asks about. Calls count that were sent to their servers.
+type Limit struct {
+	Calls int    `json:"calls" key:"calls" required:"true" min:"1" doc:"So many calls."`
+	Per   string `json:"per" key:"per" required:"true" doc:"Of one run, of one task, or in each such time: run, task, 1h, 1d. Times begin at multiples of their length since 1970 in UTC; a run of no task is one."`
+}
+
+func (l Limit) String() string { return fmt.Sprintf("limit %d calls per %s", l.Calls, l.Per) }
+
+// What limits are counted per, besides times.
+const (
+	perRun  = "run"
+	perTask = "task"
+)
+
+// Bounds of a limit's time, and how long the count of a run or task is kept after its last call.
+const (
+	minWindow = time.Second
+	maxWindow = 366 * 24 * time.Hour
+	keepCount = 30 * 24 * time.Hour
+)
+
+// window is the time that a limit counts in; 0 for run and task.
+func (l Limit) window() (time.Duration, error) {
+	if l.Per == perRun || l.Per == perTask {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(l.Per)
+	if days, ok := strings.CutSuffix(l.Per, "d"); ok {
+		var n int
+		if n, err = strconv.Atoi(days); err == nil && n >= 0 && n <= 366 {
+			d = time.Duration(n) * 24 * time.Hour
+		}
+	}
+	if err != nil || d < minWindow || d > maxWindow {
+		return 0, fmt.Errorf("%q is neither run nor task nor a time from 1s to 366d, such as 1h", l.Per)
+	}
+	return d, nil
+}
+
+// Count is what a call of a user counts for.
+type Count struct {
+	Key     string    // names the rule, and the run, task or time
+	Limit   int       // calls under the key
+	Expires time.Time // when nothing asks for the count any more
+}
+
+// Count says what a call with this verdict counts for, in a run and task (empty: none) at a time; ok is false if it counts for nothing.
+func (v Verdict) Count(run, task string, now time.Time) (c Count, ok bool) {
+	if v.by == nil || v.Action == Deny {
+		return Count{}, false
+	}
+	c = Count{Key: v.by.identity + " ", Limit: v.by.Limit.Calls, Expires: now.Add(keepCount)}
+	switch {
+	case v.by.window > 0:
+		start := now.UTC().Truncate(v.by.window)
+		c.Key, c.Expires = c.Key+"at "+strconv.FormatInt(start.Unix(), 10), start.Add(v.by.window)
+	case v.by.Limit.Per == perTask && task != "":
+		c.Key += "task " + task
+	default:
+		c.Key += "run " + run
+	}
+	return c, true
+}
+
+// Exceeded is the verdict on a call of a tool whose count has reached its limit.
+func (v Verdict) Exceeded(tool string) Verdict {
+	denied := Verdict{Action: Deny, Rule: v.by.number, Preset: v.by.preset}
+	denied.Reason = v.by.named() + " denies " + tool + ": the calls of its limit were made"
+	if v.by.Reason != "" {
+		denied.Reason += ": " + v.by.Reason
+	}
+	return denied
+}
+
+// compileLimit checks a rule's limit.
+func (r *rule) compileLimit(report func(err error, keys ...string)) {
+	var err error
+	if r.window, err = r.Limit.window(); err != nil {
+		report(err, "limit", "per")
+	}
+	switch {
+	case r.Limit.Calls < 1:
+		report(errors.New("it must be at least 1"), "limit", "calls")
+	case r.Action == Deny:
+		report(errors.New("a rule that denies allows no calls; leave the limit out"), "limit")
+	case r.Tokens != nil:
+		report(errors.New("a limit counts calls; leave tokens out, and write a rule of its own for them"), "limit")
+	}
+	text, _ := json.Marshal(r.Rule) // texts and numbers
+	sum := sha256.Sum256(text)
+	r.identity = hex.EncodeToString(sum[:16])
+}
