@@ -97,6 +97,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		{"100 parallel tool calls of 10 ms", b.parallel},
 		{"runs per second, one user", b.throughput},
 		{"memory of a waiting run", b.waiting},
+		{"memory of harness serve with 10,000 waiting runs", b.manyWaiting},
 		{"search in 5,000 tools", b.search},
 		{"users in turn, more than runners", b.manyUsers},
 		{"1,000 waiters on 64 runners", b.manyWaiters},

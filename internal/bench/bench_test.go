@@ -1,32 +1,49 @@
-package bench
+package bench_test
 
 import (
+	"context"
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
-	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/bench"
+	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/testing/child"
 )
 
+// TestMain makes the test binary the harness, as far as the bench starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == wasm.WorkerCommand {
-		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
+		os.Exit(code)
 	}
-	if len(os.Args) > 1 && os.Args[1] == "version" {
-		os.Exit(0) // the start of this binary stands for the harness's
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "version":
+			os.Exit(0) // the start of this binary stands for the harness's
+		case "serve", "token":
+			os.Exit(harness())
+		}
 	}
 	os.Exit(m.Run())
+}
+
+func harness() int {
+	dir, _ := os.Getwd()
+	self, _ := os.Executable()
+	return cli.Main(context.Background(), cli.World{
+		Args: os.Args[1:], Environ: os.Environ(), Dir: dir, Executable: self, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Now: time.Now,
+	})
 }
 
 // TestRun measures everything once, quickly: what is measured works, whatever the figures are on a busy machine.
 func TestRun(t *testing.T) {
 	self := child.Executable(t)
-	figures, err := Run(t.Context(), Options{Executable: self, Quick: true})
+	figures, err := bench.Run(t.Context(), bench.Options{Executable: self, Quick: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(figures) != 14 {
+	if len(figures) != 15 {
 		t.Errorf("got %d figures", len(figures))
 	}
 	for _, f := range figures {

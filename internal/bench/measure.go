@@ -86,7 +86,7 @@ func (b *bench) execFor(ctx context.Context, pool *sandbox.Pool, user string, ke
 	}
 	defer writer.Close(ctx)
 	info := pool.Info()
-	out, err := run.Execute(ctx, run.Spec{
+	out, err := run.Execute(ctx, &run.Spec{
 		Start: journal.Start{
 			Run: id, User: user, Source: code, Program: text, Map: compiled.Map.String(), Seed: strings.Repeat("5a", 32),
 			Time: time.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude,

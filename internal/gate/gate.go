@@ -164,6 +164,7 @@ func (r *Run) remember() {
 			}
 		}
 	}
+	r.scope.Recorded = nil
 }
 
 // approvable reports whether policy may put a call to a person.

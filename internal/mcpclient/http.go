@@ -63,7 +63,8 @@ func newWeb(cfg Config, limit int, streamable bool) *web {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
 	base.TLSHandshakeTimeout = connectTimeout
-	base.MaxIdleConnsPerHost = 16 // a program's parallel calls should not pay a handshake each
+	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10 // thousands of calls may be in flight, each on a connection of its own
+	base.MaxIdleConnsPerHost = 16                            // a program's parallel calls should not pay a handshake each
 	w := &web{base: base, url: cfg.URL, limit: limit, streamable: streamable}
 	w.client = &http.Client{Transport: base, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) == 10 || req.Method != via[0].Method { // a 303 may follow what was done

@@ -474,7 +474,7 @@ func TestLeaveWithoutRunners(t *testing.T) {
 		defer pool.Close()
 		spec := w.spec()
 		spec.Journal, spec.Leave, spec.Runners = writer, w.leaving(time.Second, 100), pool
-		out, err := run.Execute(t.Context(), spec)
+		out, err := run.Execute(t.Context(), &spec)
 		if err != nil || string(out.Output) != `"[2 3 1]"` {
 			t.Errorf("%+v, %v", out, err)
 		}

@@ -21,14 +21,15 @@ import (
 
 // Execute runs the program of spec to its end and returns how it ended. The error is the harness's own failure (no
 // runner, no room for the journal); a program that fails is an outcome. Cancelling ctx ends the program as cancelled,
-// but for the cause ErrParked, which leaves it to be resumed and is the error then.
-func Execute(ctx context.Context, spec Spec) (*Outcome, error) {
+// but for the cause ErrParked, which leaves it to be resumed and is the error then. Execute empties spec: a run without a runner
+// holds nothing that it can read again.
+func Execute(ctx context.Context, spec *Spec) (*Outcome, error) {
 	lease, err := spec.Runners.Acquire(ctx, spec.Owner)
 	if err != nil {
 		return nil, fmt.Errorf("get a runner: %w", err)
 	}
 	l := newLoop(spec)
-	l.use(lease, spec.Records)
+	l.use(lease, l.spec.Records)
 	l.execute(ctx)
 	l.spec.Turn.Rest()
 	if l.runner != nil {
@@ -113,9 +114,10 @@ type result struct {
 	asks  *approval.Call // not nil: there is no answer, the call waits for an approval
 }
 
-func newLoop(spec Spec) *loop {
+func newLoop(spec *Spec) *loop {
+	defer func() { *spec = Spec{} }()
 	return &loop{
-		spec: spec, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), asked: map[int]approval.Call{},
+		spec: *spec, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), asked: map[int]approval.Call{},
 		results: make(chan result, 16), over: make(chan struct{}), timers: newTimers(), away: newAway(),
 	}
 }

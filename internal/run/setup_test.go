@@ -334,7 +334,7 @@ func (w *world) execute(s script, spec run.Spec) (*run.Outcome, error) {
 	pool := sandbox.NewPool(worn{s, w.used}, sandbox.PoolOptions{Size: 1, MaxRuns: 1})
 	defer pool.Close()
 	spec.Runners = pool
-	return run.Execute(w.ctx, spec)
+	return run.Execute(w.ctx, &spec)
 }
 
 // run executes a new run, and returns its outcome and its journal.

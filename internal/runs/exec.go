@@ -53,8 +53,18 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return nil, err
 	}
 	defer func() { env.close(over(out, err)) }()
+	spec, writer, out, err := s.prepare(ctx, id, env, req)
+	if spec == nil {
+		return out, err
+	}
+	defer writer.Close(context.WithoutCancel(ctx))
+	return s.live(ctx, spec)
+}
+
+// prepare compiles a program and begins its journal. A program that does not compile has an outcome and no spec.
+func (s *Service) prepare(ctx context.Context, id string, env *environment, req Request) (spec *run.Spec, writer journal.Writer, out *run.Outcome, err error) {
 	if req.Code, err = env.privacy.Hide(ctx, pii.FromCode, req.Code); err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	limits := s.limits(req.Timeout)
 	var computed time.Duration
@@ -76,21 +86,22 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 			text = fmt.Sprintf("the program was not compiled within %s, waiting included", limits.MaxWall)
 		default:
 			if out, err = notCompiled(id, err); err != nil {
-				return nil, err
+				return nil, nil, nil, err
 			}
-			return s.unstarted(ctx, req, out)
+			out, err = s.unstarted(ctx, req, out)
+			return nil, nil, out, err
 		}
-		return s.unstarted(ctx, req, failed(id, &run.Error{Kind: frame.KindTimeout, Message: text}))
+		out, err = s.unstarted(ctx, req, failed(id, &run.Error{Kind: frame.KindTimeout, Message: text}))
+		return nil, nil, out, err
 	}
 	start, writer, err := s.begin(ctx, id, req, compiled)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	defer writer.Close(context.WithoutCancel(ctx))
-	spec := s.spec(start, nil, env, compiled, req)
+	spec = s.spec(start, nil, env, compiled, req)
 	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
 	s.waitFor(spec, req)
-	return s.live(ctx, spec)
+	return spec, writer, nil, nil
 }
 
 // over says whether a run has ended: others can be resumed.
@@ -140,16 +151,14 @@ func (s *Service) unstarted(ctx context.Context, req Request, out *run.Outcome) 
 	return out, nil
 }
 
-// execute runs a spec in the pool. It empties the spec: a run that has given up its runner holds nothing that it can read again.
+// execute runs a spec in the pool.
 func (s *Service) execute(ctx context.Context, spec *run.Spec) (*run.Outcome, error) {
 	pool, err := s.opt.Pool()
 	if err != nil {
 		return nil, err
 	}
 	spec.Runners = pool
-	taken := *spec
-	*spec = run.Spec{}
-	return run.Execute(ctx, taken)
+	return run.Execute(ctx, spec)
 }
 
 // live executes a run that is no replay: it is counted, traced and audited.
