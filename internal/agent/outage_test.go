@@ -345,7 +345,7 @@ func TestVaultOutage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &vault{Memory: pii.NewMemory()}
+	v := &vault{Memory: pii.NewMemory(1)}
 	v.away.Store(true)
 	a := w.agent()
 	a.opt.Privacy = pii.New(pii.Options{

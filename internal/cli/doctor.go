@@ -96,7 +96,7 @@ func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []findi
 	}
 	warnings, err := h.Privacy().Check(ctx)
 	if c.Vault == "memory" {
-		warnings = append(warnings, "the vault is in memory: after a restart, tokens in sessions and tasks stand for nothing or for other values")
+		warnings = append(warnings, "the vault is in memory: after a restart, tokens in sessions and tasks stand for nothing")
 	}
 	if err != nil || len(warnings) == 0 {
 		return []finding{partFinding(name, "tokens, with a vault in "+map[string]string{"store": "the store", "redis": "Redis"}[c.Vault], err)}

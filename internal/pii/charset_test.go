@@ -36,7 +36,7 @@ func TestEncodingsOfFiles(t *testing.T) {
 		"\x00\xff ann@example.com \xfe\x01":   "\x00\xff ann@example.com \xfe\x01",
 		little("ann@example.com") + "\xff":    little("ann@example.com") + "\xff",
 	} {
-		s := filter(t, pii.NewMemory(), nil).In("u", "s")
+		s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 		got, err := s.HideContent(t.Context(), pii.FromFile, data)
 		if err != nil || got != want {
 			t.Errorf("%q is hidden as %q, %v; want %q", data, got, err, want)

@@ -73,7 +73,7 @@ func TestFields(t *testing.T) {
 		{`{"name":"[NAME_1]"}`, `{"name":"[LITERAL_1]"}`, nil},
 		{`{"name":"Tom & Ann 5%"}`, `{"name":"[NAME_1]%"}`, map[string]string{"to Tom & Ann 5": "to [NAME_1]"}},
 	} {
-		s := filter(t, pii.NewMemory(), withFields(t, people)).In("u", "s")
+		s := filter(t, pii.NewMemory(1), withFields(t, people)).In("u", "s")
 		got := hideJSON(t, s, crm, test.answer)
 		if got != test.hidden {
 			t.Errorf("%s is hidden as %s, want %s", test.answer, got, test.hidden)
@@ -85,7 +85,7 @@ func TestFields(t *testing.T) {
 			if got := hideJSON(t, s, "notes__read", text); got != want {
 				t.Errorf("after %s, %q is hidden as %q, want %q", test.answer, text, got, want)
 			}
-			if other := hideJSON(t, filter(t, pii.NewMemory(), withFields(t, people)).In("u", "t"), crm, text); other != text && !strings.Contains(other, "EMAIL") {
+			if other := hideJSON(t, filter(t, pii.NewMemory(1), withFields(t, people)).In("u", "t"), crm, text); other != text && !strings.Contains(other, "EMAIL") {
 				t.Errorf("another session has %q", other)
 			}
 		}
@@ -95,7 +95,7 @@ func TestFields(t *testing.T) {
 // The values of fields are in the vault, so that another process finds them. Their tokens know where the values came from.
 func TestFieldsAreDurable(t *testing.T) {
 	t.Parallel()
-	memory := pii.NewMemory()
+	memory := pii.NewMemory(1)
 	hideJSON(t, filter(t, memory, withFields(t, people)).In("u", "s"), crm, `{"name":"Ada Lovelace"}`)
 	s := filter(t, memory, withFields(t, people)).In("u", "s")
 	if got := hide(t, s, pii.FromTask, "Ask Ada Lovelace."); got != "Ask [NAME_1]." {
@@ -120,7 +120,7 @@ func TestFieldsAreDurable(t *testing.T) {
 // What programs put together has tokens of its own. In a program, a word that may be a name of the language stays.
 func TestFieldsInPrograms(t *testing.T) {
 	t.Parallel()
-	s := filter(t, pii.NewMemory(), withFields(t, people)).In("u", "s")
+	s := filter(t, pii.NewMemory(1), withFields(t, people)).In("u", "s")
 	hideJSON(t, s, crm, `{"customers":[{"name":"Ada Lovelace"},{"name":"Sheldon"}]}`)
 	code := `class Sheldon { sheldon = 'Sheldon' } // ask Ada Lovelace`
 	if got, want := hide(t, s, pii.FromCode, code), `class Sheldon { sheldon = '[NAME_2]' } // ask [NAME_1]`; got != want {
@@ -137,7 +137,7 @@ func TestFieldsInPrograms(t *testing.T) {
 // A tool that repeats a value gives it no origin more, and a field none less.
 func TestFieldsThatWereSent(t *testing.T) {
 	t.Parallel()
-	s := filter(t, pii.NewMemory(), withFields(t, people)).In("u", "s")
+	s := filter(t, pii.NewMemory(1), withFields(t, people)).In("u", "s")
 	hideJSON(t, s, crm, `{"name":"Ada Lovelace"}`)
 	_, sent, err := s.RestoreJSON(t.Context(), json.RawMessage(`["[NAME_1]"]`))
 	if err != nil {
@@ -155,7 +155,7 @@ func TestFieldsThatWereSent(t *testing.T) {
 // Tokens of fields count against the bound on tokens.
 func TestFieldsAreBounded(t *testing.T) {
 	t.Parallel()
-	s := filter(t, pii.NewMemory(), func(o *pii.Options) {
+	s := filter(t, pii.NewMemory(1), func(o *pii.Options) {
 		withFields(t, people)(o)
 		o.Limits.Tokens = 2
 	}).In("u", "s")
@@ -169,7 +169,7 @@ func BenchmarkFields(b *testing.B) {
 	text := strings.Repeat("All orders of Maria Miller were shipped in time, and nothing is left to be done by Joe or Bob.\n", 1<<20/96)
 	for _, n := range []int{0, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n, " names"), func(b *testing.B) {
-			s := filter(b, pii.NewMemory(), withFields(b, people)).In("u", "s")
+			s := filter(b, pii.NewMemory(1), withFields(b, people)).In("u", "s")
 			all := make([]string, n)
 			for i := range all {
 				all[i] = fmt.Sprintf(`{"name":"%s%d %s%d"}`, []string{"Maria", "Joe", "Bob", "Ann"}[i%4], i%1000, []string{"Miller", "Smith"}[i%2], i)

@@ -10,6 +10,7 @@ import (
 
 // Memory is a vault that ends with the process.
 type Memory struct {
+	first    int // number of a new token
 	mu       sync.Mutex
 	sessions map[string]map[string]*memorySession // by user, then by session
 }
@@ -29,9 +30,10 @@ type memoryToken struct {
 	n   int
 }
 
-// NewMemory returns an empty vault.
-func NewMemory() *Memory {
-	return &Memory{sessions: map[string]map[string]*memorySession{}}
+// NewMemory returns an empty vault whose tokens have numbers from first on. Where sessions outlive the process, it differs from process to
+// process, or a text with a token of an earlier one would be restored as another value.
+func NewMemory(first int) *Memory {
+	return &Memory{first: first, sessions: map[string]map[string]*memorySession{}}
 }
 
 // Load implements Vault.
@@ -41,7 +43,7 @@ func (m *Memory) Load(ctx context.Context, s Scope) (loaded Loaded, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	loaded.First = 1 // Add finds clashes
+	loaded.First = m.first // Add finds clashes
 	for name, session := range m.sessions[s.User] {
 		if name == s.Session {
 			loaded.Entries = slices.Clip(session.entries)

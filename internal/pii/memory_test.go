@@ -10,7 +10,7 @@ import (
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	vaulttest.Exercise(t, vaulttest.Options{}, func(testing.TB) vaulttest.Place {
-		m := pii.NewMemory()
+		m := pii.NewMemory(1)
 		return func(testing.TB) pii.Vault { return m }
 	})
 }

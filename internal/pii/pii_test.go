@@ -106,7 +106,7 @@ func TestJSON(t *testing.T) {
 		`null`:                                                 `null`,
 		``:                                                     ``,
 	} {
-		s := filter(t, pii.NewMemory(), nil).In("u", "s")
+		s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 		got := hideJSON(t, s, crm, plain)
 		if got != want {
 			t.Errorf("%s is hidden as %s, want %s", plain, got, want)
@@ -117,13 +117,13 @@ func TestJSON(t *testing.T) {
 		if again := hideJSON(t, s, pii.FromProgram, got); again != got {
 			t.Errorf("what a program sends as %s is hidden as %s", got, again)
 		}
-		other := filter(t, pii.NewMemory(), nil).In("u", "t")
+		other := filter(t, pii.NewMemory(1), nil).In("u", "t")
 		if strange := restoreJSON(t, other, got); strange != got {
 			t.Errorf("another session restores %s as %s", got, strange)
 		}
 	}
 	// Escapes hide nothing from it, and what is no JSON is a text.
-	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 	for _, c := range [][2]string{
 		{`["\u0067race\u0040example.com"]`, `["[EMAIL_1]"]`},
 		{`"\u0067race\u0040example.com"`, `"[EMAIL_1]"`},
@@ -144,7 +144,7 @@ func TestJSON(t *testing.T) {
 // All spellings of a value have one token; values of programs, numbers and encoded spellings have their own.
 func TestOneTokenForAValue(t *testing.T) {
 	t.Parallel()
-	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 	for _, c := range []struct {
 		from pii.Origin
 		text string
@@ -175,7 +175,7 @@ func TestOneTokenForAValue(t *testing.T) {
 // A program that lists values in its text learns of a hundred whether the session knows them, and of no more.
 func TestGuessingInCode(t *testing.T) {
 	t.Parallel()
-	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 	hide(t, s, crm, "user150@example.com user50@example.com")
 	var code strings.Builder
 	for i := range 200 {
@@ -195,7 +195,7 @@ func TestOriginsOfWhatWasSent(t *testing.T) {
 		"base64 with another": `"YW5uQGV4YW1wbGUuY29tIGFuZCBncmFjZUBleGFtcGxlLmNvbQ=="`, "plain": `"grace@example.com"`, "capitals": `"GRACE@EXAMPLE.COM"`,
 		"hex": `"6772616365406578616d706c652e636f6d"`, "within another": `"https://ann:grace@example.com@example.org/"`,
 	} {
-		s := filter(t, pii.NewMemory(), nil).In("u", "s")
+		s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 		_, sent, err := s.RestoreJSON(t.Context(), json.RawMessage(hideJSON(t, s, "hr__list", `"grace@example.com"`)))
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +216,7 @@ func TestOriginsOfWhatWasSent(t *testing.T) {
 // What was sent is found in the answer, also where it does not look like personal data, and has the token that was sent.
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 	hidden := hideJSON(t, s, crm, `{"ssn":"219099999","password":"swordfish-42","phone":2025550143}`)
 	restored, sent, err := s.RestoreJSON(t.Context(), json.RawMessage(hidden))
 	if err != nil || len(sent) != 3 || !strings.Contains(string(restored), "swordfish") {
@@ -238,7 +238,7 @@ func TestEcho(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("the vault is closed")
-	s := filter(t, &vault{pii.NewMemory(), fault}, nil).In("u", "s")
+	s := filter(t, &vault{pii.NewMemory(1), fault}, nil).In("u", "s")
 	for name, do := range map[string]func() (string, error){
 		"Hide":    func() (string, error) { return s.Hide(t.Context(), crm, "grace@example.com") },
 		"Restore": func() (string, error) { return s.Restore(t.Context(), "[EMAIL_1]") },
@@ -260,7 +260,7 @@ func TestErrors(t *testing.T) {
 // A token that the vault could not store is not used; its number is not used again.
 func TestVaultThatFails(t *testing.T) {
 	t.Parallel()
-	v := &vault{Memory: pii.NewMemory()}
+	v := &vault{Memory: pii.NewMemory(1)}
 	s := filter(t, v, nil).In("u", "s")
 	hide(t, s, crm, "a@example.com")
 	v.err = errors.New("full")
@@ -279,7 +279,7 @@ func TestVaultThatFails(t *testing.T) {
 // A filter of another process finds the tokens, with their origins.
 func TestAfterARestart(t *testing.T) {
 	t.Parallel()
-	v := pii.NewMemory()
+	v := pii.NewMemory(1)
 	before := filter(t, v, nil).In("u", "s")
 	hidden := hideJSON(t, before, crm, `{"to":"Ann@Example.com","phone":2025550143,"u":"ann%40example.com"}`)
 	hide(t, before, "mail__list", "ann@example.com")
@@ -298,7 +298,7 @@ func TestAfterARestart(t *testing.T) {
 
 func TestTranslate(t *testing.T) {
 	t.Parallel()
-	f := filter(t, pii.NewMemory(), nil)
+	f := filter(t, pii.NewMemory(1), nil)
 	from, to := f.In("u", "s"), f.In("u", "t")
 	hide(t, to, crm, "z@example.com")
 	hidden := hideJSON(t, from, crm, `{"a":"ann@example.com","card":4111111111111111}`)
@@ -310,7 +310,7 @@ func TestTranslate(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	v := pii.NewMemory()
+	v := pii.NewMemory(1)
 	for setting, limits := range map[string]pii.Limits{
 		"pii.maxTokens": {Tokens: 10}, "quotas.tokens": {UserTokens: 20}, "quotas.vault": {UserBytes: 1000},
 	} {
@@ -335,7 +335,7 @@ func TestLimits(t *testing.T) {
 
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
-	f := filter(t, pii.NewMemory(), nil)
+	f := filter(t, pii.NewMemory(1), nil)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -358,7 +358,7 @@ func TestConcurrent(t *testing.T) {
 func TestManyValues(t *testing.T) {
 	t.Parallel()
 	measure := func(n int) (took time.Duration) {
-		v := pii.NewMemory()
+		v := pii.NewMemory(1)
 		s := filter(t, v, nil).In("u", "s")
 		var text strings.Builder
 		for i := range n {
@@ -382,7 +382,7 @@ func TestManyValues(t *testing.T) {
 
 func TestRedact(t *testing.T) {
 	t.Parallel()
-	f := filter(t, pii.NewMemory(), nil)
+	f := filter(t, pii.NewMemory(1), nil)
 	if got := f.Redactor()("to grace@example.com, EMP-AB-123456, 10.1.2.3, on 127.0.0.1:80"); got != "to [EMAIL], [EMPLOYEE_ID], [IP_ADDRESS], on 127.0.0.1:80" {
 		t.Errorf("got %q", got)
 	}
@@ -407,7 +407,7 @@ func TestNone(t *testing.T) {
 // Files that are written and read as base64 have tokens in their text; other bytes stay.
 func TestHideFile(t *testing.T) {
 	t.Parallel()
-	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 	for text, want := range map[string]string{
 		`{"path":"/workspace/a.txt","base64":"dG8gYW5uQGV4YW1wbGUuY29t"}`: `{"base64":"dG8gW0VNQUlMXzFd","path":"/workspace/a.txt"}`,
 		`{"base64":"/9j/YW5uQGV4YW1wbGUuY29t"}`:                           `{"base64":"/9j/YW5uQGV4YW1wbGUuY29t"}`,
@@ -424,7 +424,7 @@ func TestHideFile(t *testing.T) {
 // Tokens that were cleared stand for nothing, and no later token has their number, not even after a restart.
 func TestClear(t *testing.T) {
 	t.Parallel()
-	v := pii.NewMemory()
+	v := pii.NewMemory(1)
 	f := filter(t, v, nil)
 	s := f.In("u", "s")
 	hide(t, s, crm, "a@example.com b@example.com 219-09-9999")
@@ -451,7 +451,7 @@ func TestClear(t *testing.T) {
 // A token with more origins than are remembered is one of unknown origin.
 func TestManyOrigins(t *testing.T) {
 	t.Parallel()
-	s := filter(t, pii.NewMemory(), nil).In("u", "s")
+	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 	for i := range 100 {
 		hide(t, s, pii.Origin(fmt.Sprint("tool__", i)), "a@example.com")
 		_, tokens, err := s.RestoreJSON(t.Context(), json.RawMessage(`["[EMAIL_1]"]`))
@@ -496,7 +496,7 @@ func TestLargeTextsAreStoredInTurn(t *testing.T) {
 	t.Parallel()
 	d := &slow{begun: make(chan string, 4), end: make(chan struct{})}
 	close(d.end)
-	v := &storing{Vault: pii.NewMemory(), begun: make(chan struct{}, 4), end: make(chan struct{})}
+	v := &storing{Vault: pii.NewMemory(1), begun: make(chan struct{}, 4), end: make(chan struct{})}
 	f := filter(t, v, func(o *pii.Options) { d.Detector, o.Detector = o.Detector, d })
 	large := "wait1" + strings.Repeat(" x", 100<<10) + " a@example.com b@example.com"
 	var all sync.WaitGroup
@@ -530,7 +530,7 @@ func TestLargeTextsAreStoredInTurn(t *testing.T) {
 func TestLargeTextsWait(t *testing.T) {
 	t.Parallel()
 	d := &slow{begun: make(chan string, 4), end: make(chan struct{})}
-	f := filter(t, pii.NewMemory(), func(o *pii.Options) { d.Detector, o.Detector = o.Detector, d })
+	f := filter(t, pii.NewMemory(1), func(o *pii.Options) { d.Detector, o.Detector = o.Detector, d })
 	large := strings.Repeat("x", 200<<10)
 	var all sync.WaitGroup
 	for _, text := range []string{"wait1", "wait2"} {

@@ -57,7 +57,7 @@ func TestQuestions(t *testing.T) {
 		{`["219-09-9999"]`, "country", errors.New("[US_SSN_1] has no country: only tokens of type IBAN, PHONE do")},
 		{`["grace@example.com"]`, "name", errors.New(`there is no question "name"`)},
 	} {
-		s := filter(t, pii.NewMemory(), nil).In("u", "s")
+		s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 		hidden := hideJSON(t, s, crm, c.json)
 		got, err := s.Ask(t.Context(), c.question, regexp.MustCompile(`\[[A-Z_]+_1\]`).FindString(hidden))
 		want, wrong := c.want.(error)
@@ -72,7 +72,7 @@ func TestQuestions(t *testing.T) {
 
 func TestWrongQuestions(t *testing.T) {
 	t.Parallel()
-	f := filter(t, pii.NewMemory(), nil)
+	f := filter(t, pii.NewMemory(1), nil)
 	s := f.In("u", "s")
 	hide(t, s, crm, "grace@example.com")
 	for _, c := range []struct {
@@ -109,7 +109,7 @@ func TestWrongQuestions(t *testing.T) {
 		t.Errorf("same of one token: %v", err)
 	}
 	broken := errors.New("no key")
-	_, err = filter(t, pii.NewMemory(), func(o *pii.Options) {
+	_, err = filter(t, pii.NewMemory(1), func(o *pii.Options) {
 		o.Keys = func() (*seal.Keys, error) { return nil, broken }
 	}).In("u", "s").Ask(t.Context(), "kind", "[EMAIL_1]")
 	if _, ok := errors.AsType[*pii.QuestionError](err); ok || !errors.Is(err, broken) {
@@ -117,7 +117,7 @@ func TestWrongQuestions(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := filter(t, pii.NewMemory(), nil).In("u", "s").Ask(ctx, "kind", "[EMAIL_1]"); !errors.Is(err, context.Canceled) {
+	if _, err := filter(t, pii.NewMemory(1), nil).In("u", "s").Ask(ctx, "kind", "[EMAIL_1]"); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestWrongQuestions(t *testing.T) {
 // Tokens of one value in several forms are the same, and share a key; one that a program made is the same, and has another key.
 func TestSame(t *testing.T) {
 	t.Parallel()
-	f := filter(t, pii.NewMemory(), nil)
+	f := filter(t, pii.NewMemory(1), nil)
 	s := f.In("u", "s")
 	hideJSON(t, s, crm, `["grace@example.com","ada@example.com",{"phone":2025550123},"(202) 555-0123","x?q=grace%40example.com"]`)
 	hide(t, s, pii.FromProgram, "grace@example.com")
@@ -166,7 +166,7 @@ func TestSame(t *testing.T) {
 // A program compares values of its own with one from outside a bounded number of times, in whatever order it names them.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
-	f := filter(t, pii.NewMemory(), nil)
+	f := filter(t, pii.NewMemory(1), nil)
 	s := f.In("u", "s")
 	hide(t, s, crm, "219-09-9999 and 219-09-9998")
 	var guesses []string

@@ -58,7 +58,7 @@ func TestRoundTrip(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	f := filter(t, pii.NewMemory(), nil)
+	f := filter(t, pii.NewMemory(1), nil)
 	for i := range 5000 {
 		s := f.In("u", fmt.Sprint(i/50))
 		raw, err := json.Marshal(generate(r, 4))
@@ -106,7 +106,7 @@ func FuzzRoundTrip(f *testing.F) {
 		f.Add(string(raw))
 		f.Add(p)
 	}
-	fl := filter(f, pii.NewMemory(), nil)
+	fl := filter(f, pii.NewMemory(1), nil)
 	n := 0
 	f.Fuzz(func(t *testing.T, text string) {
 		n++

@@ -30,7 +30,7 @@ func TestVaultAway(t *testing.T) {
 			t.Parallel()
 			var away atomic.Bool
 			away.Store(true)
-			memory := pii.NewMemory()
+			memory := pii.NewMemory(1)
 			d, err := detect.New(detect.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"slices"
 
 	"mcp-code-exec-harness/internal/config"
@@ -38,6 +39,9 @@ func Detector(c config.PII) (*detect.Detector, error) {
 	return detect.New(detect.Options{Types: c.Types, Custom: c.Patterns()})
 }
 
+// maxFirst bounds the first number of a token in a vault in memory. It leaves room for as many.
+const maxFirst = 1 << 30
+
 // openPrivacy makes the filter of personal data. The key and the vault open at their first use.
 func (h *Harness) openPrivacy() error {
 	c := h.cfg.PII
@@ -54,7 +58,7 @@ func (h *Harness) openPrivacy() error {
 	}
 	switch c.Vault {
 	case "memory":
-		memory := pii.NewMemory()
+		memory := pii.NewMemory(1 + rand.IntN(maxFirst))
 		vault = func() (pii.Vault, error) { return memory, nil }
 	case "redis":
 		vault = opened(h, "pii.vault", "store, or correct the section redis", h.redisVault, func(v pii.Vault) error { return v.(io.Closer).Close() })

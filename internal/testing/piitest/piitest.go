@@ -40,7 +40,7 @@ func New(t testing.TB) *Filter {
 		t.Fatal(err)
 	}
 	f := &Filter{}
-	memory := pii.NewMemory()
+	memory := pii.NewMemory(1)
 	f.Filter = pii.New(pii.Options{
 		Detector: detector{d, f}, Types: d.Types(), Now: time.Now,
 		Vault: func() (pii.Vault, error) { return memory, nil },
