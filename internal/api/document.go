@@ -52,12 +52,13 @@ func (a *API) finish() {
 		Description: "The request is refused; detail says why", Content: content("application/problem+json", a.schemaOf(Problem{})),
 	}
 	a.operations(func(_, _ string, op *huma.Operation) { op.Responses["4XX"] = failed })
+	schemas := a.doc.OpenAPI().Components.Schemas
 	a.doc.OpenAPI().Webhooks = map[string]*huma.PathItem{"notification": {Post: &huma.Operation{
 		OperationID: "notification", Summary: "What is posted to a callbackUrl, and to approvals.webhook",
 		Description: "It is tried again until it is accepted, each time with the same X-Harness-Event-Id; a request for an approval only as " +
 			"long as it waits. X-Harness-Signature is sha256= and the hexadecimal HMAC-SHA-256 of X-Harness-Timestamp, a dot and the " +
 			"body, with server.webhooks.secret.",
-		RequestBody: &huma.RequestBody{Required: true, Content: content("application/json", a.schemaOf(task.Notification{}))},
+		RequestBody: &huma.RequestBody{Required: true, Content: content("application/json", schemas.SchemaFromRef(a.schemaOf(task.Notification{}).Ref))}, // generators of clients lose what only webhooks refer to
 		Responses:   map[string]*huma.Response{"2XX": {Description: "It is accepted."}},
 	}}}
 }
