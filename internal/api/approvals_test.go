@@ -48,6 +48,7 @@ func asks(n int) string {
 func (w *world) ended(id string, headers ...string) (out api.RunDetails) {
 	w.t.Helper()
 	w.eventually("the run has ended", func() bool {
+		out = api.RunDetails{} // what the last answer had and this one has not is gone
 		w.do("GET", "/v1/runs/"+id, nil, headers...).want(http.StatusOK).json(&out)
 		return out.Ended != nil
 	})

@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/run"
 )
+
+// instants are in records, and have any digits.
+var instants = regexp.MustCompile(`"(now|time)":[0-9]+`)
 
 // people is what the server of these tests knows.
 const people = `{"mail":"Grace@Mail.Example.co.uk","again":"<grace@mail.example.co.uk>","card":4111111111111111,` +
@@ -52,8 +56,8 @@ return [
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, value := range []string{"race@", "4111", "370400", "901820", "219-09"} {
-			if strings.Contains(strings.ToLower(string(text)), value) {
+		for _, value := range []string{"race@", "411111", "370400", "901820", "219-09"} {
+			if strings.Contains(strings.ToLower(instants.ReplaceAllString(string(text), "")), value) {
 				t.Errorf("the journal has %s", text)
 			}
 		}
