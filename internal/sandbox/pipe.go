@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -20,9 +21,21 @@ import (
 // framesAhead is how many frames are read before the host takes them.
 const framesAhead = 8
 
-// pipe is a runner whose frames go over the standard input and output of a process.
+// Link is a started guest process: Read reads its standard output, Write writes its standard input. Each is called by one goroutine at a
+// time.
+type Link interface {
+	io.ReadWriter
+	// Kill ends the process; Read and Write return soon after. It is called once, from any goroutine.
+	Kill()
+	// Wait returns why the process ended. It is called once, after Kill.
+	Wait() error
+	// Pid is the process id, for diagnosis; 0 where it has none on this machine.
+	Pid() int
+}
+
+// pipe is a runner whose frames go over a link.
 type pipe struct {
-	child  *process.Child
+	link   Link
 	frames chan *frame.Frame
 	err    error // valid once frames is closed
 	kill   sync.Once
@@ -33,19 +46,14 @@ type pipe struct {
 	some  chan struct{} // holds a token while queue has any
 }
 
-var _ Runner = (*pipe)(nil)
+// NewRunner makes a runner of a guest process.
+func NewRunner(link Link) Runner { return newPipe(link) }
 
-// StartProcess starts cmd as a runner, by start, which sets cmd.Process: process.Start, or the Start of a jail.Launcher.
-func StartProcess(cmd *exec.Cmd, start func(*exec.Cmd) error) (Runner, error) {
-	child, err := process.Open(cmd, start)
-	if err != nil {
-		return nil, err
-	}
-	p := &pipe{child: child, frames: make(chan *frame.Frame, framesAhead), dead: make(chan struct{}), some: make(chan struct{}, 1)}
-	process.Lower(child.Process)
+func newPipe(link Link) *pipe {
+	p := &pipe{link: link, frames: make(chan *frame.Frame, framesAhead), dead: make(chan struct{}), some: make(chan struct{}, 1)}
 	go p.read()
 	go p.write()
-	return p, nil
+	return p
 }
 
 func (p *pipe) Send(f *frame.Frame) error {
@@ -81,7 +89,7 @@ func (p *pipe) write() {
 		lines := p.queue
 		p.queue = nil
 		p.mu.Unlock()
-		if _, err := p.child.Stdin.Write(lines); err != nil {
+		if _, err := p.link.Write(lines); err != nil {
 			return // the runner is gone; its output says why
 		}
 	}
@@ -91,51 +99,35 @@ func (p *pipe) Frames() <-chan *frame.Frame { return p.frames }
 
 func (p *pipe) Err() error { return p.err }
 
-func (p *pipe) Pid() int { return p.child.Process.Pid }
-
-// CPU is the processor time that the process has used; zero where the system does not say.
-func (p *pipe) CPU() time.Duration { return process.CPU(p.child.Process.Pid) }
-
-// Freeze stops the process for a while, or lets it go on. It reports whether the system can do that.
-func (p *pipe) Freeze(stop bool) bool { return process.Freeze(p.child.Process, stop) }
+func (p *pipe) Pid() int { return p.link.Pid() }
 
 func (p *pipe) Kill() {
 	p.kill.Do(func() {
 		close(p.dead)
-		p.child.Process.Kill()
+		p.link.Kill()
 	})
 }
 
-// read delivers frames until the process ends or breaks the protocol; then it reaps the process.
+// read delivers frames until the process ends or breaks the protocol; then it waits for the end of the process.
 func (p *pipe) read() {
-	err := p.deliver(bufio.NewReaderSize(p.child.Stdout, 64<<10))
+	err := p.deliver(bufio.NewReaderSize(p.link, 64<<10))
 	p.Kill()
-	io.Copy(io.Discard, p.child.Stdout)
-	state := p.child.Wait()
-	switch last := p.child.Stderr.String(); {
-	case err != nil:
+	io.Copy(io.Discard, p.link)
+	p.err = p.link.Wait()
+	if err != nil {
 		p.err = err
-	case strings.Contains(last, "out of memory") || strings.Contains(last, "cannot allocate memory"):
-		p.err = fmt.Errorf("%w (%s)", ErrMemory, state)
-	case last != "":
-		p.err = fmt.Errorf("the runner ended (%s): %s", state, last)
-	default:
-		p.err = fmt.Errorf("the runner ended (%s)", state)
 	}
 	close(p.frames)
 }
 
 func (p *pipe) deliver(r *bufio.Reader) error {
-	for first := true; ; first = false {
+	for {
 		line, err := readLine(r)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
-		}
-		if first {
-			process.Lower(p.child.Process) // with the threads that it has by now
 		}
 		if !utf8.Valid(line) {
 			line = bytes.ToValidUTF8(line, []byte("\uFFFD")) // a guest's lone surrogates
@@ -150,6 +142,64 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 			return nil
 		}
 	}
+}
+
+// StartProcess starts cmd as a runner, by start, which sets cmd.Process: process.Start, or the Start of a jail.Launcher.
+func StartProcess(cmd *exec.Cmd, start func(*exec.Cmd) error) (Runner, error) {
+	opened, err := process.Open(cmd, start)
+	if err != nil {
+		return nil, err
+	}
+	process.Lower(opened.Process)
+	return processRunner{newPipe(&processLink{child: opened}), opened.Process}, nil
+}
+
+// processRunner is a runner in a process of this machine.
+type processRunner struct {
+	*pipe
+	process *os.Process
+}
+
+// CPU is the processor time that the process has used; zero where the system does not say.
+func (r processRunner) CPU() time.Duration { return process.CPU(r.process.Pid) }
+
+// Freeze stops the process for a while, or lets it go on. It reports whether the system can do that.
+func (r processRunner) Freeze(stop bool) bool { return process.Freeze(r.process, stop) }
+
+type processLink struct {
+	child   *process.Child
+	lowered bool
+}
+
+func (l *processLink) Read(to []byte) (int, error) {
+	n, err := l.child.Stdout.Read(to)
+	if !l.lowered {
+		l.lowered = true
+		process.Lower(l.child.Process) // with the threads that it has by now
+	}
+	return n, err
+}
+
+func (l *processLink) Write(lines []byte) (int, error) { return l.child.Stdin.Write(lines) }
+
+func (l *processLink) Pid() int { return l.child.Process.Pid }
+
+func (l *processLink) Kill() { l.child.Process.Kill() }
+
+func (l *processLink) Wait() error {
+	state := l.child.Wait()
+	return Ended(state.String(), l.child.Stderr.String())
+}
+
+// Ended is why a runner ended, by the state of its process and what that wrote to its standard error last.
+func Ended(state, last string) error {
+	switch {
+	case strings.Contains(last, "out of memory") || strings.Contains(last, "cannot allocate memory"):
+		return fmt.Errorf("%w (%s)", ErrMemory, state)
+	case last != "":
+		return fmt.Errorf("the runner ended (%s): %s", state, last)
+	}
+	return fmt.Errorf("the runner ended (%s)", state)
 }
 
 var (
