@@ -3,7 +3,9 @@ package jail
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -19,21 +21,31 @@ const maxDescriptors = 64
 //
 // User and seccomp bind threads, not processes: Enter binds all that there are, and threads inherit it.
 func Enter() Missing {
+	return raise([]wall{
+		{Namespaces, namespaces},
+		{Root, func() error { return newRoot(nil) }},
+		{Limits, func() error { return limits(nil) }},
+		{User, unprivileged},
+		{Landlock, func() error { return landlock(nil) }},
+		{Seccomp, func() error { return filter(goRules) }},
+	})
+}
+
+// wall is one of Walls.
+type wall struct {
+	name  string
+	raise func() error
+}
+
+// raise raises walls in their order, and says which it could not.
+func raise(walls []wall) Missing {
 	missing := Missing{}
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); errno != 0 {
-		for _, wall := range Walls {
-			missing[wall] = "this program was built with cgo"
-		}
-		return missing
-	}
-	for _, wall := range []struct {
-		wall  string
-		raise func() error
-	}{
-		{Namespaces, namespaces}, {Root, emptyRoot}, {Limits, limits}, {User, unprivileged}, {Landlock, noFiles}, {Seccomp, filter},
-	} {
-		if err := wall.raise(); err != nil {
-			missing[wall.wall] = err.Error()
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0)
+	for _, w := range walls {
+		if errno != 0 {
+			missing[w.name] = "this program was built with cgo"
+		} else if err := w.raise(); err != nil {
+			missing[w.name] = err.Error()
 		}
 	}
 	return missing
@@ -49,8 +61,9 @@ func namespaces() error {
 	return nil
 }
 
-// emptyRoot makes an empty directory the root of this process.
-func emptyRoot() error {
+// newRoot makes a directory the root of this process. It is read-only and has files of the machine at the paths that are the keys, and
+// nothing else.
+func newRoot(files map[string]string) error {
 	if os.Getpid() != 1 {
 		return errOutside
 	}
@@ -58,9 +71,17 @@ func emptyRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("separate the mounts: %w", err)
 	}
-	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if err := unix.Mount("tmpfs", somewhere, "tmpfs", flags, "size=4k,nr_inodes=1,mode=555"); err != nil {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV
+	if err := unix.Mount("tmpfs", somewhere, "tmpfs", flags, fmt.Sprintf("size=64k,nr_inodes=%d,mode=755", 1+maxDepth*len(files))); err != nil {
 		return fmt.Errorf("mount an empty directory: %w", err)
+	}
+	for path, file := range files {
+		if err := bind(file, filepath.Join(somewhere, path)); err != nil {
+			return fmt.Errorf("mount %s: %w", file, err)
+		}
+	}
+	if err := unix.Mount("", somewhere, "", flags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("make the root read-only: %w", err)
 	}
 	if err := unix.Chdir(somewhere); err != nil {
 		return err
@@ -74,8 +95,34 @@ func emptyRoot() error {
 	return unix.Chdir("/")
 }
 
-func limits() error {
-	for resource, most := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxDescriptors, unix.RLIMIT_MSGQUEUE: 0} {
+// maxDepth is how many directories deep a file may lie in a new root.
+const maxDepth = 16
+
+// bind mounts a file at a path, read-only.
+func bind(file, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, nil, 0o444); err != nil {
+		return err
+	}
+	var source unix.Statfs_t
+	if err := unix.Statfs(file, &source); err != nil {
+		return err
+	}
+	if err := unix.Mount(file, path, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	// What the machine's mount forbids stays forbidden: a new namespace may not change it.
+	kept := uintptr(source.Flags) & (unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME)
+	return unix.Mount("", path, "", kept|unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+}
+
+// limits sets those of every jail, and more.
+func limits(more map[int]uint64) error {
+	all := map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxDescriptors, unix.RLIMIT_MSGQUEUE: 0}
+	maps.Copy(all, more)
+	for resource, most := range all {
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 			return err
 		}
@@ -107,8 +154,8 @@ func unprivileged() error {
 	return nil
 }
 
-// noFiles forbids files, TCP and signals to other processes by Landlock, as far as the kernel knows it.
-func noFiles() error {
+// landlock forbids files, TCP and signals to other processes, as far as the kernel knows how. The files of readable may be read and executed.
+func landlock(readable []string) error {
 	const askVersion = 1 // LANDLOCK_CREATE_RULESET_VERSION
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, askVersion)
 	if errno != 0 {
@@ -138,8 +185,28 @@ func noFiles() error {
 		return fmt.Errorf("make rules of Landlock: %w", errno)
 	}
 	defer unix.Close(int(fd))
+	for _, path := range readable {
+		if err := mayRead(fd, path); err != nil {
+			return fmt.Errorf("except %s from Landlock: %w", path, err)
+		}
+	}
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
 		return fmt.Errorf("restrict the process by Landlock: %w", errno)
+	}
+	return nil
+}
+
+// mayRead adds a rule that a file may be read and executed.
+func mayRead(ruleset uintptr, path string) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return errno
 	}
 	return nil
 }

@@ -7,14 +7,36 @@
 //   - seccomp: the system calls of a Go program at work, without sockets, new processes, programs or machine code
 //   - limits on open files and written files
 //
-// Launcher starts a process in namespaces; the process calls Enter once it has opened what it needs. Both work without root.
+// Launcher starts a process in namespaces; the process calls Enter once it has opened what it needs, or becomes another program by ExecMain.
+// All work without root.
 // What the machine does not offer is missing, and named: a caller decides whether that is enough.
 //
 // Elsewhere there are no walls: processes can be killed, and do not outlive this one.
 package jail
 
+import "errors"
+
 // LauncherCommand is the first argument that makes a binary a launcher, which LauncherMain carries out.
 const LauncherCommand = "__launcher"
+
+// ExecCommand is the first argument that makes a binary a program behind walls, see ExecMain.
+const ExecCommand = "__behind"
+
+// Program is a program that is behind walls from its first instruction on, unlike one that calls Enter.
+type Program struct {
+	Path string   // in its root
+	Args []string // from the name of the program on
+	Env  []string
+	// Files are what its root has, read-only: paths in the root, and those of the files on this machine. Absolute.
+	Files map[string]string
+	// Memory is how many bytes of data the program may have, its stacks included.
+	Memory uint64
+	// Without are walls that it goes without where they are missing.
+	Without []string
+}
+
+// ErrWalls says that a program was not started, because walls are missing.
+var ErrWalls = errors.New("walls are missing")
 
 // The walls.
 const (

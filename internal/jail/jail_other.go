@@ -3,6 +3,8 @@
 package jail
 
 import (
+	"fmt"
+	"io"
 	"os/exec"
 
 	"mcp-code-exec-harness/internal/process"
@@ -30,4 +32,10 @@ func Enter() Missing {
 		missing[w] = "only Linux has it"
 	}
 	return missing
+}
+
+// ExecMain fails: only Linux has the walls.
+func ExecMain(_ []string, stderr io.Writer) int {
+	fmt.Fprintln(stderr, ErrWalls)
+	return 1
 }

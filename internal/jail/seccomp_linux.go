@@ -4,14 +4,36 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls that a Go program makes at work, whatever their arguments. Those of one architecture are in
-// nativeCalls.
-var allowed = []uint32{
+// filterRules say which system calls a process may make. Others fail with EPERM.
+type filterRules struct {
+	allowed []uint32    // whatever their arguments
+	fatal   []uint32    // the process is killed
+	values  []valueRule // allowed with some arguments
+	code    bool        // machine code may be made
+	program uintptr     // address of the one path that may be executed; 0: none
+}
+
+// valueRule allows a system call where the lower half of an argument has one of the values.
+type valueRule struct {
+	call   uint32
+	arg    uint32
+	values []uint32
+}
+
+// goRules are for a Go program at work.
+var goRules = filterRules{
+	allowed: append(goCalls, nativeCalls...),
+	fatal: append(neverCalls, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_IO_URING_SETUP, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_MEMFD_CREATE,
+		unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_GETFD),
+}
+
+var goCalls = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_PREAD64, unix.SYS_CLOSE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FCNTL, unix.SYS_PPOLL,
 	unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MINCORE,
 	unix.SYS_FUTEX, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_GETTIMEOFDAY, unix.SYS_GETRUSAGE,
@@ -21,12 +43,37 @@ var allowed = []uint32{
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 }
 
-// fatal are system calls that no Go program makes at work: the process is killed.
-var fatal = []uint32{
-	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_MOUNT, unix.SYS_UMOUNT2,
+// neverCalls are system calls that neither Go nor Node.js ever makes.
+var neverCalls = []uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_MOUNT, unix.SYS_UMOUNT2,
 	unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_BPF, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-	unix.SYS_USERFAULTFD, unix.SYS_PERF_EVENT_OPEN, unix.SYS_IO_URING_SETUP, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE,
-	unix.SYS_KEXEC_LOAD, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_MEMFD_CREATE, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_GETFD,
+	unix.SYS_USERFAULTFD, unix.SYS_PERF_EVENT_OPEN, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_OPEN_BY_HANDLE_AT,
+}
+
+// Requests of ioctl that package unix does not name.
+const (
+	fioNonBlocking = 0x5421
+	fioCloseOnExec = 0x5451
+)
+
+// nodeRules are for Node.js at work, from its start on. It compiles machine code, loads its libraries, and starts threads.
+var nodeRules = filterRules{
+	code: true,
+	allowed: append(append(slices.Clone(goCalls), nativeCalls...), append(nativeNodeCalls,
+		unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_OPENAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT,
+		unix.SYS_GETCWD, unix.SYS_GETDENTS64, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_STATFS, unix.SYS_FSTATFS,
+		unix.SYS_BRK, unix.SYS_MREMAP, unix.SYS_MEMBARRIER, unix.SYS_MBIND, unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE,
+		unix.SYS_SET_TID_ADDRESS, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ, unix.SYS_EPOLL_PWAIT2, unix.SYS_CLOCK_GETRES,
+		unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGPENDING, unix.SYS_GETPRIORITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER,
+		unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SYS_SCHED_GET_PRIORITY_MIN,
+		unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETPPID, unix.SYS_GETPGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID,
+		unix.SYS_UNAME, unix.SYS_SYSINFO, unix.SYS_TIMES, unix.SYS_CAPGET, unix.SYS_GETRLIMIT)...),
+	fatal: neverCalls,
+	values: []valueRule{
+		{unix.SYS_PRCTL, 0, []uint32{unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA, unix.PR_GET_DUMPABLE}},
+		{unix.SYS_IOCTL, 1, []uint32{unix.TCGETS, unix.TIOCINQ, fioNonBlocking, fioCloseOnExec}},
+		{unix.SYS_PRLIMIT64, 2, []uint32{0}}, // limits are read only
+	},
 }
 
 // Offsets into struct seccomp_data, of the lower half of an argument.
@@ -36,9 +83,9 @@ const (
 	atArgs   = 16
 )
 
-// filter forbids all other system calls, to all threads. Machine code cannot be mapped any more.
-func filter() error {
-	program := assemble()
+// filter forbids other system calls to all threads.
+func filter(rules filterRules) error {
+	program := rules.assemble()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -55,7 +102,7 @@ func filter() error {
 }
 
 // assemble writes the filter in the language of the kernel.
-func assemble() []unix.SockFilter {
+func (r filterRules) assemble() []unix.SockFilter {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 	}
@@ -79,15 +126,31 @@ func assemble() []unix.SockFilter {
 		load(atNumber),
 		unless(unix.BPF_JGE, 1<<30, 1), end(kill), // the calls of x32
 	}
-	for _, number := range append(allowed, nativeCalls...) {
+	for _, number := range r.allowed {
 		p = append(p, unless(unix.BPF_JEQ, number, 1), end(allow))
 	}
-	for _, number := range fatal {
+	for _, number := range r.fatal {
 		p = append(p, unless(unix.BPF_JEQ, number, 1), end(kill))
+	}
+	for _, rule := range r.values {
+		p = append(p, unless(unix.BPF_JEQ, rule.call, uint8(2*len(rule.values)+2)), load(atArgs+8*rule.arg))
+		for _, value := range rule.values {
+			p = append(p, unless(unix.BPF_JEQ, value, 1), end(allow))
+		}
+		p = append(p, end(refuse|uint32(unix.EPERM)))
+	}
+	if r.program != 0 {
+		p = append(p, unless(unix.BPF_JEQ, unix.SYS_EXECVE, 6),
+			load(atArgs), unless(unix.BPF_JEQ, uint32(r.program), 3),
+			load(atArgs+4), unless(unix.BPF_JEQ, uint32(r.program>>32), 1), end(allow), end(kill))
 	}
 	p = append(p, unless(unix.BPF_JEQ, unix.SYS_TGKILL, 4), // signals to itself
 		load(atArgs), unless(unix.BPF_JEQ, uint32(os.Getpid()), 1), end(allow), end(refuse|uint32(unix.EPERM)))
-	for _, number := range []uint32{unix.SYS_MMAP, unix.SYS_MPROTECT} { // no machine code
+	for _, number := range []uint32{unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_PKEY_MPROTECT} {
+		if r.code {
+			p = append(p, unless(unix.BPF_JEQ, number, 1), end(allow))
+			continue
+		}
 		p = append(p, unless(unix.BPF_JEQ, number, 4),
 			load(atArgs+2*8), unless(unix.BPF_JSET, unix.PROT_EXEC, 1), end(refuse|uint32(unix.EPERM)), end(allow))
 	}

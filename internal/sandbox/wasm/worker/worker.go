@@ -47,6 +47,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == jail.LauncherCommand {
 		return jail.LauncherMain()
 	}
+	if len(args) > 1 && args[0] == jail.ExecCommand {
+		return jail.ExecMain(args[1:], stderr)
+	}
 	var s Settings
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &s) != nil {
 		fmt.Fprintln(stderr, "this command is internal: the sandbox starts it")

@@ -1,0 +1,81 @@
+package jail
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ExecMain turns this process into Node.js behind walls. Its arguments are a Program, as JSON. It returns the exit code where it fails;
+// stderr says why.
+func ExecMain(args []string, stderr io.Writer) int {
+	var p Program
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &p) != nil {
+		fmt.Fprintln(stderr, "this command is internal: the sandbox starts it")
+		return 2
+	}
+	fmt.Fprintln(stderr, p.exec())
+	return 1
+}
+
+// exec returns only when it has failed.
+func (p Program) exec() error {
+	readable := slices.Collect(maps.Keys(p.Files))
+	if os.Getpid() != 1 { // there will be no root of its own
+		readable = slices.Collect(maps.Values(p.Files))
+		p.Path = cmp.Or(p.Files[p.Path], p.Path)
+		for i, arg := range p.Args {
+			p.Args[i] = cmp.Or(p.Files[arg], arg)
+		}
+	}
+	path, err := unix.BytePtrFromString(p.Path)
+	if err != nil {
+		return err
+	}
+	argv, err := syscall.SlicePtrFromStrings(p.Args)
+	if err != nil {
+		return err
+	}
+	env, err := syscall.SlicePtrFromStrings(p.Env)
+	if err != nil {
+		return err
+	}
+	// What this process has inherited is not for the program.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close files: %w", err)
+	}
+	rules := nodeRules
+	rules.program = uintptr(unsafe.Pointer(path))
+	runtime.LockOSThread()
+	missing := raise([]wall{
+		{Namespaces, namespaces},
+		{Root, func() error { return newRoot(p.Files) }},
+		{Limits, func() error { return limits(map[int]uint64{unix.RLIMIT_DATA: p.Memory}) }},
+		{User, unprivileged},
+		{Landlock, func() error { return landlock(readable) }},
+		{Seccomp, func() error { return filter(rules) }},
+	})
+	maps.DeleteFunc(missing, func(wall, _ string) bool { return slices.Contains(p.Without, wall) })
+	if len(missing) > 0 {
+		var all []string
+		for _, wall := range slices.Sorted(maps.Keys(missing)) {
+			all = append(all, fmt.Sprintf("%s: %s", wall, missing[wall]))
+		}
+		return fmt.Errorf("%w: %s", ErrWalls, strings.Join(all, "; "))
+	}
+	_, _, errno := syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+	runtime.KeepAlive(path)
+	return fmt.Errorf("execute %s: %w", filepath.Base(p.Path), errno)
+}
