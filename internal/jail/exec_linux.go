@@ -48,10 +48,6 @@ func (p Program) exec() error {
 	if err != nil {
 		return err
 	}
-	env, err := syscall.SlicePtrFromStrings(p.Env)
-	if err != nil {
-		return err
-	}
 	// What this process has inherited is not for the program.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close files: %w", err)
@@ -67,13 +63,22 @@ func (p Program) exec() error {
 		{Landlock, func() error { return landlock(readable) }},
 		{Seccomp, func() error { return filter(rules) }},
 	})
-	maps.DeleteFunc(missing, func(wall, _ string) bool { return slices.Contains(p.Without, wall) })
-	if len(missing) > 0 {
-		var all []string
-		for _, wall := range slices.Sorted(maps.Keys(missing)) {
-			all = append(all, fmt.Sprintf("%s: %s", wall, missing[wall]))
+	var refused []string
+	for _, wall := range slices.Sorted(maps.Keys(missing)) {
+		if !slices.Contains(p.Without, wall) {
+			refused = append(refused, fmt.Sprintf("%s: %s", wall, missing[wall]))
 		}
-		return fmt.Errorf("%w: %s", ErrWalls, strings.Join(all, "; "))
+	}
+	if len(refused) > 0 {
+		return fmt.Errorf("%w: %s", ErrWalls, strings.Join(refused, "; "))
+	}
+	told, err := json.Marshal(missing)
+	if err != nil {
+		return err
+	}
+	env, err := syscall.SlicePtrFromStrings(append(p.Env, MissingVariable+"="+string(told)))
+	if err != nil {
+		return err
 	}
 	_, _, errno := syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
 	runtime.KeepAlive(path)

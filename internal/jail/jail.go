@@ -22,6 +22,9 @@ const LauncherCommand = "__launcher"
 // ExecCommand is the first argument that makes a binary a program behind walls, see ExecMain.
 const ExecCommand = "__behind"
 
+// MissingVariable is the environment variable in which a Program finds the walls that it goes without, as JSON of Missing.
+const MissingVariable = "MISSING_WALLS"
+
 // Program is a program that is behind walls from its first instruction on, unlike one that calls Enter.
 type Program struct {
 	Path string   // in its root

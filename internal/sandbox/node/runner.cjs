@@ -1,0 +1,172 @@
+// The runner of the tiers with Node.js: it executes one program, in a realm of its own, with frames on standard input and output.
+// PRELUDE is the text of the guest runtime.
+//
+// Objects of this outer realm lead a program to Node.js and are kept from it: only text passes between the realms. What V8 hands over
+// by itself (the error of a refused import) leads no further, since this realm compiles no text (--disallow-code-generation-from-strings)
+// and its prototypes are frozen. That is order, not a wall: the walls are around the process.
+'use strict';
+const fs = require('node:fs');
+const vm = require('node:vm');
+
+const realm = vm.createContext(vm.constants.DONT_CONTEXTIFY ?? Object.create(null), { codeGeneration: { strings: true, wasm: false } });
+const evaluate = (code, filename) => vm.runInContext(code, realm, { filename });
+
+// The inner half. What it returns takes functions of the outer realm and gives the guest runtime functions of the inner one.
+const join = evaluate(`(() => {
+  'use strict';
+  const { Error, String } = globalThis;
+  // What the outer realm throws stays there.
+  const inner = (outer, isOuter) => (a, b) => {
+    let thrown;
+    try {
+      return outer(a, b);
+    } catch (error) {
+      thrown = error;
+    }
+    throw isOuter(thrown) ? new Error(String(thrown.message)) : thrown;
+  };
+  return ({ send, sendSync, compile, atob, btoa, isOuter }) => {
+    globalThis.atob = inner(atob, isOuter);
+    globalThis.btoa = inner(btoa, isOuter);
+    return { send: inner(send, isOuter), sendSync: inner(sendSync, isOuter), compile: inner(compile, isOuter) };
+  };
+})()`, 'harness:prelude');
+
+let buffered = []; // what was read and not taken; between lines one part at most
+let size = 0;
+const chunk = Buffer.allocUnsafe(1 << 16);
+
+// readLine blocks: while a synchronous call waits, nothing of the guest may run.
+function readLine() {
+  for (let part = buffered[0], from = 0; ;) {
+    const end = part === undefined ? -1 : part.indexOf(10);
+    if (end >= 0) {
+      const all = buffered.length === 1 ? part : Buffer.concat(buffered, size);
+      const line = all.toString('utf8', 0, from + end);
+      const rest = all.subarray(from + end + 1);
+      buffered = rest.length > 0 ? [rest] : [];
+      size = rest.length;
+      return line;
+    }
+    const n = wait(() => fs.readSync(0, chunk));
+    if (n === 0) process.exit(0); // the host is gone
+    part = Buffer.from(chunk.subarray(0, n));
+    from = size;
+    size += n;
+    buffered.push(part);
+  }
+}
+
+const pause = new Int32Array(new SharedArrayBuffer(4));
+
+// wait repeats what a pipe that does not block refuses.
+function wait(attempt) {
+  for (;;) {
+    try {
+      return attempt();
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error;
+      Atomics.wait(pause, 0, 0, 1);
+    }
+  }
+}
+
+let output = [];
+let outputSize = 0;
+let last = ''; // the guest runtime's done frame
+
+function flush() {
+  if (outputSize === 0) return;
+  const text = output.join('');
+  output = [];
+  outputSize = 0;
+  for (let rest = Buffer.from(text); rest.length > 0;) rest = rest.subarray(wait(() => fs.writeSync(1, rest)));
+  written = performance.now();
+}
+
+let written = 0;
+
+function send(text) {
+  if (text.startsWith('{"t":"done"')) {
+    last = text;
+    return;
+  }
+  output.push(text, '\n');
+  outputSize += text.length;
+  if (outputSize >= 1 << 16 || performance.now() - written > 50) flush();
+}
+
+const queued = []; // answers that came while the guest waited for a synchronous one
+
+function sendSync(text) {
+  send(text);
+  flush();
+  const id = `"id":${JSON.parse(text).id},`;
+  for (;;) {
+    const line = readLine();
+    if (isCancel(line)) cancelled();
+    if (!line.startsWith('{"t":"answer"')) continue;
+    const head = line.slice(0, 200);
+    if (head.includes(id) && head.includes('"sync":true')) return line;
+    queued.push(line);
+  }
+}
+
+const isCancel = (line) => line.startsWith('{"t":"cancel"');
+
+function done(frame) {
+  output.push(frame, '\n');
+  outputSize += frame.length;
+  flush();
+}
+
+function cancelled() {
+  done(`{"t":"done","run":${run},"error":{"kind":"cancelled","message":"interrupted"}}`);
+  process.exit(0);
+}
+
+const unhandled = new Map(); // promise -> reason, oldest first
+process.on('unhandledRejection', (reason, promise) => unhandled.set(promise, reason));
+process.on('rejectionHandled', (promise) => unhandled.delete(promise));
+const later = setImmediate;
+const microtasks = () => new Promise((resolve) => { later(resolve); });
+
+let run = '""';
+
+async function main() {
+  const isOuter = (thrown) => thrown instanceof Error;
+  const host = join({ send, sendSync, compile: evaluate, atob, btoa, isOuter });
+  const guest = evaluate(`(() => {${PRELUDE}\nreturn __harness.default;})()`, 'harness:prelude')(host);
+  harden();
+  const missing = process.env.MISSING_WALLS ?? '{}';
+  done(`{"t":"ready","engine":${JSON.stringify(process.version)},"missing":${missing}}`);
+  let line;
+  do line = readLine(); while (!line.startsWith('{"t":"start"'));
+  run = JSON.stringify(JSON.parse(line).run ?? '');
+  guest.start(line);
+  for (;;) {
+    await microtasks();
+    if (guest.settle(...[...unhandled.values()].slice(0, 1))) break;
+    flush();
+    line = queued.shift() ?? readLine();
+    if (isCancel(line)) cancelled();
+    if (line.startsWith('{"t":"answer"')) guest.deliver(line);
+  }
+  done(last);
+  for (;;) readLine(); // the host ends this process
+}
+
+// harden freezes what the program might come by.
+function harden() {
+  for (const name of Object.getOwnPropertyNames(globalThis)) {
+    const value = Object.getOwnPropertyDescriptor(globalThis, name).value;
+    if (typeof value !== 'function') continue;
+    Object.freeze(value);
+    if (value.prototype !== undefined) Object.freeze(value.prototype);
+  }
+}
+
+main().catch((error) => {
+  fs.writeSync(2, `${error?.stack ?? error}\n`);
+  process.exit(1);
+});

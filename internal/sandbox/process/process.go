@@ -1,0 +1,172 @@
+// Package process is the tier with Node.js in a process of its own: V8's speed, without a daemon. The walls of package jail are around
+// the process from its first instruction on; its root has Node.js, its libraries and the runner, and nothing else. A process executes one
+// program. Only Linux has the walls.
+package process
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/guest"
+	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/node"
+)
+
+// Options say where the tier finds its parts.
+type Options struct {
+	// Program and Args are a command that carries out jail.LauncherCommand and jail.ExecCommand. Required.
+	Program string
+	Args    []string
+	// Node is the path of Node.js; empty: node in the directories of PATH.
+	Node string
+	// Dir keeps the runner, readable by this user alone. Required.
+	Dir string
+	// Memory is the memory of a program, in bytes; 100 MiB when zero.
+	Memory int64
+	// Without are walls of package jail that the tier goes without where the machine does not have them.
+	Without []string
+}
+
+// Sandbox is the process tier.
+type Sandbox struct {
+	opt     Options
+	info    sandbox.Info
+	machine *node.Machine
+	program []byte // jail.Program, as JSON
+	jail    *jail.Launcher
+	missing atomic.Pointer[jail.Missing]
+}
+
+var _ sandbox.Sandbox = (*Sandbox)(nil)
+
+// The paths in the root of a runner.
+const (
+	nodePath   = "/node"
+	runnerPath = "/runner.cjs"
+)
+
+// Open finds Node.js and prepares the tier. It starts a runner once, for the walls: an error that wraps jail.ErrWalls names those that are
+// missing.
+func Open(ctx context.Context, opt Options) (*Sandbox, error) {
+	if runtime.GOOS != "linux" {
+		return nil, errors.New("the process tier needs Linux")
+	}
+	machine, err := node.Find(ctx, opt.Node)
+	if err != nil {
+		return nil, err
+	}
+	opt.Memory = cmp.Or(opt.Memory, 100<<20)
+	script, err := writeScript(opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	p := jail.Program{
+		Path:   nodePath,
+		Args:   append(append([]string{"node"}, node.Options(opt.Memory)...), runnerPath),
+		Env:    machine.Env(),
+		Files:  map[string]string{nodePath: machine.Path, runnerPath: script},
+		Memory: node.Data(opt.Memory), Without: opt.Without,
+	}
+	for _, library := range machine.Libraries {
+		if p.Files[library], err = filepath.EvalSymlinks(library); err != nil {
+			return nil, err
+		}
+	}
+	s := &Sandbox{
+		opt: opt, machine: machine, info: sandbox.Info{Tier: "process", Engine: machine.Engine(), Prelude: guest.Hash()},
+		jail: jail.NewLauncher(opt.Program, opt.Args...),
+	}
+	if s.program, err = json.Marshal(p); err != nil {
+		return nil, err
+	}
+	runner, err := s.Start(ctx)
+	if err != nil {
+		s.jail.Close()
+		return nil, err
+	}
+	end(runner)
+	return s, nil
+}
+
+// writeScript keeps the runner in a file, whose name says what is in it.
+func writeScript(dir string) (string, error) {
+	text, err := node.Script()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	path := filepath.Join(dir, "runner-"+hex.EncodeToString(sum[:8])+".cjs")
+	if have, err := os.ReadFile(path); err == nil && string(have) == string(text) {
+		return path, nil
+	}
+	return path, disk.Replace(path, text, 0o644)
+}
+
+// Start implements sandbox.Sandbox.
+func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
+	cmd := exec.Command(s.opt.Program, append(slices.Clone(s.opt.Args), jail.ExecCommand, string(s.program))...)
+	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
+	runner, err := sandbox.StartProcess(cmd, s.jail.Start)
+	if err != nil {
+		return nil, fmt.Errorf("start Node.js: %w", err)
+	}
+	select {
+	case f, ok := <-runner.Frames():
+		if !ok {
+			return nil, fmt.Errorf("start Node.js: %w", explain(runner.Err()))
+		}
+		if f.T == frame.Ready && f.Engine == s.machine.Version {
+			s.missing.Store(&f.Missing)
+			return runner, nil
+		}
+		err = fmt.Errorf("start Node.js: %s is not version %s any more: restart this process", s.machine.Path, s.machine.Version)
+	case <-ctx.Done():
+		err = fmt.Errorf("start Node.js: %w", context.Cause(ctx))
+	}
+	end(runner)
+	return nil, err
+}
+
+// explain tells a runner that went without its walls.
+func explain(err error) error {
+	if _, walls, found := strings.Cut(err.Error(), jail.ErrWalls.Error()+": "); found {
+		return fmt.Errorf("%w: %s (sandbox.process.without names walls that you can do without)", jail.ErrWalls, strings.TrimSpace(walls))
+	}
+	return err
+}
+
+func end(r sandbox.Runner) {
+	r.Kill()
+	for range r.Frames() {
+	}
+}
+
+// Missing are the walls that the last runner has not, and that Options.Without allows to be missing.
+func (s *Sandbox) Missing() jail.Missing { return *s.missing.Load() }
+
+// Info implements sandbox.Sandbox.
+func (s *Sandbox) Info() sandbox.Info { return s.info }
+
+// Close implements sandbox.Sandbox.
+func (s *Sandbox) Close() error {
+	s.jail.Close()
+	return nil
+}
