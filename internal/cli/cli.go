@@ -55,6 +55,7 @@ type commands struct {
 	Exec      execCmd      `cmd:"" help:"Execute agent code in the sandbox."`
 	Run       runCmd       `cmd:"" help:"Work a task with a model, and watch it."`
 	Serve     serveCmd     `cmd:"" help:"Serve the HTTP API, and work tasks."`
+	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve MCP clients on standard input and output: all tools behind three."`
 	Tasks     tasksCmd     `cmd:"" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
 	Keys      keysCmd      `cmd:"" help:"API keys: create, list, revoke." example:"keys list"`
 	Token     tokenCmd     `cmd:"" help:"Print the token of a server that has no API keys."`

@@ -21,6 +21,7 @@ func TestHelp(t *testing.T) {
 		{"exec"},
 		{"run"},
 		{"serve"},
+		{"mcp"},
 		{"tasks"},
 		{"tasks", "list"},
 		{"tasks", "show"},

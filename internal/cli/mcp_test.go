@@ -1,0 +1,191 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/model"
+)
+
+// gateway is a harness mcp of the real binary, with a client of the official SDK.
+type gateway struct {
+	*mcp.ClientSession
+	t      testing.TB
+	stderr *bytes.Buffer
+	cmd    *exec.Cmd
+}
+
+// gateway starts harness mcp.
+func (f *fixture) gateway(opt *mcp.ClientOptions, args ...string) *gateway {
+	f.t.Helper()
+	g := &gateway{t: f.t, stderr: &bytes.Buffer{}, cmd: f.process(append([]string{"mcp"}, args...)...)}
+	g.cmd.Stderr = g.stderr
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opt)
+	var err error
+	if g.ClientSession, err = client.Connect(f.t.Context(), &mcp.CommandTransport{Command: g.cmd}, nil); err != nil {
+		f.t.Fatalf("connect: %v\n%s", err, g.stderr)
+	}
+	f.t.Cleanup(func() { _ = g.Close() })
+	return g
+}
+
+// call calls a tool and decodes its structured content.
+func (g *gateway) call(name string, args map[string]any, into any) (text string, failed bool) {
+	g.t.Helper()
+	return callTool(g.t, g.t.Context(), g.ClientSession, name, args, into)
+}
+
+func callTool(t testing.TB, ctx context.Context, session *mcp.ClientSession, name string, args map[string]any, into any) (text string, failed bool) {
+	t.Helper()
+	r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	for _, c := range r.Content {
+		if part, ok := c.(*mcp.TextContent); ok {
+			text += part.Text
+		}
+	}
+	if into != nil {
+		raw, err := json.Marshal(r.StructuredContent)
+		if err == nil {
+			err = json.Unmarshal(raw, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v in %s", name, err, raw)
+		}
+	}
+	return text, r.IsError
+}
+
+// gatewayRun is the structured content of execute_code.
+type gatewayRun struct {
+	RunID, Status, Text string
+	Output              json.RawMessage
+	Logs                []string
+	Error               *struct {
+		Kind, Message, Hint string
+		Line                int
+	}
+	Approval *struct{ ID, Decide string }
+}
+
+// TestGateway is a client that knows only MCP: it lists three tools, finds, describes, and runs a program over two servers.
+func TestGateway(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "# state lives beside it\n")
+	f.addDemo("crm", "database")
+	g := f.gateway(nil)
+	listed, err := g.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range listed.Tools {
+		names = append(names, tool.Name)
+		if tool.OutputSchema == nil || tool.Annotations == nil || tool.Description == "" {
+			t.Errorf("%s lacks output schema, annotations or description", tool.Name)
+		}
+	}
+	if got := strings.Join(names, " "); got != "execute_code get_tool_details search_tools" {
+		t.Errorf("the tools are %s", got)
+	}
+	var hits struct {
+		Tools []struct{ Name, Signature string }
+		Notes []string
+	}
+	text, _ := g.call("search_tools", map[string]any{"query": "find customers"}, &hits)
+	if len(hits.Tools) == 0 || !strings.HasPrefix(hits.Tools[0].Name, "crm__") || !strings.Contains(text, hits.Tools[0].Signature) {
+		t.Fatalf("found %+v\n%s", hits, text)
+	}
+	var details struct {
+		Tools []struct{ Name, Call, TypeScript string }
+	}
+	text, _ = g.call("get_tool_details", map[string]any{"names": []string{"crm__search", "database__query"}}, &details)
+	if len(details.Tools) != 2 || !strings.Contains(details.Tools[0].TypeScript, "function search(") || !strings.Contains(text, "database") {
+		t.Fatalf("described %+v\n%s", details, text)
+	}
+	var out gatewayRun
+	text, failed := g.call("execute_code", map[string]any{"code": `
+		const [customers, rows] = await Promise.all([tools.crm.search({q: ''}), tools.database.query({query: 'SELECT 42 AS n'})])
+		console.log('looked', typeof customers)
+		return {customers: customers !== undefined, rows}`}, &out)
+	if failed || out.Status != "succeeded" || !strings.Contains(string(out.Output), "42") || len(out.Logs) != 1 || !strings.Contains(text, "42") {
+		t.Errorf("ran %+v\n%s", out, text)
+	}
+	text, failed = g.call("execute_code", map[string]any{"code": "const a = 1\na.b.c"}, &out)
+	if !failed || out.Status != "failed" || out.Error == nil || out.Error.Line != 2 || !strings.Contains(text, "program.js:2:") {
+		t.Errorf("a failed run is %+v\n%s", out, text)
+	}
+}
+
+// TestGatewaySize bounds what the gateway puts into a model's context, and that no upstream tool adds to it.
+func TestGatewaySize(t *testing.T) {
+	t.Parallel()
+	const most = 1500
+	var sizes []int
+	for _, servers := range [][]string{nil, {"crm", "database", "mailer"}} {
+		f := setup(t)
+		f.write("harness.yaml", "# state lives beside it\n")
+		f.addDemo(servers...)
+		g := f.gateway(nil)
+		g.call("search_tools", map[string]any{"query": "customers"}, nil) // the servers have listed theirs
+		listed, err := g.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(listed.Tools)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := model.Vocabulary().Count(string(text) + g.InitializeResult().Instructions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, n)
+	}
+	t.Logf("%d model tokens", sizes[0])
+	if sizes[0] >= most || sizes[0] != sizes[1] {
+		t.Errorf("without and with servers the tools take %d model tokens, want less than %d and no difference", sizes, most)
+	}
+}
+
+// TestGatewayHides gives a client tokens in place of personal data, which a later run of the same client can use.
+func TestGatewayHides(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "# state lives beside it\n")
+	const value = "ada.lovelace@example.org"
+	var out gatewayRun
+	text, _ := f.gateway(nil).call("execute_code", map[string]any{"code": "console.log('" + value + "'); return {to: '" + value + "'}"}, &out)
+	if all := text + string(out.Output) + strings.Join(out.Logs, ""); strings.Contains(all, value) || !strings.Contains(all, "[EMAIL_1]") {
+		t.Errorf("the client sees %s", all)
+	}
+	text, _ = f.gateway(nil).call("execute_code", map[string]any{"code": "return pii.domain('[EMAIL_1]')"}, &out)
+	if string(out.Output) != `"example.org"` {
+		t.Errorf("another connection gets %+v\n%s", out, text)
+	}
+}
+
+// TestGatewayEnds ends with its input, and has written nothing but the protocol.
+func TestGatewayEnds(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "mcpServers:\n  none: {command: /nonexistent/program}\n")
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	r := f.runIn(t.Context(), initialize+"\n", "mcp").want(0)
+	var answer struct {
+		ID     int
+		Result struct{ ProtocolVersion string }
+	}
+	if r.value(&answer); answer.ID != 1 || answer.Result.ProtocolVersion != "2025-06-18" {
+		t.Errorf("answered %s", r.stdout)
+	}
+}

@@ -1,0 +1,172 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/pii"
+)
+
+const (
+	defaultHits = 8
+	maxHits     = 50
+	maxNames    = 20   // tools that are described at once
+	maxQuery    = 2000 // bytes of a query
+	maxReason   = 200  // bytes of why a server is missing
+	maxAdvice   = 2000 // model tokens of a server's instructions
+)
+
+// startWait is how long discovering tools waits for servers that have not listed theirs yet. Notes name those that take longer.
+const startWait = time.Second
+
+// ready waits for the servers, at most startWait.
+func (s *Server) ready(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	s.opt.Harness.EnsureTools(ctx)
+}
+
+// missing says which servers offer nothing, and why.
+func (s *Server) missing() (notes []string) {
+	for _, server := range s.opt.Harness.Servers().Servers() {
+		switch {
+		case server.Tools > 0 || server.State == mcpclient.StateDisabled:
+		case server.State == mcpclient.StateStarting:
+			notes = append(notes, fmt.Sprintf("Server %s is still starting; its tools are missing. Search again later.", server.Name))
+		case server.Reason != "":
+			reason, _, _ := strings.Cut(server.Reason, "\n")
+			notes = append(notes, fmt.Sprintf("Server %s is not available: %s", server.Name, clip.Text(reason, maxReason)))
+		}
+	}
+	return notes
+}
+
+// found is a tool in the result of a search.
+type found struct {
+	Name        string `json:"name"`
+	Signature   string `json:"signature"`
+	Description string `json:"description,omitempty"`
+}
+
+// search answers search_tools.
+func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Query string  `json:"query"`
+		Limit float64 `json:"limit"`
+	}
+	if err := decode(r, &in); err != nil {
+		return refusal(err), nil
+	}
+	switch {
+	case strings.TrimSpace(in.Query) == "":
+		return refusal(errors.New(`there is no query; send {"query": "what you want to do"}`)), nil
+	case len(in.Query) > maxQuery:
+		return refusal(fmt.Errorf("the query has more than %d bytes; send what you want to do in a few words", maxQuery)), nil
+	}
+	s.ready(ctx)
+	hits := s.opt.Harness.Catalog().Search(ctx, in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
+	notes := s.missing()
+	who := s.caller(r.Extra)
+	text := modelview.Hits(in.Query, hits, s.opt.Harness.Catalog().Servers())
+	hide := s.hiding(ctx, who)
+	data := struct {
+		Tools []found  `json:"tools"`
+		Notes []string `json:"notes,omitempty"`
+	}{Tools: []found{}}
+	for _, h := range hits {
+		data.Tools = append(data.Tools, found{hide.text(h.Name), hide.text(h.Signature), hide.text(h.Description)})
+	}
+	for _, note := range notes {
+		data.Notes = append(data.Notes, hide.text(note))
+	}
+	if len(notes) > 0 {
+		text += "\n" + strings.Join(notes, "\n") + "\n"
+	}
+	text = hide.text(text)
+	return result(text, data, false), hide.err
+}
+
+// described is a tool in the result of get_tool_details.
+type described struct {
+	Name         string `json:"name"`
+	Call         string `json:"call"`
+	TypeScript   string `json:"typescript"`
+	Problem      string `json:"problem,omitempty"`
+	Instructions string `json:"instructions,omitempty"` // of its server, at the first of its tools
+}
+
+// details answers get_tool_details.
+func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Names []string `json:"names"`
+	}
+	if err := decode(r, &in); err != nil {
+		return refusal(err), nil
+	}
+	switch {
+	case len(in.Names) == 0:
+		return refusal(errors.New(`there are no names; send {"names": ["crm__search"]}`)), nil
+	case len(in.Names) > maxNames:
+		return refusal(fmt.Errorf("these are %d names; ask for at most %d at a time", len(in.Names), maxNames)), nil
+	}
+	s.ready(ctx)
+	hide := s.hiding(ctx, s.caller(r.Extra))
+	data := struct {
+		Tools    []described `json:"tools"`
+		Problems []string    `json:"problems,omitempty"`
+	}{Tools: []described{}}
+	var tools []*catalog.Details
+	var problems []error
+	advised := map[string]bool{}
+	for _, name := range in.Names {
+		full, err := s.opt.Harness.Catalog().Details(name)
+		if err != nil {
+			err = errors.New(hide.text(err.Error()))
+			problems, data.Problems = append(problems, err), append(data.Problems, err.Error())
+			continue
+		}
+		d := *full
+		d.TypeScript = modelview.Fit(hide.text(d.TypeScript), modelview.DefaultLimit/len(in.Names), "", s.unsaved)
+		d.SchemaProblem, d.Instructions = hide.text(d.SchemaProblem), modelview.Fit(hide.text(d.Instructions), maxAdvice, "", s.unsaved)
+		if advised[d.Instructions] {
+			d.Instructions = ""
+		}
+		advised[d.Instructions] = true
+		tools = append(tools, &d)
+		data.Tools = append(data.Tools, described{d.Name, "await " + d.Call, d.TypeScript, d.SchemaProblem, d.Instructions})
+	}
+	return result(modelview.Details(tools, problems), data, len(tools) == 0), hide.err
+}
+
+// unsaved says where the whole of a cut declaration is.
+func (s *Server) unsaved(string, []byte) (string, error) {
+	return "./servers, which programs can read with fs", nil
+}
+
+// hiding puts tokens in the place of personal data, until one cannot be made.
+type hiding struct {
+	ctx     context.Context
+	privacy pii.Session
+	err     error
+}
+
+func (s *Server) hiding(ctx context.Context, who caller) *hiding {
+	return &hiding{ctx: ctx, privacy: s.opt.Harness.Privacy().In(who.user, who.session(""))}
+}
+
+func (h *hiding) text(text string) string {
+	if h.err == nil {
+		text, h.err = h.privacy.Hide(h.ctx, pii.FromProgram, text)
+	}
+	return text
+}

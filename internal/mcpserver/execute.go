@@ -1,0 +1,199 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+)
+
+// running is the status of a run that has not ended.
+const running = "running"
+
+// maxArgs is how many bytes of a waiting call's arguments a result shows.
+const maxArgs = 2000
+
+// outcome is a run as a client gets it.
+type outcome struct {
+	RunID    string          `json:"runId"`
+	Status   string          `json:"status"`
+	Output   json.RawMessage `json:"output,omitempty"`
+	Logs     []string        `json:"logs,omitempty"`
+	Error    *runError       `json:"error,omitempty"`
+	Effects  []string        `json:"effects,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Approval *pending        `json:"approval,omitempty"`
+}
+
+type runError struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name,omitempty"`
+	Message string `json:"message"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// pending is what a run waits for.
+type pending struct {
+	ID      string        `json:"id"`
+	Calls   []pendingCall `json:"calls"`
+	Expires time.Time     `json:"expiresAt"`
+	Decide  string        `json:"decide"` // how a person does
+}
+
+type pendingCall struct {
+	Tool   string `json:"tool"`
+	Args   string `json:"args"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// execute answers execute_code.
+func (s *Server) execute(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Code      string  `json:"code"`
+		SessionID string  `json:"sessionId"`
+		RunID     string  `json:"runId"`
+		Timeout   float64 `json:"timeout"`
+	}
+	if err := decode(r, &in); err != nil {
+		return refusal(err), nil
+	}
+	who := s.caller(r.Extra)
+	switch {
+	case in.RunID != "" && strings.TrimSpace(in.Code) != "":
+		return refusal(errors.New("there are both code and runId; send runId alone to fetch the result of an earlier run")), nil
+	case in.RunID != "":
+		return s.fetch(ctx, who, in.RunID)
+	case strings.TrimSpace(in.Code) == "":
+		return refusal(errors.New(`there is no program; send {"code": "return 1 + 1"}`)), nil
+	case in.Timeout < 0 || in.Timeout > 1e6:
+		return refusal(fmt.Errorf("timeout %v is not a number of seconds from 0", in.Timeout)), nil
+	}
+	session := who.session(in.SessionID)
+	out, err := s.opt.Harness.Runs().Create(ctx, who.Identity, runs.Request{
+		ID: id.New("run"), Code: in.Code, User: who.user, Session: session, Timeout: time.Duration(in.Timeout * float64(time.Second)),
+	})
+	if err != nil {
+		return refusal(err), nil
+	}
+	return s.outcome(who, session, out), nil
+}
+
+// fetch answers execute_code for an earlier run. A run whose approval was decided, and that nothing else resumes, goes on.
+func (s *Server) fetch(ctx context.Context, who caller, runID string) (*mcp.CallToolResult, error) {
+	info, err := s.opt.Harness.Runs().Find(ctx, who.Identity, runID)
+	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != who.user {
+		return refusal(fmt.Errorf("there is no run %q of yours", clip.Text(runID, 100))), nil
+	}
+	if err != nil {
+		return refusal(err), nil
+	}
+	out, err := s.current(ctx, info)
+	if err != nil {
+		return refusal(err), nil
+	}
+	return s.outcome(who, info.Session, out), nil
+}
+
+// current is the outcome of a run, or how far it is.
+func (s *Server) current(ctx context.Context, info journal.RunInfo) (*run.Outcome, error) {
+	service := s.opt.Harness.Runs()
+	out, err := service.Waiting(ctx, info.ID)
+	if err != nil {
+		return nil, err
+	}
+	if out != nil && out.Approval.Task == "" {
+		out, err = service.Resume(ctx, info.ID, nil)
+		if !errors.Is(err, journal.ErrBusy) && !errors.Is(err, journal.ErrEnded) {
+			return out, err
+		}
+		out = nil
+	}
+	if out == nil {
+		out, _, err = service.Recorded(ctx, info.ID)
+	}
+	if out == nil && err == nil {
+		out = &run.Outcome{RunID: info.ID, Status: running, Output: json.RawMessage("null"), Sandbox: info.Tier}
+	}
+	return out, err
+}
+
+// outcome is the result with a run's outcome.
+func (s *Server) outcome(who caller, session string, out *run.Outcome) *mcp.CallToolResult {
+	data := outcome{RunID: out.RunID, Status: out.Status}
+	switch out.Status {
+	case run.WaitingApproval:
+		data.Approval = newPending(out.Approval)
+		return result(data.Approval.text(out.RunID), data, false)
+	case running:
+		return result("The run goes on. Fetch it later with runId "+out.RunID+".\n", data, false)
+	}
+	cut := false
+	text := modelview.View(out, 0, func(name string, all []byte) (string, error) {
+		cut = true
+		return s.opt.Harness.Runs().SaveResult(who.user, session, out.RunID, name, all)
+	})
+	if cut {
+		data.Text = text
+	} else {
+		data.set(out)
+	}
+	if out.Error == nil {
+		text += "\nrun: " + out.RunID + "\n"
+	}
+	return result(text, data, out.Status != run.Succeeded)
+}
+
+// set sets what a run returned and printed, or why it failed.
+func (o *outcome) set(out *run.Outcome) {
+	for _, l := range out.Logs {
+		o.Logs = append(o.Logs, modelview.Line(l))
+	}
+	if out.Error == nil {
+		o.Output = out.Output
+		return
+	}
+	e := out.Error
+	o.Error = &runError{Kind: e.Kind, Name: e.Name, Message: e.Message, Line: e.Line, Column: e.Column, Source: clip.Text(e.Source, 200), Hint: e.Hint}
+	for _, effect := range out.Effects {
+		o.Effects = append(o.Effects, effect.Name+": "+effect.State)
+	}
+}
+
+func newPending(r *approval.Request) *pending {
+	p := &pending{ID: r.ID, Expires: r.Expires.UTC(), Decide: fmt.Sprintf(
+		"A person with the role approver decides: harness approvals approve %s, or harness approvals deny %s. Agents cannot.", r.ID, r.ID)}
+	for _, c := range r.Calls {
+		p.Calls = append(p.Calls, pendingCall{Tool: c.Tool, Args: clip.Text(string(c.Args), maxArgs), Reason: c.Reason})
+	}
+	return p
+}
+
+// text is what a model reads of a run that waits.
+func (p *pending) text(runID string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: the run has stopped before these calls, until a person has decided about them:\n", run.WaitingApproval)
+	for _, c := range p.Calls {
+		fmt.Fprintf(&b, "- %s %s\n", c.Tool, c.Args)
+		if c.Reason != "" {
+			fmt.Fprintf(&b, "  %s\n", c.Reason)
+		}
+	}
+	fmt.Fprintf(&b, "%s It expires at %s.\nTell the user. Do not send the program again: fetch its result with {\"runId\": %q} once it is decided.\n",
+		p.Decide, p.Expires.Format(time.RFC3339), runID)
+	return b.String()
+}

@@ -1,0 +1,90 @@
+// Package mcpserver is the harness as an MCP server: a few tools that stay the same however many tools the upstream servers
+// offer. Its runs are those of package runs, in the name of the client's credential. Results hold tokens in place of personal data.
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// Options are the parts of a Server.
+type Options struct {
+	Harness *wiring.Harness
+	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
+	Identity auth.Identity
+	Logger   *slog.Logger
+	Version  string
+}
+
+// Server serves MCP. Its methods are safe for concurrent use.
+type Server struct {
+	opt    Options
+	server *mcp.Server
+	// closing ends when the requests in progress have to end.
+	closing context.Context
+	close   context.CancelFunc
+	begun   sync.WaitGroup // of what New begins
+}
+
+// New makes a server, and has the upstream servers list their tools in the background. Close must be called.
+func New(opt Options) *Server {
+	s := &Server{opt: opt}
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.server = mcp.NewServer(&mcp.Implementation{Name: "harness", Title: "Code execution with MCP", Version: opt.Version}, &mcp.ServerOptions{
+		Instructions: instructions, Logger: opt.Logger,
+		Capabilities: &mcp.ServerCapabilities{
+			Logging: &mcp.LoggingCapabilities{}, //nolint:staticcheck // clients of the older versions show console lines
+			Tools:   &mcp.ToolCapabilities{},
+		},
+	})
+	s.addTools()
+	s.begun.Go(func() { opt.Harness.EnsureTools(s.closing) })
+	return s
+}
+
+// Close ends the requests in progress, and their runs.
+func (s *Server) Close() {
+	s.close()
+	s.begun.Wait()
+}
+
+// caller is the sender of a request.
+type caller struct {
+	auth.Identity
+	user string // whose files and tokens a request uses
+}
+
+// caller returns the sender of a request.
+func (s *Server) caller(*mcp.RequestExtra) caller {
+	return newCaller(s.opt.Identity)
+}
+
+func newCaller(who auth.Identity) caller {
+	return caller{who, cmp.Or(who.User, runs.DefaultUser)}
+}
+
+// session is the session of a request: the named one of the caller's user, or the caller's own, which is the same at every connection.
+func (c caller) session(name string) string {
+	if name != "" {
+		return name
+	}
+	of := sha256.Sum256([]byte(c.Principal))
+	return "mcp-" + hex.EncodeToString(of[:6])
+}
+
+// bound is ctx that also ends with the server.
+func (s *Server) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.closing, cancel)
+	return ctx, func() { stop(); cancel() }
+}

@@ -1,0 +1,110 @@
+package mcpserver
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// drainTime is how long requests in flight may take after the input has ended. Clients end a server that lives on for longer.
+const drainTime = 5 * time.Second
+
+// ServeStdio serves one client until in ends, which is success, or ctx does.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	transport := &draining{&mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}}, s.closing}
+	session, err := s.server.Connect(context.WithoutCancel(ctx), transport, nil)
+	if err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = session.Wait() // however a client leaves, it has left
+	}()
+	select {
+	case <-ctx.Done():
+		s.close()
+		_ = session.Close()
+		<-ended
+	case <-ended:
+	}
+	return nil
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// draining is a transport whose input ends once the requests in flight are answered, or drainTime after the end, or with closing.
+// The SDK cancels what is in flight when its input ends.
+type draining struct {
+	mcp.Transport
+	closing context.Context
+}
+
+// Connect implements mcp.Transport.
+func (d *draining) Connect(ctx context.Context) (mcp.Connection, error) {
+	conn, err := d.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &drainingConn{Connection: conn, closing: d.closing, answered: make(chan struct{}, 1)}, nil
+}
+
+type drainingConn struct {
+	mcp.Connection
+	closing  context.Context
+	mu       sync.Mutex
+	inFlight int
+	answered chan struct{} // holds a token after an answer
+}
+
+// Read implements mcp.Connection.
+func (c *drainingConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := c.Connection.Read(ctx)
+	if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
+		c.add(1)
+	}
+	if err == nil {
+		return m, nil
+	}
+	last := time.NewTimer(drainTime)
+	defer last.Stop()
+	for c.add(0) > 0 {
+		select {
+		case <-c.answered:
+		case <-last.C:
+			return m, err
+		case <-c.closing.Done():
+			return m, err
+		case <-ctx.Done():
+			return m, err
+		}
+	}
+	return m, err
+}
+
+// Write implements mcp.Connection.
+func (c *drainingConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	err := c.Connection.Write(ctx, m)
+	if _, ok := m.(*jsonrpc.Response); ok {
+		c.add(-1)
+		select {
+		case c.answered <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// add changes the number of requests in flight and returns it.
+func (c *drainingConn) add(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inFlight += n
+	return c.inFlight
+}
