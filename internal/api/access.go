@@ -73,7 +73,7 @@ func (a *API) count(ctx context.Context, limiter *auth.Limiter, caller string) e
 		return nil
 	}
 	ok, limit, remaining, after := limiter.Allow(caller)
-	seconds := strconv.Itoa(max(1, int((after+time.Second-1)/time.Second)))
+	seconds := wholeSeconds(after)
 	h := visitOf(ctx).answer.Header()
 	h.Set("RateLimit-Limit", strconv.Itoa(limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(remaining))
@@ -84,5 +84,15 @@ func (a *API) count(ctx context.Context, limiter *auth.Limiter, caller string) e
 	h.Set("Retry-After", seconds)
 	a.opt.Metrics.RateLimited()
 	a.audit(ctx, telemetry.Event{UserID: identity(ctx).User, Type: telemetry.RateLimit, Severity: telemetry.Low})
-	return problem(http.StatusTooManyRequests, fmt.Sprintf("too many requests: try again in %s s (server.rateLimit)", seconds))
+	return problem(http.StatusTooManyRequests, errTooMany(after).Error())
+}
+
+// wholeSeconds is a wait in seconds, at least one.
+func wholeSeconds(after time.Duration) string {
+	return strconv.Itoa(max(1, int((after+time.Second-1)/time.Second)))
+}
+
+// errTooMany reports that a rate limit has nothing left.
+func errTooMany(after time.Duration) error {
+	return fmt.Errorf("too many requests: try again in %s s (server.rateLimit)", wholeSeconds(after))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/mcpserver"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/wiring"
@@ -68,6 +69,7 @@ type API struct {
 	closing context.Context
 	close   context.CancelFunc
 	tickets tickets
+	gateway *mcpserver.Server // of MCP clients; nil before Handler
 	// reads and heavy bound requests that are served at the same time, streams the streams of events.
 	reads, heavy, streams, bodies *bound
 
@@ -100,8 +102,14 @@ func New(opt Options) *API {
 	return a
 }
 
-// Close ends the streams of events. Clients continue with another server, behind the last event that they have.
-func (a *API) Close() { a.close() }
+// Close ends the streams of events, and the requests of MCP clients. Clients continue with another server, behind the last event that
+// they have.
+func (a *API) Close() {
+	a.close()
+	if a.gateway != nil {
+		a.gateway.Close()
+	}
+}
 
 // Handler serves every endpoint but those that the options leave to other listeners.
 func (a *API) Handler() http.Handler {
@@ -122,6 +130,7 @@ func (a *API) Handler() http.Handler {
 	a.addSkills(r)
 	a.addSchedules()
 	a.addTickets()
+	a.addMCP(r)
 	a.addOperations(r)
 	if !a.opt.InternalElsewhere {
 		a.addInternal(r)

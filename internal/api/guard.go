@@ -127,7 +127,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	v := visitOf(r.Context())
 	var limit *bound
 	switch {
-	case isStream(v.route):
+	case isStream(v.route) || v.route == mcpPath && r.Method == http.MethodGet:
 		limit = a.streams
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && !isPublic(v.route):
 		limit = a.reads

@@ -88,7 +88,17 @@ func attempts(alice belongings, token string) map[string][]attempt {
 	own := map[string]any{"task": "SAY<<x>>", "code": "return await fs.listFiles('/skills')", "cron": "@daily"}
 	asHer := "?userId=alice"
 	inSession := "?sessionId=" + alice.session
+	execute := func(args map[string]any) map[string]any {
+		return map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": "execute_code", "arguments": args}}
+	}
 	return map[string][]attempt{
+		"POST /mcp": {
+			{"/mcp", execute(map[string]any{"runId": alice.run}), fine},
+			{"/mcp", execute(map[string]any{"sessionId": alice.session, "code": "return await fs.listFiles('/workspace')"}), fine},
+			{"/mcp?userId=alice", execute(own), []int{http.StatusBadRequest}},
+		},
+		"GET /mcp":          {{"/mcp", nil, []int{http.StatusBadRequest}}},
+		"DELETE /mcp":       {{"/mcp", nil, []int{http.StatusBadRequest}}},
 		"POST /task":        {{"/task", inHerName, hidden}, {"/task", sameID, fine}, {"/task", own, fine}},
 		"POST /task/stream": {{"/task/stream", inHerName, hidden}, {"/task/stream", sameID, fine}, {"/task/stream", own, fine}},
 		"GET /health":       {{"/health", nil, fine}},

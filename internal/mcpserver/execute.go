@@ -97,7 +97,7 @@ func (s *Server) execute(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 func (s *Server) fetch(ctx context.Context, who caller, runID string) (*mcp.CallToolResult, error) {
 	info, err := s.opt.Harness.Runs().Find(ctx, who.Identity, runID)
 	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != who.user {
-		return refusal(fmt.Errorf("there is no run %q of yours", clip.Text(runID, 100))), nil
+		return refusal(errors.New("you have no run with this runId")), nil
 	}
 	if err != nil {
 		return refusal(err), nil

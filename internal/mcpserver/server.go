@@ -22,8 +22,11 @@ type Options struct {
 	Harness *wiring.Harness
 	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
 	Identity auth.Identity
-	Logger   *slog.Logger
-	Version  string
+	// Admit counts a call of a tool against the limits of its caller; work says that it runs a program. The error is for the caller. It
+	// may be nil.
+	Admit   func(ctx context.Context, who auth.Identity, work bool) error
+	Logger  *slog.Logger
+	Version string
 }
 
 // Server serves MCP. Its methods are safe for concurrent use.
@@ -33,10 +36,12 @@ type Server struct {
 	// closing ends when the requests in progress have to end.
 	closing context.Context
 	close   context.CancelFunc
-	begun   sync.WaitGroup // of what New begins
+	// begun is what goes on in the background.
+	begun    sync.WaitGroup
+	sessions sessions
 }
 
-// New makes a server, and has the upstream servers list their tools in the background. Close must be called.
+// New makes a server. Close must be called.
 func New(opt Options) *Server {
 	s := &Server{opt: opt}
 	s.closing, s.close = context.WithCancel(context.Background())
@@ -48,13 +53,16 @@ func New(opt Options) *Server {
 		},
 	})
 	s.addTools()
-	s.begun.Go(func() { opt.Harness.EnsureTools(s.closing) })
+	s.server.AddReceivingMiddleware(s.countSessions)
 	return s
 }
 
-// Close ends the requests in progress, and their runs.
+// Close ends the requests in progress with their runs, and all sessions.
 func (s *Server) Close() {
 	s.close()
+	for session := range s.server.Sessions() {
+		s.begun.Go(func() { _ = session.Close() })
+	}
 	s.begun.Wait()
 }
 
@@ -65,11 +73,11 @@ type caller struct {
 }
 
 // caller returns the sender of a request.
-func (s *Server) caller(*mcp.RequestExtra) caller {
-	return newCaller(s.opt.Identity)
-}
-
-func newCaller(who auth.Identity) caller {
+func (s *Server) caller(extra *mcp.RequestExtra) caller {
+	who := s.opt.Identity
+	if extra != nil && extra.TokenInfo != nil {
+		who, _ = extra.TokenInfo.Extra[identityKey].(auth.Identity)
+	}
 	return caller{who, cmp.Or(who.User, runs.DefaultUser)}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -33,7 +35,7 @@ type definition struct {
 	name, title, description string
 	input, output            string // JSON Schema
 	readOnly                 bool
-	call                     func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
+	call                     mcp.ToolHandler
 }
 
 func (s *Server) definitions() []definition {
@@ -91,11 +93,30 @@ func (s *Server) addTools() {
 		s.server.AddTool(&mcp.Tool{
 			Name: d.name, Title: d.title, Description: d.description, Annotations: notes,
 			InputSchema: json.RawMessage(d.input), OutputSchema: json.RawMessage(d.output),
-		}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			ctx, cancel := s.bound(ctx)
-			defer cancel()
-			return d.call(ctx, r)
-		})
+		}, s.guard(d.call, !d.readOnly))
+	}
+}
+
+// errFault is the answer to a call that has met a fault of this program.
+var errFault = errors.New("the harness has met a fault of its own; its log has the reason")
+
+// guard is what every call passes; work says that it runs a program.
+func (s *Server) guard(call mcp.ToolHandler, work bool) mcp.ToolHandler {
+	return func(ctx context.Context, r *mcp.CallToolRequest) (_ *mcp.CallToolResult, err error) {
+		defer func() {
+			if failed := recover(); failed != nil {
+				s.opt.Logger.ErrorContext(ctx, "call panicked", "tool", r.Params.Name, "error", failed, "stack", string(debug.Stack()))
+				err = errFault
+			}
+		}()
+		if s.opt.Admit != nil {
+			if err := s.opt.Admit(ctx, s.caller(r.Extra).Identity, work); err != nil {
+				return refusal(err), nil
+			}
+		}
+		ctx, cancel := s.bound(ctx)
+		defer cancel()
+		return call(ctx, r)
 	}
 }
 

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/mcpserver"
+)
+
+const mcpPath = "/mcp"
+
+// addMCP adds the endpoint of MCP clients.
+func (a *API) addMCP(r *routes) {
+	a.gateway = mcpserver.New(mcpserver.Options{Harness: a.opt.Harness, Admit: a.admit, Logger: a.opt.Logger, Version: a.opt.Version})
+	handler := a.gateway.Handler(func(r *http.Request) auth.Identity { return identity(r.Context()) })
+	serve := func(w http.ResponseWriter, r *http.Request) error {
+		v := visitOf(r.Context())
+		v.decoded()
+		v.answer.stream = true
+		if r.Method == http.MethodGet {
+			v.detach()
+		}
+		if r.Header.Get("Accept") == "" { // whatever there is
+			r.Header.Set("Accept", "*/*")
+		}
+		p := &problems{ResponseWriter: w}
+		handler.ServeHTTP(p, r)
+		if p.status == http.StatusForbidden { // the session is another user's
+			return absent("session")
+		}
+		if strings.HasPrefix(p.text.String(), "malformed payload") { // it goes on with what was sent
+			return problem(p.status, "the body is no JSON-RPC message")
+		}
+		if p.status != 0 {
+			return problem(p.status, strings.TrimSpace(p.text.String()))
+		}
+		return nil
+	}
+	message := content("application/json", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true})
+	answer := answers("200", "Messages", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
+	answer["202"] = &huma.Response{Description: "A notification or a response was taken"}
+	r.add(&huma.Operation{
+		OperationID: "mcp", Method: http.MethodPost, Path: mcpPath, Tags: []string{"mcp"}, Summary: "MCP over streamable HTTP",
+		Description: "The tools of all servers through three tools, as with harness mcp. Requests of 2026-07-28 stand for themselves; older clients have sessions.",
+		RequestBody: &huma.RequestBody{Required: true, Content: message}, Responses: answer,
+	}, serve)
+	r.add(&huma.Operation{
+		OperationID: "mcpStream", Method: http.MethodGet, Path: mcpPath, Tags: []string{"mcp"}, Summary: "Messages of the server to a session",
+		Responses: answers("200", "Messages", content("text/event-stream", &huma.Schema{Type: huma.TypeString})),
+	}, serve)
+	r.add(&huma.Operation{
+		OperationID: "mcpEnd", Method: http.MethodDelete, Path: mcpPath, Tags: []string{"mcp"}, Summary: "End a session",
+		Responses: map[string]*huma.Response{"204": {Description: "It has ended"}},
+	}, serve)
+}
+
+// problems keeps an error that is plain text from being sent.
+type problems struct {
+	http.ResponseWriter
+	status int // of the error; 0: there is none
+	text   strings.Builder
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *problems) WriteHeader(status int) {
+	if status >= http.StatusBadRequest && strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
+		p.status = status
+		return
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (p *problems) Write(text []byte) (int, error) {
+	if p.status != 0 {
+		return p.text.Write(text)
+	}
+	return p.ResponseWriter.Write(text)
+}
+
+// Unwrap lets http.ResponseController flush.
+func (p *problems) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// admit counts a call of an MCP client.
+func (a *API) admit(_ context.Context, who auth.Identity, work bool) error {
+	limiter := a.opt.Requests
+	if work {
+		limiter = a.opt.Limiter
+	}
+	if work && a.stopping.Load() {
+		return errors.New("the server stops: try again when it is back")
+	}
+	if limiter == nil {
+		return nil
+	}
+	ok, _, _, after := limiter.Allow(who.Caller())
+	if ok {
+		return nil
+	}
+	a.opt.Metrics.RateLimited()
+	return errTooMany(after)
+}

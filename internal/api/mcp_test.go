@@ -1,0 +1,142 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/auth"
+)
+
+// bearerTransport sends a key with every request.
+type bearerTransport string
+
+func (key bearerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(key))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// mcpClient connects a client of the official SDK.
+func (w *world) mcpClient(key string, opt *mcp.ClientOptions) *mcp.ClientSession {
+	w.t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opt)
+	session, err := client.Connect(w.t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: w.url + "/mcp", HTTPClient: &http.Client{Transport: bearerTransport(key)},
+	}, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// mcpRun is the structured content of execute_code.
+type mcpRun struct {
+	RunID, Status string
+	Output        json.RawMessage
+	Error         *struct{ Kind, Message string }
+	Approval      *struct{ ID string }
+}
+
+// execute calls execute_code.
+func (w *world) execute(session *mcp.ClientSession, args map[string]any) (out mcpRun, text string) {
+	w.t.Helper()
+	r, err := session.CallTool(w.t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: args})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	raw, err := json.Marshal(r.StructuredContent)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		w.t.Fatalf("%v in %s", err, raw)
+	}
+	for _, c := range r.Content {
+		if part, ok := c.(*mcp.TextContent); ok {
+			text += part.Text
+		}
+	}
+	return out, text
+}
+
+// TestMCP is two users with one gateway: nothing of one is visible to the other.
+func TestMCP(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true})
+	const value = "ada.lovelace@example.org"
+	alice, bob := w.mcpClient(w.key("alice"), nil), w.mcpClient(w.key("bob"), nil)
+	out, text := w.execute(alice, map[string]any{"code": "await fs.writeFile('/workspace/a.txt', '" + secret + "'); return '" + value + "'"})
+	if string(out.Output) != `"[EMAIL_1]"` || strings.Contains(text, value) {
+		t.Fatalf("alice gets %+v\n%s", out, text)
+	}
+	if again, _ := w.execute(alice, map[string]any{"code": "return [await fs.readFile('/workspace/a.txt'), await pii.domain('[EMAIL_1]')]"}); string(again.Output) != `["`+secret+`","example.org"]` {
+		t.Errorf("alice's next run gets %+v", again)
+	}
+	for _, args := range []map[string]any{
+		{"code": "return [await fs.exists('/workspace/a.txt'), await pii.domain('[EMAIL_1]').catch(() => 'unknown')]"},
+		{"runId": out.RunID},
+	} {
+		got, text := w.execute(bob, args)
+		if strings.Contains(text+string(got.Output), secret) || strings.Contains(text, "example.org") || got.RunID == out.RunID {
+			t.Errorf("bob sends %v and gets %+v\n%s", args, got, text)
+		}
+	}
+	if same, _ := w.execute(alice, map[string]any{"runId": out.RunID}); string(same.Output) != string(out.Output) {
+		t.Errorf("alice fetches %+v", same)
+	}
+}
+
+// TestMCPSessions has clients of the older versions, which have sessions: a session is its user's, and there are only so many of one.
+func TestMCPSessions(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true})
+	alice, bob := w.key("alice"), w.key("bob")
+	accept := []string{"Accept", "application/json, text/event-stream"}
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	const list = `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
+	w.do("POST", "/mcp", initialize, accept...).want(http.StatusUnauthorized)
+	first := w.as(alice, "POST", "/mcp", initialize, accept...).want(http.StatusOK).header.Get("Mcp-Session-Id")
+	in := func(id string) []string { return append([]string{"Mcp-Session-Id", id}, accept...) }
+	w.as(alice, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, in(first)...).want(http.StatusAccepted)
+	if r := w.as(alice, "POST", "/mcp", list, in(first)...).want(http.StatusOK); !strings.Contains(r.body, "execute_code") {
+		t.Errorf("alice's session lists %s", r.body)
+	}
+	w.as(bob, "POST", "/mcp", list, in(first)...).want(http.StatusNotFound)
+	w.as(bob, "DELETE", "/mcp", nil, in(first)...).want(http.StatusNotFound)
+	if r := w.as(bob, "POST", "/mcp", list, accept...).want(http.StatusOK); !strings.Contains(r.body, "execute_code") {
+		t.Errorf("a request without a session lists %s", r.body)
+	}
+	last := first
+	for range 50 {
+		last = w.as(alice, "POST", "/mcp", initialize, accept...).want(http.StatusOK).header.Get("Mcp-Session-Id")
+	}
+	w.eventually("the oldest session has ended", func() bool {
+		return w.as(alice, "POST", "/mcp", list, in(first)...).status == http.StatusNotFound
+	})
+	w.as(alice, "DELETE", "/mcp", nil, in(last)...).want(http.StatusNoContent)
+}
+
+// TestMCPLimit counts programs of MCP clients against the same limit as other requests for work.
+func TestMCPLimit(t *testing.T) {
+	t.Parallel()
+	limiter, err := auth.NewLimiter(1, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := setup(t, setting{keys: true, options: func(o *api.Options) { o.Limiter = limiter }})
+	key := w.key("alice")
+	session := w.mcpClient(key, nil)
+	w.execute(session, map[string]any{"code": "return 1"})
+	r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{"code": "return 1"}})
+	if err != nil || !r.IsError || !strings.Contains(r.Content[0].(*mcp.TextContent).Text, "server.rateLimit") {
+		t.Errorf("the second program gets %+v, %v", r, err)
+	}
+	w.as(key, "POST", "/v1/runs", map[string]any{"code": "return 1"}).want(http.StatusTooManyRequests)
+}
