@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -16,14 +17,29 @@ const (
 // Tail keeps the end of what a child writes to its standard error, to explain its death. The zero value is ready; it is
 // safe for concurrent use.
 type Tail struct {
-	mu  sync.Mutex
-	buf []byte
+	mu     sync.Mutex
+	buf    []byte
+	memory bool
+}
+
+// outOfMemory is what Go, Node.js and the C library say of themselves, before many lines about where.
+var outOfMemory = [...][]byte{[]byte("out of memory"), []byte("cannot allocate memory")}
+
+// OutOfMemory reports whether the child has ever said that the system or a limit refused it memory.
+func (t *Tail) OutOfMemory() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.memory
 }
 
 // Write never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, text := range outOfMemory {
+		seam := slices.Concat(t.buf[max(0, len(t.buf)-len(text)):], p[:min(len(p), len(text))])
+		t.memory = t.memory || bytes.Contains(p, text) || bytes.Contains(seam, text)
+	}
 	t.buf = append(t.buf, p[max(0, len(p)-tailBytes):]...)
 	if over := len(t.buf) - tailBytes; over > 0 {
 		t.buf = append(t.buf[:0], t.buf[over:]...)

@@ -30,3 +30,25 @@ func TestTail(t *testing.T) {
 		t.Errorf("control characters: %q", got[len(got)-20:])
 	}
 }
+
+// TestTailOutOfMemory finds what a child says of its memory, in one write or several, however much follows.
+func TestTailOutOfMemory(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		writes []string
+		want   bool
+	}{
+		{[]string{"out of luck\n", "of memory"}, false},
+		{[]string{"JavaScript heap out of memory\n", strings.Repeat("line\n", 10_000)}, true},
+		{[]string{strings.Repeat("line\n", 10_000) + "out of memory" + strings.Repeat("line\n", 10_000)}, true},
+		{[]string{"fork: cannot alloc", "ate", " memory" + strings.Repeat("line\n", 10_000)}, true},
+	} {
+		var tail Tail
+		for _, text := range c.writes {
+			_, _ = tail.Write([]byte(text))
+		}
+		if got := tail.OutOfMemory(); got != c.want {
+			t.Errorf("%.60q: %v, want %v", c.writes, got, c.want)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -188,13 +187,13 @@ func (l *processLink) Kill() { l.child.Process.Kill() }
 
 func (l *processLink) Wait() error {
 	state := l.child.Wait()
-	return Ended(state.String(), l.child.Stderr.String())
+	return Ended(state.String(), &l.child.Stderr)
 }
 
-// Ended is why a runner ended, by the state of its process and what that wrote to its standard error last.
-func Ended(state, last string) error {
-	switch {
-	case strings.Contains(last, "out of memory") || strings.Contains(last, "cannot allocate memory"):
+// Ended is why a runner ended, by the state of its process and what that wrote to its standard error.
+func Ended(state string, stderr *process.Tail) error {
+	switch last := stderr.String(); {
+	case stderr.OutOfMemory():
 		return fmt.Errorf("%w (%s)", ErrMemory, state)
 	case last != "":
 		return fmt.Errorf("the runner ended (%s): %s", state, last)

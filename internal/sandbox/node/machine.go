@@ -54,17 +54,25 @@ func Find(ctx context.Context, path string) (*Machine, error) {
 		return nil, fmt.Errorf("ask %s for its version: %w", real, err)
 	}
 	m.Version = strings.TrimSpace(version)
-	major, err := strconv.Atoi(strings.TrimPrefix(strings.SplitN(m.Version, ".", 2)[0], "v"))
-	if err != nil {
-		return nil, fmt.Errorf("%s is not Node.js: it says that its version is %q", real, m.Version)
-	}
-	if major < MinVersion {
-		return nil, fmt.Errorf("%s is Node.js %s: at least version %d is needed", real, m.Version, MinVersion)
+	if err := CheckVersion(m.Version); err != nil {
+		return nil, fmt.Errorf("%s: %w", real, err)
 	}
 	if m.Libraries, err = libraries(ctx, real); err != nil {
 		return nil, fmt.Errorf("list the libraries of %s: %w", real, err)
 	}
 	return m, nil
+}
+
+// CheckVersion says why the guest runtime does not work with a version of Node.js, "v20.20.2".
+func CheckVersion(version string) error {
+	major, err := strconv.Atoi(strings.TrimPrefix(strings.SplitN(version, ".", 2)[0], "v"))
+	if err != nil {
+		return fmt.Errorf("this is not Node.js: it says that its version is %q", version)
+	}
+	if major < MinVersion {
+		return fmt.Errorf("this is Node.js %s: at least version %d is needed", version, MinVersion)
+	}
+	return nil
 }
 
 // loaded is a line of what the loader of the GNU C library says about a program: "libm.so.6 => /lib/libm.so.6 (0x7f00)".
@@ -109,9 +117,12 @@ func output(ctx context.Context, env []string, program string, args ...string) (
 }
 
 // Engine identifies the engine of a tier in start records: Node.js by its version, and the runner.
-func (m *Machine) Engine() string {
+func (m *Machine) Engine() string { return Engine(m.Version) }
+
+// Engine identifies Node.js of a version, and the runner.
+func Engine(version string) string {
 	sum := sha256.Sum256(runner)
-	return "node " + m.Version + " " + hex.EncodeToString(sum[:8])
+	return "node " + version + " " + hex.EncodeToString(sum[:8])
 }
 
 // Env is the environment of the program.

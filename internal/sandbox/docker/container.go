@@ -1,0 +1,72 @@
+package docker
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"mcp-code-exec-harness/internal/sandbox/node"
+)
+
+// user is who programs run as.
+const user = "10001:10001"
+
+// overhead is what Node.js takes beside the memory of a program, in bytes.
+const overhead = 96 << 20
+
+// seccomp lists the system calls of Node.js at work: no sockets, no processes, no programs but the first, no tracing.
+//
+//go:embed seccomp.json
+var seccomp []byte
+
+// bootstrap is what Node.js executes: it says which walls are missing, then reads the runner from its standard input, so that any image
+// with Node.js will do.
+//
+//go:embed bootstrap.cjs
+var bootstrap string
+
+// container is the recipe of every container.
+func (s *Sandbox) recipe() client.ContainerCreateOptions {
+	memory := s.opt.Memory + overhead
+	pids := int64(s.opt.Pids)
+	// Twice what a program may compute: it may be replayed first. The end of a harness that was killed is also that of its busy containers.
+	compute := int64(math.Ceil(s.opt.CPUs) * 2 * (s.opt.Timeout + 10*time.Second).Seconds())
+	limit := func(name string, n int64) *container.Ulimit { return &container.Ulimit{Name: name, Soft: n, Hard: n} }
+	command := append([]string{"node"}, node.Options(s.opt.Memory)...)
+	command = append(command, "-e", bootstrap, strconv.Itoa(len(s.script)))
+	return client.ContainerCreateOptions{
+		Config: &container.Config{
+			Image: s.image, Entrypoint: command[:1], Cmd: command[1:], User: user, WorkingDir: "/", Hostname: "sandbox", NetworkDisabled: true,
+			Env:         []string{"TZ=UTC", "LANG=C.UTF-8", "HOME=/tmp", "NODE_OPTIONS=", "NODE_EXTRA_CA_CERTS="},
+			AttachStdin: true, AttachStdout: true, AttachStderr: true, OpenStdin: true, StdinOnce: true,
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+			Labels:      s.labels(),
+		},
+		HostConfig: &container.HostConfig{
+			Runtime: s.opt.Runtime, ReadonlyRootfs: true, CapDrop: []string{"ALL"}, NetworkMode: "none", IpcMode: "none", CgroupnsMode: "private",
+			SecurityOpt: []string{"no-new-privileges", "seccomp=" + profile()},
+			Tmpfs:       map[string]string{"/tmp": "rw,noexec,nosuid,nodev,size=16m,nr_inodes=1024,mode=1777"},
+			LogConfig:   container.LogConfig{Type: "none"}, OomScoreAdj: 500,
+			Resources: container.Resources{
+				Memory: memory, MemorySwap: memory, NanoCPUs: int64(s.opt.CPUs * 1e9), PidsLimit: &pids,
+				Ulimits: []*container.Ulimit{limit("nofile", 256), limit("core", 0), limit("fsize", 64<<20), limit("cpu", compute)},
+			},
+		},
+	}
+}
+
+// profile is seccomp on one line.
+func profile() string {
+	var text bytes.Buffer
+	if err := json.Compact(&text, seccomp); err != nil {
+		panic(fmt.Errorf("seccomp.json: %w", err)) // it is part of the binary
+	}
+	return text.String()
+}

@@ -1,0 +1,117 @@
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"mcp-code-exec-harness/internal/disk"
+)
+
+// The labels of containers.
+const (
+	homeLabel     = "mcp-code-exec-harness.home"     // the directory of the process that made it
+	instanceLabel = "mcp-code-exec-harness.instance" // the process
+	pidLabel      = "mcp-code-exec-harness.pid"      // for people
+)
+
+// instance is this process among those that share a directory. Each holds the lock of a file there, which it cannot outlive.
+type instance struct {
+	dir, home, name string
+	lock            *os.File
+}
+
+// join makes a directory and this process's file in it.
+func join(parent string) (*instance, error) {
+	i := &instance{dir: filepath.Join(parent, "docker"), name: rand.Text()}
+	if err := os.MkdirAll(i.dir, 0o700); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(i.dir, "home")
+	if err := disk.Create(file, []byte(rand.Text()), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	home, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	i.home = string(home)
+	if i.lock, err = os.OpenFile(i.file(i.name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
+		return nil, err
+	}
+	if locked, err := disk.TryLock(i.lock, true); err != nil || !locked {
+		return nil, errors.Join(errors.New("a new file is locked"), err, i.lock.Close())
+	}
+	return i, nil
+}
+
+func (i *instance) file(name string) string { return filepath.Join(i.dir, name+".lock") }
+
+// leave ends the instance, which has no containers any more.
+func (i *instance) leave() {
+	_ = i.lock.Close()
+	_ = os.Remove(i.file(i.name)) // else dead reports it as dead, and there is nothing to remove
+}
+
+// dead reports whether another process that made containers has ended.
+func (i *instance) dead(name string) bool {
+	if name == i.name || filepath.Base(name) != name {
+		return false
+	}
+	f, err := os.OpenFile(i.file(name), os.O_RDWR, 0)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	locked, err := disk.TryLock(f, true)
+	return err == nil && locked
+}
+
+// sweep removes the files of processes that died without containers.
+func (i *instance) sweep() {
+	entries, _ := os.ReadDir(i.dir)
+	for _, e := range entries {
+		name, isLock := strings.CutSuffix(e.Name(), ".lock")
+		if info, err := e.Info(); isLock && err == nil && time.Since(info.ModTime()) > abandonedAfter && i.dead(name) {
+			_ = os.Remove(i.file(name)) // else another time
+		}
+	}
+}
+
+func (s *Sandbox) labels() map[string]string {
+	return map[string]string{homeLabel: s.owner.home, instanceLabel: s.owner.name, pidLabel: strconv.Itoa(os.Getpid())}
+}
+
+// abandonedAfter is when a container that runs no more has been forgotten by whoever made it.
+const abandonedAfter = time.Hour
+
+// reap removes the containers of processes of this directory that have died, and those of others that have ended long ago: a container
+// ends when its process does, unless it is busy.
+func (s *Sandbox) reap() {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	list, err := s.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", instanceLabel)})
+	if err != nil {
+		return
+	}
+	dead := map[string]bool{}
+	for _, c := range list.Items {
+		name := c.Labels[instanceLabel]
+		if _, known := dead[name]; !known && c.Labels[homeLabel] == s.owner.home {
+			dead[name] = s.owner.dead(name)
+		}
+		abandoned := c.State != "running" && time.Since(time.Unix(c.Created, 0)) > abandonedAfter
+		if dead[name] || abandoned && name != s.owner.name {
+			s.remove(c.ID)
+		}
+	}
+	s.owner.sweep()
+}
