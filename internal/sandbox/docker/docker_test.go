@@ -22,6 +22,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/testing/dockertest"
 )
 
 // childVariable makes this binary a process with containers, which open makes.
@@ -34,16 +35,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// engine is the engine of the environment; see dockertest, which imports this package.
 func engine(t *testing.T) Engine {
 	t.Helper()
-	e := Engine{Host: os.Getenv("DOCKER_HOST"), Certs: os.Getenv("DOCKER_CERT_PATH")}
+	e := Engine{Host: dockertest.Host(t)}
 	if _, err := Build(t.Context(), e, "", ""); err != nil {
-		const remedy = "; scripts/docker-engine COMMAND runs a command with an engine of its own (as root, with docker.io installed)"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err.Error() + remedy)
-		}
-		t.Skip(err.Error() + remedy)
+		t.Fatal(err)
 	}
 	return e
 }
@@ -255,7 +251,7 @@ func TestClose(t *testing.T) {
 
 // child has a busy container and an idle one, says so, and waits to be killed.
 func child(dir string) {
-	s, err := Open(context.Background(), Options{Engine: Engine{Host: os.Getenv("DOCKER_HOST"), Certs: os.Getenv("DOCKER_CERT_PATH")}, Dir: dir})
+	s, err := Open(context.Background(), Options{Engine: Engine{Host: os.Getenv("DOCKER_HOST")}, Dir: dir})
 	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
