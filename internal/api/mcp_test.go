@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -139,4 +141,32 @@ func TestMCPLimit(t *testing.T) {
 		t.Errorf("the second program gets %+v, %v", r, err)
 	}
 	w.as(key, "POST", "/v1/runs", map[string]any{"code": "return 1"}).want(http.StatusTooManyRequests)
+}
+
+// TestMCPCancel ends the run of a client that cancels its request.
+func TestMCPCancel(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	steps := make(chan struct{}, 10)
+	session := w.mcpClient(localToken, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { steps <- struct{}{} },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	params := &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{"code": "await list_mcp_tools(); await utils.sleep(600000)"}}
+	params.SetProgressToken("p")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := session.CallTool(ctx, params)
+		ended <- err
+	}()
+	<-steps // the run goes on
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ends with %v", err)
+	}
+	w.eventually("the run is cancelled", func() bool {
+		var list api.RunList
+		w.as(localToken, "GET", "/v1/runs", nil).want(http.StatusOK).json(&list)
+		return len(list.Runs) == 1 && list.Runs[0].Status == "cancelled"
+	})
 }

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -187,5 +190,49 @@ func TestGatewayEnds(t *testing.T) {
 	}
 	if r.value(&answer); answer.ID != 1 || answer.Result.ProtocolVersion != "2025-06-18" {
 		t.Errorf("answered %s", r.stdout)
+	}
+}
+
+// TestGatewayNotifies tells a client of a run's console lines and calls while it goes on; the run ends when the client cancels its request.
+func TestGatewayNotifies(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "# state lives beside it\n")
+	f.addDemo("crm")
+	lines, steps := make(chan string, 10), make(chan string, 10)
+	g := f.gateway(&mcp.ClientOptions{
+		LoggingMessageHandler: func( //nolint:staticcheck // clients of the older versions have it
+			_ context.Context, r *mcp.LoggingMessageRequest,
+		) {
+			lines <- fmt.Sprint(r.Params.Level, " ", r.Params.Data)
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { steps <- r.Params.Message },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	params := &mcp.CallToolParams{
+		Meta: mcp.Meta{"io.modelcontextprotocol/logLevel": "debug"},
+		Name: "execute_code", Arguments: map[string]any{"code": "await tools.crm.search({q: ''}); console.warn('waiting'); await utils.sleep(600000)"},
+	}
+	params.SetProgressToken("p")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := g.CallTool(ctx, params)
+		ended <- err
+	}()
+	if step := <-steps; step != "crm__search" {
+		t.Errorf("the first progress is %q", step)
+	}
+	if line := <-lines; line != "warning waiting" {
+		t.Errorf("the first line is %q", line)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ends with %v", err)
+	}
+	var page struct{ Runs []struct{ Status string } }
+	for deadline := time.Now().Add(2 * time.Minute); len(page.Runs) != 1 || page.Runs[0].Status != "cancelled"; time.Sleep(5 * time.Millisecond) {
+		if f.run("runs", "list", "--json").want(0).value(&page); time.Now().After(deadline) {
+			t.Fatalf("the journal has %+v", page.Runs)
+		}
 	}
 }

@@ -84,9 +84,12 @@ func (s *Server) execute(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 		return refusal(fmt.Errorf("timeout %v is not a number of seconds from 0", in.Timeout)), nil
 	}
 	session := who.session(in.SessionID)
+	n := notify(ctx, r)
 	out, err := s.opt.Harness.Runs().Create(ctx, who.Identity, runs.Request{
 		ID: id.New("run"), Code: in.Code, User: who.user, Session: session, Timeout: time.Duration(in.Timeout * float64(time.Second)),
+		Observe: n.observe, Progress: n.progress,
 	})
+	n.end()
 	if err != nil {
 		return refusal(err), nil
 	}

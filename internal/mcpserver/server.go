@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -57,13 +58,21 @@ func New(opt Options) *Server {
 	return s
 }
 
-// Close ends the requests in progress with their runs, and all sessions.
+// Close ends the requests in progress with their runs, and all sessions. It leaves sessions whose clients do not read after drainTime.
 func (s *Server) Close() {
 	s.close()
 	for session := range s.server.Sessions() {
 		s.begun.Go(func() { _ = session.Close() })
 	}
-	s.begun.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.begun.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(drainTime):
+	}
 }
 
 // caller is the sender of a request.

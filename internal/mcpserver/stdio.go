@@ -29,8 +29,11 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	select {
 	case <-ctx.Done():
 		s.close()
-		_ = session.Close()
-		<-ended
+		go session.Close() // ends with ended, or with the process where the client does not read
+		select {
+		case <-ended:
+		case <-time.After(drainTime):
+		}
 	case <-ended:
 	}
 	return nil
