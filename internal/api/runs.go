@@ -51,7 +51,7 @@ type NewRun struct {
 	UserID    string   `json:"userId,omitempty" maxLength:"100" doc:"The user; a key that is bound to a user may leave it out."`
 	Code      string   `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
 	SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"The session whose /workspace the run uses."`
-	Sandbox   string   `json:"sandbox,omitempty" doc:"The configured tier; the server refuses another one."`
+	Sandbox   string   `json:"sandbox,omitempty" doc:"Tier to run in: wasm, process or docker. A tier that is weaker than the configured one is refused."`
 	Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute; at most sandbox.timeout, which is the default."`
 }
 
@@ -264,7 +264,7 @@ func (a *API) addRuns() {
 		if err != nil {
 			return nil, err
 		}
-		out, err := a.opt.Harness.Runs().Replay(ctx, records, "", in.Force, nil)
+		out, err := a.opt.Harness.Runs().Replay(ctx, records, runs.Replay{Force: in.Force})
 		return a.outcome(ctx, info.User, info.Session, out, err)
 	})
 }

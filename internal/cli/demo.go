@@ -397,7 +397,7 @@ func (e *demoExecutor) Replay(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	out, err := e.h.Runs().Replay(ctx, records, "", false, nil)
+	out, err := e.h.Runs().Replay(ctx, records, runs.Replay{})
 	if err != nil {
 		return false, err
 	}

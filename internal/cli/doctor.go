@@ -57,7 +57,10 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness) []findi
 	for _, f := range vaultFindings(ctx, cfg.PII, h) {
 		note(f)
 	}
-	note(sandboxFinding(ctx, h))
+	configured, err := h.Pool("")
+	for _, tier := range wiring.Tiers {
+		note(sandboxFinding(ctx, h, tier, err == nil && tier == configured.Info().Tier || tier == cfg.Sandbox.Tier))
+	}
 	note(modelFinding(h))
 	h.Servers().Start(ctx)
 	for _, s := range h.Servers().Servers() {
@@ -108,20 +111,28 @@ func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []findi
 	return findings
 }
 
-// sandboxFinding starts a worker of the default tier and says what it offers.
-func sandboxFinding(ctx context.Context, h *wiring.Harness) finding {
-	const name = "sandbox wasm"
+// engines say what executes programs in a tier.
+var engines = map[string]string{
+	"wasm":    "QuickJS in the memory of WebAssembly, worker process",
+	"process": "Node.js, a process for each program",
+}
+
+// sandboxFinding opens a tier, starts a runner of it and says which walls it has. A tier that is not configured may fail.
+func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configured bool) finding {
+	name := "sandbox " + tier
 	began := time.Now()
-	missing, err := h.Walls(ctx)
+	missing, err := h.Walls(ctx, tier)
 	if err != nil {
-		return partFinding(name, "", err)
+		f := partFinding(name, "", err)
+		if !configured {
+			f.State, f.Detail, f.Fix = "warning", "not available, and not configured: "+f.Detail, ""
+		}
+		return f
 	}
-	memory := "copy-on-write snapshot, sealed"
-	if runtime.GOOS != "linux" {
-		memory = "copied snapshot"
+	f := finding{Name: name, State: "ok", Detail: fmt.Sprintf("%s; ready after %s", engines[tier], time.Since(began).Round(time.Millisecond))}
+	if configured {
+		f.Detail = "configured; " + f.Detail
 	}
-	f := finding{Name: name, State: "ok", Detail: fmt.Sprintf("WebAssembly memory, killable worker process, %s; ready after %s",
-		memory, time.Since(began).Round(time.Millisecond))}
 	var held, gone []string
 	for _, wall := range jail.Walls {
 		if why := missing[wall]; why != "" {

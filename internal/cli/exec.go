@@ -25,7 +25,7 @@ type execCmd struct {
 	Eval     *string        `short:"e" help:"Execute this code instead of a file." placeholder:"CODE"`
 	User     string         `help:"Whose skills and files the program sees." default:"local"`
 	Session  string         `help:"Session of the run: later runs of it find the same /workspace." placeholder:"ID"`
-	Sandbox  string         `help:"Sandbox tier: wasm." placeholder:"TIER"`
+	Sandbox  string         `help:"Tier of the sandbox, instead of the configured one: wasm, process, docker or auto. A recorded run is replayed in this tier." key:"sandbox.tier" placeholder:"TIER"`
 	Timeout  *time.Duration `help:"How long the program may compute (30s, 2m), instead of the configured time." key:"sandbox.timeout" placeholder:"DURATION"`
 	Record   string         `help:"Write a recording of the run." xor:"recording" placeholder:"FILE"`
 	Replay   string         `help:"Answer every call from a recording; no server is contacted." xor:"recording" placeholder:"FILE"`
@@ -76,8 +76,6 @@ func (c *execCmd) check() error {
 		return errors.New("no program: give a file, - for standard input, or -e CODE")
 	case c.Force && c.Replay == "":
 		return errors.New("--force is for --replay")
-	case c.Sandbox != "" && c.Sandbox != "wasm":
-		return fmt.Errorf("unknown sandbox tier %q; this version has wasm", c.Sandbox)
 	case c.Timeout != nil && *c.Timeout <= 0:
 		return fmt.Errorf("--timeout %s is not positive; give a duration such as 30s", *c.Timeout)
 	}
@@ -105,7 +103,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	var out *run.Outcome
 	progress := a.progress("running")
 	if recording != nil {
-		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, code, c.Force, nil)
+		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Force: c.Force, Tier: c.Sandbox})
 	} else {
 		observe := func(e run.Event) {
 			if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines

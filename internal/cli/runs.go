@@ -10,6 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -164,7 +165,7 @@ func (c *runsReplayCmd) Run(ctx context.Context, a *app, h *wiring.Harness) erro
 	if info.Ended.IsZero() {
 		return usage(fmt.Errorf("%s has not ended; harness runs resume goes on with it", info.ID))
 	}
-	out, err := h.Runs().Replay(ctx, records, "", c.Force, nil)
+	out, err := h.Runs().Replay(ctx, records, runs.Replay{Force: c.Force})
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *wir
 	}
 	h.Warm(cfg.Sandbox.Warm)
 	runners := func() (started, idle int) {
-		if pool, err := h.Pool(); err == nil {
+		if pool, err := h.Pool(""); err == nil {
 			started, idle = pool.Stats()
 		}
 		return started, idle

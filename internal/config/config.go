@@ -53,7 +53,7 @@ type Config struct {
 
 // Sandbox holds tier and limits of programs.
 type Sandbox struct {
-	Tier         string            `key:"tier" default:"wasm" oneof:"wasm,process,docker" doc:"What programs run in; this version has wasm only."`
+	Tier         string            `key:"tier" default:"wasm" oneof:"wasm,process,docker,auto" doc:"What programs run in; auto is the strongest that works here. A request may choose another one that is not weaker."`
 	Timeout      time.Duration     `key:"timeout" default:"30s" min:"1ms" doc:"Time a program may compute."`
 	MaxWall      time.Duration     `key:"maxWall" default:"10m" min:"1ms" doc:"Time a program may take, waiting for tools included."`
 	CallTimeout  time.Duration     `key:"callTimeout" default:"60s" min:"1ms" doc:"Time one tool call may take."`
@@ -70,7 +70,14 @@ type Sandbox struct {
 	Warm         int               `key:"warm" default:"2" min:"0" max:"64" doc:"Runners that harness serve keeps ready for users who have none yet."`
 	Packages     string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`
 	Prelude      []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`
+	Process      Process           `key:"process" doc:"The tier with Node.js in a process behind the walls of Linux."`
 	Env          map[string]string `key:"env" doc:"What programs read as env.NAME. Programs are untrusted: no secrets here."`
+}
+
+// Process configures the process tier.
+type Process struct {
+	Node    string   `key:"node" path:"true" doc:"The program of Node.js, version 20 or later; empty: node in the directories of PATH."`
+	Without []string `key:"without" doc:"Walls that the tier does without where the machine has them not, each by its name: namespaces, empty root, no privileges, landlock, seccomp, limits. Without the wall of an entry the tier is weaker; missing walls that are not listed keep it from starting."`
 }
 
 // Policy configures which tool calls are made. Compile joins its rules.

@@ -175,7 +175,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbox:\n  memory: 8GiB\n":                                  "harness.yaml:2:11: sandbox.memory: 8GiB is more than 4GiB, the most allowed",
 		"sandbox:\n  maxCalls: many\n":                                `harness.yaml:2:13: sandbox.maxCalls: "many" is not a whole number`,
 		"sandbox:\n  maxCalls: [1]\n":                                 "harness.yaml:2:13: sandbox.maxCalls: it must be a single value, not a list",
-		"sandbox:\n  tier: wsam\n":                                    `harness.yaml:2:9: sandbox.tier: "wsam" is not one of wasm, process, docker; did you mean wasm?`,
+		"sandbox:\n  tier: wsam\n":                                    `harness.yaml:2:9: sandbox.tier: "wsam" is not one of wasm, process, docker, auto; did you mean wasm?`,
 		"sandbox:\n  env: [A]\n":                                      "harness.yaml:2:8: sandbox.env: it must be a mapping of names to values, not a list",
 		"sandbox:\n  env:\n    A: [1]\n":                              "harness.yaml:3:8: sandbox.env.A: it must be a single value, not a list",
 		"sandbox:\n  prelude: {a: b}\n":                               "harness.yaml:2:13: sandbox.prelude: it must be a list, not a mapping",

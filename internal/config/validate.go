@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/pii/detect"
 	"mcp-code-exec-harness/internal/policy"
 )
@@ -41,7 +42,10 @@ func (l *loader) validate() {
 	l.validatePII()
 
 	s := c.Sandbox
-	l.refuse(s.Tier != "wasm", fmt.Sprintf("this version has no %s tier", s.Tier), "use wasm, or leave it out", "sandbox.tier")
+	l.refuse(s.Tier == "docker", "this version has no docker tier", "use wasm, process or auto", "sandbox.tier")
+	for _, wall := range s.Process.Without {
+		l.refuse(!slices.Contains(jail.Walls, wall), fmt.Sprintf("there is no wall %q", wall), "name one of "+strings.Join(jail.Walls, ", "), "sandbox.process.without")
+	}
 	l.notLonger("sandbox.timeout", s.Timeout, "sandbox.maxWall", s.MaxWall)
 	if _, set := l.at("sandbox.callTimeout"); set { // the default of it is only cut short
 		l.notLonger("sandbox.callTimeout", s.CallTimeout, "sandbox.maxWall", s.MaxWall)

@@ -636,12 +636,12 @@ func (l *loop) lost() {
 	if l.ending != nil {
 		return
 	}
-	kind := frame.KindCrash
+	kind, message := frame.KindCrash, strings.TrimSpace(l.runner.Err().Error())
 	switch err := l.runner.Err(); {
 	case errors.Is(err, sandbox.ErrFrameSize):
 		kind = frame.KindOutputLimit
 	case errors.Is(err, sandbox.ErrMemory):
-		kind = frame.KindMemory
+		kind, message = frame.KindMemory, fmt.Sprintf("sandbox.memory is %d MiB: %s", l.spec.Limits.Memory>>20, message)
 	}
-	l.ending = l.reason(kind, strings.TrimSpace(l.runner.Err().Error()))
+	l.ending = l.reason(kind, message)
 }

@@ -20,6 +20,9 @@ func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (*
 	if most := s.opt.Limits.Timeout; req.Timeout > most {
 		return nil, InvalidError(fmt.Sprintf("timeout is longer than sandbox.timeout, which is %s", most))
 	}
+	if err := s.CheckTier(req.Sandbox); err != nil {
+		return nil, err
+	}
 	req.Principal, req.Roles = who.Principal, who.Roles
 	leave, err := s.enter(ctx, req.User, req.Session)
 	if err != nil {
@@ -27,6 +30,15 @@ func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (*
 	}
 	defer leave()
 	return s.Execute(ctx, req)
+}
+
+// CheckTier returns an InvalidError for a tier of the sandbox that a caller may not choose: one that is weaker than the configured one. Empty is
+// the configured one.
+func (s *Service) CheckTier(tier string) error {
+	if tier == "" {
+		return nil
+	}
+	return s.opt.CheckTier(tier)
 }
 
 // enter begins the use of a session; leave ends it.
@@ -71,19 +83,4 @@ func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter)
 		return nil, "", err
 	}
 	return store.Runs(ctx, f)
-}
-
-// CheckTier returns an InvalidError for a tier of the sandbox that is not the configured one; "" is that.
-func (s *Service) CheckTier(tier string) error {
-	if tier == "" {
-		return nil
-	}
-	pool, err := s.opt.Pool()
-	if err != nil {
-		return err
-	}
-	if has := pool.Info().Tier; tier != has {
-		return InvalidError("sandbox: this server has " + has)
-	}
-	return nil
 }

@@ -34,6 +34,7 @@ type Request struct {
 	// Roles are those of the principal, for policy; nil if they are not known.
 	Roles   []auth.Role
 	Session string // whose /workspace the run uses; empty: one that is removed when the run ends
+	Sandbox string // tier that the program runs in; empty: the configured one
 	Timeout time.Duration
 	Slot    *run.Slot // of a run that waited for one; nil for none
 	Observe func(run.Event)
@@ -44,7 +45,7 @@ type Request struct {
 // Execute compiles and executes a program and records its journal. A program that does not compile is an outcome too.
 func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, err error) {
 	// The sandbox and the store of a first run open while its program is compiled.
-	s.opening.Go(func() { s.opt.Pool() })
+	s.opening.Go(func() { s.opt.Pool(req.Sandbox) })
 	s.opening.Go(func() { s.opt.Store() })
 	req.User = cmp.Or(req.User, DefaultUser)
 	id := cmp.Or(req.ID, id.New("run"))
@@ -130,12 +131,13 @@ func (s *Service) Continue(ctx context.Context, req Request) (*run.Outcome, erro
 	return s.resume(ctx, req)
 }
 
-// unstarted writes the journal of a program that could not be compiled: its text, and the error.
+// unstarted writes the journal of a program that could not be compiled, its text and the error, and completes its outcome.
 func (s *Service) unstarted(ctx context.Context, req Request, out *run.Outcome) (*run.Outcome, error) {
 	start, writer, err := s.begin(ctx, out.RunID, req, nil)
 	if err != nil {
 		return nil, err
 	}
+	out.Sandbox = start.Tier
 	end := &journal.End{Status: out.Status, Time: s.opt.Now().UnixMicro()}
 	if end.Error, err = json.Marshal(out.Error); err != nil {
 		return nil, fmt.Errorf("encode the error: %w", err)
@@ -153,7 +155,7 @@ func (s *Service) unstarted(ctx context.Context, req Request, out *run.Outcome) 
 
 // execute runs a spec in the pool.
 func (s *Service) execute(ctx context.Context, spec *run.Spec) (*run.Outcome, error) {
-	pool, err := s.opt.Pool()
+	pool, err := s.opt.Pool(spec.Start.Tier)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +182,7 @@ func (s *Service) live(ctx context.Context, spec *run.Spec) (*run.Outcome, error
 
 // begin makes the start record of a run, and its journal; compiled is nil for a program that could not be compiled.
 func (s *Service) begin(ctx context.Context, id string, req Request, compiled *program.Compiled) (start journal.Start, w journal.Writer, err error) {
-	pool, err := s.opt.Pool()
+	pool, err := s.opt.Pool(req.Sandbox)
 	if err != nil {
 		return start, nil, err
 	}
@@ -287,5 +289,5 @@ func notCompiled(id string, err error) (*run.Outcome, error) {
 
 // failed is the outcome of a run that ended before it began.
 func failed(id string, e *run.Error) *run.Outcome {
-	return &run.Outcome{RunID: id, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: "wasm", Error: e}
+	return &run.Outcome{RunID: id, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{}, Error: e}
 }

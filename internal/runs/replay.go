@@ -59,20 +59,30 @@ func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journ
 	return out, all[0].Start, err
 }
 
+// Replay says how a recorded run is executed again.
+type Replay struct {
+	Code    string // replaces the recorded program, to see where a changed one diverges; empty: the recorded one
+	Tier    string // of the sandbox; empty: the recorded one
+	Force   bool   // although another engine recorded it
+	Observe func(run.Event)
+}
+
 // Replay executes a recorded run again, offline: every call is answered from the record, and a difference is an outcome of kind
-// diverged. code replaces the recorded program, to see where a changed one diverges; "" is the recorded one. force replays a run
-// of another engine. observe may be nil.
-func (s *Service) Replay(
-	ctx context.Context, records []journal.Record, code string, force bool, observe func(run.Event),
-) (*run.Outcome, error) {
+// diverged.
+func (s *Service) Replay(ctx context.Context, records []journal.Record, how Replay) (*run.Outcome, error) {
 	if err := journal.Check(records); err != nil {
 		return nil, fmt.Errorf("read the record: %w", err)
 	}
-	start := *records[0].Start
+	start, code := *records[0].Start, how.Code
 	if len(start.Program) == 0 && code == "" {
 		return run.Recorded(records) // it was not compiled
 	}
-	if err := s.sameEngine(start); err != nil && !force {
+	if how.Tier != "" && how.Tier != start.Tier {
+		start.Tier = how.Tier
+	} else if err := s.sameEngine(start); err != nil && !how.Force {
+		return nil, err
+	}
+	if err := s.home(&start); err != nil {
 		return nil, err
 	}
 	env, err := s.open(start.User, start.Session, start.Run)
@@ -91,7 +101,11 @@ func (s *Service) Replay(
 		env.offline(&compiled.Program) // a replay contacts no server, not even for the list of its tools
 		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, env.options(nil))
 		if err != nil {
-			return notCompiled(start.Run, err)
+			out, err := notCompiled(start.Run, err)
+			if out != nil {
+				out.Sandbox = start.Tier
+			}
+			return out, err
 		}
 		start.Source = code
 		if start.Program, err = json.Marshal(compiled.Program); err != nil {
@@ -99,7 +113,7 @@ func (s *Service) Replay(
 		}
 	}
 	spec := s.spec(start, records, env, compiled, Request{})
-	spec.Offline, spec.Observe, spec.Leave = true, observe, nil
+	spec.Offline, spec.Observe, spec.Leave = true, how.Observe, nil
 	return s.execute(ctx, spec)
 }
 
@@ -141,6 +155,9 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	}
 	req.Principal = start.Principal
 	if req.Roles, err = s.roles(ctx, start.Principal, had); err != nil {
+		return nil, err
+	}
+	if err := s.home(&start); err != nil {
 		return nil, err
 	}
 	env, err := s.open(start.User, start.Session, start.Run)
@@ -189,15 +206,27 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 	return nil
 }
 
-func (s *Service) sameEngine(start journal.Start) error {
-	pool, err := s.opt.Pool()
-	if err != nil {
+// home makes the tier of a recorded run the configured one, if its own is not available any more.
+func (s *Service) home(start *journal.Start) error {
+	_, err := s.opt.Pool(start.Tier)
+	if err == nil {
+		return nil
+	}
+	pool, configured := s.opt.Pool("")
+	if configured != nil {
 		return err
+	}
+	start.Tier = pool.Info().Tier
+	return nil
+}
+
+func (s *Service) sameEngine(start journal.Start) error {
+	pool, err := s.opt.Pool(start.Tier)
+	if err != nil {
+		return fmt.Errorf("%w: the %s tier, which is not available here: %w; use --force to try the configured one", ErrEngine, start.Tier, err)
 	}
 	info := pool.Info()
 	switch {
-	case start.Tier != info.Tier:
-		return fmt.Errorf("%w: the %s tier, this is %s; use --force to try anyway", ErrEngine, start.Tier, info.Tier)
 	case start.Engine != info.Engine:
 		return fmt.Errorf("%w: its version differs from this one's; use --force to try anyway", ErrEngine)
 	case start.Prelude != info.Prelude:

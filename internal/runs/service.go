@@ -86,10 +86,13 @@ type Sessions interface {
 // Options are the parts of a Service. The functions open a part at its first use and return the same part afterwards.
 type Options struct {
 	Store     func() (Store, error)
-	Pool      func() (*sandbox.Pool, error)
+	Pool      func(tier string) (*sandbox.Pool, error) // empty: the configured tier
 	Skills    func() (*skills.Store, error)
 	Workspace func() (*files.Base, error) // of sessions; a run without a session has its own, named by its id
 	Sessions  func() (Sessions, error)
+
+	// CheckTier returns an InvalidError for a tier that a caller may not choose.
+	CheckTier func(tier string) error
 
 	Gate    *gate.Gate
 	Catalog *catalog.Catalog

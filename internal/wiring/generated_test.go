@@ -57,7 +57,7 @@ func TestGenerated(t *testing.T) {
 					t.Errorf("seed %d: %v", seed, err)
 					return
 				}
-				again, err := offline.Runs().Replay(t.Context(), records, "", false, nil)
+				again, err := offline.Runs().Replay(t.Context(), records, runs.Replay{})
 				if err != nil {
 					t.Errorf("seed %d: replay: %v", seed, err)
 					return

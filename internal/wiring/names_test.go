@@ -79,7 +79,7 @@ return [c, await callMCPTool('notes__read', {}), await fs.readFile('/workspace/n
 			t.Errorf("the owner gets %q, %v", shown.Text, err)
 		}
 		for _, id := range got.Runs {
-			if out, err := f.Runs().Replay(t.Context(), f.journalOf(id), "", false, nil); err != nil || out.Error != nil {
+			if out, err := f.Runs().Replay(t.Context(), f.journalOf(id), runs.Replay{}); err != nil || out.Error != nil {
 				t.Errorf("the replay ends as %+v, %v", out, err)
 			}
 		}

@@ -1,6 +1,7 @@
 package wiring_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +51,9 @@ return {
   absent: types, facts,
 }`)))
 	want := slices.Sorted(slices.Values(globals))
+	if tier := os.Getenv(tierVar); tier != "" && !slices.Contains(got.Names, "Iterator") { // Node.js has it since version 22
+		want = slices.DeleteFunc(want, func(name string) bool { return name == "Iterator" })
+	}
 	if d := cmp.Diff(want, got.Names); d != "" {
 		t.Errorf("globals (-want +got):\n%s", d)
 	}

@@ -25,10 +25,10 @@ func TestRuleEngine(t *testing.T) {
 				edit(r.Start)
 			}
 		})
-		if _, err := f.Runs().Replay(t.Context(), foreign, "", false, nil); !errors.Is(err, runs.ErrEngine) || !strings.Contains(err.Error(), "--force") {
+		if _, err := f.Runs().Replay(t.Context(), foreign, runs.Replay{}); !errors.Is(err, runs.ErrEngine) || !strings.Contains(err.Error(), "--force") {
 			t.Errorf("another %s: %v", name, err)
 		}
-		again, err := f.Runs().Replay(t.Context(), foreign, "", true, nil)
+		again, err := f.Runs().Replay(t.Context(), foreign, runs.Replay{Force: true})
 		if err != nil || again.Error != nil || string(again.Output) != "7" {
 			t.Errorf("another %s by force: %+v, %v", name, again, err)
 		}

@@ -124,10 +124,11 @@ func TestRuleEndingsCrash(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
 	f := setup(t, map[string]string{"sandbox.pool": "1"}, u.entry)
-	pool, err := f.Pool()
+	pool, err := f.Pool("")
 	if err != nil {
 		t.Fatal(err)
 	}
+	pool.KeepWarm(1)
 	for _, c := range []struct{ name, code string }{
 		{"waiting", `await tools.up.read({ n: 1 }); await utils.sleep(1e6)`},
 		{"computing", `await tools.up.read({ n: 1 }); console.log('busy'); for (let i = 0; i < 1e7; i++) {} await tools.up.send({}); return 1`},

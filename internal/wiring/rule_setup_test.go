@@ -107,7 +107,7 @@ func (f *fixture) journalOf(id string) []journal.Record {
 // replayed replays records, with other code if that is given.
 func (f *fixture) replayed(records []journal.Record, code string) *run.Outcome {
 	f.t.Helper()
-	out, err := f.Runs().Replay(f.t.Context(), records, code, false, nil)
+	out, err := f.Runs().Replay(f.t.Context(), records, runs.Replay{Code: code})
 	if err != nil {
 		f.t.Fatal(err)
 	}

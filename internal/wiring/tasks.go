@@ -19,6 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/recording"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -193,7 +194,7 @@ func (h *Harness) ReplayTask(opt *TaskOptions, rec *recording.Recording) {
 	p := recording.NewPlayer(rec, func(
 		ctx context.Context, records []journal.Record, code string, observe func(run.Event),
 	) (*run.Outcome, error) {
-		return h.runs.Replay(ctx, records, code, false, observe)
+		return h.runs.Replay(ctx, records, runs.Replay{Code: code, Observe: observe})
 	})
 	opt.Runs, opt.Catalog, opt.NewID = p, p, p.NewID
 }

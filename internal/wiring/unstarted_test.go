@@ -28,7 +28,7 @@ func TestUnstarted(t *testing.T) {
 	}
 	for name, again := range map[string]func() (*run.Outcome, error){
 		"read":     func() (*run.Outcome, error) { return run.Recorded(records) },
-		"replayed": func() (*run.Outcome, error) { return f.Runs().Replay(t.Context(), records, "", false, nil) },
+		"replayed": func() (*run.Outcome, error) { return f.Runs().Replay(t.Context(), records, runs.Replay{}) },
 		"worked again": func() (*run.Outcome, error) {
 			return f.Runs().Continue(t.Context(), runs.Request{ID: out.RunID, Code: code})
 		},
@@ -42,7 +42,7 @@ func TestUnstarted(t *testing.T) {
 			t.Errorf("%s it is %s, want %s", name, text, want)
 		}
 	}
-	if other, err := f.Runs().Replay(t.Context(), records, "return 2", false, nil); err != nil || other.Error == nil || other.Error.Kind != frame.KindDiverged {
+	if other, err := f.Runs().Replay(t.Context(), records, runs.Replay{Code: "return 2"}); err != nil || other.Error == nil || other.Error.Kind != frame.KindDiverged {
 		t.Errorf("another program ends as %+v, %v", other, err)
 	}
 }

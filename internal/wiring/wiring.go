@@ -22,15 +22,12 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
-	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
-	"mcp-code-exec-harness/internal/sandbox"
-	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -87,8 +84,7 @@ type Harness struct {
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
-	pool      func() (*sandbox.Pool, error)
-	tier      *wasm.Sandbox // behind pool
+	tiers     map[string]func() (*tier, error)
 	skills    func() (*skills.Store, error)
 	workspace func() (*files.Base, error)
 
@@ -132,9 +128,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 			},
 		})
 	}, (*sqlite.Store).Close)
-	h.pool = opened(h, "HARNESS_CACHE_DIR", "a directory that only you can write to", func() (*sandbox.Pool, error) {
-		return h.openPool(ctx)
-	}, func(p *sandbox.Pool) error { p.Close(); return nil })
+	h.tiers = h.openTiers(ctx)
 	h.skills = opened(h, "skills.dir", "a directory that you may write to", func() (*skills.Store, error) {
 		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles))
 	}, (*skills.Store).Close)
@@ -172,7 +166,7 @@ func (h *Harness) openRuns() error {
 	h.atClose(func() error { compiler.Close(); return nil })
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },
-		Pool:  h.pool, Skills: h.skills, Workspace: h.workspace,
+		Pool:  h.Pool, CheckTier: h.checkTier, Skills: h.skills, Workspace: h.workspace,
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,
@@ -262,18 +256,6 @@ func limits(size config.Size, count int) files.Limits {
 	return files.Limits{MaxBytes: int64(size), MaxFiles: int64(count)}
 }
 
-func (h *Harness) openPool(ctx context.Context) (*sandbox.Pool, error) {
-	tier, err := wasm.Open(ctx, wasm.Options{
-		Executable: h.out.Executable, Args: h.out.Args, Dir: h.out.CacheDir, MaxMemory: max(1<<30, int64(h.cfg.Sandbox.Memory)),
-	})
-	if err != nil {
-		return nil, err
-	}
-	h.atClose(tier.Close)
-	h.tier = tier
-	return sandbox.NewPool(tier, sandbox.PoolOptions{Size: h.cfg.Sandbox.Pool, PerOwner: h.cfg.Sandbox.PoolPerUser}), nil
-}
-
 // Close ends servers and runners and closes the store; runs must have ended. When ctx ends, processes are killed
 // without further grace.
 func (h *Harness) Close(ctx context.Context) error {
@@ -312,32 +294,6 @@ func (h *Harness) EnsureTools(ctx context.Context) { h.servers.EnsureTools(ctx) 
 
 // Store opens the store of runs.
 func (h *Harness) Store() (*sqlite.Store, error) { return h.store() }
-
-// Pool opens the sandbox.
-func (h *Harness) Pool() (*sandbox.Pool, error) { return h.pool() }
-
-// Walls starts a runner, and says which walls of the operating system it has not, and why.
-func (h *Harness) Walls(ctx context.Context) (jail.Missing, error) {
-	pool, err := h.Pool()
-	if err != nil {
-		return nil, err
-	}
-	lease, err := pool.Acquire(ctx, "walls")
-	if err != nil {
-		return nil, err
-	}
-	lease.Release(false)
-	return h.tier.Missing(), nil
-}
-
-// Warm opens the sandbox in the background and keeps some runners ready for users without one. The next program reports a failure.
-func (h *Harness) Warm(runners int) {
-	h.opening.Go(func() {
-		if pool, err := h.pool(); err == nil {
-			pool.KeepWarm(runners)
-		}
-	})
-}
 
 // Skills opens what users have saved.
 func (h *Harness) Skills() (*skills.Store, error) { return h.skills() }

@@ -48,6 +48,9 @@ var cache string
 // cacheVar tells those processes.
 const cacheVar = "HARNESS_TEST_CACHE"
 
+// tierVar is the tier of the sandbox that programs of tests run in, instead of wasm.
+const tierVar = "HARNESS_TEST_TIER"
+
 // fixture is a harness in directories of its own.
 type fixture struct {
 	*wiring.Harness
@@ -74,6 +77,9 @@ func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outsid
 	all := map[string]string{
 		"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
 		"workspace.dir": filepath.Join(dir, "workspace"),
+	}
+	if tier := os.Getenv(tierVar); tier != "" {
+		all["sandbox.tier"] = tier
 	}
 	for key, value := range flags {
 		all[key] = value
@@ -127,7 +133,7 @@ func (f *fixture) replay(out *run.Outcome) {
 	if err != nil {
 		f.t.Fatalf("read the journal: %v", err)
 	}
-	again, err := f.Runs().Replay(f.t.Context(), records, "", false, nil)
+	again, err := f.Runs().Replay(f.t.Context(), records, runs.Replay{})
 	if err != nil {
 		f.t.Fatalf("replay: %v", err)
 	}

@@ -71,36 +71,21 @@ function wait(attempt) {
   }
 }
 
-let output = [];
-let outputSize = 0;
 let last = ''; // the guest runtime's done frame
 
-function flush() {
-  if (outputSize === 0) return;
-  const text = output.join('');
-  output = [];
-  outputSize = 0;
-  for (let rest = Buffer.from(text); rest.length > 0;) rest = rest.subarray(wait(() => fs.writeSync(1, rest)));
-  written = performance.now();
+function write(frame) {
+  for (let rest = Buffer.from(`${frame}\n`); rest.length > 0;) rest = rest.subarray(wait(() => fs.writeSync(1, rest)));
 }
 
-let written = 0;
-
-function send(text) {
-  if (text.startsWith('{"t":"done"')) {
-    last = text;
-    return;
-  }
-  output.push(text, '\n');
-  outputSize += text.length;
-  if (outputSize >= 1 << 16 || performance.now() - written > 50) flush();
+function send(frame) {
+  if (frame.startsWith('{"t":"done"')) last = frame;
+  else write(frame);
 }
 
 const queued = []; // answers that came while the guest waited for a synchronous one
 
 function sendSync(text) {
-  send(text);
-  flush();
+  write(text);
   const id = `"id":${JSON.parse(text).id},`;
   for (;;) {
     const line = readLine();
@@ -114,14 +99,8 @@ function sendSync(text) {
 
 const isCancel = (line) => line.startsWith('{"t":"cancel"');
 
-function done(frame) {
-  output.push(frame, '\n');
-  outputSize += frame.length;
-  flush();
-}
-
 function cancelled() {
-  done(`{"t":"done","run":${run},"error":{"kind":"cancelled","message":"interrupted"}}`);
+  write(`{"t":"done","run":${run},"error":{"kind":"cancelled","message":"interrupted"}}`);
   process.exit(0);
 }
 
@@ -139,7 +118,7 @@ async function main() {
   const guest = evaluate(`(() => {${PRELUDE}\nreturn __harness.default;})()`, 'harness:prelude')(host);
   harden();
   const missing = process.env.MISSING_WALLS ?? '{}';
-  done(`{"t":"ready","engine":${JSON.stringify(process.version)},"missing":${missing}}`);
+  write(`{"t":"ready","engine":${JSON.stringify(process.version)},"missing":${missing}}`);
   let line;
   do line = readLine(); while (!line.startsWith('{"t":"start"'));
   run = JSON.stringify(JSON.parse(line).run ?? '');
@@ -147,12 +126,11 @@ async function main() {
   for (;;) {
     await microtasks();
     if (guest.settle(...[...unhandled.values()].slice(0, 1))) break;
-    flush();
     line = queued.shift() ?? readLine();
     if (isCancel(line)) cancelled();
     if (line.startsWith('{"t":"answer"')) guest.deliver(line);
   }
-  done(last);
+  write(last);
   for (;;) readLine(); // the host ends this process
 }
 

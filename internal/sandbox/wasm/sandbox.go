@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -173,6 +174,9 @@ func (s *Sandbox) worker() (program string, args []string) {
 	return s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand)
 }
 
+// Program is a small program that carries out jail.LauncherCommand and jail.ExecCommand, and its first arguments.
+func (s *Sandbox) Program() (program string, args []string) { return s.worker() }
+
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 	settings, err := json.Marshal(worker.Settings{Dir: s.dir, Reserve: s.opt.MaxMemory})
@@ -194,7 +198,9 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 			return nil, fmt.Errorf("start worker: %w", runner.Err())
 		}
 		if f.T == frame.Ready && f.Engine == s.info.Engine {
-			s.missing.Store(&f.Missing)
+			missing := jail.Missing{}
+			maps.Copy(missing, f.Missing)
+			s.missing.Store(&missing)
 			return runner, nil
 		}
 		err = fmt.Errorf("start worker: %s is not the version that runs here (was it upgraded?): restart this process", program)
