@@ -1,0 +1,166 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+)
+
+// attacks executes every hostile program. A run of another user is under way meanwhile; afterwards a run of the same and one of the other
+// user are as ever, the pool has all its runners, and nothing is left of them when it is closed.
+func (w *world) attacks(t *testing.T) {
+	harmless := &attack{name: "harmless", wants: map[string]string{"": "value 42"}, code: "return 42"}
+	var before holdings
+	for i, a := range append([]*attack{harmless}, readAttacks(t, "attacks")...) {
+		t.Run(a.name, func(t *testing.T) {
+			w.openPool()
+			beside, end := w.bystander(t)
+			w.attack(t, a, beside)
+			w.ordinary(t, "mallory")
+			end()
+			w.ordinary(t, "ann")
+			w.settle(t, before)
+		})
+		if i == 0 { // what the first run of all opens stays
+			before = w.holds(t)
+		}
+	}
+}
+
+// attack executes a hostile program, and checks what the host says of it.
+func (w *world) attack(t *testing.T, a *attack, beside string) {
+	s := w.runs
+	if a.limit == "wait" {
+		s = w.brief
+	}
+	dials := w.dials.Load()
+	code := strings.NewReplacer("$PORT", fmt.Sprint(w.port), "$FILE", w.file, "$DIR", w.dir, "$RUN", beside).Replace(a.code)
+	out, calls := w.execute(t, s, runs.Request{Code: code, User: "mallory", Session: "s", Timeout: a.timeout()})
+	if err := a.check(w.tier, kindOf(out), out.Output); err != nil {
+		t.Errorf("%v: %+v", err, out.Error)
+	}
+	if !slices.Equal(calls, a.calls) {
+		t.Errorf("the server got %q, want %q", calls, a.calls)
+	}
+	if out.Calls != a.made {
+		t.Errorf("the run made %d tool calls, want %d", out.Calls, a.made)
+	}
+	if logs := texts(out.Logs); !a.anyLog && !slices.Equal(logs, a.logs) {
+		t.Errorf("it logged %q, want %q", logs, a.logs)
+	}
+	if n := w.dials.Load() - dials; n > 0 {
+		t.Errorf("it connected to the host %d times", n)
+	}
+	w.recorded(t, s, out)
+}
+
+// recorded checks that the journal says of a run what its outcome says, and that no secret is in either.
+func (w *world) recorded(t *testing.T, s *runs.Service, out *run.Outcome) {
+	t.Helper()
+	records, err := s.Journal(t.Context(), out.RunID)
+	if err == nil {
+		err = journal.Check(records)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := run.Recorded(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Status != out.Status || kindOf(again) != kindOf(out) || !bytes.Equal(again.Output, out.Output) || again.Calls != out.Calls ||
+		!slices.Equal(again.Logs, out.Logs) {
+		t.Errorf("the journal says %+v, the outcome is %+v", again, out)
+	}
+	for _, r := range records {
+		if r.Start != nil && (r.Start.User == "" || r.Start.Run != out.RunID) {
+			t.Errorf("the journal begins with %+v", r.Start)
+		}
+	}
+	text, err := json.Marshal(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte(secret)) {
+		t.Error("the program got a secret of the host")
+	}
+}
+
+// bystander starts a run of another user, which waits for a call, and has the id. end lets the call return, and checks how the run ends.
+func (w *world) bystander(t *testing.T) (id string, end func()) {
+	t.Helper()
+	id = fmt.Sprint("run_beside_", w.bystanders.Add(1))
+	hold, held := make(chan struct{}), make(chan struct{})
+	w.mu.Lock()
+	w.hold, w.held = hold, held
+	w.mu.Unlock()
+	ended := make(chan *run.Outcome, 1)
+	go func() {
+		out, err := w.runs.Execute(t.Context(), runs.Request{
+			ID: id, User: "ann", Session: "s",
+			Code: `const held = await tools.up.hold({ n: 1 }); console.log('on'); return [held, await tools.up.read({ n: 2 })]`,
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- out
+	}()
+	<-held
+	return id, func() {
+		close(hold)
+		out := <-ended
+		if out == nil {
+			return
+		}
+		if string(out.Output) != `[{"n":1},{"n":2}]` || !slices.Equal(texts(out.Logs), []string{"on"}) || out.Calls != 2 {
+			t.Errorf("the bystander's run ended as %+v, %+v", out, out.Error)
+		}
+	}
+}
+
+// ordinary executes a harmless program.
+func (w *world) ordinary(t *testing.T, user string) {
+	t.Helper()
+	out, calls := w.execute(t, w.runs, runs.Request{User: user, Session: "s", Code: `
+const file = '/workspace/of.txt'
+const before = await fs.exists(file) ? await fs.readFile(file, 'utf8') : '` + user + `'
+await fs.writeFile(file, '` + user + `')
+return [before, typeof leak, Object.keys(Object.prototype), [1, 2].map((n) => n * 2), (await tools.up.read({ user: '` + user + `' })).user]`})
+	if want := fmt.Sprintf(`["%s","undefined",[],[2,4],"%[1]s"]`, user); out.Error != nil || string(out.Output) != want {
+		t.Errorf("the next run of %s returned %s, want %s; %+v", user, out.Output, want, out.Error)
+	}
+	if want := []string{`read {"user":"` + user + `"}`}; !slices.Equal(calls, want) {
+		t.Errorf("the next run of %s called %q", user, calls)
+	}
+}
+
+// settle checks that no runner of the pool is busy, and, once it is closed, that there is nothing more than before.
+func (w *world) settle(t *testing.T, before holdings) {
+	t.Helper()
+	pool := w.pools.Load()
+	eventually(t, func() (bool, string) {
+		started, idle := pool.Stats()
+		return started == idle && idle >= 2, fmt.Sprintf("the pool has %d runners, of which %d are idle", started, idle)
+	})
+	w.closePool()
+	if before != nil {
+		eventually(t, func() (bool, string) {
+			more := w.holds(t).more(before)
+			return len(more) == 0, strings.Join(more, "; ")
+		})
+	}
+}
+
+func texts(logs []run.Log) (all []string) {
+	for _, l := range logs {
+		all = append(all, l.Text)
+	}
+	return all
+}

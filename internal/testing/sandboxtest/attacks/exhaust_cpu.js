@@ -1,0 +1,4 @@
+// A loop.
+// limit: compute
+// wants: error timeout
+for (;;) {}

@@ -1,0 +1,4 @@
+// The heap.
+// wants: error memory
+const all = []
+for (;;) all.push(new Array(1000).fill(1))
