@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/frame"
-	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/node"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 )
 
@@ -73,7 +73,7 @@ func needNode(t *testing.T) string {
 var built struct {
 	once   sync.Once
 	dir    string
-	bundle string
+	runner string
 	wasm   *wasm.Sandbox
 	err    error
 }
@@ -86,12 +86,12 @@ func build(t *testing.T) {
 			if built.dir, err = os.MkdirTemp("", "guest-test-"); err != nil {
 				return err
 			}
-			bundle, err := guest.Bundle()
+			script, err := node.Script()
 			if err != nil {
 				return err
 			}
-			built.bundle = filepath.Join(built.dir, "bundle.js")
-			return os.WriteFile(built.bundle, bundle, 0o600)
+			built.runner = filepath.Join(built.dir, "runner.cjs")
+			return os.WriteFile(built.runner, script, 0o600)
 		}()
 	})
 	if built.err != nil {
@@ -140,8 +140,10 @@ func (r wasmRunner) reset() error {
 	}
 }
 
-// nodeRunner is testdata/node.cjs: a new context for each program.
+// nodeRunner is the runner of the tiers with Node.js, without their walls: a process for each program.
 type nodeRunner struct {
+	t      *testing.T
+	cmd    *exec.Cmd
 	in     io.Writer
 	out    *bufio.Reader
 	stderr *bytes.Buffer
@@ -150,25 +152,40 @@ type nodeRunner struct {
 func openNode(t *testing.T) runner {
 	t.Helper()
 	build(t)
-	cmd := exec.Command(needNode(t), filepath.Join("testdata", "node.cjs"), built.bundle)
-	in, err := cmd.StdinPipe()
-	if err != nil {
+	r := &nodeRunner{t: t}
+	t.Cleanup(r.end)
+	if err := r.reset(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &nodeRunner{in: in, out: bufio.NewReader(out), stderr: &bytes.Buffer{}}
-	cmd.Stderr = r.stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
 	return r
+}
+
+func (r *nodeRunner) end() {
+	if r.cmd != nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+	}
+}
+
+func (r *nodeRunner) reset() error {
+	r.end()
+	r.cmd = exec.Command(needNode(r.t), append(node.Options(128<<20), built.runner)...)
+	in, err := r.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	r.in, r.out, r.stderr = in, bufio.NewReader(out), &bytes.Buffer{}
+	r.cmd.Stderr = r.stderr
+	if err := r.cmd.Start(); err != nil {
+		r.cmd = nil
+		return err
+	}
+	_, err = r.receive() // ready
+	return err
 }
 
 func (r *nodeRunner) send(f *frame.Frame) error {
@@ -194,8 +211,6 @@ func (r *nodeRunner) receive() (*frame.Frame, error) {
 	}
 	return f, nil
 }
-
-func (r *nodeRunner) reset() error { return nil }
 
 // wrap makes a program of the body of an async function; its lines keep their numbers.
 func wrap(body string) string { return "(async (_import) => {" + body + "\n})" }
@@ -254,8 +269,8 @@ func value(t *testing.T, r runner, code string, to any) {
 	}
 }
 
-// node evaluates a script with the Node.js of this machine and decodes the JSON it prints.
-func node(t *testing.T, script string, to any, args ...string) {
+// inNode evaluates a script with the Node.js of this machine and decodes the JSON it prints.
+func inNode(t *testing.T, script string, to any, args ...string) {
 	t.Helper()
 	cmd := exec.Command(needNode(t), append([]string{"-e", script, "--"}, args...)...)
 	out, err := cmd.Output()

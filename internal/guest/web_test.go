@@ -257,7 +257,7 @@ func nativeAnswers(t *testing.T, f *webFile, helpers string) nativeResult {
 	t.Setenv("TZ", "UTC")
 	t.Setenv("LC_ALL", "en_US.UTF-8")
 	var result nativeResult
-	node(t, helpers+"\nconsole.log(JSON.stringify({Versions: {Node: process.version, ICU: process.versions.icu}, Answers: "+
+	inNode(t, helpers+"\nconsole.log(JSON.stringify({Versions: {Node: process.version, ICU: process.versions.icu}, Answers: "+
 		f.expressions()+".map(outcome)}));", &result)
 	return result
 }
@@ -285,7 +285,7 @@ func TestWebInspect(t *testing.T) {
   new URLSearchParams('a=1&b=it%27s'), new URLSearchParams(), crypto.getRandomValues(new Uint8Array(0)),
 ]`
 	var want []string
-	node(t, "const {format} = require('util'); console.log(JSON.stringify("+values+".map((v) => format(v))))", &want)
+	inNode(t, "const {format} = require('util'); console.log(JSON.stringify("+values+".map((v) => format(v))))", &want)
 	engines(t, func(t *testing.T, open func(*testing.T) runner) {
 		got, done := run(t, open(t), start(wrap("for (const v of "+values+") console.log(v)")))
 		if done.Error != nil {

@@ -15,6 +15,7 @@ const evaluate = (code, filename) => vm.runInContext(code, realm, { filename });
 const join = evaluate(`(() => {
   'use strict';
   const { Error, String } = globalThis;
+  const { defineProperty } = Object;
   // What the outer realm throws stays there.
   const inner = (outer, isOuter) => (a, b) => {
     let thrown;
@@ -23,7 +24,10 @@ const join = evaluate(`(() => {
     } catch (error) {
       thrown = error;
     }
-    throw isOuter(thrown) ? new Error(String(thrown.message)) : thrown;
+    if (!isOuter(thrown)) throw thrown;
+    const made = new Error(String(thrown.message));
+    defineProperty(made, 'name', { __proto__: null, value: String(thrown.name), configurable: true, writable: true });
+    throw made;
   };
   return ({ send, sendSync, compile, atob, btoa, isOuter }) => {
     globalThis.atob = inner(atob, isOuter);
