@@ -115,13 +115,14 @@ func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []findi
 var engines = map[string]string{
 	"wasm":    "QuickJS in the memory of WebAssembly, worker process",
 	"process": "Node.js, a process for each program",
+	"docker":  "Node.js, a container for each program",
 }
 
 // sandboxFinding opens a tier, starts a runner of it and says which walls it has. A tier that is not configured may fail.
 func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configured bool) finding {
 	name := "sandbox " + tier
 	began := time.Now()
-	missing, err := h.Walls(ctx, tier)
+	walls, missing, err := h.Walls(ctx, tier)
 	if err != nil {
 		f := partFinding(name, "", err)
 		if !configured {
@@ -134,7 +135,7 @@ func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configu
 		f.Detail = "configured; " + f.Detail
 	}
 	var held, gone []string
-	for _, wall := range jail.Walls {
+	for _, wall := range walls {
 		if why := missing[wall]; why != "" {
 			gone = append(gone, wall+" ("+why+")")
 		} else {
@@ -145,14 +146,16 @@ func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configu
 		f.Detail += "; walls around it: " + strings.Join(held, ", ")
 	}
 	if len(gone) > 0 {
-		f.State, f.Detail, f.Fix = "warning", f.Detail+"; missing: "+strings.Join(gone, ", "), wallsFix(missing)
+		f.State, f.Detail, f.Fix = "warning", f.Detail+"; missing: "+strings.Join(gone, ", "), wallsFix(tier, missing)
 	}
 	return f
 }
 
 // wallsFix says how a machine gets the walls that are missing.
-func wallsFix(missing jail.Missing) string {
+func wallsFix(tier string, missing jail.Missing) string {
 	switch {
+	case tier == "docker":
+		return "let the engine account for swap (kernel parameter swapaccount=1), or switch swap off"
 	case runtime.GOOS != "linux":
 		return "untrusted programs run best on Linux, or in a virtual machine with it"
 	case missing[jail.Namespaces] != "":

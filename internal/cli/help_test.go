@@ -54,6 +54,8 @@ func TestHelp(t *testing.T) {
 		{"runs", "journal"},
 		{"runs", "replay"},
 		{"runs", "resume"},
+		{"sandbox"},
+		{"sandbox", "build"},
 		{"policy"},
 		{"policy", "show"},
 		{"policy", "test"},

@@ -72,6 +72,25 @@ type Sandbox struct {
 	Prelude      []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`
 	Process      Process           `key:"process" doc:"The tier with Node.js in a process behind the walls of Linux."`
 	Env          map[string]string `key:"env" doc:"What programs read as env.NAME. Programs are untrusted: no secrets here."`
+	Profile      string            `key:"profile" oneof:"lightweight,standard,heavy" doc:"Values of sandbox.memory, sandbox.timeout and sandbox.docker.cpus that are not set otherwise: 64MiB, 10s and 0.25; 128MiB, 30s and 0.5; 512MiB, 2m and 1."`
+	Docker       Docker            `key:"docker" doc:"The tier with Node.js in containers of a Docker engine."`
+}
+
+// Docker configures the docker tier.
+type Docker struct {
+	Host    string  `key:"host" doc:"Address of the engine: unix:///path, tcp://host:port or npipe:////./pipe/name; empty: the system's."`
+	Certs   string  `key:"certs" path:"true" doc:"Directory of ca.pem, cert.pem and key.pem, for an engine behind TLS."`
+	Image   string  `key:"image" default:"mcp-code-exec-harness/sandbox" doc:"Image of the containers, with Node.js 20 or later as node. The engine has it: harness sandbox build makes it."`
+	Runtime string  `key:"runtime" doc:"What executes containers: runc, runsc (gVisor, a kernel of their own) or another one that the engine has; empty: the engine's default."`
+	CPUs    float64 `key:"cpus" default:"1" doc:"Processors of a container."`
+	Pids    int     `key:"pids" default:"64" min:"16" max:"4096" doc:"Threads of a container."`
+}
+
+// profiles are values of keys by the name in sandbox.profile.
+var profiles = map[string]map[string]string{
+	"lightweight": {"sandbox.memory": "64MiB", "sandbox.timeout": "10s", "sandbox.docker.cpus": "0.25"},
+	"standard":    {"sandbox.memory": "128MiB", "sandbox.timeout": "30s", "sandbox.docker.cpus": "0.5"},
+	"heavy":       {"sandbox.memory": "512MiB", "sandbox.timeout": "2m", "sandbox.docker.cpus": "1"},
 }
 
 // Process configures the process tier.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -62,6 +63,8 @@ func variableRow(o original) string {
 		text = "the " + o.part + " of " + text
 	case o.on != "":
 		text += " is `" + o.on + "` if it is true"
+	case o.per > 0:
+		text += fmt.Sprintf(", in %s of %.0f", unitNames[o.unit], o.per)
 	case o.unit != "":
 		text += ", in " + unitNames[o.unit]
 	case o.provider != "":

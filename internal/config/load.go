@@ -226,6 +226,13 @@ func (l *loader) apply() {
 		}
 		l.given[path] = s
 	}
+	for path, text := range profiles[l.config.Sandbox.Profile] {
+		if _, set := l.at(path); !set {
+			s := setting{node: node{position: l.given["sandbox.profile"].position, kind: scalar, text: text}, key: l.byPath[path]}
+			l.problem(s.key.assign(s.node))
+			l.given[path] = s
+		}
+	}
 }
 
 // at returns where a key was set; a default has no position.

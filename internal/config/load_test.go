@@ -32,6 +32,7 @@ func TestDefaults(t *testing.T) {
 		Sandbox: Sandbox{
 			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, ParkAfter: 30 * time.Second, Memory: 100 << 20, MaxCalls: 1000,
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20, Warm: 2,
+			Docker: Docker{Image: "mcp-code-exec-harness/sandbox", CPUs: 1, Pids: 64},
 		},
 		PII:       PII{Enabled: true, UnknownTokens: "text", Vault: "store", KeyFile: filepath.Join(state, "pii.key"), MaxTokens: 250_000},
 		Skills:    Skills{Dir: filepath.Join(state, "skills"), MaxBytes: 64 << 20, MaxFiles: 10000},
@@ -172,6 +173,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbox:\n  memory: 100MB B\n":                               `harness.yaml:2:11: sandbox.memory: "100MB B" is not a size; write a number of bytes, or with a unit such as 512KiB, 100MiB, 2GiB`,
 		"sandbox:\n  memory: 1MiB\n":                                  "harness.yaml:2:11: sandbox.memory: 1MiB is less than 16MiB, the least allowed",
 		"sandbox:\n  memory: 1TB\n":                                   `harness.yaml:2:11: sandbox.memory: "1TB" is not a size; write a number of bytes, or with a unit such as 512KiB, 100MiB, 2GiB`,
+		"sandbox:\n  docker: {cpus: 0}\n":                             "harness.yaml:2:18: sandbox.docker.cpus: a container needs a part of a processor; write a number such as 0.5, at least 0.01",
 		"sandbox:\n  memory: 8GiB\n":                                  "harness.yaml:2:11: sandbox.memory: 8GiB is more than 4GiB, the most allowed",
 		"sandbox:\n  maxCalls: many\n":                                `harness.yaml:2:13: sandbox.maxCalls: "many" is not a whole number`,
 		"sandbox:\n  maxCalls: [1]\n":                                 "harness.yaml:2:13: sandbox.maxCalls: it must be a single value, not a list",
@@ -402,5 +404,29 @@ func TestDotenvErrors(t *testing.T) {
 	got = problems(t, e)
 	if !strings.HasPrefix(got, "$DIR/work/.env: ") || !strings.HasSuffix(got, "; make it readable or remove it") || strings.Count(got, "$DIR") != 1 {
 		t.Error(got)
+	}
+}
+
+// TestProfile gives keys the values of a profile, but for those that are set, wherever.
+func TestProfile(t *testing.T) {
+	t.Parallel()
+	e := world(t, map[string]string{"work/harness.yaml": "sandbox: {profile: lightweight, docker: {cpus: 2}}\n"})
+	e.Environ = append(e.Environ, "SANDBOX_TIMEOUT_MS=1500")
+	c, _ := load(t, e)
+	if s := c.Sandbox; s.Memory != 64<<20 || s.Timeout != 1500*time.Millisecond || s.Docker.CPUs != 2 {
+		t.Errorf("got %s, %s, %v", s.Memory, s.Timeout, s.Docker.CPUs)
+	}
+	for _, entry := range c.Effective() {
+		if entry.Key == "sandbox.memory" && entry.Origin != "harness.yaml:1" {
+			t.Errorf("the profile's value comes from %s", entry.Origin)
+		}
+	}
+	for name, values := range profiles {
+		c, _ := load(t, world(t, map[string]string{"work/harness.yaml": "sandbox: {profile: " + name + "}\n"}))
+		for _, entry := range c.Effective() {
+			if want := values[entry.Key]; want != "" && entry.Value != want {
+				t.Errorf("%s: %s is %s, not %s", name, entry.Key, entry.Value, want)
+			}
+		}
 	}
 }

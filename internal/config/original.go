@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -13,13 +14,14 @@ import (
 type original struct {
 	name string
 
-	key      string // that it sets
-	unit     string // of the number that it holds: "ms"
-	on       string // what key is if it is true; if it is false, it does nothing
-	part     string // "host" or "port": what it replaces of the address that key holds
-	provider string // it sets key only if this provider is chosen
-	loose    bool   // ignored unless it is true or false: other programs use the name
-	lenient  bool   // a bad value is an error only of commands that need key: other programs use the name
+	key      string  // that it sets
+	unit     string  // of the number that it holds: "ms"
+	per      float64 // what it holds where the number of key is 1
+	on       string  // what key is if it is true; if it is false, it does nothing
+	part     string  // "host" or "port": what it replaces of the address that key holds
+	provider string  // it sets key only if this provider is chosen
+	loose    bool    // ignored unless it is true or false: other programs use the name
+	lenient  bool    // a bad value is an error only of commands that need key: other programs use the name
 
 	server string // id of the server that it describes: FS for MCP_FS_*
 	guest  bool   // programs read it as env.NAME
@@ -32,21 +34,20 @@ type original struct {
 	with   string   // noted only where this variable, without which it means nothing, is not set
 }
 
-const (
-	noDocker = "it matters to containers only, and this version runs programs in WebAssembly"
-)
-
-// originals lists every variable of the original system, and the ones that stand for its documentation's plain LLM_*.
+// originals lists every variable of the original system, the ones that stand for its documentation's plain LLM_*, and those of Docker.
 var originals = [...]original{
 	{name: "PORT", key: "server.listen", part: "port"},
 	{name: "HOST", key: "server.listen", part: "host"},
 	{name: "NODE_ENV", note: "there is one mode, for development and production", shared: true},
 
-	{name: "SANDBOX_IMAGE", note: noDocker},
+	{name: "SANDBOX_IMAGE", key: "sandbox.docker.image"},
 	{name: "SANDBOX_TIMEOUT_MS", key: "sandbox.timeout", unit: "ms"},
 	{name: "SANDBOX_MEMORY_MB", key: "sandbox.memory", unit: "MiB"},
-	{name: "SANDBOX_CPU_QUOTA", note: noDocker + "; sandbox.timeout bounds what they compute"},
+	{name: "SANDBOX_CPU_QUOTA", key: "sandbox.docker.cpus", unit: "µs", per: 100_000},
 	{name: "SANDBOX_NETWORK_MODE", note: "programs never have a network, as with none", fine: []string{"none"}},
+
+	{name: "DOCKER_HOST", key: "sandbox.docker.host"},
+	{name: "DOCKER_CERT_PATH", key: "sandbox.docker.certs"},
 
 	{name: "LLM_PROVIDER", key: "model.provider"},
 	{name: "LLM_API_KEY", key: "model.apiKey"},
@@ -128,6 +129,10 @@ func (l *loader) originals(v layer) {
 			l.problem(s.errorf(o.key, "write the number alone", "%q is not a number of %s", s.text, unitNames[o.unit]))
 		case o.part != "" || o.provider != "":
 			l.set(s)
+		case o.per > 0:
+			n, _ := strconv.ParseFloat(strings.TrimSpace(s.text), 64) // 0 is not a number that key may have
+			s.text = strconv.FormatFloat(n/o.per, 'g', -1, 64)
+			l.setText(s)
 		default:
 			s.text = cmp.Or(o.on, strings.TrimSpace(s.text)+o.unit)
 			l.setText(s)
@@ -135,7 +140,7 @@ func (l *loader) originals(v layer) {
 	}
 }
 
-var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "MiB": "mebibytes"}
+var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "MiB": "mebibytes", "µs": "microseconds"}
 
 // notes warns of variables of the original that have no effect, and refuses those that must not be ignored.
 func (l *loader) notes() {

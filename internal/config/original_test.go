@@ -59,17 +59,19 @@ func modelEffect(value, also string, want Choice) effect {
 
 // effects has one entry for each variable of the original.
 func effects() map[string]effect {
-	const docker = "it has no effect: " + noDocker
 	return map[string]effect{
 		"PORT":     {value: "4000", get: func(c *Config) any { return c.Server.Listen }, want: "127.0.0.1:4000"},
 		"HOST":     {value: "0.0.0.0", get: func(c *Config) any { return c.Server.Listen }, want: "0.0.0.0:3000"},
 		"NODE_ENV": {value: "production", warns: "it has no effect: there is one mode, for development and production"},
 
-		"SANDBOX_IMAGE":        {value: "img", warns: docker},
+		"SANDBOX_IMAGE":        {value: "img", get: func(c *Config) any { return c.Sandbox.Docker.Image }, want: "img"},
 		"SANDBOX_TIMEOUT_MS":   {value: "1500", get: func(c *Config) any { return c.Sandbox.Timeout }, want: 1500 * time.Millisecond},
 		"SANDBOX_MEMORY_MB":    {value: "64", get: func(c *Config) any { return c.Sandbox.Memory }, want: Size(64 << 20)},
-		"SANDBOX_CPU_QUOTA":    {value: "50000", warns: docker + "; sandbox.timeout bounds what they compute"},
+		"SANDBOX_CPU_QUOTA":    {value: "50000", get: func(c *Config) any { return c.Sandbox.Docker.CPUs }, want: 0.5},
 		"SANDBOX_NETWORK_MODE": {value: "bridge", warns: "it has no effect: programs never have a network, as with none", quiet: "none"},
+
+		"DOCKER_HOST":      {value: "tcp://h:2376", get: func(c *Config) any { return c.Sandbox.Docker.Host }, want: "tcp://h:2376"},
+		"DOCKER_CERT_PATH": {value: "./c", get: func(c *Config) any { return filepath.Base(c.Sandbox.Docker.Certs) }, want: "c"},
 
 		"OPENAI_API_KEY":          modelEffect("k", "OPENAI_MODEL=m", Choice{"openai", "m", "k", ""}),
 		"OPENAI_MODEL":            modelEffect("m", "OPENAI_API_KEY=k\nLLM_MODEL=other", Choice{"openai", "m", "k", ""}),
@@ -208,8 +210,6 @@ func TestOriginalExample(t *testing.T) {
 	want := []string{
 		v + "SESSION_SECRET: server.secret: it is short or an example's, so it can be guessed; make one with: openssl rand -hex 32",
 		v + "NODE_ENV: it has no effect: there is one mode, for development and production",
-		v + "SANDBOX_IMAGE: it has no effect: " + noDocker,
-		v + "SANDBOX_CPU_QUOTA: it has no effect: " + noDocker + "; sandbox.timeout bounds what they compute",
 		v + "SANDBOX_NETWORK_MODE: it has no effect: programs never have a network, as with none",
 	}
 	if diff := cmp.Diff(want, warnings); diff != "" {
@@ -218,6 +218,7 @@ func TestOriginalExample(t *testing.T) {
 	// Its values are the defaults, but for these.
 	plain, _ := load(t, world(t, nil))
 	plain.Server.Listen, plain.Server.Secret = "0.0.0.0:3000", "change-me"
+	plain.Sandbox.Docker.Image, plain.Sandbox.Docker.CPUs = "sandbox-image-name", 0.5
 	plain.Skills.Dir, plain.Workspace.Dir = filepath.Join(e.Cwd, "skills"), filepath.Join(e.Cwd, "workspace")
 	if diff := cmp.Diff(plain, c, unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "PII.KeyFile", "Store", "Audit.File")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

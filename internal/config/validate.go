@@ -42,10 +42,10 @@ func (l *loader) validate() {
 	l.validatePII()
 
 	s := c.Sandbox
-	l.refuse(s.Tier == "docker", "this version has no docker tier", "use wasm, process or auto", "sandbox.tier")
 	for _, wall := range s.Process.Without {
 		l.refuse(!slices.Contains(jail.Walls, wall), fmt.Sprintf("there is no wall %q", wall), "name one of "+strings.Join(jail.Walls, ", "), "sandbox.process.without")
 	}
+	l.refuse(s.Docker.CPUs < 0.01, "a container needs a part of a processor", "write a number such as 0.5, at least 0.01", "sandbox.docker.cpus")
 	l.notLonger("sandbox.timeout", s.Timeout, "sandbox.maxWall", s.MaxWall)
 	if _, set := l.at("sandbox.callTimeout"); set { // the default of it is only cut short
 		l.notLonger("sandbox.callTimeout", s.CallTimeout, "sandbox.maxWall", s.MaxWall)

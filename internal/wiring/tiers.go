@@ -5,24 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/docker"
 	"mcp-code-exec-harness/internal/sandbox/process"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 )
 
 // tier is a tier of the sandbox that has been opened.
 type tier struct {
-	name    string
-	pool    *sandbox.Pool
-	missing func() jail.Missing // nil before the first runner
+	name     string
+	pool     *sandbox.Pool
+	walls    []string            // that its runners should have
+	strength int                 // if they have them, see strengthOf
+	missing  func() jail.Missing // nil before the first runner
 }
 
 // Tiers are the names of the tiers.
-var Tiers = []string{"wasm", "process"}
+var Tiers = []string{"wasm", "process", "docker"}
 
 // auto stands for the strongest tier that works.
 const auto = "auto"
@@ -42,7 +46,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 			if err != nil {
 				return nil, err
 			}
-			return &tier{"wasm", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser}), s.Missing}, nil
+			return &tier{"wasm", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser}), jail.Walls, 3, s.Missing}, nil
 		}, closePool),
 		"process": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			e, err := engine()
@@ -57,7 +61,22 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 				return nil, err
 			}
 			h.atClose(s.Close)
-			return &tier{"process", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, MaxRuns: 1}), s.Missing}, nil
+			return &tier{"process", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, MaxRuns: 1}), jail.Walls, 2, s.Missing}, nil
+		}, closePool),
+		"docker": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
+			s, err := docker.Open(ctx, docker.Options{
+				Engine: docker.Engine{Host: c.Docker.Host, Certs: c.Docker.Certs}, Image: c.Docker.Image, Runtime: c.Docker.Runtime,
+				Memory: int64(c.Memory), CPUs: c.Docker.CPUs, Pids: c.Docker.Pids, Timeout: c.Timeout, Dir: h.out.CacheDir,
+			})
+			if err != nil {
+				return nil, err
+			}
+			h.atClose(s.Close)
+			strength := 2
+			if slices.Contains(s.Walls(), docker.Kernel) {
+				strength = 4
+			}
+			return &tier{"docker", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, MaxRuns: 1}), s.Walls(), strength, s.Missing}, nil
 		}, closePool),
 	}
 	tiers[auto] = kept(func() (*tier, error) {
@@ -68,7 +87,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 			t, err := tiers[name]()
 			if err == nil {
 				var strength int
-				if strength, err = t.strength(ctx); err == nil && strength > strongest {
+				if strength, err = t.strengthOf(ctx); err == nil && strength > strongest {
 					best, strongest = t, strength
 				}
 			}
@@ -82,23 +101,22 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 	return tiers
 }
 
-// strength orders tiers by what stands between a program and the machine: 3, the memory of WebAssembly in a process behind all walls; 2, Node.js
-// behind them; 1, one of these without some of its walls. It starts a runner if none has been started.
-func (t *tier) strength(ctx context.Context) (int, error) {
-	missing, err := t.walls(ctx)
+// strengthOf orders tiers by what stands between a program and the machine: 4, the kernel of gVisor; 3, the memory of WebAssembly in a process
+// behind all walls; 2, Node.js behind them, or in a container; 1, one of these without some of its walls. It starts a runner if none has been
+// started.
+func (t *tier) strengthOf(ctx context.Context) (int, error) {
+	missing, err := t.lacks(ctx)
 	switch {
 	case err != nil:
 		return 0, err
 	case len(missing) > 0:
 		return 1, nil
-	case t.name == "wasm":
-		return 3, nil
 	}
-	return 2, nil
+	return t.strength, nil
 }
 
-// walls are those that the tier's runners have not.
-func (t *tier) walls(ctx context.Context) (jail.Missing, error) {
+// lacks are the walls that the tier's runners have not.
+func (t *tier) lacks(ctx context.Context) (jail.Missing, error) {
 	if missing := t.missing(); missing != nil {
 		return missing, nil
 	}
@@ -145,24 +163,26 @@ func (h *Harness) checkTier(name string) error {
 		return err
 	}
 	ctx := context.Background()
-	has, err := t.strength(ctx)
+	has, err := t.strengthOf(ctx)
 	if err != nil {
 		return err
 	}
-	needs, err := configured.strength(ctx)
+	needs, err := configured.strengthOf(ctx)
 	if err == nil && has < needs {
 		err = runs.InvalidError(fmt.Sprintf("sandbox: %s is weaker than %s, which this server has configured (sandbox.tier)", name, configured.name))
 	}
 	return err
 }
 
-// Walls opens a tier, starts a runner of it if none has been started, and says which walls of the operating system its runners have not, and why.
-func (h *Harness) Walls(ctx context.Context, name string) (jail.Missing, error) {
+// Walls opens a tier, starts a runner of it if none has been started, and says which walls its runners should have, and which they have not, and
+// why.
+func (h *Harness) Walls(ctx context.Context, name string) (walls []string, missing jail.Missing, err error) {
 	t, err := h.tier(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return t.walls(ctx)
+	missing, err = t.lacks(ctx)
+	return t.walls, missing, err
 }
 
 // Warm opens the configured tier and keeps runners ready, in the background.

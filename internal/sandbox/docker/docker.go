@@ -31,11 +31,8 @@ const (
 	Network  = "no network"
 	Seccomp  = "seccomp"
 	Limits   = "limits"
-	Kernel   = "kernel of its own"
+	Kernel   = "kernel of its own" // gVisor's
 )
-
-// Walls are all walls.
-var Walls = []string{User, ReadOnly, Network, Seccomp, Limits, Kernel}
 
 // Options say where containers run, and what they may use. Zero values take the defaults given.
 type Options struct {
@@ -119,9 +116,6 @@ func (s *Sandbox) open(ctx context.Context) error {
 	}
 	s.first.Store(first)
 	s.info = sandbox.Info{Tier: "docker", Engine: node.Engine(first.version), Prelude: guest.Hash()}
-	if !s.gvisor {
-		s.missing[Kernel] = "containers share the kernel of the machine; sandbox.docker.runtime: runsc gives them gVisor's"
-	}
 	return nil
 }
 
@@ -190,6 +184,14 @@ func (s *Sandbox) judge(f *frame.Frame) error {
 		return fmt.Errorf("the image %s: %w", s.opt.Image, err)
 	}
 	return nil
+}
+
+// Walls are those that containers should have.
+func (s *Sandbox) Walls() []string {
+	if s.gvisor {
+		return []string{User, ReadOnly, Network, Kernel, Limits}
+	}
+	return []string{User, ReadOnly, Network, Seccomp, Limits}
 }
 
 // Missing are the walls that containers have not, and why.

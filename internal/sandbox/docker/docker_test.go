@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +22,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/node"
 	"mcp-code-exec-harness/internal/testing/dockertest"
 )
 
@@ -75,7 +76,7 @@ func TestRun(t *testing.T) {
 	if info := s.Info(); info.Tier != "docker" || !strings.HasPrefix(info.Engine, "node v") || info.Prelude == "" {
 		t.Errorf("the tier is %+v", info)
 	}
-	if missing := slices.Collect(maps.Keys(s.Missing())); len(missing) != 1 || missing[0] != Kernel {
+	if len(s.Missing()) > 0 {
 		t.Errorf("missing are %v", s.Missing())
 	}
 	for range 2 {
@@ -411,5 +412,56 @@ func TestProfile(t *testing.T) {
 				t.Errorf("it allows %s", name)
 			}
 		}
+	}
+}
+
+// TestDockerfile compares Dockerfile.sandbox with what Build does: the same instructions, directories and user.
+func TestDockerfile(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../Dockerfile.sandbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, last, found := strings.Cut(string(text), "\nFROM scratch\nCOPY --from=node /image /\n")
+	if want := strings.Join(changesFor(&node.Machine{}), "\n") + "\n"; !found || last != want {
+		t.Errorf("the image ends with\n%s\nwant\n%s", last, want)
+	}
+	files, err := layout(&node.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		want := "/image/" + f.path
+		if f.text != "" {
+			want = "echo '" + strings.TrimSpace(f.text) + "' > " + want
+		}
+		if f.path != "usr" && !strings.Contains(string(text), want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+// TestBuild makes an image twice: the second time there is nothing to do. Another name is another name of the same.
+func TestBuild(t *testing.T) {
+	t.Parallel()
+	e := engine(t)
+	first, err := Build(t.Context(), e, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Build(t.Context(), e, "localhost:5000/some/sandbox:mine", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.New || !strings.HasPrefix(first.Tag, DefaultImage+":") || !strings.HasPrefix(second.Tag, "localhost:5000/some/sandbox:") ||
+		path.Base(first.Tag) != path.Base(second.Tag) {
+		t.Errorf("built %+v, then %+v", first, second)
+	}
+	s, err := Open(t.Context(), Options{Engine: e, Image: "localhost:5000/some/sandbox:mine", Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -194,7 +194,8 @@ func load(ctx context.Context, c *client.Client, tag string, files []file, chang
 	r, w := io.Pipe()
 	defer r.Close()
 	go func() { w.CloseWithError(archive(w, files)) }()
-	repository, version, _ := strings.Cut(tag, ":")
+	end := strings.LastIndex(tag, ":") // a registry's port comes before
+	repository, version := tag[:end], tag[end+1:]
 	result, err := c.ImageImport(ctx, client.ImageImportSource{Source: r, SourceName: "-"}, repository, client.ImageImportOptions{Tag: version, Changes: changes})
 	if err != nil {
 		return err
