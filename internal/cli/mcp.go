@@ -8,7 +8,8 @@ import (
 )
 
 type mcpCmd struct {
-	User string `help:"Whose skills and files the programs see." default:"local"`
+	User  string `help:"Whose skills and files the programs see." default:"local"`
+	Forms bool   `help:"Ask for approvals in forms of the client too (mcp.forms)." key:"mcp.forms"`
 }
 
 func (mcpCmd) Help() string {
@@ -35,7 +36,7 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	who := auth.Local()
 	who.User = c.User
 	h.Warm(1)
-	server := mcpserver.New(mcpserver.Options{Harness: h, Identity: who, Logger: a.logger(cfg), Version: Version})
+	server := mcpserver.New(mcpserver.Options{Harness: h, Identity: who, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
 	defer server.Close()
 	return server.ServeStdio(ctx, a.Stdin, a.stdout.raw)
 }

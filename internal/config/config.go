@@ -40,6 +40,7 @@ type Config struct {
 	Store      Store        `key:"store" doc:"The database."`
 	Quotas     Quotas       `key:"quotas" doc:"Bounds on what one user has. In the database, the bound on all users together is 50 times as high."`
 	Approvals  Approvals    `key:"approvals" doc:"Calls that wait until somebody has approved them."`
+	MCP        MCP          `key:"mcp" doc:"The harness as an MCP server: harness mcp, and /mcp of harness serve."`
 	Redis      Redis        `key:"redis" doc:"The Redis server of pii.vault: redis."`
 	Audit      Audit        `key:"audit" doc:"The record of who did what, in a file that shows changes."`
 	Log        Log          `key:"log" doc:"The harness's own log, on stderr."`
@@ -199,6 +200,11 @@ type Quotas struct {
 type Approvals struct {
 	ExpireAfter time.Duration `key:"expireAfter" default:"24h" min:"1s" doc:"A call that nobody has approved within this time is denied."`
 	Webhook     string        `key:"webhook" secret:"true" doc:"URL that is told of every request, as callbacks are (server.webhooks); arguments hold tokens. Empty: none."`
+}
+
+// MCP configures the harness as an MCP server.
+type MCP struct {
+	Forms bool `key:"forms" default:"false" doc:"Have the client of harness mcp ask its user for approvals in a form, where it cannot open a page. A client whose model fills in forms approves its own calls."`
 }
 
 // Redis names a server. URL, if it is not empty, replaces Address, Username, Password, TLS and DB.

@@ -73,43 +73,62 @@ func (s *Server) execute(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 		return refusal(err), nil
 	}
 	who := s.caller(r.Extra)
+	if r.Params.RequestState != "" {
+		return s.again(ctx, r, who)
+	}
 	switch {
 	case in.RunID != "" && strings.TrimSpace(in.Code) != "":
 		return refusal(errors.New("there are both code and runId; send runId alone to fetch the result of an earlier run")), nil
 	case in.RunID != "":
-		return s.fetch(ctx, who, in.RunID)
+		info, err := s.find(ctx, who, in.RunID)
+		if err != nil {
+			return refusal(err), nil
+		}
+		out, err := s.current(ctx, info)
+		return s.finish(ctx, r, who, out, err)
 	case strings.TrimSpace(in.Code) == "":
 		return refusal(errors.New(`there is no program; send {"code": "return 1 + 1"}`)), nil
 	case in.Timeout < 0 || in.Timeout > 1e6:
 		return refusal(fmt.Errorf("timeout %v is not a number of seconds from 0", in.Timeout)), nil
 	}
-	session := who.session(in.SessionID)
 	n := notify(ctx, r)
+	defer n.end()
 	out, err := s.opt.Harness.Runs().Create(ctx, who.Identity, runs.Request{
-		ID: id.New("run"), Code: in.Code, User: who.user, Session: session, Timeout: time.Duration(in.Timeout * float64(time.Second)),
+		ID: id.New("run"), Code: in.Code, User: who.user, Session: who.session(in.SessionID), Timeout: time.Duration(in.Timeout * float64(time.Second)),
 		Observe: n.observe, Progress: n.progress,
 	})
-	n.end()
-	if err != nil {
-		return refusal(err), nil
-	}
-	return s.outcome(who, session, out), nil
+	return s.finish(ctx, r, who, out, err)
 }
 
-// fetch answers execute_code for an earlier run. A run whose approval was decided, and that nothing else resumes, goes on.
-func (s *Server) fetch(ctx context.Context, who caller, runID string) (*mcp.CallToolResult, error) {
-	info, err := s.opt.Harness.Runs().Find(ctx, who.Identity, runID)
-	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != who.user {
-		return refusal(errors.New("you have no run with this runId")), nil
-	}
+// finish is the result with a run's outcome, once the client's user has decided what it waits for.
+func (s *Server) finish(ctx context.Context, r *mcp.CallToolRequest, who caller, out *run.Outcome, err error) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return refusal(err), nil
 	}
-	out, err := s.current(ctx, info)
+	out, ask, err := s.settle(ctx, r, who, out)
+	switch {
+	case err != nil:
+		return refusal(err), nil
+	case ask != nil:
+		return ask, nil
+	}
+	info, err := s.find(ctx, who, out.RunID)
 	if err != nil {
 		return refusal(err), nil
 	}
 	return s.outcome(who, info.Session, out), nil
+}
+
+// errNoRun reports a run that the caller does not have.
+var errNoRun = errors.New("you have no run with this runId")
+
+// find returns a run of the caller's user.
+func (s *Server) find(ctx context.Context, who caller, runID string) (journal.RunInfo, error) {
+	info, err := s.opt.Harness.Runs().Find(ctx, who.Identity, runID)
+	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != who.user {
+		return journal.RunInfo{}, errNoRun
+	}
+	return info, err
 }
 
 // current is the outcome of a run, or how far it is.
@@ -186,17 +205,21 @@ func newPending(r *approval.Request) *pending {
 	return p
 }
 
-// text is what a model reads of a run that waits.
-func (p *pending) text(runID string) string {
+// list is the calls that wait, one a line.
+func (p *pending) list() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: the run has stopped before these calls, until a person has decided about them:\n", run.WaitingApproval)
 	for _, c := range p.Calls {
 		fmt.Fprintf(&b, "- %s %s\n", c.Tool, c.Args)
 		if c.Reason != "" {
 			fmt.Fprintf(&b, "  %s\n", c.Reason)
 		}
 	}
-	fmt.Fprintf(&b, "%s It expires at %s.\nTell the user. Do not send the program again: fetch its result with {\"runId\": %q} once it is decided.\n",
-		p.Decide, p.Expires.Format(time.RFC3339), runID)
 	return b.String()
+}
+
+// text is what a model reads of a run that waits.
+func (p *pending) text(runID string) string {
+	return fmt.Sprintf("%s: the run has stopped before these calls, until a person has decided about them:\n%s%s It expires at %s.\n"+
+		"Tell the user. Do not send the program again: fetch its result with {\"runId\": %q} once it is decided.\n",
+		run.WaitingApproval, p.list(), p.Decide, p.Expires.Format(time.RFC3339), runID)
 }

@@ -23,6 +23,9 @@ type Options struct {
 	Harness *wiring.Harness
 	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
 	Identity auth.Identity
+	// Local says that the client's user is the user of this machine, who may be asked about calls: on a page of this machine, or with
+	// Forms in a form of the client, which a client's model could fill in.
+	Local, Forms bool
 	// Admit counts a call of a tool against the limits of its caller; work says that it runs a program. The error is for the caller. It
 	// may be nil.
 	Admit   func(ctx context.Context, who auth.Identity, work bool) error
@@ -40,11 +43,12 @@ type Server struct {
 	// begun is what goes on in the background.
 	begun    sync.WaitGroup
 	sessions sessions
+	page     page
 }
 
 // New makes a server. Close must be called.
 func New(opt Options) *Server {
-	s := &Server{opt: opt}
+	s := &Server{opt: opt, page: page{runs: opt.Harness.Runs, decided: make(chan struct{}, 1)}}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "harness", Title: "Code execution with MCP", Version: opt.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: opt.Logger,
@@ -61,6 +65,7 @@ func New(opt Options) *Server {
 // Close ends the requests in progress with their runs, and all sessions. It leaves sessions whose clients do not read after drainTime.
 func (s *Server) Close() {
 	s.close()
+	s.page.close()
 	for session := range s.server.Sessions() {
 		s.begun.Go(func() { _ = session.Close() })
 	}

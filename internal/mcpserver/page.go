@@ -1,0 +1,149 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"html/template"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/runs"
+)
+
+// page is a web page of this machine on which its user decides about calls. The address of a request has a secret that the client shows
+// to its user, and that its model does not get.
+type page struct {
+	runs    func() *runs.Service
+	decided chan struct{} // holds a token after a decision
+
+	mu     sync.Mutex
+	server *http.Server
+	base   string            // of addresses
+	links  map[string]linked // by secret
+}
+
+// linked is what one address is for.
+type linked struct {
+	who     auth.Identity
+	request string
+}
+
+const (
+	maxLinks    = 1000 // addresses; one more forgets another
+	pageTimeout = 10 * time.Second
+)
+
+// link returns the address of a request. The page opens at the first one.
+func (p *page) link(who auth.Identity, request string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server == nil {
+		var config net.ListenConfig
+		l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		p.base, p.links = "http://"+l.Addr().String()+"/", map[string]linked{}
+		p.server = &http.Server{
+			Handler: http.NewCrossOriginProtection().Handler(p), ReadTimeout: pageTimeout, WriteTimeout: pageTimeout, MaxHeaderBytes: 16 << 10,
+		}
+		go p.server.Serve(l) // ends with close
+	}
+	for secret, l := range p.links {
+		if l.request == request {
+			return p.base + secret, nil
+		}
+	}
+	if len(p.links) >= maxLinks {
+		for secret := range p.links {
+			delete(p.links, secret)
+			break
+		}
+	}
+	secret := rand.Text()
+	p.links[secret] = linked{who, request}
+	return p.base + secret, nil
+}
+
+func (p *page) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server != nil {
+		p.server.Close()
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	p.mu.Lock()
+	l, known := p.links[strings.TrimPrefix(r.URL.Path, "/")]
+	known = known && "http://"+r.Host+"/" == p.base // no name that somebody else resolves to this machine
+	p.mu.Unlock()
+	if !known || r.Method != http.MethodGet && r.Method != http.MethodPost {
+		http.Error(w, "There is nothing here.", http.StatusNotFound)
+		return
+	}
+	request, err := p.runs().Approval(r.Context(), l.who, l.request)
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
+	if decision := r.PostFormValue("decision"); err == nil && r.Method == http.MethodPost && (decision == "approve" || decision == "deny") {
+		request, err = p.runs().Decide(r.Context(), l.who, l.request, approval.Decision{Approve: decision == "approve" && whole(request)})
+		if errors.Is(err, approval.ErrDecided) {
+			request, err = p.runs().Approval(r.Context(), l.who, l.request)
+		}
+		select {
+		case p.decided <- struct{}{}:
+		default:
+		}
+	}
+	if err != nil {
+		http.Error(w, "The request cannot be shown: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_ = pageText.Execute(w, map[string]any{"Request": request, "Waiting": request.Status == approval.Waiting, "Whole": whole(request)})
+}
+
+// whole reports whether a request has the arguments of all its calls.
+func whole(r approval.Request) bool {
+	for _, c := range r.Calls {
+		if c.Args == nil && c.ArgsBytes > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// names are the tools of a request.
+func names(r *approval.Request) string {
+	var all []string
+	seen := map[string]bool{}
+	for _, c := range r.Calls {
+		if !seen[c.Tool] && len(all) < maxNames {
+			all = append(all, c.Tool)
+		}
+		seen[c.Tool] = true
+	}
+	return strings.Join(all, ", ")
+}
+
+var pageText = template.Must(template.New("page").Funcs(template.FuncMap{"text": func(raw []byte) string { return string(raw) }}).Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Approval</title>
+<style>body{font:16px/1.5 system-ui;max-width:50rem;margin:2rem auto;padding:0 1rem}pre{white-space:pre-wrap;word-break:break-all;background:#eee;color:#000;padding:.7rem}button{font:inherit;padding:.4rem 1.2rem;margin-right:1rem}</style>
+<h1>{{if .Waiting}}A program wants to make these calls{{else}}It is {{.Request.Status}}{{end}}</h1>
+{{range .Request.Calls}}<h2>{{.Tool}}</h2>{{with .Description}}<p>{{.}}</p>{{end}}{{with .Reason}}<p>{{.}}</p>{{end}}{{with .Changed}}<p>Changed since it was approved: {{.}}</p>{{end}}
+<pre>{{if .Args}}{{text .Args}}{{else}}{{.ArgsBytes}} bytes; harness approvals show {{$.Request.ID}} shows them{{end}}</pre>{{end}}
+{{if .Waiting}}<form method="post">{{if .Whole}}<button name="decision" value="approve">Approve</button>{{end}}<button name="decision" value="deny">Deny</button></form>
+<p>Run {{.Request.Run}}. Tokens such as [EMAIL_1] stand for personal data.</p>{{else}}<p>You can close this page.</p>{{end}}
+</html>
+`))
