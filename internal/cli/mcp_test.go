@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -234,5 +235,45 @@ func TestGatewayNotifies(t *testing.T) {
 		if f.run("runs", "list", "--json").want(0).value(&page); time.Now().After(deadline) {
 			t.Fatalf("the journal has %+v", page.Runs)
 		}
+	}
+}
+
+// TestGatewayFiles cuts a long result and links to the whole, shows an image that a program returns, and reads files of the session only.
+func TestGatewayFiles(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "# state lives beside it\n")
+	g := f.gateway(nil)
+	r, err := g.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{"code": "return Array.from({length: 20000}, (_, i) => 'row ' + i)"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := r.Content[0].(*mcp.TextContent).Text
+	structured, _ := json.Marshal(r.StructuredContent)
+	if n, _ := model.Vocabulary().Count(text); n > 8100 || len(structured) > 2*len(text) || len(r.Content) != 2 {
+		t.Fatalf("%d tokens of text, %d bytes of data, %d parts", n, len(structured), len(r.Content))
+	}
+	link := r.Content[1].(*mcp.ResourceLink)
+	read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: link.URI})
+	if err != nil || !strings.Contains(read.Contents[0].Text, "row 19999") || !strings.Contains(text, "/workspace/results/") {
+		t.Errorf("%s: %v", link.URI, err)
+	}
+	for _, uri := range []string{"workspace://other/x", link.URI + "x", "workspace://../local/x", "file:///etc/passwd"} {
+		if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("%s reads %+v", uri, read.Contents[0])
+		}
+	}
+	image := "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+	r, err = g.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{
+		"code": "await fs.writeFile('/workspace/dot.png', Uint8Array.from(atob('" + image + "'), c => c.charCodeAt(0))); return [{file: '/workspace/dot.png'}]",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Content) != 2 {
+		t.Fatalf("the result has %d parts: %s", len(r.Content), r.Content[0].(*mcp.TextContent).Text)
+	}
+	if shown, ok := r.Content[1].(*mcp.ImageContent); !ok || shown.MIMEType != "image/png" || base64.StdEncoding.EncodeToString(shown.Data) != image {
+		t.Errorf("the image is %+v", r.Content[1])
 	}
 }

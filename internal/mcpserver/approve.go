@@ -103,7 +103,7 @@ func (s *Server) again(ctx context.Context, r *mcp.CallToolRequest, who caller) 
 	}
 	next, err := s.answered(ctx, who, out, ask.Mode, answer)
 	if next == nil && err == nil { // the user does not decide now
-		return s.outcome(who, info.Session, out), nil
+		return s.outcome(r, who, info.Session, out), nil
 	}
 	return s.finish(ctx, r, who, next, err)
 }

@@ -116,7 +116,7 @@ func (s *Server) finish(ctx context.Context, r *mcp.CallToolRequest, who caller,
 	if err != nil {
 		return refusal(err), nil
 	}
-	return s.outcome(who, info.Session, out), nil
+	return s.outcome(r, who, info.Session, out), nil
 }
 
 // errNoRun reports a run that the caller does not have.
@@ -155,7 +155,7 @@ func (s *Server) current(ctx context.Context, info journal.RunInfo) (*run.Outcom
 }
 
 // outcome is the result with a run's outcome.
-func (s *Server) outcome(who caller, session string, out *run.Outcome) *mcp.CallToolResult {
+func (s *Server) outcome(r *mcp.CallToolRequest, who caller, session string, out *run.Outcome) *mcp.CallToolResult {
 	data := outcome{RunID: out.RunID, Status: out.Status}
 	switch out.Status {
 	case run.WaitingApproval:
@@ -165,9 +165,14 @@ func (s *Server) outcome(who caller, session string, out *run.Outcome) *mcp.Call
 		return result("The run goes on. Fetch it later with runId "+out.RunID+".\n", data, false)
 	}
 	cut := false
+	var saved []string
 	text := modelview.View(out, 0, func(name string, all []byte) (string, error) {
 		cut = true
-		return s.opt.Harness.Runs().SaveResult(who.user, session, out.RunID, name, all)
+		file, err := s.opt.Harness.Runs().SaveResult(who.user, session, out.RunID, name, all)
+		if err == nil {
+			saved = append(saved, file)
+		}
+		return file, err
 	})
 	if cut {
 		data.Text = text
@@ -177,7 +182,9 @@ func (s *Server) outcome(who caller, session string, out *run.Outcome) *mcp.Call
 	if out.Error == nil {
 		text += "\nrun: " + out.RunID + "\n"
 	}
-	return result(text, data, out.Status != run.Succeeded)
+	answer := result(text, data, out.Status != run.Succeeded)
+	answer.Content = append(answer.Content, s.attachments(r, who, session, out, saved)...)
+	return answer
 }
 
 // set sets what a run returned and printed, or why it failed.

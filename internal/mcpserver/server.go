@@ -54,10 +54,11 @@ func New(opt Options) *Server {
 		Instructions: instructions, Logger: opt.Logger,
 		Capabilities: &mcp.ServerCapabilities{
 			Logging: &mcp.LoggingCapabilities{}, //nolint:staticcheck // clients of the older versions show console lines
-			Tools:   &mcp.ToolCapabilities{},
+			Tools:   &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{},
 		},
 	})
 	s.addTools()
+	s.addResources()
 	s.server.AddReceivingMiddleware(s.countSessions)
 	return s
 }

@@ -31,3 +31,21 @@ func (s *Service) saveFile(user, session, at string, data []byte) error {
 	defer dir.Close()
 	return dir.WriteFile(at, data)
 }
+
+// ReadFile returns a file of a session's workspace, as programs read it; most is how many bytes it may have.
+func (s *Service) ReadFile(user, session, at string, most int64) ([]byte, error) {
+	work, err := s.opt.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := work.Open(user, session)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	data, err := dir.ReadFile(at, 0, most+1)
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path.Join("/workspace", at), most)
+	}
+	return data, err
+}

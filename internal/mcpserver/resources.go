@@ -1,0 +1,107 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// Files of a session are resources: workspace://SESSION/PATH.
+const (
+	scheme     = "workspace"
+	maxFile    = 4 << 20 // bytes of a file that is read as a resource
+	maxImage   = 1 << 20 // bytes of an image in a result; clients refuse results that are much larger
+	maxFiles   = 8       // files of a result that are shown or linked
+	withLinks  = "2025-06-18"
+	workspace  = "/workspace/"
+	fileMarker = `"` + workspace // of an output that may have a file
+)
+
+func (s *Server) addResources() {
+	s.server.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name: "workspace", Title: "Files of a session", URITemplate: scheme + "://{session}/{+path}",
+		Description: "Files that programs have written to /workspace, and results that were too long.",
+	}, s.readFile)
+}
+
+// uriOf is the address of a file of a session, given as programs name it.
+func uriOf(session, file string) string {
+	return (&url.URL{Scheme: scheme, Host: session, Path: "/" + strings.TrimPrefix(file, workspace)}).String()
+}
+
+// readFile answers resources/read.
+func (s *Server) readFile(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	who := s.caller(r.Extra)
+	if s.opt.Admit != nil {
+		if err := s.opt.Admit(ctx, who.Identity, false); err != nil {
+			return nil, err
+		}
+	}
+	at, err := url.Parse(r.Params.URI)
+	if err != nil || at.Scheme != scheme || at.Host == "" {
+		return nil, mcp.ResourceNotFoundError(r.Params.URI)
+	}
+	data, err := s.opt.Harness.Runs().ReadFile(who.user, at.Host, strings.TrimPrefix(at.Path, "/"), maxFile)
+	if err != nil {
+		return nil, mcp.ResourceNotFoundError(r.Params.URI)
+	}
+	contents := &mcp.ResourceContents{URI: r.Params.URI, MIMEType: http.DetectContentType(data)}
+	if utf8.Valid(data) {
+		contents.Text, err = s.opt.Harness.Privacy().In(who.user, at.Host).Hide(ctx, pii.FromFile, string(data))
+	} else {
+		contents.Blob = data
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, err
+}
+
+// attachments are the files of a result: images that the program returned, and links to its other files and to saved.
+func (s *Server) attachments(r *mcp.CallToolRequest, who caller, session string, out *run.Outcome, saved []string) []mcp.Content {
+	var all []mcp.Content
+	files := saved
+	if bytes.Contains(out.Output, []byte(fileMarker)) {
+		var output any
+		if json.Unmarshal(out.Output, &output) == nil {
+			files = handles(output, files)
+		}
+	}
+	for _, file := range files[:min(len(files), maxFiles)] {
+		data, err := s.opt.Harness.Runs().ReadFile(who.user, session, strings.TrimPrefix(file, workspace), maxImage)
+		kind := http.DetectContentType(data)
+		switch {
+		case err == nil && slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind):
+			all = append(all, &mcp.ImageContent{Data: data, MIMEType: kind})
+		case r.ProtocolVersion() >= withLinks:
+			all = append(all, &mcp.ResourceLink{URI: uriOf(session, file), Name: path.Base(file)})
+		}
+	}
+	return all
+}
+
+// handles adds the files in a value to files: texts that are paths below /workspace in properties named file, as the gate makes them.
+func handles(value any, files []string) []string {
+	switch value := value.(type) {
+	case []any:
+		for _, element := range value {
+			files = handles(element, files)
+		}
+	case map[string]any:
+		if file, _ := value["file"].(string); strings.HasPrefix(file, workspace) && len(files) < maxFiles {
+			return append(files, path.Clean(file))
+		}
+		for _, element := range value {
+			files = handles(element, files)
+		}
+	}
+	return files
+}
