@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"mcp-code-exec-harness/internal/confine"
 	demo "mcp-code-exec-harness/internal/demo/servers"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/program"
@@ -27,6 +28,8 @@ func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int,
 		return program.CompilerMain(args[1:], stdin, stdout), true
 	case mcpclient.SuperviseArg:
 		return mcpclient.Supervise(args[1:]), true
+	case confine.Command:
+		return confine.Main(args[1:]), true
 	case demoServerCommand:
 		if len(args) != 3 {
 			fmt.Fprintln(stderr, "usage: harness", demoServerCommand, "NAME DIR")

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/confine"
 )
 
 // The transports a server can be configured with. The empty string means stdio for a command; for a URL it means
@@ -27,6 +29,7 @@ type Config struct {
 	Args    []string          // stdio
 	Env     map[string]string // stdio: added to the allow-listed part of the environment
 	Cwd     string            // stdio: empty is the harness's own
+	Sandbox *confine.Sandbox  // stdio: what it may reach; nil is what its user may
 	URL     string            // http, sse
 	Headers map[string]string // http, sse: sent with every request to URL's host and to no other
 
@@ -59,6 +62,8 @@ func (c Config) validate() error {
 		return fail("timeouts cannot be negative")
 	case !slices.Contains([]string{"", TransportStdio, TransportHTTP, TransportSSE}, c.Transport):
 		return fail(fmt.Sprintf("unknown transport %q; use stdio, http or sse", c.Transport))
+	case c.Sandbox != nil && c.Command == "":
+		return fail("a sandbox is for a server that is started here by a command")
 	case c.Transport == TransportStdio && c.Command == "":
 		return fail("transport stdio needs a command")
 	case c.Transport != "" && c.Transport != TransportStdio && c.URL == "":
@@ -111,7 +116,7 @@ func matchName(pattern, name string) bool {
 // because a hash of the values does not show them.
 func (c Config) hash() string {
 	// Marshalling sorts the keys of maps, so equal configurations give equal bytes. None of these types can fail.
-	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport})
+	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }

@@ -61,8 +61,9 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 		supervisor: s.m.opts.Supervisor,
 		command:    s.cfg.Command,
 		args:       s.cfg.Args,
-		env:        childEnv(s.m.opts.Environ, s.cfg.Env),
+		env:        childEnv(s.m.opts.Environ, s.cfg.Env, s.sandbox != nil),
 		dir:        s.cfg.Cwd,
+		sandbox:    s.sandbox,
 	})
 	if err != nil {
 		return nil, err

@@ -25,13 +25,16 @@ func inherited(name string) bool {
 }
 
 // childEnv is the whole environment of a server: the allow-listed part of host, overridden by own. Sorted, so that
-// a start is the same every time.
-func childEnv(host []string, own map[string]string) []string {
+// a start is the same every time. A confined server has a /tmp of its own.
+func childEnv(host []string, own map[string]string, confined bool) []string {
 	vars := make(map[string]string, len(own)+16)
 	for _, kv := range host {
 		if name, value, ok := strings.Cut(kv, "="); ok && inherited(name) {
 			vars[name] = value
 		}
+	}
+	if confined {
+		vars["TMPDIR"] = "/tmp"
 	}
 	for name, value := range own {
 		if runtime.GOOS == "windows" {

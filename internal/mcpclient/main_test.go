@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"mcp-code-exec-harness/internal/confine"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/misbehave"
@@ -27,7 +28,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == mcpclient.SuperviseArg {
 		os.Exit(mcpclient.Supervise(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == confine.Command {
+		os.Exit(confine.Main(os.Args[2:]))
+	}
 	misbehave.Main()
+	if os.Getenv(hostileVar) != "" {
+		hostile()
+	}
 	if os.Getenv(modernVar) != "" {
 		modern()
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"mcp-code-exec-harness/internal/confine"
 )
 
 // DefaultMaxResult is the largest message a server may send, in bytes, where Options do not say otherwise.
@@ -77,21 +79,22 @@ const (
 
 // Status describes a server for people.
 type Status struct {
-	Name         string    `json:"name"`
-	State        State     `json:"state"`
-	Reason       string    `json:"reason,omitempty"` // of failed and backoff
-	Transport    string    `json:"transport"`
-	PID          int       `json:"pid,omitempty"` // of the server itself, while it runs
-	Tools        int       `json:"tools"`         // offered, from the server or its cached list
-	Cached       bool      `json:"cached,omitempty"`
-	Protocol     string    `json:"protocol,omitempty"`
-	ServerInfo   Info      `json:"serverInfo"`
-	Instructions string    `json:"instructions,omitempty"`
-	Held         int       `json:"held,omitempty" doc:"Definitions that are held for review."`
-	Since        time.Time `json:"since"` // of the state
-	Restarts     int       `json:"restarts,omitempty"`
-	RetryAt      time.Time `json:"retryAt,omitzero"` // of failed and backoff
-	StderrTail   string    `json:"stderrTail,omitempty"`
+	Name         string           `json:"name"`
+	State        State            `json:"state"`
+	Reason       string           `json:"reason,omitempty"` // of failed and backoff
+	Transport    string           `json:"transport"`
+	Sandbox      *confine.Sandbox `json:"sandbox,omitempty" doc:"What a server that is started here may reach; absent: what the user of the harness may."`
+	PID          int              `json:"pid,omitempty"` // of the server itself, while it runs
+	Tools        int              `json:"tools"`         // offered, from the server or its cached list
+	Cached       bool             `json:"cached,omitempty"`
+	Protocol     string           `json:"protocol,omitempty"`
+	ServerInfo   Info             `json:"serverInfo"`
+	Instructions string           `json:"instructions,omitempty"`
+	Held         int              `json:"held,omitempty" doc:"Definitions that are held for review."`
+	Since        time.Time        `json:"since"` // of the state
+	Restarts     int              `json:"restarts,omitempty"`
+	RetryAt      time.Time        `json:"retryAt,omitzero"` // of failed and backoff
+	StderrTail   string           `json:"stderrTail,omitempty"`
 	// Conn numbers the connection; 0 before the first. Numbers grow with every new connection, also over restarts of
 	// the harness, so that a number in a journal never means two connections.
 	Conn int64 `json:"conn,omitempty"`
@@ -137,7 +140,14 @@ func (m *Manager) Add(cfg Config) error {
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, 60*time.Second)
 	cfg.StartupTimeout = cmp.Or(cfg.StartupTimeout, 30*time.Second)
-	s := &server{cfg: cfg, m: m, calls: newCallSlots(), state: StateIdle, since: time.Now()}
+	var sandbox *confine.Plan
+	if cfg.Sandbox != nil && cfg.usable() {
+		var err error
+		if sandbox, err = cfg.Sandbox.Resolve(); err != nil {
+			cfg.Err = fmt.Errorf("its sandbox: %w", err)
+		}
+	}
+	s := &server{cfg: cfg, m: m, sandbox: sandbox, calls: newCallSlots(), state: StateIdle, since: time.Now()}
 	switch {
 	case cfg.Disabled:
 		s.state = StateDisabled

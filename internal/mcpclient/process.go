@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/confine"
 	"mcp-code-exec-harness/internal/process"
 )
 
@@ -29,6 +30,7 @@ type spawn struct {
 	args       []string
 	env        []string
 	dir        string
+	sandbox    *confine.Plan // nil: none
 }
 
 // child is a running server with everything it started. The caller of start closes its pipes.

@@ -13,10 +13,14 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"mcp-code-exec-harness/internal/confine"
 )
 
 // sysChild is the unix part of a child: the supervisor and the pipe that keeps it alive.
 type sysChild struct {
+	confined bool // the supervisor is the first process of its namespace: the kernel ends all others with it
+
 	mu      sync.Mutex
 	control *os.File // write end; its end tells the supervisor to stop, a byte to kill
 }
@@ -33,18 +37,24 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The name is not the harness's, so that killing all processes of that name leaves the supervisor to clean up.
+	args := []string{supervisorName, SuperviseArg}
+	attr := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C on the terminal is for the harness alone
+	if s.sandbox != nil {
+		plan, err := s.confined(path, attr)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, confineFlag+plan)
+	}
 	cmd := &exec.Cmd{
-		Path: s.supervisor,
-		// The name is not the harness's, so that killing all processes of that name leaves the supervisor to clean up.
-		Args:        append([]string{supervisorName, SuperviseArg, "--", path}, s.args...),
-		Env:         s.env,
-		Dir:         s.dir,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // Ctrl-C on the terminal is for the harness alone
+		Path: s.supervisor, Args: append(append(args, "--", path), s.args...), Env: s.env, Dir: s.dir, SysProcAttr: attr,
 	}
 	p, err := newChild(cmd)
 	if err != nil {
 		return nil, err
 	}
+	p.sys.confined = s.sandbox != nil
 	controlR, controlW, err := os.Pipe()
 	reportR, reportW, errReport := os.Pipe()
 	if err = errors.Join(err, errReport); err == nil {
@@ -54,6 +64,9 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	closeAll(controlR, reportW)
 	if err != nil {
 		closeAll(p.stdin, p.stdout, p.stderr, controlW, reportR)
+		if s.sandbox != nil {
+			err = confine.Explain(err)
+		}
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
 	p.sys.control = controlW
@@ -73,6 +86,21 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	return p, nil
 }
 
+// confined has the supervisor begin in namespaces of its own, and returns what it needs to start the program there.
+func (s spawn) confined(path string, attr *syscall.SysProcAttr) (string, error) {
+	if err := s.sandbox.Isolate(attr); err != nil {
+		return "", err
+	}
+	dir := s.dir
+	if dir == "" {
+		var err error
+		if dir, err = os.Getwd(); err != nil {
+			return "", fmt.Errorf("find the working directory: %w", err)
+		}
+	}
+	return s.sandbox.For(path, dir)
+}
+
 // watch follows the supervisor's reports until it is gone. It is the owner of p.pid until started is answered.
 func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	lines := bufio.NewScanner(reports)
@@ -82,7 +110,9 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 		switch {
 		case word == "pid" && !running:
 			if pid, err := strconv.Atoi(rest); err == nil {
-				p.pid, running = pid, true
+				if p.pid, running = pid, true; p.sys.confined {
+					p.pid = cmd.Process.Pid // the other number means nothing here
+				}
 				started <- nil
 			}
 		case word == "fail" && !running:
@@ -99,7 +129,7 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 		started <- fmt.Errorf("the supervisor ended early (%s); does main of %s call mcpclient.Supervise?", state, cmd.Path)
 	case p.pid != 0:
 		// A supervisor that was killed could not end the group; one that exited has ended it.
-		if !state.Exited() {
+		if !state.Exited() && !p.sys.confined {
 			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		}
 	}

@@ -26,6 +26,9 @@ func start(ctx context.Context, s spawn) (*child, error) {
 		return nil, err
 	}
 	cmd := exec.Command(path, s.args...)
+	if s.sandbox != nil {
+		return nil, s.sandbox.Isolate(nil)
+	}
 	cmd.Env, cmd.Dir = s.env, s.dir
 	p, err := newChild(cmd)
 	if err != nil {

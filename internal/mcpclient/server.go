@@ -12,13 +12,17 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/confine"
 	"mcp-code-exec-harness/internal/slots"
 )
 
 // server is one configured server over all its connections.
 type server struct {
-	cfg    Config
-	m      *Manager
+	cfg Config
+	m   *Manager
+
+	sandbox *confine.Plan // of cfg.Sandbox
+
 	calls  *slots.Slots    // by the weight of calls in flight
 	life   context.Context // until the server is shut down
 	end    context.CancelFunc
@@ -429,7 +433,7 @@ func (s *server) snapshot() Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{
-		Name: s.cfg.Name, State: s.state, Reason: s.reason, Transport: s.transport(), Since: s.since,
+		Name: s.cfg.Name, State: s.state, Reason: s.reason, Transport: s.transport(), Sandbox: s.cfg.Sandbox, Since: s.since,
 		Restarts: s.restarts, RetryAt: s.retryAt, StderrTail: s.stderr, Conn: s.number, Cached: s.cached,
 	}
 	if c := s.conn; c != nil {

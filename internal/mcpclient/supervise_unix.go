@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mcp-code-exec-harness/internal/confine"
 )
 
 const (
@@ -18,13 +21,21 @@ const (
 
 	controlFD = 3
 	reportFD  = 4
+
+	confineFlag = "--confine=" // before the plan of a sandbox
 )
 
 // Supervise is the whole program of a supervisor: main calls it when the first argument is [SuperviseArg], with the
-// arguments after that ("--", path of the command, arguments), and exits with what it returns. It starts the command with its own
+// arguments after that (the plan of a sandbox, if any, "--", path of the command, arguments), and exits with what it returns. It starts the command with its own
 // stdin, stdout, stderr, environment and directory, copies nothing, and ends the command and all its descendants when
 // the harness dies (descriptor 3 ends) or on SIGTERM. See the package documentation.
 func Supervise(args []string) int {
+	plan, confined := "", false
+	if len(args) > 0 {
+		if plan, confined = strings.CutPrefix(args[0], confineFlag); confined {
+			args = args[1:]
+		}
+	}
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
@@ -42,9 +53,15 @@ func Supervise(args []string) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 
-	pid, err := syscall.ForkExec(args[0], args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: serverAttr()})
+	var pid int
+	var err error
+	if confined {
+		pid, err = confine.Start(plan, args, serverAttr())
+	} else if pid, err = syscall.ForkExec(args[0], args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: serverAttr()}); err != nil {
+		err = fmt.Errorf("command %q could not be executed: %w", args[0], err)
+	}
 	if err != nil {
-		fmt.Fprintf(report, "fail command %q could not be executed: %v\n", args[0], err)
+		fmt.Fprintln(report, "fail", strings.ReplaceAll(err.Error(), "\n", " "))
 		return 1
 	}
 	// The ends of the server's pipes must belong to the server alone, or the harness would never see them close.
@@ -79,7 +96,11 @@ func Supervise(args []string) int {
 		}
 	}
 	reportExit()
-	killAll(pid, reaped)
+	group := pid
+	if confined {
+		group = 1 // -1 is every process of the namespace but this one
+	}
+	killAll(group, reaped)
 	reportExit()
 	return 0
 }
@@ -146,10 +167,10 @@ func terminate(server int, exited chan syscall.WaitStatus, kill <-chan struct{})
 
 // killAll kills the group and every descendant until none is left. A descendant that left the group becomes a child
 // of this process, where the system has subreapers, once its parent is dead: hence the loop.
-func killAll(server int, reaped <-chan struct{}) {
+func killAll(group int, reaped <-chan struct{}) {
 	deadline := time.After(killGrace)
 	for {
-		_ = syscall.Kill(-server, syscall.SIGKILL)
+		_ = syscall.Kill(-group, syscall.SIGKILL)
 		select {
 		case <-reaped:
 			return

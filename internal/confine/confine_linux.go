@@ -1,0 +1,390 @@
+package confine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Isolate has a process begin in namespaces of its own, as their first one. That process calls Start.
+func (p *Plan) Isolate(attr *syscall.SysProcAttr) error {
+	if _, err := landlockVersion(); err != nil {
+		return err
+	}
+	attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if !p.Network {
+		attr.Cloneflags |= unix.CLONE_NEWNET
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP} // to mount, until the program is executed
+	return nil
+}
+
+// Explain adds to an error of a start that Isolate has changed.
+func Explain(err error) error {
+	for _, e := range []error{unix.EPERM, unix.EINVAL, unix.ENOSPC, unix.EUSERS, unix.ENOSYS, unix.EACCES} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("%w: it gives no user namespaces (%w); %s", ErrMissing, err, namespacesFix)
+		}
+	}
+	return err
+}
+
+const namespacesFix = "allow them (sysctl user.max_user_namespaces; kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu), " +
+	"or give the container a seccomp profile that allows them"
+
+// statusFD is where the last step says why it failed.
+const statusFD = 3
+
+// Start executes a program in the sandbox that Plan.For has described, and returns its id once it runs. The process has begun as Isolate
+// says. Its standard files are those of this process. The caller has locked its thread.
+func Start(plan string, argv []string, attr *syscall.SysProcAttr) (pid int, err error) {
+	// Nothing of this process is for the program.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return 0, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	pid, err = syscall.ForkExec("/proc/self/exe", append([]string{"confine", Command, plan}, argv...),
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2, w.Fd()}, Sys: attr})
+	w.Close()
+	if err != nil {
+		return 0, err
+	}
+	failure, err := io.ReadAll(io.LimitReader(r, 16<<10)) // ends when the program is executed
+	if err == nil && len(failure) == 0 {
+		return pid, nil
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	for {
+		if _, waitErr := syscall.Wait4(pid, nil, 0, nil); waitErr != syscall.EINTR {
+			break
+		}
+	}
+	return 0, errors.Join(err, errors.New(string(failure)))
+}
+
+// Main raises the walls and executes a program: its arguments are what Plan.For returned, and those of the program from its path on. It
+// returns the exit code where that fails.
+func Main(args []string) int {
+	status := os.NewFile(statusFD, "status")
+	var p Plan
+	if len(args) < 2 || json.Unmarshal([]byte(args[0]), &p) != nil || !isolated() {
+		fmt.Fprintln(os.Stderr, "harness: "+Command+" is started by the harness itself and is of no use otherwise")
+		return 2
+	}
+	fmt.Fprint(status, p.exec(args[1:]))
+	return 1
+}
+
+// isolated reports whether Start has started this process, in namespaces that are not the machine's.
+func isolated() bool {
+	var status unix.Stat_t
+	if unix.Fstat(statusFD, &status) != nil || status.Mode&unix.S_IFMT != unix.S_IFIFO || os.Getppid() != 1 {
+		return false
+	}
+	users, err := os.ReadFile("/proc/self/uid_map")
+	own := fmt.Sprintf("%d %[1]d 1", os.Geteuid())
+	return err == nil && strings.Join(strings.Fields(string(users)), " ") == own
+}
+
+// exec returns only when it has failed. The walls bind this thread; it becomes the program, and the others end.
+func (p *Plan) exec(argv []string) error {
+	runtime.LockOSThread()
+	if err := unix.CloseRange(statusFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close files: %w", err)
+	}
+	for _, raise := range []func() error{p.root, unprivileged, p.landlock, p.filter} {
+		if err := raise(); err != nil {
+			return err
+		}
+	}
+	err := unix.Exec(argv[0], argv, os.Environ())
+	switch {
+	case errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%s may not be executed (%w): what sandbox.write names is not; name it in sandbox.read as well", argv[0], err)
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("%s cannot be executed: its interpreter is not in the sandbox (%w); name its directory in sandbox.read", argv[0], err)
+	}
+	return fmt.Errorf("%s cannot be executed: %w", argv[0], err)
+}
+
+const (
+	// assembly is where the root is put together. Every machine has it.
+	assembly = "/proc"
+
+	// What a program may have in /tmp: tmpfs keeps it in memory.
+	maxTmpBytes = 64 << 20
+	maxTmpFiles = 10_000
+)
+
+// devices are those that programs find in /dev.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+// links are those of /dev.
+var links = map[string]string{
+	"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2", "/dev/shm": "/tmp",
+}
+
+// root makes a directory with the mounts, and nothing else of this machine, the root of all processes of the namespace.
+func (p *Plan) root() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("%w: separate the mounts: %w; %s", ErrMissing, err, namespacesFix)
+	}
+	type tree struct {
+		path string
+		fd   int
+	}
+	var trees []tree
+	add := func(path string, attributes uint64) error {
+		fd, err := detach(path, attributes)
+		trees = append(trees, tree{path, fd})
+		return err
+	}
+	for _, m := range p.Mounts {
+		if p.writes(filepath.Dir(m.Path)) {
+			continue // it is there with what it lies in
+		}
+		attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+		if !m.Write {
+			attributes |= unix.MOUNT_ATTR_RDONLY
+		}
+		if err := add(m.Path, attributes); err != nil {
+			return err
+		}
+	}
+	for _, path := range devices {
+		if err := add(path, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
+			return err
+		}
+	}
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("tmpfs", assembly, "tmpfs", flags, "size=1m,nr_inodes=10000,mode=755"); err != nil {
+		return fmt.Errorf("%w: mount a directory: %w", ErrMissing, err)
+	}
+	tmp, proc := filepath.Join(assembly, "tmp"), filepath.Join(assembly, "proc")
+	if err := errors.Join(os.Mkdir(tmp, 0o755), os.Mkdir(proc, 0o755)); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", tmp, "tmpfs", flags, fmt.Sprintf("size=%d,nr_inodes=%d,mode=1777", maxTmpBytes, maxTmpFiles)); err != nil {
+		return fmt.Errorf("%w: mount /tmp: %w", ErrMissing, err)
+	}
+	// A container that hides parts of /proc does not let it be mounted anew. Then there is none.
+	_ = unix.Mount("proc", proc, "proc", flags|unix.MS_RDONLY, "")
+	for _, t := range trees {
+		if err := attach(t.fd, filepath.Join(assembly, t.path)); err != nil {
+			return fmt.Errorf("mount %s: %w", t.path, err)
+		}
+	}
+	if !p.has(p.Dir) {
+		if err := os.MkdirAll(filepath.Join(assembly, p.Dir), 0o755); err != nil {
+			return err
+		}
+	}
+	for from, to := range p.Links {
+		links[from] = to
+	}
+	for from, to := range links {
+		if p.has(from) {
+			continue
+		}
+		from = filepath.Join(assembly, from)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(from), 0o755), os.Symlink(to, from)); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount("", assembly, "", flags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("make the root read-only: %w", err)
+	}
+	if err := unix.Chdir(assembly); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil { // the old root is on top of the new one now
+		return fmt.Errorf("change the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the old root: %w", err)
+	}
+	if err := unix.Chdir(p.Dir); err != nil {
+		return fmt.Errorf("enter its working directory %s: %w", p.Dir, err)
+	}
+	return nil
+}
+
+// detach copies the mounts at a path and below it. The path must have no links in it.
+func detach(path string, attributes uint64) (fd int, err error) {
+	file, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return 0, fmt.Errorf("%s leads elsewhere than when the harness began; correct the path, and begin again", path)
+	case err != nil:
+		return 0, missing(path, err)
+	}
+	defer unix.Close(file)
+	if fd, err = unix.OpenTree(file, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC); err == nil {
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%w: mount %s: %w; %s", ErrMissing, path, err, namespacesFix)
+	}
+	return fd, nil
+}
+
+// attach mounts what detach has copied.
+func attach(fd int, path string) error {
+	defer unix.Close(fd)
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err != nil {
+		if info.Mode&unix.S_IFMT == unix.S_IFDIR {
+			err = os.MkdirAll(path, 0o755)
+		} else if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = os.WriteFile(path, nil, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// unprivileged gives up what the process may do in its namespaces, for good.
+func unprivileged() error {
+	for capability := 0; ; capability++ {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil {
+			if errors.Is(err, unix.EINVAL) && capability > unix.CAP_SYS_ADMIN { // there is none of this number
+				break
+			}
+			return fmt.Errorf("%w: give up capabilities: %w", ErrMissing, err)
+		}
+	}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		return fmt.Errorf("give up capabilities: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+}
+
+// Rights of Landlock.
+const (
+	everyRight = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // of version 1: this bit and those below it
+	readRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	fileRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	makeRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_REFER |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
+)
+
+func landlockVersion() (int, error) {
+	const askVersion = 1 // LANDLOCK_CREATE_RULESET_VERSION
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, askVersion)
+	if errno != 0 {
+		return 0, fmt.Errorf("%w: the kernel has no Landlock (%w); use Linux 5.13 or later with landlock in its list of security modules", ErrMissing, errno)
+	}
+	return int(version), nil
+}
+
+// landlock repeats what the root says, and forbids TCP, abstract sockets and signals to others, as far as the kernel knows how.
+func (p *Plan) landlock() error {
+	version, err := landlockVersion()
+	if err != nil {
+		return err
+	}
+	rules := unix.LandlockRulesetAttr{Handled_access_fs: everyRight}
+	size := unsafe.Offsetof(rules.Handled_access_net)
+	if version >= 2 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if version >= 3 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version >= 4 && !p.Network {
+		rules.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	if version >= 4 {
+		size = unsafe.Offsetof(rules.Scoped)
+	}
+	if version >= 5 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if version >= 6 {
+		rules.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+		size = unsafe.Offsetof(rules.Quiet_access_fs)
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), size, 0)
+	if errno != 0 {
+		return fmt.Errorf("%w: make rules of Landlock: %w", ErrMissing, errno)
+	}
+	defer unix.Close(int(fd))
+	except := func(path string, rights uint64) {
+		if err == nil {
+			err = allow(int(fd), path, rights&rules.Handled_access_fs)
+		}
+	}
+	for _, m := range p.Mounts {
+		rights := uint64(readRights)
+		if m.Write {
+			rights |= makeRights
+		}
+		if m.Execute {
+			rights |= unix.LANDLOCK_ACCESS_FS_EXECUTE
+		}
+		except(m.Path, rights)
+	}
+	for _, path := range devices {
+		except(path, fileRights&^unix.LANDLOCK_ACCESS_FS_EXECUTE)
+	}
+	except("/tmp", readRights|makeRights)
+	except("/proc", readRights)
+	if err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
+		return fmt.Errorf("%w: restrict the process by Landlock: %w", ErrMissing, errno)
+	}
+	return nil
+}
+
+// allow adds a rule for a path and what is below it.
+func allow(ruleset int, path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return err
+	}
+	if info.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= fileRights
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("add a rule of Landlock for %s: %w", path, errno)
+	}
+	return nil
+}

@@ -1,0 +1,7 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+const architecture = unix.AUDIT_ARCH_X86_64
+
+var nativeDenied = []uint32{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS_USTAT, unix.SYS_SYSFS, unix.SYS_CREATE_MODULE}

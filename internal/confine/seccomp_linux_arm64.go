@@ -1,0 +1,7 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+const architecture = unix.AUDIT_ARCH_AARCH64
+
+var nativeDenied []uint32
