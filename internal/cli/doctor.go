@@ -179,7 +179,14 @@ func serverFinding(s mcpclient.Status) finding {
 	name := "server " + s.Name
 	switch s.State {
 	case mcpclient.StateReady:
-		return finding{name, "ok", fmt.Sprintf("%d tools, %s, protocol %s", s.Tools, s.Transport, s.Protocol), ""}
+		detail := fmt.Sprintf("%d tools, %s, protocol %s", s.Tools, s.Transport, s.Protocol)
+		switch {
+		case s.Sandbox != nil:
+			detail += "; in a sandbox: " + s.Sandbox.String()
+		case s.Transport == mcpclient.TransportStdio:
+			detail += "; no sandbox"
+		}
+		return finding{name, "ok", detail, ""}
 	case mcpclient.StateDisabled:
 		return finding{name, "ok", "disabled", ""}
 	}

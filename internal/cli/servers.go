@@ -31,7 +31,7 @@ func (serversListCmd) Run(a *app, h catalogued) error { return a.servers(h.Serve
 // servers prints the state of servers and, without --json, why some cannot be used.
 func (a *app) servers(all []mcpclient.Status) error {
 	const none = "no servers are configured; add one: harness servers add NAME -- COMMAND ARGS…"
-	if err := answerList(a, list(all), all, none, "SERVER\tSTATE\tTRANSPORT\tTOOLS\tPROTOCOL", func(s mcpclient.Status) string {
+	if err := answerList(a, list(all), all, none, "SERVER\tSTATE\tTRANSPORT\tTOOLS\tPROTOCOL\tSANDBOX", func(s mcpclient.Status) string {
 		state := string(s.State)
 		if s.State == mcpclient.StateIdle && s.Cached {
 			state = "idle (tools known)"
@@ -39,7 +39,14 @@ func (a *app) servers(all []mcpclient.Status) error {
 		if s.Held > 0 {
 			state += fmt.Sprintf(", %d held", s.Held)
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%d\t%s", s.Name, state, s.Transport, s.Tools, s.Protocol)
+		walls := ""
+		switch {
+		case s.Sandbox != nil:
+			walls = s.Sandbox.String()
+		case s.Transport == mcpclient.TransportStdio:
+			walls = "none"
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", s.Name, state, s.Transport, s.Tools, s.Protocol, walls)
 	}); err != nil {
 		return err
 	}

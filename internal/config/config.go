@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/confine"
 	"mcp-code-exec-harness/internal/jsonpath"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/detect"
@@ -273,12 +274,28 @@ type MCPServer struct {
 	StartupTimeout time.Duration     `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
 	EnabledTools   []string          `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
 	DisabledTools  []string          `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
+	Sandbox        *ServerSandbox    `key:"sandbox" doc:"What a server that is started here may reach, on Linux; without it, all that the user of the harness may. {} is no network and no files but those of the system."`
 	Stateful       bool              `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
 	// Err says why the server cannot be used although its entry is well formed, such as an unset variable. Other servers
 	// work.
 	Err error `key:""`
 
 	entries []Entry
+}
+
+// ServerSandbox is what a server may reach. Paths are absolute after Load.
+type ServerSandbox struct {
+	Network string   `key:"network" default:"none" oneof:"none,host" doc:"Its network: none, loopback included, or that of this machine."`
+	Read    []string `key:"read" doc:"Files and directories that it reads and executes, besides programs and libraries of the system. Relative to harness.yaml."`
+	Write   []string `key:"write" doc:"Files and directories that it reads and writes. They must exist."`
+}
+
+// Confine is the sandbox as the server gets it; nil is none.
+func (s *ServerSandbox) Confine() *confine.Sandbox {
+	if s == nil {
+		return nil
+	}
+	return &confine.Sandbox{Network: s.Network == "host", Read: s.Read, Write: s.Write}
 }
 
 // The transports of servers.

@@ -113,6 +113,9 @@ func TestDocumentation(t *testing.T) {
 		if elem.Kind() == reflect.Struct {
 			for _, inner := range keysOf(reflect.New(elem).Elem(), "") {
 				want = append(want, row(inner, k.path+".NAME."+inner.name()))
+				if inner.typ.Kind() == reflect.Pointer {
+					want = append(want, rowsOf(k.path+".NAME."+inner.name(), inner.elem().members())...)
+				}
 			}
 		}
 	}

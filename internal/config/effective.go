@@ -91,6 +91,9 @@ func serverEntry(k key, n node) Entry {
 		parts := make([]string, len(n.keys))
 		for i, f := range n.keys {
 			parts[i] = f.name + ": " + mask(f.value.text, k.secret)
+			if f.value.kind == list {
+				parts[i] = f.name + ": [" + strings.Join(maskArgs(f.value.items()), ", ") + "]"
+			}
 		}
 		e.Value = "{" + strings.Join(parts, ", ") + "}"
 	}

@@ -266,6 +266,8 @@ func (k key) assignStruct(n node) (err *Error) {
 			err = member.assign(value)
 		case member.required:
 			err = n.errorf(k.path, "add it", "%s is missing", member.name())
+		case member.value != "":
+			member.assignDefault()
 		case member.like != "":
 			member.dst.Set(k.dst.FieldByName(member.like))
 		}

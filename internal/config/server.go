@@ -97,6 +97,9 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 		k.assignDefault()
 	}
 	given := map[string]field{}
+	if f, ok := src.value.get("sandbox"); ok && f.value.kind == null {
+		l.problem(f.errorf(path+".sandbox", "write {} for no network and no files", "it is empty"))
+	}
 	for _, m := range match(src.value, path+".", keys, l.problem, func(f field) {
 		l.warn(f.position, path+"."+f.name, "this key is not known and is ignored", didYouMean(ident.Closest(f.name, namesOf(keys, true))))
 	}) {
@@ -145,6 +148,8 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 		return wrong("url", "keep one", "it contradicts command: a server is started here or runs elsewhere")
 	case s.Type == Stdio && s.URL != "":
 		return wrong("type", "use http or sse, or give a command", "stdio contradicts url")
+	case s.Sandbox != nil && s.URL != "":
+		return wrong("sandbox", "remove it", "it contradicts url: only a server that is started here has a sandbox")
 	case s.Type != Stdio && s.Command != "":
 		return wrong("type", "use stdio, or give a url", "%s contradicts command", s.Type)
 	}
@@ -188,6 +193,16 @@ func (l *loader) stdioServer(s *MCPServer, src serverSource) {
 	s.Cwd = absolute(cmp.Or(s.Cwd, src.base), src.base, l.e.HomeDir)
 	if strings.ContainsAny(s.Command, `/\`) && (l.e.GOOS == "windows" || strings.Contains(s.Command, "/")) {
 		s.Command = absolute(s.Command, s.Cwd, l.e.HomeDir)
+	}
+	if s.Sandbox != nil && s.Err == nil {
+		for _, paths := range [][]string{s.Sandbox.Read, s.Sandbox.Write} {
+			for i, path := range paths {
+				paths[i] = absolute(path, src.base, l.e.HomeDir)
+			}
+		}
+		if _, err := s.Sandbox.Confine().Resolve(); err != nil {
+			s.Err = src.errorf("mcpServers."+s.Name+".sandbox", "", "%v", err)
+		}
 	}
 	if s.EnvFile == "" || s.Err != nil {
 		return

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -75,6 +76,9 @@ var ErrMissing = errors.New("this machine cannot keep it in a sandbox")
 
 // Resolve makes a plan.
 func (s Sandbox) Resolve() (*Plan, error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("%w: only Linux has the walls", ErrMissing)
+	}
 	p := &Plan{Network: s.Network, Links: map[string]string{}}
 	for _, path := range System {
 		if _, err := os.Stat(path); err == nil {

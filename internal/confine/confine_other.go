@@ -8,19 +8,17 @@ import (
 	"syscall"
 )
 
-var errLinux = fmt.Errorf("%w: only Linux has the walls", ErrMissing)
-
-// Isolate fails.
-func (*Plan) Isolate(*syscall.SysProcAttr) error { return errLinux }
+// Isolate fails, as does Resolve.
+func (*Plan) Isolate(*syscall.SysProcAttr) error { return ErrMissing }
 
 // Explain returns err.
 func Explain(err error) error { return err }
 
 // Start fails.
-func Start(string, []string, *syscall.SysProcAttr) (int, error) { return 0, errLinux }
+func Start(string, []string, *syscall.SysProcAttr) (int, error) { return 0, ErrMissing }
 
 // Main fails.
 func Main([]string) int {
-	fmt.Fprintln(os.Stderr, errLinux)
+	fmt.Fprintln(os.Stderr, ErrMissing)
 	return 2
 }

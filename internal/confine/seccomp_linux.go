@@ -69,7 +69,9 @@ func assemble(network bool) []unix.SockFilter {
 		lack   = refuse | uint32(unix.ENOSYS)
 	)
 	prog := []unix.SockFilter{
-		load(atArch), unless(unix.BPF_JEQ, architecture, 1), {Code: unix.BPF_JMP | unix.BPF_JA, K: 1}, end(kill),
+		load(atArch), unless(unix.BPF_JEQ, architecture, 1),
+		{Code: unix.BPF_JMP | unix.BPF_JA, K: 1},
+		end(kill),
 		load(atNumber),
 		unless(unix.BPF_JGE, 1<<30, 1), end(kill), // the calls of x32
 		unless(unix.BPF_JGT, lastCall, 1), end(lack),

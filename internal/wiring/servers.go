@@ -46,7 +46,7 @@ func (h *Harness) connect() (*servers, error) {
 	})
 	for _, c := range h.cfg.MCPServers {
 		err := s.Add(mcpclient.Config{
-			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Cwd: c.Cwd, URL: c.URL, Headers: c.Headers,
+			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Cwd: c.Cwd, Sandbox: c.Sandbox.Confine(), URL: c.URL, Headers: c.Headers,
 			Transport: c.Type, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout,
 			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Err: c.Err,
 		})
