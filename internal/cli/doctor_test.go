@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/testing/dockertest"
 )
 
 // TestDoctorOfPersonalData: harness doctor says whether values can be kept.
@@ -48,4 +50,36 @@ func TestDoctorOfPersonalData(t *testing.T) {
 			t.Errorf("%q: got %+v", config, findings)
 		}
 	}
+}
+
+// TestDocker makes the image of the docker tier, and executes a program in it. harness doctor says which walls there are; without an engine,
+// what to do.
+func TestDocker(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	has := func(text string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("no %q in %s", part, text)
+			}
+		}
+	}
+	f.write("harness.yaml", "sandbox: {tier: docker, docker: {host: 'unix:///none/such'}}\n")
+	has(f.run("exec", "-e", "return 1").want(3).stderr, "no Docker engine answers", "sandbox.docker.host")
+	has(f.run("sandbox", "build").want(3).stderr, "no Docker engine answers")
+	f.write("harness.yaml", "sandbox: {tier: docker, docker: {host: '"+dockertest.Host(t)+"', runtime: nonesuch}}\n")
+	f.run("sandbox", "build").want(0)
+	var built struct{ Name, Tag, ID, Node string }
+	f.run("sandbox", "build", "--json").want(0).value(&built)
+	if built.Name != "mcp-code-exec-harness/sandbox" || built.Tag == "" || built.ID == "" || built.Node == "" {
+		t.Errorf("built %+v", built)
+	}
+	has(f.run("exec", "-e", "return 1").want(3).stderr, `no runtime "nonesuch"`)
+	f.environ = append(f.environ, "HARNESS_SANDBOX_DOCKER_RUNTIME=runc")
+	has(f.run("exec", "--json", "-e", "return 6 * 7").want(0).stdout, `"output":42`, `"sandbox":"docker"`)
+	has(f.run("exec", "--json", "-e", "const all = []; for (;;) all.push(new Array(1e5).fill({}))").want(1).stdout, `"kind":"memory"`)
+	has(f.run("exec", "--sandbox", "wasm", "--json", "-e", "return 6 * 7").want(0).stdout, `"sandbox":"wasm"`)
+	f.run("runs", "list").want(0)
+	has(f.run("doctor").stdout, "sandbox docker", "configured; Node.js, a container for each program", "walls around it: no privileges, read-only root, no network, seccomp, limits")
 }

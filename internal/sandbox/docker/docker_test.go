@@ -209,7 +209,7 @@ func TestEnd(t *testing.T) {
 }
 
 // containers lists the containers of a process.
-func containers(t *testing.T, s *Sandbox, instance string) (ids []string) {
+func containers(t testing.TB, s *Sandbox, instance string) (ids []string) {
 	t.Helper()
 	list, err := s.client.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", instanceLabel+"="+instance)})
 	if err != nil {
