@@ -195,14 +195,7 @@ func (l *loader) stdioServer(s *MCPServer, src serverSource) {
 		s.Command = absolute(s.Command, s.Cwd, l.e.HomeDir)
 	}
 	if s.Sandbox != nil && s.Err == nil {
-		for _, paths := range [][]string{s.Sandbox.Read, s.Sandbox.Write} {
-			for i, path := range paths {
-				paths[i] = absolute(path, src.base, l.e.HomeDir)
-			}
-		}
-		if _, err := s.Sandbox.Confine().Resolve(); err != nil {
-			s.Err = src.errorf("mcpServers."+s.Name+".sandbox", "", "%v", err)
-		}
+		l.sandbox(s, src)
 	}
 	if s.EnvFile == "" || s.Err != nil {
 		return
@@ -217,6 +210,33 @@ func (l *loader) stdioServer(s *MCPServer, src serverSource) {
 	default:
 		maps.Copy(vars, s.Env)
 		s.Env = vars
+	}
+}
+
+// sandbox resolves the paths of a sandbox.
+func (l *loader) sandbox(s *MCPServer, src serverSource) {
+	for _, paths := range [][]string{s.Sandbox.Read, s.Sandbox.Write} {
+		for i, path := range paths {
+			paths[i] = absolute(path, src.base, l.e.HomeDir)
+		}
+	}
+	key := "mcpServers." + s.Name + ".sandbox"
+	plan, err := s.Sandbox.Confine().Resolve()
+	if err != nil {
+		s.Err = src.errorf(key, "", "%v", err)
+		return
+	}
+	for _, own := range []string{l.config.File, l.config.StateDir} {
+		if own == "" {
+			continue
+		}
+		switch read, write := plan.Reaches(own); {
+		case write:
+			s.Err = src.errorf(key+".write", "name directories beside it", "the server could change %s, which is the harness's own", own)
+			return
+		case read:
+			l.warn(src.position, key+".read", fmt.Sprintf("the server can read %s, which is the harness's own", own), "")
+		}
 	}
 }
 

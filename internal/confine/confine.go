@@ -184,6 +184,14 @@ func (p *Plan) writes(path string) bool {
 	return slices.ContainsFunc(p.Mounts, func(m Mount) bool { return m.Write && within(path, m.Path) })
 }
 
+// Reaches reports whether a program may read or write a path, which need not exist.
+func (p *Plan) Reaches(path string) (read, write bool) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return p.has(path), p.writes(path)
+}
+
 // For returns the argument of the last step before a program in a working directory: the plan, with the program's own file.
 func (p *Plan) For(program, dir string) (string, error) {
 	own := Plan{Network: p.Network, Mounts: slices.Clone(p.Mounts), Links: maps.Clone(p.Links)}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -61,7 +63,7 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 		supervisor: s.m.opts.Supervisor,
 		command:    s.cfg.Command,
 		args:       s.cfg.Args,
-		env:        childEnv(s.m.opts.Environ, s.cfg.Env, s.sandbox != nil),
+		env:        childEnv(s.m.opts.Environ, s.cfg.Env, s.cfg.Sandbox),
 		dir:        s.cfg.Cwd,
 		sandbox:    s.sandbox,
 	})
@@ -86,9 +88,22 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 		time.AfterFunc(time.Second, func() { closeAll(proc.stdout) })
 	}()
 	if err = s.handshake(ctx, c, version); err != nil {
-		err = cmp.Or(c.link.failure(), err)
+		err = s.offline(cmp.Or(c.link.failure(), err))
 	}
 	return c, err
+}
+
+// installers are commands that fetch what they start.
+var installers = []string{"npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "bun", "uvx", "uv", "pipx", "deno"}
+
+// offline adds to the error of a start where it may be for want of a network.
+func (s *server) offline(err error) error {
+	command := filepath.Base(s.cfg.Command)
+	if s.sandbox == nil || s.sandbox.Network || !slices.Contains(installers, command) {
+		return err
+	}
+	return fmt.Errorf("%w; %s installs what it starts, which cannot be done without a network: install the server and give its program as command, "+
+		"or set sandbox.network: host", err, command)
 }
 
 // pacedWriter fails once more is written to it than a server may write to stderr.

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"mcp-code-exec-harness/internal/confine"
 )
 
 // inherited lists the variables a server may see of the harness's environment: what programs need to find their
@@ -25,16 +27,20 @@ func inherited(name string) bool {
 }
 
 // childEnv is the whole environment of a server: the allow-listed part of host, overridden by own. Sorted, so that
-// a start is the same every time. A confined server has a /tmp of its own.
-func childEnv(host []string, own map[string]string, confined bool) []string {
+// a start is the same every time. A server in a sandbox has a /tmp
+// of its own; one without a network need not try what it knows to fail.
+func childEnv(host []string, own map[string]string, sandbox *confine.Sandbox) []string {
 	vars := make(map[string]string, len(own)+16)
 	for _, kv := range host {
 		if name, value, ok := strings.Cut(kv, "="); ok && inherited(name) {
 			vars[name] = value
 		}
 	}
-	if confined {
+	if sandbox != nil {
 		vars["TMPDIR"] = "/tmp"
+		if !sandbox.Network {
+			vars["npm_config_offline"], vars["UV_OFFLINE"] = "true", "1"
+		}
 	}
 	for name, value := range own {
 		if runtime.GOOS == "windows" {

@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(hostileVar) != "" {
 		hostile()
 	}
+	if order := os.Getenv(keepVar); order != "" {
+		keep(order)
+	}
 	if os.Getenv(modernVar) != "" {
 		modern()
 	}

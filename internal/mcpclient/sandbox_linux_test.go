@@ -32,6 +32,9 @@ import (
 // hostileVar makes this binary a server whose tools are attacks.
 const hostileVar = "HOSTILE_SERVER"
 
+// keepVar makes it a program that holds such a server in a sandbox, see keep.
+const keepVar = "KEEP_SERVER"
+
 // target is what an attack is about, as far as it needs to know.
 type target struct {
 	Dir      string // a directory outside of the sandbox, with the files secret and writable
@@ -296,7 +299,7 @@ func field(t *testing.T) target {
 	}
 	f := target{
 		Dir: base + "/outside", Given: base + "/given-" + strconv.Itoa(os.Getpid()), Readable: base + "/readable", PID: os.Getpid(),
-		Socket: base + "/outside/socket", Abstract: "@harness-test-" + strconv.Itoa(os.Getpid()) + filepath.Base(base),
+		Socket: base + "/outside/socket", Abstract: "@harness-test" + base,
 	}
 	for _, dir := range []string{f.Dir, f.Given, f.Readable} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -322,10 +325,9 @@ func field(t *testing.T) target {
 }
 
 // confined is a hostile server in a sandbox.
-func confined(t *testing.T, f target, network bool) mcpclient.Config {
-	t.Helper()
+func confined(self string, f target, network bool) mcpclient.Config {
 	return mcpclient.Config{
-		Name: "bad", Command: child.Executable(t), Env: map[string]string{hostileVar: "1"}, StartupTimeout: patience, Timeout: patience,
+		Name: "bad", Command: self, Env: map[string]string{hostileVar: "1"}, StartupTimeout: patience, Timeout: patience,
 		Sandbox: &confine.Sandbox{Network: network, Read: []string{f.Readable}, Write: []string{f.Given}},
 	}
 }
@@ -369,7 +371,7 @@ func TestSandbox(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	f := field(t)
-	m := setup(t, mcpclient.Options{}, confined(t, f, false))
+	m := setup(t, mcpclient.Options{}, confined(child.Executable(t), f, false))
 	r := attacked(t, m, f)
 	for name, got := range r.Done {
 		t.Errorf("%s: %s", name, got)
@@ -390,7 +392,7 @@ func TestSandboxWithNetwork(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	f := field(t)
-	done := attacked(t, setup(t, mcpclient.Options{}, confined(t, f, true)), f).Done
+	done := attacked(t, setup(t, mcpclient.Options{}, confined(child.Executable(t), f, true)), f).Done
 	if done["connect to loopback"] == "" && done["connect by IPv6"] == "" {
 		t.Errorf("it has no network: %v", done)
 	}
@@ -406,7 +408,7 @@ func TestSandboxWithNetwork(t *testing.T) {
 func TestNoSandbox(t *testing.T) {
 	t.Parallel()
 	f := field(t)
-	cfg := confined(t, f, false)
+	cfg := confined(child.Executable(t), f, false)
 	cfg.Sandbox = nil
 	done := attacked(t, setup(t, mcpclient.Options{}, cfg), f).Done
 	for _, name := range harmless {
@@ -497,4 +499,207 @@ func TestFilesystemAndMemoryInSandbox(t *testing.T) {
 	if got, err := read(graph + "/graph.json"); err != nil || !strings.Contains(got, "Ada") {
 		t.Errorf("graph.json: %q, %v", got, err)
 	}
+}
+
+// keep is a program that has a hostile server attack the target in the variable, says what came of it, and waits to be killed.
+func keep(order string) {
+	var o struct {
+		target
+		Forbid bool // user namespaces, in one where this is root
+	}
+	err := json.Unmarshal([]byte(order), &o)
+	if err == nil && o.Forbid {
+		err = os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
+	}
+	if err != nil {
+		panic(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	m := mcpclient.NewManager(mcpclient.Options{})
+	if err := m.Add(confined(self, o.target, false)); err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	k := kept{}
+	if k.Status = m.Start(ctx)[0].Status; k.Status.State == mcpclient.StateReady {
+		args, err := json.Marshal(o.target)
+		if err != nil {
+			panic(err)
+		}
+		res, err := m.Call(ctx, "bad", "all", args, mcpclient.CallOptions{})
+		if err == nil {
+			err = json.Unmarshal([]byte(res.Content[0].Text), &k.Report)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(k); err != nil {
+		panic(err)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// kept is what such a program says.
+type kept struct {
+	Status mcpclient.Status
+	Report report
+}
+
+// keeper starts such a program; the test may kill it.
+func keeper(t *testing.T, self string, f target, forbid bool, attr *syscall.SysProcAttr) (*exec.Cmd, kept) {
+	t.Helper()
+	order, err := json.Marshal(map[string]any{
+		"Dir": f.Dir, "Given": f.Given, "Readable": f.Readable, "Port": f.Port, "Abstract": f.Abstract, "Socket": f.Socket, "PID": f.PID, "Forbid": forbid,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env, cmd.Dir, cmd.SysProcAttr, cmd.Stderr = []string{keepVar + "=" + string(order), "PATH=" + os.Getenv("PATH")}, "/", attr, os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	var k kept
+	if err := json.NewDecoder(out).Decode(&k); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, k
+}
+
+// TestSandboxOfOtherUser: a user without privileges has the same sandbox.
+func TestSandboxOfOtherUser(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	if os.Geteuid() != 0 {
+		t.Skip("this is another user already, and root can become one")
+	}
+	f := field(t)
+	base := filepath.Dir(f.Dir)
+	text, err := os.ReadFile(child.Executable(t))
+	self := base + "/test"
+	err = errors.Join(err, os.WriteFile(self, text, 0o755), os.Chmod(self, 0o755), os.Chown(f.Given, 12345, 12345))
+	for dir := base; err == nil && dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, k := keeper(t, self, f, false, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}})
+	if k.Status.State != mcpclient.StateReady || len(k.Report.Done)+len(k.Report.Failed) > 0 {
+		t.Errorf("%+v", k)
+	}
+	if got, err := read(f.Given + "/written"); err != nil || got != "by the server" {
+		t.Errorf("written: %q, %v", got, err)
+	}
+}
+
+// TestSandboxRefused: where the machine gives no namespaces, the server does not start, and says what to do.
+func TestSandboxRefused(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	_, k := keeper(t, child.Executable(t), field(t), true, &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	})
+	if k.Status.State != mcpclient.StateFailed {
+		t.Errorf("%+v", k)
+	}
+	wantIn(t, "reason", k.Status.Reason, "cannot keep it in a sandbox", "no user namespaces", "sysctl user.max_user_namespaces")
+}
+
+// TestSandboxEndsWithHarness looks at a server in a sandbox from outside, and kills what holds it.
+func TestSandboxEndsWithHarness(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	cmd, k := keeper(t, child.Executable(t), field(t), false, nil)
+	all := inNamespace(t, k.Status.PID)
+	if len(all) != 2 { // the supervisor and the server
+		t.Fatalf("processes of the namespace: %v", all)
+	}
+	server := all[slices.IndexFunc(all, func(pid int) bool { return pid != k.Status.PID })]
+	text, err := read(fmt.Sprintf("/proc/%d/status", server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000",
+		"NoNewPrivs:\t1", "Seccomp:\t2",
+	} {
+		wantIn(t, "status", text, want)
+	}
+	for _, space := range []string{"user", "pid", "mnt", "net", "ipc", "uts"} {
+		ours, err1 := os.Readlink("/proc/self/ns/" + space)
+		its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", server, space))
+		if err := errors.Join(err1, err2); err != nil || ours == its {
+			t.Errorf("the namespace %s is ours: %v", space, err)
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all are dead", func() bool { return !slices.ContainsFunc(all, alive) })
+}
+
+// TestSandboxAfterLink: a server that puts a link where it may write has nothing more after its next start.
+func TestSandboxAfterLink(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	f := field(t)
+	cfg := confined(child.Executable(t), f, false)
+	inner := f.Given + "/inner"
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Sandbox.Read = append(cfg.Sandbox.Read, inner)
+	opts := mcpclient.Options{}
+	opts.SetBackoff(time.Millisecond, time.Millisecond)
+	m := setup(t, opts, cfg)
+	if done := attacked(t, m, f).Done; len(done) > 0 {
+		t.Errorf("%v", done)
+	}
+	if err := errors.Join(os.Remove(inner), os.Symlink(f.Dir, inner), os.RemoveAll(f.Given+"/c")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Reconnect(ctxFor(t), "bad"); err == nil {
+		if done := attacked(t, m, f).Done; len(done) > 0 {
+			t.Errorf("%v", done)
+		}
+	}
+}
+
+// TestInstallerInSandbox: npx without a network fails at once, and the reason says what to do.
+func TestInstallerInSandbox(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	if _, err := exec.LookPath("npx"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("install Node.js 20 or newer with npm (https://nodejs.org): ", err)
+	}
+	m := setup(t, mcpclient.Options{}, mcpclient.Config{
+		Name: "bad", Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-memory"}, Sandbox: &confine.Sandbox{}, StartupTimeout: patience,
+	})
+	m.Start(ctxFor(t))
+	wantIn(t, "reason", status(t, m, "bad").Reason, "npx installs what it starts", "without a network", "sandbox.network: host")
 }

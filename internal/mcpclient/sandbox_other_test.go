@@ -10,9 +10,14 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-const hostileVar = "HOSTILE_SERVER"
+const (
+	hostileVar = "HOSTILE_SERVER"
+	keepVar    = "KEEP_SERVER"
+)
 
 func hostile() {}
+
+func keep(string) {}
 
 // TestSandboxRefused: elsewhere a server that is to have a sandbox does not start.
 func TestSandboxRefused(t *testing.T) {
