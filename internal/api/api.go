@@ -56,6 +56,8 @@ type Options struct {
 	Health bool
 	// InternalElsewhere leaves /internal/mcp-call to another listener.
 	InternalElsewhere bool
+	// MCPMode is what MCP clients get, see mcpserver.Options.
+	MCPMode string
 	// Heartbeat is the pause after which a stream without events sends a comment; 0: 15 s. Recheck is how often the
 	// credential of a stream is checked again; 0: 5 s.
 	Heartbeat, Recheck time.Duration

@@ -22,15 +22,20 @@ import (
 type Catalog struct {
 	writing sync.Mutex
 	now     atomic.Pointer[snapshot]
-	checks  *slots.Slots // expensive validations
+	changed atomic.Pointer[chan struct{}] // closed by the next change
+	checks  *slots.Slots                  // expensive validations
 }
 
 // New makes an empty catalog.
 func New() *Catalog {
 	c := &Catalog{checks: slots.New(slots.Limits{All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1}, "inputs", "checked")}
 	c.now.Store(newSnapshot(nil))
+	c.changed.Store(new(make(chan struct{})))
 	return c
 }
+
+// Changed returns a channel that the next change closes. What is read after the call has every change that does not close it.
+func (c *Catalog) Changed() <-chan struct{} { return *c.changed.Load() }
 
 // SetServer adds a server or replaces it, in one step. The server must have a name.
 func (c *Catalog) SetServer(s Server) {
@@ -52,6 +57,7 @@ func (c *Catalog) change(edit func(map[string]*entry)) {
 	}
 	edit(servers)
 	c.now.Store(newSnapshot(servers))
+	close(*c.changed.Swap(new(make(chan struct{}))))
 }
 
 // Servers are all servers, sorted by name. They are shared and must not be changed.

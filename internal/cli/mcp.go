@@ -9,6 +9,7 @@ import (
 
 type mcpCmd struct {
 	User  string `help:"Whose skills and files the programs see." default:"local"`
+	Mode  string `help:"What the client gets: code, direct or both (mcp.mode)." key:"mcp.mode" placeholder:"MODE"`
 	Forms bool   `help:"Ask for approvals in forms of the client too (mcp.forms)." key:"mcp.forms"`
 }
 
@@ -36,7 +37,7 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	who := auth.Local()
 	who.User = c.User
 	h.Warm(1)
-	server := mcpserver.New(mcpserver.Options{Harness: h, Identity: who, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
+	server := mcpserver.New(mcpserver.Options{Harness: h, Identity: who, Mode: cfg.MCP.Mode, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
 	defer server.Close()
 	return server.ServeStdio(ctx, a.Stdin, a.stdout.raw)
 }

@@ -277,3 +277,39 @@ func TestGatewayFiles(t *testing.T) {
 		t.Errorf("the image is %+v", r.Content[1])
 	}
 }
+
+// TestGatewayDirect passes the tools of the servers through, and still has the gate between.
+func TestGatewayDirect(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	f.addDemo("crm")
+	g := f.gateway(nil, "--mode", "both")
+	names := map[string]*mcp.Tool{}
+	for deadline := time.Now().Add(2 * time.Minute); names["search"] == nil || names["send"] == nil; time.Sleep(5 * time.Millisecond) { // the servers list theirs
+		listed, err := g.ListTools(t.Context(), nil)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("%v has no tools of the servers: %v", names, err)
+		}
+		for _, tool := range listed.Tools {
+			names[tool.Name] = tool
+		}
+	}
+	if names["execute_code"] == nil || names["search"].Annotations == nil || !names["search"].Annotations.ReadOnlyHint {
+		t.Errorf("the tools are %v", names)
+	}
+	var found any
+	text, failed := g.call("search", map[string]any{"q": ""}, &found)
+	if failed || strings.Contains(text, "@") || !strings.Contains(text, "[EMAIL_") {
+		t.Errorf("search gives %.500s", text)
+	}
+	if text, failed = g.call("search", map[string]any{"wrong": 1}, nil); !failed || !strings.Contains(text, `missing required property "q"`) {
+		t.Errorf("a wrong input gives %s", text)
+	}
+	if text, failed = g.call("send", map[string]any{"to": "ann@example.com", "subject": "s", "body": "b"}, nil); !failed || !strings.Contains(text, "harness approvals approve") || f.mails() != 0 {
+		t.Errorf("a call that policy asks about gives %s", text)
+	}
+	if text, failed = g.call("list_mcp_tools", nil, nil); failed || !strings.Contains(text, "crm__search") {
+		t.Errorf("the original's tool gives %s", text)
+	}
+}

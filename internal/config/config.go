@@ -205,7 +205,8 @@ type Approvals struct {
 
 // MCP configures the harness as an MCP server.
 type MCP struct {
-	Forms bool `key:"forms" default:"false" doc:"Have the client of harness mcp ask its user for approvals in a form, where it cannot open a page. A client whose model fills in forms approves its own calls."`
+	Mode  string `key:"mode" default:"code" oneof:"code,direct,both" doc:"What clients get: code, three tools that run programs; direct, the tools of all servers; both."`
+	Forms bool   `key:"forms" default:"false" doc:"Have the client of harness mcp ask its user for approvals in a form, where it cannot open a page. A client whose model fills in forms approves its own calls."`
 }
 
 // Redis names a server. URL, if it is not empty, replaces Address, Username, Password, TLS and DB.

@@ -86,26 +86,26 @@ func (s *Server) answered(ctx context.Context, who caller, out *run.Outcome, mod
 	return s.decided(ctx, who, out)
 }
 
-// again answers a call that a client repeats with what its user has answered.
-func (s *Server) again(ctx context.Context, r *mcp.CallToolRequest, who caller) (*mcp.CallToolResult, error) {
+// again goes on with the run of a call that a client repeats with what its user has answered; left says that they do not decide now.
+func (s *Server) again(ctx context.Context, r *mcp.CallToolRequest, who caller) (out *run.Outcome, left bool, err error) {
 	info, err := s.find(ctx, who, r.Params.RequestState)
 	if err != nil {
-		return refusal(err), nil
+		return nil, false, err
 	}
-	out, err := s.current(ctx, info)
+	out, err = s.current(ctx, info)
 	if err != nil || out.Status != run.WaitingApproval {
-		return s.finish(ctx, r, who, out, err)
+		return out, false, err
 	}
 	ask, err := s.question(r, who, out.Approval)
 	answer, _ := r.Params.InputResponses[inputName].(*mcp.ElicitResult)
 	if ask == nil || answer == nil || err != nil {
-		return s.finish(ctx, r, who, out, err)
+		return out, false, err
 	}
 	next, err := s.answered(ctx, who, out, ask.Mode, answer)
-	if next == nil && err == nil { // the user does not decide now
-		return s.outcome(r, who, info.Session, out), nil
+	if next == nil {
+		return out, true, err
 	}
-	return s.finish(ctx, r, who, next, err)
+	return next, false, err
 }
 
 // decided waits until somebody has decided what a run waits for, and then until the run has ended or waits again.

@@ -74,7 +74,8 @@ func (s *Server) execute(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	}
 	who := s.caller(r.Extra)
 	if r.Params.RequestState != "" {
-		return s.again(ctx, r, who)
+		out, left, err := s.again(ctx, r, who)
+		return s.finish(ctx, r, who, out, !left, err)
 	}
 	switch {
 	case in.RunID != "" && strings.TrimSpace(in.Code) != "":
@@ -85,32 +86,32 @@ func (s *Server) execute(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 			return refusal(err), nil
 		}
 		out, err := s.current(ctx, info)
-		return s.finish(ctx, r, who, out, err)
+		return s.finish(ctx, r, who, out, true, err)
 	case strings.TrimSpace(in.Code) == "":
 		return refusal(errors.New(`there is no program; send {"code": "return 1 + 1"}`)), nil
 	case in.Timeout < 0 || in.Timeout > 1e6:
 		return refusal(fmt.Errorf("timeout %v is not a number of seconds from 0", in.Timeout)), nil
 	}
-	n := notify(ctx, r)
+	n := notify(ctx, r, false)
 	defer n.end()
 	out, err := s.opt.Harness.Runs().Create(ctx, who.Identity, runs.Request{
 		ID: id.New("run"), Code: in.Code, User: who.user, Session: who.session(in.SessionID), Timeout: time.Duration(in.Timeout * float64(time.Second)),
 		Observe: n.observe, Progress: n.progress,
 	})
-	return s.finish(ctx, r, who, out, err)
+	return s.finish(ctx, r, who, out, true, err)
 }
 
-// finish is the result with a run's outcome, once the client's user has decided what it waits for.
-func (s *Server) finish(ctx context.Context, r *mcp.CallToolRequest, who caller, out *run.Outcome, err error) (*mcp.CallToolResult, error) {
-	if err != nil {
-		return refusal(err), nil
+// finish is the result with a run's outcome. With ask the client's user is asked to decide what it waits for.
+func (s *Server) finish(ctx context.Context, r *mcp.CallToolRequest, who caller, out *run.Outcome, ask bool, err error) (*mcp.CallToolResult, error) {
+	var question *mcp.CallToolResult
+	if err == nil && ask {
+		out, question, err = s.settle(ctx, r, who, out)
 	}
-	out, ask, err := s.settle(ctx, r, who, out)
 	switch {
 	case err != nil:
 		return refusal(err), nil
-	case ask != nil:
-		return ask, nil
+	case question != nil:
+		return question, nil
 	}
 	info, err := s.find(ctx, who, out.RunID)
 	if err != nil {

@@ -21,14 +21,15 @@ const (
 // notifier tells a client what its run does: console lines as log messages, calls of tools as progress where the client asks for that.
 type notifier struct {
 	request *mcp.CallToolRequest
-	queue   chan any      // run.Log, or the message of a progress
+	direct  bool          // the run is one call, whose progress is the run's
+	queue   chan any      // run.Log, mcpclient.Progress, or the message of a progress
 	ended   chan struct{} // closed by end
 	done    chan struct{} // closed when everything is sent
 }
 
-// notify starts a notifier. end must be called.
-func notify(ctx context.Context, r *mcp.CallToolRequest) *notifier {
-	n := &notifier{request: r, queue: make(chan any, maxQueued), ended: make(chan struct{}), done: make(chan struct{})}
+// notify starts a notifier; direct says that the run is one call. end must be called.
+func notify(ctx context.Context, r *mcp.CallToolRequest, direct bool) *notifier {
+	n := &notifier{request: r, direct: direct, queue: make(chan any, maxQueued), ended: make(chan struct{}), done: make(chan struct{})}
 	go n.send(ctx)
 	return n
 }
@@ -44,7 +45,7 @@ func (n *notifier) observe(e run.Event) {
 	switch {
 	case e.Log != nil:
 		n.add(*e.Log)
-	case e.Call != nil && e.Call.Kind == "tool":
+	case e.Call != nil && !n.direct && e.Call.Kind == "tool":
 		n.add(toolOf(e.Call))
 	}
 }
@@ -61,7 +62,9 @@ func toolOf(c *journal.Call) string {
 
 // progress notes what an upstream server reports of a call. Its message is not passed on: it may have personal data.
 func (n *notifier) progress(call int, p mcpclient.Progress) {
-	if p.Total > 0 {
+	if n.direct {
+		n.add(p)
+	} else if p.Total > 0 {
 		n.add(fmt.Sprintf("call %d: %.0f of %.0f", call, p.Progress, p.Total))
 	}
 }
@@ -78,7 +81,7 @@ func (n *notifier) send(ctx context.Context) {
 	defer close(n.done)
 	var tick <-chan time.Time
 	token := n.request.Params.GetProgressToken()
-	if token != nil {
+	if token != nil && !n.direct {
 		ticker := time.NewTicker(progressEvery)
 		defer ticker.Stop()
 		tick = ticker.C
@@ -95,6 +98,10 @@ func (n *notifier) send(ctx context.Context) {
 			_ = n.request.Session.Log(ctx, &mcp.LoggingMessageParams{Level: levels[what.Level], Logger: "program", Data: what.Text}) //nolint:staticcheck // for clients of the older versions
 		case string:
 			report(what)
+		case mcpclient.Progress:
+			if token != nil {
+				_ = n.request.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: what.Progress, Total: what.Total})
+			}
 		}
 	}
 	for {

@@ -21,6 +21,8 @@ import (
 // Options are the parts of a Server.
 type Options struct {
 	Harness *wiring.Harness
+	// Mode is what clients get: the tools that run programs (code, or empty), the tools of the upstream servers (direct), or both.
+	Mode string
 	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
 	Identity auth.Identity
 	// Local says that the client's user is the user of this machine, who may be asked about calls: on a page of this machine, or with
@@ -32,6 +34,9 @@ type Options struct {
 	Logger  *slog.Logger
 	Version string
 }
+
+func (o Options) code() bool   { return o.Mode != "direct" }
+func (o Options) direct() bool { return o.Mode == "direct" || o.Mode == "both" }
 
 // Server serves MCP. Its methods are safe for concurrent use.
 type Server struct {
@@ -50,14 +55,24 @@ type Server struct {
 func New(opt Options) *Server {
 	s := &Server{opt: opt, page: page{runs: opt.Harness.Runs, decided: make(chan struct{}, 1)}}
 	s.closing, s.close = context.WithCancel(context.Background())
+	guide := instructions
+	if !opt.code() {
+		guide = ""
+	}
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "harness", Title: "Code execution with MCP", Version: opt.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Logger: opt.Logger,
+		Instructions: guide, Logger: opt.Logger,
 		Capabilities: &mcp.ServerCapabilities{
 			Logging: &mcp.LoggingCapabilities{}, //nolint:staticcheck // clients of the older versions show console lines
-			Tools:   &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{},
+			Tools:   &mcp.ToolCapabilities{ListChanged: opt.direct()}, Resources: &mcp.ResourceCapabilities{},
 		},
 	})
-	s.addTools()
+	if opt.code() {
+		s.addTools()
+	}
+	if opt.direct() {
+		s.begun.Go(s.offerTools)
+	}
+	s.server.AddReceivingMiddleware(s.aliased)
 	s.addResources()
 	s.server.AddReceivingMiddleware(s.countSessions)
 	return s
