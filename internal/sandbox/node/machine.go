@@ -132,7 +132,7 @@ func (m *Machine) Env() []string {
 		dirs = append(dirs, filepath.Dir(library))
 	}
 	slices.Sort(dirs)
-	env := []string{"TZ=UTC", "LANG=C.UTF-8"}
+	env := []string{"TZ=UTC", "LANG=C.UTF-8", "OPENSSL_CONF=/none"} // no file: the default may be there, and be forbidden
 	if dirs = slices.Compact(dirs); len(dirs) > 0 {
 		env = append(env, "LD_LIBRARY_PATH="+strings.Join(dirs, string(os.PathListSeparator)))
 	}

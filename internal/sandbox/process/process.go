@@ -63,6 +63,14 @@ const (
 // Open finds Node.js and prepares the tier. It starts a runner once, for the walls: an error that wraps jail.ErrWalls names those that are
 // missing.
 func Open(ctx context.Context, opt Options) (*Sandbox, error) {
+	script, err := node.Script()
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, opt, script)
+}
+
+func open(ctx context.Context, opt Options, text []byte) (*Sandbox, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the process tier needs Linux")
 	}
@@ -71,7 +79,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 		return nil, err
 	}
 	opt.Memory = cmp.Or(opt.Memory, 100<<20)
-	script, err := writeScript(opt.Dir)
+	script, err := writeScript(opt.Dir, text)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +112,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 }
 
 // writeScript keeps the runner in a file, whose name says what is in it.
-func writeScript(dir string) (string, error) {
-	text, err := node.Script()
-	if err != nil {
-		return "", err
-	}
+func writeScript(dir string, text []byte) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
