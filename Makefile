@@ -20,7 +20,7 @@ CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./int
 # The packages whose tests take longest begin first, so that none is left alone at the end.
 LONGEST = ./internal/wiring ./internal/store/sqlite ./internal/api ./internal/cli ./internal/task ./internal/catalog
 
-.PHONY: all build demo test test-long children lint platforms lines bench load fmt
+.PHONY: all build demo test test-process test-long children lint platforms lines bench load fmt
 
 all: build
 
@@ -34,7 +34,11 @@ demo: build ## the main job with embedded defaults: no key, no network
 test: children ## every test; at the end what was skipped, and why
 	CGO_ENABLED=$(if $(RACE),1,0) HARNESS_TEST_CHILDREN=$(CURDIR)/bin/children \
 		$(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile bin/test.json -- $(RACE) -timeout 20m $(LONGEST) ./...
+	$(if $(filter linux,$(shell $(GO) env GOOS)),$(MAKE) test-process)
 	@sed -n 's/.*"Test":"\([^"]*\)".*"Output":" *[a-z_]*\.go:[0-9]*: \(the seed is [0-9]*\).*/\1: \2/p' bin/test.json
+
+test-process: ## the rules of runs once more, with programs in the process tier
+	HARNESS_TEST_TIER=process $(TOOL) gotestsum --format pkgname-and-test-fails -- -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
 
 test-long: export HARNESS_TEST_LONG = 1
 test-long: test ## every test with the whole of each generated series

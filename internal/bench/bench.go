@@ -47,6 +47,7 @@ type Options struct {
 	Executable string            // the harness binary
 	CacheDir   string            // compiled code; a temporary directory when empty
 	Only       string            // only figures whose name contains this
+	Tiers      []Tier            // to compare; then nothing else is measured
 	Quick      bool              // a tenth of the repetitions
 	Progress   func(text string) // what is being measured; may be nil
 }
@@ -84,6 +85,9 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		return nil, err
 	}
 	defer b.store.Close()
+	if len(opt.Tiers) > 0 {
+		return b.tiers(ctx)
+	}
 	for _, m := range []struct {
 		name    string
 		measure func(context.Context) (Figure, error)

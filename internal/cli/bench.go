@@ -6,17 +6,23 @@ import (
 	"strings"
 
 	"mcp-code-exec-harness/internal/bench"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type benchCmd struct {
+	Tier  string `help:"Compare this tier of the sandbox with plain Node.js, or all that this machine has: wasm, process, docker or all." placeholder:"TIER"`
 	Only  string `help:"Only figures whose name contains this." placeholder:"TEXT"`
 	Quick bool   `help:"Fewer repetitions."`
 }
 
 func (c *benchCmd) Run(ctx context.Context, a *app) error {
+	tiers, err := c.tiers(ctx, a)
+	if err != nil {
+		return err
+	}
 	progress := a.progress("measuring")
 	figures, err := bench.Run(ctx, bench.Options{
-		Executable: a.Executable, Only: c.Only, Quick: c.Quick, Progress: progress.say,
+		Executable: a.Executable, Only: c.Only, Quick: c.Quick, Tiers: tiers, Progress: progress.say,
 	})
 	progress.stop()
 	if err != nil {
@@ -32,6 +38,48 @@ func (c *benchCmd) Run(ctx context.Context, a *app) error {
 		cells := []string{f.Name, number(f.P50, f.Unit), number(f.P95, f.Unit), number(f.Budget, f.Unit), verdict, f.Note}
 		return strings.Join(cells, "\t")
 	})
+}
+
+// warmBudgets are what a run with a warm runner may take in a tier, in milliseconds.
+var warmBudgets = map[string]float64{"wasm": 1, "process": 1.5, "docker": 3}
+
+// gvisorBudget is that of containers with gVisor.
+const gvisorBudget = 10
+
+// tiers opens those that are to be compared.
+func (c *benchCmd) tiers(ctx context.Context, a *app) ([]bench.Tier, error) {
+	names := []string{c.Tier}
+	switch {
+	case c.Tier == "":
+		return nil, nil
+	case c.Tier == "all":
+		names = wiring.Tiers
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	h, err := a.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var tiers []bench.Tier
+	for _, name := range names {
+		pool, err := h.Pool(name)
+		if err != nil && c.Tier == "all" {
+			fmt.Fprintf(a.Stderr, "harness: warning: %s is not measured: %v\n", name, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		t := bench.Tier{Name: name, Pool: pool, Budget: warmBudgets[name]}
+		if name == "docker" && cfg.Sandbox.Docker.Runtime == "runsc" {
+			t.Budget = gvisorBudget
+		}
+		tiers = append(tiers, t)
+	}
+	return tiers, nil
 }
 
 func number(v float64, unit string) string {

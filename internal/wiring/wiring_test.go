@@ -101,6 +101,11 @@ func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outsid
 			t.Error(err)
 		}
 	})
+	if os.Getenv(tierVar) != "" && os.Getenv("CI") != "true" {
+		if _, err := h.Pool(""); err != nil {
+			t.Skip(err)
+		}
+	}
 	return &fixture{Harness: h, t: t, cfg: cfg, dir: dir}
 }
 
