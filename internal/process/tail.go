@@ -23,7 +23,7 @@ type Tail struct {
 }
 
 // outOfMemory is what Go, Node.js and the C library say of themselves, before many lines about where.
-var outOfMemory = [...][]byte{[]byte("out of memory"), []byte("cannot allocate memory")}
+var outOfMemory = [...][]byte{[]byte("out of memory"), []byte("cannot allocate memory"), []byte("std::bad_alloc")}
 
 // OutOfMemory reports whether the child has ever said that the system or a limit refused it memory.
 func (t *Tail) OutOfMemory() bool {

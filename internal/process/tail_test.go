@@ -41,6 +41,7 @@ func TestTailOutOfMemory(t *testing.T) {
 		{[]string{"out of luck\n", "of memory"}, false},
 		{[]string{"JavaScript heap out of memory\n", strings.Repeat("line\n", 10_000)}, true},
 		{[]string{strings.Repeat("line\n", 10_000) + "out of memory" + strings.Repeat("line\n", 10_000)}, true},
+		{[]string{"terminate called after throwing an instance of 'std::bad_alloc'\n"}, true},
 		{[]string{"fork: cannot alloc", "ate", " memory" + strings.Repeat("line\n", 10_000)}, true},
 	} {
 		var tail Tail

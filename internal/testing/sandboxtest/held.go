@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,18 +37,62 @@ func (w *world) holds(t testing.TB) holdings {
 	return h
 }
 
-// more lists what is above before. A client keeps some idle connections.
+// plus is h and n times more.
+func (h holdings) plus(more holdings, n int) holdings {
+	all := maps.Clone(h)
+	for name, count := range more {
+		all[name] += n * count
+	}
+	return all
+}
+
+// more lists what is above before. A client keeps the connections of calls that were in flight together for a while; both ends are here.
 func (h holdings) more(before holdings) (more []string) {
 	for name, n := range h {
 		most := before[name]
 		if name == "sockets" {
-			most += 10
+			most += 3 * limits.MaxInFlight
 		}
 		if n > most {
-			more = append(more, fmt.Sprintf("%s: %d, and before %d", name, n, before[name]))
+			more = append(more, fmt.Sprintf("%s: %d, and not %d", name, n, most))
 		}
 	}
 	return more
+}
+
+// idle waits until no runner of the pool is busy, and returns how many there are.
+func (w *world) idle(t testing.TB) (runners int) {
+	t.Helper()
+	eventually(t, func() (bool, string) {
+		started, idle := w.pools.Load().Stats()
+		runners = started
+		return started == idle && idle >= warm, fmt.Sprintf("the pool has %d runners, of which %d are idle", started, idle)
+	})
+	return runners
+}
+
+// measure finds out what this process holds without runners and what more with each; it opens a new pool.
+func (w *world) measure(t testing.TB) {
+	t.Helper()
+	w.idle(t)
+	w.closePool()
+	w.empty = w.holds(t)
+	w.openPool()
+	n := w.idle(t)
+	w.each = holdings{}
+	for name, count := range w.holds(t) {
+		w.each[name] = (count - w.empty[name]) / n
+	}
+}
+
+// settle waits until no runner of the pool is busy and this process holds what it does with as many runners: no attack left anything.
+func (w *world) settle(t testing.TB) {
+	t.Helper()
+	eventually(t, func() (bool, string) {
+		n := w.idle(t)
+		more := w.holds(t).more(w.empty.plus(w.each, n))
+		return len(more) == 0, fmt.Sprintf("with %d runners: %s", n, strings.Join(more, "; "))
+	})
 }
 
 // descendants are the children of a process, their children and so on, dead ones that nobody has waited for among them.

@@ -38,12 +38,12 @@ const (
 	briefCompute = 300 * time.Millisecond
 )
 
-// memory is what a program may have, in bytes; a tier may be opened for as much.
-const memory = 32 << 20
+// Memory is what a program may have, in bytes.
+const Memory = 32 << 20
 
 // limits are small, so that the suite is quick, but for those of time: a program that ends by another limit has time to reach it.
 var limits = run.Limits{
-	Timeout: patience, MaxWall: patience, Memory: memory, MaxOutput: 256 << 10, MaxLogLines: 2000, MaxCalls: 50, MaxHostCalls: 2000,
+	Timeout: 30 * time.Second, MaxWall: patience, Memory: Memory, MaxOutput: 256 << 10, MaxLogLines: 2000, MaxCalls: 50, MaxHostCalls: 2000,
 	MaxInFlight: 20, MaxValue: 1 << 20,
 }
 
@@ -61,6 +61,8 @@ type world struct {
 	dials atomic.Int64  // connections to it
 
 	bystanders atomic.Int64
+
+	empty, each holdings // without runners, and of each
 
 	mu   sync.Mutex
 	hold chan struct{} // a call of the tool hold is answered when it is closed
@@ -195,11 +197,13 @@ func (w *world) wait(ctx context.Context) error {
 	}
 }
 
-// openPool starts a pool in place of the one before.
+// warm is how many runners wait for users without one.
+const warm = 2
+
+// openPool starts a pool.
 func (w *world) openPool() {
-	w.closePool()
 	opt := w.of.Pool
-	opt.Size, opt.PerOwner, opt.Warm = 4, 2, 2
+	opt.Size, opt.PerOwner, opt.Warm = 6, 2, warm
 	w.pools.Store(sandbox.NewPool(w.box, opt))
 }
 

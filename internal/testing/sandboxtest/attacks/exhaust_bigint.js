@@ -1,0 +1,4 @@
+// Numbers that double their digits.
+// wants: error runtime|memory
+let x = 2n
+for (;;) x = x ** x

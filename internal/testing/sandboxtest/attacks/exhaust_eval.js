@@ -1,0 +1,3 @@
+// Code that takes the engine's compiler for ever.
+// wants: error runtime|memory
+return eval('('.repeat(2e6))

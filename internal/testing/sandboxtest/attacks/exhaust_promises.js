@@ -1,0 +1,4 @@
+// Promises that wait.
+// wants: error memory
+const all = []
+for (;;) all.push(new Promise(() => {}))

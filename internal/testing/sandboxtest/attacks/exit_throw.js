@@ -1,0 +1,3 @@
+// Ends that are no errors.
+// wants: error runtime
+throw null

@@ -1,0 +1,3 @@
+// Calls for files without end.
+// wants: error call_limit
+for (;;) await fs.stat('/workspace').catch(() => {})
