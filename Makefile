@@ -20,7 +20,7 @@ CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./int
 # The packages whose tests take longest begin first, so that none is left alone at the end.
 LONGEST = ./internal/wiring ./internal/store/sqlite ./internal/api ./internal/cli ./internal/task ./internal/catalog
 
-.PHONY: all build demo test test-process test-long children lint platforms lines bench load fmt
+.PHONY: all build demo test test-process test-long children lint platforms lines bench load fmt conformance
 
 all: build
 
@@ -53,6 +53,9 @@ lint: platforms ## formatting, vet and more static analysis, tidy modules, every
 platforms: ## whether the types are right on every platform
 	$(GO) build -C tools -o ../bin/platforms ./platforms
 	./bin/platforms $(PLATFORMS)
+
+conformance: build ## the official conformance suite of MCP against /mcp, with what passed
+	$(GO) test ./internal/cli -run 'TestConformance|TestTypeScriptClient' -count 1 -v
 
 lines: ## lines of Go by package, without tests, their support and generated code
 	@git ls-files '*.go' | grep -v -e _test.go -e ^internal/testing/ -e ^tools/ -e /testdata/ | \

