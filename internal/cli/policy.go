@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -35,6 +36,13 @@ type shownRule struct {
 	policy.Rule
 }
 
+// shownRunRule is a rule about runs.
+type shownRunRule struct {
+	Number int `json:"rule"`
+	config.RunRule
+	Limits map[string]string `json:"limits"`
+}
+
 func (c *policyShowCmd) Run(a *app, cfg *config.Config) error {
 	var rules []shownRule
 	add := func(preset string, of []policy.Rule) {
@@ -46,14 +54,21 @@ func (c *policyShowCmd) Run(a *app, cfg *config.Config) error {
 		add("", cfg.Policy.Rules)
 		add(cfg.Policy.Preset, config.PresetRules(cfg.Policy.Preset))
 		const none = "no rules: every call is allowed; harness policy show guarded prints a preset"
-		shown := map[string]any{"preset": cfg.Policy.Preset, "rules": list(rules)}
-		return answerList(a, shown, rules, none, "", func(r shownRule) string {
+		var rows []string
+		for _, r := range rules {
 			name := fmt.Sprintf("rule %d", r.Number)
 			if r.Preset != "" {
 				name += " of preset " + r.Preset
 			}
-			return name + "\t" + string(r.Action) + "\t" + r.String()
-		})
+			rows = append(rows, name+"\t"+string(r.Action)+"\t"+r.String())
+		}
+		runs := []shownRunRule{}
+		for i, r := range cfg.Policy.Runs {
+			runs = append(runs, shownRunRule{i + 1, r, r.Limits()})
+			rows = append(rows, fmt.Sprintf("runs %d\tlower\t%s", i+1, r))
+		}
+		shown := map[string]any{"preset": cfg.Policy.Preset, "rules": list(rules), "runs": runs}
+		return answerList(a, shown, rows, none, "", func(row string) string { return row })
 	}
 	text, ok := policy.Preset(c.Preset)
 	if !ok {
@@ -108,14 +123,15 @@ func (c *policyTestCmd) check() error {
 
 // tested is the answer of policy test.
 type tested struct {
-	Tool        string           `json:"tool"`
-	Known       bool             `json:"known"` // the catalog has it
-	ReadOnly    bool             `json:"readOnly"`
-	Destructive bool             `json:"destructive"`
-	Idempotent  bool             `json:"idempotent"`
-	OpenWorld   bool             `json:"openWorld"`
-	Verdict     policy.Verdict   `json:"verdict"`
-	Judgements  []policy.Verdict `json:"judgements"`
+	Tool        string            `json:"tool"`
+	Known       bool              `json:"known"` // the catalog has it
+	ReadOnly    bool              `json:"readOnly"`
+	Destructive bool              `json:"destructive"`
+	Idempotent  bool              `json:"idempotent"`
+	OpenWorld   bool              `json:"openWorld"`
+	Verdict     policy.Verdict    `json:"verdict"`
+	Judgements  []policy.Verdict  `json:"judgements"`
+	Limits      map[string]string `json:"limits"` // that rules about runs lower for the caller
 }
 
 func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
@@ -155,8 +171,20 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 		Tool: call.Tool, Known: known, ReadOnly: call.ReadOnly, Destructive: call.Destructive, Idempotent: call.Idempotent, OpenWorld: call.OpenWorld,
 		Verdict: rules.Compiled().Decide(call), Judgements: rules.Compiled().Judgements(call),
 	}
+	of := *cfg
+	of.Policy = rules
+	var by []int
+	found.Limits, by = of.Lowered(c.User, call.Roles)
 	if !a.flags.JSON {
-		fmt.Fprintf(a.Stdout, "%s: %s\n\n", found.Verdict.Action, found.Verdict.Reason)
+		fmt.Fprintf(a.Stdout, "%s: %s\n", found.Verdict.Action, found.Verdict.Reason)
+		if len(by) > 0 {
+			var limits []string
+			for _, key := range slices.Sorted(maps.Keys(found.Limits)) {
+				limits = append(limits, key+" "+found.Limits[key])
+			}
+			fmt.Fprintf(a.Stdout, "programs of %s: %s (policy.runs %s)\n", c.User, strings.Join(limits, ", "), strings.Trim(fmt.Sprint(by), "[]"))
+		}
+		fmt.Fprintln(a.Stdout)
 	}
 	return answerList(a, found, found.Judgements, "", "JUDGED\tACTION\tBECAUSE", func(v policy.Verdict) string {
 		judged := "the call"

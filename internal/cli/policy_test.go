@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,38 @@ func TestPolicyShow(t *testing.T) {
 	}
 	if r := f.run("policy", "show", "none").want(2); !strings.Contains(r.stderr, "open, guarded, strict") {
 		t.Error(r.stderr)
+	}
+}
+
+// TestPolicyOfRuns: the rules about runs are shown, and what they make of a caller's limits.
+func TestPolicyOfRuns(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "policy:\n  runs:\n  - {roles: user, timeout: 5s, maxCalls: 20}\n  - {users: 'guest*', timeout: 9s, maxOutput: 64KiB}\n")
+	want := "runs 1  lower  roles user, timeout 5s, maxCalls 20\nruns 2  lower  users guest*, timeout 9s, maxOutput 64KiB\n"
+	if r := f.run("policy", "show").want(0); r.stdout != want {
+		t.Errorf("shown: %s", r.stdout)
+	}
+	var shown struct {
+		Runs []struct {
+			Rule   int
+			Roles  []string
+			Limits map[string]string
+		}
+	}
+	f.run("policy", "show", "--json").want(0).value(&shown)
+	if len(shown.Runs) != 2 || shown.Runs[0].Rule != 1 || !slices.Equal(shown.Runs[0].Roles, []string{"user"}) || shown.Runs[0].Limits["timeout"] != "5s" {
+		t.Errorf("as JSON: %+v", shown)
+	}
+	for user, want := range map[string]string{
+		"guest1": "programs of guest1: maxCalls 20, maxOutput 64KiB, timeout 5s (policy.runs 1 2)\n", "ann": "programs of ann: maxCalls 20, timeout 5s (policy.runs 1)\n",
+	} {
+		if r := f.run("policy", "test", "a__b", "--user", user, "--role", "user").want(0); !strings.Contains(r.stdout, want) {
+			t.Errorf("%s: %s", user, r.stdout)
+		}
+	}
+	if r := f.run("policy", "test", "a__b", "--user", "ann", "--role", "admin").want(0); strings.Contains(r.stdout, "programs of") {
+		t.Error(r.stdout)
 	}
 }
 

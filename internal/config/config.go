@@ -105,6 +105,7 @@ type Process struct {
 type Policy struct {
 	Preset string        `key:"preset" oneof:"open,guarded,strict" doc:"Rules that follow your own; harness policy show prints them. Empty: open."`
 	Rules  []policy.Rule `key:"rules" doc:"The first rule that matches decides."`
+	Runs   []RunRule     `key:"runs" doc:"Lower limits for the programs of some callers. All rules that match count: the least value of each limit."`
 
 	compiled *policy.Policy
 }

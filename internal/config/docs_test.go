@@ -107,7 +107,7 @@ func TestDocumentation(t *testing.T) {
 		default:
 			want = append(want, row(k, k.path))
 		}
-		if k.typ == rulesType {
+		if k.isRules() {
 			want = append(want, rowsOf(k.path+".N", k.elem().members())...)
 		}
 		if elem.Kind() == reflect.Struct {

@@ -45,6 +45,11 @@ func (l *loader) entriesOf(k key) (list []Entry) {
 			list = append(list, Entry{Key: ruleKey(k.path, i+1), Value: fmt.Sprintf("%s: %s", r, r.Action), Origin: at.origin()})
 		}
 		return list
+	case k.typ == runRulesType && v.Len() > 0:
+		for i, r := range l.config.Policy.Runs {
+			list = append(list, Entry{Key: ruleKey(k.path, i+1), Value: r.String(), Origin: given.origin()})
+		}
+		return list
 	case v.Kind() != reflect.Map || v.Len() == 0:
 		return []Entry{{Key: k.path, Value: mask(cmp.Or(given.raw, format(v)), k.secret), Origin: given.origin(), Secret: k.secret}}
 	}

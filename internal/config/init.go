@@ -98,7 +98,7 @@ func (k key) typeSchema(orElse string) object {
 		server["type"] = "object"
 		delete(server, "additionalProperties") // other keys warn only
 		return object{"type": []string{"object", "null"}, "additionalProperties": server}
-	case k.typ == rulesType:
+	case k.isRules():
 		return object{"type": "array", "items": k.elem().typeSchema("")}
 	case kind == reflect.Pointer:
 		return k.elem().typeSchema(orElse)

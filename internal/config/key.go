@@ -63,9 +63,14 @@ func keysOf(v reflect.Value, prefix string) (keys []key) {
 // configKeys lists the sections of a configuration.
 func configKeys(c *Config) []key { return keysOf(reflect.ValueOf(c).Elem(), "") }
 
+// isRules reports whether a key holds a list of mappings.
+func (k key) isRules() bool {
+	return k.typ.Kind() == reflect.Slice && k.typ.Elem().Kind() == reflect.Struct
+}
+
 // elem is a new element of a mapping or list, or what a pointer points to.
 func (k key) elem() key {
-	return key{path: k.path, dst: reflect.New(k.typ.Elem()).Elem(), typ: k.typ.Elem(), negative: k.negative}
+	return key{path: k.path, dst: reflect.New(k.typ.Elem()).Elem(), typ: k.typ.Elem(), negative: k.negative, min: k.min, max: k.max}
 }
 
 func (k key) members() []key { return keysOf(k.dst, k.path+".") }
@@ -106,7 +111,7 @@ func (k key) assign(n node) *Error {
 		err := elem.assign(n)
 		k.dst.Set(elem.dst.Addr())
 		return err
-	case k.typ == rulesType:
+	case k.isRules():
 		return k.assignRules(n)
 	case k.typ.Kind() == reflect.Slice:
 		return k.assignList(n)

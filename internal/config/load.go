@@ -260,6 +260,7 @@ func (l *loader) finish() {
 	}
 	l.guestVariables()
 	l.policy()
+	l.checkRuns()
 	l.customPatterns()
 	l.validate()
 	l.finishModel()

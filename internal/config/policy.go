@@ -59,10 +59,10 @@ func (l *loader) policySection(s setting) {
 		s.key = l.byPath["policy.rules"]
 		l.set(s)
 	case mapping:
-		keys := []key{l.byPath["policy.preset"], l.byPath["policy.rules"]}
+		keys := []key{l.byPath["policy.preset"], l.byPath["policy.rules"], l.byPath["policy.runs"]}
 		l.group(s.node, "policy.", keys)
 	default:
-		l.problem(s.errorf("policy", "", "it must be a list of rules, or a mapping with preset and rules, not %s", s.kind))
+		l.problem(s.errorf("policy", "", "it must be a list of rules, or a mapping with preset, rules and runs, not %s", s.kind))
 	}
 }
 
@@ -82,16 +82,16 @@ func (k key) assignRules(n node) *Error {
 	if n.kind != list {
 		return n.errorf(k.path, "write each rule behind a -", "it must be a list of rules, not %s", n.kind)
 	}
-	rules := []policy.Rule{}
+	rules := reflect.MakeSlice(k.typ, 0, len(n.list))
 	for i, item := range n.list {
 		elem := k.elem()
 		elem.path = ruleKey(k.path, i+1)
 		if err := elem.assign(item); err != nil {
 			return err
 		}
-		rules = append(rules, elem.dst.Interface().(policy.Rule))
+		rules = reflect.Append(rules, elem.dst)
 	}
-	k.dst.Set(reflect.ValueOf(rules))
+	k.dst.Set(rules)
 	return nil
 }
 
@@ -101,6 +101,7 @@ func ruleKey(rules string, number int) string { return fmt.Sprintf("%s.%d", rule
 // policy compiles the rules, and reports mistakes where they are written.
 func (l *loader) policy() {
 	p := &l.config.Policy
+	l.compileRuns()
 	var err error
 	if p.compiled, err = policy.New(p.Rules, p.Preset, PresetRules(p.Preset)); err == nil {
 		return

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/jsonpath"
 )
@@ -43,11 +42,7 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 	for _, text := range r.Users {
 		r.users = append(r.users, exactPattern(text))
 	}
-	for _, text := range r.Roles {
-		if _, err := auth.ParseRole(text); err != nil && auth.Role(text) != auth.Anonymous {
-			report(fmt.Errorf("%q is not one of user, approver, admin, anonymous", text), "roles")
-		}
-	}
+	report(checkRoles(r.Roles), "roles")
 	if r.Tokens != nil {
 		r.compileTokens(report)
 	}

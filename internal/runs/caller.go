@@ -17,13 +17,19 @@ func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (*
 	if err := who.ActFor(req.User); err != nil {
 		return nil, err
 	}
-	if most := s.opt.Limits.Timeout; req.Timeout > most {
+	req.Principal, req.Roles = who.Principal, who.Roles
+	asked := req
+	asked.Timeout = 0
+	switch most := s.limits(asked).Timeout; {
+	case req.Timeout <= most:
+	case most < s.opt.Limits.Timeout:
+		return nil, InvalidError(fmt.Sprintf("timeout is longer than policy.runs allows, which is %s", most))
+	default:
 		return nil, InvalidError(fmt.Sprintf("timeout is longer than sandbox.timeout, which is %s", most))
 	}
 	if err := s.CheckTier(req.Sandbox); err != nil {
 		return nil, err
 	}
-	req.Principal, req.Roles = who.Principal, who.Roles
 	leave, err := s.enter(ctx, req.User, req.Session)
 	if err != nil {
 		return nil, err

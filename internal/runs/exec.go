@@ -67,7 +67,7 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 	if req.Code, err = env.privacy.Hide(ctx, pii.FromCode, req.Code); err != nil {
 		return nil, nil, nil, err
 	}
-	limits := s.limits(req.Timeout)
+	limits := s.limits(req)
 	var computed time.Duration
 	compiling, stop := context.WithTimeout(ctx, limits.MaxWall)
 	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code},
@@ -202,7 +202,7 @@ func (s *Service) begin(ctx context.Context, id string, req Request, compiled *p
 			return start, nil, fmt.Errorf("encode the program: %w", err)
 		}
 	}
-	if start.Limits, err = json.Marshal(s.limits(req.Timeout)); err != nil {
+	if start.Limits, err = json.Marshal(s.limits(req)); err != nil {
 		return start, nil, fmt.Errorf("encode the limits: %w", err)
 	}
 	w, err = stored(s, func(store Store) (journal.Writer, error) { return store.Create(ctx, id) })
@@ -212,11 +212,15 @@ func (s *Service) begin(ctx context.Context, id string, req Request, compiled *p
 	return start, w, nil
 }
 
-// limits are the configured ones with the timeout of a request; 0 is the configured timeout.
-func (s *Service) limits(timeout time.Duration) run.Limits {
+// limits are those of the caller with the timeout of the request; 0 is that of the caller. Tasks ask for no timeout, and Create refuses one
+// above the caller's.
+func (s *Service) limits(req Request) run.Limits {
 	limits := s.opt.Limits
-	if timeout > 0 {
-		limits.Timeout = timeout
+	if s.opt.LimitsFor != nil {
+		limits = s.opt.LimitsFor(cmp.Or(req.User, DefaultUser), req.Roles)
+	}
+	if req.Timeout > 0 {
+		limits.Timeout = req.Timeout
 	}
 	return limits
 }

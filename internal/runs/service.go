@@ -104,7 +104,9 @@ type Options struct {
 	Prelude  []program.Source // the operator's own runtime functions
 	Packages string           // the node_modules directory that programs may import from; empty: none
 
-	Limits run.Limits // of every run
+	Limits run.Limits // of every run, at most
+	// LimitsFor returns the limits of runs of a caller, none above Limits; nil: Limits. Roles that are not known are nil.
+	LimitsFor func(user string, roles []auth.Role) run.Limits
 	// ParkAfter is how long calls may keep a program waiting before its run gives up its runner; 0: it keeps it.
 	ParkAfter time.Duration
 	// MaxParked is how many calls may be in flight in runs of a user without a runner; 0: any number. All users together may have

@@ -108,3 +108,53 @@ func TestRolesOfResumedRuns(t *testing.T) {
 		}
 	}
 }
+
+// The limits of policy.runs hold for runs, for programs of tasks, and for runs that go on.
+func TestLimitsOfCallers(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := open(t, t.TempDir(), map[string]string{
+		"policy.runs": `[{roles: user, maxCalls: 2, maxWall: 5m}, {users: "ann*", maxCalls: 1}, {users: bob, roles: admin, maxCalls: 0, timeout: 1s}]`,
+	}, up.entry)
+	const program = `let n = 0; try { for (; n < 5; n++) await callMCPTool('up__send', {n}) } catch (e) {} return n`
+	for _, c := range []struct {
+		user  string
+		roles []auth.Role
+		want  int
+	}{
+		{"carl", []auth.Role{auth.Admin}, 5},
+		{"carl", []auth.Role{auth.User}, 2},
+		{"carl", []auth.Role{auth.Admin, auth.User}, 2},
+		{"carl", nil, 2},
+		{"anna", []auth.Role{auth.User}, 1},
+		{"anna", []auth.Role{auth.Admin}, 1},
+		{"bob", []auth.Role{auth.Admin}, 0},
+		{"bob", nil, 0},
+	} {
+		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: program, User: c.user, Roles: c.roles})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decoded[int](t, out); got != c.want {
+			t.Errorf("%s with the roles %v made %d calls, want %d", c.user, c.roles, got, c.want)
+		}
+		out, err = f.Runs().ForTasks().Execute(t.Context(), agent.Program{
+			RunID: id.New("run"), New: true, User: c.user, Session: "s", Principal: "oidc:x", Roles: c.roles, Began: time.Now(), Code: program,
+			Observe: func(run.Event) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decoded[int](t, out); got != c.want {
+			t.Errorf("a task of %s with the roles %v made %d calls, want %d", c.user, c.roles, got, c.want)
+		}
+		if got := decoded[int](t, f.resumed(id.New("run"), f.journalOf(out.RunID)[:1])); got != c.want {
+			t.Errorf("a resumed run of %s with the roles %v made %d calls, want %d", c.user, c.roles, got, c.want)
+		}
+	}
+	bob := auth.Identity{Principal: "oidc:bob", User: "bob", Roles: []auth.Role{auth.Admin}}
+	_, err := f.Runs().Create(t.Context(), bob, runs.Request{Code: "return 1", User: "bob", Timeout: 2 * time.Second})
+	if err == nil || !strings.Contains(err.Error(), "timeout is longer than policy.runs allows, which is 1s") {
+		t.Errorf("a timeout above that of the rule: %v", err)
+	}
+}

@@ -174,15 +174,23 @@ func (h *Harness) openRuns() error {
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
-		Limits: run.Limits{
-			Timeout: c.Timeout, MaxWall: c.MaxWall, Memory: int64(c.Memory), MaxOutput: int(c.MaxOutput), MaxLogLines: c.MaxLogLines,
-			MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
+		Limits: runLimits(c),
+		LimitsFor: func(user string, roles []auth.Role) run.Limits {
+			of, _ := h.cfg.LimitsFor(user, roles)
+			return runLimits(of)
 		},
 		ParkAfter: c.ParkAfter, MaxParked: h.cfg.Quotas.Waiting,
 		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
 		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
 	})
 	return nil
+}
+
+func runLimits(c config.Sandbox) run.Limits {
+	return run.Limits{
+		Timeout: c.Timeout, MaxWall: c.MaxWall, Memory: int64(c.Memory), MaxOutput: int(c.MaxOutput), MaxLogLines: c.MaxLogLines,
+		MaxCalls: c.MaxCalls, MaxHostCalls: c.MaxHostCalls, MaxInFlight: c.MaxInFlight, MaxValue: int(c.MaxValue),
+	}
 }
 
 // roles are the roles of a principal who asked for a run or task earlier.

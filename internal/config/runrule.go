@@ -1,0 +1,147 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// RunRule lowers limits of section sandbox for the runs of some callers. Its limits have the names that they have there; nil changes
+// nothing.
+type RunRule struct {
+	Users        []string       `json:"users,omitempty" key:"users" doc:"Users whose runs these are; * stands for any text. Without it, all."`
+	Roles        []string       `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous. Without it, all."`
+	Timeout      *time.Duration `json:"-" key:"timeout" min:"1ms" doc:"Time a program may compute."`
+	MaxWall      *time.Duration `json:"-" key:"maxWall" min:"1ms" doc:"Time a program may take, waiting for tools included."`
+	MaxCalls     *int           `json:"-" key:"maxCalls" min:"0" doc:"Tool calls in one run."`
+	MaxHostCalls *int           `json:"-" key:"maxHostCalls" min:"0" doc:"File, catalog and timer calls in one run."`
+	MaxInFlight  *int           `json:"-" key:"maxInFlight" min:"1" doc:"Calls at the same time."`
+	MaxOutput    *Size          `json:"-" key:"maxOutput" min:"1KiB" doc:"Size of the returned value, and of all log lines together."`
+	MaxLogLines  *int           `json:"-" key:"maxLogLines" min:"0" doc:"Console lines of one run."`
+	MaxValue     *Size          `json:"-" key:"maxValue" min:"1KiB" doc:"Size of one call's arguments or answer."`
+
+	callers policy.Callers
+}
+
+// limits are those that the rule has, with the key of each and the field of Sandbox that it lowers.
+func (r *RunRule) limits(s *Sandbox) (all []lowered) {
+	of := keysOf(reflect.ValueOf(s).Elem(), "")
+	for _, k := range keysOf(reflect.ValueOf(r).Elem(), "") {
+		if k.typ.Kind() == reflect.Pointer && !k.dst.IsNil() {
+			i := slices.IndexFunc(of, func(other key) bool { return other.path == k.path })
+			all = append(all, lowered{k.path, k.dst.Elem(), of[i].dst})
+		}
+	}
+	return all
+}
+
+type lowered struct {
+	key      string
+	to, from reflect.Value
+}
+
+// Limits are the limits of the rule as they are written, by key.
+func (r RunRule) Limits() map[string]string {
+	all := map[string]string{}
+	for _, l := range r.limits(&Sandbox{}) {
+		all[l.key] = format(l.to)
+	}
+	return all
+}
+
+// String names a rule by what it is about: users guest*, timeout 5s.
+func (r RunRule) String() string {
+	var parts []string
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"users", r.Users}, {"roles", r.Roles}} {
+		if len(list.values) > 0 {
+			parts = append(parts, list.name+" "+strings.Join(list.values, "|"))
+		}
+	}
+	for _, l := range r.limits(&Sandbox{}) {
+		parts = append(parts, l.key+" "+format(l.to))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// LimitsFor is the section sandbox for the runs of a caller: each limit is the least of its own and of those of all rules of policy.runs that
+// are about the caller, whose numbers it returns, from 1. Roles that are not known (nil) might be any.
+func (c *Config) LimitsFor(user string, roles []auth.Role) (s Sandbox, rules []int) {
+	s = c.Sandbox
+	for i, r := range c.Policy.Runs {
+		if !r.callers.Have(user, roles) {
+			continue
+		}
+		rules = append(rules, i+1)
+		for _, l := range r.limits(&s) {
+			if l.to.Int() < l.from.Int() {
+				l.from.Set(l.to)
+			}
+		}
+	}
+	return s, rules
+}
+
+// Lowered are the limits that LimitsFor takes from rules, by key, and the numbers of the rules.
+func (c *Config) Lowered(user string, roles []auth.Role) (limits map[string]string, rules []int) {
+	s, rules := c.LimitsFor(user, roles)
+	limits = map[string]string{}
+	for _, n := range rules {
+		for _, l := range c.Policy.Runs[n-1].limits(&s) {
+			limits[l.key] = format(l.from)
+		}
+	}
+	return limits, rules
+}
+
+// compileRuns compiles policy.runs, and reports mistakes where they are written.
+func (l *loader) compileRuns() {
+	given := l.given["policy.runs"]
+	for i := range l.config.Policy.Runs {
+		r := &l.config.Policy.Runs[i]
+		path, at := ruleKey("policy.runs", i+1), given.node
+		if i < len(at.list) {
+			at = at.list[i]
+		}
+		var err error
+		if r.callers, err = policy.NewCallers(r.Users, r.Roles); err != nil {
+			l.problem(at.member("roles").errorf(path+".roles", "", "%v", err))
+		}
+		if len(r.limits(&Sandbox{})) == 0 {
+			l.problem(at.errorf(path, "add one, such as timeout: 5s", "it lowers no limit"))
+		}
+	}
+}
+
+// checkRuns refuses rules of policy.runs that raise a limit.
+func (l *loader) checkRuns() {
+	given := l.given["policy.runs"]
+	for i := range l.config.Policy.Runs {
+		path, at := ruleKey("policy.runs", i+1), given.node
+		if i < len(at.list) {
+			at = at.list[i]
+		}
+		for _, limit := range l.config.Policy.Runs[i].limits(&l.config.Sandbox) {
+			if limit.to.Int() > limit.from.Int() {
+				l.problem(at.member(limit.key).errorf(path+"."+limit.key, "rules only lower limits",
+					"%s is more than sandbox.%s, which is %s", format(limit.to), limit.key, format(limit.from)))
+			}
+		}
+	}
+}
+
+// member is the value of a name in a mapping, or the mapping itself where it has none.
+func (n node) member(name string) node {
+	if f, ok := n.get(name); ok {
+		return f.value
+	}
+	return n
+}
+
+var runRulesType = reflect.TypeFor[[]RunRule]()
