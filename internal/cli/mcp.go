@@ -8,9 +8,10 @@ import (
 )
 
 type mcpCmd struct {
-	User  string `help:"Whose skills and files the programs see." default:"local"`
-	Mode  string `help:"What the client gets: code, direct or both (mcp.mode)." key:"mcp.mode" placeholder:"MODE"`
-	Forms bool   `help:"Ask for approvals in forms of the client too (mcp.forms)." key:"mcp.forms"`
+	User        string `help:"Whose skills and files the programs see." default:"local"`
+	PrintConfig string `help:"Print the configuration of a client: claude-code, claude-desktop, cursor, vscode, windsurf, zed, codex or gemini." placeholder:"CLIENT"`
+	Mode        string `help:"What the client gets: code, direct or both (mcp.mode)." key:"mcp.mode" placeholder:"MODE"`
+	Forms       bool   `help:"Ask for approvals in forms of the client too (mcp.forms)." key:"mcp.forms"`
 }
 
 func (mcpCmd) Help() string {
@@ -19,10 +20,14 @@ standard error. It ends when its input does. Several may run at the same time, a
 
 Examples:
   harness mcp
+  harness mcp --print-config cursor
   claude mcp add harness -- harness mcp`
 }
 
 func (c *mcpCmd) Run(ctx context.Context, a *app) error {
+	if c.PrintConfig != "" {
+		return c.printConfig(a)
+	}
 	h, err := a.open(ctx)
 	if err != nil {
 		return err

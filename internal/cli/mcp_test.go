@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
 // gateway is a harness mcp of the real binary, with a client of the official SDK.
@@ -311,5 +314,80 @@ func TestGatewayDirect(t *testing.T) {
 	}
 	if text, failed = g.call("list_mcp_tools", nil, nil); failed || !strings.Contains(text, "crm__search") {
 		t.Errorf("the original's tool gives %s", text)
+	}
+}
+
+// TestPrintConfig prints what starts a gateway that works, for every client.
+func TestPrintConfig(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	file := f.write("harness.yaml", "# state lives beside it\n")
+	for client, key := range map[string]string{
+		"claude-code": "mcpServers", "claude-desktop": "mcpServers", "cursor": "mcpServers", "vscode": "servers", "windsurf": "mcpServers",
+		"zed": "context_servers", "gemini": "mcpServers",
+	} {
+		var config map[string]map[string]struct {
+			Command string
+			Args    []string
+		}
+		f.run("mcp", "--print-config", client).want(0).value(&config)
+		if got := config[key]["harness"]; got.Command != self(t) || !slices.Equal(got.Args, []string{"mcp", "--config", file}) {
+			t.Errorf("%s: %+v", client, config)
+		}
+	}
+	if got := f.run("mcp", "--print-config", "codex").want(0).stdout; !strings.HasPrefix(got, "[mcp_servers.harness]\ncommand = \"") || !strings.Contains(got, `args = ["mcp", "--config", "`) {
+		t.Errorf("codex: %s", got)
+	}
+	if r := f.run("mcp", "--print-config", "emacs").want(2); !strings.Contains(r.stderr, "claude-code, claude-desktop, cursor") {
+		t.Errorf("an unknown client: %s", r.stderr)
+	}
+	if r := f.run("mcp", "--print-config", "cursor").want(0); !strings.Contains(r.stderr, "cursor://") {
+		t.Errorf("cursor has a link: %s", r.stderr)
+	}
+}
+
+// TestGatewayStart has 20 servers of which 5 are broken, each in another way: the gateway answers at once, with the tools of the
+// others, and says which are missing.
+func TestGatewayStart(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	var config strings.Builder
+	config.WriteString("mcpServers:\n  absent: {command: /nonexistent/program}\n")
+	for name, kind := range map[string]string{"exits": misbehave.Dies, "mute": misbehave.Hangs, "deaf": misbehave.Deaf, "floods": misbehave.Floods} {
+		env, _ := json.Marshal(misbehave.Env(kind, filepath.Join(f.dir, "pids-"+name)))
+		fmt.Fprintf(&config, "  %s: {command: %s, env: %s}\n", name, quoted(self(t)), env)
+	}
+	for i := range 15 {
+		fmt.Fprintf(&config, "  crm%d: {command: %s, args: [__demo-server, crm, %s]}\n", i, quoted(self(t)), quoted(f.dir))
+	}
+	f.write("harness.yaml", config.String())
+	binary(t)
+	began := time.Now()
+	g := f.gateway(nil)
+	t.Logf("it answers after %s", time.Since(began))
+	var hits struct {
+		Tools []struct{ Name string }
+		Notes []string
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		g.call("search_tools", map[string]any{"query": "search customers", "limit": 50}, &hits)
+		servers := map[string]bool{}
+		for _, hit := range hits.Tools {
+			server, _, _ := strings.Cut(hit.Name, "__")
+			servers[server] = true
+		}
+		if len(servers) == 15 {
+			t.Logf("all servers that work are there after %s", time.Since(began))
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("found %v, %v", servers, hits.Notes)
+		}
+	}
+	notes := strings.Join(hits.Notes, "\n")
+	for _, name := range []string{"absent", "exits", "mute", "deaf", "floods"} {
+		if !strings.Contains(notes, "Server "+name+" ") {
+			t.Errorf("%s is not missing in\n%s", name, notes)
+		}
 	}
 }
