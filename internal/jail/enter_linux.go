@@ -58,7 +58,7 @@ func namespaces() error {
 	if os.Getpid() != 1 { // the first process of its namespace
 		return errOutside
 	}
-	return nil
+	return unix.Sethostname([]byte("sandbox")) // it has had the machine's name until now
 }
 
 // newRoot makes a directory the root of this process. It is read-only and has files of the machine at the paths that are the keys, and

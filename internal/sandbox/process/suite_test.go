@@ -4,11 +4,13 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"testing"
 
 	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/node"
 	"mcp-code-exec-harness/internal/sandbox/process"
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/sandboxtest"
@@ -16,10 +18,29 @@ import (
 
 // The tier lets no program do harm.
 func TestSandbox(t *testing.T) {
-	sandboxtest.Exercise(t, sandboxtest.Tier{Pool: sandbox.PoolOptions{MaxRuns: 1}, Open: open})
+	sandboxtest.Exercise(t, sandboxtest.Tier{
+		Pool: sandbox.PoolOptions{MaxRuns: 1},
+		Open: func(t testing.TB) sandbox.Sandbox { return open(t, t.TempDir()) },
+		Escaped: func(t testing.TB) sandbox.Sandbox {
+			dir := t.TempDir()
+			s := open(t, dir)
+			runners, err := filepath.Glob(filepath.Join(dir, "runner-*"))
+			if err != nil || len(runners) != 1 {
+				t.Fatalf("runners: %v, %v", runners, err)
+			}
+			script, err := node.Script()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(runners[0], sandboxtest.Escaped(t, script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	})
 }
 
-func open(t testing.TB) sandbox.Sandbox {
+func open(t testing.TB, dir string) sandbox.Sandbox {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has walls")
@@ -30,7 +51,7 @@ func open(t testing.TB) sandbox.Sandbox {
 		}
 		t.Skip("node is not installed: get it from https://nodejs.org or your package manager")
 	}
-	s, err := process.Open(t.Context(), process.Options{Program: child.Executable(t), Dir: t.TempDir(), Memory: sandboxtest.Memory})
+	s, err := process.Open(t.Context(), process.Options{Program: child.Executable(t), Dir: dir, Memory: sandboxtest.Memory})
 	if errors.Is(err, jail.ErrWalls) {
 		t.Skip("package jail tests whether this is right: ", err)
 	}

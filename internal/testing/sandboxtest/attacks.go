@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,12 +16,12 @@ import (
 
 // attacks executes every hostile program. A run of another user is under way meanwhile; afterwards a run of the same and one of the other
 // user are as ever, the pool has all its runners, and nothing else is left.
-func (w *world) attacks(t *testing.T) {
+func (w *world) attacks(t *testing.T, dir string) {
 	w.openPool()
 	w.ordinary(t, "mallory") // what the first runs open stays
 	w.ordinary(t, "ann")
 	w.measure(t)
-	for _, a := range readAttacks(t, "attacks") {
+	for _, a := range readAttacks(t, dir) {
 		t.Run(a.name, func(t *testing.T) {
 			beside, end := w.bystander(t)
 			w.attack(t, a, beside)
@@ -44,7 +45,13 @@ func (w *world) attack(t *testing.T, a *attack, beside string) {
 		s = w.brief
 	}
 	dials := w.dials.Load()
-	code := strings.NewReplacer("$PORT", fmt.Sprint(w.port), "$FILE", w.file, "$DIR", w.dir, "$RUN", beside).Replace(a.code)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := strings.NewReplacer(
+		"$PORT", fmt.Sprint(w.port), "$FILE", w.file, "$DIR", w.dir, "$RUN", beside, "$PID", fmt.Sprint(os.Getpid()), "$HOST", host,
+	).Replace(a.code)
 	out, calls := w.execute(t, s, runs.Request{Code: code, User: "mallory", Session: "s", Timeout: a.timeout()})
 	if err := a.check(w.tier, kindOf(out), out.Output); err != nil {
 		t.Errorf("%v: %+v", err, out.Error)

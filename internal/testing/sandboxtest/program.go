@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-//go:embed attacks
+//go:embed attacks escaped
 var programs embed.FS
 
 // attack is a program that means harm, as a file of JavaScript. Its first lines are comments:
@@ -28,7 +28,7 @@ var programs embed.FS
 //	// limit: wait                 of its time in all
 //
 // $PORT is a port on which the host listens, $FILE a file of the host with a secret, $DIR a directory of the host, $RUN the id of
-// a run of another user that is under way.
+// a run of another user that is under way, $PID the host's process, $HOST its name.
 type attack struct {
 	name   string
 	wants  map[string]string // by tier; "" is every other one

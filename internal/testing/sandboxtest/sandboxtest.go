@@ -2,6 +2,7 @@
 package sandboxtest
 
 import (
+	"bytes"
 	"testing"
 
 	"mcp-code-exec-harness/internal/sandbox"
@@ -13,6 +14,8 @@ type Tier struct {
 	Open func(t testing.TB) sandbox.Sandbox
 	// Pool shapes the pools of its runners. Size is the suite's own.
 	Pool sandbox.PoolOptions
+	// Escaped opens the tier with a runner that is [Escaped]; nil: the tier's engine is no Node.js.
+	Escaped func(t testing.TB) sandbox.Sandbox
 	// Runners counts what the tier's runners consist of, beyond processes that are descendants of this one: containers. Nil: nothing.
 	Runners func(t testing.TB) int
 }
@@ -20,6 +23,20 @@ type Tier struct {
 // Exercise tests a tier: programs that attack it, and programs whose outcome is the same in all tiers. Each runs in a harness with a real
 // journal, gate and MCP server, beside a run of another user.
 func Exercise(t *testing.T, tier Tier) {
-	w := open(t, tier)
-	t.Run("Attacks", w.attacks)
+	t.Run("Attacks", func(t *testing.T) { open(t, tier, tier.Open).attacks(t, "attacks") })
+	if tier.Escaped != nil {
+		t.Run("Escaped", func(t *testing.T) { open(t, tier, tier.Escaped).attacks(t, "escaped") })
+	}
+}
+
+// Escaped is the runner of Node.js as a program meets it that has escaped from its realm: the variable outer has what the realm of the
+// runner has. What such a program cannot do is due to the walls around the process.
+func Escaped(t testing.TB, script []byte) []byte {
+	t.Helper()
+	const start = "guest.start(line);"
+	escaped := bytes.Replace(script, []byte("  "+start), []byte("  evaluate('globalThis', 'escaped').outer = { require, process, Buffer, run: JSON.parse(run) };\n  "+start), 1)
+	if len(escaped) == len(script) {
+		t.Fatalf("the runner has no %q", start)
+	}
+	return escaped
 }

@@ -73,7 +73,7 @@ type world struct {
 const secret = "canary-7d1e"
 
 // open makes the world of a tier, until the test ends.
-func open(t *testing.T, tier Tier) *world {
+func open(t *testing.T, tier Tier, box func(testing.TB) sandbox.Sandbox) *world {
 	t.Helper()
 	tmp := t.TempDir()
 	t.Setenv("HARNESS_CANARY", secret) // nothing of the host's environment reaches a program
@@ -85,7 +85,7 @@ func open(t *testing.T, tier Tier) *world {
 		t.Fatal(err)
 	}
 	w.listen(t)
-	w.box = tier.Open(t)
+	w.box = box(t)
 	t.Cleanup(func() {
 		if err := w.box.Close(); err != nil {
 			t.Error(err)

@@ -1,0 +1,3 @@
+// An end that would leave a core behind.
+// wants: error crash
+outer.process.abort()
