@@ -20,7 +20,7 @@ CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./int
 # The packages whose tests take longest begin first, so that none is left alone at the end.
 LONGEST = ./internal/wiring ./internal/store/sqlite ./internal/api ./internal/cli ./internal/task ./internal/catalog
 
-.PHONY: all build demo test test-process test-long children lint platforms lines bench load fmt conformance
+.PHONY: all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance
 
 all: build
 
@@ -42,6 +42,10 @@ test-process: ## the rules of runs once more, with programs in the process tier
 
 test-long: export HARNESS_TEST_LONG = 1
 test-long: test ## every test with the whole of each generated series
+
+test-gvisor: ## the tests of containers with gVisor, which it builds; as root, with docker.io (Debian)
+	GOBIN=$(CURDIR)/bin GOFLAGS=-mod=mod $(GO) install -ldflags '-s -w' gvisor.dev/gvisor/runsc@v0.0.0-20260905035102-160fafc42237
+	PATH=$(CURDIR)/bin:$$PATH HARNESS_TEST_DOCKER_RUNTIME=runsc scripts/docker-engine $(GO) test -count 1 ./internal/sandbox/docker
 
 children:
 	$(if $(RACE),$(GO) test -c -o bin/children/ $(CHILDREN))
