@@ -10,12 +10,16 @@ import (
 )
 
 type benchCmd struct {
+	What  string `arg:"" optional:"" default:"all" enum:"all,tokens" help:"tokens: what tools cost of a model's context, directly and in code mode."`
 	Tier  string `help:"Compare this tier of the sandbox with plain Node.js, or all that this machine has: wasm, process, docker or all." placeholder:"TIER"`
 	Only  string `help:"Only figures whose name contains this." placeholder:"TEXT"`
 	Quick bool   `help:"Fewer repetitions."`
 }
 
 func (c *benchCmd) Run(ctx context.Context, a *app) error {
+	if c.What == "tokens" {
+		return benchTokens(ctx, a)
+	}
 	tiers, err := c.tiers(ctx, a)
 	if err != nil {
 		return err

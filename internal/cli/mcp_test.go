@@ -391,3 +391,13 @@ func TestGatewayStart(t *testing.T) {
 		}
 	}
 }
+
+// TestBenchTokens measures what TestGatewaySize bounds: code mode costs the same for any number of tools.
+func TestBenchTokens(t *testing.T) {
+	t.Parallel()
+	var rows []struct{ Tools, Direct, Code int }
+	setup(t).run("bench", "tokens", "--json").want(0).value(&rows)
+	if len(rows) != 5 || rows[4].Tools != 5000 || rows[0].Code >= 1500 || rows[0].Code != rows[4].Code || rows[4].Direct < 100*rows[4].Code {
+		t.Errorf("%+v", rows)
+	}
+}

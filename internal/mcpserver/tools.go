@@ -83,18 +83,31 @@ func (s *Server) definitions() []definition {
 	}
 }
 
+// tool is a definition as clients get it.
+func (d *definition) tool() *mcp.Tool {
+	yes, no := true, false
+	notes := &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
+	if d.readOnly {
+		notes = &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &no}
+	}
+	return &mcp.Tool{
+		Name: d.name, Title: d.title, Description: d.description, Annotations: notes,
+		InputSchema: json.RawMessage(d.input), OutputSchema: json.RawMessage(d.output),
+	}
+}
+
 func (s *Server) addTools() {
 	for _, d := range s.definitions() {
-		yes, no := true, false
-		notes := &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
-		if d.readOnly {
-			notes = &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &no}
-		}
-		s.server.AddTool(&mcp.Tool{
-			Name: d.name, Title: d.title, Description: d.description, Annotations: notes,
-			InputSchema: json.RawMessage(d.input), OutputSchema: json.RawMessage(d.output),
-		}, s.guard(d.call, !d.readOnly))
+		s.server.AddTool(d.tool(), s.guard(d.call, !d.readOnly))
 	}
+}
+
+// ModelContext is what clients put into a model's context in the mode code: the tools, and the instructions.
+func ModelContext() (tools []*mcp.Tool, guide string) {
+	for _, d := range new(Server).definitions() {
+		tools = append(tools, d.tool())
+	}
+	return tools, instructions
 }
 
 // errFault is the answer to a call that has met a fault of this program.
