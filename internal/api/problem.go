@@ -125,6 +125,7 @@ var statuses = []struct {
 	{runs.ErrEngine, http.StatusConflict, "another engine recorded the run; force=true replays it anyway"},
 	{sandbox.ErrOwnerFull, http.StatusTooManyRequests, sandbox.ErrOwnerFull.Error()},
 	{sandbox.ErrPoolFull, http.StatusServiceUnavailable, sandbox.ErrPoolFull.Error()},
+	{sandbox.ErrPoolBusy, http.StatusServiceUnavailable, sandbox.ErrPoolBusy.Error()},
 	{wiring.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
@@ -140,7 +141,7 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 			continue
 		}
 		switch {
-		case errors.Is(s.is, sandbox.ErrOwnerFull), errors.Is(s.is, sandbox.ErrPoolFull): // load, not a fault
+		case errors.Is(s.is, sandbox.ErrOwnerFull), errors.Is(s.is, sandbox.ErrPoolFull), errors.Is(s.is, sandbox.ErrPoolBusy): // load, not a fault
 			visitOf(ctx).answer.Header().Set("Retry-After", "5")
 		case s.status >= 500:
 			a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)

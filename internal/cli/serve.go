@@ -15,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -150,6 +151,12 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *wir
 		},
 		RunnersStarted: func() int { started, _ := runners(); return started },
 		RunnersIdle:    func() int { _, idle := runners(); return idle },
+		RunnerEvents: func() (counts sandbox.Counts) {
+			if pool, err := h.Pool(""); err == nil {
+				counts = pool.Counts()
+			}
+			return counts
+		},
 	})
 	options.Harness, options.Tasks = h, tasks
 	if options.Capabilities, err = auth.NewCapabilities([]byte(cfg.Server.Secret), cfg.Server.TokenExpiration); err != nil {

@@ -55,27 +55,28 @@ type Config struct {
 
 // Sandbox holds tier and limits of programs.
 type Sandbox struct {
-	Tier         string            `key:"tier" default:"wasm" oneof:"wasm,process,docker,auto" doc:"What programs run in; auto is the strongest that works here. A request may choose another one that is not weaker."`
-	Timeout      time.Duration     `key:"timeout" default:"30s" min:"1ms" doc:"Time a program may compute."`
-	MaxWall      time.Duration     `key:"maxWall" default:"10m" min:"1ms" doc:"Time a program may take, waiting for tools included."`
-	CallTimeout  time.Duration     `key:"callTimeout" default:"60s" min:"1ms" doc:"Time one tool call may take."`
-	ParkAfter    time.Duration     `key:"parkAfter" default:"30s" min:"0" doc:"A run whose program waits for calls and timers for longer gives up its runner until it goes on; 0: it keeps it."`
-	Memory       Size              `key:"memory" default:"100MiB" min:"16MiB" max:"4GiB" doc:"Memory of a program."`
-	MaxCalls     int               `key:"maxCalls" default:"1000" min:"0" doc:"Tool calls in one run."`
-	MaxHostCalls int               `key:"maxHostCalls" default:"20000" min:"0" doc:"File, catalog and timer calls in one run."`
-	MaxInFlight  int               `key:"maxInFlight" default:"100" min:"1" doc:"Calls at the same time; more wait."`
-	MaxOutput    Size              `key:"maxOutput" default:"1MiB" min:"1KiB" doc:"Size of the returned value, and of all log lines together."`
-	MaxLogLines  int               `key:"maxLogLines" default:"10000" min:"0" doc:"Console lines of one run."`
-	MaxValue     Size              `key:"maxValue" default:"8MiB" min:"1KiB" doc:"Size of one call's arguments or answer; larger answers become files in /workspace."`
-	Pool         int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners at the same time; 0: as many as a quarter of the memory holds, 16 MiB each."`
-	PoolPerUser  int               `key:"poolPerUser" default:"0" min:"0" max:"1024" doc:"Runners of one user at the same time; 0: half of all, at least 2."`
-	Warm         int               `key:"warm" default:"2" min:"0" max:"64" doc:"Runners that harness serve keeps ready for users who have none yet."`
-	Packages     string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`
-	Prelude      []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`
-	Process      Process           `key:"process" doc:"The tier with Node.js in a process behind the walls of Linux."`
-	Env          map[string]string `key:"env" doc:"What programs read as env.NAME. Programs are untrusted: no secrets here."`
-	Profile      string            `key:"profile" oneof:"lightweight,standard,heavy" doc:"Values of sandbox.memory, sandbox.timeout and sandbox.docker.cpus that are not set otherwise: 64MiB, 10s and 0.25; 128MiB, 30s and 0.5; 512MiB, 2m and 1."`
-	Docker       Docker            `key:"docker" doc:"The tier with Node.js in containers of a Docker engine."`
+	Tier           string            `key:"tier" default:"wasm" oneof:"wasm,process,docker,auto" doc:"What programs run in; auto is the strongest that works here. A request may choose another one that is not weaker."`
+	Timeout        time.Duration     `key:"timeout" default:"30s" min:"1ms" doc:"Time a program may compute."`
+	MaxWall        time.Duration     `key:"maxWall" default:"10m" min:"1ms" doc:"Time a program may take, waiting for tools included."`
+	CallTimeout    time.Duration     `key:"callTimeout" default:"60s" min:"1ms" doc:"Time one tool call may take."`
+	ParkAfter      time.Duration     `key:"parkAfter" default:"30s" min:"0" doc:"A run whose program waits for calls and timers for longer gives up its runner until it goes on; 0: it keeps it."`
+	Memory         Size              `key:"memory" default:"100MiB" min:"16MiB" max:"4GiB" doc:"Memory of a program."`
+	MaxCalls       int               `key:"maxCalls" default:"1000" min:"0" doc:"Tool calls in one run."`
+	MaxHostCalls   int               `key:"maxHostCalls" default:"20000" min:"0" doc:"File, catalog and timer calls in one run."`
+	MaxInFlight    int               `key:"maxInFlight" default:"100" min:"1" doc:"Calls at the same time; more wait."`
+	MaxOutput      Size              `key:"maxOutput" default:"1MiB" min:"1KiB" doc:"Size of the returned value, and of all log lines together."`
+	MaxLogLines    int               `key:"maxLogLines" default:"10000" min:"0" doc:"Console lines of one run."`
+	MaxValue       Size              `key:"maxValue" default:"8MiB" min:"1KiB" doc:"Size of one call's arguments or answer; larger answers become files in /workspace."`
+	Pool           int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners at the same time; 0: as many as a quarter of the memory holds, 16 MiB each."`
+	PoolPerUser    int               `key:"poolPerUser" default:"0" min:"0" max:"1024" doc:"Runners of one user at the same time; 0: half of all, at least 2."`
+	AcquireTimeout time.Duration     `key:"acquireTimeout" default:"0" min:"0" doc:"How long a program waits for a runner when all are in use, the start of one included; 0: as long as its caller waits."`
+	Warm           int               `key:"warm" default:"2" min:"0" max:"64" doc:"Runners that harness serve keeps ready for users who have none yet."`
+	Packages       string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`
+	Prelude        []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`
+	Process        Process           `key:"process" doc:"The tier with Node.js in a process behind the walls of Linux."`
+	Env            map[string]string `key:"env" doc:"What programs read as env.NAME. Programs are untrusted: no secrets here."`
+	Profile        string            `key:"profile" oneof:"lightweight,standard,heavy" doc:"Values of sandbox.memory, sandbox.timeout and sandbox.docker.cpus that are not set otherwise: 64MiB, 10s and 0.25; 128MiB, 30s and 0.5; 512MiB, 2m and 1."`
+	Docker         Docker            `key:"docker" doc:"The tier with Node.js in containers of a Docker engine."`
 }
 
 // Docker configures the docker tier.

@@ -29,6 +29,9 @@ func (l *Lease) Release(clean bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.wg.Done()
+	if !clean {
+		p.counts.Deaths++
+	}
 	if !clean || l.runs >= p.opt.MaxRuns || p.closed {
 		p.kill(l)
 		p.dispatch()
@@ -44,6 +47,7 @@ func (l *Lease) Release(clean bool) {
 		if clean {
 			p.ready(l)
 		} else {
+			p.counts.Deaths++
 			p.kill(l)
 		}
 		p.dispatch()

@@ -23,6 +23,16 @@ type PoolOptions struct {
 	Idle            time.Duration // how long a runner waits for its owner's next program; 5 minutes
 	MaxWaiting      int           // Acquires that wait at the same time; 8,192
 	MaxOwnerWaiting int           // of them, those of one owner; 1,024
+	AcquireTimeout  time.Duration // how long an Acquire waits, a start included; 0: until its context ends
+}
+
+// Counts is what has happened in a pool since it was made.
+type Counts struct {
+	Claims uint64 // runners lent to programs
+	Waits  uint64 // of them and of those refused, Acquires that found no runner ready
+	Starts uint64 // runners started
+	Failed uint64 // starts that failed
+	Deaths uint64 // runners that ended while they waited, or did not end their program cleanly
 }
 
 const (
@@ -64,6 +74,7 @@ type Pool struct {
 	starting int       // of them, those that are starting
 	failing  bool      // the last start failed: only waiters cause another
 	waiting  int       // Acquires that wait, without Reacquires
+	counts   Counts
 	timer    *time.Timer
 	closed   bool
 	wg       sync.WaitGroup
@@ -87,6 +98,8 @@ var (
 	ErrPoolClosed = errors.New("the sandbox is shutting down")
 	// ErrPoolFull reports that as many programs wait for a runner as may at all.
 	ErrPoolFull = errors.New("too many programs wait for a runner: try again later")
+	// ErrPoolBusy reports that no runner became free in time.
+	ErrPoolBusy = errors.New("no runner became free in time (sandbox.acquireTimeout): try again later")
 	// ErrOwnerFull reports that as many programs of one owner wait for a runner as may.
 	ErrOwnerFull = errors.New("too many programs of this user wait for a runner: wait until some have ended")
 )
@@ -124,8 +137,15 @@ func (p *Pool) Stats() (started, idle int) {
 	return p.count, p.idle.Len() + len(p.spare)
 }
 
+// Counts says what has happened so far.
+func (p *Pool) Counts() Counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts
+}
+
 // Acquire returns a runner that is ready for a program of the owner, waiting while there is none and none can be started.
-// Every lease must be released. Errors are that of a start, ErrPoolClosed, ErrPoolFull, ErrOwnerFull and the end of ctx.
+// Every lease must be released. Errors are that of a start, ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrOwnerFull and the end of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return p.acquire(ctx, name, false)
 }
@@ -140,6 +160,11 @@ func (p *Pool) acquire(ctx context.Context, name string, again bool) (*Lease, er
 	w, l, err := p.request(name, again)
 	if w == nil {
 		return l, err
+	}
+	if p.opt.AcquireTimeout > 0 && !again {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, p.opt.AcquireTimeout, ErrPoolBusy)
+		defer stop()
 	}
 	select {
 	case a := <-w.answer:
@@ -167,8 +192,10 @@ func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 			p.lend(l)
 			return nil, l, nil
 		}
+		p.counts.Deaths++
 		p.kill(l)
 	}
+	p.counts.Waits++
 	switch {
 	case again:
 	case p.waiting >= p.opt.MaxWaiting:
@@ -205,6 +232,7 @@ func (p *Pool) leave(w *waiter) {
 // lend counts a program of a runner; the lease must be released. p.mu is held, here and below.
 func (p *Pool) lend(l *Lease) {
 	l.runs++
+	p.counts.Claims++
 	p.wg.Add(1)
 }
 
@@ -239,6 +267,7 @@ func (p *Pool) bindSpare(o *owner) bool {
 		l := p.spare[last]
 		p.spare = p.spare[:last]
 		if !l.quiet() {
+			p.counts.Deaths++
 			p.kill(l)
 			continue
 		}
@@ -260,7 +289,11 @@ func (p *Pool) start() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.starting--
-		p.failing = err != nil
+		if p.failing = err != nil; p.failing {
+			p.counts.Failed++
+		} else {
+			p.counts.Starts++
+		}
 		switch l := (&Lease{Runner: runner, pool: p}); {
 		case err == nil && p.closed:
 			p.kill(l)

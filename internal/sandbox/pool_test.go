@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -494,6 +495,26 @@ func TestPoolBoundsWaiting(t *testing.T) {
 		}
 		release(busy, false)
 		release(acquire(t, p, "d"), true)
+	})
+}
+
+// A wait is bounded where that is configured, but not that of a program that had a runner before. What happened is counted.
+func TestPoolAcquireTimeout(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 1, AcquireTimeout: time.Minute}, func(t *testing.T, p *sandbox.Pool) {
+		busy := acquire(t, p, "a")
+		began := time.Now()
+		if _, err := p.Acquire(t.Context(), "b"); !errors.Is(err, sandbox.ErrPoolBusy) || time.Since(began) != time.Minute {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		again := waitBy(t.Context(), p.Reacquire, "b")
+		time.Sleep(time.Hour)
+		release(busy, false)
+		release(<-again.lease, true)
+		synctest.Wait()
+		if diff := cmp.Diff(sandbox.Counts{Claims: 2, Waits: 3, Starts: 2, Deaths: 1}, p.Counts()); diff != "" {
+			t.Error(diff)
+		}
 	})
 }
 

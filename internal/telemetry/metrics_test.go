@@ -22,6 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -197,10 +198,15 @@ func TestMetrics(t *testing.T) {
 		{
 			"state", func(m *Metrics) {
 				is := func(n int) func() int { return func() int { return n } }
-				m.Watch(State{TasksRunning: is(1), TasksQueued: is(2), RunnersStarted: is(3), RunnersIdle: is(4)})
+				m.Watch(State{TasksRunning: is(1), TasksQueued: is(2), RunnersStarted: is(3), RunnersIdle: is(4), RunnerEvents: func() sandbox.Counts {
+					return sandbox.Counts{Claims: 9, Waits: 8, Starts: 7, Failed: 6, Deaths: 5}
+				}})
 			}, map[string]float64{
 				"harness_tasks{state=running}": 1, "harness_tasks{state=queued}": 2,
 				"harness_sandbox_runners{state=started}": 3, "harness_sandbox_runners{state=idle}": 4,
+				"harness_sandbox_runner_events_total{event=claimed}": 9, "harness_sandbox_runner_events_total{event=waited}": 8,
+				"harness_sandbox_runner_events_total{event=started}": 7, "harness_sandbox_runner_events_total{event=failed}": 6,
+				"harness_sandbox_runner_events_total{event=died}": 5,
 			},
 		},
 	} {

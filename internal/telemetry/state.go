@@ -5,12 +5,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"mcp-code-exec-harness/internal/sandbox"
 )
 
 // State counts what there is at the moment of a scrape. The functions must not wait long; they are safe for concurrent use.
 type State struct {
 	TasksRunning, TasksQueued   func() int
 	RunnersStarted, RunnersIdle func() int // of the sandbox: alive or starting, and of those waiting for a program
+	RunnerEvents                func() sandbox.Counts
 }
 
 // Watch makes every scrape ask s. It is called once.
@@ -28,6 +31,18 @@ func (m *Metrics) Watch(s State) {
 		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{
 			Name: g.name, Help: g.help, ConstLabels: prometheus.Labels{"state": g.state},
 		}, func() float64 { return float64(g.count()) })
+	}
+	for event, count := range map[string]func(sandbox.Counts) uint64{
+		"claimed": func(c sandbox.Counts) uint64 { return c.Claims },
+		"waited":  func(c sandbox.Counts) uint64 { return c.Waits },
+		"started": func(c sandbox.Counts) uint64 { return c.Starts },
+		"failed":  func(c sandbox.Counts) uint64 { return c.Failed },
+		"died":    func(c sandbox.Counts) uint64 { return c.Deaths },
+	} {
+		promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
+			Name: "harness_sandbox_runner_events_total", ConstLabels: prometheus.Labels{"event": event},
+			Help: "Runners lent to programs, programs that found none ready, runners started, starts that failed, and runners that did not end cleanly.",
+		}, func() float64 { return float64(count(s.RunnerEvents())) })
 	}
 }
 

@@ -46,7 +46,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 			if err != nil {
 				return nil, err
 			}
-			return &tier{"wasm", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser}), jail.Walls, 3, s.Missing}, nil
+			return &tier{"wasm", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout}), jail.Walls, 3, s.Missing}, nil
 		}, closePool),
 		"process": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			e, err := engine()
@@ -61,7 +61,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 				return nil, err
 			}
 			h.atClose(s.Close)
-			return &tier{"process", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, MaxRuns: 1}), jail.Walls, 2, s.Missing}, nil
+			return &tier{"process", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), jail.Walls, 2, s.Missing}, nil
 		}, closePool),
 		"docker": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			s, err := docker.Open(ctx, docker.Options{
@@ -76,7 +76,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 			if slices.Contains(s.Walls(), docker.Kernel) {
 				strength = 4
 			}
-			return &tier{"docker", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, MaxRuns: 1}), s.Walls(), strength, s.Missing}, nil
+			return &tier{"docker", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), s.Walls(), strength, s.Missing}, nil
 		}, closePool),
 	}
 	tiers[auto] = kept(func() (*tier, error) {
@@ -135,7 +135,7 @@ func (h *Harness) tier(name string) (*tier, error) {
 	}
 	open := h.tiers[name]
 	if open == nil {
-		return nil, runs.InvalidError(fmt.Sprintf("sandbox: there is no tier %q; there are %s", name, strings.Join(Tiers, ", ")))
+		return nil, runs.InvalidError("sandbox: there is no such tier; there are " + strings.Join(Tiers, ", "))
 	}
 	return open()
 }
