@@ -22,6 +22,7 @@ import (
 type offered struct {
 	mu    sync.Mutex
 	tools map[string]*catalog.Tool // by the name that clients get
+	at    <-chan struct{}          // Catalog.Changed when they were offered
 }
 
 // offerTools offers the tools of the upstream servers as they are now, and after each change.
@@ -41,6 +42,10 @@ func (s *Server) offerTools() {
 func (s *Server) offerNow() {
 	s.offered.mu.Lock()
 	defer s.offered.mu.Unlock()
+	at := s.opt.Harness.Catalog().Changed()
+	if at == s.offered.at {
+		return
+	}
 	now := s.named()
 	for name, t := range now {
 		if s.offered.tools[name] != t {
@@ -56,7 +61,7 @@ func (s *Server) offerNow() {
 	if len(gone) > 0 {
 		s.server.RemoveTools(gone...)
 	}
-	s.offered.tools = now
+	s.offered.tools, s.offered.at = now, at
 }
 
 // listing is a middleware that waits for servers which have not listed their tools yet, at most startWait.
