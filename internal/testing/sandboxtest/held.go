@@ -134,13 +134,13 @@ func entries(t testing.TB, dir string) []os.DirEntry {
 // eventually polls for what no signal announces: the end of another process.
 func eventually(t testing.TB, cond func() (ok bool, why string)) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience / 2); ; time.Sleep(2 * time.Millisecond) {
 		ok, why := cond()
 		if ok {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("not within %s: %s", patience, why)
+			t.Errorf("not within %s: %s", patience/2, why)
 			return
 		}
 	}

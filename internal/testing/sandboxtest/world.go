@@ -57,6 +57,7 @@ type world struct {
 	brief *runs.Service // with briefWall
 	dir   string        // empty, of the host
 	file  string        // of the host, with secret in it
+	host  string        // its name
 	port  int           // of a listener of the host
 	dials atomic.Int64  // connections to it
 
@@ -65,8 +66,9 @@ type world struct {
 	empty, each holdings // without runners, and of each
 
 	mu   sync.Mutex
-	hold chan struct{} // a call of the tool hold is answered when it is closed
-	held chan struct{} // closed when the call has come
+	hold chan struct{}  // a call of the tool hold is answered when it is closed
+	held chan struct{}  // closed when the call has come
+	got  map[string]int // calls by tool and arguments
 }
 
 // secret is what no program may see.
@@ -77,11 +79,15 @@ func open(t *testing.T, tier Tier, box func(testing.TB) sandbox.Sandbox) *world 
 	t.Helper()
 	tmp := t.TempDir()
 	t.Setenv("HARNESS_CANARY", secret) // nothing of the host's environment reaches a program
-	w := &world{of: tier, dir: filepath.Join(tmp, "dir"), file: filepath.Join(tmp, "secret.txt")}
+	w := &world{got: map[string]int{}, of: tier, dir: filepath.Join(tmp, "dir"), file: filepath.Join(tmp, "secret.txt")}
 	if err := os.Mkdir(w.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(w.file, []byte(secret), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.host, err = os.Hostname(); err != nil {
 		t.Fatal(err)
 	}
 	w.listen(t)
@@ -168,6 +174,9 @@ func (w *world) upstream(t *testing.T) (url string) {
 	for name, hints := range map[string]*mcp.ToolAnnotations{"read": {ReadOnlyHint: true}, "send": nil, "hold": {ReadOnlyHint: true}} {
 		s.AddTool(&mcp.Tool{Name: name, Annotations: hints, InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				w.mu.Lock()
+				w.got[name+" "+string(req.Params.Arguments)]++
+				w.mu.Unlock()
 				if name == "hold" {
 					if err := w.wait(ctx); err != nil {
 						return nil, err
@@ -270,7 +279,8 @@ func (w *world) execute(t testing.TB, s *runs.Service, req runs.Request) (*run.O
 	sent := &sent{}
 	out, err := s.Execute(context.WithValue(t.Context(), sentKey{}, sent), req)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		out = &run.Outcome{}
 	}
 	sent.mu.Lock()
 	defer sent.mu.Unlock()
