@@ -13,6 +13,7 @@ import (
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
 )
 
 // bearerTransport sends a key with every request.
@@ -146,20 +147,21 @@ func TestMCPLimit(t *testing.T) {
 // TestMCPCancel ends the run of a client that cancels its request.
 func TestMCPCancel(t *testing.T) {
 	t.Parallel()
-	w := setup(t, setting{})
-	steps := make(chan struct{}, 10)
+	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	steps := make(chan string, 100)
 	session := w.mcpClient(localToken, &mcp.ClientOptions{
-		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { steps <- struct{}{} },
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { steps <- r.Params.Message },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	params := &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{"code": "await list_mcp_tools(); await utils.sleep(600000)"}}
+	params := &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{"code": "await callMCPTool('bad__echo', {}); await utils.sleep(600000)"}}
 	params.SetProgressToken("p")
 	ended := make(chan error, 1)
 	go func() {
 		_, err := session.CallTool(ctx, params)
 		ended <- err
 	}()
-	<-steps // the run goes on
+	for strings.HasPrefix(<-steps, "running") { // until the run calls
+	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the call ends with %v", err)
