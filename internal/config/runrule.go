@@ -10,11 +10,12 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// RunRule lowers limits of section sandbox for the runs of some callers. Its limits have the names that they have there; nil changes
-// nothing.
+// RunRule lowers limits of section sandbox for the runs of some callers, and raises their tier. Its limits have the names that they have
+// there; nil, and an empty tier, change nothing.
 type RunRule struct {
 	Users        []string       `json:"users,omitempty" key:"users" doc:"Users whose runs these are; * stands for any text. Without it, all."`
 	Roles        []string       `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous. Without it, all."`
+	Tier         string         `json:"-" key:"tier" oneof:"wasm,process,docker" doc:"Tier of the sandbox for them, where it is not weaker than sandbox.tier."`
 	Timeout      *time.Duration `json:"-" key:"timeout" min:"1ms" doc:"Time a program may compute."`
 	MaxWall      *time.Duration `json:"-" key:"maxWall" min:"1ms" doc:"Time a program may take, waiting for tools included."`
 	MaxCalls     *int           `json:"-" key:"maxCalls" min:"0" doc:"Tool calls in one run."`
@@ -47,6 +48,9 @@ type lowered struct {
 // Limits are the limits of the rule as they are written, by key.
 func (r RunRule) Limits() map[string]string {
 	all := map[string]string{}
+	if r.Tier != "" {
+		all["tier"] = r.Tier
+	}
 	for _, l := range r.limits(&Sandbox{}) {
 		all[l.key] = format(l.to)
 	}
@@ -63,6 +67,9 @@ func (r RunRule) String() string {
 		if len(list.values) > 0 {
 			parts = append(parts, list.name+" "+strings.Join(list.values, "|"))
 		}
+	}
+	if r.Tier != "" {
+		parts = append(parts, "tier "+r.Tier)
 	}
 	for _, l := range r.limits(&Sandbox{}) {
 		parts = append(parts, l.key+" "+format(l.to))
@@ -88,7 +95,18 @@ func (c *Config) LimitsFor(user string, roles []auth.Role) (s Sandbox, rules []i
 	return s, rules
 }
 
-// Lowered are the limits that LimitsFor takes from rules, by key, and the numbers of the rules.
+// TiersFor are the tiers of the rules of policy.runs that are about a caller: runs of the caller take the strongest of them and of
+// sandbox.tier.
+func (c *Config) TiersFor(user string, roles []auth.Role) (tiers []string) {
+	for _, r := range c.Policy.Runs {
+		if r.Tier != "" && r.callers.Have(user, roles) {
+			tiers = append(tiers, r.Tier)
+		}
+	}
+	return tiers
+}
+
+// Lowered are the limits that LimitsFor takes from rules, by key, with the tiers of TiersFor, and the numbers of the rules.
 func (c *Config) Lowered(user string, roles []auth.Role) (limits map[string]string, rules []int) {
 	s, rules := c.LimitsFor(user, roles)
 	limits = map[string]string{}
@@ -96,6 +114,9 @@ func (c *Config) Lowered(user string, roles []auth.Role) (limits map[string]stri
 		for _, l := range c.Policy.Runs[n-1].limits(&s) {
 			limits[l.key] = format(l.from)
 		}
+	}
+	if tiers := c.TiersFor(user, roles); len(tiers) > 0 {
+		limits["tier"] = strings.Join(tiers, "|")
 	}
 	return limits, rules
 }
@@ -113,8 +134,8 @@ func (l *loader) compileRuns() {
 		if r.callers, err = policy.NewCallers(r.Users, r.Roles); err != nil {
 			l.problem(at.member("roles").errorf(path+".roles", "", "%v", err))
 		}
-		if len(r.limits(&Sandbox{})) == 0 {
-			l.problem(at.errorf(path, "add one, such as timeout: 5s", "it lowers no limit"))
+		if r.Tier == "" && len(r.limits(&Sandbox{})) == 0 {
+			l.problem(at.errorf(path, "add one, such as timeout: 5s", "it has neither a limit nor a tier"))
 		}
 	}
 }

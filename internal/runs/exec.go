@@ -44,10 +44,13 @@ type Request struct {
 
 // Execute compiles and executes a program and records its journal. A program that does not compile is an outcome too.
 func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, err error) {
+	req.User = cmp.Or(req.User, DefaultUser)
+	if req.Sandbox, err = s.tierFor(req.User, req.Roles, req.Sandbox); err != nil {
+		return nil, err
+	}
 	// The sandbox and the store of a first run open while its program is compiled.
 	s.opening.Go(func() { s.opt.Pool(req.Sandbox) })
 	s.opening.Go(func() { s.opt.Store() })
-	req.User = cmp.Or(req.User, DefaultUser)
 	id := cmp.Or(req.ID, id.New("run"))
 	env, err := s.open(req.User, req.Session, id)
 	if err != nil {
@@ -60,6 +63,14 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
 	return s.live(ctx, spec)
+}
+
+// tierFor is TierFor of the options.
+func (s *Service) tierFor(user string, roles []auth.Role, asked string) (string, error) {
+	if s.opt.TierFor == nil {
+		return asked, nil
+	}
+	return s.opt.TierFor(user, roles, asked)
 }
 
 // prepare compiles a program and begins its journal. A program that does not compile has an outcome and no spec.

@@ -82,7 +82,7 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 	} else if err := s.sameEngine(start); err != nil && !how.Force {
 		return nil, err
 	}
-	if err := s.home(&start); err != nil {
+	if err := s.home(&start, ""); err != nil {
 		return nil, err
 	}
 	env, err := s.open(start.User, start.Session, start.Run)
@@ -157,7 +157,11 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	if req.Roles, err = s.roles(ctx, start.Principal, had); err != nil {
 		return nil, err
 	}
-	if err := s.home(&start); err != nil {
+	tier, err := s.tierFor(start.User, req.Roles, "")
+	if err == nil {
+		err = s.home(&start, tier)
+	}
+	if err != nil {
 		return nil, err
 	}
 	env, err := s.open(start.User, start.Session, start.Run)
@@ -206,14 +210,14 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 	return nil
 }
 
-// home makes the tier of a recorded run the configured one, if its own is not available any more.
-func (s *Service) home(start *journal.Start) error {
+// home makes the tier of a recorded run another one, if its own is not available any more; empty is the configured one.
+func (s *Service) home(start *journal.Start, tier string) error {
 	_, err := s.opt.Pool(start.Tier)
 	if err == nil {
 		return nil
 	}
-	pool, configured := s.opt.Pool("")
-	if configured != nil {
+	pool, other := s.opt.Pool(tier)
+	if other != nil {
 		return err
 	}
 	start.Tier = pool.Info().Tier

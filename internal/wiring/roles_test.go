@@ -1,6 +1,8 @@
 package wiring_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -156,5 +158,46 @@ func TestLimitsOfCallers(t *testing.T) {
 	_, err := f.Runs().Create(t.Context(), bob, runs.Request{Code: "return 1", User: "bob", Timeout: 2 * time.Second})
 	if err == nil || !strings.Contains(err.Error(), "timeout is longer than policy.runs allows, which is 1s") {
 		t.Errorf("a timeout above that of the rule: %v", err)
+	}
+}
+
+// The tier of policy.runs holds where it is not weaker than the configured one.
+func TestTierOfCallers(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	for configured, rule := range map[string]string{"process": "wasm", "wasm": "process"} {
+		f := open(t, t.TempDir(), map[string]string{
+			"sandbox.tier": configured, "policy.runs": `[{users: "ann*", tier: ` + rule + `}, {users: "ann*", tier: ` + configured + `}]`,
+		}, up.entry)
+		for _, tier := range []string{"wasm", "process"} {
+			_, missing, err := f.Walls(t.Context(), tier)
+			if err == nil && len(missing) > 0 {
+				err = fmt.Errorf("walls of the %s tier are missing: %v", tier, missing)
+			}
+			if err != nil && os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			} else if err != nil {
+				t.Skip("install Node.js 20 or newer (https://nodejs.org), on Linux with user namespaces: ", err)
+			}
+		}
+		for user, want := range map[string]string{"anna": "wasm", "bob": configured} {
+			out, err := f.Runs().Execute(t.Context(), runs.Request{Code: "return 1", User: user})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Sandbox != want {
+				t.Errorf("configured %s: the run of %s was in %s, want %s", configured, user, out.Sandbox, want)
+			}
+			out, err = f.Runs().ForTasks().Execute(t.Context(), agent.Program{
+				RunID: id.New("run"), New: true, User: user, Session: "s", Principal: "oidc:x", Began: time.Now(), Code: "return 1", Observe: func(run.Event) {},
+			})
+			if err != nil || out.Sandbox != want {
+				t.Errorf("configured %s: the task of %s was in %s, want %s: %v", configured, user, out.Sandbox, want, err)
+			}
+		}
+		_, err := f.Runs().Execute(t.Context(), runs.Request{Code: "return 1", User: "anna", Sandbox: "process"})
+		if err == nil || !strings.Contains(err.Error(), "sandbox: process is weaker than wasm, which this user's programs need (policy.runs)") {
+			t.Errorf("configured %s: a request for a weaker tier: %v", configured, err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/sandbox"
@@ -192,4 +193,38 @@ func (h *Harness) Warm(runners int) {
 			pool.KeepWarm(runners)
 		}
 	})
+}
+
+// tierFor is the tier of a caller's run that asked for one, or for none (empty): where rules of policy.runs name tiers for the caller, the
+// strongest of them and of the configured one, or the one asked for if that is not weaker.
+func (h *Harness) tierFor(user string, roles []auth.Role, asked string) (string, error) {
+	least := h.cfg.TiersFor(user, roles)
+	if len(least) == 0 {
+		return asked, nil
+	}
+	ctx := context.Background()
+	best, err := h.tier(asked)
+	if err != nil {
+		return "", err
+	}
+	has, err := best.strengthOf(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range least {
+		t, err := h.tier(name)
+		if err != nil {
+			return "", err
+		}
+		needs, err := t.strengthOf(ctx)
+		switch {
+		case err != nil:
+			return "", err
+		case asked == "" && needs >= has:
+			best, has = t, needs
+		case needs > has:
+			return "", runs.InvalidError(fmt.Sprintf("sandbox: %s is weaker than %s, which this user's programs need (policy.runs)", best.name, name))
+		}
+	}
+	return best.name, nil
 }
