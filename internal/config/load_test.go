@@ -43,10 +43,10 @@ func TestDefaults(t *testing.T) {
 			Journal: 4 << 30, Tasks: 10000, Sessions: 10000, Schedules: 100, Workspace: 4 << 30, Tokens: 1_000_000, Vault: 256 << 20, Waiting: 1000,
 		},
 		Approvals: Approvals{ExpireAfter: day}, MCP: MCP{Mode: "code"},
-		Redis:     Redis{Address: "localhost:6379", TTL: time.Hour},
-		Audit:     Audit{Enabled: true, File: filepath.Join(state, "audit.jsonl"), MaxSize: 64 << 20, MaxFiles: 16},
-		Log:       Log{Level: "info", Format: "pretty", Audit: true},
-		StateDir:  state,
+		Redis:    Redis{Address: "localhost:6379", TTL: time.Hour},
+		Audit:    Audit{Enabled: true, File: filepath.Join(state, "audit.jsonl"), MaxSize: 64 << 20, MaxFiles: 16},
+		Log:      Log{Level: "info", Format: "pretty", Audit: true},
+		StateDir: state,
 	}
 	if diff := cmp.Diff(want, got, unexported); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
