@@ -24,6 +24,7 @@ type Tier struct {
 // journal, gate and MCP server, beside a run of another user.
 func Exercise(t *testing.T, tier Tier) {
 	t.Run("Attacks", func(t *testing.T) { open(t, tier, tier.Open).attacks(t, "attacks") })
+	t.Run("Same", func(t *testing.T) { open(t, tier, tier.Open).alike(t) })
 	t.Run("Volume", func(t *testing.T) { open(t, tier, tier.Open).volume(t) })
 	if tier.Escaped != nil {
 		t.Run("Escaped", func(t *testing.T) { open(t, tier, tier.Escaped).attacks(t, "escaped") })

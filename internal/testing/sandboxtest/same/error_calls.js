@@ -1,0 +1,2 @@
+// More calls than there may be.
+for (;;) await tools.up.read({})

@@ -1,0 +1,2 @@
+// A program that waits for nothing.
+await new Promise(() => {})

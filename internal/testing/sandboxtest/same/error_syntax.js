@@ -1,0 +1,2 @@
+// A program that is none.
+return 1 +
