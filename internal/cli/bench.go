@@ -53,10 +53,10 @@ const gvisorBudget = 10
 // tiers opens those that are to be compared.
 func (c *benchCmd) tiers(ctx context.Context, a *app) ([]bench.Tier, error) {
 	names := []string{c.Tier}
-	switch {
-	case c.Tier == "":
+	switch c.Tier {
+	case "":
 		return nil, nil
-	case c.Tier == "all":
+	case "all":
 		names = wiring.Tiers
 	}
 	cfg, err := a.load()
