@@ -34,7 +34,11 @@ func (w *world) volume(t *testing.T) {
 	w.mixed(t, hostile, 0, 60) // what it opens stays
 	w.measure(t)
 	goroutines, heap := live()
-	w.mixed(t, hostile, 60, generated.Count(300, 10_000))
+	short := 300
+	if w.tier != "wasm" { // each run starts a runner
+		short = 90
+	}
+	w.mixed(t, hostile, 60, generated.Count(short, 10_000))
 	w.settle(t)
 	eventually(t, func() (bool, string) {
 		now, size := live()
