@@ -18,7 +18,7 @@ export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./internal/gate ./internal/jail ./internal/wiring ./internal/mcpclient ./internal/program ./internal/sandbox/process ./internal/sandbox/wasm ./internal/store/sqlite
 
 # The packages whose tests take longest begin first, so that none is left alone at the end.
-LONGEST = ./internal/wiring ./internal/store/sqlite ./internal/api ./internal/cli ./internal/task ./internal/catalog
+LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/store/sqlite ./internal/sandbox/process ./internal/api ./internal/cli ./internal/task ./internal/program ./internal/catalog
 
 .PHONY: all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance
 
