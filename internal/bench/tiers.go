@@ -80,9 +80,10 @@ func (b *bench) tiers(ctx context.Context) ([]Figure, error) {
 	return all, nil
 }
 
-// ready waits until a runner is.
+// ready waits until a runner is. The next one does not start while it is measured.
 func ready(ctx context.Context, pool *sandbox.Pool) error {
 	pool.KeepWarm(1)
+	defer pool.KeepWarm(0)
 	for ctx.Err() == nil {
 		if _, idle := pool.Stats(); idle > 0 {
 			return nil
@@ -118,7 +119,6 @@ func (b *bench) warm(ctx context.Context, t Tier) (Figure, error) {
 }
 
 func (b *bench) cold(ctx context.Context, t Tier) (Figure, error) {
-	t.Pool.KeepWarm(0)
 	user := 0
 	return b.each(ctx, t, 20, Figure{Name: t.Name + ", return 1, cold", Note: "a runner is started for it"}, "return 1", func() (string, error) {
 		user++
@@ -126,7 +126,6 @@ func (b *bench) cold(ctx context.Context, t Tier) (Figure, error) {
 			if err := ready(ctx, t.Pool); err != nil {
 				return "", err
 			}
-			t.Pool.KeepWarm(0)
 		}
 		return fmt.Sprint("user", user), nil
 	})
