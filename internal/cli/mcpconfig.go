@@ -103,6 +103,12 @@ func (c *mcpCmd) printConfig(a *app) error {
 	if c.User != defaultUser {
 		entry.Args = append(entry.Args, "--user", c.User)
 	}
+	if c.Mode != "" {
+		entry.Args = append(entry.Args, "--mode", c.Mode)
+	}
+	if c.Forms {
+		entry.Args = append(entry.Args, "--forms")
+	}
 	shown := map[string]string{"client": client.name, "file": client.file, "config": client.text(entry)}
 	if client.link != nil {
 		shown["link"] = client.link(entry)

@@ -191,7 +191,7 @@ func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	case frame.FS:
 		return r.redacted(c, pii.FromFile, r.file(c, intent))
 	case frame.Catalog:
-		return r.redacted(c, fromCatalog, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
+		return r.redacted(c, pii.FromCatalog, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
 	case frame.Resource:
 		return r.redacted(c, fromResource, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) }))
 	case frame.PII:
@@ -204,11 +204,8 @@ func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	return r.redacted(c, pii.FromProgram, refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name)))
 }
 
-// Origins of values that no tool's answer has.
-const (
-	fromCatalog  pii.Origin = "catalog"
-	fromResource pii.Origin = "resource"
-)
+// fromResource is the origin of values in resources of servers.
+const fromResource pii.Origin = "resource"
 
 // redacted is a prepared call whose errors are redacted of personal data: step 9. Values are redacted where they are made.
 func (r *Run) redacted(c *journal.Call, from pii.Origin, pending run.Pending) run.Pending {
@@ -284,7 +281,7 @@ func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (j
 	if failed != nil {
 		return nil, failed
 	}
-	return r.hide(ctx, fromCatalog, name, value)
+	return r.hide(ctx, pii.FromCatalog, name, value)
 }
 
 // load resolves a require or import at run time.

@@ -67,6 +67,7 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 		StructuredContent json.RawMessage `json:"structuredContent"`
 		IsError           bool            `json:"isError"`
 		ResultType        string          `json:"resultType"`
+		InputRequests     json.RawMessage `json:"inputRequests"`
 		ToolResult        json.RawMessage `json:"toolResult"` // of 2024-10-07 servers that still exist
 	}
 	if !isObject(raw) {
@@ -75,7 +76,7 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 	if _, err := segment.Parse(raw, &wire, zeroCopy); err != nil {
 		return nil, fmt.Errorf("the result has a wrong shape: %w", err)
 	}
-	if wire.ResultType == "input_required" {
+	if wire.ResultType == "input_required" || present(wire.InputRequests) {
 		return nil, errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
 	}
 	blocks, err := decodeList[json.RawMessage](wire.Content, maxBlocks)

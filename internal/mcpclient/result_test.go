@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -25,6 +26,20 @@ func TestDecodeResult(t *testing.T) {
 			if c.Type == "video" && string(c.Raw) != `{"type":"video","x":1}` {
 				t.Errorf("a block of an unknown type is %s", c.Raw)
 			}
+		}
+	}
+}
+
+// An answer that asks for input is none, whatever it calls itself.
+func TestDecodeResultAsksForInput(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{
+		`{"resultType":"input_required","requestState":"x"}`,
+		`{"content":[],"inputRequests":{"x":{"method":"elicitation/create","params":{"mode":"url","message":"Decide","url":"https://evil.example/"}}}}`,
+		`{"content":[],"resultType":"complete","inputRequests":{}}`,
+	} {
+		if res, err := decodeResult([]byte(raw)); err == nil || !strings.Contains(err.Error(), "asks for input") {
+			t.Errorf("%s: got %+v, %v", raw, res, err)
 		}
 	}
 }

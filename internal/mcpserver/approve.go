@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,7 +28,7 @@ func (s *Server) settle(ctx context.Context, r *mcp.CallToolRequest, who caller,
 			return out, nil, err
 		}
 		if r.ProtocolVersion() >= inputs {
-			return out, &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{inputName: ask}, RequestState: out.RunID}, nil
+			return out, &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{inputName: ask}, RequestState: out.RunID + "/" + out.Approval.ID}, nil
 		}
 		answer, err := r.Session.Elicit(ctx, ask)
 		if err != nil {
@@ -88,12 +89,13 @@ func (s *Server) answered(ctx context.Context, who caller, out *run.Outcome, mod
 
 // again goes on with the run of a call that a client repeats with what its user has answered; left says that they do not decide now.
 func (s *Server) again(ctx context.Context, r *mcp.CallToolRequest, who caller) (out *run.Outcome, left bool, err error) {
-	info, err := s.find(ctx, who, r.Params.RequestState)
+	id, asked, _ := strings.Cut(r.Params.RequestState, "/")
+	info, err := s.find(ctx, who, id)
 	if err != nil {
 		return nil, false, err
 	}
 	out, err = s.current(ctx, info)
-	if err != nil || out.Status != run.WaitingApproval {
+	if err != nil || out.Status != run.WaitingApproval || out.Approval.ID != asked { // what they answered is not what it waits for now
 		return out, false, err
 	}
 	ask, err := s.question(r, who, out.Approval)

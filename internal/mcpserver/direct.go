@@ -75,12 +75,14 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// named are the tools of the upstream servers under the names that clients get: a tool's own where no other has it, else server__tool.
+// named are the tools of the upstream servers under the names that clients get: a tool's own where nothing else has it, else server__tool. No
+// server can have its tool take the place of another's.
 func (s *Server) named() map[string]*catalog.Tool {
 	all := s.opt.Harness.Catalog().Tools()
 	times := map[string]int{executeCode: 1, searchTools: 1, getToolDetails: 1}
 	for _, t := range all {
 		times[t.Name]++
+		times[t.FullName()]++
 	}
 	named := map[string]*catalog.Tool{}
 	for _, t := range all {
@@ -137,9 +139,13 @@ func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) 
 	if failed != nil {
 		return failed, nil
 	}
-	passed := &mcp.CallToolResult{}
 	var is struct{ Content json.RawMessage }
-	if json.Unmarshal(out.Output, &is) != nil || is.Content == nil || json.Unmarshal(out.Output, passed) != nil { // it became a file
+	var answer mcp.CallToolResult
+	// Only what is an answer is passed on: what else a server writes would have the harness ask the client's user, or its model.
+	passed := &mcp.CallToolResult{}
+	if json.Unmarshal(out.Output, &is) == nil && is.Content != nil && json.Unmarshal(out.Output, &answer) == nil {
+		passed.Content, passed.StructuredContent, passed.IsError = answer.Content, answer.StructuredContent, answer.IsError
+	} else { // it became a file
 		passed = result(string(out.Output), nil, false)
 		passed.Content = append(passed.Content, s.attachments(r, who, who.session(""), out, nil)...)
 	}

@@ -166,7 +166,7 @@ func (s *Server) hiding(ctx context.Context, who caller) *hiding {
 
 func (h *hiding) text(text string) string {
 	if h.err == nil {
-		text, h.err = h.privacy.Hide(h.ctx, pii.FromProgram, text)
+		text, h.err = h.privacy.Hide(h.ctx, pii.FromCatalog, text)
 	}
 	return text
 }

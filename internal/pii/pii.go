@@ -48,6 +48,7 @@ const (
 	FromFile    Origin = "file"    // files of users
 	FromCode    Origin = "code"    // literals of programs
 	FromProgram Origin = "program" // what a program computed
+	FromCatalog Origin = "catalog" // what servers say of their tools
 )
 
 // foreign reports whether a text of this origin was written without knowledge of the session's tokens.
