@@ -147,10 +147,10 @@ func (a *API) addRuns() {
 	) (*body[*run.Outcome], error) {
 		user, err := actFor(ctx, in.Body.UserID)
 		if err == nil {
-			err = a.opt.Harness.Runs().CheckTier(in.Body.Sandbox)
+			err = a.take(ctx)
 		}
 		if err == nil {
-			err = a.take(ctx)
+			err = a.opt.Harness.Runs().CheckTier(in.Body.Sandbox) // it may start a runner
 		}
 		if err != nil {
 			return nil, err

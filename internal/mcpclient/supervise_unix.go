@@ -3,6 +3,7 @@
 package mcpclient
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -55,7 +56,9 @@ func Supervise(args []string) int {
 
 	var pid int
 	var err error
-	if confined {
+	if confined && os.Getpid() != 1 { // it ends all processes that it sees
+		err = errors.New("a sandbox has namespaces of its own")
+	} else if confined {
 		pid, err = confine.Start(plan, args, serverAttr())
 	} else if pid, err = syscall.ForkExec(args[0], args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: serverAttr()}); err != nil {
 		err = fmt.Errorf("command %q could not be executed: %w", args[0], err)

@@ -210,11 +210,12 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 	return nil
 }
 
-// home makes the tier of a recorded run another one, if its own is not available any more; empty is the configured one.
+// home makes the tier of a recorded run another one, if this version does not have its own; empty is the configured one. A tier that cannot be
+// opened now may be there again later.
 func (s *Service) home(start *journal.Start, tier string) error {
 	_, err := s.opt.Pool(start.Tier)
-	if err == nil {
-		return nil
+	if _, absent := errors.AsType[InvalidError](err); !absent {
+		return err
 	}
 	pool, other := s.opt.Pool(tier)
 	if other != nil {

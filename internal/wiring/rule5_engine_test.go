@@ -16,7 +16,7 @@ func TestRuleEngine(t *testing.T) {
 	out := f.exec(code(`await utils.sleep(1); return 7`))
 	records := f.journalOf(out.RunID)
 	for name, edit := range map[string]func(*journal.Start){
-		"tier":    func(s *journal.Start) { s.Tier = "docker" },
+		"tier":    func(s *journal.Start) { s.Tier = "another" },
 		"engine":  func(s *journal.Start) { s.Engine = "another" },
 		"prelude": func(s *journal.Start) { s.Prelude = "another" },
 	} {

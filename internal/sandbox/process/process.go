@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/frame"
@@ -124,8 +125,13 @@ func writeScript(dir string, text []byte) (string, error) {
 	return path, disk.Replace(path, text, 0o644)
 }
 
+// startTime is more than any start takes.
+const startTime = time.Minute
+
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, startTime, errors.New("Node.js was not ready in time"))
+	defer stop()
 	cmd := exec.Command(s.opt.Program, append(slices.Clone(s.opt.Args), jail.ExecCommand, string(s.program))...)
 	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
 	runner, err := sandbox.StartProcess(cmd, s.jail.Start)
