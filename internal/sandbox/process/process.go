@@ -130,7 +130,7 @@ const startTime = time.Minute
 
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, startTime, errors.New("Node.js was not ready in time"))
+	ctx, stop := context.WithTimeoutCause(ctx, startTime, errors.New("the Node.js process was not ready in time"))
 	defer stop()
 	cmd := exec.Command(s.opt.Program, append(slices.Clone(s.opt.Args), jail.ExecCommand, string(s.program))...)
 	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
