@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"mcp-code-exec-harness/internal/testing/generated"
+
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
@@ -140,7 +142,7 @@ func TestLinear(t *testing.T) {
 	for _, unit := range units {
 		shapes[unit] = repeated("", unit, "")
 	}
-	const size = 1 << 18
+	size := generated.Count(1<<16, 1<<18)
 	const tries = 3 // the machine has other things to do
 	ordinary := time.Duration(0)
 	for range tries {

@@ -24,6 +24,8 @@ func (w *world) holds(t testing.TB) holdings {
 		case err != nil: // the directory that Glob reads
 		case strings.HasPrefix(file, "socket:"): // connections to the server come and go
 			h["sockets"]++
+		case strings.HasPrefix(filepath.Base(file), storeFile): // so do connections to the store
+			h["store"]++
 		default:
 			h["descriptors"]++
 		}
@@ -46,12 +48,18 @@ func (h holdings) plus(more holdings, n int) holdings {
 	return all
 }
 
+// storeConnections is more than the descriptors of as many readers as a store may open.
+const storeConnections = 20
+
 // more lists what is above before. A client keeps the connections of calls that were in flight together for a while; both ends are here.
 func (h holdings) more(before holdings) (more []string) {
 	for name, n := range h {
 		most := before[name]
-		if name == "sockets" {
+		switch name {
+		case "sockets":
 			most += 3 * limits.MaxInFlight
+		case "store":
+			most += storeConnections
 		}
 		if n > most {
 			more = append(more, fmt.Sprintf("%s: %d, and not %d", name, n, most))

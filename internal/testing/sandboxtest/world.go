@@ -38,12 +38,14 @@ const (
 	briefCompute = 300 * time.Millisecond
 )
 
+const storeFile = "harness.db"
+
 // Memory is what a program may have, in bytes.
 const Memory = 32 << 20
 
 // limits are small, so that the suite is quick, but for those of time: a program that ends by another limit has time to reach it.
 var limits = run.Limits{
-	Timeout: 30 * time.Second, MaxWall: patience, Memory: Memory, MaxOutput: 256 << 10, MaxLogLines: 2000, MaxCalls: 50, MaxHostCalls: 2000,
+	Timeout: 30 * time.Second, MaxWall: patience, Memory: Memory, MaxOutput: 256 << 10, MaxLogLines: 2000, MaxCalls: 50, MaxHostCalls: 600,
 	MaxInFlight: 20, MaxValue: 1 << 20,
 }
 
@@ -127,7 +129,7 @@ func (w *world) listen(t *testing.T) {
 // serve joins the parts of a harness.
 func (w *world) serve(t *testing.T, tmp string) {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(tmp, "harness.db"), sqlite.Options{Sync: sqlite.SyncNormal, Now: time.Now})
+	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(tmp, storeFile), sqlite.Options{Sync: sqlite.SyncNormal, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
