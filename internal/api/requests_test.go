@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestRefusedRequests(t *testing.T) {
 		"session ..":                {"POST", "/v1/runs", `{"userId":"a","code":"return 1","sessionId":".."}`, nil, 400, "session id"},
 		"keys in another case":      {"POST", "/v1/runs", `{"userId":"a","CODE":"return 1"}`, nil, 400, "code"},
 		"keys in two cases":         {"POST", "/v1/servers", `{"name":"ok","NAME":"../x","url":"http://127.0.0.1:1/mcp"}`, nil, 201, `"ok"`},
-		"the configured tier":       {"POST", "/v1/runs", `{"userId":"a","code":"return 1","sandbox":"wasm"}`, nil, 200, "succeeded"},
+		"the configured tier":       {"POST", "/v1/runs", `{"userId":"a","code":"return 1","sandbox":"wasm"}`, nil, 200, `"sandbox":"wasm"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -290,5 +291,23 @@ func TestDrain(t *testing.T) {
 	w.gate.open()
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// A program runs in the tier that the request names.
+func TestSandboxOfRequests(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{flags: map[string]string{"sandbox.tier": "process"}})
+	if _, missing, err := w.h.Walls(t.Context(), "process"); err != nil || len(missing) > 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(missing, err)
+		}
+		t.Skip("install Node.js 20 or newer (https://nodejs.org), on Linux with user namespaces: ", missing, err)
+	}
+	for tier, want := range map[string]string{`"sandbox":"wasm",`: "wasm", "": "process"} {
+		r := w.do("POST", "/v1/runs", `{"userId":"a",`+tier+`"code":"return 1"}`)
+		if r.status != 200 || !strings.Contains(r.body, `"sandbox":"`+want+`"`) {
+			t.Errorf("%q: %d %s", tier, r.status, r.body)
+		}
 	}
 }

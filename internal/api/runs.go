@@ -149,9 +149,6 @@ func (a *API) addRuns() {
 		if err == nil {
 			err = a.take(ctx)
 		}
-		if err == nil {
-			err = a.opt.Harness.Runs().CheckTier(in.Body.Sandbox) // it may start a runner
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +165,7 @@ func (a *API) addRuns() {
 			}
 		}
 		out, err := a.createRun(ctx, identity(ctx), runs.Request{
-			ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Timeout: time.Duration(in.Body.Timeout),
+			ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Sandbox: in.Body.Sandbox, Timeout: time.Duration(in.Body.Timeout),
 		})
 		return a.outcome(ctx, user, in.Body.SessionID, out, err)
 	})
@@ -264,7 +261,7 @@ func (a *API) addRuns() {
 		if err != nil {
 			return nil, err
 		}
-		out, err := a.opt.Harness.Runs().Replay(ctx, records, runs.Replay{Force: in.Force})
+		out, err := a.opt.Harness.Runs().Replay(ctx, records, runs.Replay{Force: in.Force, Roles: identity(ctx).Roles})
 		return a.outcome(ctx, info.User, info.Session, out, err)
 	})
 }

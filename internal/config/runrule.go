@@ -15,7 +15,7 @@ import (
 type RunRule struct {
 	Users        []string       `json:"users,omitempty" key:"users" doc:"Users whose runs these are; * stands for any text. Without it, all."`
 	Roles        []string       `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous. Without it, all."`
-	Tier         string         `json:"-" key:"tier" oneof:"wasm,process,docker" doc:"Tier of the sandbox for them, where it is not weaker than sandbox.tier."`
+	Tier         string         `json:"-" key:"tier" oneof:"wasm,process,docker" doc:"Tier of the sandbox for them, instead of sandbox.tier."`
 	Timeout      *time.Duration `json:"-" key:"timeout" min:"1ms" doc:"Time a program may compute."`
 	MaxWall      *time.Duration `json:"-" key:"maxWall" min:"1ms" doc:"Time a program may take, waiting for tools included."`
 	MaxCalls     *int           `json:"-" key:"maxCalls" min:"0" doc:"Tool calls in one run."`
@@ -95,7 +95,7 @@ func (c *Config) LimitsFor(user string, roles []auth.Role) (s Sandbox, rules []i
 	return s, rules
 }
 
-// TiersFor are the tiers of the rules of policy.runs that are about a caller: runs of the caller take the strongest of them and of
+// TiersFor are the tiers of the rules of policy.runs that are about a caller: runs of the caller take the strongest of them instead of
 // sandbox.tier.
 func (c *Config) TiersFor(user string, roles []auth.Role) (tiers []string) {
 	for _, r := range c.Policy.Runs {

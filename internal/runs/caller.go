@@ -13,7 +13,7 @@ import (
 
 // Create executes a program for a caller who must be allowed to act for req.User, in the session of the request, which is created if it
 // is absent. Errors wrap auth.ErrForbidden or ErrSession, or are an InvalidError.
-func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (*run.Outcome, error) {
+func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (out *run.Outcome, err error) {
 	if err := who.ActFor(req.User); err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (*
 	default:
 		return nil, InvalidError(fmt.Sprintf("timeout is longer than sandbox.timeout, which is %s", most))
 	}
-	if err := s.CheckTier(req.Sandbox); err != nil {
+	if req.Sandbox, err = s.tierFor(req.User, req.Roles, req.Sandbox); err != nil {
 		return nil, err
 	}
 	leave, err := s.enter(ctx, req.User, req.Session)
@@ -36,15 +36,6 @@ func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (*
 	}
 	defer leave()
 	return s.Execute(ctx, req)
-}
-
-// CheckTier returns an InvalidError for a tier of the sandbox that a caller may not choose: one that is weaker than the configured one. Empty is
-// the configured one.
-func (s *Service) CheckTier(tier string) error {
-	if tier == "" {
-		return nil
-	}
-	return s.opt.CheckTier(tier)
 }
 
 // enter begins the use of a session; leave ends it.

@@ -61,9 +61,10 @@ func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journ
 
 // Replay says how a recorded run is executed again.
 type Replay struct {
-	Code    string // replaces the recorded program, to see where a changed one diverges; empty: the recorded one
-	Tier    string // of the sandbox; empty: the recorded one
-	Force   bool   // although another engine recorded it
+	Code    string      // replaces the recorded program, to see where a changed one diverges; empty: the recorded one
+	Tier    string      // of the sandbox; empty: the recorded one
+	Force   bool        // although another engine recorded it
+	Roles   []auth.Role // of who asks for it, for policy; nil if they are not known
 	Observe func(run.Event)
 }
 
@@ -79,11 +80,17 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 	}
 	if how.Tier != "" && how.Tier != start.Tier {
 		start.Tier = how.Tier
-	} else if err := s.sameEngine(start); err != nil && !how.Force {
-		return nil, err
-	}
-	if err := s.home(&start, ""); err != nil {
-		return nil, err
+	} else {
+		other, err := s.home(&start, how.Roles)
+		if err != nil {
+			return nil, err
+		}
+		if other == nil {
+			other = s.sameEngine(start)
+		}
+		if other != nil && !how.Force {
+			return nil, fmt.Errorf("%w: %w; use --force to try the %s tier of this version", ErrEngine, other, start.Tier)
+		}
 	}
 	env, err := s.open(start.User, start.Session, start.Run)
 	if err != nil {
@@ -157,11 +164,7 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	if req.Roles, err = s.roles(ctx, start.Principal, had); err != nil {
 		return nil, err
 	}
-	tier, err := s.tierFor(start.User, req.Roles, "")
-	if err == nil {
-		err = s.home(&start, tier)
-	}
-	if err != nil {
+	if _, err := s.home(&start, req.Roles); err != nil {
 		return nil, err
 	}
 	env, err := s.open(start.User, start.Session, start.Run)
@@ -210,32 +213,32 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 	return nil
 }
 
-// home makes the tier of a recorded run another one, if this version does not have its own; empty is the configured one. A tier that cannot be
-// opened now may be there again later.
-func (s *Service) home(start *journal.Start, tier string) error {
-	_, err := s.opt.Pool(start.Tier)
-	if _, absent := errors.AsType[InvalidError](err); !absent {
-		return err
+// home makes the tier of a recorded run another one, and says why, if there is no such tier any more, or if it is weaker now than what the runs of its
+// user need. A tier that cannot be opened now may be there again later.
+func (s *Service) home(start *journal.Start, roles []auth.Role) (why, err error) {
+	tier, err := s.tierFor(start.User, roles, start.Tier)
+	if _, refused := errors.AsType[InvalidError](err); refused {
+		why = err
+		tier, err = s.tierFor(start.User, roles, "")
 	}
-	pool, other := s.opt.Pool(tier)
-	if other != nil {
-		return err
+	if err == nil {
+		start.Tier = tier
 	}
-	start.Tier = pool.Info().Tier
-	return nil
+	return why, err
 }
 
+// sameEngine says in what the engine that recorded a run is another one.
 func (s *Service) sameEngine(start journal.Start) error {
 	pool, err := s.opt.Pool(start.Tier)
 	if err != nil {
-		return fmt.Errorf("%w: the %s tier, which is not available here: %w; use --force to try the configured one", ErrEngine, start.Tier, err)
+		return err
 	}
 	info := pool.Info()
 	switch {
 	case start.Engine != info.Engine:
-		return fmt.Errorf("%w: its version differs from this one's; use --force to try anyway", ErrEngine)
+		return errors.New("its version differs from this one's")
 	case start.Prelude != info.Prelude:
-		return fmt.Errorf("%w: its guest runtime differs from this one's; use --force to try anyway", ErrEngine)
+		return errors.New("its guest runtime differs from this one's")
 	}
 	return nil
 }

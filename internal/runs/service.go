@@ -91,11 +91,9 @@ type Options struct {
 	Workspace func() (*files.Base, error) // of sessions; a run without a session has its own, named by its id
 	Sessions  func() (Sessions, error)
 
-	// TierFor returns the tier of a caller's run that asked for one, or for none (empty): a stronger one where the caller is to have that, and
-	// an InvalidError where it asked for a weaker one. nil: what it asked for.
+	// TierFor returns the tier of a caller's run that asked for one, or for none (empty), and an InvalidError for a tier that is weaker than what
+	// the caller's runs need, or that there is not. nil: what it asked for.
 	TierFor func(user string, roles []auth.Role, asked string) (string, error)
-	// CheckTier returns an InvalidError for a tier that a caller may not choose.
-	CheckTier func(tier string) error
 
 	Gate    *gate.Gate
 	Catalog *catalog.Catalog

@@ -1,11 +1,14 @@
 package wiring_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"mcp-code-exec-harness/internal/journal"
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/auth"
@@ -161,33 +164,27 @@ func TestLimitsOfCallers(t *testing.T) {
 	}
 }
 
-// The tier of policy.runs holds where it is not weaker than the configured one.
+// Programs run in the tier that policy.runs names for their user, of several in the strongest, and elsewhere in the configured one; one that is weaker
+// is refused, also to what was recorded in it.
 func TestTierOfCallers(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
 	for configured, rule := range map[string]string{"process": "wasm", "wasm": "process"} {
 		f := open(t, t.TempDir(), map[string]string{
-			"sandbox.tier": configured, "policy.runs": `[{users: "ann*", tier: ` + rule + `}, {users: "ann*", tier: ` + configured + `}]`,
+			"sandbox.tier": configured,
+			"policy.runs":  `[{users: "ann*", tier: ` + rule + `}, {users: "ann*", tier: ` + configured + `}, {users: carl, tier: ` + rule + `}]`,
 		}, up.entry)
-		for _, tier := range []string{"wasm", "process"} {
-			_, missing, err := f.Walls(t.Context(), tier)
-			if err == nil && len(missing) > 0 {
-				err = fmt.Errorf("walls of the %s tier are missing: %v", tier, missing)
-			}
-			if err != nil && os.Getenv("CI") == "true" {
-				t.Fatal(err)
-			} else if err != nil {
-				t.Skip("install Node.js 20 or newer (https://nodejs.org), on Linux with user namespaces: ", err)
-			}
-		}
-		for user, want := range map[string]string{"anna": "wasm", "bob": configured} {
-			out, err := f.Runs().Execute(t.Context(), runs.Request{Code: "return 1", User: user})
+		needProcess(t, f)
+		recorded := map[string]*run.Outcome{}
+		for user, want := range map[string]string{"anna": "wasm", "bob": configured, "carl": rule} {
+			out, err := f.Runs().Execute(t.Context(), runs.Request{Code: "await utils.sleep(1); return 1", User: user})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if out.Sandbox != want {
 				t.Errorf("configured %s: the run of %s was in %s, want %s", configured, user, out.Sandbox, want)
 			}
+			recorded[out.Sandbox] = out
 			out, err = f.Runs().ForTasks().Execute(t.Context(), agent.Program{
 				RunID: id.New("run"), New: true, User: user, Session: "s", Principal: "oidc:x", Began: time.Now(), Code: "return 1", Observe: func(run.Event) {},
 			})
@@ -195,9 +192,43 @@ func TestTierOfCallers(t *testing.T) {
 				t.Errorf("configured %s: the task of %s was in %s, want %s: %v", configured, user, out.Sandbox, want, err)
 			}
 		}
+		const weaker = "sandbox: process is weaker than wasm, which this user's programs need (policy.runs)"
 		_, err := f.Runs().Execute(t.Context(), runs.Request{Code: "return 1", User: "anna", Sandbox: "process"})
-		if err == nil || !strings.Contains(err.Error(), "sandbox: process is weaker than wasm, which this user's programs need (policy.runs)") {
+		if err == nil || !strings.Contains(err.Error(), weaker) {
 			t.Errorf("configured %s: a request for a weaker tier: %v", configured, err)
+		}
+		// What is recorded for anna is of a time without the rules.
+		records := edited(t, f.journalOf(recorded["process"].RunID), func(r *journal.Record) {
+			if r.Start != nil {
+				r.Start.User = "anna"
+			}
+		})
+		if _, err := f.Runs().Replay(t.Context(), records, runs.Replay{}); !errors.Is(err, runs.ErrEngine) || !strings.Contains(err.Error(), weaker) {
+			t.Errorf("configured %s: a replay in a weaker tier: %v", configured, err)
+		}
+		for how, want := range map[*runs.Replay]string{{Force: true}: "wasm", {Tier: "wasm"}: "wasm", {Tier: "process", Force: true}: "wasm"} {
+			if out, err := f.Runs().Replay(t.Context(), records, *how); err != nil || out.Error != nil || out.Sandbox != want {
+				t.Errorf("configured %s: the replay %+v: %+v, %v", configured, *how, out, err)
+			}
+		}
+		if out := f.resumed(id.New("run"), until(t, records, func(r journal.Record) bool { return r.Call != nil })); out.Error != nil || out.Sandbox != "wasm" {
+			t.Errorf("configured %s: the run that goes on: %+v, %+v", configured, out, out.Error)
+		}
+	}
+}
+
+// needProcess skips a test where the process tier does not work.
+func needProcess(t *testing.T, f *fixture) {
+	t.Helper()
+	for _, tier := range []string{"wasm", "process"} {
+		_, missing, err := f.Walls(t.Context(), tier)
+		if err == nil && len(missing) > 0 {
+			err = fmt.Errorf("walls of the %s tier are missing: %v", tier, missing)
+		}
+		if err != nil && os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		} else if err != nil {
+			t.Skip("install Node.js 20 or newer (https://nodejs.org), on Linux with user namespaces: ", err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ type tier struct {
 // Tiers are the names of the tiers.
 var Tiers = []string{"wasm", "process", "docker"}
 
+// strengths are those that tiers have at most, see strengthOf.
+var strengths = map[string]int{"wasm": 3, "process": 2, "docker": 4}
+
 // auto stands for the strongest tier that works.
 const auto = "auto"
 
@@ -47,7 +51,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 			if err != nil {
 				return nil, err
 			}
-			return &tier{"wasm", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout}), jail.Walls, 3, s.Missing}, nil
+			return &tier{"wasm", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout}), jail.Walls, strengths["wasm"], s.Missing}, nil
 		}, closePool),
 		"process": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			e, err := engine()
@@ -62,7 +66,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 				return nil, err
 			}
 			h.atClose(s.Close)
-			return &tier{"process", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), jail.Walls, 2, s.Missing}, nil
+			return &tier{"process", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), jail.Walls, strengths["process"], s.Missing}, nil
 		}, closePool),
 		"docker": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			s, err := docker.Open(ctx, docker.Options{
@@ -75,7 +79,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 			h.atClose(s.Close)
 			strength := 2
 			if slices.Contains(s.Walls(), docker.Kernel) {
-				strength = 4
+				strength = strengths["docker"]
 			}
 			return &tier{"docker", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), s.Walls(), strength, s.Missing}, nil
 		}, closePool),
@@ -152,31 +156,6 @@ func (h *Harness) Pool(name string) (*sandbox.Pool, error) {
 	return t.pool, nil
 }
 
-// checkTier returns an InvalidError for a tier that is weaker than the configured one.
-func (h *Harness) checkTier(name string) error {
-	configured, err := h.tier("")
-	if err != nil {
-		return err
-	}
-	if name == configured.name || name == auto {
-		return nil
-	}
-	t, err := h.tier(name)
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
-	has, err := t.strengthOf(ctx)
-	if err != nil {
-		return err
-	}
-	needs, err := configured.strengthOf(ctx)
-	if err == nil && has < needs {
-		err = runs.InvalidError(fmt.Sprintf("sandbox: %s is weaker than %s, which this server has configured (sandbox.tier)", name, configured.name))
-	}
-	return err
-}
-
 // Walls opens a tier, starts a runner of it if none has been started, and says which walls its runners should have, and which they have not, and
 // why.
 func (h *Harness) Walls(ctx context.Context, name string) (walls []string, missing jail.Missing, err error) {
@@ -197,36 +176,80 @@ func (h *Harness) Warm(runners int) {
 	})
 }
 
-// tierFor is the tier of a caller's run that asked for one, or for none (empty): where rules of policy.runs name tiers for the caller, the
-// strongest of them and of the configured one, or the one asked for if that is not weaker.
+// tierFor is the tier of a caller's run that asked for one, or for none (empty): the one that rules of policy.runs name for the caller, of
+// several the strongest, or else the configured one. The one asked for takes its place if it is not weaker.
 func (h *Harness) tierFor(user string, roles []auth.Role, asked string) (string, error) {
-	least := h.cfg.TiersFor(user, roles)
-	if len(least) == 0 {
-		return asked, nil
-	}
 	ctx := context.Background()
-	best, err := h.tier(asked)
+	least, why, err := h.leastTier(ctx, user, roles)
 	if err != nil {
 		return "", err
 	}
-	has, err := best.strengthOf(ctx)
+	if asked == "" || asked == least.name {
+		return least.name, nil
+	}
+	weaker := runs.InvalidError(fmt.Sprintf("sandbox: %s is weaker than %s, %s", asked, least.name, why))
+	if most := strengths[asked]; most > 0 {
+		// One that is refused in any case is not opened.
+		if needs, err := least.strengthOf(ctx); err != nil || most < needs {
+			return "", cmp.Or(err, error(weaker))
+		}
+	}
+	t, err := h.tier(asked)
 	if err != nil {
 		return "", err
 	}
-	for _, name := range least {
+	switch enough, err := t.covers(ctx, least); {
+	case err != nil:
+		return "", err
+	case enough:
+		return t.name, nil
+	case asked == auto:
+		return least.name, nil
+	}
+	return "", weaker
+}
+
+// leastTier is the tier that programs of a caller have unless they ask for a stronger one, and why.
+func (h *Harness) leastTier(ctx context.Context, user string, roles []auth.Role) (*tier, string, error) {
+	rules := h.cfg.TiersFor(user, roles)
+	if len(rules) == 0 {
+		t, err := h.tier("")
+		return t, "which this server has configured (sandbox.tier)", err
+	}
+	var least *tier
+	for _, name := range rules {
 		t, err := h.tier(name)
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
-		needs, err := t.strengthOf(ctx)
-		switch {
-		case err != nil:
-			return "", err
-		case asked == "" && needs >= has:
-			best, has = t, needs
-		case needs > has:
-			return "", runs.InvalidError(fmt.Sprintf("sandbox: %s is weaker than %s, which this user's programs need (policy.runs)", best.name, name))
+		if least == nil {
+			least = t
+		} else if more, err := t.covers(ctx, least); err != nil {
+			return nil, "", err
+		} else if more {
+			least = t
 		}
 	}
-	return best.name, nil
+	return least, "which this user's programs need (policy.runs)", nil
+}
+
+// covers reports that a tier is not weaker than another one.
+func (t *tier) covers(ctx context.Context, other *tier) (bool, error) {
+	if t == other {
+		return true, nil
+	}
+	has, err := t.strengthOf(ctx)
+	if err != nil {
+		return false, err
+	}
+	needs, err := other.strengthOf(ctx)
+	if err != nil || has != needs || has > 1 {
+		return has >= needs, err
+	}
+	for wall := range t.missing() {
+		if _, too := other.missing()[wall]; !too {
+			return false, nil
+		}
+	}
+	return true, nil
 }

@@ -166,7 +166,7 @@ func (h *Harness) openRuns() error {
 	h.atClose(func() error { compiler.Close(); return nil })
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },
-		Pool:  h.Pool, TierFor: h.tierFor, CheckTier: h.checkTier, Skills: h.skills, Workspace: h.workspace,
+		Pool:  h.Pool, TierFor: h.tierFor, Skills: h.skills, Workspace: h.workspace,
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,
