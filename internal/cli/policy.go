@@ -17,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type policyCmd struct {
@@ -83,6 +84,7 @@ type policyTestCmd struct {
 	Args        string   `help:"Arguments as a JSON object. Tokens in it are judged." default:"{}" placeholder:"JSON"`
 	User        string   `help:"Who calls." default:"local"`
 	Role        []string `help:"A role of the caller; several with commas. Without one the roles are not known." placeholder:"ROLE"`
+	Sandbox     string   `help:"Tier of the sandbox that the program runs in: wasm, process or docker. Without it the tier is not known." placeholder:"TIER"`
 	Token       []string `help:"A token in the arguments and where it came from; several origins with commas." placeholder:"TOKEN=ORIGIN" sep:"none"`
 	ReadOnly    *bool    `help:"What the tool's server claims; by default what the catalog says." negatable:""`
 	Destructive *bool    `help:"See --read-only." negatable:""`
@@ -108,6 +110,9 @@ func (c *policyTestCmd) check() error {
 		if _, err := auth.ParseRole(role); err != nil && auth.Role(role) != auth.Anonymous {
 			return fmt.Errorf("--role: %w", err)
 		}
+	}
+	if c.Sandbox != "" && !slices.Contains(wiring.Tiers, c.Sandbox) {
+		return fmt.Errorf("--sandbox: there is no tier %q; there are %s", c.Sandbox, strings.Join(wiring.Tiers, ", "))
 	}
 	for _, t := range c.Token {
 		if text, _, _ := strings.Cut(t, "="); tokenForm.FindString(text) != text || text == "" {
@@ -155,6 +160,7 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 		fmt.Fprintf(a.Stderr, "harness: warning: the catalog has no tool %s; it is judged as one whose server claims nothing\n", c.Tool)
 	}
 	call := policyCall(c.claimed(tool), c.User, []byte(c.Args))
+	call.Sandbox = c.Sandbox
 	for _, role := range c.Role {
 		call.Roles = append(call.Roles, auth.Role(role))
 	}

@@ -114,7 +114,7 @@ type simulation struct {
 // run decides the calls of a run, in the order of its journal.
 func (s *simulation) run(id, user string, records []journal.Record) {
 	s.found.Runs++
-	began := time.Time{}
+	began, tier := time.Time{}, ""
 	origins := map[string][]string{} // of a token
 	shows := func(origin, text string) {
 		for _, token := range tokenForm.FindAllString(text, -1) {
@@ -127,11 +127,11 @@ func (s *simulation) run(id, user string, records []journal.Record) {
 	for _, r := range records {
 		switch {
 		case r.Start != nil:
-			began = time.UnixMicro(r.Start.Time)
+			began, tier = time.UnixMicro(r.Start.Time), r.Start.Tier
 			shows("program", r.Start.Source)
 		case r.Call != nil && (frame.Kind(r.Call.Kind) == frame.Tool || frame.Kind(r.Call.Kind) == frame.PII):
 			call, known := s.call(user, r.Call)
-			from[r.Call.N] = call.Tool
+			from[r.Call.N], call.Sandbox = call.Tool, tier
 			call.Tokens = policyTokens(tokenForm.FindAllString(string(call.Args), -1), func(text string) []string { return origins[text] })
 			s.decide(id, r.Call.N, call, known, began)
 		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.FS:

@@ -112,6 +112,7 @@ type Scope struct {
 	User     string
 	Roles    []auth.Role // of the caller; nil if they are not known
 	Session  string
+	Tier     string // of the sandbox
 	Task     string // empty: a run of no task
 	MaxCalls int    // tool calls
 	MaxValue int    // bytes of an answer; a larger one becomes a file

@@ -63,7 +63,7 @@ func (r *Run) policyCall(tool *catalog.Tool, args json.RawMessage) policy.Call {
 	a := tool.Annotations
 	return policy.Call{
 		Server: tool.Server, Tool: tool.FullName(), ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(),
-		Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(), User: r.scope.User, Roles: r.scope.Roles, Args: args,
+		Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(), User: r.scope.User, Roles: r.scope.Roles, Sandbox: r.scope.Tier, Args: args,
 	}
 }
 

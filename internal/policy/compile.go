@@ -43,6 +43,11 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 		r.users = append(r.users, exactPattern(text))
 	}
 	report(checkRoles(r.Roles), "roles")
+	for _, tier := range r.Sandbox {
+		if !slices.Contains(tiers, tier) {
+			report(fmt.Errorf("%q is not one of %s", tier, strings.Join(tiers, ", ")), "sandbox")
+		}
+	}
 	if r.Tokens != nil {
 		r.compileTokens(report)
 	}

@@ -11,8 +11,8 @@
 //     tokens too: what it allows may take any token. If it asks, it does not: that a person sees the destructive calls
 //     says nothing about where data may go, and must not keep a later rule from denying that.
 //
-// What is not known counts against the call. A token without origins, a caller without known roles and arguments that are
-// not JSON match the rules that ask or deny, and none that allow and mention origins, roles or arguments. In the same way
+// What is not known counts against the call. A token without origins, a caller without known roles, a program in an
+// unknown tier and arguments that are not JSON match the rules that ask or deny, and none that allow and mention origins, roles, tiers or arguments. In the same way
 // a rule that allows needs all values at a path of args to match, and at least one; for a rule that asks or denies one is
 // enough.
 //
@@ -62,6 +62,7 @@ type Call struct {
 	OpenWorld    bool
 	User         string
 	Roles        []auth.Role     // of the caller; nil if they are not known
+	Sandbox      string          // tier that the program runs in; empty if it is not known
 	Args         json.RawMessage // with tokens in place of values
 	Tokens       []Token         // in Args, each once
 }

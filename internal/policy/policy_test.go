@@ -141,6 +141,9 @@ func TestMatching(t *testing.T) {
 		{with(func(r *policy.Rule) { r.Roles = []string{"admin", "user"} }), call("x__y"), true},
 		{with(func(r *policy.Rule) { r.Roles = []string{"admin"} }), call("x__y"), false},
 		{with(func(r *policy.Rule) { r.Roles = []string{"admin"} }), policy.Call{Tool: "x__y"}, true},
+		{with(func(r *policy.Rule) { r.Sandbox = []string{"wasm", "process"} }), policy.Call{Tool: "x__y", Sandbox: "process"}, true},
+		{with(func(r *policy.Rule) { r.Sandbox = []string{"wasm", "process"} }), policy.Call{Tool: "x__y", Sandbox: "docker"}, false},
+		{with(func(r *policy.Rule) { r.Sandbox = []string{"docker"} }), call("x__y"), true},
 		{with(func(r *policy.Rule) { r.When.ReadOnly = no }), call("x__y"), true},
 		{with(func(r *policy.Rule) { r.When.ReadOnly = yes }), call("x__y"), false},
 		{with(func(r *policy.Rule) { r.When.OpenWorld = no }), policy.Call{Tool: "x__y", OpenWorld: true}, false},
@@ -154,6 +157,11 @@ func TestMatching(t *testing.T) {
 	allow.Roles = []string{"admin"}
 	if got := compile(t, allow, tools(policy.Deny, "*")).Decide(policy.Call{Tool: "x__y"}); got.Action != policy.Deny {
 		t.Errorf("a caller of unknown roles is allowed as an admin: %+v", got)
+	}
+	allow = tools(policy.Allow, "*")
+	allow.Sandbox = []string{"docker"}
+	if got := compile(t, allow, tools(policy.Deny, "*")).Decide(call("x__y")); got.Action != policy.Deny {
+		t.Errorf("a program in an unknown tier is allowed as one in a container: %+v", got)
 	}
 }
 
@@ -225,7 +233,10 @@ func TestMistakes(t *testing.T) {
 	}
 	role := tools(policy.Deny, "*")
 	role.Roles = []string{"boss"}
+	tier := tools(policy.Deny, "*")
+	tier.Sandbox = []string{"vm"}
 	for want, rule := range map[string]policy.Rule{
+		`rule 1: sandbox: "vm" is not one of wasm`:                     tier,
 		"rule 1: tools: it names no tool":                              tools(policy.Deny),
 		`rule 1: tools: "crm" is the name of no tool; write crm__*`:    tools(policy.Deny, "crm"),
 		`rule 1: roles: "boss" is not one of user`:                     role,

@@ -11,15 +11,16 @@ import (
 
 // Rule is a rule as it is written. The tags are those of package config.
 type Rule struct {
-	Tools  []string             `json:"tools" key:"tools" required:"true" doc:"Full names of tools, such as mailer__send; * stands for any text; case, - and _ do not count."`
-	When   When                 `json:"when,omitzero" key:"when" doc:"What the tool's annotations must say."`
-	Users  []string             `json:"users,omitempty" key:"users" doc:"Users who call; * stands for any text."`
-	Roles  []string             `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous."`
-	Args   map[string]Condition `json:"args,omitempty" key:"args" doc:"What the arguments must be, by path: $.to, $.items[*].to."`
-	Tokens *Tokens              `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
-	Limit  *Limit               `json:"limit,omitempty" key:"limit" doc:"How many calls of a user the rule allows or asks about; further ones are denied."`
-	Action Action               `json:"action" key:"action" required:"true" oneof:"allow,deny,ask" doc:"What happens to the call."`
-	Reason string               `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
+	Tools   []string             `json:"tools" key:"tools" required:"true" doc:"Full names of tools, such as mailer__send; * stands for any text; case, - and _ do not count."`
+	When    When                 `json:"when,omitzero" key:"when" doc:"What the tool's annotations must say."`
+	Users   []string             `json:"users,omitempty" key:"users" doc:"Users who call; * stands for any text."`
+	Roles   []string             `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous."`
+	Sandbox []string             `json:"sandbox,omitempty" key:"sandbox" doc:"Tiers of the sandbox that the calling program runs in: wasm, process, docker."`
+	Args    map[string]Condition `json:"args,omitempty" key:"args" doc:"What the arguments must be, by path: $.to, $.items[*].to."`
+	Tokens  *Tokens              `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
+	Limit   *Limit               `json:"limit,omitempty" key:"limit" doc:"How many calls of a user the rule allows or asks about; further ones are denied."`
+	Action  Action               `json:"action" key:"action" required:"true" oneof:"allow,deny,ask" doc:"What happens to the call."`
+	Reason  string               `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
 }
 
 // When is what the annotations of a tool must say; nil: anything. A tool that says nothing is destructive, open-world,
@@ -47,6 +48,9 @@ type Tokens struct {
 
 // origins are the names of origins that are not tools.
 var origins = []string{"task", "file", "code", "program", "catalog", "resource"}
+
+// tiers are the tiers of the sandbox.
+var tiers = []string{"wasm", "process", "docker"}
 
 // RuleError is a mistake in a rule.
 type RuleError struct {
@@ -76,7 +80,7 @@ func (r Rule) String() string {
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"users", r.Users}, {"roles", r.Roles}, {"args", sortedKeys(r.Args)}} {
+	}{{"users", r.Users}, {"roles", r.Roles}, {"sandbox", r.Sandbox}, {"args", sortedKeys(r.Args)}} {
 		if len(list.values) > 0 {
 			parts = append(parts, list.name+" "+either(list.values))
 		}
@@ -148,6 +152,9 @@ func (r *rule) fits(c *Call, tool string) bool {
 		if want := r.annotations[i].want; want != nil && *want != is {
 			return false
 		}
+	}
+	if len(r.Sandbox) > 0 && !(slices.Contains(r.Sandbox, c.Sandbox) || c.Sandbox == "" && r.Action != Allow) {
+		return false
 	}
 	switch {
 	case len(r.Roles) == 0:

@@ -249,7 +249,7 @@ func (s *Service) spec(
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: s.opt.Now,
 		Privacy: env.privacy, Turn: s.turns.Join(start.User), Leave: s.leave(start.Run, env, locate),
 		Gate: s.opt.Gate.Open(gate.Scope{
-			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, Task: req.Task, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
+			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, Tier: start.Tier, Task: req.Task, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
 			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
 			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
 				loaded, err := program.CompileModule(ctx, specifier, from, env.options(func(used time.Duration) error {

@@ -217,6 +217,21 @@ func TestTierOfCallers(t *testing.T) {
 	}
 }
 
+// A rule about a tier is about the programs in it.
+func TestRulesOfTiers(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := open(t, t.TempDir(), map[string]string{"sandbox.tier": "process", "policy.rules": `[{tools: "*", sandbox: process, action: deny, reason: not here}]`}, up.entry)
+	needProcess(t, f)
+	for tier, want := range map[string]string{"wasm": "", "process": "denied"} {
+		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: "return await tools.up.read({})", Sandbox: tier})
+		if err == nil && kind(out) == want {
+			continue
+		}
+		t.Errorf("%s: %+v, %v", tier, out, err)
+	}
+}
+
 // needProcess skips a test where the process tier does not work.
 func needProcess(t *testing.T, f *fixture) {
 	t.Helper()
