@@ -84,7 +84,10 @@ func (w *world) measure(t testing.TB) {
 	t.Helper()
 	w.idle(t)
 	w.closePool()
-	w.empty = w.holds(t)
+	eventually(t, func() (bool, string) { // containers are removed in the background
+		w.empty = w.holds(t)
+		return w.empty["runners"] == 0, fmt.Sprintf("%d runners are left without a pool", w.empty["runners"])
+	})
 	w.openPool()
 	n := w.idle(t)
 	w.each = holdings{}
