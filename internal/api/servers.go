@@ -22,13 +22,13 @@ type ServerList struct {
 }
 
 // status finds a server.
-func (a *API) status(name string) (mcpclient.Status, error) {
-	all := a.opt.Harness.Servers().Servers()
-	i := slices.IndexFunc(all, func(s mcpclient.Status) bool { return s.Name == name })
+func (a *API) status(ctx context.Context, name string) (mcpclient.Status, error) {
+	all := a.opt.Harness.Servers().ServersOf(mcpclient.WithUser(ctx, identity(ctx).User))
+	i := slices.IndexFunc(all, func(s mcpclient.Server) bool { return s.Name == name })
 	if i < 0 {
 		return mcpclient.Status{}, absent("server")
 	}
-	return all[i], nil
+	return all[i].Status, nil
 }
 
 // visible leaves out what only admins may see of a server.
@@ -45,8 +45,8 @@ func (a *API) addServers() {
 		"Only admins see why a server is not available.",
 	}, func(ctx context.Context, _ *struct{}) (*body[ServerList], error) {
 		out := &body[ServerList]{ServerList{[]mcpclient.Status{}}}
-		for _, s := range a.opt.Harness.Servers().Servers() {
-			out.Body.Servers = append(out.Body.Servers, visible(ctx, s))
+		for _, s := range a.opt.Harness.Servers().ServersOf(mcpclient.WithUser(ctx, identity(ctx).User)) {
+			out.Body.Servers = append(out.Body.Servers, visible(ctx, s.Status))
 		}
 		return out, nil
 	})
@@ -55,7 +55,7 @@ func (a *API) addServers() {
 		"getServer", "GET /v1/servers/{name}", "servers", http.StatusOK, "An upstream server",
 		"Only admins see why it is not available.",
 	}, func(ctx context.Context, in *ServerPath) (*body[mcpclient.Status], error) {
-		s, err := a.status(in.Name)
+		s, err := a.status(ctx, in.Name)
 		return &body[mcpclient.Status]{visible(ctx, s)}, err
 	})
 
@@ -70,7 +70,7 @@ func (a *API) addServers() {
 		if b.Command != "" && !a.opt.AllowCommandServers {
 			return nil, problem(http.StatusForbidden, "servers that are started by a command are not added over HTTP (server.allowCommandServers)")
 		}
-		if _, err := a.status(b.Name); err == nil {
+		if _, err := a.status(ctx, b.Name); err == nil {
 			return nil, problem(http.StatusConflict, "there is a server of that name already")
 		}
 		if b.Transport == "" && b.URL != "" {
@@ -86,7 +86,7 @@ func (a *API) addServers() {
 		if err := a.serverChange(ctx, "added", b.Name); err != nil {
 			return nil, err
 		}
-		status, err := a.status(b.Name)
+		status, err := a.status(ctx, b.Name)
 		return &created[mcpclient.Status]{"/v1/servers/" + b.Name, status}, err
 	})
 
@@ -107,11 +107,11 @@ func (a *API) addServers() {
 		if err := a.serverChange(ctx, "reconnected", in.Name); err != nil {
 			return nil, err
 		}
-		if err := a.opt.Harness.Servers().Reconnect(ctx, in.Name); err != nil {
+		if err := a.opt.Harness.Servers().Reconnect(mcpclient.WithUser(ctx, identity(ctx).User), in.Name); err != nil {
 			a.opt.Logger.WarnContext(ctx, "reconnect a server", "error", err)
 			return nil, problem(http.StatusBadGateway, "the server does not start; the list of servers says why")
 		}
-		status, err := a.status(in.Name)
+		status, err := a.status(ctx, in.Name)
 		return &body[mcpclient.Status]{status}, err
 	})
 }
@@ -147,7 +147,7 @@ func (a *API) addReviews() {
 	}, func(ctx context.Context, in *ServerPath) (*body[Review], error) {
 		err := admin(ctx)
 		if err == nil {
-			_, err = a.status(in.Name)
+			_, err = a.status(ctx, in.Name)
 		}
 		if err != nil {
 			return nil, err
@@ -165,7 +165,7 @@ func (a *API) addReviews() {
 	) (*body[Review], error) {
 		err := admin(ctx)
 		if err == nil {
-			_, err = a.status(in.Name)
+			_, err = a.status(ctx, in.Name)
 		}
 		if err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (a *API) addReviews() {
 func (a *API) serverChange(ctx context.Context, change, name string) error {
 	err := admin(ctx)
 	if err == nil {
-		_, err = a.status(name)
+		_, err = a.status(ctx, name)
 	}
 	if err == nil {
 		a.audit(ctx, telemetry.Event{

@@ -31,7 +31,7 @@ type answers struct{ after time.Duration }
 
 func (answers) EnsureTools(context.Context)                                     {}
 func (answers) Connect(context.Context, string) (int64, error)                  { return 1, nil }
-func (answers) Unavailable() []string                                           { return nil }
+func (answers) Unavailable(context.Context) []*mcpclient.CallError              { return nil }
 func (answers) Stateful(string) bool                                            { return false }
 func (answers) Resources(context.Context, string) ([]mcpclient.Resource, error) { return nil, nil }
 func (answers) ReadResource(context.Context, string, string, mcpclient.CallOptions) ([]mcpclient.ResourceContents, func(), error) {

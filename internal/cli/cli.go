@@ -39,6 +39,8 @@ type World struct {
 	Stdout     io.Writer
 	Stderr     io.Writer
 	Now        func() time.Time
+	// Browse opens an address in the user's browser and does not wait for it; nil: the system's.
+	Browse func(ctx context.Context, address string) error
 }
 
 // globals are the flags that every command has, before or behind its name.

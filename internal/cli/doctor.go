@@ -189,6 +189,8 @@ func serverFinding(s mcpclient.Status) finding {
 		return finding{name, "ok", detail, ""}
 	case mcpclient.StateDisabled:
 		return finding{name, "ok", "disabled", ""}
+	case mcpclient.StateNeedsLogin:
+		return finding{name, "failed", firstLine(s.Reason), "harness servers login " + s.Name}
 	}
 	return finding{name, "failed", firstLine(s.Reason), "harness servers test " + s.Name}
 }

@@ -122,7 +122,7 @@ func heldOf(s mcpclient.Status) string {
 }
 
 func unavailable(s mcpclient.Status) bool {
-	return s.Reason != "" && s.Tools == 0 && (s.State == mcpclient.StateFailed || s.State == mcpclient.StateBackoff)
+	return s.Reason != "" && s.Tools == 0 && (s.State == mcpclient.StateFailed || s.State == mcpclient.StateBackoff || s.State == mcpclient.StateNeedsLogin)
 }
 
 // close closes what the command opened, after an interrupt too. It is idempotent.

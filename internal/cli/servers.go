@@ -21,6 +21,8 @@ type serversCmd struct {
 	Add    serversAddCmd    `cmd:"" help:"Add a server to harness.yaml."`
 	Remove serversRemoveCmd `cmd:"" help:"Remove a server from harness.yaml." example:"servers remove files"`
 	Test   serversTestCmd   `cmd:"" help:"Start servers, list their tools, say what fails." example:"servers test files"`
+	Login  serversLoginCmd  `cmd:"" help:"Log in to a server that asks for it (OAuth)."`
+	Logout serversLogoutCmd `cmd:"" help:"Revoke and delete what a login led to." example:"servers logout crm"`
 	Review serversReviewCmd `cmd:"" help:"Show, and approve, what servers say about tools that are held (quarantine)."`
 }
 

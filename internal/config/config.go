@@ -271,6 +271,7 @@ type MCPServer struct {
 	Cwd            string            `key:"cwd" doc:"Directory to start in; by default that of harness.yaml."`
 	URL            string            `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`
 	Headers        map[string]string `key:"headers" secret:"true" doc:"HTTP headers of every request."`
+	Auth           *ServerAuth       `key:"auth" doc:"What authorizes requests to a server with a url, besides headers."`
 	Disabled       bool              `key:"disabled" doc:"Keep the entry, do not use it."`
 	Enabled        bool              `key:"enabled" default:"true" doc:"The opposite of disabled."` // always so after Load
 	Timeout        time.Duration     `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
@@ -284,6 +285,22 @@ type MCPServer struct {
 	Err error `key:""`
 
 	entries []Entry
+}
+
+// ServerAuth is what authorizes requests to a server that runs elsewhere.
+type ServerAuth struct {
+	Type         string            `key:"type" default:"oauth" oneof:"oauth,command,keys" doc:"oauth: a login, by harness servers login NAME; command: what a command prints; keys: a key of each user."`
+	Per          string            `key:"per" default:"shared" oneof:"shared,user" doc:"Of a login: one for all users, or each user logs in and has a connection of their own."`
+	ClientID     string            `key:"clientId" doc:"Client that was registered at the authorization server, or the https address of a client metadata document; by default the harness registers itself."`
+	ClientSecret string            `key:"clientSecret" secret:"true" doc:"Secret of clientId, if it has one."`
+	Scopes       []string          `key:"scopes" doc:"Scopes to ask for; by default those that the server names."`
+	RedirectPort int               `key:"redirectPort" max:"65535" doc:"Port of the address http://127.0.0.1:PORT/callback that a login returns to, for clientId; 0: any."`
+	AllowPrivate bool              `key:"allowPrivate" default:"false" doc:"The authorization server may be at a loopback or private address. Without it, it may be at loopback if the server is."`
+	Command      string            `key:"command" doc:"Program that prints the credential, for type command."`
+	Args         []string          `key:"args" doc:"Its arguments."`
+	CacheFor     time.Duration     `key:"cacheFor" default:"5m" min:"1s" doc:"How long its credential is used before the command is asked again, unless it prints an expiry."`
+	Header       string            `key:"header" default:"Authorization" doc:"Header for the credential of command and keys. In Authorization, a credential without a scheme is sent as Bearer."`
+	Keys         map[string]string `key:"keys" secret:"true" doc:"Keys by user, for type keys; * is for all others."`
 }
 
 // ServerSandbox is what a server may reach. Paths are absolute after Load.

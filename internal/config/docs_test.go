@@ -48,7 +48,7 @@ func rowsOf(parent string, keys []key) (rows []string) {
 		switch {
 		case k.isGroup():
 			rows = append(rows, rowsOf(name, k.members())...)
-		case k.typ.Kind() == reflect.Map:
+		case k.typ.Kind() == reflect.Map && k.typ.Elem().Kind() == reflect.Struct:
 			rows = append(rows, rowsOf(name+".PATH", k.elem().members())...)
 		}
 	}

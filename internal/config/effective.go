@@ -95,14 +95,25 @@ func serverEntry(k key, n node) Entry {
 	case n.kind == mapping:
 		parts := make([]string, len(n.keys))
 		for i, f := range n.keys {
-			parts[i] = f.name + ": " + mask(f.value.text, k.secret)
-			if f.value.kind == list {
+			parts[i] = f.name + ": " + mask(f.value.text, k.secret || k.hides(f.name))
+			switch {
+			case f.value.kind == list:
 				parts[i] = f.name + ": [" + strings.Join(maskArgs(f.value.items()), ", ") + "]"
+			case f.value.kind == mapping:
+				parts[i] = f.name + ": {" + masked + "}"
 			}
 		}
 		e.Value = "{" + strings.Join(parts, ", ") + "}"
 	}
 	return e
+}
+
+// hides reports whether a key below this one is secret.
+func (k key) hides(name string) bool {
+	if k.typ.Kind() != reflect.Pointer {
+		return false
+	}
+	return slices.ContainsFunc(k.elem().members(), func(member key) bool { return member.secret && slices.Contains(member.names, name) })
 }
 
 // mask returns a value as people may see it.

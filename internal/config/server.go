@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -148,6 +151,8 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 		return wrong("url", "keep one", "it contradicts command: a server is started here or runs elsewhere")
 	case s.Type == Stdio && s.URL != "":
 		return wrong("type", "use http or sse, or give a command", "stdio contradicts url")
+	case s.Auth != nil && s.Command != "":
+		return wrong("auth", "give the server its credentials in env", "it contradicts command: only requests to a url are authorized")
 	case s.Sandbox != nil && s.URL != "":
 		return wrong("sandbox", "remove it", "it contradicts url: only a server that is started here has a sandbox")
 	case s.Type != Stdio && s.Command != "":
@@ -183,7 +188,55 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 			if strings.ContainsAny(name, " :\r\n") || name == "" || strings.ContainsAny(value, "\r\n\x00") {
 				return wrong("headers", "", "%q is not a header that can be sent", name)
 			}
+			if s.Auth != nil && strings.EqualFold(name, s.Auth.Header) {
+				return wrong("headers", "remove one", "%s is what auth sets", name)
+			}
 		}
+		if s.Auth != nil {
+			return l.checkAuth(s, given["auth"], path+".auth")
+		}
+	}
+	return nil
+}
+
+// checkAuth finds what contradicts itself in the authorization of requests.
+func (l *loader) checkAuth(s *MCPServer, f field, path string) *Error {
+	a := s.Auth
+	needs := map[string][]string{
+		"oauth":   {"per", "clientId", "clientSecret", "scopes", "redirectPort", "allowPrivate"},
+		"command": {"command", "args", "cacheFor", "header"},
+		"keys":    {"keys", "header"},
+	}[a.Type]
+	for _, given := range f.value.keys {
+		if given.name != "type" && !slices.Contains(needs, given.name) {
+			return given.errorf(path+"."+given.name, "remove it", "it has no meaning with type: %s", a.Type)
+		}
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return f.errorf(path, "", "%s", notWebAddress)
+	}
+	host := u.Hostname()
+	local := host == "localhost" || net.ParseIP(host).IsLoopback()
+	switch {
+	case u.Scheme != "https" && !local:
+		return f.errorf(path, "use an https url", "credentials are not sent to %s without TLS", host)
+	case a.Type == "oauth" && a.ClientSecret != "" && a.ClientID == "":
+		return f.errorf(path+".clientSecret", "give clientId too", "a secret without a client")
+	case a.Type == "command" && a.Command == "":
+		return f.errorf(path+".command", "give the program", "type: command needs it")
+	case a.Type == "keys" && len(a.Keys) == 0:
+		return f.errorf(path+".keys", "write USER: KEY below it", "type: keys needs it")
+	case a.Header == "" || strings.ContainsAny(a.Header, " :\r\n"):
+		return f.errorf(path+".header", "", "%q is not a header that can be sent", a.Header)
+	}
+	for _, key := range a.Keys {
+		if strings.ContainsAny(key, "\r\n\x00") || key == "" {
+			return f.errorf(path+".keys", "", "a key is empty or has more than one line")
+		}
+	}
+	if strings.ContainsAny(a.Command, `/\`) && (l.e.GOOS == "windows" || strings.Contains(a.Command, "/")) {
+		a.Command = absolute(a.Command, filepath.Dir(l.config.File), l.e.HomeDir)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ func failure(err error) string {
 	switch call.Kind {
 	case mcpclient.KindUnavailable:
 		return unavailable(call.Server)
+	case mcpclient.KindNeedsLogin:
+		return fmt.Sprintf("server %q: %s", call.Server, call.Message)
 	case mcpclient.KindConnectionLost:
 		return fmt.Sprintf("server %q: the connection was lost before an answer came", call.Server)
 	}

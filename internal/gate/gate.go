@@ -38,8 +38,8 @@ import (
 type Servers interface {
 	// EnsureTools waits until every server has listed its tools or failed to, for a bounded time.
 	EnsureTools(ctx context.Context)
-	// Unavailable names the servers whose tools are not known because they do not start.
-	Unavailable() []string
+	// Unavailable are the servers whose tools are not known, because they do not start or because their user has to log in.
+	Unavailable(ctx context.Context) []*mcpclient.CallError
 	// Connect makes sure that a server is connected and returns the number of the connection.
 	Connect(ctx context.Context, server string) (int64, error)
 	// Call calls a tool and returns its result, also one that is an error; every failure is a *mcpclient.CallError.

@@ -624,9 +624,9 @@ func real(t *testing.T) *fixture {
 
 type realServers struct{ *mcpclient.Manager }
 
-func (s realServers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
-func (realServers) Stateful(string) bool              { return false }
-func (realServers) Unavailable() []string             { return nil }
+func (s realServers) EnsureTools(ctx context.Context)                  { s.Manager.EnsureTools(ctx) }
+func (realServers) Stateful(string) bool                               { return false }
+func (realServers) Unavailable(context.Context) []*mcpclient.CallError { return nil }
 
 // A call whose run ends is cancelled upstream, and is in doubt: it was sent.
 func TestCancelledUpstream(t *testing.T) {

@@ -21,6 +21,7 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
 	}
+	ctx = mcpclient.WithUser(ctx, r.scope.User)
 	var err error
 	server := in.Server
 	if server != "" || c.Name == "read" {
@@ -32,7 +33,7 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	case "list":
 		list, err := r.resources(ctx, server)
 		if err != nil {
-			return nil, toolError("", failure(err))
+			return nil, unmade("", err)
 		}
 		value, failed := encode(list)
 		if failed != nil {
@@ -42,7 +43,7 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	case "read":
 		contents, release, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI, mcpclient.CallOptions{Owner: r.scope.User})
 		if err != nil {
-			return nil, toolError("", failure(err))
+			return nil, unmade("", err)
 		}
 		defer release()
 		value, failed := encode(map[string]any{"contents": contents})

@@ -58,7 +58,12 @@ func (s *servers) EnsureTools(context.Context) {
 	}
 }
 
-func (s *servers) Unavailable() []string { return s.missing }
+func (s *servers) Unavailable(context.Context) (all []*mcpclient.CallError) {
+	for _, name := range s.missing {
+		all = append(all, &mcpclient.CallError{Server: name, Kind: mcpclient.KindUnavailable})
+	}
+	return all
+}
 
 func (s *servers) Connect(_ context.Context, server string) (int64, error) {
 	if s.onConnect != nil {

@@ -54,6 +54,7 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 	}
 	t := &toolCall{run: r, call: c, intent: intent, made: r.sessions.count(), name: c.Name}
 	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+		ctx = mcpclient.WithUser(ctx, r.scope.User)
 		value, failed := t.do(ctx, intend)
 		if failed == nil {
 			return value, nil
@@ -205,9 +206,13 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 		if of == "" {
 			of, _, _ = strings.Cut(name, "__")
 		}
-		for _, known := range r.gate.opt.Servers.Unavailable() {
-			if ident.Fold(of) == ident.Fold(known) {
-				return nil, fmt.Errorf("%s may be a tool of a server that is not known yet: %s", name, unavailable(known))
+		for _, known := range r.gate.opt.Servers.Unavailable(ctx) {
+			switch {
+			case ident.Fold(of) != ident.Fold(known.Server):
+			case known.Kind == mcpclient.KindNeedsLogin:
+				return nil, known
+			default:
+				return nil, fmt.Errorf("%s may be a tool of a server that is not known yet: %s", name, unavailable(known.Server))
 			}
 		}
 	}
@@ -236,7 +241,16 @@ func (t *toolCall) notCalled(name string, err error) *frame.Error {
 	if held, is := errors.AsType[*catalog.HeldError](err); is {
 		return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: name, Message: "the call was not made: " + held.Error()}
 	}
-	return toolError(name, failure(err))
+	return unmade(name, err)
+}
+
+// unmade answers a call that failed without effect.
+func unmade(name string, err error) *frame.Error {
+	failed := toolError(name, failure(err))
+	if call, is := errors.AsType[*mcpclient.CallError](err); is && call.Kind == mcpclient.KindNeedsLogin {
+		failed.Name = "NeedsLoginError"
+	}
+	return failed
 }
 
 // failed maps a call without a result: a write that may have reached the server, now or before, is in doubt.
@@ -250,7 +264,7 @@ func (t *toolCall) failed(ctx context.Context, name string, err error) *frame.Er
 	case ctx.Err() != nil:
 		return cancelled()
 	}
-	return toolError(name, failure(err))
+	return unmade(name, err)
 }
 
 // undelivered answers a call whose answer cannot be given to the program. A write is in doubt then: it was done, and its

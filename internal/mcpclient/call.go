@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/credentials"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -58,7 +59,7 @@ func newCallSlots() *slots.Slots {
 // result stay as written. A result with IsError is a result. Every failure is a *[CallError]; a call is never made
 // twice unless the server provably did not accept the first. When ctx ends, the server is told and Call returns at once.
 func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMessage, opts CallOptions) (*Result, error) {
-	s, err := m.server(server)
+	s, err := m.serverOf(ctx, server)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 		params.Meta = mcp.Meta{idempotencyMeta: opts.IdempotencyKey}
 	}
 	raw, c, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
-		if s.holds(tool) { // since the server was connected again
+		if s.root().holds(tool) { // since the server was connected again
 			return newFault(KindRefused, "not called, because the tool is held for review: harness servers review %s", server)
 		}
 		_, err := c.session.CallTool(ctx, params)
@@ -126,6 +127,8 @@ type progressParams interface{ SetProgressToken(any) }
 func (s *server) request(ctx context.Context, opts CallOptions, params progressParams,
 	send func(context.Context, *conn) error,
 ) (rawResult, *conn, error) {
+	s.inFlight.Add(1)
+	defer s.inFlight.Add(-1)
 	for again := false; ; again = true {
 		c, err := s.connect(ctx, false)
 		if err != nil {
@@ -249,6 +252,9 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) 
 	switch {
 	case errors.As(err, &f):
 		ce.Kind, ce.Message, ce.Sent = f.kind, f.msg, ce.Sent && !f.unsent
+		if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
+			s.needLogin(c, needs, f.status)
+		}
 	case rpc != nil:
 		ce.Kind, ce.Message, ce.Code = KindRPC, rpc.Message, rpc.Code
 	case ctx.Err() != nil:

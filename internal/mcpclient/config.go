@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/confine"
+	"mcp-code-exec-harness/internal/credentials"
 )
 
 // The transports a server can be configured with. The empty string means stdio for a command; for a URL it means
@@ -32,6 +33,9 @@ type Config struct {
 	Sandbox *confine.Sandbox  // stdio: what it may reach; nil is what its user may
 	URL     string            // http, sse
 	Headers map[string]string // http, sse: sent with every request to URL's host and to no other
+	// Credentials authorize requests, http and sse; nil: Headers do. PerUser gives each user a connection, with the user's credentials.
+	Credentials credentials.Source
+	PerUser     bool
 
 	Transport      string        // TransportStdio, TransportHTTP, TransportSSE or empty
 	Timeout        time.Duration // of a call; progress starts it again. 0 is 60 s
@@ -64,6 +68,8 @@ func (c Config) validate() error {
 		return fail(fmt.Sprintf("unknown transport %q; use stdio, http or sse", c.Transport))
 	case c.Sandbox != nil && c.Command == "":
 		return fail("a sandbox is for a server that is started here by a command")
+	case c.Credentials != nil && c.Command != "":
+		return fail("credentials are for a server at a url; a command gets its own in env")
 	case c.Transport == TransportStdio && c.Command == "":
 		return fail("transport stdio needs a command")
 	case c.Transport != "" && c.Transport != TransportStdio && c.URL == "":

@@ -121,7 +121,7 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 
 // http connects over streamable HTTP or SSE.
 func (s *server) http(ctx context.Context, streamable bool) (*conn, error) {
-	c := &conn{transport: TransportSSE, web: newWeb(s.cfg, s.m.opts.MaxResult, streamable)}
+	c := &conn{transport: TransportSSE, web: newWeb(s.cfg, s.user, s.m.opts.MaxResult, streamable)}
 	version := legacyVersion
 	if streamable {
 		c.transport, version = TransportHTTP, ""

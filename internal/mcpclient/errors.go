@@ -23,6 +23,8 @@ const (
 	KindConnectionLost Kind = "connection_lost"
 	// KindRefused: the harness does not send the request; the message is for programs.
 	KindRefused Kind = "refused"
+	// KindNeedsLogin: a person has to log in before the server takes the request; Err is a *credentials.NeedsLogin. It was not carried out.
+	KindNeedsLogin Kind = "needs_login"
 	// KindRPC: the server answered with a JSON-RPC error; Code is its code.
 	KindRPC Kind = "rpc"
 )
@@ -81,6 +83,7 @@ type fault struct {
 	msg    string
 	unsent bool // the server provably did not carry the request out
 	status int  // of HTTP; 0 is none
+	err    error
 }
 
 func newFault(kind Kind, format string, args ...any) *fault {
@@ -88,3 +91,4 @@ func newFault(kind Kind, format string, args ...any) *fault {
 }
 
 func (f *fault) Error() string { return f.msg }
+func (f *fault) Unwrap() error { return f.err }

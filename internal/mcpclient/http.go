@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/credentials"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -53,19 +54,22 @@ type web struct {
 	streamable bool   // answers come in the response to the request; with SSE they come on one stream
 	link       *link
 
+	credentials credentials.Source // nil: the configured headers
+	user        string             // whose credentials
+
 	life    context.Context // of the connection
 	end     context.CancelFunc
 	streams sync.WaitGroup
 	header  atomic.Pointer[http.Header] // of every request: the configured headers, the session, the protocol version
 }
 
-func newWeb(cfg Config, limit int, streamable bool) *web {
+func newWeb(cfg Config, user string, limit int, streamable bool) *web {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
 	base.TLSHandshakeTimeout = connectTimeout
 	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10 // thousands of calls may be in flight, each on a connection of its own
 	base.MaxIdleConnsPerHost = 16                            // a program's parallel calls should not pay a handshake each
-	w := &web{base: base, url: cfg.URL, limit: limit, streamable: streamable}
+	w := &web{base: base, url: cfg.URL, limit: limit, streamable: streamable, credentials: cfg.Credentials, user: user}
 	w.client = &http.Client{Transport: base, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) == 10 || req.Method != via[0].Method { // a 303 may follow what was done
 			return errRedirect
@@ -110,8 +114,43 @@ func (w *web) setHeader(name, value string) {
 	w.header.Store(&header)
 }
 
-// do makes one HTTP request. ctx comes from within, so that the request ends with the connection.
+// do makes one HTTP request, and once more with new credentials if the server refuses the first for its credentials: a request that is
+// answered so was not carried out. ctx comes from within, so that the request ends with the connection.
 func (w *web) do(ctx context.Context, method string, body []byte, header ...string) (*http.Response, error) {
+	if w.credentials == nil {
+		return w.once(ctx, method, body, header)
+	}
+	for again := false; ; again = true {
+		name, value, err := w.credentials.Header(ctx, w.user)
+		if err != nil {
+			return nil, unauthorized(err, 0)
+		}
+		res, err := w.once(ctx, method, body, append(header[:len(header):len(header)], name, value))
+		if err != nil || res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
+			return res, err
+		}
+		err = w.credentials.Refused(ctx, w.user, value, again, res.StatusCode, res.Header)
+		if err == nil && again || errors.Is(err, credentials.ErrNotMeant) {
+			return res, nil // refused as any other request
+		}
+		_ = res.Body.Close()
+		if err != nil {
+			return nil, unauthorized(err, res.StatusCode)
+		}
+	}
+}
+
+// unauthorized is the fault of a request for which there are no credentials. status is that of the server's refusal, 0 if it was not sent.
+func unauthorized(err error, status int) error {
+	f := &fault{kind: KindUnavailable, msg: "its credentials cannot be had: " + err.Error(), unsent: true, status: status, err: err}
+	if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
+		f.kind, f.msg = KindNeedsLogin, needs.Error()
+	}
+	return f
+}
+
+// once makes one HTTP request.
+func (w *web) once(ctx context.Context, method string, body []byte, header []string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -75,6 +75,8 @@ const (
 	StateFailed   State = "failed"   // the last start failed; uses fail until the backoff is over, then start again
 	StateDisabled State = "disabled" // by configuration
 	StateBackoff  State = "backoff"  // the connection was lost; otherwise as failed
+	// StateNeedsLogin: a person has to log in; the next use finds out whether somebody has.
+	StateNeedsLogin State = "needs login"
 )
 
 // Status describes a server for people.
@@ -95,6 +97,8 @@ type Status struct {
 	Restarts     int              `json:"restarts,omitempty"`
 	RetryAt      time.Time        `json:"retryAt,omitzero"` // of failed and backoff
 	StderrTail   string           `json:"stderrTail,omitempty"`
+	Scopes       []string         `json:"scopes,omitempty" doc:"Scopes that the next login asks for, because a call needed them."`
+	PerUser      bool             `json:"perUser,omitempty" doc:"Each user logs in; the state is that of the user who asks."`
 	// Conn numbers the connection; 0 before the first. Numbers grow with every new connection, also over restarts of
 	// the harness, so that a number in a journal never means two connections.
 	Conn int64 `json:"conn,omitempty"`
@@ -147,7 +151,7 @@ func (m *Manager) Add(cfg Config) error {
 			cfg.Err = fmt.Errorf("its sandbox: %w", err)
 		}
 	}
-	s := &server{cfg: cfg, m: m, sandbox: sandbox, calls: newCallSlots(), state: StateIdle, since: time.Now()}
+	s := &server{users: map[string]*server{}, cfg: cfg, m: m, sandbox: sandbox, calls: newCallSlots(), state: StateIdle, since: time.Now()}
 	switch {
 	case cfg.Disabled:
 		s.state = StateDisabled
@@ -201,7 +205,7 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Servers describes all servers in the order in which they were added.
+// Servers describes all servers in the order in which they were added; those with a connection for each user as the local user has them.
 func (m *Manager) Servers() []Status {
 	var all []Status
 	for _, s := range m.Tools() {
@@ -211,10 +215,13 @@ func (m *Manager) Servers() []Status {
 }
 
 // Tools returns all servers with what is known of their tools, starting nothing.
-func (m *Manager) Tools() []Server {
+func (m *Manager) Tools() []Server { return m.ServersOf(context.Background()) }
+
+// ServersOf is Tools as the user of [WithUser] has the servers.
+func (m *Manager) ServersOf(ctx context.Context) []Server {
 	var all []Server
 	for _, s := range m.list() {
-		all = append(all, s.snapshot())
+		all = append(all, s.snapshotOf(userOf(ctx)))
 	}
 	return all
 }
@@ -225,7 +232,7 @@ func (m *Manager) Tools() []Server {
 func (m *Manager) EnsureTools(ctx context.Context) []Server {
 	m.each(func(s *server) {
 		if !s.snapshot().Known {
-			_, _ = s.connect(ctx, false) // the reason is in the status
+			_ = s.start(ctx) // the reason is in the status
 		}
 		s.report() // what another caller's start has found may not have been reported yet
 	})
@@ -234,14 +241,14 @@ func (m *Manager) EnsureTools(ctx context.Context) []Server {
 
 // Start starts all servers in parallel and returns them; as EnsureTools otherwise.
 func (m *Manager) Start(ctx context.Context) []Server {
-	m.each(func(s *server) { _, _ = s.connect(ctx, false) }) // the reason is in the status
+	m.each(func(s *server) { _ = s.start(ctx) }) // the reason is in the status
 	return m.Tools()
 }
 
 // Connect makes sure that a server is connected and returns the number of the connection, which a call can then ask
 // for. During a backoff it fails at once.
 func (m *Manager) Connect(ctx context.Context, name string) (int64, error) {
-	s, err := m.server(name)
+	s, err := m.serverOf(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -254,7 +261,7 @@ func (m *Manager) Connect(ctx context.Context, name string) (int64, error) {
 
 // Reconnect ends the connection of a server, if it has one, and makes a new one now, whatever the backoff says.
 func (m *Manager) Reconnect(ctx context.Context, name string) error {
-	s, err := m.server(name)
+	s, err := m.serverOf(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // Resources lists what a server offers to read; none if it has no resources. Failures are *[CallError].
 func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, error) {
-	s, err := m.server(server)
+	s, err := m.serverOf(ctx, server)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 func (m *Manager) ReadResource(ctx context.Context, server, uri string, opts CallOptions) (
 	contents []ResourceContents, release func(), err error,
 ) {
-	s, err := m.server(server)
+	s, err := m.serverOf(ctx, server)
 	if err != nil {
 		return nil, nil, err
 	}

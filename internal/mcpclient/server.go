@@ -9,17 +9,26 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/confine"
+	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// server is one configured server over all its connections.
+// server is one configured server over all its connections; where each user has connections of their own, also one such server as one
+// user has it, whose parent knows the tools.
 type server struct {
 	cfg Config
 	m   *Manager
+
+	user     string
+	parent   *server
+	users    map[string]*server // of a parent, by user; mu guards it
+	used     time.Time          // when a user last asked for this one; the parent's mu guards it
+	inFlight atomic.Int32       // requests
 
 	sandbox *confine.Plan // of cfg.Sandbox
 
@@ -38,6 +47,7 @@ type server struct {
 	restarts int
 	failures int // in a row, for the backoff
 	retryAt  time.Time
+	scopes   []string // that the next login asks for
 	attempt  *attempt
 	work     sync.WaitGroup // goroutines; none begins once life has ended
 
@@ -112,7 +122,11 @@ func (s *server) run(a *attempt) {
 	defer close(a.done)
 	ctx, cancel := context.WithTimeout(s.life, s.cfg.StartupTimeout)
 	defer cancel()
-	c, err := s.dial(ctx)
+	var c *conn
+	err := s.authorized(ctx)
+	if err == nil {
+		c, err = s.dial(ctx)
+	}
 	var l *listing
 	if err == nil {
 		if l, err = s.list(ctx, c); err != nil {
@@ -120,10 +134,18 @@ func (s *server) run(a *attempt) {
 		}
 	}
 	if err == nil {
-		s.publish(l)
+		s.root().publish(l)
 	}
 	s.mu.Lock()
 	s.attempt = nil
+	if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
+		a.err = &CallError{Server: s.cfg.Name, Kind: KindNeedsLogin, Message: needs.Error(), Err: needs}
+		if s.life.Err() == nil {
+			s.awaitLogin(needs)
+		}
+		s.mu.Unlock()
+		return
+	}
 	if err != nil {
 		failed := s.unavailable("it did not start: " + brief{err}.Error())
 		failed.Err = brief{err}
@@ -146,7 +168,7 @@ func (s *server) run(a *attempt) {
 	c.number = s.number
 	s.conn, a.conn = c, c
 	s.setState(StateReady, "")
-	s.retryAt = time.Time{}
+	s.retryAt, s.scopes = time.Time{}, nil
 	s.mu.Unlock()
 	s.work.Go(func() { s.follow(c) })
 }
@@ -201,7 +223,7 @@ func (s *server) relist(c *conn) {
 	defer cancel()
 	l, err := s.list(ctx, c)
 	if err == nil {
-		s.publish(l)
+		s.root().publish(l)
 	} else if c.calls.Err() == nil {
 		s.m.opts.Logger.Warn("server changed its tools but did not list them", "server", s.cfg.Name, "error", brief{err})
 	}
@@ -271,8 +293,11 @@ func (s *server) disconnect(ctx context.Context) error {
 func (s *server) shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.end()
-	a := s.attempt
+	a, users := s.attempt, slices.Collect(maps.Values(s.users))
 	s.mu.Unlock()
+	for _, u := range users {
+		_ = u.shutdown(ctx) // it has no process that may not end
+	}
 	if a != nil {
 		<-a.done
 	}
@@ -434,7 +459,7 @@ func (s *server) snapshot() Server {
 	defer s.mu.Unlock()
 	st := Status{
 		Name: s.cfg.Name, State: s.state, Reason: s.reason, Transport: s.transport(), Sandbox: s.cfg.Sandbox, Since: s.since,
-		Restarts: s.restarts, RetryAt: s.retryAt, StderrTail: s.stderr, Conn: s.number, Cached: s.cached,
+		Restarts: s.restarts, RetryAt: s.retryAt, StderrTail: s.stderr, Conn: s.number, Cached: s.cached, Scopes: s.scopes, PerUser: s.cfg.PerUser,
 	}
 	if c := s.conn; c != nil {
 		st.StderrTail = c.stderr.String()

@@ -15,7 +15,7 @@ import (
 // readStream reads a stream and returns the messages that the SDK gets of it, one on a line.
 func readStream(t *testing.T, in string, s *stream) (passed string, err error) {
 	t.Helper()
-	w := newWeb(Config{URL: "http://localhost"}, 8<<20, true)
+	w := newWeb(Config{URL: "http://localhost"}, "", 8<<20, true)
 	w.link = newLink(w)
 	s.pace, s.lines = newPace(), newLines(strings.NewReader(in), s.limit)
 	ended := make(chan error, 1)

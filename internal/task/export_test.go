@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+
+	"mcp-code-exec-harness/internal/netguard"
 )
 
 // SetTransport has webhooks delivered without a network: a bubble of synctest has none.
@@ -13,7 +15,7 @@ func (s *Service) SetTransport(t http.RoundTripper) { s.client.Transport = t }
 func (w Webhooks) Client() *http.Client { return w.client() }
 
 // Public says whether an address is one of the internet at large.
-func Public(ip netip.Addr) bool { return public(ip) }
+func Public(ip netip.Addr) bool { return netguard.Public(ip) }
 
 // Session returns a user's session; the error wraps ErrNotFound.
 func (s *Service) Session(ctx context.Context, user, id string) (Session, error) {

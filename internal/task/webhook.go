@@ -11,17 +11,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/netguard"
 )
 
 const (
@@ -60,54 +58,22 @@ func (w Webhooks) Check(address string) error {
 	case w.AllowPrivate:
 		return nil
 	}
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if ip, err := netip.ParseAddr(host); err == nil && !public(ip) || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	if netguard.Named(u.Hostname(), w.allowed) {
 		return errPrivate
 	}
 	return nil
 }
 
-var errPrivate = errors.New("loopback and private addresses are refused; server.webhooks.allowPrivate allows them")
+var errPrivate = fmt.Errorf("%w; server.webhooks.allowPrivate allows them", netguard.ErrPrivate)
 
-// public says whether an address is one of the internet at large.
-func public(ip netip.Addr) bool {
-	ip = ip.Unmap()
-	for _, reserved := range reservedNetworks {
-		if reserved.Contains(ip) {
-			return false
-		}
-	}
-	return ip.IsGlobalUnicast() && !ip.IsPrivate()
-}
-
-// reservedNetworks are neither private by RFC 1918 nor public: IANA's registries of special addresses
-// (RFC 6890). The IPv4-compatible, NAT64, Teredo and 6to4 prefixes lead to IPv4 addresses of any kind; 168.63.129.16 is
-// what Azure's machines ask for their secrets.
-var reservedNetworks = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("168.63.129.16/32"),
-	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
-	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"), netip.MustParsePrefix("2001::/23"),
-	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"),
-	netip.MustParsePrefix("5f00::/16"), netip.MustParsePrefix("fec0::/10"),
-}
+// allowed says whether a webhook may be delivered to an address.
+func (w Webhooks) allowed(ip netip.Addr) bool { return w.AllowPrivate || netguard.Public(ip) }
 
 // client follows no redirect, uses no proxy, and connects to public addresses only.
 func (w Webhooks) client() *http.Client {
-	dialer := &net.Dialer{Timeout: webhookTimeout}
-	if !w.AllowPrivate {
-		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil || !public(to.Addr()) {
-				return errPrivate
-			}
-			return nil
-		}
-	}
 	return &http.Client{
 		Timeout:       webhookTimeout,
-		Transport:     &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: webhookTimeout, MaxIdleConns: 10, IdleConnTimeout: time.Minute},
+		Transport:     &http.Transport{DialContext: netguard.Dialer(webhookTimeout, w.allowed), TLSHandshakeTimeout: webhookTimeout, MaxIdleConns: 10, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -218,6 +184,9 @@ func (s *Service) send(ctx context.Context, w Webhook, body []byte) error {
 		var failed *url.Error
 		if errors.As(err, &failed) {
 			err = failed.Err // without the URL, which may hold a secret
+		}
+		if errors.Is(err, netguard.ErrPrivate) {
+			err = errPrivate
 		}
 		return err
 	}

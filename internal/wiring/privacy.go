@@ -11,7 +11,6 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/detect"
-	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/store/redis"
@@ -69,13 +68,7 @@ func (h *Harness) openPrivacy() error {
 	}
 	h.privacy = pii.New(pii.Options{
 		Detector: detector, Types: detector.Types(), Fields: fields, FailUnknown: c.UnknownTokens == "fail", Vault: vault, Now: h.out.Now,
-		Keys: kept(func() (*seal.Keys, error) {
-			keys, err := seal.Open(seal.Options{Keys: c.Key, Name: "HARNESS_PII_KEY (pii.key)", File: c.KeyFile})
-			if err != nil {
-				return nil, &UnavailableError{err, "pii.keyFile", "a file in a directory that you may write to"}
-			}
-			return keys, nil
-		}),
+		Keys:   h.keys,
 		Limits: pii.Limits{Tokens: c.MaxTokens, UserTokens: int64(h.cfg.Quotas.Tokens), UserBytes: int64(h.cfg.Quotas.Vault)},
 	})
 	return nil

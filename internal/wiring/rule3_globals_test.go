@@ -13,7 +13,7 @@ import (
 var globals = strings.Fields(`
 AbortController AbortSignal AggregateError Array ArrayBuffer BigInt BigInt64Array BigUint64Array Boolean Buffer CustomEvent DOMException
 DataView Date DeniedError Error EvalError Event EventTarget FSError FinalizationRegistry Float32Array Float64Array Function InDoubtError
-Infinity Int16Array Int32Array Int8Array Intl Iterator JSON LimitError Map Math NaN Number Object Promise Proxy RangeError ReferenceError
+Infinity Int16Array Int32Array Int8Array Intl Iterator JSON LimitError Map Math NaN NeedsLoginError Number Object Promise Proxy RangeError ReferenceError
 Reflect RegExp SessionLostError Set String Symbol SyntaxError TextDecoder TextEncoder ToolError TypeError URIError URL URLSearchParams
 Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet atob btoa callMCPTool clearInterval clearTimeout console
 crypto decodeURI decodeURIComponent encodeURI encodeURIComponent env escape eval fs get_mcp_tool_details get_server_index get_tool_details

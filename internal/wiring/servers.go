@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/guest"
@@ -45,7 +46,9 @@ func (h *Harness) connect() (*servers, error) {
 		OnChange: func(server mcpclient.Server) { h.catalog.SetServer(offered(server)) }, Review: h.quarantine(),
 	})
 	for _, c := range h.cfg.MCPServers {
+		source, perUser := h.credentials(c)
 		err := s.Add(mcpclient.Config{
+			Credentials: source, PerUser: perUser,
 			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Cwd: c.Cwd, Sandbox: c.Sandbox.Confine(), URL: c.URL, Headers: c.Headers,
 			Transport: c.Type, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout,
 			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Err: c.Err,
@@ -126,14 +129,18 @@ func offered(s mcpclient.Server) catalog.Server {
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 
 // Unavailable implements gate.Servers.
-func (s *servers) Unavailable() []string {
-	var names []string
-	for _, server := range s.Tools() {
-		if !server.Known && (server.Reason != "" || server.State == mcpclient.StateStarting) {
-			names = append(names, server.Name)
+func (s *servers) Unavailable(ctx context.Context) (all []*mcpclient.CallError) {
+	for _, server := range s.ServersOf(ctx) {
+		switch {
+		case server.Known:
+		case server.State == mcpclient.StateNeedsLogin:
+			needs := &credentials.NeedsLogin{Server: server.Name, Scopes: server.Scopes}
+			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindNeedsLogin, Message: needs.Error(), Err: needs})
+		case server.Reason != "" || server.State == mcpclient.StateStarting:
+			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindUnavailable, Message: server.Reason})
 		}
 	}
-	return names
+	return all
 }
 
 // EnsureTools implements gate.Servers: it waits for at most discoveryTimeout, or until ctx ends, and not for a server whose last

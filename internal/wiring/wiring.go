@@ -20,10 +20,12 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
@@ -79,8 +81,10 @@ type Harness struct {
 	catalog *catalog.Catalog
 	servers *servers
 	runs    *runs.Service
-	privacy *pii.Filter // nil where it is switched off
-	reviews *reviews    // nil where nothing is held
+	privacy *pii.Filter                   // nil where it is switched off
+	logins  map[string]*credentials.OAuth // by server
+	keys    func() (*seal.Keys, error)
+	reviews *reviews // nil where nothing is held
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
@@ -113,7 +117,14 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if out.Policy == nil {
 		out.Policy = cfg.Policy.Compiled()
 	}
-	h := &Harness{cfg: cfg, out: out, catalog: catalog.New()}
+	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}}
+	h.keys = kept(func() (*seal.Keys, error) {
+		keys, err := seal.Open(seal.Options{Keys: cfg.PII.Key, Name: "HARNESS_PII_KEY (pii.key)", File: cfg.PII.KeyFile})
+		if err != nil {
+			return nil, &UnavailableError{err, "pii.keyFile", "a file in a directory that you may write to"}
+		}
+		return keys, nil
+	})
 	if url := cfg.Approvals.Webhook; url != "" {
 		if err := h.webhooks().Check(url); err != nil {
 			return nil, fmt.Errorf("approvals.webhook: %w", err)

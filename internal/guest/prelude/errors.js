@@ -14,6 +14,8 @@ export class ToolError extends NativeError {}
 export class InDoubtError extends ToolError {}
 // SessionLostError: a stateful server was restarted during the run.
 export class SessionLostError extends ToolError {}
+// NeedsLoginError: a person has to log in before the server takes calls.
+export class NeedsLoginError extends ToolError {}
 // DeniedError: policy or a person refused the call.
 export class DeniedError extends ToolError {}
 // LimitError: a limit of the run was reached.
@@ -22,7 +24,7 @@ export class LimitError extends ToolError {}
 export class FSError extends NativeError {}
 
 export const errorClasses = {
-  __proto__: null, ToolError, InDoubtError, SessionLostError, DeniedError, LimitError, FSError,
+  __proto__: null, ToolError, InDoubtError, SessionLostError, NeedsLoginError, DeniedError, LimitError, FSError,
 };
 
 const classes = {
@@ -40,8 +42,8 @@ for (const name in errorClasses) {
 }
 
 const kinds = {
-  __proto__: null, ToolError: 'tool', SessionLostError: 'tool', InDoubtError: 'in_doubt', DeniedError: 'denied',
-  LimitError: 'call_limit',
+  __proto__: null, ToolError: 'tool', SessionLostError: 'tool', NeedsLoginError: 'tool', InDoubtError: 'in_doubt',
+  DeniedError: 'denied', LimitError: 'call_limit',
 };
 
 const brands = new NativeWeakMap();

@@ -22,8 +22,8 @@ const web = [
 
 // runtime holds what the prelude supplies.
 const runtime = [
-  'DeniedError', 'FSError', 'InDoubtError', 'LimitError', 'SessionLostError', 'ToolError', 'callMCPTool',
-  'clearInterval', 'clearTimeout', 'console', 'env', 'fs', 'get_mcp_tool_details', 'get_server_index',
+  'DeniedError', 'FSError', 'InDoubtError', 'LimitError', 'NeedsLoginError', 'SessionLostError', 'ToolError',
+  'callMCPTool', 'clearInterval', 'clearTimeout', 'console', 'env', 'fs', 'get_mcp_tool_details', 'get_server_index',
   'get_tool_details', 'get_virtual_library', 'introspect_servers', 'list_mcp_resources', 'list_mcp_tools',
   'list_server_functions', 'performance', 'pii', 'read_mcp_resource', 'require', 'search_mcp_tools', 'search_tools',
   'setInterval', 'setTimeout', 'tools', 'utils',

@@ -254,7 +254,7 @@ func (s servers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
 func (servers) Stateful(string) bool { return false }
 
 // Unavailable implements gate.Servers.
-func (servers) Unavailable() []string { return nil }
+func (servers) Unavailable(context.Context) []*mcpclient.CallError { return nil }
 
 func offered(s mcpclient.Server) catalog.Server {
 	out := catalog.Server{Name: s.Name}

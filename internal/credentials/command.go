@@ -1,0 +1,169 @@
+package credentials
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	commandTimeout = 30 * time.Second
+	maxPrinted     = 64 << 10 // bytes
+)
+
+// Command gives what a program prints: a credential on one line, or {"token": …, "expiresAt": …} with a time of RFC 3339. It
+// implements [Source] for one server; all users have the same credential.
+type Command struct {
+	Server   string
+	Name     string
+	Args     []string
+	Environ  []string
+	HeaderIn string        // the header's name
+	CacheFor time.Duration // of a credential without expiresAt
+	Now      func() time.Time
+
+	asking singleflight.Group
+	mu     sync.Mutex
+	value  string
+	until  time.Time
+}
+
+var _ Source = (*Command)(nil)
+
+// Header implements [Source].
+func (c *Command) Header(ctx context.Context, _ string) (name, value string, err error) {
+	c.mu.Lock()
+	value, until := c.value, c.until
+	c.mu.Unlock()
+	if value != "" && c.Now().Before(until) {
+		return c.HeaderIn, value, nil
+	}
+	done := c.asking.DoChan("", func() (any, error) { return c.ask(context.WithoutCancel(ctx)) })
+	select {
+	case <-ctx.Done():
+		return "", "", ctx.Err()
+	case r := <-done:
+		if r.Err != nil {
+			return "", "", r.Err
+		}
+		return c.HeaderIn, r.Val.(string), nil
+	}
+}
+
+// Refused implements [Source]: the command is asked again, once.
+func (c *Command) Refused(_ context.Context, _, value string, again bool, status int, _ http.Header) error {
+	if status == http.StatusForbidden {
+		return ErrNotMeant
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.value == value {
+		c.value = ""
+	}
+	if again {
+		return fmt.Errorf("the server refuses what the command of mcpServers.%s.auth prints", c.Server)
+	}
+	return nil
+}
+
+// ask runs the program. Errors have nothing of what it printed.
+func (c *Command) ask(ctx context.Context) (string, error) {
+	fail := func(why string) (string, error) {
+		return "", fmt.Errorf("the command of mcpServers.%s.auth %s", c.Server, why)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	var out printed
+	cmd := exec.CommandContext(ctx, c.Name, c.Args...)
+	cmd.Env, cmd.Stdout, cmd.WaitDelay = c.Environ, &out, time.Second
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case out.full:
+		return fail(fmt.Sprintf("prints more than %d bytes", maxPrinted))
+	case ctx.Err() != nil:
+		return fail(fmt.Sprintf("does not end within %s", commandTimeout))
+	case errors.As(err, &exit):
+		return fail(exit.String())
+	case err != nil:
+		return fail("does not start: " + err.Error())
+	}
+	text, until := strings.TrimSpace(out.String()), c.Now().Add(c.CacheFor)
+	if strings.HasPrefix(text, "{") {
+		var answer struct {
+			Token     string    `json:"token"`
+			ExpiresAt time.Time `json:"expiresAt"`
+		}
+		if json.Unmarshal([]byte(text), &answer) != nil {
+			return fail(`prints JSON that is not {"token": …, "expiresAt": …}`)
+		}
+		if text = answer.Token; !answer.ExpiresAt.IsZero() {
+			until = answer.ExpiresAt.Add(-expirySlack)
+		}
+	}
+	if text == "" || len(text) > maxToken || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return fail("prints no credential of one line")
+	}
+	value := withScheme(c.HeaderIn, text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.value, c.until = value, until
+	return value, nil
+}
+
+// printed keeps what a command prints, up to the bound.
+type printed struct {
+	bytes.Buffer
+	full bool
+}
+
+func (p *printed) Write(data []byte) (int, error) {
+	if p.full = p.full || p.Len()+len(data) > maxPrinted; p.full {
+		return 0, errLarge
+	}
+	return p.Buffer.Write(data)
+}
+
+// withScheme is a credential as a header holds it.
+func withScheme(header, credential string) string {
+	if strings.EqualFold(header, "Authorization") && !strings.Contains(credential, " ") {
+		return "Bearer " + credential
+	}
+	return credential
+}
+
+// Keys gives each user a key. It implements [Source].
+type Keys struct {
+	Server   string
+	HeaderIn string            // the header's name
+	ByUser   map[string]string // * is for all others
+}
+
+var _ Source = (*Keys)(nil)
+
+// Header implements [Source].
+func (k *Keys) Header(_ context.Context, user string) (name, value string, err error) {
+	key := cmp.Or(k.ByUser[user], k.ByUser["*"])
+	if key == "" {
+		return "", "", fmt.Errorf("there is no key for user %q in mcpServers.%s.auth.keys", user, k.Server)
+	}
+	return k.HeaderIn, withScheme(k.HeaderIn, key), nil
+}
+
+// Refused implements [Source].
+func (k *Keys) Refused(_ context.Context, user, _ string, _ bool, status int, _ http.Header) error {
+	if status == http.StatusForbidden {
+		return ErrNotMeant
+	}
+	return fmt.Errorf("the server refuses the key of user %q in mcpServers.%s.auth.keys", user, k.Server)
+}

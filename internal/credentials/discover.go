@@ -1,0 +1,321 @@
+package credentials
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/netguard"
+)
+
+const (
+	requestTimeout = 10 * time.Second // of one request to an authorization server, its body included
+	maxDocument    = 256 << 10        // bytes of an answer
+	maxRedirects   = 3                // of a metadata document
+)
+
+// guarded is the client for all requests but those to the server itself: it connects to public addresses only, sends nothing without
+// TLS, and bounds what it reads.
+func (o *OAuth) guarded() *http.Client {
+	var transport http.RoundTripper = &http.Transport{
+		DialContext: netguard.Dialer(requestTimeout, o.allowed), TLSHandshakeTimeout: requestTimeout,
+		MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+	}
+	if o.opt.transport != nil {
+		transport = o.opt.transport
+	}
+	return &http.Client{
+		Timeout:   requestTimeout,
+		Transport: bounded{transport},
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if req.Method != http.MethodGet || via[0].Method != http.MethodGet || len(via) > maxRedirects {
+				return http.ErrUseLastResponse // what was posted holds secrets
+			}
+			return o.check(req.URL.String())
+		},
+	}
+}
+
+// allowed says whether requests may go to an address.
+func (o *OAuth) allowed(ip netip.Addr) bool {
+	return o.server.AllowPrivate || netguard.Public(ip) || ip.IsLoopback() && o.onLoopback()
+}
+
+// onLoopback says whether the server is on this machine, by its configured address.
+func (o *OAuth) onLoopback() bool {
+	u, err := url.Parse(o.server.URL)
+	return err == nil && loopback(u.Hostname())
+}
+
+func loopback(host string) bool {
+	return netguard.Named(host, func(ip netip.Addr) bool { return !ip.Unmap().IsLoopback() })
+}
+
+// check says why requests do not go to an address that a document named. What its name resolves to is checked when it is connected to.
+func (o *OAuth) check(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || len(address) > 2048:
+		return fmt.Errorf("%q is no address", clip.Text(address, maxSaid))
+	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname()) && o.onLoopback()):
+		return fmt.Errorf("%q is not an https address", clip.Text(address, maxSaid))
+	case u.User != nil || u.Fragment != "":
+		return fmt.Errorf("the address of host %q holds a user name or a fragment", u.Host)
+	case netguard.Named(u.Hostname(), o.allowed):
+		return fmt.Errorf("%q: %w", clip.Text(address, maxSaid), o.errPrivate())
+	}
+	return nil
+}
+
+func (o *OAuth) errPrivate() error {
+	return fmt.Errorf("%w; mcpServers.%s.auth.allowPrivate allows them", netguard.ErrPrivate, o.server.Name)
+}
+
+// bounded bounds the bodies of answers.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := b.RoundTripper.RoundTrip(req)
+	if err == nil {
+		res.Body = &limited{res.Body, maxDocument}
+	}
+	return res, err
+}
+
+var errLarge = fmt.Errorf("the answer has more than %d bytes", maxDocument)
+
+// limited fails a read behind the bound.
+type limited struct {
+	io.ReadCloser
+	left int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p[:min(len(p), l.left+1)])
+	if l.left -= n; l.left < 0 {
+		return 0, errLarge
+	}
+	return n, err
+}
+
+// withoutURL is an error of an HTTP client without the address, whose query may hold secrets.
+func withoutURL(err error) error {
+	if failed, is := errors.AsType[*url.Error](err); is {
+		return failed.Err
+	}
+	return err
+}
+
+// fetch reads a JSON document; nil if there is none at that address.
+func fetch[T any](ctx context.Context, o *OAuth, address string) (*T, error) {
+	if err := o.check(address); err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	req.Header.Set("Accept", "application/json")
+	res, err := o.client.Do(req)
+	if errors.Is(err, netguard.ErrPrivate) {
+		err = o.errPrivate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", clip.Text(address, maxSaid), withoutURL(err))
+	}
+	defer func() { _ = res.Body.Close() }()
+	switch {
+	case res.StatusCode == http.StatusOK:
+	case res.StatusCode >= 400 && res.StatusCode < 500:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("get %s: it answered HTTP %d", clip.Text(address, maxSaid), res.StatusCode)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", clip.Text(address, maxSaid), withoutURL(err))
+	}
+	doc := new(T)
+	if err := json.Unmarshal(text, doc); err != nil {
+		return nil, fmt.Errorf("get %s: it is not the JSON document that is expected there", clip.Text(address, maxSaid))
+	}
+	return doc, nil
+}
+
+// found is how a server and its authorization server describe themselves.
+type found struct {
+	resource string
+	scopes   []string // that the server asks for
+	meta     *oauthex.AuthServerMeta
+}
+
+// probe is the request that a server has to refuse before a login, and to accept after it.
+const probe = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+	`"clientInfo":{"name":"mcp-code-exec-harness","version":"login"}}}`
+
+// ask sends the probe to the server, with an access token where there is one.
+func (o *OAuth) ask(ctx context.Context, access string) (status int, header http.Header, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.server.URL, bytes.NewReader([]byte(probe)))
+	if err != nil {
+		return 0, nil, withoutURL(err)
+	}
+	for name, value := range o.server.Headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if access != "" {
+		req.Header.Set("Authorization", "Bearer "+access)
+	}
+	// The server is the one that was configured: it may be on a private network, and be reached through a proxy.
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask server %q: %w", o.server.Name, withoutURL(err))
+	}
+	if session := res.Header.Get("Mcp-Session-Id"); session != "" && res.StatusCode == http.StatusOK {
+		o.endSession(ctx, client, req, session)
+	}
+	return res.StatusCode, res.Header, res.Body.Close()
+}
+
+// endSession ends the session that the probe began. It fails for servers that end sessions by themselves.
+func (o *OAuth) endSession(ctx context.Context, client *http.Client, probe *http.Request, session string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, o.server.URL, nil)
+	if err != nil {
+		return
+	}
+	req.Header = probe.Header.Clone()
+	req.Header.Set("Mcp-Session-Id", session)
+	if res, err := client.Do(req); err == nil {
+		_ = res.Body.Close()
+	}
+}
+
+// discover finds out where to log in for the server.
+func (o *OAuth) discover(ctx context.Context) (*found, error) {
+	status, header, err := o.ask(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	said := map[string]string{}
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		said = bearer(header)
+	}
+	resource, err := o.resource(ctx, said["resource_metadata"])
+	if err != nil {
+		return nil, err
+	}
+	f := &found{resource: resource.Resource, scopes: scopes(said["scope"])}
+	if len(f.scopes) == 0 {
+		f.scopes = scopes(strings.Join(resource.ScopesSupported, " "))
+	}
+	f.meta, err = o.authorizationServer(ctx, resource.AuthorizationServers[0])
+	return f, err
+}
+
+// resource reads the protected resource metadata (RFC 9728) of the server. The resource has to be the server's address, or its origin
+// if the document is that of the origin.
+func (o *OAuth) resource(ctx context.Context, named string) (*oauthex.ProtectedResourceMetadata, error) {
+	u, err := url.Parse(o.server.URL)
+	if err != nil {
+		return nil, err
+	}
+	const wellKnown = "/.well-known/oauth-protected-resource"
+	origin := u.Scheme + "://" + u.Host
+	full := origin + u.EscapedPath()
+	if u.RawQuery != "" {
+		full += "?" + u.RawQuery
+	}
+	places := []string{named, origin + wellKnown + strings.TrimSuffix(u.EscapedPath(), "/"), origin + wellKnown}
+	for i, address := range places {
+		if address == "" || slices.Contains(places[:i], address) {
+			continue
+		}
+		doc, err := fetch[oauthex.ProtectedResourceMetadata](ctx, o, address)
+		if err != nil {
+			return nil, fmt.Errorf("read the metadata of server %q: %w", o.server.Name, err)
+		}
+		if doc == nil {
+			continue
+		}
+		same := slices.Contains([]string{full, strings.TrimSuffix(full, "/"), full + "/", origin, origin + "/"}, doc.Resource)
+		switch {
+		case !same:
+			return nil, fmt.Errorf("the metadata of server %q is that of another resource, %q", o.server.Name, clip.Text(doc.Resource, maxSaid))
+		case len(doc.AuthorizationServers) == 0:
+			return nil, fmt.Errorf("the metadata of server %q names no authorization server", o.server.Name)
+		}
+		return doc, nil
+	}
+	// Before protocol 2025-06-18 the authorization server was at the server's origin.
+	return &oauthex.ProtectedResourceMetadata{Resource: full, AuthorizationServers: []string{origin}}, nil
+}
+
+// authorizationServer reads the metadata of an issuer (RFC 8414, OpenID Connect Discovery) and checks it.
+func (o *OAuth) authorizationServer(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
+	if err := o.check(issuer); err != nil {
+		return nil, fmt.Errorf("the authorization server of server %q: %w", o.server.Name, err)
+	}
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil, err
+	}
+	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	places := []string{origin + "/.well-known/oauth-authorization-server" + path, origin + "/.well-known/openid-configuration" + path}
+	if path != "" {
+		places = append(places, origin+path+"/.well-known/openid-configuration")
+	}
+	for _, address := range places {
+		meta, err := fetch[oauthex.AuthServerMeta](ctx, o, address)
+		if err != nil {
+			return nil, fmt.Errorf("read the metadata of the authorization server: %w", err)
+		}
+		if meta != nil {
+			return meta, o.checkMeta(meta, issuer)
+		}
+	}
+	return nil, fmt.Errorf("the authorization server %s describes itself neither as OAuth nor as OpenID Connect asks for; if server %q takes keys, "+
+		"put one into its headers", clip.Text(issuer, maxSaid), o.server.Name)
+}
+
+// checkMeta says why an authorization server cannot be used.
+func (o *OAuth) checkMeta(meta *oauthex.AuthServerMeta, issuer string) error {
+	if strings.TrimSuffix(meta.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
+		return fmt.Errorf("the metadata of the authorization server %s is that of another issuer, %q", clip.Text(issuer, maxSaid), clip.Text(meta.Issuer, maxSaid))
+	}
+	if !slices.Contains(meta.CodeChallengeMethodsSupported, "S256") {
+		return fmt.Errorf("the authorization server %s does not say that it knows PKCE with S256, which is required", clip.Text(issuer, maxSaid))
+	}
+	for _, endpoint := range []struct {
+		name, address string
+		optional      bool
+	}{
+		{"authorization_endpoint", meta.AuthorizationEndpoint, false},
+		{"token_endpoint", meta.TokenEndpoint, false},
+		{"registration_endpoint", meta.RegistrationEndpoint, true},
+		{"revocation_endpoint", meta.RevocationEndpoint, true},
+	} {
+		if endpoint.optional && endpoint.address == "" {
+			continue
+		}
+		if err := o.check(endpoint.address); err != nil {
+			return fmt.Errorf("the %s of the authorization server: %w", endpoint.name, err)
+		}
+	}
+	return nil
+}

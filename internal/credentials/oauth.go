@@ -1,0 +1,329 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
+
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/pii/seal"
+)
+
+// Server is an upstream server that OAuth tokens are for.
+type Server struct {
+	Name string
+	URL  string
+	// Headers are sent with every request to the server, also those of a login.
+	Headers map[string]string
+
+	ClientID     string   // registered before; an https URL is that of a client metadata document. Empty: the harness registers itself
+	ClientSecret string   // of ClientID
+	Scopes       []string // to ask for; empty: those that the server names
+	RedirectPort int      // of the loopback address that a login returns to; 0: any
+	PerUser      bool     // each user logs in; otherwise one login is for all
+	AllowPrivate bool     // metadata and tokens may come from loopback and private addresses
+}
+
+// Options are what several OAuth sources share.
+type Options struct {
+	Store func() (Store, error)
+	Keys  func() (*seal.Keys, error)
+	Dir   string // of lock files
+	Now   func() time.Time
+	// HTTP replaces the transport of requests to authorization servers, in tests; it has no walls of its own.
+	transport http.RoundTripper
+}
+
+// OAuth gives tokens for one server and renews them. It implements [Source].
+type OAuth struct {
+	server Server
+	opt    Options
+	client *http.Client
+
+	refreshing singleflight.Group // by user
+
+	mu      sync.Mutex
+	unsaved map[string]*grant // by user: renewed grants that the store did not take
+}
+
+var _ Source = (*OAuth)(nil)
+
+// NewOAuth makes the source of tokens for a server. Nothing is asked of anybody before it is used.
+func NewOAuth(server Server, opt Options) *OAuth {
+	o := &OAuth{server: server, opt: opt, unsaved: map[string]*grant{}}
+	o.client = o.guarded()
+	return o
+}
+
+// expirySlack is how long before its end an access token is renewed, because clocks differ and requests take time.
+const expirySlack = 20 * time.Second
+
+// refreshTimeout bounds the renewal of a token, with waiting for another process that renews it.
+const refreshTimeout = 30 * time.Second
+
+// key is under which name the grant of a user is kept.
+func (o *OAuth) key(user string) string {
+	if o.server.PerUser {
+		return user
+	}
+	return ""
+}
+
+func (o *OAuth) needsLogin(g *grant) *NeedsLogin {
+	e := &NeedsLogin{Server: o.server.Name}
+	if g != nil {
+		e.Reason, e.Scopes = g.Void, g.Wanted
+	}
+	return e
+}
+
+// Header implements [Source].
+func (o *OAuth) Header(ctx context.Context, user string) (name, value string, err error) {
+	user = o.key(user)
+	g, err := o.load(ctx, user)
+	switch {
+	case err != nil:
+		return "", "", err
+	case g == nil || g.Void != "" || g.Access == "":
+		return "", "", o.needsLogin(g)
+	case !g.Expiry.IsZero() && !o.opt.Now().Add(expirySlack).Before(g.Expiry):
+		if g, err = o.refresh(ctx, user, g.Access); err != nil {
+			return "", "", err
+		}
+	}
+	return "Authorization", "Bearer " + g.Access, nil
+}
+
+// Refused implements [Source].
+func (o *OAuth) Refused(ctx context.Context, user, value string, again bool, status int, answer http.Header) error {
+	user = o.key(user)
+	access := strings.TrimPrefix(value, "Bearer ")
+	said := bearer(answer)
+	if status == http.StatusForbidden {
+		if said["error"] != "insufficient_scope" {
+			return ErrNotMeant
+		}
+		return o.stepUp(ctx, user, scopes(said["scope"]))
+	}
+	if again {
+		return o.void(ctx, user, access, "the server refuses the token that was renewed for it")
+	}
+	_, err := o.refresh(ctx, user, access)
+	return err
+}
+
+// stepUp notes the scopes that a server asks for, for the next login.
+func (o *OAuth) stepUp(ctx context.Context, user string, asked []string) error {
+	var wanted []string
+	err := o.locked(ctx, user, func() error {
+		g, err := o.load(ctx, user)
+		if err != nil {
+			return err
+		}
+		if g == nil {
+			return o.needsLogin(nil)
+		}
+		wanted = joined(joined(g.Scopes, g.Wanted...), asked...)
+		if slices.Equal(wanted, g.Wanted) {
+			return nil
+		}
+		g.Wanted = wanted
+		return o.save(ctx, user, g)
+	})
+	if err != nil {
+		return err
+	}
+	return &NeedsLogin{Server: o.server.Name, Scopes: wanted, Reason: "the server asks for more scopes than were granted"}
+}
+
+// void notes that the tokens of a user are of no use, unless there are others by now.
+func (o *OAuth) void(ctx context.Context, user, access, why string) error {
+	var now *grant
+	err := o.locked(ctx, user, func() (err error) {
+		if now, err = o.load(ctx, user); err != nil || now == nil || now.Access != access {
+			return err
+		}
+		now.Void = why
+		return o.save(ctx, user, now)
+	})
+	if err != nil {
+		return err
+	}
+	if now != nil && now.Void == "" {
+		return errors.New("the server refuses the request; the login was renewed meanwhile")
+	}
+	return o.needsLogin(now)
+}
+
+// refresh renews the access token of a user, once however many ask, and keeps what it got before anybody uses it. If there is another
+// token than the one that access was by now, that one is returned. Its work is not ended with ctx: a refresh token that was used and
+// whose successor is lost is a lost login.
+func (o *OAuth) refresh(ctx context.Context, user, access string) (*grant, error) {
+	done := o.refreshing.DoChan(user, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
+		defer cancel()
+		var g *grant
+		err := o.locked(ctx, user, func() (err error) {
+			g, err = o.renew(ctx, user, access)
+			return err
+		})
+		return g, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-done:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*grant), nil
+	}
+}
+
+// renew is refresh under the lock of all processes.
+func (o *OAuth) renew(ctx context.Context, user, access string) (*grant, error) {
+	g, err := o.load(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	if g != nil && g.Access == access { // what the store did not take is newer
+		o.mu.Lock()
+		if later := o.unsaved[user]; later != nil {
+			g = later
+		}
+		o.mu.Unlock()
+		if g.Access != access {
+			return g, o.keep(ctx, user, g)
+		}
+	}
+	switch {
+	case g == nil || g.Void != "":
+		return nil, o.needsLogin(g)
+	case g.Access != access:
+		return g, nil
+	case g.Refresh == "":
+		g.Void = "its access token has ended, and it has no refresh token"
+	default:
+		token, err := o.token(ctx, g.config(), "", g.Resource,
+			oauth2.SetAuthURLParam("grant_type", "refresh_token"), oauth2.SetAuthURLParam("refresh_token", g.Refresh))
+		if failed, is := errors.AsType[*tokenError](err); is && failed.final() {
+			g.Void = "its authorization server does not renew it: " + failed.Error()
+		} else if err != nil {
+			return nil, fmt.Errorf("renew the token: %w", err)
+		} else {
+			g.take(token)
+			return g, o.keep(ctx, user, g)
+		}
+	}
+	if err := o.save(ctx, user, g); err != nil {
+		return nil, err
+	}
+	return nil, o.needsLogin(g)
+}
+
+// keep saves a renewed grant. If that fails, the grant stays in memory, is not used, and is saved by a later attempt.
+func (o *OAuth) keep(ctx context.Context, user string, g *grant) error {
+	err := o.save(ctx, user, g)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if delete(o.unsaved, user); err != nil {
+		o.unsaved[user] = g
+		return fmt.Errorf("keep the renewed token: %w", err)
+	}
+	return nil
+}
+
+// take puts what a token endpoint answered into the grant.
+func (g *grant) take(t *oauth2.Token) {
+	g.Access, g.Expiry = t.AccessToken, t.Expiry
+	if t.RefreshToken != "" {
+		g.Refresh = t.RefreshToken
+	}
+	if granted, ok := t.Extra("scope").(string); ok && granted != "" {
+		g.Scopes = scopes(granted)
+	}
+}
+
+// maxToken bounds a token, in bytes: it is sent in a header.
+const maxToken = 16 << 10
+
+// token asks a token endpoint. x/oauth2 sends no resource when it renews a token by itself, so a renewal is an exchange whose parameters
+// are replaced; an empty code counts as none (RFC 6749, section 3.2).
+func (o *OAuth) token(ctx context.Context, cfg *oauth2.Config, code, resource string, more ...oauth2.AuthCodeOption) (*oauth2.Token, error) {
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client)
+	token, err := cfg.Exchange(ctx, code, append(more, oauth2.SetAuthURLParam("resource", resource))...)
+	if err != nil {
+		return nil, newTokenError(err)
+	}
+	wrong := func(r rune) bool { return r <= ' ' || r > '~' }
+	switch {
+	case !strings.EqualFold(token.TokenType, "Bearer"):
+		return nil, fmt.Errorf("the authorization server issued a token of type %q; only Bearer is known", clip.Text(token.TokenType, 40))
+	case len(token.AccessToken) > maxToken || strings.ContainsFunc(token.AccessToken, wrong), len(token.RefreshToken) > maxToken:
+		return nil, errors.New("the authorization server issued a token that cannot be sent")
+	}
+	return token, nil
+}
+
+// tokenError is the refusal of a token endpoint, without its text, which may repeat what it was sent.
+type tokenError struct {
+	status int
+	code   string // of RFC 6749, section 5.2; empty where the answer has none
+}
+
+func (e *tokenError) Error() string {
+	if e.code != "" {
+		return e.code
+	}
+	return fmt.Sprintf("HTTP %d", e.status)
+}
+
+// final reports whether asking again gives the same answer.
+func (e *tokenError) final() bool {
+	return slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client", "invalid_target", "unsupported_grant_type"}, e.code)
+}
+
+func newTokenError(err error) error {
+	if refused, is := errors.AsType[*oauth2.RetrieveError](err); is {
+		code := refused.ErrorCode
+		if strings.ContainsFunc(code, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' }) || len(code) > 40 {
+			code = "" // none of those that are specified
+		}
+		return &tokenError{refused.Response.StatusCode, code}
+	}
+	return withoutURL(err)
+}
+
+const (
+	maxChallenges = 8       // headers WWW-Authenticate that are read
+	maxChallenge  = 4 << 10 // bytes of one
+)
+
+// bearer are the parameters of the Bearer challenge in an answer; nil without one.
+func bearer(answer http.Header) map[string]string {
+	values := answer.Values("WWW-Authenticate")
+	for i := range values[:min(len(values), maxChallenges)] {
+		if len(values[i]) > maxChallenge {
+			return nil
+		}
+	}
+	challenges, err := oauthex.ParseWWWAuthenticate(values[:min(len(values), maxChallenges)])
+	if err != nil {
+		return nil
+	}
+	for _, c := range challenges {
+		if c.Scheme == "bearer" {
+			return c.Params
+		}
+	}
+	return nil
+}

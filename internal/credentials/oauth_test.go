@@ -1,0 +1,271 @@
+package credentials_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/credentials"
+	"mcp-code-exec-harness/internal/pii/seal"
+	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/testing/oauthtest"
+)
+
+// setup returns what logs in to a server, with a store of its own, and the store's directory.
+func setup(t *testing.T, server credentials.Server) (*credentials.OAuth, string) {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlite.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return source(t, server, store, dir), dir
+}
+
+func source(t *testing.T, server credentials.Server, store credentials.Store, dir string) *credentials.OAuth {
+	t.Helper()
+	if server.Name == "" {
+		server.Name = "crm"
+	}
+	return credentials.NewOAuth(server, credentials.Options{
+		Store: func() (credentials.Store, error) { return store, nil },
+		Keys: func() (*seal.Keys, error) {
+			return seal.Open(seal.Options{Name: "key", File: filepath.Join(dir, "pii.key")})
+		},
+		Dir: filepath.Join(dir, "logins"), Now: time.Now,
+	})
+}
+
+func browser(t *testing.T, s *oauthtest.Server) credentials.Browser {
+	return credentials.Browser{Show: func(address string) error { return s.Visit(t.Context(), address) }}
+}
+
+func login(t *testing.T, s *oauthtest.Server, o *credentials.OAuth, user string) *credentials.Granted {
+	t.Helper()
+	granted, err := o.Login(t.Context(), user, browser(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return granted
+}
+
+// get asks the server with what the source gives, as a connection does, and returns the status of its answer.
+func get(t *testing.T, s *oauthtest.Server, o *credentials.OAuth, user string) (int, error) {
+	t.Helper()
+	for again := false; ; again = true {
+		name, value, err := o.Header(t.Context(), user)
+		if err != nil {
+			return 0, err
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(name, value)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusUnauthorized {
+			return res.StatusCode, nil
+		}
+		if err := o.Refused(t.Context(), user, value, again, res.StatusCode, res.Header); err != nil {
+			return res.StatusCode, err
+		}
+	}
+}
+
+func wantLogin(t *testing.T, what string, err error) *credentials.NeedsLogin {
+	t.Helper()
+	needs, is := errors.AsType[*credentials.NeedsLogin](err)
+	if !is {
+		t.Fatalf("%s: %v", what, err)
+	}
+	return needs
+}
+
+// TestLogin logs in, uses the token, renews it, and logs out.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	o, _ := setup(t, credentials.Server{URL: s.URL})
+	_, _, err := o.Header(t.Context(), "ann")
+	if needs := wantLogin(t, "before the login", err); needs.Error() != "needs login: harness servers login crm" {
+		t.Error(needs)
+	}
+	granted := login(t, s, o, "ann")
+	if granted.Issuer != s.Issuer || !granted.Renewed || !slices.Contains(granted.Scopes, "profile") {
+		t.Errorf("granted %+v", granted)
+	}
+	if status, err := get(t, s, o, "ben"); err != nil || status == http.StatusUnauthorized { // the login is shared
+		t.Errorf("after the login: HTTP %d, %v", status, err)
+	}
+	s.Expire()
+	if status, err := get(t, s, o, "ann"); err != nil || status == http.StatusUnauthorized || s.Refreshes() != 1 {
+		t.Errorf("after the token's end: HTTP %d, %v, %d renewals", status, err, s.Refreshes())
+	}
+	for _, resource := range s.Resources() {
+		if resource != s.URL {
+			t.Errorf("a token was asked for resource %q", resource)
+		}
+	}
+	had, revoked, err := o.Logout(t.Context(), "ann")
+	if !had || !revoked || err != nil || s.Valid() != 0 {
+		t.Errorf("logout: %t, %t, %v, %d tokens are valid", had, revoked, err, s.Valid())
+	}
+	_, _, err = o.Header(t.Context(), "ann")
+	wantLogin(t, "after the logout", err)
+}
+
+// TestRefreshOnce: a token that many use at the same time, in several processes, is renewed once.
+func TestRefreshOnce(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	dir := t.TempDir()
+	var all []*credentials.OAuth
+	for range 3 {
+		store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlite.Options{Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		all = append(all, source(t, credentials.Server{URL: s.URL}, store, dir))
+	}
+	login(t, s, all[0], "")
+	s.Expire()
+	var calls sync.WaitGroup
+	for i := range 60 {
+		calls.Go(func() {
+			if status, err := get(t, s, all[i%3], ""); err != nil || status == http.StatusUnauthorized {
+				t.Errorf("HTTP %d, %v", status, err)
+			}
+		})
+	}
+	calls.Wait()
+	if s.Refreshes() != 1 {
+		t.Errorf("the token was renewed %d times", s.Refreshes())
+	}
+}
+
+// TestExpiry: a token is renewed before its end, without a refusal.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	s.Lifetime = 10 * time.Second
+	o, _ := setup(t, credentials.Server{URL: s.URL})
+	login(t, s, o, "")
+	if _, _, err := o.Header(t.Context(), ""); err != nil || s.Refreshes() != 1 {
+		t.Errorf("%v, %d renewals", err, s.Refreshes())
+	}
+}
+
+// TestRevoked: a server that refuses the login for good needs another one.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	o, _ := setup(t, credentials.Server{URL: s.URL})
+	login(t, s, o, "")
+	s.Revoke()
+	_, err := get(t, s, o, "")
+	if needs := wantLogin(t, "after the revocation", err); needs.Reason == "" {
+		t.Error("there is no reason")
+	}
+	_, _, err = o.Header(t.Context(), "")
+	wantLogin(t, "later", err)
+	login(t, s, o, "")
+	if status, err := get(t, s, o, ""); err != nil || status == http.StatusUnauthorized {
+		t.Errorf("after another login: HTTP %d, %v", status, err)
+	}
+}
+
+// TestWrongAudience: a token that the server does not accept is no login.
+func TestWrongAudience(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	s.Audience = func(string) string { return "https://elsewhere.example/mcp" }
+	o, _ := setup(t, credentials.Server{URL: s.URL})
+	if _, err := o.Login(t.Context(), "", browser(t, s)); err == nil || !strings.Contains(err.Error(), "refuses the token") {
+		t.Errorf("login: %v", err)
+	}
+	_, _, err := o.Header(t.Context(), "")
+	wantLogin(t, "later", err)
+	if s.Valid() != 0 {
+		t.Error("the token that is of no use was not revoked")
+	}
+}
+
+// TestStepUp: the scopes that a server asks for are those of the next login.
+func TestStepUp(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	o, _ := setup(t, credentials.Server{URL: s.URL})
+	login(t, s, o, "")
+	_, value, err := o.Header(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := http.Header{"Www-Authenticate": {`Bearer error="insufficient_scope", scope="email"`}}
+	needs := wantLogin(t, "step up", o.Refused(t.Context(), "", value, false, http.StatusForbidden, answer))
+	if !slices.Contains(needs.Scopes, "email") || !strings.Contains(needs.Error(), "email") {
+		t.Errorf("%v", needs)
+	}
+	if _, _, err := o.Header(t.Context(), ""); err != nil {
+		t.Errorf("what the login permits fails: %v", err)
+	}
+	if granted := login(t, s, o, ""); !slices.Contains(granted.Scopes, "email") || !slices.Contains(granted.Scopes, "profile") {
+		t.Errorf("granted %v", granted.Scopes)
+	}
+}
+
+// TestPerUser: the login of a user is no other's.
+func TestPerUser(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	o, _ := setup(t, credentials.Server{URL: s.URL, PerUser: true})
+	login(t, s, o, "ann")
+	if _, err := get(t, s, o, "ann"); err != nil {
+		t.Error(err)
+	}
+	_, _, err := o.Header(t.Context(), "ben")
+	wantLogin(t, "another user", err)
+}
+
+// TestPasted: a person brings the end of the login from a browser elsewhere.
+func TestPasted(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	o, _ := setup(t, credentials.Server{URL: s.URL})
+	paste := func(change func(string) string) error {
+		end := make(chan string, 1)
+		_, err := o.Login(t.Context(), "", credentials.Browser{
+			Show: func(address string) error {
+				at, err := s.Browse(t.Context(), address)
+				end <- at
+				return err
+			},
+			Pasted: func(context.Context) (string, error) { return change(<-end), nil },
+		})
+		return err
+	}
+	if err := paste(func(at string) string { return strings.Replace(at, "state=", "state=x", 1) }); err == nil || !strings.Contains(err.Error(), "state") {
+		t.Errorf("another state: %v", err)
+	}
+	if err := paste(func(at string) string { return " " + at + "\n" }); err != nil {
+		t.Error(err)
+	}
+	if err := paste(func(at string) string {
+		_, code, _ := strings.Cut(at, "code=")
+		code, _, _ = strings.Cut(code, "&")
+		return code
+	}); err != nil {
+		t.Errorf("the code alone: %v", err)
+	}
+}

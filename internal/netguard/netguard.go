@@ -1,0 +1,63 @@
+// Package netguard keeps requests to addresses that others choose away from this machine and its networks.
+package netguard
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrPrivate reports an address that is not one of the internet at large.
+var ErrPrivate = errors.New("loopback and private addresses are refused")
+
+// Public says whether an address is one of the internet at large.
+func Public(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	for _, reserved := range reservedNetworks {
+		if reserved.Contains(ip) {
+			return false
+		}
+	}
+	return ip.IsGlobalUnicast() && !ip.IsPrivate()
+}
+
+// reservedNetworks are neither private by RFC 1918 nor public: IANA's registries of special addresses
+// (RFC 6890). The IPv4-compatible, NAT64, Teredo and 6to4 prefixes lead to IPv4 addresses of any kind; 168.63.129.16 is
+// what Azure's machines ask for their secrets.
+var reservedNetworks = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
+	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"), netip.MustParsePrefix("2001::/23"),
+	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"),
+	netip.MustParsePrefix("5f00::/16"), netip.MustParsePrefix("fec0::/10"),
+}
+
+// Named says whether a host is written as an address, or as a name for loopback, that allowed refuses. What other names resolve to is
+// checked by Dialer.
+func Named(host string, allowed func(netip.Addr) bool) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	ip, err := netip.ParseAddr(host)
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		ip, err = netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+	}
+	return err == nil && !allowed(ip)
+}
+
+// Dialer connects to addresses that allowed accepts, within timeout; others fail with ErrPrivate. It looks at the address that is
+// connected to, so a name cannot resolve to another one in between.
+func Dialer(timeout time.Duration, allowed func(netip.Addr) bool) func(ctx context.Context, network, address string) (net.Conn, error) {
+	d := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil || !allowed(to.Addr().Unmap()) {
+			return ErrPrivate
+		}
+		return nil
+	}}
+	return d.DialContext
+}

@@ -1,0 +1,30 @@
+package sqlite
+
+import (
+	"context"
+
+	"mcp-code-exec-harness/internal/credentials"
+)
+
+var _ credentials.Store = (*Store)(nil)
+
+// Credential implements credentials.Store.
+func (s *Store) Credential(ctx context.Context, server, user string) (_ []byte, err error) {
+	defer wrap(&err, "find the login of server %q", server)
+	return one(ctx, s, nil, value[[]byte], "SELECT sealed FROM credentials WHERE server = ? AND user = ?", server, user)
+}
+
+// PutCredential implements credentials.Store.
+func (s *Store) PutCredential(ctx context.Context, server, user string, sealed []byte) (err error) {
+	defer wrap(&err, "keep the login of server %q", server)
+	now := s.now()
+	return s.write(ctx, len(sealed), func(c *conn) {
+		c.exec("INSERT OR REPLACE INTO credentials (server, user, sealed, updated) VALUES (?, ?, ?, ?)", server, user, sealed, now)
+	})
+}
+
+// DeleteCredential implements credentials.Store. It is no error if there is none.
+func (s *Store) DeleteCredential(ctx context.Context, server, user string) (err error) {
+	defer wrap(&err, "forget the login of server %q", server)
+	return s.write(ctx, 0, func(c *conn) { c.exec("DELETE FROM credentials WHERE server = ? AND user = ?", server, user) })
+}
