@@ -1,0 +1,203 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"hash/fnv"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// readLines is the lines of a file of testdata that are neither empty nor comments.
+func readLines(t testing.TB, path string) (lines []string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// stepsServers are the servers of testdata/steps/tools.txt.
+func stepsServers(t testing.TB) (servers []Server) {
+	t.Helper()
+	for _, line := range readLines(t, filepath.Join("testdata", "steps", "tools.txt")) {
+		if rest, ok := strings.CutPrefix(line, "== "); ok {
+			name, description, _ := strings.Cut(rest, "|")
+			servers = append(servers, Server{Name: strings.TrimSpace(name), Description: strings.TrimSpace(description)})
+			continue
+		}
+		parts := strings.Split(line, "|")
+		if len(parts) != 3 {
+			t.Fatalf("not name | description | parameters: %s", line)
+		}
+		s := &servers[len(servers)-1]
+		s.Tools = append(s.Tools, Tool{
+			Name: strings.TrimSpace(parts[0]), Description: strings.TrimSpace(parts[1]), InputSchema: paramSchema(t, parts[2]),
+		})
+	}
+	return servers
+}
+
+// paramSchema is the input schema for "name, name=value/value".
+func paramSchema(t testing.TB, text string) json.RawMessage {
+	t.Helper()
+	properties := map[string]any{}
+	for param := range strings.SplitSeq(text, ",") {
+		name, values, ok := strings.Cut(strings.TrimSpace(param), "=")
+		switch {
+		case ok:
+			properties[name] = map[string]any{"type": "string", "enum": strings.Split(values, "/")}
+		case name != "":
+			properties[name] = map[string]any{"type": "string"}
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"type": "object", "properties": properties})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// stepsRequests are the requests of a file in testdata/steps: those for tuning, and those that are held out.
+func stepsRequests(t testing.TB, file string) (tuning, heldOut []recallRequest) {
+	t.Helper()
+	for _, line := range readLines(t, filepath.Join("testdata", "steps", file)) {
+		tools, text, _ := strings.Cut(line, ": ")
+		r := recallRequest{Request: text, Tools: strings.Fields(tools)}
+		hash := fnv.New32a()
+		hash.Write([]byte(text))
+		if hash.Sum32()%2 == 0 {
+			tuning = append(tuning, r)
+		} else {
+			heldOut = append(heldOut, r)
+		}
+	}
+	return tuning, heldOut
+}
+
+// plainBM25 is the ranking that others have: BM25 over the words of name and description, the request as one bag of words.
+func plainBM25(servers []Server) func(query string) []string {
+	words := func(text string) []string {
+		return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	}
+	var names []string
+	var docs []map[string]float64
+	var lengths []float64
+	total, with := 0.0, map[string]float64{}
+	for _, s := range servers {
+		for _, tool := range s.Tools {
+			counts := map[string]float64{}
+			all := words(tool.Name + " " + tool.Description)
+			for _, w := range all {
+				if counts[w] == 0 {
+					with[w]++
+				}
+				counts[w]++
+			}
+			names, docs, lengths = append(names, s.Name+"__"+tool.Name), append(docs, counts), append(lengths, float64(len(all)))
+			total += float64(len(all))
+		}
+	}
+	return func(query string) []string {
+		type scored struct {
+			name  string
+			worth float64
+		}
+		var all []scored
+		for i, counts := range docs {
+			worth := 0.0
+			for _, w := range words(query) {
+				idf := math.Log(1 + (float64(len(docs))-with[w]+0.5)/(with[w]+0.5))
+				worth += idf * counts[w] * 2.2 / (counts[w] + 1.2*(0.25+0.75*lengths[i]*float64(len(docs))/total))
+			}
+			all = append(all, scored{names[i], worth})
+		}
+		slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.worth, a.worth) })
+		var top []string
+		for _, s := range all[:10] {
+			top = append(top, s.name)
+		}
+		return top
+	}
+}
+
+var showMissed = flag.Bool("missed", false, "log the tools that searches for tuning requests miss")
+
+// Requests of several steps over about 500 tools of 17 servers, some of which describe their tools poorly or not at all. The
+// numbers and synonyms of the engine may be chosen on one half of the requests only.
+func TestSearchSteps(t *testing.T) {
+	t.Parallel()
+	servers := stepsServers(t)
+	c := New()
+	for _, s := range servers {
+		c.SetServer(s)
+	}
+	tuning, heldOut := stepsRequests(t, "requests.txt")
+	tuningOblique, heldOutOblique := stepsRequests(t, "oblique.txt")
+	if len(c.List()) < 500 || min(len(tuning), len(heldOut), len(tuningOblique), len(heldOutOblique)) < 40 {
+		t.Fatalf("%d tools, %d and %d requests for tuning, %d and %d held out", len(c.List()), len(tuning), len(tuningOblique), len(heldOut), len(heldOutOblique))
+	}
+	plain := plainBM25(servers)
+	for _, set := range []struct {
+		name     string
+		requests []recallRequest
+		want     float64
+	}{
+		{"tuning", tuning, 0.80},
+		{"oblique, tuning", tuningOblique, 0.40},
+		{"held out", heldOut, 0.80},
+		{"oblique, held out", heldOutOblique, 0.40},
+	} {
+		if *showMissed && strings.HasSuffix(set.name, "held out") {
+			continue
+		}
+		share, reciprocal := recall(t, c, set.requests)
+		base := 0.0
+		for _, r := range set.requests {
+			top, found := plain(r.Request), 0
+			for _, want := range r.Tools {
+				if slices.Contains(top, want) {
+					found++
+				}
+			}
+			base += float64(found) / float64(len(r.Tools)) / float64(len(set.requests))
+			if *showMissed {
+				logMissed(t, c, r)
+			}
+		}
+		t.Logf("%s: recall@10 %.3f (plain BM25 %.3f), mean reciprocal rank %.3f, over %d requests and %d tools",
+			set.name, share, base, reciprocal, len(set.requests), len(c.List()))
+		if share < set.want {
+			t.Errorf("%s: recall@10 is %.3f, want at least %.2f", set.name, share, set.want)
+		}
+	}
+}
+
+func logMissed(t *testing.T, c *Catalog, r recallRequest) {
+	t.Helper()
+	hits := c.Search(t.Context(), r.Request, 10)
+	var missed, names []string
+	for _, h := range hits {
+		names = append(names, h.Name)
+	}
+	for _, want := range r.Tools {
+		if !slices.Contains(names, want) {
+			missed = append(missed, want)
+		}
+	}
+	if len(missed) > 0 {
+		t.Logf("%s\n  missed %v\n  found %v", r.Request, missed, names)
+	}
+}
