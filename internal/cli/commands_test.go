@@ -91,7 +91,7 @@ func TestFailure(t *testing.T) {
 	f := setup(t)
 	f.run("exec", "-e", "await fs.writeFile('/skills/bad.js', 'exports.f = (o) => {\\n\\treturn o.x.y\\n}'); return 0").want(0)
 	for _, c := range []struct{ name, code, want string }{
-		{"runtime, with a tab", "const a = 1\n\tlet b = a.foo.bar\n", "TypeError (runtime): cannot read property 'bar' of undefined\n" +
+		{"runtime, with a tab", "const a = 1\n\tlet b = a.foo.bar\n", "TypeError (runtime): cannot read property 'bar' of undefined: a.foo is undefined\n" +
 			"  at program.js:2:10\n    \tlet b = a.foo.bar\n    \t        ^\n  hint: "},
 		{"syntax", "return 1 +", "SyntaxError (syntax): unexpected end of the program\n  at program.js:1:11\n    return 1 +\n              ^\n  run: run_"},
 		{"skill", "return require('/skills/bad.js').f({})", "  at /skills/bad.js:2:9\n    \treturn o.x.y\n    \t       ^\n"},

@@ -42,6 +42,15 @@ var hints = []hint{
 		"there is no browser: keep values in variables, files in /workspace, and return the result"),
 	undefined(`WebAssembly|SharedArrayBuffer|Atomics|Worker|MessageChannel`,
 		"the sandbox runs plain JavaScript on one thread; Promise.all makes calls in parallel"),
+	undefined(`Headers|Request|Response|FormData`, noNetwork),
+	undefined(`Blob|File`, "bytes are a Uint8Array: await fs.writeFile('/workspace/name', bytes)"),
+	undefined(`global|self|root`, "the global object is globalThis"),
+	undefined(`url`, "use new URL(text)"),
+	undefined(`assert|buffer|events|path|util`, "load it: const $1 = require('$1')"),
+	undefined(`querystring|qs`, "use new URLSearchParams(text)"),
+	undefined(`Temporal|moment|dayjs|luxon`, "use Date and Intl.DateTimeFormat"),
+	undefined(`sleep|delay|wait`, "use await utils.sleep(milliseconds)"),
+	undefined(`readFile|writeFile|readdir|readFileSync|writeFileSync|existsSync`, "files are behind fs: await fs.readFile('/workspace/…')"),
 	undefined(`_`, "lodash is not loaded: use array methods, or import it if sandbox.packages offers it"),
 	says(`\brequire is not (defined|a function)`,
 		"require is global in programs and skills: const m = require('/skills/name.js')"),
@@ -113,9 +122,6 @@ var hints = []hint{
 		kind: frame.KindSyntax, message: `\bJSX\b|Expected ">" but found|The character "<"`, source: `<[A-Za-z][^\n>]*>.*</`,
 		advice: "JSX is not supported: build strings, or return data",
 	},
-	says(`^'?([A-Za-z_$][\w$]*)'? is not defined`,
-		"if $1 was set by an earlier run: variables do not survive; save values with await "+
-			"fs.writeFile('/workspace/$1.json', JSON.stringify($1)) and read them back"),
 }
 
 const pythonHint = "this looks like Python: write JavaScript or TypeScript"
@@ -162,5 +168,10 @@ func Hint(kind, name, message, source string) string {
 		}
 		return h.advice
 	}
+	if match := notDefined.FindStringSubmatch(message); match != nil {
+		return misspelt(clip.Head(match[1], maxName), source)
+	}
 	return ""
 }
+
+var notDefined = regexp.MustCompile(`^'?([A-Za-z_$][\w$]*)'? is not defined`)

@@ -3,6 +3,8 @@ package program
 import (
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/frame"
 )
 
 // TestHints has the messages of QuickJS-ng and of V8, where they differ.
@@ -14,6 +16,12 @@ func TestHints(t *testing.T) {
 		{"runtime", "ReferenceError", "customers is not defined", "return customers", "variables do not survive"},
 		{"runtime", "ReferenceError", "customers is not defined", "return customers", "/workspace/customers.json"},
 		{"runtime", "ReferenceError", "ReferenceError: rows is not defined", "rows", "if rows was set by an earlier run"},
+		{"runtime", "ReferenceError", "costumers is not defined", "const customers = 1; return costumers", "did you mean customers?"},
+		{"runtime", "ReferenceError", "serch_mcp_tools is not defined", "serch_mcp_tools()", "did you mean search_mcp_tools?"},
+		{"runtime", "ReferenceError", "x is not defined", "const y = 1; return x", "variables do not survive"},
+		{"runtime", "ReferenceError", "Blob is not defined", "new Blob([])", "Uint8Array"},
+		{"runtime", "ReferenceError", "global is not defined", "global.x", "globalThis"},
+		{"runtime", "ReferenceError", "path is not defined", "path.join()", "const path = require('path')"},
 		{"runtime", "ReferenceError", "fetch is not defined", "fetch('x')", "search_mcp_tools"},
 		{"runtime", "ReferenceError", "XMLHttpRequest is not defined", "", "no network"},
 		{"runtime", "ReferenceError", "process is not defined", "process.env.X", "env.NAME"},
@@ -85,6 +93,50 @@ func TestHints(t *testing.T) {
 		}
 		if strings.Contains(got, "$1") {
 			t.Errorf("%q: %q has an unfilled place", c.message, got)
+		}
+	}
+}
+
+// TestExplain has errors of the engine, whose messages name no expression, at the places that it reports.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ message, code, want string }{
+		// ^ is the place.
+		{"not a function", "const f = null; ^f()", "f is not a function"},
+		{"not a function", "return crypto.^createHash('x').digest()", "crypto.createHash is not a function"},
+		{"not a function", "a?.^foo()", "a?.foo is not a function"},
+		{"not a function", "f(1)[2].b.^foo()", "f(1)[2].b.foo is not a function"},
+		{"not a function", "return (await tools.list()).^foo()", "(await tools.list()).foo is not a function"},
+		{"not a function", "x = a.b\n  .^foo()", "a.b .foo is not a function"},
+		{"not a function", "return 'é😀' + b.^foo()", "b.foo is not a function"},
+		{"not a function", "a.^b`x`", "a.b is not a function"},
+		{"not a function", "throw new ^TypeError('not a function')", "not a function"},
+		{"not a function", "return new ^a.B()", "not a function"},
+		{"not a function", "^f", "not a function"},
+		{"not a function", "return 1 ^+ 2", "not a function"},
+		{"not a function", "a." + strings.Repeat("long.", 30) + "^f()", "not a function"},
+		{"cannot read property 'd' of undefined", "return ^a.b.c.d.e", "cannot read property 'd' of undefined: a.b.c is undefined"},
+		{"cannot read property 'd' of null", "return a.^b.c.d", "cannot read property 'd' of null: a.b.c is null"},
+		{"cannot set property 'd' of undefined", "^a.b.d = 1", "cannot set property 'd' of undefined: a.b is undefined"},
+		{"cannot read property 'y' of undefined", "^a['x']['y']", "cannot read property 'y' of undefined: a['x'] is undefined"},
+		{"cannot read property '0' of undefined", "^a.list[0].name", "cannot read property '0' of undefined: a.list is undefined"},
+		{"cannot read property 'b' of undefined", "^a.b.c.b", "cannot read property 'b' of undefined"},
+		{"cannot read property 'q' of undefined", "^a.b", "cannot read property 'q' of undefined"},
+		{"cannot read property 'b' of undefined", "^a[i].b().b", "cannot read property 'b' of undefined"},
+		{"cannot read property 'Symbol.iterator' of undefined", "for (const x of ^a.items) {}", "a.items is not iterable: it is undefined"},
+	} {
+		before, after, _ := strings.Cut(c.code, "^")
+		line, column := position(before, len(before))
+		compiled := mustCompile(t, "return 1", Options{})
+		compiled.Source.Code = before + after
+		e := frame.Error{Kind: frame.KindRuntime, Name: "TypeError", Message: c.message}
+		place := Position{File: compiled.Source.name(), Line: line, Column: column, thrown: true}
+		if got, _ := compiled.Explain(e, place); got != c.want {
+			t.Errorf("%s in %q: %q, want %q", c.message, c.code, got, c.want)
+		}
+		place.thrown = false
+		if got, _ := compiled.Explain(e, place); got != c.message {
+			t.Errorf("%s of another function in %q: %q", c.message, c.code, got)
 		}
 	}
 }

@@ -18,6 +18,8 @@ type Position struct {
 	// Stack is the engine's stack with the positions of code as written, one "    at function (file:line:column)" a
 	// line. Frames of other code, such as the guest's runtime, are left out.
 	Stack string
+	// thrown says that the code at the place threw the error, and not a function that it called.
+	thrown bool
 }
 
 // A guest may report errors of any size. Longer texts are cut; lengths are in bytes.
@@ -39,10 +41,11 @@ func (c *Compiled) Locate(e frame.Error) Position {
 	if i := strings.Index(text, message); i >= 0 && message != "" {
 		text = text[i+len(message):]
 	}
-	frames, mappings := 0, 0
+	frames, mappings, foreign := 0, 0, false
 	for line := range strings.Lines(text) {
 		function, id, at, ok := c.readFrame(line)
 		if !ok {
+			foreign = foreign || strings.HasPrefix(strings.TrimSpace(line), "at ")
 			continue
 		}
 		frames++
@@ -55,7 +58,7 @@ func (c *Compiled) Locate(e frame.Error) Position {
 			source = Source{Name: c.Source.name(), Code: c.Source.Code}
 		}
 		if p.Line == 0 {
-			p = Position{File: source.Name, Line: at[0], Column: at[1], SourceLine: sourceLine(source.Code, at[0], at[1])}
+			p = Position{File: source.Name, Line: at[0], Column: at[1], SourceLine: sourceLine(source.Code, at[0], at[1]), thrown: !foreign}
 		}
 		place := fmt.Sprintf("%s:%d:%d", source.Name, at[0], at[1])
 		if function == resultName { // engines name the function that is the default export after our variable

@@ -53,9 +53,10 @@ func (l *locator) locate(e *frame.Error) *run.Error {
 	if at.Line == 0 && strings.HasPrefix(e.Message, "output") {
 		at = l.compiled.Result() // the value is at fault, not the code that made it
 	}
+	message, hint := l.compiled.Explain(*e, at)
 	return &run.Error{
-		Kind: e.Kind, Name: e.Name, Message: e.Message, File: at.File, Line: at.Line, Column: at.Column,
+		Kind: e.Kind, Name: e.Name, Message: message, File: at.File, Line: at.Line, Column: at.Column,
 		Source: at.SourceLine, Stack: at.Stack, Tool: e.Tool, Data: e.Data,
-		Hint: program.Hint(e.Kind, e.Name, e.Message, l.compiled.Source.Code),
+		Hint: hint,
 	}
 }
