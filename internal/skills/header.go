@@ -16,6 +16,7 @@ type header struct{ skill, description, version string }
 // readHeader reads the comments before the code: the fields Skill:, Purpose:, Description: and Version:, also as tags
 // of JSDoc. Without a description there, it is the first sentence of the first comment, else of the first JSDoc.
 func readHeader(source string) header {
+	source = clip.Head(source, maxHeader)
 	lines := leadingComment(source)
 	var h header
 	var purpose string
@@ -116,6 +117,9 @@ func sentence(lines []string) string {
 	}
 	return oneLine(strings.Join(words, " "))
 }
+
+// maxHeader is how much of a source is looked at for its header, in bytes.
+const maxHeader = 64 << 10
 
 // maxText is the length of a description in bytes (the limit of SKILL.md's).
 const maxText = 1024
