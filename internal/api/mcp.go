@@ -16,7 +16,9 @@ const mcpPath = "/mcp"
 
 // addMCP adds the endpoint of MCP clients.
 func (a *API) addMCP(r *routes) {
-	a.gateway = mcpserver.New(mcpserver.Options{Harness: a.opt.Harness, Mode: a.opt.MCPMode, Admit: a.admit, Logger: a.opt.Logger, Version: a.opt.Version})
+	a.gateway = mcpserver.New(mcpserver.Options{
+		Harness: a.opt.Harness, Mode: a.opt.MCPMode, Admit: a.admit, Shown: a.shownToModel, Logger: a.opt.Logger, Version: a.opt.Version,
+	})
 	handler := a.gateway.Handler(func(r *http.Request) auth.Identity { return identity(r.Context()) })
 	serve := func(w http.ResponseWriter, r *http.Request) error {
 		v := visitOf(r.Context())
@@ -85,6 +87,17 @@ func (p *problems) Write(text []byte) (int, error) {
 
 // Unwrap lets http.ResponseController flush.
 func (p *problems) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// shownToModel is an error as the model of an MCP client reads it. The context may be that of a session, which outlives its requests.
+func (a *API) shownToModel(ctx context.Context, err error) error {
+	if p := shown(err); p != nil {
+		return p
+	}
+	if ctx.Err() == nil {
+		a.opt.Logger.ErrorContext(ctx, "a call of an MCP client failed", "error", err)
+	}
+	return fault()
+}
 
 // admit counts a call of an MCP client.
 func (a *API) admit(_ context.Context, who auth.Identity, work bool) error {

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -123,7 +124,61 @@ func TestMCPSessions(t *testing.T) {
 	w.eventually("the oldest session has ended", func() bool {
 		return w.as(alice, "POST", "/mcp", list, in(first)...).status == http.StatusNotFound
 	})
+	answered := make(chan *reply, 1)
+	go func() {
+		answered <- w.as(alice, "POST", "/mcp", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"await utils.sleep(600000)"}}}`, in(last)...)
+	}()
+	runIs := func(status string) func() bool {
+		return func() bool {
+			var list api.RunList
+			w.as(alice, "GET", "/v1/runs", nil).want(http.StatusOK).json(&list)
+			return len(list.Runs) == 1 && list.Runs[0].Status == status
+		}
+	}
+	w.eventually("the run has begun", runIs("running"))
+	w.as(bob, "DELETE", "/mcp", nil, in(last)...).want(http.StatusNotFound)
 	w.as(alice, "DELETE", "/mcp", nil, in(last)...).want(http.StatusNoContent)
+	w.eventually("the run has ended with its session", runIs("cancelled"))
+	<-answered
+}
+
+// TestMCPListening bounds the streams on which a caller waits for changes; another caller does not notice.
+func TestMCPListening(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true, options: func(o *api.Options) { o.MCPMode = "direct" }})
+	alice, bob := w.key("alice"), w.key("bob")
+	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	open := func(key string) string {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/mcp", strings.NewReader(listen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"Authorization": "Bearer " + key, "Accept": "application/json, text/event-stream", "Content-Type": "application/json",
+			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
+		} {
+			r.Header.Set(name, value)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { answer.Body.Close() })
+		first, _ := bufio.NewReader(answer.Body).ReadString('}')
+		return first
+	}
+	for range 50 {
+		if first := open(alice); !strings.Contains(first, "acknowledged") {
+			t.Fatalf("it listens with %s", first)
+		}
+	}
+	if first := open(alice); !strings.Contains(first, "too many times") {
+		t.Errorf("once more: %s", first)
+	}
+	if first := open(bob); !strings.Contains(first, "acknowledged") {
+		t.Errorf("another caller: %s", first)
+	}
 }
 
 // TestMCPLimit counts programs of MCP clients against the same limit as other requests for work.

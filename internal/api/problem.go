@@ -130,23 +130,16 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
 
-// fail turns an error into the answer; faults of the harness are logged and not shown.
-func (a *API) fail(ctx context.Context, err error) *Problem {
+// shown is the answer for an error that its caller can help, nil for a fault of the harness.
+func shown(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
 		return p
 	}
 	for _, s := range statuses {
-		if !errors.Is(err, s.is) {
-			continue
+		if errors.Is(err, s.is) {
+			return problem(s.status, cmp.Or(s.detail, err.Error()))
 		}
-		switch {
-		case errors.Is(s.is, sandbox.ErrOwnerFull), errors.Is(s.is, sandbox.ErrPoolFull), errors.Is(s.is, sandbox.ErrPoolBusy): // load, not a fault
-			visitOf(ctx).answer.Header().Set("Retry-After", "5")
-		case s.status >= 500:
-			a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
-		}
-		return problem(s.status, cmp.Or(s.detail, err.Error()))
 	}
 	var unknown *catalog.UnknownError
 	var held *catalog.HeldError
@@ -159,16 +152,34 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 		return problem(http.StatusNotFound, "there is no such "+unknown.Kind+closest(unknown.Closest))
 	case errors.As(err, &held):
 		return problem(http.StatusConflict, "the tool is held for review; an administrator sees and approves it at /v1/servers/{name}/review")
-	case errors.As(err, &file) && file.Code == files.IO:
-	case errors.As(err, &file):
+	case errors.As(err, &file) && file.Code != files.IO:
 		shown := *file
 		shown.Path, shown.To = "path", ""
 		return problem(http.StatusBadRequest, shown.Error())
-	case ctx.Err() != nil:
-		return problem(statusGone, "the client went away")
 	}
-	a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
-	return fault()
+	return nil
+}
+
+// overload reports whether an error is that of too much work, which is no fault.
+func overload(err error) bool {
+	return errors.Is(err, sandbox.ErrOwnerFull) || errors.Is(err, sandbox.ErrPoolFull) || errors.Is(err, sandbox.ErrPoolBusy)
+}
+
+// fail turns an error into the answer; faults of the harness are logged and not shown.
+func (a *API) fail(ctx context.Context, err error) *Problem {
+	p := shown(err)
+	switch {
+	case overload(err):
+		visitOf(ctx).answer.Header().Set("Retry-After", "5")
+	case p == nil && ctx.Err() != nil:
+		return problem(statusGone, "the client went away")
+	case p == nil:
+		a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
+		return fault()
+	case p.Status >= 500 && !errors.As(err, new(*Problem)):
+		a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
+	}
+	return p
 }
 
 // statusGone is for the log: the client does not read the answer. nginx uses the number, too.

@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -93,5 +95,73 @@ func TestGatewayAsks(t *testing.T) {
 				t.Errorf("the run is %+v, and %d mails are sent\n%s\n%s", out, f.mails(), text, g.stderr)
 			}
 		})
+	}
+}
+
+// TestGatewayDecidedLater goes on with a run whose request is decided on the page after its client has given up.
+func TestGatewayDecidedLater(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	var page string
+	g := f.gateway(&mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}},
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			page = r.Params.URL
+			return &mcp.ElicitResult{Action: "cancel"}, nil
+		},
+	})
+	var out gatewayRun
+	if g.call("execute_code", map[string]any{"code": sendMail("one")}, &out); out.Status != "waiting_approval" {
+		t.Fatalf("the run is %+v", out)
+	}
+	posted, err := http.PostForm(page, url.Values{"decision": {"approve"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	posted.Body.Close()
+	for deadline := time.Now().Add(2 * time.Minute); f.mails() == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody goes on with the run\n%s", g.stderr)
+		}
+	}
+}
+
+// TestGatewayAsksOften has two runs that wait on the page at the same time: each goes on after its own decision.
+func TestGatewayAsksOften(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	pages := make(chan string)
+	g := f.gateway(&mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}},
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			pages <- r.Params.URL
+			return &mcp.ElicitResult{Action: "accept"}, nil
+		},
+	})
+	ended := make(chan string, 2)
+	for _, subject := range []string{"one", "two"} {
+		go func() {
+			r, err := g.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{"code": sendMail(subject)}})
+			if err != nil || r.IsError {
+				ended <- fmt.Sprint(r, err)
+				return
+			}
+			ended <- ""
+		}()
+	}
+	for _, page := range []string{<-pages, <-pages} {
+		posted, err := http.PostForm(page, url.Values{"decision": {"approve"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		posted.Body.Close()
+		if problem := <-ended; problem != "" {
+			t.Errorf("a run ends with %s", problem)
+		}
+	}
+	if f.mails() != 2 {
+		t.Errorf("%d mails are sent", f.mails())
 	}
 }

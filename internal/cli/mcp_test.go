@@ -195,6 +195,9 @@ func TestGatewayEnds(t *testing.T) {
 	if r.value(&answer); answer.ID != 1 || answer.Result.ProtocolVersion != "2025-06-18" {
 		t.Errorf("answered %s", r.stdout)
 	}
+	if r := f.runIn(t.Context(), initialize+"\nno JSON\n", "mcp").want(1); !strings.Contains(r.stderr, "the client has sent what is no JSON") {
+		t.Errorf("it says %s", r.stderr)
+	}
 }
 
 // TestGatewayNotifies tells a client of a run's console lines and calls while it goes on; the run ends when the client cancels its request.
@@ -269,6 +272,15 @@ func TestGatewayFiles(t *testing.T) {
 		if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
 			t.Errorf("%s reads %+v", uri, read.Contents[0])
 		}
+	}
+	const value = "ada.lovelace@example.org"
+	var wrote gatewayRun
+	g.call("execute_code", map[string]any{"code": "const text = '\\ufeff" + value + "'; const units = new Uint16Array([...text].map(c => c.charCodeAt(0)));" +
+		"await fs.writeFile('/workspace/wide.txt', new Uint8Array(units.buffer))"}, &wrote)
+	wide, _, _ := strings.Cut(link.URI, "results/")
+	if read, err = g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: wide + "wide.txt"}); err != nil ||
+		strings.ReplaceAll(string(read.Contents[0].Blob), "\x00", "") != "\xff\xfe[EMAIL_1]" {
+		t.Errorf("the file in UTF-16 reads %+v, %v; %+v", read, err, wrote)
 	}
 	image := "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	r, err = g.CallTool(t.Context(), &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{

@@ -21,21 +21,21 @@ const (
 
 // settle has the client's user decide about the calls of a run until it has ended, where the client can ask them. The result is not
 // nil if the client has to ask before it calls again.
-func (s *Server) settle(ctx context.Context, r *mcp.CallToolRequest, who caller, out *run.Outcome) (*run.Outcome, *mcp.CallToolResult, error) {
+func (x *exchange) settle(ctx context.Context, out *run.Outcome) (*run.Outcome, *mcp.CallToolResult, error) {
 	for out.Status == run.WaitingApproval && out.Approval.Task == "" {
-		ask, err := s.question(r, who, out.Approval)
+		ask, err := x.question(out.Approval)
 		if ask == nil || err != nil {
 			return out, nil, err
 		}
-		if r.ProtocolVersion() >= inputs {
+		if x.request.ProtocolVersion() >= inputs {
 			return out, &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{inputName: ask}, RequestState: out.RunID + "/" + out.Approval.ID}, nil
 		}
-		answer, err := r.Session.Elicit(ctx, ask)
+		answer, err := x.request.Session.Elicit(ctx, ask)
 		if err != nil {
-			s.opt.Logger.WarnContext(ctx, "ask the client's user", "error", err)
+			x.s.opt.Logger.WarnContext(ctx, "ask the client's user", "error", err)
 			return out, nil, nil
 		}
-		next, err := s.answered(ctx, who, out, ask.Mode, answer)
+		next, err := x.answered(ctx, out, ask.Mode, answer)
 		if next == nil || err != nil {
 			return out, nil, err
 		}
@@ -45,13 +45,13 @@ func (s *Server) settle(ctx context.Context, r *mcp.CallToolRequest, who caller,
 }
 
 // question is what the client's user is asked; nil where the client cannot ask, or may not.
-func (s *Server) question(r *mcp.CallToolRequest, who caller, request *approval.Request) (*mcp.ElicitParams, error) {
-	if !s.opt.Local || r.ClientCapabilities() == nil || r.ClientCapabilities().Elicitation == nil {
+func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error) {
+	can := x.request.ClientCapabilities()
+	if !x.s.opt.Local || can == nil || can.Elicitation == nil {
 		return nil, nil
 	}
-	can := r.ClientCapabilities().Elicitation
-	if can.URL != nil {
-		url, err := s.page.link(who.Identity, request.ID)
+	if can.Elicitation.URL != nil {
+		url, err := x.s.page.link(x.who.Identity, request.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (s *Server) question(r *mcp.CallToolRequest, who caller, request *approval.
 			return nil, nil
 		}
 	}
-	if !s.opt.Forms {
+	if !x.s.opt.Forms {
 		return nil, nil
 	}
 	return &mcp.ElicitParams{Mode: "form", Message: newPending(request).list(), RequestedSchema: json.RawMessage(
@@ -70,7 +70,7 @@ func (s *Server) question(r *mcp.CallToolRequest, who caller, request *approval.
 }
 
 // answered goes on with a run after what the client's user has answered; nil if they have not decided.
-func (s *Server) answered(ctx context.Context, who caller, out *run.Outcome, mode string, answer *mcp.ElicitResult) (*run.Outcome, error) {
+func (x *exchange) answered(ctx context.Context, out *run.Outcome, mode string, answer *mcp.ElicitResult) (*run.Outcome, error) {
 	if answer.Action != "accept" {
 		return nil, nil
 	}
@@ -79,57 +79,60 @@ func (s *Server) answered(ctx context.Context, who caller, out *run.Outcome, mod
 		if decision != "approve" && decision != "deny" {
 			return nil, nil
 		}
-		_, err := s.opt.Harness.Runs().Decide(ctx, who.Identity, out.Approval.ID, approval.Decision{Approve: decision == "approve"})
+		_, err := x.s.opt.Harness.Runs().Decide(ctx, x.who.Identity, out.Approval.ID, approval.Decision{Approve: decision == "approve"})
 		if err != nil && !errors.Is(err, approval.ErrDecided) {
 			return nil, err
 		}
 	}
-	return s.decided(ctx, who, out)
+	return x.decided(ctx, out.RunID, out.Approval.ID)
 }
 
 // again goes on with the run of a call that a client repeats with what its user has answered; left says that they do not decide now.
-func (s *Server) again(ctx context.Context, r *mcp.CallToolRequest, who caller) (out *run.Outcome, left bool, err error) {
-	id, asked, _ := strings.Cut(r.Params.RequestState, "/")
-	info, err := s.find(ctx, who, id)
-	if err != nil {
-		return nil, false, err
-	}
-	out, err = s.current(ctx, info)
-	if err != nil || out.Status != run.WaitingApproval || out.Approval.ID != asked { // what they answered is not what it waits for now
+func (x *exchange) again(ctx context.Context) (out *run.Outcome, left bool, err error) {
+	runID, asked, _ := strings.Cut(x.request.Params.RequestState, "/")
+	out, err = x.current(ctx, runID)
+	switch {
+	case err == nil && out.Status == running: // it was decided in the meantime
+		out, err = x.decided(ctx, runID, asked)
+		return out, false, err
+	case err != nil || out.Status != run.WaitingApproval || out.Approval.ID != asked: // what they answered is not what it waits for now
 		return out, false, err
 	}
-	ask, err := s.question(r, who, out.Approval)
-	answer, _ := r.Params.InputResponses[inputName].(*mcp.ElicitResult)
+	ask, err := x.question(out.Approval)
+	answer, _ := x.request.Params.InputResponses[inputName].(*mcp.ElicitResult)
 	if ask == nil || answer == nil || err != nil {
 		return out, false, err
 	}
-	next, err := s.answered(ctx, who, out, ask.Mode, answer)
+	next, err := x.answered(ctx, out, ask.Mode, answer)
 	if next == nil {
 		return out, true, err
 	}
 	return next, false, err
 }
 
-// decided waits until somebody has decided what a run waits for, and then until the run has ended or waits again.
-func (s *Server) decided(ctx context.Context, who caller, out *run.Outcome) (*run.Outcome, error) {
-	asked := out.Approval.ID
+// decided waits until somebody has decided about a request of a run, and then until the run has ended or waits for another.
+func (x *exchange) decided(ctx context.Context, runID, asked string) (*run.Outcome, error) {
+	defer x.s.page.await(asked)()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
-		info, err := s.find(ctx, who, out.RunID)
+		changed := x.s.page.changed()
+		request, err := x.s.opt.Harness.Runs().Approval(ctx, x.who.Identity, asked)
 		if err != nil {
 			return nil, err
 		}
-		next, err := s.current(ctx, info)
+		info, err := x.find(ctx, runID)
 		if err != nil {
 			return nil, err
 		}
-		if next.Status != running && (next.Status != run.WaitingApproval || next.Approval.ID != asked) {
-			return next, nil
+		if info.Status != running && (request.Status != approval.Waiting || request.Expires.Before(time.Now())) {
+			if out, err := x.current(ctx, runID); err != nil || out.Status != running {
+				return out, err
+			}
 		}
 		select {
-		case <-s.page.decided:
-		case <-ticker.C:
+		case <-changed:
+		case <-ticker.C: // another process decides, or goes on with the run
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
-	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 )
@@ -64,15 +64,56 @@ func (s *Server) offerNow() {
 	s.offered.tools, s.offered.at = now, at
 }
 
-// listing is a middleware that waits for servers which have not listed their tools yet, at most startWait.
+// listing is a middleware that waits for servers which have not listed their tools yet, at most startWait. It leaves aliases out, and hides
+// personal data in what the servers say of their tools.
 func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if method == "tools/list" || method == "tools/call" {
+		call, called := req.(*mcp.CallToolRequest)
+		if s.opt.direct() && (method == "tools/list" || called && !s.offers(call.Params.Name)) {
 			s.ready(ctx)
 			s.offerNow()
 		}
-		return next(ctx, method, req)
+		answer, err := next(ctx, method, req)
+		if list, ok := answer.(*mcp.ListToolsResult); ok && err == nil {
+			hide := s.hiding(ctx, s.caller(req.GetExtra()))
+			var shown []*mcp.Tool
+			for _, t := range list.Tools {
+				if s.offers(t.Name) {
+					shown = append(shown, hide.tool(t))
+				} else if aliases[t.Name] == nil {
+					shown = append(shown, t)
+				}
+			}
+			if list.Tools = shown; hide.err != nil {
+				return nil, s.shown(ctx, hide.err)
+			}
+		}
+		return answer, err
 	}
+}
+
+// offers reports whether a tool is one of the upstream servers.
+func (s *Server) offers(name string) bool {
+	s.offered.mu.Lock()
+	defer s.offered.mu.Unlock()
+	return s.offered.tools[name] != nil
+}
+
+// tool is a tool with tokens in the place of personal data.
+func (h *hiding) tool(t *mcp.Tool) *mcp.Tool {
+	shown, notes := *t, *t.Annotations
+	shown.Title, shown.Description, notes.Title = h.text(t.Title), h.text(t.Description), h.text(notes.Title)
+	shown.Annotations, shown.InputSchema, shown.OutputSchema = &notes, h.schema(t.InputSchema), h.schema(t.OutputSchema)
+	return &shown
+}
+
+func (h *hiding) schema(schema any) any {
+	raw, ok := schema.(json.RawMessage)
+	if ok && h.err == nil {
+		raw, h.err = h.privacy.HideJSON(h.ctx, pii.FromCatalog, raw)
+		return raw
+	}
+	return schema
 }
 
 // named are the tools of the upstream servers under the names that clients get: a tool's own where nothing else has it, else server__tool. No
@@ -80,6 +121,9 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 func (s *Server) named() map[string]*catalog.Tool {
 	all := s.opt.Harness.Catalog().Tools()
 	times := map[string]int{executeCode: 1, searchTools: 1, getToolDetails: 1}
+	for alias := range aliases {
+		times[alias]++
+	}
 	for _, t := range all {
 		times[t.Name]++
 		times[t.FullName()]++
@@ -112,74 +156,111 @@ func (s *Server) offer(name string, t *catalog.Tool) {
 	if typ := struct{ Type string }{}; json.Unmarshal(t.InputSchema, &typ) == nil && typ.Type == "object" {
 		tool.InputSchema = t.InputSchema
 	}
-	if keepsTokens(t.OutputSchema) {
-		tool.OutputSchema = t.OutputSchema
+	if schema := loosened(t.OutputSchema); schema != nil {
+		tool.OutputSchema = schema
 	}
 	s.server.AddTool(tool, s.guard(func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return s.pass(ctx, r, t.FullName())
 	}, true))
 }
 
-// keepsTokens reports whether answers still have the form of an output schema once tokens stand for personal data: clients refuse
-// structured content that has not.
-func keepsTokens(schema json.RawMessage) bool {
-	return len(schema) > 0 && !slices.ContainsFunc([]string{`"format"`, `"pattern"`, `"minLength"`, `"maxLength"`}, func(word string) bool {
-		return bytes.Contains(schema, []byte(word))
-	})
-}
-
 // pass calls an upstream tool, as a run of one call.
 func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
-	args := r.Params.Arguments
-	if len(bytes.TrimSpace(args)) == 0 {
-		args = json.RawMessage("{}")
+	x := s.begin(ctx, r, true)
+	defer x.end()
+	args, err := x.arguments(ctx, r.Params.Arguments)
+	if err != nil {
+		return nil, err
 	}
-	// The program parses the arguments, because a literal would differ: {"__proto__": …} sets the prototype.
-	out, who, failed := s.single(ctx, r, fmt.Sprintf("return await callMCPTool.raw(%s, JSON.parse(%s))", ident.Quote(name), ident.Quote(string(args))))
-	if failed != nil {
-		return failed, nil
+	out, failed, err := x.single(ctx, fmt.Sprintf("return await callMCPTool.raw(%s, %s)", ident.Quote(name), args))
+	if failed != nil || err != nil {
+		return failed, err
 	}
-	var is struct{ Content json.RawMessage }
-	var answer mcp.CallToolResult
 	// Only what is an answer is passed on: what else a server writes would have the harness ask the client's user, or its model.
-	passed := &mcp.CallToolResult{}
-	if json.Unmarshal(out.Output, &is) == nil && is.Content != nil && json.Unmarshal(out.Output, &answer) == nil {
-		passed.Content, passed.StructuredContent, passed.IsError = answer.Content, answer.StructuredContent, answer.IsError
-	} else { // it became a file
-		passed = result(string(out.Output), nil, false)
-		passed.Content = append(passed.Content, s.attachments(r, who, who.session(""), out, nil)...)
+	var answer struct {
+		Content           []json.RawMessage
+		StructuredContent json.RawMessage
+		IsError           bool
 	}
+	if json.Unmarshal(out.Output, &answer) == nil && answer.Content != nil {
+		passed := &mcp.CallToolResult{Content: []mcp.Content{}, IsError: answer.IsError}
+		if answer.StructuredContent != nil {
+			passed.StructuredContent = answer.StructuredContent
+		}
+		for _, raw := range answer.Content {
+			part, err := x.part(ctx, pii.Origin(name), raw)
+			if err != nil {
+				return nil, err
+			}
+			passed.Content = append(passed.Content, part)
+		}
+		return passed, nil
+	}
+	passed := result(string(out.Output), nil, false) // it became a file
+	passed.Content = append(passed.Content, x.attachments(x.who.session(""), out, nil)...)
 	return passed, nil
 }
 
+// arguments is an expression for the arguments of a call. The program parses them, because a literal would differ: {"__proto__": …} sets the
+// prototype. They have tokens before they are a literal, in which a value with quotes would not be found.
+func (x *exchange) arguments(ctx context.Context, args json.RawMessage) (string, error) {
+	if len(bytes.TrimSpace(args)) == 0 {
+		return "{}", nil
+	}
+	args, err := x.privacy().HideJSON(ctx, pii.FromCode, args)
+	return "JSON.parse(" + ident.Quote(string(args)) + ")", err
+}
+
+// privacy is the filter of the caller's own session.
+func (x *exchange) privacy() pii.Session {
+	return x.s.opt.Harness.Privacy().In(x.who.user, x.who.session(""))
+}
+
+// part is a part of an answer, with tokens in the place of personal data in the text that it may be the base64 of. The gate has put them
+// everywhere else; a part that is none with a token in it is a text.
+func (x *exchange) part(ctx context.Context, from pii.Origin, raw json.RawMessage) (mcp.Content, error) {
+	var answer mcp.CallToolResult
+	if json.Unmarshal(slices.Concat([]byte(`{"content":[`), raw, []byte("]}")), &answer) != nil || len(answer.Content) != 1 {
+		return &mcp.TextContent{Text: string(raw)}, nil
+	}
+	var data *[]byte
+	switch part := answer.Content[0].(type) {
+	case *mcp.ImageContent:
+		data = &part.Data
+	case *mcp.AudioContent:
+		data = &part.Data
+	case *mcp.EmbeddedResource:
+		data = &part.Resource.Blob
+	default:
+		return part, nil
+	}
+	hidden, err := x.privacy().HideContent(ctx, from, string(*data))
+	if hidden != string(*data) {
+		*data = []byte(hidden)
+	}
+	return answer.Content[0], err
+}
+
 // single executes a program of one call. failed is the result if it has no value.
-func (s *Server) single(ctx context.Context, r *mcp.CallToolRequest, code string) (out *run.Outcome, who caller, failed *mcp.CallToolResult) {
-	who = s.caller(r.Extra)
-	n := notify(ctx, r, true)
-	defer n.end()
-	var left bool
-	var err error
-	if r.Params.RequestState != "" {
-		out, left, err = s.again(ctx, r, who)
+func (x *exchange) single(ctx context.Context, code string) (out *run.Outcome, failed *mcp.CallToolResult, err error) {
+	left := false
+	if x.request.Params.RequestState != "" {
+		out, left, err = x.again(ctx)
 	} else {
-		out, err = s.opt.Harness.Runs().Create(ctx, who.Identity, runs.Request{
-			ID: id.New("run"), Code: code, User: who.user, Session: who.session(""), Observe: n.observe, Progress: n.progress,
-		})
+		out, err = x.create(ctx, runs.Request{Code: code, Session: x.who.session("")})
 	}
 	if err == nil && !left {
-		out, failed, err = s.settle(ctx, r, who, out)
+		out, failed, err = x.settle(ctx, out)
 	}
 	switch {
-	case err != nil:
-		return nil, who, refusal(err)
-	case failed != nil:
-		return nil, who, failed
+	case err != nil || failed != nil:
+		return nil, failed, err
 	case out.Status == run.WaitingApproval:
-		return nil, who, refusal(errors.New(newPending(out.Approval).text(out.RunID)))
+		return nil, refusal(errors.New(newPending(out.Approval).text(out.RunID))), nil
 	case out.Error != nil:
-		return nil, who, refusal(errors.New(out.Error.Message))
+		return nil, refusal(errors.New(out.Error.Message)), nil
 	}
-	return out, who, nil
+	return out, nil, nil
 }
 
 // aliases are the tools of the original under their names, which are not listed. Programs have functions of the same names.
@@ -190,35 +271,38 @@ var aliases = map[string]func(args aliasArgs) string{
 	"get_virtual_library":   func(aliasArgs) string { return "get_virtual_library()" },
 	"get_server_index":      func(a aliasArgs) string { return "get_server_index(" + ident.Quote(a.ServerName) + ")" },
 	"list_server_functions": func(a aliasArgs) string { return "list_server_functions(" + ident.Quote(a.ServerName) + ")" },
-	"callMCPTool": func(a aliasArgs) string {
-		return "callMCPTool(" + ident.Quote(a.ToolName) + ", JSON.parse(" + ident.Quote(string(a.Input)) + "))"
-	},
+	"callMCPTool":           func(a aliasArgs) string { return "callMCPTool(" + ident.Quote(a.ToolName) + ", " + a.input + ")" },
 }
 
 type aliasArgs struct {
 	ToolName, ServerName string
 	Input                json.RawMessage
+	input                string // as an expression
 }
 
-// aliased is a middleware that answers calls of aliases.
-func (s *Server) aliased(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		r, ok := req.(*mcp.CallToolRequest)
-		if !ok || !s.opt.code() || aliases[r.Params.Name] == nil {
-			return next(ctx, method, req)
-		}
-		return s.guard(s.alias, true)(ctx, r)
+func (s *Server) addAliases() {
+	for name, call := range aliases {
+		s.server.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, s.guard(
+			func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return s.alias(ctx, r, call)
+			}, true))
 	}
 }
 
-func (s *Server) alias(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	in := aliasArgs{Input: json.RawMessage("{}")}
+func (s *Server) alias(ctx context.Context, r *mcp.CallToolRequest, call func(aliasArgs) string) (*mcp.CallToolResult, error) {
+	var in aliasArgs
 	if err := decode(r, &in); err != nil {
 		return refusal(err), nil
 	}
-	out, who, failed := s.single(ctx, r, "return await "+aliases[r.Params.Name](in))
-	if failed != nil {
-		return failed, nil
+	x := s.begin(ctx, r, true)
+	defer x.end()
+	var err error
+	if in.input, err = x.arguments(ctx, in.Input); err != nil {
+		return nil, err
 	}
-	return s.outcome(r, who, who.session(""), out), nil
+	out, failed, err := x.single(ctx, "return await "+call(in))
+	if failed != nil || err != nil {
+		return failed, err
+	}
+	return x.outcome(x.who.session(""), out), nil
 }

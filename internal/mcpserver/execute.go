@@ -72,75 +72,86 @@ func (s *Server) execute(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	if err := decode(r, &in); err != nil {
 		return refusal(err), nil
 	}
-	who := s.caller(r.Extra)
-	if r.Params.RequestState != "" {
-		out, left, err := s.again(ctx, r, who)
-		return s.finish(ctx, r, who, out, !left, err)
-	}
+	x := s.begin(ctx, r, false)
+	defer x.end()
 	switch {
+	case r.Params.RequestState != "":
+		out, left, err := x.again(ctx)
+		return x.finish(ctx, out, !left, err)
 	case in.RunID != "" && strings.TrimSpace(in.Code) != "":
 		return refusal(errors.New("there are both code and runId; send runId alone to fetch the result of an earlier run")), nil
 	case in.RunID != "":
-		info, err := s.find(ctx, who, in.RunID)
-		if err != nil {
-			return refusal(err), nil
-		}
-		out, err := s.current(ctx, info)
-		return s.finish(ctx, r, who, out, true, err)
+		out, err := x.current(ctx, in.RunID)
+		return x.finish(ctx, out, true, err)
 	case strings.TrimSpace(in.Code) == "":
 		return refusal(errors.New(`there is no program; send {"code": "return 1 + 1"}`)), nil
 	case in.Timeout < 0 || in.Timeout > 1e6:
 		return refusal(fmt.Errorf("timeout %v is not a number of seconds from 0", in.Timeout)), nil
 	}
-	n := notify(ctx, r, false)
-	defer n.end()
-	out, err := s.opt.Harness.Runs().Create(ctx, who.Identity, runs.Request{
-		ID: id.New("run"), Code: in.Code, User: who.user, Session: who.session(in.SessionID), Timeout: time.Duration(in.Timeout * float64(time.Second)),
-		Observe: n.observe, Progress: n.progress,
-	})
-	return s.finish(ctx, r, who, out, true, err)
+	out, err := x.create(ctx, runs.Request{Code: in.Code, Session: x.who.session(in.SessionID), Timeout: time.Duration(in.Timeout * float64(time.Second))})
+	return x.finish(ctx, out, true, err)
+}
+
+// exchange is one call of a tool that works on a run.
+type exchange struct {
+	*notifier // tells the client what the run does
+	s         *Server
+	request   *mcp.CallToolRequest
+	who       caller
+}
+
+// begin begins an exchange; direct says that its run is one call. end must be called.
+func (s *Server) begin(ctx context.Context, r *mcp.CallToolRequest, direct bool) *exchange {
+	return &exchange{notifier: notify(ctx, r, direct), s: s, request: r, who: s.caller(r.Extra)}
+}
+
+// create executes a program for the caller.
+func (x *exchange) create(ctx context.Context, req runs.Request) (*run.Outcome, error) {
+	req.ID, req.User, req.Observe, req.Progress = id.New("run"), x.who.user, x.observe, x.progress
+	return x.s.opt.Harness.Runs().Create(ctx, x.who.Identity, req)
 }
 
 // finish is the result with a run's outcome. With ask the client's user is asked to decide what it waits for.
-func (s *Server) finish(ctx context.Context, r *mcp.CallToolRequest, who caller, out *run.Outcome, ask bool, err error) (*mcp.CallToolResult, error) {
+func (x *exchange) finish(ctx context.Context, out *run.Outcome, ask bool, err error) (*mcp.CallToolResult, error) {
 	var question *mcp.CallToolResult
 	if err == nil && ask {
-		out, question, err = s.settle(ctx, r, who, out)
+		out, question, err = x.settle(ctx, out)
 	}
-	switch {
-	case err != nil:
-		return refusal(err), nil
-	case question != nil:
-		return question, nil
+	if err != nil || question != nil {
+		return question, err
 	}
-	info, err := s.find(ctx, who, out.RunID)
+	info, err := x.find(ctx, out.RunID)
 	if err != nil {
-		return refusal(err), nil
+		return nil, err
 	}
-	return s.outcome(r, who, info.Session, out), nil
+	return x.outcome(info.Session, out), nil
 }
 
 // errNoRun reports a run that the caller does not have.
-var errNoRun = errors.New("you have no run with this runId")
+var errNoRun = runs.InvalidError("you have no run with this runId")
 
 // find returns a run of the caller's user.
-func (s *Server) find(ctx context.Context, who caller, runID string) (journal.RunInfo, error) {
-	info, err := s.opt.Harness.Runs().Find(ctx, who.Identity, runID)
-	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != who.user {
+func (x *exchange) find(ctx context.Context, runID string) (journal.RunInfo, error) {
+	info, err := x.s.opt.Harness.Runs().Find(ctx, x.who.Identity, runID)
+	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != x.who.user {
 		return journal.RunInfo{}, errNoRun
 	}
 	return info, err
 }
 
-// current is the outcome of a run, or how far it is.
-func (s *Server) current(ctx context.Context, info journal.RunInfo) (*run.Outcome, error) {
-	service := s.opt.Harness.Runs()
+// current is the outcome of a run, or how far it is. A run whose approval is decided goes on.
+func (x *exchange) current(ctx context.Context, runID string) (*run.Outcome, error) {
+	info, err := x.find(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	service := x.s.opt.Harness.Runs()
 	out, err := service.Waiting(ctx, info.ID)
 	if err != nil {
 		return nil, err
 	}
 	if out != nil && out.Approval.Task == "" {
-		out, err = service.Resume(ctx, info.ID, nil)
+		out, err = service.Resume(ctx, info.ID, x.observe)
 		if !errors.Is(err, journal.ErrBusy) && !errors.Is(err, journal.ErrEnded) {
 			return out, err
 		}
@@ -156,7 +167,7 @@ func (s *Server) current(ctx context.Context, info journal.RunInfo) (*run.Outcom
 }
 
 // outcome is the result with a run's outcome.
-func (s *Server) outcome(r *mcp.CallToolRequest, who caller, session string, out *run.Outcome) *mcp.CallToolResult {
+func (x *exchange) outcome(session string, out *run.Outcome) *mcp.CallToolResult {
 	data := outcome{RunID: out.RunID, Status: out.Status}
 	switch out.Status {
 	case run.WaitingApproval:
@@ -169,7 +180,7 @@ func (s *Server) outcome(r *mcp.CallToolRequest, who caller, session string, out
 	var saved []string
 	text := modelview.View(out, 0, func(name string, all []byte) (string, error) {
 		cut = true
-		file, err := s.opt.Harness.Runs().SaveResult(who.user, session, out.RunID, name, all)
+		file, err := x.s.opt.Harness.Runs().SaveResult(x.who.user, session, out.RunID, name, all)
 		if err == nil {
 			saved = append(saved, file)
 		}
@@ -184,7 +195,7 @@ func (s *Server) outcome(r *mcp.CallToolRequest, who caller, session string, out
 		text += "\nrun: " + out.RunID + "\n"
 	}
 	answer := result(text, data, out.Status != run.Succeeded)
-	answer.Content = append(answer.Content, s.attachments(r, who, session, out, saved)...)
+	answer.Content = append(answer.Content, x.attachments(session, out, saved)...)
 	return answer
 }
 

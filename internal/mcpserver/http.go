@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ import (
 const (
 	sessionIdle   = 30 * time.Minute // after which a session without requests ends; clients begin another
 	maxOwnSession = 50               // of a caller; the oldest ends
+	maxEnding     = 10               // of a caller, beside them
+	maxOfOwner    = maxSessions / 4  // of a credential, which may act for many users
 	maxSessions   = 2000             // of all
 )
 
@@ -44,7 +47,11 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity) http.Handle
 	}
 	return sdkauth.RequireBearerToken(verify, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") != "" || initializes(r) {
+			id := r.Header.Get("Mcp-Session-Id")
+			if own := s.sessions.find(identify(r).Caller(), id); r.Method == http.MethodDelete && own != nil {
+				own.cancel() // its end waits for its requests
+			}
+			if r.Method != http.MethodPost || id != "" || initializes(r) {
 				sessions.ServeHTTP(w, r)
 				return
 			}
@@ -63,63 +70,142 @@ func initializes(r *http.Request) bool {
 	return json.Unmarshal(body, &m) == nil && m.Method == "initialize"
 }
 
-// sessions are the open sessions of HTTP clients, the oldest first.
+// sessions are the open sessions of HTTP clients. The zero value is ready for use.
 type sessions struct {
-	mu  sync.Mutex
-	all int
-	of  map[string][]*mcp.ServerSession // by caller
+	mu        sync.Mutex
+	all       int
+	of        map[string][]*session // by caller, the oldest first
+	perOwner  map[string]int        // by principal
+	listening map[string]int        // streams of subscriptions/listen, by caller
+}
+
+// session is a session of a client.
+type session struct {
+	*mcp.ServerSession
+	context.Context // of its requests
+	cancel          context.CancelFunc
+}
+
+// end ends a session with its requests.
+func (s *session) end() {
+	s.cancel()
+	go s.Close() // returns when its requests have
 }
 
 // errSessions reports that there are too many sessions.
 var errSessions = errors.New("the server has too many sessions: try again later")
 
 // add counts a session until it ends. The oldest of a caller with too many ends.
-func (s *sessions) add(who string, session *mcp.ServerSession) error {
+func (s *sessions) add(who auth.Identity, began *mcp.ServerSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= maxSessions {
+	if s.of == nil {
+		s.of, s.perOwner = map[string][]*session{}, map[string]int{}
+	}
+	own := s.of[who.Caller()]
+	if s.all >= maxSessions || s.perOwner[who.Principal] >= maxOfOwner || len(own) >= maxOwnSession+maxEnding {
 		return errSessions
 	}
-	if s.of == nil {
-		s.of = map[string][]*mcp.ServerSession{}
+	if len(own) >= maxOwnSession {
+		own[len(own)-maxOwnSession].end() // those before it are ending
 	}
-	if own := s.of[who]; len(own) >= maxOwnSession {
-		go own[0].Close() // ends with its requests
-	}
+	added := &session{ServerSession: began}
+	added.Context, added.cancel = context.WithCancel(context.Background())
 	s.all++
-	s.of[who] = append(s.of[who], session)
+	s.perOwner[who.Principal]++
+	s.of[who.Caller()] = append(own, added)
 	go func() { // ends with the session
-		_ = session.Wait()
-		s.remove(who, session)
+		_ = began.Wait()
+		added.cancel()
+		s.remove(who, added)
 	}()
 	return nil
 }
 
-func (s *sessions) remove(who string, session *mcp.ServerSession) {
+func (s *sessions) remove(who auth.Identity, ended *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.of[who]
-	for i, other := range own {
-		if other == session {
-			s.of[who] = append(own[:i:i], own[i+1:]...)
-			s.all--
-			break
+	caller := who.Caller()
+	s.of[caller] = slices.DeleteFunc(s.of[caller], func(other *session) bool { return other == ended })
+	s.all--
+	if len(s.of[caller]) == 0 {
+		delete(s.of, caller)
+	}
+	if s.perOwner[who.Principal]--; s.perOwner[who.Principal] == 0 {
+		delete(s.perOwner, who.Principal)
+	}
+}
+
+// find returns a caller's session, nil if there is none.
+func (s *sessions) find(caller, id string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, own := range s.of[caller] {
+		if own.ID() == id {
+			return own
 		}
 	}
-	if len(s.of[who]) == 0 {
-		delete(s.of, who)
+	return nil
+}
+
+// context ends with the session of a request; that of a request without one does not.
+func (s *sessions) context(caller string, of *mcp.ServerSession) context.Context {
+	if of != nil && of.ID() != "" {
+		if found := s.find(caller, of.ID()); found != nil {
+			return found
+		}
 	}
+	return context.Background()
 }
 
 // countSessions is a middleware that bounds the sessions of HTTP clients.
 func (s *Server) countSessions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		session, ok := req.GetSession().(*mcp.ServerSession)
-		if method == "initialize" && ok && session.ID() != "" {
-			if err := s.sessions.add(s.caller(req.GetExtra()).Caller(), session); err != nil {
+		began, ok := req.GetSession().(*mcp.ServerSession)
+		if method == "initialize" && ok && began.ID() != "" {
+			if err := s.sessions.add(s.caller(req.GetExtra()).Identity, began); err != nil {
 				return nil, err
 			}
 		}
 		return next(ctx, method, req)
 	}
+}
+
+// errListening reports that a caller listens too often.
+var errListening = errors.New("you listen for changes too many times: end one first")
+
+// boundListening is a middleware that bounds the streams on which clients wait for changes. A stream ends after sessionIdle: clients
+// listen again, with a credential that still holds.
+func (s *Server) boundListening(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method != "subscriptions/listen" || req.GetExtra() == nil || req.GetExtra().TokenInfo == nil { // over stdio there is one client
+			return next(ctx, method, req)
+		}
+		caller := s.caller(req.GetExtra()).Caller()
+		if !s.sessions.listen(caller, 1) {
+			return nil, errListening
+		}
+		defer s.sessions.listen(caller, -1)
+		ctx, cancel := bound(ctx, s.closing)
+		defer cancel()
+		ctx, cancel = context.WithTimeout(ctx, sessionIdle)
+		defer cancel()
+		return next(ctx, method, req)
+	}
+}
+
+// listen counts the streams of a caller, if there are not too many.
+func (s *sessions) listen(caller string, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listening == nil {
+		s.listening = map[string]int{}
+	}
+	if s.listening[caller]+n > maxOwnSession {
+		return false
+	}
+	if s.listening[caller] += n; s.listening[caller] == 0 {
+		delete(s.listening, caller)
+	}
+	return true
 }

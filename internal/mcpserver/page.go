@@ -19,13 +19,50 @@ import (
 // page is a web page of this machine on which its user decides about calls. The address of a request has a secret that the client shows
 // to its user, and that its model does not get.
 type page struct {
-	runs    func() *runs.Service
-	decided chan struct{} // holds a token after a decision
-
+	runs   func() *runs.Service
+	goOn   func(runID string) // goes on with a run that nobody awaits
 	mu     sync.Mutex
 	server *http.Server
 	base   string            // of addresses
 	links  map[string]linked // by secret
+	// awaited counts who goes on with a run once a request is decided.
+	awaited map[string]int
+	next    chan struct{} // closed by the next decision
+}
+
+func newPage(runs func() *runs.Service, goOn func(runID string)) *page {
+	return &page{runs: runs, goOn: goOn, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
+}
+
+// await says that the caller goes on with the run of a request once it is decided, until done is called.
+func (p *page) await(request string) (done func()) {
+	add := func(n int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.awaited[request] += n; p.awaited[request] == 0 {
+			delete(p.awaited, request)
+		}
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// changed returns a channel that the next decision closes.
+func (p *page) changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next
+}
+
+// decided tells those who await a request, or goes on with its run.
+func (p *page) decided(r approval.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.next)
+	p.next = make(chan struct{})
+	if p.awaited[r.ID] == 0 && r.Task == "" {
+		p.goOn(r.Run)
+	}
 }
 
 // linked is what one address is for.
@@ -49,7 +86,7 @@ func (p *page) link(who auth.Identity, request string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		p.base, p.links = "http://"+l.Addr().String()+"/", map[string]linked{}
+		p.base = "http://" + l.Addr().String() + "/"
 		p.server = &http.Server{
 			Handler: http.NewCrossOriginProtection().Handler(p), ReadTimeout: pageTimeout, WriteTimeout: pageTimeout, MaxHeaderBytes: 16 << 10,
 		}
@@ -84,7 +121,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	p.mu.Lock()
@@ -99,12 +136,11 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 	if decision := r.PostFormValue("decision"); err == nil && r.Method == http.MethodPost && (decision == "approve" || decision == "deny") {
 		request, err = p.runs().Decide(r.Context(), l.who, l.request, approval.Decision{Approve: decision == "approve" && whole(request)})
-		if errors.Is(err, approval.ErrDecided) {
+		switch {
+		case err == nil:
+			p.decided(request)
+		case errors.Is(err, approval.ErrDecided):
 			request, err = p.runs().Approval(r.Context(), l.who, l.request)
-		}
-		select {
-		case p.decided <- struct{}{}:
-		default:
 		}
 	}
 	if err != nil {

@@ -56,17 +56,21 @@ func (s *Server) readFile(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp
 	if err != nil {
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
 	}
-	contents := &mcp.ResourceContents{URI: r.Params.URI, MIMEType: http.DetectContentType(data)}
-	if utf8.Valid(data) {
-		contents.Text, err = s.opt.Harness.Privacy().In(who.user, at.Host).Hide(ctx, pii.FromFile, string(data))
-	} else {
-		contents.Blob = data
+	text, err := s.opt.Harness.Privacy().In(who.user, at.Host).HideContent(ctx, pii.FromFile, string(data))
+	if err != nil {
+		return nil, s.shown(ctx, err)
 	}
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, err
+	contents := &mcp.ResourceContents{URI: r.Params.URI, MIMEType: http.DetectContentType(data)}
+	if utf8.ValidString(text) {
+		contents.Text = text
+	} else {
+		contents.Blob = []byte(text)
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
 }
 
 // attachments are the files of a result: images that the program returned, and links to its other files and to saved.
-func (s *Server) attachments(r *mcp.CallToolRequest, who caller, session string, out *run.Outcome, saved []string) []mcp.Content {
+func (x *exchange) attachments(session string, out *run.Outcome, saved []string) []mcp.Content {
 	var all []mcp.Content
 	files := saved
 	if bytes.Contains(out.Output, []byte(fileMarker)) {
@@ -76,12 +80,12 @@ func (s *Server) attachments(r *mcp.CallToolRequest, who caller, session string,
 		}
 	}
 	for _, file := range files[:min(len(files), maxFiles)] {
-		data, err := s.opt.Harness.Runs().ReadFile(who.user, session, strings.TrimPrefix(file, workspace), maxImage)
+		data, err := x.s.opt.Harness.Runs().ReadFile(x.who.user, session, strings.TrimPrefix(file, workspace), maxImage)
 		kind := http.DetectContentType(data)
 		switch {
 		case err == nil && slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind):
 			all = append(all, &mcp.ImageContent{Data: data, MIMEType: kind})
-		case r.ProtocolVersion() >= withLinks:
+		case x.request.ProtocolVersion() >= withLinks:
 			all = append(all, &mcp.ResourceLink{URI: uriOf(session, file), Name: path.Base(file)})
 		}
 	}

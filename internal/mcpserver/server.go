@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -28,6 +30,8 @@ type Options struct {
 	// Local says that the client's user is the user of this machine, who may be asked about calls: on a page of this machine, or with
 	// Forms in a form of the client, which a client's model could fill in.
 	Local, Forms bool
+	// Shown is an error as its caller may read it; nil shows all errors as they are.
+	Shown func(ctx context.Context, err error) error
 	// Admit counts a call of a tool against the limits of its caller; work says that it runs a program. The error is for the caller. It
 	// may be nil.
 	Admit   func(ctx context.Context, who auth.Identity, work bool) error
@@ -48,14 +52,15 @@ type Server struct {
 	// begun is what goes on in the background.
 	begun    sync.WaitGroup
 	sessions sessions
-	page     page
+	page     *page
 	offered  offered
 }
 
 // New makes a server. Close must be called.
 func New(opt Options) *Server {
-	s := &Server{opt: opt, page: page{runs: opt.Harness.Runs, decided: make(chan struct{}, 1)}}
+	s := &Server{opt: opt}
 	s.closing, s.close = context.WithCancel(context.Background())
+	s.page = newPage(opt.Harness.Runs, func(runID string) { s.begun.Go(func() { s.goOn(runID) }) })
 	guide := instructions
 	if !opt.code() {
 		guide = ""
@@ -69,15 +74,14 @@ func New(opt Options) *Server {
 	})
 	if opt.code() {
 		s.addTools()
+		s.addAliases()
 	}
 	if opt.direct() {
 		s.begun.Go(s.offerTools)
 		s.begun.Go(func() { opt.Harness.EnsureTools(s.closing) })
-		s.server.AddReceivingMiddleware(s.listing)
 	}
-	s.server.AddReceivingMiddleware(s.aliased)
 	s.addResources()
-	s.server.AddReceivingMiddleware(s.countSessions)
+	s.server.AddReceivingMiddleware(s.listing, s.countSessions, s.boundListening)
 	return s
 }
 
@@ -123,9 +127,17 @@ func (c caller) session(name string) string {
 	return "mcp-" + hex.EncodeToString(of[:6])
 }
 
-// bound is ctx that also ends with the server.
-func (s *Server) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// bound is ctx that also ends with another one.
+func bound(ctx, with context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.closing, cancel)
+	stop := context.AfterFunc(with, cancel)
 	return ctx, func() { stop(); cancel() }
+}
+
+// goOn goes on with a run whose request was decided when its client had given up.
+func (s *Server) goOn(runID string) {
+	_, err := s.opt.Harness.Runs().Resume(s.closing, runID, nil)
+	if err != nil && !errors.Is(err, journal.ErrBusy) && !errors.Is(err, journal.ErrEnded) && s.closing.Err() == nil {
+		s.opt.Logger.Warn("go on with an approved run", "run", runID, "error", err)
+	}
 }

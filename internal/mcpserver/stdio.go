@@ -2,6 +2,9 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -21,10 +24,11 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	if err != nil {
 		return err
 	}
+	var left error
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = session.Wait() // however a client leaves, it has left
+		left = session.Wait()
 	}()
 	select {
 	case <-ctx.Done():
@@ -35,8 +39,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		case <-time.After(drainTime):
 		}
 	case <-ended:
+		var malformed *json.SyntaxError
+		if errors.As(left, &malformed) {
+			return fmt.Errorf("the client has sent what is no JSON: %w", left)
+		}
 	}
-	return nil
+	return nil // however else a client leaves, it has left
 }
 
 type nopCloser struct{ io.Writer }

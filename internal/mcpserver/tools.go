@@ -113,7 +113,15 @@ func ModelContext() (tools []*mcp.Tool, guide string) {
 // errFault is the answer to a call that has met a fault of this program.
 var errFault = errors.New("the harness has met a fault of its own; its log has the reason")
 
-// guard is what every call passes; work says that it runs a program.
+// shown is an error as the caller may read it. Errors that the caller cannot help are logged.
+func (s *Server) shown(ctx context.Context, err error) error {
+	if s.opt.Shown == nil || errors.Is(err, errFault) {
+		return err
+	}
+	return s.opt.Shown(ctx, err)
+}
+
+// guard is what every call passes; work says that it runs a program. An error becomes a result that the model reads.
 func (s *Server) guard(call mcp.ToolHandler, work bool) mcp.ToolHandler {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (_ *mcp.CallToolResult, err error) {
 		defer func() {
@@ -127,9 +135,15 @@ func (s *Server) guard(call mcp.ToolHandler, work bool) mcp.ToolHandler {
 				return refusal(err), nil
 			}
 		}
-		ctx, cancel := s.bound(ctx)
+		ctx, cancel := bound(ctx, s.closing)
 		defer cancel()
-		return call(ctx, r)
+		ctx, cancel = bound(ctx, s.sessions.context(s.caller(r.Extra).Caller(), r.Session))
+		defer cancel()
+		answer, err := call(ctx, r)
+		if err != nil {
+			return refusal(s.shown(ctx, err)), nil
+		}
+		return answer, nil
 	}
 }
 

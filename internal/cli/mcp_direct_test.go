@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// upstream serves tools over HTTP and configures them as the server up.
+func (f *fixture) upstream(tools map[*mcp.Tool]mcp.ToolHandler) {
+	f.t.Helper()
+	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)
+	for tool, handler := range tools {
+		s.AddTool(tool, handler)
+	}
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	f.t.Cleanup(web.Close)
+	f.write("harness.yaml", "mcpServers:\n  up: {url: "+quoted(web.URL)+"}\n")
+}
+
+// offered waits until the gateway lists a tool.
+func (g *gateway) offered(name string) *mcp.Tool {
+	g.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		listed, err := g.ListTools(g.t.Context(), nil)
+		if err != nil || time.Now().After(deadline) {
+			g.t.Fatalf("%s is not offered: %v", name, err)
+		}
+		for _, tool := range listed.Tools {
+			if tool.Name == name {
+				return tool
+			}
+		}
+	}
+}
+
+// TestGatewayDirectHides gives a client tokens for the personal data in what a server says of a tool, and in all parts of an answer. The
+// server gets what the client means, and the journal has tokens.
+func TestGatewayDirectHides(t *testing.T) {
+	t.Parallel()
+	const ann, bob = "ann.smith@example.com", "bob.jones@example.com"
+	f := setup(t)
+	var got atomic.Value
+	f.upstream(map[*mcp.Tool]mcp.ToolHandler{
+		{
+			Name: "lookup", Title: "Ask " + ann, Description: "Questions go to " + ann + ".", Annotations: &mcp.ToolAnnotations{Title: ann},
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"to":{"type":"string","description":"Such as ` + ann + `"}}}`),
+			OutputSchema: json.RawMessage(`{"type":"object","properties":{"mail":{"type":"string","format":"email","pattern":"@"},"phone":{"type":"integer"},` +
+				`"id":{"enum":["a"]}},"required":["mail"]}`),
+		}: func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			got.Store(string(r.Params.Arguments))
+			return &mcp.CallToolResult{
+				Content: []mcp.Content{
+					&mcp.TextContent{Text: ann},
+					&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///a.bin", Blob: []byte("a blob of " + ann)}},
+					&mcp.AudioContent{MIMEType: "audio/wav", Data: []byte("\xff\xfe" + strings.Join(strings.Split(ann, ""), "\x00") + "\x00")}, // UTF-16
+				},
+				StructuredContent: map[string]any{"mail": ann, "id": "a"},
+			}, nil
+		},
+		{Name: "list_mcp_tools", InputSchema: json.RawMessage(`{"type":"object"}`)}: func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "mine"}}}, nil
+		},
+	})
+	g := f.gateway(nil, "--mode", "both")
+	tool := g.offered("lookup")
+	said, err := json.Marshal(tool)
+	if err != nil || strings.Contains(string(said), ann) || strings.Count(string(said), "[EMAIL_1]") != 4 {
+		t.Errorf("the client reads %s, %v", said, err)
+	}
+	schema, _ := json.Marshal(tool.OutputSchema)
+	if string(schema) != `{"properties":{"id":{"enum":["a"]},"mail":{"type":"string"},"phone":{"type":["integer","string"]}},"required":["mail"],"type":"object"}` {
+		t.Errorf("the output schema is %s", schema)
+	}
+	args := map[string]any{"to": "to [EMAIL_1]\n" + bob}
+	r, err := g.CallTool(t.Context(), &mcp.CallToolParams{Name: "lookup", Arguments: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Content) != 3 {
+		t.Fatalf("the client gets %+v", r.Content[0])
+	}
+	answer, _ := json.Marshal(r.StructuredContent)
+	parts, _ := json.Marshal(r.Content[:2])
+	sound := strings.ReplaceAll(string(r.Content[2].(*mcp.AudioContent).Data), "\x00", "")
+	if string(answer) != `{"id":"a","mail":"[EMAIL_1]"}` || !strings.HasPrefix(string(parts), `[{"type":"text","text":"[EMAIL_1]"},{"type":"text","text":"{\"type\":\"resource\"`) ||
+		!strings.Contains(string(parts), `\"blob\":\"[EMAIL_`) || sound != "\xff\xfe[EMAIL_1]" {
+		t.Errorf("the client gets %s, %s, %q", answer, parts, sound)
+	}
+	if want, _ := json.Marshal(map[string]any{"to": "to " + ann + "\n" + bob}); got.Load() != string(want) {
+		t.Errorf("the server gets %s", got.Load())
+	}
+	var page struct{ Runs []struct{ ID string } }
+	f.run("runs", "list", "--json").want(0).value(&page)
+	for _, run := range page.Runs {
+		if journal := f.run("runs", "show", run.ID, "--json").want(0).stdout; strings.Contains(journal, "jones@example.com") {
+			t.Errorf("the journal has %s", journal)
+		}
+	}
+	if text, failed := g.call("list_mcp_tools", nil, nil); failed || strings.Contains(text, "mine") || !strings.Contains(text, "up__lookup") {
+		t.Errorf("the original's tool gives %s", text)
+	}
+	if text, failed := g.call("up__list_mcp_tools", nil, nil); failed || text != "mine" {
+		t.Errorf("the server's tool of that name gives %s", text)
+	}
+}
