@@ -102,6 +102,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		{"runs per second, one user", b.throughput},
 		{"memory of a waiting run", b.waiting},
 		{"memory of harness serve with 10,000 waiting runs", b.manyWaiting},
+		{"mode direct, added to a call", b.directCall},
 		{"search in 5,000 tools", b.search},
 		{"users in turn, more than runners", b.manyUsers},
 		{"1,000 waiters on 64 runners", b.manyWaiters},

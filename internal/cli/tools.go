@@ -9,7 +9,6 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
-	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/wiring"
@@ -119,10 +118,10 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 	if c.Raw {
 		function += ".raw"
 	}
-	// The program parses the arguments, because a literal would differ: {"__proto__": …} sets the prototype.
-	code := fmt.Sprintf("return await %s(%s, JSON.parse(%s))", function, ident.Quote(c.Name), ident.Quote(c.Args))
+	req := runs.CallOf(function, c.Name, json.RawMessage(c.Args))
+	req.User = c.User
 	progress := a.progress("calling " + c.Name)
-	out, err := h.Runs().Create(ctx, auth.Local(), runs.Request{Code: code, User: c.User})
+	out, err := h.Runs().Create(ctx, auth.Local(), req)
 	progress.stop()
 	if err != nil {
 		return err

@@ -1,11 +1,9 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -168,11 +166,7 @@ func (s *Server) offer(name string, t *catalog.Tool) {
 func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
 	x := s.begin(ctx, r, true)
 	defer x.end()
-	args, err := x.arguments(ctx, r.Params.Arguments)
-	if err != nil {
-		return nil, err
-	}
-	out, failed, err := x.single(ctx, fmt.Sprintf("return await callMCPTool.raw(%s, %s)", ident.Quote(name), args))
+	out, failed, err := x.single(ctx, runs.CallOf("callMCPTool.raw", name, r.Params.Arguments))
 	if failed != nil || err != nil {
 		return failed, err
 	}
@@ -199,16 +193,6 @@ func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) 
 	passed := result(string(out.Output), nil, false) // it became a file
 	passed.Content = append(passed.Content, x.attachments(x.who.session(""), out, nil)...)
 	return passed, nil
-}
-
-// arguments is an expression for the arguments of a call. The program parses them, because a literal would differ: {"__proto__": …} sets the
-// prototype. They have tokens before they are a literal, in which a value with quotes would not be found.
-func (x *exchange) arguments(ctx context.Context, args json.RawMessage) (string, error) {
-	if len(bytes.TrimSpace(args)) == 0 {
-		return "{}", nil
-	}
-	args, err := x.privacy().HideJSON(ctx, pii.FromCode, args)
-	return "JSON.parse(" + ident.Quote(string(args)) + ")", err
 }
 
 // privacy is the filter of the caller's own session.
@@ -242,12 +226,13 @@ func (x *exchange) part(ctx context.Context, from pii.Origin, raw json.RawMessag
 }
 
 // single executes a program of one call. failed is the result if it has no value.
-func (x *exchange) single(ctx context.Context, code string) (out *run.Outcome, failed *mcp.CallToolResult, err error) {
+func (x *exchange) single(ctx context.Context, req runs.Request) (out *run.Outcome, failed *mcp.CallToolResult, err error) {
 	left := false
 	if x.request.Params.RequestState != "" {
 		out, left, err = x.again(ctx)
 	} else {
-		out, err = x.create(ctx, runs.Request{Code: code, Session: x.who.session("")})
+		req.Session = x.who.session("")
+		out, err = x.create(ctx, req)
 	}
 	if err == nil && !left {
 		out, failed, err = x.settle(ctx, out)
@@ -264,20 +249,25 @@ func (x *exchange) single(ctx context.Context, code string) (out *run.Outcome, f
 }
 
 // aliases are the tools of the original under their names, which are not listed. Programs have functions of the same names.
-var aliases = map[string]func(args aliasArgs) string{
-	"list_mcp_tools":        func(aliasArgs) string { return "list_mcp_tools()" },
-	"get_mcp_tool_details":  func(a aliasArgs) string { return "get_mcp_tool_details(" + ident.Quote(a.ToolName) + ")" },
-	"introspect_servers":    func(aliasArgs) string { return "introspect_servers()" },
-	"get_virtual_library":   func(aliasArgs) string { return "get_virtual_library()" },
-	"get_server_index":      func(a aliasArgs) string { return "get_server_index(" + ident.Quote(a.ServerName) + ")" },
-	"list_server_functions": func(a aliasArgs) string { return "list_server_functions(" + ident.Quote(a.ServerName) + ")" },
-	"callMCPTool":           func(a aliasArgs) string { return "callMCPTool(" + ident.Quote(a.ToolName) + ", " + a.input + ")" },
+var aliases = map[string]func(args aliasArgs) runs.Request{
+	"list_mcp_tools": func(aliasArgs) runs.Request { return function("list_mcp_tools()") },
+	"get_mcp_tool_details": func(a aliasArgs) runs.Request {
+		return function("get_mcp_tool_details(" + ident.Quote(a.ToolName) + ")")
+	},
+	"introspect_servers":  func(aliasArgs) runs.Request { return function("introspect_servers()") },
+	"get_virtual_library": func(aliasArgs) runs.Request { return function("get_virtual_library()") },
+	"get_server_index":    func(a aliasArgs) runs.Request { return function("get_server_index(" + ident.Quote(a.ServerName) + ")") },
+	"list_server_functions": func(a aliasArgs) runs.Request {
+		return function("list_server_functions(" + ident.Quote(a.ServerName) + ")")
+	},
+	"callMCPTool": func(a aliasArgs) runs.Request { return runs.CallOf("callMCPTool", a.ToolName, a.Input) },
 }
+
+func function(call string) runs.Request { return runs.Request{Code: "return await " + call} }
 
 type aliasArgs struct {
 	ToolName, ServerName string
 	Input                json.RawMessage
-	input                string // as an expression
 }
 
 func (s *Server) addAliases() {
@@ -289,18 +279,14 @@ func (s *Server) addAliases() {
 	}
 }
 
-func (s *Server) alias(ctx context.Context, r *mcp.CallToolRequest, call func(aliasArgs) string) (*mcp.CallToolResult, error) {
+func (s *Server) alias(ctx context.Context, r *mcp.CallToolRequest, call func(aliasArgs) runs.Request) (*mcp.CallToolResult, error) {
 	var in aliasArgs
 	if err := decode(r, &in); err != nil {
 		return refusal(err), nil
 	}
 	x := s.begin(ctx, r, true)
 	defer x.end()
-	var err error
-	if in.input, err = x.arguments(ctx, in.Input); err != nil {
-		return nil, err
-	}
-	out, failed, err := x.single(ctx, "return await "+call(in))
+	out, failed, err := x.single(ctx, call(in))
 	if failed != nil || err != nil {
 		return failed, err
 	}

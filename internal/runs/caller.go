@@ -18,6 +18,9 @@ func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (o
 		return nil, err
 	}
 	req.Principal, req.Roles = who.Principal, who.Roles
+	if err := checkEnv(req.Env); err != nil {
+		return nil, err
+	}
 	asked := req
 	asked.Timeout = 0
 	switch most := s.limits(asked).Timeout; {

@@ -36,7 +36,8 @@ type Request struct {
 	Session string // whose /workspace the run uses; empty: one that is removed when the run ends
 	Sandbox string // tier that the program runs in; empty: the configured one
 	Timeout time.Duration
-	Slot    *run.Slot // of a run that waited for one; nil for none
+	Env     map[string]string // variables that the program has beside the configured ones
+	Slot    *run.Slot         // of a run that waited for one; nil for none
 	Observe func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
 	Progress func(call int, p mcpclient.Progress)
@@ -76,6 +77,9 @@ func (s *Service) tierFor(user string, roles []auth.Role, asked string) (string,
 // prepare compiles a program and begins its journal. A program that does not compile has an outcome and no spec.
 func (s *Service) prepare(ctx context.Context, id string, env *environment, req Request) (spec *run.Spec, writer journal.Writer, out *run.Outcome, err error) {
 	if req.Code, err = env.privacy.Hide(ctx, pii.FromCode, req.Code); err != nil {
+		return nil, nil, nil, err
+	}
+	if req.Env, err = s.env(ctx, env.privacy, req.Env); err != nil {
 		return nil, nil, nil, err
 	}
 	limits := s.limits(req)
@@ -202,7 +206,7 @@ func (s *Service) begin(ctx context.Context, id string, req Request, compiled *p
 	rand.Read(seed[:]) // never fails
 	start = journal.Start{
 		Run: id, User: req.User, Session: req.Session, Principal: req.Principal, File: req.File, Source: req.Code, Seed: hex.EncodeToString(seed[:]),
-		Time: s.opt.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Env: s.opt.Env,
+		Time: s.opt.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Env: req.Env,
 	}
 	for _, role := range req.Roles {
 		start.Roles = append(start.Roles, string(role))

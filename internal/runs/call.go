@@ -1,0 +1,54 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"mcp-code-exec-harness/internal/pii"
+)
+
+// maxEnv is how many bytes the variables of a request may have.
+const maxEnv = 1 << 20
+
+// CallOf is the program of one call of a tool by a function of programs: callMCPTool or callMCPTool.raw. It is the same for all tools and
+// arguments, so that it is compiled once, and it parses the arguments, because a literal would differ: {"__proto__": …} sets the prototype.
+func CallOf(function, tool string, args json.RawMessage) Request {
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = json.RawMessage("{}")
+	}
+	return Request{
+		Code: "return await " + function + "(env.HARNESS_TOOL, JSON.parse(env.HARNESS_ARGUMENTS))",
+		Env:  map[string]string{"HARNESS_TOOL": tool, "HARNESS_ARGUMENTS": string(args)},
+	}
+}
+
+// env are the variables of a run: those of the configuration, and those of its request with tokens in the place of personal data.
+func (s *Service) env(ctx context.Context, privacy pii.Session, own map[string]string) (map[string]string, error) {
+	if len(own) == 0 {
+		return s.opt.Env, nil
+	}
+	all := map[string]string{}
+	maps.Copy(all, s.opt.Env)
+	for name, value := range own {
+		hidden, err := privacy.HideJSON(ctx, pii.FromCode, json.RawMessage(value))
+		if err != nil {
+			return nil, err
+		}
+		all[name] = string(hidden)
+	}
+	return all, nil
+}
+
+// checkEnv refuses variables that are too large.
+func checkEnv(env map[string]string) error {
+	size := 0
+	for name, value := range env {
+		if size += len(name) + len(value); size > maxEnv {
+			return InvalidError(fmt.Sprintf("the arguments have more than %d bytes; let a program make them", maxEnv))
+		}
+	}
+	return nil
+}
