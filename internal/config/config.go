@@ -67,7 +67,7 @@ type Sandbox struct {
 	MaxOutput      Size              `key:"maxOutput" default:"1MiB" min:"1KiB" doc:"Size of the returned value, and of all log lines together."`
 	MaxLogLines    int               `key:"maxLogLines" default:"10000" min:"0" doc:"Console lines of one run."`
 	MaxValue       Size              `key:"maxValue" default:"8MiB" min:"1KiB" doc:"Size of one call's arguments or answer; larger answers become files in /workspace."`
-	Pool           int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners at the same time; 0: as many as a quarter of the memory holds, 16 MiB each."`
+	Pool           int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners at the same time; 0: as many as a quarter of the memory holds, 16 MiB each; containers: as half of the engine's holds, each with all that it may use."`
 	PoolPerUser    int               `key:"poolPerUser" default:"0" min:"0" max:"1024" doc:"Runners of one user at the same time; 0: half of all, at least 2."`
 	AcquireTimeout time.Duration     `key:"acquireTimeout" default:"0" min:"0" doc:"How long a program waits for a runner when all are in use, the start of one included; 0: as long as its caller waits."`
 	Warm           int               `key:"warm" default:"2" min:"0" max:"64" doc:"Runners that harness serve keeps ready for users who have none yet."`

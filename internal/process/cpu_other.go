@@ -2,7 +2,10 @@
 
 package process
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
-// CPU is zero: this system does not say what a process has used.
-func CPU(int) time.Duration { return 0 }
+// CPU is errors.ErrUnsupported: this system does not say what a process has used.
+func CPU(int) (time.Duration, error) { return 0, errors.ErrUnsupported }

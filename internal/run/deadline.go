@@ -93,14 +93,29 @@ func (l *loop) expired() {
 	}
 }
 
+// maxUnmetered is how many times in a row nobody may know what a runner has computed.
+const maxUnmetered = 3
+
 // watchIdle ends a run whose runner computes although it said that it was idle. It is called each time that the runner
 // has been idle for the run's timeout.
 func (l *loop) watchIdle() {
-	meter, ok := l.runner.Runner.(interface{ CPU() time.Duration })
+	meter, ok := l.runner.Runner.(interface{ CPU() (time.Duration, error) })
 	if !ok {
 		return
 	}
-	used := meter.CPU()
+	used, err := meter.CPU()
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return
+	case err != nil && l.unmetered < maxUnmetered: // the time since the last look counts with the next
+		l.unmetered++
+		l.deadline.Reset(l.spec.Limits.Timeout)
+		return
+	case err != nil:
+		l.end(frame.KindCrash, fmt.Sprintf("the runner was ended: nobody can say how long it computed: %v", err))
+		return
+	}
+	l.unmetered = 0
 	if l.idleSince >= 0 && used-l.idleSince > l.spec.Limits.Timeout/2 {
 		l.endTimeout()
 		return

@@ -98,6 +98,7 @@ type leg struct {
 	allowed   time.Duration // that the guest may compute since then
 	frozen    time.Duration // that it had been frozen then
 	idleSince time.Duration // processor time of the runner at the last look since it became idle; -1 before the first
+	unmetered int           // looks in a row that did not find it
 
 	idled  int             // what the last idle frame said that the guest had taken; -1 before the first
 	raised map[string]bool // kinds of the errors that answers gave the guest

@@ -251,6 +251,24 @@ func TestForgedIdle(t *testing.T) {
 	})
 }
 
+// TestSilentMeter has a runner of earlier programs whose processor time is unknown: for a while it goes on, and has not computed meanwhile.
+func TestSilentMeter(t *testing.T) {
+	t.Parallel()
+	for silent, want := range map[int32]string{3: "", 4: frame.KindCrash} {
+		bubble(t, new(gate).on("slow", slow), func(t *testing.T, w *world) {
+			w.limits, w.used = run.Limits{Timeout: time.Second, MaxWall: time.Hour}, time.Minute
+			out, _ := w.run(func(g *guest) *frame.Frame {
+				g.silent.Store(silent)
+				g.takeOf(g.call(frame.Tool, "slow", `{"ms":10000}`))
+				return value(`1`)
+			})
+			if kindOf(out) != want {
+				t.Errorf("silent %d times, it ended as %q", silent, kindOf(out))
+			}
+		})
+	}
+}
+
 // A limit of 0 allows none.
 func TestLimitOfZero(t *testing.T) {
 	t.Parallel()

@@ -28,17 +28,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // guest is a program without an engine: a function that speaks the frames of a runner. It keeps the promises of the
 // guest runtime: one answer at a time, and an idle frame whenever nothing is left to do.
 type guest struct {
-	run   string
-	in    chan *frame.Frame
-	out   chan *frame.Frame
-	dead  chan struct{}
-	kill  sync.Once
-	burns atomic.Pointer[time.Time]
-	used  time.Duration // of processor time by earlier programs
-	stop  chan struct{} // closed by a cancel frame, which a runner heeds whatever its guest does
-	calls int
-	taken int
-	queue []*frame.Frame // answers that came while it waited for a synchronous one
+	run    string
+	in     chan *frame.Frame
+	out    chan *frame.Frame
+	dead   chan struct{}
+	kill   sync.Once
+	silent atomic.Int32 // how many more times nobody knows what it used
+	burns  atomic.Pointer[time.Time]
+	used   time.Duration // of processor time by earlier programs
+	stop   chan struct{} // closed by a cancel frame, which a runner heeds whatever its guest does
+	calls  int
+	taken  int
+	queue  []*frame.Frame // answers that came while it waited for a synchronous one
 }
 
 // script is what a guest does; returning a frame ends the program with it.
@@ -97,11 +98,14 @@ func (g *guest) Pid() int                    { return 1 }
 func (g *guest) Freeze(bool) bool            { return true } // it goes on: only its clock stands still
 
 // CPU is what earlier programs used, and the time since the guest began to burn it.
-func (g *guest) CPU() time.Duration {
-	if since := g.burns.Load(); since != nil {
-		return g.used + time.Since(*since)
+func (g *guest) CPU() (time.Duration, error) {
+	if g.silent.Add(-1) >= 0 {
+		return 0, errors.New("no meter")
 	}
-	return g.used
+	if since := g.burns.Load(); since != nil {
+		return g.used + time.Since(*since), nil
+	}
+	return g.used, nil
 }
 
 func (g *guest) send(f frame.Frame) {

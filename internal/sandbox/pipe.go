@@ -159,8 +159,8 @@ type processRunner struct {
 	process *os.Process
 }
 
-// CPU is the processor time that the process has used; zero where the system does not say.
-func (r processRunner) CPU() time.Duration { return process.CPU(r.process.Pid) }
+// CPU is the processor time that the process has used. Where a system never says, it is errors.ErrUnsupported.
+func (r processRunner) CPU() (time.Duration, error) { return process.CPU(r.process.Pid) }
 
 // Freeze stops the process for a while, or lets it go on. It reports whether the system can do that.
 func (r processRunner) Freeze(stop bool) bool { return process.Freeze(r.process, stop) }

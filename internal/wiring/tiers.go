@@ -71,7 +71,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 		"docker": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			s, err := docker.Open(ctx, docker.Options{
 				Engine: docker.Engine{Host: c.Docker.Host, Certs: c.Docker.Certs}, Image: c.Docker.Image, Runtime: c.Docker.Runtime,
-				Memory: int64(c.Memory), CPUs: c.Docker.CPUs, Pids: c.Docker.Pids, Timeout: c.Timeout, Dir: h.out.CacheDir,
+				Memory: int64(c.Memory), CPUs: c.Docker.CPUs, Pids: c.Docker.Pids, Timeout: c.Timeout, Dir: h.out.CacheDir, Size: c.Pool,
 			})
 			if err != nil {
 				return nil, err
@@ -81,7 +81,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 			if slices.Contains(s.Walls(), docker.Kernel) {
 				strength = strengths["docker"]
 			}
-			return &tier{"docker", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), s.Walls(), strength, s.Missing}, nil
+			return &tier{"docker", sandbox.NewPool(s, sandbox.PoolOptions{Size: s.Size(), PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), s.Walls(), strength, s.Missing}, nil
 		}, closePool),
 	}
 	tiers[auto] = kept(func() (*tier, error) {

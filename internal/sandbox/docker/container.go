@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -20,6 +19,13 @@ const user = "10001:10001"
 
 // overhead is what Node.js takes beside the memory of a program, in bytes.
 const overhead = 96 << 20
+
+// What a container may have of files.
+const (
+	openFiles = 256
+	tmpSize   = 16 << 20 // of /tmp, in bytes
+	tmpFiles  = 1024     // in it
+)
 
 // seccomp lists the system calls of Node.js at work: no sockets, no processes, no programs but the first, no tracing.
 //
@@ -38,9 +44,15 @@ func (s *Sandbox) recipe() client.ContainerCreateOptions {
 	pids := int64(s.opt.Pids)
 	// Twice what a program may compute: it may be replayed first. The end of a harness that was killed is also that of its busy containers.
 	compute := int64(math.Ceil(s.opt.CPUs) * 2 * (s.opt.Timeout + 10*time.Second).Seconds())
+	expected, err := json.Marshal(map[string]any{
+		"runner": len(s.script), "memory": memory, "pids": pids, "cpus": s.opt.CPUs, "files": openFiles, "tmpSize": tmpSize, "tmpFiles": tmpFiles,
+	})
+	if err != nil {
+		panic(err) // they are numbers
+	}
 	limit := func(name string, n int64) *container.Ulimit { return &container.Ulimit{Name: name, Soft: n, Hard: n} }
 	command := append([]string{"node"}, node.Options(s.opt.Memory)...)
-	command = append(command, "-e", bootstrap, strconv.Itoa(len(s.script)))
+	command = append(command, "-e", bootstrap, string(expected))
 	return client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image: s.image, Entrypoint: command[:1], Cmd: command[1:], User: user, WorkingDir: "/", Hostname: "sandbox", NetworkDisabled: true,
@@ -52,11 +64,11 @@ func (s *Sandbox) recipe() client.ContainerCreateOptions {
 		HostConfig: &container.HostConfig{
 			Runtime: s.opt.Runtime, ReadonlyRootfs: true, CapDrop: []string{"ALL"}, NetworkMode: "none", IpcMode: "none", CgroupnsMode: "private",
 			SecurityOpt: []string{"no-new-privileges", "seccomp=" + profile()},
-			Tmpfs:       map[string]string{"/tmp": "rw,noexec,nosuid,nodev,size=16m,nr_inodes=1024,mode=1777"},
+			Tmpfs:       map[string]string{"/tmp": fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d,nr_inodes=%d,mode=1777", tmpSize, tmpFiles)},
 			LogConfig:   container.LogConfig{Type: "none"}, OomScoreAdj: 500,
 			Resources: container.Resources{
 				Memory: memory, MemorySwap: memory, NanoCPUs: int64(s.opt.CPUs * 1e9), PidsLimit: &pids,
-				Ulimits: []*container.Ulimit{limit("nofile", 256), limit("core", 0), limit("fsize", 64<<20), limit("cpu", compute)},
+				Ulimits: []*container.Ulimit{limit("nofile", openFiles), limit("core", 0), limit("fsize", 64<<20), limit("cpu", compute)},
 			},
 		},
 	}

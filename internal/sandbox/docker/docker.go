@@ -43,6 +43,9 @@ type Options struct {
 	CPUs    float64       // processors of a container; 1
 	Pids    int           // threads and processes of a container; 64
 	Timeout time.Duration // that a program may compute; 30 seconds
+	// Size is how many containers there are at most, with those that are being removed; as many as take half of the memory of the engine's
+	// machine when all use what they may, between 2 and 256.
+	Size int
 	// Dir holds what tells live processes from dead ones, whose containers are removed. Required.
 	Dir string
 }
@@ -59,8 +62,11 @@ type Sandbox struct {
 	missing map[string]string
 	first   atomic.Pointer[startedRunner] // started by Open
 
-	removals sync.WaitGroup
-	removing chan struct{} // holds a token for each removal under way
+	slots     chan struct{} // holds a token for each container that the engine has not removed yet
+	removals  sync.WaitGroup
+	removing  chan struct{}         // holds a token for each request to remove one
+	failure   atomic.Pointer[error] // of the last one that failed
+	abandoned chan struct{}         // closed when Close gives up waiting for removals
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -68,7 +74,8 @@ var _ sandbox.Sandbox = (*Sandbox)(nil)
 const (
 	startTime = time.Minute      // that a container may take until it is ready
 	closeTime = 15 * time.Second // that Close waits for removals
-	removers  = 4
+	minSize   = 2
+	maxSize   = 256
 )
 
 // Open prepares the tier: it starts a container, for the first Start, to see that it has the walls. It removes the containers of
@@ -83,7 +90,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{opt: opt, client: c, removing: make(chan struct{}, removers)}
+	s := &Sandbox{opt: opt, client: c, removing: make(chan struct{}, removers), abandoned: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -98,8 +105,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 	if s.missing, err = capable(info, s.opt.Runtime); err != nil {
 		return err
 	}
-	runtime := cmp.Or(s.opt.Runtime, info.DefaultRuntime)
-	s.gvisor = strings.Contains(runtime, "runsc") || strings.Contains(info.Runtimes[runtime].Path, "runsc")
+	s.slots = make(chan struct{}, cmp.Or(s.opt.Size, s.defaultSize(info.MemTotal)))
 	if s.image, err = imageID(ctx, s.client, s.opt.Image); err != nil {
 		return err
 	}
@@ -114,6 +120,11 @@ func (s *Sandbox) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.limited(ctx, first); err != nil {
+		first.Kill()
+		return err
+	}
+	s.gvisor = first.gvisor
 	s.first.Store(first)
 	s.info = sandbox.Info{Tier: "docker", Engine: node.Engine(first.version), Prelude: guest.Hash()}
 	return nil
@@ -135,6 +146,7 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 type startedRunner struct {
 	sandbox.Runner
 	version string // of Node.js
+	gvisor  bool   // it has a kernel of its own
 }
 
 // start starts a container, and waits until its walls have been looked at and the runner in it is ready.
@@ -155,7 +167,7 @@ func (s *Sandbox) start(ctx context.Context) (*startedRunner, error) {
 			err = fmt.Errorf("it sends a frame %q", f.T)
 		default:
 			r.version = f.Engine
-			err = s.judge(f)
+			r.gvisor, err = s.judge(f)
 		}
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -169,19 +181,49 @@ func (s *Sandbox) start(ctx context.Context) (*startedRunner, error) {
 	return r, nil
 }
 
-// judge says why a container that says which walls it lacks must not execute programs.
-func (s *Sandbox) judge(f *frame.Frame) error {
+// judge says why a container that says which walls it lacks must not execute programs, and whether its kernel is gVisor's.
+func (s *Sandbox) judge(f *frame.Frame) (gvisor bool, err error) {
+	why, machines := f.Missing[Kernel]
+	if machines && (s.gvisor || strings.Contains(s.opt.Runtime, "runsc")) {
+		return false, fmt.Errorf("its runtime is not gVisor: %s; see what the engine's runtimes are (/etc/docker/daemon.json)", why)
+	}
 	var missing []string
 	for _, wall := range slices.Sorted(maps.Keys(f.Missing)) {
-		if wall != Seccomp || !s.gvisor { // gVisor has system calls of its own; what it does with the machine's, it filters itself
-			missing = append(missing, fmt.Sprintf("%s (%s)", wall, f.Missing[wall]))
+		if wall == Kernel || wall == Seccomp && !machines { // gVisor has system calls of its own; what it does with the machine's, it filters itself
+			continue
 		}
+		missing = append(missing, fmt.Sprintf("%s (%s)", wall, f.Missing[wall]))
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("it lacks walls: %s; see which security options the engine has", strings.Join(missing, ", "))
+		return false, fmt.Errorf("it lacks walls: %s; see which security options the engine has", strings.Join(missing, ", "))
 	}
 	if err := node.CheckVersion(f.Engine); err != nil {
-		return fmt.Errorf("the image %s: %w", s.opt.Image, err)
+		return false, fmt.Errorf("the image %s: %w", s.opt.Image, err)
+	}
+	return !machines, nil
+}
+
+// limited checks that the engine has not dropped a limit of a container; gVisor does not show all of them to what is within.
+func (s *Sandbox) limited(ctx context.Context, r *startedRunner) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	found, err := s.client.ContainerInspect(ctx, r.Runner.(runner).link.id, client.ContainerInspectOptions{})
+	if err == nil && found.Container.HostConfig == nil {
+		err = errors.New("the engine does not say which limits it has")
+	}
+	if err != nil {
+		return fmt.Errorf("look at a container: %w", err)
+	}
+	want, has := s.recipe().HostConfig, found.Container.HostConfig
+	for what, dropped := range map[string]bool{
+		"memory":     has.Memory != want.Memory,
+		"processes":  has.PidsLimit == nil || *has.PidsLimit != *want.PidsLimit,
+		"processors": has.NanoCPUs != want.NanoCPUs,
+		"network":    has.NetworkMode != want.NetworkMode,
+	} {
+		if dropped {
+			return fmt.Errorf("the Docker engine has made a container without its limit of %s: give it cgroups with this controller", what)
+		}
 	}
 	return nil
 }
@@ -197,12 +239,19 @@ func (s *Sandbox) Walls() []string {
 // Missing are the walls that containers have not, and why.
 func (s *Sandbox) Missing() map[string]string { return s.missing }
 
+// Size is how many containers there are at most, with those that are being removed.
+func (s *Sandbox) Size() int { return cap(s.slots) }
+
+func (s *Sandbox) defaultSize(memory int64) int {
+	return int(min(max(memory/2/(s.opt.Memory+overhead), minSize), maxSize))
+}
+
 // Info implements sandbox.Sandbox.
 func (s *Sandbox) Info() sandbox.Info { return s.info }
 
 // Close implements sandbox.Sandbox. It waits until the containers of runners that were killed are removed, for 15 seconds at most; what
 // is left then is removed by the next Open of another process.
-func (s *Sandbox) Close() error {
+func (s *Sandbox) Close() (err error) {
 	if first := s.first.Swap(nil); first != nil {
 		first.Kill()
 	}
@@ -213,11 +262,15 @@ func (s *Sandbox) Close() error {
 	}()
 	select {
 	case <-done:
-		if s.owner != nil {
-			s.owner.leave()
-		}
 	case <-time.After(closeTime):
-		return fmt.Errorf("the Docker engine has not removed all containers within %s: the next start removes them", closeTime)
+		err = fmt.Errorf("the Docker engine has not removed all containers within %s: the next start removes them", closeTime)
+		if failure := s.failure.Load(); failure != nil {
+			err = fmt.Errorf("%w; the last failure: %w", err, *failure)
+		}
+		close(s.abandoned)
 	}
-	return s.client.Close()
+	if s.owner != nil {
+		s.owner.leave()
+	}
+	return errors.Join(err, s.client.Close())
 }

@@ -110,7 +110,7 @@ func (s *Sandbox) reap() {
 		}
 		abandoned := c.State != "running" && time.Since(time.Unix(c.Created, 0)) > abandonedAfter
 		if dead[name] || abandoned && name != s.owner.name {
-			s.remove(c.ID)
+			s.removals.Go(func() { s.remove(c.ID) })
 		}
 	}
 	s.owner.sweep()

@@ -2,7 +2,9 @@ package docker
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
 	"mcp-code-exec-harness/internal/process"
@@ -29,24 +32,31 @@ type link struct {
 	stderr  process.Tail
 
 	mu     sync.Mutex
-	ended  bool // the container closed its output
-	killed bool // before it did
+	ended  bool  // the engine closed the connection, as it does when the container has ended
+	broken error // why the connection ended otherwise
+	killed error // why the container was killed before it ended by itself
 }
 
 var _ sandbox.Link = (*link)(nil)
 
-// container makes a container, attaches to it, starts it and gives it the runner.
+// container makes a container, attaches to it, starts it and gives it the runner. It holds one of the sandbox's slots until it is removed.
 func (s *Sandbox) container(ctx context.Context) (*link, error) {
-	// A request that is given up may succeed: this one is not, so that the container is known.
+	if err := s.acquire(ctx); err != nil {
+		return nil, err
+	}
+	// A request that is given up may succeed, and so may one that fails: the container has a name, by which it is removed.
 	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
 	defer cancel()
-	created, err := s.client.ContainerCreate(asked, s.recipe())
+	recipe := s.recipe()
+	recipe.Name = "harness-" + rand.Text()
+	created, err := s.client.ContainerCreate(asked, recipe)
 	if err != nil {
+		s.discard(recipe.Name)
 		return nil, fmt.Errorf("create it: %w", err)
 	}
 	attached, err := s.client.ContainerAttach(ctx, created.ID, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
-		s.remove(created.ID)
+		s.discard(created.ID)
 		return nil, fmt.Errorf("attach to it: %w", err)
 	}
 	l := &link{sandbox: s, id: created.ID, conn: attached.Conn, out: attached.Reader}
@@ -67,13 +77,20 @@ const (
 	stderr = 2
 )
 
+// errLost is why a container is killed whose connection breaks.
+var errLost = errors.New("the connection to the Docker engine was lost, and the container killed")
+
 // Read reads the standard output, and keeps the end of the standard error.
 func (l *link) Read(to []byte) (int, error) {
 	n, err := l.read(to)
 	if err != nil {
 		l.mu.Lock()
-		l.ended = true
-		l.mu.Unlock()
+		defer l.mu.Unlock()
+		if errors.Is(err, io.EOF) { // it may still be the connection: Wait finds out
+			l.ended = true
+		} else {
+			l.broken = fmt.Errorf("%w: %w", errLost, err)
+		}
 	}
 	return n, err
 }
@@ -109,53 +126,77 @@ func (l *link) Pid() int { return 0 }
 // Kill implements sandbox.Link. A container that has ended is looked at by Wait before it is removed.
 func (l *link) Kill() {
 	l.mu.Lock()
-	l.killed = !l.ended
-	l.mu.Unlock()
-	l.conn.Close()
-	if l.killed {
-		l.sandbox.remove(l.id)
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.killed = cmp.Or(l.broken, errors.New("the container was killed"))
+		l.sandbox.discard(l.id)
 	}
+	l.conn.Close()
 }
+
+// endTime is how long a container may take to end after its connection has. One that runs on has lost it.
+const endTime = 3 * time.Second
 
 // Wait implements sandbox.Link.
 func (l *link) Wait() error {
-	if l.killed {
-		return errors.New("the container was killed")
+	if l.killed != nil {
+		return l.killed
 	}
-	defer l.sandbox.remove(l.id)
-	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer l.sandbox.discard(l.id)
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
+	state, err := l.state(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: it did not end within %s", errLost, endTime)
+	case notFound(err):
+		return fmt.Errorf("the container was removed by somebody else than the harness: %w", err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", errLost, err)
+	case state.OOMKilled || state.ExitCode == killed && l.outOfMemory(state):
+		return fmt.Errorf("%w (exit status %d)", sandbox.ErrMemory, state.ExitCode)
+	case state.ExitCode == killed:
+		return fmt.Errorf("the container was killed (exit status %d) by somebody else than the harness, and not by its limit of memory: "+
+			"by its limit of processor time, by an operator, or because the machine has no memory left", state.ExitCode)
+	}
+	return sandbox.Ended(fmt.Sprintf("exit status %d", state.ExitCode), &l.stderr)
+}
+
+// state waits until the container has ended, and returns how.
+func (l *link) state(ctx context.Context) (*container.State, error) {
 	wait := l.sandbox.client.ContainerWait(ctx, l.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-wait.Result:
 	case err := <-wait.Error:
-		return fmt.Errorf("the container ended, and the Docker engine does not say why: %w", err)
+		return nil, err
 	}
 	found, err := l.sandbox.client.ContainerInspect(ctx, l.id, client.ContainerInspectOptions{})
-	if err != nil || found.Container.State == nil {
-		return fmt.Errorf("the container ended, and the Docker engine does not say why: %w", err)
+	if err == nil && found.Container.State == nil {
+		err = errors.New("it has no state")
 	}
-	state := found.Container.State
-	// The engine may learn of the kernel's kill after the end. Nothing else kills the first process of a container.
-	if state.OOMKilled || state.ExitCode == killed {
-		return fmt.Errorf("%w (exit status %d)", sandbox.ErrMemory, state.ExitCode)
-	}
-	return sandbox.Ended(fmt.Sprintf("exit status %d", state.ExitCode), &l.stderr)
+	return found.Container.State, err
 }
 
 // killed is the exit code of a process that was killed by signal 9.
 const killed = 128 + 9
 
-// remove kills and removes a container in the background.
-func (s *Sandbox) remove(id string) {
-	s.removals.Go(func() {
-		s.removing <- struct{}{}
-		defer func() { <-s.removing }()
-		ctx, cancel := context.WithTimeout(context.Background(), askTime)
-		defer cancel()
-		// What fails is left to the next Open.
-		_, _ = s.client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+// reportTime is how long the engine may take to report that the kernel killed a container for its memory, once the container has ended.
+const reportTime = 2 * time.Second
+
+// outOfMemory reports whether the engine says, now or soon, that the kernel killed a container for its memory.
+func (l *link) outOfMemory(state *container.State) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), reportTime)
+	defer cancel()
+	events := l.sandbox.client.Events(ctx, client.EventsListOptions{
+		Since:   state.StartedAt,
+		Filters: client.Filters{}.Add("container", l.id).Add("event", string(events.ActionOOM)),
 	})
+	select {
+	case <-events.Messages:
+		return true
+	case <-events.Err:
+		return false
+	}
 }
 
 // runner is a runner in a container.
@@ -164,18 +205,21 @@ type runner struct {
 	link *link
 }
 
-// CPU is the processor time that the container has used; zero where the engine does not say.
-func (r runner) CPU() time.Duration {
+// CPU is the processor time that the container has used.
+func (r runner) CPU() (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	result, err := r.link.sandbox.client.ContainerStats(ctx, r.link.id, client.ContainerStatsOptions{})
 	if err != nil {
-		return 0
+		return 0, err
 	}
 	defer result.Body.Close()
 	var stats container.StatsResponse
-	if json.NewDecoder(result.Body).Decode(&stats) != nil {
-		return 0
+	if err := json.NewDecoder(result.Body).Decode(&stats); err != nil {
+		return 0, fmt.Errorf("the Docker engine's statistics: %w", err)
 	}
-	return time.Duration(stats.CPUStats.CPUUsage.TotalUsage)
+	if stats.CPUStats.CPUUsage.TotalUsage == 0 { // a container that ran has used some
+		return 0, errors.New("the Docker engine does not say what the container computed")
+	}
+	return time.Duration(stats.CPUStats.CPUUsage.TotalUsage), nil
 }
