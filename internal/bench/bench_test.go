@@ -6,12 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
 	"mcp-code-exec-harness/internal/bench"
 	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/testing/child"
+	"mcp-code-exec-harness/internal/testing/dockertest"
 )
 
 // TestMain makes the test binary the harness, as far as the bench starts it.
@@ -23,7 +25,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "version":
 			os.Exit(0) // the start of this binary stands for the harness's
-		case "bench", "mcp", "serve", "token":
+		case "bench", "mcp", "sandbox", "serve", "token":
 			os.Exit(harness())
 		}
 	}
@@ -41,15 +43,8 @@ func harness() int {
 // TestRun measures everything once, quickly: what is measured works, whatever the figures are on a busy machine. Figures with the
 // race detector would say nothing, so another process measures.
 func TestRun(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), child.Executable(t), "bench", "--quick", "--json")
-	cmd.Dir = t.TempDir()
-	cmd.Stderr = t.Output()
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var figures []bench.Figure
-	if err := json.Unmarshal(out, &figures); err != nil {
+	if err := json.Unmarshal(output(t, "bench", "--quick", "--json"), &figures); err != nil {
 		t.Fatal(err)
 	}
 	if len(figures) != 16 {
@@ -67,4 +62,37 @@ func TestRun(t *testing.T) {
 			t.Logf("%10.3f %s (budget %g)", f.P50, f.Unit, f.Budget)
 		})
 	}
+}
+
+// TestDocker measures the tier of containers beside a fresh container for each program.
+func TestDocker(t *testing.T) {
+	t.Setenv("DOCKER_HOST", dockertest.Host(t))
+	output(t, "sandbox", "build")
+	var figures []bench.Figure
+	if err := json.Unmarshal(output(t, "bench", "--tier", "docker", "--only", "return 1", "--quick", "--json"), &figures); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range figures {
+		names = append(names, f.Name)
+		if f.Skipped || f.P50 <= 0 || f.Unit != "ms" {
+			t.Errorf("it was not measured: %+v", f)
+		}
+	}
+	if want := []string{"docker, return 1", "docker, return 1, cold", "docker run, return 1"}; !slices.Equal(names, want) {
+		t.Errorf("figures are %q, not %q", names, want)
+	}
+}
+
+// output is what a command of the harness prints.
+func output(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), child.Executable(t), args...)
+	cmd.Dir = t.TempDir()
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -19,6 +19,8 @@ type Tier struct {
 	Pool *sandbox.Pool
 	// Budget is what a run with a warm runner may take, in milliseconds; 0: any time.
 	Budget float64
+	// Fresh is what executes a program without the harness, in a container made for it; nil: nothing does.
+	Fresh func(ctx context.Context, code string) *exec.Cmd
 }
 
 // kernels are programs that compute, each on its own.
@@ -37,47 +39,82 @@ var kernels = []struct{ name, code string }{
 }
 
 // tiers measures runs in each tier: with a runner that is ready, without one, and programs that compute. Beside them stand a process of Node.js, and
-// the same programs in it.
+// the same programs in it, and a container that is made for one program.
 func (b *bench) tiers(ctx context.Context) ([]Figure, error) {
 	var all []Figure
-	add := func(f Figure, err error) error {
+	add := func(name string, measure func(Figure) (Figure, error)) error {
+		if !strings.Contains(name, b.opt.Only) {
+			return nil
+		}
+		b.opt.Progress("measuring: " + name)
+		f, err := measure(Figure{Name: name})
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", name, err)
+		}
 		all = append(all, f)
-		return err
+		return nil
 	}
 	node, missing := exec.LookPath("node")
 	if missing == nil {
-		err := add(b.times(20, Figure{Name: "node -e 1", Note: "a plain process, clean environment"}, func() error {
-			cmd := exec.CommandContext(ctx, node, "-e", "1")
-			cmd.Env = []string{}
-			return cmd.Run()
-		}))
+		err := add("node -e 1", func(f Figure) (Figure, error) {
+			f.Note = "a plain process, clean environment"
+			return b.command(f, func() *exec.Cmd {
+				cmd := exec.CommandContext(ctx, node, "-e", "1")
+				cmd.Env = []string{}
+				return cmd
+			})
+		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	for _, t := range b.opt.Tiers {
-		b.opt.Progress("measuring: runs in " + t.Name)
-		if err := add(b.warm(ctx, t)); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		err := add(t.Name+", return 1", func(f Figure) (Figure, error) { return b.warm(ctx, t, f) })
+		if err != nil {
+			return nil, err
 		}
-		if err := add(b.cold(ctx, t)); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		err = add(t.Name+", return 1, cold", func(f Figure) (Figure, error) { return b.cold(ctx, t, f) })
+		if err != nil {
+			return nil, err
+		}
+		if t.Fresh == nil {
+			continue
+		}
+		err = add(t.Name+" run, return 1", func(f Figure) (Figure, error) {
+			f.Note = "node -e 1 in a fresh container, without the harness"
+			return b.command(f, func() *exec.Cmd { return t.Fresh(ctx, "1") })
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	for _, k := range kernels {
-		b.opt.Progress("measuring: " + k.name)
 		if missing == nil {
-			if err := add(b.plain(ctx, node, k.name, k.code)); err != nil {
-				return nil, fmt.Errorf("%s in node: %w", k.name, err)
+			if err := add(k.name+" in node", func(f Figure) (Figure, error) { return b.plain(ctx, f, node, k.code) }); err != nil {
+				return nil, err
 			}
 		}
 		for _, t := range b.opt.Tiers {
-			if err := add(b.kernel(ctx, t, k.name, k.code)); err != nil {
-				return nil, fmt.Errorf("%s in %s: %w", k.name, t.Name, err)
+			if err := add(k.name+" in "+t.Name, func(f Figure) (Figure, error) { return b.kernel(ctx, t, f, k.code) }); err != nil {
+				return nil, err
 			}
 		}
 	}
 	return all, nil
+}
+
+// command measures a command from its start to its end; one that this machine lacks is skipped.
+func (b *bench) command(f Figure, command func() *exec.Cmd) (Figure, error) {
+	if err := command().Err; err != nil {
+		f.Skipped, f.Note = true, err.Error()
+		return f, nil
+	}
+	return b.times(20, f, func() error {
+		if out, err := command().CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
 }
 
 // ready waits until a runner is. The next one does not start while it is measured.
@@ -112,15 +149,17 @@ func (b *bench) each(ctx context.Context, t Tier, n int, f Figure, code string, 
 	return f.of(all[1:], time.Millisecond), nil
 }
 
-func (b *bench) warm(ctx context.Context, t Tier) (Figure, error) {
-	return b.each(ctx, t, 100, Figure{Name: t.Name + ", return 1", Budget: t.Budget, Note: "a runner is ready"}, "return 1", func() (string, error) {
+func (b *bench) warm(ctx context.Context, t Tier, f Figure) (Figure, error) {
+	f.Budget, f.Note = t.Budget, "a runner is ready"
+	return b.each(ctx, t, 100, f, "return 1", func() (string, error) {
 		return "bench", ready(ctx, t.Pool)
 	})
 }
 
-func (b *bench) cold(ctx context.Context, t Tier) (Figure, error) {
+func (b *bench) cold(ctx context.Context, t Tier, f Figure) (Figure, error) {
+	f.Note = "a runner is started for it"
 	user := 0
-	return b.each(ctx, t, 20, Figure{Name: t.Name + ", return 1, cold", Note: "a runner is started for it"}, "return 1", func() (string, error) {
+	return b.each(ctx, t, 20, f, "return 1", func() (string, error) {
 		user++
 		if user == 1 { // a runner may be left that nobody has used
 			if err := ready(ctx, t.Pool); err != nil {
@@ -131,14 +170,14 @@ func (b *bench) cold(ctx context.Context, t Tier) (Figure, error) {
 	})
 }
 
-func (b *bench) kernel(ctx context.Context, t Tier, name, code string) (Figure, error) {
-	return b.each(ctx, t, 10, Figure{Name: name + " in " + t.Name}, code, func() (string, error) {
+func (b *bench) kernel(ctx context.Context, t Tier, f Figure, code string) (Figure, error) {
+	return b.each(ctx, t, 10, f, code, func() (string, error) {
 		return "bench", ready(ctx, t.Pool)
 	})
 }
 
 // plain is the time of a program within Node.js; that of the start does not count.
-func (b *bench) plain(ctx context.Context, node, name, code string) (Figure, error) {
+func (b *bench) plain(ctx context.Context, f Figure, node, code string) (Figure, error) {
 	dir, err := os.MkdirTemp("", "harness-bench-")
 	if err != nil {
 		return Figure{}, err
@@ -161,5 +200,6 @@ func (b *bench) plain(ctx context.Context, node, name, code string) (Figure, err
 		}
 		all = append(all, took)
 	}
-	return Figure{Name: name + " in node", Unit: "ms"}.of(all, time.Millisecond), nil
+	f.Unit = "ms"
+	return f.of(all, time.Millisecond), nil
 }

@@ -3,15 +3,18 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/bench"
+	"mcp-code-exec-harness/internal/sandbox/docker"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
 type benchCmd struct {
 	What  string `arg:"" optional:"" default:"all" enum:"all,tokens" help:"tokens: what tools cost of a model's context, directly and in code mode."`
-	Tier  string `help:"Compare this tier of the sandbox with plain Node.js, or all that this machine has: wasm, process, docker or all." placeholder:"TIER"`
+	Tier  string `help:"Compare this tier of the sandbox with plain Node.js (docker: and with docker run), or all that this machine has: wasm, process, docker or all." placeholder:"TIER"`
 	Only  string `help:"Only figures whose name contains this." placeholder:"TEXT"`
 	Quick bool   `help:"Fewer repetitions."`
 }
@@ -70,6 +73,10 @@ func (c *benchCmd) tiers(ctx context.Context, a *app) ([]bench.Tier, error) {
 	var tiers []bench.Tier
 	for _, name := range names {
 		pool, err := h.Pool(name)
+		var walls []string
+		if err == nil {
+			walls, _, err = h.Walls(ctx, name)
+		}
 		if err != nil && c.Tier == "all" {
 			fmt.Fprintf(a.Stderr, "harness: warning: %s is not measured: %v\n", name, err)
 			continue
@@ -78,8 +85,14 @@ func (c *benchCmd) tiers(ctx context.Context, a *app) ([]bench.Tier, error) {
 			return nil, err
 		}
 		t := bench.Tier{Name: name, Pool: pool, Budget: warmBudgets[name]}
-		if name == "docker" && cfg.Sandbox.Docker.Runtime == "runsc" {
-			t.Budget = gvisorBudget
+		if name == "docker" {
+			if slices.Contains(walls, docker.Kernel) {
+				t.Budget = gvisorBudget
+			}
+			d := cfg.Sandbox.Docker
+			t.Fresh = func(ctx context.Context, code string) *exec.Cmd {
+				return docker.Engine{Host: d.Host, Certs: d.Certs}.Command(ctx, d.Image, d.Runtime, code)
+			}
 		}
 		tiers = append(tiers, t)
 	}

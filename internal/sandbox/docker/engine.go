@@ -1,11 +1,13 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -32,9 +34,7 @@ const askTime = 30 * time.Second
 
 // connect makes a client, which connects with its first request.
 func (e Engine) connect() (*client.Client, error) {
-	if e.Host == "" {
-		e.Host = client.DefaultDockerHost
-	}
+	e.Host = cmp.Or(e.Host, client.DefaultDockerHost)
 	scheme, _, _ := strings.Cut(e.Host, "://")
 	switch scheme {
 	case "unix", "tcp", "npipe":
@@ -54,6 +54,23 @@ func (e Engine) connect() (*client.Client, error) {
 		return nil, fmt.Errorf("connect to the Docker engine at %s: %w", e.Host, err)
 	}
 	return c, nil
+}
+
+// Command is what executes code by Docker's command docker run, in a container that is made for it, has fewer walls than those of the sandbox,
+// and is removed afterwards.
+func (e Engine) Command(ctx context.Context, image, runtime, code string) *exec.Cmd {
+	args := []string{
+		"--host", cmp.Or(e.Host, client.DefaultDockerHost), "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL",
+		"--security-opt", "no-new-privileges", "--log-driver", "none",
+	}
+	if runtime != "" {
+		args = append(args, "--runtime", runtime)
+	}
+	cmd := exec.CommandContext(ctx, "docker", append(args, "--entrypoint", "node", image, "-e", code)...)
+	if e.Certs != "" {
+		cmd.Env = append(os.Environ(), "DOCKER_CERT_PATH="+e.Certs, "DOCKER_TLS_VERIFY=1")
+	}
+	return cmd
 }
 
 // reach returns what the engine says of itself.
