@@ -56,6 +56,8 @@ type Options struct {
 	Health bool
 	// InternalElsewhere leaves /internal/mcp-call to another listener.
 	InternalElsewhere bool
+	// Issuer is the address of the issuer whose tokens Auth accepts for Audience; empty: none.
+	Issuer, Audience string
 	// MCPMode is what MCP clients get, see mcpserver.Options.
 	MCPMode string
 	// Heartbeat is the pause after which a stream without events sends a comment; 0: 15 s. Recheck is how often the

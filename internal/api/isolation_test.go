@@ -102,8 +102,10 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		"POST /task":        {{"/task", inHerName, hidden}, {"/task", sameID, fine}, {"/task", own, fine}},
 		"POST /task/stream": {{"/task/stream", inHerName, hidden}, {"/task/stream", sameID, fine}, {"/task/stream", own, fine}},
 		"GET /health":       {{"/health", nil, fine}},
-		"GET /ready":        {{"/ready", nil, fine}},
-		"GET /metrics":      {{"/metrics", nil, hidden}},
+		"GET /.well-known/oauth-protected-resource":     {{"/.well-known/oauth-protected-resource", nil, hidden}},
+		"GET /.well-known/oauth-protected-resource/mcp": {{"/.well-known/oauth-protected-resource/mcp", nil, hidden}},
+		"GET /ready":   {{"/ready", nil, fine}},
+		"GET /metrics": {{"/metrics", nil, hidden}},
 		"POST /internal/mcp-call": {
 			{"/internal/mcp-call", map[string]any{"authToken": token, "toolName": "x", "userId": "alice"}, hidden},
 			{"/internal/mcp-call", map[string]any{"authToken": alice.key, "toolName": "x"}, hidden},

@@ -43,6 +43,7 @@ func (a *API) addMCP(r *routes) {
 		}
 		return nil
 	}
+	a.addResource(r)
 	message := content("application/json", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true})
 	answer := answers("200", "Messages", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
 	answer["202"] = &huma.Response{Description: "A notification or a response was taken"}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -226,4 +227,38 @@ func TestMCPCancel(t *testing.T) {
 		w.as(localToken, "GET", "/v1/runs", nil).want(http.StatusOK).json(&list)
 		return len(list.Runs) == 1 && list.Runs[0].Status == "cancelled"
 	})
+}
+
+// TestMCPResource leads a client without a credential to the issuer of tokens.
+func TestMCPResource(t *testing.T) {
+	t.Parallel()
+	idp := newIssuer(t)
+	for audience, resource := range map[string]string{"harness": "", "https://harness.example/mcp": "https://harness.example/mcp", "https://harness.example": "https://harness.example"} {
+		w := setup(t, setting{issuer: idp.issuer(t), options: func(o *api.Options) { o.Issuer, o.Audience = idp.url, audience }})
+		if resource == "" {
+			resource = w.url + "/mcp"
+		}
+		at, err := url.Parse(resource)
+		if err != nil {
+			t.Fatal(err)
+		}
+		metadata := "/.well-known/oauth-protected-resource" + at.Path
+		challenge := w.do("POST", "/mcp", `{}`).want(http.StatusUnauthorized).header.Get("WWW-Authenticate")
+		if want := `resource_metadata="` + at.Scheme + "://" + at.Host + metadata + `"`; !strings.HasSuffix(challenge, want) {
+			t.Errorf("the challenge is %s, want %s", challenge, want)
+		}
+		if other := w.do("GET", "/v1/runs", nil).want(http.StatusUnauthorized).header.Get("WWW-Authenticate"); strings.Contains(other, "resource_metadata") {
+			t.Errorf("another endpoint has %s", other)
+		}
+		var got struct {
+			Resource string   `json:"resource"`
+			Servers  []string `json:"authorization_servers"`
+		}
+		w.do("GET", metadata, nil).want(http.StatusOK).json(&got)
+		if got.Resource != resource || len(got.Servers) != 1 || got.Servers[0] != idp.url {
+			t.Errorf("the metadata are %+v", got)
+		}
+		w.as(idp.token(t, nil), "POST", "/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, "Accept", "application/json, text/event-stream").want(http.StatusOK)
+	}
+	setup(t, setting{keys: true}).do("GET", "/.well-known/oauth-protected-resource/mcp", nil).want(http.StatusNotFound)
 }

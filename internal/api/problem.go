@@ -196,7 +196,7 @@ func closest(names []string) string {
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := a.fail(r.Context(), err)
 	if p.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", auth.Challenge(err))
+		w.Header().Set("WWW-Authenticate", a.withResource(auth.Challenge(err), r))
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)

@@ -124,7 +124,7 @@ func answers(status, description string, content map[string]*huma.MediaType) map
 // public is the security of endpoints without authentication.
 var public = []map[string][]string{{}}
 
-// isPublic says whether a route needs no identity: probes, the document, and the endpoint that takes run capabilities.
+// isPublic says whether a route needs no identity: probes, the document, where tokens come from, and the endpoint that takes run capabilities.
 func isPublic(route string) bool {
-	return slices.Contains([]string{"/health", "/ready", mcpCallPath, "/docs", "/docs/docs.js"}, route) || strings.HasPrefix(route, "/openapi")
+	return slices.Contains([]string{"/health", "/ready", mcpCallPath, "/docs", "/docs/docs.js"}, route) || strings.HasPrefix(route, "/openapi") || strings.HasPrefix(route, resourcePath)
 }

@@ -77,7 +77,7 @@ type Auth struct {
 // OIDC names the issuer whose tokens are accepted. Without an issuer none are.
 type OIDC struct {
 	Issuer     string `key:"issuer" doc:"The provider's address, as the iss of its tokens says it; empty: API keys only."`
-	Audience   string `key:"audience" doc:"What the aud of a token must hold, so that a token for another service is worth nothing here."`
+	Audience   string `key:"audience" doc:"What the aud of a token must hold, so that a token for another service is worth nothing here. For MCP clients, which ask for tokens for the address that they connect to, it is that address, such as https://harness.example.com/mcp."`
 	UserClaim  string `key:"userClaim" default:"sub" doc:"The claim that holds the user id."`
 	RolesClaim string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
 }
