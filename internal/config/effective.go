@@ -96,10 +96,10 @@ func serverEntry(k key, n node) Entry {
 		parts := make([]string, len(n.keys))
 		for i, f := range n.keys {
 			parts[i] = f.name + ": " + mask(f.value.text, k.secret || k.hides(f.name))
-			switch {
-			case f.value.kind == list:
+			switch f.value.kind {
+			case list:
 				parts[i] = f.name + ": [" + strings.Join(maskArgs(f.value.items()), ", ") + "]"
-			case f.value.kind == mapping:
+			case mapping:
 				parts[i] = f.name + ": {" + masked + "}"
 			}
 		}
