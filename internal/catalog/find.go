@@ -74,11 +74,14 @@ func newSegment(e *entry) *search.Segment {
 	return search.NewSegment(docs)
 }
 
-// paramText is the names and descriptions of the input's properties.
+// paramText is the names, descriptions and allowed values of the input's properties.
 func (t *Tool) paramText() string {
 	var b strings.Builder
 	for _, p := range t.params() {
 		b.WriteString(p.name + " " + p.schema.Get("description").String() + " ")
+		for _, value := range p.schema.Get("enum").Strings() {
+			b.WriteString(value + " ")
+		}
 	}
 	return b.String()
 }

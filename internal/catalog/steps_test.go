@@ -156,9 +156,9 @@ func TestSearchSteps(t *testing.T) {
 		want     float64
 	}{
 		{"tuning", tuning, 0.80},
-		{"oblique, tuning", tuningOblique, 0.40},
+		{"oblique, tuning", tuningOblique, 0.55},
 		{"held out", heldOut, 0.80},
-		{"oblique, held out", heldOutOblique, 0.40},
+		{"oblique, held out", heldOutOblique, 0.55},
 	} {
 		if *showMissed && strings.HasSuffix(set.name, "held out") {
 			continue
@@ -181,6 +181,37 @@ func TestSearchSteps(t *testing.T) {
 			set.name, share, base, reciprocal, len(set.requests), len(c.List()))
 		if share < set.want {
 			t.Errorf("%s: recall@10 is %.3f, want at least %.2f", set.name, share, set.want)
+		}
+	}
+}
+
+// Servers that give schemas and no descriptions, and servers of which only the name says what they are about, are found.
+func TestSearchPoorDescriptions(t *testing.T) {
+	t.Parallel()
+	c := New()
+	for _, s := range stepsServers(t) {
+		c.SetServer(s)
+	}
+	c.SetServer(Server{Name: "acme", Tools: []Tool{
+		{Name: "op1", InputSchema: paramSchema(t, "parcelNumber, recipient_address")},
+		{Name: "op2", InputSchema: paramSchema(t, "weightInGrams, carrier=dhl/ups")},
+	}})
+	c.SetServer(Server{Name: "opsgenie", Tools: []Tool{
+		{Name: "list", Description: "List.", InputSchema: paramSchema(t, "limit")},
+		{Name: "ack", Description: "Ack", InputSchema: paramSchema(t, "id")},
+	}})
+	for query, want := range map[string]string{
+		"Where is the parcel for this recipient?":     "acme__op1",
+		"Which carrier takes this weight?":            "acme__op2",
+		"List the incidents, and who has oncall duty": "opsgenie__list",
+		"Send the parcel by dhl":                      "acme__op2",
+	} {
+		var names []string
+		for _, h := range c.Search(t.Context(), query, 10) {
+			names = append(names, h.Name)
+		}
+		if !slices.Contains(names, want) {
+			t.Errorf("%q finds %v, want %s among them", query, names, want)
 		}
 	}
 }

@@ -29,22 +29,23 @@ var fields = [...]struct {
 	weight, length float32
 	text           func(*Doc) string
 }{
-	{5, 3, func(d *Doc) string { return d.Name }},
+	{4, 3, func(d *Doc) string { return d.Name }},
 	{4, 3, func(d *Doc) string { return d.Title }},
 	{3, 1, func(d *Doc) string { return d.Server }},
 	{2, 9, func(d *Doc) string { return d.Description }},
 	{1, 8, func(d *Doc) string { return d.Params }},
-	{1, 6, func(d *Doc) string { return d.Context }},
+	{0.5, 6, func(d *Doc) string { return d.Context }},
+	{0.75, 6, func(d *Doc) string { return about(d.Server) }},
 }
 
 // BM25's constants: how soon repetition stops counting, and how much a long field is discounted.
 const (
-	saturation = 2.5
-	discount   = 0.5
+	saturation = 2
+	discount   = 0.6
 )
 
 // rarityPower flattens the worth of rare words: among some hundred short texts a word is often rare by accident.
-const rarityPower = 0.75
+const rarityPower = 0.45
 
 // maxFieldTerms bounds what one tool can put into the index.
 const maxFieldTerms = 400
@@ -56,18 +57,26 @@ type posting struct {
 
 // Segment is the part of an index that holds one server's tools. It never changes.
 type Segment struct {
-	keys  []string
-	names []string // folded, for exact matches
-	terms map[string][]posting
+	keys   []string
+	names  []string // folded, for exact matches
+	does   []action
+	server map[string]bool // stems of the server's name
+	terms  map[string][]posting
 }
 
 // NewSegment indexes the tools of a server.
 func NewSegment(docs []Doc) *Segment {
-	s := &Segment{terms: map[string][]posting{}}
+	s := &Segment{terms: map[string][]posting{}, server: map[string]bool{}}
 	for i := range docs {
 		d := &docs[i]
+		if i == 0 {
+			for _, w := range terms(d.Server) {
+				s.server[w] = true
+			}
+		}
 		s.keys = append(s.keys, d.Key)
 		s.names = append(s.names, ident.Fold(d.Name))
+		s.does = append(s.does, actionOf(d.Name))
 		weight := map[string]float32{}
 		for _, f := range fields {
 			words := terms(f.text(d))
@@ -87,22 +96,25 @@ func NewSegment(docs []Doc) *Segment {
 // Index searches over segments. It never changes.
 type Index struct {
 	server   []int32              // number of each tool's segment
+	does     []action             // of each tool
+	servers  map[string][]int32   // segments by the stems of their server's name
 	base     []int32              // number of each segment's first tool
 	exact    map[string][]int32   // by folded name and folded key
 	postings map[string][]posting // with numbers across all segments
 	sorted   []string             // all terms, for prefixes
-	similar  map[string][]string  // synonyms of a stem
 }
 
 // NewIndex joins segments.
 func NewIndex(segments []*Segment) *Index {
-	ix := &Index{
-		exact: map[string][]int32{}, postings: map[string][]posting{}, similar: synonymTable(),
-	}
+	ix := &Index{exact: map[string][]int32{}, postings: map[string][]posting{}, servers: map[string][]int32{}}
 	for n, s := range segments {
 		base := int32(len(ix.server))
 		ix.base = append(ix.base, base)
+		for w := range s.server {
+			ix.servers[w] = append(ix.servers[w], int32(n))
+		}
 		ix.server = append(ix.server, slices.Repeat([]int32{int32(n)}, len(s.keys))...)
+		ix.does = append(ix.does, s.does...)
 		for i, name := range s.names {
 			for _, fold := range slices.Compact([]string{name, ident.Fold(s.keys[i])}) {
 				if fold != "" {
@@ -118,26 +130,6 @@ func NewIndex(segments []*Segment) *Index {
 	}
 	ix.sorted = slices.Sorted(maps.Keys(ix.postings))
 	return ix
-}
-
-func synonymTable() map[string][]string {
-	table := map[string][]string{}
-	for line := range strings.Lines(synonyms) {
-		var group []string
-		for _, w := range strings.Fields(line) {
-			if s := stem(w); !slices.Contains(group, s) {
-				group = append(group, s)
-			}
-		}
-		for _, w := range group {
-			for _, other := range group {
-				if other != w && !slices.Contains(table[w], other) {
-					table[w] = append(table[w], other)
-				}
-			}
-		}
-	}
-	return table
 }
 
 // rarity is what a term that n tools have is worth: BM25's inverse document frequency, flattened.

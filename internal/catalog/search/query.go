@@ -25,7 +25,7 @@ const (
 const (
 	synonymWeight = 0.6
 	prefixWeight  = 0.5
-	vagueWeight   = 0.3
+	vagueWeight   = 0.4
 )
 
 // How the parts of a request and of the catalog influence one another. These numbers, and those above and of the
@@ -35,9 +35,9 @@ const (
 	// bugs and comment on each" means GitHub in both.
 	wholeWeight = 0.5
 	// serverWeight is how much the best tool of a server speaks for its others: a request mostly stays in a few servers.
-	serverWeight = 0.5
+	serverWeight = 0.65
 	// served is how much of a clause's worth goes when a tool is chosen for it, so that the next tool is for another clause.
-	served = 0.3
+	served = 0.4
 )
 
 // Search ranks the tools for a request, the best first, at most limit. Where the request asks for several things, there
@@ -55,34 +55,91 @@ func (ix *Index) Search(query string, limit int) []Result {
 	return out
 }
 
-// score is what every tool is worth for each clause of a request.
+// score is what every tool is worth for each clause of a request: 1 at most, so that every clause counts alike, however
+// many words it has.
 func (ix *Index) score(query string) (scores [][]float32) {
+	all := steps(query)
+	named := make([]float32, len(ix.base)) // what each segment gains because the request names its server
+	for _, s := range all {
+		for _, seg := range ix.named(s.terms) {
+			named[seg] = wholeNamedWeight
+		}
+	}
 	best := make([]float32, len(ix.server)) // what the best term of one word is worth for each tool
+	gain := make([]float32, len(ix.base))
 	words := 0
-	for _, clause := range clauses(query) {
-		found := terms(clause)
-		found = found[:min(len(found), maxWords-words)]
+	for _, s := range all {
+		found, does := understand(s, maxWords-words)
 		if len(found) == 0 {
-			continue
+			break
 		}
 		words += len(found)
-		if len(scores) < maxClauses { // what is beyond the last clause belongs to it
-			scores = append(scores, make([]float32, len(ix.server)))
-		}
-		worth := scores[len(scores)-1]
+		worth := make([]float32, len(ix.server))
 		for _, word := range found {
 			clear(best)
-			for _, alt := range ix.alternatives(word) {
+			for _, alt := range ix.alternatives(word.stem) {
+				weight := word.weight * alt.weight
 				for _, p := range alt.list {
-					if more := alt.weight*p.impact - best[p.doc]; more > 0 {
+					if more := weight*p.impact - best[p.doc]; more > 0 {
 						best[p.doc] += more
 						worth[p.doc] += more
 					}
 				}
 			}
 		}
+		for seg, whole := range named {
+			gain[seg] = 1 + whole
+		}
+		for _, seg := range ix.named(s.terms) {
+			gain[seg] = 1 + wholeNamedWeight + namedWeight
+		}
+		most := float32(0)
+		for d, w := range worth {
+			if w > 0 {
+				worth[d] = w * suits(does, ix.does[d]) * gain[ix.server[d]]
+				most = max(most, worth[d])
+			}
+		}
+		if most > 0 {
+			for d := range worth {
+				worth[d] /= most
+			}
+		}
+		scores = append(scores, worth)
 	}
 	return scores
+}
+
+// How much more a tool is worth if the clause, or another one, names its server.
+const (
+	namedWeight      = 0.5
+	wholeNamedWeight = 0.2
+)
+
+// named is the segments of servers whose names contain one of the terms.
+func (ix *Index) named(terms []string) (segments []int32) {
+	for _, w := range terms {
+		segments = append(segments, ix.servers[w]...)
+	}
+	slices.Sort(segments)
+	return slices.Compact(segments)
+}
+
+// What is left of a tool's worth for a clause that asks for something else to be done. Reading often comes before the rest.
+const (
+	otherAction = 0.9
+	readsFirst  = 0.95
+)
+
+func suits(asked, tool action) float32 {
+	switch {
+	case asked == 0 || tool == 0 || asked&tool != 0:
+		return 1
+	case tool == actionRead:
+		return readsFirst
+	default:
+		return otherAction
+	}
 }
 
 // alternative is a term that a word of a request stands for.
@@ -102,7 +159,7 @@ func (ix *Index) alternatives(word string) (all []alternative) {
 		own = vagueWeight
 	}
 	add(word, own)
-	for _, other := range ix.similar[word] {
+	for _, other := range lang().similar[word] {
 		add(other, own*synonymWeight)
 	}
 	if len(word) >= 3 && len(ix.postings[word]) == 0 {
@@ -120,7 +177,7 @@ func (ix *Index) choose(scores [][]float32, named []int32, limit int) []int32 {
 	for c := range left {
 		left[c] = 1
 	}
-	pool := ix.nominate(scores, limit)
+	pool := nominate(scores, limit)
 	best := map[int32]float32{} // by server
 	var most float32
 	for _, d := range pool {
@@ -162,33 +219,17 @@ func worthOf(doc int32, scores [][]float32, left []float32) (worth float32, clau
 }
 
 // nominate is the tools that are worth most for each clause, n at most for one.
-func (ix *Index) nominate(scores [][]float32, n int) (pool []int32) {
-	type ranked struct {
-		doc   int32
-		worth float32
-	}
-	whole := make([]float32, len(ix.server))
-	for _, clause := range scores {
-		for d, own := range clause {
-			whole[d] += own
-		}
-	}
-	for _, clause := range scores {
-		var top []ranked // the best first, equal ones in the order of the index
-		for d, own := range clause {
-			if own == 0 {
+func nominate(scores [][]float32, n int) (pool []int32) {
+	for _, worth := range scores {
+		var top []int32 // the best first, equal ones in the order of the index
+		for d, own := range worth {
+			if own == 0 || len(top) == n && own <= worth[top[n-1]] {
 				continue
 			}
-			worth := own + wholeWeight*(whole[d]-own)
-			if len(top) == n && worth <= top[n-1].worth {
-				continue
-			}
-			at := sort.Search(len(top), func(i int) bool { return top[i].worth < worth })
-			top = slices.Insert(top[:min(len(top), n-1)], at, ranked{int32(d), worth})
+			at := sort.Search(len(top), func(i int) bool { return worth[top[i]] < own })
+			top = slices.Insert(top[:min(len(top), n-1)], at, int32(d))
 		}
-		for _, r := range top {
-			pool = append(pool, r.doc)
-		}
+		pool = append(pool, top...)
 	}
 	slices.Sort(pool)
 	return slices.Compact(pool)

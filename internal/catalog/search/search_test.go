@@ -138,6 +138,75 @@ func TestSearchIsRepeatable(t *testing.T) {
 	wg.Wait()
 }
 
+// A request of any length costs no more than the longest that is read.
+func TestSearchIsBounded(t *testing.T) {
+	t.Parallel()
+	segments := []*Segment{segment("mail", "send_email: Send a message.", "list: List mail."), segment("s3", "put: Store an object.")}
+	ix := NewIndex(segments)
+	for _, part := range []string{"mail and ", "send ", "let let ", "put ... ", "a", "é", "#x ", "\xff"} {
+		query := strings.Repeat(part, 1<<20/len(part))
+		if diff := cmp.Diff(ix.Search(query[:maxQuery], 10), ix.Search(query, 10)); diff != "" {
+			t.Errorf("%q: %s", part, diff)
+		}
+		all := steps(query[:maxQuery])
+		words := 0
+		for _, s := range all {
+			found, _ := understand(s, maxWords-words)
+			words += len(found)
+		}
+		if len(all) > maxClauses || words > maxWords {
+			t.Errorf("%q: %d steps of %d words", part, len(all), words)
+		}
+	}
+}
+
+// Lines of words.txt that lead nowhere are mistakes.
+func TestKnowledge(t *testing.T) {
+	t.Parallel()
+	section := ""
+	for line := range strings.Lines(knowledge) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "== "); ok {
+			section = name
+		} else if line != "" && !strings.HasPrefix(line, "//") && section != "synonyms" {
+			if left, right, _ := strings.Cut(line, ":"); strings.TrimSpace(left) == "" || strings.TrimSpace(right) == "" {
+				t.Errorf("%s: %q is not words: words", section, line)
+			}
+		}
+	}
+	l := lang()
+	if len(l.similar) < 100 || len(l.phrases) == 0 || len(l.verbal) == 0 || len(l.products) == 0 || len(l.actions) == 0 {
+		t.Errorf("a section is missing: %d synonyms, %d phrases, %d verbs, %d products, %d actions",
+			len(l.similar), len(l.phrases), len(l.verbal), len(l.products), len(l.actions))
+	}
+	if !slices.Contains(l.similar[stem("delete")], stem("remove")) {
+		t.Error("delete and remove are no synonyms")
+	}
+}
+
+// What the form of words, phrases and verbs say besides.
+func TestUnderstand(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"let the whole team know": "notifi",
+		"get rid of it today":     "delet",
+		"email the customer":      "send",
+		"announce in #general":    "channel",
+		"ask a@example.com":       "email",
+		"put it into notes.txt":   "file",
+		"look at OPS-12":          "issu",
+		"open https://a.example":  "url",
+	} {
+		words, _ := understand(steps(text)[0], maxWords)
+		if text == "put it into notes.txt" {
+			words, _ = understand(steps(text)[1], maxWords)
+		}
+		if !slices.ContainsFunc(words, func(w word) bool { return w.stem == want }) {
+			t.Errorf("%q: %v, want %s among them", text, words, want)
+		}
+	}
+}
+
 func FuzzSearch(f *testing.F) {
 	segments := []*Segment{segment("mail", "send_email: Send a message.", "list: List mail."), segment("s3", "put: Store an object.")}
 	ix := NewIndex(segments)

@@ -1,0 +1,261 @@
+package search
+
+import (
+	_ "embed"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
+)
+
+// knowledge is what the engine knows of the language of requests; words.txt describes its sections.
+//
+//go:embed words.txt
+var knowledge string
+
+// phrase is a run of words that means other ones; a gap stands for up to maxGap words.
+type phrase struct {
+	words []string
+	means []string // stems
+}
+
+const (
+	gap    = "..."
+	maxGap = 4
+)
+
+// language is the parsed knowledge.
+type language struct {
+	similar  map[string][]string // synonyms of a stem
+	phrases  map[string][]phrase // by their first word
+	verbal   map[string][]string // what a stem means besides where it is the first of a clause
+	products map[string][]string // what a product is about, by a word of its name
+	actions  map[string]action   // by stem
+}
+
+var lang = sync.OnceValue(func() *language {
+	l := &language{
+		similar: map[string][]string{}, phrases: map[string][]phrase{}, verbal: map[string][]string{},
+		products: map[string][]string{}, actions: map[string]action{},
+	}
+	section := ""
+	for line := range strings.Lines(knowledge) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "//") {
+			continue
+		}
+		if name, ok := strings.CutPrefix(line, "== "); ok {
+			section = name
+			continue
+		}
+		left, right, _ := strings.Cut(line, ":")
+		switch section {
+		case "synonyms":
+			l.addSynonyms(stems(line))
+		case "phrases":
+			words := strings.Fields(left)
+			l.phrases[words[0]] = append(l.phrases[words[0]], phrase{words, stems(right)})
+		case "verbs":
+			for _, w := range stems(left) {
+				l.verbal[w] = append(l.verbal[w], stems(right)...)
+			}
+		case "products":
+			for _, w := range strings.Fields(left) {
+				l.products[w] = append(l.products[w], strings.Fields(right)...)
+			}
+		case "actions":
+			kind := action(1) << slices.Index(actionNames, left)
+			for _, w := range stems(right) {
+				l.actions[w] |= kind
+			}
+		}
+	}
+	return l
+})
+
+func stems(text string) (out []string) {
+	for _, w := range strings.Fields(text) {
+		if s := stem(w); !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (l *language) addSynonyms(group []string) {
+	for _, w := range group {
+		for _, other := range group {
+			if other != w && !slices.Contains(l.similar[w], other) {
+				l.similar[w] = append(l.similar[w], other)
+			}
+		}
+	}
+}
+
+// action is a set of kinds of what somebody does to a thing.
+type action uint8
+
+// actionNames are the kinds, as words.txt calls them.
+var actionNames = []string{"read", "create", "change", "delete", "send", "run"}
+
+const actionRead action = 1
+
+// actionOf is the kind of the first verb of a name.
+func actionOf(name string) action {
+	for _, w := range terms(name) {
+		if a := lang().actions[w]; a != 0 {
+			return a
+		}
+	}
+	return 0
+}
+
+// word is what a request asks for: a stem, and how sure it is that the request means it.
+type word struct {
+	stem   string
+	weight float32
+}
+
+// Weights of words that say what is done, and of words that a request means and does not contain.
+const (
+	actionWeight = 0.7
+	phraseWeight = 0.5
+	shapeWeight  = 0.6
+	verbalWeight = 0.8
+)
+
+// step is one of the things that a request asks for.
+type step struct {
+	text  string
+	terms []string
+}
+
+// steps are the clauses of a request that say something; what is beyond the last one belongs to it.
+func steps(query string) (all []step) {
+	for _, clause := range clauses(query) {
+		found := terms(clause)
+		switch {
+		case len(found) == 0:
+		case len(all) < maxClauses:
+			all = append(all, step{clause, found})
+		default:
+			last := &all[maxClauses-1]
+			last.text += " " + clause
+			last.terms = append(last.terms, found...)
+		}
+	}
+	return all
+}
+
+// understand is the words of a step, at most limit, and what is done in it.
+func understand(s step, limit int) (words []word, does action) {
+	l := lang()
+	add := func(stem string, weight float32) {
+		if len(words) < limit && !slices.ContainsFunc(words, func(w word) bool { return w.stem == stem && w.weight >= weight }) {
+			words = append(words, word{stem, weight})
+		}
+	}
+	for _, w := range s.terms {
+		if len(words) < limit {
+			weight := float32(1)
+			if l.actions[w] != 0 {
+				weight = actionWeight
+			}
+			words = append(words, word{w, weight})
+		}
+		does |= l.actions[w]
+	}
+	for _, w := range l.verbal[s.terms[0]] {
+		add(w, verbalWeight)
+		does |= l.actions[w]
+	}
+	raw := strings.Fields(s.text)
+	plain := make([]string, len(raw))
+	for i, w := range raw {
+		for _, implied := range shape(w) {
+			add(implied, shapeWeight)
+		}
+		plain[i] = strings.ToLower(strings.TrimFunc(w, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }))
+	}
+	for i, w := range plain {
+		for _, p := range l.phrases[w] {
+			if p.at(plain[i:]) {
+				for _, meant := range p.means {
+					add(meant, phraseWeight)
+					does |= l.actions[meant]
+				}
+			}
+		}
+	}
+	return words, does
+}
+
+// at reports whether text begins with the phrase.
+func (p *phrase) at(text []string) bool {
+	for i, w := range p.words {
+		if w == gap {
+			rest := phrase{words: p.words[i+1:]}
+			for skipped := 0; skipped <= maxGap && skipped < len(text); skipped++ {
+				if rest.at(text[skipped:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(text) == 0 || text[0] != w {
+			return false
+		}
+		text = text[1:]
+	}
+	return true
+}
+
+// shape is what the form of a word says: #general is a channel, a@b.c a person with a mailbox, notes.txt a file, OPS-12 a ticket.
+func shape(w string) []string {
+	w = strings.Trim(w, `.,;:!?()"'`)
+	switch {
+	case len(w) < 3:
+		return nil
+	case w[0] == '#' && unicode.IsLetter(rune(w[1])):
+		return []string{"channel", "messag", "post"}
+	case strings.Contains(w, "://"):
+		if _, err := url.Parse(w); err == nil {
+			return []string{"url", "page"}
+		}
+	case strings.Contains(w[1:], "@") && strings.Contains(w, "."):
+		return []string{"email"}
+	case isFileName(w):
+		return []string{"file", "path"}
+	case isTicket(w):
+		return []string{"issu", "ticket"}
+	}
+	return nil
+}
+
+// isFileName reports whether a word ends in an extension of two to four small letters.
+func isFileName(w string) bool {
+	ext := strings.TrimPrefix(path.Ext(w), ".")
+	return len(ext) >= 2 && len(ext) <= 4 && len(w) > len(ext)+1 && !strings.ContainsFunc(ext, func(r rune) bool { return r < 'a' || r > 'z' })
+}
+
+// isTicket reports whether a word is capital letters, a hyphen and a number.
+func isTicket(w string) bool {
+	project, number, ok := strings.Cut(w, "-")
+	return ok && len(project) >= 2 && number != "" &&
+		!strings.ContainsFunc(project, func(r rune) bool { return r < 'A' || r > 'Z' }) &&
+		!strings.ContainsFunc(number, func(r rune) bool { return r < '0' || r > '9' })
+}
+
+// about is what the products in a server's name are about.
+func about(server string) string {
+	l := lang()
+	var all []string
+	for _, w := range strings.FieldsFunc(strings.ToLower(strings.Join(ident.Words(server), " ")), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		all = append(all, l.products[w]...)
+	}
+	return strings.Join(all, " ")
+}
