@@ -48,7 +48,7 @@ test-long: test ## every test with the whole of each generated series
 
 test-gvisor: ## the tests of containers with gVisor, which it builds; as root, with docker.io (Debian)
 	GOBIN=$(CURDIR)/bin GOFLAGS=-mod=mod $(GO) install -ldflags '-s -w' gvisor.dev/gvisor/runsc@v0.0.0-20260905035102-160fafc42237
-	PATH=$(CURDIR)/bin:$$PATH HARNESS_TEST_DOCKER_RUNTIME=runsc scripts/docker-engine $(GO) test -count 1 ./internal/sandbox/docker
+	PATH=$(CURDIR)/bin:$$PATH HARNESS_TEST_DOCKER_RUNTIME=runsc scripts/docker-engine $(GO) test -count 1 -timeout 20m ./internal/sandbox/docker
 
 children:
 	$(if $(RACE),$(GO) test -c -o bin/children/ $(CHILDREN))

@@ -70,7 +70,7 @@ type commands struct {
 	Policy    policyCmd    `cmd:"" help:"Which calls of tools are allowed: show, test, simulate." example:"policy test crm__delete"`
 	Approvals approvalsCmd `cmd:"" help:"Calls that wait for an approval: list, show, approve, deny." example:"approvals list"`
 	Audit     auditCmd     `cmd:"" help:"The audit log: verify." example:"audit verify"`
-	Sandbox   sandboxCmd   `cmd:"" help:"Where programs run: build." example:"sandbox build"`
+	Sandbox   sandboxCmd   `cmd:"" help:"Where programs run: build, list." example:"sandbox build"`
 	Conf      configCmd    `cmd:"" name:"config" help:"The configuration in effect." example:"config show"`
 	Doctor    doctorCmd    `cmd:"" help:"What works on this machine, and how to fix what does not." example:"doctor"`
 	Bench     benchCmd     `cmd:"" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`

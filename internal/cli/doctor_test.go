@@ -68,6 +68,7 @@ func TestDocker(t *testing.T) {
 	f.write("harness.yaml", "sandbox: {tier: docker, docker: {host: 'unix:///none/such'}}\n")
 	has(f.run("exec", "-e", "return 1").want(3).stderr, "no Docker engine answers", "sandbox.docker.host")
 	has(f.run("sandbox", "build").want(3).stderr, "no Docker engine answers")
+	has(f.run("sandbox", "list").want(3).stderr, "no Docker engine answers")
 	f.write("harness.yaml", "sandbox: {tier: docker, docker: {host: '"+dockertest.Host(t)+"', runtime: nonesuch}}\n")
 	f.run("sandbox", "build").want(0)
 	var built struct{ Name, Tag, ID, Node string }
@@ -75,6 +76,8 @@ func TestDocker(t *testing.T) {
 	if built.Name != "mcp-code-exec-harness/sandbox" || built.Tag == "" || built.ID == "" || built.Node == "" {
 		t.Errorf("built %+v", built)
 	}
+	has(f.run("sandbox", "list").want(0).stdout, "WHAT", "image", built.Tag)
+	has(f.run("sandbox", "list", "--json").want(0).stdout, `"id":"`+built.ID+`"`, `"used":true`, `"containers":[`)
 	has(f.run("exec", "-e", "return 1").want(3).stderr, `no runtime "nonesuch"`)
 	f.environ = append(f.environ, "HARNESS_SANDBOX_DOCKER_RUNTIME=runc")
 	has(f.run("exec", "--json", "-e", "return 6 * 7").want(0).stdout, `"output":42`, `"sandbox":"docker"`)

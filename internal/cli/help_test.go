@@ -56,6 +56,7 @@ func TestHelp(t *testing.T) {
 		{"runs", "resume"},
 		{"sandbox"},
 		{"sandbox", "build"},
+		{"sandbox", "list"},
 		{"policy"},
 		{"policy", "show"},
 		{"policy", "test"},

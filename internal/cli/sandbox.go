@@ -3,13 +3,19 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/sandbox/docker"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type sandboxCmd struct {
 	Build sandboxBuildCmd `cmd:"" help:"Make the image of the docker tier from this machine's Node.js, without a registry."`
+	List  sandboxListCmd  `cmd:"" help:"The images and containers of the docker tier, with those of other harness processes."`
 }
 
 type sandboxBuildCmd struct{}
@@ -41,4 +47,41 @@ func (sandboxBuildCmd) Run(ctx context.Context, a *app, cfg *config.Config) erro
 	}
 	fmt.Fprintf(a.Stdout, "%s, with Node.js %s, %s: %s\n", built.Name, built.Node, text, built.Tag)
 	return nil
+}
+
+type sandboxListCmd struct{}
+
+func (sandboxListCmd) Help() string {
+	return `Containers are listed until the Docker engine has removed them. Those of a harness that has ended are removed by the next one that
+uses the tier. The runners of other tiers are processes of their harness, whose metrics count them (harness_sandbox_runners).
+
+Examples:
+  harness sandbox list
+  harness sandbox list --json`
+}
+
+func (sandboxListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	listing, err := h.Containers(ctx)
+	if err != nil {
+		return &exitError{exitUnavailable, err}
+	}
+	var rows []string
+	row := func(kind, name, state string, created time.Time, note string) {
+		rows = append(rows, strings.Join([]string{kind, name, state, created.Local().Format(time.DateTime), note}, "\t"))
+	}
+	for _, i := range listing.Images {
+		state := "not used"
+		if i.Used {
+			state = "used"
+		}
+		row("image", strings.Join(i.Names, " "), state, i.Created, humanize.IBytes(uint64(max(i.Size, 0))))
+	}
+	for _, c := range listing.Containers {
+		note := "of process " + c.Pid
+		if c.Left {
+			note += ", which has ended"
+		}
+		row("container", c.Name, c.State, c.Created, note)
+	}
+	return answerList(a, listing, rows, "no images and no containers: harness sandbox build makes an image", "WHAT\tNAME\tSTATE\tCREATED\tNOTE", func(r string) string { return r })
 }

@@ -70,7 +70,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 		}, closePool),
 		"docker": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			s, err := docker.Open(ctx, docker.Options{
-				Engine: docker.Engine{Host: c.Docker.Host, Certs: c.Docker.Certs}, Image: c.Docker.Image, Runtime: c.Docker.Runtime,
+				Engine: h.engine(), Image: c.Docker.Image, Runtime: c.Docker.Runtime,
 				Memory: int64(c.Memory), CPUs: c.Docker.CPUs, Pids: c.Docker.Pids, Timeout: c.Timeout, Dir: h.out.CacheDir, Size: c.Pool,
 			})
 			if err != nil {
@@ -154,6 +154,16 @@ func (h *Harness) Pool(name string) (*sandbox.Pool, error) {
 		return nil, err
 	}
 	return t.pool, nil
+}
+
+// engine is where containers run.
+func (h *Harness) engine() docker.Engine {
+	return docker.Engine{Host: h.cfg.Sandbox.Docker.Host, Certs: h.cfg.Sandbox.Docker.Certs}
+}
+
+// Containers lists the images and containers of the docker tier, with those of other processes. It opens no tier.
+func (h *Harness) Containers(ctx context.Context) (*docker.Listing, error) {
+	return docker.List(ctx, h.engine(), h.cfg.Sandbox.Docker.Image, h.out.CacheDir)
 }
 
 // Walls opens a tier, starts a runner of it if none has been started, and says which walls its runners should have, and which they have not, and

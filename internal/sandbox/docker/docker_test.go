@@ -14,8 +14,10 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -305,13 +307,19 @@ func TestKilled(t *testing.T) {
 	if _, err := fmt.Fscan(bufio.NewReader(out), &name, &idle); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(containers(t, living, name)); n != 2 {
-		t.Fatalf("the other process has %d containers", n)
+	ids := containers(t, living, name)
+	if len(ids) != 2 {
+		t.Fatalf("the other process has containers %v", ids)
 	}
+	pid := strconv.Itoa(cmd.Process.Pid)
+	listed(t, dir, ids, pid, false)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()
+	listed(t, dir, ids, pid, true)
+	listed(t, dir, containers(t, living, living.owner.name), strconv.Itoa(os.Getpid()), false)
+	listed(t, t.TempDir(), ids, pid, false) // nobody knows there
 	wait := living.client.ContainerWait(t.Context(), idle, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-wait.Result:
@@ -330,6 +338,36 @@ func TestKilled(t *testing.T) {
 	}
 	if n := len(containers(t, living, living.owner.name)); n != 1 {
 		t.Errorf("the living process has %d containers", n)
+	}
+}
+
+// listed checks what List, with a directory, says of the containers of a process.
+func listed(t *testing.T, dir string, ids []string, pid string, left bool) {
+	t.Helper()
+	listing, err := List(t.Context(), engine(t), "", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used string // the image
+	for _, image := range listing.Images {
+		if image.Used {
+			used = image.ID
+		}
+		if !slices.ContainsFunc(image.Names, func(name string) bool { return strings.HasPrefix(name, DefaultImage+":") }) || image.Size == 0 {
+			t.Errorf("it lists the image %+v", image)
+		}
+	}
+	n := 0
+	for _, c := range listing.Containers {
+		if slices.Contains(ids, c.ID) {
+			n++
+			if c.Pid != pid || c.Left != left || c.Image != used || !strings.HasPrefix(c.Name, "harness-") || c.State == "" || time.Since(c.Created) > time.Hour {
+				t.Errorf("it lists %+v, of process %s, left: %t, image %s", c, pid, left, used)
+			}
+		}
+	}
+	if n != len(ids) {
+		t.Errorf("it lists %d of the containers %v", n, ids)
 	}
 }
 
