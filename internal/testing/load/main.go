@@ -1,4 +1,4 @@
-// Command load measures a served harness from outside: users in turn, and tasks at once. It starts the binary that it is given
+// Command load measures a served harness from outside: users in turn, tasks at once, and MCP clients beside a hostile one. It starts the binary that it is given
 // as "harness serve" with default settings but for the rate limit, and talks HTTP to it. The model is a stand-in on loopback
 // that answers after a fixed time in Anthropic's wire format; the tools are those of a real MCP server over stdio.
 //
@@ -57,6 +57,7 @@ var scenarios = []scenario{
 	{"200 tasks at once, 3 runs, 10 calls, model 50 ms", "tasks/s", 60, false, tasksAtOnce(200, 3, 10, 50*time.Millisecond, true)},
 	{"1,000 tasks at once, 2 runs, model 2 s", "s", 15, true, tasksAtOnce(1000, 2, 0, 2*time.Second, false)},
 	{"p99 of users beside a hostile one, 200 attacks in 10 s", "times", 0, true, besideAHostileUser(3, 200, 10*time.Second)},
+	{"p99 of 100 MCP clients beside a hostile one", "times", 2, true, mcpBesideAHostileClient(3, 10*time.Second)},
 	{"p99 of users beside a hostile one, a window of the rate limit", "times", 2, true, besideAHostileUser(1, 100, 15*time.Minute)},
 }
 
@@ -227,16 +228,15 @@ func start(ctx context.Context, binary string) (_ *server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(s.dir, "harness.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	if err := os.WriteFile(s.file(), text, 0o600); err != nil {
 		return nil, err
 	}
-	key, err := exec.CommandContext(ctx, binary, "keys", "create", "--config", file, "load").Output()
+	key, err := exec.CommandContext(ctx, binary, "keys", "create", "--config", s.file(), "load").Output()
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
 	s.key, s.url = strings.TrimSpace(string(key)), "http://"+address
-	s.cmd = exec.CommandContext(ctx, binary, "serve", "--config", file)
+	s.cmd = exec.CommandContext(ctx, binary, "serve", "--config", s.file())
 	s.cmd.Stderr = os.Stderr
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 	if err := s.cmd.Start(); err != nil {
@@ -252,6 +252,9 @@ func start(ctx context.Context, binary string) (_ *server, err error) {
 		}
 	}
 }
+
+// file is its configuration.
+func (s *server) file() string { return filepath.Join(s.dir, "harness.yaml") }
 
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
