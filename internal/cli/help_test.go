@@ -45,6 +45,8 @@ func TestHelp(t *testing.T) {
 		{"servers", "remove"},
 		{"servers", "test"},
 		{"servers", "review"},
+		{"servers", "login"},
+		{"servers", "logout"},
 		{"skills"},
 		{"skills", "list"},
 		{"skills", "show"},
