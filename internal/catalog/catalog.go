@@ -24,6 +24,7 @@ type Catalog struct {
 	now     atomic.Pointer[snapshot]
 	changed atomic.Pointer[chan struct{}] // closed by the next change
 	checks  *slots.Slots                  // expensive validations
+	shapes  shapes
 }
 
 // New makes an empty catalog.
@@ -40,6 +41,7 @@ func (c *Catalog) Changed() <-chan struct{} { return *c.changed.Load() }
 // SetServer adds a server or replaces it, in one step. The server must have a name.
 func (c *Catalog) SetServer(s Server) {
 	e := newEntry(s)
+	c.shapes.attach(e)
 	c.change(func(servers map[string]*entry) { servers[s.Name] = e })
 }
 

@@ -15,6 +15,7 @@ type Details struct {
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	Schema        json.RawMessage `json:"schema"` // the same, under the name that older programs use
 	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
+	Learned       *Learned        `json:"learned,omitempty"` // where the server declares no output schema
 	Annotations   *Annotations    `json:"annotations,omitempty"`
 	Signature     string          `json:"signature"`
 	TypeScript    string          `json:"typescript"`
@@ -46,6 +47,9 @@ func (s *snapshot) details(t *Tool) *Details {
 		Instructions: e.Instructions, SchemaProblem: t.SchemaProblem(),
 	}
 	d.Schema = d.InputSchema
+	if l := t.learned(); l != nil {
+		d.Learned = &l.Learned
+	}
 	if a := t.Annotations; a != (Annotations{}) {
 		d.Annotations = &a
 	}

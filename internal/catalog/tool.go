@@ -42,6 +42,7 @@ type derived struct {
 	wraps     func() bool
 	signature func() string
 	validator func() *validator
+	learned   *learned // nil where the server declares what it answers
 }
 
 func (t *Tool) derive(function string) *derived {
@@ -93,7 +94,12 @@ func (t *Tool) FullName() string { return t.get().fullName }
 func (t *Tool) Function() string { return t.get().function }
 
 // Signature is the tool in one line of about 200 characters.
-func (t *Tool) Signature() string { return t.get().signature() }
+func (t *Tool) Signature() string {
+	if l := t.learned(); l != nil {
+		return l.signature()
+	}
+	return t.get().signature()
+}
 
 // WrapsResult reports whether the server wraps every result as {"result": ...}, as common Python servers do. Then the
 // inner value is the tool's result.
@@ -128,12 +134,17 @@ func (t *Tool) declared() dts.Tool {
 	if t.Annotations.IsReadOnly() {
 		notes = append(notes, "Read-only.")
 	}
+	output := t.outputSchema()
+	if l := t.learned(); l != nil {
+		output = l.output
+		notes = append(notes, "The type of the result is learned from earlier answers.")
+	}
 	if len(notes) > 0 {
 		doc = fmt.Sprintf("%s\n%s", doc, strings.Join(notes, " "))
 	}
 	return dts.Tool{
 		FullName: t.FullName(), Function: t.Function(), Doc: doc,
-		Input: t.inputSchema(), Output: t.outputSchema(), Unwrap: t.WrapsResult(),
+		Input: t.inputSchema(), Output: output, Unwrap: t.WrapsResult(),
 	}
 }
 

@@ -94,6 +94,8 @@ type Options struct {
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
 	// Restored is called before a call is sent whose arguments have the values of tokens, by the goroutine of the call; may be nil.
 	Restored func(ctx context.Context, tool string, tokens []pii.Token)
+	// Answered is called with the value that a tool gave and in which personal data is hidden, by the goroutine of the call; may be nil.
+	Answered func(ctx context.Context, tool *catalog.Tool, value json.RawMessage)
 	// ApprovalKey binds approvals to arguments.
 	ApprovalKey func() ([]byte, error)
 	Zones       Zones

@@ -45,6 +45,9 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 		value, err = t.hideJSON(ctx, result.Raw)
 	} else {
 		value, err = t.value(ctx, tool, result)
+		if hook := t.run.gate.opt.Answered; hook != nil && err == nil && t.whole(result) {
+			hook(ctx, tool, value)
+		}
 	}
 	if err == nil {
 		value, err = t.run.fit(ctx, t.call.N, value)
@@ -106,6 +109,12 @@ func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpcli
 		return parts[0], nil
 	}
 	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]")), nil
+}
+
+// whole reports whether the value of a result is what the server said, and no handle of a file.
+func (t *toolCall) whole(result *mcpclient.Result) bool {
+	return result.StructuredContent != nil ||
+		len(result.Content) == 1 && result.Content[0].Type == "text" && len(result.Content[0].Text) <= t.run.scope.MaxValue
 }
 
 func (t *toolCall) text(ctx context.Context, text string) (json.RawMessage, error) {

@@ -148,6 +148,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		limits.MaxUserBytes = int64(cfg.Quotas.Workspace)
 		return files.OpenBase(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
 	}, (*files.Base).Close)
+	h.keepShapes()
 	var err error
 	if h.servers, err = h.connect(); err == nil {
 		err = h.openPrivacy()
@@ -181,6 +182,7 @@ func (h *Harness) openRuns() error {
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,
+			Answered:    h.learn,
 			ApprovalKey: kept(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
