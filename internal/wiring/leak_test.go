@@ -504,6 +504,8 @@ func hasTokens(place string, text []byte) bool {
 		return bytes.Contains(text, []byte("[EMAIL]")) && bytes.Contains(text, []byte("[IBAN]"))
 	case place == "the page of metrics", place == "the traces", name == "customers.js", name == "approvals.key", strings.HasPrefix(name, "harness.db"):
 		return len(text) > 0 || name != "harness.db"
+	case name == "shapes.json": // the structure of answers, without even tokens
+		return bytes.Contains(text, []byte(`"kinds"`)) && !bytes.Contains(text, []byte("[EMAIL_"))
 	case name == "rich.csv", strings.HasPrefix(place, "the journal of "):
 		return bytes.Contains(text, []byte("_"))
 	}
