@@ -80,6 +80,9 @@ func (p *pairs) common(other *pairs) float64 {
 	return float64(2*both) / float64(max(1, p.count+other.count))
 }
 
+// Similar is the known name most like a misspelt one; empty if none is like it.
+func Similar(name string, known []string) string { return similar(name, known) }
+
 // similar is the known name most like a misspelt one; empty if none is like it.
 func similar(name string, known []string) string {
 	found := ident.Closest(name, known)

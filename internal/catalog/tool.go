@@ -41,6 +41,7 @@ type derived struct {
 	input     func() *schema.Value
 	wraps     func() bool
 	signature func() string
+	types     func() types
 	validator func() *validator
 	learned   *learned // nil where the server declares what it answers
 }
@@ -51,6 +52,7 @@ func (t *Tool) derive(function string) *derived {
 		input:     sync.OnceValue(func() *schema.Value { return parse(t.InputSchema) }),
 		wraps:     sync.OnceValue(t.findWraps),
 		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) }),
+		types:     sync.OnceValue(t.findTypes),
 		validator: sync.OnceValue(func() *validator { return newValidator(t.InputSchema) }),
 	}
 }
@@ -108,6 +110,21 @@ func (t *Tool) WrapsResult() bool { return t.get().wraps() }
 func (t *Tool) findWraps() bool {
 	properties := t.outputSchema().Get("properties")
 	return properties.Is(schema.Object) && len(properties.Members) == 1 && properties.Members[0].Name == "result"
+}
+
+// types are those that the tool's schemas give.
+type types struct{ input, answer dts.Type }
+
+func (t *Tool) findTypes() types {
+	input, answer := dts.Types(dts.Tool{Function: t.Function(), Input: t.inputSchema(), Output: t.outputSchema(), Unwrap: t.WrapsResult()})
+	return types{input, answer}
+}
+
+// Types are the tool's input and what a call of it gives, as they are declared to programs. A tool without a schema has a type
+// that says nothing.
+func (t *Tool) Types() (input, answer dts.Type) {
+	of := t.get().types()
+	return of.input, of.answer
 }
 
 const maxSignature = 200

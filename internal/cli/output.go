@@ -36,6 +36,11 @@ func (a *app) outcome(out *run.Outcome) error {
 }
 
 func (a *app) printOutcome(out *run.Outcome) error {
+	if !a.flags.JSON {
+		for _, w := range out.Warnings {
+			fmt.Fprintln(a.Stderr, "warning: "+w)
+		}
+	}
 	if out.Error == nil || a.flags.JSON {
 		return a.answer(out, "%s\n", pretty(out.Output))
 	}

@@ -71,6 +71,7 @@ type Sandbox struct {
 	PoolPerUser    int               `key:"poolPerUser" default:"0" min:"0" max:"1024" doc:"Runners of one user at the same time; 0: half of all, at least 2."`
 	AcquireTimeout time.Duration     `key:"acquireTimeout" default:"0" min:"0" doc:"How long a program waits for a runner when all are in use, the start of one included; 0: as long as its caller waits."`
 	Warm           int               `key:"warm" default:"2" min:"0" max:"64" doc:"Runners that harness serve keeps ready for users who have none yet."`
+	Check          string            `key:"check" default:"warn" oneof:"off,warn,refuse" doc:"What becomes of a program that uses a tool, an argument or a field of an answer that does not exist: warn runs it and says so with the result; refuse does not run it; off does not look."`
 	Packages       string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`
 	Prelude        []string          `key:"prelude" path:"true" doc:"JavaScript or TypeScript files, evaluated before every program: your own runtime functions."`
 	Process        Process           `key:"process" doc:"The tier with Node.js in a process behind the walls of Linux."`

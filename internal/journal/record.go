@@ -38,6 +38,8 @@ type Start struct {
 	Prelude   string            `json:"prelude"` // hash of the guest runtime
 	Limits    json.RawMessage   `json:"limits,omitempty"`
 	Env       map[string]string `json:"env,omitempty"`
+	// Warnings are what the author is told of the program.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Call is a host call as the guest made it.

@@ -31,6 +31,7 @@ type outcome struct {
 	Status   string          `json:"status"`
 	Output   json.RawMessage `json:"output,omitempty"`
 	Logs     []string        `json:"logs,omitempty"`
+	Warnings []string        `json:"warnings,omitempty"`
 	Error    *runError       `json:"error,omitempty"`
 	Effects  []string        `json:"effects,omitempty"`
 	Text     string          `json:"text,omitempty"`
@@ -201,6 +202,7 @@ func (x *exchange) outcome(session string, out *run.Outcome) *mcp.CallToolResult
 
 // set sets what a run returned and printed, or why it failed.
 func (o *outcome) set(out *run.Outcome) {
+	o.Warnings = out.Warnings
 	for _, l := range out.Logs {
 		o.Logs = append(o.Logs, modelview.Line(l))
 	}

@@ -52,6 +52,7 @@ func (s *Server) definitions() []definition {
 				`"status":{"enum":["succeeded","failed","cancelled","waiting_approval","running"]},` +
 				`"output":{"description":"What the program returned."},` +
 				`"logs":{"type":"array","items":{"type":"string"}},` +
+				`"warnings":{"type":"array","items":{"type":"string"},"description":"What in the program does not exist."},` +
 				`"error":{"type":"object"},` +
 				`"effects":{"type":"array","items":{"type":"string"},"description":"What a failed run changed."},` +
 				`"text":{"type":"string","description":"Instead of output and logs that are too long: their beginning and end, and the file that has all."},` +

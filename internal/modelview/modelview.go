@@ -20,7 +20,7 @@ const DefaultLimit = 8000
 const prettyMost = 1000
 
 // Save saves the whole of a text that was cut, and returns the path under which programs find it. View's names are
-// output.json, logs.txt and error.txt.
+// output.json, warnings.txt, logs.txt and error.txt.
 type Save func(name string, data []byte) (path string, err error)
 
 // View is the text for a model: at most limit tokens of the o200k vocabulary (DefaultLimit if limit is 0 or less; other
@@ -71,7 +71,7 @@ func newSection(label, text, name string, whole []byte) section {
 	return section{label: label, text: strings.ToValidUTF8(text, "\ufffd"), name: name, whole: whole}
 }
 
-// outline is the view before anything is cut: the error, or the output; then the console lines.
+// outline is the view before anything is cut: the error, or the output; then the warnings and the console lines.
 func outline(out *run.Outcome) []section {
 	var all []section
 	if out.Error != nil {
@@ -79,6 +79,10 @@ func outline(out *run.Outcome) []section {
 		all = append(all, newSection(out.Status+"\n", text, "error.txt", []byte(text)))
 	} else {
 		all = append(all, newSection("output:\n", indent(out.Output)+"\n", "output.json", out.Output))
+	}
+	if len(out.Warnings) > 0 {
+		text := strings.Join(out.Warnings, "\n") + "\n"
+		all = append(all, newSection("warnings, found before the program ran:\n", text, "warnings.txt", []byte(text)))
 	}
 	if len(out.Logs) > 0 {
 		var b strings.Builder

@@ -13,9 +13,11 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// task is what esbuild is asked: to transform a text, or to bundle a package. It goes to another process as it is.
+// task is what esbuild is asked: to transform a text, or to bundle a package. Or it is a compiled program whose uses of tools are
+// read. It goes to another process as it is.
 type task struct {
 	Text     string
 	Language api.Loader
@@ -23,6 +25,9 @@ type task struct {
 
 	Package  string // specifier; "" is a text
 	Packages string // the directory to find it in, absolute
+
+	ReadUses bool // of Text, a compiled program; Imports are its parameters
+	Imports  map[string]uses.Import
 }
 
 // product is what esbuild made of a task.
@@ -33,6 +38,8 @@ type product struct {
 
 	ESM      bool     // the package's entry is an ES module
 	Builtins []string // the built-in modules that the package uses
+
+	Uses uses.Uses // of a compiled program
 
 	TooLarge bool // more than maxProduct; of the above nothing is set
 
@@ -81,9 +88,12 @@ const maxProduct = 32 << 20
 // do runs esbuild. What that may cost is for the caller to bound.
 func (t task) do() product {
 	var p product
-	if t.Package != "" {
+	switch {
+	case t.Package != "":
 		p = t.bundle()
-	} else {
+	case t.ReadUses:
+		p.Uses = uses.Read(t.Text, t.Imports)
+	default:
 		p = t.transform()
 	}
 	if len(p.Code)+len(p.Mappings) > maxProduct {

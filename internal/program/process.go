@@ -129,8 +129,11 @@ func CompilerMain(args []string, in io.Reader, out io.Writer) int {
 
 // limits are how long a process may compute for a task, and how long a task may take.
 func (t task) limits() (cpu, wall time.Duration) {
-	if t.Package != "" {
+	switch {
+	case t.Package != "":
 		return maxPackageCPU, maxPackageTime
+	case t.ReadUses:
+		return maxUsesCPU, maxUsesTime
 	}
 	return maxTextCPU, maxTextTime
 }

@@ -20,6 +20,7 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/program/uses"
 )
 
 // Source is a text with the name that its user knows it by.
@@ -43,6 +44,8 @@ type Options struct {
 	// Charge gets the computing time of each compilation, in the goroutine that waits for it; its error ends the compilation
 	// of the program. nil: no charge.
 	Charge func(time.Duration) error
+	// ReadUses reads what the program does with tools, too.
+	ReadUses bool
 }
 
 // Compiled is a program ready to run.
@@ -50,6 +53,7 @@ type Compiled struct {
 	Program frame.Program
 	Map     SourceMap // of the program and of every module it loads; AddMap adds those loaded while it runs
 	Source  Source
+	Uses    uses.Uses // what it does with tools, if that is asked for and known
 }
 
 // AddMap takes the map of modules that were loaded while the program ran.
@@ -112,6 +116,11 @@ func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	}
 	c.Program.Modules = modules
 	c.Program.Code = p.head + strings.Join(append(params, p.dynamic), ", ") + p.code
+	if opts.ReadUses {
+		if c.Uses, err = opts.readUses(ctx, src, p, c.Program.Code); err != nil {
+			return nil, err
+		}
+	}
 	return c, nil
 }
 

@@ -77,7 +77,7 @@ func (l *loop) awaitCalls() {
 func (l *loop) outcome() *Outcome {
 	out := &Outcome{
 		RunID: l.spec.Start.Run, Status: Succeeded, Output: json.RawMessage("null"), Logs: l.printed(), Calls: l.toolCallsMade(),
-		Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier,
+		Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier, Warnings: l.spec.Start.Warnings,
 	}
 	switch {
 	case l.ending != nil:

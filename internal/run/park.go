@@ -90,7 +90,7 @@ func (l *loop) elapsed() time.Duration {
 func (l *loop) waiting() *Outcome {
 	return &Outcome{
 		RunID: l.spec.Start.Run, Status: WaitingApproval, Approval: l.parked, Output: json.RawMessage("null"), Logs: l.printed(),
-		Calls: l.toolCallsMade(), Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier,
+		Calls: l.toolCallsMade(), Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier, Warnings: l.spec.Start.Warnings,
 	}
 }
 

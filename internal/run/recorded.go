@@ -48,7 +48,7 @@ func Recorded(records []journal.Record) (*Outcome, error) {
 	for _, r := range records {
 		switch {
 		case r.Start != nil:
-			out.RunID, out.Sandbox = r.Start.Run, r.Start.Tier
+			out.RunID, out.Sandbox, out.Warnings = r.Start.Run, r.Start.Tier, r.Start.Warnings
 		case r.Call != nil:
 			done.made(r.Call, false)
 		case r.Intent != nil:

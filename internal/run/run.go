@@ -57,6 +57,7 @@ type Outcome struct {
 	Status   string            `json:"status" enum:"running,succeeded,failed,cancelled,waiting_approval"`
 	Output   json.RawMessage   `json:"output"`
 	Logs     []Log             `json:"logs"`
+	Warnings []string          `json:"warnings,omitempty" doc:"What in the program does not exist: tools, arguments and fields of answers, found before it ran."`
 	Error    *Error            `json:"error,omitempty"`
 	Effects  []Effect          `json:"effects,omitempty" doc:"What a run that did not succeed changed, or may have changed."`
 	Approval *approval.Request `json:"approval,omitempty" doc:"What a run that waits asks people."`

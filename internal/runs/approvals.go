@@ -141,7 +141,10 @@ func (s *Service) Waiting(ctx context.Context, runID string) (*run.Outcome, erro
 		Duration: run.Millis(last.Resume.Elapsed), Sandbox: info.Tier,
 	}
 	for _, r := range records {
-		if r.Log != nil {
+		switch {
+		case r.Start != nil:
+			out.Warnings = r.Start.Warnings
+		case r.Log != nil:
 			out.Logs = append(out.Logs, *r.Log)
 		}
 	}

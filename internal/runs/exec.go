@@ -41,6 +41,8 @@ type Request struct {
 	Observe func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
 	Progress func(call int, p mcpclient.Progress)
+
+	warnings []string // about the program
 }
 
 // Execute compiles and executes a program and records its journal. A program that does not compile is an outcome too.
@@ -85,13 +87,18 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 	limits := s.limits(req)
 	var computed time.Duration
 	compiling, stop := context.WithTimeout(ctx, limits.MaxWall)
-	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code},
-		env.options(func(used time.Duration) error {
-			if computed += used; computed > limits.Timeout {
-				return errComputed
-			}
-			return nil
-		}))
+	options := env.options(func(used time.Duration) error {
+		if computed += used; computed > limits.Timeout {
+			return errComputed
+		}
+		return nil
+	})
+	options.ReadUses = s.opt.Check != CheckOff
+	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code}, options)
+	var refused *run.Error
+	if err == nil {
+		refused, req.warnings, err = s.check(compiling, env, compiled)
+	}
 	stop()
 	if err != nil {
 		var text string
@@ -108,6 +115,12 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 			return nil, nil, out, err
 		}
 		out, err = s.unstarted(ctx, req, failed(id, &run.Error{Kind: frame.KindTimeout, Message: text}))
+		return nil, nil, out, err
+	}
+	if refused != nil {
+		out = failed(id, refused)
+		out.Warnings = req.warnings
+		out, err = s.unstarted(ctx, req, out)
 		return nil, nil, out, err
 	}
 	start, writer, err := s.begin(ctx, id, req, compiled)
@@ -206,7 +219,7 @@ func (s *Service) begin(ctx context.Context, id string, req Request, compiled *p
 	rand.Read(seed[:]) // never fails
 	start = journal.Start{
 		Run: id, User: req.User, Session: req.Session, Principal: req.Principal, File: req.File, Source: req.Code, Seed: hex.EncodeToString(seed[:]),
-		Time: s.opt.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Env: req.Env,
+		Time: s.opt.Now().UnixMicro(), Tier: info.Tier, Engine: info.Engine, Prelude: info.Prelude, Env: req.Env, Warnings: req.warnings,
 	}
 	for _, role := range req.Roles {
 		start.Roles = append(start.Roles, string(role))

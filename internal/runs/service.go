@@ -104,6 +104,10 @@ type Options struct {
 	Modules  *program.Cache
 	Prelude  []program.Source // the operator's own runtime functions
 	Packages string           // the node_modules directory that programs may import from; empty: none
+	// Check is what becomes of a program that uses what its tools do not have: CheckOff, CheckWarn or CheckRefuse; empty: CheckOff.
+	Check string
+	// Unavailable returns the names of servers whose tools are not known; nil: none.
+	Unavailable func() []string
 
 	Limits run.Limits // of every run, at most
 	// LimitsFor returns the limits of runs of a caller, none above Limits; nil: Limits. Roles that are not known are nil.
@@ -143,6 +147,10 @@ type Service struct {
 
 // New makes a service. Close must be called.
 func New(opt Options) *Service {
+	opt.Check = cmp.Or(opt.Check, CheckOff)
+	if opt.Unavailable == nil {
+		opt.Unavailable = func() []string { return nil }
+	}
 	opt.ApprovalExpiry = cmp.Or(opt.ApprovalExpiry, 24*time.Hour)
 	parked := slots.Limits{All: math.MaxInt, Each: math.MaxInt}
 	if opt.MaxParked > 0 {

@@ -170,3 +170,13 @@ func zone(name string) (json.RawMessage, error) {
 	}
 	return json.Marshal(map[string]any{"zone": canonical, "transitions": transitions})
 }
+
+// unknownServers are the names of the servers whose tools are not known.
+func (h *Harness) unknownServers() (names []string) {
+	for _, s := range h.Servers().Tools() {
+		if !s.Known {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}

@@ -187,6 +187,7 @@ func (h *Harness) openRuns() error {
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
+		Check: c.Check, Unavailable: h.unknownServers,
 		Limits: runLimits(c),
 		LimitsFor: func(user string, roles []auth.Role) run.Limits {
 			of, _ := h.cfg.LimitsFor(user, roles)

@@ -216,6 +216,7 @@ func (c *converter) object(v *schema.Value, depth int) *node {
 		}
 	}
 	n.index = c.indexType(v, len(n.fields) > 0, depth)
+	n.closed = v.Get("additionalProperties").IsFalse() || v.Get("unevaluatedProperties").IsFalse()
 	return n
 }
 

@@ -27,6 +27,7 @@ type node struct {
 	needed int   // tuple: elements that are not optional
 	fields []field
 	index  *node // object: type of further properties
+	closed bool  // object: the schema forbids further properties
 	def    *def
 }
 

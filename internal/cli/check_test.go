@@ -1,0 +1,38 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/run"
+)
+
+// TestCheck tells what a program uses that does not exist before it runs; where that is configured, the program does not run.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "# state lives beside it\n")
+	f.addDemo("crm")
+	const code = "console.log('runs')\nreturn tools.crm.serch({q: ''}).catch(() => 'caught')"
+	const mistake = `2:18: server "crm" has no tool "serch"; did you mean "search"?`
+	if r := f.run("exec", "-e", code).want(0); !strings.Contains(r.stderr, "warning: ") || !strings.Contains(r.stderr, mistake) || !strings.Contains(r.stdout, "caught") {
+		t.Errorf("it says %s%s", r.stderr, r.stdout)
+	}
+	var out run.Outcome
+	if f.run("exec", "--json", "-e", code).want(0).value(&out); len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], mistake) {
+		t.Errorf("the outcome is %+v", out)
+	}
+	if f.run("runs", "replay", out.RunID, "--json").want(0).value(&out); len(out.Warnings) != 1 || out.Status != run.Succeeded {
+		t.Errorf("the replay is %+v", out)
+	}
+	if r := f.run("exec", "-e", "return (await tools.crm.search({q: ''})).customers.length").want(0); strings.Contains(r.stderr, "warning") {
+		t.Errorf("of a right program it says %s", r.stderr)
+	}
+	f.write("harness.yaml", "sandbox: {check: refuse}\n")
+	f.addDemo("crm")
+	r := f.run("exec", "--json", "-e", code)
+	out = run.Outcome{}
+	if r.value(&out); r.code == 0 || out.Error == nil || out.Error.Name != "CheckError" || out.Error.Line != 2 || len(out.Logs) != 0 {
+		t.Errorf("refused, the outcome is %d %+v", r.code, out)
+	}
+}

@@ -1,0 +1,525 @@
+// Package check finds what a program does with tools that cannot work: a tool, an argument or a field of an answer that does not
+// exist, an argument that is missing or of another type. It holds what package uses reads against the catalog. It says nothing of
+// what it does not know.
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/catalog/dts"
+	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/program/uses"
+)
+
+// Mistake is something that does not exist, and what does.
+type Mistake struct {
+	At      uses.Place
+	Message string // in one line
+}
+
+// Tools are the tools that there are.
+type Tools struct {
+	Catalog *catalog.Catalog
+	// Ensure waits, within a bound, until servers have listed their tools. It is called if one is not known.
+	Ensure func(ctx context.Context)
+	// Unavailable returns the names of servers whose tools are not known.
+	Unavailable func() []string
+}
+
+// maxMistakes is how many mistakes are told of a program.
+const maxMistakes = 10
+
+// Check returns the mistakes of a program, in the order of their places. Uses come from a process that reads hostile text: they may be
+// anything.
+func Check(ctx context.Context, used uses.Uses, tools Tools) []Mistake {
+	c := &checker{used: used, things: make([]thing, len(used)), tools: tools}
+	found := c.all(ctx)
+	if c.unknown {
+		tools.Ensure(ctx)
+		found = c.all(ctx)
+	}
+	slices.SortStableFunc(found, func(a, b Mistake) int {
+		return cmp.Or(cmp.Compare(a.At.Line, b.At.Line), cmp.Compare(a.At.Column, b.At.Column))
+	})
+	found = slices.Compact(found)
+	return found[:min(len(found), maxMistakes)]
+}
+
+// kind says what a thing is.
+type kind uint8
+
+const (
+	unknown  kind = iota
+	allTools      // tools
+	byName        // callMCPTool
+	servers       // the module ./servers
+	server        // a server: name
+	function      // of a tool
+	promise       // of inner[0]
+	typed         // a value of typ
+	tuple         // inner, one for each item
+	array         // of inner[0]
+	method        // name of inner[0]
+)
+
+// thing is what a value of a program is.
+type thing struct {
+	kind  kind
+	name  string
+	tool  *catalog.Tool
+	raw   bool
+	typ   dts.Type
+	inner []*thing
+	depth int // of what it is made of
+}
+
+// maxDepth bounds how deep a thing is made of others.
+const maxDepth = 20
+
+type checker struct {
+	used    uses.Uses
+	things  []thing // of used
+	tools   Tools
+	found   []Mistake
+	unknown bool // a server or tool is not known
+	work    int
+}
+
+// maxWork bounds the parts of types and arguments that are compared.
+const maxWork = 200_000
+
+func (c *checker) all(ctx context.Context) []Mistake {
+	c.found, c.unknown, c.work = nil, false, 0
+	for i := range c.used {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if c.work++; c.work < maxWork {
+			c.things[i] = c.value(i)
+		}
+		if c.things[i].depth > maxDepth || c.work >= maxWork {
+			c.things[i] = thing{}
+		}
+	}
+	return c.found
+}
+
+func (c *checker) tell(at uses.Place, format string, args ...any) {
+	if at.Line >= 0 && len(c.found) < 10*maxMistakes {
+		c.found = append(c.found, Mistake{at, ident.OneLine(clip.Text(fmt.Sprintf(format, args...), maxMessage))})
+	}
+}
+
+// maxMessage is the length of a message in bytes.
+const maxMessage = 600
+
+// before is the thing at a place before i.
+func (c *checker) before(of, i int) *thing {
+	if of < 0 || of >= i {
+		return &thing{}
+	}
+	return &c.things[of]
+}
+
+func made(k kind, inner ...*thing) thing {
+	t := thing{kind: k, inner: inner}
+	for _, in := range inner {
+		t.depth = max(t.depth, in.depth+1)
+	}
+	return t
+}
+
+// resolved counts the work for a name that the catalog was asked for.
+func (c *checker) resolved(err error) error {
+	if c.work += 10; err != nil {
+		c.work += 500
+	}
+	return err
+}
+
+// value is what the value at a place is; what is wrong with it is told.
+func (c *checker) value(i int) thing {
+	v := &c.used[i]
+	of := c.before(v.Of, i)
+	switch v.Kind {
+	case uses.Tools:
+		return thing{kind: allTools}
+	case uses.ByName:
+		return thing{kind: byName}
+	case uses.Servers:
+		return thing{kind: servers}
+	case uses.Server:
+		name, tool, single := strings.Cut(v.Name, "/")
+		t := c.server(v.At, name)
+		if single && t.kind == server {
+			if t = c.function(v.At, t.name, tool); t.kind == function {
+				return made(method, &t) // the function is its export under its name, and the default one
+			}
+		}
+		return t
+	case uses.Member:
+		return c.member(v, of)
+	case uses.Call:
+		return c.call(v, of, i)
+	case uses.Awaited:
+		return *awaited(of)
+	case uses.Element:
+		return element(of, v.Index)
+	case uses.Param:
+		return param(of, v.Index)
+	case uses.List:
+		t := thing{kind: tuple}
+		c.work += len(v.Items)
+		for _, item := range v.Items {
+			in := c.before(item, i)
+			t.inner = append(t.inner, in)
+			t.depth = max(t.depth, in.depth+1)
+		}
+		return t
+	case uses.All:
+		c.work += len(of.inner)
+		return all(of)
+	case uses.Promise:
+		return made(promise, awaited(of))
+	case uses.Mapped:
+		return made(array, of)
+	}
+	return thing{}
+}
+
+// awaited is what await gives of a thing.
+func awaited(t *thing) *thing {
+	if t.kind == promise {
+		return t.inner[0]
+	}
+	return t
+}
+
+// element is an item of a thing; index -1 is any.
+func element(of *thing, index int) thing {
+	switch of.kind {
+	case tuple:
+		if index >= 0 && index < len(of.inner) {
+			return *of.inner[index]
+		}
+		if len(of.inner) == 1 {
+			return *of.inner[0]
+		}
+	case array:
+		return *of.inner[0]
+	case typed:
+		alternatives := present(of.typ)
+		if len(alternatives) == 1 && alternatives[0].Kind() == dts.Array {
+			return thing{kind: typed, typ: alternatives[0].Element(index)}
+		}
+	}
+	return thing{}
+}
+
+// all is what Promise.all gives.
+func all(of *thing) thing {
+	switch of.kind {
+	case tuple:
+		t := thing{kind: tuple, depth: of.depth}
+		for _, in := range of.inner {
+			t.inner = append(t.inner, awaited(in))
+		}
+		return made(promise, &t)
+	case array:
+		t := made(array, awaited(of.inner[0]))
+		return made(promise, &t)
+	case typed:
+		return made(promise, of)
+	}
+	return thing{}
+}
+
+// present are the alternatives of a type but for null.
+func present(t dts.Type) []dts.Type {
+	return slices.DeleteFunc(t.Alternatives(), func(a dts.Type) bool { return a.Kind() == dts.Null })
+}
+
+// server is the server of a name.
+func (c *checker) server(at uses.Place, name string) thing {
+	exact, err := c.tools.Catalog.ResolveServer(name)
+	if c.resolved(err) == nil {
+		return thing{kind: server, name: exact}
+	}
+	var absent *catalog.UnknownError
+	if errors.As(err, &absent) {
+		c.unknown = true
+		if !c.unavailable(func(fold string) bool { return fold == ident.Fold(name) }) {
+			c.tell(at, "there is no server %s%s", quote(name), c.choice(name, c.serverNames()))
+		}
+	}
+	return thing{}
+}
+
+func (c *checker) unavailable(is func(fold string) bool) bool {
+	return slices.ContainsFunc(c.tools.Unavailable(), func(name string) bool { return is(ident.Fold(name)) })
+}
+
+func (c *checker) serverNames() []string {
+	var names []string
+	for _, s := range c.tools.Catalog.Servers() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// function is the function of a server's tool.
+func (c *checker) function(at uses.Place, serverName, name string) thing {
+	tool, err := c.tools.Catalog.ResolveIn(serverName, name)
+	if c.resolved(err) == nil {
+		return thing{kind: function, tool: tool}
+	}
+	var absent *catalog.UnknownError
+	if !errors.As(err, &absent) {
+		return thing{}
+	}
+	c.unknown = true
+	fold := ident.Fold(serverName)
+	if module, err := c.tools.Catalog.Module(serverName); err == nil && !c.unavailable(func(f string) bool { return f == fold }) {
+		var names []string
+		for _, f := range module.Functions {
+			names = append(names, f.Name)
+		}
+		c.tell(at, "server %s has no tool %s%s", quote(serverName), quote(name), c.choice(name, names))
+	}
+	return thing{}
+}
+
+// named is the tool that callMCPTool is given.
+func (c *checker) named(at uses.Place, name string) thing {
+	tool, err := c.tools.Catalog.Resolve(name)
+	if c.resolved(err) == nil {
+		return thing{kind: function, tool: tool}
+	}
+	var absent *catalog.UnknownError
+	if errors.As(err, &absent) {
+		c.unknown = true
+		fold := ident.Fold(name)
+		if !c.unavailable(func(f string) bool { return f != "" && strings.HasPrefix(fold, f) }) {
+			c.tell(at, "there is no tool %s%s", quote(name), c.namedChoice(name, absent.Closest))
+		}
+	}
+	return thing{}
+}
+
+// namedChoice is choice for a full name: of the tools of its server, if there is one.
+func (c *checker) namedChoice(name string, closest []string) string {
+	serverName, tool, ok := strings.Cut(name, "__")
+	if module, err := c.tools.Catalog.Module(serverName); ok && err == nil {
+		var names []string
+		for _, f := range module.Functions {
+			names = append(names, f.Tool)
+		}
+		return c.choice(module.Server+"__"+tool, names)
+	}
+	return c.choice(name, closest)
+}
+
+// never are properties that are no tool of a server, and may be asked of any object.
+var never = map[string]bool{
+	"then": true, "toJSON": true, "constructor": true, "prototype": true, "__proto__": true, "__esModule": true, "toString": true,
+	"valueOf": true, "toLocaleString": true, "hasOwnProperty": true, "isPrototypeOf": true, "propertyIsEnumerable": true,
+	"$$typeof": true, "nodeType": true, "asymmetricMatch": true,
+}
+
+// member is what a member of a thing is.
+func (c *checker) member(v *uses.Value, of *thing) thing {
+	silent := v.Quiet || v.Changed
+	if silent {
+		v.At.Line = -1
+	}
+	switch of.kind {
+	case allTools, servers:
+		if !never[v.Name] && !(of.kind == servers && v.Name == "default") {
+			return c.server(v.At, v.Name)
+		}
+	case server:
+		switch {
+		case never[v.Name]:
+		case v.Name == "default":
+			return *of
+		default:
+			return c.function(v.At, of.name, v.Name)
+		}
+	case method:
+		if of.inner[0].kind == function && of.name == "" {
+			return *of.inner[0]
+		}
+	case byName:
+		if v.Name == "raw" {
+			return thing{kind: byName, raw: true}
+		}
+	case promise:
+		if v.Name == "then" || v.Name == "catch" || v.Name == "finally" {
+			return c.method(of, v.Name)
+		}
+	case tuple, array:
+		return c.method(of, v.Name)
+	case typed:
+		return c.field(v, of)
+	}
+	return thing{}
+}
+
+func (c *checker) method(of *thing, name string) thing {
+	t := made(method, of)
+	t.name = name
+	return t
+}
+
+// handleFields are those that stand for an answer that became a file.
+var handleFields = []string{"file", "mimeType", "bytes", "note"}
+
+// field is a field of a typed value.
+func (c *checker) field(v *uses.Value, of *thing) thing {
+	alternatives := present(of.typ)
+	var found []dts.Type
+	var names []string
+	missing := len(alternatives) > 0
+	what := ""
+	for _, a := range alternatives {
+		c.work++
+		switch a.Kind() {
+		case dts.Object:
+			typ, ok, open := a.Field(v.Name)
+			if ok {
+				found = append(found, typ)
+			}
+			fields, _ := a.Fields()
+			c.work += len(fields)
+			names = append(names, fields...)
+			missing = missing && !ok && !open && !objectMembers[v.Name]
+		case dts.Array:
+			if arrayMembers[v.Name] && len(alternatives) == 1 {
+				return c.method(of, v.Name)
+			}
+			missing = missing && !arrayMembers[v.Name] && !objectMembers[v.Name]
+			what = "an array"
+		default:
+			// A text or a number may be what a server sends instead of more.
+			missing = false
+		}
+	}
+	switch {
+	case missing && !slices.Contains(handleFields, v.Name) && c.work < maxWork:
+		switch {
+		case len(names) == 0 && what == "":
+			// An object without fields: nothing is said about it.
+		case len(names) == 0:
+			c.tell(v.At, "%s has no field %s: it is what the tool answers, %s", what, quote(v.Name), of.typ)
+		default:
+			c.tell(v.At, "the answer has no field %s%s", quote(v.Name), c.choice(v.Name, names))
+		}
+	case len(found) == 1 && len(alternatives) == 1:
+		return thing{kind: typed, typ: found[0]}
+	}
+	return thing{}
+}
+
+func set(names string) map[string]bool {
+	m := map[string]bool{}
+	for _, n := range strings.Fields(names) {
+		m[n] = true
+	}
+	return m
+}
+
+var (
+	objectMembers = set("constructor toString valueOf toLocaleString hasOwnProperty isPrototypeOf propertyIsEnumerable __proto__ toJSON then")
+	arrayMembers  = set("length at concat copyWithin entries every fill filter find findIndex findLast findLastIndex flat flatMap forEach includes " +
+		"indexOf join keys lastIndexOf map pop push reduce reduceRight reverse shift slice some sort splice toReversed toSorted toSpliced " +
+		"unshift values with group groupBy")
+	sameArray = set("filter slice sort reverse toSorted toReversed")
+	anItem    = set("find findLast at pop shift")
+	eachItem  = set("map filter forEach find findIndex findLast findLastIndex some every flatMap")
+)
+
+// param is a parameter of the function that a method is given.
+func param(of *thing, index int) thing {
+	if of.kind != method {
+		return thing{}
+	}
+	base := of.inner[0]
+	switch {
+	case base.kind == promise:
+		if of.name == "then" && index == 0 {
+			return *base.inner[0]
+		}
+	case eachItem[of.name] && index == 0, (of.name == "sort" || of.name == "toSorted") && index < 2,
+		(of.name == "reduce" || of.name == "reduceRight") && index == 1:
+		return element(base, -1)
+	}
+	return thing{}
+}
+
+// call is what a call gives; mistakes in its arguments are told.
+func (c *checker) call(v *uses.Value, of *thing, i int) thing {
+	switch of.kind {
+	case function:
+		c.arguments(v, of.tool, v.Args)
+		return answer(of.tool)
+	case method:
+		if f := of.inner[0]; f.kind == function && of.name == "" {
+			c.arguments(v, f.tool, v.Args)
+			return answer(f.tool)
+		}
+		return c.methodCall(v, of, c.before(v.Result, i))
+	case byName:
+		if len(v.Args) == 0 || v.Args[0].Form != uses.String || v.Args[0].Text == "" {
+			return thing{}
+		}
+		at := v.Args[0].At
+		if at.Line < 0 {
+			at = v.At
+		}
+		f := c.named(at, unquote(v.Args[0].Text))
+		if f.kind != function {
+			return thing{}
+		}
+		c.arguments(v, f.tool, v.Args[1:min(len(v.Args), 2)])
+		if of.raw {
+			return thing{}
+		}
+		return answer(f.tool)
+	}
+	return thing{}
+}
+
+func answer(t *catalog.Tool) thing {
+	_, typ := t.Types()
+	return made(promise, &thing{kind: typed, typ: typ})
+}
+
+// methodCall is what a method of an array or a promise gives. result is what the function gives that it is given.
+func (c *checker) methodCall(v *uses.Value, of, result *thing) thing {
+	base := of.inner[0]
+	switch {
+	case base.kind == promise && of.name == "then":
+		return made(promise, awaited(result))
+	case base.kind == promise && (of.name == "finally" || of.name == "catch" && v.Empty):
+		return *base
+	case base.kind == promise:
+	case of.name == "map":
+		return made(array, result)
+	case of.name == "flatMap":
+		e := element(result, -1)
+		return made(array, &e)
+	case sameArray[of.name]:
+		e := element(base, -1)
+		return made(array, &e)
+	case anItem[of.name]:
+		return element(base, -1)
+	}
+	return thing{}
+}

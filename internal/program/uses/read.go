@@ -1,0 +1,405 @@
+package uses
+
+import (
+	"encoding/json"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/tdewolff/parse/v2"
+	"github.com/tdewolff/parse/v2/js"
+)
+
+// Bounds of what is read. Of a larger program nothing is said.
+const (
+	MaxCode   = 256 << 10 // bytes
+	maxValues = 20_000    // with parts of arguments
+	maxText   = 200       // bytes of a literal, or of a name of a property, that is kept
+)
+
+// Read reads a program, JavaScript as esbuild prints it. imports are what its outermost function gets as parameters, by their names
+// there. The result is nil if the program cannot be read. It takes time in proportion to the code.
+func Read(code string, imports map[string]Import) (found Uses) {
+	if len(code) > MaxCode {
+		return nil
+	}
+	defer func() {
+		if recover() != nil { // the parser is not ours, the code anybody's
+			found = nil
+		}
+	}()
+	in := parse.NewInputBytes(append(make([]byte, 0, len(code)+1), code...))
+	ast, err := js.Parse(in, js.Options{})
+	if err != nil {
+		return nil
+	}
+	r := &reader{
+		code: in.Bytes(), values: map[*js.Var]int{}, consts: map[*js.Var]constant{}, functions: map[*js.Var]function{},
+		assigned: map[*js.Var]int{}, mutated: map[*js.Var]bool{}, probed: map[*js.Var]bool{}, changed: map[string]bool{}, quiet: map[string]bool{}, imports: imports,
+	}
+	for i, c := range r.code {
+		if c == '\n' {
+			r.lines = append(r.lines, i+1)
+		}
+	}
+	js.Walk(survey{r}, ast)
+	r.outermost = true
+	r.block(ast.List)
+	if r.size > maxValues {
+		return nil
+	}
+	for i := range r.found {
+		r.found[i].Quiet, r.found[i].Changed = r.quiet[r.found[i].Name], r.changed[r.found[i].Name]
+	}
+	return r.found
+}
+
+// reader goes through a program once, from its beginning to its end.
+type reader struct {
+	code    []byte
+	lines   []int // where lines but the first begin
+	imports map[string]Import
+
+	found     Uses
+	size      int
+	last      int // the last position known
+	outermost bool
+
+	values    map[*js.Var]int      // what variables hold that are assigned once
+	consts    map[*js.Var]constant // likewise, of literals
+	functions map[*js.Var]function // likewise
+	returns   *[]int               // what the function returns that is being read
+
+	assigned map[*js.Var]int  // how often
+	mutated  map[*js.Var]bool // parts of them are assigned
+	probed   map[*js.Var]bool // variables whose form the program finds out by itself, or changes
+	changed  map[string]bool  // likewise, fields
+	quiet    map[string]bool  // fields that it tests
+}
+
+// function is one of the program's own.
+type function struct {
+	result int // what it returns; -1: unknown
+	async  bool
+	empty  bool
+}
+
+// constant is the literal that a variable holds, and how many parts it has: each use of the variable has them again.
+type constant struct {
+	arg  Arg
+	size int
+}
+
+// variable is the variable that a name means.
+func variable(v *js.Var) *js.Var {
+	for v.Link != nil {
+		v = v.Link
+	}
+	return v
+}
+
+// survey finds what is assigned, and what is tested for its form.
+type survey struct{ r *reader }
+
+func (survey) Exit(js.INode) {}
+
+func (s survey) Enter(n js.INode) js.IVisitor {
+	r := s.r
+	switch n := n.(type) {
+	case *js.VarDecl:
+		for _, b := range n.List {
+			if v, ok := b.Binding.(*js.Var); !ok || b.Default != nil || n.InForInOf {
+				r.binds(b.Binding)
+			} else if n.TokenType == js.VarToken {
+				r.assigned[variable(v)] += 0
+			}
+		}
+	case *js.FuncDecl:
+		if n.Name != nil {
+			r.assigned[variable(n.Name)]++
+		}
+		r.params(n.Params)
+	case *js.ArrowFunc:
+		r.params(n.Params)
+	case *js.MethodDecl:
+		r.params(n.Params)
+	case *js.ForOfStmt:
+		r.target(n.Init)
+	case *js.ForInStmt:
+		r.target(n.Init)
+	case *js.UnaryExpr:
+		switch n.Op {
+		case js.PreIncrToken, js.PreDecrToken, js.PostIncrToken, js.PostDecrToken, js.DeleteToken:
+			r.target(n.X)
+		case js.TypeofToken:
+			r.probe(n.X)
+		}
+	case *js.BinaryExpr:
+		switch {
+		case isAssignment(n.Op):
+			r.target(n.X)
+		case n.Op == js.InToken:
+			r.probe(n.Y)
+		case n.Op == js.InstanceofToken:
+			r.probe(n.X)
+		}
+	case *js.CallExpr:
+		dot, ok := n.X.(*js.DotExpr)
+		if !ok || len(n.Args.List) == 0 {
+			break
+		}
+		object, method := name(dot.X), literalName(dot.Y)
+		if object == "Array" && method == "isArray" || object == "Reflect" || object == "Object" && changes[method] {
+			r.probe(n.Args.List[0].Value)
+		}
+		if strings.HasPrefix(method, "hasOwn") {
+			r.probe(dot.X)
+		}
+	}
+	return s
+}
+
+func (r *reader) params(p js.Params) {
+	for _, b := range p.List {
+		r.binds(b.Binding)
+	}
+	r.binds(p.Rest)
+}
+
+// binds counts an assignment of every variable of a pattern.
+func (r *reader) binds(b js.IBinding) {
+	switch b := b.(type) {
+	case *js.Var:
+		if b != nil {
+			r.assigned[variable(b)]++
+		}
+	case *js.BindingObject:
+		for _, item := range b.List {
+			r.binds(item.Value.Binding)
+		}
+		if b.Rest != nil {
+			r.assigned[variable(b.Rest)]++
+		}
+	case *js.BindingArray:
+		for _, item := range b.List {
+			r.binds(item.Binding)
+		}
+		r.binds(b.Rest)
+	}
+}
+
+// target notes what an assignment changes.
+func (r *reader) target(x js.IExpr) {
+	switch x := x.(type) {
+	case *js.Var:
+		r.assigned[variable(x)]++
+	case *js.GroupExpr:
+		r.target(x.X)
+	case *js.DotExpr:
+		r.changed[literalName(x.Y)] = true
+		r.mutate(x.X)
+	case *js.IndexExpr:
+		if text, ok := stringOf(x.Y); ok {
+			r.changed[text] = true
+		} else {
+			r.probe(x.X)
+		}
+		r.mutate(x.X)
+	case *js.ObjectExpr: // a pattern; its variables count twice
+		for _, p := range x.List {
+			r.target(p.Value)
+			r.target(p.Value)
+		}
+	case *js.ArrayExpr:
+		for _, e := range x.List {
+			r.target(e.Value)
+			r.target(e.Value)
+		}
+	case *js.BinaryExpr: // with a default
+		r.target(x.X)
+	}
+}
+
+// mutate notes the variable at the beginning of a path that is assigned.
+func (r *reader) mutate(x js.IExpr) {
+	for {
+		switch e := x.(type) {
+		case *js.Var:
+			r.mutated[variable(e)] = true
+			return
+		case *js.DotExpr:
+			x = e.X
+		case *js.IndexExpr:
+			x = e.X
+		case *js.GroupExpr:
+			x = e.X
+		default:
+			return
+		}
+	}
+}
+
+// probe notes what is tested: a variable or a field.
+func (r *reader) probe(x js.IExpr) {
+	switch x := x.(type) {
+	case *js.Var:
+		r.probed[variable(x)] = true
+	case *js.DotExpr:
+		r.changed[literalName(x.Y)] = true
+	case *js.IndexExpr:
+		r.probe(x.X)
+	case *js.GroupExpr:
+		r.probe(x.X)
+	}
+}
+
+// changes are the functions of Object that change their first argument, or ask what it has.
+var changes = map[string]bool{"assign": true, "defineProperty": true, "defineProperties": true, "hasOwn": true, "setPrototypeOf": true}
+
+func isAssignment(op js.TokenType) bool {
+	switch op {
+	case js.EqToken, js.MulEqToken, js.DivEqToken, js.ModEqToken, js.ExpEqToken, js.AddEqToken, js.SubEqToken, js.LtLtEqToken, js.GtGtEqToken,
+		js.GtGtGtEqToken, js.BitAndEqToken, js.BitXorEqToken, js.BitOrEqToken, js.AndEqToken, js.OrEqToken, js.NullishEqToken:
+		return true
+	}
+	return false
+}
+
+// name is the name of a global variable; "" for anything else.
+func name(x js.IExpr) string {
+	if v, ok := x.(*js.Var); ok && variable(v).Decl == js.NoDecl {
+		return string(variable(v).Data)
+	}
+	return ""
+}
+
+func literalName(x js.IExpr) string {
+	switch x := x.(type) {
+	case js.LiteralExpr:
+		return string(x.Data)
+	case *js.LiteralExpr:
+		return string(x.Data)
+	}
+	return ""
+}
+
+// stringOf is the text of a string literal, or of a template without parts.
+func stringOf(x js.IExpr) (string, bool) {
+	switch x := x.(type) {
+	case *js.LiteralExpr:
+		if x.TokenType == js.StringToken {
+			return unquote(x.Data)
+		}
+	case js.LiteralExpr:
+		return stringOf(&x)
+	case *js.GroupExpr:
+		return stringOf(x.X)
+	case *js.TemplateExpr:
+		if x.Tag == nil && len(x.List) == 0 && len(x.Tail) > 1 && !slices.Contains(x.Tail, '\\') {
+			return strings.Trim(string(x.Tail), "`"), true
+		}
+	}
+	return "", false
+}
+
+// unquote reads a string literal, whose escapes are mostly those of JSON as esbuild writes it.
+func unquote(data []byte) (text string, ok bool) {
+	if len(data) < 2 {
+		return "", false
+	}
+	inner := string(data[1 : len(data)-1])
+	if !strings.ContainsRune(inner, '\\') {
+		return inner, true
+	}
+	if data[0] == '\'' {
+		inner = strings.ReplaceAll(strings.ReplaceAll(inner, `\'`, `'`), `"`, `\"`)
+	}
+	return text, json.Unmarshal([]byte(`"`+inner+`"`), &text) == nil
+}
+
+// place is where a part of the code stands.
+func (r *reader) place(data []byte) Place {
+	if len(data) == 0 {
+		return Place{Line: -1}
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(data))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.code))) //nolint:gosec // an offset only
+	if at >= uintptr(len(r.code)) {
+		return Place{Line: -1}
+	}
+	r.last = int(at)
+	return r.position(int(at))
+}
+
+func (r *reader) position(at int) Place {
+	line := sort.SearchInts(r.lines, at+1)
+	if line > 0 {
+		at -= r.lines[line-1]
+	}
+	return Place{line, at}
+}
+
+// find is the place of a name that stands shortly behind the last known one: the parser does not say.
+func (r *reader) find(name string) Place {
+	const near = 500
+	text := string(r.code[r.last:min(len(r.code), r.last+near)])
+	for from := 0; ; {
+		i := strings.Index(text[from:], name)
+		if i < 0 {
+			return Place{Line: -1}
+		}
+		at := r.last + from + i
+		if !isPart(r.at(at-1)) && !isPart(r.at(at+len(name))) {
+			r.last = at
+			return r.position(at)
+		}
+		from += i + len(name)
+	}
+}
+
+func (r *reader) at(i int) byte {
+	if i < 0 || i >= len(r.code) {
+		return ' '
+	}
+	return r.code[i]
+}
+
+func isPart(c byte) bool {
+	return c == '_' || c == '$' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// add adds a value and returns its place.
+func (r *reader) add(v Value) int {
+	r.size++
+	if r.size > maxValues {
+		return -1
+	}
+	r.found = append(r.found, v)
+	return len(r.found) - 1
+}
+
+// made is add for what is made of another value: unknown if that is.
+func (r *reader) made(v Value) int {
+	if v.Of < 0 {
+		return -1
+	}
+	return r.add(v)
+}
+
+func number(data []byte) (string, bool) {
+	f, err := strconv.ParseFloat(string(data), 64)
+	if err != nil {
+		return "", false
+	}
+	text, err := json.Marshal(f)
+	return string(text), err == nil
+}
+
+func quote(text string) string {
+	data, err := json.Marshal(text)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
