@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/mcpclient"
 )
 
 // ToolLine is a tool in a list.
@@ -31,7 +32,7 @@ func (a *API) addTools() {
 		Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
 	},
 	) (*body[ToolList], error) {
-		a.opt.Harness.EnsureTools(ctx)
+		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
 		out := &body[ToolList]{ToolList{[]ToolLine{}}}
 		for _, t := range a.opt.Harness.Catalog().Tools() {
 			if in.Server == "" || in.Server == t.Server {
@@ -48,7 +49,7 @@ func (a *API) addTools() {
 		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10"`
 	},
 	) (*body[ToolHits], error) {
-		a.opt.Harness.EnsureTools(ctx)
+		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
 		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(ctx, in.Query, in.Limit))}}, nil
 	})
 
@@ -58,7 +59,7 @@ func (a *API) addTools() {
 		Name string `path:"name" maxLength:"1024" example:"crm__search"`
 	},
 	) (*body[*catalog.Details], error) {
-		a.opt.Harness.EnsureTools(ctx)
+		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
 		details, err := a.opt.Harness.Catalog().Details(in.Name)
 		return &body[*catalog.Details]{details}, err
 	})
@@ -76,7 +77,7 @@ func (a *API) types(ctx context.Context, in *struct {
 	Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
 },
 ) (*text, error) {
-	a.opt.Harness.EnsureTools(ctx)
+	a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
 	types, err := a.opt.Harness.Catalog().Declarations(), error(nil)
 	if in.Server != "" {
 		types, err = a.opt.Harness.Catalog().ServerDeclaration(in.Server)

@@ -83,7 +83,7 @@ func (c *Command) ask(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	var out printed
+	out := printed{stop: cancel}
 	cmd := exec.CommandContext(ctx, c.Name, c.Args...)
 	cmd.Env, cmd.Stdout, cmd.WaitDelay = c.Environ, &out, time.Second
 	err := cmd.Run()
@@ -98,7 +98,7 @@ func (c *Command) ask(ctx context.Context) (string, error) {
 	case err != nil:
 		return fail("does not start: " + err.Error())
 	}
-	text, until := strings.TrimSpace(out.String()), c.Now().Add(c.CacheFor)
+	text, until := strings.TrimSpace(out.text.String()), c.Now().Add(c.CacheFor)
 	if strings.HasPrefix(text, "{") {
 		var answer struct {
 			Token     string    `json:"token"`
@@ -123,15 +123,17 @@ func (c *Command) ask(ctx context.Context) (string, error) {
 
 // printed keeps what a command prints, up to the bound.
 type printed struct {
-	bytes.Buffer
+	text bytes.Buffer // no embedded one: its ReadFrom would go past Write
 	full bool
+	stop func() // ends the program
 }
 
 func (p *printed) Write(data []byte) (int, error) {
-	if p.full = p.full || p.Len()+len(data) > maxPrinted; p.full {
+	if p.full = p.full || p.text.Len()+len(data) > maxPrinted; p.full {
+		p.stop()
 		return 0, errLarge
 	}
-	return p.Buffer.Write(data)
+	return p.text.Write(data)
 }
 
 // withScheme is a credential as a header holds it.

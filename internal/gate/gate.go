@@ -188,6 +188,13 @@ func refuse(err *frame.Error) run.Pending {
 
 // Prepare implements run.Gate. Answers are redacted, except modules, which are redacted where their files are read.
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
+	pending := r.prepare(c, intent)
+	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+		return pending(mcpclient.WithUser(ctx, r.scope.User), intend)
+	}
+}
+
+func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	switch frame.Kind(c.Kind) {
 	case frame.Tool:
 		return r.tool(c, intent)

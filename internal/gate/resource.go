@@ -21,7 +21,6 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
 	}
-	ctx = mcpclient.WithUser(ctx, r.scope.User)
 	var err error
 	server := in.Server
 	if server != "" || c.Name == "read" {

@@ -54,7 +54,6 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 	}
 	t := &toolCall{run: r, call: c, intent: intent, made: r.sessions.count(), name: c.Name}
 	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
-		ctx = mcpclient.WithUser(ctx, r.scope.User)
 		value, failed := t.do(ctx, intend)
 		if failed == nil {
 			return value, nil

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,8 +55,9 @@ type web struct {
 	streamable bool   // answers come in the response to the request; with SSE they come on one stream
 	link       *link
 
-	credentials credentials.Source // nil: the configured headers
-	user        string             // whose credentials
+	credentials credentials.Source       // nil: the configured headers
+	user        string                   // whose credentials
+	used        atomic.Pointer[[]string] // the last credentials that were sent
 
 	life    context.Context // of the connection
 	end     context.CancelFunc
@@ -125,6 +127,7 @@ func (w *web) do(ctx context.Context, method string, body []byte, header ...stri
 		if err != nil {
 			return nil, unauthorized(err, 0)
 		}
+		w.use(value)
 		res, err := w.once(ctx, method, body, append(header[:len(header):len(header)], name, value))
 		if err != nil || res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
 			return res, err
@@ -148,6 +151,41 @@ func unauthorized(err error, status int) error {
 	}
 	return f
 }
+
+// maxUsed is how many credentials are looked for in what the server sends: requests in flight may have earlier ones.
+const maxUsed = 4
+
+// use notes a credential that is sent.
+func (w *web) use(value string) {
+	secret := value[strings.LastIndexByte(value, ' ')+1:] // without a scheme
+	for {
+		old := w.used.Load()
+		var all []string
+		if old != nil {
+			all = *old
+		}
+		if slices.Contains(all, secret) || secret == "" || w.used.CompareAndSwap(old, new(append([]string{secret}, all[:min(len(all), maxUsed-1)]...))) {
+			return
+		}
+	}
+}
+
+// clean is what the server sends without the credentials that it was sent: a server may repeat what it got, in an answer or an error.
+func (w *web) clean(data []byte) []byte {
+	used := w.used.Load()
+	if used == nil {
+		return data
+	}
+	for _, secret := range *used {
+		if len(secret) >= minSecret && bytes.Contains(data, []byte(secret)) {
+			data = bytes.ReplaceAll(data, []byte(secret), []byte("[credential]"))
+		}
+	}
+	return data
+}
+
+// minSecret is the length in bytes from which a credential is looked for: texts hold shorter ones by chance.
+const minSecret = 8
 
 // once makes one HTTP request.
 func (w *web) once(ctx context.Context, method string, body []byte, header []string) (*http.Response, error) {
@@ -316,7 +354,7 @@ func refused(status int) *fault {
 	f.status = status
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		f.msg += "; give credentials in its headers"
+		f.msg += "; give credentials in its headers, or set its auth and log in: harness servers login NAME"
 	case http.StatusTooManyRequests:
 		f.msg += "; call it less often"
 	}
@@ -388,6 +426,7 @@ func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Requ
 
 // answered delivers a message that has to be the answer to a call.
 func (w *web) answered(call *jsonrpc.Request, data []byte) error {
+	data = w.clean(data)
 	msg, err := decodeMessage(data)
 	if err != nil {
 		return err
@@ -525,6 +564,7 @@ func (w *web) read(s *stream) error {
 			}
 			continue
 		}
+		ev.data = w.clean(ev.data)
 		msg, err := ev.message(s.limit)
 		if err != nil && s.call != nil {
 			return err

@@ -210,7 +210,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(rec.Body.Bytes())
 }
 
-// mcp starts the MCP server: whoami says which call it is, admin takes the scope email.
+// mcp starts the MCP server: whoami says which call it is, admin takes the scope email, expire ends all access tokens, and repeat and fail
+// repeat the token that they were called with.
 func (s *Server) mcp(t testing.TB) string {
 	server := mcp.NewServer(&mcp.Implementation{Name: "guarded", Version: "1"}, nil)
 	for _, name := range []string{"whoami", "admin"} {
@@ -222,6 +223,16 @@ func (s *Server) mcp(t testing.TB) string {
 				return nil, map[string]int{"calls": s.calls}, nil
 			})
 	}
+	mcp.AddTool(server, &mcp.Tool{Name: "expire"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		s.Expire()
+		return nil, map[string]bool{"expired": true}, nil
+	})
+	mcp.AddTool(server, &mcp.Tool{Name: "repeat"}, func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		return nil, map[string]string{"got": r.Extra.Header.Get("Authorization")}, nil
+	})
+	mcp.AddTool(server, &mcp.Tool{Name: "fail"}, func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		return nil, nil, fmt.Errorf("refused %s", r.Extra.Header.Get("Authorization"))
+	})
 	streamable := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	mux := http.NewServeMux()
 	rs := httptest.NewServer(mux)
