@@ -42,7 +42,7 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	who := auth.Local()
 	who.User = c.User
 	h.Warm(1)
-	server := mcpserver.New(mcpserver.Options{Harness: h, Identity: who, Mode: cfg.MCP.Mode, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
+	server := mcpserver.New(mcpserver.Options{Harness: h, Identity: who, Mode: cfg.MCP.Mode, Skills: cfg.MCP.Skills, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
 	defer server.Close()
 	return server.ServeStdio(ctx, a.Stdin, a.stdout.raw)
 }

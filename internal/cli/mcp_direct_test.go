@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,12 @@ func (f *fixture) upstream(tools map[*mcp.Tool]mcp.ToolHandler) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)
 	for tool, handler := range tools {
 		s.AddTool(tool, handler)
+	}
+	for _, name := range []string{"notes", "a b/c"} {
+		s.AddResource(&mcp.Resource{Name: name, URI: "test://x/" + url.PathEscape(name) + "?x=1", MIMEType: "text/plain"},
+			func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+				return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: name + " of ann.smith@example.com"}}}, nil
+			})
 	}
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
 	f.t.Cleanup(web.Close)
@@ -109,5 +116,69 @@ func TestGatewayDirectHides(t *testing.T) {
 	}
 	if text, failed := g.call("up__list_mcp_tools", nil, nil); failed || text != "mine" {
 		t.Errorf("the server's tool of that name gives %s", text)
+	}
+}
+
+// TestGatewayResources lists and reads the resources of the servers, with tokens in the place of personal data.
+func TestGatewayResources(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.upstream(nil)
+	g := f.gateway(nil, "--mode", "direct")
+	listed, err := g.ListResources(t.Context(), nil)
+	if err != nil || len(listed.Resources) != 2 {
+		t.Fatalf("listed %+v, %v", listed, err)
+	}
+	for _, resource := range listed.Resources {
+		read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: resource.URI})
+		if err != nil || len(read.Contents) != 1 || read.Contents[0].Text != resource.Name+" of [EMAIL_1]" || read.Contents[0].URI != resource.URI {
+			t.Errorf("%s reads %+v, %v", resource.URI, read, err)
+		}
+	}
+	if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "mcp://up/test:%2F%2Fx%2Fnotes%3Fx=1"}); err != nil || read.Contents[0].Text != "notes of [EMAIL_1]" {
+		t.Errorf("with its server's name it reads %+v, %v", read, err)
+	}
+	for _, uri := range []string{"mcp://up/test:%2F%2Fnone", "mcp://none/test:%2F%2Fnotes", "mcp://up", "test://none"} {
+		if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("%s reads %+v", uri, read.Contents[0])
+		}
+	}
+}
+
+// TestGatewaySkills gives clients the skills as tools that the configuration names, and no others.
+func TestGatewaySkills(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "mcp: {skills: [sums/add, none]}\n")
+	g := f.gateway(nil)
+	listed := func() (found *mcp.Tool) {
+		list, err := g.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range list.Tools {
+			if strings.HasPrefix(tool.Name, "skill_") {
+				if found != nil {
+					t.Errorf("there are %s and %s", found.Name, tool.Name)
+				}
+				found = tool
+			}
+		}
+		return found
+	}
+	if tool := listed(); tool != nil {
+		t.Errorf("before it is there, clients get %+v", tool)
+	}
+	if text, failed := g.call("skill_sums_add", map[string]any{"a": 1}, nil); !failed || !strings.Contains(text, "you have no skill sums/add") {
+		t.Errorf("before it is there, a call gives %s", text)
+	}
+	g.call("execute_code", map[string]any{"code": `await fs.writeFile('/skills/sums/add.ts', '// Adds numbers.\nexport default ({ a, b }: any) => a + b')
+		await fs.writeFile('/skills/other.js', 'export default () => 1')`}, nil)
+	if tool := listed(); tool == nil || tool.Name != "skill_sums_add" || !strings.Contains(tool.Description, "Adds numbers.") {
+		t.Errorf("clients get %+v", tool)
+	}
+	var out gatewayRun
+	if text, failed := g.call("skill_sums_add", map[string]any{"a": 1, "b": 2}, &out); failed || string(out.Output) != "3" {
+		t.Errorf("a call gives %s", text)
 	}
 }

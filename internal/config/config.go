@@ -208,8 +208,9 @@ type Approvals struct {
 
 // MCP configures the harness as an MCP server.
 type MCP struct {
-	Mode  string `key:"mode" default:"code" oneof:"code,direct,both" doc:"What clients get: code, three tools that run programs; direct, the tools of all servers; both."`
-	Forms bool   `key:"forms" default:"false" doc:"Have the client of harness mcp ask its user for approvals in a form, where it cannot open a page. A client whose model fills in forms approves its own calls."`
+	Mode   string   `key:"mode" default:"code" oneof:"code,direct,both" doc:"What clients get: code, three tools that run programs; direct, the tools of all servers; both."`
+	Forms  bool     `key:"forms" default:"false" doc:"Have the client of harness mcp ask its user for approvals in a form, where it cannot open a page. A client whose model fills in forms approves its own calls."`
+	Skills []string `key:"skills" doc:"Skills that clients get as tools, by name, such as sales_summary. A call gives its input to the default export, or the only function, of the skill of that name that the client's user has."`
 }
 
 // Redis names a server. URL, if it is not empty, replaces Address, Username, Password, TLS and DB.
@@ -293,7 +294,8 @@ type ServerAuth struct {
 	Type         string            `key:"type" default:"oauth" oneof:"oauth,command,keys" doc:"oauth: a login, by harness servers login NAME; command: what a command prints; keys: a key of each user."`
 	Per          string            `key:"per" default:"shared" oneof:"shared,user" doc:"Of a login: one for all users, or each user logs in and has a connection of their own."`
 	ClientID     string            `key:"clientId" doc:"Client that was registered at the authorization server, or the https address of a client metadata document; by default the harness registers itself."`
-	ClientSecret string            `key:"clientSecret" secret:"true" doc:"Secret of clientId, if it has one."`
+	ClientSecret string            `key:"clientSecret" secret:"true" doc:"Secret of clientId, if it has one. It is sent to issuer only."`
+	Issuer       string            `key:"issuer" doc:"The authorization server that a login must be at; needed with clientSecret. By default the one that the server names."`
 	Scopes       []string          `key:"scopes" doc:"Scopes to ask for; by default those that the server names."`
 	RedirectPort int               `key:"redirectPort" max:"65535" doc:"Port of the address http://127.0.0.1:PORT/callback that a login returns to, for clientId; 0: any."`
 	AllowPrivate bool              `key:"allowPrivate" default:"false" doc:"The authorization server may be at a loopback or private address. Without it, it may be at loopback if the server is."`

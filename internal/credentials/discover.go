@@ -224,7 +224,14 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 	if len(f.scopes) == 0 {
 		f.scopes = scopes(strings.Join(resource.ScopesSupported, " "))
 	}
-	f.meta, err = o.authorizationServer(ctx, resource.AuthorizationServers[0])
+	issuer := resource.AuthorizationServers[0]
+	if own := o.server.Issuer; own != "" {
+		if !slices.ContainsFunc(resource.AuthorizationServers, func(named string) bool { return sameIssuer(named, own) }) {
+			return nil, fmt.Errorf("server %q wants logins at %s, and not at %s (mcpServers.%[1]s.auth.issuer)", o.server.Name, clip.Text(issuer, maxSaid), own)
+		}
+		issuer = own
+	}
+	f.meta, err = o.authorizationServer(ctx, issuer)
 	return f, err
 }
 
@@ -293,9 +300,11 @@ func (o *OAuth) authorizationServer(ctx context.Context, issuer string) (*oauthe
 		"put one into its headers", clip.Text(issuer, maxSaid), o.server.Name)
 }
 
+func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
+
 // checkMeta says why an authorization server cannot be used.
 func (o *OAuth) checkMeta(meta *oauthex.AuthServerMeta, issuer string) error {
-	if strings.TrimSuffix(meta.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
+	if !sameIssuer(meta.Issuer, issuer) {
 		return fmt.Errorf("the metadata of the authorization server %s is that of another issuer, %q", clip.Text(issuer, maxSaid), clip.Text(meta.Issuer, maxSaid))
 	}
 	if !slices.Contains(meta.CodeChallengeMethodsSupported, "S256") {

@@ -178,7 +178,9 @@ func TestHostileMetadata(t *testing.T) {
 			}
 			c.change(d)
 			o, _ := setup(t, credentials.Server{URL: s.URL + "/mcp"})
-			o.SetTimeout(2 * time.Second)
+			if c.want == "Client.Timeout" {
+				o.SetTimeout(2 * time.Second)
+			}
 			shown := ""
 			_, err := o.Login(t.Context(), "", credentials.Browser{Show: func(address string) error {
 				shown = address

@@ -54,6 +54,9 @@ func (o *OAuth) scope(user string) seal.Scope {
 
 // load returns what is kept for a user; nil if there is nothing, or if it was granted for another address.
 func (o *OAuth) load(ctx context.Context, user string) (*grant, error) {
+	if o.server.PerUser && user == "" {
+		return nil, nil // what is kept for nobody was a login for all
+	}
 	store, err := o.opt.Store()
 	if err != nil {
 		return nil, err

@@ -42,7 +42,9 @@ const callbackPath = "/callback"
 
 // Login has a person log in and keeps the tokens that it leads to, in place of earlier ones. It has shown that the server accepts them.
 func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, error) {
-	user = o.key(user)
+	if user = o.key(user); o.server.PerUser && user == "" {
+		return nil, fmt.Errorf("server %q has a login for each user; say for which one", o.server.Name)
+	}
 	f, err := o.discover(ctx)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,8 @@ type Server struct {
 	Headers map[string]string
 
 	ClientID     string   // registered before; an https URL is that of a client metadata document. Empty: the harness registers itself
-	ClientSecret string   // of ClientID
+	ClientSecret string   // of ClientID; it is sent to Issuer only
+	Issuer       string   // the authorization server that the login must be at; empty: the one that the server names
 	Scopes       []string // to ask for; empty: those that the server names
 	RedirectPort int      // of the loopback address that a login returns to; 0: any
 	PerUser      bool     // each user logs in; otherwise one login is for all
@@ -49,7 +50,7 @@ type OAuth struct {
 	opt    Options
 	client *http.Client
 
-	refreshing singleflight.Group // by user
+	refreshing singleflight.Group // by user and access token
 
 	mu      sync.Mutex
 	unsaved map[string]*grant // by user: renewed grants that the store did not take
@@ -168,7 +169,7 @@ func (o *OAuth) void(ctx context.Context, user, access, why string) error {
 // token than the one that access was by now, that one is returned. Its work is not ended with ctx: a refresh token that was used and
 // whose successor is lost is a lost login.
 func (o *OAuth) refresh(ctx context.Context, user, access string) (*grant, error) {
-	done := o.refreshing.DoChan(user, func() (any, error) {
+	done := o.refreshing.DoChan(user+"\x00"+access, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 		defer cancel()
 		var g *grant

@@ -238,6 +238,38 @@ func TestPerUser(t *testing.T) {
 	wantLogin(t, "another user", err)
 }
 
+// TestPerUserAfterShared: who is nobody in particular does not get a login that was for all before each user had one.
+func TestPerUserAfterShared(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	shared, dir := setup(t, credentials.Server{URL: s.URL})
+	login(t, s, shared, "")
+	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlite.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	own := source(t, credentials.Server{URL: s.URL, PerUser: true}, store, dir)
+	_, _, err = own.Header(t.Context(), "")
+	wantLogin(t, "nobody", err)
+	if _, err := own.Login(t.Context(), "", browser(t, s)); err == nil || !strings.Contains(err.Error(), "for which one") {
+		t.Errorf("a login of nobody: %v", err)
+	}
+}
+
+// TestIssuer: with an issuer, no other authorization server that the server names gets a request.
+func TestIssuer(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	o, _ := setup(t, credentials.Server{URL: s.URL, Issuer: "https://login.example.com/", ClientID: "c", ClientSecret: "secret"})
+	_, err := o.Login(t.Context(), "", credentials.Browser{Show: func(string) error { t.Error("a browser was opened"); return nil }})
+	if err == nil || !strings.Contains(err.Error(), "mcpServers.crm.auth.issuer") {
+		t.Errorf("login: %v", err)
+	}
+	o, _ = setup(t, credentials.Server{URL: s.URL, Issuer: s.Issuer + "/"})
+	login(t, s, o, "")
+}
+
 // TestPasted: a person brings the end of the login from a browser elsewhere.
 func TestPasted(t *testing.T) {
 	t.Parallel()

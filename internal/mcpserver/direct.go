@@ -72,13 +72,25 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 			s.offerNow()
 		}
 		answer, err := next(ctx, method, req)
+		if list, ok := answer.(*mcp.ListResourcesResult); ok && err == nil && s.opt.direct() && list.NextCursor == "" {
+			return answer, s.listUpstream(ctx, s.caller(req.GetExtra()), list)
+		}
 		if list, ok := answer.(*mcp.ListToolsResult); ok && err == nil {
-			hide := s.hiding(ctx, s.caller(req.GetExtra()))
+			who := s.caller(req.GetExtra())
+			hide := s.hiding(ctx, who)
 			var shown []*mcp.Tool
 			for _, t := range list.Tools {
-				if s.offers(t.Name) {
-					shown = append(shown, hide.tool(t))
-				} else if aliases[t.Name] == nil {
+				switch {
+				case aliases[t.Name] != nil && !s.offers(t.Name):
+					continue
+				case s.skills[t.Name] != "":
+					if t, err = s.describe(who, hide, t); err != nil {
+						return nil, s.shown(ctx, err)
+					}
+				case s.offers(t.Name):
+					t = hide.tool(t)
+				}
+				if t != nil {
 					shown = append(shown, t)
 				}
 			}
@@ -121,6 +133,9 @@ func (s *Server) named() map[string]*catalog.Tool {
 	times := map[string]int{executeCode: 1, searchTools: 1, getToolDetails: 1}
 	for alias := range aliases {
 		times[alias]++
+	}
+	for skill := range s.skills {
+		times[skill]++
 	}
 	for _, t := range all {
 		times[t.Name]++

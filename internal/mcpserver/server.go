@@ -25,6 +25,8 @@ type Options struct {
 	Harness *wiring.Harness
 	// Mode is what clients get: the tools that run programs (code, or empty), the tools of the upstream servers (direct), or both.
 	Mode string
+	// Skills are the names of skills that clients get as tools.
+	Skills []string
 	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
 	Identity auth.Identity
 	// Local says that the client's user is the user of this machine, who may be asked about calls: on a page of this machine, or with
@@ -54,6 +56,7 @@ type Server struct {
 	sessions sessions
 	page     *page
 	offered  offered
+	skills   map[string]string // by the names of their tools
 }
 
 // New makes a server. Close must be called.
@@ -76,12 +79,14 @@ func New(opt Options) *Server {
 		s.addTools()
 		s.addAliases()
 	}
+	s.addSkills()
+	s.addResources()
+	s.server.AddReceivingMiddleware(s.listing, s.countSessions, s.boundListening)
 	if opt.direct() {
+		s.addUpstreamResources()
 		s.begun.Go(s.offerTools)
 		s.begun.Go(func() { opt.Harness.EnsureTools(s.closing) })
 	}
-	s.addResources()
-	s.server.AddReceivingMiddleware(s.listing, s.countSessions, s.boundListening)
 	return s
 }
 
