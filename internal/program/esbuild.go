@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ type task struct {
 	Text     string
 	Language api.Loader
 	Format   api.Format
+	Compare  bool // whether Text is plain JavaScript
 
 	Package  string // specifier; "" is a text
 	Packages string // the directory to find it in, absolute
@@ -35,6 +37,7 @@ type product struct {
 	Code     string
 	Mappings string // of a text: its source map, version 3
 	Failures []failure
+	Plain    bool // of a text that was compared: it has no types, and nothing in it is newer than the engines
 
 	ESM      bool     // the package's entry is an ES module
 	Builtins []string // the built-in modules that the package uses
@@ -69,10 +72,10 @@ func languages(name string) []api.Loader {
 	return []api.Loader{api.LoaderTS, api.LoaderJS}
 }
 
-// transform makes JavaScript for the engines out of the text of the file with that name. The error is a *failure, or
+// transform makes JavaScript for the engines out of the text of a task, which is of the file with that name. The error is a *failure, or
 // Options.run's.
-func (o Options) transform(ctx context.Context, name, text string, lang api.Loader, format api.Format) (product, error) {
-	p, err := o.run(ctx, name, task{Text: text, Language: lang, Format: format})
+func (o Options) transform(ctx context.Context, name string, t task) (product, error) {
+	p, err := o.run(ctx, name, t)
 	if err == nil && len(p.Failures) > 0 {
 		first := &p.Failures[0]
 		first.Text = clip.Head(first.Text, 1000) // it quotes the code
@@ -105,7 +108,7 @@ func (t task) do() product {
 // transform strips types and lowers what an engine of ES2023 lacks. Both engines know the `v` flag of regular
 // expressions; dynamic imports keep their attributes, because the guest's own function reads them.
 func (t task) transform() product {
-	result := api.Transform(t.Text, api.TransformOptions{
+	options := api.TransformOptions{
 		Loader:         t.Language,
 		Target:         api.ES2023,
 		Format:         t.Format,
@@ -116,15 +119,30 @@ func (t task) transform() product {
 		LogLevel:       api.LogLevelSilent,
 		LogLimit:       1,
 		Supported:      map[string]bool{"regexp-set-notation": true, "import-attributes": true},
-	})
+	}
+	result := api.Transform(t.Text, options)
 	if len(result.Errors) > 0 {
 		return product{Failures: failures(result.Errors)}
 	}
-	var sourceMap struct{ Mappings string }
+	if len(result.Code)+len(result.Map) > maxProduct {
+		return product{TooLarge: true}
+	}
+	var sourceMap struct {
+		Mappings string
+		Names    []string
+	}
 	if err := json.Unmarshal(result.Map, &sourceMap); err != nil {
 		return product{Failures: []failure{{Text: fmt.Sprintf("read esbuild's source map: %v", err), Line: 1}}}
 	}
-	return product{Code: string(result.Code), Mappings: sourceMap.Mappings}
+	p := product{Mappings: sourceMap.Mappings}
+	if t.Compare && len(result.Code) <= 2*maxText {
+		// What comes out the same without types and without lowering needs neither.
+		options.Loader, options.Target, options.Sourcemap = api.LoaderJS, api.ESNext, api.SourceMapNone
+		plain := api.Transform(t.Text, options)
+		p.Plain = len(plain.Errors) == 0 && bytes.Equal(plain.Code, result.Code)
+	}
+	p.Code = unrename(t.Text, string(result.Code), sourceMap.Mappings, sourceMap.Names)
+	return p
 }
 
 func failures(messages []api.Message) []failure {

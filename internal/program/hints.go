@@ -112,11 +112,7 @@ var hints = []hint{
 	{
 		kind: frame.KindSyntax, message: `^Expected "[;{]" but found|^Unexpected "export"`,
 		source: `(?m)^\s*((export|declare)\s+)*(namespace|module|global)\b[^=;()]*\{`,
-		advice: "a program has no namespaces: use an object, or move them into a file of /workspace and import it",
-	},
-	{
-		kind: frame.KindSyntax, message: `^Unexpected "`, source: `(?m)^\s*(export\s+)?import\s+[\w$]+\s*=`,
-		advice: "write import x from 'module'",
+		advice: "a namespace stands at the top level of a program or of another namespace",
 	},
 	{
 		kind: frame.KindSyntax, message: `\bJSX\b|Expected ">" but found|The character "<"`, source: `<[A-Za-z][^\n>]*>.*</`,

@@ -28,7 +28,7 @@ func throwers(r *rand.Rand, n int) []thrower {
 		"export const e = 1\n", "export { p1 };", "const o = { a: 1,\n  b: [1,\n 2] }\n", "\r\n",
 		"label: for (;;) {\n break label }\n",
 		"const im = () => import('x')\n", "using u = null\n", "if (1) {} else {}\n", "var m = import.meta\n",
-		"@d class D { @d f() {} }\n",
+		"@d class D { @d f() {} }\n", "namespace N {\n  export const q = 1 }\n", "const v = 1; { const v = 2; p1(v) }\n",
 	}
 	wrap := [][2]string{
 		{"", ""},
@@ -41,6 +41,7 @@ func throwers(r *rand.Rand, n int) []thrower {
 		{"class Q { static f() { ", " } }\nQ.f()"},
 		{"export default async () => {\n  ", "\n}"},
 		{"try { ", " } finally { p1() }"},
+		{"namespace M { export const m = (() => { ", " })() }"},
 	}
 	throws := []string{
 		"throw new Error('x')", "null.field", "undefined_name", "throw new Error(`😀 (program.js:1:1)`)",

@@ -6,6 +6,9 @@
 // function whose parameters bind the imports. Imports of skills, workspace files, servers, packages and built-in
 // modules are resolved when it is compiled; require and import() are resolved while it runs, by CompileModule.
 //
+// A program that is plain JavaScript reaches the engine as it is written. Others are printed by esbuild, whose renamed variables get their
+// names back. A program with import or export declarations, or with "use strict", is strict; others are sloppy, as in Node.js.
+//
 // As in TypeScript, an import none of whose names is used as a value is dropped without being resolved.
 package program
 

@@ -104,6 +104,33 @@ func TestResults(t *testing.T) {
 		{"let n = 0; { using x = { [Symbol.dispose]() { n++ } }; }\nreturn n", 1.0},
 		{"import type { T } from './nothing'; import { type U } from './nothing2'; import V from './nothing3'\nconst v: V = 1 as T & U\nreturn v", 1.0},
 		{"const x = <any>{ a: 1 }; return x.a!", 1.0},
+		// namespaces
+		{"const x = 1; namespace N { export const y = x + 1 } return N.y", 2.0},
+		{"export namespace N { export const y = 1 }\nif (N.y) return N", map[string]any{"y": 1.0}},
+		{"function f() { return f.a + 1 } namespace f { export const a = 41 } return f()", 42.0},
+		{"class C { static a = 1 } namespace C { export const b = C.a + 1 } return [C.a, C.b]", []any{1.0, 2.0}},
+		{"enum E { A, B } namespace E { export const f = (s: string) => (E as any)[s] } return [E.A, E.f('B')]", []any{0.0, 1.0}},
+		{
+			"namespace A.B { export const v = await1; export namespace C { export const w = v + 1 } }\nnamespace A { export const u = B.v + B.C.w }\n" +
+				"function await1() {}\nreturn typeof A.u", "string",
+		},
+		{"namespace A { export class A { a = 1 }; export const b = new A().a }\nimport B = A.b\nreturn B", 1.0},
+		{"namespace T { export type X = number }\nconst x: T.X = await Promise.resolve(3)\nfor (;;) {\n  if (x) return\n  break }", nil},
+		{"declare module 'z' { const q: number }\ndeclare global { interface W {} }\nimport { sep } from 'path'\nreturn sep", "/"},
+		{"namespace N { export function f() { try { throw 1 } catch (e) { return e } } }\nexport default [N.f()]", []any{1.0}},
+		// names as they are written
+		{"function Foo() {} { class Foo { static x = 1 } return Foo.name }", "Foo"},
+		{"const A: any = class B {}; { class B {} return [A.name, B.name] as string[] }", []any{"B", "B"}},
+		{"let d: any = 1; { const d = 1; try { (d as any) = 2 } catch (e: any) { return e.message.includes('d2') } }", false},
+		{"const d = 'é'; { const { d, e: d2 } = { d: 1, e: 2 }; { const d = 3, o = { d, d2 }; return o } }", map[string]any{"d": 3.0, "d2": 2.0}},
+		{"const é: any = class X {}; { class X {} class é extends X {} return é.name }", "é"},
+		{"enum E { A } { enum E { A = 5 } { enum E2 { A = 7 } return E.A + E2.A + (() => { const E = 1 as number; return E })() } }", 13.0},
+		{"function  f(a){ /* as it is */ return a }\nreturn String(f)", "function  f(a){ /* as it is */ return a }"},
+		// strictness
+		{"return 010", 8.0},
+		{"'use strict'; return (function () { return this === undefined })()", true},
+		{"import 'util'; return (function () { return this === undefined })()", true},
+		{"return (function () { return this === undefined })()", false},
 		// exports
 		{"export default 1 + 1", 2.0},
 		{"export default async () => 3", 3.0},
@@ -150,7 +177,7 @@ func TestResults(t *testing.T) {
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	const code = "const a = 1, b = 2, c = 0; return a<b>(c)"
-	for name, want := range map[string]string{"": "return a(c);", "x.ts": "return a(c);", "x.js": "return a < b > c;"} {
+	for name, want := range map[string]string{"": "return a(c);", "x.ts": "return a(c);", "x.js": "return a<b>(c)"} {
 		c, err := Compile(t.Context(), Source{Name: name, Code: code}, Options{})
 		if err != nil || !strings.Contains(c.Program.Code, want) {
 			t.Errorf("%q: %v\n%s\nwant %s", name, err, c.Program.Code, want)
@@ -212,10 +239,11 @@ func TestErrors(t *testing.T) {
 			"  await g()", "async",
 		},
 		{"if (x) {\n import a from 'b'\n}", "program.js:2:9: Unexpected \"a\"", " import a from 'b'", ""},
-		{"const x = 1\nnamespace N { export const y = x + 1 }\nreturn N.y", "program.js:2:11: Expected \";\" but found \"N\"", "namespace N { export const y = x + 1 }", "object"},
-		{"export namespace N { export const y = 1 }\nreturn N.y", "program.js:1:18: Expected", "export namespace N { export const y = 1 }", "object"},
-		{"declare module 'z' { const q: number }\nreturn 1", "program.js:1:16: Expected", "declare module 'z' { const q: number }", "object"},
-		{"import path = require('path')\nreturn path", "program.js:1:8: Unexpected", "import path = require('path')", "import x from"},
+		{"if (1) {\n namespace N { export const a = 1 }\n}", "program.js:2:12: Expected \";\" but found \"N\"", " namespace N { export const a = 1 }", "top level"},
+		{"namespace N { export const a = ; }", "program.js:1:32: Unexpected", "namespace N { export const a = ; }", ""},
+		{"'use strict'; return 010", "program.js:1:22: Legacy octal literals cannot be used in strict mode", "'use strict'; return 010", ""},
+		{"'use strict'\nwith ({}) {}", "program.js:2:1: With statements cannot be used in strict mode", "with ({}) {}", ""},
+		{"import 'util'\nreturn 010", "program.js:2:8: Legacy octal literals cannot be used in strict mode", "return 010", ""},
 		{"export = 7", "program.js:1:1: Unexpected \"export\"", "export = 7", ""},
 		{"import {await} from 'util'\nreturn await", "program.js:1:", "import {await} from 'util'", ""},
 		{"def main():\n    print('x')\n", "program.js:1:5: Expected", "def main():", "Python"},

@@ -105,7 +105,7 @@ func (o Options) script(ctx context.Context, id, text string, async bool) (*scri
 	var worst *failure // the one further down
 	for _, lang := range languages(id) {
 		var failed *failure
-		out, err = o.transform(ctx, id, code, lang, format)
+		out, err = o.transform(ctx, id, task{Text: code, Language: lang, Format: format})
 		if !errors.As(err, &failed) || failed.awaits() {
 			break
 		}

@@ -21,6 +21,9 @@ type fileMap struct {
 	Moved int `json:"moved"`
 	// Before is how many lines stand before the text as written in esbuild's input. The last of them is ours.
 	Before int `json:"before,omitempty"`
+	// Plain is how many lines of the compiled text, behind the lines Before, are as written; there are no mappings then. 0: the
+	// text has mappings.
+	Plain int `json:"plain,omitempty"`
 }
 
 // everyLine is Moved for a file all of whose lines moved.
@@ -46,6 +49,9 @@ func (m SourceMap) String() string {
 
 // original maps a line and column of the compiled text, both from 0, to the text as written, both from 0.
 func (f *fileMap) original(line, column int) (int, int, bool) {
+	if f.Plain > 0 {
+		return line - f.Before, column, line >= f.Before && line < f.Before+f.Plain
+	}
 	if line <= f.Moved {
 		line--
 	}
@@ -105,4 +111,38 @@ func vlq(segment string) (fields [5]int, n int) {
 		value, shift = 0, 0
 	}
 	return fields, n
+}
+
+// segment leads from a place in esbuild's output to one in its input; all from 0.
+type segment struct {
+	line, column             int
+	sourceLine, sourceColumn int
+	name                     int // index of the variable's name in the input, if the output has another one; else -1
+}
+
+// eachSegment passes on the segments of version 3 mappings, in order.
+func eachSegment(mappings string, visit func(segment)) {
+	var s segment
+	name := 0
+	for row := range strings.SplitSeq(mappings, ";") {
+		s.column = 0
+		for row != "" {
+			var text string
+			text, row, _ = strings.Cut(row, ",")
+			fields, n := vlq(text)
+			s.column += fields[0]
+			if n < 4 {
+				continue
+			}
+			s.sourceLine += fields[2]
+			s.sourceColumn += fields[3]
+			s.name = -1
+			if n > 4 {
+				name += fields[4]
+				s.name = name
+			}
+			visit(s)
+		}
+		s.line++
+	}
 }

@@ -20,10 +20,15 @@ type body struct {
 	scan   *scan
 	decls  []decl // all declarations
 	result string // the expression that is the result if nothing is returned, or ""
-	strict bool   // "use strict"
 
-	dynamic, reserved string // names that the code does not contain
+	directive bool // it begins with "use strict"
+	strict    bool // it is in strict mode: by its directive, or because it is an ES module
+
+	dynamic, reserved, bare string // names that the code does not contain
 }
+
+// useStrict stands before the function around a strict program: a function with patterns as parameters cannot hold it.
+const useStrict = `"use strict";`
 
 // resultName is the variable that holds a default export, unless the code has such a name.
 const resultName = "_reslt"
@@ -33,6 +38,8 @@ func newBody(src Source, code string) *body {
 	b.decls = b.scan.declarations()
 	b.dynamic = fresh(code, "_imprt")
 	b.reserved = fresh(code, resultName)
+	b.bare = fresh(code, "_retrn")
+	b.strict = len(b.decls) > 0
 	return b
 }
 
@@ -53,8 +60,8 @@ func (b *body) lift() *Error {
 	blank(b.text, 0, s.tokens[0].start) // byte order mark, hashbang
 	if first := s.tokens[0]; first.kind == str && s.text(0)[1:] == "use strict"+s.text(0)[:1] &&
 		(len(s.tokens) == 1 || s.is(1, ";") || s.tokens[1].newline) {
-		b.strict = true
-		blank(b.text, first.start, first.end) // a function with patterns as parameters cannot hold it
+		b.directive, b.strict = true, true
+		blank(b.text, first.start, first.end)
 	}
 	locals := map[string]bool{}
 	for _, d := range b.decls {
@@ -99,7 +106,7 @@ func (b *body) lift() *Error {
 // transform runs esbuild over the program, once if it can. The error is an *Error, or Options.run's.
 func (b *body) transform(ctx context.Context, o Options) (product, error) {
 	languages := languages(b.src.Name)
-	single := b.result == "" && !b.strict
+	single := b.result == "" && !b.directive
 	for _, d := range b.decls {
 		single = single && d.kind == importFrom
 	}
@@ -120,6 +127,9 @@ func (b *body) transform(ctx context.Context, o Options) (product, error) {
 	}
 	for _, lang := range languages {
 		attempts = append(attempts, attempt{b.text, lang, "", ending})
+	}
+	if b.scan.hasNamespaces() {
+		return b.runModule(ctx, o)
 	}
 	var last *Error
 	for _, a := range attempts {
@@ -146,6 +156,9 @@ type attempt struct {
 func (b *body) run(ctx context.Context, o Options, a attempt) (product, error) {
 	var in strings.Builder
 	in.Grow(len(a.text) + 256)
+	if b.strict {
+		in.WriteString(useStrict)
+	}
 	in.WriteString("(async (")
 	for _, d := range b.decls {
 		if d.kind == importFrom && !d.typeOnly && len(d.bindings) > 0 {
@@ -162,15 +175,73 @@ func (b *body) run(ctx context.Context, o Options, a attempt) (product, error) {
 	in.Write(a.text)
 	in.WriteString("\n" + a.ending + "})")
 	wrapped := in.String()
-	out, err := o.transform(ctx, b.src.name(), wrapped, a.lang, api.FormatDefault)
+	out, err := o.transform(ctx, b.src.name(), task{Text: wrapped, Language: a.lang, Compare: b.readable()})
 	var wrong *failure
 	switch {
 	case errors.As(err, &wrong):
 		return out, b.place(wrong, wrapped, start)
 	case err == nil:
+		if out.Plain {
+			out.Code, out.Mappings = wrapped, ""
+		}
 		err = b.checkClosed(ctx, o, a.text, a.opening != "")
 	}
 	return out, err
+}
+
+// runModule transforms the text as a module, where namespaces may stand, and makes the function around it afterwards. The error is
+// an *Error with a position, or Options.run's.
+func (b *body) runModule(ctx context.Context, o Options) (product, error) {
+	mark := b.dynamic + ";"
+	in := []byte(mark)
+	for _, d := range b.decls {
+		if d.kind == importFrom && !d.typeOnly && len(d.bindings) > 0 {
+			patterns, _ := d.patterns()
+			in = fmt.Appendf(in, "let [%s] = 0;", strings.Join(patterns, ", "))
+		}
+	}
+	result := ""
+	if b.result == b.reserved {
+		result = "let " + b.reserved + ";"
+	}
+	in = append(in, result+mark+"\n"...)
+	start := len(in)
+	text := slices.Clone(b.text)
+	thrown, ok := b.scan.throwReturns(text, b.bare)
+	if !ok {
+		thrown, text = nil, b.text // esbuild says where
+	}
+	for i := range thrown {
+		thrown[i] += start
+	}
+	in = append(in, text...)
+	if b.result != "" {
+		in = append(in, "\n;"...)
+		thrown = append(thrown, len(in))
+		in = append(in, "throw "+b.result+";"...)
+	}
+	source := string(in)
+	out, err := o.transform(ctx, b.src.name(), task{Text: source, Language: api.LoaderTS})
+	var wrong *failure
+	if errors.As(err, &wrong) {
+		return out, b.place(wrong, source, start)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.returnThrows(source, thrown, b.bare)
+	helpers, rest, _ := strings.Cut(out.Code, mark+"\n")
+	header, rest, _ := strings.Cut(rest, mark+"\n")
+	// The lines keep their numbers.
+	out.Code = helpers + "(async (" + b.dynamic + ") => {\n" + result + strings.Repeat("\n", strings.Count(header, "\n")+1) + rest + "})"
+	return out, nil
+}
+
+// readable reports whether the tokenizer reads the program for sure, and engines count its columns alike.
+func (b *body) readable() bool {
+	code := b.scan.code
+	return b.scan.problem == nil && b.scan.guess == 0 && !strings.Contains(code, "<!--") && !strings.Contains(code, "-->") &&
+		!strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // place leads an error of esbuild, in the text that it read, back to the program.
@@ -202,7 +273,7 @@ func (b *body) checkClosed(ctx context.Context, o Options, text []byte, expressi
 	if expression {
 		before, after = "(async () => {[\n", "\n]})"
 	}
-	_, err := o.transform(ctx, b.src.name(), before+string(text)+after, api.LoaderTS, api.FormatDefault)
+	_, err := o.transform(ctx, b.src.name(), task{Text: before + string(text) + after, Language: api.LoaderTS})
 	var failed *failure
 	if errors.As(err, &failed) {
 		return b.fail(wrong.pos, wrong.message)
@@ -214,13 +285,13 @@ func (b *body) checkClosed(ctx context.Context, o Options, text []byte, expressi
 func (b *body) finish(out product) *parsed {
 	p := &parsed{dynamic: b.dynamic, head: "(async ("}
 	if b.strict {
-		p.head = `"use strict";` + p.head
+		p.head = useStrict + p.head
 	}
 	// The function follows the helpers that esbuild needs; they move into it.
 	mark := b.dynamic + ") => {"
 	at := strings.Index(out.Code, mark)
 	header := strings.LastIndexByte(out.Code[:at], '\n') + 1
-	helpers, code := out.Code[:header], out.Code[at+len(mark):]
+	helpers, code := strings.TrimPrefix(out.Code[:header], useStrict), out.Code[at+len(mark):] // esbuild's line break stays
 	code = strings.TrimSuffix(strings.TrimRight(code, "\n"), ";")
 	used, code, meta := rewriteImports(code, b.dynamic)
 	if meta != "" {
@@ -238,6 +309,11 @@ func (b *body) finish(out product) *parsed {
 			d.bindings = bindings
 			p.imports = append(p.imports, d)
 		}
+	}
+	if out.Plain {
+		p.code = ") => {" + meta + code
+		p.file = &fileMap{Plain: len(newLines(b.scan.code).starts), Before: 1}
+		return p
 	}
 	p.code = ") => {" + meta + "\n" + helpers + strings.TrimPrefix(code, "\n")
 	p.file = &fileMap{Mappings: out.Mappings, Moved: strings.Count(helpers, "\n"), Before: 1}
