@@ -25,10 +25,10 @@ type bound[T int | float64 | time.Duration] struct {
 
 func boundsOf(configured, asked task.Budget) bounds {
 	return bounds{
-		turns:  lower(configured.Turns, asked.Turns, "model.maxTurns", "budget.turns"),
+		turns:  lower(configured.Turns, asked.Turns, "model.maxTurns", "budget.turns, --max-turns"),
 		runs:   lower(configured.Runs, asked.Runs, "model.maxRuns", "budget.runs"),
 		tokens: lower(configured.Tokens, asked.Tokens, "model.maxTaskTokens", "budget.tokens"),
-		cost:   lower(configured.Cost, asked.Cost, "model.maxCost", "budget.costUsd"),
+		cost:   lower(configured.Cost, asked.Cost, "model.maxCost", "budget.costUsd, --max-cost"),
 		wall:   lower(time.Duration(configured.Wall), time.Duration(asked.Wall), "model.maxTaskTime", "the request"),
 	}
 }

@@ -217,7 +217,7 @@ func TestBudgets(t *testing.T) {
 			"turns asked for",
 			task.Budget{Turns: 2},
 			task.Budget{Turns: 1},
-			"Stopped after 1 turn and 1 run: the budget of 1 turn (budget.turns) is used up.", "note ask turn run result",
+			"Stopped after 1 turn and 1 run: the budget of 1 turn (budget.turns, --max-turns) is used up.", "note ask turn run result",
 		},
 		{
 			"runs",

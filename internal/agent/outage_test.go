@@ -144,7 +144,7 @@ func TestUnpriced(t *testing.T) {
 	for _, c := range []struct {
 		configured, asked float64
 		key               string
-	}{{0, 0, ""}, {0.5, 0, "model.maxCost"}, {0, 0.5, "budget.costUsd"}, {0.5, 0.1, "budget.costUsd"}} {
+	}{{0, 0, ""}, {0.5, 0, "model.maxCost"}, {0, 0.5, "budget.costUsd, --max-cost"}, {0.5, 0.1, "budget.costUsd, --max-cost"}} {
 		w.budget.Cost = c.configured
 		err := w.agent().Admit("", task.Budget{Cost: c.asked})
 		if c.key == "" {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/spf13/cobra"
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/modelview"
@@ -52,29 +53,37 @@ type globals struct {
 
 type commands struct {
 	globals
+	ShowVersion versionFlag `name:"version" help:"Print the version." hidden:""`
 
-	Init      initCmd      `cmd:"" help:"Write a commented harness.yaml." example:"init && harness doctor"`
-	Exec      execCmd      `cmd:"" help:"Execute agent code in the sandbox."`
-	Run       runCmd       `cmd:"" help:"Work a task with a model, and watch it."`
-	Serve     serveCmd     `cmd:"" help:"Serve the HTTP API, and work tasks."`
-	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve MCP clients on standard input and output: all tools behind three."`
-	Tasks     tasksCmd     `cmd:"" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
-	Keys      keysCmd      `cmd:"" help:"API keys: create, list, revoke." example:"keys list"`
-	Token     tokenCmd     `cmd:"" help:"Print the token of a server that has no API keys."`
-	Demo      demoCmd      `cmd:"" help:"Show the whole path in a minute: no key, no network."`
-	Tools     toolsCmd     `cmd:"" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
-	Servers   serversCmd   `cmd:"" help:"Upstream MCP servers: list, add, remove, test." example:"servers list"`
-	Skills    skillsCmd    `cmd:"" help:"Saved skills: list, show." example:"skills list"`
-	Runs      runsCmd      `cmd:"" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
-	PII       piiCmd       `cmd:"" name:"pii" help:"Personal data: scan." example:"pii scan notes.txt"`
-	Policy    policyCmd    `cmd:"" help:"Which calls of tools are allowed: show, test, simulate." example:"policy test crm__delete"`
-	Approvals approvalsCmd `cmd:"" help:"Calls that wait for an approval: list, show, approve, deny." example:"approvals list"`
-	Audit     auditCmd     `cmd:"" help:"The audit log: verify." example:"audit verify"`
-	Sandbox   sandboxCmd   `cmd:"" help:"Where programs run: build, list." example:"sandbox build"`
-	Conf      configCmd    `cmd:"" name:"config" help:"The configuration in effect." example:"config show"`
-	Doctor    doctorCmd    `cmd:"" help:"What works on this machine, and how to fix what does not." example:"doctor"`
-	Bench     benchCmd     `cmd:"" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`
-	Version   versionCmd   `cmd:"" help:"Print the version." example:"version --json"`
+	Demo   demoCmd   `cmd:"" group:"First steps:" help:"Show the whole path in a minute: no key, no network."`
+	Init   initCmd   `cmd:"" group:"First steps:" help:"Write a commented harness.yaml." example:"init && harness doctor"`
+	Doctor doctorCmd `cmd:"" group:"First steps:" help:"What works on this machine, and how to fix what does not." example:"doctor"`
+
+	Exec  execCmd  `cmd:"" group:"Programs and tasks:" help:"Execute agent code in the sandbox."`
+	Run   runCmd   `cmd:"" group:"Programs and tasks:" help:"Work a task with a model, and watch it."`
+	Runs  runsCmd  `cmd:"" group:"Programs and tasks:" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
+	Tasks tasksCmd `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
+
+	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, remove, test." example:"servers list"`
+	Tools   toolsCmd   `cmd:"" group:"Tools:" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
+	Skills  skillsCmd  `cmd:"" group:"Tools:" help:"Saved skills: list, show." example:"skills list"`
+
+	Serve serveCmd `cmd:"" group:"Servers of the harness:" help:"Serve the HTTP API, and work tasks."`
+	MCP   mcpCmd   `cmd:"" group:"Servers of the harness:" name:"mcp" help:"Serve MCP clients on standard input and output: all tools behind three."`
+	Keys  keysCmd  `cmd:"" group:"Servers of the harness:" help:"API keys: create, list, revoke." example:"keys list"`
+	Token tokenCmd `cmd:"" group:"Servers of the harness:" help:"Print the token of a server that has no API keys."`
+
+	Policy    policyCmd    `cmd:"" group:"Safety:" help:"Which calls of tools are allowed: show, test, simulate." example:"policy test crm__delete"`
+	Approvals approvalsCmd `cmd:"" group:"Safety:" help:"Calls that wait for an approval: list, show, approve, deny." example:"approvals list"`
+	PII       piiCmd       `cmd:"" group:"Safety:" name:"pii" help:"Personal data: scan." example:"pii scan notes.txt"`
+	Audit     auditCmd     `cmd:"" group:"Safety:" help:"The audit log: verify." example:"audit verify"`
+
+	Conf       configCmd     `cmd:"" group:"This installation:" name:"config" help:"The configuration in effect." example:"config show"`
+	Sandbox    sandboxCmd    `cmd:"" group:"This installation:" help:"Where programs run: build, list." example:"sandbox build"`
+	Bench      benchCmd      `cmd:"" group:"This installation:" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`
+	Completion completionCmd `cmd:"" group:"This installation:" help:"Print the completion script of a shell."`
+	Man        manCmd        `cmd:"" group:"This installation:" help:"Print or write manual pages."`
+	Version    versionCmd    `cmd:"" group:"This installation:" help:"Print the version." example:"version --json"`
 }
 
 // Help implements kong.HelpProvider.
@@ -98,6 +107,7 @@ type app struct {
 	config         *config.Config  // what load has read
 	opened         *wiring.Harness // by the command; nil if it opened none
 	input          *bufio.Reader   // of Stdin, where a command asks its user
+	model          *kong.Node      // the command line
 	approves       bool            // the command approves calls itself
 	recording      sync.Mutex      // held while an event is written into the audit log
 }
@@ -124,7 +134,8 @@ func Main(ctx context.Context, w World) int {
 			"and only what they return reaches the model."),
 		kong.Writers(&help, a.Stderr),
 		kong.Exit(func(code int) { exited = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, NoExpandSubcommands: true}),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
 		kong.Vars{"forModel": strconv.Itoa(modelview.DefaultLimit)},
 		kong.PostBuild(func(k *kong.Kong) error { return kong.Visit(k.Model, showExample) }),
 		// The parameters of the commands' Run methods:
@@ -140,9 +151,15 @@ func Main(ctx context.Context, w World) int {
 	if err != nil {
 		return a.report(ctx, fmt.Errorf("read the command line: %w", err))
 	}
+	a.model = parser.Model.Node
 	args := w.Args
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
+	case args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd:
+		return a.complete(ctx)
 	}
 	command, err := parser.Parse(args)
 	if exited >= 0 || err != nil {
@@ -151,6 +168,8 @@ func Main(ctx context.Context, w World) int {
 		a.flags = &flags.globals
 	}
 	switch {
+	case errors.Is(err, errVersion):
+		return a.report(ctx, versionCmd{}.Run(a))
 	case exited >= 0: // after --help
 		_ = a.answer(map[string]string{"help": help.String()}, "%s", help.String())
 		return exited
@@ -177,6 +196,17 @@ func (a *app) run(command *kong.Context) error {
 	if lost := a.stdout.failed.Load(); err == nil && lost != nil { // the reader of the output is gone
 		return fmt.Errorf("write the result: %w", *lost)
 	}
+	return err
+}
+
+// decodeDuration reads a duration as the configuration has it: 30s, 2h or 30d.
+func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := config.ParseDuration(text)
+	target.Set(reflect.ValueOf(d))
 	return err
 }
 

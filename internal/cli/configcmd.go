@@ -16,7 +16,12 @@ type configCmd struct {
 type configShowCmd struct{}
 
 func (configShowCmd) Run(a *app, cfg *config.Config) error {
-	return answerList(a, cfg.Effective(), cfg.Effective(), "", "", func(e config.Entry) string {
+	file := config.Entry{Key: "file", Value: "none", Origin: "state in " + cfg.StateDir}
+	if cfg.File != "" {
+		file.Value, file.Origin = cfg.File, cfg.FileOrigin
+	}
+	entries := append([]config.Entry{file}, cfg.Effective()...)
+	return answerList(a, entries, entries, "", "", func(e config.Entry) string {
 		return e.Key + "\t" + e.Value + "\t" + e.Origin
 	})
 }

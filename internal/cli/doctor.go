@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +47,11 @@ func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.
 
 // examine checks everything that commands need.
 func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness) []finding {
-	findings := []finding{{"configuration", "ok", cmp.Or(cfg.File, "defaults; state in "+cfg.StateDir), ""}}
+	file := "no file, so defaults; state in " + cfg.StateDir
+	if cfg.File != "" {
+		file = cfg.File + ", found " + cfg.FileOrigin
+	}
+	findings := []finding{{"configuration", "ok", file, ""}}
 	note := func(f finding) { findings = append(findings, f) }
 	_, err := h.Store()
 	note(partFinding("store", cfg.Store.URL, err))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/term"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
@@ -72,8 +74,6 @@ func (c *execCmd) check() error {
 	switch {
 	case c.Eval != nil && c.File != "":
 		return errors.New("give a file or -e CODE, not both")
-	case c.Eval == nil && c.File == "" && c.Replay == "":
-		return errors.New("no program: give a file, - for standard input, or -e CODE")
 	case c.Force && c.Replay == "":
 		return errors.New("--force is for --replay")
 	case c.Timeout != nil && *c.Timeout <= 0:
@@ -126,16 +126,28 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	return errors.Join(c.record(ctx, a, h, out), c.answer(a, h, out))
 }
 
+var errNoProgram = usage(errors.New("no program: give a file, - for standard input, or -e CODE"))
+
+// keyboard reports whether standard input is a terminal, at which somebody would have to type.
+func (a *app) keyboard() bool {
+	f, ok := a.Stdin.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 func (c *execCmd) source(ctx context.Context, a *app) (code, file string, err error) {
 	switch {
 	case c.Eval != nil:
 		return *c.Eval, "", nil
-	case c.File == "":
+	case c.File == "" && c.Replay != "":
 		return "", "", nil // the recorded program
-	case c.File == "-":
+	case c.File == "" && a.keyboard():
+		return "", "", errNoProgram
+	case c.File == "-" || c.File == "":
 		text, err := readAll(ctx, a.Stdin)
 		if err != nil {
 			err = fmt.Errorf("read the program from standard input: %w", err)
+		} else if c.File == "" && len(bytes.TrimSpace(text)) == 0 {
+			err = errNoProgram
 		}
 		return string(text), "", err
 	}

@@ -76,6 +76,8 @@ func TestHelp(t *testing.T) {
 		{"config", "show"},
 		{"doctor"},
 		{"bench"},
+		{"completion"},
+		{"man"},
 		{"version"},
 	}
 	for _, command := range commands {
@@ -109,11 +111,18 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	// Nothing was forgotten: the help of the whole lists the commands that do something.
-	whole := f.run().want(0)
-	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +[A-Z]`).FindAllStringSubmatch(whole.stdout, -1) {
-		if !slices.ContainsFunc(commands, func(c []string) bool { return slices.Equal(c, strings.Fields(m[1])) }) {
-			t.Errorf("command %q is not tested", m[1])
+	listed := 0
+	for _, command := range commands {
+		text := f.run(append([]string{"help"}, command...)...).want(0).stdout
+		for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +[A-Z]`).FindAllStringSubmatch(text, -1) {
+			listed++
+			if !slices.ContainsFunc(commands, func(c []string) bool { return slices.Equal(c, strings.Fields(m[1])) }) {
+				t.Errorf("command %q is not tested", m[1])
+			}
 		}
+	}
+	if listed != len(commands)-1 {
+		t.Errorf("the help lists %d commands, want %d", listed, len(commands)-1)
 	}
 	if _, err := os.Stat(f.dir + "/harness.yaml"); err == nil {
 		t.Error("asking for help wrote a file")

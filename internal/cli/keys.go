@@ -3,12 +3,14 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -22,7 +24,7 @@ type keysCreateCmd struct {
 	Name    string        `arg:"" optional:"" help:"What it is for."`
 	User    string        `help:"The only user that it acts for; by default it acts for any user." placeholder:"ID"`
 	Role    []auth.Role   `help:"What it may do: ${enum}." enum:"user,approver,admin" default:"user"`
-	Expires time.Duration `help:"How long it is valid (720h); by default until it is revoked." placeholder:"DURATION"`
+	Expires time.Duration `help:"How long it is valid (30d); by default until it is revoked." placeholder:"DURATION"`
 }
 
 func (keysCreateCmd) Help() string {
@@ -32,7 +34,7 @@ Once there is a key, every request needs one, on running servers too.
 Examples:
   harness keys create --user alice laptop
   harness keys create --role admin operations
-  harness keys create --user bot --expires 720h ci`
+  harness keys create --user bot --expires 30d ci`
 }
 
 func (c *keysCreateCmd) check() error {
@@ -57,7 +59,7 @@ func (c *keysCreateCmd) Run(ctx context.Context, a *app, cfg *config.Config, key
 		return a.json(map[string]any{"id": key.ID, "key": value, "user": key.User, "roles": key.Roles, "expires": key.Expires})
 	}
 	fmt.Fprintln(a.Stdout, value)
-	fmt.Fprintf(a.Stderr, "%s: keep the value above, it is not shown again; send it as Authorization: Bearer …\n", key.ID)
+	fmt.Fprintf(a.Stderr, "%s: keep the value above, it is not shown again; send it as Authorization: Bearer …\nit is a key of the servers with the store %s\n", key.ID, cfg.Store.URL)
 	return nil
 }
 
@@ -105,12 +107,15 @@ func (keysListCmd) Run(ctx context.Context, a *app, keys *auth.Keys) error {
 }
 
 type keysRevokeCmd struct {
-	ID string `arg:"" help:"Key id, as listed."`
+	ID string `arg:"" help:"Key id, as listed." names:"keys"`
 }
 
 func (c *keysRevokeCmd) Run(ctx context.Context, a *app, cfg *config.Config, keys *auth.Keys) error {
 	if err := keys.Revoke(ctx, c.ID); err != nil {
-		return fmt.Errorf("key %s: %w", c.ID, err)
+		if errors.Is(err, task.ErrNotFound) {
+			return usage(fmt.Errorf("unknown key %q in %s; harness keys list shows all", c.ID, cfg.Store.URL))
+		}
+		return err
 	}
 	a.keyChange(ctx, cfg, "revoked", c.ID, "")
 	if a.flags.JSON {

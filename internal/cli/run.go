@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"mcp-code-exec-harness/internal/approval"
@@ -40,6 +41,8 @@ Examples:
 
 func (c *runCmd) check() error {
 	switch {
+	case strings.TrimSpace(c.Task) == "":
+		return errors.New(`the task is empty; say what to do: harness run "Total sales by region"`)
 	case c.MaxTurns < 0:
 		return fmt.Errorf("--max-turns %d is negative", c.MaxTurns)
 	case c.MaxCost < 0:
@@ -182,7 +185,11 @@ func (a *app) taskEnded(t task.Task) error {
 	if text != "" {
 		text += "\n"
 	}
-	return ended(a.answer(t, "%s", text), t.Status == task.Succeeded)
+	err = a.answer(t, "%s", text)
+	if err == nil && t.Error != nil && t.Error.Kind == task.KindUnreachable {
+		return failed(exitUnavailable)
+	}
+	return ended(err, t.Status == task.Succeeded)
 }
 
 // do works a task; when ctx ends the task is cancelled.

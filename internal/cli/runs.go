@@ -60,20 +60,20 @@ func (c *runsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error 
 }
 
 type runArg struct {
-	ID string `arg:"" help:"Run id, or the beginning of it."`
+	ID string `arg:"" help:"Run id, or the beginning of it." names:"runs"`
 }
 
-func (r *runArg) find(ctx context.Context, h *wiring.Harness) (journal.RunInfo, error) {
+func (r *runArg) find(ctx context.Context, a *app, h *wiring.Harness) (journal.RunInfo, error) {
 	info, err := h.Runs().Match(ctx, r.ID)
 	if err != nil && ctx.Err() == nil { // none, or several
-		err = usage(fmt.Errorf("%w; harness runs list shows all", err))
+		err = usage(fmt.Errorf("%w in %s; harness runs list shows all", err, a.config.Store.URL))
 	}
 	return info, err
 }
 
 // read also returns the journal of the run.
-func (r *runArg) read(ctx context.Context, h *wiring.Harness) (journal.RunInfo, []journal.Record, error) {
-	info, err := r.find(ctx, h)
+func (r *runArg) read(ctx context.Context, a *app, h *wiring.Harness) (journal.RunInfo, []journal.Record, error) {
+	info, err := r.find(ctx, a, h)
 	if err != nil {
 		return info, nil, err
 	}
@@ -84,7 +84,7 @@ func (r *runArg) read(ctx context.Context, h *wiring.Harness) (journal.RunInfo, 
 type runsShowCmd struct{ runArg }
 
 func (c *runsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
-	info, records, err := c.read(ctx, h)
+	info, records, err := c.read(ctx, a, h)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func recordLine(r journal.Record) string {
 type runsJournalCmd struct{ runArg }
 
 func (c *runsJournalCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
-	_, records, err := c.read(ctx, h)
+	_, records, err := c.read(ctx, a, h)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ type runsReplayCmd struct {
 }
 
 func (c *runsReplayCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
-	info, records, err := c.read(ctx, h)
+	info, records, err := c.read(ctx, a, h)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (c *runsReplayCmd) Run(ctx context.Context, a *app, h *wiring.Harness) erro
 type runsResumeCmd struct{ runArg }
 
 func (c *runsResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
-	info, err := c.find(ctx, h)
+	info, err := c.find(ctx, a, h)
 	if err != nil {
 		return err
 	}

@@ -3,14 +3,17 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/wiring"
@@ -65,13 +68,18 @@ func (a *app) servers(all []mcpclient.Status) error {
 }
 
 type serversRemoveCmd struct {
-	Name string `arg:"" help:"Name of the server."`
+	Name string `arg:"" help:"Name of the server." names:"servers"`
 }
 
 func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 	file, err := config.Locate(a.configSource())
 	if err == nil {
 		err = config.RemoveServer(file, c.Name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if known := a.known(c.Name); known != nil {
+			return known
+		}
 	}
 	if err != nil {
 		return usage(err)
@@ -95,8 +103,36 @@ func (a *app) forgetServer(ctx context.Context, name string) error {
 	return h.ForgetServer(ctx, name)
 }
 
+// unknownServer reports a name of no server.
+func unknownServer(name string, names []string) error {
+	return usage(fmt.Errorf("unknown server %q; %s", name, meant(ident.Closest(name, names), "harness servers list shows all")))
+}
+
+func serverNames(all []mcpclient.Status) (names []string) {
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// known reports a name of no configured server.
+func (a *app) known(name string) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range cfg.MCPServers {
+		if s.Name == name {
+			return nil
+		}
+		names = append(names, s.Name)
+	}
+	return unknownServer(name, names)
+}
+
 type serversTestCmd struct {
-	Name string `arg:"" optional:"" help:"Only this server."`
+	Name string `arg:"" optional:"" help:"Only this server." names:"servers"`
 }
 
 func (c *serversTestCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
@@ -122,7 +158,7 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app, h *wiring.Harness) err
 		}
 	}
 	if c.Name != "" && len(tested) == 0 {
-		return usage(fmt.Errorf("unknown server %q; harness servers list shows all", c.Name))
+		return unknownServer(c.Name, serverNames(h.Servers().Servers()))
 	}
 	if err := a.servers(tested); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 const loginTimeout = 10 * time.Minute
 
 type serversLoginCmd struct {
-	Name      string `arg:"" help:"Name of the server."`
+	Name      string `arg:"" help:"Name of the server." names:"servers"`
 	NoBrowser bool   `help:"Start no browser: open the printed address anywhere, then paste the address that the browser ends at, or its code."`
 	User      string `help:"Log in for this user, where each user logs in (auth.per: user)." default:"local"`
 }
@@ -33,6 +33,9 @@ Examples:
 }
 
 func (c *serversLoginCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	if err := a.known(c.Name); err != nil {
+		return err
+	}
 	login, err := h.Logins(c.Name)
 	if err != nil {
 		return usage(err)
@@ -100,11 +103,14 @@ func openBrowser(ctx context.Context, address string) error {
 }
 
 type serversLogoutCmd struct {
-	Name string `arg:"" help:"Name of the server."`
+	Name string `arg:"" help:"Name of the server." names:"servers"`
 	User string `help:"Log out this user, where each user logs in (auth.per: user)." default:"local"`
 }
 
 func (c *serversLogoutCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	if err := a.known(c.Name); err != nil {
+		return err
+	}
 	login, err := h.Logins(c.Name)
 	if err != nil {
 		return usage(err)

@@ -25,7 +25,7 @@ const (
 )
 
 type serversReviewCmd struct {
-	Name       string   `arg:"" optional:"" help:"Only this server."`
+	Name       string   `arg:"" optional:"" help:"Only this server." names:"servers"`
 	Approve    []string `sep:"none" help:"Approve what is held of this tool; instructions approves the server's own text. May be repeated." placeholder:"TOOL"`
 	ApproveAll bool     `help:"Approve everything that is held of the server."`
 }
@@ -51,6 +51,11 @@ func (c *serversReviewCmd) check() error {
 }
 
 func (c *serversReviewCmd) Run(ctx context.Context, a *app, h catalogued) error {
+	if c.Name != "" {
+		if err := a.known(c.Name); err != nil {
+			return err
+		}
+	}
 	held, err := h.Held(ctx, c.Name)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func (c *skillsListCmd) Run(a *app, saved *skills.Store) error {
 }
 
 type skillsShowCmd struct {
-	Name string `arg:"" help:"Skill, as listed."`
+	Name string `arg:"" help:"Skill, as listed." names:"skills"`
 	User string `help:"Whose skills." default:"local"`
 }
 

@@ -63,7 +63,7 @@ func (c *tasksListCmd) Run(ctx context.Context, a *app, tasks *task.Service) err
 }
 
 type taskArg struct {
-	ID string `arg:"" help:"Task id."`
+	ID string `arg:"" help:"Task id." names:"tasks"`
 }
 
 type tasksShowCmd struct{ taskArg }

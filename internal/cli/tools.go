@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/wiring"
@@ -19,7 +21,7 @@ type toolsCmd struct {
 	Search toolsSearchCmd `cmd:"" help:"Tools for a request in words." example:"tools search send an email to a customer"`
 	Show   toolsShowCmd   `cmd:"" help:"One tool: description, types, schema." example:"tools show database__query"`
 	Types  toolsTypesCmd  `cmd:"" help:"TypeScript declarations of one server, or of all." example:"tools types crm > crm.d.ts"`
-	Call   toolsCallCmd   `cmd:"" help:"Call a tool, through the same gate as programs." example:"tools call database__query '{\"query\": \"SELECT count(*) FROM sales\"}'"`
+	Call   toolsCallCmd   `cmd:"" help:"Call a tool, through the same gate as programs."`
 }
 
 func firstLine(s string) string {
@@ -69,7 +71,7 @@ func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
 }
 
 type toolsShowCmd struct {
-	Name string `arg:"" help:"Tool, as server__tool."`
+	Name string `arg:"" help:"Tool, as server__tool." names:"tools"`
 }
 
 func (c *toolsShowCmd) Run(a *app, h catalogued) error {
@@ -81,7 +83,7 @@ func (c *toolsShowCmd) Run(a *app, h catalogued) error {
 }
 
 type toolsTypesCmd struct {
-	Server string `arg:"" optional:"" help:"Only this server."`
+	Server string `arg:"" optional:"" help:"Only this server." names:"servers"`
 }
 
 func (c *toolsTypesCmd) Run(a *app, h catalogued) (err error) {
@@ -95,30 +97,41 @@ func (c *toolsTypesCmd) Run(a *app, h catalogued) (err error) {
 }
 
 type toolsCallCmd struct {
-	Name string `arg:"" help:"Tool, as server__tool."`
-	Args string `arg:"" optional:"" help:"Arguments as a JSON object." default:"{}" name:"json"`
-	Raw  bool   `help:"The whole MCP result."`
-	User string `help:"Who calls." default:"local"`
+	Name string   `arg:"" help:"Tool, as server__tool." names:"tools"`
+	Args callArgs `arg:"" optional:"" help:"Arguments: one JSON object, @FILE or - (standard input) with one, or NAME=VALUE, NAME=@FILE, NAME:=JSON." name:"args" sep:"none"`
+	Raw  bool     `help:"The whole MCP result."`
+	User string   `help:"Who calls." default:"local"`
 }
 
-func (c *toolsCallCmd) check() error {
-	var input map[string]json.RawMessage
-	err := json.Unmarshal([]byte(c.Args), &input)
-	if err == nil && input == nil {
-		err = errors.New("it is null")
-	}
-	if err != nil {
-		return fmt.Errorf(`the arguments %s are not a JSON object (%w); write '{"name": value, …}'`, cut(c.Args, shownText), err)
-	}
-	return nil
+func (toolsCallCmd) Help() string {
+	return `NAME=VALUE is a text, or a number, boolean, list or object where the tool's schema wants one.
+
+Examples:
+  harness tools call database__query '{"query": "SELECT count(*) FROM sales"}'
+  harness tools call database__query query="SELECT count(*) FROM sales" timeout_ms=5000
+  harness tools call database__query query=@report.sql 'params:=[1, null]'
+  echo '{"query": "SELECT 1"}' | harness tools call database__query -`
 }
+
+func (c *toolsCallCmd) check() error { return c.Args.check() }
 
 func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+	var schema json.RawMessage
+	if len(c.Args) > 0 && !c.Args.whole() { // then the schema is needed, which a server that was never started has not told yet
+		a.ensureTools(ctx, h)
+		if details, err := h.Catalog().Details(c.Name); err == nil {
+			schema = details.InputSchema
+		}
+	}
+	args, err := c.Args.read(ctx, a, schema)
+	if err != nil {
+		return usage(err)
+	}
 	function := "callMCPTool"
 	if c.Raw {
 		function += ".raw"
 	}
-	req := runs.CallOf(function, c.Name, json.RawMessage(c.Args))
+	req := runs.CallOf(function, c.Name, args)
 	req.User = c.User
 	progress := a.progress("calling " + c.Name)
 	out, err := h.Runs().Create(ctx, auth.Local(), req)
@@ -148,9 +161,34 @@ func unknown(h *wiring.Harness, err error) error {
 				of.Kind, of.Name, s.Name, firstLine(s.Reason), s.Name)}
 		}
 	}
-	see := "harness " + of.Kind + "s list"
-	if len(of.Closest) > 0 {
-		see = "did you mean " + strings.Join(of.Closest, " or ") + "? " + see
+	if of.Kind == "server" {
+		return unknownServer(of.Name, serverNames(h.Servers().Servers()))
 	}
-	return usage(fmt.Errorf("unknown %s %q; %s shows all", of.Kind, of.Name, see))
+	for _, s := range h.Servers().Servers() {
+		if s.Name == of.Name {
+			return usage(fmt.Errorf("%s is a server, not a tool; harness tools types %[1]s shows its tools", s.Name))
+		}
+	}
+	return usage(fmt.Errorf("unknown tool %q; %s", of.Name, meant(similarTools(of.Name, h.Catalog().Tools()), "harness tools list shows all")))
+}
+
+// similarTools are the tools whose full name, or else whose name without the server, is like a misspelt one.
+func similarTools(name string, tools []*catalog.Tool) (found []string) {
+	var full, short []string
+	for _, t := range tools {
+		full, short = append(full, t.FullName()), append(short, t.Name)
+	}
+	if found = ident.Closest(name, full); len(found) == 0 {
+		_, last, ok := strings.Cut(name, "__")
+		if !ok {
+			last = name
+		}
+		closest := ident.Closest(last, short)
+		for i := range tools {
+			if slices.Contains(closest, short[i]) {
+				found = append(found, full[i])
+			}
+		}
+	}
+	return found[:min(len(found), 3)]
 }

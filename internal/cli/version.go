@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"runtime"
 
 	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
@@ -13,3 +14,12 @@ func (versionCmd) Run(a *app) error {
 	return a.answer(map[string]string{"version": Version, "go": runtime.Version(), "platform": platform, "engine": quickjs.Version},
 		"harness %s (%s, %s, %s)\n", Version, runtime.Version(), platform, quickjs.Version)
 }
+
+// versionFlag is --version of harness itself.
+type versionFlag bool
+
+// errVersion ends the reading of a command line with --version.
+var errVersion = errors.New("--version")
+
+// BeforeReset implements a hook of Kong: no command is needed.
+func (versionFlag) BeforeReset() error { return errVersion }

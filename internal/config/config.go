@@ -47,8 +47,9 @@ type Config struct {
 	Log        Log          `key:"log" doc:"The harness's own log, on stderr."`
 	Telemetry  Telemetry    `key:"telemetry" doc:"Traces."`
 
-	File     string // harness.yaml; empty if there is none
-	StateDir string // parent of the default directories and of the default store
+	File       string // harness.yaml; empty if there is none
+	FileOrigin string // how File was found: "in the working directory", "by flag --config"
+	StateDir   string // parent of the default directories and of the default store
 
 	entries []Entry
 }

@@ -65,9 +65,9 @@ func RemoveServer(path, name string) error {
 		existing, ok := d.server(name)
 		if !ok {
 			if len(d.servers().keys) == 0 {
-				return fmt.Errorf("%w: it has no servers", fs.ErrNotExist)
+				return fmt.Errorf("it has no servers%w", missing{})
 			}
-			return fmt.Errorf("%w: its servers are %s", fs.ErrNotExist, strings.Join(d.servers().names(), ", "))
+			return fmt.Errorf("its servers are %s%w", strings.Join(d.servers().names(), ", "), missing{})
 		}
 		d.remove(existing)
 		if err := d.verify(name, nil); err != nil {
@@ -76,6 +76,12 @@ func RemoveServer(path, name string) error {
 		return nil
 	})
 }
+
+// missing makes an error match fs.ErrNotExist. It has no text of its own, because the file exists.
+type missing struct{}
+
+func (missing) Error() string        { return "" }
+func (missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 // checkedEntry renders a server, reads it back and checks it as Load does.
 func checkedEntry(s *MCPServer) (any, error) {

@@ -132,35 +132,55 @@ func (l *loader) variables(v layer) {
 // fileName is the name of the configuration file.
 const fileName = "harness.yaml"
 
-// Locate returns the configuration file: that of --config, of HARNESS_CONFIG, in the working directory, or in the
-// user's configuration directory. Without any it returns the path in the working directory, where one would be created.
+// Locate returns the configuration file: that of --config, of HARNESS_CONFIG, in the working directory or the nearest
+// directory above it, or in the user's configuration directory. Without any it returns the path in the working directory,
+// where one would be created.
 func Locate(e Env) (path string, err error) {
-	path, _, _, err = locate(e, environment(e.Environ, e.GOOS))
-	return path, err
+	at, err := locate(e, environment(e.Environ, e.GOOS))
+	return at.path, err
 }
 
-// locate also reports whether the file is in the user's configuration directory; state is elsewhere then.
-func locate(e Env, environ map[string]string) (path string, found, personal bool, err error) {
+// location is where the configuration file is, or would be created.
+type location struct {
+	path     string
+	how      string // it was found; empty if there is no file
+	personal bool   // it is in the user's configuration directory; state is elsewhere then
+	foreign  string // a file above the working directory that is not used, because it belongs to another user
+}
+
+func locate(e Env, environ map[string]string) (location, error) {
 	asked, source := e.ConfigFile, "flag --config"
 	if asked == "" {
 		asked, source = environ["HARNESS_CONFIG"], "environment variable HARNESS_CONFIG"
 	}
 	if asked != "" {
-		path = absolute(asked, e.Cwd, e.HomeDir)
+		path := absolute(asked, e.Cwd, e.HomeDir)
 		if !isFile(path) {
-			return "", false, false, position{source: source}.errorf("", "give the path of a harness.yaml; `harness init` makes one",
+			return location{}, position{source: source}.errorf("", "give the path of a harness.yaml; `harness init` makes one",
 				"there is no file %s", path)
 		}
-		return path, true, false, nil
+		return location{path: path, how: "by " + source}, nil
 	}
-	local := filepath.Join(e.Cwd, fileName)
-	if isFile(local) {
-		return local, true, false, nil
+	at := location{path: filepath.Join(e.Cwd, fileName)}
+	if isFile(at.path) {
+		at.how = "in the working directory"
+		return at, nil
+	}
+	for dir := filepath.Dir(e.Cwd); ; dir = filepath.Dir(dir) {
+		if path := filepath.Join(dir, fileName); isFile(path) {
+			if trusted(path, e.Cwd) {
+				return location{path: path, how: "above the working directory"}, nil
+			}
+			at.foreign = path
+		}
+		if at.foreign != "" || dir == filepath.Dir(dir) {
+			break
+		}
 	}
 	if dir := configDir(e, environ); dir != "" && isFile(filepath.Join(dir, fileName)) {
-		return filepath.Join(dir, fileName), true, true, nil
+		at.path, at.how, at.personal = filepath.Join(dir, fileName), "in the configuration directory of the user", true
 	}
-	return local, false, false, nil
+	return at, nil
 }
 
 // isFile reports whether something other than a directory is at path. A file that cannot be examined counts: reading it

@@ -179,7 +179,7 @@ func (k key) parse(text string) (any, error) {
 func (k key) number(text string) (int64, error) {
 	switch k.typ {
 	case durationType:
-		d, err := parseDuration(text)
+		d, err := ParseDuration(text)
 		return int64(d), err
 	case sizeType:
 		s, err := parseSize(text)

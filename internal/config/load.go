@@ -45,11 +45,11 @@ type setting struct {
 
 func newLoader(e Env) (*loader, error) {
 	environ := environment(e.Environ, e.GOOS)
-	file, found, personal, err := locate(e, environ)
+	at, err := locate(e, environ)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Dir(file)
+	file, dir := at.path, filepath.Dir(at.path)
 	vars, err := readDotenv(filepath.Join(dir, ".env"))
 	if err != nil {
 		return nil, err
@@ -64,13 +64,16 @@ func newLoader(e Env) (*loader, error) {
 	for _, k := range l.keys {
 		l.byPath[k.path] = k
 	}
-	if found {
-		l.config.File, l.name = file, file
+	if at.foreign != "" {
+		l.warn(position{source: at.foreign}, "", "it is not used, because it belongs to another user", "give it with --config if you trust it")
+	}
+	if at.how != "" {
+		l.config.File, l.config.FileOrigin, l.name = file, at.how, file
 		if rel, err := filepath.Rel(e.Cwd, file); err == nil && filepath.IsLocal(rel) {
 			l.name = rel
 		}
 	}
-	if !found || personal {
+	if at.how == "" || at.personal {
 		l.config.StateDir = stateDir(e, environ)
 	}
 	if l.config.StateDir == "" {

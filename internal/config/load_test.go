@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -131,7 +132,7 @@ mcpServers:
 	want.Log.Audit = false
 	want.Audit.File = filepath.Join(e.Cwd, "data", "audit.jsonl")
 	want.Telemetry.OTLPEndpoint = "http://127.0.0.1:4318"
-	want.File, want.StateDir = filepath.Join(e.Cwd, "harness.yaml"), filepath.Join(e.Cwd, "data")
+	want.File, want.FileOrigin, want.StateDir = filepath.Join(e.Cwd, "harness.yaml"), "in the working directory", filepath.Join(e.Cwd, "data")
 	if diff := cmp.Diff(want, got, unexported); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -427,6 +428,42 @@ func TestProfile(t *testing.T) {
 			if want := values[entry.Key]; want != "" && entry.Value != want {
 				t.Errorf("%s: %s is %s, not %s", name, entry.Key, entry.Value, want)
 			}
+		}
+	}
+}
+
+// TestLocateUpwards finds the file of the nearest directory above, unless it belongs to another user.
+func TestLocateUpwards(t *testing.T) {
+	t.Parallel()
+	e := world(t, map[string]string{
+		"work/harness.yaml": "log: {level: debug}", "work/.env": "HARNESS_LOG_FORMAT=json", "work/a/b/x": "",
+		"home/.config/harness/harness.yaml": "log: {level: error}",
+	})
+	top := filepath.Join(e.Cwd, fileName)
+	e.Cwd = filepath.Join(e.Cwd, "a", "b")
+	c, warnings := load(t, e)
+	if c.File != top || c.FileOrigin != "above the working directory" || c.Log.Level != "debug" || c.Log.Format != "json" || len(warnings) > 0 ||
+		c.StateDir != filepath.Join(filepath.Dir(top), "data") {
+		t.Errorf("got %s, %s, %+v, %s, %v", c.File, c.FileOrigin, c.Log, c.StateDir, warnings)
+	}
+	if os.Getuid() != 0 { // only root can give files away
+		t.Skip("only root can make a file of another user")
+	}
+	if err := os.Chown(top, 4242, 4242); err != nil {
+		t.Fatal(err)
+	}
+	c, warnings = load(t, e)
+	if c.Log.Level != "error" || len(warnings) != 1 || !strings.Contains(warnings[0], top) || !strings.Contains(warnings[0], "--config") {
+		t.Errorf("got %s, %+v, %v", c.File, c.Log, warnings)
+	}
+	// In the working directory itself, and below one of the same owner, it is used.
+	for _, dir := range []string{filepath.Dir(top), e.Cwd} {
+		if err := os.Chown(dir, 4242, 4242); err != nil {
+			t.Fatal(err)
+		}
+		e.Cwd = dir
+		if c, _ = load(t, e); c.File != top {
+			t.Errorf("in %s: got %s", dir, c.File)
 		}
 	}
 }

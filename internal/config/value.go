@@ -52,8 +52,8 @@ func parseSize(text string) (Size, error) {
 
 const day = 24 * time.Hour
 
-// parseDuration reads a duration: numbers with units ms, s, m, h, d, as in 1m30s or 30d.
-func parseDuration(text string) (time.Duration, error) {
+// ParseDuration reads a duration: numbers with units ms, s, m, h, d, as in 1m30s or 30d.
+func ParseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if _, err := strconv.ParseFloat(text, 64); err == nil && text != "0" {
 		return 0, fmt.Errorf("%q has no unit; write %ss or %[2]sms", text, text)
@@ -72,7 +72,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.Duration(days*float64(day)) + d, nil
 }
 
-// formatDuration writes a duration in the form that parseDuration reads: 1m30s, 30d.
+// formatDuration writes a duration in the form that ParseDuration reads: 1m30s, 30d.
 func formatDuration(d time.Duration) string {
 	text := ""
 	if days := d / day; days > 0 {

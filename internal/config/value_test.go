@@ -31,13 +31,13 @@ func TestParseDuration(t *testing.T) {
 		"0": 0, "0s": 0, "1500ms": 1500 * time.Millisecond, "1m30s": 90 * time.Second, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour,
 		"0.5d": 12 * time.Hour, " 5s ": 5 * time.Second,
 	} {
-		if got, err := parseDuration(text); got != want || err != nil {
-			t.Errorf("parseDuration(%q) = %v, %v, want %v", text, got, err, want)
+		if got, err := ParseDuration(text); got != want || err != nil {
+			t.Errorf("ParseDuration(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "5", "-5s", "d", "1dx", "1d-1h", "1d1d", "99999999d", "NaNd", "1y", "s"} {
-		if got, err := parseDuration(text); err == nil {
-			t.Errorf("parseDuration(%q) = %v", text, got)
+		if got, err := ParseDuration(text); err == nil {
+			t.Errorf("ParseDuration(%q) = %v", text, got)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestValuesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, int64(10_000*day)).Draw(t, "d"))
 		d = d.Truncate(rapid.SampledFrom([]time.Duration{1, time.Millisecond, time.Second, time.Minute, time.Hour, day}).Draw(t, "unit"))
-		if got, err := parseDuration(formatDuration(d)); got != d || err != nil {
+		if got, err := ParseDuration(formatDuration(d)); got != d || err != nil {
 			t.Fatalf("%v is shown as %q, read as %v, %v", d, formatDuration(d), got, err)
 		}
 		s := Size(rapid.Int64Range(0, 1<<50).Draw(t, "s")) >> rapid.IntRange(0, 3).Draw(t, "shift") << 10

@@ -20,6 +20,7 @@ type failure struct {
 	typ     string // Anthropic's and OpenAI's type
 	message string
 	after   time.Duration
+	page    bool // the body is no error of a provider
 }
 
 // parseFailure reads the body of an error, or an error event within a stream. These shapes are known:
@@ -41,6 +42,7 @@ func parseFailure(status int, body []byte) failure {
 		if !bytes.HasPrefix(body, []byte("<")) { // not a proxy's page
 			f.message = clean(string(body))
 		}
+		f.page = true
 		return f
 	}
 	inner := obj(outer["error"])
@@ -111,6 +113,8 @@ func (f failure) kind() Kind {
 		return KindContextLength
 	case f.status >= 500:
 		return KindUnavailable
+	case f.status == http.StatusNotFound && f.page:
+		return KindInvalidRequest // there is no API at this address
 	case f.status == http.StatusNotFound:
 		return KindUnknownModel
 	case says("api key not valid"): // Google's 400
@@ -145,6 +149,8 @@ func (f failure) newError(cfg Config) *Error {
 		e.Message = strings.ToLower(http.StatusText(f.status))
 	}
 	switch {
+	case f.status == http.StatusNotFound && f.page:
+		e.Remedy = strings.NewReplacer("{url}", settings[cfg.Provider].url).Replace("no model answers at this address; check {url}, which often ends in /v1")
 	case noTools:
 		e.Remedy = "set model.tools to auto or fenced"
 	case kind == KindUnknownModel && cfg.Provider == Compatible:

@@ -35,6 +35,7 @@ func TestFailures(t *testing.T) {
 		{name: "google, key", status: 400, body: `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`, kind: KindAuth, message: "API key not valid. Please pass a valid API key."},
 		{name: "ollama", status: 400, body: `{"error":{"message":"llama2 does not support tools","type":"api_error","param":null,"code":null}}`, kind: KindInvalidRequest, message: "llama2 does not support tools", noTools: true},
 		{name: "ollama's own", status: 404, body: `{"error":"model 'x' not found"}`, kind: KindUnknownModel, message: "model 'x' not found"},
+		{name: "a page", status: 404, body: `<html><body>404 page not found</body></html>`, kind: KindInvalidRequest, message: "not found"},
 		{name: "vllm", status: 400, body: `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}`, kind: KindContextLength, message: "This model's maximum context length is 4096 tokens."},
 		{name: "llama.cpp", status: 400, body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, kind: KindContextLength, message: "the request exceeds the available context size"},
 		{name: "a gateway", status: 422, body: `{"detail":"bad input"}`, kind: KindInvalidRequest, message: "bad input"},

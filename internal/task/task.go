@@ -74,11 +74,12 @@ func (e *Error) Error() string { return e.Message }
 
 // The kinds of errors of tasks.
 const (
-	KindModel     = "model"     // the model could not be asked, or refused
-	KindBudget    = "budget"    // turns, runs, tokens, money or time were used up
-	KindCancelled = "cancelled" // somebody cancelled it
-	KindRun       = "run"       // the model ended after a run that failed, without an answer
-	KindInternal  = "internal"  // a fault of the harness
+	KindModel       = "model"       // the model could not be asked, or refused
+	KindUnreachable = "unreachable" // the model gave no answer, for a reason that may pass; nobody waits for it
+	KindBudget      = "budget"      // turns, runs, tokens, money or time were used up
+	KindCancelled   = "cancelled"   // somebody cancelled it
+	KindRun         = "run"         // the model ended after a run that failed, without an answer
+	KindInternal    = "internal"    // a fault of the harness
 )
 
 // Budget bounds a task. Zero fields are the configured bounds; a request can only lower those.

@@ -257,7 +257,7 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 			}
 			if stored.Usage.Turns == 0 {
 				stored.Message = "Stopped before the first turn: " + retry.Err.Error() + "."
-				stored.Error = &Error{KindModel, retry.Err.Error()}
+				stored.Error = &Error{KindUnreachable, retry.Err.Error()}
 				return s.fail(keep, stored)
 			}
 			pause(ctx, retry.After, nil)

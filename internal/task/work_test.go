@@ -612,7 +612,7 @@ func TestDoRetries(t *testing.T) {
 				t.Error(err)
 			case answered && (got.Status != task.Succeeded || calls != 3):
 				t.Errorf("%s after %d calls: %s", got.Status, calls, got.Message)
-			case !answered && (got.Status != task.Failed || got.Error.Kind != task.KindModel || calls != 1):
+			case !answered && (got.Status != task.Failed || got.Error.Kind != task.KindUnreachable || calls != 1):
 				t.Errorf("%s after %d calls: %s", got.Status, calls, got.Message)
 			}
 		})

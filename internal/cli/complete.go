@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/spf13/cobra"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// completeTimeout is how long a shell waits for names that are looked up.
+const completeTimeout = 2 * time.Second
+
+// maxCompletions is how many runs or tasks are offered; the newest are.
+const maxCompletions = 50
+
+// mirror is a command of Kong, which parses command lines, as one of Cobra, which has the scripts of shells, their protocol
+// and the manual pages. names gives the values of a positional argument or flag with the tag names, by the tag's value.
+func mirror(n *kong.Node, names func(c *cobra.Command, kind string) []cobra.Completion) *cobra.Command {
+	text, example, _ := strings.Cut(n.Detail, "Example")
+	_, example, _ = strings.Cut(example, ":\n")
+	c := &cobra.Command{
+		Use: n.Name, Short: n.Help, Long: strings.TrimSpace(n.Help + "\n\n" + text), Example: example, Hidden: n.Hidden,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, DisableAutoGenTag: true,
+	}
+	for _, p := range n.Positional {
+		c.Use += " " + strings.ToUpper(strings.NewReplacer("<", "", ">", "").Replace(p.Summary())) // <name> would be HTML
+	}
+	flags := c.Flags()
+	if n.Type == kong.ApplicationNode {
+		flags = c.PersistentFlags()
+	}
+	for _, f := range n.Flags {
+		if f.Name == "help" || f.Hidden {
+			continue
+		}
+		short := ""
+		if f.Short != 0 {
+			short = string(f.Short)
+		}
+		if f.IsBool() && f.Target.Kind() == reflect.Bool {
+			flags.BoolP(f.Name, short, false, f.Help)
+			continue
+		}
+		flags.StringP(f.Name, short, f.Default, f.Help)
+		if f.IsBool() { // its value may be left out
+			flags.Lookup(f.Name).NoOptDefVal = f.Default
+		}
+		_ = c.RegisterFlagCompletionFunc(f.Name, completion([]*kong.Value{f.Value}, names)) // the flag exists
+	}
+	c.ValidArgsFunction = completion(n.Positional, names)
+	for _, child := range n.Children {
+		c.AddCommand(mirror(child, names))
+	}
+	if len(n.Children) == 0 {
+		c.Run = func(*cobra.Command, []string) {} // Cobra neither completes nor documents commands that cannot run
+	}
+	return c
+}
+
+// completion offers the values of the positional argument that follows args; the last one may be repeated.
+func completion(values []*kong.Value, names func(c *cobra.Command, kind string) []cobra.Completion) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(values) == 0 || len(args) >= len(values) && !values[len(values)-1].IsCumulative() {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		v := values[min(len(args), len(values)-1)]
+		var all []cobra.Completion
+		switch {
+		case v.Enum != "":
+			all = v.EnumSlice()
+		case v.Tag.Has("names"):
+			all = names(c, v.Tag.Get("names"))
+		default:
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, begun) }), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// complete answers a shell that asks what a command line may go on with.
+func (a *app) complete(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	a.Stderr = io.Discard // the shell is in the middle of a line
+	defer a.close()
+	root := mirror(a.model, func(c *cobra.Command, kind string) []cobra.Completion {
+		a.flags.Config, _ = c.Flags().GetString("config")
+		return a.names(ctx, kind)
+	})
+	root.SetArgs(a.Args)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	if root.ExecuteContext(ctx) != nil {
+		return exitUsage
+	}
+	return exitDone
+}
+
+// names lists what a command can be given by name, with what is known without starting a server. Where the configuration or the
+// store cannot be read there is none: the command itself says why.
+func (a *app) names(ctx context.Context, kind string) (all []cobra.Completion) {
+	cfg, err := a.load()
+	if err != nil {
+		return nil
+	}
+	if kind == "servers" {
+		for _, s := range cfg.MCPServers {
+			all = append(all, s.Name)
+		}
+		return all
+	}
+	h, err := a.open(ctx)
+	if err != nil {
+		return nil
+	}
+	switch kind {
+	case "tools":
+		for _, t := range h.Catalog().Tools() {
+			all = append(all, cobra.CompletionWithDesc(t.FullName(), cut(firstLine(t.Description), shownText)))
+		}
+	case "runs":
+		infos, _, _ := h.Runs().List(ctx, auth.Local(), journal.Filter{Limit: maxCompletions})
+		for _, r := range infos {
+			all = append(all, cobra.CompletionWithDesc(r.ID, r.Started.Local().Format(time.DateTime)+" "+r.Status))
+		}
+	case "tasks":
+		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
+			found, _, _ := tasks.Tasks(ctx, task.Filter{Limit: maxCompletions})
+			for _, t := range found {
+				all = append(all, cobra.CompletionWithDesc(t.ID, cut(firstLine(t.Task), shownText)))
+			}
+		}
+	case "keys":
+		if keys, err := h.Keys(); err == nil {
+			found, _ := keys.List(ctx)
+			for _, k := range found {
+				all = append(all, cobra.CompletionWithDesc(k.ID, k.Name))
+			}
+		}
+	case "skills":
+		if saved, err := h.Skills(); err == nil {
+			found, _ := saved.List(defaultUser)
+			for _, s := range found {
+				all = append(all, cobra.CompletionWithDesc(s.Name, cut(firstLine(s.Description), shownText)))
+			}
+		}
+	}
+	return all
+}
+
+type completionCmd struct {
+	Shell string `arg:"" help:"The shell: ${enum}." enum:"bash,zsh,fish,powershell"`
+}
+
+func (completionCmd) Help() string {
+	return `Prints a script that completes commands, flags, and names of tools, servers, runs, tasks, keys and skills.
+
+Examples:
+  source <(harness completion bash)
+  harness completion bash > ~/.local/share/bash-completion/completions/harness
+  harness completion zsh > "${fpath[1]}/_harness"
+  harness completion fish > ~/.config/fish/completions/harness.fish
+  harness completion powershell | Out-String | Invoke-Expression`
+}
+
+func (c *completionCmd) Run(a *app) error {
+	root := mirror(a.model, nil)
+	var script strings.Builder
+	var err error
+	switch c.Shell {
+	case "bash":
+		err = root.GenBashCompletionV2(&script, true)
+	case "zsh":
+		err = root.GenZshCompletion(&script)
+	case "fish":
+		err = root.GenFishCompletion(&script, true)
+	case "powershell":
+		err = root.GenPowerShellCompletionWithDesc(&script)
+	}
+	if err != nil {
+		return err
+	}
+	return a.answer(map[string]string{"shell": c.Shell, "script": script.String()}, "%s", script.String())
+}

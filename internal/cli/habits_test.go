@@ -1,0 +1,171 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestVersionAndHelp(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	version := f.run("version").want(0).stdout
+	if got := f.run("--version").want(0).stdout; got != version {
+		t.Errorf("--version: %q, want %q", got, version)
+	}
+	var value struct{ Version string }
+	f.run("--version", "--json").want(0).value(&value)
+	if value.Version == "" {
+		t.Error("no version")
+	}
+	for _, command := range [][]string{{}, {"exec"}, {"servers", "add"}} {
+		want := f.run(append(command, "--help")...).want(0).stdout
+		if got := f.run(append([]string{"help"}, command...)...).want(0).stdout; got != want {
+			t.Errorf("help %v: %q, want %q", command, got, want)
+		}
+	}
+	if r := f.run("help", "fly").want(2); !strings.Contains(r.stderr, "fly") {
+		t.Error(r.stderr)
+	}
+}
+
+// TestUpwards works in a folder below the one with the configuration: same file, same store.
+func TestUpwards(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	file := f.write("harness.yaml", "# mine\n")
+	below := *f
+	below.dir = filepath.Join(f.dir, "a", "b")
+	if err := os.MkdirAll(below.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	below.run("servers", "add", "x", "--", "cmd").want(0)
+	if text := f.read("harness.yaml"); !strings.Contains(text, "# mine") || !strings.Contains(text, "command: cmd") {
+		t.Errorf("got\n%s", text)
+	}
+	var out outcome
+	below.run("exec", "--json", "-e", "return 1").want(0).value(&out)
+	f.run("runs", "show", out.RunID).want(0)
+	if r := below.run("config", "show").want(0); !strings.Contains(r.stdout, file) || !strings.Contains(r.stdout, "above the working directory") ||
+		!strings.Contains(r.stdout, filepath.Join(f.dir, "data", "harness.db")) {
+		t.Errorf("got %s", r.stdout)
+	}
+	// The nearest file counts.
+	other := below.write("harness.yaml", "")
+	below.dir = filepath.Join(below.dir, "c")
+	if err := os.Mkdir(below.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if r := below.run("config", "show").want(0); !strings.Contains(r.stdout, other) {
+		t.Errorf("got %s", r.stdout)
+	}
+}
+
+func TestToolsCallArguments(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("database")
+	f.write("query.sql", "SELECT 'a=b' AS x")
+	f.write("args.json", `{"query": "SELECT 'a=b' AS x"}`)
+	const want = `"x": "a=b"`
+	for _, c := range []struct {
+		stdin string
+		args  []string
+	}{
+		{"", []string{`{"query": "SELECT 'a=b' AS x"}`}},
+		{"", []string{"@args.json"}},
+		{`{"query": "SELECT 'a=b' AS x"}`, []string{"-"}},
+		{"", []string{"query=SELECT 'a=b' AS x"}},
+		{"", []string{"query=SELECT 'a=b' AS x", "timeout_ms=5000"}}, // a number for the schema
+		{"", []string{"query=@query.sql"}},
+		{"", []string{`query:="SELECT 'a=b' AS x"`}},
+		{"", []string{"query=SELECT ? AS x", `params:=["a=b"]`}},
+		{"", []string{"query=SELECT ? AS x", `params=["a=b"]`}},
+	} {
+		if r := f.runIn(t.Context(), c.stdin, append([]string{"tools", "call", "database__query"}, c.args...)...).want(0); !strings.Contains(r.stdout, want) {
+			t.Errorf("%q: got %s", c.args, r.stdout)
+		}
+	}
+	for _, c := range []struct {
+		stdin, want string
+		args        []string
+	}{
+		{"", "given twice", []string{"query=a", "query=b"}},
+		{"", "is not JSON", []string{"query:=SELECT"}},
+		{"", "not a JSON object", []string{"query=a", "b"}},
+		{"[1]", "not a JSON object", []string{"-"}},
+		{"", "none.json", []string{"@none.json"}},
+		{"", "none.sql", []string{"query=@none.sql"}},
+		{"", "NAME=VALUE", []string{"=b", "c=d"}},
+	} {
+		if r := f.runIn(t.Context(), c.stdin, append([]string{"tools", "call", "database__query"}, c.args...)...).want(2); !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%q: got %s, want %s", c.args, r.stderr, c.want)
+		}
+	}
+}
+
+func TestPipedProgram(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if r := f.runIn(t.Context(), "return 1 + 2", "exec").want(0); r.stdout != "3\n" {
+		t.Errorf("got %q", r.stdout)
+	}
+	if r := f.runIn(t.Context(), " \n", "exec").want(2); !strings.Contains(r.stderr, "no program") {
+		t.Errorf("got %q", r.stderr)
+	}
+}
+
+func TestDurationsWithDays(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	var key struct{ Expires string }
+	f.run("keys", "create", "--expires", "30d", "--json").want(0).value(&key)
+	if key.Expires == "" {
+		t.Error("the key does not expire")
+	}
+	for _, bad := range []string{"30", "-1d", "soon", "d"} {
+		if r := f.run("keys", "create", "--expires="+bad).want(2); !strings.Contains(r.stderr, "--expires") || !strings.Contains(r.stderr, "30d") && !strings.Contains(r.stderr, "30s") {
+			t.Errorf("%s: %s", bad, r.stderr)
+		}
+	}
+}
+
+// TestMistypedNames expects what was probably meant, and the store where it is a matter of the store.
+func TestMistypedNames(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("database", "crm")
+	for _, c := range []struct{ args, want, not string }{
+		{"tools show database__qery", "did you mean database__query?", "list_tables"},
+		{"tools show qery", "did you mean database__query?", " or "},
+		{"tools show sendmail", "harness tools list", "did you mean"},
+		{"tools show database", "is a server", "did you mean"},
+		{"tools types databse", "did you mean database?", "crm"},
+		{"servers test databse", "did you mean database?", "crm"},
+		{"servers remove databse", "did you mean database?", "crm"},
+		{"servers login databse", "did you mean database?", "crm"},
+		{"servers logout databse", "did you mean database?", "crm"},
+		{"servers review databse", "did you mean database?", "crm"},
+		{"keys revoke key_x", "harness.db", "revoke key"},
+		{"runs show run_x", "harness.db", "did you mean"},
+	} {
+		r := f.run(strings.Fields(c.args)...).want(2)
+		if !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, c.not) {
+			t.Errorf("%s: got %s; want %q and not %q", c.args, r.stderr, c.want, c.not)
+		}
+	}
+	if r := f.run("run", " ").want(2); !strings.Contains(r.stderr, "the task is empty") {
+		t.Error(r.stderr)
+	}
+}
+
+// TestUnreachableModel is a dependency that cannot be reached, not a task that failed.
+func TestUnreachableModel(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "model: {provider: compatible, name: m, baseUrl: 'http://127.0.0.1:1/v1', maxRetries: 0}\n")
+	if r := f.run("run", "x").want(3); !strings.Contains(r.stderr, "model.baseUrl") {
+		t.Errorf("got %s", r.stderr)
+	}
+}
