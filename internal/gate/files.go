@@ -135,9 +135,9 @@ func nextCharacter(text string, i int) int {
 	return i
 }
 
-// Serial implements run.Gate: calls that change files wait for each other.
+// Serial implements run.Gate: calls that change files wait for each other, and synchronous ones for the changes before them.
 func (r *Run) Serial(c *journal.Call) bool {
-	return c.Kind == string(frame.FS) && files.Mutates(c.Name)
+	return c.Kind == string(frame.FS) && (c.Sync || files.Mutates(c.Name))
 }
 
 // change is the pending call. One that a dead process had begun is repeated: most give the same result twice, and

@@ -570,6 +570,9 @@ func TestResumedFileCalls(t *testing.T) {
 			t.Errorf("%s is serial: %t", name, got)
 		}
 	}
+	if !f.Serial(&journal.Call{Kind: "fs", Name: "readFile", Sync: true}) {
+		t.Error("a synchronous read does not wait for the changes before it")
+	}
 	if f.Serial(&journal.Call{Kind: "tool", Name: "writeFile"}) {
 		t.Error("a tool is serial")
 	}

@@ -16,8 +16,18 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-//go:embed prelude
+//go:embed prelude libraries/libraries.js
 var sources embed.FS
+
+//go:generate sh -c "cd libraries && ./generate.sh"
+
+//go:embed libraries/libraries.js
+var libraries []byte
+
+// Libraries returns the libraries that the runtime uses, as one script. Evaluating it declares the global __libraries,
+// the object that boot takes as host.libraries. It needs a realm of its own, so that nothing that a program overwrites is
+// theirs. The caller must not change it.
+func Libraries() []byte { return libraries }
 
 const entry = "prelude/main.js"
 

@@ -156,6 +156,13 @@ func webAnswer(t *testing.T, call *frame.Frame) (json.RawMessage, *frame.Error) 
 	switch call.Kind {
 	case "timer":
 		return json.RawMessage("null"), nil
+	case "module":
+		var args struct{ Specifier, From string }
+		if err := json.Unmarshal(call.Args, &args); err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(args.Specifier, "node:")
+		return fmt.Appendf(nil, `{"id":%q,"modules":[{"id":%[1]q,"kind":"builtin","server":%[1]q}]}`, name), nil
 	case "intl":
 		var args struct{ Zone string }
 		if err := json.Unmarshal(call.Args, &args); err != nil {
@@ -193,7 +200,7 @@ func TestWeb(t *testing.T) {
 	helpers := webHelpers(t)
 	for _, f := range webFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(f.path), ".txt"), func(t *testing.T) {
-			code := helpers + "\nreturn " + f.expressions() + ".map(outcome);"
+			code := helpers + "\nreturn outcomes(" + f.expressions() + ");"
 			if *update {
 				updateWeb(t, f, helpers, code)
 			}
@@ -257,8 +264,8 @@ func nativeAnswers(t *testing.T, f *webFile, helpers string) nativeResult {
 	t.Setenv("TZ", "UTC")
 	t.Setenv("LC_ALL", "en_US.UTF-8")
 	var result nativeResult
-	inNode(t, helpers+"\nconsole.log(JSON.stringify({Versions: {Node: process.version, ICU: process.versions.icu}, Answers: "+
-		f.expressions()+".map(outcome)}));", &result)
+	inNode(t, helpers+"\noutcomes("+f.expressions()+").then((Answers) => "+
+		"console.log(JSON.stringify({Versions: {Node: process.version, ICU: process.versions.icu}, Answers})));", &result)
 	return result
 }
 

@@ -63,7 +63,7 @@ func isDir(name string) bool {
 // unavailable is the error for a package that cannot be imported; it lists what can.
 func (l *loader) unavailable(specifier string) error {
 	e := &Error{Message: fmt.Sprintf("package %q is not available", specifier), cause: fs.ErrNotExist}
-	names := slices.Clone(builtins)
+	names := append([]string{"fs"}, modules()...)
 	e.Hint = "write the few lines needed yourself, or call a tool"
 	if l.opts.Packages == "" {
 		e.Hint += "; no npm packages are configured (sandbox.packages names a node_modules directory of pure JavaScript packages)"
@@ -141,7 +141,7 @@ func unbundled(specifier string, failures []failure) error {
 	reason, hint := failures[0].Text, ""
 	if len(missing) > 0 {
 		reason = "it needs " + listed(missing)
-		hint = "packages may use pure JavaScript and " + strings.Join(builtins, ", ")
+		hint = "packages may use pure JavaScript and " + strings.Join(modules(), ", ")
 	}
 	return errorf(hint, "package %q cannot be used in the sandbox: %s", specifier, reason)
 }

@@ -308,8 +308,8 @@ func TestErrors(t *testing.T) {
 			"import x from './servers/crm/find'; return x", "search, getSum",
 		},
 		{
-			"import fs from 'node:fs'; return fs", "program.js:1:16: module \"node:fs\" is not available",
-			"import fs from 'node:fs'; return fs", "global fs",
+			"import fs from 'fs-extra'; return fs", "program.js:1:16: module \"fs-extra\" is not available",
+			"import fs from 'fs-extra'; return fs", "global fs",
 		},
 		{
 			"import a from 'axios'; return a", "program.js:1:15: module \"axios\" is not available",

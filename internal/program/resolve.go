@@ -46,12 +46,12 @@ func (l *loader) load(specifier, from string) (string, error) {
 			"cannot import %q: it is neither in /skills nor in /workspace", specifier)
 	}
 	bare, node := strings.CutPrefix(name, "node:")
-	if slices.Contains(builtins, bare) || !node && (bare == "fs" || bare == "fs/promises") {
+	if slices.Contains(builtins, bare) || bare == "fs" || bare == "fs/promises" {
 		return l.builtin("builtin:"+bare, bare), nil
 	}
 	advice := absent(bare)
 	if node && advice == "" {
-		advice = "of Node's modules there are " + strings.Join(builtins, ", ")
+		advice = "of Node's modules there are " + strings.Join(modules(), ", ")
 	}
 	if advice != "" {
 		return "", errorf(advice, "module %q is not available in the sandbox", specifier)
@@ -87,7 +87,15 @@ func serverPath(name string) (string, bool) {
 }
 
 // builtins are Node's modules that the guest has, besides fs and fs/promises, which are its own file functions.
-var builtins = []string{"assert", "buffer", "crypto", "events", "path", "path/posix", "url", "util"}
+var builtins = []string{
+	"assert", "assert/strict", "buffer", "crypto", "events", "os", "path", "path/posix", "querystring", "string_decoder", "timers",
+	"timers/promises", "url", "util", "util/types",
+}
+
+// modules are the names of Node's modules for messages, without those that are parts of others.
+func modules() []string {
+	return slices.DeleteFunc(slices.Clone(builtins), func(name string) bool { return strings.Contains(name, "/") })
+}
 
 // absent says what to use instead of a module that models know and that the sandbox does not have.
 func absent(name string) string {
@@ -102,8 +110,6 @@ func absent(name string) string {
 		return noNetwork
 	case "process":
 		return "environment variables that programs may read are in env.NAME"
-	case "os":
-		return "the sandbox shows nothing of the machine; temporary files go to /workspace"
 	case "worker_threads":
 		return "use Promise.all to make calls in parallel"
 	case "vm", "module", "v8", "inspector", "repl":
@@ -114,8 +120,6 @@ func absent(name string) string {
 		return "read whole files with fs.readFile, or ranges with its offset and length"
 	case "perf_hooks":
 		return "use performance.now()"
-	case "timers":
-		return "setTimeout and setInterval are global; utils.sleep(ms) waits"
 	}
 	return ""
 }

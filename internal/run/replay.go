@@ -27,17 +27,22 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 		l.offlineEnd()
 		return
 	}
+	l.performHeld(ctx)
+	l.timers.step() // the guest is idle
+	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.asked) == 0 && len(l.open) > 0 && l.ending == nil {
+		// The run was ending when its process died: these calls were answered, but not to the guest.
+		l.end(frame.KindCrash, "the harness stopped while this run was ending; its calls were answered after the program had been stopped")
+	}
+}
+
+// performHeld makes held calls go live.
+func (l *loop) performHeld(ctx context.Context) {
 	held := l.held
 	l.held = nil
 	for _, c := range held {
 		if l.open[c.N] != nil { // else its answer came in between
 			l.perform(ctx, c)
 		}
-	}
-	l.timers.step() // the guest is idle
-	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.asked) == 0 && len(l.open) > 0 && l.ending == nil {
-		// The run was ending when its process died: these calls were answered, but not to the guest.
-		l.end(frame.KindCrash, "the harness stopped while this run was ending; its calls were answered after the program had been stopped")
 	}
 }
 

@@ -160,12 +160,23 @@ func (h hooked) Commit(ctx context.Context) error {
 // those that come after them.
 func TestResumeKeepsTheOrderOfCalls(t *testing.T) {
 	t.Parallel()
+	for name, last := range map[string]func(g *guest){
+		"asynchronous": func(g *guest) {
+			g.call(frame.FS, "write", `{}`)
+			g.take()
+		},
+		"synchronous": func(g *guest) { g.sync(frame.FS, "write", `{}`) },
+	} {
+		t.Run(name, func(t *testing.T) { testResumeOrder(t, last) })
+	}
+}
+
+func testResumeOrder(t *testing.T, last func(g *guest)) {
 	program := func(g *guest) *frame.Frame {
 		first := g.call(frame.Tool, "echo", `{}`)
 		g.call(frame.FS, "write", `{}`)
 		g.takeOf(first)
-		g.call(frame.FS, "write", `{}`)
-		g.take()
+		last(g)
 		g.take()
 		return value(`1`)
 	}

@@ -17,6 +17,7 @@ let inFlight = 0; // calls sent and not answered, without timers
 const pending = new NativeMap(); // id -> what to do with the answer
 let waiting = list(); // calls beyond the limit, in order
 let waitingFrom = 0; // index of the first one that still waits
+let waitingFiles = 0; // those of them that are file calls
 
 export function connect(theHost) {
   host = theHost;
@@ -79,6 +80,7 @@ export function request(kind, name, args, convert, recover, site = callSite()) {
     };
     if (run.inFlight > 0 && inFlight >= run.inFlight) {
       waiting[waiting.length] = call;
+      if (kind === 'fs') waitingFiles++;
       return;
     }
     inFlight++;
@@ -101,12 +103,16 @@ export function requestTimer(ms, fired) {
 // requestSync makes a call that blocks the guest, and returns its value or throws its error.
 export function requestSync(kind, name, args) {
   checkArgs(name, args);
-  const id = ++lastID;
-  const wire = setPrototypeOf(jsonParse(host.sendSync(frame(id, kind, name, args, true))), null);
-  moveClock(wire);
+  const wire = block(kind, name, args);
   const error = wire.error;
   if (error) throw errorFrom(error, callSite());
   return wire.value ?? null;
+}
+
+function block(kind, name, args) {
+  const wire = setPrototypeOf(jsonParse(host.sendSync(frame(++lastID, kind, name, args, true))), null);
+  moveClock(wire);
+  return wire;
 }
 
 // deliver takes one answer. An answer that no call waits for changes nothing but the count that the host checks.
@@ -132,8 +138,25 @@ function sendNext() {
     waiting = list();
     waitingFrom = 0;
   }
+  if (call.kind === 'fs') waitingFiles--;
   inFlight++;
   send(call);
+}
+
+// requestFile makes a synchronous file call. The file calls that wait for their turn go before it, in the same manner.
+export function requestFile(name, args) {
+  if (waitingFiles > 0) {
+    const before = waiting;
+    waiting = list();
+    for (let i = waitingFrom; i < before.length; i++) if (before[i].kind !== 'fs') waiting[waiting.length] = before[i];
+    const from = waitingFrom;
+    waitingFrom = waitingFiles = 0;
+    for (let i = from; i < before.length; i++) {
+      const call = before[i];
+      if (call.kind === 'fs') call.answered(block(call.kind, call.name, call.args));
+    }
+  }
+  return requestSync('fs', name, args);
 }
 
 // outstanding is the number of calls, other than timers, that wait for an answer or for their turn.

@@ -1,19 +1,23 @@
-// fs: the files of /skills and /workspace. The names are those of Node's fs.promises, with the original runtime's
-// listFiles, exists and deleteFile. Paths go to the host as the program wrote them.
+// fs: the files of /skills and /workspace. The names are those of Node's fs, in its three forms (promises, callbacks and
+// synchronous), with the original runtime's listFiles, exists and deleteFile. Paths go to the host as the program wrote them.
 
 import {
-  apply, attempt, define, endsWith, global, list, NativeDate, NativeError, NativeTypeError, own, push, startsWith,
+  after, apply, attempt, define, endsWith, freeze, global, keys, list, NativeDate, NativeTypeError, own, push, startsWith,
   strSlice, toArray, toLowerCase,
 } from './intrinsics.js';
 import { bytesOf } from './brands.js';
 import { fromBase64, toBase64 } from './bytes.js';
-import { request } from './calls.js';
+import { request, requestFile } from './calls.js';
 import { encode } from './json.js';
+import { refuse } from './node/refuse.js';
+import { uncaught } from './outcome.js';
+import { random } from './random.js';
 import { quote, record } from './text.js';
 import { kindName } from './tools.js';
 
 let toBuffer; // makes a Buffer of bytes
 let bufferText; // (bytes, encoding) => text in one of Buffer's other encodings
+let textBytes; // (text, encoding) => bytes
 
 // bindBuffer takes Buffer as web/ made it, before guest code can replace it.
 export function bindBuffer() {
@@ -22,9 +26,11 @@ export function bindBuffer() {
   const { toString } = Buffer.prototype;
   toBuffer = (bytes) => apply(from, Buffer, [bytes.buffer]);
   bufferText = (bytes, encoding) => apply(toString, toBuffer(bytes), [encoding]);
+  textBytes = (text, encoding) => apply(from, Buffer, [text, encoding]);
 }
 
-const call = (name, args, convert, recover) => request('fs', name, args, convert, recover);
+// call is a host call that is still to be made: convert makes the program's value of the host's, recover that of an error.
+const call = (name, args, convert, recover) => ({ __proto__: null, name, args, convert, recover });
 const nothing = () => undefined;
 const flag = (value) => (value ? 'true' : undefined);
 
@@ -34,8 +40,7 @@ function pathText(name, path) {
 }
 
 // optionsOf returns a call's options: an object, or a string that is the encoding.
-function optionsOf(name, options) {
-  if (typeof options === 'function') throw new NativeTypeError(`fs.${name} takes no callback: use await fs.${name}(...)`);
+function optionsOf(options) {
   if (typeof options === 'string' || options === null) return { __proto__: null, encoding: options };
   return typeof options === 'object' ? options : { __proto__: null };
 }
@@ -46,47 +51,41 @@ const normal = (encoding) => {
 };
 
 function write(name, path, data, options) {
-  return attempt(() => {
-    const where = pathText(name, path);
-    options = optionsOf(name, options);
-    const convert = name === 'writeFile' ? undefined : nothing;
-    const operation = name === 'appendFile' || options.flag === 'a' ? 'appendFile' : 'writeFile';
-    if (typeof data === 'string') {
-      const encoding = normal(options.encoding ?? 'utf8');
-      if (encoding === 'utf8') return call(operation, record('path', where, 'text', quote(data)), convert);
-      if (encoding === 'base64') return call(operation, record('path', where, 'base64', quote(data)), convert);
-      throw new NativeTypeError(
-        `fs.${name} writes text as utf8 or base64, not ${encoding}: convert it with Buffer.from(data, '${encoding}')`,
-      );
-    }
-    const bytes = bytesOf(data);
-    if (bytes) return call(operation, record('path', where, 'base64', quote(toBase64(bytes))), convert);
-    throw new NativeTypeError(
-      `fs.${name} writes a string or bytes; got ${kindName(data)}: use JSON.stringify(data, null, 2) for an object, ` +
-      'String(data) for another value',
-    );
-  });
+  const where = pathText(name, path);
+  options = optionsOf(options);
+  const convert = name === 'writeFile' ? undefined : nothing;
+  const operation = name === 'appendFile' || options.flag === 'a' ? 'appendFile' : 'writeFile';
+  if (typeof data === 'string') {
+    const encoding = normal(options.encoding ?? 'utf8');
+    if (encoding === 'utf8') return call(operation, record('path', where, 'text', quote(data)), convert);
+    if (encoding === 'base64') return call(operation, record('path', where, 'base64', quote(data)), convert);
+    data = textBytes(data, encoding);
+  }
+  const bytes = bytesOf(data);
+  if (bytes) return call(operation, record('path', where, 'base64', quote(toBase64(bytes))), convert);
+  throw new NativeTypeError(
+    `fs.${name} writes a string or bytes; got ${kindName(data)}: use JSON.stringify(data, null, 2) for an object, ` +
+    'String(data) for another value',
+  );
 }
 
-// read gives text, or a Buffer if the encoding is null or 'buffer'. offset and length take a range, in bytes.
-function read(path, options) {
-  return attempt(() => {
-    const where = pathText('readFile', path);
-    options = optionsOf('readFile', options);
-    const encoding = options.encoding === null ? 'buffer' : normal(options.encoding ?? 'utf8');
-    const args = record(
-      'path', where, 'encoding', encoding === 'utf8' ? '"utf8"' : '"base64"',
-      'offset', range('offset', options.offset), 'length', range('length', options.length),
-    );
-    return call('readFile', args, (answer) => {
-      if (encoding === 'utf8') return own(answer, 'text');
-      const base64 = own(answer, 'base64');
-      if (encoding === 'base64') return base64;
-      return encoding === 'buffer' ? toBuffer(fromBase64(base64)) : bufferText(fromBase64(base64), encoding);
-    });
+// reader makes readFile, which gives text, or a Buffer if the encoding is null or 'buffer'. offset and length take a range,
+// in bytes.
+const reader = (unsaid) => (path, options) => {
+  const where = pathText('readFile', path);
+  options = optionsOf(options);
+  const encoding = options.encoding === null ? 'buffer' : normal(options.encoding ?? unsaid);
+  const args = record(
+    'path', where, 'encoding', encoding === 'utf8' ? '"utf8"' : '"base64"',
+    'offset', range('offset', options.offset), 'length', range('length', options.length),
+  );
+  return call('readFile', args, (answer) => {
+    if (encoding === 'utf8') return own(answer, 'text');
+    const base64 = own(answer, 'base64');
+    if (encoding === 'base64') return base64;
+    return encoding === 'buffer' ? toBuffer(fromBase64(base64)) : bufferText(fromBase64(base64), encoding);
   });
-}
-
+};
 function range(name, value) {
   if (value === undefined) return undefined;
   if (typeof value === 'number') return encode(value, name, 0);
@@ -135,73 +134,145 @@ const parentOf = (path) => strSlice(path, 0, lastSlash(path));
 const baseOf = (path) => strSlice(path, lastSlash(path) + 1);
 
 function readdir(path, options) {
-  return attempt(() => {
-    const where = pathText('readdir', path);
-    options = optionsOf('readdir', options);
-    const { recursive, withFileTypes } = options;
-    return call('readdir', record('path', where, 'recursive', flag(recursive)), (entries) => {
-      const items = list();
-      for (let i = 0; i < entries.length; i++) {
-        const entry = entries[i];
-        if (withFileTypes) push(items, new Dirent(baseOf(own(entry, 'path')), parentOf(own(entry, 'path')), own(entry, 'type')));
-        else push(items, recursive ? entryName(path, entry) : own(entry, 'name'));
-      }
-      return toArray(items);
-    });
+  const where = pathText('readdir', path);
+  const { recursive, withFileTypes } = optionsOf(options);
+  return call('readdir', record('path', where, 'recursive', flag(recursive)), (entries) => {
+    const items = list();
+    for (let i = 0; i < entries.length; i++) {
+      const entry = entries[i];
+      if (withFileTypes) push(items, new Dirent(baseOf(own(entry, 'path')), parentOf(own(entry, 'path')), own(entry, 'type')));
+      else push(items, recursive ? entryName(path, entry) : own(entry, 'name'));
+    }
+    return toArray(items);
   });
 }
 
+// absent makes a value of the error that there is no such file.
+const absent = (value) => (error) => {
+  if (own(error, 'code') === 'ENOENT') return value();
+  throw error;
+};
+
 function listFiles(path) {
-  return attempt(() => call('readdir', record('path', pathText('listFiles', path)), (entries) => {
+  return call('readdir', record('path', pathText('listFiles', path)), (entries) => {
     const names = list();
     for (let i = 0; i < entries.length; i++) push(names, own(entries[i], 'name'));
     return toArray(names);
-  }, (error) => {
-    if (own(error, 'code') === 'ENOENT') return [];
-    throw error;
-  }));
+  }, absent(() => []));
 }
 
-const stat = (name, path, convert) => attempt(() => call('stat', record('path', pathText(name, path)), convert));
-
-function two(name, from, to) {
-  return attempt(() => call(name, record('from', pathText(name, from), 'to', pathText(name, to)), nothing));
+function stat(path, options) {
+  const recover = optionsOf(options).throwIfNoEntry === false ? absent(nothing) : undefined;
+  return call('stat', record('path', pathText('stat', path)), (answer) => new Stats(answer), recover);
 }
 
-const promises = {
-  access: (path) => stat('access', path, nothing),
+// mkdtemp makes a directory whose name is the prefix and six characters of the run's randomness.
+function mkdtemp(prefix) {
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+  pathText('mkdtemp', prefix);
+  const drawn = random(6);
+  let path = prefix;
+  for (let i = 0; i < 6; i++) path += letters[drawn[i] % letters.length];
+  return call('mkdir', record('path', quote(path)), () => path);
+}
+
+const two = (name) => (from, to) => call(name, record('from', pathText(name, from), 'to', pathText(name, to)), nothing);
+
+// operations make the calls of each function. Node's forms are theirs in all but one: without an encoding Node's readFile
+// gives a Buffer.
+const operations = {
+  __proto__: null,
+  access: (path) => call('stat', record('path', pathText('access', path)), nothing),
   appendFile: (path, data, options) => write('appendFile', path, data, options),
-  copyFile: (from, to) => two('copyFile', from, to),
-  deleteFile: (path) => attempt(() => call('deleteFile', record('path', pathText('deleteFile', path)))),
-  exists: (path) => attempt(() => call('exists', record('path', pathText('exists', path)))),
+  copyFile: two('copyFile'),
+  deleteFile: (path) => call('deleteFile', record('path', pathText('deleteFile', path))),
+  exists: (path) => call('exists', record('path', pathText('exists', path))),
   listFiles,
-  mkdir: (path, options) => attempt(() => call(
-    'mkdir', record('path', pathText('mkdir', path), 'recursive', flag(optionsOf('mkdir', options).recursive)), nothing,
-  )),
-  readFile: read,
+  mkdir: (path, options) => call(
+    'mkdir', record('path', pathText('mkdir', path), 'recursive', flag(optionsOf(options).recursive)), nothing,
+  ),
+  mkdtemp,
+  readFile: reader('utf8'),
   readdir,
-  rename: (from, to) => two('rename', from, to),
-  rm: (path, options) => attempt(() => {
-    const { recursive, force } = optionsOf('rm', options);
+  rename: two('rename'),
+  rm: (path, options) => {
+    const { recursive, force } = optionsOf(options);
     return call('rm', record('path', pathText('rm', path), 'recursive', flag(recursive), 'force', flag(force)), nothing);
-  }),
-  stat: (path) => stat('stat', path, (answer) => new Stats(answer)),
-  lstat: (path) => stat('lstat', path, (answer) => new Stats(answer)),
-  unlink: (path) => attempt(() => call('rm', record('path', pathText('unlink', path)), nothing)),
+  },
+  stat,
+  lstat: stat,
+  unlink: (path) => call('rm', record('path', pathText('unlink', path)), nothing),
   writeFile: (path, data, options) => write('writeFile', path, data, options),
 };
+const readBuffer = reader('buffer');
 
-// Node's blocking functions exist to say what to use instead.
-const blocking = [
-  'accessSync', 'appendFileSync', 'copyFileSync', 'existsSync', 'lstatSync', 'mkdirSync', 'readFileSync', 'readdirSync',
-  'renameSync', 'rmSync', 'statSync', 'unlinkSync', 'writeFileSync',
-];
+// promised is the form that returns a promise.
+const promised = (operation, args) => attempt(() => {
+  const { name, args: text, convert, recover } = apply(operation, undefined, args);
+  return request('fs', name, text, convert, recover);
+});
 
-export const fs = { ...promises, promises: { ...promises } };
-for (let i = 0; i < blocking.length; i++) {
-  const name = blocking[i];
-  const instead = strSlice(name, 0, -4);
-  define(fs, name, () => {
-    throw new NativeError(`fs.${name} is not available in the sandbox: use await fs.${instead}(...)`);
-  }, false);
+// blocking is the synchronous form.
+function blocking(operation, args) {
+  const { name, args: text, convert, recover } = apply(operation, undefined, args);
+  let value;
+  try {
+    value = requestFile(name, text);
+  } catch (error) {
+    if (recover) return recover(error);
+    throw error;
+  }
+  return convert ? convert(value) : value;
 }
+
+// calledBack is the form with a callback. What the callback throws fails the run, as in a timer.
+function calledBack(operation, args, callback, only) {
+  const tell = (error, value) => {
+    try {
+      if (only) callback(value ?? false);
+      else if (error) callback(error);
+      else callback(null, value);
+    } catch (thrown) {
+      uncaught(thrown);
+    }
+  };
+  after(promised(operation, args), (value) => tell(undefined, value), tell);
+}
+
+// constants are those of access and copyFile.
+const constants = freeze({ F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1, COPYFILE_EXCL: 1 });
+
+export const fs = {};
+fs.promises = { constants };
+const names = keys(operations);
+for (let i = 0; i < names.length; i++) {
+  const name = names[i];
+  const operation = operations[name];
+  const nodes = name === 'readFile' ? readBuffer : operation;
+  const forms = {
+    promise: { [name]: (...args) => promised(operation, args) }[name],
+    // With a function as its last argument it is Node's.
+    [name](...args) {
+      const callback = args[args.length - 1];
+      if (typeof callback !== 'function') return promised(operation, args);
+      args.length--;
+      return calledBack(nodes, args, callback, name === 'exists');
+    },
+    [`${name}Sync`]: (...args) => blocking(nodes, args),
+  };
+  define(fs, name, forms[name]);
+  define(fs.promises, name, forms.promise);
+  define(fs, `${name}Sync`, forms[`${name}Sync`], false);
+}
+define(fs, 'constants', constants);
+const whole = 'read whole files with fs.readFile, or ranges with its offset and length; write with fs.writeFile and fs.appendFile';
+refuse('fs', fs, [
+  'createReadStream', 'createWriteStream', 'open', 'openSync', 'opendir', 'opendirSync', 'read', 'readSync', 'write', 'writeSync',
+  'close', 'closeSync', 'watch', 'watchFile',
+], whole);
+refuse('fs.promises', fs.promises, ['open', 'opendir', 'watch'], whole);
+refuse('fs', fs, [
+  'chmod', 'chmodSync', 'chown', 'chownSync', 'link', 'linkSync', 'symlink', 'symlinkSync', 'readlink', 'readlinkSync', 'utimes', 'utimesSync',
+], 'files have no owners, modes and links here');
+refuse('fs', fs, ['rmdir', 'rmdirSync', 'cp', 'cpSync', 'realpath', 'realpathSync', 'truncate', 'truncateSync'],
+  "use fs.rm(path, {recursive: true}), fs.copyFile for each file of fs.readdir(path, {recursive: true}), or fs.writeFile(path, '')");

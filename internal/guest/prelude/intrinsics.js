@@ -15,6 +15,7 @@ export const uncurry = bind.bind(Function.prototype.call);
 const getter = (object, key) => uncurry(Reflect.getOwnPropertyDescriptor(object, key).get);
 
 export const { apply, construct, defineProperty, deleteProperty, getPrototypeOf, ownKeys } = Reflect;
+export const { isView } = ArrayBuffer;
 export const getOwnPropertyDescriptor = Reflect.getOwnPropertyDescriptor;
 export const { create, freeze, is, keys, setPrototypeOf } = Object;
 export const hasOwn = uncurry(Object.prototype.hasOwnProperty);
@@ -43,7 +44,7 @@ export const TypedArray = getPrototypeOf(Uint8Array);
 export const toStr = String;
 export const toNumber = Number;
 export const { isFinite, isNaN, isSafeInteger } = Number;
-export const { parseFloat, parseInt } = globalThis;
+export const { decodeURIComponent, encodeURIComponent, parseFloat, parseInt } = globalThis;
 export const { floor, max, min, round, sqrt, trunc } = Math;
 export const numberToString = uncurry(Number.prototype.toString);
 export const numberToFixed = uncurry(Number.prototype.toFixed);
@@ -65,6 +66,7 @@ export const padStart = uncurry(String.prototype.padStart);
 export const repeat = uncurry(String.prototype.repeat);
 export const startsWith = uncurry(String.prototype.startsWith);
 export const strSlice = uncurry(String.prototype.slice);
+export const toWellFormed = uncurry(String.prototype.toWellFormed);
 export const toLowerCase = uncurry(String.prototype.toLowerCase);
 export const regExpExec = uncurry(RegExp.prototype.exec);
 
@@ -97,6 +99,8 @@ export const typedArrayBuffer = getter(TypedArray.prototype, 'buffer');
 export const typedArrayByteLength = getter(TypedArray.prototype, 'byteLength');
 export const typedArrayByteOffset = getter(TypedArray.prototype, 'byteOffset');
 export const typedArrayLength = getter(TypedArray.prototype, 'length');
+export const typedArraySet = uncurry(TypedArray.prototype.set);
+export const typedArraySubarray = uncurry(TypedArray.prototype.subarray);
 export const typedArrayName = getter(TypedArray.prototype, Symbol.toStringTag);
 
 export const numberValueOf = uncurry(Number.prototype.valueOf);
@@ -108,6 +112,7 @@ export const symbolToString = uncurry(Symbol.prototype.toString);
 export const regExpSource = getter(RegExp.prototype, 'source');
 
 export const { imul } = Math;
+export const symbolAsyncIterator = Symbol.asyncIterator;
 export const symbolToPrimitive = Symbol.toPrimitive;
 export const symbolToStringTag = Symbol.toStringTag;
 export const symbolInspect = Symbol.for('nodejs.util.inspect.custom');

@@ -18,6 +18,7 @@ import { discovery } from './discovery.js';
 import { errorClasses } from './errors.js';
 import { bindBuffer, fs } from './files.js';
 import { allowed, prune } from './globals.js';
+import { connectLibraries } from './libraries.js';
 import { programRequire } from './modules.js';
 import { ended, failing, neverSettled, unhandled } from './outcome.js';
 import { pii } from './pii.js';
@@ -105,6 +106,7 @@ function finish(name, text) {
 
 export default function boot(host) {
   connect(host);
+  connectLibraries(host);
   installGlobals();
   return {
     __proto__: null,

@@ -86,7 +86,7 @@ function clear(timer) {
 }
 
 // microtask is queueMicrotask; what the callback throws fails the run, as in a timer.
-function microtask(callback) {
+export function microtask(callback) {
   if (typeof callback !== 'function') throw new NativeTypeError('queueMicrotask takes a function');
   after(new NativePromise((resolve) => resolve()), () => {
     try {

@@ -24,7 +24,11 @@ var Script = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "const PRELUDE = %s;\n%s", text, runner), nil
+	libraries, err := json.Marshal(string(guest.Libraries()))
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "const PRELUDE = %s;\nconst LIBRARIES = %s;\n%s", text, libraries, runner), nil
 })
 
 // Options are the options of Node.js for programs with some bytes of memory. The file of Script follows them.

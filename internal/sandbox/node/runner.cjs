@@ -1,5 +1,5 @@
 // The runner of the tiers with Node.js: it executes one program, in a realm of its own, with frames on standard input and output.
-// PRELUDE is the text of the guest runtime.
+// PRELUDE is the text of the guest runtime, LIBRARIES that of the libraries that it uses, in a realm of their own.
 //
 // Objects of this outer realm lead a program to Node.js and are kept from it: only text passes between the realms. What V8 hands over
 // by itself (the error of a refused import) leads no further, since this realm compiles no text (--disallow-code-generation-from-strings)
@@ -36,12 +36,19 @@ const join = evaluate(`(() => {
     defineProperty(made, 'name', { __proto__: null, value: String(thrown.name), configurable: true, writable: true });
     throw made;
   };
-  return ({ send, sendSync, compile, atob, btoa }) => {
+  return ({ send, sendSync, compile, libraries, atob, btoa }) => {
     globalThis.atob = inner(atob);
     globalThis.btoa = inner(btoa);
-    return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile) };
+    const load = inner(libraries);
+    return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile), get libraries() { return load(); } };
   };
 })()`, 'harness:prelude');
+
+// libraries evaluates the libraries; the guest runtime asks for them once, when a program first needs one.
+function libraries() {
+  const apart = vm.createContext(vm.constants.DONT_CONTEXTIFY ?? Object.create(null), { codeGeneration: { strings: false, wasm: false } });
+  return vm.runInContext(`${LIBRARIES}\n;__libraries`, apart, { filename: 'harness:libraries' });
+}
 
 let buffered = []; // what was read and not taken; between lines one part at most
 let size = 0;
@@ -124,7 +131,7 @@ const microtasks = () => new Promise((resolve) => { later(resolve); });
 let run = '""';
 
 async function main() {
-  const host = join({ send, sendSync, compile: evaluate, atob, btoa });
+  const host = join({ send, sendSync, compile: evaluate, libraries, atob, btoa });
   const guest = evaluate(`(() => {${PRELUDE}\nreturn __harness.default;})()`, 'harness:prelude')(host);
   harden();
   const missing = process.env.MISSING_WALLS ?? '{}';

@@ -64,7 +64,7 @@ func WorkerMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	prelude, err := guest.Bundle()
 	if err == nil {
-		err = worker.Build(context.Background(), args[1], prelude)
+		err = worker.Build(context.Background(), args[1], prelude, guest.Libraries())
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)

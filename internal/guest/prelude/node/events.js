@@ -1,100 +1,204 @@
-// The events module: EventEmitter.
+// The events module: EventEmitter. Listeners are kept beside the emitter, which may be any object: a class that inherits,
+// a function that calls EventEmitter on itself, or an object with its methods.
 
 import {
-  apply, list, mapDelete, mapForEach, mapGet, mapSet, NativeError, NativeMap, NativePromise, NativeTypeError, push,
-  toArray,
+  apply, define, list, mapDelete, mapForEach, mapGet, mapSet, NativeError, NativeMap, NativePromise, NativeTypeError,
+  NativeWeakMap, push, symbolAsyncIterator, toArray, weakGet, weakSet,
 } from '../intrinsics.js';
 import { inspect } from '../inspect/inspect.js';
+import { kindName } from '../tools.js';
+import { aborted, coded } from './refuse.js';
 
-function listener(f) {
-  if (typeof f !== 'function') throw new NativeTypeError('a listener must be a function');
-  return f;
+const all = new NativeWeakMap(); // emitter -> Map of event -> list of {f, once}
+const limits = new NativeWeakMap(); // emitter -> what setMaxListeners was told; there is no warning
+const errorMonitor = Symbol('events.errorMonitor');
+const defaultMaxListeners = 10;
+
+export function EventEmitter() {}
+
+function mapOf(emitter) {
+  let map = weakGet(all, emitter);
+  if (!map) weakSet(all, emitter, map = new NativeMap());
+  return map;
 }
 
-export class EventEmitter {
-  #listeners = new NativeMap(); // event -> list of {f, once}
+const entriesOf = (emitter, event) => mapGet(mapOf(emitter), event) ?? list();
 
-  #add(event, f, once, first) {
-    const before = mapGet(this.#listeners, event) ?? list();
-    const entry = { __proto__: null, f: listener(f), once };
-    const after = list();
-    if (first) push(after, entry);
-    for (let i = 0; i < before.length; i++) push(after, before[i]);
-    if (!first) push(after, entry);
-    mapSet(this.#listeners, event, after);
-    return this;
+function check(f) {
+  if (typeof f === 'function') return;
+  throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "listener" argument must be of type function. Received ${kindName(f)}`);
+}
+
+function add(emitter, event, f, once, first) {
+  check(f);
+  if (entriesOf(emitter, 'newListener').length > 0) emit(emitter, 'newListener', [event, f]);
+  const before = entriesOf(emitter, event);
+  const entry = { __proto__: null, f, once };
+  const after = list();
+  if (first) push(after, entry);
+  for (let i = 0; i < before.length; i++) push(after, before[i]);
+  if (!first) push(after, entry);
+  mapSet(mapOf(emitter), event, after);
+  return emitter;
+}
+
+function remove(emitter, event, f) {
+  check(f);
+  const before = entriesOf(emitter, event);
+  const after = list();
+  let found = -1;
+  for (let i = before.length - 1; i >= 0 && found < 0; i--) if (before[i].f === f) found = i;
+  if (found < 0) return emitter;
+  for (let i = 0; i < before.length; i++) if (i !== found) push(after, before[i]);
+  if (after.length === 0) mapDelete(mapOf(emitter), event);
+  else mapSet(mapOf(emitter), event, after);
+  if (entriesOf(emitter, 'removeListener').length > 0) emit(emitter, 'removeListener', [event, f]);
+  return emitter;
+}
+
+// emit calls the listeners that there are now, in order; an 'error' without a listener is thrown.
+function emit(emitter, event, args) {
+  if (event === 'error') emit(emitter, errorMonitor, args);
+  const now = mapGet(mapOf(emitter), event);
+  if (!now) {
+    if (event !== 'error') return false;
+    if (args[0] instanceof NativeError) throw args[0];
+    const error = coded(NativeError, 'ERR_UNHANDLED_ERROR', `Unhandled error. (${inspect(args[0])})`);
+    define(error, 'context', args[0]);
+    throw error;
   }
-
-  on(event, f) { return this.#add(event, f, false, false); }
-  addListener(event, f) { return this.#add(event, f, false, false); }
-  prependListener(event, f) { return this.#add(event, f, false, true); }
-  once(event, f) { return this.#add(event, f, true, false); }
-
-  off(event, f) { return this.removeListener(event, f); }
-  removeListener(event, f) {
-    const before = mapGet(this.#listeners, event) ?? list();
-    const after = list();
-    let found = -1;
-    for (let i = before.length - 1; i >= 0 && found < 0; i--) if (before[i].f === f) found = i;
-    for (let i = 0; i < before.length; i++) if (i !== found) push(after, before[i]);
-    if (after.length === 0) mapDelete(this.#listeners, event);
-    else mapSet(this.#listeners, event, after);
-    return this;
+  for (let i = 0; i < now.length; i++) {
+    if (now[i].once) remove(emitter, event, now[i].f);
+    apply(now[i].f, emitter, args);
   }
+  return true;
+}
 
+function functionsOf(emitter, event) {
+  const entries = entriesOf(emitter, event);
+  const functions = list();
+  for (let i = 0; i < entries.length; i++) push(functions, entries[i].f);
+  return toArray(functions);
+}
+
+const methods = {
+  on(event, f) { return add(this, event, f, false, false); },
+  addListener(event, f) { return add(this, event, f, false, false); },
+  prependListener(event, f) { return add(this, event, f, false, true); },
+  once(event, f) { return add(this, event, f, true, false); },
+  prependOnceListener(event, f) { return add(this, event, f, true, true); },
+  off(event, f) { return remove(this, event, f); },
+  removeListener(event, f) { return remove(this, event, f); },
   removeAllListeners(event) {
-    if (event === undefined) this.#listeners = new NativeMap();
-    else mapDelete(this.#listeners, event);
+    if (event === undefined) weakSet(all, this, new NativeMap());
+    else mapDelete(mapOf(this), event);
     return this;
-  }
-
-  // emit calls the listeners that there are now, in order; an 'error' that nobody listens to is thrown.
-  emit(event, ...args) {
-    const now = mapGet(this.#listeners, event);
-    if (!now) {
-      if (event !== 'error') return false;
-      throw args[0] instanceof NativeError ? args[0] : new NativeError(`Unhandled error. (${inspect(args[0])})`);
-    }
-    for (let i = 0; i < now.length; i++) {
-      if (now[i].once) this.removeListener(event, now[i].f);
-      apply(now[i].f, this, args);
-    }
-    return true;
-  }
-
-  listeners(event) {
-    const now = mapGet(this.#listeners, event) ?? list();
-    const functions = list();
-    for (let i = 0; i < now.length; i++) push(functions, now[i].f);
-    return toArray(functions);
-  }
-
-  listenerCount(event) { return (mapGet(this.#listeners, event) ?? list()).length; }
-
+  },
+  emit(event, ...args) { return emit(this, event, args); },
+  listeners(event) { return functionsOf(this, event); },
+  rawListeners(event) { return functionsOf(this, event); },
+  listenerCount(event) { return entriesOf(this, event).length; },
   eventNames() {
     const names = list();
-    mapForEach(this.#listeners, (_, event) => push(names, event));
+    mapForEach(mapOf(this), (_, event) => push(names, event));
     return toArray(names);
-  }
-
-  setMaxListeners() { return this; } // there is no warning to silence
-}
+  },
+  setMaxListeners(n) {
+    weakSet(limits, this, n);
+    return this;
+  },
+  getMaxListeners() { return weakGet(limits, this) ?? defaultMaxListeners; },
+};
+for (const name in methods) define(EventEmitter.prototype, name, methods[name], false);
 
 // once resolves with the arguments of the next event, and rejects on 'error'.
-function once(emitter, event) {
+function once(emitter, event, options) {
   return new NativePromise((resolve, reject) => {
-    const failed = (error) => {
-      emitter.removeListener(event, came);
-      reject(error);
-    };
+    const signal = options?.signal;
+    if (signal?.aborted) throw aborted(signal);
+    const target = typeof emitter.addEventListener === 'function' && typeof emitter.on !== 'function';
     const came = (...args) => {
-      emitter.removeListener('error', failed);
+      stop();
       resolve(args);
     };
-    emitter.once(event, came);
-    if (event !== 'error') emitter.once('error', failed);
+    const failed = (error) => {
+      stop();
+      reject(error);
+    };
+    const cancelled = () => failed(aborted(signal));
+    const stop = () => {
+      if (target) emitter.removeEventListener(event, came);
+      else {
+        emitter.removeListener(event, came);
+        emitter.removeListener('error', failed);
+      }
+      signal?.removeEventListener('abort', cancelled);
+    };
+    if (target) emitter.addEventListener(event, came);
+    else emitter.once(event, came);
+    if (!target && event !== 'error') emitter.once('error', failed);
+    signal?.addEventListener('abort', cancelled, { once: true });
   });
 }
 
-EventEmitter.EventEmitter = EventEmitter;
-EventEmitter.once = once;
+// on iterates over the arguments of each event, until 'error' or the signal ends it.
+function on(emitter, event, options) {
+  const events = list();
+  const waiting = list(); // {resolve, reject} of next calls
+  const signal = options?.signal;
+  let failure; // {error}
+  let over = false;
+  let taken = 0;
+  let served = 0;
+  const came = (...args) => {
+    if (served < waiting.length) waiting[served++].resolve({ value: args, done: false });
+    else push(events, args);
+  };
+  const failed = (error) => {
+    if (served < waiting.length) waiting[served++].reject(error);
+    else failure = { __proto__: null, error };
+    stop();
+  };
+  const cancelled = () => failed(aborted(signal));
+  const stop = () => {
+    over = true;
+    emitter.removeListener(event, came);
+    emitter.removeListener('error', failed);
+    signal?.removeEventListener('abort', cancelled);
+    while (served < waiting.length) waiting[served++].resolve({ value: undefined, done: true });
+  };
+  if (signal?.aborted) throw aborted(signal);
+  emitter.on(event, came);
+  if (event !== 'error') emitter.on('error', failed);
+  signal?.addEventListener('abort', cancelled, { once: true });
+  return {
+    next: () => new NativePromise((resolve, reject) => {
+      if (taken < events.length) {
+        const value = events[taken];
+        events[taken++] = undefined;
+        resolve({ value, done: false });
+      } else if (failure) {
+        const { error } = failure;
+        failure = undefined;
+        reject(error);
+      } else if (over) resolve({ value: undefined, done: true });
+      else push(waiting, { __proto__: null, resolve, reject });
+    }),
+    return: () => {
+      stop();
+      return new NativePromise((resolve) => resolve({ value: undefined, done: true }));
+    },
+    throw: (error) => {
+      failed(error);
+      return new NativePromise((resolve) => resolve({ value: undefined, done: true }));
+    },
+    [symbolAsyncIterator]() { return this; },
+  };
+}
+
+define(EventEmitter, 'EventEmitter', EventEmitter);
+define(EventEmitter, 'once', once);
+define(EventEmitter, 'on', on);
+define(EventEmitter, 'listenerCount', (emitter, event) => emitter.listenerCount(event));
+define(EventEmitter, 'errorMonitor', errorMonitor);
+define(EventEmitter, 'defaultMaxListeners', defaultMaxListeners);

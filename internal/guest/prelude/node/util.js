@@ -1,10 +1,18 @@
-// The util module: inspect, format, promisify, isDeepStrictEqual and types.
+// The util module.
 
-import { apply, global, NativePromise, NativeTypeError, symbolInspect, typedArrayName } from '../intrinsics.js';
+import {
+  after, apply, construct, define, getPrototypeOf, global, isArray, isView, NativeError, NativePromise,
+  NativeTypeError, setPrototypeOf, strSlice, symbolInspect, regExpExec, toWellFormed, typedArrayName,
+} from '../intrinsics.js';
 import { kindOf, proxyOf } from '../brands.js';
 import { format } from '../inspect/format.js';
 import { inspect } from '../inspect/inspect.js';
+import { report } from '../console.js';
+import { microtask, timerGlobals } from '../timers.js';
+import { kindName } from '../tools.js';
 import { equal } from './equal.js';
+import { coded } from './refuse.js';
+import { wait } from './timers.js';
 
 const custom = Symbol.for('nodejs.util.promisify.custom');
 
@@ -22,6 +30,66 @@ function promisify(original) {
   };
 }
 promisify.custom = custom;
+define(timerGlobals.setTimeout, custom, (ms, value, options) => wait(ms, value, options), false);
+
+// callbackify makes a function with a callback of one that returns a promise. What the callback throws fails the run.
+function callbackify(original) {
+  if (typeof original !== 'function') throw new NativeTypeError('util.callbackify takes a function');
+  return function callbackified(...args) {
+    const callback = args[args.length - 1];
+    if (typeof callback !== 'function') throw new NativeTypeError('The last argument must be of type function');
+    args.length--;
+    const promise = new NativePromise((resolve) => resolve(apply(original, this, args)));
+    after(promise, (value) => microtask(() => callback(null, value)), (reason) => microtask(() => callback(
+      reason || coded(NativeError, 'ERR_FALSY_VALUE_REJECTION', 'Promise was rejected with falsy value'),
+    )));
+  };
+}
+
+function inherits(constructor, parent) {
+  if (typeof constructor !== 'function' || typeof parent !== 'function') {
+    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `util.inherits takes two constructors; got ${kindName(constructor)} and ${kindName(parent)}`);
+  }
+  define(constructor, 'super_', parent, false);
+  setPrototypeOf(constructor.prototype, parent.prototype);
+}
+
+// deprecate warns once.
+function deprecate(f, message) {
+  let warned = false;
+  return function deprecated(...args) {
+    if (!warned) report('warn', `DeprecationWarning: ${message}`);
+    warned = true;
+    return new.target ? construct(f, args, new.target) : apply(f, this, args);
+  };
+}
+
+const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))|\x9b[0-?]*[ -/]*[@-~]/g;
+
+function stripVTControlCharacters(text) {
+  let out = '';
+  let from = 0;
+  escapes.lastIndex = 0;
+  for (let found; (found = regExpExec(escapes, text)) !== null;) {
+    out += strSlice(text, from, found.index);
+    from = found.index + found[0].length;
+  }
+  return out + strSlice(text, from);
+}
+
+const prototypes = {
+  __proto__: null,
+  async: getPrototypeOf(async () => {}),
+  generator: getPrototypeOf(function* () {}), // eslint-disable-line require-yield
+  asyncGenerator: getPrototypeOf(async function* () {}), // eslint-disable-line require-yield
+};
+const isFunctionOf = (first, second) => (value) => {
+  if (typeof value !== 'function') return false;
+  const prototype = getPrototypeOf(value);
+  return prototype === prototypes[first] || prototype === prototypes[second];
+};
+const isTyped = (name) => (value) => isView(value) && typedArrayName(value) === name;
+const boxes = { __proto__: null, Number: true, String: true, Boolean: true, BigInt: true, Symbol: true };
 
 const isKind = (kind) => (value) => value !== null && typeof value === 'object' && kindOf(value) === kind;
 
@@ -34,8 +102,22 @@ export const util = {
   inspect: publicInspect,
   isDeepStrictEqual: (a, b) => equal(a, b, true),
   promisify,
+  callbackify,
+  debuglog: () => () => {},
+  deprecate,
+  inherits,
+  isArray,
+  stripVTControlCharacters,
+  toUSVString: (text) => toWellFormed(`${text}`),
   types: {
+    isAnyArrayBuffer: isKind('ArrayBuffer'),
+    isArrayBuffer: isKind('ArrayBuffer'),
+    isArrayBufferView: (value) => isView(value),
+    isAsyncFunction: isFunctionOf('async', 'asyncGenerator'),
+    isBoxedPrimitive: (value) => value !== null && typeof value === 'object' && boxes[kindOf(value)] === true,
+    isDataView: isKind('DataView'),
     isDate: isKind('Date'),
+    isGeneratorFunction: isFunctionOf('generator', 'asyncGenerator'),
     isMap: isKind('Map'),
     isNativeError: isKind('Error'),
     isPromise: isKind('Promise'),
@@ -43,7 +125,19 @@ export const util = {
     isRegExp: isKind('RegExp'),
     isSet: isKind('Set'),
     isTypedArray: isKind('TypedArray'),
-    isUint8Array: (value) => isKind('TypedArray')(value) && typedArrayName(value) === 'Uint8Array',
+    isUint8Array: isTyped('Uint8Array'),
+    isUint8ClampedArray: isTyped('Uint8ClampedArray'),
+    isUint16Array: isTyped('Uint16Array'),
+    isUint32Array: isTyped('Uint32Array'),
+    isInt8Array: isTyped('Int8Array'),
+    isInt16Array: isTyped('Int16Array'),
+    isInt32Array: isTyped('Int32Array'),
+    isFloat32Array: isTyped('Float32Array'),
+    isFloat64Array: isTyped('Float64Array'),
+    isBigInt64Array: isTyped('BigInt64Array'),
+    isBigUint64Array: isTyped('BigUint64Array'),
+    isWeakMap: isKind('WeakMap'),
+    isWeakSet: isKind('WeakSet'),
   },
 };
 

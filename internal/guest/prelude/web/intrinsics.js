@@ -104,6 +104,7 @@ export const strValue = uncurry(String.prototype.valueOf);
 export const boolValue = uncurry(Boolean.prototype.valueOf);
 export const symValue = uncurry(Symbol.prototype.valueOf);
 export const reject = Promise.reject.bind(Promise);
+export const resolve = Promise.resolve.bind(Promise);
 
 // isArrayBuffer says whether a value is an ArrayBuffer, without trusting its prototype.
 export function isArrayBuffer(value) {

@@ -24,14 +24,28 @@ function show(value) {
   return JSON.stringify(plain(value));
 }
 
-// outcome evaluates an expression; an exception is the class of its error, since engines word them differently.
-function outcome(expression) {
-  try {
-    return show((0, eval)(expression));
-  } catch (error) {
-    return JSON.stringify({ throws: error.name });
+// outcomes evaluates expressions in turn; an exception is the class of its error, since engines word them differently.
+async function outcomes(expressions) {
+  const all = [];
+  for (const expression of expressions) {
+    try {
+      const value = (0, eval)(expression);
+      all.push(show(value instanceof Promise ? await value : value));
+    } catch (error) {
+      all.push(JSON.stringify({ throws: error.name }));
+    }
   }
+  return all;
 }
+
+globalThis.require = require;
+// heard collects what callbacks are given until as many as wanted have come.
+globalThis.heard = (wanted, f) => new Promise((resolve) => {
+  const all = [];
+  f((...args) => {
+    if (all.push(args) === wanted) resolve(all);
+  });
+});
 
 const parts = ['href', 'origin', 'protocol', 'username', 'password', 'host', 'hostname', 'port', 'pathname', 'search', 'hash'];
 const look = (url) => parts.map((name) => url[name]);

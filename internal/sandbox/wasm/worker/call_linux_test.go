@@ -36,7 +36,7 @@ func builtEngine(b testing.TB) (*engine, *os.File) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := Build(b.Context(), dir, prelude); err != nil {
+	if err := Build(b.Context(), dir, prelude, guest.Libraries()); err != nil {
 		b.Fatal(err)
 	}
 	e, err := openEngine(b.Context(), dir)

@@ -54,8 +54,8 @@ const (
 )
 
 // Build fills dir, an existing directory, with what workers start from: the engine's machine code and the memory in which
-// prelude, the guest runtime, is evaluated.
-func Build(ctx context.Context, dir string, prelude []byte) error {
+// prelude, the guest runtime, and its libraries are evaluated.
+func Build(ctx context.Context, dir string, prelude, libraries []byte) error {
 	module, outline, segments, err := split(quickjs.Wasm)
 	if err != nil {
 		return fmt.Errorf("read engine: %w", err)
@@ -75,7 +75,7 @@ func Build(ctx context.Context, dir string, prelude []byte) error {
 	if err := fitOutline(ctx, outline, full, filepath.Join(dir, codeDir)); err != nil {
 		return fmt.Errorf("store machine code: %w", err)
 	}
-	h, image, err := evaluate(ctx, e, segments, prelude)
+	h, image, err := evaluate(ctx, e, segments, prelude, libraries)
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func openEngine(ctx context.Context, dir string) (*engine, error) {
 }
 
 // evaluate runs the guest runtime in a new instance and returns the memory it leaves, with its header.
-// Nothing of the machine enters: the engine sees constant time and entropy, so the same prelude gives the same bytes.
-func evaluate(ctx context.Context, e *engine, segments []segment, prelude []byte) (h header, image []byte, err error) {
+// Nothing of the machine enters: the engine sees constant time and entropy, so the same scripts give the same bytes.
+func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libraries []byte) (h header, image []byte, err error) {
 	limit := &limiter{}
 	limit.limit.Store(buildMemory)
 	v, err := e.instantiate(experimental.WithMemoryAllocator(ctx,
@@ -166,7 +166,7 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude []byte
 		}
 	}
 	h.Magic = snapshotMagic
-	if err := v.boot(ctx, prelude, &h); err != nil {
+	if err := v.boot(ctx, prelude, libraries, &h); err != nil {
 		return h, nil, fmt.Errorf("evaluate the guest runtime: %w", v.explain(ctx, err))
 	}
 	if _, err := v.invoke(ctx, "qjs_run_gc"); err != nil {
@@ -229,8 +229,32 @@ func differing(a, b []byte) []extent {
 	return all
 }
 
-// boot evaluates the prelude and hands it the host functions.
-func (v *vm) boot(ctx context.Context, prelude []byte, h *header) error {
+// evalApart evaluates a script in a realm of its own, in the same heap, and returns its value.
+func (v *vm) evalApart(ctx context.Context, code []byte, file string) (value handle, err error) {
+	runtime, err := v.invoke(ctx, "qjs_get_runtime_ptr")
+	if err != nil {
+		return 0, err
+	}
+	own, err := v.invoke(ctx, "qjs_get_context_ptr")
+	if err != nil {
+		return 0, err
+	}
+	apart, err := v.invoke(ctx, "JS_NewContext", runtime)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := v.invoke(ctx, "qjs_set_runtime_and_context", runtime, apart); err != nil {
+		return 0, err
+	}
+	if value, err = v.eval(ctx, code, file); err != nil {
+		return 0, v.explain(ctx, err)
+	}
+	_, err = v.invoke(ctx, "qjs_set_runtime_and_context", runtime, own)
+	return value, err
+}
+
+// boot evaluates the prelude and hands it the host functions and the libraries.
+func (v *vm) boot(ctx context.Context, prelude, libraries []byte, h *header) error {
 	// The bundle declares one global; a function around it keeps the name from the guest.
 	code := append([]byte("(()=>{"), prelude...)
 	code = append(code, "\n;return __harness.default})()"...)
@@ -255,6 +279,14 @@ func (v *vm) boot(ctx context.Context, prelude []byte, h *header) error {
 		if err := v.setProperty(ctx, host, name, handle(fn)); err != nil {
 			return err
 		}
+	}
+	code = append(bytes.Clone(libraries), "\n;__libraries"...)
+	value, err := v.evalApart(ctx, code, "harness:libraries")
+	if err != nil {
+		return fmt.Errorf("evaluate the libraries: %w", err)
+	}
+	if err := v.setProperty(ctx, host, "libraries", value); err != nil {
+		return err
 	}
 	entry, err := v.call(ctx, boot, host)
 	if err != nil {

@@ -1,0 +1,149 @@
+// The crypto module: hashes, HMACs and the run's randomness.
+
+import {
+  apply, isSafeInteger, list, NativeError, NativeRangeError, NativeTypeError, push, toArray, typedArrayBuffer,
+} from '../intrinsics.js';
+import { bytesOf } from '../brands.js';
+import { hashName, hashNames, startHash } from '../hash.js';
+import { random } from '../random.js';
+import { microtask } from '../timers.js';
+import { kindName } from '../tools.js';
+import { Buffer } from '../web/buffer.js';
+import { coded, refuse } from './refuse.js';
+
+const { alloc, from } = Buffer;
+const { toString } = Buffer.prototype;
+const toBuffer = (bytes) => apply(from, Buffer, [typedArrayBuffer(bytes)]);
+const textOf = (buffer, encoding) => apply(toString, buffer, [encoding]);
+
+// inputBytes are the bytes of data as a hash takes it: text in an encoding, or bytes.
+function inputBytes(what, data, encoding) {
+  if (typeof data === 'string') return apply(from, Buffer, [data, encoding]);
+  const bytes = bytesOf(data);
+  if (bytes) return bytes;
+  throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE',
+    `The "${what}" argument must be of type string or an instance of Buffer, TypedArray, or DataView. Received ${kindName(data)}`);
+}
+
+function algorithm(name) {
+  if (typeof name !== 'string') {
+    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "algorithm" argument must be of type string. Received ${kindName(name)}`);
+  }
+  const known = hashName(name);
+  if (known) return known;
+  throw new NativeError(`Digest method not supported: '${name}'; use md5, sha1, sha224, sha256, sha384 or sha512`);
+}
+
+// Digest is what createHash and createHmac return.
+class Digest {
+  #state; // undefined once it is finished
+  #last; // of an HMAC, whose second digest is empty as in Node
+
+  constructor(state, hmac) {
+    this.#state = state;
+    this.#last = hmac ? apply(alloc, Buffer, [0]) : undefined;
+  }
+
+  #open() {
+    if (this.#state) return this.#state;
+    throw coded(NativeError, 'ERR_CRYPTO_HASH_FINALIZED', 'Digest already called');
+  }
+
+  copy() { return new Digest(this.#open().copy(), this.#last !== undefined); }
+
+  update(data, encoding) {
+    this.#open().update(inputBytes('data', data, encoding));
+    return this;
+  }
+
+  digest(encoding) {
+    let out = this.#last;
+    if (this.#state || !out) out = toBuffer(this.#open().digest());
+    this.#state = undefined;
+    return encoding === undefined || encoding === 'buffer' ? out : textOf(out, encoding);
+  }
+}
+
+function createHash(name) {
+  return new Digest(startHash(algorithm(name)), false);
+}
+
+function createHmac(name, key) {
+  return new Digest(startHash(algorithm(name), inputBytes('key', key, 'utf8')), true);
+}
+
+function hash(name, data, encoding = 'hex') {
+  return createHash(name).update(data).digest(encoding);
+}
+
+function getHashes() {
+  const names = list();
+  for (let i = 0; i < hashNames.length; i++) push(names, hashNames[i]);
+  return toArray(names);
+}
+
+// answer gives a value to a callback if there is one, behind none for its error, else to the caller.
+function answer(callback, none, value) {
+  if (callback === undefined) return value;
+  if (typeof callback !== 'function') throw new NativeTypeError('The "callback" argument must be of type function');
+  microtask(() => callback(none, value));
+  return undefined;
+}
+
+const maxRandom = 16 << 20; // bytes in one call
+
+function randomBytes(size, callback) {
+  if (typeof size !== 'number') throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', 'The "size" argument must be of type number');
+  if (!(size >= 0 && size <= maxRandom)) {
+    throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE', `The value of "size" is out of range. It must be >= 0 && <= ${maxRandom}. Received ${size}`);
+  }
+  return answer(callback, null, toBuffer(random(size)));
+}
+
+// randomInt draws 48 bits until they fall into a whole number of ranges, so that every value is as likely.
+function randomInt(low, high, callback) {
+  if (high === undefined || typeof high === 'function') return randomInt(0, low, high);
+  const range = high - low;
+  if (!isSafeInteger(low) || !isSafeInteger(high)) {
+    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', 'The "min" and "max" arguments must be safe integers');
+  }
+  if (!(range > 0 && range < 2 ** 48)) {
+    throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE',
+      `The value of "max" is out of range. It must be greater than the value of "min" (${low}) by less than 2 ** 48. Received ${high}`);
+  }
+  const limit = 2 ** 48 - (2 ** 48 % range);
+  for (;;) {
+    const b = random(6);
+    const drawn = ((b[0] * 256 + b[1]) * 256 + b[2]) * 2 ** 24 + (b[3] * 256 + b[4]) * 256 + b[5];
+    if (drawn < limit) return answer(callback, undefined, low + (drawn % range));
+  }
+}
+
+function timingSafeEqual(a, b) {
+  const x = inputBytes('buf1', a);
+  const y = inputBytes('buf2', b);
+  if (x.length !== y.length) {
+    throw coded(NativeRangeError, 'ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH', 'Input buffers must have the same byte length');
+  }
+  let difference = 0;
+  for (let i = 0; i < x.length; i++) difference |= x[i] ^ y[i];
+  return difference === 0;
+}
+
+// cryptoModule makes the module around the global crypto.
+export function cryptoModule(crypto) {
+  const module = {
+    createHash, createHmac, getHashes, hash, randomBytes, randomInt, timingSafeEqual,
+    getRandomValues: (array) => crypto.getRandomValues(array),
+    randomFillSync: (array) => crypto.getRandomValues(array),
+    randomUUID: () => crypto.randomUUID(),
+    subtle: crypto.subtle,
+    webcrypto: crypto,
+  };
+  refuse('crypto', module, [
+    'createCipheriv', 'createDecipheriv', 'createSign', 'createVerify', 'sign', 'verify', 'generateKeyPair',
+    'generateKeyPairSync', 'generateKeySync', 'pbkdf2', 'pbkdf2Sync', 'scrypt', 'scryptSync', 'hkdf', 'hkdfSync',
+    'publicEncrypt', 'privateDecrypt', 'createPrivateKey', 'createPublicKey', 'createSecretKey', 'createDiffieHellman', 'createECDH',
+  ], 'programs hold no keys and encrypt nothing; createHash, createHmac and the random functions are here, for the rest call a tool');
+  return module;
+}
