@@ -112,6 +112,37 @@ func TestRunnerExecutesAndResets(t *testing.T) {
 	}
 }
 
+// A simple function may call itself 10,000 times, in one run of a runner after another; a recursion without an end is an error that can be caught.
+func TestRecursion(t *testing.T) {
+	s := setup(t)
+	r, err := s.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Kill()
+	const finite = "(async()=>{const sum=n=>n===0?0:n+sum(n-1); function f(n){return n===0?0:1+f(n-1)}; return [sum(9900),f(10000)]})"
+	var programs []string
+	for _, endless := range []string{
+		"function f(){f()}f()", "const f=n=>1+f(n);f(1)", "const f=()=>[1].map(f);f()", "const f=()=>'a'.replace('a',f);f()",
+		"const o={toString(){return ''+o}};''+o", "const o={get x(){return this.x}};o.x", "class A{constructor(){new A()}};new A()",
+		"async function f(){await f()};await f()", "function*f(){yield*f()};[...f()]", "const f=()=>Reflect.apply(f,null,[]);f()",
+		"let f=()=>g();const g=()=>f.call();f()", "const p=new Proxy({},{get:(t,k,r)=>r[k]});p.x", "const f=(...a)=>{try{f(...a)}finally{}};f()",
+	} {
+		programs = append(programs, "(async()=>{try{"+endless+"}catch(e){return e instanceof RangeError&&e.message}})", finite)
+	}
+	for i, code := range programs {
+		f := execute(t, r, fmt.Sprint("run_", i), code)
+		want := `"Maximum call stack size exceeded"`
+		if code == finite {
+			want = "[49009950,10000]"
+		}
+		if f.Error != nil || string(f.Value) != want {
+			t.Fatalf("%s: got %s, %v", code, f.Value, f.Error)
+		}
+		reset(t, r)
+	}
+}
+
 // An embedded worker program is executed from the private directory, and reports the engine that this binary knows.
 func TestEmbeddedProgram(t *testing.T) {
 	exe, err := os.Executable()

@@ -29,6 +29,7 @@ func (l *limiter) allow(size uint64) bool {
 type heapMemory struct {
 	limit *limiter
 	image []byte
+	data  []extent // the parts of image that are not zero
 	buf   []byte
 }
 
@@ -38,7 +39,9 @@ func (m *heapMemory) Reallocate(size uint64) []byte {
 	}
 	if m.buf == nil {
 		m.buf = make([]byte, max(size, uint64(len(m.image))))
-		copy(m.buf, m.image)
+		for _, e := range m.data {
+			copy(m.buf[e.From:e.To], m.image[e.From:])
+		}
 	}
 	if uint64(cap(m.buf)) < size {
 		// Doubling keeps the copying linear in what the guest allocates.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,13 @@ import (
 // Limits of building: the guest runtime needs far less.
 const buildMemory = 64 << 20
 
-// guestStack is QuickJS's stack in bytes, the most that its build allows.
-const guestStack = 512 << 10
+// guestStack is QuickJS's stack in bytes: some 10,000 calls of a simple function. stackReserve is what its C code may use beyond that, which it
+// checks at calls only. A page of it costs memory when it is first written to. For each call the machine code takes 7 KiB of another stack, of which
+// wazero gives 84 MB: more would not make the recursion deeper.
+const (
+	guestStack   = 2560 << 10
+	stackReserve = 512 << 10
+)
 
 // header says how to continue from an image. It fills the first page of a snapshot; the image follows.
 type header struct {
@@ -28,9 +34,10 @@ type header struct {
 	Stack uint64 `json:"stack"` // the stack pointer
 	Size  int64  `json:"size"`  // bytes of the image
 	// The guest runtime's entry points.
-	Start   handle `json:"start"`
-	Deliver handle `json:"deliver"`
-	Settle  handle `json:"settle"`
+	Start   handle   `json:"start"`
+	Deliver handle   `json:"deliver"`
+	Settle  handle   `json:"settle"`
+	Data    []extent `json:"data"` // the parts of the image that are not zero
 	// Hot are the parts of the image that every program writes to, found by running one.
 	Hot []extent `json:"hot,omitempty"`
 }
@@ -41,7 +48,7 @@ type extent struct {
 	To   int64 `json:"to"`
 }
 
-const snapshotMagic = "harness snapshot 3"
+const snapshotMagic = "harness snapshot 4"
 
 // Version changes with the form of what Build makes.
 const Version = snapshotMagic
@@ -151,11 +158,17 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libra
 			return h, nil, errors.New("a data segment of the engine lies outside its memory")
 		}
 	}
+	if _, err := v.invoke(ctx, "_initialize"); err != nil {
+		return h, nil, fmt.Errorf("initialize engine: %w", err)
+	}
+	stack, err := v.moveStack(ctx)
+	if err != nil {
+		return h, nil, err
+	}
 	for _, step := range []struct {
 		name string
 		args []uint32
 	}{
-		{"_initialize", nil},
 		{"qjs_init", nil},
 		{"qjs_set_max_stack_size", []uint32{guestStack}},
 		{"qjs_set_interrupt_handler", []uint32{1}},
@@ -175,7 +188,30 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libra
 	h.Stack = v.module.ExportedGlobal("__stack_pointer").Get()
 	memory, _ := v.memory.Read(0, v.memory.Size())
 	h.Size = int64(len(memory))
-	return h, bytes.Clone(memory), nil
+	image = bytes.Clone(memory)
+	clear(image[stack:h.Stack]) // what returned calls left
+	h.Data = differing(image, make([]byte, len(image)))
+	return h, image, nil
+}
+
+// moveStack gives the engine a stack of the size that programs need, and returns its lowest address. It must have no calls under way.
+func (v *vm) moveStack(ctx context.Context) (lowest uint32, err error) {
+	const size = guestStack + stackReserve
+	lowest, err = v.invoke(ctx, "wasm_malloc", size)
+	if err != nil || lowest == 0 {
+		return 0, fmt.Errorf("allocate the engine's stack: %w", cmp.Or(err, errMemory))
+	}
+	return lowest, v.setStack(uint64(lowest+size) &^ 15) // C wants 16
+}
+
+// setStack sets the engine's stack pointer.
+func (v *vm) setStack(at uint64) error {
+	stack, ok := v.module.ExportedGlobal("__stack_pointer").(interface{ Set(uint64) })
+	if !ok {
+		return errors.New("the engine's stack pointer cannot be set")
+	}
+	stack.Set(at)
+	return nil
 }
 
 // trial restores an image, runs a program that makes a call and returns the parts that were written to. A later
@@ -184,7 +220,9 @@ func trial(ctx context.Context, e *engine, h header, image []byte) ([]extent, er
 	in := newInbox()
 	w := &worker{engine: e, header: h, limit: &limiter{}, out: &output{w: io.Discard}, in: in}
 	w.limit.limit.Store(buildMemory)
-	w.memory = func() (experimental.LinearMemory, error) { return &heapMemory{limit: w.limit, image: image}, nil }
+	w.memory = func() (experimental.LinearMemory, error) {
+		return &heapMemory{limit: w.limit, image: image, data: h.Data}, nil
+	}
 	e.send = func(text []byte) {
 		if bytes.HasPrefix(text, []byte(`{"t":"call"`)) {
 			in.put([]byte(`{"t":"answer","run":"trial","id":1,"now":1,"value":{"n":1}}`))

@@ -20,7 +20,7 @@ func openSnapshot(s Settings, limit *limiter) (header, func() (experimental.Line
 		return header{}, nil, err
 	}
 	return h, func() (experimental.LinearMemory, error) {
-		return &heapMemory{limit: limit, image: data[pageSize:]}, nil
+		return &heapMemory{limit: limit, image: data[pageSize:], data: h.Data}, nil
 	}, nil
 }
 

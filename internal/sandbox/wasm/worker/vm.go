@@ -131,6 +131,9 @@ func (v *vm) invoke(ctx context.Context, name string, args ...uint32) (uint32, e
 // trapError keeps the first line of a trap; the rest is a WebAssembly stack without symbols.
 func trapError(name string, err error) error {
 	message, _, _ := strings.Cut(err.Error(), "\n")
+	if strings.HasSuffix(message, "stack overflow") {
+		return errStack
+	}
 	return fmt.Errorf("engine trapped in %s: %s", name, message)
 }
 
@@ -170,6 +173,8 @@ func (v *vm) alloc(ctx context.Context, data []byte) (uint32, error) {
 }
 
 var (
+	// errStack reports a recursion that was too deep for the machine code before it was for QuickJS.
+	errStack = errors.New("stack overflow")
 	// errMemory reports that the guest's memory is full.
 	errMemory = errors.New("out of memory")
 	// errFrameSize reports a frame of the guest that is longer than the host takes.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -31,9 +32,12 @@ const (
 	// when its Go heap reaches heapTarget.
 	heapTarget   = 96 << 20
 	collectEvery = 16
-	// maxOwnMemory is what the process may add to the memory it starts with, the guest's not counted: frames under way, and
+	// largeHeap is the Go heap in bytes, garbage included, that is collected after a run: a deep recursion leaves its stack.
+	largeHeap = 48 << 20
+	// maxOwnMemory is what the process may add to the memory it starts with, the guest's not counted: frames under way, the stack
+	// of a deep recursion, which takes 84 MB and as much again while it grows, and
 	// the heap until it is collected.
-	maxOwnMemory = 192 << 20
+	maxOwnMemory = 320 << 20
 )
 
 // Settings are what the host tells a worker, as JSON in its first argument.
@@ -133,10 +137,18 @@ func (w *worker) serve(ctx context.Context) error {
 	w.out.done(err, w.limit.refused.Load())
 	w.limit.limit.Store(1 << 62)
 	w.awaitReset()
-	if w.runs++; w.runs%collectEvery == 0 {
+	if w.runs++; w.runs%collectEvery == 0 || heapSize() > largeHeap {
+		clear(v.funcs) // their stacks
 		runtime.GC()
 	}
 	return nil
+}
+
+// heapSize is the size of the Go heap in bytes, garbage included.
+func heapSize() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // instance restores the snapshot into a fresh instance.
@@ -154,11 +166,9 @@ func (w *worker) instance(ctx context.Context) (*vm, error) {
 			return nil, errors.New("the snapshot is larger than the guest's memory")
 		}
 	}
-	stack, ok := v.module.ExportedGlobal("__stack_pointer").(interface{ Set(uint64) })
-	if !ok {
-		return nil, errors.New("the engine's stack pointer cannot be set")
+	if err := v.setStack(w.header.Stack); err != nil {
+		return nil, err
 	}
-	stack.Set(w.header.Stack)
 	// The functions of the outline itself trap: this proves that the machine code was loaded in their place.
 	undefined, err := v.invoke(ctx, "qjs_get_undefined")
 	if err != nil {
@@ -361,6 +371,8 @@ func ending(err error) *frame.Error {
 		return &frame.Error{Kind: "memory", Message: "out of memory"}
 	case errors.Is(err, errFrameSize):
 		return &frame.Error{Kind: "output_limit", Message: err.Error()}
+	case errors.Is(err, errStack):
+		return &frame.Error{Kind: "runtime", Name: "RangeError", Message: "Maximum call stack size exceeded"}
 	case errors.Is(err, errInterrupted):
 		return &frame.Error{Kind: "cancelled", Message: "interrupted"}
 	case err == nil:
