@@ -199,7 +199,7 @@ func (l *loop) recall(ctx context.Context) ([]journal.Record, error) {
 
 // readEnd prepares a run without a runner for its end.
 func (l *loop) readEnd() {
-	if l.runner != nil || l.ending != nil || l.done != nil {
+	if l.runner != nil || !l.again || l.ending != nil || l.done != nil {
 		return
 	}
 	records, err := l.recall(context.Background())

@@ -24,13 +24,22 @@ import (
 // but for the cause ErrParked, which leaves it to be resumed and is the error then. Execute empties spec: a run without a runner
 // holds nothing that it can read again.
 func Execute(ctx context.Context, spec *Spec) (*Outcome, error) {
-	lease, err := spec.Runners.Acquire(ctx, spec.Owner)
-	if err != nil {
-		return nil, fmt.Errorf("get a runner: %w", err)
+	first, release := spec.only()
+	var lease *sandbox.Lease
+	if first == nil {
+		var err error
+		if lease, err = spec.Runners.Acquire(ctx, spec.Owner); err != nil {
+			return nil, fmt.Errorf("get a runner: %w", err)
+		}
 	}
 	l := newLoop(spec)
-	l.use(lease, l.spec.Records)
-	l.execute(ctx)
+	if first == nil {
+		l.use(lease, l.spec.Records)
+	} else {
+		l.leg = newLeg(nil, nil, l.spec.Start.Time)
+		l.away.release = release
+	}
+	l.execute(ctx, first)
 	l.spec.Turn.Rest()
 	if l.runner != nil {
 		l.runner.Release(l.clean && l.failure == nil)
@@ -126,19 +135,23 @@ func newLoop(spec *Spec) *loop {
 // use begins a leg on a runner, with all that is recorded.
 func (l *loop) use(runner *sandbox.Lease, records []journal.Record) {
 	l.spec.Turn.Bind(runner.Runner)
-	l.leg = leg{
-		runner: runner, cursor: journal.NewCursor(records), now: l.spec.Start.Time, open: map[int]*journal.Call{}, idled: -1, idleSince: -1,
-		raised: map[string]bool{},
-	}
+	l.leg = newLeg(runner, records, l.spec.Start.Time)
 	l.answers = l.cursor.Deliveries()
 	l.replayed = l.answers
+}
+
+func newLeg(runner *sandbox.Lease, records []journal.Record, start int64) leg {
+	return leg{
+		runner: runner, cursor: journal.NewCursor(records), now: start, open: map[int]*journal.Call{}, idled: -1, idleSince: -1,
+		raised: map[string]bool{},
+	}
 }
 
 // listAfter is how long a run goes on before its start record is committed, if nothing was: other processes list it then.
 const listAfter = time.Second
 
-// execute exchanges frames with the runner until the program has ended.
-func (l *loop) execute(ctx context.Context) {
+// execute exchanges frames with the runner until the program has ended. first is the call of a run that begins without one.
+func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	l.used.Store(int64(l.spec.Computed))
 	calls, cancel := context.WithCancel(ctx)
 	l.cancelCalls = cancel
@@ -155,8 +168,11 @@ func (l *loop) execute(ctx context.Context) {
 	defer l.timers.alarm.Stop()
 	defer l.away.alarm.Stop()
 	l.list = time.After(listAfter)
-	if err := l.start(); err != nil {
-		l.failure = err
+	if first != nil {
+		l.deadline.Stop()
+		l.call(calls, first)
+	} else {
+		l.failure = l.start()
 	}
 	cancelled, outlasted := ctx.Done(), wall.Done()
 	for l.done == nil && l.failure == nil {
@@ -453,7 +469,7 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 	for i, r := range results {
 		batch[i] = l.record(r)
 	}
-	if l.ending != nil {
+	if l.ending != nil || len(batch) == 1 && l.returns(batch[0]) {
 		return // stored with the end
 	}
 	if l.commit(ctx); l.failure != nil {

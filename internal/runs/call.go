@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/run"
 )
 
 // maxEnv is how many bytes the variables of a request may have.
@@ -22,7 +23,22 @@ func CallOf(function, tool string, args json.RawMessage) Request {
 	return Request{
 		Code: "return await " + function + "(env.HARNESS_TOOL, JSON.parse(env.HARNESS_ARGUMENTS))",
 		Env:  map[string]string{"HARNESS_TOOL": tool, "HARNESS_ARGUMENTS": string(args)},
+		only: function,
 	}
+}
+
+// onlyCall is the call of the program of CallOf, with the variables that the program has; nil for any other program, and where the
+// program would not come to its call.
+func onlyCall(function string, env map[string]string) *run.Only {
+	input := env["HARNESS_ARGUMENTS"]
+	if function == "" || !json.Valid([]byte(input)) {
+		return nil
+	}
+	args := `{"input":` + input
+	if function == "callMCPTool.raw" {
+		args += `,"raw":true`
+	}
+	return &run.Only{Name: env["HARNESS_TOOL"], Args: json.RawMessage(args + "}")}
 }
 
 // env are the variables of a run: those of the configuration, and those of its request with tokens in the place of personal data.

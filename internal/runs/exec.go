@@ -43,6 +43,7 @@ type Request struct {
 	Progress func(call int, p mcpclient.Progress)
 
 	warnings []string // about the program
+	only     string   // function that the program of CallOf calls; empty for any other program
 }
 
 // Execute compiles and executes a program and records its journal. A program that does not compile is an outcome too.
@@ -129,6 +130,7 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 	}
 	spec = s.spec(start, nil, env, compiled, req)
 	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
+	spec.Only = onlyCall(req.only, start.Env)
 	s.waitFor(spec, req)
 	return spec, writer, nil, nil
 }
