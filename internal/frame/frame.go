@@ -88,6 +88,8 @@ type Program struct {
 	Code    string   `json:"code"`
 	Imports []Import `json:"imports,omitempty"`
 	Modules []Module `json:"modules,omitempty"`
+	// Unreturned is what the guest says if the program ends without a value and has printed nothing; "" is nothing.
+	Unreturned string `json:"unreturned,omitempty"`
 }
 
 // Import is one static import of a program.

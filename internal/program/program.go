@@ -118,6 +118,7 @@ func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 		return nil, placed(err, src.name(), src.Code, 0)
 	}
 	c.Program.Modules = modules
+	c.Program.Unreturned = p.unreturned
 	c.Program.Code = p.head + strings.Join(append(params, p.dynamic), ", ") + p.code
 	if opts.ReadUses {
 		if c.Uses, err = opts.readUses(ctx, src, p, c.Program.Code); err != nil {
@@ -172,6 +173,8 @@ type parsed struct {
 	dynamic string // the parameter that stands for dynamic import
 	code    string // what follows the parameters
 	file    *fileMap
+
+	unreturned string
 }
 
 // parse compiles the text of a program. The error is an *Error, or Options.run's.

@@ -21,6 +21,7 @@ type body struct {
 	decls  []decl // all declarations
 	result string // the expression that is the result if nothing is returned, or ""
 
+	returned  bool // it is an expression, whose value is the result
 	directive bool // it begins with "use strict"
 	strict    bool // it is in strict mode: by its directive, or because it is an ES module
 
@@ -119,14 +120,14 @@ func (b *body) transform(ctx context.Context, o Options) (product, error) {
 		for _, d := range b.decls {
 			text[d.start] = ' '
 		}
-		attempts = append(attempts, attempt{text, languages[0], "return (", ")"})
+		attempts = append(attempts, attempt{text: text, lang: languages[0], opening: "return (", ending: ")", expression: true})
 	}
 	ending := ""
 	if b.result != "" {
 		ending = ";return " + b.result + ";"
 	}
 	for _, lang := range languages {
-		attempts = append(attempts, attempt{b.text, lang, "", ending})
+		attempts = append(attempts, attempt{text: b.text, lang: lang, ending: ending})
 	}
 	if b.scan.hasNamespaces() {
 		return b.runModule(ctx, o)
@@ -136,6 +137,7 @@ func (b *body) transform(ctx context.Context, o Options) (product, error) {
 		out, err := b.run(ctx, o, a)
 		var wrong *Error
 		if err == nil || !errors.As(err, &wrong) || wrong.Line == 0 {
+			b.returned = a.expression
 			return out, err
 		}
 		if last == nil || cmp.Or(cmp.Compare(wrong.Line, last.Line), cmp.Compare(wrong.Column, last.Column)) > 0 {
@@ -150,6 +152,7 @@ type attempt struct {
 	text            []byte
 	lang            api.Loader
 	opening, ending string
+	expression      bool // the value of the text is the program's result
 }
 
 // run wraps the text into the function and transforms it. The error is an *Error with a position, or Options.run's.
@@ -184,7 +187,7 @@ func (b *body) run(ctx context.Context, o Options, a attempt) (product, error) {
 		if out.Plain {
 			out.Code, out.Mappings = wrapped, ""
 		}
-		err = b.checkClosed(ctx, o, a.text, a.opening != "")
+		err = b.checkClosed(ctx, o, a.text, a.expression)
 	}
 	return out, err
 }
@@ -284,6 +287,9 @@ func (b *body) checkClosed(ctx context.Context, o Options, text []byte, expressi
 // finish cuts esbuild's output into what stands before and behind the parameters.
 func (b *body) finish(out product) *parsed {
 	p := &parsed{dynamic: b.dynamic, head: "(async ("}
+	if !b.returned && b.result == "" {
+		p.unreturned = b.scan.unreturned()
+	}
 	if b.strict {
 		p.head = useStrict + p.head
 	}

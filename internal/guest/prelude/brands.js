@@ -102,6 +102,19 @@ export function peek(value, key) {
   return undefined;
 }
 
+// isClass says whether a function is a class: the prototype of one is read-only, of any other function it is not.
+export function isClass(value) {
+  return !proxyOf(value) && getOwnPropertyDescriptor(value, 'prototype')?.writable === false;
+}
+
+const iteratorPrototype = getPrototypeOf(getPrototypeOf([].values()));
+const asyncIteratorPrototype = getPrototypeOf(getPrototypeOf(getPrototypeOf((async function* () {})())));
+
+// isIterator says whether a value is an iterator of the language's: what a generator returns, or keys().
+export function isIterator(value) {
+  return inherits(value, iteratorPrototype) || inherits(value, asyncIteratorPrototype);
+}
+
 // inherits says whether prototype is among those of value.
 export function inherits(value, prototype) {
   for (let object = value; object !== null && !proxyOf(object);) {

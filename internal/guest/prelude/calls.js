@@ -168,7 +168,15 @@ export function sendIdle() {
   host.send(`{"t":"idle","run":${run.quotedID},"taken":${taken}}`);
 }
 
+let lines = 0;
+
+// printed is the number of lines that were logged.
+export function printed() {
+  return lines;
+}
+
 export function sendLog(level, text) {
+  lines++;
   host.send(`{"t":"log","run":${run.quotedID},"level":"${level}","text":${quote(text)}}`);
 }
 

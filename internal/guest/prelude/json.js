@@ -5,15 +5,17 @@ import {
   create, define, getPrototypeOf, hasOwn, indexOf, isArray, isSafeInteger, jsonStringify, keys, list, mapForEach,
   NativeRangeError, NativeTypeError, ObjectPrototype, push, regExpExec, setForEach, toNumber, toStr, typedArrayLength,
 } from './intrinsics.js';
-import { bytesOf, kindOf } from './brands.js';
+import { bytesOf, isClass, isIterator, kindOf, peek } from './brands.js';
+import { regExpBase } from './inspect/bases.js';
 import { fits, quote } from './text.js';
 
 // Deeper values are taken for a mistake. Other readers of JSON have limits too; the host's is 10,000.
 const maxDepth = 500;
 
 // encode returns value as JSON text. label names the value in errors ("output", "input"); limit is the most bytes it may
-// have, 0 for any. What JSON has no text for (undefined, functions, symbols) is null.
+// have, 0 for any. What JSON has no text for (undefined; inside of value functions and symbols) is null.
 export function encode(value, label, limit) {
+  if (typeof value === 'function' || typeof value === 'symbol') throw noText(label, value);
   if (isPlain(value, limit)) {
     const text = jsonStringify(value) ?? 'null';
     if (fits(text, limit)) return text;
@@ -57,6 +59,15 @@ function isPlain(value, limit) {
     return true;
   };
   return plain(value, 0);
+}
+
+function noText(label, value) {
+  if (typeof value === 'symbol') return new NativeTypeError(`${label} is a symbol: JSON cannot hold it; use a string`);
+  const name = peek(value, 'name');
+  const named = typeof name === 'string' && name !== '' ? ` ${name}` : '';
+  return new NativeTypeError(isClass(value)
+    ? `${label} is the class${named}: JSON cannot hold it; make an object of it, or use data`
+    : `${label} is the function${named}: JSON cannot hold it; call it`);
 }
 
 function encodeAny(value, label, limit) {
@@ -109,6 +120,9 @@ function encodeAny(value, label, limit) {
         `${place(label, path)} is a Promise: await it first (await Promise.all([...]) for several)`,
       );
     }
+    if (kind === undefined && !isArray(item) && isIterator(item)) {
+      throw new NativeTypeError(`${place(label, path)} is an iterator: make an array of it first ([...iterator])`);
+    }
     if (holders.length > maxDepth) throw new NativeRangeError(`${label} is nested more than ${maxDepth} levels deep`);
     const plain = kind === undefined ? item : convert(item, kind);
     push(holders, plain);
@@ -157,6 +171,7 @@ function convert(value, kind) {
       return items;
     }
     case 'Error': return plainError(value);
+    case 'RegExp': return regExpBase(value, 'RegExp', '');
     case 'TypedArray': return elements(value);
     case 'ArrayBuffer': return elements(bytesOf(value));
     default: return value;

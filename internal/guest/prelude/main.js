@@ -20,7 +20,7 @@ import { bindBuffer, fs } from './files.js';
 import { allowed, prune } from './globals.js';
 import { connectLibraries } from './libraries.js';
 import { programRequire } from './modules.js';
-import { ended, failing, neverSettled, unhandled } from './outcome.js';
+import { ended, failing, neverSettled, unhandled, unreturned } from './outcome.js';
 import { pii } from './pii.js';
 import { startProgram } from './program.js';
 import { installRandom, random, startRandom } from './random.js';
@@ -131,7 +131,10 @@ export default function boot(host) {
       if (outcome && outcome.name === 'error') return finish('error', outcome.text);
       const failure = unhandled(rejections);
       if (failure) return finish('error', failure);
-      return outcome ? finish('value', outcome.text) : finish('error', neverSettled());
+      if (!outcome) return finish('error', neverSettled());
+      const advice = unreturned();
+      if (advice !== undefined) report('warn', advice);
+      return finish('value', outcome.text);
     },
   };
 }

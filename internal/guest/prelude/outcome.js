@@ -2,6 +2,7 @@
 
 import { ErrorPrototype, NativeWeakMap, toStr, weakGet, weakSet } from './intrinsics.js';
 import { inherits, proxyOf } from './brands.js';
+import { printed } from './calls.js';
 import { brandOf } from './errors.js';
 import { inspect } from './inspect/inspect.js';
 import { encode } from './json.js';
@@ -15,10 +16,21 @@ const maxMessage = 16 * 1024;
 const maxClass = 256;
 const maxStack = 64 * 1024;
 
+let advice; // what to say if nothing is returned and nothing printed, if anything
 let outcome; // {name: 'value' | 'error', text} once the program has ended
 let thrown; // {reason}: the first error that a timer's callback threw
 const kindOverrides = new NativeWeakMap(); // error -> kind, for those that are none of the program's making
 const moduleOf = new NativeWeakMap(); // error -> id of the module that threw it while it was loaded
+
+// expect sets what is said of a program that neither returns nor prints anything.
+export function expect(text) {
+  advice = text;
+}
+
+// unreturned returns what to say of a program that has ended, if anything.
+export function unreturned() {
+  return outcome?.text === 'null' && printed() === 0 ? advice : undefined;
+}
 
 // succeeded ends the program with its value; a value that JSON cannot hold fails it.
 export function succeeded(value) {

@@ -1,15 +1,16 @@
 // Running the program: its imports, its code, what it returns.
 
 import { after, apply, list, NativePromise, own, push } from './intrinsics.js';
-import { kindOf } from './brands.js';
+import { isClass, kindOf } from './brands.js';
 import { compile } from './calls.js';
 import { addModules, linkImport, programImport } from './modules.js';
-import { failed, setKind, succeeded } from './outcome.js';
+import { expect, failed, setKind, succeeded } from './outcome.js';
 
 // startProgram begins the program of a start frame. Its end comes to succeeded or failed.
 export function startProgram(definition) {
   let code;
   try {
+    expect(own(definition, 'unreturned'));
     addModules(own(definition, 'modules') ?? list());
     code = compileProgram(own(definition, 'code') ?? '');
   } catch (error) {
@@ -19,8 +20,8 @@ export function startProgram(definition) {
   link(own(definition, 'imports') ?? list(), 0, list(), (namespaces) => {
     push(namespaces, programImport);
     settle(() => apply(code, undefined, namespaces), (value) => {
-      // A program that is a function is called: its value is what that returns.
-      if (typeof value === 'function') settle(() => apply(value, undefined, []), succeeded);
+      // A program that is a function is called: its value is what that returns. A class cannot be called.
+      if (typeof value === 'function' && !isClass(value)) settle(() => apply(value, undefined, []), succeeded);
       else succeeded(value);
     });
   });
@@ -66,7 +67,7 @@ function settle(f, done) {
   let result;
   try {
     result = f();
-    if (kindOf(result) === 'Promise') {
+    if (result !== null && typeof result === 'object' && kindOf(result) === 'Promise') {
       after(result, done, failed);
       return;
     }
