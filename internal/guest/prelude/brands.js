@@ -2,7 +2,7 @@
 
 import {
   bigintValueOf, booleanValueOf, bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, dateGetTime,
-  define, getOwnPropertyDescriptor, getPrototypeOf, global, mapGet, mapSet, mapSize, NativeMap, NativeProxy,
+  define, defineProperty, getOwnPropertyDescriptor, getPrototypeOf, global, mapGet, mapSet, mapSize, NativeMap, NativeProxy,
   NativeTypeError, NativeUint8Array, NativeWeakMap, numberValueOf, regExpSource, setSize, stringValueOf, symbolValueOf,
   TypedArray, typedArrayBuffer, own, typedArrayByteLength, typedArrayByteOffset, weakGet, weakHas, weakSet, weakSetHas,
 } from './intrinsics.js';
@@ -29,6 +29,7 @@ export function installProxy() {
     return makeProxy(target, handler);
   };
   Proxy.prototype = undefined;
+  defineProperty(Proxy, 'name', { __proto__: null, value: 'Proxy', configurable: true }); // the bundler gives it another
   const methods = {
     revocable(target, handler) {
       const pair = revocable(target, handler);

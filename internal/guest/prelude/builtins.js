@@ -15,7 +15,7 @@ import { url } from './node/url.js';
 import { bindText, util } from './node/util.js';
 import { tools } from './tools.js';
 
-const modules = {
+export const modules = {
   __proto__: null, assert, 'assert/strict': assert.strict, events: EventEmitter, fs, 'fs/promises': fs.promises, os, path,
   'path/posix': path, querystring, servers: tools, string_decoder: { StringDecoder }, timers,
   'timers/promises': timersPromises, url, util, 'util/types': util.types,
@@ -23,9 +23,11 @@ const modules = {
 
 // bindWeb adds the modules made of what web/ supplies, as it was before guest code ran.
 export function bindWeb() {
-  const { atob, btoa, Buffer, crypto } = global;
+  const { atob, Blob, btoa, Buffer, crypto, File } = global;
   bindText();
-  modules.buffer = { Buffer, atob, btoa, constants: { MAX_LENGTH: 0x7fffffff, MAX_STRING_LENGTH: 0x1fffffff }, kMaxLength: 0x7fffffff };
+  modules.buffer = {
+    Blob, Buffer, File, atob, btoa, constants: { MAX_LENGTH: 0x7fffffff, MAX_STRING_LENGTH: 0x1fffffff }, kMaxLength: 0x7fffffff,
+  };
   modules.crypto = cryptoModule(crypto);
 }
 

@@ -1,8 +1,8 @@
 // console: every line is one log frame, as text.
 
 import {
-  apply, define, floor, global, isArray, mapDelete, mapGet, mapSet, max, NativeMap, NativeTypeError, numberToFixed,
-  padStart, repeat, toNumber, toStr,
+  apply, define, defineProperty, floor, global, isArray, mapDelete, mapGet, mapSet, max, NativeMap, NativeTypeError, numberToFixed,
+  padStart, repeat, symbolToStringTag, toNumber, toStr,
 } from './intrinsics.js';
 import { sendLog } from './calls.js';
 import { elapsed } from './clock.js';
@@ -104,6 +104,7 @@ const methods = {
   clear() {}, // there is no screen
 };
 methods.groupCollapsed = methods.group;
+defineProperty(methods, symbolToStringTag, { __proto__: null, value: 'console', configurable: true });
 
 // report prints a line of the prelude's own.
 export function report(level, text) {

@@ -10,7 +10,7 @@
 
 import { define, defineProperty, freeze, global, jsonParse, NativeError, own } from './intrinsics.js';
 import { installProxy } from './brands.js';
-import { bindWeb } from './builtins.js';
+import { bindWeb, modules } from './builtins.js';
 import { connect, deliver, outstanding, requestSync, sendDone, sendIdle } from './calls.js';
 import { installClock, now, startClock } from './clock.js';
 import { installConsole, report } from './console.js';
@@ -25,6 +25,7 @@ import { pii } from './pii.js';
 import { startProgram } from './program.js';
 import { installRandom, random, startRandom } from './random.js';
 import { begin } from './run.js';
+import { hideSources } from './sources.js';
 import { quote, record } from './text.js';
 import { callMCPTool, tools } from './tools.js';
 import { backgroundTimer, holdingTimers, liveTimers, timerGlobals } from './timers.js';
@@ -71,6 +72,7 @@ function installGlobals() {
   hideStackFrames();
   fixConcat();
   prune();
+  hideSources(modules);
 }
 
 // env makes the program's variables: env.NAME.

@@ -1,12 +1,15 @@
 // The querystring module.
 
 import {
-  decodeURIComponent, define, encodeURIComponent, isArray, isFinite, keys, list, NativeRangeError, own, push, strIndexOf,
+  apply, decodeURIComponent, define, encodeURIComponent, isArray, isFinite, keys, list, NativeRangeError, own, push, regExpExec, strIndexOf,
   strSlice, toArray, toStr,
 } from '../intrinsics.js';
 import { Buffer } from '../web/buffer.js';
-import { percentDecode } from '../web/percent.js';
 import { coded } from './refuse.js';
+
+const { concat, from } = Buffer;
+const { toString } = Buffer.prototype;
+const bufferFrom = (text, encoding) => apply(from, Buffer, [text, encoding]);
 
 function escape(text) {
   text = typeof text === 'object' ? toStr(text) : `${text}`;
@@ -17,11 +20,27 @@ function escape(text) {
   }
 }
 
+const byte = /%([\da-f]{2})/gi;
+
+// unescapeBuffer undoes what can be undone, whatever it is text of.
+function unescapeBuffer(text) {
+  text = toStr(text);
+  const parts = list();
+  let from = 0;
+  byte.lastIndex = 0;
+  for (let found; (found = regExpExec(byte, text)) !== null;) {
+    push(parts, bufferFrom(strSlice(text, from, found.index)), bufferFrom(found[1], 'hex'));
+    from = found.index + found[0].length;
+  }
+  push(parts, bufferFrom(strSlice(text, from)));
+  return apply(concat, Buffer, [toArray(parts)]);
+}
+
 function unescape(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return percentDecode(toStr(text));
+    return apply(toString, unescapeBuffer(text), []);
   }
 }
 
@@ -95,8 +114,6 @@ function parse(text, separator, equals, options) {
   }
   return found;
 }
-
-const unescapeBuffer = (text) => Buffer.from(unescape(text));
 
 export const querystring = {
   decode: parse, encode: stringify, escape, parse, stringify, unescape, unescapeBuffer,

@@ -5,7 +5,6 @@ import {
 } from '../intrinsics.js';
 import { library } from '../libraries.js';
 import { kindName } from '../tools.js';
-import { percentDecode } from '../web/percent.js';
 import { URL } from '../web/url.js';
 import { URLSearchParams } from '../web/searchparams.js';
 import { path } from './path.js';
@@ -77,7 +76,7 @@ function fileURLToPath(value) {
   const url = new URL(toStr(value));
   if (url.protocol !== 'file:') throw coded(NativeTypeError, 'ERR_INVALID_URL_SCHEME', 'The URL must be of scheme file');
   if (url.hostname !== '') throw coded(NativeTypeError, 'ERR_INVALID_FILE_URL_HOST', 'File URL host must be "localhost" or empty on linux');
-  return percentDecode(url.pathname);
+  return querystring.unescape(url.pathname);
 }
 
 function pathToFileURL(name) {
@@ -90,6 +89,8 @@ function pathToFileURL(name) {
   return url;
 }
 
+const domainToUnicode = (domain) => library('domainToUnicode', toStr(domain));
+
 // domainToASCII gives '' for what is no domain.
 function domainToASCII(domain) {
   try {
@@ -100,6 +101,6 @@ function domainToASCII(domain) {
 }
 
 export const url = {
-  URL, URLSearchParams, Url, parse, format, fileURLToPath, pathToFileURL, domainToASCII,
+  URL, URLSearchParams, Url, parse, format, fileURLToPath, pathToFileURL, domainToASCII, domainToUnicode,
   resolve: (from, to) => library('resolveURL', textArgument('from', from), textArgument('to', to)),
 };

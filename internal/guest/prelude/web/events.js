@@ -19,6 +19,8 @@ export function eventClasses(ctx) {
     #stopped = false; // stopImmediatePropagation
     #propagation = false;
     #busy = false;
+    #passive = false; // the listener that runs now has promised not to prevent
+    #trusted = false;
     #time;
 
     constructor(type, options = {}) {
@@ -39,26 +41,38 @@ export function eventClasses(ctx) {
     get composed() { return this.#options.composed; }
     get defaultPrevented() { return this.#prevented; }
     get returnValue() { return !this.#prevented; }
+    set returnValue(value) { if (!value) this.preventDefault(); }
     get cancelBubble() { return this.#propagation; }
+    set cancelBubble(value) { if (value) this.#propagation = true; }
     get eventPhase() { return this.#busy ? 2 : 0; }
-    get isTrusted() { return false; }
+    get isTrusted() { return this.#trusted; }
     // Milliseconds since the epoch on the run's clock.
     get timeStamp() { return this.#time; }
 
     composedPath() { return this.#busy ? [this.#current] : []; }
-    preventDefault() { if (this.#options.cancelable) this.#prevented = true; }
+    preventDefault() { if (this.#options.cancelable && !this.#passive) this.#prevented = true; }
     stopPropagation() { this.#propagation = true; }
     stopImmediatePropagation() { this.#propagation = this.#stopped = true; }
 
-    [dispatching](target, list) {
+    initEvent(type, bubbles = false, cancelable = false) {
+      if (this.#busy) return;
+      this.#type = str(type);
+      this.#options = { bubbles: Boolean(bubbles), cancelable: Boolean(cancelable), composed: this.#options.composed };
+      this.#stopped = this.#propagation = this.#prevented = this.#trusted = false;
+    }
+
+    [dispatching](target, trusted) {
       if (this.#busy) throw new DOMException('The event is already being dispatched', 'InvalidStateError');
+      const list = target[listeners];
       this.#busy = true;
+      this.#trusted = trusted;
       this.#target = this.#current = target;
       const all = arraySlice(list); // those added from here on wait for the next event
       for (let i = 0; i < all.length && !this.#stopped; i++) {
         const entry = all[i];
         if (entry.type !== this.#type || entry.removed) continue;
         if (entry.once) drop(list, entry);
+        this.#passive = entry.passive;
         try {
           if (typeof entry.callback === 'function') apply(entry.callback, target, [this]);
           else entry.callback.handleEvent(this);
@@ -66,7 +80,7 @@ export function eventClasses(ctx) {
           reject(error);
         }
       }
-      this.#busy = this.#stopped = this.#propagation = false;
+      this.#busy = this.#stopped = this.#propagation = this.#passive = false;
       this.#current = null;
       return !this.#prevented;
     }
@@ -99,7 +113,7 @@ export function eventClasses(ctx) {
       const list = this[listeners];
       type = str(type);
       if (find(list, type, callback, capture)) return;
-      const entry = { type, callback, capture, once: Boolean(options?.once), removed: false };
+      const entry = { type, callback, capture, once: Boolean(options?.once), passive: Boolean(options?.passive), removed: false };
       push(list, entry);
       if (signal) signal.addEventListener('abort', () => drop(list, entry), { once: true });
     }
@@ -112,7 +126,7 @@ export function eventClasses(ctx) {
 
     dispatchEvent(event) {
       if (!(event instanceof Event)) throw new TypeError('dispatchEvent takes an Event');
-      return event[dispatching](this, this[listeners]);
+      return event[dispatching](this, false);
     }
   }
 
@@ -156,7 +170,7 @@ export function eventClasses(ctx) {
         }
         signal.#followers = [];
       }
-      for (let i = 0; i < all.length; i++) all[i].dispatchEvent(new Event('abort'));
+      for (let i = 0; i < all.length; i++) new Event('abort')[dispatching](all[i], true);
     }
 
     static abort(reason = aborted()) {
@@ -196,6 +210,12 @@ export function eventClasses(ctx) {
     abort(reason = aborted()) { this.#signal[abort](reason); }
   }
 
+  const phases = ['NONE', 'CAPTURING_PHASE', 'AT_TARGET', 'BUBBLING_PHASE'];
+  for (let i = 0; i < phases.length; i++) {
+    const constant = { __proto__: null, value: i, enumerable: true };
+    defineProperty(Event, phases[i], constant);
+    defineProperty(Event.prototype, phases[i], constant);
+  }
   const classes = { Event, CustomEvent, EventTarget, AbortSignal, AbortController };
   for (const name of keys(classes)) tag(classes[name], name);
   return classes;

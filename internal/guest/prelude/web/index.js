@@ -1,11 +1,13 @@
 // The Web's and ECMA-402's globals that model-written code counts on and the engine lacks. Nothing here reads the machine:
 // time, zones, timers and randomness come from ctx, and nothing of it is asked while this loads.
+import { Blob, fileClass } from './blob.js';
 import { Buffer } from './buffer.js';
 import { structuredClone } from './clone.js';
 import { cryptoObject } from './crypto.js';
 import { DOMException } from './domexception.js';
 import { TextDecoder, TextEncoder } from './encoding.js';
 import { eventClasses } from './events.js';
+import { formDataClass, Headers } from './forms.js';
 import { intlObject } from './intl/intl.js';
 import { URLSearchParams } from './searchparams.js';
 import { URL } from './url.js';
@@ -18,9 +20,11 @@ import { URL } from './url.js';
 //   zone(name)  {zone, transitions} of a time zone; throws RangeError for a name that is none
 //   backgroundTimer(callback, ms)  a timer that does not hold the program's end up
 export function install(ctx) {
+  const File = fileClass(ctx);
   return {
     ...eventClasses(ctx),
-    URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone, Buffer, DOMException,
+    URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone, Blob, Buffer, DOMException, File, Headers,
+    FormData: formDataClass(File),
     crypto: cryptoObject(ctx),
     Intl: intlObject(ctx),
   };

@@ -13,6 +13,8 @@ export const { isInteger, isNaN } = Number;
 export const fromCharCode = String.fromCharCode;
 export const fromCodePoint = String.fromCodePoint;
 export const { encodeURIComponent, decodeURIComponent, escape, unescape } = globalThis;
+export const jsonParse = JSON.parse;
+export const jsonStringify = JSON.stringify;
 export const str = String;
 export const num = Number;
 export const int = parseInt;
@@ -147,4 +149,9 @@ export const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 // method defines a function on a prototype like the engine's own: not enumerable, and no constructor.
 export function method(object, name, fn) {
   define(object, name, fn, false);
+}
+
+// tagIterator gives the iterators of a generator method the platform's name, and a prototype of their own for it.
+export function tagIterator(iterator, label) {
+  defineProperty(getPrototypeOf(iterator), Symbol.toStringTag, { __proto__: null, value: label, configurable: true });
 }

@@ -1,21 +1,16 @@
 // URLSearchParams (URL Standard, section 6).
+import { library } from '../libraries.js';
 import {
-  apply, INSPECT, join, keys, push, slice, sort, split, startsWith, str, strIndexOf, tag, toWellFormed,
+  apply, INSPECT, jsonParse, jsonStringify, join, keys, push, slice, sort, startsWith, str, tag, tagIterator, toWellFormed,
 } from './intrinsics.js';
-import { formDecode, formEncode } from './percent.js';
 
 export const usv = (value) => toWellFormed(str(value));
 
 function parseQuery(text) {
   const list = [];
-  const parts = split(text, '&');
-  for (let i = 0; i < parts.length; i++) {
-    if (parts[i] === '') continue;
-    const at = strIndexOf(parts[i], '=');
-    push(list, at < 0
-      ? { name: formDecode(parts[i]), value: '' }
-      : { name: formDecode(slice(parts[i], 0, at)), value: formDecode(slice(parts[i], at + 1)) });
-  }
+  if (text === '') return list;
+  const pairs = jsonParse(library('parseQuery', text));
+  for (let i = 0; i < pairs.length; i++) push(list, { name: pairs[i][0], value: pairs[i][1] });
   return list;
 }
 
@@ -152,12 +147,13 @@ export class URLSearchParams {
   }
 
   toString() {
-    const parts = [];
+    let json = '';
     for (let i = 0; i < this.#list.length; i++) {
-      push(parts, formEncode(this.#list[i].name) + '=' + formEncode(this.#list[i].value));
+      json += `${i > 0 ? ',' : ''}[${jsonStringify(this.#list[i].name)},${jsonStringify(this.#list[i].value)}]`;
     }
-    return join(parts, '&');
+    return library('serializeQuery', `[${json}]`);
   }
 }
 
 tag(URLSearchParams, 'URLSearchParams');
+tagIterator(new URLSearchParams().entries(), 'URLSearchParams Iterator');

@@ -1,6 +1,6 @@
 // Intl, and the methods of the language that are defined by it.
 import {
-  apply, bigValue, create, defineProperty, getTime, join, method, numValue, push, SafeSet, setAdd, setDelete, setHas, str,
+  bigValue, Bytes, create, defineProperty, getPrototypeOf, getTime, join, method, numValue, push, SafeSet, setAdd, setDelete, setHas, str,
   typedLength,
 } from '../intrinsics.js';
 import { IntlCollator } from './collator.js';
@@ -43,52 +43,46 @@ function patch(make) {
   const number = cached((locales, options) => new IntlNumberFormat(locales, options));
   const collator = cached((locales, options) => new IntlCollator(locales, options));
   const define = (proto, name, length, fn) => {
-    method(proto, name, fn);
-    defineProperty(fn, 'name', { __proto__: null, value: name, configurable: true });
-    defineProperty(fn, 'length', { __proto__: null, value: length, configurable: true });
+    const methods = { [name](a, b, c) { return fn(this, a, b, c); } }; // a method is no constructor
+    method(proto, name, methods[name]);
+    defineProperty(methods[name], 'length', { __proto__: null, value: length, configurable: true });
   };
 
-  define(Number.prototype, 'toLocaleString', 0, function (locales, options) {
-    return number(locales, options).format(numValue(this));
-  });
-  define(BigInt.prototype, 'toLocaleString', 0, function (locales, options) {
-    return number(locales, options).format(bigValue(this));
-  });
-  define(String.prototype, 'localeCompare', 1, function (that, locales, options) {
-    if (this === undefined || this === null) {
+  define(Number.prototype, 'toLocaleString', 0, (self, locales, options) => number(locales, options).format(numValue(self)));
+  define(BigInt.prototype, 'toLocaleString', 0, (self, locales, options) => number(locales, options).format(bigValue(self)));
+  define(String.prototype, 'localeCompare', 1, (self, that, locales, options) => {
+    if (self === undefined || self === null) {
       throw new TypeError('String.prototype.localeCompare called on null or undefined');
     }
-    return collator(locales, options).compare(str(this), str(that));
+    return collator(locales, options).compare(str(self), str(that));
   });
 
   for (const [name, need, add] of [
     ['toLocaleString', 'any', 'all'], ['toLocaleDateString', 'date', 'date'], ['toLocaleTimeString', 'time', 'time'],
   ]) {
     const formatter = cached((locales, options) => make(locales, options, need, add));
-    define(Date.prototype, name, 0, function (locales, options) {
-      const time = getTime(this);
+    define(Date.prototype, name, 0, (self, locales, options) => {
+      const time = getTime(self);
       return time !== time ? 'Invalid Date' : formatter(locales, options).format(time);
     });
   }
 
   const open = new SafeSet(); // a list inside itself would never end
-  const elements = function (locales, options) {
-    if (setHas(open, this)) return '';
-    setAdd(open, this);
+  const elements = (self, length, locales, options) => {
+    if (setHas(open, self)) return '';
+    setAdd(open, self);
     try {
       const parts = [];
-      for (let i = 0; i < this.length; i++) {
-        const item = this[i];
+      for (let i = 0; i < length; i++) {
+        const item = self[i];
         push(parts, item === undefined || item === null ? '' : str(item.toLocaleString(locales, options)));
       }
       return join(parts, ',');
     } finally {
-      setDelete(open, this);
+      setDelete(open, self);
     }
   };
-  define(Array.prototype, 'toLocaleString', 0, elements);
-  define(Object.getPrototypeOf(Uint8Array.prototype), 'toLocaleString', 0, function (locales, options) {
-    typedLength(this); // throws for what is no typed array
-    return apply(elements, this, [locales, options]);
-  });
+  define(Array.prototype, 'toLocaleString', 0, (self, locales, options) => elements(self, self.length, locales, options));
+  define(getPrototypeOf(Bytes.prototype), 'toLocaleString', 0,
+    (self, locales, options) => elements(self, typedLength(self), locales, options)); // it throws for what is no typed array
 }

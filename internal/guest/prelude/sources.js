@@ -1,0 +1,38 @@
+// The text of the runtime's functions, which String() of them would show: programs see what they see of the engine's own.
+
+import {
+  define, FunctionPrototype, functionToString, getOwnPropertyDescriptor, getPrototypeOf, global, list, NativeWeakMap, own, ownKeys, push,
+  strIncludes, weakGet, weakHas, weakSet,
+} from './intrinsics.js';
+import { proxyOf } from './brands.js';
+
+const texts = new NativeWeakMap(); // function -> its text
+const seen = new NativeWeakMap();
+
+const isObject = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function';
+
+// hideSources hides the text of every function that can be reached from the globals and the other roots.
+export function hideSources(roots) {
+  const open = list();
+  push(open, global, roots);
+  while (open.length > 0) {
+    const value = open[open.length - 1];
+    open.length--;
+    if (!isObject(value) || weakHas(seen, value) || proxyOf(value)) continue;
+    weakSet(seen, value, true);
+    if (typeof value === 'function' && !strIncludes(functionToString(value), '[native code]')) {
+      weakSet(texts, value, `function ${own(value, 'name') ?? ''}() { [native code] }`);
+    }
+    push(open, getPrototypeOf(value));
+    const names = ownKeys(value);
+    for (let i = 0; i < names.length; i++) {
+      const { value: held, get, set } = getOwnPropertyDescriptor(value, names[i]);
+      push(open, held, get, set);
+    }
+  }
+  const methods = {
+    toString() { return weakGet(texts, this) ?? functionToString(this); },
+  };
+  weakSet(texts, methods.toString, functionToString(functionToString));
+  define(FunctionPrototype, 'toString', methods.toString, false);
+}
