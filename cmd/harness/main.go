@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/cli"
+	"mcp-code-exec-harness/internal/secrets"
 )
 
 func main() {
@@ -18,7 +19,7 @@ func main() {
 	self, _ := os.Executable()
 	code := cli.Main(ctx, cli.World{
 		Args: os.Args[1:], Environ: os.Environ(), Dir: dir, Executable: self,
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Now: time.Now,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Now: time.Now, Keyring: secrets.System(os.Getenv),
 	})
 	stop()
 	os.Exit(code)

@@ -23,6 +23,7 @@ import (
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/secrets"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -40,6 +41,7 @@ type World struct {
 	Stdout     io.Writer
 	Stderr     io.Writer
 	Now        func() time.Time
+	Keyring    secrets.Keyring // of the system; nil: there is none
 	// Browse opens an address in the user's browser and does not wait for it; nil: the system's.
 	Browse func(ctx context.Context, address string) error
 }
@@ -64,7 +66,7 @@ type commands struct {
 	Runs  runsCmd  `cmd:"" group:"Programs and tasks:" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
 	Tasks tasksCmd `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
 
-	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, remove, test." example:"servers list"`
+	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, remove, test." example:"servers list"`
 	Tools   toolsCmd   `cmd:"" group:"Tools:" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
 	Skills  skillsCmd  `cmd:"" group:"Tools:" help:"Saved skills: list, show." example:"skills list"`
 

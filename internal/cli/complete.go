@@ -92,6 +92,7 @@ func (a *app) complete(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
 	a.Stderr = io.Discard // the shell is in the middle of a line
+	a.Keyring = nil       // which could ask the user to unlock it
 	defer a.close()
 	root := mirror(a.model, func(c *cobra.Command, kind string) []cobra.Completion {
 		a.flags.Config, _ = c.Flags().GetString("config")

@@ -42,6 +42,7 @@ func TestHelp(t *testing.T) {
 		{"servers"},
 		{"servers", "list"},
 		{"servers", "add"},
+		{"servers", "import"},
 		{"servers", "remove"},
 		{"servers", "test"},
 		{"servers", "review"},

@@ -37,6 +37,13 @@ func (a *app) load() (*config.Config, error) {
 }
 
 func (a *app) configSource() config.Env {
+	e := a.environment()
+	e.Secret = a.secrets().Get
+	return e
+}
+
+// environment is what the configuration is read from, without secrets.
+func (a *app) environment() config.Env {
 	home := a.env("HOME")
 	if runtime.GOOS == "windows" {
 		home = a.env("USERPROFILE")

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +17,7 @@ import (
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/wiring"
@@ -22,6 +26,7 @@ import (
 type serversCmd struct {
 	List   serversListCmd   `cmd:"" help:"Configured servers and their state." example:"servers list"`
 	Add    serversAddCmd    `cmd:"" help:"Add a server to harness.yaml."`
+	Import serversImportCmd `cmd:"" help:"Add the servers of other MCP clients: Claude, Cursor, VS Code, Windsurf, Zed, Codex, Gemini."`
 	Remove serversRemoveCmd `cmd:"" help:"Remove a server from harness.yaml." example:"servers remove files"`
 	Test   serversTestCmd   `cmd:"" help:"Start servers, list their tools, say what fails." example:"servers test files"`
 	Login  serversLoginCmd  `cmd:"" help:"Log in to a server that asks for it (OAuth)."`
@@ -73,7 +78,9 @@ type serversRemoveCmd struct {
 
 func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 	file, err := config.Locate(a.configSource())
+	var kept []string
 	if err == nil {
+		kept = config.SecretsOf(file, c.Name)
 		err = config.RemoveServer(file, c.Name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,6 +90,9 @@ func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 	}
 	if err != nil {
 		return usage(err)
+	}
+	if err := forget(a.secrets(), kept); err != nil {
+		return fmt.Errorf("removed %s from %s, but its secrets are kept: %w", c.Name, file, err)
 	}
 	if err := a.forgetServer(ctx, c.Name); err != nil {
 		return fmt.Errorf("removed %s from %s, but what was approved of it is kept: %w", c.Name, file, err)
@@ -178,39 +188,120 @@ type addFlags struct {
 }
 
 type serversAddCmd struct {
-	Name   string   `arg:"" help:"Name of the server; its tools are NAME__tool."`
-	Target []string `arg:"" optional:"" help:"Command and arguments, after --; or the URL." passthrough:""`
+	Name   string   `arg:"" help:"Name of the server; its tools are NAME__tool. Or, without a target, JSON or a file that names the servers; - reads standard input."`
+	Target []string `arg:"" optional:"" help:"Command and arguments, after --; or a URL; or JSON or a file, as other clients and the registry have them." passthrough:""`
 	addFlags
 }
 
 func (serversAddCmd) Help() string {
-	return `Everything after -- is the server's command. Comments and ${…} placeholders of the file stay as they are.
+	return `Everything after -- is the server's command. Comments and ${…} placeholders of the file stay as they are. Secrets among the values of -e,
+--header and the arguments go to the keyring of the system, or to a file that only you can read; harness.yaml gets ${secret:NAME}.
+A server at a URL is asked over streamable HTTP, then over SSE.
 
 Examples:
   harness servers add files -- npx -y @modelcontextprotocol/server-filesystem ./data
   harness servers add github -e TOKEN='${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github
-  harness servers add --transport http crm https://crm.example.com/mcp --header 'Authorization: Bearer ${CRM_TOKEN}'`
+  harness servers add crm https://crm.example.com/mcp --header 'Authorization: Bearer ${CRM_TOKEN}'
+  harness servers add memory '{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}'
+  harness servers add '{"mcpServers": {"memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}}}'
+  harness servers add weather ./server.json`
 }
 
-func (c *serversAddCmd) Run(a *app) error {
-	server, err := c.server(a)
+func (c *serversAddCmd) Run(ctx context.Context, a *app) error {
+	servers, err := c.servers(ctx, a)
 	if err != nil {
 		return usage(err)
 	}
 	file, err := config.Locate(a.configSource())
-	if err == nil {
-		err = config.AddServer(file, server, c.Replace)
-	}
 	if err != nil {
 		return usage(err)
 	}
-	return a.answer(map[string]string{"added": c.Name, "file": file}, "added %s to %s; try it: harness servers test %[1]s\n", c.Name, file)
+	var names []string
+	for _, s := range servers {
+		if strings.Contains(s.Name, " ") {
+			err = fmt.Errorf("the name %q has a space; use %s", s.Name, strings.ReplaceAll(s.Name, " ", "-"))
+		} else {
+			err = a.addServer(file, s, c.Replace)
+		}
+		if err != nil {
+			return usage(err)
+		}
+		names = append(names, s.Name)
+	}
+	all := strings.Join(names, " ")
+	return a.answer(map[string]string{"added": all, "file": file}, "added %s to %s; try it: harness servers test %s\n", strings.Join(names, ", "), file, names[0])
+}
+
+// servers are the entries that the command line describes.
+func (c *serversAddCmd) servers(ctx context.Context, a *app) ([]clients.Server, error) {
+	text, path, err := c.document(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if text == nil {
+		server, err := c.server(a)
+		return []clients.Server{{MCPServer: server}}, err
+	}
+	o := clients.Options{Dir: a.Dir, Home: a.environment().HomeDir}
+	if len(c.Target) > 0 {
+		o.Name = c.Name
+	}
+	if path != "" {
+		client := clients.Guess(path)
+		o.TOML, o.Gemini = client.TOML, client.Gemini
+	}
+	found, err := clients.Parse(text, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, errors.New("there is no server in it")
+	case len(found) > 1 && (o.Name != "" || len(c.Env)+len(c.Header) > 0):
+		return nil, fmt.Errorf("there are %d servers in it; leave out the name and the flags to add all, or use harness servers import --server NAME", len(found))
+	}
+	for _, s := range found {
+		if s.Err != nil {
+			return nil, fmt.Errorf("server %s: %w", s.Name, s.Err)
+		}
+	}
+	if o.Name != "" {
+		found[0].Name = o.Name
+	}
+	if len(c.Env)+len(c.Header) > 0 {
+		if err := c.fill(found[0].MCPServer); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// document returns what describes the servers, where it is not a command or URL: JSON in place, a file, or standard input.
+func (c *serversAddCmd) document(ctx context.Context, a *app) (text []byte, path string, err error) {
+	given := c.Name
+	switch {
+	case len(c.Target) == 1 && c.Transport == "":
+		given = c.Target[0]
+	case len(c.Target) > 0:
+		return nil, "", nil
+	}
+	switch {
+	case strings.HasPrefix(strings.TrimSpace(given), "{"):
+		return []byte(given), "", nil
+	case given == "-":
+		text, err = readAll(ctx, io.LimitReader(a.Stdin, maxArguments))
+		return text, "", err
+	case !slices.Contains([]string{".json", ".jsonc", ".toml"}, filepath.Ext(given)) || isURL(given):
+		return nil, "", nil
+	}
+	text, err = os.ReadFile(a.path(given))
+	return text, given, err
 }
 
 // server is the entry that the command line describes.
 func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 	target := c.Target
-	if len(target) > 0 && target[0] == "--" {
+	command := len(target) > 0 && target[0] == "--"
+	if command {
 		target = target[1:]
 	} else if len(target) > 0 && (isURL(target[0]) || c.Transport == "http" || c.Transport == "sse") {
 		rest, err := c.trailing(a, target)
@@ -220,6 +311,9 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 		target = rest
 	}
 	if len(target) == 0 {
+		if isURL(c.Name) {
+			return nil, fmt.Errorf("the server has no name; harness servers add NAME %s", c.Name)
+		}
 		return nil, fmt.Errorf("no command or URL for server %q; see harness servers add --help", c.Name)
 	}
 	server := &config.MCPServer{Name: c.Name, Env: map[string]string{}, Headers: map[string]string{}}
@@ -230,7 +324,16 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 		return nil, fmt.Errorf("unknown transport %q; there are stdio, http and sse", c.Transport)
 	}
 	if c.Transport == "stdio" || c.Transport == "" && !isURL(target[0]) {
-		server.Command, server.Args = target[0], target[1:]
+		if scheme := schemeForm.FindStringSubmatch(target[0]); scheme != nil && !command {
+			return nil, fmt.Errorf("%s is neither a command nor a URL of a server; servers are at http:// and https:// addresses", target[0])
+		}
+		if fields := strings.Fields(target[0]); len(target) == 1 && len(fields) > 1 {
+			if _, err := os.Stat(a.path(target[0])); err != nil {
+				return nil, fmt.Errorf("there is no program %q; write harness servers add %s -- %s, with quotes around arguments that have spaces",
+					target[0], c.Name, strings.Join(fields, " "))
+			}
+		}
+		server.Command, server.Args = target[0], slices.Clone(target[1:])
 		return server, nil
 	}
 	if len(target) > 1 {
@@ -243,6 +346,9 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 	server.URL, server.Type = target[0], c.Transport
 	return server, nil
 }
+
+// schemeForm matches what begins like an address: ftp://host, or http:/host with a slash too few.
+var schemeForm = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z0-9+.-]*://|https?:)`)
 
 func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
 

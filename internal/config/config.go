@@ -283,6 +283,8 @@ type MCPServer struct {
 	DisabledTools  []string          `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
 	Sandbox        *ServerSandbox    `key:"sandbox" doc:"What a server that is started here may reach, on Linux; without it, all that the user of the harness may. {} is no network and no files but those of the system."`
 	Stateful       bool              `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
+	// Guessed says that no type is given: a server with a url that refuses streamable HTTP is asked over SSE.
+	Guessed bool `key:""`
 	// Err says why the server cannot be used although its entry is well formed, such as an unset variable. Other servers
 	// work.
 	Err error `key:""`
@@ -336,7 +338,9 @@ type Env struct {
 	Environ    []string          // NAME=value, as of os.Environ
 	Cwd        string            // absolute
 	HomeDir    string            // absolute
-	GOOS       string
+	// Secret returns the value of ${secret:NAME}; nil: there is none.
+	Secret func(name string) (string, error)
+	GOOS   string
 }
 
 // Load reads and checks the configuration from e and the files that e names. The error joins one *Error for each mistake;

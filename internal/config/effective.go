@@ -131,7 +131,7 @@ func mask(text string, secret bool) string {
 // authentication scheme: showing it gives nothing away, and tells where the secret comes from.
 func onlyPlaceholders(text string) bool { return onlyPlaceholdersForm().MatchString(text) }
 
-var onlyPlaceholdersForm = lazy(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})+$`)
+var onlyPlaceholdersForm = lazy(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|secret:[A-Za-z0-9_.-]+)\})+$`)
 
 // maskURL hides the password, and the parameters that sound secret, of a URL.
 func maskURL(text string) string {

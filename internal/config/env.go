@@ -193,6 +193,9 @@ func isFile(path string) bool {
 	return !info.IsDir()
 }
 
+// UserDir is the user's own directory for configuration; empty if the environment does not tell.
+func UserDir(e Env) string { return configDir(e, environment(e.Environ, e.GOOS)) }
+
 func configDir(e Env, environ map[string]string) string {
 	if e.GOOS == "windows" {
 		return harnessIn(environ["APPDATA"])

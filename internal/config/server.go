@@ -42,8 +42,18 @@ func (l *loader) expand(path string, n node, report func(*Error)) node {
 	return n
 }
 
-// lookup finds a variable for ${VAR}.
+// secretPrefix is before the name of a secret in ${secret:NAME}.
+const secretPrefix = "secret:"
+
+// lookup finds a variable for ${VAR}, or a secret for ${secret:NAME}.
 func (l *loader) lookup(name string) (string, bool) {
+	if secret, ok := strings.CutPrefix(name, secretPrefix); ok {
+		if l.e.Secret == nil {
+			return "", false
+		}
+		value, err := l.e.Secret(secret)
+		return value, err == nil
+	}
 	l.expanded[name] = true
 	if value, ok := l.environ.vars[strings.ToUpper(name)]; ok && l.e.GOOS == "windows" {
 		return value, true
@@ -140,7 +150,7 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 	case s.Type == "" && s.URL == "":
 		s.Type = Stdio
 	case s.Type == "":
-		s.Type = HTTP
+		s.Type, s.Guessed = HTTP, true
 	case s.Err == nil:
 		return wrong("type", didYouMean(ident.Closest(s.Type, []string{Stdio, HTTP, SSE})), "%q is not one of stdio, http, sse", s.Type)
 	}
@@ -326,6 +336,13 @@ func substitute(placeholder string, lookup func(string) (string, bool)) (string,
 		return "", fmt.Errorf("a ${ is not closed; write $${ for the characters themselves")
 	}
 	inner, fallback, hasDefault := strings.Cut(inner, ":-")
+	if secret, ok := strings.CutPrefix(inner, secretPrefix); ok {
+		value, set := lookup(inner)
+		if !set {
+			return "", fmt.Errorf("the secret %s is not kept on this machine; give it again (harness servers add --replace), or write ${VARIABLE}", secret)
+		}
+		return value, nil
+	}
 	name := strings.TrimPrefix(inner, "env:")
 	if strings.Contains(name, ":") {
 		return "", fmt.Errorf("${%s} is not known here; set a variable and write ${NAME}", name)

@@ -41,7 +41,7 @@ mcpServers:
 	at := func(p string) string { return filepath.Join(e.Cwd, p) }
 	want := []*MCPServer{
 		{
-			Name: "crm", Type: HTTP, URL: "https://crm.example.com/mcp?a=", Headers: map[string]string{"Authorization": "Bearer from-dotenv"},
+			Name: "crm", Type: HTTP, Guessed: true, URL: "https://crm.example.com/mcp?a=", Headers: map[string]string{"Authorization": "Bearer from-dotenv"},
 			Enabled: true, Stateful: true, StartupTimeout: time.Minute,
 		},
 		{
@@ -135,7 +135,7 @@ func TestServersOfVariables(t *testing.T) {
 	}
 	c, warnings := load(t, e)
 	want := []*MCPServer{
-		{Name: "crm", Type: HTTP, URL: "http://x/7"},
+		{Name: "crm", Type: HTTP, Guessed: true, URL: "http://x/7"},
 		{
 			Name: "db", Type: Stdio, Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-postgres", "postgres://u:p@h/db?x=$${A}"},
 			Env: map[string]string{"DATABASE_URL": "postgres://u:p@h/db?x=$${A}"}, Cwd: e.Cwd,

@@ -47,10 +47,14 @@ func (h *Harness) connect() (*servers, error) {
 	})
 	for _, c := range h.cfg.MCPServers {
 		source, perUser := h.credentials(c)
+		transport := c.Type
+		if c.Guessed {
+			transport = ""
+		}
 		err := s.Add(mcpclient.Config{
 			Credentials: source, PerUser: perUser,
 			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Cwd: c.Cwd, Sandbox: c.Sandbox.Confine(), URL: c.URL, Headers: c.Headers,
-			Transport: c.Type, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout,
+			Transport: transport, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout,
 			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Err: c.Err,
 		})
 		if err != nil {

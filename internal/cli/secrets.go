@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"mcp-code-exec-harness/internal/clients"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/secrets"
+)
+
+// secrets are those that the user gave on command lines.
+func (a *app) secrets() *secrets.Store {
+	s := &secrets.Store{Keyring: a.Keyring}
+	if dir := config.UserDir(a.environment()); dir != "" {
+		s.File = filepath.Join(dir, "secrets.json")
+	}
+	return s
+}
+
+// addServer writes a server into the configuration. Secrets in it are kept elsewhere, and what it had before is forgotten.
+func (a *app) addServer(file string, s clients.Server, replace bool) error {
+	store := a.secrets()
+	var kept, where []string
+	err := config.HideSecrets(s.MCPServer, func(what, value string) (string, error) {
+		var random [4]byte
+		_, _ = rand.Read(random[:]) // it does not fail
+		what = strings.Trim(strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+				return r
+			}
+			return '-'
+		}, what), "-")
+		name := s.Name + "." + what + "-" + hex.EncodeToString(random[:])
+		name = strings.ReplaceAll(name, " ", "-")
+		place, err := store.Put(name, plainDollars(value))
+		if err == nil {
+			kept, where = append(kept, name), append(where, fmt.Sprintf("%s: its %s is in %s; harness.yaml has ${secret:%s}", s.Name, what, place, name))
+		}
+		return name, err
+	})
+	former := config.SecretsOf(file, s.Name)
+	if err == nil {
+		err = config.AddServer(file, s.MCPServer, replace)
+	}
+	if err != nil {
+		return errors.Join(err, forget(store, kept))
+	}
+	for _, line := range where {
+		fmt.Fprintln(a.Stderr, line)
+	}
+	for _, note := range s.Notes {
+		fmt.Fprintf(a.Stderr, "%s: %s\n", s.Name, note)
+	}
+	return forget(store, former)
+}
+
+// plainDollars undoes the doubling of dollar signs: a secret is taken as it is.
+func plainDollars(value string) string { return strings.ReplaceAll(value, "$$", "$") }
+
+// forget deletes secrets that nothing uses any more.
+func forget(store *secrets.Store, names []string) (err error) {
+	for _, name := range names {
+		err = errors.Join(err, store.Delete(name))
+	}
+	return err
+}

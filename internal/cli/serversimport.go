@@ -1,0 +1,350 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/clients"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/disk"
+)
+
+type serversImportCmd struct {
+	Files   []string `arg:"" optional:"" help:"Configurations of clients; by default those of all known clients, of the user and of the working directory."`
+	Client  []string `help:"Only of this client: claude-desktop, claude-code, cursor, vscode, windsurf, zed, codex, gemini." placeholder:"CLIENT"`
+	Server  []string `help:"Only this server." placeholder:"NAME"`
+	DryRun  bool     `help:"Show what would be done, and do nothing."`
+	Replace bool     `help:"Replace servers of the same name."`
+	Rewrite bool     `help:"Have the clients start the harness in place of these servers. Their files are changed; each gets a backup beside it." xor:"clients"`
+	Undo    bool     `help:"Give the clients the files back that they had before --rewrite." xor:"clients"`
+}
+
+func (serversImportCmd) Help() string {
+	return `Reads the servers that other MCP clients have, and adds them to harness.yaml. Secrets go to the keyring of the system, or to a file that only you
+can read.
+
+Examples:
+  harness servers import --dry-run
+  harness servers import --client cursor --client vscode
+  harness servers import ~/.codex/config.toml --server github
+  harness servers import --rewrite
+  harness servers import --undo`
+}
+
+func (c *serversImportCmd) check() error {
+	for _, name := range c.Client {
+		if _, err := findClient(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// source is a file of a client.
+type source struct {
+	client clients.Client
+	path   string
+	text   []byte
+}
+
+// imported is what becomes of a server.
+type imported struct {
+	Client string   `json:"client"`
+	File   string   `json:"file"`
+	Server string   `json:"server"`
+	Action string   `json:"action"` // add, replace, same, keep, skip, failed
+	Notes  []string `json:"notes,omitempty"`
+
+	server clients.Server
+}
+
+func (c *serversImportCmd) Run(a *app) error {
+	sources, err := c.sources(a)
+	if err != nil {
+		return usage(err)
+	}
+	if c.Undo {
+		return c.undo(a, sources)
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	file, err := config.Locate(a.configSource())
+	if err != nil {
+		return usage(err)
+	}
+	plan := c.plan(a, cfg, file, sources)
+	if !c.DryRun {
+		for i := range plan {
+			if p := &plan[i]; p.Action == "add" || p.Action == "replace" {
+				p.server.Notes = nil // the table has them
+				if err := a.addServer(file, p.server, p.Action == "replace"); err != nil {
+					p.Action, p.Notes = "failed", append(p.Notes, err.Error())
+				}
+			}
+		}
+	}
+	rewritten, err := c.rewrite(a, file, sources, plan)
+	if err != nil {
+		return err
+	}
+	none := "no server was found in the configurations of other clients; give a file: harness servers import FILE"
+	shown := map[string]any{"file": file, "dryRun": c.DryRun, "servers": list(plan), "rewritten": list(rewritten)}
+	if err := answerList(a, shown, plan, none, "SERVER\tACTION\tCLIENT\tFILE", func(p imported) string {
+		row := p.Server + "\t" + p.Action + "\t" + p.Client + "\t" + p.File
+		for _, note := range p.Notes {
+			row += "\n\t\t\t" + note
+		}
+		return row
+	}); err != nil {
+		return err
+	}
+	if !a.flags.JSON {
+		c.say(a, file, plan, rewritten)
+	}
+	if slices.ContainsFunc(plan, func(p imported) bool { return p.Action == "failed" }) {
+		return failed(exitFailed)
+	}
+	return nil
+}
+
+// say says on standard error what was done, and what comes next.
+func (c *serversImportCmd) say(a *app, file string, plan []imported, rewritten []map[string]string) {
+	added := 0
+	for _, p := range plan {
+		if p.Action == "add" || p.Action == "replace" {
+			added++
+		}
+	}
+	switch {
+	case c.DryRun:
+		fmt.Fprintf(a.Stderr, "nothing was done; without --dry-run, %d servers go to %s\n", added, file)
+	case added > 0:
+		fmt.Fprintf(a.Stderr, "%d servers are in %s now; try them: harness servers test\n", added, file)
+	}
+	for _, r := range rewritten {
+		if c.DryRun {
+			fmt.Fprintf(a.Stderr, "%s would start the harness\n", r["file"])
+		} else {
+			fmt.Fprintf(a.Stderr, "%s starts the harness now, after the client is restarted; harness servers import --undo brings back %s\n", r["file"], r["backup"])
+		}
+	}
+}
+
+// sources reads the files that are there.
+func (c *serversImportCmd) sources(a *app) (all []source, err error) {
+	wanted := func(name string) bool { return len(c.Client) == 0 || slices.Contains(c.Client, name) }
+	if len(c.Files) > 0 {
+		for _, path := range c.Files {
+			path = a.path(path)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return nil, fmt.Errorf("read the configuration of a client: %w", err)
+			}
+			client := clients.Guess(path)
+			if len(c.Client) == 1 {
+				client = clients.All[slices.IndexFunc(clients.All, func(one clients.Client) bool { return one.Name == c.Client[0] })]
+			}
+			all = append(all, source{client, path, text})
+		}
+		return all, nil
+	}
+	from := a.configSource()
+	place := clients.Place{Home: from.HomeDir, Dir: a.Dir, AppData: a.env("APPDATA"), Codex: a.env("CODEX_HOME"), GOOS: runtime.GOOS}
+	for _, client := range clients.All {
+		for _, path := range client.Files(place) {
+			text, err := os.ReadFile(path)
+			if wanted(client.Name) && err == nil && !slices.ContainsFunc(all, func(s source) bool { return s.path == path }) {
+				all = append(all, source{client, path, text})
+			} else if wanted(client.Name) && err != nil && !errors.Is(err, fs.ErrNotExist) {
+				fmt.Fprintf(a.Stderr, "harness: warning: %v\n", err)
+			}
+		}
+	}
+	return all, nil
+}
+
+// plan decides what becomes of each server.
+func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources []source) (plan []imported) {
+	for _, s := range sources {
+		project := projectOf(s.path, a.configSource().HomeDir)
+		found, err := clients.Parse(s.text, clients.Options{
+			Dir: cmp.Or(project, a.Dir), Home: a.configSource().HomeDir, TOML: s.client.TOML, Gemini: s.client.Gemini,
+		})
+		if err != nil {
+			plan = append(plan, imported{Client: s.client.Name, File: s.path, Action: "failed", Notes: []string{err.Error()}})
+			continue
+		}
+		for _, server := range found {
+			if isHarness(a, server.MCPServer) || len(c.Server) > 0 && !slices.Contains(c.Server, server.Name) {
+				continue
+			}
+			if server.Err != nil {
+				plan = append(plan, imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "skip", Notes: []string{server.Err.Error()}})
+				continue
+			}
+			if server.Command != "" && project != "" && (project != filepath.Dir(file) || server.Cwd != "") {
+				server.Cwd = filepath.Join(project, server.Cwd) // where the client starts it
+			}
+			p := imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "add", Notes: server.Notes, server: server}
+			if i := slices.IndexFunc(plan, func(other imported) bool { return other.Server == server.Name && other.server.MCPServer != nil }); i >= 0 {
+				if same(plan[i].server.MCPServer, server.MCPServer) {
+					p.Action = "same"
+				} else {
+					p.Server = server.Name + "-" + s.client.Name
+					p.server.Name = p.Server
+					p.Notes = append(slices.Clone(p.Notes), fmt.Sprintf("it is called %s here, because another client has a different %s", p.Server, server.Name))
+				}
+			}
+			if i := slices.IndexFunc(cfg.MCPServers, func(have *config.MCPServer) bool { return have.Name == p.Server }); i >= 0 && p.Action == "add" {
+				switch {
+				case c.Replace:
+					p.Action = "replace"
+				case same(cfg.MCPServers[i], server.MCPServer):
+					p.Action = "same"
+				default:
+					p.Action = "keep"
+					p.Notes = append(slices.Clone(p.Notes), "harness.yaml has a different server of this name; --replace replaces it")
+				}
+			}
+			plan = append(plan, p)
+		}
+	}
+	return plan
+}
+
+// projectOf is the directory of the project that a client's file belongs to; empty if it is the user's.
+func projectOf(path, home string) string {
+	dir := filepath.Dir(path)
+	switch filepath.Base(dir) {
+	case ".cursor", ".vscode", ".zed", ".codex", ".gemini":
+		dir = filepath.Dir(dir)
+	default:
+		if filepath.Base(path) != ".mcp.json" {
+			return ""
+		}
+	}
+	if dir == home {
+		return ""
+	}
+	return dir
+}
+
+// isHarness reports whether a server is this program.
+func isHarness(a *app, s *config.MCPServer) bool {
+	return s.Command != "" && (s.Command == a.Executable || strings.TrimSuffix(filepath.Base(s.Command), ".exe") == "harness") && slices.Contains(s.Args, "mcp")
+}
+
+// same reports whether two servers are the same but for secrets and settings.
+func same(x, y *config.MCPServer) bool {
+	address := func(url string) string {
+		head, _, _ := strings.Cut(url, "?")
+		return head
+	}
+	return filepath.Base(x.Command) == filepath.Base(y.Command) && len(x.Args) == len(y.Args) && address(x.URL) == address(y.URL) &&
+		(len(x.Args) == 0 || x.Args[0] == y.Args[0])
+}
+
+// backupMark stands between the name of a file and the hash of what --rewrite made of it, in the name of its backup.
+const backupMark = ".before-harness-"
+
+func markOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return backupMark + hex.EncodeToString(sum[:6])
+}
+
+// rewrite has the clients whose servers are in harness.yaml use the harness.
+func (c *serversImportCmd) rewrite(a *app, file string, sources []source, plan []imported) (done []map[string]string, err error) {
+	if !c.Rewrite {
+		return nil, nil
+	}
+	entry := clients.Entry{Command: a.Executable, Args: []string{"mcp", "--config", filepath.Clean(file)}}
+	for _, s := range sources {
+		var remove [][]string
+		for _, p := range plan {
+			if p.File == s.path && slices.Contains([]string{"add", "replace", "same"}, p.Action) && len(p.server.At) > 0 {
+				remove = append(remove, p.server.At)
+			}
+		}
+		if len(remove) == 0 {
+			continue
+		}
+		out, err := s.client.Rewrite(s.text, remove, entry)
+		if err != nil {
+			return done, fmt.Errorf("rewrite %s: %w", s.path, err)
+		}
+		if bytes.Equal(out, s.text) {
+			continue
+		}
+		backup := s.path + markOf(out)
+		if !c.DryRun {
+			path := s.path
+			if target, err := filepath.EvalSymlinks(path); err == nil {
+				path = target
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				return done, err
+			}
+			if err := disk.Replace(backup, s.text, 0o600); err != nil {
+				return done, fmt.Errorf("back up %s: %w", s.path, err)
+			}
+			if err := disk.Replace(path, out, info.Mode().Perm()); err != nil {
+				return done, fmt.Errorf("rewrite %s: %w", s.path, err)
+			}
+		}
+		done = append(done, map[string]string{"client": s.client.Name, "file": s.path, "backup": backup})
+	}
+	return done, nil
+}
+
+// undo gives clients their files back. One that was changed since is left alone.
+func (c *serversImportCmd) undo(a *app, sources []source) error {
+	var restored []map[string]string
+	var errs []error
+	for _, s := range sources {
+		backups, err := filepath.Glob(strings.NewReplacer("[", `\[`, "*", `\*`, "?", `\?`).Replace(s.path) + backupMark + "*")
+		if err != nil || len(backups) == 0 {
+			continue
+		}
+		backup := s.path + markOf(s.text)
+		if !slices.Contains(backups, backup) {
+			errs = append(errs, fmt.Errorf("%s was changed since; compare it with %s, and copy what you need", s.path, strings.Join(backups, ", ")))
+			continue
+		}
+		text, err := os.ReadFile(backup)
+		var info os.FileInfo
+		if err == nil {
+			info, err = os.Stat(s.path)
+		}
+		if err == nil && !c.DryRun {
+			path := s.path
+			if target, err := filepath.EvalSymlinks(path); err == nil {
+				path = target
+			}
+			if err = disk.Replace(path, text, info.Mode().Perm()); err == nil {
+				err = os.Remove(backup)
+			}
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		restored = append(restored, map[string]string{"client": s.client.Name, "file": s.path})
+	}
+	err := answerList(a, map[string]any{"restored": list(restored), "dryRun": c.DryRun}, restored, "no file was rewritten by the harness", "", func(r map[string]string) string {
+		return "restored\t" + r["client"] + "\t" + r["file"]
+	})
+	return errors.Join(append(errs, err)...)
+}

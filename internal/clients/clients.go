@@ -1,0 +1,102 @@
+package clients
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// Client is an MCP client that keeps its servers in files.
+type Client struct {
+	Name   string   // on the command line
+	Path   []string // the keys that lead to its servers
+	TOML   bool
+	Gemini bool // see Options
+	Typed  bool // an entry says its type
+	files  func(Place) []string
+}
+
+// Place is where files are looked for.
+type Place struct {
+	Home    string // of the user
+	Dir     string // working directory
+	AppData string // %AppData% of Windows
+	Codex   string // $CODEX_HOME
+	GOOS    string
+}
+
+// config is the directory of the user's configuration files.
+func (p Place) config() string {
+	switch p.GOOS {
+	case "windows":
+		return p.AppData
+	case "darwin":
+		return filepath.Join(p.Home, "Library", "Application Support")
+	}
+	return filepath.Join(p.Home, ".config")
+}
+
+// All are the known clients.
+var All = []Client{
+	{Name: "claude-desktop", Path: []string{"mcpServers"}, files: func(p Place) []string {
+		return []string{filepath.Join(p.config(), "Claude", "claude_desktop_config.json")}
+	}},
+	{Name: "claude-code", Path: []string{"mcpServers"}, Typed: true, files: func(p Place) []string {
+		return []string{filepath.Join(p.Home, ".claude.json"), filepath.Join(p.Dir, ".mcp.json")}
+	}},
+	{Name: "cursor", Path: []string{"mcpServers"}, files: func(p Place) []string {
+		return []string{filepath.Join(p.Home, ".cursor", "mcp.json"), filepath.Join(p.Dir, ".cursor", "mcp.json")}
+	}},
+	{Name: "vscode", Path: []string{"servers"}, Typed: true, files: func(p Place) []string {
+		return []string{filepath.Join(p.config(), "Code", "User", "mcp.json"), filepath.Join(p.Dir, ".vscode", "mcp.json")}
+	}},
+	{Name: "windsurf", Path: []string{"mcpServers"}, files: func(p Place) []string {
+		return []string{filepath.Join(p.Home, ".codeium", "windsurf", "mcp_config.json")}
+	}},
+	{Name: "zed", Path: []string{"context_servers"}, files: func(p Place) []string {
+		dir := filepath.Join(p.Home, ".config", "zed")
+		if p.GOOS == "windows" {
+			dir = filepath.Join(p.AppData, "Zed")
+		}
+		return []string{filepath.Join(dir, "settings.json"), filepath.Join(p.Dir, ".zed", "settings.json")}
+	}},
+	{Name: "codex", Path: []string{"mcp_servers"}, TOML: true, files: func(p Place) []string {
+		dir := p.Codex
+		if dir == "" {
+			dir = filepath.Join(p.Home, ".codex")
+		}
+		return []string{filepath.Join(dir, "config.toml"), filepath.Join(p.Dir, ".codex", "config.toml")}
+	}},
+	{Name: "gemini", Path: []string{"mcpServers"}, Gemini: true, files: func(p Place) []string {
+		return []string{filepath.Join(p.Home, ".gemini", "settings.json"), filepath.Join(p.Dir, ".gemini", "settings.json")}
+	}},
+}
+
+// Files are where the client has its servers, whether or not the files are there: the user's, then that of the project in the working
+// directory.
+func (c Client) Files(p Place) []string {
+	return slices.DeleteFunc(slices.Compact(c.files(p)), func(path string) bool { return !filepath.IsAbs(path) })
+}
+
+// Guess is the client that a file belongs to, by its name and place; without one, a client that reads its format.
+func Guess(path string) Client {
+	at := func(parts ...string) bool {
+		for dir, i := path, len(parts)-1; i >= 0; dir, i = filepath.Dir(dir), i-1 {
+			if filepath.Base(dir) != parts[i] {
+				return false
+			}
+		}
+		return true
+	}
+	for _, c := range All {
+		for _, file := range c.files(Place{Home: "/", Dir: "/project", AppData: "/", GOOS: "linux"}) {
+			parent := filepath.Base(filepath.Dir(file))
+			if at(filepath.Base(file)) && (at(parent, filepath.Base(file)) || parent == "/" || parent == "project") {
+				return c
+			}
+		}
+	}
+	if filepath.Ext(path) == ".toml" {
+		return All[slices.IndexFunc(All, func(c Client) bool { return c.TOML })]
+	}
+	return Client{Name: "file", Path: []string{"mcpServers"}}
+}
