@@ -1,13 +1,10 @@
 package program
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	"mcp-code-exec-harness/internal/catalog/ident"
-	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -20,19 +17,28 @@ func (c *Compiled) Explain(e frame.Error, at Position) (message, advice string) 
 			message = text
 		}
 	}
-	return message, Hint(e.Kind, e.Name, message, code)
+	if advice = contextual(e, message, code); advice == "" {
+		advice = Hint(e.Kind, e.Name, message, code)
+	}
+	return message, advice
 }
 
 // maxSubject is the longest expression that is named, in bytes.
 const maxSubject = 80
 
-// ofNothing is the engine's message about a property of undefined or null.
-var ofNothing = regexp.MustCompile(`^cannot (?:read|set) property '([\w$.]+)' of (undefined|null)$`)
+// The engines' messages about a property of undefined or null, QuickJS's and V8's.
+var (
+	ofNothing   = regexp.MustCompile(`^cannot (?:read|set) property '([\w$.]+)' of (undefined|null)$`)
+	ofNothingV8 = regexp.MustCompile(`^Cannot (?:read|set) properties of (undefined|null) \((?:reading|setting) '([\w$.]+)'\)$`)
+)
 
 // subject is an engine's message about the expression at an offset with the expression in it, or "".
 func subject(code string, offset int, message string) string {
 	nothing := ofNothing.FindStringSubmatch(message)
-	if message != "not a function" && nothing == nil {
+	if v8 := ofNothingV8.FindStringSubmatch(message); v8 != nil {
+		nothing = []string{message, v8[2], v8[1]}
+	}
+	if message != "not a function" && message != "not a constructor" && nothing == nil {
 		return ""
 	}
 	s := tokenize(code)
@@ -41,16 +47,14 @@ func subject(code string, offset int, message string) string {
 		return ""
 	}
 	if nothing == nil {
-		// The place is the last name before the arguments.
-		first := s.chainStart(i)
-		if !(s.is(i+1, "(") || s.is(i+1, "?.") || s.isKind(i+1, template)) || s.is(first-1, "new") {
-			return ""
-		}
-		return about(code[s.tokens[first].start:s.tokens[i].end], "%s is not a function")
+		return s.uncallable(i, message)
 	}
 	// The place is the beginning of the expression, or a name in it. What is iterated is the whole of it.
 	first, base := s.chainStart(i), -1
-	for j := i; ; {
+	if !s.isKind(first, word) {
+		first = i
+	}
+	for j := first; ; {
 		var property string
 		next := j + 1
 		switch {
@@ -81,6 +85,65 @@ func subject(code string, offset int, message string) string {
 		}
 		j = next
 	}
+}
+
+// uncallable is the engine's message about the call at token i with the expression in it, or "". The token is the last name before the arguments, or
+// the first word in them.
+func (s *scan) uncallable(i int, message string) string {
+	first := s.chainStart(i)
+	if s.is(first-1, "new") {
+		for s.is(i+1, ".") && s.isName(i+2) {
+			i += 2
+		}
+		if strings.HasSuffix(s.text(i), "Error") { // the program's own words
+			return ""
+		}
+		return about(s.code[s.tokens[first].start:s.tokens[i].end], "%s is not a constructor")
+	}
+	if message != "not a function" {
+		return ""
+	}
+	inner, outer := "", ""
+	if called := s.is(i+1, "(") || s.is(i+1, "?.") || s.isKind(i+1, template); called && !s.is(i, "async") && !s.is(i, "function") {
+		inner = s.code[s.tokens[first].start:s.tokens[i].end]
+	}
+	if s.is(i-1, "(") && s.isName(i-2) && s.tokens[i-2].operand {
+		outer = s.code[s.tokens[s.chainStart(i-2)].start:s.tokens[i-2].end]
+	}
+	switch {
+	case inner == "" && outer == "":
+		return ""
+	case outer == "":
+		return about(inner, "%s is not a function")
+	case inner == "" || s.isFunction(inner):
+		return about(outer, "%s is not a function")
+	case s.isFunction(outer):
+		return about(inner, "%s is not a function")
+	}
+	return about(outer+" or "+inner, "%s is not a function")
+}
+
+// isFunction reports whether a name is that of a function of the program's or of the runtime's.
+func (s *scan) isFunction(name string) bool {
+	if slices.Contains(guestNames, name) {
+		return true
+	}
+	for i := range s.tokens {
+		if !s.is(i, name) {
+			continue
+		}
+		if s.is(i-1, "function") || s.is(i-1, "class") {
+			return true
+		}
+		next := i + 2
+		if s.is(next, "async") {
+			next++
+		}
+		if s.is(i+1, "=") && (s.is(next, "function") || s.is(next+1, "=>") || s.is(next, "(") && s.is(s.tokens[next].match+1, "=>")) {
+			return true
+		}
+	}
+	return false
 }
 
 // about is a format with an expression in place of %s, "" for one that is too long to be read.
@@ -129,33 +192,3 @@ func offsetAt(text string, line, column int) int {
 	}
 	return start + len(rest)
 }
-
-// guestNames are names that programs have from the start and that may be misspelt.
-var guestNames = []string{
-	"callMCPTool", "search_mcp_tools", "list_mcp_tools", "get_mcp_tool_details", "introspect_servers", "tools", "fs", "utils", "pii", "env",
-	"console", "require", "Buffer", "URL", "URLSearchParams", "TextEncoder", "TextDecoder", "AbortController", "structuredClone", "setTimeout",
-	"setInterval", "queueMicrotask", "Object", "Array", "String", "Number", "Boolean", "Promise", "Math", "JSON", "Date", "Intl", "RegExp", "Symbol",
-	"BigInt", "Error", "TypeError", "Uint8Array", "undefined", "parseInt", "parseFloat", "encodeURIComponent", "decodeURIComponent",
-}
-
-// misspelt is advice for a name that nothing defines: what is named like it in the program or in the sandbox.
-func misspelt(name, source string) string {
-	known := map[string]bool{}
-	for _, text := range guestNames {
-		known[text] = true
-	}
-	s := tokenize(source)
-	for i := range s.tokens {
-		if text := s.text(i); s.isName(i) && text != name && len(text) > 2 && !s.isMember(i) && len(known) < maxKnown {
-			known[text] = true
-		}
-	}
-	if closest := ident.Closest(name, slices.Collect(maps.Keys(known))); len(closest) > 0 && len(name) > 2 {
-		return "did you mean " + clip.Head(strings.Join(closest, " or "), maxName) + "?"
-	}
-	return "if " + name + " was set by an earlier run: variables do not survive; save values with await " +
-		"fs.writeFile('/workspace/" + name + ".json', JSON.stringify(" + name + ")) and read them back"
-}
-
-// maxKnown is how many names of a program are compared.
-const maxKnown = 500

@@ -48,8 +48,24 @@ func TestHints(t *testing.T) {
 		{"runtime", "SyntaxError", "Unexpected end of JSON input", parse, "utils.parseJSON"},
 		{"runtime", "TypeError", "not a function", list, "no array"},
 		{"runtime", "TypeError", "result.map is not a function", list, "no array"},
-		{"runtime", "TypeError", "not a function", "crm.find()", "list_mcp_tools"},
-		{"runtime", "TypeError", "crm.find is not a function", "crm.find()", "list_mcp_tools"},
+		{"runtime", "TypeError", "not a function", "crm.find()", "console.log"},
+		{"runtime", "TypeError", "find is not a function", "find()", "find is a value here"},
+		{"runtime", "TypeError", "X.Foo is not a constructor", "new X.Foo()", "X.Foo is no class"},
+		{"runtime", "ReferenceError", "crm__search is not defined", "await crm__search({})", "callMCPTool('crm__search', {…})"},
+		{"runtime", "ReferenceError", "createInvoice is not defined", "createInvoice({})", "search_mcp_tools('create invoice')"},
+		{"runtime", "ReferenceError", "ReadableStream is not defined", "new ReadableStream()", "fs.readFile"},
+		{"runtime", "ReferenceError", "os is not defined", "os.EOL", "const os = require('os')"},
+		{"runtime", "ReferenceError", "EventEmitter is not defined", "class A extends EventEmitter {}", "require('events')"},
+		{"runtime", "ReferenceError", "b is not initialized", "const a = b; const b = 1", "above its declaration"},
+		{"runtime", "ReferenceError", "Cannot access 'b' before initialization", "const a = b; const b = 1", "above its declaration"},
+		{"runtime", "TypeError", "circular reference", "JSON.stringify(a)", "leads back"},
+		{"runtime", "TypeError", "cannot convert BigInt to number", "1n + 1", "Number(big)"},
+		{"runtime", "TypeError", "Cannot mix BigInt and other types, use explicit conversions", "1n + 1", "Number(big)"},
+		{"runtime", "TypeError", "'a' is read-only", "const o = Object.freeze({ a: 1 }); 'use strict'; o.a = 2", "frozen"},
+		{"syntax", "SyntaxError", `Expected ">" but found "/"`, "return <App />", "JSX"},
+		{"syntax", "SyntaxError", `Unexpected ">"`, "const x = (<><b>1</b></>)", "JSX"},
+		{"syntax", "SyntaxError", "unexpected end of the program", "return <div>{x}</div>", "JSX"},
+		{"syntax", "SyntaxError", "unexpected end of the program", "if (a < b) { f(", ""},
 		{"runtime", "TypeError", "value is not iterable", "for (const x of r) {}", "no list"},
 		{"runtime", "TypeError", "r is not iterable", "for (const x of r) {}", "no list"},
 		{"runtime", "TypeError", "cannot read property 'x' of undefined", "a.b.x", "missing"},
@@ -111,7 +127,17 @@ func TestExplain(t *testing.T) {
 		{"not a function", "return 'é😀' + b.^foo()", "b.foo is not a function"},
 		{"not a function", "a.^b`x`", "a.b is not a function"},
 		{"not a function", "throw new ^TypeError('not a function')", "not a function"},
-		{"not a function", "return new ^a.B()", "not a function"},
+		{"not a function", "return new ^a.B()", "a.B is not a constructor"},
+		{"not a function", "r.map(^x => x)", "r.map is not a function"},
+		{"not a function", "r.map(\n  ^async (x) => x)", "r.map is not a function"},
+		{"not a function", "r.a.b(^c.d)", "r.a.b is not a function"},
+		{"not a function", "function g() {} f(^g(1))", "f is not a function"},
+		{"not a function", "const g = async (x) => x; f(^g(1))", "f is not a function"},
+		{"not a function", "const f = x => x; f(^g(1))", "g is not a function"},
+		{"not a function", "f(^g(1))", "f or g is not a function"},
+		{"not a function", "if (^g(1)) {}", "g is not a function"},
+		{"not a constructor", "const f = () => 1; new ^f()", "f is not a constructor"},
+		{"Cannot read properties of undefined (reading 'd')", "return a.b.c.^d.e", "Cannot read properties of undefined (reading 'd'): a.b.c is undefined"},
 		{"not a function", "^f", "not a function"},
 		{"not a function", "return 1 ^+ 2", "not a function"},
 		{"not a function", "a." + strings.Repeat("long.", 30) + "^f()", "not a function"},
@@ -137,6 +163,42 @@ func TestExplain(t *testing.T) {
 		place.thrown = false
 		if got, _ := compiled.Explain(e, place); got != c.message {
 			t.Errorf("%s of another function in %q: %q", c.message, c.code, got)
+		}
+	}
+}
+
+// TestAdvice has errors with the expression in their messages: advice that fits it, or that of the table.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	compiled := mustCompile(t, "return 1", Options{})
+	for _, c := range []struct{ message, code, want string }{
+		{"n.toLowercase is not a function", "n.toLowercase()", "did you mean toLowerCase?"},
+		{"fs.readFileAsync is not a function", "fs.readFileAsync('x')", "did you mean fs.readFile?"},
+		{"fs.download is not a function", "fs.download('x')", "fs has readFile, "},
+		{"Object.groupby is not a function", "Object.groupby([])", "did you mean Object.groupBy?"},
+		{"r.data.map is not a function", "r.data.map(x => x)", "r.data is no array"},
+		{"api.v1.getUser is not a function", "api.v1.getUser(1)", "api.v1 has no function getUser"},
+		{"r.map is not a function", "const r = callMCPTool('a__b', {}); r.map(x => x)", "r is a promise"},
+		{"r.map is not a function", "const r = tools.a.b({}); r.map(x => x)", "r is a promise"},
+		{"r.split is not a function", "const r = fs.readFile('/workspace/a'); r.split(',')", "r is a promise"},
+		{"r.map is not a function", "const r = await callMCPTool('a__b', {}); r.map(x => x)", "r is no array"},
+		{"r.map is not a function", "const r = callMCPTool('a__b', {}).catch(f).length; r.map(x => x)", "r is a promise"},
+		{"r.map is not a function", "const r = tools.a.b.c; r.map(x => x)", "r is no array"},
+		{"f is not a function", "const f = null; f()", "f is a value here"},
+		{"cannot read property 'map' of undefined: r.rows is undefined", "r.rows.map()", "r has no rows: print it with console.log(r)"},
+		{"Cannot read properties of undefined (reading 'map'): r.rows is undefined", "r.rows.map()", "r has no rows"},
+		{"cannot read property 'x' of undefined: r.rows is undefined", "const r = callMCPTool('a__b', {}); r.rows.x", "r is a promise"},
+		{"cannot read property 'toFixed' of undefined: a.lengt is undefined", "a.lengt.toFixed()", "did you mean length?"},
+		{"cannot read property 'x' of undefined: a.custmer is undefined", "a.customer; a.custmer.x", "did you mean customer?"},
+		{"cannot read property 'push' of undefined: acc is undefined", "let acc; acc.push(1)", "the value before the dot is missing"},
+		{"cannot read property 'x' of undefined: a[0] is undefined", "a[0].x", "the value before the dot is missing"},
+		{"r.items is not iterable: it is undefined", "[...r.items]", "r has no items"},
+		{"something else", "f()", ""},
+	} {
+		compiled.Source.Code = c.code
+		_, got := compiled.Explain(frame.Error{Kind: frame.KindRuntime, Name: "TypeError", Message: c.message}, Position{})
+		if !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("%s in %q: %q, want %q", c.message, c.code, got, c.want)
 		}
 	}
 }

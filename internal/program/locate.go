@@ -118,7 +118,24 @@ func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 		return "", at, false
 	}
 	line, column, ok := file.original(at[0]-1, at[1]-1)
+	if !ok && text == ProgramFile && at[0] == 1 {
+		// An engine that has no place for an operation names the beginning of its function, here of the one around the program.
+		at = c.first()
+		return text, at, at[0] > 0
+	}
 	return text, [2]int{line + 1, column + 1}, ok
+}
+
+// first is the line and column of the program's first token, both from 1; 0 if there is none.
+func (c *Compiled) first() [2]int {
+	if c.begins == nil {
+		c.begins = new([2]int)
+		code, err := unfence(strings.ToValidUTF8(c.Source.Code, "?"))
+		if s := tokenize(code); err == nil && len(s.tokens) > 0 {
+			c.begins[0], c.begins[1] = position(c.Source.Code, s.tokens[0].start)
+		}
+	}
+	return *c.begins
 }
 
 // Result is the position of the program's value, for errors of the value itself: its last return statement outside of functions,

@@ -149,6 +149,10 @@ func TestLocate(t *testing.T) {
 	if p := c.Locate(frame.Error{Stack: many}); strings.Count(p.Stack, "\n") != maxFrames {
 		t.Errorf("a long stack keeps %d frames", strings.Count(p.Stack, "\n"))
 	}
+	p = c.Locate(frame.Error{Message: "value is not iterable", Stack: "    at <anonymous> (program.js:1:1)\n    at apply (native)\n"})
+	if p.Line != 1 || p.Column != 1 || p.SourceLine != "import { f } from '/skills/a (b)'" {
+		t.Errorf("an error at the beginning of the function around the program: %+v", p)
+	}
 	if p := c.Locate(frame.Error{Message: "m"}); p != (Position{}) {
 		t.Errorf("an error without a stack is placed at %+v", p)
 	}

@@ -57,6 +57,8 @@ type Compiled struct {
 	Map     SourceMap // of the program and of every module it loads; AddMap adds those loaded while it runs
 	Source  Source
 	Uses    uses.Uses // what it does with tools, if that is asked for and known
+
+	begins *[2]int // see first
 }
 
 // AddMap takes the map of modules that were loaded while the program ran.

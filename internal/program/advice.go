@@ -1,0 +1,225 @@
+package program
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// Messages that name the expression they are about; see subject.
+var (
+	notFunction = regexp.MustCompile(`^(.*?)([\w$]+) is not a function`)
+	isNothing   = regexp.MustCompile(`[pP]ropert.*: (.*?)([\w$]+) is (?:undefined|null)$`)
+	notIterable = regexp.MustCompile(`^(.*?)([\w$]+) is not iterable: it is (?:undefined|null)$`)
+)
+
+// contextual is advice that follows from the expression that an error is about, and from what the program does with it. It is "" where the table
+// of hints has to do.
+func contextual(e frame.Error, message, code string) string {
+	if e.Kind != frame.KindRuntime || e.Name != "TypeError" || len(code) > maxHinted {
+		return ""
+	}
+	message = strings.TrimPrefix(clip.Head(message, maxMessage), "TypeError: ")
+	if m := notFunction.FindStringSubmatch(message); m != nil {
+		return adviseCall(strings.TrimSuffix(strings.TrimSuffix(m[1], "."), "?"), m[2], code)
+	}
+	m := isNothing.FindStringSubmatch(message)
+	if m == nil {
+		m = notIterable.FindStringSubmatch(message)
+	}
+	if m == nil {
+		return ""
+	}
+	base, member := strings.TrimSuffix(strings.TrimSuffix(m[1], "."), "?"), m[2]
+	switch {
+	case unawaited(code, rootOf(base, member)):
+		return rootOf(base, member) + " is a promise: write await before the call that it comes from"
+	case base == "" || base == m[1]: // a variable, or what an index leads to
+		return ""
+	}
+	if closest := similar(member, methods, namesIn(code, member)); closest != "" {
+		return "did you mean " + closest + "?"
+	}
+	return base + " has no " + member + ": print it with console.log(" + base + "), or write ?. where it may be absent"
+}
+
+// adviseCall is advice about a member that is no function, or about a variable if there is no base.
+func adviseCall(base, member, code string) string {
+	switch {
+	case unawaited(code, rootOf(base, member)):
+		return rootOf(base, member) + " is a promise: write await before the call that it comes from"
+	case base == "":
+		return "" // the table knows some names
+	case members[base] != "":
+		known := strings.Fields(members[base])
+		if closest := similar(member, known, nil); closest != "" {
+			return "did you mean " + base + "." + closest + "?"
+		}
+		return base + " has " + strings.Join(known, ", ")
+	case slices.Contains(listMethods, member):
+		return base + " is no array: print it with console.log(" + base + "); a result may hold its list in a property, and a call needs await"
+	}
+	if closest := similar(member, methods, nil); closest != "" {
+		return "did you mean " + closest + "?"
+	}
+	return base + " has no function " + member + ": print it with console.log(" + base + ")"
+}
+
+// rootOf is the variable that an expression begins with, "" if it begins with something else.
+func rootOf(base, member string) string {
+	if base == "" {
+		base = member
+	}
+	if end := wordEnd(base, 0); end > 0 && (end == len(base) || base[end] == '.' || base[end] == '[' || base[end] == '?') {
+		return base[:end]
+	}
+	return ""
+}
+
+// unawaited reports whether a variable gets a promise where it is declared: what a host call returns, without await.
+func unawaited(code, name string) bool {
+	if name == "" || isReservedCall(name) {
+		return false
+	}
+	s := tokenize(code)
+	found := false
+	for i := range s.tokens {
+		if !s.is(i, name) || !(s.is(i-1, "const") || s.is(i-1, "let") || s.is(i-1, "var")) {
+			continue
+		}
+		if found || !s.is(i+1, "=") {
+			return false // there are two variables of that name
+		}
+		next := i + 2
+		switch {
+		case s.is(next, "callMCPTool"), s.is(next, "search_mcp_tools"), s.is(next, "list_mcp_tools"), s.is(next, "get_mcp_tool_details"):
+			found = s.is(next+1, "(")
+		case s.is(next, "tools"):
+			found = s.is(next+1, ".") && s.is(next+3, ".") && s.is(next+5, "(")
+		case s.is(next, "fs"):
+			found = s.is(next+1, ".") && s.is(next+3, "(") && !strings.HasSuffix(s.text(next+2), "Sync")
+		case s.is(next, "Promise"):
+			found = s.is(next+1, ".") && s.is(next+3, "(")
+		default:
+			return false
+		}
+		if found && s.endsThen(next) {
+			return false
+		}
+	}
+	return found
+}
+
+// isReservedCall reports whether a name is one of the runtime's own, which no promise is.
+func isReservedCall(name string) bool { return slices.Contains(guestNames, name) }
+
+// endsThen reports whether the expression at token i goes on behind its call: it is not the promise of that call, then.
+func (s *scan) endsThen(i int) bool {
+	for !s.is(i, "(") {
+		i++
+	}
+	end := s.tokens[i].match
+	return end <= i || s.is(end+1, ".") && !s.is(end+2, "then") && !s.is(end+2, "catch") && !s.is(end+2, "finally") || s.is(end+1, "[")
+}
+
+// similar is the name most like one among candidates, "" if none is like it. Names of the program count as well.
+func similar(name string, candidates []string, more map[string]bool) string {
+	all := slices.Concat(candidates, slices.Sorted(maps.Keys(more)))
+	if len(name) < 3 || slices.Contains(candidates, name) {
+		return ""
+	}
+	name = strings.TrimSuffix(name, "Async")
+	for _, c := range ident.Closest(name, all) {
+		if ident.Distance([]rune(strings.ToLower(c)), []rune(strings.ToLower(name))) <= 2 {
+			return clip.Head(c, maxName)
+		}
+	}
+	return ""
+}
+
+// namesIn are the members that a program names more than once, besides one.
+func namesIn(code, besides string) map[string]bool {
+	s := tokenize(code)
+	count := map[string]int{}
+	for i := range s.tokens {
+		if text := s.text(i); s.isName(i) && text != besides && len(text) > 2 && (len(count) < maxKnown || count[text] > 0) {
+			count[text]++
+		}
+	}
+	names := map[string]bool{}
+	for name := range count {
+		names[name] = true
+	}
+	return names
+}
+
+// listMethods are the methods of arrays that programs call on what is no array.
+var listMethods = strings.Fields("map filter reduce forEach find findIndex some every flatMap flat slice sort join push includes indexOf concat reverse splice at")
+
+// methods are properties of the language's values that may be misspelt.
+var methods = slices.Concat(listMethods, strings.Fields("length size name message concat copyWithin entries fill findLast findLastIndex keys lastIndexOf pop "+
+	"reduceRight shift unshift toReversed toSorted toSpliced values with charAt charCodeAt codePointAt endsWith localeCompare match matchAll normalize padEnd padStart "+
+	"repeat replace replaceAll search split startsWith substring toLowerCase toUpperCase toLocaleString trim trimEnd trimStart toFixed toPrecision toString valueOf "+
+	"getTime getFullYear getMonth getDate getDay getHours getMinutes getSeconds toISOString toLocaleDateString toLocaleTimeString getTimezoneOffset "+
+	"setFullYear setMonth setDate setHours getUTCFullYear getUTCMonth getUTCDate has get set add delete clear then catch finally exec test hasOwnProperty"))
+
+// members are the functions of globals, by their names.
+var members = map[string]string{
+	"fs":      "readFile writeFile appendFile listFiles readdir exists deleteFile mkdir rename copyFile stat rm unlink access",
+	"utils":   "sleep parseJSON timestamp requireServer",
+	"JSON":    "parse stringify",
+	"Object":  "keys values entries assign fromEntries freeze isFrozen seal create groupBy hasOwn is defineProperty getPrototypeOf getOwnPropertyNames",
+	"Array":   "from isArray of",
+	"Promise": "all allSettled any race resolve reject withResolvers",
+	"Number":  "isInteger isFinite isNaN isSafeInteger parseFloat parseInt",
+	"Date":    "now parse UTC",
+	"Math":    "abs ceil floor round max min pow sqrt random trunc sign log log2 log10 exp sin cos tan atan atan2 cbrt hypot",
+	"console": "log error warn info debug table group groupEnd time timeEnd count dir assert trace",
+}
+
+// guestNames are names that programs have from the start and that may be misspelt.
+var guestNames = strings.Fields("callMCPTool search_mcp_tools list_mcp_tools get_mcp_tool_details introspect_servers tools fs utils pii env " +
+	"console require Buffer URL URLSearchParams TextEncoder TextDecoder AbortController AbortSignal structuredClone setTimeout clearTimeout " +
+	"setInterval clearInterval queueMicrotask Object Array String Number Boolean Promise Math JSON Date Intl RegExp Symbol BigInt Error TypeError " +
+	"RangeError Map Set WeakMap WeakSet Proxy Reflect Uint8Array ArrayBuffer undefined isNaN isFinite parseInt parseFloat " +
+	"encodeURIComponent decodeURIComponent encodeURI decodeURI crypto performance atob btoa globalThis")
+
+// misspelt is advice for a name that nothing defines: what is named like it in the program or in the sandbox.
+func misspelt(name, source string) string {
+	known := map[string]bool{}
+	for _, text := range guestNames {
+		known[text] = true
+	}
+	s := tokenize(source)
+	called := false
+	for i := range s.tokens {
+		text := s.text(i)
+		if !s.isName(i) || s.isMember(i) {
+			continue
+		}
+		called = called || text == name && s.is(i+1, "(")
+		if text != name && len(text) > 2 && len(known) < maxKnown {
+			known[text] = true
+		}
+	}
+	if closest := ident.Closest(name, slices.Collect(maps.Keys(known))); len(closest) > 0 && len(name) > 2 {
+		return "did you mean " + clip.Head(strings.Join(closest, " or "), maxName) + "?"
+	}
+	switch server, tool, qualified := strings.Cut(name, "__"); {
+	case called && qualified && server != "" && tool != "":
+		return "tools are called with await callMCPTool('" + name + "', {…}); await search_mcp_tools('what you need') finds their names"
+	case called:
+		return "no function has this name: functions of earlier runs do not survive; tools are called with await callMCPTool('server__tool', {…}), and " +
+			"await search_mcp_tools('" + strings.ToLower(strings.Join(ident.Words(name), " ")) + "') finds their names"
+	}
+	return "if " + name + " was set by an earlier run: variables do not survive; save values with await " +
+		"fs.writeFile('/workspace/" + name + ".json', JSON.stringify(" + name + ")) and read them back"
+}
+
+// maxKnown is how many names of a program are compared.
+const maxKnown = 500
