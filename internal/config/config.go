@@ -266,13 +266,15 @@ type Telemetry struct {
 // MCPServer is a server whose tools programs can call.
 type MCPServer struct {
 	Name           string            `key:""`
-	Type           string            `key:"type,transport" doc:"How to talk to it; by default stdio with a command, http with a url."`
+	Type           string            `key:"type,transport" doc:"How to talk to it; by default stdio with a command, http with a url, openapi with a document."`
 	Command        string            `key:"command" doc:"Program to start."`
 	Args           []string          `key:"args" doc:"Its arguments."`
 	Env            map[string]string `key:"env" secret:"true" doc:"Environment added to the little that servers get."`
 	EnvFile        string            `key:"envFile" doc:"File of NAME=value lines, below env."`
 	Cwd            string            `key:"cwd" doc:"Directory to start in; by default that of harness.yaml."`
 	URL            string            `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`
+	OpenAPI        string            `key:"openapi" doc:"OpenAPI 3 document whose operations are the tools: a file, relative to harness.yaml, or an address. Its service is at url, by default where the document says."`
+	Security       map[string]string `key:"security" secret:"true" doc:"Credentials for openapi, by the names of the document's security schemes; of basic, user:password."`
 	Headers        map[string]string `key:"headers" secret:"true" doc:"HTTP headers of every request."`
 	Auth           *ServerAuth       `key:"auth" doc:"What authorizes requests to a server with a url, besides headers."`
 	Disabled       bool              `key:"disabled" doc:"Keep the entry, do not use it."`
@@ -326,9 +328,10 @@ func (s *ServerSandbox) Confine() *confine.Sandbox {
 
 // The transports of servers.
 const (
-	Stdio = "stdio"
-	HTTP  = "http" // streamable HTTP
-	SSE   = "sse"
+	Stdio   = "stdio"
+	HTTP    = "http" // streamable HTTP
+	SSE     = "sse"
+	OpenAPI = "openapi"
 )
 
 // Env is what Load reads the configuration from.

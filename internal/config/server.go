@@ -135,7 +135,7 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 // transports lists what type: may be; without it the other keys decide.
 var transports = map[string]string{
 	"stdio": Stdio, "local": Stdio, "sse": SSE,
-	"http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "remote": HTTP,
+	"openapi": OpenAPI, "http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "remote": HTTP,
 }
 
 // checkServer completes an entry and finds what contradicts itself in it.
@@ -147,23 +147,33 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 	switch {
 	case known:
 		s.Type = transport
+	case s.Type == "" && s.OpenAPI != "":
+		s.Type = OpenAPI
 	case s.Type == "" && s.URL == "":
 		s.Type = Stdio
 	case s.Type == "":
 		s.Type, s.Guessed = HTTP, true
 	case s.Err == nil:
-		return wrong("type", didYouMean(ident.Closest(s.Type, []string{Stdio, HTTP, SSE})), "%q is not one of stdio, http, sse", s.Type)
+		return wrong("type", didYouMean(ident.Closest(s.Type, []string{Stdio, HTTP, SSE, OpenAPI})), "%q is not one of stdio, http, sse, openapi", s.Type)
 	}
 	switch {
-	case s.Command == "" && s.URL == "":
+	case s.Command == "" && s.URL == "" && s.OpenAPI == "":
 		return src.errorf(path, "add command: (a program to start) or url:", "the server has neither a command nor a url")
+	case s.Command != "" && s.OpenAPI != "":
+		return wrong("openapi", "keep one", "it contradicts command: a server is started here or is an HTTP service")
+	case s.OpenAPI != "" && s.Type != OpenAPI:
+		return wrong("type", "remove it", "%s contradicts openapi", s.Type)
+	case s.OpenAPI == "" && s.Type == OpenAPI:
+		return wrong("type", "give the document in openapi", "openapi needs a document")
+	case s.OpenAPI == "" && len(s.Security) > 0:
+		return wrong("security", "use headers", "security schemes are those of an OpenAPI document")
 	case s.Command != "" && s.URL != "":
 		return wrong("url", "keep one", "it contradicts command: a server is started here or runs elsewhere")
 	case s.Type == Stdio && s.URL != "":
 		return wrong("type", "use http or sse, or give a command", "stdio contradicts url")
 	case s.Auth != nil && s.Command != "":
 		return wrong("auth", "give the server its credentials in env", "it contradicts command: only requests to a url are authorized")
-	case s.Sandbox != nil && s.URL != "":
+	case s.Sandbox != nil && s.Command == "":
 		return wrong("sandbox", "remove it", "it contradicts url: only a server that is started here has a sandbox")
 	case s.Type != Stdio && s.Command != "":
 		return wrong("type", "use stdio, or give a url", "%s contradicts command", s.Type)
@@ -191,9 +201,14 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 	case s.Type == Stdio:
 		l.stdioServer(s, src)
 	case s.Err != nil:
-	case !isWebAddress(s.URL):
+	case s.URL != "" && !isWebAddress(s.URL):
 		return wrong("url", "", notWebAddress)
+	case s.Auth != nil && s.URL == "" && !isWebAddress(s.OpenAPI):
+		return wrong("auth", "give url, the address of the service", "it is not known where the credentials go")
 	default:
+		if s.OpenAPI != "" && !isWebAddress(s.OpenAPI) {
+			s.OpenAPI = absolute(s.OpenAPI, src.base, l.e.HomeDir)
+		}
 		for name, value := range s.Headers {
 			if strings.ContainsAny(name, " :\r\n") || name == "" || strings.ContainsAny(value, "\r\n\x00") {
 				return wrong("headers", "", "%q is not a header that can be sent", name)
@@ -222,7 +237,7 @@ func (l *loader) checkAuth(s *MCPServer, f field, path string) *Error {
 			return given.errorf(path+"."+given.name, "remove it", "it has no meaning with type: %s", a.Type)
 		}
 	}
-	u, err := url.Parse(s.URL)
+	u, err := url.Parse(cmp.Or(s.URL, s.OpenAPI))
 	if err != nil {
 		return f.errorf(path, "", "%s", notWebAddress)
 	}

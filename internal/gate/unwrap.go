@@ -37,7 +37,11 @@ type handle struct {
 // the server said.
 func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result, raw bool) (json.RawMessage, *frame.Error) {
 	if !raw && result.IsError {
-		return nil, toolError(t.name, errorText(result))
+		failed := toolError(t.name, errorText(result))
+		if len(result.StructuredContent) <= maxToolError {
+			failed.Data = bytes.Clone(result.StructuredContent)
+		}
+		return nil, failed
 	}
 	var value json.RawMessage
 	var err error

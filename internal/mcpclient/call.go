@@ -270,7 +270,7 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) 
 		if c.link.failure() != nil {
 			ce.Kind = KindProtocol
 		}
-	case c.web != nil && !ce.Sent:
+	case c.proc == nil && !ce.Sent:
 		ce.Kind, ce.Message = KindUnavailable, "it cannot be reached: "+plain(err)
 	default:
 		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "no answer came: "+plain(err), c.stderr.String()

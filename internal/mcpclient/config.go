@@ -23,7 +23,10 @@ const (
 	TransportSSE   = "sse"
 )
 
-// Config describes one upstream server. The zero value of every field but Name and one of Command and URL is useful.
+// TransportOpenAPI is the transport of a server that is configured by an OpenAPI document: its operations are called over HTTP.
+const TransportOpenAPI = "openapi"
+
+// Config describes one upstream server. The zero value of every field but Name and one of Command, URL and OpenAPI is useful.
 type Config struct {
 	Name    string
 	Command string            // stdio: looked up in the PATH the child gets
@@ -31,9 +34,14 @@ type Config struct {
 	Env     map[string]string // stdio: added to the allow-listed part of the environment
 	Cwd     string            // stdio: empty is the harness's own
 	Sandbox *confine.Sandbox  // stdio: what it may reach; nil is what its user may
-	URL     string            // http, sse
-	Headers map[string]string // http, sse: sent with every request to URL's host and to no other
-	// Credentials authorize requests, http and sse; nil: Headers do. PerUser gives each user a connection, with the user's credentials.
+	// OpenAPI is the path or the http or https address of an OpenAPI 3 document. URL is then where the service is; empty leaves it to the
+	// document, which can name its own origin only, if it has an address.
+	OpenAPI string
+	// Security are the credentials of an OpenAPI service by the names of the document's security schemes; of basic, user:password.
+	Security map[string]string
+	URL      string            // http, sse, openapi
+	Headers  map[string]string // http, sse, openapi: sent with every request to URL's host and to no other
+	// Credentials authorize requests, http, sse and openapi; nil: Headers do. PerUser gives each user a connection, with the user's credentials.
 	Credentials credentials.Source
 	PerUser     bool
 
@@ -58,21 +66,25 @@ func (c Config) validate() error {
 		return errors.New("configure server: it has no name")
 	case c.Err != nil:
 		return nil // its other fields mean nothing
-	case c.Command == "" && c.URL == "":
-		return fail("it has neither command nor url; give one of them")
-	case c.Command != "" && c.URL != "":
-		return fail("it has both command and url; remove one of them")
+	case c.Command == "" && c.URL == "" && c.OpenAPI == "":
+		return fail("it has neither command nor url nor openapi; give one of them")
+	case c.Command != "" && (c.URL != "" || c.OpenAPI != ""):
+		return fail("it has both command and url or openapi; remove one of them")
+	case c.OpenAPI == "" && len(c.Security) > 0:
+		return fail("security is for a server with openapi; use headers")
+	case c.OpenAPI != "" && c.Transport != "" && c.Transport != TransportOpenAPI, c.OpenAPI == "" && c.Transport == TransportOpenAPI:
+		return fail("transport openapi and the key openapi go together")
 	case c.Timeout < 0 || c.StartupTimeout < 0:
 		return fail("timeouts cannot be negative")
-	case !slices.Contains([]string{"", TransportStdio, TransportHTTP, TransportSSE}, c.Transport):
-		return fail(fmt.Sprintf("unknown transport %q; use stdio, http or sse", c.Transport))
+	case !slices.Contains([]string{"", TransportStdio, TransportHTTP, TransportSSE, TransportOpenAPI}, c.Transport):
+		return fail(fmt.Sprintf("unknown transport %q; use stdio, http, sse or openapi", c.Transport))
 	case c.Sandbox != nil && c.Command == "":
 		return fail("a sandbox is for a server that is started here by a command")
 	case c.Credentials != nil && c.Command != "":
 		return fail("credentials are for a server at a url; a command gets its own in env")
 	case c.Transport == TransportStdio && c.Command == "":
 		return fail("transport stdio needs a command")
-	case c.Transport != "" && c.Transport != TransportStdio && c.URL == "":
+	case c.Transport != "" && c.Transport != TransportStdio && c.URL == "" && c.OpenAPI == "":
 		return fail("transport " + c.Transport + " needs a url")
 	}
 	if c.URL != "" {
@@ -122,7 +134,7 @@ func matchName(pattern, name string) bool {
 // because a hash of the values does not show them.
 func (c Config) hash() string {
 	// Marshalling sorts the keys of maps, so equal configurations give equal bytes. None of these types can fail.
-	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox})
+	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox, c.OpenAPI, c.Security})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }

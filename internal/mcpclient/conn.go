@@ -30,6 +30,7 @@ type conn struct {
 	session   *mcp.ClientSession
 	proc      *child // of stdio
 	web       *web   // of http and sse
+	local     *local // of openapi
 	link      *link
 	stderr    process.Tail  // of stdio
 	drained   chan struct{} // of stdio: stderr is read to its end
@@ -118,6 +119,9 @@ func (c *conn) release(ctx context.Context) error {
 	}
 	if c.web != nil {
 		c.web.release()
+	}
+	if c.local != nil {
+		c.local.release()
 	}
 	return err
 }

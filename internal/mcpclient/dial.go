@@ -38,6 +38,9 @@ func (s *server) dial(ctx context.Context) (*conn, error) {
 		}
 		return c, err
 	}
+	if s.cfg.OpenAPI != "" {
+		return s.openAPI(ctx)
+	}
 	kind := cmp.Or(s.cfg.Transport, s.worked)
 	c, err := s.http(ctx, kind != TransportSSE)
 	if err == nil {

@@ -25,6 +25,8 @@ const (
 	KindRefused Kind = "refused"
 	// KindNeedsLogin: a person has to log in before the server takes the request; Err is a *credentials.NeedsLogin. It was not carried out.
 	KindNeedsLogin Kind = "needs_login"
+	// KindHTTP: an HTTP service answered with a status that leaves open what it did.
+	KindHTTP Kind = "http"
 	// KindRPC: the server answered with a JSON-RPC error; Code is its code.
 	KindRPC Kind = "rpc"
 )

@@ -9,25 +9,18 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
-	"mcp-code-exec-harness/internal/credentials"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
-	connectTimeout = 10 * time.Second
 	// deleteGrace bounds the request that ends a session.
 	deleteGrace = 2 * time.Second
 	// maxResumes is how often in a row the stream of one answer may break off without a new event.
@@ -48,175 +41,37 @@ const (
 // web carries messages over streamable HTTP or SSE. It talks to the configured origin only. The SDK's own transports end
 // the whole connection over a status or message that they do not expect; here it fails the request it belongs to.
 type web struct {
-	base       *http.Transport
-	client     *http.Client
+	*requester        // its headers are the configured ones, the session and the protocol version
 	url        string // where messages are posted
 	limit      int    // bytes of a message
 	streamable bool   // answers come in the response to the request; with SSE they come on one stream
 	link       *link
-
-	credentials credentials.Source       // nil: the configured headers
-	user        string                   // whose credentials
-	used        atomic.Pointer[[]string] // the last credentials that were sent
-
-	life    context.Context // of the connection
-	end     context.CancelFunc
-	streams sync.WaitGroup
-	header  atomic.Pointer[http.Header] // of every request: the configured headers, the session, the protocol version
 }
 
 func newWeb(cfg Config, user string, limit int, streamable bool) *web {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
-	base.TLSHandshakeTimeout = connectTimeout
-	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10 // thousands of calls may be in flight, each on a connection of its own
-	base.MaxIdleConnsPerHost = 16                            // a program's parallel calls should not pay a handshake each
-	w := &web{base: base, url: cfg.URL, limit: limit, streamable: streamable, credentials: cfg.Credentials, user: user}
-	w.client = &http.Client{Transport: base, CheckRedirect: func(req *http.Request, via []*http.Request) error {
-		if len(via) == 10 || req.Method != via[0].Method { // a 303 may follow what was done
-			return errRedirect
-		}
-		return sameOrigin(via[0].URL, req.URL)
-	}}
-	header := make(http.Header)
-	for name, value := range cfg.Headers {
-		header.Set(name, value)
-	}
-	w.header.Store(&header)
+	w := &web{requester: newRequester(cfg, user), url: cfg.URL, limit: limit, streamable: streamable}
+	w.client.CheckRedirect = followOrigin
 	return w
+}
+
+// followOrigin follows redirects at one origin.
+func followOrigin(req *http.Request, via []*http.Request) error {
+	if len(via) == maxRedirects || req.Method != via[0].Method { // a 303 may follow what was done
+		return errRedirect
+	}
+	return sameOrigin(via[0].URL, req.URL)
 }
 
 var errRedirect = newFault(KindUnavailable, "the server redirects in a way that cannot be followed; put the address it means into its url")
 
-// sameOrigin is the error for an address, of a redirect or of an SSE server's endpoint, at an origin that is not the
-// configured one. It is not followed, because the configured headers may hold credentials.
-func sameOrigin(configured, u *url.URL) error {
-	if origin(configured) == origin(u) {
-		return nil
-	}
-	f := newFault(KindUnavailable, "the server sends its clients on to %s://%s, another origin than configured; if that is "+
-		"right, put that address into its url", u.Scheme, u.Host)
-	f.unsent = true // a redirect that keeps the method asks for the request to be sent again
-	return f
-}
-
-// origin is scheme, host and port of an address.
-func origin(u *url.URL) string {
-	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
-	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
-}
-
-// setHeader adds a header to all requests from now on, or removes it. Only the handshake does, which makes one request
-// at a time.
-func (w *web) setHeader(name, value string) {
-	header := w.header.Load().Clone()
-	if header.Set(name, value); value == "" {
-		header.Del(name)
-	}
-	w.header.Store(&header)
-}
-
-// do makes one HTTP request, and once more with new credentials if the server refuses the first for its credentials: a request that is
-// answered so was not carried out. ctx comes from within, so that the request ends with the connection.
-func (w *web) do(ctx context.Context, method string, body []byte, header ...string) (*http.Response, error) {
-	if w.credentials == nil {
-		return w.once(ctx, method, body, header)
-	}
-	for again := false; ; again = true {
-		name, value, err := w.credentials.Header(ctx, w.user)
-		if err != nil {
-			return nil, unauthorized(err, 0)
-		}
-		w.use(value)
-		res, err := w.once(ctx, method, body, append(header[:len(header):len(header)], name, value))
-		if err != nil || res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
-			return res, err
-		}
-		err = w.credentials.Refused(ctx, w.user, value, again, res.StatusCode, res.Header)
-		if err == nil && again || errors.Is(err, credentials.ErrNotMeant) {
-			return res, nil // refused as any other request
-		}
-		_ = res.Body.Close()
-		if err != nil {
-			return nil, unauthorized(err, res.StatusCode)
-		}
-	}
-}
-
-// unauthorized is the fault of a request for which there are no credentials. status is that of the server's refusal, 0 if it was not sent.
-func unauthorized(err error, status int) error {
-	f := &fault{kind: KindUnavailable, msg: "its credentials cannot be had: " + err.Error(), unsent: true, status: status, err: err}
-	if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
-		f.kind, f.msg = KindNeedsLogin, needs.Error()
-	}
-	return f
-}
-
-// maxUsed is how many credentials are looked for in what the server sends: requests in flight may have earlier ones.
-const maxUsed = 4
-
-// use notes a credential that is sent.
-func (w *web) use(value string) {
-	secret := value[strings.LastIndexByte(value, ' ')+1:] // without a scheme
-	for {
-		old := w.used.Load()
-		var all []string
-		if old != nil {
-			all = *old
-		}
-		if slices.Contains(all, secret) || secret == "" || w.used.CompareAndSwap(old, new(append([]string{secret}, all[:min(len(all), maxUsed-1)]...))) {
-			return
-		}
-	}
-}
-
-// clean is what the server sends without the credentials that it was sent: a server may repeat what it got, in an answer or an error.
-func (w *web) clean(data []byte) []byte {
-	used := w.used.Load()
-	if used == nil {
-		return data
-	}
-	for _, secret := range *used {
-		if len(secret) >= minSecret && bytes.Contains(data, []byte(secret)) {
-			data = bytes.ReplaceAll(data, []byte(secret), []byte("[credential]"))
-		}
-	}
-	return data
-}
-
-// minSecret is the length in bytes from which a credential is looked for: texts hold shorter ones by chance.
-const minSecret = 8
-
-// once makes one HTTP request.
-func (w *web) once(ctx context.Context, method string, body []byte, header []string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, w.url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header = w.header.Load().Clone()
-	for i := 0; i < len(header); i += 2 {
-		if header[i+1] != "" {
-			req.Header.Set(header[i], header[i+1])
-		}
-	}
-	return w.client.Do(req)
-}
-
-// within is ctx that ends with the connection, too.
-func (w *web) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(w.life, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
 // open implements [carrier]. With SSE it opens the stream of all answers, whose first event says where to post.
 func (w *web) open(ctx context.Context, l *link) error {
 	w.link = l
-	w.life, w.end = context.WithCancel(ctx)
+	w.begin(ctx)
 	if w.streamable {
 		return nil
 	}
-	res, err := w.do(w.life, http.MethodGet, nil, "Accept", typeEvents)
+	res, err := w.do(w.life, http.MethodGet, w.url, nil, "Accept", typeEvents)
 	if err != nil {
 		return err
 	}
@@ -260,17 +115,11 @@ func (w *web) close() {
 	if w.header.Load().Get(sessionHeader) != "" {
 		ctx, cancel := context.WithTimeout(w.life, deleteGrace)
 		defer cancel()
-		if res, err := w.do(ctx, http.MethodDelete, nil); err == nil {
+		if res, err := w.do(ctx, http.MethodDelete, w.url, nil); err == nil {
 			_ = res.Body.Close()
 		}
 	}
 	w.end()
-}
-
-// release waits until nothing of a closed connection is left.
-func (w *web) release() {
-	w.streams.Wait()
-	w.base.CloseIdleConnections()
 }
 
 // send implements [carrier]. That a notification or an answer is refused has no consequence but at the handshake.
@@ -285,7 +134,7 @@ func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 		traced = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }})
 	}
 	req, _ := msg.(*jsonrpc.Request) // nil for an answer
-	res, err := w.do(traced, http.MethodPost, data, w.headers(req)...)
+	res, err := w.do(traced, http.MethodPost, w.url, data, w.headers(req)...)
 	if req == nil || !req.IsCall() {
 		defer release()
 		if err != nil {
@@ -413,7 +262,7 @@ func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Requ
 	case typeEvents:
 		return w.follow(ctx, res, s)
 	case typeJSON:
-		data, err := s.readJSON(ctx, res)
+		data, err := s.whole(ctx, res)
 		if err != nil {
 			return err
 		}
@@ -450,8 +299,8 @@ func (w *web) deliver(call *jsonrpc.Request, answer *jsonrpc.Response) error {
 	return w.link.deliver(answer, nil)
 }
 
-// readJSON reads a whole answer and charges it.
-func (s *stream) readJSON(ctx context.Context, res *http.Response) ([]byte, error) {
+// whole reads a whole answer and charges it.
+func (s *stream) whole(ctx context.Context, res *http.Response) ([]byte, error) {
 	if res.ContentLength > int64(s.limit) {
 		return nil, tooLarge(s.limit)
 	}
@@ -506,7 +355,7 @@ func (w *web) follow(ctx context.Context, res *http.Response, s *stream) error {
 // stream opens a stream of events behind the event with an id. The response beside an error is that of a server that will
 // not open it later either.
 func (w *web) stream(ctx context.Context, lastID string) (*http.Response, error) {
-	res, err := w.do(ctx, http.MethodGet, nil, "Accept", typeEvents, lastIDHeader, lastID)
+	res, err := w.do(ctx, http.MethodGet, w.url, nil, "Accept", typeEvents, lastIDHeader, lastID)
 	if err != nil || res.StatusCode == http.StatusOK && mediaType(res) == typeEvents {
 		return res, err
 	}

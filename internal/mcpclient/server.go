@@ -32,6 +32,8 @@ type server struct {
 
 	sandbox *confine.Plan // of cfg.Sandbox
 
+	document parsedDocument // of a parent with OpenAPI
+
 	calls  *slots.Slots    // by the weight of calls in flight
 	life   context.Context // until the server is shut down
 	end    context.CancelFunc
@@ -494,6 +496,8 @@ func (s *server) transport() string {
 		return s.cfg.Transport
 	case s.cfg.Command != "":
 		return TransportStdio
+	case s.cfg.OpenAPI != "":
+		return TransportOpenAPI
 	}
 	return TransportHTTP
 }

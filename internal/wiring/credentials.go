@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -24,7 +25,7 @@ func (h *Harness) credentials(c *config.MCPServer) (source credentials.Source, p
 		return &credentials.Keys{Server: c.Name, HeaderIn: a.Header, ByUser: a.Keys}, true
 	}
 	login := credentials.NewOAuth(credentials.Server{
-		Name: c.Name, URL: c.URL, Headers: c.Headers, ClientID: a.ClientID, ClientSecret: a.ClientSecret, Issuer: a.Issuer, Scopes: a.Scopes,
+		Name: c.Name, URL: cmp.Or(c.URL, c.OpenAPI), Headers: c.Headers, ClientID: a.ClientID, ClientSecret: a.ClientSecret, Issuer: a.Issuer, Scopes: a.Scopes,
 		RedirectPort: a.RedirectPort, PerUser: a.Per == "user", AllowPrivate: a.AllowPrivate,
 	}, credentials.Options{
 		Store: func() (credentials.Store, error) { return h.store() }, Keys: h.keys, Dir: filepath.Join(h.cfg.StateDir, "logins"), Now: time.Now,

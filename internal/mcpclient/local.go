@@ -1,0 +1,94 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// service is a server that is not reached over MCP. It is safe for concurrent use.
+type service interface {
+	describe() (Info, string) // what initialize says of the server: its instructions, too
+	tools() []Tool
+	// call makes the result of tools/call. An error is that of a request without a result; ex.sent says whether the call may have
+	// had its effect. It ends with ctx.
+	call(ctx context.Context, tool string, args json.RawMessage, ex *exchange) (json.RawMessage, error)
+	release() // what it holds; no call is in flight then
+}
+
+// local carries messages to a service: it speaks MCP in its place, so that all else is as with other servers.
+type local struct {
+	service
+	link *link
+	life context.Context // of the connection; nil until open
+	end  context.CancelFunc
+	work sync.WaitGroup
+}
+
+// open implements [carrier].
+func (c *local) open(ctx context.Context, l *link) error {
+	c.link = l
+	c.life, c.end = context.WithCancel(ctx)
+	return nil
+}
+
+// close implements [carrier].
+func (c *local) close() {
+	if c.end != nil {
+		c.end()
+	}
+}
+
+// release waits until nothing of a closed connection is left.
+func (c *local) release() {
+	c.work.Wait()
+	c.service.release()
+}
+
+// send implements [carrier].
+func (c *local) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error {
+	req, ok := msg.(*jsonrpc.Request)
+	if !ok || !req.IsCall() {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.life, cancel)
+	c.work.Go(func() {
+		defer cancel()
+		defer stop()
+		result, err := c.answer(ctx, req, ex)
+		if err != nil {
+			c.link.reject(req.ID, err)
+			return
+		}
+		_ = c.link.deliver(&jsonrpc.Response{ID: req.ID, Result: result}, nil) // a closed link answers every request itself
+	})
+	return nil
+}
+
+// answer is the result of a request.
+func (c *local) answer(ctx context.Context, req *jsonrpc.Request, ex *exchange) (json.RawMessage, error) {
+	switch req.Method {
+	case methodInitialize:
+		info, instructions := c.describe()
+		return json.Marshal(map[string]any{
+			"protocolVersion": legacyVersion, "capabilities": map[string]any{"tools": struct{}{}}, "serverInfo": info, "instructions": instructions,
+		})
+	case "tools/list":
+		return json.Marshal(map[string]any{"tools": c.tools()})
+	case "tools/call":
+		var params struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		}
+		if err := json.Unmarshal(req.Params, &params); err != nil || ex == nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no call of a tool"}
+		}
+		return c.call(ctx, params.Name, params.Arguments, ex)
+	case "ping":
+		return emptyResult, nil
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the server has no " + req.Method}
+}

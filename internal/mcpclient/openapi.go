@@ -1,0 +1,332 @@
+package mcpclient
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/openapi"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// rest is the service of an OpenAPI document. It sends requests to one origin only.
+type rest struct {
+	*requester
+	doc        *openapi.Document
+	operations map[string]*openapi.Operation
+	at         *url.URL // where the service is
+	security   map[string]string
+	limit      int // bytes of an answer
+}
+
+// openAPI connects to the service of an OpenAPI document. What it reads of it is the document alone.
+func (s *server) openAPI(ctx context.Context) (*conn, error) {
+	r := newRequester(s.cfg, s.user)
+	r.client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if len(via) == maxRedirects || req.Method != via[0].Method || sameOrigin(via[0].URL, req.URL) != nil {
+			return http.ErrUseLastResponse // the program gets to know where it leads
+		}
+		return nil
+	}
+	doc, err := s.readDocument(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("its OpenAPI document: %w", err)
+	}
+	at, err := s.cfg.serviceURL(doc.Server)
+	if err == nil {
+		err = doc.CheckCredentials(s.cfg.Security)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.secrets = append(r.secrets, doc.Secrets(s.cfg.Security)...)
+	of := &rest{requester: r, doc: doc, operations: map[string]*openapi.Operation{}, at: at, security: s.cfg.Security, limit: s.m.opts.MaxResult}
+	for _, op := range doc.Operations {
+		of.operations[op.Name] = op
+	}
+	for _, problem := range doc.Problems {
+		s.m.opts.Logger.Warn("operation of an OpenAPI document cannot be used", "server", s.cfg.Name, "error", problem)
+	}
+	c := &conn{transport: TransportOpenAPI, local: &local{service: of}}
+	c.link = newLink(c.local)
+	return c, s.handshake(ctx, c, legacyVersion)
+}
+
+// parsedDocument is the last document of a server: the connections of all its users share it.
+type parsedDocument struct {
+	mu  sync.Mutex
+	sum [sha256.Size]byte
+	doc *openapi.Document
+}
+
+func (s *server) readDocument(ctx context.Context) (*openapi.Document, error) {
+	data, err := s.cfg.loadDocument(ctx, s.user)
+	if err != nil {
+		return nil, err
+	}
+	p := &s.root().document
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sum := sha256.Sum256(data); p.doc == nil || sum != p.sum {
+		doc, err := openapi.Parse(data)
+		if err != nil {
+			return nil, err
+		}
+		p.doc, p.sum = doc, sum
+	}
+	return p.doc, nil
+}
+
+// loadDocument reads the document. Credentials are sent only where the service is.
+func (c Config) loadDocument(ctx context.Context, user string) ([]byte, error) {
+	at := webAddress(c.OpenAPI)
+	if at == nil {
+		file, err := os.Open(c.OpenAPI)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		return io.ReadAll(io.LimitReader(file, openapi.MaxDocument+1))
+	}
+	r := newRequester(Config{Headers: c.Headers, Credentials: c.Credentials}, user)
+	if service := webAddress(c.URL); service != nil && origin(service) != origin(at) {
+		r = newRequester(Config{}, "")
+	}
+	defer r.base.CloseIdleConnections()
+	r.client.CheckRedirect = followOrigin
+	res, err := r.do(ctx, http.MethodGet, at.String(), nil, "Accept", "application/json, application/yaml;q=0.9, */*;q=0.5")
+	if err != nil {
+		return nil, withoutAddress(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, refused(res.StatusCode)
+	}
+	return io.ReadAll(io.LimitReader(res.Body, openapi.MaxDocument+1))
+}
+
+// webAddress is an http or https address, nil for what is none.
+func webAddress(text string) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil
+	}
+	return u
+}
+
+// serviceURL is where the service is: the configured address, else what the document says. A document that was fetched can name its own
+// origin only: it would otherwise decide who gets the credentials, and which hosts of this network are asked.
+func (c Config) serviceURL(said string) (*url.URL, error) {
+	if c.URL != "" {
+		return webAddress(c.URL), nil // validated when the server was added
+	}
+	u, err := url.Parse(said)
+	if err != nil {
+		return nil, errors.New("the document's server is no address; put the address of the service into url")
+	}
+	from := webAddress(c.OpenAPI)
+	if from != nil {
+		if said == "" { // of a document without servers
+			u.Path = "/"
+		}
+		u = from.ResolveReference(u)
+	}
+	if u = webAddress(u.String()); u == nil {
+		return nil, fmt.Errorf("the document does not say where the service is (%q); put its address into url", clip.Text(said, maxExcerpt))
+	}
+	if from != nil && origin(from) != origin(u) {
+		return nil, fmt.Errorf("the document says that the service is at %s, another origin than its own; if that is right, put that address into url", origin(u))
+	}
+	secret := len(c.Headers) > 0 || len(c.Security) > 0 || c.Credentials != nil
+	if secret && u.Scheme != "https" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
+		return nil, fmt.Errorf("the document says that the service is at %s, without TLS, so credentials are not sent there; if that is right, put that address into url", origin(u))
+	}
+	u.User, u.Fragment = nil, ""
+	return u, nil
+}
+
+// withoutAddress is an error of an HTTP request without the address, whose query may hold a credential.
+func withoutAddress(err error) error {
+	if inner, is := errors.AsType[*url.Error](err); is {
+		return inner.Err
+	}
+	return err
+}
+
+func (r *rest) release() { r.base.CloseIdleConnections() }
+
+// maxIntro is how many bytes of a document's own description go into the instructions.
+const maxIntro = 2 << 10
+
+func (r *rest) describe() (Info, string) {
+	return Info{Name: clip.Text(r.doc.Title, maxInfo), Title: clip.Text(r.doc.Title, maxInfo), Version: clip.Text(r.doc.Version, maxInfo)},
+		strings.TrimSpace(clip.Words(r.doc.Description, maxIntro) + "\n\nAn HTTP service: the body of a request is the property body. " +
+			"A refused call throws a ToolError with data: {status, headers, body}. " +
+			"(await callMCPTool.raw(name, input))._meta.http has status and headers of an answer, such as link for the next page.")
+}
+
+func (r *rest) tools() []Tool {
+	all := make([]Tool, len(r.doc.Operations))
+	for i, op := range r.doc.Operations {
+		all[i] = Tool{
+			Name: op.Name, Title: op.Title, Description: op.Description, InputSchema: op.Input, OutputSchema: op.Output,
+			Annotations: annotationsOf(op),
+		}
+	}
+	return all
+}
+
+// annotationsOf says what HTTP defines of the method. Of POST and PATCH it defines nothing, so that MCP's defaults stand.
+func annotationsOf(op *openapi.Operation) Annotations {
+	a := Annotations{ReadOnly: new(op.ReadOnly()), Idempotent: new(op.Idempotent())}
+	switch {
+	case op.ReadOnly():
+		a.Destructive = new(false)
+	case op.Idempotent():
+		a.Destructive = new(true)
+	}
+	return a
+}
+
+// call makes the request of an operation.
+func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *exchange) (json.RawMessage, error) {
+	op := r.operations[tool]
+	if op == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the document has no such operation"}
+	}
+	req, err := op.Request(r.at, args)
+	if err != nil {
+		return failedResult("the request was not made: "+err.Error(), nil)
+	}
+	r.doc.Authorize(op, req, r.security)
+	address, err := req.URL()
+	if err != nil {
+		return failedResult("the request was not made: "+err.Error(), nil)
+	}
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }})
+	res, err := r.do(traced, req.Method, address.String(), req.Body, r.headers(req)...)
+	if err != nil {
+		return nil, withoutAddress(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	s := &stream{limit: r.limit, charge: ex.charge}
+	failed := res.StatusCode >= 300 && res.StatusCode != http.StatusNotModified && res.StatusCode != http.StatusSeeOther
+	if failed {
+		res.Body, res.ContentLength = io.NopCloser(io.LimitReader(res.Body, maxErrorBody)), -1
+	}
+	if req.Method == http.MethodHead {
+		res.ContentLength = 0
+	}
+	body, err := s.whole(ctx, res)
+	if err != nil && !failed {
+		return nil, err
+	}
+	for name, values := range res.Header {
+		for i, value := range values {
+			res.Header[name][i] = string(r.clean([]byte(value)))
+		}
+	}
+	answer := openapi.Read(res.StatusCode, res.Header, r.clean(body))
+	if failed {
+		return r.refused(op, answer)
+	}
+	address.RawQuery = ""
+	return result(op, answer, address)
+}
+
+// headers are those of a request; the configured ones stay as they are.
+func (r *rest) headers(req *openapi.Request) (pairs []string) {
+	configured := *r.header.Load()
+	for name, values := range req.Header {
+		if configured.Get(name) == "" && len(values) > 0 {
+			pairs = append(pairs, name, values[0])
+		}
+	}
+	cookie := strings.Trim(configured.Get("Cookie")+"; "+req.Cookie(), "; ")
+	return append(pairs, "Cookie", cookie)
+}
+
+// content is a block of a result.
+type content map[string]any
+
+// httpMeta are the status and headers of an answer.
+func httpMeta(a openapi.Answer) map[string]any {
+	return map[string]any{"status": a.Status, "headers": a.Header}
+}
+
+// result is the result of an operation that succeeded.
+func result(op *openapi.Operation, a openapi.Answer, address *url.URL) (json.RawMessage, error) {
+	out := map[string]any{"content": []content{}, "_meta": map[string]any{"http": httpMeta(a)}}
+	switch {
+	case a.JSON != nil && op.Wrapped:
+		out["structuredContent"] = map[string]any{"result": a.JSON}
+	case a.JSON != nil && isObject(a.JSON):
+		out["structuredContent"] = a.JSON
+	case a.JSON != nil:
+		out["content"] = []content{{"type": "text", "text": string(a.JSON)}}
+	case a.Text != "":
+		out["content"] = []content{{"type": "text", "text": a.Text}}
+	case a.Data != nil:
+		uri := address.String()
+		if a.Name != "" {
+			uri = "file:///" + url.PathEscape(a.Name)
+		}
+		out["content"] = []content{{"type": "resource", "resource": content{
+			"uri": uri, "mimeType": a.MediaType, "blob": base64.StdEncoding.EncodeToString(a.Data),
+		}}}
+	}
+	return json.Marshal(out)
+}
+
+// failedResult is the result of a call that failed; data is for programs.
+func failedResult(text string, data any) (json.RawMessage, error) {
+	out := map[string]any{"isError": true, "content": []content{{"type": "text", "text": text}}}
+	if data != nil {
+		out["structuredContent"] = data
+	}
+	return json.Marshal(out)
+}
+
+// refused is the result of an operation that did not succeed. Of one that may change something, the outcome is unknown after a failure of
+// the service or of what stands before it.
+func (r *rest) refused(op *openapi.Operation, a openapi.Answer) (json.RawMessage, error) {
+	said := a.Text
+	var body any = a.Text
+	if a.JSON != nil {
+		said, body = string(a.JSON), a.JSON
+	}
+	text := fmt.Sprintf("it answered HTTP %d %s", a.Status, http.StatusText(a.Status))
+	switch {
+	case a.Status < 400:
+		text += fmt.Sprintf(": a redirect to %s, which is not followed", a.Header["location"])
+	case a.Header["retry-after"] != "":
+		text += "; retry after " + a.Header["retry-after"] + " (seconds, or a date)"
+	case a.Status == http.StatusTooManyRequests:
+		text += "; call it less often"
+	case a.Status == http.StatusUnauthorized:
+		text += "; its credentials are missing or wrong: headers, auth or security of the server's configuration"
+	}
+	if said != "" {
+		text += ": " + said
+	}
+	unknown := a.Status >= 500 && a.Status != http.StatusNotImplemented || a.Status == http.StatusRequestTimeout
+	if unknown && !op.ReadOnly() {
+		f := newFault(KindHTTP, "%s", clip.Words(text, maxSaid))
+		f.status = a.Status
+		return nil, f
+	}
+	return failedResult(text, map[string]any{"status": a.Status, "headers": a.Header, "body": body})
+}

@@ -1,0 +1,191 @@
+package mcpclient
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcp-code-exec-harness/internal/credentials"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	maxRedirects   = 10
+)
+
+// requester makes the HTTP requests of one connection, with the configured headers and credentials. It is safe for concurrent use.
+type requester struct {
+	base   *http.Transport
+	client *http.Client
+	header atomic.Pointer[http.Header] // of every request
+
+	credentials credentials.Source       // nil: the configured headers
+	user        string                   // whose credentials
+	used        atomic.Pointer[[]string] // the last credentials that were sent
+	secrets     []string                 // that are sent all the time
+
+	life    context.Context // of the connection; nil until begin
+	end     context.CancelFunc
+	streams sync.WaitGroup
+}
+
+func newRequester(cfg Config, user string) *requester {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
+	base.TLSHandshakeTimeout = connectTimeout
+	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10 // thousands of calls may be in flight, each on a connection of its own
+	base.MaxIdleConnsPerHost = 16                            // a program's parallel calls should not pay a handshake each
+	r := &requester{base: base, client: &http.Client{Transport: base}, credentials: cfg.Credentials, user: user}
+	header := make(http.Header)
+	for name, value := range cfg.Headers {
+		header.Set(name, value)
+		if secretHeader.MatchString(name) {
+			r.secrets = append(r.secrets, value[strings.LastIndexByte(value, ' ')+1:]) // without a scheme
+		}
+	}
+	r.header.Store(&header)
+	return r
+}
+
+// secretHeader matches the names of headers that hold credentials.
+var secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|token|secret|passw|credential|session`)
+
+// begin starts the life of the connection, which ends with ctx or end.
+func (r *requester) begin(ctx context.Context) { r.life, r.end = context.WithCancel(ctx) }
+
+// sameOrigin is the error for an address, of a redirect or of an SSE server's endpoint, at an origin that is not the
+// configured one. It is not followed, because the configured headers may hold credentials.
+func sameOrigin(configured, u *url.URL) error {
+	if origin(configured) == origin(u) {
+		return nil
+	}
+	f := newFault(KindUnavailable, "the server sends its clients on to %s://%s, another origin than configured; if that is "+
+		"right, put that address into its url", u.Scheme, u.Host)
+	f.unsent = true // a redirect that keeps the method asks for the request to be sent again
+	return f
+}
+
+// origin is scheme, host and port of an address.
+func origin(u *url.URL) string {
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// setHeader adds a header to all requests from now on, or removes it. Only the handshake does, which makes one request
+// at a time.
+func (r *requester) setHeader(name, value string) {
+	header := r.header.Load().Clone()
+	if header.Set(name, value); value == "" {
+		header.Del(name)
+	}
+	r.header.Store(&header)
+}
+
+// do makes one HTTP request, and once more with new credentials if the server refuses the first for its credentials: a request that is
+// answered so was not carried out. ctx comes from within, so that the request ends with the connection.
+func (r *requester) do(ctx context.Context, method, address string, body []byte, header ...string) (*http.Response, error) {
+	if r.credentials == nil {
+		return r.once(ctx, method, address, body, header)
+	}
+	for again := false; ; again = true {
+		name, value, err := r.credentials.Header(ctx, r.user)
+		if err != nil {
+			return nil, unauthorized(err, 0)
+		}
+		r.use(value)
+		res, err := r.once(ctx, method, address, body, append(header[:len(header):len(header)], name, value))
+		if err != nil || res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
+			return res, err
+		}
+		err = r.credentials.Refused(ctx, r.user, value, again, res.StatusCode, res.Header)
+		if err == nil && again || errors.Is(err, credentials.ErrNotMeant) {
+			return res, nil // refused as any other request
+		}
+		_ = res.Body.Close()
+		if err != nil {
+			return nil, unauthorized(err, res.StatusCode)
+		}
+	}
+}
+
+// unauthorized is the fault of a request for which there are no credentials. status is that of the server's refusal, 0 if it was not sent.
+func unauthorized(err error, status int) error {
+	f := &fault{kind: KindUnavailable, msg: "its credentials cannot be had: " + err.Error(), unsent: true, status: status, err: err}
+	if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
+		f.kind, f.msg = KindNeedsLogin, needs.Error()
+	}
+	return f
+}
+
+// maxUsed is how many credentials are looked for in what the server sends: requests in flight may have earlier ones.
+const maxUsed = 4
+
+// use notes a credential that is sent.
+func (r *requester) use(value string) {
+	secret := value[strings.LastIndexByte(value, ' ')+1:] // without a scheme
+	for {
+		old := r.used.Load()
+		var all []string
+		if old != nil {
+			all = *old
+		}
+		if slices.Contains(all, secret) || secret == "" || r.used.CompareAndSwap(old, new(append([]string{secret}, all[:min(len(all), maxUsed-1)]...))) {
+			return
+		}
+	}
+}
+
+// clean is what the server sends without the credentials that it was sent: a server may repeat what it got, in an answer or an error.
+func (r *requester) clean(data []byte) []byte {
+	secrets := r.secrets
+	if used := r.used.Load(); used != nil {
+		secrets = slices.Concat(secrets, *used)
+	}
+	for _, secret := range secrets {
+		if len(secret) >= minSecret && bytes.Contains(data, []byte(secret)) {
+			data = bytes.ReplaceAll(data, []byte(secret), []byte("[credential]"))
+		}
+	}
+	return data
+}
+
+// minSecret is the length in bytes from which a credential is looked for: texts hold shorter ones by chance.
+const minSecret = 8
+
+// once makes one HTTP request.
+func (r *requester) once(ctx context.Context, method, address string, body []byte, header []string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = r.header.Load().Clone()
+	for i := 0; i < len(header); i += 2 {
+		if header[i+1] != "" {
+			req.Header.Set(header[i], header[i+1])
+		}
+	}
+	return r.client.Do(req)
+}
+
+// within is ctx that ends with the connection, too.
+func (r *requester) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(r.life, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// release waits until nothing of a closed connection is left.
+func (r *requester) release() {
+	r.streams.Wait()
+	r.base.CloseIdleConnections()
+}

@@ -1,0 +1,360 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Where parameters are.
+const (
+	inPath   = "path"
+	inQuery  = "query"
+	inHeader = "header"
+	inCookie = "cookie"
+)
+
+// bodyKey is the name of the body in the input.
+const bodyKey = "body"
+
+// param is a parameter of an operation.
+type param struct {
+	key      string // in the input
+	name, in string
+	said     string
+	required bool
+	schema   *node
+	style    string
+	explode  bool
+	reserved bool // reserved characters stay as they are
+	slashes  bool // of a path: it stands for several segments
+	json     bool // it is written as JSON
+}
+
+// notParams are headers that are not a program's to set: those of the connection, and those that OpenAPI excludes.
+var notParams = []string{
+	"accept", "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "expect", "forwarded", "host", "keep-alive",
+	"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "x-forwarded-for", "x-forwarded-host",
+	"x-forwarded-proto", "x-real-ip",
+}
+
+// readParams reads the parameters of a path and those of the operation, which replace them. One that is a security scheme's is left out.
+func (d *Document) readParams(o *Operation, shared, own []*node) error {
+	if len(shared)+len(own) > maxParameters {
+		return fmt.Errorf("it has more than %d parameters", maxParameters)
+	}
+	var all []param
+	for _, n := range append(slices.Clone(shared), own...) {
+		if n = d.resolve(n); !n.isMapping() {
+			return errors.New("a parameter is a reference to nothing in the document")
+		}
+		p := param{name: n.str("name"), in: n.str("in"), said: n.str("description"), required: n.is("required"), schema: n.get("schema")}
+		if p.name == "" || len(p.name) > maxLiteral || !slices.Contains([]string{inPath, inQuery, inHeader, inCookie}, p.in) {
+			return fmt.Errorf("parameter %q cannot be sent", clip(p.name, maxName))
+		}
+		if p.in == inHeader && (slices.Contains(notParams, strings.ToLower(p.name)) || !httpguts.ValidHeaderFieldName(p.name)) || d.isSecret(p) {
+			continue
+		}
+		p.read(n)
+		if i := slices.IndexFunc(all, func(other param) bool { return other.name == p.name && other.in == p.in }); i >= 0 {
+			all[i] = p
+		} else {
+			all = append(all, p)
+		}
+	}
+	all = slices.DeleteFunc(all, func(p param) bool { return p.in == inPath && !strings.Contains(o.path, "{"+p.name+"}") })
+	for _, name := range templateNames(o.path) {
+		if !slices.ContainsFunc(all, func(p param) bool { return p.in == inPath && p.name == name }) {
+			all = append(all, param{name: name, in: inPath, required: true, style: "simple", schema: &node{kind: mapping, members: []member{{"type", &node{kind: text, text: "string"}}}}})
+		}
+	}
+	order := []string{inPath, inQuery, inHeader, inCookie}
+	slices.SortStableFunc(all, func(a, b param) int { return slices.Index(order, a.in) - slices.Index(order, b.in) })
+	taken := map[string]bool{bodyKey: true}
+	for i := range all {
+		p := &all[i]
+		for p.key = p.name; taken[p.key]; {
+			p.key = p.in + "_" + p.key
+		}
+		taken[p.key] = true
+	}
+	o.params = all
+	return nil
+}
+
+// isSecret reports whether a parameter is where a security scheme places a credential.
+func (d *Document) isSecret(p param) bool {
+	for _, s := range d.schemes {
+		if s.in == p.in && (s.name == p.name || p.in == inHeader && strings.EqualFold(s.name, p.name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads how a parameter is written.
+func (p *param) read(n *node) {
+	p.required = p.required || p.in == inPath
+	p.style = n.str("style")
+	if p.style == "" {
+		p.style = map[string]string{inPath: "simple", inHeader: "simple"}[p.in]
+	}
+	if p.style == "" {
+		p.style = "form"
+	}
+	p.explode = p.style == "form" && n.get("explode") == nil || n.is("explode")
+	p.reserved = n.is("allowReserved")
+	p.slashes = p.in == inPath && (p.reserved || n.is("x-multi-segment"))
+	if content := n.get("content"); content.isMapping() && len(content.members) > 0 {
+		p.schema, p.json = content.members[0].value.get("schema"), true
+	}
+}
+
+// checkTemplate returns an error for a path that leaves that of the service, or is none.
+func checkTemplate(path string) error {
+	plain := strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
+	plain = strings.NewReplacer("%2e", ".", "%2f", "/", "%5c", "/").Replace(plain)
+	switch {
+	case !strings.HasPrefix(path, "/"):
+		return errors.New("its path does not begin with /")
+	case len(path) > maxSaid || strings.Contains(path, "#"):
+		return errors.New("its path is none")
+	}
+	for part := range strings.SplitSeq(plain, "/") {
+		if part == "." || part == ".." {
+			return errors.New("its path leads out of the service's")
+		}
+	}
+	return nil
+}
+
+// templateNames are the names in braces of a path.
+func templateNames(path string) (names []string) {
+	for {
+		_, rest, found := strings.Cut(path, "{")
+		name, after, closed := strings.Cut(rest, "}")
+		if !found || !closed {
+			return names
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		path = after
+	}
+}
+
+// pair is a part of a query, of a form or of cookies, also as it is written.
+type pair struct{ name, value, written string }
+
+// error is the error for a value that a parameter does not take.
+func (p *param) error(msg string) error { return errors.New(p.key + ": " + msg) }
+
+// decode reads a value of the input, with numbers as they are written.
+func decode(raw json.RawMessage) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	err = dec.Decode(&v)
+	return v, err
+}
+
+// scalar is a value as text; what holds values is JSON.
+func scalar(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case json.Number:
+		return v.String()
+	}
+	raw, _ := json.Marshal(v) // it was JSON
+	return string(raw)
+}
+
+// items are the texts of a value that is a list or an object: of an object, its keys and values by turns.
+func items(v any) []string {
+	var all []string
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			all = append(all, scalar(item))
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			all = append(all, name, scalar(v[name]))
+		}
+	default:
+		all = []string{scalar(v)}
+	}
+	return all
+}
+
+// escapeAll escapes texts.
+func escapeAll(all []string, escape func(string) string) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = escape(s)
+	}
+	return out
+}
+
+// assigned are the pairs name=value of an object's texts.
+func assigned(all []string) (out []string) {
+	for i := 0; i+1 < len(all); i += 2 {
+		out = append(out, all[i]+"="+all[i+1])
+	}
+	return out
+}
+
+// pathText is the text of a path parameter (RFC 6570). What could lead to another path is refused: services decode in different ways.
+func (p *param) pathText(v any) (string, error) {
+	all := items(v)
+	for _, s := range all {
+		if err := p.checkSegment(s); err != nil {
+			return "", err
+		}
+	}
+	escape := url.PathEscape
+	if p.slashes {
+		escape = func(s string) string { return strings.ReplaceAll(url.PathEscape(s), "%2F", "/") }
+	}
+	all = escapeAll(all, escape)
+	_, isObject := v.(map[string]any)
+	if isObject && p.explode {
+		all = assigned(all)
+	}
+	var out string
+	switch p.style {
+	case "label":
+		out = "." + strings.Join(all, map[bool]string{true: ".", false: ","}[p.explode])
+	case "matrix":
+		name := ";" + url.PathEscape(p.name) + "="
+		switch {
+		case isObject && p.explode:
+			out = ";" + strings.Join(all, ";")
+		case p.explode:
+			out = name + strings.Join(all, name)
+		default:
+			out = name + strings.Join(all, ",")
+		}
+	default:
+		out = strings.Join(all, ",")
+	}
+	if out == "" {
+		return "", p.error("it may not be empty")
+	}
+	return out, nil
+}
+
+func (p *param) checkSegment(s string) error {
+	decoded := s
+	for range 3 { // a proxy and the service may both decode
+		next, err := url.PathUnescape(decoded)
+		if err != nil || next == decoded {
+			break
+		}
+		decoded = next
+	}
+	if strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }) || !p.slashes && strings.Contains(decoded, "/") {
+		return p.error(`it may not hold /, \ or control characters, which could lead to another path of the service`)
+	}
+	for part := range strings.SplitSeq(decoded, "/") {
+		if part == "." || part == ".." || part == "" && decoded != "" {
+			return p.error("it may have no part that is empty, . or .., which lead to another path of the service")
+		}
+	}
+	return nil
+}
+
+// pairs are what a value becomes in a query, a form or cookies.
+func (p *param) pairs(v any) []pair {
+	escape := url.QueryEscape
+	if p.reserved {
+		escape = escapeReserved
+	}
+	one := func(name, value string) pair { return pair{name, value, url.QueryEscape(name) + "=" + escape(value)} }
+	if p.json {
+		raw, _ := json.Marshal(v) // it was JSON
+		return []pair{one(p.name, string(raw))}
+	}
+	if p.style == "deepObject" {
+		return deep(p.name, v, one)
+	}
+	list, isList := v.([]any)
+	object, isObject := v.(map[string]any)
+	switch {
+	case v == nil:
+		return nil
+	case isList && p.explode && p.style == "form":
+		all := make([]pair, len(list))
+		for i, item := range list {
+			all[i] = one(p.name, scalar(item))
+		}
+		return all
+	case isObject && p.explode && p.style == "form":
+		var all []pair
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			all = append(all, one(name, scalar(object[name])))
+		}
+		return all
+	case isList || isObject:
+		separator := map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}[p.style]
+		if separator == "" {
+			separator = ","
+		}
+		return []pair{{p.name, "", url.QueryEscape(p.name) + "=" + strings.Join(escapeAll(items(v), escape), separator)}}
+	}
+	return []pair{one(p.name, scalar(v))}
+}
+
+// deep writes name[key]=value for each value in an object or list.
+func deep(name string, v any, one func(name, value string) pair) (all []pair) {
+	switch v := v.(type) {
+	case nil:
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			all = append(all, deep(name+"["+key+"]", v[key], one)...)
+		}
+	case []any:
+		for i, item := range v {
+			all = append(all, deep(name+"["+strconv.Itoa(i)+"]", item, one)...)
+		}
+	default:
+		all = []pair{one(name, scalar(v))}
+	}
+	return all
+}
+
+// escapeReserved escapes what would end a value in a query, and leaves the other reserved characters.
+func escapeReserved(s string) string {
+	return strings.NewReplacer(
+		"%3A", ":", "%2F", "/", "%3F", "?", "%40", "@", "%21", "!", "%24", "$", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "%2C", ",", "%3B", ";",
+	).Replace(url.QueryEscape(s))
+}
+
+// headerText is the text of a header.
+func (p *param) headerText(v any) (string, error) {
+	all := items(v)
+	if _, isObject := v.(map[string]any); isObject && p.explode {
+		all = assigned(all)
+	}
+	out := strings.Join(all, ",")
+	if p.json {
+		raw, _ := json.Marshal(v) // it was JSON
+		out = string(raw)
+	}
+	if !httpguts.ValidHeaderFieldValue(out) {
+		return "", p.error("it has characters that a header cannot hold")
+	}
+	return out, nil
+}
