@@ -27,16 +27,15 @@ import (
 )
 
 // answers is an upstream that answers every call after a fixed time.
-type answers struct{ after time.Duration }
-
-func (answers) EnsureTools(context.Context)                                     {}
-func (answers) Connect(context.Context, string) (int64, error)                  { return 1, nil }
-func (answers) Unavailable(context.Context) []*mcpclient.CallError              { return nil }
-func (answers) Stateful(string) bool                                            { return false }
-func (answers) Resources(context.Context, string) ([]mcpclient.Resource, error) { return nil, nil }
-func (answers) ReadResource(context.Context, string, string, mcpclient.CallOptions) ([]mcpclient.ResourceContents, func(), error) {
-	return nil, func() {}, nil
+type answers struct {
+	gate.Servers // what no program of the figures uses
+	after        time.Duration
 }
+
+func (answers) EnsureTools(context.Context)                        {}
+func (answers) Connect(context.Context, string) (int64, error)     { return 1, nil }
+func (answers) Unavailable(context.Context) []*mcpclient.CallError { return nil }
+func (answers) Stateful(string) bool                               { return false }
 
 func (a answers) Call(ctx context.Context, _, _ string, args json.RawMessage, _ mcpclient.CallOptions) (*mcpclient.Result, error) {
 	if a.after > 0 {

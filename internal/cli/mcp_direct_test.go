@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -27,6 +28,15 @@ func (f *fixture) upstream(tools map[*mcp.Tool]mcp.ToolHandler) {
 				return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: name + " of ann.smith@example.com"}}}, nil
 			})
 	}
+	s.AddPrompt(&mcp.Prompt{Name: "greet", Description: "Greets, as ann.smith@example.com does", Arguments: []*mcp.PromptArgument{{Name: "who", Required: true}}},
+		func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			if r.Params.Arguments["who"] == "" {
+				return nil, errors.New("who is required")
+			}
+			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{
+				{Role: "user", Content: &mcp.TextContent{Text: "Greet " + r.Params.Arguments["who"] + " from ann.smith@example.com"}},
+			}}, nil
+		})
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
 	f.t.Cleanup(web.Close)
 	f.write("harness.yaml", "mcpServers:\n  up: {url: "+quoted(web.URL)+"}\n")
@@ -142,6 +152,46 @@ func TestGatewayResources(t *testing.T) {
 		if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
 			t.Errorf("%s reads %+v", uri, read.Contents[0])
 		}
+	}
+}
+
+// TestGatewayPrompts lists and fills in the prompts of the servers, with tokens in the place of personal data. Prompts of one name have
+// those of their servers before them.
+func TestGatewayPrompts(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.upstream(nil)
+	g := f.gateway(nil, "--mode", "direct")
+	prompt := func(g *gateway, name string) {
+		t.Helper()
+		got, err := g.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name, Arguments: map[string]string{"who": "Bob"}})
+		if err != nil || len(got.Messages) != 1 || got.Messages[0].Role != "user" {
+			t.Fatalf("%s is %+v, %v", name, got, err)
+		}
+		if text, _ := got.Messages[0].Content.(*mcp.TextContent); text == nil || text.Text != "Greet Bob from [EMAIL_1]" {
+			t.Errorf("%s says %+v", name, got.Messages[0].Content)
+		}
+	}
+	listed, err := g.ListPrompts(t.Context(), nil)
+	if err != nil || len(listed.Prompts) != 1 || listed.Prompts[0].Name != "greet" || listed.Prompts[0].Description != "Greets, as [EMAIL_1] does" ||
+		len(listed.Prompts[0].Arguments) != 1 || !listed.Prompts[0].Arguments[0].Required {
+		t.Fatalf("listed %+v, %v", listed, err)
+	}
+	prompt(g, "greet")
+	for _, params := range []*mcp.GetPromptParams{{Name: "none"}, {Name: "greet"}, {Name: strings.Repeat("x", 100_000)}} {
+		if got, err := g.GetPrompt(t.Context(), params); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.20s is %+v, %v", params.Name, got, err)
+		}
+	}
+	f.write("harness.yaml", f.read("harness.yaml")+strings.ReplaceAll(strings.TrimPrefix(f.read("harness.yaml"), "mcpServers:\n"), "up:", "down:"))
+	g = f.gateway(nil, "--mode", "both")
+	if listed, err = g.ListPrompts(t.Context(), nil); err != nil || len(listed.Prompts) != 2 {
+		t.Fatalf("listed %+v, %v", listed, err)
+	}
+	prompt(g, "up__greet")
+	prompt(g, "down__greet")
+	if got, err := f.gateway(nil).ListPrompts(t.Context(), nil); err == nil && len(got.Prompts) > 0 {
+		t.Errorf("the mode code lists %+v", got)
 	}
 }
 

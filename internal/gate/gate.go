@@ -46,6 +46,9 @@ type Servers interface {
 	// When ctx ends, Call sends the server a cancellation and returns. The caller releases the result.
 	Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error)
 	Resources(ctx context.Context, server string) ([]mcpclient.Resource, error)
+	Prompts(ctx context.Context, server string) ([]mcpclient.Prompt, error)
+	// Prompt fills in a prompt; the caller calls release once it no longer uses the result.
+	Prompt(ctx context.Context, server, name string, args map[string]string, opts mcpclient.CallOptions) (result json.RawMessage, release func(), err error)
 	// ReadResource reads a resource; the caller calls release once it no longer uses the contents.
 	ReadResource(ctx context.Context, server, uri string, opts mcpclient.CallOptions) (contents []mcpclient.ResourceContents, release func(), err error)
 	// Stateful reports whether a server keeps state for a connection.

@@ -348,6 +348,18 @@ func TestResources(t *testing.T) {
 	if want := `{"contents":[{"uri":"docs://b","mimeType":"text/plain","text":"hello"}]}`; got != want || err != nil {
 		t.Errorf("read: %s, %v", got, err)
 	}
+	prompts, err := f.do(frame.Resource, "prompts", `{}`)
+	if want := `[{"server":"crm","name":"greet"},{"server":"docs","name":"greet"},{"server":"down","name":"greet"}]`; prompts != want || err != nil {
+		t.Errorf("prompts: %s, %v", prompts, err)
+	}
+	filled, err := f.do(frame.Resource, "prompt", `{"server":"DOCS","name":"greet","args":{"who":"Ann"}}`)
+	if want := `{"description":"greet","messages":{"who":"Ann"}}`; filled != want || err != nil {
+		t.Errorf("a prompt: %s, %v", filled, err)
+	}
+	_, err = f.do(frame.Resource, "prompt", `{"server":"nobody","name":"x"}`)
+	wantError(t, err, "ToolError", frame.KindTool, "nobody")
+	_, err = f.do(frame.Resource, "prompt", `{"server":"docs","name":"x","args":{"n":1}}`)
+	wantError(t, err, "TypeError", frame.KindRuntime, "args")
 	_, err = f.do(frame.Resource, "list", `{"server":"down"}`)
 	wantError(t, err, "ToolError", frame.KindTool, "\"down\" is not available")
 	_, err = f.do(frame.Resource, "read", `{"server":"nobody","uri":"x"}`)

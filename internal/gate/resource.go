@@ -12,69 +12,85 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-// resource lists or reads what servers offer besides tools.
+// resource lists, reads and fills in what servers offer besides tools: resources and prompts.
 func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
 	var in struct {
-		Server string `json:"server"`
-		URI    string `json:"uri"`
+		Server string            `json:"server"`
+		URI    string            `json:"uri"`
+		Name   string            `json:"name"`
+		Args   map[string]string `json:"args"`
 	}
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
 	}
-	var err error
+	servers, listing := r.gate.opt.Servers, c.Name == "list" || c.Name == "prompts"
 	server := in.Server
-	if server != "" || c.Name == "read" {
+	if server != "" || c.Name == "read" || c.Name == "prompt" {
+		var err error
 		if server, err = r.gate.opt.Catalog.ResolveServer(server); err != nil {
 			return nil, toolError("", failure(err))
 		}
 	}
+	var value json.RawMessage
+	var failed *frame.Error
+	of := c.Name
+	options := mcpclient.CallOptions{Owner: r.scope.User}
 	switch c.Name {
 	case "list":
-		list, err := r.resources(ctx, server)
-		if err != nil {
-			return nil, unmade("", err)
-		}
-		value, failed := encode(list)
-		if failed != nil {
-			return nil, failed
-		}
-		return r.hide(ctx, fromResource, "resources", value)
+		value, failed = listed(ctx, r, server, servers.Resources)
+		of = "resources"
+	case "prompts":
+		value, failed = listed(ctx, r, server, servers.Prompts)
 	case "read":
-		contents, release, err := r.gate.opt.Servers.ReadResource(ctx, server, in.URI, mcpclient.CallOptions{Owner: r.scope.User})
+		contents, release, err := servers.ReadResource(ctx, server, in.URI, options)
 		if err != nil {
 			return nil, unmade("", err)
 		}
 		defer release()
-		value, failed := encode(map[string]any{"contents": contents})
-		if failed != nil {
-			return nil, failed
+		value, failed = encode(map[string]any{"contents": contents})
+		of = in.URI
+	case "prompt":
+		result, release, err := servers.Prompt(ctx, server, in.Name, in.Args, options)
+		if err != nil {
+			return nil, unmade("", err)
 		}
-		if value, failed = r.hide(ctx, fromResource, in.URI, value); failed != nil {
-			return nil, failed
-		}
-		if value, err = r.fit(ctx, c.N, value); err != nil {
-			return nil, toolError("", "the resource was read, but "+err.Error())
-		}
-		return value, nil
+		defer release()
+		value, of = result, in.Name
+	default:
+		return nil, runtimeError("TypeError", "there is no host call resource %s", c.Name)
 	}
-	return nil, runtimeError("TypeError", "there is no host call resource %s", c.Name)
+	if failed != nil {
+		return nil, failed
+	}
+	if value, failed = r.hide(ctx, fromResource, of, value); failed != nil || listing {
+		return value, failed
+	}
+	value, err := r.fit(ctx, c.N, value)
+	if err != nil {
+		return nil, toolError("", "it was read, but "+err.Error())
+	}
+	return value, nil
 }
 
-// resources lists what a server offers to read, or all servers if it is "". A server that fails then costs the others
-// nothing, unless all fail.
-func (r *Run) resources(ctx context.Context, server string) ([]mcpclient.Resource, error) {
+// listed is what list gives for a server, or for all servers if it is "". A server that fails then costs the others nothing, unless all
+// fail.
+func listed[T any](ctx context.Context, r *Run, server string, list func(context.Context, string) ([]T, error)) (json.RawMessage, *frame.Error) {
 	if server != "" {
-		return r.gate.opt.Servers.Resources(ctx, server)
+		all, err := list(ctx, server)
+		if err != nil {
+			return nil, unmade("", err)
+		}
+		return encode(append([]T{}, all...))
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
 	servers := r.gate.opt.Catalog.Servers()
-	lists, errs := make([][]mcpclient.Resource, len(servers)), make([]error, len(servers))
+	lists, errs := make([][]T, len(servers)), make([]error, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {
-		wg.Go(func() { lists[i], errs[i] = r.gate.opt.Servers.Resources(ctx, s.Name) })
+		wg.Go(func() { lists[i], errs[i] = list(ctx, s.Name) })
 	}
 	wg.Wait()
-	all, ok := []mcpclient.Resource{}, len(servers) == 0
+	all, ok := []T{}, len(servers) == 0
 	for i := range servers {
 		all, ok = append(all, lists[i]...), ok || errs[i] == nil
 	}
@@ -83,7 +99,7 @@ func (r *Run) resources(ctx context.Context, server string) ([]mcpclient.Resourc
 		for i, err := range errs {
 			why[i] = failure(err)
 		}
-		return nil, errors.New(strings.Join(why, "; "))
+		return nil, unmade("", errors.New(strings.Join(why, "; ")))
 	}
-	return all, nil
+	return encode(all)
 }

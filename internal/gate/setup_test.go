@@ -97,6 +97,15 @@ func (s *servers) Resources(_ context.Context, server string) ([]mcpclient.Resou
 	return list, nil
 }
 
+func (s *servers) Prompts(_ context.Context, server string) ([]mcpclient.Prompt, error) {
+	return []mcpclient.Prompt{{Server: server, Name: "greet"}}, nil
+}
+
+func (s *servers) Prompt(_ context.Context, _, name string, args map[string]string, _ mcpclient.CallOptions) (json.RawMessage, func(), error) {
+	result, err := json.Marshal(map[string]any{"description": name, "messages": args})
+	return result, func() {}, err
+}
+
 func (s *servers) ReadResource(context.Context, string, string, mcpclient.CallOptions) ([]mcpclient.ResourceContents, func(), error) {
 	return s.contents, func() {}, nil
 }

@@ -12,6 +12,41 @@ import (
 
 // Resources lists what a server offers to read; none if it has no resources. Failures are *[CallError].
 func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, error) {
+	all, err := list[Resource](ctx, m, server, "resources", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
+		func(cursor string) (progressParams, func(context.Context, *conn) error) {
+			params := &mcp.ListResourcesParams{Cursor: cursor}
+			return params, func(ctx context.Context, c *conn) error {
+				_, err := c.session.ListResources(ctx, params)
+				return err
+			}
+		})
+	for i := range all {
+		all[i].Server = server
+	}
+	return all, err
+}
+
+// Prompts lists the prompts that a server offers; none if it has no prompts. Failures are *[CallError].
+func (m *Manager) Prompts(ctx context.Context, server string) ([]Prompt, error) {
+	all, err := list[Prompt](ctx, m, server, "prompts", func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
+		func(cursor string) (progressParams, func(context.Context, *conn) error) {
+			params := &mcp.ListPromptsParams{Cursor: cursor}
+			return params, func(ctx context.Context, c *conn) error {
+				_, err := c.session.ListPrompts(ctx, params)
+				return err
+			}
+		})
+	for i := range all {
+		all[i].Server = server
+	}
+	return all, err
+}
+
+// list lists the things of a kind that a server offers, if its capabilities have them. page is the request for a page.
+func list[T any](
+	ctx context.Context, m *Manager, server, kind string, offers func(*mcp.ServerCapabilities) bool,
+	page func(cursor string) (progressParams, func(context.Context, *conn) error),
+) ([]T, error) {
 	s, err := m.serverOf(ctx, server)
 	if err != nil {
 		return nil, err
@@ -20,40 +55,61 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 	if err != nil {
 		return nil, err
 	}
-	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Resources == nil {
+	if caps := c.session.InitializeResult().Capabilities; caps == nil || !offers(caps) {
 		return nil, nil
 	}
-	all := []Resource{}
+	all := []T{}
 	err = pages(func(cursor string, _ int) (json.RawMessage, error) {
-		params := &mcp.ListResourcesParams{Cursor: cursor}
-		raw, _, err := s.request(ctx, CallOptions{}, params, func(ctx context.Context, c *conn) error {
-			_, err := c.session.ListResources(ctx, params)
-			return err
-		})
+		params, send := page(cursor)
+		raw, _, err := s.request(ctx, CallOptions{}, params, send)
 		raw.charge.free() // a listing is small enough
 		return raw.json, err
 	}, func(raw json.RawMessage) (int, string, error) {
-		var page struct {
-			Resources  json.RawMessage `json:"resources"`
-			NextCursor string          `json:"nextCursor"`
-		}
+		var page map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &page); err != nil {
 			return 0, "", err
 		}
-		more, err := decodeList[Resource](page.Resources, maxItems-len(all))
-		for _, r := range more {
-			r.Server = server
-			all = append(all, r)
+		next := ""
+		if present(page["nextCursor"]) {
+			if err := json.Unmarshal(page["nextCursor"], &next); err != nil {
+				return 0, "", err
+			}
 		}
-		return len(all), page.NextCursor, err
+		more, err := decodeList[T](page[kind], maxItems-len(all))
+		all = append(all, more...)
+		return len(all), next, err
 	})
 	if failed, ok := errors.AsType[*CallError](err); ok {
 		return nil, failed
 	}
 	if err != nil {
-		return nil, s.wrongShape("resources/list", err)
+		return nil, s.wrongShape(kind+"/list", err)
 	}
 	return all, nil
+}
+
+// Prompt fills in a prompt of a server. The result is the answer to prompts/get, an object with messages; the caller calls release once it no
+// longer uses it. Failures are *[CallError].
+func (m *Manager) Prompt(ctx context.Context, server, name string, args map[string]string, opts CallOptions) (
+	result json.RawMessage, release func(), err error,
+) {
+	s, err := m.serverOf(ctx, server)
+	if err != nil {
+		return nil, nil, err
+	}
+	params := &mcp.GetPromptParams{Name: name, Arguments: args}
+	raw, _, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
+		_, err := c.session.GetPrompt(ctx, params)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if !isObject(raw.json) {
+		raw.charge.free()
+		return nil, nil, s.wrongShape("prompts/get", errors.New("it is no object"))
+	}
+	return raw.json, raw.charge.free, nil
 }
 
 // ReadResource reads a resource of a server. The caller calls release once it no longer uses the contents. Failures are

@@ -57,6 +57,23 @@ type Resource struct {
 	MIMEType    string `json:"mimeType,omitempty"`
 }
 
+// Prompt is a prompt that a server offers.
+type Prompt struct {
+	Server      string           `json:"server"`
+	Name        string           `json:"name"`
+	Title       string           `json:"title,omitempty"`
+	Description string           `json:"description,omitempty"`
+	Arguments   []PromptArgument `json:"arguments,omitempty"`
+}
+
+// PromptArgument is a text that a prompt takes.
+type PromptArgument struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitempty"`
+}
+
 // zeroCopy makes texts and raw values views of the message: a result can be large, and is not changed.
 const zeroCopy = segment.ZeroCopy | segment.DontMatchCaseInsensitiveStructFields
 

@@ -44,6 +44,13 @@ type Options struct {
 func (o Options) code() bool   { return o.Mode != "direct" }
 func (o Options) direct() bool { return o.Mode == "direct" || o.Mode == "both" }
 
+func (o Options) prompts() *mcp.PromptCapabilities {
+	if o.direct() {
+		return &mcp.PromptCapabilities{}
+	}
+	return nil
+}
+
 // Server serves MCP. Its methods are safe for concurrent use.
 type Server struct {
 	opt    Options
@@ -73,6 +80,7 @@ func New(opt Options) *Server {
 		Capabilities: &mcp.ServerCapabilities{
 			Logging: &mcp.LoggingCapabilities{}, //nolint:staticcheck // clients of the older versions show console lines
 			Tools:   &mcp.ToolCapabilities{ListChanged: opt.direct()}, Resources: &mcp.ResourceCapabilities{},
+			Prompts: opt.prompts(),
 		},
 	})
 	if opt.code() {
@@ -81,7 +89,7 @@ func New(opt Options) *Server {
 	}
 	s.addSkills()
 	s.addResources()
-	s.server.AddReceivingMiddleware(s.listing, s.countSessions, s.boundListening)
+	s.server.AddReceivingMiddleware(s.prompting, s.listing, s.countSessions, s.boundListening)
 	if opt.direct() {
 		s.addUpstreamResources()
 		s.begun.Go(s.offerTools)

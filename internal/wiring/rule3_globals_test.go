@@ -16,8 +16,8 @@ DataView Date DeniedError Error EvalError Event EventTarget FSError Finalization
 Infinity Int16Array Int32Array Int8Array Intl Iterator JSON LimitError Map Math NaN NeedsLoginError Number Object Promise Proxy RangeError ReferenceError
 Reflect RegExp SessionLostError Set String Symbol SyntaxError TextDecoder TextEncoder ToolError TypeError URIError URL URLSearchParams
 Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet atob btoa callMCPTool clearInterval clearTimeout console
-crypto decodeURI decodeURIComponent encodeURI encodeURIComponent env escape eval fs get_mcp_tool_details get_server_index get_tool_details
-get_virtual_library globalThis introspect_servers isFinite isNaN list_mcp_resources list_mcp_tools list_server_functions parseFloat parseInt
+crypto decodeURI decodeURIComponent encodeURI encodeURIComponent env escape eval fs get_mcp_prompt get_mcp_tool_details get_server_index get_tool_details
+get_virtual_library globalThis introspect_servers isFinite isNaN list_mcp_prompts list_mcp_resources list_mcp_tools list_server_functions parseFloat parseInt
 performance pii queueMicrotask read_mcp_resource require search_mcp_tools search_tools setInterval setTimeout structuredClone tools undefined
 unescape utils`)
 

@@ -1,4 +1,4 @@
-// Finding tools and resources: list_mcp_tools, search_mcp_tools, get_mcp_tool_details and the rest of the catalog.
+// Finding tools, resources and prompts: list_mcp_tools, search_mcp_tools, get_mcp_tool_details and the rest of the catalog.
 
 import { attempt, isArray, NativeTypeError } from './intrinsics.js';
 import { request } from './calls.js';
@@ -47,12 +47,10 @@ function ofServer(caller, name, server) {
   return catalog(name, record('server', text(caller, "the server's name", server)));
 }
 
-function listResources(server) {
+function listOf(caller, name, server) {
   if (isOptions(server)) server = server.server;
   const all = server === undefined || server === null;
-  return request('resource', 'list', record(
-    'server', all ? undefined : text('list_mcp_resources', "the server's name", server),
-  ));
+  return request('resource', name, record('server', all ? undefined : text(caller, "the server's name", server)));
 }
 
 function readResource(server, uri) {
@@ -63,6 +61,23 @@ function readResource(server, uri) {
   const caller = 'read_mcp_resource';
   return request('resource', 'read', record(
     'server', text(caller, "the server's name", server), 'uri', text(caller, "the resource's URI", uri),
+  ));
+}
+
+// getPrompt takes (server, name, args) or one object of all three. args are texts by name.
+function getPrompt(server, name, args) {
+  if (isOptions(server)) {
+    args = server.args ?? server.arguments;
+    name = server.name;
+    server = server.server;
+  }
+  const caller = 'get_mcp_prompt';
+  if (args !== undefined && args !== null && !isOptions(args)) {
+    throw new NativeTypeError(`${caller} takes the prompt's arguments as an object; got ${kindName(args)}`);
+  }
+  return request('resource', 'prompt', record(
+    'server', text(caller, "the server's name", server), 'name', text(caller, "the prompt's name", name),
+    'args', args === undefined || args === null ? undefined : encode(args, 'the arguments', 0),
   ));
 }
 
@@ -77,6 +92,8 @@ export const discovery = {
   get_virtual_library: () => attempt(() => catalog('library', '{}')),
   get_server_index: (server) => attempt(() => ofServer('get_server_index', 'index', server)),
   list_server_functions: (server) => attempt(() => ofServer('list_server_functions', 'functions', server)),
-  list_mcp_resources: (server) => attempt(() => listResources(server)),
+  list_mcp_resources: (server) => attempt(() => listOf('list_mcp_resources', 'list', server)),
   read_mcp_resource: (server, uri) => attempt(() => readResource(server, uri)),
+  list_mcp_prompts: (server) => attempt(() => listOf('list_mcp_prompts', 'prompts', server)),
+  get_mcp_prompt: (server, name, args) => attempt(() => getPrompt(server, name, args)),
 };
