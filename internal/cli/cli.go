@@ -66,7 +66,7 @@ type commands struct {
 	Runs  runsCmd  `cmd:"" group:"Programs and tasks:" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
 	Tasks tasksCmd `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
 
-	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, remove, test." example:"servers list"`
+	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, remove, enable, disable, test." example:"servers list"`
 	Tools   toolsCmd   `cmd:"" group:"Tools:" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
 	Skills  skillsCmd  `cmd:"" group:"Tools:" help:"Saved skills: list, show." example:"skills list"`
 

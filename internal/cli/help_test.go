@@ -44,6 +44,8 @@ func TestHelp(t *testing.T) {
 		{"servers", "add"},
 		{"servers", "import"},
 		{"servers", "remove"},
+		{"servers", "enable"},
+		{"servers", "disable"},
 		{"servers", "test"},
 		{"servers", "review"},
 		{"servers", "login"},

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -20,18 +21,19 @@ import (
 	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type serversCmd struct {
-	List   serversListCmd   `cmd:"" help:"Configured servers and their state." example:"servers list"`
-	Add    serversAddCmd    `cmd:"" help:"Add a server to harness.yaml."`
-	Import serversImportCmd `cmd:"" help:"Add the servers of other MCP clients: Claude, Cursor, VS Code, Windsurf, Zed, Codex, Gemini."`
-	Remove serversRemoveCmd `cmd:"" help:"Remove a server from harness.yaml." example:"servers remove files"`
-	Test   serversTestCmd   `cmd:"" help:"Start servers, list their tools, say what fails." example:"servers test files"`
-	Login  serversLoginCmd  `cmd:"" help:"Log in to a server that asks for it (OAuth)."`
-	Logout serversLogoutCmd `cmd:"" help:"Revoke and delete what a login led to." example:"servers logout crm"`
-	Review serversReviewCmd `cmd:"" help:"Show, and approve, what servers say about tools that are held (quarantine)."`
+	List    serversListCmd    `cmd:"" help:"Configured servers and their state." example:"servers list"`
+	Add     serversAddCmd     `cmd:"" help:"Add a server to harness.yaml."`
+	Import  serversImportCmd  `cmd:"" help:"Add the servers of other MCP clients: Claude, Cursor, VS Code, Windsurf, Zed, Codex, Gemini."`
+	Remove  serversRemoveCmd  `cmd:"" help:"Remove a server from harness.yaml." example:"servers remove files"`
+	Enable  serversEnableCmd  `cmd:"" help:"Use a server again that was disabled." example:"servers enable files"`
+	Disable serversDisableCmd `cmd:"" help:"Keep a server in harness.yaml, and do not use it." example:"servers disable files"`
+	Test    serversTestCmd    `cmd:"" help:"Start servers, list their tools, say what fails." example:"servers test files"`
+	Login   serversLoginCmd   `cmd:"" help:"Log in to a server that asks for it (OAuth)."`
+	Logout  serversLogoutCmd  `cmd:"" help:"Revoke and delete what a login led to." example:"servers logout crm"`
+	Review  serversReviewCmd  `cmd:"" help:"Show, and approve, what servers say about tools that are held (quarantine)."`
 }
 
 type serversListCmd struct{}
@@ -141,11 +143,51 @@ func (a *app) known(name string) error {
 	return unknownServer(name, names)
 }
 
-type serversTestCmd struct {
-	Name string `arg:"" optional:"" help:"Only this server." names:"servers"`
+type serversEnableCmd struct {
+	Name string `arg:"" help:"Name of the server." names:"servers"`
 }
 
-func (c *serversTestCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *serversEnableCmd) Run(a *app) error { return a.setDisabled(c.Name, false) }
+
+type serversDisableCmd struct {
+	Name string `arg:"" help:"Name of the server." names:"servers"`
+}
+
+func (c *serversDisableCmd) Run(a *app) error { return a.setDisabled(c.Name, true) }
+
+// setDisabled changes whether a server of harness.yaml is used.
+func (a *app) setDisabled(name string, disabled bool) error {
+	if err := a.known(name); err != nil {
+		return err
+	}
+	file, err := config.Locate(a.configSource())
+	if err == nil {
+		err = config.DisableServer(file, name, disabled)
+	}
+	if err != nil {
+		return usage(err)
+	}
+	done := map[bool]string{true: "disabled", false: "enabled"}[disabled]
+	return a.answer(map[string]string{done: name, "file": file}, "%s %s in %s\n", done, name, file)
+}
+
+type serversTestCmd struct {
+	Timeout time.Duration `help:"How long a server may take until it answers first, instead of startupTimeout." placeholder:"DURATION"`
+	Name    string        `arg:"" optional:"" help:"Only this server." names:"servers"`
+}
+
+func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	for _, s := range cfg.MCPServers {
+		s.StartupTimeout = cmp.Or(c.Timeout, s.StartupTimeout)
+	}
+	h, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
 	progress := a.progress("starting servers")
 	if c.Name != "" {
 		_, _ = h.Servers().Connect(ctx, c.Name) // the reason is in the status

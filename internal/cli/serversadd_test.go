@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,5 +112,43 @@ func TestServersAddRefuses(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(f.dir, "harness.yaml")); err == nil {
 			t.Errorf("%v: a file was written", c.args)
 		}
+	}
+}
+
+// TestServersDisable keeps the entry; other commands do without the server.
+func TestServersDisable(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("database")
+	before := f.read("harness.yaml")
+	f.run("servers", "disable", "database").want(0)
+	if r := f.run("servers", "list").want(0); !strings.Contains(r.stdout, "disabled") {
+		t.Errorf("got %s", r.stdout)
+	}
+	if r := f.run("tools", "call", "database__list_tables").want(2); !strings.Contains(r.stderr, "harness servers enable database") {
+		t.Errorf("got %s", r.stderr)
+	}
+	f.run("servers", "enable", "database").want(0)
+	f.run("tools", "call", "database__list_tables").want(0)
+	if got := f.read("harness.yaml"); strings.Replace(got, "    disabled: false\n", "", 1) != before {
+		t.Errorf("got\n%s\nwant\n%s", got, before)
+	}
+	if r := f.run("servers", "disable", "databse").want(2); !strings.Contains(r.stderr, "did you mean database?") {
+		t.Errorf("got %s", r.stderr)
+	}
+}
+
+// TestServersTestTimeout gives a server less time than its entry does.
+func TestServersTestTimeout(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	f.run("servers", "add", "slow", "http://"+silent.Addr().String()+"/mcp").want(0)
+	if r := f.run("servers", "test", "slow", "--timeout", "50ms").want(3); !strings.Contains(r.stderr, "within 50ms") {
+		t.Errorf("got %s", r.stderr)
 	}
 }

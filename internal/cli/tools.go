@@ -11,6 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/wiring"
@@ -156,6 +157,9 @@ func unknown(h *wiring.Harness, err error) error {
 		return usage(err)
 	}
 	for _, s := range h.Servers().Servers() {
+		if s.State == mcpclient.StateDisabled && (of.Name == s.Name || strings.HasPrefix(of.Name, s.Name+"__")) {
+			return usage(fmt.Errorf("server %s is disabled; harness servers enable %[1]s", s.Name))
+		}
 		if unavailable(s) && (of.Name == s.Name || strings.HasPrefix(of.Name, s.Name+"__")) {
 			return &exitError{exitUnavailable, fmt.Errorf("unknown %s %s, because server %s is not available: %s; try harness servers test %s",
 				of.Kind, of.Name, s.Name, firstLine(s.Reason), s.Name)}

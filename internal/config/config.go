@@ -269,7 +269,8 @@ type MCPServer struct {
 	Type           string            `key:"type,transport" doc:"How to talk to it; by default stdio with a command, http with a url, openapi with a document."`
 	Command        string            `key:"command" doc:"Program to start."`
 	Args           []string          `key:"args" doc:"Its arguments."`
-	Env            map[string]string `key:"env" secret:"true" doc:"Environment added to the little that servers get."`
+	Env            map[string]string `key:"env" secret:"true" doc:"Environment added to what every server gets."`
+	Inherit        []string          `key:"inherit" doc:"Variables of the harness's environment that it gets too, such as AWS_PROFILE or AWS_*; * stands for any text."`
 	EnvFile        string            `key:"envFile" doc:"File of NAME=value lines, below env."`
 	Cwd            string            `key:"cwd" doc:"Directory to start in; by default that of harness.yaml."`
 	URL            string            `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`

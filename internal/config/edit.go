@@ -77,6 +77,50 @@ func RemoveServer(path, name string) error {
 	})
 }
 
+// DisableServer sets whether a server of the configuration file at path is used. Every other byte of the file stays.
+func DisableServer(path, name string, disabled bool) error {
+	return edit(fmt.Sprintf("change server %q in", name), path, func(d *document) error {
+		f, ok := d.server(name)
+		if !ok || f.value.kind != mapping || f.value.alias {
+			return fmt.Errorf("%w; set disabled by hand%w", errByHand, missing{})
+		}
+		entry, _ := f.value.plain().(object)
+		set := false
+		for _, key := range []string{"disabled", "enabled"} {
+			value := disabled == (key == "disabled")
+			own, ok := f.value.get(key)
+			if !ok {
+				continue
+			}
+			if own.merged || own.value.kind != scalar || own.value.alias {
+				return fmt.Errorf("%w; set %s by hand", errByHand, key)
+			}
+			at := d.offset(own.value.position)
+			if !strings.HasPrefix(d.text[at:], own.value.text) {
+				return fmt.Errorf("%w; set %s by hand", errByHand, key)
+			}
+			d.splice(at, at+len(own.value.text), fmt.Sprint(value))
+			entry[key], set = fmt.Sprint(value), true
+		}
+		switch {
+		case set:
+		case !disabled:
+			return nil // it is not disabled
+		case f.value.inBraces():
+			d.addFlow(f.value, `"disabled": true`)
+			entry["disabled"] = "true"
+		default:
+			own := f.value.keys[0]
+			if own.merged || own.line == f.line {
+				return fmt.Errorf("%w; set disabled by hand", errByHand)
+			}
+			d.insertLines(d.line(own.line), d.indent(own)+"disabled: true"+d.newline)
+			entry["disabled"] = "true"
+		}
+		return d.verify(name, entry)
+	})
+}
+
 // missing makes an error match fs.ErrNotExist. It has no text of its own, because the file exists.
 type missing struct{}
 

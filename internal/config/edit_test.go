@@ -322,3 +322,46 @@ func TestEditRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+func TestDisableServer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, text, disabled, enabled string }{
+		{
+			"block", "# a\nmcpServers:\n  x: # mine\n    command: y # its program\n  z: {command: w}\n",
+			"# a\nmcpServers:\n  x: # mine\n    disabled: true\n    command: y # its program\n  z: {command: w}\n",
+			"# a\nmcpServers:\n  x: # mine\n    disabled: false\n    command: y # its program\n  z: {command: w}\n",
+		},
+		{"braces", "mcpServers:\n  x: {command: y}\n", "mcpServers:\n  x: {command: y, \"disabled\": true}\n", "mcpServers:\n  x: {command: y, \"disabled\": false}\n"},
+		{
+			"disabled", "mcpServers:\n  x:\n    command: y\n    disabled: false # why\n",
+			"mcpServers:\n  x:\n    command: y\n    disabled: true # why\n", "mcpServers:\n  x:\n    command: y\n    disabled: false # why\n",
+		},
+		{"enabled", "mcpServers: {x: {command: y, enabled: true}}", "mcpServers: {x: {command: y, enabled: false}}", "mcpServers: {x: {command: y, enabled: true}}"},
+		{"Windows", "mcpServers:\r\n  x:\r\n    command: y\r\n", "mcpServers:\r\n  x:\r\n    disabled: true\r\n    command: y\r\n", "mcpServers:\r\n  x:\r\n    disabled: false\r\n    command: y\r\n"},
+	} {
+		file := filepath.Join(t.TempDir(), fileName)
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{c.text, c.disabled, c.disabled, c.enabled} {
+			if err := DisableServer(file, "x", i == 1 || i == 2); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if got, err := os.ReadFile(file); err != nil || string(got) != want {
+				t.Errorf("%s, step %d: got\n%s\nwant\n%s", c.name, i, got, want)
+			}
+		}
+	}
+	for _, text := range []string{"mcpServers: {y: {command: z}}", "a: &a {command: z}\nmcpServers: {x: *a}", "mcpServers: {x: {command: y, disabled: 'false'}}"} {
+		file := filepath.Join(t.TempDir(), fileName)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := DisableServer(file, "x", true); err == nil || !strings.Contains(err.Error(), "by hand") {
+			t.Errorf("%s: %v", text, err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+}

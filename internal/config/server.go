@@ -188,7 +188,7 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 			return wrong("disabledTools", "remove it from one of them", "%q is in enabledTools too", tool)
 		}
 	}
-	useless, why := []string{"args", "env", "envFile", "cwd"}, "a server with a url has no use for it"
+	useless, why := []string{"args", "env", "inherit", "envFile", "cwd"}, "a server with a url has no use for it"
 	if s.Type == Stdio {
 		useless, why = []string{"headers"}, "a server that is started here has no use for headers"
 	}

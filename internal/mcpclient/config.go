@@ -31,7 +31,8 @@ type Config struct {
 	Name    string
 	Command string            // stdio: looked up in the PATH the child gets
 	Args    []string          // stdio
-	Env     map[string]string // stdio: added to the allow-listed part of the environment
+	Env     map[string]string // stdio: added to the part of the environment that every server gets
+	Inherit []string          // stdio: further variables of the environment; * stands for any text
 	Cwd     string            // stdio: empty is the harness's own
 	Sandbox *confine.Sandbox  // stdio: what it may reach; nil is what its user may
 	// OpenAPI is the path or the http or https address of an OpenAPI 3 document. URL is then where the service is; empty leaves it to the
@@ -134,7 +135,7 @@ func matchName(pattern, name string) bool {
 // because a hash of the values does not show them.
 func (c Config) hash() string {
 	// Marshalling sorts the keys of maps, so equal configurations give equal bytes. None of these types can fail.
-	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox, c.OpenAPI, c.Security})
+	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox, c.OpenAPI, c.Security, c.Inherit})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }

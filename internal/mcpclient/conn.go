@@ -32,8 +32,9 @@ type conn struct {
 	web       *web   // of http and sse
 	local     *local // of openapi
 	link      *link
-	stderr    process.Tail  // of stdio
-	drained   chan struct{} // of stdio: stderr is read to its end
+	stderr    process.Tail           // of stdio
+	said      atomic.Pointer[string] // of stdio: the first line on stdout that is no message
+	drained   chan struct{}          // of stdio: stderr is read to its end
 
 	calls   context.Context // ends before the connection, so that calls in flight are cancelled upstream
 	endAll  context.CancelFunc

@@ -66,7 +66,7 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 		supervisor: s.m.opts.Supervisor,
 		command:    s.cfg.Command,
 		args:       s.cfg.Args,
-		env:        childEnv(s.m.opts.Environ, s.cfg.Env, s.cfg.Sandbox),
+		env:        s.env(),
 		dir:        s.cfg.Cwd,
 		sandbox:    s.sandbox,
 	})
@@ -75,6 +75,8 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 	}
 	c := &conn{transport: TransportStdio, proc: proc, drained: make(chan struct{})}
 	c.link = newLink(newStdio(proc.stdin, proc.stdout, s.m.opts.MaxResult, func(line []byte) {
+		said := excerpt(line)
+		c.said.CompareAndSwap(nil, &said)
 		s.m.opts.Logger.Debug("server writes to stdout what is not MCP", "server", s.cfg.Name, "line", excerpt(line))
 	}))
 	c.link.discover = discoverGrace
@@ -92,8 +94,16 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 	}()
 	if err = s.handshake(ctx, c, version); err != nil {
 		err = s.offline(cmp.Or(c.link.failure(), err))
+		if said := c.said.Load(); said != nil && c.link.failure() == nil {
+			err = fmt.Errorf("%w; its stdout, where only messages of MCP may be, has %s", err, *said)
+		}
 	}
 	return c, err
+}
+
+// env is the environment of the server.
+func (s *server) env() []string {
+	return childEnv(s.m.opts.Environ, s.cfg.Env, s.cfg.Inherit, s.cfg.Sandbox)
 }
 
 // installers are commands that fetch what they start.

@@ -1,38 +1,60 @@
 package mcpclient
 
 import (
+	"fmt"
 	"maps"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/confine"
 )
 
-// inherited lists the variables a server may see of the harness's environment: what programs need to find their
-// interpreter, home and locale, and nothing that could be a secret. Anything else a server needs is in its own env
-// configuration. NODE_EXTRA_CA_CERTS is not here on purpose: it costs every Node server some 40 ms to load.
+// inherited reports whether every server may see a variable of the harness's environment: what programs need to find their
+// interpreter, home, locale, display and network, and what installers and the clients of Docker and Kubernetes are configured with.
+// Names that sound like secrets are not among them. A server gets others by env and inherit of its configuration.
 func inherited(name string) bool {
+	upper := strings.ToUpper(name)
 	if runtime.GOOS == "windows" {
-		name = strings.ToUpper(name) // names are case-insensitive there
+		name = upper // names are case-insensitive there
 	}
 	switch name {
 	case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "TZ",
 		"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
 		"USERPROFILE", "USERNAME", "HOMEDRIVE", "HOMEPATH", "TEMP", "TMP", "NUMBER_OF_PROCESSORS",
-		"PROCESSOR_ARCHITECTURE", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "COMMONPROGRAMFILES":
+		"PROCESSOR_ARCHITECTURE", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "COMMONPROGRAMFILES",
+		"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+		"KUBECONFIG", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY",
+		"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY":
 		return true
 	}
-	return strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_")
+	switch upper { // programs read these in capitals or not
+	case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY":
+		return true
+	}
+	for _, prefix := range []string{"LC_", "XDG_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	for _, prefix := range []string{"NPM_CONFIG_", "UV_", "PIP_"} {
+		if strings.HasPrefix(upper, prefix) {
+			return !slices.ContainsFunc([]string{"AUTH", "TOKEN", "PASS", "SECRET", "USERNAME", "_KEY", "OTP"}, func(word string) bool { return strings.Contains(upper, word) })
+		}
+	}
+	return false
 }
 
-// childEnv is the whole environment of a server: the allow-listed part of host, overridden by own. Sorted, so that
-// a start is the same every time. A server in a sandbox has a /tmp
-// of its own; one without a network need not try what it knows to fail.
-func childEnv(host []string, own map[string]string, sandbox *confine.Sandbox) []string {
+// childEnv is the whole environment of a server: the part of host that every server gets, and that which matches a pattern of inherit,
+// overridden by own. Sorted, so that a start is the same every time. A server in a sandbox has a /tmp of its own; one without a network
+// need not try what it knows to fail.
+func childEnv(host []string, own map[string]string, inherit []string, sandbox *confine.Sandbox) []string {
 	vars := make(map[string]string, len(own)+16)
 	for _, kv := range host {
-		if name, value, ok := strings.Cut(kv, "="); ok && inherited(name) {
+		name, value, ok := strings.Cut(kv, "=")
+		if ok && (inherited(name) || slices.ContainsFunc(inherit, func(pattern string) bool { return matchName(pattern, name) })) {
 			vars[name] = value
 		}
 	}
@@ -55,3 +77,60 @@ func childEnv(host []string, own map[string]string, sandbox *confine.Sandbox) []
 	slices.Sort(env)
 	return env
 }
+
+var (
+	variableName = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
+	wantsOne     = regexp.MustCompile(`(?i)required|not set|missing|not found|undefined|must be|not provided|provide|set the`)
+)
+
+// maxNamed is how many variables a hint names.
+const maxNamed = 3
+
+// envHint says which variables a server that did not start may have missed: those that its last lines name, and that it did not get.
+// It is empty if there are none. given is what the server got.
+func envHint(lines string, host, given []string) string {
+	has := func(env []string, name string) bool {
+		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+	}
+	var kept, unset []string
+	for line := range strings.Lines(lines) {
+		for _, name := range variableName.FindAllString(line, -1) {
+			switch {
+			case has(given, name) || slices.Contains(kept, name) || slices.Contains(unset, name):
+			case has(host, name):
+				kept = append(kept, name)
+			case wantsOne.MatchString(line) && !strings.HasPrefix(name, "ERR_") && !strings.HasPrefix(name, "MODULE_"):
+				unset = append(unset, name)
+			}
+		}
+	}
+	var hints []string
+	if len(kept) > 0 {
+		kept = kept[:min(len(kept), maxNamed)]
+		hints = append(hints, fmt.Sprintf("it names %s, which servers do not get by themselves: add inherit: [%[1]s] to its entry", strings.Join(kept, ", ")))
+	}
+	if len(unset) > 0 {
+		unset = unset[:min(len(unset), maxNamed)]
+		hints = append(hints, fmt.Sprintf("it names %s, which it was not given: add it to env of its entry", strings.Join(unset, ", ")))
+	}
+	return strings.Join(hints, "; ")
+}
+
+// telling is the line of what a server wrote last that says best why it failed; empty if none stands out.
+func telling(lines string) (found string) {
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		lower := strings.ToLower(line)
+		switch {
+		case !strings.Contains(lower, "error") && !strings.Contains(lower, "cannot") && !strings.Contains(lower, "failed"):
+		case strings.Contains(lower, "complete log of this run"), strings.HasPrefix(lower, "npm error code"), strings.HasSuffix(lower, "npm error"):
+		case strings.HasPrefix(lower, "npm error") && strings.HasPrefix(found, "npm error"): // the first says most
+		default:
+			found = line
+		}
+	}
+	return clip.Text(found, maxTelling)
+}
+
+// maxTelling is how many bytes of a server's line are repeated in the reason for its failure.
+const maxTelling = 300

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,7 +157,7 @@ func (s *server) run(a *attempt) {
 		}
 		s.stderr, a.err = failed.Stderr, failed
 		if s.life.Err() == nil {
-			s.setState(StateFailed, failed.Message)
+			s.setState(StateFailed, s.reasonOf(failed))
 			s.backOff()
 		}
 		s.mu.Unlock()
@@ -173,6 +174,20 @@ func (s *server) run(a *attempt) {
 	s.retryAt, s.scopes = time.Time{}, nil
 	s.mu.Unlock()
 	s.work.Go(func() { s.follow(c) })
+}
+
+// reasonOf says for people why a start failed, with what the server wrote about it.
+func (s *server) reasonOf(failed *CallError) string {
+	reason := failed.Message
+	if line := telling(failed.Stderr); line != "" && !strings.Contains(reason, line) {
+		reason += ": " + line
+	}
+	if s.cfg.Command != "" {
+		if hint := envHint(failed.Stderr, s.m.opts.Environ, s.env()); hint != "" {
+			reason += "; " + hint
+		}
+	}
+	return reason
 }
 
 // release ends a connection at once, without the goodbyes of the protocol.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -169,17 +170,59 @@ func TestEnvironment(t *testing.T) {
 	cfg := bad(t, misbehave.Normal)
 	cfg.Env["OWN"] = "mine"
 	cfg.Env["LANG"] = "C.UTF-8"
-	m := setup(t, mcpclient.Options{Environ: append(os.Environ(), "ANTHROPIC_API_KEY=sk-secret", "LANG=de_DE", "LC_TIME=C")}, cfg)
+	cfg.Inherit = []string{"AWS_PROFILE", "TF_*"}
+	m := setup(t, mcpclient.Options{Environ: append(os.Environ(), "ANTHROPIC_API_KEY=sk-secret", "LANG=de_DE", "LC_TIME=C",
+		"HTTPS_PROXY=http://p:1", "no_proxy=a", "NODE_EXTRA_CA_CERTS=", "npm_config_registry=https://r", "npm_config__authtoken=secret",
+		"NPM_CONFIG_CACHE=/c", "UV_INDEX_X_PASSWORD=secret", "KUBECONFIG=/k", "DOCKER_HOST=unix:///d", "DISPLAY=:7",
+		"AWS_PROFILE=p", "AWS_SECRET_ACCESS_KEY=secret", "TF_VAR_x=1")}, cfg)
 	for name, want := range map[string]string{
 		"ANTHROPIC_API_KEY": "false ",
 		"OWN":               "true mine",
 		"LANG":              "true C.UTF-8",
 		"LC_TIME":           "true C",
-		"PATH":              "true " + os.Getenv("PATH"),
+		"HTTPS_PROXY":       "true http://p:1", "no_proxy": "true a", "NODE_EXTRA_CA_CERTS": "true ", "npm_config_registry": "true https://r",
+		"npm_config__authtoken": "false ", "NPM_CONFIG_CACHE": "true /c", "UV_INDEX_X_PASSWORD": "false ", "KUBECONFIG": "true /k",
+		"DOCKER_HOST": "true unix:///d", "DISPLAY": "true :7", "AWS_PROFILE": "true p", "AWS_SECRET_ACCESS_KEY": "false ", "TF_VAR_x": "true 1",
+		"PATH": "true " + os.Getenv("PATH"),
 	} {
 		if got := mustCall(t, m, "env", `{"name":"`+name+`"}`).Content[0].Text; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
+	}
+}
+
+// TestReasons: why a server did not start names what it wrote, and the variables that it may have missed.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the servers are scripts of a Unix shell")
+	}
+	for name, c := range map[string]struct {
+		script string
+		want   []string
+		not    string
+	}{
+		"npm": {
+			"echo 'npm error code E404' >&2; echo 'npm error 404 Not Found - GET https://r/x' >&2; echo 'npm error 404' >&2; echo 'npm error A complete log of this run can be found in: /x' >&2; exit 1",
+			[]string{"exited with code 1", "npm error 404 Not Found - GET https://r/x"},
+			"complete log",
+		},
+		"a variable that it does not get": {"echo 'GITHUB_TOKEN is required' >&2; exit 1", []string{"inherit: [GITHUB_TOKEN]"}, "value-of-it"},
+		"a variable that is not set":      {"echo 'Error: the MY_API_KEY environment variable must be set' >&2; exit 1", []string{"MY_API_KEY, which it was not given", "env of its entry"}, "inherit"},
+		"a variable that it gets":         {"echo 'HTTPS_PROXY is not set right' >&2; exit 1", []string{"exited with code 1"}, "HTTPS_PROXY, which"},
+		"text on stdout":                  {"echo 'Server ready on port 3000'; exit 0", []string{"its stdout, where only messages of MCP may be, has", "Server ready on port 3000"}, "inherit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := setup(t, mcpclient.Options{Environ: append(os.Environ(), "GITHUB_TOKEN=value-of-it", "HTTPS_PROXY=http://p")},
+				mcpclient.Config{Name: "bad", Command: "sh", Args: []string{"-c", c.script}, StartupTimeout: patience})
+			m.Start(ctxFor(t))
+			reason := status(t, m, "bad").Reason
+			wantIn(t, "reason", reason, c.want...)
+			if strings.Contains(reason, c.not) {
+				t.Errorf("%q in %s", c.not, reason)
+			}
+		})
 	}
 }
 

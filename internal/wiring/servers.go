@@ -53,7 +53,7 @@ func (h *Harness) connect() (*servers, error) {
 		}
 		err := s.Add(mcpclient.Config{
 			Credentials: source, PerUser: perUser,
-			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Cwd: c.Cwd, Sandbox: c.Sandbox.Confine(), URL: c.URL, Headers: c.Headers,
+			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Inherit: c.Inherit, Cwd: c.Cwd, Sandbox: c.Sandbox.Confine(), URL: c.URL, Headers: c.Headers,
 			OpenAPI: c.OpenAPI, Security: c.Security,
 			Transport: transport, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout,
 			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Err: c.Err,
