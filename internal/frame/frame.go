@@ -88,6 +88,8 @@ type Program struct {
 	Code    string   `json:"code"`
 	Imports []Import `json:"imports,omitempty"`
 	Modules []Module `json:"modules,omitempty"`
+	// Lines says where the lines of Code come from: pairs of a line of it and the source's, from 1. A pair is about all lines up to the next pair's.
+	Lines [][2]int `json:"lines,omitempty"`
 	// Unreturned is what the guest says if the program ends without a value and has printed nothing; "" is nothing.
 	Unreturned string `json:"unreturned,omitempty"`
 }
@@ -101,9 +103,10 @@ type Import struct {
 
 // Module is something a program or a module can import.
 type Module struct {
-	ID   string `json:"id"`             // "/skills/a.js", "./servers/crm", "npm:lodash"
-	Kind string `json:"kind"`           // js, json, server, builtin
-	Code string `json:"code,omitempty"` // js: evaluates to function(exports, require, module, __import); json: the text
+	ID    string   `json:"id"`              // "/skills/a.js", "./servers/crm", "npm:lodash"
+	Kind  string   `json:"kind"`            // js, json, server, builtin
+	Code  string   `json:"code,omitempty"`  // js: evaluates to function(exports, require, module, __import); json: the text
+	Lines [][2]int `json:"lines,omitempty"` // as Program's
 	// Async marks a js module with top-level await: its function is async and only import reaches it.
 	Async bool `json:"async,omitempty"`
 	// ESM marks a js module written with import/export syntax (its default export is exports.default).

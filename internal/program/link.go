@@ -21,7 +21,7 @@ func (l *loader) finish() ([]frame.Module, error) {
 					return nil, err.at(u.ID, u.text, i.pos)
 				}
 			}
-			u.Code, u.ESM, u.Async = s.code, s.esm, s.async
+			u.Code, u.Lines, u.ESM, u.Async = s.code, s.file.lines(), s.esm, s.async
 			l.maps[u.ID] = s.file
 		}
 		modules = append(modules, u.Module)

@@ -113,6 +113,13 @@ func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 		}
 		at[i], text = n, text[:colon]
 	}
+	// The guest shows programs their stacks with places of the source.
+	if name, ok := strings.CutPrefix(text, "file://"); ok {
+		if name = strings.TrimPrefix(name, "/workspace/"+ProgramFile); name == "" {
+			name = ProgramFile
+		}
+		return name, at, c.Map[name] != nil
+	}
 	file := c.Map[text]
 	if file == nil {
 		return "", at, false

@@ -3,6 +3,8 @@ package program
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,7 +98,7 @@ func TestPositions(t *testing.T) {
 		p := compiled[i].Locate(frame.Error{Message: got.Message, Stack: got.Stack})
 		want := thrower{cases[i].code, cases[i].line, cases[i].column}
 		if p.Line == want.line && p.Column == want.column && p.SourceLine == sourceLine(want.code,
-			want.line, want.column) && p.File == ProgramFile {
+			want.line, want.column) && p.File == ProgramFile && shownLine(programs[i].Lines, got.Message, got.Stack) == want.line {
 			continue
 		}
 		if failures++; failures < 6 {
@@ -108,6 +110,23 @@ func TestPositions(t *testing.T) {
 	if failures > 0 {
 		t.Errorf("%d of %d positions are wrong", failures, len(cases))
 	}
+}
+
+// shownLine is the line that a program sees of the first of its frames in an engine's stack.
+func shownLine(pairs [][2]int, message, stack string) int {
+	stack = stack[max(strings.Index(stack, message), 0)+len(message):]
+	frame := regexp.MustCompile(`[ (]program\.js:(\d+):\d+\)?\n`).FindStringSubmatch(stack + "\n")
+	if frame == nil {
+		return 0
+	}
+	line, _ := strconv.Atoi(frame[1])
+	shown := 0
+	for _, p := range pairs {
+		if p[0] <= line {
+			shown = p[1] + line - p[0]
+		}
+	}
+	return shown
 }
 
 func TestLocate(t *testing.T) {

@@ -120,7 +120,7 @@ func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 		return nil, placed(err, src.name(), src.Code, 0)
 	}
 	c.Program.Modules = modules
-	c.Program.Unreturned = p.unreturned
+	c.Program.Unreturned, c.Program.Lines = p.unreturned, p.file.lines()
 	c.Program.Code = p.head + strings.Join(append(params, p.dynamic), ", ") + p.code
 	if opts.ReadUses {
 		if c.Uses, err = opts.readUses(ctx, src, p, c.Program.Code); err != nil {

@@ -62,6 +62,32 @@ func (f *fileMap) original(line, column int) (int, int, bool) {
 	return line, column, ok
 }
 
+// maxLines bounds what lines returns. In longer texts that esbuild printed, lines beyond are not exact.
+const maxLines = 2000
+
+// lines says where the lines of the compiled text come from, as frame.Program does.
+func (f *fileMap) lines() (pairs [][2]int) {
+	if f.Plain > 0 {
+		return [][2]int{{f.Before + 1, 1}}
+	}
+	last := -1 // line of the output that has been seen
+	eachSegment(f.Mappings, func(s segment) {
+		if s.line == last || s.sourceLine < f.Before || len(pairs) == maxLines {
+			return
+		}
+		last = s.line
+		line := s.line + 1
+		if s.line < f.Moved {
+			line++
+		}
+		pair := [2]int{line, s.sourceLine - f.Before + 1}
+		if n := len(pairs) - 1; n < 0 || pair[1]-pairs[n][1] != pair[0]-pairs[n][0] {
+			pairs = append(pairs, pair)
+		}
+	})
+	return pairs
+}
+
 // lookup finds the last segment of version 3 mappings at or before a generated position, or else the first behind it in
 // that line, all from 0. It skips segments that lead to the line ours, which is none of the text as written.
 func lookup(mappings string, line, column, ours int) (origLine, origColumn int, ok bool) {

@@ -2,9 +2,9 @@
 // code can neither read nor make: an error is a tool's failure because this file made it, not because its name says so.
 
 import {
-  apply, construct, define, ErrorPrototype, getOwnPropertyDescriptor, hasOwn, join, list, NativeError, NativeRangeError,
-  NativeReferenceError, NativeSyntaxError, NativeTypeError, NativeWeakMap, own, startsWith, strIncludes, strIndexOf,
-  strSlice, weakGet, weakSet,
+  apply, construct, define, defineProperty, ErrorPrototype, getOwnPropertyDescriptor, hasOwn, join, list, mapGet, mapSet, NativeError,
+  NativeMap, NativeRangeError, NativeReferenceError, NativeSyntaxError, NativeTypeError, NativeWeakMap, own, startsWith, strIncludes,
+  strIndexOf, strSlice, toNumber, uncurry, weakGet, weakSet,
 } from './intrinsics.js';
 import { encodePlain } from './json.js';
 
@@ -55,11 +55,14 @@ export function brandOf(value) {
 }
 
 // An error's stack is an own property (V8) or one of Error.prototype (QuickJS), and may be an accessor. It begins with
-// the error's name and message (V8), or is frames only (QuickJS).
+// the error's name and message (V8), or is frames only (QuickJS). Programs see another one: with name and message, without frames of the
+// prelude, and with the lines of the source. The host gets the engine's.
 const probe = new NativeError('probe');
 const ownGetter = getOwnPropertyDescriptor(probe, 'stack')?.get;
-const inheritedGetter = getOwnPropertyDescriptor(ErrorPrototype, 'stack')?.get;
+const inherited = getOwnPropertyDescriptor(ErrorPrototype, 'stack');
 const stackHasHeader = startsWith(`${probe.stack}`, 'Error: probe');
+const errorToString = uncurry(ErrorPrototype.toString);
+const originals = new NativeWeakMap(); // object -> {shown, stack}: what programs see as its stack, and the engine's
 
 // The prelude's own frames take several of those that an engine records.
 NativeError.stackTraceLimit = 30;
@@ -68,10 +71,62 @@ NativeError.stackTraceLimit = 30;
 export function stackOf(error) {
   const descriptor = getOwnPropertyDescriptor(error, 'stack');
   let stack;
-  if (!descriptor) stack = inheritedGetter && apply(inheritedGetter, error, []);
+  if (!descriptor) stack = inherited?.get && apply(inherited.get, error, []);
   else if (hasOwn(descriptor, 'value')) stack = descriptor.value;
   else if (descriptor.get !== undefined && descriptor.get === ownGetter) stack = apply(ownGetter, error, []);
+  const original = weakGet(originals, error);
+  if (original && original.shown === stack) return original.stack;
   return typeof stack === 'string' ? stack : '';
+}
+
+function header(error) {
+  try {
+    return errorToString(error);
+  } catch {
+    return 'Error';
+  }
+}
+
+// shownStack makes of an engine's stack without a header what programs see.
+function shownStack(error, stack) {
+  const text = frames(stack);
+  return text === '' ? header(error) : `${header(error)}\n${text}`;
+}
+
+// installStacks makes programs see their stacks.
+export function installStacks() {
+  let prepare;
+  if (inherited?.get) {
+    const { get } = getOwnPropertyDescriptor({
+      get stack() {
+        const stack = apply(inherited.get, this, []);
+        return typeof stack === 'string' ? shownStack(this, stack) : stack;
+      },
+    }, 'stack');
+    defineProperty(ErrorPrototype, 'stack', { __proto__: null, ...inherited, get });
+    const capture = NativeError.captureStackTrace;
+    const methods = {
+      captureStackTrace(object, above) {
+        apply(capture, NativeError, [object, above]);
+        const stack = own(getOwnPropertyDescriptor(object, 'stack'), 'value');
+        if (typeof stack !== 'string') return;
+        const shown = shownStack(object, stack);
+        weakSet(originals, object, { __proto__: null, shown, stack });
+        define(object, 'stack', shown, false);
+      },
+    };
+    if (capture) define(NativeError, 'captureStackTrace', methods.captureStackTrace, false);
+  } else {
+    prepare = (error, sites) => {
+      let stack = '';
+      for (let i = 0; i < sites.length; i++) stack += `\n    at ${sites[i]}`;
+      const shown = shownStack(error, strSlice(stack, 1));
+      weakSet(originals, error, { __proto__: null, shown, stack: header(error) + stack });
+      return shown;
+    };
+  }
+  // The program's own hook would get the prelude's functions.
+  defineProperty(NativeError, 'prepareStackTrace', { __proto__: null, value: prepare, writable: false, configurable: false });
 }
 
 // callSite remembers where the guest is now, so that an error that arrives with an answer can say who asked.
@@ -79,16 +134,17 @@ export function callSite() {
   return new NativeError('');
 }
 
-// frames returns the lines of an engine's stack that are frames of guest code, without those of the prelude and of the
+// rawFrames returns the lines of an engine's stack that are frames of guest code, without those of the prelude and of the
 // built-ins that it called.
-export function frames(stack) {
+function rawFrames(stack) {
   const kept = list();
   for (let at = 0; at < stack.length;) {
     let end = strIndexOf(stack, '\n', at);
     if (end < 0) end = stack.length;
     const line = strSlice(stack, at, end);
     at = end + 1;
-    if (!startsWith(line, '    at ') || strIncludes(line, 'harness:prelude')) continue;
+    if (!startsWith(line, '    at ') || strIncludes(line, 'harness:prelude') || strIncludes(line, 'node:internal/')) continue;
+    if (strIncludes(line, '/runner.cjs:')) continue; // what starts Node.js
     if (strIncludes(line, '(native)') || strIncludes(line, '(<anonymous>)')) {
       const below = strSlice(stack, at, at + 200);
       const next = strIndexOf(below, '\n');
@@ -96,12 +152,61 @@ export function frames(stack) {
     }
     kept[kept.length] = line;
   }
+  return kept;
+}
+
+// frames returns the lines of an engine's stack that are frames of guest code, at the lines of the source.
+export function frames(stack) {
+  const raw = rawFrames(stack);
+  const kept = list();
+  for (let i = 0; i < raw.length; i++) {
+    const line = inSource(raw[i]);
+    if (line !== undefined) kept[kept.length] = line;
+  }
   return join(kept, '\n');
 }
 
-function stackAt(name, message, site) {
-  const text = frames(stackOf(site));
-  return stackHasHeader ? `${name}: ${message}\n${text}` : `${text}\n`;
+const lines = new NativeMap(); // file -> [[line of the code, line of the source], ...], in order
+
+// setLines says where the lines of a file's code come from: each pair is about the lines from its first on, up to the next pair's.
+export function setLines(file, pairs) {
+  if (pairs !== undefined) mapSet(lines, file, pairs);
+}
+
+// inSource returns a frame with the line of the source, undefined for one in code that is none of the source's. Columns are known where all lines
+// are as written.
+function inSource(frame) {
+  const last = frame.length - (frame[frame.length - 1] === ')' ? 1 : 0);
+  const column = lastIndex(frame, ':', last);
+  const colon = lastIndex(frame, ':', column);
+  const bare = startsWith(frame, '    at async ') ? '    at async '.length : '    at '.length;
+  const from = last === frame.length ? bare : lastIndex(frame, '(', colon) + 1;
+  const file = strSlice(frame, from, colon);
+  const pairs = mapGet(lines, file);
+  if (!pairs) return frame;
+  const line = toNumber(strSlice(frame, colon + 1, column));
+  let pair;
+  for (let i = 0; i < pairs.length && pairs[i][0] <= line; i++) pair = pairs[i];
+  if (pair === undefined) return undefined;
+  const url = `file://${startsWith(file, '/') ? '' : '/workspace/'}${file}`;
+  const place = `${url}:${pair[1] + line - pair[0]}:${pairs.length === 1 ? strSlice(frame, column + 1, last) : 1}`;
+  return strSlice(frame, 0, from) + place + strSlice(frame, last);
+}
+
+// lastIndex is the index of the last such character of text before end, or -1.
+function lastIndex(text, character, end) {
+  let i = end - 1;
+  while (i >= 0 && text[i] !== character) i--;
+  return i;
+}
+
+// setStack gives an error the stack of the place where its call was made.
+function setStack(error, name, message, site) {
+  const text = stackOf(site);
+  const shown = `${name}: ${message}\n${frames(text)}`;
+  const kept = join(rawFrames(text), '\n');
+  weakSet(originals, error, { __proto__: null, shown, stack: stackHasHeader ? `${name}: ${message}\n${kept}` : `${kept}\n` });
+  define(error, 'stack', shown, false);
 }
 
 // errorFrom makes the error of an answer; site is the callSite of its call.
@@ -111,7 +216,7 @@ export function errorFrom(wire, site) {
   const data = own(wire, 'data');
   const error = construct(NativeError, [message], classes[name] ?? NativeError);
   if (classes[name] === undefined) define(error, 'name', name, false);
-  if (site) define(error, 'stack', stackAt(name, message, site), false);
+  if (site) setStack(error, name, message, site);
 
   if (errorClasses[name] && name !== 'FSError') {
     const tool = own(wire, 'tool');

@@ -15,7 +15,7 @@ import { connect, deliver, outstanding, requestSync, sendDone, sendIdle } from '
 import { installClock, now, startClock } from './clock.js';
 import { installConsole, report } from './console.js';
 import { discovery } from './discovery.js';
-import { errorClasses } from './errors.js';
+import { errorClasses, installStacks } from './errors.js';
 import { bindBuffer, fs } from './files.js';
 import { allowed, prune } from './globals.js';
 import { connectLibraries } from './libraries.js';
@@ -37,13 +37,6 @@ export { allowed };
 
 function defineAll(functions) {
   for (const name in functions) define(global, name, functions[name], false);
-}
-
-// hideStackFrames takes the engine's hook for formatting stacks away: it would hand the prelude's functions to the guest.
-function hideStackFrames() {
-  defineProperty(NativeError, 'prepareStackTrace', {
-    __proto__: null, value: undefined, writable: false, configurable: false,
-  });
 }
 
 // fixConcat keeps String.prototype.concat as it is: QuickJS compiles every template literal to a call of it, the
@@ -69,7 +62,7 @@ function installGlobals() {
   defineAll({ callMCPTool, env: freeze({}), fs, pii, require: programRequire, tools, utils });
   bindBuffer();
   bindWeb();
-  hideStackFrames();
+  installStacks();
   fixConcat();
   prune();
   hideSources(modules);

@@ -9,6 +9,7 @@ import {
 import { markNamespace } from './brands.js';
 import { builtin } from './builtins.js';
 import { compile, request, requestSync } from './calls.js';
+import { setLines } from './errors.js';
 import { setKind, setModule } from './outcome.js';
 import { serverNamespace } from './servers.js';
 import { tools } from './tools.js';
@@ -24,6 +25,7 @@ export function addModules(definitions) {
     const d = definitions[i];
     const id = own(d, 'id');
     if (mapHas(modules, id)) continue;
+    setLines(id, own(d, 'lines'));
     mapSet(modules, id, {
       __proto__: null, id,
       kind: own(d, 'kind'), code: own(d, 'code') ?? '', async: own(d, 'async') === true, esm: own(d, 'esm') === true,

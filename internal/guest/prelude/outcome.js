@@ -3,7 +3,7 @@
 import { ErrorPrototype, NativeWeakMap, toStr, weakGet, weakSet } from './intrinsics.js';
 import { inherits, proxyOf } from './brands.js';
 import { printed } from './calls.js';
-import { brandOf } from './errors.js';
+import { brandOf, stackOf } from './errors.js';
 import { inspect } from './inspect/inspect.js';
 import { encode } from './json.js';
 import { run } from './run.js';
@@ -132,12 +132,12 @@ function errorText(reason) {
   }
   const brand = brandOf(reason);
   const data = brand?.data;
-  const stack = read(reason, 'stack');
+  const stack = stackOf(reason);
   return record(
     'kind', quote(brand?.kind ?? weakGet(kindOverrides, reason) ?? 'runtime'),
     'name', quote(clip(string(read(reason, 'name') ?? 'Error'), maxClass)),
     'message', quote(clip(messageOf(reason), maxMessage)),
-    'stack', typeof stack === 'string' ? quote(clip(stack, maxStack)) : undefined,
+    'stack', stack === '' ? undefined : quote(clip(stack, maxStack)),
     'tool', brand?.tool === undefined ? undefined : quote(brand.tool),
     'data', data !== undefined && fits(data, run.maxValue) ? data : undefined,
   );

@@ -3,6 +3,7 @@
 import { after, apply, list, NativePromise, own, push } from './intrinsics.js';
 import { isClass, kindOf } from './brands.js';
 import { compile } from './calls.js';
+import { setLines } from './errors.js';
 import { addModules, linkImport, programImport } from './modules.js';
 import { expect, failed, setKind, succeeded } from './outcome.js';
 
@@ -10,6 +11,7 @@ import { expect, failed, setKind, succeeded } from './outcome.js';
 export function startProgram(definition) {
   let code;
   try {
+    setLines('program.js', own(definition, 'lines'));
     expect(own(definition, 'unreturned'));
     addModules(own(definition, 'modules') ?? list());
     code = compileProgram(own(definition, 'code') ?? '');
