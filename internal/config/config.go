@@ -31,6 +31,7 @@ type Config struct {
 	Model      Model        `key:"model" doc:"The language model that tasks run with, and what a task may use up."`
 	Session    Session      `key:"session" doc:"Conversations: tasks that share history and workspace."`
 	MCPServers []*MCPServer `key:"mcpServers" doc:"Servers whose tools programs can call, by name. Values may hold ${VAR} and ${VAR:-default}; $$ is $."`
+	Network    Network      `key:"network" doc:"HTTP requests of programs, by the tools of a built-in server named http. Without allow there is no such server."`
 	Quarantine string       `key:"quarantine" default:"off" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
@@ -53,6 +54,15 @@ type Config struct {
 
 	entries []Entry
 }
+
+// Network configures the HTTP requests of programs.
+type Network struct {
+	Allow        []string `key:"allow" doc:"Hosts that programs may ask: example.com and *.example.com at the ports 80 and 443, example.com:8443 at that one."`
+	AllowPrivate bool     `key:"allowPrivate" default:"false" doc:"Hosts of allow may be at addresses of this machine and of private networks too."`
+}
+
+// HTTPServer is the name of the built-in server for HTTP requests of programs.
+const HTTPServer = "http"
 
 // Sandbox holds tier and limits of programs.
 type Sandbox struct {

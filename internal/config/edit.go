@@ -31,7 +31,7 @@ func AddServer(path string, s *MCPServer, replace bool) error {
 		if err != nil {
 			return err
 		}
-		if len(s.Env)+len(s.Headers) > 0 && d.mode&0o007 != 0 {
+		if len(s.Env)+len(s.Headers)+len(s.Security) > 0 && d.mode&0o007 != 0 {
 			d.mode &= 0o700
 		}
 		existing, ok := d.server(s.Name)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// HideSecrets replaces what looks like a secret in a server's env, headers and arguments by ${secret:NAME} with a name that keep
+// HideSecrets replaces what looks like a secret in a server's env, headers, security and arguments by ${secret:NAME} with a name that keep
 // chooses. what is the name of the variable, header or option that has the value. Values with placeholders stay.
 func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err error)) (err error) {
 	hide := func(what, value string) string {
@@ -33,6 +33,11 @@ func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err e
 		}
 		if isPlainSecret(name, rest) {
 			s.Headers[name] = strings.TrimSpace(scheme + " " + hide(name, rest))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Security)) {
+		if value := s.Security[name]; !strings.Contains(value, "${") {
+			s.Security[name] = hide(name, value)
 		}
 	}
 	option := ""

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/netguard"
 	"mcp-code-exec-harness/internal/pii/detect"
 	"mcp-code-exec-harness/internal/policy"
 )
@@ -36,6 +38,11 @@ func (l *loader) validate() {
 	l.validateServer()
 	badURL := c.Model.BaseURL != "" && l.given["model.baseUrl"].provider == "" && !isWebAddress(c.Model.BaseURL)
 	l.refuse(badURL, notWebAddress, "write "+ollamaURL, "model.baseUrl")
+	if err := netguard.Hosts(c.Network.Allow).Check(); err != nil {
+		l.refuse(true, err.Error(), "write example.com, *.example.com or example.com:8443", "network.allow")
+	}
+	ownHTTP := len(c.Network.Allow) > 0 && slices.ContainsFunc(c.MCPServers, func(s *MCPServer) bool { return ident.Fold(s.Name) == HTTPServer })
+	l.refuse(ownHTTP, "the built-in server that it turns on has the name http, like one of mcpServers", "rename that one", "network.allow")
 	l.isDirectory("model.prompts", c.Model.Prompts, "correct the path")
 	l.validateTelemetry()
 	l.validateRedis()

@@ -30,7 +30,7 @@ type conn struct {
 	session   *mcp.ClientSession
 	proc      *child // of stdio
 	web       *web   // of http and sse
-	local     *local // of openapi
+	local     *local // of openapi and the built-in server
 	link      *link
 	stderr    process.Tail           // of stdio
 	said      atomic.Pointer[string] // of stdio: the first line on stdout that is no message

@@ -38,6 +38,9 @@ func (s *server) dial(ctx context.Context) (*conn, error) {
 		}
 		return c, err
 	}
+	if s.cfg.Fetch != nil {
+		return s.builtIn(ctx)
+	}
 	if s.cfg.OpenAPI != "" {
 		return s.openAPI(ctx)
 	}

@@ -511,6 +511,8 @@ func (s *server) transport() string {
 		return s.cfg.Transport
 	case s.cfg.Command != "":
 		return TransportStdio
+	case s.cfg.Fetch != nil:
+		return TransportBuiltIn
 	case s.cfg.OpenAPI != "":
 		return TransportOpenAPI
 	}

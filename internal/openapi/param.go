@@ -39,11 +39,19 @@ type param struct {
 	json     bool // it is written as JSON
 }
 
-// notParams are headers that are not a program's to set: those of the connection, and those that OpenAPI excludes.
-var notParams = []string{
-	"accept", "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "expect", "forwarded", "host", "keep-alive",
-	"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "x-forwarded-for", "x-forwarded-host",
-	"x-forwarded-proto", "x-real-ip",
+// connectionHeaders are those of the connection, and those by which a proxy says who asks.
+var connectionHeaders = []string{
+	"connection", "content-encoding", "content-length", "expect", "forwarded", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
+	"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
+}
+
+// notParams are headers that OpenAPI excludes from parameters, or that hold credentials.
+var notParams = []string{"accept", "authorization", "content-type", "cookie"}
+
+// Reserved reports whether a header is not a program's to set: it belongs to the connection, or says who asks.
+func Reserved(name string) bool {
+	name = strings.ToLower(name)
+	return slices.Contains(connectionHeaders, name) || strings.HasPrefix(name, "proxy-") || strings.HasPrefix(name, "sec-")
 }
 
 // readParams reads the parameters of a path and those of the operation, which replace them. One that is a security scheme's is left out.
@@ -60,7 +68,7 @@ func (d *Document) readParams(o *Operation, shared, own []*node) error {
 		if p.name == "" || len(p.name) > maxLiteral || !slices.Contains([]string{inPath, inQuery, inHeader, inCookie}, p.in) {
 			return fmt.Errorf("parameter %q cannot be sent", clip(p.name, maxName))
 		}
-		if p.in == inHeader && (slices.Contains(notParams, strings.ToLower(p.name)) || !httpguts.ValidHeaderFieldName(p.name)) || d.isSecret(p) {
+		if p.in == inHeader && (slices.Contains(notParams, strings.ToLower(p.name)) || Reserved(p.name) || !httpguts.ValidHeaderFieldName(p.name)) || d.isSecret(p) {
 			continue
 		}
 		p.read(n)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
@@ -45,6 +46,14 @@ func (h *Harness) connect() (*servers, error) {
 		ClientVersion: h.out.Version, Supervisor: h.out.Executable,
 		OnChange: func(server mcpclient.Server) { h.catalog.SetServer(offered(server)) }, Review: h.quarantine(),
 	})
+	if allow := h.cfg.Network.Allow; len(allow) > 0 {
+		err := s.Add(mcpclient.Config{
+			Name: config.HTTPServer, Fetch: &mcpclient.Fetch{Allow: allow, AllowPrivate: h.cfg.Network.AllowPrivate}, Timeout: h.cfg.Sandbox.CallTimeout,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range h.cfg.MCPServers {
 		source, perUser := h.credentials(c)
 		transport := c.Type
