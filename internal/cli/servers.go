@@ -223,7 +223,7 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
 
 // addFlags say how a server is reached. They may stand before and after the server's name, and after a URL.
 type addFlags struct {
-	Transport string   `help:"stdio, http or sse; http where a URL is given." placeholder:"KIND"`
+	Transport string   `help:"stdio, http, sse or openapi; http where a URL is given." placeholder:"KIND"`
 	Env       []string `short:"e" sep:"none" help:"Environment variable of the server." placeholder:"K=V"`
 	Header    []string `sep:"none" help:"HTTP header." placeholder:"NAME: VALUE"`
 	Replace   bool     `help:"Replace a server of the same name."`
@@ -244,6 +244,7 @@ Examples:
   harness servers add files -- npx -y @modelcontextprotocol/server-filesystem ./data
   harness servers add github -e TOKEN='${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github
   harness servers add crm https://crm.example.com/mcp --header 'Authorization: Bearer ${CRM_TOKEN}'
+  harness servers add pets ./openapi.yaml --header 'Authorization: Bearer ${PETS_TOKEN}'
   harness servers add memory '{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}'
   harness servers add '{"mcpServers": {"memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}}}'
   harness servers add weather ./server.json`
@@ -276,6 +277,9 @@ func (c *serversAddCmd) Run(ctx context.Context, a *app) error {
 
 // servers are the entries that the command line describes.
 func (c *serversAddCmd) servers(ctx context.Context, a *app) ([]clients.Server, error) {
+	if c.isOpenAPI(a) {
+		c.Transport = config.OpenAPI
+	}
 	text, path, err := c.document(ctx, a)
 	if err != nil {
 		return nil, err
@@ -339,13 +343,25 @@ func (c *serversAddCmd) document(ctx context.Context, a *app) (text []byte, path
 	return text, given, err
 }
 
+// isOpenAPI reports whether the target is a file with an OpenAPI document.
+func (c *serversAddCmd) isOpenAPI(a *app) bool {
+	if c.Transport != "" || len(c.Target) == 0 || !slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(c.Target[0])) {
+		return false
+	}
+	text, err := os.ReadFile(a.path(c.Target[0]))
+	return err == nil && openAPIForm.Match(text)
+}
+
+// openAPIForm matches an OpenAPI document.
+var openAPIForm = regexp.MustCompile(`(?m)^[\s{]{0,8}["']?openapi["']?\s*:\s*["']?3\.`)
+
 // server is the entry that the command line describes.
 func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 	target := c.Target
 	command := len(target) > 0 && target[0] == "--"
 	if command {
 		target = target[1:]
-	} else if len(target) > 0 && (isURL(target[0]) || c.Transport == "http" || c.Transport == "sse") {
+	} else if len(target) > 0 && (isURL(target[0]) || c.Transport == "http" || c.Transport == "sse" || c.Transport == config.OpenAPI) {
 		rest, err := c.trailing(a, target)
 		if err != nil {
 			return nil, err
@@ -362,8 +378,8 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 	if err := c.fill(server); err != nil {
 		return nil, err
 	}
-	if !slices.Contains([]string{"", "stdio", "http", "sse"}, c.Transport) {
-		return nil, fmt.Errorf("unknown transport %q; there are stdio, http and sse", c.Transport)
+	if !slices.Contains([]string{"", "stdio", "http", "sse", "openapi"}, c.Transport) {
+		return nil, fmt.Errorf("unknown transport %q; there are stdio, http, sse and openapi", c.Transport)
 	}
 	if c.Transport == "stdio" || c.Transport == "" && !isURL(target[0]) {
 		if scheme := schemeForm.FindStringSubmatch(target[0]); scheme != nil && !command {
@@ -384,6 +400,13 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 	if len(server.Env) > 0 {
 		fmt.Fprintln(a.Stderr, "harness: warning: -e is ignored: a server at a URL takes no environment variables; use --header")
 		server.Env = nil
+	}
+	if c.Transport == config.OpenAPI {
+		server.OpenAPI = target[0]
+		if !isURL(target[0]) {
+			server.OpenAPI = a.path(target[0])
+		}
+		return server, nil
 	}
 	server.URL, server.Type = target[0], c.Transport
 	return server, nil

@@ -46,6 +46,11 @@ func TestServersAdd(t *testing.T) {
 			[]string{"x", "https://a.example/mcp", "--header", "Authorization: Bearer ${TOKEN}"},
 			"x:\n    url: https://a.example/mcp\n    headers:\n      Authorization: Bearer ${TOKEN}\n",
 		},
+		{
+			"OpenAPI address",
+			[]string{"x", "--transport", "openapi", "https://a.example/openapi.json", "--header", "A: b"},
+			"x:\n    openapi: https://a.example/openapi.json\n    headers:\n      A: b\n",
+		},
 		{"URL for a command", []string{"--transport", "stdio", "x", "--", "http://cmd"}, "x:\n    command: http://cmd\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -56,6 +61,28 @@ func TestServersAdd(t *testing.T) {
 				t.Errorf("harness.yaml is\n%s\nwant in it\n%s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestServersAddOpenAPI(t *testing.T) {
+	t.Parallel()
+	const document = "openapi: 3.1.0\ninfo: {title: Pets}\nservers: [{url: 'http://127.0.0.1:1'}]\npaths: {/pets: {get: {operationId: listPets}}}\n"
+	for file, text := range map[string]string{
+		"pets.yaml": document,
+		"pets.json": `{"openapi": "3.0.0", "servers": [{"url": "http://127.0.0.1:1"}], "paths": {"/pets": {"get": {"operationId": "listPets"}}}}`,
+	} {
+		f := setup(t)
+		path := f.write(file, text)
+		f.run("servers", "add", "pets", "./"+file, "--header", "X: y").want(0)
+		if got := f.read("harness.yaml"); !strings.Contains(got, filepath.Base(path)) || !strings.Contains(got, "openapi:") || strings.Contains(got, "command:") {
+			t.Errorf("%s: harness.yaml is\n%s", file, got)
+		}
+		if r := f.run("servers", "test", "pets").want(0); !strings.Contains(r.stdout, "openapi") {
+			t.Errorf("%s", r.stdout)
+		}
+		if r := f.run("tools", "list").want(0); !strings.Contains(r.stdout, "pets__listPets") {
+			t.Errorf("%s", r.stdout)
+		}
 	}
 }
 
@@ -101,7 +128,7 @@ func TestServersAddRefuses(t *testing.T) {
 		{[]string{"x", "https://a.example", "--header", "A"}, `header "A" has no colon; write --header 'Name: value'`},
 		{[]string{"x", "https://a.example", "more"}, `unexpected "more" after the URL`},
 		{[]string{"x", "https://a.example", "--bogus"}, "unknown flag --bogus; see harness servers add --help"},
-		{[]string{"--transport", "pigeon", "x", "https://a.example"}, `unknown transport "pigeon"; there are stdio, http and sse`},
+		{[]string{"--transport", "pigeon", "x", "https://a.example"}, `unknown transport "pigeon"; there are stdio, http, sse and openapi`},
 		{[]string{"bad name!", "--", "cmd"}, "bad name!"},
 	} {
 		f := setup(t)

@@ -62,6 +62,9 @@ func (o *Operation) Idempotent() bool {
 	return o.ReadOnly() || o.Method == http.MethodPut || o.Method == http.MethodDelete
 }
 
+// errElsewhere reports a reference that leads out of the document.
+var errElsewhere = errors.New("it refers to what is not in the document; bundle the document into one file")
+
 // methods are those that become tools, in the order in which they are listed.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
@@ -134,7 +137,7 @@ func (d *Document) readOperations() error {
 			}
 			continue
 		}
-		o.Name = toolName(p.op.str("operationId"), p.method, p.path, names)
+		o.Name = toolName(d.resolve(p.op).str("operationId"), p.method, p.path, names)
 		if size += len(o.Input) + len(o.Output) + len(o.Description); size > maxTools {
 			return fmt.Errorf("its operations take more than %d bytes as tools; remove those that are not needed from a copy of it", maxTools)
 		}
@@ -175,8 +178,11 @@ func toolName(id, method, path string, taken map[string]bool) string {
 
 // read completes an operation.
 func (d *Document) read(o *Operation, item, op *node, limit int) error {
-	o.Title = clip(strings.TrimSpace(op.str("summary")), maxText)
-	said := strings.TrimSpace(op.str("description"))
+	if op = d.resolve(op); !op.isMapping() {
+		return errElsewhere
+	}
+	o.Title = clip(prose(op.str("summary")), maxText)
+	said := prose(op.str("description"))
 	if said == o.Title {
 		said = ""
 	}
@@ -241,7 +247,7 @@ func (d *Document) writeInput(o *Operation, limit int) {
 func (w *schemaWriter) described(n *node, said string) {
 	before := len(w.b)
 	w.schema(n, 0)
-	said = clip(strings.TrimSpace(said), maxText)
+	said = clip(prose(said), maxText)
 	if last := len(w.b) - 1; said != "" && !w.undescribed() && w.b[last] == '}' && w.b[before] == '{' && (n.get("$ref") != nil || n.str("description") == "") {
 		w.b = w.b[:last]
 		w.key("description")

@@ -76,7 +76,7 @@ func TestOperations(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	problems := []string{
-		"GET /../admin is left out: its path leads out of the service's", "GET /broken is left out: a parameter is a reference to nothing in the document",
+		"GET /../admin is left out: its path leads out of the service's", "GET /broken is left out: it refers to what is not in the document; bundle the document into one file",
 	}
 	if diff := cmp.Diff(problems, d.Problems); diff != "" {
 		t.Error(diff)

@@ -62,7 +62,7 @@ func (d *Document) readParams(o *Operation, shared, own []*node) error {
 	var all []param
 	for _, n := range append(slices.Clone(shared), own...) {
 		if n = d.resolve(n); !n.isMapping() {
-			return errors.New("a parameter is a reference to nothing in the document")
+			return errElsewhere
 		}
 		p := param{name: n.str("name"), in: n.str("in"), said: n.str("description"), required: n.is("required"), schema: n.get("schema")}
 		if p.name == "" || len(p.name) > maxLiteral || !slices.Contains([]string{inPath, inQuery, inHeader, inCookie}, p.in) {

@@ -3,6 +3,7 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,7 +178,7 @@ func (w *schemaWriter) types(n *node) (all []string) {
 }
 
 func (w *schemaWriter) description(n *node) {
-	if said := clip(strings.TrimSpace(n.str("description")), maxText); said != "" && !w.undescribed() {
+	if said := clip(prose(n.str("description")), maxText); said != "" && !w.undescribed() {
 		w.key("description")
 		w.text(said)
 	}
@@ -402,6 +403,14 @@ func clip(s string, limit int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+// tags are those of HTML that documents have in descriptions.
+var tags = regexp.MustCompile(`</?(?:a|b|i|p|br|em|li|ol|ul|div|pre|code|span|strong|h[1-6]|table|tr|td|th)(?:\s[^<>]{0,300})?/?>`)
+
+// prose is a description without tags.
+func prose(s string) string {
+	return strings.TrimSpace(tags.ReplaceAllString(clip(s, 4*maxSaid), ""))
 }
 
 // plain is a text with _ in place of runs of characters that names do not have.

@@ -1,0 +1,81 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/openapi"
+)
+
+// module is a directory in Go's module cache, where the module is brought if it is not there.
+func module(t testing.TB, path string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", path)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	out, err := cmd.Output()
+	var got struct{ Dir, Error string }
+	if json.Unmarshal(out, &got) != nil || err != nil || got.Dir == "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("get %s: %v %s", path, err, got.Error)
+		}
+		t.Skipf("get %s: %v %s", path, err, got.Error)
+	}
+	return got.Dir
+}
+
+// TestRealDocuments: documents of real services of several hundred operations become tools, each of them, in bounded memory.
+func TestRealDocuments(t *testing.T) { // not parallel: it measures memory
+	specs := filepath.Join(module(t, "github.com/pb33f/libopenapi@v0.42.4"), "test_specs")
+	for _, c := range []struct {
+		file       string
+		operations int
+		outputs    int // at least
+		server     string
+		has        string
+	}{
+		{"stripe.yaml", 494, 480, "https://api.stripe.com/", "PostRefunds"},
+		{"docusignv3.1.json", 402, 0, "https://www.docusign.net/restapi", "Envelopes_PostEnvelopes"},
+		{"asana.yaml", 152, 140, "https://app.asana.com/api/1.0", "createTask"},
+		{"petstorev3.json", 19, 8, "/api/v3", "uploadFile"},
+		{"digitalocean.yaml", 0, 0, "", ""}, // its operations are references to other files
+	} {
+		data, err := os.ReadFile(filepath.Join(specs, c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d, err := openapi.Parse(data)
+		runtime.ReadMemStats(&after)
+		if c.operations == 0 {
+			if err == nil || !strings.Contains(err.Error(), "bundle the document") {
+				t.Errorf("%s: %v", c.file, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.file, err)
+			continue
+		}
+		outputs := 0
+		for _, o := range d.Operations {
+			if o.Output != nil {
+				outputs++
+			}
+		}
+		if len(d.Operations) != c.operations || outputs < c.outputs || len(d.Problems) > 0 || d.Server != c.server {
+			t.Errorf("%s: %d operations, %d of them with an answer, of %s; %q", c.file, len(d.Operations), outputs, d.Server, d.Problems)
+		}
+		operation(t, d, c.has)
+		usable(t, d)
+		if used := after.TotalAlloc - before.TotalAlloc; used > uint64(40*len(data)) {
+			t.Errorf("%s: it took %d bytes for a document of %d", c.file, used, len(data))
+		}
+	}
+}
