@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,6 +71,23 @@ func (c *Compiled) Locate(e frame.Error) Position {
 		stack.WriteString("    at " + place + "\n")
 	}
 	p.Stack = stack.String()
+	if e.Kind == frame.KindTimeout && c.begins != nil && p.Line > 0 && [2]int{p.Line, p.Column} == *c.begins {
+		p = c.loop()
+	}
+	return p
+}
+
+// loop is the place of the only loop outside of functions, none if there are several: engines do not say where the code around the program loops.
+func (c *Compiled) loop() Position {
+	code, err := unfence(strings.ToValidUTF8(c.Source.Code, "?"))
+	s := tokenize(code)
+	loops := slices.DeleteFunc(s.outside("for", "while", "do"), func(i int) bool { return s.is(i, "while") && s.is(i-1, "}") && s.is(s.tokens[i-1].match-1, "do") })
+	if err != nil || len(loops) != 1 {
+		return Position{}
+	}
+	p := Position{File: c.Source.name()}
+	p.Line, p.Column = position(c.Source.Code, s.tokens[loops[0]].start)
+	p.SourceLine = sourceLine(c.Source.Code, p.Line, p.Column)
 	return p
 }
 

@@ -172,6 +172,19 @@ func TestLocate(t *testing.T) {
 	if p.Line != 1 || p.Column != 1 || p.SourceLine != "import { f } from '/skills/a (b)'" {
 		t.Errorf("an error at the beginning of the function around the program: %+v", p)
 	}
+	for code, line := range map[string]int{
+		"let i = 0\nwhile (true) { i++ }":                      2,
+		"let i = 0\ndo {\n  i++ } while (true)":                2,
+		"let i = 0\nfor (const a of b) {}\nfor (;;) {}":        0,
+		"let i = 0\nfunction f() { for (;;) {} }\nfor (;;) {}": 3,
+		"f()": 0,
+	} {
+		c := mustCompile(t, code, Options{})
+		p := c.Locate(frame.Error{Kind: frame.KindTimeout, Stack: "    at <anonymous> (program.js:1:1)\n"})
+		if p.Line != line {
+			t.Errorf("%q loops in line %d, want %d", code, p.Line, line)
+		}
+	}
 	if p := c.Locate(frame.Error{Message: "m"}); p != (Position{}) {
 		t.Errorf("an error without a stack is placed at %+v", p)
 	}

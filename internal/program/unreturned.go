@@ -59,7 +59,10 @@ func (s *scan) declares(name string) bool {
 }
 
 // returns reports whether a return statement may stand outside of functions.
-func (s *scan) returns() bool {
+func (s *scan) returns() bool { return len(s.outside("return")) > 0 }
+
+// outside are the tokens outside of functions that are one of the given keywords.
+func (s *scan) outside(keywords ...string) (found []int) {
 	var functions []int // the closing braces of those that are open
 	for i := range s.tokens {
 		for len(functions) > 0 && i >= functions[len(functions)-1] {
@@ -68,11 +71,12 @@ func (s *scan) returns() bool {
 		switch {
 		case s.is(i, "{") && s.tokens[i].match > i && s.isFunctionBody(i):
 			functions = append(functions, s.tokens[i].match)
-		case s.is(i, "return") && len(functions) == 0 && !s.isMember(i) && !s.isKey(i):
-			return true
+		case s.isName(i) && len(functions) == 0 && slices.Contains(keywords, s.text(i)) && !s.isMember(i) && !s.is(i+1, ":") &&
+			!(s.is(i, "return") && s.isKey(i)):
+			found = append(found, i)
 		}
 	}
-	return false
+	return found
 }
 
 // isFunctionBody reports whether a brace opens the body of a function.

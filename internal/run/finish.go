@@ -81,7 +81,7 @@ func (l *loop) outcome() *Outcome {
 	}
 	switch {
 	case l.ending != nil:
-		out.fail(l.ending)
+		out.fail(l.interrupted())
 	case l.done.Error != nil:
 		out.fail(l.programError(l.done))
 	case len(l.done.Value)+l.logBytes > l.spec.Limits.MaxOutput:
@@ -103,6 +103,15 @@ func (o *Outcome) fail(reason *Error) {
 	if reason.Kind == frame.KindCancelled {
 		o.Status = Cancelled
 	}
+}
+
+// interrupted is the error that the host ended the program with, and where it was, if its runner says so.
+func (l *loop) interrupted() *Error {
+	e := l.ending
+	if e.Kind != frame.KindTimeout || l.done.Error == nil || l.done.Error.Stack == "" || l.spec.Locate == nil {
+		return e
+	}
+	return l.spec.Locate(&frame.Error{Kind: e.Kind, Message: e.Message, Stack: clip.Counted(l.done.Error.Stack, maxStack)})
 }
 
 // programError explains the error that a program ended with.

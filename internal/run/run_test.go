@@ -667,9 +667,11 @@ func TestHostEndingsAreExplained(t *testing.T) {
 		}
 		spec := w.spec()
 		spec.Journal = writer
-		spec.Locate = func(e *frame.Error) *run.Error { return &run.Error{Kind: e.Kind, Message: e.Message, Hint: "sleep"} }
+		spec.Locate = func(e *frame.Error) *run.Error {
+			return &run.Error{Kind: e.Kind, Message: e.Message, Hint: "sleep", Stack: e.Stack}
+		}
 		out, err := w.execute(func(g *guest) *frame.Frame { g.compute(); return nil }, spec)
-		if err != nil || kindOf(out) != frame.KindTimeout || out.Error.Hint != "sleep" {
+		if err != nil || kindOf(out) != frame.KindTimeout || out.Error.Hint != "sleep" || out.Error.Stack != "where" || strings.Contains(out.Error.Message, "interrupted") {
 			t.Errorf("got %+v, %v", out.Error, err)
 		}
 	})

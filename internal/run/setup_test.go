@@ -111,7 +111,7 @@ func (g *guest) CPU() (time.Duration, error) {
 func (g *guest) send(f frame.Frame) {
 	select {
 	case <-g.stop:
-		f = frame.Frame{T: frame.Done, Error: &frame.Error{Kind: "cancelled", Message: "interrupted"}}
+		f = frame.Frame{T: frame.Done, Error: &frame.Error{Kind: "cancelled", Message: "interrupted", Stack: "where"}}
 	default:
 	}
 	f.Run = g.run

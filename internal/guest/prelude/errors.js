@@ -69,6 +69,7 @@ NativeError.stackTraceLimit = 30;
 
 // stackOf returns the stack of an error as the engine made it, or as the program set it; no getter of the program's runs.
 export function stackOf(error) {
+  if (error === null || typeof error !== 'object') return '';
   const descriptor = getOwnPropertyDescriptor(error, 'stack');
   let stack;
   if (!descriptor) stack = inherited?.get && apply(inherited.get, error, []);

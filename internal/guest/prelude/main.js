@@ -5,6 +5,7 @@
 //   deliver(text)    takes one answer frame
 //   settle(reason?)  is called each time no microtask is left, with the oldest unhandled rejection if there is one;
 //                    it sends an idle frame and returns false, or a done frame and returns true
+//   stackOf(error)   returns the engine's stack of an error, without running code of the program
 //
 // After boot everything is constant, so that a snapshot taken then serves every run.
 
@@ -15,7 +16,7 @@ import { connect, deliver, outstanding, requestSync, sendDone, sendIdle } from '
 import { installClock, now, startClock } from './clock.js';
 import { installConsole, report } from './console.js';
 import { discovery } from './discovery.js';
-import { errorClasses, installStacks } from './errors.js';
+import { errorClasses, installStacks, stackOf } from './errors.js';
 import { bindBuffer, fs } from './files.js';
 import { allowed, prune } from './globals.js';
 import { connectLibraries } from './libraries.js';
@@ -114,6 +115,7 @@ export default function boot(host) {
       startProgram(own(frame, 'program') ?? {});
     },
     deliver,
+    stackOf,
     settle(...rejections) {
       if (over) return true;
       const calls = outstanding();

@@ -143,6 +143,45 @@ func TestRecursion(t *testing.T) {
 	}
 }
 
+// A program that is interrupted reports where it was, also where its code tries to catch that; the next one is not disturbed.
+func TestInterruptedAt(t *testing.T) {
+	s := setup(t)
+	r, err := s.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Kill()
+	for i, loop := range []string{
+		"for(;;)f()", "try{for(;;)f()}catch{}finally{f()}", "await null;for(;;)f()", "Object.defineProperty(Error.prototype,'stack',{get(){for(;;);}});for(;;)f()",
+	} {
+		run := fmt.Sprint("run_", i)
+		code := "(async()=>{const f=()=>1;console.log('begins');\n\nasync function spin(){" + loop + "};await spin()})"
+		start := &frame.Frame{
+			T: frame.Start, Run: run, Now: 1e15, Seed: strings.Repeat("ab", 32), Program: &frame.Program{Code: code},
+			Limits: &frame.Limits{Memory: 64 << 20, InFlight: 10, MaxValue: 1 << 20},
+		}
+		if err := r.Send(start); err != nil {
+			t.Fatal(err)
+		}
+		for f := range r.Frames() {
+			if f.T == frame.Log { // it runs
+				r.Send(&frame.Frame{T: frame.Cancel, Run: run})
+			}
+			if f.T == frame.Done {
+				if f.Error == nil || f.Error.Kind != frame.KindCancelled || !strings.Contains(f.Error.Stack, "spin (program.js:3:") {
+					t.Errorf("%s ended with %+v", loop, f.Error)
+				}
+				break
+			}
+		}
+		reset(t, r)
+		if f := execute(t, r, run+"b", "(async()=>1+1)"); string(f.Value) != "2" {
+			t.Errorf("the next program: %s, %v", f.Value, f.Error)
+		}
+		reset(t, r)
+	}
+}
+
 // An embedded worker program is executed from the private directory, and reports the engine that this binary knows.
 func TestEmbeddedProgram(t *testing.T) {
 	exe, err := os.Executable()

@@ -110,7 +110,7 @@ func TestMemoryFullInHostCall(t *testing.T) {
 	if stack[0] != 0 || !errors.Is(w.engine.stopped(), errMemory) {
 		t.Errorf("the call returned %d, the program is stopped by %v", stack[0], w.engine.stopped())
 	}
-	if e := ending(w.engine.stopped()); e.Kind != "memory" {
+	if e := ending(w.engine.stopped(), ""); e.Kind != "memory" {
 		t.Errorf("the ending is %+v", e)
 	}
 }

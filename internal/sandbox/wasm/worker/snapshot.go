@@ -37,6 +37,7 @@ type header struct {
 	Start   handle   `json:"start"`
 	Deliver handle   `json:"deliver"`
 	Settle  handle   `json:"settle"`
+	StackOf handle   `json:"stackOf"`
 	Data    []extent `json:"data"` // the parts of the image that are not zero
 	// Hot are the parts of the image that every program writes to, found by running one.
 	Hot []extent `json:"hot,omitempty"`
@@ -48,7 +49,7 @@ type extent struct {
 	To   int64 `json:"to"`
 }
 
-const snapshotMagic = "harness snapshot 4"
+const snapshotMagic = "harness snapshot 5"
 
 // Version changes with the form of what Build makes.
 const Version = snapshotMagic
@@ -330,7 +331,7 @@ func (v *vm) boot(ctx context.Context, prelude, libraries []byte, h *header) err
 	if err != nil {
 		return err
 	}
-	for name, to := range map[string]*handle{"start": &h.Start, "deliver": &h.Deliver, "settle": &h.Settle} {
+	for name, to := range map[string]*handle{"start": &h.Start, "deliver": &h.Deliver, "settle": &h.Settle, "stackOf": &h.StackOf} {
 		fn, err := v.property(ctx, entry, name)
 		if err != nil {
 			return err

@@ -134,7 +134,11 @@ func (w *worker) serve(ctx context.Context) error {
 	w.out.run = run
 	w.queued = nil
 	err = w.execute(ctx, v, start)
-	w.out.done(err, w.limit.refused.Load())
+	stack := ""
+	if errors.Is(err, errInterrupted) {
+		stack = w.interruptedAt(ctx, v)
+	}
+	w.out.done(err, stack, w.limit.refused.Load())
 	w.limit.limit.Store(1 << 62)
 	w.awaitReset()
 	if w.runs++; w.runs%collectEvery == 0 || heapSize() > largeHeap {
@@ -251,6 +255,27 @@ func (w *worker) enter(ctx context.Context, v *vm, fn handle, line []byte) error
 	return v.drain(ctx)
 }
 
+// maxStack is how much of a stack is reported, in bytes.
+const maxStack = 16 << 10
+
+// interruptedAt is the engine's stack of the place where the interrupt hook stopped the program, "" if it is not known.
+func (w *worker) interruptedAt(ctx context.Context, v *vm) string {
+	w.engine.stop.Store(false)
+	thrown, err := v.invoke(ctx, "qjs_get_exception")
+	if err != nil {
+		return ""
+	}
+	result, err := v.call(ctx, w.header.StackOf, handle(thrown))
+	if err != nil {
+		return ""
+	}
+	text, err := v.stringOf(ctx, result)
+	if err != nil {
+		return ""
+	}
+	return string(text[:min(len(text), maxStack)])
+}
+
 // settle asks the guest runtime whether the program has ended; it gets the oldest rejection without a handler.
 func (w *worker) settle(ctx context.Context, v *vm) (ended bool, err error) {
 	var args []handle
@@ -351,10 +376,10 @@ func (o *output) poll() {
 }
 
 // done sends the end of a run: the guest runtime's own, or what stopped the engine.
-func (o *output) done(err error, refused bool) {
+func (o *output) done(err error, stack string, refused bool) {
 	switch {
 	case o.end == nil || errors.Is(err, errMemory) || errors.Is(err, errFrameSize):
-		o.write(frame.Frame{T: frame.Done, Run: o.run, Error: ending(err), Refused: refused})
+		o.write(frame.Frame{T: frame.Done, Run: o.run, Error: ending(err, stack), Refused: refused})
 	case refused:
 		o.line(append([]byte(`{"refused":true,`), o.end[1:]...))
 	default:
@@ -364,8 +389,8 @@ func (o *output) done(err error, refused bool) {
 	o.flush()
 }
 
-// ending describes what stopped the engine. The host knows the reason of an interruption better.
-func ending(err error) *frame.Error {
+// ending describes what stopped the engine, and where. The host knows the reason of an interruption better.
+func ending(err error, stack string) *frame.Error {
 	switch {
 	case errors.Is(err, errMemory):
 		return &frame.Error{Kind: "memory", Message: "out of memory"}
@@ -374,7 +399,7 @@ func ending(err error) *frame.Error {
 	case errors.Is(err, errStack):
 		return &frame.Error{Kind: "runtime", Name: "RangeError", Message: "Maximum call stack size exceeded"}
 	case errors.Is(err, errInterrupted):
-		return &frame.Error{Kind: "cancelled", Message: "interrupted"}
+		return &frame.Error{Kind: "cancelled", Message: "interrupted", Stack: stack}
 	case err == nil:
 		return &frame.Error{Kind: "crash", Message: "the program ended without a result"}
 	default:
