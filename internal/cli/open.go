@@ -114,6 +114,9 @@ func (a *app) warnServers(h *wiring.Harness) {
 		if s.Held > 0 {
 			fmt.Fprintf(a.Stderr, "harness: warning: %s held for review; harness servers review %s\n", heldOf(s), s.Name)
 		}
+		if s.State == mcpclient.StateInstalling && s.Tools == 0 {
+			fmt.Fprintf(a.Stderr, "harness: warning: server %s is being installed, its tools are missing; harness servers test %s waits for it\n", s.Name, s.Name)
+		}
 		if s.State == mcpclient.StateStarting && s.Tools == 0 {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s has not answered yet, its tools are missing; harness servers test %s\n", s.Name, s.Name)
 		}

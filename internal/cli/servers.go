@@ -189,11 +189,25 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	progress := a.progress("starting servers")
+	watched, unwatch := context.WithCancel(ctx)
+	go func() { // ends with unwatch
+		tick := time.NewTicker(progressDelay)
+		defer tick.Stop()
+		for {
+			select {
+			case <-watched.Done():
+				return
+			case <-tick.C:
+				progress.say(startingText(h.Servers().Servers()))
+			}
+		}
+	}()
 	if c.Name != "" {
 		_, _ = h.Servers().Connect(ctx, c.Name) // the reason is in the status
 	} else {
 		h.Servers().Start(ctx)
 	}
+	unwatch()
 	progress.stop()
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -219,6 +233,26 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUnavailable, fmt.Errorf("%d of %d servers cannot be used", broken, len(tested))}
 	}
 	return nil
+}
+
+// startingText says which servers are awaited.
+func startingText(all []mcpclient.Status) string {
+	var installing, starting []string
+	for _, s := range all {
+		switch s.State {
+		case mcpclient.StateInstalling:
+			installing = append(installing, s.Name)
+		case mcpclient.StateStarting:
+			starting = append(starting, s.Name)
+		}
+	}
+	switch {
+	case len(installing) > 0:
+		return "installing " + strings.Join(installing, ", ")
+	case len(starting) > 0:
+		return "starting " + strings.Join(starting, ", ")
+	}
+	return "starting servers"
 }
 
 // addFlags say how a server is reached. They may stand before and after the server's name, and after a URL.

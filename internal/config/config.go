@@ -291,6 +291,7 @@ type MCPServer struct {
 	Disabled       bool              `key:"disabled" doc:"Keep the entry, do not use it."`
 	Enabled        bool              `key:"enabled" default:"true" doc:"The opposite of disabled."` // always so after Load
 	Timeout        time.Duration     `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
+	InstallTimeout time.Duration     `key:"installTimeout" min:"1ms" doc:"Time that fetching it may take at first, where npx, uvx, docker or podman start it; by default 10m."`
 	StartupTimeout time.Duration     `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
 	EnabledTools   []string          `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
 	DisabledTools  []string          `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`

@@ -49,6 +49,7 @@ type Config struct {
 
 	Transport      string        // TransportStdio, TransportHTTP, TransportSSE or empty
 	Timeout        time.Duration // of a call; progress starts it again. 0 is 60 s
+	InstallTimeout time.Duration // of fetching what npx, uvx, docker or podman start. 0 is 10 minutes
 	StartupTimeout time.Duration // from start to tools listed. 0 is 30 s
 
 	EnabledTools  []string // if not empty, only these are offered and callable; * stands for any text
@@ -78,7 +79,7 @@ func (c Config) validate() error {
 		return fail("security is for a server with openapi; use headers")
 	case c.OpenAPI != "" && c.Transport != "" && c.Transport != TransportOpenAPI, c.OpenAPI == "" && c.Transport == TransportOpenAPI:
 		return fail("transport openapi and the key openapi go together")
-	case c.Timeout < 0 || c.StartupTimeout < 0:
+	case c.Timeout < 0 || c.StartupTimeout < 0 || c.InstallTimeout < 0:
 		return fail("timeouts cannot be negative")
 	case !slices.Contains([]string{"", TransportStdio, TransportHTTP, TransportSSE, TransportOpenAPI}, c.Transport):
 		return fail(fmt.Sprintf("unknown transport %q; use stdio, http, sse or openapi", c.Transport))

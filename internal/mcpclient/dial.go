@@ -97,9 +97,6 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 	}()
 	if err = s.handshake(ctx, c, version); err != nil {
 		err = s.offline(cmp.Or(c.link.failure(), err))
-		if said := c.said.Load(); said != nil && c.link.failure() == nil {
-			err = fmt.Errorf("%w; its stdout, where only messages of MCP may be, has %s", err, *said)
-		}
 	}
 	return c, err
 }

@@ -7,3 +7,16 @@ func SetDiscoverGrace(d time.Duration) { discoverGrace = d }
 
 // SetBackoff shortens the waits between starts.
 func (o *Options) SetBackoff(least, most time.Duration) { o.backoffMin, o.backoffMax = least, most }
+
+// Fetches returns the command that fetches what a server's command starts; nil if there is none, or it cannot be read.
+func Fetches(command string, args ...string) []string {
+	if in := installationOf(command, args); in != nil {
+		return in.fetch
+	}
+	return nil
+}
+
+// PackageDirectory is where npx keeps a package.
+func PackageDirectory(env []string, args ...string) string {
+	return installationOf("npx", args).directory(env)
+}

@@ -69,12 +69,14 @@ type State string
 
 // The states of a server.
 const (
-	StateIdle     State = "idle"     // never started, or ended in order; the next use starts it
-	StateStarting State = "starting" // a start is under way
-	StateReady    State = "ready"    // connected
-	StateFailed   State = "failed"   // the last start failed; uses fail until the backoff is over, then start again
-	StateDisabled State = "disabled" // by configuration
-	StateBackoff  State = "backoff"  // the connection was lost; otherwise as failed
+	StateIdle State = "idle" // never started, or ended in order; the next use starts it
+	// StateInstalling: npx, uvx, docker or podman fetch the server; the start follows.
+	StateInstalling State = "installing"
+	StateStarting   State = "starting" // a start is under way
+	StateReady      State = "ready"    // connected
+	StateFailed     State = "failed"   // the last start failed; uses fail until the backoff is over, then start again
+	StateDisabled   State = "disabled" // by configuration
+	StateBackoff    State = "backoff"  // the connection was lost; otherwise as failed
 	// StateNeedsLogin: a person has to log in; the next use finds out whether somebody has.
 	StateNeedsLogin State = "needs login"
 )
@@ -83,7 +85,7 @@ const (
 type Status struct {
 	Name         string           `json:"name"`
 	State        State            `json:"state"`
-	Reason       string           `json:"reason,omitempty"` // of failed and backoff
+	Reason       string           `json:"reason,omitempty"` // of failed and backoff; what the server wrote is behind the first line
 	Transport    string           `json:"transport"`
 	Sandbox      *confine.Sandbox `json:"sandbox,omitempty" doc:"What a server that is started here may reach; absent: what the user of the harness may."`
 	PID          int              `json:"pid,omitempty"` // of the server itself, while it runs
@@ -144,6 +146,7 @@ func (m *Manager) Add(cfg Config) error {
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, 60*time.Second)
 	cfg.StartupTimeout = cmp.Or(cfg.StartupTimeout, 30*time.Second)
+	cfg.InstallTimeout = cmp.Or(cfg.InstallTimeout, defaultInstallTimeout)
 	var sandbox *confine.Plan
 	if cfg.Sandbox != nil && cfg.usable() {
 		var err error

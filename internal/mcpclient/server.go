@@ -43,6 +43,7 @@ type server struct {
 	mu       sync.Mutex
 	state    State
 	reason   string
+	detail   string // of reason, for people only: it has what the server wrote
 	stderr   string // of the last connection or attempt
 	since    time.Time
 	conn     *conn
@@ -52,6 +53,7 @@ type server struct {
 	retryAt  time.Time
 	scopes   []string // that the next login asks for
 	attempt  *attempt
+	doubtful bool           // the last start failed: what is to be installed may be missing
 	work     sync.WaitGroup // goroutines; none begins once life has ended
 
 	listing *listing // what is known of the tools; nil is nothing
@@ -70,7 +72,7 @@ type attempt struct {
 }
 
 func (s *server) setState(state State, reason string) {
-	s.state, s.reason, s.since = state, reason, time.Now()
+	s.state, s.reason, s.detail, s.since = state, reason, "", time.Now()
 }
 
 func (s *server) unavailable(msg string) *CallError {
@@ -123,17 +125,16 @@ func (s *server) begin(force bool) (*conn, *attempt, error) {
 // run makes one attempt: connect, list the tools, publish.
 func (s *server) run(a *attempt) {
 	defer close(a.done)
-	ctx, cancel := context.WithTimeout(s.life, s.cfg.StartupTimeout)
-	defer cancel()
 	var c *conn
-	err := s.authorized(ctx)
-	if err == nil {
-		c, err = s.dial(ctx)
-	}
 	var l *listing
+	stderr, err := s.install(false)
 	if err == nil {
-		if l, err = s.list(ctx, c); err != nil {
-			s.release(c)
+		c, l, err = s.startup()
+		if err != nil && s.incomplete(c) {
+			s.m.opts.Logger.Warn("the package of a server is incomplete; it is installed again", "server", s.cfg.Name)
+			if stderr, err = s.install(true); err == nil {
+				c, l, err = s.startup()
+			}
 		}
 	}
 	if err == nil {
@@ -141,6 +142,7 @@ func (s *server) run(a *attempt) {
 	}
 	s.mu.Lock()
 	s.attempt = nil
+	s.doubtful = err != nil
 	if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
 		a.err = &CallError{Server: s.cfg.Name, Kind: KindNeedsLogin, Message: needs.Error(), Err: needs}
 		if s.life.Err() == nil {
@@ -150,14 +152,19 @@ func (s *server) run(a *attempt) {
 		return
 	}
 	if err != nil {
-		failed := s.unavailable("it did not start: " + brief{err}.Error())
-		failed.Err = brief{err}
+		message := brief{err}.Error()
+		if _, ok := errors.AsType[*installError](err); !ok {
+			message = "it did not start: " + message
+		}
+		failed := s.unavailable(message)
+		failed.Err, failed.Stderr = brief{err}, stderr
 		if c != nil {
 			failed.Stderr = c.stderr.String()
 		}
 		s.stderr, a.err = failed.Stderr, failed
 		if s.life.Err() == nil {
-			s.setState(StateFailed, s.reasonOf(failed))
+			s.setState(StateFailed, failed.Message)
+			s.detail = s.detailOf(c, failed)
 			s.backOff()
 		}
 		s.mu.Unlock()
@@ -176,18 +183,38 @@ func (s *server) run(a *attempt) {
 	s.work.Go(func() { s.follow(c) })
 }
 
-// reasonOf says for people why a start failed, with what the server wrote about it.
-func (s *server) reasonOf(failed *CallError) string {
-	reason := failed.Message
-	if line := telling(failed.Stderr); line != "" && !strings.Contains(reason, line) {
-		reason += ": " + line
+// startup connects and asks for the tools. Beside an error c is a connection that has ended, or nil.
+func (s *server) startup() (c *conn, l *listing, err error) {
+	ctx, cancel := context.WithTimeout(s.life, s.cfg.StartupTimeout)
+	defer cancel()
+	if err = s.authorized(ctx); err == nil {
+		c, err = s.dial(ctx)
+	}
+	if err == nil {
+		if l, err = s.list(ctx, c); err != nil {
+			s.release(c)
+		}
+	}
+	return c, l, err
+}
+
+// detailOf is what a server that did not start wrote about it, and what it may have missed. c is nil if there was no connection.
+func (s *server) detailOf(c *conn, failed *CallError) string {
+	var lines []string
+	if line := telling(failed.Stderr); line != "" && !strings.Contains(failed.Message, line) {
+		lines = append(lines, "it wrote: "+line)
+	}
+	if c != nil {
+		if said := c.said.Load(); said != nil {
+			lines = append(lines, "its stdout, where only messages of MCP may be, has "+*said)
+		}
 	}
 	if s.cfg.Command != "" {
 		if hint := envHint(failed.Stderr, s.m.opts.Environ, s.env()); hint != "" {
-			reason += "; " + hint
+			lines = append(lines, hint)
 		}
 	}
-	return reason
+	return strings.Join(lines, "\n")
 }
 
 // release ends a connection at once, without the goodbyes of the protocol.
@@ -475,7 +502,7 @@ func (s *server) snapshot() Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{
-		Name: s.cfg.Name, State: s.state, Reason: s.reason, Transport: s.transport(), Sandbox: s.cfg.Sandbox, Since: s.since,
+		Name: s.cfg.Name, State: s.state, Reason: strings.TrimSpace(s.reason + "\n" + s.detail), Transport: s.transport(), Sandbox: s.cfg.Sandbox, Since: s.since,
 		Restarts: s.restarts, RetryAt: s.retryAt, StderrTail: s.stderr, Conn: s.number, Cached: s.cached, Scopes: s.scopes, PerUser: s.cfg.PerUser,
 	}
 	if c := s.conn; c != nil {

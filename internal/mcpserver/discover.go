@@ -41,6 +41,8 @@ func (s *Server) missing() (notes []string) {
 	for _, server := range s.opt.Harness.Servers().Servers() {
 		switch {
 		case server.Tools > 0 || server.State == mcpclient.StateDisabled:
+		case server.State == mcpclient.StateInstalling:
+			notes = append(notes, fmt.Sprintf("Server %s is being installed; its tools are missing. Search again later.", server.Name))
 		case server.State == mcpclient.StateStarting:
 			notes = append(notes, fmt.Sprintf("Server %s is still starting; its tools are missing. Search again later.", server.Name))
 		case server.Reason != "":

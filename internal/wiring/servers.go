@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ func (h *Harness) connect() (*servers, error) {
 			Credentials: source, PerUser: perUser,
 			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Inherit: c.Inherit, Cwd: c.Cwd, Sandbox: c.Sandbox.Confine(), URL: c.URL, Headers: c.Headers,
 			OpenAPI: c.OpenAPI, Security: c.Security,
-			Transport: transport, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout,
+			Transport: transport, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout, InstallTimeout: c.InstallTimeout,
 			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Err: c.Err,
 		})
 		if err != nil {
@@ -145,13 +146,14 @@ func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 // Unavailable implements gate.Servers.
 func (s *servers) Unavailable(ctx context.Context) (all []*mcpclient.CallError) {
 	for _, server := range s.ServersOf(ctx) {
+		reason, _, _ := strings.Cut(server.Reason, "\n") // programs do not see what the server wrote
 		switch {
 		case server.Known:
 		case server.State == mcpclient.StateNeedsLogin:
 			needs := &credentials.NeedsLogin{Server: server.Name, Scopes: server.Scopes}
 			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindNeedsLogin, Message: needs.Error(), Err: needs})
-		case server.Reason != "" || server.State == mcpclient.StateStarting:
-			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindUnavailable, Message: server.Reason})
+		case reason != "" || server.State == mcpclient.StateStarting || server.State == mcpclient.StateInstalling:
+			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindUnavailable, Message: reason})
 		}
 	}
 	return all

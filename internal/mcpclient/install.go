@@ -1,0 +1,312 @@
+package mcpclient
+
+import (
+	"context"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/process"
+)
+
+// Installing is a phase of its own before the first start of a server that npx, uvx, docker or podman fetch: a download takes minutes, and
+// an installer that is killed leaves a package that never starts again.
+//
+//  1. What is to be fetched is read from the command. A command with unknown options has no such phase, nor has a server in a sandbox.
+//  2. The phase is left out if the tools of the server are known, or the package is there. A failed start brings it back.
+//  3. The installer runs for at most InstallTimeout, while the state is installing. Nothing speaks MCP yet.
+//  4. Where the package of npx is incomplete afterwards, its directory is removed and installed once more. An installer that was stopped
+//     leaves no directory that it made.
+//  5. The server starts, with its own StartupTimeout.
+
+// defaultInstallTimeout is how long installing may take.
+const defaultInstallTimeout = 10 * time.Minute
+
+// installation is how a package is fetched.
+type installation struct {
+	present []string // a command that succeeds if nothing is to be done; nil: there is none
+	fetch   []string
+	npm     []string // the packages, of npx
+	lenient bool     // fetch may fail although everything is there
+}
+
+// installationOf reads the installation from the command of a server; nil if it has none, or cannot be read.
+func installationOf(command string, args []string) *installation {
+	name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(command), ".cmd"), ".exe")
+	switch {
+	case name == "npx":
+		return npxInstallation(command, args)
+	case name == "uvx":
+		return uvxInstallation([]string{command}, args)
+	case name == "uv" && len(args) > 2 && args[0] == "tool" && args[1] == "run":
+		return uvxInstallation([]string{command, "tool", "run"}, args[2:])
+	case (name == "docker" || name == "podman") && len(args) > 1 && args[0] == "run":
+		return imageInstallation(command, args[1:])
+	}
+	return nil
+}
+
+// options reads the options before the first argument that is none. Those of with take a value.
+func options(args []string, flags, with []string) (given [][]string, rest []string, ok bool) {
+	for len(args) > 0 {
+		arg := args[0]
+		name, _, joined := strings.Cut(arg, "=")
+		switch {
+		case arg == "--":
+			return given, args[1:], true
+		case !strings.HasPrefix(arg, "-") || arg == "-":
+			return given, args, true
+		case slices.Contains(with, name) && joined:
+			given = append(given, []string{arg})
+		case slices.Contains(with, arg) && len(args) > 1:
+			given = append(given, args[:2])
+			args = args[1:]
+		case slices.Contains(flags, arg):
+			given = append(given, []string{arg})
+		default:
+			return nil, nil, false
+		}
+		args = args[1:]
+	}
+	return given, nil, true
+}
+
+func npxInstallation(command string, args []string) *installation {
+	given, rest, ok := options(args,
+		[]string{"-y", "--yes", "-q", "--quiet", "--silent", "--prefer-offline", "--prefer-online", "--offline", "--ignore-scripts", "--legacy-peer-deps"},
+		[]string{"-p", "--package", "--registry", "--cache", "--userconfig", "--prefix"})
+	if !ok || len(rest) == 0 {
+		return nil
+	}
+	in := &installation{fetch: []string{command, "--yes", "--foreground-scripts"}} // else why a script failed is not told
+	for _, option := range given {
+		name, value, joined := strings.Cut(option[0], "=")
+		if !joined && len(option) == 2 {
+			value = option[1]
+		}
+		switch name {
+		case "-y", "--yes":
+		case "-p", "--package":
+			in.npm = append(in.npm, value)
+		default:
+			in.fetch = append(in.fetch, option...)
+		}
+	}
+	if in.npm == nil {
+		in.npm = rest[:1]
+	}
+	for _, name := range in.npm {
+		in.fetch = append(in.fetch, "--package="+name)
+	}
+	in.fetch = append(in.fetch, "--", "node", "--version")
+	return in
+}
+
+func uvxInstallation(command, args []string) *installation {
+	given, rest, ok := options(args, []string{"-q", "--quiet", "--isolated", "--no-cache", "-n", "--offline", "--native-tls", "--no-config"},
+		[]string{"--from", "--with", "--with-requirements", "--python", "-p", "--index", "--index-url", "--extra-index-url", "--default-index", "--cache-dir"})
+	if !ok || len(rest) == 0 {
+		return nil
+	}
+	in := &installation{fetch: slices.Clone(command), lenient: true} // a package without python as a program of its own
+	from := false
+	for _, option := range given {
+		from = from || strings.HasPrefix(option[0], "--from")
+		in.fetch = append(in.fetch, option...)
+	}
+	if !from {
+		in.fetch = append(in.fetch, "--from", rest[0])
+	}
+	in.fetch = append(in.fetch, "python", "--version")
+	return in
+}
+
+func imageInstallation(command string, args []string) *installation {
+	given, rest, ok := options(args,
+		[]string{"-i", "-t", "-it", "-ti", "-d", "-P", "--rm", "--init", "--interactive", "--tty", "--detach", "--privileged", "--read-only", "--publish-all", "--no-healthcheck"},
+		[]string{
+			"-e", "--env", "--env-file", "-v", "--volume", "--mount", "--tmpfs", "-p", "--publish", "--name", "--network", "--net", "--add-host", "--dns", "-h", "--hostname",
+			"-u", "--user", "-w", "--workdir", "--entrypoint", "-m", "--memory", "--cpus", "--shm-size", "--pids-limit", "--platform", "--pull", "-l", "--label", "--device",
+			"--gpus", "--cap-add", "--cap-drop", "--security-opt", "--ulimit", "--restart", "--log-driver", "--runtime", "--userns", "--ipc", "--group-add", "--stop-timeout",
+		})
+	if !ok || len(rest) == 0 {
+		return nil
+	}
+	in := &installation{present: []string{command, "image", "inspect", rest[0]}, fetch: []string{command, "pull"}}
+	for _, option := range given {
+		switch name, value, _ := strings.Cut(strings.Join(option, "="), "="); {
+		case name == "--platform":
+			in.fetch = append(in.fetch, "--platform", value)
+		case name == "--pull" && value == "never":
+			return nil
+		}
+	}
+	in.fetch = append(in.fetch, rest[0])
+	return in
+}
+
+// directory is where npx keeps the packages; empty if that is not known. Its name is npm's: libnpmexec hashes the packages.
+func (in *installation) directory(env []string) string {
+	if len(in.npm) == 0 {
+		return ""
+	}
+	get := func(name string) string {
+		for _, kv := range env {
+			if key, value, _ := strings.Cut(kv, "="); strings.EqualFold(key, name) {
+				return value
+			}
+		}
+		return ""
+	}
+	cache := get("npm_config_cache")
+	switch {
+	case cache != "":
+	case runtime.GOOS == "windows" && get("LOCALAPPDATA") != "":
+		cache = filepath.Join(get("LOCALAPPDATA"), "npm-cache")
+	case get("HOME") != "":
+		cache = filepath.Join(get("HOME"), ".npm")
+	}
+	if !filepath.IsAbs(cache) || slices.ContainsFunc(in.fetch, func(arg string) bool {
+		return strings.HasPrefix(arg, "--cache") || strings.HasPrefix(arg, "--userconfig")
+	}) {
+		return ""
+	}
+	names := slices.Clone(in.npm)
+	slices.Sort(names)
+	sum := sha512.Sum512([]byte(strings.Join(names, "\n")))
+	return filepath.Join(cache, "_npx", hex.EncodeToString(sum[:])[:16])
+}
+
+// complete reports whether npm finished an installation in the directory: it writes this file last.
+func complete(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
+	return err == nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// missingFiles matches what Node.js says of a package of npx of which files are missing.
+var missingFiles = regexp.MustCompile(`(?s)Cannot find (?:module|package)|ERR_MODULE_NOT_FOUND|MODULE_NOT_FOUND|ENOTEMPTY`)
+
+// install fetches the package of a server where that is needed. The error is for people and programs; stderr is what the installer wrote last.
+func (s *server) install(repair bool) (stderr string, err error) {
+	in := installationOf(s.cfg.Command, s.cfg.Args)
+	s.mu.Lock()
+	known := s.listing != nil && !s.doubtful
+	s.mu.Unlock()
+	if in == nil || s.sandbox != nil || known && !repair {
+		return "", nil
+	}
+	dir := in.directory(s.env())
+	switch {
+	case repair && dir != "":
+		if err := os.RemoveAll(dir); err != nil {
+			return "", &installError{fmt.Errorf("its package is incomplete, and cannot be installed again: %w; remove %s", err, dir)}
+		}
+	case dir != "" && complete(dir):
+		return "", nil
+	}
+	s.mu.Lock()
+	s.setState(StateInstalling, "")
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.setState(StateStarting, "")
+		s.mu.Unlock()
+	}()
+	ctx, cancel := context.WithTimeoutCause(s.life, s.cfg.InstallTimeout, errInstallTime)
+	defer cancel()
+	if in.present != nil {
+		if _, err := s.runInstaller(ctx, in.present); err == nil {
+			return "", nil
+		}
+	}
+	new := dir != "" && !exists(dir)
+	stderr, err = s.runInstaller(ctx, in.fetch)
+	if ctx.Err() != nil && new && !complete(dir) {
+		_ = os.RemoveAll(dir) // what is left of it is found at the next start
+	}
+	if err == nil && dir != "" && exists(dir) && !complete(dir) { // an earlier installer was killed: npx takes what is there for whole
+		if err = os.RemoveAll(dir); err == nil {
+			stderr, err = s.runInstaller(ctx, in.fetch)
+		}
+	}
+	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errInstallTime):
+		return stderr, &installError{fmt.Errorf("it was not installed within %s; raise installTimeout of its entry, or install it by hand: %s",
+			s.cfg.InstallTimeout, strings.Join(in.fetch, " "))}
+	case err != nil && !in.lenient:
+		return stderr, &installError{fmt.Errorf("it was not installed: %s %w", filepath.Base(in.fetch[0]), err)}
+	}
+	return stderr, ctx.Err()
+}
+
+// installError is why a server was not installed.
+type installError struct{ error }
+
+func (e *installError) Unwrap() error { return e.error }
+
+// incomplete reports whether a server did not start because files of its package are missing. c is the connection that has ended, or nil.
+func (s *server) incomplete(c *conn) bool {
+	in := installationOf(s.cfg.Command, s.cfg.Args)
+	if in == nil || c == nil || s.sandbox != nil {
+		return false
+	}
+	dir, wrote := in.directory(s.env()), c.stderr.String()
+	return dir != "" && strings.Contains(wrote, filepath.Base(dir)) && missingFiles.MatchString(wrote)
+}
+
+var errInstallTime = errors.New("installing took too long")
+
+// runInstaller runs a command to its end, with everything that it starts. The error says how it ended.
+func (s *server) runInstaller(ctx context.Context, command []string) (stderr string, err error) {
+	proc, err := start(ctx, spawn{supervisor: s.m.opts.Supervisor, command: command[0], args: command[1:], env: s.env(), dir: s.cfg.Cwd})
+	if err != nil {
+		return "", err
+	}
+	closeAll(proc.stdin)
+	var tail process.Tail
+	drained := make(chan struct{})
+	go func() { // ends with the pipes, which are closed below
+		defer close(drained)
+		var both sync.WaitGroup
+		for _, pipe := range []io.Reader{proc.stderr, proc.stdout} {
+			both.Go(func() { _, _ = io.Copy(&tail, pipe) })
+		}
+		both.Wait()
+	}()
+	select {
+	case <-proc.ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	proc.stop()
+	over, cancel := context.WithTimeout(context.Background(), termGrace+killGrace)
+	defer cancel()
+	errDone := proc.waitDone(over)
+	await(drained, time.Second) // longer, a descendant that could not be found holds it
+	closeAll(proc.stdout, proc.stderr)
+	<-drained
+	switch {
+	case err != nil:
+		return tail.String(), err
+	case errDone != nil:
+		return tail.String(), errDone
+	case proc.exit != "exited with code 0" && proc.exit != "exit status 0":
+		return tail.String(), errors.New(proc.exit)
+	}
+	return tail.String(), nil
+}

@@ -1,0 +1,250 @@
+package mcpclient_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/testing/misbehave"
+)
+
+// TestFetches reads what is to be fetched from the commands of servers.
+func TestFetches(t *testing.T) {
+	t.Parallel()
+	npx := "npx --yes --foreground-scripts "
+	for _, c := range []struct{ command, want string }{
+		{"npx -y @a/b ./data", npx + "--package=@a/b -- node --version"},
+		{"/usr/bin/npx --yes --registry https://r @a/b@1.0 --flag", "/usr/bin/npx --yes --foreground-scripts --registry https://r --package=@a/b@1.0 -- node --version"},
+		{"npx -y -p a --package=b run x", npx + "--package=a --package=b -- node --version"},
+		{"npx -y -- a", npx + "--package=a -- node --version"},
+		{"npx -c 'a b'", ""},
+		{"npx -y", ""},
+		{"npm exec a", ""},
+		{"uvx mcp-server-git --repo .", "uvx --from mcp-server-git python --version"},
+		{"uvx --python 3.12 --from git+https://x y", "uvx --python 3.12 --from git+https://x python --version"},
+		{"uv tool run mcp-server-git", "uv tool run --from mcp-server-git python --version"},
+		{"uv run server.py", ""},
+		{"docker run -i --rm -e A -e B=c ghcr.io/a/b:1 serve", "docker pull ghcr.io/a/b:1"},
+		{"docker run --rm -i --platform linux/amd64 --mount=type=bind,src=/a,dst=/b a/b", "docker pull --platform linux/amd64 a/b"},
+		{"podman run -i --rm a/b", "podman pull a/b"},
+		{"docker run -i --pull never a/b", ""},
+		{"docker run --new-option x a/b", ""},
+		{"docker exec -i a b", ""},
+		{"node server.js", ""},
+	} {
+		words := strings.Fields(c.command)
+		if got := strings.Join(mcpclient.Fetches(words[0], words[1:]...), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.command, got, c.want)
+		}
+	}
+}
+
+// fakeNPX stands for npx, and does as it does: with node as its program it only installs; it takes a directory with node_modules for
+// installed; it writes .package-lock.json last. What it does beside is said by files in DIR. Another program is executed if the package is
+// whole.
+const fakeNPX = `#!/bin/sh
+echo "$*" >> "$DIR/log"
+case "$*" in
+*"-- node --version")
+	[ -e "$DIR/missing" ] && { echo 'npm error 404 Not Found - GET https://r/pkg' >&2; exit 1; }
+	[ -d "$PACKAGE/node_modules" ] && exit 0
+	mkdir -p "$PACKAGE/node_modules"
+	[ -e "$DIR/blocks" ] && { touch "$DIR/blocked"; sleep 1000; }
+	touch "$PACKAGE/node_modules/main.js" "$PACKAGE/node_modules/.package-lock.json"
+	exit 0;;
+esac
+[ -e "$PACKAGE/node_modules/main.js" ] || { echo "Error: Cannot find module '$PACKAGE/node_modules/main.js'" >&2; exit 1; }
+exec "$SERVER"
+`
+
+// fakeUser has the fake npx in PATH.
+type fakeUser struct {
+	t      *testing.T
+	dir    string // of the fake
+	pkg    string // where npx keeps the package
+	config mcpclient.Config
+}
+
+func newFakeUser(t *testing.T) *fakeUser {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the fake npx is a script of a Unix shell")
+	}
+	u := &fakeUser{t: t, dir: t.TempDir(), config: bad(t, misbehave.Normal)}
+	if err := os.WriteFile(filepath.Join(u.dir, "npx"), []byte(fakeNPX), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env := u.config.Env
+	env["PATH"], env["DIR"], env["SERVER"] = u.dir+":"+os.Getenv("PATH"), u.dir, u.config.Command
+	env["npm_config_cache"] = filepath.Join(u.dir, "cache")
+	u.pkg = mcpclient.PackageDirectory([]string{"npm_config_cache=" + env["npm_config_cache"]}, "-y", "pkg")
+	env["PACKAGE"] = u.pkg
+	u.config.Command, u.config.Args = "npx", []string{"-y", "pkg"}
+	return u
+}
+
+func (u *fakeUser) touch(path string) {
+	u.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		u.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// log returns what the fake was asked for: i to install, s to start.
+func (u *fakeUser) log() (asked string) {
+	u.t.Helper()
+	text, err := os.ReadFile(filepath.Join(u.dir, "log"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		u.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "-- node --version") {
+			asked += "i"
+		} else {
+			asked += "s"
+		}
+	}
+	return asked
+}
+
+func (u *fakeUser) exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestInstall: a package is fetched once before the first start, and one that is there is not; what killed installers left is made whole.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before func(u *fakeUser)
+		asked  string
+	}{
+		"new": {func(*fakeUser) {}, "is"},
+		"there": {func(u *fakeUser) {
+			u.touch(u.pkg + "/node_modules/main.js")
+			u.touch(u.pkg + "/node_modules/.package-lock.json")
+		}, "s"},
+		"an installer was killed": {func(u *fakeUser) { u.touch(u.pkg + "/node_modules/half.js") }, "iis"},
+		"files are missing":       {func(u *fakeUser) { u.touch(u.pkg + "/node_modules/.package-lock.json") }, "ssis"}, // the second start is without server/discover
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newFakeUser(t)
+			c.before(u)
+			cache := t.TempDir()
+			m := setup(t, mcpclient.Options{CacheDir: cache}, u.config)
+			mustCall(t, m, "echo", `{}`)
+			if asked := u.log(); asked != c.asked {
+				t.Errorf("npx was asked for %q, want %q", asked, c.asked)
+			}
+			// Its tools are known now: nothing is looked for.
+			if err := os.RemoveAll(filepath.Join(u.pkg, "node_modules", ".package-lock.json")); err != nil {
+				t.Fatal(err)
+			}
+			again := setup(t, mcpclient.Options{CacheDir: cache}, u.config)
+			mustCall(t, again, "echo", `{}`)
+			if asked := u.log(); asked != c.asked+"s" {
+				t.Errorf("the next time, npx was asked for %q, want %q", asked, c.asked+"s")
+			}
+		})
+	}
+}
+
+// TestInstallFails: the reason says what the installer said, and the next attempt installs.
+func TestInstallFails(t *testing.T) {
+	t.Parallel()
+	u := newFakeUser(t)
+	u.touch(filepath.Join(u.dir, "missing"))
+	m := setup(t, mcpclient.Options{}, u.config)
+	m.Start(ctxFor(t))
+	s := status(t, m, "bad")
+	wantIn(t, "reason", s.Reason, "it was not installed: npx exited with code 1", "npm error 404 Not Found")
+	if s.State != mcpclient.StateFailed || strings.Contains(strings.SplitN(s.Reason, "\n", 2)[0], "404") {
+		t.Errorf("got %+v", s) // its first line is what programs see
+	}
+	if err := os.Remove(filepath.Join(u.dir, "missing")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Reconnect(ctxFor(t), "bad"); err != nil {
+		t.Error(err)
+	}
+	if asked := u.log(); asked != "iis" {
+		t.Errorf("npx was asked for %q", asked)
+	}
+}
+
+// TestInstallIsBounded: the allowance ends an installer, the time for the start does not, and no half of a package stays.
+func TestInstallIsBounded(t *testing.T) {
+	t.Parallel()
+	u := newFakeUser(t)
+	u.touch(filepath.Join(u.dir, "blocks"))
+	u.config.InstallTimeout = 200 * time.Millisecond
+	m := setup(t, mcpclient.Options{}, u.config)
+	m.Start(ctxFor(t))
+	wantIn(t, "reason", status(t, m, "bad").Reason, "it was not installed within 200ms", "installTimeout", "npx --yes")
+	if u.exists(u.pkg) {
+		t.Error("half of the package is still there")
+	}
+}
+
+// TestInstallIsStopped: closing ends an installer in the middle, and no half of a package stays.
+func TestInstallIsStopped(t *testing.T) {
+	t.Parallel()
+	u := newFakeUser(t)
+	u.touch(filepath.Join(u.dir, "blocks"))
+	u.config.StartupTimeout = time.Millisecond // which does not count yet
+	m := setup(t, mcpclient.Options{}, u.config)
+	ctx, cancel := context.WithCancel(t.Context())
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		m.Start(ctx)
+	}()
+	eventually(t, "the installer runs", func() bool { return u.exists(filepath.Join(u.dir, "blocked")) })
+	if s := status(t, m, "bad"); s.State != mcpclient.StateInstalling {
+		t.Errorf("state %s", s.State)
+	}
+	if err := m.Close(ctxFor(t)); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	<-started
+	if u.exists(u.pkg) {
+		t.Error("half of the package is still there")
+	}
+}
+
+// fakeDocker stands for docker: an image is there once it was pulled.
+const fakeDocker = `#!/bin/sh
+echo "$1 $2" >> "$DIR/log"
+case "$1" in
+image) [ -e "$DIR/image" ] || exit 1;;
+pull) touch "$DIR/image";;
+run) [ -e "$DIR/image" ] || { echo "no image" >&2; exit 125; }; exec "$SERVER";;
+esac
+`
+
+func TestImagesArePulled(t *testing.T) {
+	t.Parallel()
+	u := newFakeUser(t)
+	if err := os.WriteFile(filepath.Join(u.dir, "docker"), []byte(fakeDocker), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	u.config.Command, u.config.Args = "docker", []string{"run", "-i", "--rm", "a/b:1"}
+	mustCall(t, setup(t, mcpclient.Options{}, u.config), "echo", `{}`)
+	mustCall(t, setup(t, mcpclient.Options{}, u.config), "echo", `{}`)
+	text, err := os.ReadFile(filepath.Join(u.dir, "log"))
+	if want := "image inspect\npull a/b:1\nrun -i\nimage inspect\nrun -i\n"; err != nil || string(text) != want {
+		t.Errorf("docker was asked for %q, %v, want %q", text, err, want)
+	}
+}
