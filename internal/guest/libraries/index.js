@@ -5,6 +5,10 @@
 import './text.js';
 import { hmac } from '@noble/hashes/hmac.js';
 import { md5, sha1 } from '@noble/hashes/legacy.js';
+import {
+  bg, cs, da, de, el, en, es, fi, fr, hi, hr, hu, id, it, ja, ko, nl, no, pl, pt, pt_PT, ro, ru, sk, sv, tr, uk, vi, zh,
+} from 'make-plural/plurals';
+import * as categories from 'make-plural/pluralCategories';
 import { sha224, sha256, sha384, sha512, sha512_224, sha512_256 } from '@noble/hashes/sha2.js';
 import legacyURL from 'url/url.js';
 import { URL } from 'whatwg-url';
@@ -101,4 +105,20 @@ export function serializeQuery(pairs) {
 export function domainToUnicode(text) {
   const url = URL.parse(`ws://${text}`);
   return url === null ? '' : toUnicode(url.hostname, { checkBidi: true, checkJoiners: true }).domain;
+}
+
+const plurals = {
+  __proto__: null, bg, cs, da, de, el, en, es, fi, fr, hi, hr, hu, id, it, ja, ko, nl, nb: no, pl, pt, 'pt-PT': pt_PT, ro, ru, sk, sv, tr,
+  uk, vi, zh,
+};
+
+// plural returns the plural category of a number, given as its digits, in a language.
+export function plural(language, digits, ordinal) {
+  return plurals[language](digits, ordinal);
+}
+
+// pluralCategories are those of a language, in the order of the alphabet with other at the end.
+export function pluralCategories(language, ordinal) {
+  const all = { ...categories, nb: categories.no, 'pt-PT': categories.pt_PT }[language][ordinal ? 'ordinal' : 'cardinal'];
+  return [...all].filter((name) => name !== 'other').sort().concat('other').join(' ');
 }

@@ -5,7 +5,7 @@ export const uncurry = bind.bind(call);
 const getter = (object, name) => uncurry(Object.getOwnPropertyDescriptor(object, name).get);
 
 export const { apply, construct } = Reflect;
-export const { create, defineProperty, getPrototypeOf, keys } = Object;
+export const { create, defineProperty, getPrototypeOf, is, keys } = Object;
 export const hasOwn = Object.hasOwn;
 export const { abs, floor, max, min, pow, trunc } = Math;
 export const { isArray } = Array;

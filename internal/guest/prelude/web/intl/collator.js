@@ -1,10 +1,11 @@
 // Intl.Collator: the root collation for Latin text: punctuation, digits, letters; accents and case only break ties. Other
-// scripts follow by code point. No locale has rules of its own.
+// scripts follow by code point. Some languages have letters of their own; where their rules are more, text beyond ASCII is an
+// error.
 import {
-  charCodeAt, codePointAt, exec, fromCodePoint, lower, mapGet, mapSet, mapSize, normalize, num, push, SafeMap, slice, str,
+  charCodeAt, codePointAt, exec, fromCodePoint, lower, mapGet, mapSet, mapSize, normalize, num, push, replace, SafeMap, slice, str,
   strIndexOf, test,
 } from '../intrinsics.js';
-import { choice, resolve, service } from './locale.js';
+import { choice, plain, resolve, service } from './locale.js';
 
 // Every character below the letters in order; spaces are all alike, controls are ignored.
 const ORDER = ' _-\u2013\u2014,;:!\u00a1?\u00bf.\u2026\'\u2018\u2019"\u201c\u201d\u00ab\u00bb()[]{}\u00a7@*/\\&#%' +
@@ -56,12 +57,32 @@ function other(c) {
   return test(/[\p{L}\p{N}]/u, c) ? LETTERS + code : DIGITS - 0.5 + code / 0x400000;
 }
 
+// Letters that come after another, by language.
+const OWN = {
+  __proto__: null, da: 'z\u00e6\u00f8\u00e5', es: 'n\u00f1', fi: 'z\u00e5\u00e4\u00f6', nb: 'z\u00e6\u00f8\u00e5', sv: 'z\u00e5\u00e4\u00f6',
+};
+const REFUSED = ' cs hi hr hu ja ko pl ro sk tr uk vi zh ';
+const PLACE = 0xe000; // private use characters stand for them, from here on in lower and from 0xe100 on in upper case
+
+// decompose is normalization form KD, but for the letters of a language.
+function decompose(text, own) {
+  const composed = normalize(text, 'NFC');
+  let out = '';
+  for (let i = 0; i < composed.length; i++) {
+    const low = lower(composed[i]);
+    const at = own === undefined ? -1 : strIndexOf(own, low, 1);
+    out += at < 1 ? composed[i] : fromCodePoint(PLACE + at + (low === composed[i] ? 0 : 0x100));
+  }
+  // The Cyrillic short i is a letter.
+  return replace(/([\u0438\u0418])\u0306/g, normalize(out, 'NFKD'), (m) => (m[1] === '\u0438' ? '\u0439' : '\u0419'));
+}
+
 // keys makes the weights of a text: primary, secondary (accents) and tertiary (case) ones.
 function keys(text, o) {
   const first = [];
   const second = [];
   const third = [];
-  const chars = normalize(text, 'NFKD');
+  const chars = decompose(text, o.own);
   for (let i = 0; i < chars.length; i++) {
     const code = codePointAt(chars, i);
     if (code > 0xffff) i++;
@@ -69,6 +90,12 @@ function keys(text, o) {
     const low = lower(c);
     if (test(/\p{M}/u, c)) {
       if (second.length > 0) second[second.length - 1] += mark(c, code);
+      continue;
+    }
+    if (o.own !== undefined && code >= PLACE && code < PLACE + 0x200) {
+      push(first, primary[charCodeAt(o.own, 0)] + 1 + (code & 0xff) / 16);
+      push(second, 0);
+      push(third, code >= PLACE + 0x100 ? 1 : 0);
       continue;
     }
     const base = SPECIAL[low] ?? low;
@@ -102,6 +129,9 @@ function order(a, b) {
 // compareWith compares by the options of a Collator.
 function compareWith(x, y, o, simple, keysOf) {
   if (x === y) return 0;
+  if (o.refused && (test(BEYOND, x) || test(BEYOND, y))) {
+    throw new RangeError(`Intl here does not know the order of letters in '${o.refused}': compare without a locale, or by keys of your own`);
+  }
   if (simple) {
     const quick = ascii(x, y);
     if (quick !== undefined) return quick;
@@ -117,11 +147,13 @@ function compareWith(x, y, o, simple, keysOf) {
   return result || 0; // not -0
 }
 
+const BEYOND = /[^\x00-\x7f]/;
 const REMEMBERED = 5000; // texts
 
 class Collator {
   #locale;
   #o;
+  #rules; // its options and what the language adds
   #simple; // the default rules, for which there is a short way
   #known = new SafeMap(); // text -> its keys
   #bound;
@@ -133,15 +165,18 @@ class Collator {
       sensitivity: choice(options, 'sensitivity', ['base', 'accent', 'case', 'variant'], 'variant'),
       ignorePunctuation: Boolean(options?.ignorePunctuation),
       collation: 'default',
-      numeric: Boolean(options?.numeric),
-      caseFirst: choice(options, 'caseFirst', ['upper', 'lower', 'false'], 'false'),
+      numeric: options?.numeric === undefined ? this.#locale.kn ?? false : Boolean(options.numeric),
+      caseFirst: choice(options, 'caseFirst', ['upper', 'lower', 'false'], this.#locale.kf || 'false'),
     });
+    const { language, name } = this.#locale;
+    this.#rules = { ...o, own: OWN[language], refused: strIndexOf(REFUSED, ` ${language} `) >= 0 ? name : '' };
+    plain('collation', options, 'default');
     this.#simple = o.sensitivity === 'variant' && !o.numeric && !o.ignorePunctuation && o.caseFirst !== 'upper';
   }
 
   get compare() {
     const keysOf = (text) => this.#keys(text);
-    return (this.#bound ??= (a, b) => compareWith(str(a), str(b), this.#o, this.#simple, keysOf));
+    return (this.#bound ??= (a, b) => compareWith(str(a), str(b), this.#rules, this.#simple, keysOf));
   }
 
   // #keys remembers keys: sorting compares each text a dozen times.
@@ -149,7 +184,7 @@ class Collator {
     let found = mapGet(this.#known, text);
     if (found === undefined) {
       if (mapSize(this.#known) >= REMEMBERED) this.#known = new SafeMap();
-      found = keys(text, this.#o);
+      found = keys(text, this.#rules);
       mapSet(this.#known, text, found);
     }
     return found;
@@ -160,4 +195,4 @@ class Collator {
   }
 }
 
-export const IntlCollator = service(Collator, 'Collator', false, true);
+export const IntlCollator = service(Collator, 'Collator', true);

@@ -1,6 +1,6 @@
 // Intl.DateTimeFormat: Gregorian dates in any zone, by patterns read from CLDR (see locales.js for their letters).
 import { create, exec, floor, getTime, indexOf, num, padStart, push, replace, slice, str, test } from '../intrinsics.js';
-import { choice, resolve, service, whole } from './locale.js';
+import { absent, choice, plain, resolve, service, whole } from './locale.js';
 import { zoneName, zonesOf } from './zones.js';
 
 const WIDTHS = ['narrow', 'short', 'long'];
@@ -28,6 +28,10 @@ function readOptions(options, need, add) {
     ['short', 'long', 'shortOffset', 'longOffset', 'shortGeneric', 'longGeneric']);
   o.dateStyle = choice(options, 'dateStyle', STYLES);
   o.timeStyle = choice(options, 'timeStyle', STYLES);
+  plain('calendar', options, 'gregory');
+  plain('numberingSystem', options, 'latn');
+  plain('era', options);
+  plain('dayPeriod', options);
   const has = (names) => {
     for (let i = 0; i < names.length; i++) if (o[names[i]] !== undefined) return names[i];
     return undefined;
@@ -65,6 +69,18 @@ function civil(ms, offset) {
   };
 }
 
+// exactWidths says whether day and month are numbers of which at least one is asked for in two digits.
+const exactWidths = (o) => !o.dateStyle && !o.weekday && (o.month === 'numeric' || o.month === '2-digit') &&
+  (o.day ? o.day === '2-digit' || o.month === '2-digit' : o.year !== undefined && o.month === '2-digit');
+
+// unusual refuses sets of fields for which locales have no patterns and CLDR makes some up.
+function unusual(o) {
+  const fields = o.year === '2-digit' && !o.month && (o.day || o.weekday) ? 'year without month'
+    : o.month === '2-digit' && o.weekday && !o.day ? 'weekday and month without day'
+      : o.hour && o.second && !o.minute ? 'second without minute' : '';
+  if (fields !== '') throw new RangeError(`Intl here has no format for ${fields}: ask for the fields between, or join the texts of two formatters`);
+}
+
 // datePattern finds the pattern of the date fields, and which join to the time goes with it.
 function datePattern(locale, o) {
   if (o.dateStyle) {
@@ -74,6 +90,11 @@ function datePattern(locale, o) {
   const bits = (o.weekday ? 1 : 0) | (o.day ? 2 : 0) | (o.month ? 4 : 0) | (o.year ? 8 : 0);
   if (bits === 0) return ['', 7];
   if (!o.month || o.month === 'numeric' || o.month === '2-digit') {
+    if (exactWidths(o)) {
+      if (!o.day) return [locale.list('mixed')[6], 7];
+      const at = o.day !== '2-digit' ? 1 : o.month === '2-digit' ? 2 : 0;
+      return [locale.list('mixed')[at + (o.year === '2-digit' ? 7 : o.year ? 3 : 0)], 7];
+    }
     const own = o.weekday === 'long' ? locale.list('numericDay')[bits - 1] : '';
     return [own || locale.list('numeric')[bits - 1], bits === 1 ? 8 : 7];
   }
@@ -81,7 +102,10 @@ function datePattern(locale, o) {
   const short = locale.list('short')[at];
   const long = locale.list('long')[at];
   const day = o.weekday === 'long' ? locale.list('longDay')[at] : '';
-  if (o.month !== 'long') return [(long === '' && day) || short, o.month === 'narrow' ? 7 : 6];
+  if (o.month !== 'long') {
+    const wide = o.weekday === 'long' ? locale.list('shortDay')[at] : '';
+    return [wide || short, o.month === 'narrow' ? 7 : 6];
+  }
   return [day || long || short, o.weekday ? 4 : 5];
 }
 
@@ -119,7 +143,7 @@ function tokens(pattern) {
 const TYPES = {
   __proto__: null, y: 'year', Y: 'year', n: 'month', N: 'month', M: 'month', L: 'month', d: 'day', D: 'day', E: 'weekday',
   C: 'weekday', h: 'hour', H: 'hour', m: 'minute', P: 'minute', s: 'second', S: 'second', f: 'fractionalSecond',
-  a: 'dayPeriod', z: 'timeZoneName',
+  a: 'dayPeriod', B: 'dayPeriod', z: 'timeZoneName',
 };
 
 // dateTimeFormats makes the constructor and the formatter of the Date methods over ctx's clock and zones.
@@ -134,6 +158,7 @@ export function dateTimeFormats(ctx) {
     #tokens;
     #wide; // the pattern's two-digit days and months hold
     #wideHour;
+    #exact; // the pattern says which numbers have two digits
     #bound;
 
     constructor(locales, options, need = 'any', add = 'date') {
@@ -149,13 +174,17 @@ export function dateTimeFormats(ctx) {
         !(o.timeZoneName && (o.second || o.fractionalSecondDigits));
       const weekdayOnly = o.weekday !== undefined && !o.day && !o.month && !o.year;
       this.#wideHour = plain || weekdayOnly || this.#cycle !== this.#locale.text('cycle');
+      unusual(o);
+      this.#exact = exactWidths(o);
       const found = datePattern(this.#locale, o);
       let date = found[0];
       let time = timePattern(this.#locale, o, this.#cycle);
       if (o.fractionalSecondDigits) time = fraction(time, this.#locale.list('number')[0]);
       const zone = o.timeZoneName ?? { __proto__: null, full: 'long', long: 'short' }[o.timeStyle];
+      const own = o.timeStyle && this.#cycle === this.#locale.text('cycle');
       this.#o.zoneStyle = zone;
-      if (zone) time += time ? ' z' : 'z';
+      if (own) time = this.#locale.list('timeStyle')[indexOf(STYLES, o.timeStyle)];
+      else if (zone) time += time ? ' z' : 'z';
       if (date === 'C' && time) date = 'E';
       const between = date && time ? `'${this.#locale.list('join')[found[1]]}'` : '';
       this.#tokens = tokens(date + between + time);
@@ -196,10 +225,10 @@ export function dateTimeFormats(ctx) {
       switch (token) {
         case 'y': return o.year === '2-digit' ? two(year % 100, true) : str(year);
         case 'Y': return two(year % 100, true);
-        case 'n': return two(t.month, o.month === '2-digit');
-        case 'N': return two(t.month, this.#wide || o.month === '2-digit');
-        case 'd': return two(t.day, o.day === '2-digit');
-        case 'D': return two(t.day, this.#wide || o.day === '2-digit');
+        case 'n': return two(t.month, o.month === '2-digit' && !this.#exact);
+        case 'N': return two(t.month, this.#exact || this.#wide || o.month === '2-digit');
+        case 'd': return two(t.day, o.day === '2-digit' && !this.#exact);
+        case 'D': return two(t.day, this.#exact || this.#wide || o.day === '2-digit');
         case 'M': return this.#name('month', t.month - 1, 12, false);
         case 'L': return this.#name('month', t.month - 1, 12, true);
         case 'E': return this.#name('weekday', t.weekday, 7, false);
@@ -211,7 +240,11 @@ export function dateTimeFormats(ctx) {
         case 's': return str(t.second);
         case 'S': return two(t.second, true);
         case 'f': return slice(padStart(str(t.ms), 3, '0'), 0, o.fractionalSecondDigits);
-        case 'a': return this.#locale.list('half')[t.hour < 12 ? 0 : 1];
+        case 'B': return this.#locale.list('period')[t.hour];
+        case 'a': {
+          const words = this.#locale.list('half'); // of the two halves, or of the hours
+          return words[words.length > 2 ? t.hour : t.hour < 12 ? 0 : 1];
+        }
         default: return zoneName(this.#locale, this.#zone, entry, o.zoneStyle);
       }
     }
@@ -237,11 +270,18 @@ export function dateTimeFormats(ctx) {
       return list[alone && list.length > count ? index + count : index];
     }
 
+    // formatRange writes the two sides in full, as all locales do where a date is numbers only.
     formatRange(from, to) {
       const start = this.#text(needed(from));
       const end = this.#text(needed(to));
-      return start === end ? start : `${start}\u2009\u2013\u2009${end}`;
+      if (start === end) return start;
+      const o = this.#o;
+      const plainDate = o.year === 'numeric' && o.month === 'numeric' && o.day === 'numeric' && !o.weekday && !o.hour && !o.timeZoneName;
+      if (!plainDate || this.#locale.language !== 'en') absent('Intl.DateTimeFormat.prototype.formatRange with these options');
+      return `${start}\u2009\u2013\u2009${end}`;
     }
+
+    formatRangeToParts() { return absent('Intl.DateTimeFormat.prototype.formatRangeToParts'); }
 
     resolvedOptions() {
       const o = this.#o;
@@ -272,7 +312,7 @@ export function dateTimeFormats(ctx) {
     }
   }
 
-  const IntlDateTimeFormat = service(DateTimeFormat, 'DateTimeFormat', false, true);
+  const IntlDateTimeFormat = service(DateTimeFormat, 'DateTimeFormat', true);
   // The Date methods differ in what they require and add; internal because the constructor takes two arguments.
   return { IntlDateTimeFormat, make: (locales, options, need, add) => new DateTimeFormat(locales, options, need, add) };
 }

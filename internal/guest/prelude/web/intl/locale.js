@@ -1,7 +1,7 @@
-// Language tags and the choice of a locale. What no locale fits gets en-US, as ECMA-402 has an implementation's default.
+// Language tags and the choice of a locale. A locale without data is an error: another's formats would pass for its own.
 import {
   construct, create, defineProperty, exec, floor, indexOf, isArray, join, keys, lower, method, push, slice, split, str,
-  strLastIndexOf, tag, test, upper,
+  tag, test, upper,
 } from '../intrinsics.js';
 import { LOCALES } from './locales.js';
 
@@ -39,54 +39,86 @@ export function canonicalList(locales) {
 }
 
 const names = keys(LOCALES);
+const SCRIPTS = { __proto__: null, 'zh-Hans': 'zh-CN', 'zh-Hans-CN': 'zh-CN', 'zh-Hant': 'zh-TW', 'zh-Hant-TW': 'zh-TW' };
 
-// dataName says which record serves a name; a language alone has its first locale's.
-function dataName(name) {
-  if (LOCALES[name]) return name;
-  for (let i = 0; i < names.length; i++) if (slice(names[i], 0, 2) === name) return names[i];
+// find returns {name, data} of a tag: its name without extensions, and the record that serves it; undefined where there is
+// none. A language alone has its first locale's. A region is no other's: its dates and numbers may be any.
+function find(tag) {
+  const extension = exec(/-[a-z\d]-/, tag);
+  const name = extension ? slice(tag, 0, extension.index) : tag;
+  const wanted = SCRIPTS[name] ?? ALIASES[name] ?? name;
+  if (LOCALES[wanted]) return { name, data: wanted };
+  for (let i = 0; i < names.length; i++) if (split(names[i], '-')[0] === wanted) return { name, data: names[i] };
   return undefined;
 }
 
-// best finds the longest prefix of a tag that has a record; english restricts it to English.
-function best(tag, english) {
-  let name = tag;
-  const extension = exec(/-[a-z\d]-/, tag);
-  if (extension) name = slice(tag, 0, extension.index);
-  for (;;) {
-    const data = dataName(name);
-    if (data && !(english && slice(data, 0, 2) !== 'en')) return { name, data };
-    const cut = strLastIndexOf(name, '-');
-    if (cut < 0) return undefined;
-    name = slice(name, 0, cut);
-  }
+const ALIASES = { __proto__: null, no: 'nb-NO', 'no-NO': 'nb-NO', iw: 'he-IL', in: 'id-ID', 'in-ID': 'id-ID' };
+
+// missing says that no wanted locale is here, and which are.
+function missing(wanted) {
+  const language = split(wanted, '-')[0];
+  const near = [];
+  for (let i = 0; i < names.length; i++) if (split(names[i], '-')[0] === language) push(near, names[i]);
+  return new RangeError(`Intl here has no data of the locale '${wanted}'; there are ${join(near.length > 0 ? near : names, ', ')}`);
 }
 
 const split1 = create(null); // "locale field" -> its list
 
-// resolve chooses the locale of a formatter: {name, text(field), list(field), hc}; hc is the tag's own hour cycle.
-export function resolve(locales, options, english) {
+// resolve chooses the locale of a formatter: {name, language, plural, text(field), list(field)} and its tag's keywords.
+export function resolve(locales, options) {
   choice(options, 'localeMatcher', ['lookup', 'best fit'], 'best fit');
   const wanted = canonicalList(locales);
-  let found = { name: DEFAULT, data: DEFAULT };
-  let hc;
-  for (let i = 0; i < wanted.length; i++) {
-    const match = best(wanted[i], english);
-    if (!match) continue;
-    found = match;
-    hc = exec(/-u(?:-[a-z\d]+)*?-hc-(h11|h12|h23|h24)/, wanted[i])?.[1];
-    break;
+  let found;
+  let extension = {};
+  for (let i = 0; i < wanted.length && !found; i++) {
+    found = find(wanted[i]);
+    if (found) extension = keywords(wanted[i]);
   }
+  if (!found && wanted.length > 0) throw missing(wanted[0]);
+  found ??= { name: DEFAULT, data: DEFAULT };
   const text = (field) => LOCALES[found.data][field] ?? LOCALES[DEFAULT][field];
   const list = (field) => (split1[`${found.data} ${field}`] ??= split(text(field), '|'));
-  return { name: found.name, language: slice(found.name, 0, 2), text, list, hc };
+  const language = slice(found.data, 0, 2);
+  return { name: found.name, language, plural: found.data === 'pt-PT' ? found.data : language, text, list, ...extension };
+}
+
+// keywords reads the Unicode extension of a tag: {hc, kn, kf}. What would change the result and is not here is an error.
+function keywords(tag) {
+  const out = {};
+  const extension = exec(/-u((?:-[a-z\d]{2,8})+)/, tag);
+  if (!extension) return out;
+  const parts = split(slice(extension[1], 1), '-');
+  for (let i = 0; i < parts.length; i++) {
+    if (parts[i].length !== 2) continue;
+    const value = parts[i + 1]?.length > 2 ? parts[i + 1] : '';
+    if (parts[i] === 'hc' && test(/^h(?:11|12|23|24)$/, value)) out.hc = value;
+    else if (parts[i] === 'kn') out.kn = value !== 'false';
+    else if (parts[i] === 'kf') out.kf = value;
+    else if (!(parts[i] === 'nu' && value === 'latn') && !(parts[i] === 'ca' && (value === 'gregory' || value === 'iso8601'))) {
+      throw new RangeError(`Intl here has no '${parts[i]}-${value}' (of '${tag}'): it has Latin digits and the Gregorian calendar`);
+    }
+  }
+  return out;
 }
 
 // supported is what supportedLocalesOf returns: the wanted tags that have a record.
-export function supported(locales, english) {
+export function supported(locales) {
   const wanted = canonicalList(locales);
   const out = [];
-  for (let i = 0; i < wanted.length; i++) if (best(wanted[i], english)) push(out, wanted[i]);
+  for (let i = 0; i < wanted.length; i++) if (find(wanted[i])) push(out, wanted[i]);
   return out;
+}
+
+// plain refuses an option with another value than the one that is here.
+export function plain(name, options, only) {
+  const value = options?.[name];
+  if (value === undefined || str(value) === only) return;
+  throw new RangeError(`Intl here has no ${name} '${str(value)}'${only === undefined ? '' : `, only '${only}'`}`);
+}
+
+// absent is the error of a function that is not here.
+export function absent(name) {
+  throw new RangeError(`${name} is not available in the sandbox: format each value by itself`);
 }
 
 // choice reads an option that takes one of some strings.
@@ -115,14 +147,14 @@ export function objectOf(options) {
 }
 
 // service makes a constructor of Intl from a class: callable without new, with supportedLocalesOf.
-export function service(cls, name, english, callable) {
+export function service(cls, name, callable) {
   const Service = function (locales, options) {
     if (new.target === undefined && !callable) throw new TypeError(`Constructor Intl.${name} requires 'new'`);
     return construct(cls, [locales, options], new.target ?? Service);
   };
   defineProperty(Service, 'prototype', { __proto__: null, value: cls.prototype, writable: false });
   method(cls.prototype, 'constructor', Service);
-  method(Service, 'supportedLocalesOf', (locales) => supported(locales, english));
+  method(Service, 'supportedLocalesOf', (locales) => supported(locales));
   defineProperty(Service, 'name', { __proto__: null, value: name, configurable: true });
   defineProperty(Service, 'length', { __proto__: null, value: 0, configurable: true });
   tag(Service, name, `Intl.${name}`);

@@ -1,6 +1,6 @@
 // Intl.NumberFormat: its options. The formatting is in numberparts.js.
 import { create, max, min, str, strIndexOf, test, upper } from '../intrinsics.js';
-import { choice, objectOf, resolve, service, whole } from './locale.js';
+import { absent, choice, objectOf, plain, resolve, service, whole } from './locale.js';
 import { numberParts, unitForms } from './numberparts.js';
 
 const ZERO = ' BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF ';
@@ -56,6 +56,12 @@ class NumberFormat {
     }
     o.currencyDisplay = choice(options, 'currencyDisplay', ['code', 'symbol', 'narrowSymbol', 'name'], 'symbol');
     o.currencySign = choice(options, 'currencySign', ['standard', 'accounting'], 'standard');
+    if (o.style === 'currency' && o.currencyDisplay === 'name' && locale.language !== 'en') {
+      throw new RangeError(`Intl here has names of currencies in English only: use currencyDisplay 'code' or 'symbol' in '${locale.name}'`);
+    }
+    plain('numberingSystem', options, 'latn');
+    plain('roundingIncrement', options, '1');
+    plain('roundingPriority', options, 'auto');
     o.unit = choice(options, 'unit');
     o.unitDisplay = choice(options, 'unitDisplay', ['short', 'narrow', 'long'], 'short');
     if (o.style === 'unit' && o.unit === undefined) throw new TypeError('Unit is required with unit style.');
@@ -81,6 +87,9 @@ class NumberFormat {
   formatToParts(value) {
     return numberParts(this.#locale, this.#o, value);
   }
+
+  formatRange() { return absent('Intl.NumberFormat.prototype.formatRange'); }
+  formatRangeToParts() { return absent('Intl.NumberFormat.prototype.formatRangeToParts'); }
 
   resolvedOptions() {
     const o = this.#o;
@@ -120,4 +129,4 @@ function grouping(value, otherwise) {
   throw new RangeError(`Value ${str(value)} out of range for Intl.NumberFormat options property useGrouping`);
 }
 
-export const IntlNumberFormat = service(NumberFormat, 'NumberFormat', false, true);
+export const IntlNumberFormat = service(NumberFormat, 'NumberFormat', true);

@@ -1,9 +1,9 @@
 // Numbers as ECMA-402's parts: digits, grouping, sign, currency, unit, compact suffix.
-import { exec, floor, max, num, push, replace, slice, split, str, test } from '../intrinsics.js';
+import { exec, floor, indexOf, max, num, push, replace, slice, split, str, test } from '../intrinsics.js';
 import { decimalOf, fixed, roundTo, shift } from './decimal.js';
 import { resolve } from './locale.js';
 import { CURRENCIES } from './locales.js';
-import { cardinal } from './plural.js';
+import { categoryOf, form } from './plural.js';
 
 // find returns the rest of a list's entry that begins with key; undefined where there is none.
 function find(list, key) {
@@ -15,39 +15,44 @@ const unpadded = (text) => replace(/^[ \u00a0]/g, text, () => '');
 const SHORT_PER = { __proto__: null, hour: 'h', second: 's', minute: 'min', day: 'd' };
 const SPECIAL_PER = { __proto__: null, 'mile-per-hour': 'mph', 'mile-per-gallon': 'mpg', 'kilometer-per-hour': 'km/h' };
 
-// unitForms returns a unit's suffixes, [for one, for many]; outside English always the short ones.
+// unitForms returns a unit's suffixes by plural category.
 export function unitForms(locale, unit, display) {
-  const english = locale.language === 'en';
-  const width = english ? display : 'short';
   const pair = split(unit, '-per-');
   if (pair.length > 2) throw new RangeError(`Invalid unit argument for Intl.NumberFormat() '${unit}'`);
-  const first = oneUnit(locale, pair[0], width);
+  const first = oneUnit(locale, pair[0], display);
   if (pair.length === 1) return first;
-  const per = oneUnit(locale, pair[1], width);
-  if (width === 'long') return [`${first[0]} per${per[0]}`, `${first[1]} per${per[0]}`];
+  const per = oneUnit(locale, pair[1], display);
+  if (locale.language !== 'en') return known(unit, ownUnit(locale, unit, display), locale);
+  if (display === 'long') return [`${first[0]} per${per[0]}`, `${first[1] ?? first[0]} per${per[0]}`];
   const special = SPECIAL_PER[unit];
-  if (special && english) {
-    const text = (width === 'short' ? ' ' : '') + special;
-    return [text, text];
-  }
+  if (special) return [(display === 'short' ? ' ' : '') + special];
   const tail = `/${SHORT_PER[pair[1]] ?? unpadded(per[0])}`;
-  return [first[0] + tail, first[1] + tail];
+  return [first[0] + tail, (first[1] ?? first[0]) + tail];
 }
 
-function oneUnit(locale, unit, width) {
-  const english = find(resolve('en-US').list('unit'), `${unit}!`);
+// ownUnit finds a unit's forms in one of its widths, undefined where the locale has none of its own.
+function ownUnit(locale, unit, display) {
+  const own = find(locale.list('unit'), `${unit}!`);
+  return own && split(split(own, '!')[indexOf(['short', 'narrow', 'long'], display)], '~');
+}
+
+// known refuses what stands before the number in a locale, and compound units without a form of their own.
+function known(unit, forms, locale) {
+  if (forms && forms[0] !== '?') return forms;
+  throw new RangeError(`Intl here cannot write the unit '${unit}' of this width in '${locale.name}': use unitDisplay 'short' or another locale`);
+}
+
+function oneUnit(locale, unit, display) {
+  const english = ownUnit(resolve('en-US'), unit, display);
   if (english === undefined) throw new RangeError(`Invalid unit argument for Intl.NumberFormat() '${unit}'`);
-  const own = width === 'short' ? find(locale.list('unit'), `${unit}!`) : undefined;
-  const text = split(own ?? english, '!')[own !== undefined || width === 'short' ? 0 : width === 'narrow' ? 1 : 2];
-  const both = split(text, '~');
-  return [both[0], both[1] ?? both[0]];
+  return known(unit, ownUnit(locale, unit, display) ?? english, locale);
 }
 
 let currencies;
 function currencyText(locale, o, one) {
   if (o.currencyDisplay === 'code') return o.currency;
   const data = split(find((currencies ??= split(CURRENCIES, '|')), `${o.currency}!`) ?? '', '!');
-  if (o.currencyDisplay === 'name') return (locale.language === 'en' && data[one ? 0 : 1]) || o.currency;
+  if (o.currencyDisplay === 'name') return data[one ? 0 : 1] || o.currency;
   if (o.currencyDisplay === 'narrowSymbol' && data[2]) return data[2];
   return find(locale.list('currency'), o.currency) ?? o.currency;
 }
@@ -103,12 +108,11 @@ function compactSteps(locale, o) {
   return out;
 }
 
-function compactSuffix(locale, o, exponent, one) {
+function compactSuffix(locale, o, exponent, category) {
   const steps = compactSteps(locale, o);
   for (let i = 0; i < steps.length; i++) {
     if (num(steps[i][2] ?? steps[i][1]) !== exponent) continue;
-    const both = split(steps[i][3], '~');
-    return one ? both[0] : both[1] ?? both[0];
+    return form(split(steps[i][3], '~'), category());
   }
   return '';
 }
@@ -125,7 +129,7 @@ function groupInto(parts, locale, o, integer) {
   for (let end = integer.length - 3; end > 0; end -= size) push(groups, slice(integer, max(0, end - size), end));
   for (let i = groups.length - 1; i >= 0; i--) {
     push(parts, { type: 'integer', value: groups[i] });
-    if (i > 0) push(parts, { type: 'group', value: rules[1] });
+    if (i > 0) push(parts, { type: 'group', value: (o.style === 'currency' && rules[10]) || rules[1] });
   }
 }
 
@@ -155,19 +159,19 @@ export function numberParts(locale, o, value) {
     integer = digits[0];
     fraction = digits[1];
     groupInto(number, locale, o, integer);
-    if (fraction !== '') push(number, { type: 'decimal', value: rules[0] }, { type: 'fraction', value: fraction });
+    if (fraction !== '') push(number, { type: 'decimal', value: (o.style === 'currency' && rules[11]) || rules[0] }, { type: 'fraction', value: fraction });
   }
-  const one = cardinal(locale.language, integer, fraction) === 'one' && d.special === undefined;
+  const category = () => (d.special === undefined ? categoryOf(locale, integer, fraction) : 'other');
   if (o.notation === 'scientific' || o.notation === 'engineering') {
     if (!d.special) {
       push(number, { type: 'exponentSeparator', value: rules[9] });
       if (exponent < 0) push(number, { type: 'exponentMinusSign', value: rules[4] });
       push(number, { type: 'exponentInteger', value: str(exponent < 0 ? -exponent : exponent) });
     }
-  } else if (o.notation === 'compact' && exponent > 0) affix(number, compactSuffix(locale, o, exponent, one), 'compact');
+  } else if (o.notation === 'compact' && exponent > 0) affix(number, compactSuffix(locale, o, exponent, category), 'compact');
 
   const sign = signOf(o.signDisplay, d.negative, d.special ? d.special === 'nan' : d.digits === '');
-  return wrap(locale, o, rules, sign, number, one, d.special === undefined);
+  return wrap(locale, o, rules, sign, number, category, d.special === undefined);
 }
 
 // affix adds a suffix; the space before it is a literal.
@@ -178,31 +182,35 @@ function affix(parts, text, type) {
 }
 
 // wrap puts sign, currency or unit around the number by the locale's pattern.
-function wrap(locale, o, rules, sign, number, one, digits) {
+function wrap(locale, o, rules, sign, number, category, digits) {
   let pattern = '0';
   let currency = '';
   if (o.style === 'currency' && o.currencyDisplay !== 'name') {
     const negative = o.currencySign === 'accounting' ? rules[8] : rules[7];
     pattern = sign === '-' ? negative : sign === '+' ? replace(/[-\u2212]/g, rules[7], () => '+') : rules[6];
-    currency = currencyText(locale, o, one);
+    currency = currencyText(locale, o, false);
     // Letters keep a distance from digits.
-    if (digits && test(/¤[-\u2212+]?0/, pattern) && test(/[A-Za-z]$/, currency)) {
+    if (digits && test(/¤0/, pattern) && test(/[A-Za-z]$/, currency)) {
       pattern = replace(/¤/g, pattern, () => '¤\u00a0');
     }
-  } else pattern = (sign === '-' ? rules[4] : sign) + pattern;
+  } else {
+    const percent = o.style === 'percent' && rules[5][0] === '<' ? slice(rules[5], 1) : '';
+    pattern = (sign === '-' ? rules[4] : sign) + percent + pattern;
+  }
   const parts = [];
   for (let i = 0; i < pattern.length; i++) {
     const c = pattern[i];
     if (c === '0') for (let k = 0; k < number.length; k++) push(parts, number[k]);
     else if (c === '¤') push(parts, { type: 'currency', value: currency });
+    else if (c === '%') push(parts, { type: 'percentSign', value: c });
     else if (c === '+') push(parts, { type: 'plusSign', value: c });
     else if (c === '-' || c === '\u2212') push(parts, { type: 'minusSign', value: c });
     else push(parts, { type: 'literal', value: c });
   }
-  if (o.style === 'percent') affix(parts, rules[5], 'percentSign');
-  else if (o.style === 'unit') affix(parts, unitForms(locale, o.unit, o.unitDisplay)[one ? 0 : 1], 'unit');
+  if (o.style === 'percent' && rules[5][0] !== '<') affix(parts, rules[5], 'percentSign');
+  else if (o.style === 'unit') affix(parts, form(unitForms(locale, o.unit, o.unitDisplay), category()), 'unit');
   else if (o.style === 'currency' && o.currencyDisplay === 'name') {
-    affix(parts, ' ' + currencyText(locale, o, one), 'currency');
+    affix(parts, ' ' + currencyText(locale, o, category() === 'one'), 'currency');
   }
   return parts;
 }

@@ -11,8 +11,9 @@ const SOURCES = {
     `[^\\p{Cc}]${EXTEND}\\u200d?|[^]`,
   word: `\\r\\n|[\\p{Script=Han}\\p{Script=Hiragana}]|(?:[\\p{L}\\p{N}_\\p{M}]|(?<=\\p{L})['\\u2019.\\u00b7](?=\\p{L})|` +
     `(?<=\\p{N})[.,'](?=\\p{N}))+| +|\\p{RI}\\p{RI}|\\p{ExtPict}${EXTEND}(?:\\u200d\\p{ExtPict}${EXTEND})*|[^]${EXTEND}`,
-  sentence: '[^.!?\\u3002\\uff01\\uff1f\\n]*' +
-    '(?:[.!?]+["\'\\u201d\\u2019)\\]]*(?:\\s+|$|(?=\\S))|[\\u3002\\uff01\\uff1f]+\\s*|\\n|$)',
+  // A full stop ends no sentence before a letter or a digit, nor where the next word begins in lower case.
+  sentence: '(?:[^.!?\\u3002\\uff01\\uff1f\\n]|\\.(?=[\\p{L}\\p{N}])|\\.(?=["\'\\u201d\\u2019)\\]]*\\s[^\\p{L}\\n.!?]*\\p{Ll}))*' +
+    '(?:[.!?\\u3002\\uff01\\uff1f]+["\'\\u201d\\u2019)\\]]*[^\\S\\n]*\\n?|\\n|$)',
 };
 const compiled = { __proto__: null };
 
@@ -66,4 +67,4 @@ class Segmenter {
   }
 }
 
-export const IntlSegmenter = service(Segmenter, 'Segmenter', false, false);
+export const IntlSegmenter = service(Segmenter, 'Segmenter', false);

@@ -1,8 +1,10 @@
-// Intl.PluralRules, Intl.RelativeTimeFormat and Intl.ListFormat. The latter two speak English only.
-import { abs, endsWith, num, push, slice, str } from '../intrinsics.js';
-import { choice, resolve, service } from './locale.js';
+// Intl.PluralRules, Intl.RelativeTimeFormat and Intl.ListFormat.
+import { abs, endsWith, indexOf, is, num, push, slice, split, str, strIndexOf, test } from '../intrinsics.js';
+import { absent, choice, resolve, service } from './locale.js';
 import { IntlNumberFormat } from './number.js';
-import { cardinal, ordinal } from './plural.js';
+import { categoriesOf, categoryOf, form } from './plural.js';
+
+const STYLES = ['long', 'short', 'narrow'];
 
 class PluralRules {
   #locale;
@@ -21,20 +23,16 @@ class PluralRules {
     const parts = this.#format.formatToParts(abs(num(value)));
     if (parts[0].type !== 'integer') return 'other'; // NaN and infinity
     const fraction = parts.length > 1 ? parts[2].value : '';
-    if (this.#type === 'cardinal') return cardinal(this.#locale.language, parts[0].value, fraction);
-    return this.#locale.language === 'en' ? ordinal(parts[0].value, fraction) : 'other';
+    return categoryOf(this.#locale, parts[0].value, fraction, this.#type === 'ordinal');
   }
 
+  selectRange() { return absent('Intl.PluralRules.prototype.selectRange'); }
+
   resolvedOptions() {
-    const { language, name } = this.#locale;
-    const out = { locale: name, type: this.#type };
+    const out = { locale: this.#locale.name, type: this.#type };
     const digits = this.#format.resolvedOptions();
     for (let i = 0; i < DIGITS.length; i++) if (digits[DIGITS[i]] !== undefined) out[DIGITS[i]] = digits[DIGITS[i]];
-    let has = ['other'];
-    if (this.#type === 'ordinal') has = language === 'en' ? ['few', 'one', 'two', 'other'] : has;
-    else if (cardinal(language, '1000000', '') === 'many') has = ['many', 'one', 'other'];
-    else if (cardinal(language, '1', '') === 'one') has = ['one', 'other'];
-    out.pluralCategories = has;
+    out.pluralCategories = categoriesOf(this.#locale, this.#type === 'ordinal');
     return out;
   }
 }
@@ -42,12 +40,7 @@ class PluralRules {
 const DIGITS = ['minimumIntegerDigits', 'minimumFractionDigits', 'maximumFractionDigits', 'minimumSignificantDigits',
   'maximumSignificantDigits'];
 
-// unit: short for one, short for many, narrow, word in "last mo."
-const UNITS = {
-  __proto__: null, second: ['sec.', 'sec.', 's'], minute: ['min.', 'min.', 'm'], hour: ['hr.', 'hr.', 'h'],
-  day: ['day', 'days', 'd'], week: ['wk.', 'wk.', 'w'], month: ['mo.', 'mo.', 'mo'], quarter: ['qtr.', 'qtrs.', 'q'],
-  year: ['yr.', 'yr.', 'y'],
-};
+const UNITS = ['second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'];
 
 class RelativeTimeFormat {
   #locale;
@@ -56,41 +49,42 @@ class RelativeTimeFormat {
   #number;
 
   constructor(locales, options) {
-    this.#locale = resolve(locales, options, true);
-    this.#style = choice(options, 'style', ['long', 'short', 'narrow'], 'long');
+    this.#locale = resolve(locales, options);
+    this.#style = choice(options, 'style', STYLES, 'long');
     this.#numeric = choice(options, 'numeric', ['always', 'auto'], 'always');
     this.#number = new IntlNumberFormat(this.#locale.name);
   }
 
   formatToParts(value, unit) {
     let name = str(unit);
-    if (UNITS[name] === undefined && endsWith(name, 's')) name = slice(name, 0, -1);
-    const forms = UNITS[name];
-    if (forms === undefined) throw new RangeError(`Invalid unit argument for format() '${str(unit)}'`);
+    if (indexOf(UNITS, name) < 0 && endsWith(name, 's')) name = slice(name, 0, -1);
+    const at = indexOf(UNITS, name);
+    if (at < 0) throw new RangeError(`Invalid unit argument for format() '${str(unit)}'`);
     const n = num(value);
     if (!(n > -Infinity && n < Infinity)) throw new RangeError('Invalid time value');
-    const past = n < 0 || (n === 0 && 1 / n < 0);
-    if (this.#numeric === 'auto' && (n === 0 || n === 1 || n === -1)) {
-      const word = this.#word(name, n);
-      if (word !== undefined) return [{ type: 'literal', value: word }];
+    const entry = split(this.#locale.list('relative')[at * STYLES.length + indexOf(STYLES, this.#style)], '!');
+    if (this.#numeric === 'auto') {
+      for (let i = 2; i < entry.length; i++) {
+        const equals = strIndexOf(entry[i], '=');
+        if (num(slice(entry[i], 0, equals)) === n) return [{ type: 'literal', value: slice(entry[i], equals + 1) }];
+      }
     }
     const parts = this.#number.formatToParts(abs(n));
-    for (let i = 0; i < parts.length; i++) parts[i].unit = name;
-    const one = parts.length === 1 && parts[0].value === '1';
-    let text = ` ${name}${one ? '' : 's'}`;
-    if (this.#style === 'short') text = ` ${forms[one ? 0 : 1]}`;
-    else if (this.#style === 'narrow') text = forms[2];
-    const out = past ? [] : [{ type: 'literal', value: 'in ' }];
+    let integer = '';
+    let fraction = '';
+    for (let i = 0; i < parts.length; i++) {
+      if (parts[i].type === 'integer') integer += parts[i].value;
+      if (parts[i].type === 'fraction') fraction = parts[i].value;
+      parts[i].unit = name;
+    }
+    const pattern = form(split(entry[n < 0 || is(n, -0) ? 0 : 1], '~'), categoryOf(this.#locale, integer, fraction));
+    const hole = strIndexOf(pattern, '{');
+    const out = [];
+    if (hole < 0) return [{ type: 'literal', value: pattern }];
+    if (hole > 0) push(out, { type: 'literal', value: slice(pattern, 0, hole) });
     for (let i = 0; i < parts.length; i++) push(out, parts[i]);
-    push(out, { type: 'literal', value: past ? `${text} ago` : text });
+    if (hole < pattern.length - 1) push(out, { type: 'literal', value: slice(pattern, hole + 1) });
     return out;
-  }
-
-  #word(unit, n) {
-    if (unit === 'day') return n === 0 ? 'today' : n > 0 ? 'tomorrow' : 'yesterday';
-    if (unit === 'second') return n === 0 ? 'now' : undefined;
-    if (unit === 'minute' || unit === 'hour') return n === 0 ? `this ${unit}` : undefined;
-    return `${n === 0 ? 'this' : n > 0 ? 'next' : 'last'} ${this.#style === 'long' ? unit : UNITS[unit][0]}`;
   }
 
   format(value, unit) {
@@ -108,15 +102,24 @@ function textOf(parts) {
   return out;
 }
 
+const TYPES = ['conjunction', 'disjunction', 'unit'];
+
+// spanish changes y and o before words that begin with their sound.
+function spanish(locale, text, next) {
+  if (locale.language !== 'es') return text;
+  if (text === ' y ' && test(/^h?i(?!e|a)/i, next)) return ' e ';
+  return text === ' o ' && test(/^(?:h?o|8|11(?: |$))/i, next) ? ' u ' : text;
+}
+
 class ListFormat {
   #locale;
   #type;
   #style;
 
   constructor(locales, options) {
-    this.#locale = resolve(locales, options, true);
-    this.#type = choice(options, 'type', ['conjunction', 'disjunction', 'unit'], 'conjunction');
-    this.#style = choice(options, 'style', ['long', 'short', 'narrow'], 'long');
+    this.#locale = resolve(locales, options);
+    this.#type = choice(options, 'type', TYPES, 'conjunction');
+    this.#style = choice(options, 'style', STYLES, 'long');
   }
 
   formatToParts(list = []) {
@@ -125,14 +128,14 @@ class ListFormat {
       if (typeof item !== 'string') throw new TypeError('Iterable yielded a non-String value');
       push(items, item);
     }
-    let word = this.#type === 'disjunction' ? 'or' : '';
-    if (this.#type === 'conjunction') word = { __proto__: null, long: 'and', short: '&', narrow: '' }[this.#style];
-    const comma = this.#type === 'unit' && this.#style === 'narrow' ? ' ' : ', ';
+    const at = indexOf(TYPES, this.#type) * STYLES.length + indexOf(STYLES, this.#style);
+    const between = split(this.#locale.list('list')[at], '~');
     const out = [];
     for (let i = 0; i < items.length; i++) {
       if (i > 0) {
-        const last = i === items.length - 1 && word !== '';
-        push(out, { type: 'literal', value: last ? `${items.length > 2 ? ',' : ''} ${word} ` : comma });
+        const last = i === items.length - 1;
+        const text = spanish(this.#locale, items.length === 2 ? between[0] : between[last ? 2 : 1], items[i]);
+        if (text !== '') push(out, { type: 'literal', value: text });
       }
       push(out, { type: 'element', value: items[i] });
     }
@@ -148,6 +151,6 @@ class ListFormat {
   }
 }
 
-export const IntlPluralRules = service(PluralRules, 'PluralRules', false, false);
-export const IntlRelativeTimeFormat = service(RelativeTimeFormat, 'RelativeTimeFormat', true, false);
-export const IntlListFormat = service(ListFormat, 'ListFormat', true, false);
+export const IntlPluralRules = service(PluralRules, 'PluralRules', false);
+export const IntlRelativeTimeFormat = service(RelativeTimeFormat, 'RelativeTimeFormat', false);
+export const IntlListFormat = service(ListFormat, 'ListFormat', false);

@@ -98,7 +98,11 @@ export function zoneName(locale, zone, entry, style) {
   if (style === 'shortOffset' || style === 'longOffset') return offsetName(locale, entry[1], style === 'longOffset');
   if (style === 'long' || style === 'longGeneric') {
     const name = english ? longName(zone, entry) : undefined;
-    if (name === undefined) return zone.name === 'UTC' ? 'UTC' : offsetName(locale, entry[1], true);
+    if (zone.name === 'UTC') return locale.text('utc');
+    if (!english) {
+      throw new RangeError(`Intl here has long names of time zones in English only: use timeZoneName 'short' in '${locale.name}'`);
+    }
+    if (name === undefined) return offsetName(locale, entry[1], true);
     return style === 'long' || zone.name === 'UTC' ? name : generic(name);
   }
   if (zone.name === 'UTC') return 'UTC';
