@@ -199,19 +199,28 @@ func (f *fetcher) call(ctx context.Context, tool string, args json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	a := openapi.Read(res.StatusCode, res.Header, data)
+	return f.result(openapi.Read(res.StatusCode, res.Header, data), res.Header, u)
+}
+
+// result is the result of a request; see fetchAnswer.
+func (f *fetcher) result(a openapi.Answer, header http.Header, address *url.URL) (json.RawMessage, error) {
+	b := append(make([]byte, 0, resultSize(a)), `{"content":[`...)
 	if a.Data != nil {
-		return result(&openapi.Operation{}, a, u)
+		return bounded(append(appendFile(b, a, address), `]}`...), f.limit)
 	}
 	headers := map[string]string{}
-	for name, values := range res.Header {
+	for name, values := range header {
 		if len(headers) < maxFetchHeaders {
 			headers[strings.ToLower(name)] = strings.Join(values, ", ")
 		}
 	}
-	var said any = a.Text
+	b = append(b, `],"structuredContent":{"status":`...)
+	b = append(appendJSON(b, a.Status), `,"headers":`...)
+	b = append(appendJSON(b, headers), `,"body":`...)
 	if a.JSON != nil {
-		said = a.JSON
+		b = append(b, a.JSON...)
+	} else {
+		b = appendJSON(b, a.Text)
 	}
-	return json.Marshal(map[string]any{"content": []content{}, "structuredContent": map[string]any{"status": a.Status, "headers": headers, "body": said}})
+	return bounded(append(b, `}}`...), f.limit)
 }

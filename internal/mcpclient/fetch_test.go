@@ -59,7 +59,7 @@ func TestFetch(t *testing.T) {
 		{"fetch", `{"url":"URL/echo","method":"HEAD"}`, `{"content":[],"structuredContent":{"body":"","headers":{"content-length":"13","content-type":"text/plain","set-cookie":"a=b"},"status":200}}`},
 		{"fetch", `{"url":"URL/json"}`, `{"content":[],"structuredContent":{"body":{"n":12345678901234567890},"headers":{"content-length":"27","content-type":"application/json"},"status":418}}`},
 		{"fetch", `{"url":"URL/elsewhere"}`, `{"content":[],"structuredContent":{"body":"\u003ca href=\"http://169.254.169.254/latest\"\u003eTemporary Redirect\u003c/a\u003e.\n\n","headers":{"content-length":"65","content-type":"text/html; charset=utf-8","location":"http://169.254.169.254/latest"},"status":307}}`},
-		{"fetch", `{"url":"URL/image"}`, `{"_meta":{"http":{"headers":{},"status":200}},"content":[{"resource":{"blob":"iVBORwA=","mimeType":"image/png","uri":"URL/image"},"type":"resource"}]}`},
+		{"fetch", `{"url":"URL/image"}`, `{"content":[{"resource":{"blob":"iVBORwA=","mimeType":"image/png","uri":"URL/image"},"type":"resource"}]}`},
 		{"send", `{"url":"URL/echo","body":{"a":[1]}}`, `{"content":[],"structuredContent":{"body":"POST /echo application/json  {\"a\":[1]}","headers":{"content-length":"38","content-type":"text/plain","set-cookie":"a=b"},"status":200}}`},
 		{"send", `{"url":"URL/echo","method":"PUT","body":"a\nb","headers":{"content-type":"text/csv"}}`, `{"content":[],"structuredContent":{"body":"PUT /echo text/csv  a\nb","headers":{"content-length":"23","content-type":"text/plain","set-cookie":"a=b"},"status":200}}`},
 		{"send", `{"url":"URL/echo","method":"DELETE"}`, `{"content":[],"structuredContent":{"body":"DELETE /echo   ","headers":{"content-length":"15","content-type":"text/plain","set-cookie":"a=b"},"status":200}}`},
@@ -70,7 +70,7 @@ func TestFetch(t *testing.T) {
 			t.Errorf("%s: %v", c.args, err)
 			continue
 		}
-		if diff := cmp.Diff(strings.ReplaceAll(c.want, "URL", srv.URL), string(res.Raw)); diff != "" {
+		if diff := cmp.Diff(decoded(t, strings.ReplaceAll(c.want, "URL", srv.URL)), decoded(t, string(res.Raw))); diff != "" {
 			t.Errorf("%s: %s", c.args, diff)
 		}
 	}
@@ -78,6 +78,17 @@ func TestFetch(t *testing.T) {
 	if failed, ok := errors.AsType[*mcpclient.CallError](err); !ok || failed.Kind != mcpclient.KindProtocol || !strings.Contains(failed.Message, "larger than 2097152 bytes") {
 		t.Errorf("a large answer: %v", err)
 	}
+}
+
+// decoded is a JSON value with its numbers as they are written.
+func decoded(t testing.TB, text string) (v any) {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return v
 }
 
 // TestFetchRefuses: what is not allowed is not asked, whatever it is written like; names of this machine and of private networks neither.

@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -20,6 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/openapi"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	segment "github.com/segmentio/encoding/json"
 )
 
 // rest is the service of an OpenAPI document. It sends requests to one origin only.
@@ -243,8 +245,7 @@ func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *
 	if failed {
 		return r.refused(op, answer)
 	}
-	address.RawQuery = ""
-	return result(op, answer, address)
+	return r.result(op, answer, address)
 }
 
 // headers are those of a request; the configured ones stay as they are.
@@ -262,33 +263,56 @@ func (r *rest) headers(req *openapi.Request) (pairs []string) {
 // content is a block of a result.
 type content map[string]any
 
-// httpMeta are the status and headers of an answer.
-func httpMeta(a openapi.Answer) map[string]any {
-	return map[string]any{"status": a.Status, "headers": a.Header}
-}
-
-// result is the result of an operation that succeeded.
-func result(op *openapi.Operation, a openapi.Answer, address *url.URL) (json.RawMessage, error) {
-	out := map[string]any{"content": []content{}, "_meta": map[string]any{"http": httpMeta(a)}}
+// result is the result of an operation that succeeded. It is written with one copy of the answer, which may be large.
+func (r *rest) result(op *openapi.Operation, a openapi.Answer, address *url.URL) (json.RawMessage, error) {
+	b := append(make([]byte, 0, resultSize(a)), `{"_meta":{"http":`...)
+	b = appendJSON(b, map[string]any{"headers": a.Header, "status": a.Status})
+	b = append(b, `},"content":[`...)
 	switch {
 	case a.JSON != nil && op.Wrapped:
-		out["structuredContent"] = map[string]any{"result": a.JSON}
+		b = append(append(append(b, `],"structuredContent":{"result":`...), a.JSON...), `}}`...)
 	case a.JSON != nil && isObject(a.JSON):
-		out["structuredContent"] = a.JSON
-	case a.JSON != nil:
-		out["content"] = []content{{"type": "text", "text": string(a.JSON)}}
-	case a.Text != "":
-		out["content"] = []content{{"type": "text", "text": a.Text}}
+		b = append(append(append(b, `],"structuredContent":`...), a.JSON...), '}')
+	case a.JSON != nil || a.Text != "":
+		b = append(b, `{"type":"text","text":`...)
+		b = append(appendJSON(b, cmp.Or(a.Text, string(a.JSON))), `}]}`...)
 	case a.Data != nil:
-		uri := address.String()
-		if a.Name != "" {
-			uri = "file:///" + url.PathEscape(a.Name)
-		}
-		out["content"] = []content{{"type": "resource", "resource": content{
-			"uri": uri, "mimeType": a.MediaType, "blob": base64.StdEncoding.EncodeToString(a.Data),
-		}}}
+		b = appendFile(b, a, address)
+		b = append(b, `]}`...)
+	default:
+		b = append(b, `]}`...)
 	}
-	return json.Marshal(out)
+	return bounded(b, r.limit)
+}
+
+// resultSize is about how many bytes the result of an answer takes.
+func resultSize(a openapi.Answer) int {
+	return 4<<10 + len(a.JSON) + len(a.Text)*9/8 + base64.StdEncoding.EncodedLen(len(a.Data))
+}
+
+func appendJSON(b []byte, v any) []byte {
+	b, _ = segment.Append(b, v, segment.SortMapKeys) // texts and numbers
+	return b
+}
+
+// appendFile appends content that is no text as an embedded resource.
+func appendFile(b []byte, a openapi.Answer, address *url.URL) []byte {
+	uri := url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path}
+	if a.Name != "" {
+		uri = url.URL{Scheme: "file", Path: "/" + a.Name}
+	}
+	b = append(b, `{"type":"resource","resource":{"uri":`...)
+	b = append(appendJSON(b, uri.String()), `,"mimeType":`...)
+	b = append(appendJSON(b, a.MediaType), `,"blob":"`...)
+	return append(base64.StdEncoding.AppendEncode(b, a.Data), `"}}`...)
+}
+
+// bounded is a result, if it is not larger than a server's may be.
+func bounded(b []byte, limit int) (json.RawMessage, error) {
+	if len(b) > limit {
+		return nil, tooLarge(limit)
+	}
+	return b, nil
 }
 
 // failedResult is the result of a call that failed; data is for programs.

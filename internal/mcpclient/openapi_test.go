@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
@@ -151,7 +152,7 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: %v", c.tool, err)
 			continue
 		}
-		if diff := cmp.Diff(c.want, string(res.Raw)); diff != "" {
+		if diff := cmp.Diff(decoded(t, c.want), decoded(t, string(res.Raw))); diff != "" {
 			t.Errorf("%s: %s", c.tool, diff)
 		}
 		if got := strings.Join(s.received(), "; "); got != c.request {
@@ -180,6 +181,10 @@ func TestOpenAPIDoubt(t *testing.T) {
 			_, _ = w.Write(bytes.Repeat([]byte("x"), 2<<20))
 		},
 		"says a length too large": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "99999999999") },
+		"is too large as base64": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "image/png")
+			_, _ = w.Write(make([]byte, 1000<<10))
+		},
 		"breaks off": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "{")
@@ -342,5 +347,34 @@ func TestOpenAPIDocuments(t *testing.T) {
 				t.Errorf("%s; want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestOpenAPIPerUser: each user's requests have the user's key, and only theirs.
+func TestOpenAPIPerUser(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	var mu sync.Mutex
+	var keys []string
+	s.answer = func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		keys = append(keys, r.Header.Get("X-Key"))
+		mu.Unlock()
+		_, _ = io.WriteString(w, "it was "+r.Header.Get("X-Key"))
+	}
+	cfg := s.config()
+	cfg.PerUser, cfg.Credentials = true, &credentials.Keys{Server: "shop", HeaderIn: "X-Key", ByUser: map[string]string{"ann": "the-key-of-ann", "ben": "the-key-of-ben"}}
+	m := setup(t, mcpclient.Options{}, cfg)
+	for _, user := range []string{"ann", "ben", "ann"} {
+		res, err := m.Call(mcpclient.WithUser(ctxFor(t), user), "shop", "deleteItem", json.RawMessage(`{"id":"1"}`), mcpclient.CallOptions{})
+		if err != nil || res.Content[0].Text != "it was [credential]" {
+			t.Errorf("%s: %v %+v", user, err, res)
+		}
+	}
+	if diff := cmp.Diff([]string{"the-key-of-ann", "the-key-of-ben", "the-key-of-ann"}, keys); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := m.Call(mcpclient.WithUser(ctxFor(t), "cleo"), "shop", "deleteItem", json.RawMessage(`{"id":"1"}`), mcpclient.CallOptions{}); err == nil {
+		t.Error("a user without a key")
 	}
 }
