@@ -36,3 +36,29 @@ func TestCheck(t *testing.T) {
 		t.Errorf("refused, the outcome is %d %+v", r.code, out)
 	}
 }
+
+// TestAdviceOfCatalog has errors of programs about which the catalog knows more than the program says: a name that is like a tool's, and a field that an
+// answer has not, as far as is known when the program fails.
+func TestAdviceOfCatalog(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "# state lives beside it\n")
+	f.addDemo("crm")
+	for code, want := range map[string]string{
+		"return await crm_search({q: ''})":                                         "crm__search is a tool: await callMCPTool('crm__search', {…})",
+		"return await crm__serch({q: ''})":                                         "tools with such a name: crm__search",
+		"return await serch({q: ''})":                                              "crm__search",
+		"return nothingLikeIt()":                                                   "no function has this name",
+		"const a = await tools.crm.search({q: ''})\nreturn a.customer.map(x => x)": "customers",
+	} {
+		var out run.Outcome
+		if f.run("exec", "--json", "-e", code).value(&out); out.Error == nil || !strings.Contains(out.Error.Hint, want) {
+			t.Errorf("%s: %+v, want a hint with %q", code, out.Error, want)
+			continue
+		}
+		hint := out.Error.Hint
+		if f.run("runs", "replay", out.RunID, "--json").value(&out); out.Error == nil || out.Error.Hint != hint {
+			t.Errorf("%s: the replay says %+v", code, out.Error)
+		}
+	}
+}

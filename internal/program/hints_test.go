@@ -1,6 +1,7 @@
 package program
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestHints(t *testing.T) {
 		{"runtime", "ReferenceError", "costumers is not defined", "const customers = 1; return costumers", "did you mean customers?"},
 		{"runtime", "ReferenceError", "serch_mcp_tools is not defined", "serch_mcp_tools()", "did you mean search_mcp_tools?"},
 		{"runtime", "ReferenceError", "x is not defined", "const y = 1; return x", "variables do not survive"},
-		{"runtime", "ReferenceError", "Blob is not defined", "new Blob([])", "Uint8Array"},
+		{"runtime", "ReferenceError", "Response is not defined", "new Response()", "no network"},
 		{"runtime", "ReferenceError", "global is not defined", "global.x", "globalThis"},
 		{"runtime", "ReferenceError", "path is not defined", "path.join()", "const path = require('path')"},
 		{"runtime", "ReferenceError", "fetch is not defined", "fetch('x')", "search_mcp_tools"},
@@ -199,6 +200,32 @@ func TestAdvice(t *testing.T) {
 		_, got := compiled.Explain(frame.Error{Kind: frame.KindRuntime, Name: "TypeError", Message: c.message}, Position{})
 		if !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%s in %q: %q, want %q", c.message, c.code, got, c.want)
+		}
+	}
+}
+
+// TestHintsAreNeeded checks that no hint is about a global that programs have, and that names which are proposed exist.
+func TestHintsAreNeeded(t *testing.T) {
+	t.Parallel()
+	globals, err := os.ReadFile("../guest/prelude/globals.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(name string) bool { return strings.Contains(string(globals), "'"+name+"'") }
+	for _, h := range hints {
+		names, _, ok := strings.Cut(strings.TrimPrefix(h.message, "^'?("), ")'? is not defined")
+		if !ok {
+			continue
+		}
+		for name := range strings.SplitSeq(names, "|") {
+			if has(name) {
+				t.Errorf("programs have %s, and a hint says that they do not: %s", name, h.advice)
+			}
+		}
+	}
+	for _, name := range guestNames {
+		if !has(name) {
+			t.Errorf("%s is proposed for misspelt names, and programs do not have it", name)
 		}
 	}
 }

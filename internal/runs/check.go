@@ -3,7 +3,11 @@ package runs
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strings"
+	"time"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
@@ -45,4 +49,65 @@ func (s *Service) check(ctx context.Context, env *environment, compiled *program
 		warnings = append(warnings, fmt.Sprintf("%s:%d:%d: %s", at.File, at.Line, at.Column, message))
 	}
 	return refused, warnings, nil
+}
+
+// notDefined is the engines' message about a name that nothing defines.
+var notDefined = regexp.MustCompile(`^'?([A-Za-z_$][\w$]*)'? is not defined`)
+
+const (
+	maxEnsure     = 3 * time.Second // for advice about a name that is called
+	maxListed     = 3               // tools that advice names
+	maxDifference = 6               // of the lengths of names that are compared, in bytes
+)
+
+// advise is what the catalog has to say about an error that a program ended with: the tools whose names are like one that nothing defines, or the mistake
+// in the line of the error, by what is known of the tools' answers by now. It is "" if there is nothing.
+func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.Error, at program.Position) string {
+	advice := ""
+	if name := notDefined.FindStringSubmatch(e.Message); name != nil && e.Kind == frame.KindRuntime {
+		if advice = s.toolsLike(name[1]); advice == "" && strings.Contains(compiled.Source.Code, name[1]+"(") {
+			ctx, stop := context.WithTimeout(context.Background(), maxEnsure) // servers start when they are needed
+			s.opt.EnsureTools(ctx)
+			stop()
+			advice = s.toolsLike(name[1])
+		}
+	} else if e.Kind == frame.KindRuntime && e.Name == "TypeError" && at.Line > 0 {
+		known := check.Tools{Catalog: s.opt.Catalog, Ensure: func(context.Context) {}, Unavailable: s.opt.Unavailable}
+		for _, m := range check.Check(context.Background(), compiled.Uses, known) {
+			if place := compiled.PlaceOf(m.At); place.Line == at.Line && place.File == at.File {
+				advice = m.Message
+				break
+			}
+		}
+	}
+	advice, err := env.privacy.Hide(context.Background(), pii.FromCode, advice) // it has words of servers
+	if err != nil {
+		return ""
+	}
+	return advice
+}
+
+// toolsLike is advice about a name that may be meant for a tool's.
+func (s *Service) toolsLike(name string) string {
+	if len(name) < len("a_b") || s.opt.Catalog == nil {
+		return ""
+	}
+	tool, err := s.opt.Catalog.Resolve(name)
+	if err == nil {
+		return tool.FullName() + " is a tool: await callMCPTool('" + tool.FullName() + "', {…})"
+	}
+	var like []string
+	for _, full := range s.opt.Catalog.List() {
+		_, short, _ := strings.Cut(full, "__")
+		for _, candidate := range []string{full, short} {
+			if difference := len(candidate) - len(name); max(difference, -difference) <= maxDifference && len(ident.Closest(name, []string{candidate})) > 0 {
+				like = append(like, full)
+				break
+			}
+		}
+	}
+	if len(like) == 0 {
+		return ""
+	}
+	return "tools are called with await callMCPTool('" + like[0] + "', {…}); tools with such a name: " + strings.Join(like[:min(len(like), maxListed)], ", ")
 }

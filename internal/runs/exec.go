@@ -263,6 +263,11 @@ func (s *Service) spec(
 	limits := s.opt.Limits
 	json.Unmarshal(start.Limits, &limits) // what begin wrote; an early record has none
 	locate := &locator{compiled: compiled}
+	if len(records) == 0 { // a replay tells what was told then
+		locate.advise = func(compiled *program.Compiled, e *frame.Error, at program.Position) string {
+			return s.advise(env, compiled, e, at)
+		}
+	}
 	locate.recall(records)
 	return &run.Spec{
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: s.opt.Now,
@@ -302,6 +307,11 @@ func (s *Service) leave(runID string, env *environment, locate *locator) *run.Le
 			compiled, err := recorded(*records[0].Start)
 			if err == nil {
 				locate.use(compiled)
+				if len(records) == 0 { // a replay tells what was told then
+					locate.advise = func(compiled *program.Compiled, e *frame.Error, at program.Position) string {
+						return s.advise(env, compiled, e, at)
+					}
+				}
 				locate.recall(records)
 			}
 			return records, err

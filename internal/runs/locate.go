@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ import (
 type locator struct {
 	mu       sync.Mutex
 	compiled *program.Compiled
+	// advise is better advice than that of the program alone, or "". It may be nil.
+	advise func(*program.Compiled, *frame.Error, program.Position) string
 }
 
 func (l *locator) add(m program.SourceMap) {
@@ -54,6 +57,9 @@ func (l *locator) locate(e *frame.Error) *run.Error {
 		at = l.compiled.Result() // the value is at fault, not the code that made it
 	}
 	message, hint := l.compiled.Explain(*e, at)
+	if l.advise != nil {
+		hint = cmp.Or(l.advise(l.compiled, e, at), hint)
+	}
 	return &run.Error{
 		Kind: e.Kind, Name: e.Name, Message: message, File: at.File, Line: at.Line, Column: at.Column,
 		Source: at.SourceLine, Stack: at.Stack, Tool: e.Tool, Data: e.Data,
