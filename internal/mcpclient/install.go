@@ -23,7 +23,7 @@ import (
 // an installer that is killed leaves a package that never starts again.
 //
 //  1. What is to be fetched is read from the command. A command with unknown options has no such phase, nor has a server in a sandbox.
-//  2. The phase is left out if the tools of the server are known, or the package is there. A failed start brings it back.
+//  2. The phase is left out if the package of npx is there, or the tools of another server are known. A failed start brings it back.
 //  3. The installer runs for at most InstallTimeout, while the state is installing. Nothing speaks MCP yet.
 //  4. Where the package of npx is incomplete afterwards, its directory is removed and installed once more. An installer that was stopped
 //     leaves no directory that it made.
@@ -187,6 +187,19 @@ func (in *installation) directory(env []string) string {
 	return filepath.Join(cache, "_npx", hex.EncodeToString(sum[:])[:16])
 }
 
+// local reports whether the packages are in the project that npx starts in.
+func (in *installation) local(dir string) bool {
+	for _, name := range in.npm {
+		if at := strings.LastIndex(name, "@"); at > 0 {
+			name = name[:at]
+		}
+		if !exists(filepath.Join(dir, "node_modules", filepath.FromSlash(name), "package.json")) {
+			return false
+		}
+	}
+	return len(in.npm) > 0
+}
+
 // complete reports whether npm finished an installation in the directory: it writes this file last.
 func complete(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
@@ -207,11 +220,15 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	s.mu.Lock()
 	known := s.listing != nil && !s.doubtful
 	s.mu.Unlock()
-	if in == nil || s.sandbox != nil || known && !repair {
+	if in == nil || s.sandbox != nil {
 		return "", nil
 	}
 	dir := in.directory(s.env())
 	switch {
+	case known && !repair && dir == "": // elsewhere a look costs nothing, and caches are cleaned
+		return "", nil
+	case !repair && in.local(s.cfg.Cwd):
+		return "", nil
 	case repair && dir != "":
 		if err := os.RemoveAll(dir); err != nil {
 			return "", &installError{fmt.Errorf("its package is incomplete, and cannot be installed again: %w; remove %s", err, dir)}

@@ -147,16 +147,29 @@ func TestInstall(t *testing.T) {
 			if asked := u.log(); asked != c.asked {
 				t.Errorf("npx was asked for %q, want %q", asked, c.asked)
 			}
-			// Its tools are known now: nothing is looked for.
-			if err := os.RemoveAll(filepath.Join(u.pkg, "node_modules", ".package-lock.json")); err != nil {
+			mustCall(t, setup(t, mcpclient.Options{CacheDir: cache}, u.config), "echo", `{}`)
+			// The package is gone, though the tools are known.
+			if err := os.RemoveAll(u.pkg); err != nil {
 				t.Fatal(err)
 			}
-			again := setup(t, mcpclient.Options{CacheDir: cache}, u.config)
-			mustCall(t, again, "echo", `{}`)
-			if asked := u.log(); asked != c.asked+"s" {
-				t.Errorf("the next time, npx was asked for %q, want %q", asked, c.asked+"s")
+			mustCall(t, setup(t, mcpclient.Options{CacheDir: cache}, u.config), "echo", `{}`)
+			if asked := u.log(); asked != c.asked+"sis" {
+				t.Errorf("in all, npx was asked for %q, want %q", asked, c.asked+"sis")
 			}
 		})
+	}
+}
+
+// TestInstalledInTheProject: npx takes a package of the project, so nothing is fetched.
+func TestInstalledInTheProject(t *testing.T) {
+	t.Parallel()
+	u := newFakeUser(t)
+	u.config.Cwd = t.TempDir()
+	u.touch(u.config.Cwd + "/node_modules/pkg/package.json")
+	u.touch(u.pkg + "/node_modules/main.js") // for the fake, which knows no project
+	mustCall(t, setup(t, mcpclient.Options{}, u.config), "echo", `{}`)
+	if asked := u.log(); asked != "s" {
+		t.Errorf("npx was asked for %q", asked)
 	}
 }
 
