@@ -290,6 +290,7 @@ func TestWebInspect(t *testing.T) {
   Buffer.from('hello'), Buffer.alloc(0), Buffer.alloc(60, 0xab), Buffer.alloc(51), { b: [Buffer.from([1, 16])] },
   new URL('https://u:p@h:8080/a?b=1#c'), { at: new URL('http://h') },
   new URLSearchParams('a=1&b=it%27s'), new URLSearchParams(), crypto.getRandomValues(new Uint8Array(0)),
+  new Blob(['abc'], { type: 'text/plain' }), new Headers({ b: '2', a: '1' }), { h: new Headers() },
 ]`
 	var want []string
 	inNode(t, "const {format} = require('util'); console.log(JSON.stringify("+values+".map((v) => format(v))))", &want)

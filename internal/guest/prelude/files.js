@@ -262,7 +262,7 @@ for (let i = 0; i < names.length; i++) {
   };
   define(fs, name, forms[name]);
   define(fs.promises, name, forms.promise);
-  define(fs, `${name}Sync`, forms[`${name}Sync`], false);
+  define(fs, `${name}Sync`, forms[`${name}Sync`]);
 }
 define(fs, 'constants', constants);
 const whole = 'read whole files with fs.readFile, or ranges with its offset and length; write with fs.writeFile and fs.appendFile';

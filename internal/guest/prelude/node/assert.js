@@ -8,6 +8,7 @@ import { equal } from './equal.js';
 class AssertionError extends NativeError {
   constructor(options) {
     super(options.message);
+    define(this, 'generatedMessage', options.generated === true);
     define(this, 'code', 'ERR_ASSERTION');
     define(this, 'actual', options.actual);
     define(this, 'expected', options.expected);
@@ -18,7 +19,8 @@ define(AssertionError.prototype, 'name', 'AssertionError', false);
 
 function fail(message, text, actual, expected, operator) {
   if (message !== null && typeof message === 'object' && kindOf(message) === 'Error') throw message;
-  throw new AssertionError({ message: message === undefined ? text : toStr(message), actual, expected, operator });
+  const generated = message === undefined;
+  throw new AssertionError({ message: generated ? text : toStr(message), generated, actual, expected, operator });
 }
 
 // comparison makes a check of two values; verb says in its message what they should have been.
@@ -85,6 +87,24 @@ const checks = {
     }
     check(thrown, expected, message, 'throws');
   },
+  doesNotThrow(f, message) {
+    try {
+      f();
+    } catch (reason) {
+      fail(typeof message === 'string' ? message : undefined, `expected no exception; got ${inspect(reason)}`, reason, undefined, 'doesNotThrow');
+    }
+  },
+  async doesNotReject(promise, message) {
+    try {
+      await (typeof promise === 'function' ? promise() : promise);
+    } catch (reason) {
+      fail(typeof message === 'string' ? message : undefined, `expected no rejection; got ${inspect(reason)}`, reason, undefined, 'doesNotReject');
+    }
+  },
+  ifError(value) {
+    if (value === null || value === undefined) return;
+    fail(undefined, `ifError got unwanted exception: ${inspect(value)}`, value, null, 'ifError');
+  },
   async rejects(promise, expected, message) {
     let thrown;
     try {
@@ -96,6 +116,18 @@ const checks = {
   },
   AssertionError,
 };
+
+// strict is assert whose loose checks are the strict ones.
+function strict(value, message) {
+  assert(value, message);
+}
+const strictly = {
+  __proto__: null, equal: 'strictEqual', notEqual: 'notStrictEqual', deepEqual: 'deepStrictEqual', notDeepEqual: 'notDeepStrictEqual',
+};
 const names = keys(checks);
-for (let i = 0; i < names.length; i++) define(assert, names[i], checks[names[i]]);
-define(assert, 'strict', assert);
+for (let i = 0; i < names.length; i++) {
+  define(assert, names[i], checks[names[i]]);
+  define(strict, names[i], checks[strictly[names[i]] ?? names[i]]);
+}
+define(assert, 'strict', strict);
+define(strict, 'strict', strict);

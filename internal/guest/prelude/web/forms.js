@@ -106,8 +106,7 @@ export class Headers {
 
   [INSPECT](depth, options, inspect) {
     const shown = {};
-    const pairs = this.#sorted();
-    for (let i = 0; i < pairs.length; i++) shown[pairs[i][0]] = pairs[i][1];
+    for (let i = 0; i < this.#list.length; i++) shown[this.#list[i][0]] = join(this.#values(this.#list[i][0]), ', ');
     return depth < 0 ? '[Headers]' : `Headers ${inspect(shown, options)}`;
   }
 }
