@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,9 +89,9 @@ func Parse(data []byte) (*Document, error) {
 	return d, d.readOperations()
 }
 
-// serverOf is the address of the first server, with the defaults of its variables.
-func serverOf(root *node) string {
-	servers := root.list("servers")
+// serverOf is the address of the first server of a document, path or operation, with the defaults of its variables.
+func serverOf(n *node) string {
+	servers := n.list("servers")
 	if len(servers) == 0 {
 		return ""
 	}
@@ -193,6 +194,9 @@ func (d *Document) read(o *Operation, item, op *node, limit int) error {
 	o.Description = strings.TrimSpace(o.Description + "\n" + o.Method + " " + clip(o.path, maxText))
 	if err := checkTemplate(o.path); err != nil {
 		return err
+	}
+	if own := cmp.Or(serverOf(op), serverOf(item), d.Server); own != d.Server {
+		return fmt.Errorf("it is at %s, another address than the document's first server", clip(own, maxText))
 	}
 	o.security = d.securityOf(op)
 	if err := d.readParams(o, item.list("parameters"), op.list("parameters")); err != nil {
