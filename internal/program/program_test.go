@@ -102,6 +102,7 @@ func TestResults(t *testing.T) {
 		},
 		{"const log: string[] = []; function d(v: any, c: any) { log.push(c.kind) }\n@d class A { @d m() {} }\nreturn log", []any{"method", "class"}},
 		{"let n = 0; { using x = { [Symbol.dispose]() { n++ } }; }\nreturn n", 1.0},
+		{"const a = 1\rreturn a // \r\n", 1.0},
 		{"import type { T } from './nothing'; import { type U } from './nothing2'; import V from './nothing3'\nconst v: V = 1 as T & U\nreturn v", 1.0},
 		{"const x = <any>{ a: 1 }; return x.a!", 1.0},
 		// namespaces

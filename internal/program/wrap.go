@@ -240,11 +240,11 @@ func (b *body) runModule(ctx context.Context, o Options) (product, error) {
 	return out, nil
 }
 
-// readable reports whether the tokenizer reads the program for sure, and engines count its columns alike.
+// readable reports whether the tokenizer reads the program for sure, and engines count its lines and columns alike.
 func (b *body) readable() bool {
-	code := b.scan.code
+	code := strings.ReplaceAll(b.scan.code, "\r\n", "")
 	return b.scan.problem == nil && b.scan.guess == 0 && !strings.Contains(code, "<!--") && !strings.Contains(code, "-->") &&
-		!strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII })
+		!strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII || r == '\r' })
 }
 
 // place leads an error of esbuild, in the text that it read, back to the program.
