@@ -61,10 +61,12 @@ type commands struct {
 	Init   initCmd   `cmd:"" group:"First steps:" help:"Write a commented harness.yaml." example:"init && harness doctor"`
 	Doctor doctorCmd `cmd:"" group:"First steps:" help:"What works on this machine, and how to fix what does not." example:"doctor"`
 
-	Exec  execCmd  `cmd:"" group:"Programs and tasks:" help:"Execute agent code in the sandbox."`
-	Run   runCmd   `cmd:"" group:"Programs and tasks:" help:"Work a task with a model, and watch it."`
-	Runs  runsCmd  `cmd:"" group:"Programs and tasks:" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
-	Tasks tasksCmd `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
+	Exec     execCmd     `cmd:"" group:"Programs and tasks:" help:"Execute agent code in the sandbox."`
+	Run      runCmd      `cmd:"" group:"Programs and tasks:" help:"Work a task with a model, and watch it."`
+	Runs     runsCmd     `cmd:"" group:"Programs and tasks:" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
+	Sessions sessionsCmd `cmd:"" group:"Programs and tasks:" help:"Conversations: list, show, delete." example:"sessions list"`
+	Files    filesCmd    `cmd:"" group:"Programs and tasks:" help:"Files of a session: ls, get." example:"files ls sales"`
+	Tasks    tasksCmd    `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
 
 	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, remove, enable, disable, test." example:"servers list"`
 	Tools   toolsCmd   `cmd:"" group:"Tools:" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`

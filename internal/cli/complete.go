@@ -141,6 +141,13 @@ func (a *app) names(ctx context.Context, kind string) (all []cobra.Completion) {
 				all = append(all, cobra.CompletionWithDesc(t.ID, cut(firstLine(t.Task), shownText)))
 			}
 		}
+	case "sessions":
+		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
+			found, _, _ := tasks.Sessions(ctx, task.SessionFilter{UserID: defaultUser, Limit: maxCompletions})
+			for _, s := range found {
+				all = append(all, s.ID)
+			}
+		}
 	case "keys":
 		if keys, err := h.Keys(); err == nil {
 			found, _ := keys.List(ctx)

@@ -2,9 +2,13 @@ package runs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
+
+	"mcp-code-exec-harness/internal/files"
 )
 
 // SaveResult keeps what a run produced in its session's workspace, and returns the path that later programs know it by.
@@ -48,4 +52,22 @@ func (s *Service) ReadFile(user, session, at string, most int64) ([]byte, error)
 		err = fmt.Errorf("%s has more than %d bytes", path.Join("/workspace", at), most)
 	}
 	return data, err
+}
+
+// ListFiles lists a directory of a session's workspace with everything below it.
+func (s *Service) ListFiles(ctx context.Context, user, session, at string) ([]files.Entry, error) {
+	work, err := s.opt.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := work.Open(user, session)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	all, err := dir.ReadDir(ctx, at, true)
+	if at == "." && errors.Is(err, fs.ErrNotExist) { // nothing was written yet
+		return nil, nil
+	}
+	return all, err
 }
