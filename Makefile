@@ -61,7 +61,7 @@ platforms: ## whether the types are right on every platform
 	$(GO) build -C tools -o ../bin/platforms ./platforms
 	./bin/platforms $(PLATFORMS)
 
-conformance: build ## the official conformance suite of MCP against /mcp, with what passed
+conformance: build ## the official conformance suite of MCP against /mcp and our client, with what passed
 	$(GO) test ./internal/cli -run 'TestConformance|TestTypeScriptClient' -count 1 -v
 
 lines: ## lines of Go by package, without tests, their support and generated code
