@@ -41,6 +41,24 @@ func TestConformanceClient(t *testing.T) {
 	t.Logf("%s", out[at:])
 }
 
+// conformancePrograms are what the scenarios ask clients to do, where that is more than a call of test-tool.
+var conformancePrograms = map[string]string{
+	"initialize":                          "return (await list_mcp_tools()).length",
+	"tools_call":                          "return await callMCPTool('suite__add_numbers', {a: 5, b: 3})",
+	"elicitation-sep1034-client-defaults": "return await callMCPTool('suite__test_client_elicitation_defaults', {})",
+	"sse-retry":                           "return await callMCPTool('suite__test_reconnection', {})",
+	"request-metadata":                    "return (await list_mcp_tools()).length",
+	"json-schema-ref-no-deref":            "return await get_mcp_tool_details((await list_mcp_tools())[0])",
+	"http-standard-headers": `for (const tool of await list_mcp_tools()) await callMCPTool(tool, {})
+		for (const r of await list_mcp_resources()) await read_mcp_resource(r.server, r.uri)
+		for (const p of await list_mcp_prompts()) await get_mcp_prompt(p.server, p.name)`,
+	"http-invalid-tool-headers": "for (const tool of await list_mcp_tools()) await callMCPTool(tool, {region: 'us-west1'}).catch(e => console.log(tool, e.message))",
+	"json-schema-2020-12-preservation": `const {inputSchema} = await get_mcp_tool_details('suite__json_schema_2020_12_tool')
+		await callMCPTool('suite__json_schema_echo', {schema: inputSchema})`,
+	"sep-2322-client-request-state": `for (const tool of ['echo_state', 'no_state', 'unrelated', 'no_result_type'])
+		await callMCPTool('suite__test_mrtr_' + tool, {}).catch(e => console.log(e.message))`,
+}
+
 // conformanceClient is the command that the suite runs with the address of its server.
 func conformanceClient(ctx context.Context, address, cache string) error {
 	dir, err := os.MkdirTemp("", "harness-conformance-")
@@ -92,12 +110,11 @@ func conformanceClient(ctx context.Context, address, cache string) error {
 		fmt.Printf("harness %s: %d\n%s", strings.Join(args, " "), code, &out)
 		return code, out.String()
 	}
-	call := map[string]string{
-		"initialize": "return (await list_mcp_tools()).length", "tools_call": "return await callMCPTool('suite__add_numbers', {a: 5, b: 3})",
-		"elicitation-sep1034-client-defaults": "return await callMCPTool('suite__test_client_elicitation_defaults', {})",
-		"sse-retry":                           "return await callMCPTool('suite__test_reconnection', {})",
-	}[scenario]
-	if call == "" {
+	call := conformancePrograms[scenario]
+	switch {
+	case scenario == "http-custom-headers":
+		call = "for (const c of (" + os.Getenv("MCP_CONFORMANCE_CONTEXT") + ").toolCalls) await callMCPTool('suite__' + c.name, Object.fromEntries(Object.entries(c.arguments).filter(([, v]) => v !== null)))"
+	case call == "":
 		call = "return await callMCPTool('suite__test-tool', {})"
 	}
 	for range 4 {

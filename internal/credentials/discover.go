@@ -1,7 +1,6 @@
 package credentials
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,20 +160,29 @@ type found struct {
 	meta     *oauthex.AuthServerMeta
 }
 
-// probe is the request that a server has to refuse before a login, and to accept after it.
-const probe = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
-	`"clientInfo":{"name":"mcp-code-exec-harness","version":"login"}}}`
+// probe is the request that a server has to refuse before a login, and to accept after it. Some accept it from everybody, and refuse listing
+// before a login.
+const (
+	probe = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+		`"clientInfo":{"name":"mcp-code-exec-harness","version":"login"}}}`
+	listing = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"mcp-code-exec-harness","version":"login"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+)
 
-// ask sends the probe to the server, with an access token where there is one.
-func (o *OAuth) ask(ctx context.Context, access string) (status int, header http.Header, err error) {
+// ask sends the probe or listing to the server, with an access token where there is one.
+func (o *OAuth) ask(ctx context.Context, what, access string) (status int, header http.Header, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.server.URL, bytes.NewReader([]byte(probe)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.server.URL, strings.NewReader(what))
 	if err != nil {
 		return 0, nil, withoutURL(err)
 	}
 	for name, value := range o.server.Headers {
 		req.Header.Set(name, value)
+	}
+	if what == listing {
+		req.Header.Set("MCP-Protocol-Version", "2026-07-28")
+		req.Header.Set("Mcp-Method", "tools/list")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
@@ -208,7 +216,10 @@ func (o *OAuth) endSession(ctx context.Context, client *http.Client, probe *http
 
 // discover finds out where to log in for the server.
 func (o *OAuth) discover(ctx context.Context) (*found, error) {
-	status, header, err := o.ask(ctx, "")
+	status, header, err := o.ask(ctx, probe, "")
+	if err == nil && status == http.StatusOK {
+		status, header, err = o.ask(ctx, listing, "")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -152,7 +152,7 @@ func TestHostileMetadata(t *testing.T) {
 				}
 				return r.URL.Path == asm
 			}
-		}, "Client.Timeout"},
+		}, "deadline exceeded"},
 		"slow body": {func(d *documents) {
 			d.serve = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path == asm {
@@ -162,7 +162,7 @@ func TestHostileMetadata(t *testing.T) {
 				}
 				return r.URL.Path == asm
 			}
-		}, "Client.Timeout"},
+		}, "deadline exceeded"},
 		"headers without end":   {func(d *documents) { d.header = "Bearer " + strings.Repeat("a=b,", 10_000) }, "type \"mac\""},
 		"token of another type": {func(*documents) {}, `type "mac"`},
 	} {

@@ -58,7 +58,7 @@ func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, er
 	if err != nil {
 		return nil, err
 	}
-	status, _, err := o.ask(ctx, g.Access)
+	status, _, err := o.ask(ctx, probe, g.Access)
 	if err != nil {
 		return nil, err
 	}

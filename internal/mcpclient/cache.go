@@ -17,6 +17,8 @@ type listing struct {
 	ServerInfo   Info   `json:"serverInfo"`
 	Instructions string `json:"instructions,omitempty"`
 
+	mirrors map[string][]mirror // by tool; nil is none
+
 	held map[string]bool // names of tools that Options.Review holds, "" for title and instructions; nil is none
 }
 

@@ -95,6 +95,9 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 		if s.root().holds(tool) { // since the server was connected again
 			return newFault(KindRefused, "not called, because the tool is held for review: harness servers review %s", server)
 		}
+		if mirrors := s.root().mirrored(tool); mirrors != nil {
+			exchangeOf(ctx).headers = headersOf(mirrors, args)
+		}
 		_, err := c.session.CallTool(ctx, params)
 		return err
 	})

@@ -17,6 +17,8 @@ type exchange struct {
 	end   context.CancelCauseFunc
 	limit int    // bytes of the result, of a page of a listing; 0 leaves it to the transport
 	token string // progress token of the request; empty if it asks for no progress
+	// headers of the request over HTTP, names and values by turns.
+	headers []string
 	// progress is buffered: a caller that is slower than the server misses reports.
 	progress chan Progress
 

@@ -134,7 +134,7 @@ func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 		traced = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }})
 	}
 	req, _ := msg.(*jsonrpc.Request) // nil for an answer
-	res, err := w.do(traced, http.MethodPost, w.url, data, w.headers(req)...)
+	res, err := w.do(traced, http.MethodPost, w.url, data, w.headers(req, ex)...)
 	if req == nil || !req.IsCall() {
 		defer release()
 		if err != nil {
@@ -161,7 +161,7 @@ func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 }
 
 // headers are those of a POST. Which protocol version is spoken, the SDK decides in the handshake.
-func (w *web) headers(req *jsonrpc.Request) []string {
+func (w *web) headers(req *jsonrpc.Request, ex *exchange) []string {
 	header := []string{"Content-Type", typeJSON, "Accept", typeJSON + ", " + typeEvents}
 	if !w.streamable || req == nil {
 		return header
@@ -182,6 +182,9 @@ func (w *web) headers(req *jsonrpc.Request) []string {
 	if w.header.Load().Get(versionHeader) > legacyVersion {
 		_ = json.Unmarshal(req.Params, &params)
 		header = append(header, "Mcp-Method", req.Method, "Mcp-Name", cmp.Or(params.Name, params.URI))
+		if ex != nil {
+			header = append(header, ex.headers...)
+		}
 	}
 	return header
 }

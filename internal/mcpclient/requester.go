@@ -170,7 +170,7 @@ func (r *requester) once(ctx context.Context, method, address string, body []byt
 	}
 	req.Header = r.header.Load().Clone()
 	for i := 0; i < len(header); i += 2 {
-		if header[i+1] != "" {
+		if header[i+1] != "" || strings.HasPrefix(header[i], mirrorPrefix) {
 			req.Header.Set(header[i], header[i+1])
 		}
 	}

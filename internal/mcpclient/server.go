@@ -380,6 +380,15 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 		s.m.opts.Logger.Warn("server describes a tool that cannot be used", "server", s.cfg.Name, "error", err, "such", len(bad))
 	}
 	l.Tools = tools
+	if c.proc == nil { // over stdio there are no headers
+		l.Tools = slices.DeleteFunc(tools, func(t Tool) bool {
+			_, err := mirrorsOf(t.InputSchema)
+			if err != nil {
+				s.m.opts.Logger.Warn("server describes a tool that cannot be used", "server", s.cfg.Name, "tool", t.Name, "error", err)
+			}
+			return err != nil
+		})
+	}
 	return l, nil
 }
 
@@ -397,7 +406,7 @@ func (s *server) recall(l *listing) {
 	if fresh {
 		return
 	}
-	l.held = held
+	l.held, l.mirrors = held, mirrorsByTool(l.Tools)
 	s.mu.Lock()
 	s.listing, s.cached = l, true
 	s.mu.Unlock()
@@ -460,11 +469,22 @@ func (s *server) holds(tool string) bool {
 	return s.listing != nil && s.listing.held[tool]
 }
 
+// mirrored are the mirrored arguments of a tool.
+func (s *server) mirrored(tool string) []mirror {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listing == nil {
+		return nil
+	}
+	return s.listing.mirrors[tool]
+}
+
 // publish makes a listing of the running server the known one, writes it to disk if it has changed, and reports it.
 func (s *server) publish(l *listing) {
 	s.reviewing.Lock()
 	defer s.reviewing.Unlock()
 	l.held, _ = s.review(l, false)
+	l.mirrors = mirrorsByTool(l.Tools)
 	s.mu.Lock()
 	changed := !reflect.DeepEqual(s.listing, l)
 	if changed {

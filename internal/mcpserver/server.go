@@ -89,7 +89,7 @@ func New(opt Options) *Server {
 	}
 	s.addSkills()
 	s.addResources()
-	s.server.AddReceivingMiddleware(s.prompting, s.listing, s.countSessions, s.boundListening)
+	s.server.AddReceivingMiddleware(private, s.prompting, s.listing, s.countSessions, s.boundListening)
 	if opt.direct() {
 		s.addUpstreamResources()
 		s.begun.Go(s.offerTools)
@@ -139,6 +139,31 @@ func (c caller) session(name string) string {
 	of := sha256.Sum256([]byte(c.Principal))
 	return "mcp-" + hex.EncodeToString(of[:6])
 }
+
+// private is a middleware that says of what can be cached that it is the caller's own: it has the tokens of the caller's session.
+func private(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		answer, err := next(ctx, method, req)
+		if err != nil {
+			return answer, err
+		}
+		switch a := answer.(type) {
+		case *mcp.ListToolsResult:
+			a.CacheScope = cacheScope
+		case *mcp.ListResourcesResult:
+			a.CacheScope = cacheScope
+		case *mcp.ListResourceTemplatesResult:
+			a.CacheScope = cacheScope
+		case *mcp.ReadResourceResult:
+			a.CacheScope = cacheScope
+		case *mcp.ListPromptsResult:
+			a.CacheScope = cacheScope
+		}
+		return answer, nil
+	}
+}
+
+const cacheScope = "private"
 
 // bound is ctx that also ends with another one.
 func bound(ctx, with context.Context) (context.Context, context.CancelFunc) {

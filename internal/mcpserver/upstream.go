@@ -53,7 +53,7 @@ func (s *Server) listUpstream(ctx context.Context, who caller, list *mcp.ListRes
 
 // readByURI is a program that reads the resource of a URI that one server offers.
 const readByURI = `const found = (await list_mcp_resources()).filter((r) => r.uri === env.HARNESS_URI)
-if (found.length !== 1) throw new Error('there is no such resource')
+if (found.length !== 1) return null
 return await read_mcp_resource(found[0].server, env.HARNESS_URI)`
 
 // readUpstream answers resources/read for a resource of an upstream server.
@@ -77,6 +77,9 @@ func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (
 	raw, err := s.value(ctx, s.caller(r.Extra), runs.Request{Code: code, Env: map[string]string{"HARNESS_SERVER": server, "HARNESS_URI": uri}})
 	if err != nil {
 		return nil, err
+	}
+	if string(raw) == "null" {
+		return nil, mcp.ResourceNotFoundError(r.Params.URI)
 	}
 	var read mcp.ReadResourceResult
 	if json.Unmarshal(raw, &read) != nil || len(read.Contents) == 0 { // it became a file, or is no base64 with a token in it

@@ -1,0 +1,144 @@
+package mcpclient
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// mirror is an argument of a tool that calls over HTTP repeat in a header, from the protocol version 2026-07-28 on, because its schema says so
+// (x-mcp-header). Servers refuse calls without it.
+type mirror struct {
+	path   []string // names of properties
+	header string   // without its prefix
+}
+
+const (
+	mirrorKeyword = "x-mcp-header"
+	mirrorPrefix  = "Mcp-Param-"
+	maxMirrors    = 64 // of a tool
+	maxMirrorDeep = 16 // properties inside of properties
+)
+
+// mirrorsOf are the mirrored arguments of a tool; an error says why clients must not use the tool over HTTP.
+func mirrorsOf(schema json.RawMessage) ([]mirror, error) {
+	if !bytes.Contains(schema, []byte(mirrorKeyword)) {
+		return nil, nil
+	}
+	var all []mirror
+	seen := map[string]bool{}
+	var walk func(schema json.RawMessage, path []string) error
+	walk = func(schema json.RawMessage, path []string) error {
+		var of struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if len(path) > maxMirrorDeep || json.Unmarshal(schema, &of) != nil {
+			return nil
+		}
+		for name, property := range of.Properties {
+			var p struct {
+				Type   any             `json:"type"`
+				Header json.RawMessage `json:"x-mcp-header"`
+			}
+			path := append(path[:len(path):len(path)], name)
+			if json.Unmarshal(property, &p) != nil {
+				continue // no schema that could have one
+			}
+			if p.Header != nil {
+				var header string
+				switch err := json.Unmarshal(p.Header, &header); {
+				case err != nil || !isToken(header):
+					return fmt.Errorf("%s of %q is no name of a header", mirrorKeyword, strings.Join(path, "."))
+				case p.Type != "string" && p.Type != "integer" && p.Type != "boolean":
+					return fmt.Errorf("%q has %s, and is no string, integer or boolean", strings.Join(path, "."), mirrorKeyword)
+				case seen[strings.ToLower(header)]:
+					return fmt.Errorf("two arguments have the %s %q", mirrorKeyword, header)
+				case len(all) == maxMirrors:
+					return errors.New("too many arguments have " + mirrorKeyword)
+				}
+				seen[strings.ToLower(header)] = true
+				all = append(all, mirror{path, header})
+			}
+			if err := walk(property, path); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := walk(schema, nil)
+	return all, err
+}
+
+// mirrorsByTool are the mirrored arguments of all tools that have some.
+func mirrorsByTool(tools []Tool) map[string][]mirror {
+	var all map[string][]mirror
+	for _, t := range tools {
+		if mirrors, err := mirrorsOf(t.InputSchema); err == nil && len(mirrors) > 0 {
+			if all == nil {
+				all = map[string][]mirror{}
+			}
+			all[t.Name] = mirrors
+		}
+	}
+	return all
+}
+
+// headersOf are the headers of a call with args: names and values by turns. An argument that is absent, null or of another type has none.
+func headersOf(mirrors []mirror, args json.RawMessage) []string {
+	var headers []string
+	for _, m := range mirrors {
+		at := args
+		for _, name := range m.path {
+			var object map[string]json.RawMessage
+			if json.Unmarshal(at, &object) != nil {
+				at = nil
+				break
+			}
+			at = object[name]
+		}
+		if text, ok := headerText(at); ok {
+			headers = append(headers, mirrorPrefix+m.header, text)
+		}
+	}
+	return headers
+}
+
+// headerText writes a value into a header: in base64 what a header cannot hold as it is.
+func headerText(value json.RawMessage) (string, bool) {
+	var v any
+	if len(value) == 0 || json.Unmarshal(value, &v) != nil {
+		return "", false
+	}
+	text := ""
+	switch v := v.(type) {
+	case string:
+		text = v
+	case bool:
+		text = strconv.FormatBool(v)
+	case float64:
+		const maxSafe = 1<<53 - 1
+		if v != math.Trunc(v) || math.Abs(v) > maxSafe {
+			return "", false
+		}
+		text = strconv.FormatInt(int64(v), 10)
+	default:
+		return "", false
+	}
+	encoded := strings.HasPrefix(text, "=?base64?") && strings.HasSuffix(text, "?=")
+	if encoded || strings.TrimSpace(text) != text || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?=", true
+	}
+	return text, true
+}
+
+// isToken reports whether a text can be the name of a header.
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}
