@@ -114,7 +114,7 @@ func headerText(value json.RawMessage) (string, bool) {
 	if len(value) == 0 || json.Unmarshal(value, &v) != nil {
 		return "", false
 	}
-	text := ""
+	var text string
 	switch v := v.(type) {
 	case string:
 		text = v
