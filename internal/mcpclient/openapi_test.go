@@ -27,9 +27,9 @@ import (
 type shop struct {
 	*httptest.Server
 	document string
-	answer   func(w http.ResponseWriter, r *http.Request)
 
 	mu       sync.Mutex
+	answer   func(w http.ResponseWriter, r *http.Request)
 	requests []string
 }
 
@@ -59,8 +59,9 @@ func newShop(t testing.TB) *shop {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+string(body)))
+		answer := s.answer
 		s.mu.Unlock()
-		s.answer(w, r)
+		answer(w, r)
 	}))
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -81,15 +82,22 @@ func (s *shop) config() mcpclient.Config {
 	return mcpclient.Config{Name: "shop", OpenAPI: s.URL + "/openapi.json", StartupTimeout: patience, Timeout: patience}
 }
 
+// set says how requests are answered from now on.
+func (s *shop) set(answer func(w http.ResponseWriter, r *http.Request)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
 func (s *shop) says(status int, body string, header ...string) {
-	s.answer = func(w http.ResponseWriter, _ *http.Request) {
+	s.set(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for i := 0; i < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])
 		}
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
-	}
+	})
 }
 
 func TestOpenAPI(t *testing.T) {
@@ -190,7 +198,7 @@ func TestOpenAPIDoubt(t *testing.T) {
 			_, _ = io.WriteString(w, "{")
 		},
 	} {
-		s.answer = answer
+		s.set(answer)
 		_, err := m.Call(ctxFor(t), "shop", "addItem", json.RawMessage(`{"body":1}`), mcpclient.CallOptions{})
 		failed, ok := errors.AsType[*mcpclient.CallError](err)
 		if !ok || !failed.InDoubt() {
@@ -212,11 +220,11 @@ func TestOpenAPIDoubt(t *testing.T) {
 	}
 	// A call that is cancelled ends at once, and the service sees it.
 	arrived, gone := make(chan struct{}), make(chan struct{})
-	s.answer = func(_ http.ResponseWriter, r *http.Request) {
+	s.set(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 		close(gone)
-	}
+	})
 	ctx, cancel := context.WithCancel(ctxFor(t))
 	go func() {
 		<-arrived
@@ -227,7 +235,7 @@ func TestOpenAPIDoubt(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	<-gone
-	s.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	s.set(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	_, err = m.Call(ctxFor(t), "shop", "addItem", json.RawMessage(`{}`), mcpclient.CallOptions{Timeout: 50 * time.Millisecond})
 	if failed, ok := errors.AsType[*mcpclient.CallError](err); !ok || failed.Kind != mcpclient.KindTimeout || !failed.InDoubt() {
 		t.Errorf("timed out: %v", err)
@@ -245,14 +253,14 @@ func TestOpenAPICredentials(t *testing.T) {
 	cfg.Headers = map[string]string{"X-Own-Token": "own-secret-header", "Cookie": "a=b"}
 	m := setup(t, mcpclient.Options{}, cfg)
 	basic := base64.StdEncoding.EncodeToString([]byte("ann:login-secret"))
-	s.answer = func(w http.ResponseWriter, r *http.Request) {
+	s.set(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("api_key") != "query-secret+1" || r.Header.Get("Authorization") != "Basic "+basic || r.Header.Get("X-Own-Token") != "own-secret-header" || r.Header.Get("Cookie") != "a=b" {
 			t.Errorf("request %s %v", r.URL, r.Header)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Link", r.RequestURI)
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": 1, "url": r.URL.String(), "header": r.Header})
-	}
+	})
 	res, err := m.Call(ctxFor(t), "shop", "getItem", json.RawMessage(`{"id":1}`), mcpclient.CallOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -268,21 +276,21 @@ func TestOpenAPICredentials(t *testing.T) {
 	}
 	// A redirect to another origin is not followed, whatever the method; errors do not show the address.
 	for _, status := range []int{301, 302, 307, 308} {
-		s.answer = func(w http.ResponseWriter, r *http.Request) {
+		s.set(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/x?"+r.URL.RawQuery, status)
-		}
+		})
 		res, err := m.Call(ctxFor(t), "shop", "getItem", json.RawMessage(`{"id":1}`), mcpclient.CallOptions{})
 		if err != nil || !res.IsError || !strings.Contains(string(res.Raw), "not followed") || strings.Contains(string(res.Raw), "query-secret") {
 			t.Errorf("%d: %v %s", status, err, res.Raw)
 		}
 	}
-	s.answer = func(w http.ResponseWriter, r *http.Request) {
+	s.set(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/items/1" {
 			http.Redirect(w, r, "/items/2", http.StatusFound)
 			return
 		}
 		_, _ = io.WriteString(w, "{}")
-	}
+	})
 	if res, err := m.Call(ctxFor(t), "shop", "getItem", json.RawMessage(`{"id":1}`), mcpclient.CallOptions{}); err != nil || res.IsError {
 		t.Errorf("redirect at the same origin: %v", err)
 	}
@@ -356,12 +364,12 @@ func TestOpenAPIPerUser(t *testing.T) {
 	s := newShop(t)
 	var mu sync.Mutex
 	var keys []string
-	s.answer = func(w http.ResponseWriter, r *http.Request) {
+	s.set(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		keys = append(keys, r.Header.Get("X-Key"))
 		mu.Unlock()
 		_, _ = io.WriteString(w, "it was "+r.Header.Get("X-Key"))
-	}
+	})
 	cfg := s.config()
 	cfg.PerUser, cfg.Credentials = true, &credentials.Keys{Server: "shop", HeaderIn: "X-Key", ByUser: map[string]string{"ann": "the-key-of-ann", "ben": "the-key-of-ben"}}
 	m := setup(t, mcpclient.Options{}, cfg)
