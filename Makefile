@@ -18,7 +18,7 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 # The packages whose tests start their own binary as child processes. Without the race detector a child starts in a seventh
 # of the time; what it runs is tested with the detector inside of the tests' own process.
-CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./internal/gate ./internal/jail ./internal/wiring ./internal/mcpclient ./internal/program ./internal/sandbox/process ./internal/sandbox/wasm ./internal/store/sqlite
+CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./internal/gate ./internal/guest ./internal/jail ./internal/wiring ./internal/mcpclient ./internal/program ./internal/sandbox/process ./internal/sandbox/wasm ./internal/store/sqlite
 
 # The packages whose tests take longest begin first, so that none is left alone at the end.
 LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/store/sqlite ./internal/sandbox/process ./internal/api ./internal/cli ./internal/task ./internal/program ./internal/catalog

@@ -19,6 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/node"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/testing/child"
 )
 
 // TestMain makes the test binary a worker when the sandbox re-executes it.
@@ -107,7 +108,7 @@ func openWasm(t *testing.T) runner {
 	t.Helper()
 	build(t)
 	wasmOnce.Do(func() {
-		built.wasm, built.err = wasm.Open(t.Context(), wasm.Options{Dir: built.dir, MaxMemory: 256 << 20})
+		built.wasm, built.err = wasm.Open(t.Context(), wasm.Options{Executable: child.Executable(t), Dir: built.dir, MaxMemory: 256 << 20})
 	})
 	if built.err != nil {
 		t.Fatal(built.err)

@@ -16,7 +16,6 @@ import (
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -79,7 +78,7 @@ func (s *Service) tierFor(user string, roles []auth.Role, asked string) (string,
 
 // prepare compiles a program and begins its journal. A program that does not compile has an outcome and no spec.
 func (s *Service) prepare(ctx context.Context, id string, env *environment, req Request) (spec *run.Spec, writer journal.Writer, out *run.Outcome, err error) {
-	if req.Code, err = env.privacy.Hide(ctx, pii.FromCode, req.Code); err != nil {
+	if req.Code, err = env.privacy.HideProgram(ctx, req.Code); err != nil {
 		return nil, nil, nil, err
 	}
 	if req.Env, err = s.env(ctx, env.privacy, req.Env); err != nil {

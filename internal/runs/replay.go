@@ -8,7 +8,6 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -101,7 +100,7 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 	if err != nil {
 		return nil, err
 	}
-	if code, err = env.privacy.Hide(ctx, pii.FromCode, code); err != nil {
+	if code, err = env.privacy.HideProgram(ctx, code); err != nil {
 		return nil, err
 	}
 	if code != "" {

@@ -16,7 +16,7 @@ import (
 // hostileLimits are small, so that the table is quick, but for those of time: a program that ends by another limit has
 // time to reach it, also on a busy machine.
 var hostileLimits = map[string]string{
-	"sandbox.timeout": "2m", "sandbox.maxWall": "2m", "sandbox.memory": "24MiB", "sandbox.maxOutput": "256KiB",
+	"sandbox.timeout": "2m", "sandbox.maxWall": "2m", "sandbox.memory": "32MiB", "sandbox.maxOutput": "256KiB",
 	"sandbox.maxLogLines": "2000", "sandbox.maxCalls": "50", "sandbox.maxHostCalls": "2000",
 }
 

@@ -43,7 +43,7 @@ func setup(t testing.TB) *Sandbox {
 		}
 		cacheDir = dir
 	}
-	s, err := Open(t.Context(), Options{Dir: cacheDir, MaxMemory: 256 << 20})
+	s, err := Open(t.Context(), Options{Executable: child.Executable(t), Dir: cacheDir, MaxMemory: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

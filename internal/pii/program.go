@@ -1,0 +1,152 @@
+package pii
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// HideProgram is Hide for the source of a program, JavaScript or TypeScript. Numbers outside of literals and comments stay, which would be
+// other programs with a token in their place, and so does the address of the machine itself.
+func (s Session) HideProgram(ctx context.Context, code string) (string, error) {
+	if s.filter == nil || code == "" {
+		return code, nil
+	}
+	masked := strings.ReplaceAll(maskNumbers(code), loopback, strings.Repeat("x", len(loopback)))
+	spans, tokens, err := s.filter.tokenize(ctx, s.scope, FromCode, masked, false, nil)
+	if err != nil {
+		return "", fmt.Errorf("hide personal data: %w", err)
+	}
+	for i := len(spans) - 1; i >= 0; i-- {
+		if span := spans[i]; code[span.Start:span.End] != masked[span.Start:span.End] {
+			spans, tokens = slices.Delete(spans, i, i+1), slices.Delete(tokens, i, i+1)
+		}
+	}
+	return splice(code, spans, tokens), nil
+}
+
+const loopback = "127.0.0.1"
+
+// maskNumbers replaces the digits outside of literals and comments by letters. The text keeps its length.
+func maskNumbers(code string) string {
+	out := []byte(code)
+	var templates []int // braces that are open in each ${ that is
+	value := false      // a value ends here, so that a slash divides
+	for i := 0; i < len(code); {
+		c := code[i]
+		switch {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			i++
+		case strings.HasPrefix(code[i:], "//"):
+			i += upTo(code[i:], "\n")
+		case strings.HasPrefix(code[i:], "/*"):
+			i += 2
+			i += upTo(code[i:], "*/")
+		case c == '"' || c == '\'':
+			i, value = endOfQuoted(code, i), true
+		case c == '`':
+			var open bool
+			if i, open = endOfTemplate(code, i+1); open {
+				templates = append(templates, 0)
+			}
+			value = !open
+		case c == '}' && len(templates) > 0 && templates[len(templates)-1] == 0:
+			templates = templates[:len(templates)-1]
+			var open bool
+			if i, open = endOfTemplate(code, i+1); open {
+				templates = append(templates, 0)
+			}
+			value = !open
+		case c == '/' && !value && endOfRegExp(code, i) > 0:
+			i, value = endOfRegExp(code, i), true
+		case isWord(c):
+			end := i
+			for end < len(code) && (isWord(code[end]) || code[end] == '.') {
+				if code[end] >= '0' && code[end] <= '9' {
+					out[end] = 'x'
+				}
+				end++
+			}
+			value = !slices.Contains(beforeValues, code[i:end])
+			i = end
+		default:
+			if len(templates) > 0 {
+				switch c {
+				case '{':
+					templates[len(templates)-1]++
+				case '}':
+					templates[len(templates)-1]--
+				}
+			}
+			value = c == ')' || c == ']' || c == '}'
+			i++
+		}
+	}
+	return string(out)
+}
+
+// beforeValues are the words after which a slash begins a regular expression.
+var beforeValues = []string{"return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "do", "else", "instanceof", "yield", "await"}
+
+func isWord(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c >= 0x80
+}
+
+// upTo is the length of a text up to the end of a mark in it, or all of it.
+func upTo(text, mark string) int {
+	before, _, found := strings.Cut(text, mark)
+	if !found {
+		return len(text)
+	}
+	return len(before) + len(mark)
+}
+
+// endOfQuoted is where the string ends that begins at i: behind its quote, or before the end of its line.
+func endOfQuoted(code string, i int) int {
+	quote := code[i]
+	for i++; i < len(code); i++ {
+		switch code[i] {
+		case '\\':
+			i++
+		case '\n':
+			return i
+		case quote:
+			return i + 1
+		}
+	}
+	return len(code)
+}
+
+// endOfTemplate is where the text of a template ends that goes on at i; open, if an expression follows.
+func endOfTemplate(code string, i int) (end int, open bool) {
+	for ; i < len(code); i++ {
+		switch {
+		case code[i] == '\\':
+			i++
+		case code[i] == '`':
+			return i + 1, false
+		case strings.HasPrefix(code[i:], "${"):
+			return i + 2, true
+		}
+	}
+	return len(code), false
+}
+
+// endOfRegExp is where the regular expression ends that begins at i; 0 if none does.
+func endOfRegExp(code string, i int) int {
+	class := false
+	for i++; i < len(code) && code[i] != '\n'; i++ {
+		switch c := code[i]; {
+		case c == '\\':
+			i++
+		case c == '[':
+			class = true
+		case c == ']':
+			class = false
+		case c == '/' && !class:
+			return i + 1
+		}
+	}
+	return 0
+}
