@@ -8,17 +8,17 @@ import (
 func TestMaskNumbers(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{
-		`return [1700000000000, (1234.5678)]`:       `return [xxxxxxxxxxxxx, (xxxx.xxxx)]`,
-		`f("555 1", 'a\'2', x1) // 3`:               `f("555 1", 'a\'2', xx) // 3`,
-		"`4 ${5 + {a: 6}.a + `7`} 8` + 9":           "`4 ${x + {a: x}.a + `7`} 8` + x",
-		"/* 1 */ a / 2 / 3":                         "/* 1 */ a / x / x",
-		`x = /"4'5/.test(y) && 6; z = (7) / 8 / 9`:  `x = /"4'5/.test(y) && x; z = (x) / x / x`,
-		"return /[/]1'/, 2":                         "return /[/]1'/, x",
-		"a = 'open 1\nb = 2":                        "a = 'open 1\nb = x",
-		"`open 1 ${2":                               "`open 1 ${x",
-		"1_000n + 0xff12 + 1e21":                    "x_xxxn + xxffxx + xexx",
-		"a }} } `1` / 2 / '3'":                      "a }} } `1` / x / '3'",
-		"/": "/", "`": "`", "'\\": "'\\", "/*1": "/*1", "": "",
+		`return [1700000000000, (1234.5678)]`:      `return [xxxxxxxxxxxxx, (xxxx.xxxx)]`,
+		`f("555 1", 'a\'2', x1) // 3`:              `f("555 1", 'a\'2', xx) // 3`,
+		"`4 ${5 + {a: 6}.a + `7`} 8` + 9":          "`4 ${x + {a: x}.a + `7`} 8` + x",
+		"/* 1 */ a / 2 / 3":                        "/* 1 */ a / x / x",
+		`x = /"4'5/.test(y) && 6; z = (7) / 8 / 9`: `x = /"4'5/.test(y) && x; z = (x) / x / x`,
+		"return /[/]1'/, 2":                        "return /[/]1'/, x",
+		"a = 'open 1\nb = 2":                       "a = 'open 1\nb = x",
+		"`open 1 ${2":                              "`open 1 ${x",
+		"1_000n + 0xff12 + 1e21":                   "x_xxxn + xxffxx + xexx",
+		"a }} } `1` / 2 / '3'":                     "a }} } `1` / x / '3'",
+		"/":                                        "/", "`": "`", "'\\": "'\\", "/*1": "/*1", "": "",
 	} {
 		if got := maskNumbers(code); got != want {
 			t.Errorf("%s: %s, want %s", code, got, want)
