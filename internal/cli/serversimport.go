@@ -66,6 +66,18 @@ type imported struct {
 	Notes  []string `json:"notes,omitempty"`
 
 	server clients.Server
+	like   int // index in the plan of the server that it is the same as, -1 if harness.yaml has that
+}
+
+// kept reports whether harness.yaml has a server, or another one that is the same.
+func kept(plan []imported, p imported) bool {
+	switch p.Action {
+	case "add", "replace":
+		return true
+	case "same":
+		return p.like < 0 || kept(plan, plan[p.like])
+	}
+	return false
 }
 
 func (c *serversImportCmd) Run(a *app) error {
@@ -197,10 +209,10 @@ func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources
 			if server.Command != "" && project != "" && (project != filepath.Dir(file) || server.Cwd != "") {
 				server.Cwd = filepath.Join(project, server.Cwd) // where the client starts it
 			}
-			p := imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "add", Notes: server.Notes, server: server}
+			p := imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "add", Notes: server.Notes, server: server, like: -1}
 			if i := slices.IndexFunc(plan, func(other imported) bool { return other.Server == server.Name && other.server.MCPServer != nil }); i >= 0 {
 				if same(plan[i].server.MCPServer, server.MCPServer) {
-					p.Action = "same"
+					p.Action, p.like = "same", i
 				} else {
 					p.Server = server.Name + "-" + s.client.Name
 					p.server.Name = p.Server
@@ -246,14 +258,19 @@ func isHarness(a *app, s *config.MCPServer) bool {
 	return s.Command != "" && (s.Command == a.Executable || strings.TrimSuffix(filepath.Base(s.Command), ".exe") == "harness") && slices.Contains(s.Args, "mcp")
 }
 
-// same reports whether two servers are the same but for secrets and settings.
+// same reports whether x is y but for settings, with all that y gets. A placeholder may stand for any text.
 func same(x, y *config.MCPServer) bool {
-	address := func(url string) string {
-		head, _, _ := strings.Cut(url, "?")
-		return head
+	text := func(a, b string) bool { return a == b || strings.Contains(a, "${") || strings.Contains(b, "${") }
+	within := func(all, some map[string]string) bool {
+		for name, value := range some {
+			if had, ok := all[name]; !ok || !text(had, value) {
+				return false
+			}
+		}
+		return true
 	}
-	return filepath.Base(x.Command) == filepath.Base(y.Command) && len(x.Args) == len(y.Args) && address(x.URL) == address(y.URL) &&
-		(len(x.Args) == 0 || x.Args[0] == y.Args[0])
+	return filepath.Base(x.Command) == filepath.Base(y.Command) && slices.EqualFunc(x.Args, y.Args, text) && text(x.URL, y.URL) &&
+		within(x.Env, y.Env) && within(x.Headers, y.Headers)
 }
 
 // backupMark stands between the name of a file and the hash of what --rewrite made of it, in the name of its backup.
@@ -273,7 +290,7 @@ func (c *serversImportCmd) rewrite(a *app, file string, sources []source, plan [
 	for _, s := range sources {
 		var remove [][]string
 		for _, p := range plan {
-			if p.File == s.path && slices.Contains([]string{"add", "replace", "same"}, p.Action) && len(p.server.At) > 0 {
+			if p.File == s.path && len(p.server.At) > 0 && kept(plan, p) {
 				remove = append(remove, p.server.At)
 			}
 		}
@@ -296,6 +313,9 @@ func (c *serversImportCmd) rewrite(a *app, file string, sources []source, plan [
 			info, err := os.Stat(path)
 			if err != nil {
 				return done, err
+			}
+			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, s.text) {
+				return done, fmt.Errorf("rewrite %s: its client has changed it meanwhile; run the command again", s.path)
 			}
 			if err := disk.Replace(backup, s.text, 0o600); err != nil {
 				return done, fmt.Errorf("back up %s: %w", s.path, err)

@@ -186,10 +186,10 @@ func TestServersImport(t *testing.T) {
 	home := f.dir
 	cursor := f.write(".cursor/mcp.json", `{
   // mine
-  "mcpServers": {"github": {"command": "npx", "args": ["-y", "gh"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdef"}}, "docs": {"url": "https://d/mcp"}},
+  "mcpServers": {"github": {"command": "npx", "args": ["-y", "gh"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdef"}}, "docs": {"url": "https://d/mcp"}, "pg": {"command": "npx", "args": ["-y", "a"]}},
 }
 `)
-	codex := f.write(".codex/config.toml", "model = \"m\" # mine\n[mcp_servers.github]\ncommand = \"npx\"\nargs = [\"-y\", \"gh\"]\n[mcp_servers.docs]\ncommand = \"other\"\n")
+	codex := f.write(".codex/config.toml", "model = \"m\" # mine\n[mcp_servers.github]\ncommand = \"npx\"\nargs = [\"-y\", \"gh\"]\n[mcp_servers.docs]\ncommand = \"other\"\n[mcp_servers.pg]\ncommand = \"npx\"\nargs = [\"-y\", \"b\"]\n")
 	f.write(".gemini/settings.json", `{"mcpServers": {"broken": {"timeout": 1}}}`)
 	f.dir = filepath.Join(home, "work")
 	vscode := f.write(".vscode/mcp.json", `{"inputs": [{"id": "key"}], "servers": {"p": {"command": "x", "env": {"K": "${input:key}"}}}}`)
@@ -212,7 +212,7 @@ func TestServersImport(t *testing.T) {
 		actions[s.Client+" "+s.Server] = s.Action
 	}
 	for server, want := range map[string]string{
-		"cursor github": "add", "cursor docs": "add", "codex github": "same", "codex docs-codex": "add", "vscode p": "add", "gemini broken": "skip",
+		"cursor github": "add", "cursor docs": "add", "codex github": "same", "codex docs-codex": "add", "codex pg-codex": "add", "vscode p": "add", "gemini broken": "skip",
 	} {
 		if actions[server] != want {
 			t.Errorf("%s: %q, want %q", server, actions[server], want)

@@ -57,6 +57,9 @@ type sessionArg struct {
 }
 
 func (s *sessionArg) find(ctx context.Context, a *app, tasks *task.Service) (task.Session, error) {
+	if s.User == "" {
+		return task.Session{}, usage(errors.New("--user is empty"))
+	}
 	found, _, err := tasks.Sessions(ctx, task.SessionFilter{UserID: s.User, ID: s.ID, Limit: 1})
 	if err == nil && len(found) == 0 {
 		err = usage(fmt.Errorf("user %s has no session %q in %s; harness sessions list shows all", s.User, s.ID, a.config.Store.URL))
@@ -124,8 +127,11 @@ func fileLines(all []files.Entry) []fileLine {
 
 // inWorkspace is a path as programs have it, without /workspace.
 func inWorkspace(p string) string {
-	p = strings.TrimPrefix(strings.TrimPrefix(filepath.ToSlash(p), "/workspace"), "/")
-	return cmp.Or(p, ".")
+	p = filepath.ToSlash(p)
+	if p == "/workspace" {
+		return "."
+	}
+	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(p, "/workspace/"), "/"), ".")
 }
 
 type filesListCmd struct {

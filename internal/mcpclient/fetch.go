@@ -205,7 +205,7 @@ func (f *fetcher) call(ctx context.Context, tool string, args json.RawMessage, e
 // result is the result of a request; see fetchAnswer.
 func (f *fetcher) result(a openapi.Answer, header http.Header, address *url.URL) (json.RawMessage, error) {
 	b := append(make([]byte, 0, resultSize(a)), `{"content":[`...)
-	if a.Data != nil {
+	if a.Data != nil && a.Status < http.StatusMultipleChoices {
 		return bounded(append(appendFile(b, a, address), `]}`...), f.limit)
 	}
 	headers := map[string]string{}

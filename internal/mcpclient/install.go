@@ -263,8 +263,8 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	}
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), errInstallTime):
-		return stderr, &installError{fmt.Errorf("it was not installed within %s; raise installTimeout of its entry, or install it by hand: %s",
-			s.cfg.InstallTimeout, strings.Join(in.fetch, " "))}
+		return stderr, &installError{fmt.Errorf("it was not installed within %s; raise installTimeout of its entry, or install it by hand with %s",
+			s.cfg.InstallTimeout, filepath.Base(in.fetch[0]))}
 	case err != nil && !in.lenient:
 		return stderr, &installError{fmt.Errorf("it was not installed: %s %w", filepath.Base(in.fetch[0]), err)}
 	}

@@ -204,7 +204,7 @@ func TestInstallIsBounded(t *testing.T) {
 	u.config.InstallTimeout = 200 * time.Millisecond
 	m := setup(t, mcpclient.Options{}, u.config)
 	m.Start(ctxFor(t))
-	wantIn(t, "reason", status(t, m, "bad").Reason, "it was not installed within 200ms", "installTimeout", "npx --yes")
+	wantIn(t, "reason", status(t, m, "bad").Reason, "it was not installed within 200ms", "installTimeout", "with npx")
 	if u.exists(u.pkg) {
 		t.Error("half of the package is still there")
 	}

@@ -225,7 +225,8 @@ func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *
 	}
 	defer func() { _ = res.Body.Close() }()
 	s := &stream{limit: r.limit, charge: ex.charge}
-	failed := res.StatusCode >= 300 && res.StatusCode != http.StatusNotModified && res.StatusCode != http.StatusSeeOther
+	failed := res.StatusCode >= 300 && res.StatusCode != http.StatusNotModified && res.StatusCode != http.StatusSeeOther &&
+		(op.ReadOnly() || res.StatusCode != http.StatusMovedPermanently && res.StatusCode != http.StatusFound) // after a change, where its result is
 	if failed {
 		res.Body, res.ContentLength = io.NopCloser(io.LimitReader(res.Body, maxErrorBody)), -1
 	}

@@ -218,6 +218,15 @@ func TestOpenAPIDoubt(t *testing.T) {
 			t.Errorf("%d: it received %q", status, got)
 		}
 	}
+	for _, status := range []int{301, 302, 303} { // it was done, and its result is elsewhere
+		s.says(status, ``, "Location", "/items/7")
+		if res, err := m.Call(ctxFor(t), "shop", "addItem", json.RawMessage(`{"body":1}`), mcpclient.CallOptions{}); err != nil || res.IsError {
+			t.Errorf("%d: %+v, %v", status, res, err)
+		}
+		if got := s.received(); len(got) != 1 {
+			t.Errorf("%d: it received %q", status, got)
+		}
+	}
 	// A call that is cancelled ends at once, and the service sees it.
 	arrived, gone := make(chan struct{}), make(chan struct{})
 	s.set(func(_ http.ResponseWriter, r *http.Request) {

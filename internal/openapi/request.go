@@ -95,6 +95,11 @@ func (r *Request) locate(base *url.URL, path string, replace []string) error {
 	if err != nil || len(address) > maxURL || u.Host != base.Host || u.Scheme != base.Scheme || u.Fragment != "" || u.RawQuery != "" {
 		return fmt.Errorf("the input makes no address of at most %d bytes", maxURL)
 	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		if segment == "." || segment == ".." {
+			return errors.New("the input makes an address with the segment " + segment)
+		}
+	}
 	u.RawQuery = base.RawQuery
 	r.url = u
 	return nil

@@ -25,12 +25,12 @@ func rewriteImports(code, dynamic string) (used map[string]bool, text, meta stri
 	return used, string(changed), meta
 }
 
-// isKey reports whether a word in esbuild's output is the name of a property or method that an object or a class defines.
+// isKey reports whether a word is the name of a property or method that an object or a class defines.
 func (s *scan) isKey(i int) bool {
 	switch {
 	case s.is(i+1, ":"):
 		return s.is(i-1, "{") || s.is(i-1, ",")
-	case s.is(i+1, "(") && s.is(s.tokens[i+1].match+1, "{"): // parameters and a body
+	case s.is(i+1, "(") && s.is(s.tokens[i+1].match+1, "{") && !s.tokens[s.tokens[i+1].match+1].newline: // parameters and a body, not a call and a block
 		function := s.is(i-1, "function") || s.is(i-1, "*") && s.is(i-2, "function")
 		return !function && !s.is(i-1, "extends")
 	}

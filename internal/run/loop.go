@@ -360,7 +360,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	case !c.Sync && (l.replaying() || len(l.held) > 0):
 		l.held = append(l.held, c) // behind the record, and in the order of the calls
 	default:
-		if c.Sync && !l.replaying() {
+		if c.Sync {
 			l.performHeld(ctx) // they were made before
 		}
 		l.perform(ctx, c)

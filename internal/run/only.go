@@ -42,7 +42,7 @@ func (l *loop) returns(a *journal.Answer) bool {
 		return false
 	}
 	value, ok := stringify(a.Value)
-	if ok {
+	if ok = ok && len(value) <= l.spec.Limits.MaxValue; ok {
 		l.done = &frame.Frame{T: frame.Done, Value: value}
 	}
 	return ok

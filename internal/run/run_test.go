@@ -160,23 +160,30 @@ func (h hooked) Commit(ctx context.Context) error {
 // those that come after them.
 func TestResumeKeepsTheOrderOfCalls(t *testing.T) {
 	t.Parallel()
-	for name, last := range map[string]func(g *guest){
-		"asynchronous": func(g *guest) {
+	for name, last := range map[string]func(g *guest, first int){
+		"asynchronous": func(g *guest, first int) {
+			g.takeOf(first)
 			g.call(frame.FS, "write", `{}`)
 			g.take()
 		},
-		"synchronous": func(g *guest) { g.sync(frame.FS, "write", `{}`) },
+		"synchronous": func(g *guest, first int) {
+			g.takeOf(first)
+			g.sync(frame.FS, "write", `{}`)
+		},
+		"synchronous, before a recorded answer": func(g *guest, first int) {
+			g.sync(frame.FS, "write", `{}`)
+			g.takeOf(first)
+		},
 	} {
 		t.Run(name, func(t *testing.T) { testResumeOrder(t, last) })
 	}
 }
 
-func testResumeOrder(t *testing.T, last func(g *guest)) {
+func testResumeOrder(t *testing.T, last func(g *guest, first int)) {
 	program := func(g *guest) *frame.Frame {
 		first := g.call(frame.Tool, "echo", `{}`)
 		g.call(frame.FS, "write", `{}`)
-		g.takeOf(first)
-		last(g)
+		last(g, first)
 		g.take()
 		return value(`1`)
 	}

@@ -54,7 +54,11 @@ function write(name, path, data, options) {
   const where = pathText(name, path);
   options = optionsOf(options);
   const convert = name === 'writeFile' ? undefined : nothing;
-  const operation = name === 'appendFile' || options.flag === 'a' ? 'appendFile' : 'writeFile';
+  const how = options.flag ?? 'w';
+  if (how !== 'w' && how !== 'a' && how !== 'a+' && how !== 'as') {
+    throw new NativeTypeError(`fs.${name} has the flags 'w' and 'a'; got '${how}': ask fs.existsSync(path) before it`);
+  }
+  const operation = name === 'appendFile' || how !== 'w' ? 'appendFile' : 'writeFile';
   if (typeof data === 'string') {
     const encoding = normal(options.encoding ?? 'utf8');
     if (encoding === 'utf8') return call(operation, record('path', where, 'text', quote(data)), convert);
@@ -184,7 +188,10 @@ const operations = {
   __proto__: null,
   access: (path) => call('stat', record('path', pathText('access', path)), nothing),
   appendFile: (path, data, options) => write('appendFile', path, data, options),
-  copyFile: two('copyFile'),
+  copyFile: (from, to, mode) => {
+    if (mode) throw new NativeTypeError('fs.copyFile has no modes: ask fs.existsSync(path) before it');
+    return two('copyFile')(from, to);
+  },
   deleteFile: (path) => call('deleteFile', record('path', pathText('deleteFile', path))),
   exists: (path) => call('exists', record('path', pathText('exists', path))),
   listFiles,
@@ -239,8 +246,8 @@ function calledBack(operation, args, callback, only) {
   after(promised(operation, args), (value) => tell(undefined, value), tell);
 }
 
-// constants are those of access and copyFile.
-const constants = freeze({ F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1, COPYFILE_EXCL: 1 });
+// constants are those of access.
+const constants = freeze({ F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1 });
 
 export const fs = {};
 fs.promises = { constants };
@@ -265,6 +272,7 @@ for (let i = 0; i < names.length; i++) {
   define(fs, `${name}Sync`, forms[`${name}Sync`]);
 }
 define(fs, 'constants', constants);
+define(fs.exists, Symbol.for('nodejs.util.promisify.custom'), fs.promises.exists); // its callback gets no error
 const whole = 'read whole files with fs.readFile, or ranges with its offset and length; write with fs.writeFile and fs.appendFile';
 refuse('fs', fs, [
   'createReadStream', 'createWriteStream', 'open', 'openSync', 'opendir', 'opendirSync', 'read', 'readSync', 'write', 'writeSync',

@@ -120,8 +120,9 @@ function randomInt(low, high, callback) {
 }
 
 function timingSafeEqual(a, b) {
-  const x = inputBytes('buf1', a);
-  const y = inputBytes('buf2', b);
+  const x = bytesOf(a);
+  const y = bytesOf(b);
+  if (!x || !y) throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', 'timingSafeEqual compares Buffers, TypedArrays, DataViews and ArrayBuffers');
   if (x.length !== y.length) {
     throw coded(NativeRangeError, 'ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH', 'Input buffers must have the same byte length');
   }

@@ -1,7 +1,7 @@
 // The url module: the global URL, and the functions from before it.
 
 import {
-  apply, define, getOwnPropertyDescriptor, jsonParse, jsonStringify, NativeTypeError, toStr,
+  apply, define, getOwnPropertyDescriptor, jsonParse, jsonStringify, NativeTypeError, regExpExec, toStr,
 } from '../intrinsics.js';
 import { library } from '../libraries.js';
 import { kindName } from '../tools.js';
@@ -76,6 +76,9 @@ function fileURLToPath(value) {
   const url = new URL(toStr(value));
   if (url.protocol !== 'file:') throw coded(NativeTypeError, 'ERR_INVALID_URL_SCHEME', 'The URL must be of scheme file');
   if (url.hostname !== '') throw coded(NativeTypeError, 'ERR_INVALID_FILE_URL_HOST', 'File URL host must be "localhost" or empty on linux');
+  if (regExpExec(/%2f/i, url.pathname) !== null) {
+    throw coded(NativeTypeError, 'ERR_INVALID_FILE_URL_PATH', 'File URL path must not include encoded / characters');
+  }
   return querystring.unescape(url.pathname);
 }
 

@@ -331,15 +331,18 @@ func (v *vm) boot(ctx context.Context, prelude, libraries []byte, h *header) err
 	if err != nil {
 		return err
 	}
-	for name, to := range map[string]*handle{"start": &h.Start, "deliver": &h.Deliver, "settle": &h.Settle, "stackOf": &h.StackOf} {
-		fn, err := v.property(ctx, entry, name)
+	for _, f := range []struct {
+		name string
+		to   *handle
+	}{{"start", &h.Start}, {"deliver", &h.Deliver}, {"settle", &h.Settle}, {"stackOf", &h.StackOf}} {
+		fn, err := v.property(ctx, entry, f.name)
 		if err != nil {
 			return err
 		}
 		if is, err := v.invoke(ctx, "qjs_is_function", uint32(fn)); err != nil || is == 0 {
-			return errors.Join(fmt.Errorf("the guest runtime has no function %s", name), err)
+			return errors.Join(fmt.Errorf("the guest runtime has no function %s", f.name), err)
 		}
-		*to = fn
+		*f.to = fn
 	}
 	return v.drain(ctx)
 }
