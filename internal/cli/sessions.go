@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path"
@@ -204,7 +205,13 @@ func (c *filesGetCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks 
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		to = filepath.Join(to, path.Base(filepath.ToSlash(c.Path)))
 	}
-	if err := disk.Replace(to, data, 0o600); err != nil {
+	write := disk.Replace
+	if c.To == "" {
+		write = disk.Create
+	}
+	if err := write(to, data, 0o600); errors.Is(err, fs.ErrExist) {
+		return usage(fmt.Errorf("%s is there already; name the file to write", to))
+	} else if err != nil {
 		return usage(fmt.Errorf("write the file: %w", err))
 	}
 	return a.answer(map[string]any{"file": to, "bytes": len(data)}, "wrote %s, %d bytes\n", to, len(data))

@@ -261,3 +261,22 @@ func TestImagesArePulled(t *testing.T) {
 		t.Errorf("docker was asked for %q, %v, want %q", text, err, want)
 	}
 }
+
+// TestInstallsOfOnePackage: servers of one package, which start at the same time, install it once.
+func TestInstallsOfOnePackage(t *testing.T) {
+	t.Parallel()
+	u := newFakeUser(t)
+	configs := []mcpclient.Config{u.config, u.config, u.config}
+	for i := range configs {
+		configs[i].Name = "bad" + string(rune('a'+i))
+	}
+	m := setup(t, mcpclient.Options{}, configs...)
+	for _, s := range m.Start(ctxFor(t)) {
+		if s.State != mcpclient.StateReady {
+			t.Errorf("%s: %s, %s", s.Name, s.State, s.Reason)
+		}
+	}
+	if asked := u.log(); strings.Count(asked, "i") != 1 || strings.Count(asked, "s") != 3 {
+		t.Errorf("npx was asked for %q", asked)
+	}
+}

@@ -123,7 +123,8 @@ type Manager struct {
 	base context.Context
 	end  context.CancelFunc
 
-	memory *memory // of answers
+	memory   *memory  // of answers
+	installs dirLocks // of packages
 
 	mu      sync.Mutex
 	servers []*server      // in the order in which they were added

@@ -65,6 +65,9 @@ return {
 		t.Errorf("symbols: %v", got.Symbols)
 	}
 	for name, absent := range got.Absent {
+		if name == "Error.prepareStackTrace" && os.Getenv(tierVar) != "" {
+			continue // V8 asks for it when it writes a stack; it is the guest runtime's
+		}
 		if !absent {
 			t.Errorf("there is %s", name)
 		}
