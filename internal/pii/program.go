@@ -8,7 +8,8 @@ import (
 )
 
 // HideProgram is Hide for the source of a program, JavaScript or TypeScript. Numbers outside of literals and comments stay, which would be
-// other programs with a token in their place, and so does the address of the machine itself.
+// other programs with a token in their place, and so does the address of the machine itself. A number as long as that of a card is replaced
+// if it is one: such a program fails, and no journal has the number.
 func (s Session) HideProgram(ctx context.Context, code string) (string, error) {
 	if s.filter == nil || code == "" {
 		return code, nil
@@ -28,7 +29,10 @@ func (s Session) HideProgram(ctx context.Context, code string) (string, error) {
 
 const loopback = "127.0.0.1"
 
-// maskNumbers replaces the digits outside of literals and comments by letters. The text keeps its length.
+// cardDigits is how many digits a number has that may be that of a card.
+const cardDigits = 15
+
+// maskNumbers replaces the digits of shorter numbers outside of literals and comments by letters. The text keeps its length.
 func maskNumbers(code string) string {
 	out := []byte(code)
 	var templates []int // braces that are open in each ${ that is
@@ -61,13 +65,17 @@ func maskNumbers(code string) string {
 		case c == '/' && !value && endOfRegExp(code, i) > 0:
 			i, value = endOfRegExp(code, i), true
 		case isWord(c):
-			end := i
+			end, digits := i, 0
 			for end < len(code) && (isWord(code[end]) || code[end] == '.') {
 				if code[end] >= '0' && code[end] <= '9' {
-					out[end] = 'x'
+					digits++
+				} else {
+					mask(out[end-digits : end])
+					digits = 0
 				}
 				end++
 			}
+			mask(out[end-digits : end])
 			value = !slices.Contains(beforeValues, code[i:end])
 			i = end
 		default:
@@ -84,6 +92,15 @@ func maskNumbers(code string) string {
 		}
 	}
 	return string(out)
+}
+
+// mask masks the digits of a number.
+func mask(digits []byte) {
+	if len(digits) < cardDigits {
+		for i := range digits {
+			digits[i] = 'x'
+		}
+	}
 }
 
 // beforeValues are the words after which a slash begins a regular expression.
