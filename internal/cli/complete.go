@@ -87,7 +87,7 @@ func completion(values []*kong.Value, names func(c *cobra.Command, kind string) 
 	}
 }
 
-// complete answers a shell that asks what a command line may go on with.
+// complete writes the words that may complete a command line, for the completion of a shell.
 func (a *app) complete(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()

@@ -315,7 +315,7 @@ func (c *serversImportCmd) rewrite(a *app, file string, sources []source, plan [
 				return done, err
 			}
 			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, s.text) {
-				return done, fmt.Errorf("rewrite %s: its client has changed it meanwhile; run the command again", s.path)
+				return done, fmt.Errorf("rewrite %s: the client changed the file while the command ran; run the command again", s.path)
 			}
 			if err := disk.Replace(backup, s.text, 0o600); err != nil {
 				return done, fmt.Errorf("back up %s: %w", s.path, err)

@@ -64,8 +64,8 @@ var shapes = []shape{
 		text: `{"mcpServers": {
 			"api-server": {"type": "http", "url": "${API_BASE_URL:-https://api.example.com}/mcp", "headers": {"Authorization": "Bearer ${API_KEY}"}},
 			"database": {"type": "stdio", "command": "/path/to/server", "args": [], "env": {"DB_URL": "${DB_URL}"}}},
-			"projects": {"/work": {"mcpServers": {"here": {"command": "x"}}}, "/elsewhere": {"mcpServers": {"there": {"command": "y"}}}}}`,
-		options: clients.Options{Dir: "/work"},
+			"projects": {"/project": {"mcpServers": {"here": {"command": "x"}}}, "/elsewhere": {"mcpServers": {"there": {"command": "y"}}}}}`,
+		options: clients.Options{Dir: "/project"},
 		want: []*config.MCPServer{
 			remote("api-server", "http", "${API_BASE_URL:-https://api.example.com}/mcp", "Authorization", "Bearer ${API_KEY}"),
 			env(command("database", "/path/to/server"), "DB_URL", "${DB_URL}"), command("here", "x"),
@@ -76,9 +76,9 @@ var shapes = []shape{
 		text: `{"mcpServers": {
 			"server-name": {"type": "stdio", "command": "python", "args": ["${workspaceFolder}/tools/mcp_server.py"], "env": {"API_KEY": "${env:API_KEY}"}, "envFile": ".env"},
 			"web": {"url": "http://localhost:3000/mcp", "headers": {"API_KEY": "value"}, "auth": {"CLIENT_ID": "x"}}}}`,
-		options: clients.Options{Dir: "/work"},
+		options: clients.Options{Dir: "/project"},
 		want: []*config.MCPServer{
-			with(env(command("server-name", "python", "/work/tools/mcp_server.py"), "API_KEY", "${env:API_KEY}"), func(s *config.MCPServer) { s.EnvFile = ".env" }),
+			with(env(command("server-name", "python", "/project/tools/mcp_server.py"), "API_KEY", "${env:API_KEY}"), func(s *config.MCPServer) { s.EnvFile = ".env" }),
 			remote("web", "", "http://localhost:3000/mcp", "API_KEY", "value"),
 		},
 		notes: "harness servers login web",

@@ -119,7 +119,7 @@ func upTo(text, mark string) int {
 	return len(before) + len(mark)
 }
 
-// endOfQuoted is where the string ends that begins at i: behind its quote, or before the end of its line.
+// endOfQuoted is the end of the string literal that begins at i. A literal without a closing quote ends at its line break.
 func endOfQuoted(code string, i int) int {
 	quote := code[i]
 	for i++; i < len(code); i++ {

@@ -118,7 +118,7 @@ func unawaited(code, name string) bool {
 // isReservedCall reports whether a name is one of the runtime's own, which no promise is.
 func isReservedCall(name string) bool { return slices.Contains(guestNames, name) }
 
-// endsThen reports whether the expression at token i goes on behind its call: it is not the promise of that call, then.
+// endsThen reports whether the program reads a member of the result of the call at token i, other than then, catch and finally.
 func (s *scan) endsThen(i int) bool {
 	for !s.is(i, "(") {
 		i++

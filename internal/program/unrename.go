@@ -68,7 +68,7 @@ func unrename(source, code, mappings string, names []string) string {
 	return string(text)
 }
 
-// isRenamed reports whether a word is a name with a number behind it, as esbuild renames.
+// isRenamed reports whether a word is name with a numeric suffix, which is how esbuild renames variables.
 func isRenamed(text, name string) bool {
 	number, ok := strings.CutPrefix(identifier(text), name)
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""

@@ -109,9 +109,10 @@ func newPets(t *testing.T) (*config.MCPServer, func() []string) {
 	if err := os.WriteFile(path, []byte(petsDocument), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &config.MCPServer{
+	entry := &config.MCPServer{
 		Name: "pets", Type: config.OpenAPI, OpenAPI: path, URL: srv.URL, Security: map[string]string{"key": petsKey}, Enabled: true, StartupTimeout: patience,
-	}, func() []string {
+	}
+	return entry, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.Clone(got)
