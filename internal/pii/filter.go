@@ -173,56 +173,60 @@ func (f *Filter) Redactor() func(string) string {
 	return Redact(f.opt.Detector)
 }
 
-// hideJSON hides in a JSON text.
-func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw string, sent []Token) (string, error) {
-	switch trimmed := strings.TrimLeft(raw, " \t\r\n"); {
+// hideJSON hides in a JSON text. The result may be raw.
+func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw json.RawMessage, sent []Token) (json.RawMessage, error) {
+	text := string(raw)
+	switch trimmed := strings.TrimLeft(text, " \t\r\n"); {
 	case trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '['):
-		plain := plainEscapes(raw)
+		plain := plainEscapes(text)
 		spans, tokens, err := f.tokenize(ctx, s, from, plain, true, sent)
-		if err != nil || len(spans) == 0 {
-			return plain, err
+		switch {
+		case err != nil:
+			return nil, err
+		case len(spans) == 0 && len(plain) == len(raw): // there is no escape in it
+			return raw, nil
 		}
 		hidden := splice(plain, spans, tokens)
 		switch {
-		case !escaped(plain, spans) || json.Valid([]byte(hidden)):
+		case !escaped(plain, spans) || json.Valid(hidden):
 			return hidden, nil
-		case json.Valid([]byte(raw)):
+		case json.Valid(raw):
 			return f.eachString(ctx, s, from, raw, sent) // a value ends within an escape
 		}
-		return f.hide(ctx, s, from, raw, sent)
-	case !json.Valid([]byte(raw)):
-		return f.hide(ctx, s, from, raw, sent)
-	case trimmed[0] == '"':
-		var text string
-		if err := json.Unmarshal([]byte(raw), &text); err != nil {
-			return "", err
-		}
+		fallthrough
+	case !json.Valid(raw):
 		hidden, err := f.hide(ctx, s, from, text, sent)
-		if err != nil || hidden == text {
+		return json.RawMessage(hidden), err
+	case trimmed[0] == '"':
+		var value string
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return nil, err
+		}
+		hidden, err := f.hide(ctx, s, from, value, sent)
+		if err != nil || hidden == value {
 			return raw, err
 		}
-		encoded, err := journal.Encode(hidden)
-		return string(encoded), err
+		return journal.Encode(hidden)
 	case trimmed[0] == '-' || trimmed[0] >= '0' && trimmed[0] <= '9':
-		spans, tokens, err := f.tokenize(ctx, s, from, "["+raw+"]", true, sent) // a number is found in JSON
+		spans, tokens, err := f.tokenize(ctx, s, from, "["+text+"]", true, sent) // a number is found in JSON
 		if err != nil || len(spans) == 0 {
 			return raw, err
 		}
-		hidden := splice("["+raw+"]", spans, tokens)
+		hidden := splice("["+text+"]", spans, tokens)
 		return hidden[1 : len(hidden)-1], nil
 	}
 	return raw, nil
 }
 
 // eachString hides in each string of a JSON text by itself. It is slower than hide, and sees no numbers.
-func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw string, sent []Token) (string, error) {
+func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw json.RawMessage, sent []Token) (json.RawMessage, error) {
 	var failed error
-	changed, err := changeStrings([]byte(raw), func(text string) string {
+	changed, err := changeStrings(raw, func(text string) string {
 		hidden, err := f.hide(ctx, s, from, text, sent)
 		failed = errors.Join(failed, err)
 		return hidden
 	})
-	return string(changed), errors.Join(failed, err)
+	return changed, errors.Join(failed, err)
 }
 
 // largeText is the length in bytes from which a text waits for a slot. Reading it takes a millisecond or more, so users take turns.
@@ -234,7 +238,7 @@ func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, se
 	if err != nil || len(spans) == 0 {
 		return text, err
 	}
-	return splice(text, spans, tokens), nil
+	return string(splice(text, spans, tokens)), nil
 }
 
 // escaped reports whether an escape of JSON may be in a span or reach into it.
@@ -368,23 +372,21 @@ func dictionary(sent []Token) *detect.Dictionary {
 }
 
 // splice replaces spans, which are in order and do not overlap, by texts.
-func splice(text string, spans []detect.Span, texts []string) string {
+func splice(text string, spans []detect.Span, texts []string) []byte {
 	size := len(text)
 	for i, span := range spans {
 		size += len(texts[i]) + 2*len(span.Quote) - (span.End - span.Start)
 	}
-	var out strings.Builder
-	out.Grow(size)
+	out := make([]byte, 0, size)
 	done := 0
 	for i, span := range spans {
-		out.WriteString(text[done:span.Start])
-		out.WriteString(span.Quote)
-		out.WriteString(texts[i])
-		out.WriteString(span.Quote)
+		out = append(out, text[done:span.Start]...)
+		out = append(out, span.Quote...)
+		out = append(out, texts[i]...)
+		out = append(out, span.Quote...)
 		done = span.End
 	}
-	out.WriteString(text[done:])
-	return out.String()
+	return append(out, text[done:]...)
 }
 
 // withTokens adds the texts that look like tokens, as literals, where the text is from outside. In other texts tokens stay, and

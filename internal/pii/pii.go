@@ -118,11 +118,11 @@ func (s Session) HideJSON(ctx context.Context, from Origin, raw json.RawMessage,
 	if s.filter == nil || len(raw) == 0 {
 		return raw, nil
 	}
-	hidden, err := s.filter.hideJSON(ctx, s.scope, from, string(raw), sent)
+	hidden, err := s.filter.hideJSON(ctx, s.scope, from, raw, sent)
 	if err != nil {
 		return nil, fmt.Errorf("hide personal data: %w", err)
 	}
-	return json.RawMessage(hidden), nil
+	return hidden, nil
 }
 
 // HideFile is HideJSON for the arguments and answers of file calls: where their member base64 is the base64 of a text, values are
@@ -226,7 +226,7 @@ func (s Session) restoreJSON(ctx context.Context, raw json.RawMessage) (_ json.R
 		return nil, nil, "", fmt.Errorf("restore personal data: %w", err)
 	}
 	if restored := r.json(text); len(r.order) > 0 {
-		raw = json.RawMessage(restored)
+		raw = restored
 	}
 	return raw, r.tokens(), r.unknown, nil
 }
@@ -269,6 +269,6 @@ func Redact(d Detector) func(string) string {
 		for i, s := range spans {
 			names[i] = "[" + s.Type + "]"
 		}
-		return splice(text, spans, names)
+		return string(splice(text, spans, names))
 	}
 }

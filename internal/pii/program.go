@@ -24,7 +24,7 @@ func (s Session) HideProgram(ctx context.Context, code string) (string, error) {
 			spans, tokens = slices.Delete(spans, i, i+1), slices.Delete(tokens, i, i+1)
 		}
 	}
-	return splice(code, spans, tokens), nil
+	return string(splice(code, spans, tokens)), nil
 }
 
 const loopback = "127.0.0.1"

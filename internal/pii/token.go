@@ -161,7 +161,7 @@ func (f *Filter) translate(ctx context.Context, from, to Scope, text string) (st
 	}); err != nil {
 		return "", err
 	}
-	return splice(text, spans, texts), nil
+	return string(splice(text, spans, texts)), nil
 }
 
 // unquoted is where a token with the same quotes before and behind it begins and ends, the quotes included.
@@ -180,10 +180,10 @@ func unquoted(text string, start, end int) (int, int) {
 }
 
 // json restores in each string of a JSON text. A string that is the token of a number becomes the number; a key does not.
-func (r *restorer) json(raw string) string {
+func (r *restorer) json(raw string) []byte {
 	text := plainEscapes(raw)
 	isJSON := sync.OnceValue(func() bool { return json.Valid([]byte(raw)) })
-	var out strings.Builder
+	out := make([]byte, 0, len(text)+len(text)/4)
 	done := 0
 	for _, t := range r.f.tokensIn(text) {
 		tok := r.find(t.name)
@@ -196,12 +196,11 @@ func (r *restorer) json(raw string) string {
 		} else if quoted := quote(spelling); quoted != spelling && isJSON() {
 			spelling = quoted
 		}
-		out.WriteString(text[done:max(done, start)])
-		out.WriteString(spelling)
+		out = append(out, text[done:max(done, start)]...)
+		out = append(out, spelling...)
 		done = end
 	}
-	out.WriteString(text[done:])
-	return out.String()
+	return append(out, text[done:]...)
 }
 
 // quote is a text as a part of a JSON string.

@@ -174,10 +174,11 @@ type finder struct {
 	words      *Words
 	fields     []Field
 	hits       []hit
+	names      *knownNames
 }
 
-// finders are kept for the memory of their hits.
-var finders = sync.Pool{New: func() any { return &finder{} }}
+// finders are kept for the memory of their hits and for the names they know.
+var finders = sync.Pool{New: func() any { return &finder{names: &knownNames{}} }}
 
 // maxKept is how many hits a finder keeps memory for.
 const maxKept = 10_000
@@ -187,7 +188,7 @@ func (f *finder) release() {
 	if cap(f.hits) > maxKept {
 		f.hits = nil
 	}
-	*f = finder{hits: f.hits}
+	*f = finder{hits: f.hits, names: f.names}
 	finders.Put(f)
 }
 

@@ -22,7 +22,7 @@ const (
 // Dictionary finds known values as whole words. Searching takes the same time for few and for many, but for the logarithm of
 // their number. It is safe for concurrent use.
 type Dictionary struct {
-	words []dictionaryWord // sorted by text
+	words []*dictionaryWord // sorted by text
 	first [256]bool
 }
 
@@ -34,18 +34,19 @@ type dictionaryWord struct {
 
 // NewDictionary joins words. Of equal ones the first counts. Those that are too short or too long are left out.
 func NewDictionary(words []Word) *Dictionary {
-	d := &Dictionary{words: make([]dictionaryWord, 0, len(words))}
-	for _, w := range words {
+	d := &Dictionary{words: make([]*dictionaryWord, 0, len(words))}
+	all := make([]dictionaryWord, len(words))
+	for i, w := range words {
 		v := normalize(w.Text)
 		text := strings.Map(lowerASCII, v.text)
 		if len(text) >= minKnown && len(text) <= maxKnown {
-			d.words = append(d.words, dictionaryWord{Word: w, text: text})
+			all[i] = dictionaryWord{Word: w, text: text}
+			d.words = append(d.words, &all[i])
 		}
 	}
-	slices.SortStableFunc(d.words, func(a, b dictionaryWord) int { return strings.Compare(a.text, b.text) })
-	d.words = slices.CompactFunc(d.words, func(a, b dictionaryWord) bool { return a.text == b.text })
-	for i := range d.words {
-		w := &d.words[i]
+	slices.SortStableFunc(d.words, func(a, b *dictionaryWord) int { return strings.Compare(a.text, b.text) })
+	d.words = slices.CompactFunc(d.words, func(a, b *dictionaryWord) bool { return a.text == b.text })
+	for i, w := range d.words {
 		for w.parent = i - 1; w.parent >= 0 && !strings.HasPrefix(w.text, d.words[w.parent].text); {
 			w.parent = d.words[w.parent].parent
 		}
@@ -68,7 +69,7 @@ func (d *Dictionary) match(text string, i int) (*dictionaryWord, int) {
 		return nil, 0
 	}
 	for _, same := compareFold(d.words[at].text, rest); at >= 0; at = d.words[at].parent {
-		w := &d.words[at]
+		w := d.words[at]
 		end := i + len(w.text)
 		if len(w.text) > same || end < len(text) && classes[text[end]]&word != 0 && classes[text[end-1]]&word != 0 {
 			continue // another text, or the beginning of another word

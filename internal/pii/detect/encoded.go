@@ -52,7 +52,7 @@ func (s *scanner) decoded(start, end, stop int) bool {
 	if !ok || !printable(text) {
 		return false
 	}
-	inner := finder{Detector: s.Detector, dictionary: s.dictionary, words: s.words}
+	inner := finder{Detector: s.Detector, dictionary: s.dictionary, words: s.words, names: s.names}
 	inner.find(text, s.around, s.depth+1)
 	if len(inner.hits) == 0 {
 		return false

@@ -1,5 +1,7 @@
 package detect
 
+import "strings"
+
 // surroundings is what is known of a text from outside of it.
 type surroundings struct {
 	key    name // whose value the text is
@@ -49,11 +51,6 @@ type walker struct {
 	stack []container
 
 	reached []Field // by the next value
-
-	names [16]struct { // of keys, which repeat
-		key string
-		name
-	}
 }
 
 // container is an object or an array that is being read.
@@ -162,19 +159,25 @@ func (w *walker) str(content string, offset int, value bool) expectation {
 		return aCommaOrEnd
 	}
 	w.literal(content, offset, surroundings{parent: w.at.parent, inside: true, nested: w.at.nested})
-	w.at.key = w.name(content)
+	w.at.key = w.names.name(content)
 	w.enterProperty(content)
 	return aColon
 }
 
+// knownNames are the names of keys that a finder has read, in this text or in earlier ones: keys repeat.
+type knownNames [64]struct {
+	key string
+	name
+}
+
 // name is what a key says.
-func (w *walker) name(key string) name {
-	if key == "" {
-		return name{}
+func (k *knownNames) name(key string) name {
+	if key == "" || len(key) > maxName {
+		return name{words(key), strengthOf(key)}
 	}
-	known := &w.names[(len(key)*5+int(key[0]))%len(w.names)]
+	known := &k[(len(key)*5+int(key[0])*3+int(key[len(key)-1]))%len(k)]
 	if known.key != key {
-		known.key, known.name = key, name{words(key), strengthOf(key)}
+		known.key, known.name = strings.Clone(key), name{words(key), strengthOf(key)} // the text is not kept
 	}
 	return known.name
 }
@@ -213,13 +216,20 @@ func (w *walker) literal(text string, offset int, around surroundings) {
 
 // endOfString is the offset behind the string that begins at from; 0 if it does not end.
 func endOfString(text string, from int) int {
-	for i := from + 1; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
+	quote := from
+	for i := from + 1; i < len(text); {
+		if quote < i {
+			next := strings.IndexByte(text[i:], '"')
+			if next < 0 {
+				return 0
+			}
+			quote = i + next
 		}
+		slash := strings.IndexByte(text[i:quote], '\\')
+		if slash < 0 {
+			return quote + 1
+		}
+		i += slash + 2 // behind what is escaped
 	}
 	return 0
 }

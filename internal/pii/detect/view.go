@@ -52,10 +52,7 @@ func (v *view) end(at int) int {
 
 // normalize makes the view of a text. Its time is linear: an escape is bounded in length by maxEscape.
 func normalize(text string) view {
-	i := 0
-	for i < len(text) && classes[text[i]]&(high|escape) == 0 {
-		i++
-	}
+	i := plainPrefix(text)
 	if i == len(text) {
 		return view{text: text}
 	}
@@ -92,6 +89,31 @@ func normalize(text string) view {
 	out.WriteString(text[copied:])
 	v.text = out.String()
 	return v
+}
+
+// plainPrefix is how many bytes a text begins with that are ASCII and begin no escape. It reads eight bytes at a time.
+func plainPrefix(text string) int {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		b := text[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		found := x // its high bits: a byte beyond ASCII, or a zero byte below
+		for _, c := range [...]uint64{'\\', '%', '&'} {
+			different := x ^ c*ones
+			found |= different - ones
+		}
+		if found&highs != 0 {
+			break
+		}
+	}
+	for i < len(text) && classes[text[i]]&(high|escape) == 0 {
+		i++
+	}
+	return i
 }
 
 // fold is the character that detectors read for r; -1 for none.
