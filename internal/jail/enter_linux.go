@@ -13,8 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDescriptors is how many files a process behind walls may have open.
-const maxDescriptors = 64
+const (
+	// maxDescriptors is how many files a process behind walls may have open.
+	maxDescriptors = 64
+	// maxThreads is how many threads it may have. Node.js and workers have about ten.
+	maxThreads = 64
+	// maxStack is the size of its first thread's stack, in bytes: the usual one.
+	maxStack = 8 << 20
+)
 
 // Enter puts this process behind walls, for ever, and says which are missing. The process has opened what it needs; it opens
 // nothing afterwards. It is called once, by a program without cgo.
@@ -120,14 +126,39 @@ func bind(file, path string) error {
 
 // limits sets those of every jail, and more.
 func limits(more map[int]uint64) error {
-	all := map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxDescriptors, unix.RLIMIT_MSGQUEUE: 0}
+	all := map[int]uint64{
+		unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxDescriptors, unix.RLIMIT_MSGQUEUE: 0,
+		unix.RLIMIT_STACK: maxStack,
+	}
+	if os.Getpid() == 1 && countsThreads() {
+		all[unix.RLIMIT_NPROC] = maxThreads
+	}
 	maps.Copy(all, more)
 	for resource, most := range all {
+		var had unix.Rlimit
+		if err := unix.Getrlimit(resource, &had); err != nil {
+			return err
+		}
+		most = min(most, had.Max) // a lower one stays
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// countsThreads reports whether the kernel counts a user's threads in each user namespace. Kernels before 5.14 count those of all namespaces
+// together: the limit of one process would be that of all.
+func countsThreads() bool {
+	var name unix.Utsname
+	var major, minor int
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major > 5 || major == 5 && minor >= 14
 }
 
 // unprivileged gives up what the user may do, for good. Where the process was root's, it becomes nobody's.

@@ -30,6 +30,10 @@ func ExecMain(args []string, stderr io.Writer) int {
 	return 1
 }
 
+// maxAddresses is the address space of a Program, in bytes. V8 reserves a fraction of it. It bounds the page tables of memory that is only
+// read, which the limit on data does not count: 64 MiB.
+const maxAddresses = 32 << 30
+
 // exec returns only when it has failed.
 func (p Program) exec() error {
 	readable := slices.Collect(maps.Keys(p.Files))
@@ -58,7 +62,7 @@ func (p Program) exec() error {
 	missing := raise([]wall{
 		{Namespaces, namespaces},
 		{Root, func() error { return newRoot(p.Files) }},
-		{Limits, func() error { return limits(map[int]uint64{unix.RLIMIT_DATA: p.Memory}) }},
+		{Limits, func() error { return limits(map[int]uint64{unix.RLIMIT_DATA: p.Memory, unix.RLIMIT_AS: maxAddresses}) }},
 		{User, unprivileged},
 		{Landlock, func() error { return landlock(readable) }},
 		{Seccomp, func() error { return filter(rules) }},

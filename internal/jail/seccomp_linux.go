@@ -19,22 +19,31 @@ type filterRules struct {
 	program uintptr     // address of the one path that may be executed; 0: none
 }
 
-// valueRule allows a system call where the lower half of an argument has one of the values.
+// valueRule allows a system call where an argument has one of the values. The kernel reads only the lower half of most arguments, and so does
+// the rule, unless whole is set.
 type valueRule struct {
 	call   uint32
 	arg    uint32
 	values []uint32
+	whole  bool
 }
+
+// fileRule allows the commands of fcntl that change no more than a descriptor. Others would take memory from the user's other processes
+// (F_SETPIPE_SZ), or send signals.
+var fileRule = valueRule{call: unix.SYS_FCNTL, arg: 1, values: []uint32{
+	unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ,
+}}
 
 // goRules are for a Go program at work.
 var goRules = filterRules{
 	allowed: append(goCalls, nativeCalls...),
 	fatal: append(neverCalls, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_IO_URING_SETUP, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_MEMFD_CREATE,
 		unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_GETFD),
+	values: []valueRule{fileRule},
 }
 
 var goCalls = []uint32{
-	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_PREAD64, unix.SYS_CLOSE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FCNTL, unix.SYS_PPOLL,
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_PREAD64, unix.SYS_CLOSE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_PPOLL,
 	unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MINCORE,
 	unix.SYS_FUTEX, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_GETTIMEOFDAY, unix.SYS_GETRUSAGE,
 	unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_GETRANDOM,
@@ -70,18 +79,23 @@ var nodeRules = filterRules{
 		unix.SYS_UNAME, unix.SYS_SYSINFO, unix.SYS_TIMES, unix.SYS_CAPGET, unix.SYS_GETRLIMIT)...),
 	fatal: neverCalls,
 	values: []valueRule{
-		{unix.SYS_PRCTL, 0, []uint32{unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA, unix.PR_GET_DUMPABLE}},
-		{unix.SYS_IOCTL, 1, []uint32{unix.TCGETS, unix.TIOCINQ, fioNonBlocking, fioCloseOnExec}},
-		{unix.SYS_PRLIMIT64, 2, []uint32{0}}, // limits are read only
+		fileRule,
+		{call: unix.SYS_PRCTL, arg: 0, values: []uint32{unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA, unix.PR_GET_DUMPABLE}},
+		{call: unix.SYS_IOCTL, arg: 1, values: []uint32{unix.TCGETS, unix.TIOCINQ, fioNonBlocking, fioCloseOnExec}},
+		{call: unix.SYS_PRLIMIT64, arg: 2, values: []uint32{0}, whole: true}, // a pointer: limits are read only
 	},
 }
 
-// Offsets into struct seccomp_data, of the lower half of an argument.
+// Offsets into struct seccomp_data, of the lower half of an argument, and from there to its upper half.
 const (
 	atNumber = 0
 	atArch   = 4
 	atArgs   = 16
+	toUpper  = 4
 )
+
+// mapType are the flags of mmap that say whether a mapping is private or shared (MAP_TYPE).
+const mapType = 0x0f
 
 // filter forbids other system calls to all threads.
 func filter(rules filterRules) error {
@@ -133,19 +147,34 @@ func (r filterRules) assemble() []unix.SockFilter {
 		p = append(p, unless(unix.BPF_JEQ, number, 1), end(kill))
 	}
 	for _, rule := range r.values {
-		p = append(p, unless(unix.BPF_JEQ, rule.call, uint8(2*len(rule.values)+2)), load(atArgs+8*rule.arg))
-		for _, value := range rule.values {
-			p = append(p, unless(unix.BPF_JEQ, value, 1), end(allow))
+		var check []unix.SockFilter
+		if rule.whole {
+			check = []unix.SockFilter{load(atArgs + 8*rule.arg + toUpper), unless(unix.BPF_JEQ, 0, uint8(2*len(rule.values)+1))}
 		}
-		p = append(p, end(refuse|uint32(unix.EPERM)))
+		check = append(check, load(atArgs+8*rule.arg))
+		for _, value := range rule.values {
+			check = append(check, unless(unix.BPF_JEQ, value, 1), end(allow))
+		}
+		check = append(check, end(refuse|uint32(unix.EPERM)))
+		p = append(append(p, unless(unix.BPF_JEQ, rule.call, uint8(len(check)))), check...)
 	}
 	if r.program != 0 {
 		p = append(p, unless(unix.BPF_JEQ, unix.SYS_EXECVE, 6),
 			load(atArgs), unless(unix.BPF_JEQ, uint32(r.program), 3),
-			load(atArgs+4), unless(unix.BPF_JEQ, uint32(r.program>>32), 1), end(allow), end(kill))
+			load(atArgs+toUpper), unless(unix.BPF_JEQ, uint32(r.program>>32), 1), end(allow), end(kill))
 	}
 	p = append(p, unless(unix.BPF_JEQ, unix.SYS_TGKILL, 4), // signals to itself
 		load(atArgs), unless(unix.BPF_JEQ, uint32(os.Getpid()), 1), end(allow), end(refuse|uint32(unix.EPERM)))
+	// The limits on data count neither shared memory nor what grows downwards.
+	private := []unix.SockFilter{
+		load(atArgs + 3*8), unless(unix.BPF_JSET, unix.MAP_GROWSDOWN, 1), end(refuse | uint32(unix.EPERM)),
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mapType},
+		unless(unix.BPF_JEQ, unix.MAP_PRIVATE, 1),
+		{Code: unix.BPF_JMP | unix.BPF_JA, K: 1},
+		end(refuse | uint32(unix.EPERM)),
+		load(atNumber),
+	}
+	p = append(append(p, unless(unix.BPF_JEQ, unix.SYS_MMAP, uint8(len(private)))), private...)
 	for _, number := range []uint32{unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_PKEY_MPROTECT} {
 		if r.code {
 			p = append(p, unless(unix.BPF_JEQ, number, 1), end(allow))

@@ -23,25 +23,7 @@ func TestNotRoot(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c, err := e.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	const image = "mcp-code-exec-harness/test-toroot:1"
-	files := []file{{path: "etc", mode: 0o755}, {path: "etc/passwd", mode: 0o644, text: "root:x:0:0::/:/\n"}}
-	for _, dir := range []string{"dev", "proc", "sys", "usr", "usr/bin"} {
-		files = append(files, file{path: dir, mode: 0o755})
-	}
-	files = append(files, file{path: "tmp", mode: 0o1777}, file{path: "usr/bin/node", mode: 0o4755, source: program})
-	if err := load(t.Context(), c, image, files, nil); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := c.ImageRemove(context.Background(), image, client.ImageRemoveOptions{Force: true}); err != nil {
-			t.Logf("the image %s is left: %v", image, err)
-		}
-	})
+	image := programImage(t, e, program, 0o4755)
 	const no = `0000000000000000\n`
 	nobody := `^Uid: 10001 10001 10001 10001\nGid: 10001 10001 10001 10001\nGroups:( 10001)*\n(Cap[A-Z][a-z]+: ` + no + `){4,5}NoNewPrivs: 1\n$`
 	succeeded := `^\[\]$`
@@ -93,4 +75,29 @@ func TestNotRoot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// programImage makes an image with a program in place of Node.js, whose file belongs to root.
+func programImage(t testing.TB, e Engine, program string, mode int64) (image string) {
+	t.Helper()
+	c, err := e.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	image = "mcp-code-exec-harness/test-" + filepath.Base(program) + ":1"
+	files := []file{{path: "etc", mode: 0o755}, {path: "etc/passwd", mode: 0o644, text: "root:x:0:0::/:/\n"}}
+	for _, dir := range []string{"dev", "proc", "sys", "usr", "usr/bin"} {
+		files = append(files, file{path: dir, mode: 0o755})
+	}
+	files = append(files, file{path: "tmp", mode: 0o1777}, file{path: "usr/bin/node", mode: mode, source: program})
+	if err := load(t.Context(), c, image, files, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := c.ImageRemove(context.Background(), image, client.ImageRemoveOptions{Force: true}); err != nil {
+			t.Logf("the image %s is left: %v", image, err)
+		}
+	})
+	return image
 }

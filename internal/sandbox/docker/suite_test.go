@@ -11,13 +11,16 @@ import (
 func TestSandbox(t *testing.T) {
 	e := engine(t)
 	var s *Sandbox
-	open := func(t testing.TB) sandbox.Sandbox {
+	var instances []string
+	openImage := func(t testing.TB, image string) sandbox.Sandbox {
 		var err error
-		if s, err = Open(t.Context(), Options{Engine: e, Dir: t.TempDir(), Memory: sandboxtest.Memory, Runtime: testRuntime}); err != nil {
+		if s, err = Open(t.Context(), Options{Engine: e, Dir: t.TempDir(), Memory: sandboxtest.Memory, Runtime: testRuntime, Image: image}); err != nil {
 			t.Fatal(err)
 		}
+		instances = append(instances, s.owner.name)
 		return s
 	}
+	open := func(t testing.TB) sandbox.Sandbox { return openImage(t, "") }
 	tier := sandboxtest.Tier{
 		Open: open,
 		Escaped: func(t testing.TB) sandbox.Sandbox {
@@ -26,11 +29,19 @@ func TestSandbox(t *testing.T) {
 			s.script = sandboxtest.Escaped(t, s.script)
 			return s
 		},
-		Pool:    sandbox.PoolOptions{MaxRuns: 1},
-		Runners: func(t testing.TB) int { return len(containers(t, s, s.owner.name)) },
+		Native: func(t testing.TB) sandbox.Sandbox {
+			return openImage(t, programImage(t, e, sandboxtest.NativeNode(t), 0o755))
+		},
+		Pool: sandbox.PoolOptions{MaxRuns: 1},
+		Runners: func(t testing.TB) (n int) {
+			for _, instance := range instances {
+				n += len(containers(t, s, instance))
+			}
+			return n
+		},
 	}
 	if testRuntime != "" {
-		tier.Escaped = nil // what happens within a container is another matter there: TestWalls
+		tier.Escaped, tier.Native = nil, nil // what happens within a container is another matter there: TestWalls
 	}
 	sandboxtest.Exercise(t, tier)
 }

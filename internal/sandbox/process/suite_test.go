@@ -19,11 +19,12 @@ import (
 // The tier lets no program do harm.
 func TestSandbox(t *testing.T) {
 	sandboxtest.Exercise(t, sandboxtest.Tier{
-		Pool: sandbox.PoolOptions{MaxRuns: 1},
-		Open: func(t testing.TB) sandbox.Sandbox { return open(t, t.TempDir()) },
+		Pool:   sandbox.PoolOptions{MaxRuns: 1},
+		Open:   func(t testing.TB) sandbox.Sandbox { return open(t, t.TempDir(), "") },
+		Native: func(t testing.TB) sandbox.Sandbox { return open(t, t.TempDir(), sandboxtest.NativeNode(t)) },
 		Escaped: func(t testing.TB) sandbox.Sandbox {
 			dir := t.TempDir()
-			s := open(t, dir)
+			s := open(t, dir, "")
 			runners, err := filepath.Glob(filepath.Join(dir, "runner-*"))
 			if err != nil || len(runners) != 1 {
 				t.Fatalf("runners: %v, %v", runners, err)
@@ -40,7 +41,8 @@ func TestSandbox(t *testing.T) {
 	})
 }
 
-func open(t testing.TB, dir string) sandbox.Sandbox {
+// open opens the tier, with another program than the machine's Node.js if that is given.
+func open(t testing.TB, dir, program string) sandbox.Sandbox {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has walls")
@@ -51,7 +53,7 @@ func open(t testing.TB, dir string) sandbox.Sandbox {
 		}
 		t.Skip("node is not installed: get it from https://nodejs.org or your package manager")
 	}
-	s, err := process.Open(t.Context(), process.Options{Program: child.Executable(t), Dir: dir, Memory: sandboxtest.Memory})
+	s, err := process.Open(t.Context(), process.Options{Program: child.Executable(t), Node: program, Dir: dir, Memory: sandboxtest.Memory})
 	if errors.Is(err, jail.ErrWalls) {
 		t.Skip("package jail tests whether this is right: ", err)
 	}

@@ -22,6 +22,9 @@ import (
 
 // TestMain makes the test binary a worker when the sandbox re-executes it.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == nativeRole && os.Args[2] == WorkerCommand {
+		os.Exit(hostileMain(os.Args[3:]))
+	}
 	if len(os.Args) > 1 && os.Args[1] == WorkerCommand {
 		os.Exit(WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -51,6 +51,9 @@ func (w *world) attack(t testing.TB, a *attack, user, session, beside string) {
 	code := strings.NewReplacer(
 		"$PORT", fmt.Sprint(w.port), "$FILE", w.file, "$DIR", w.dir, "$RUN", beside, "$PID", fmt.Sprint(os.Getpid()), "$HOST", w.host,
 	).Replace(a.code)
+	if a.native {
+		s = w.native
+	}
 	out, calls := w.execute(t, s, runs.Request{Code: code, User: user, Session: session, Timeout: a.timeout()})
 	if err := a.check(w.tier, kindOf(out), out.Output); err != nil {
 		t.Errorf("%s %v: %+v", a.name, err, out.Error)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mcp-code-exec-harness/internal/testing/hostile"
 )
 
 //go:embed attacks escaped
@@ -37,6 +39,7 @@ type attack struct {
 	logs   []string
 	anyLog bool
 	limit  string
+	native bool // machine code executes it
 	code   string
 }
 
@@ -120,7 +123,8 @@ func (a *attack) check(tier, kind string, output json.RawMessage) error {
 	switch {
 	case what == "value" && (kind != "" || string(output) != value):
 	case what == "error" && !slices.Contains(strings.Split(value, "|"), kind):
-	case what != "value" && what != "error":
+	case what == "stopped" && string(output) != hostile.Failed && !slices.Contains([]string{"crash", "memory"}, kind):
+	case !slices.Contains([]string{"value", "error", "stopped"}, what):
 	default:
 		return nil
 	}

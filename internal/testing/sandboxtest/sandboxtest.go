@@ -16,6 +16,8 @@ type Tier struct {
 	Pool sandbox.PoolOptions
 	// Escaped opens the tier with a runner that is [Escaped]; nil: the tier's engine is no Node.js.
 	Escaped func(t testing.TB) sandbox.Sandbox
+	// Native opens the tier with machine code in place of the engine, or within it, that executes a [hostile.Program]; nil: not here.
+	Native func(t testing.TB) sandbox.Sandbox
 	// Runners counts what the tier's runners consist of, beyond processes that are descendants of this one: containers. Nil: nothing.
 	Runners func(t testing.TB) int
 }
@@ -28,6 +30,9 @@ func Exercise(t *testing.T, tier Tier) {
 	t.Run("Volume", func(t *testing.T) { open(t, tier, tier.Open).volume(t) })
 	if tier.Escaped != nil {
 		t.Run("Escaped", func(t *testing.T) { open(t, tier, tier.Escaped).attacks(t, "escaped") })
+	}
+	if tier.Native != nil {
+		t.Run("Native", func(t *testing.T) { open(t, tier, tier.Open).natively(t) })
 	}
 }
 

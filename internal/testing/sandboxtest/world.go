@@ -57,11 +57,15 @@ type world struct {
 	box   sandbox.Sandbox
 	runs  *runs.Service
 	brief *runs.Service // with briefWall
-	dir   string        // empty, of the host
-	file  string        // of the host, with secret in it
-	host  string        // its name
-	port  int           // of a listener of the host
-	dials atomic.Int64  // connections to it
+
+	natives atomic.Pointer[sandbox.Pool] // of runners with machine code in place of the engine
+	native  *runs.Service                // with those
+
+	dir   string       // empty, of the host
+	file  string       // of the host, with secret in it
+	host  string       // its name
+	port  int          // of a listener of the host
+	dials atomic.Int64 // connections to it
 
 	bystanders atomic.Int64
 
@@ -166,6 +170,10 @@ func (w *world) serve(t *testing.T, tmp string) {
 	opt.Limits.MaxWall = briefWall
 	w.brief = runs.New(opt)
 	t.Cleanup(w.brief.Close)
+	opt.Limits.MaxWall = limits.MaxWall
+	opt.Pool = func(string) (*sandbox.Pool, error) { return w.natives.Load(), nil }
+	w.native = runs.New(opt)
+	t.Cleanup(w.native.Close)
 }
 
 // upstream starts an MCP server with the tools read, which echoes its arguments, send, which does so too and writes, and hold, which

@@ -1,0 +1,66 @@
+// Command node stands for Node.js in the tiers that have it, as a program that has escaped with machine code of its own: it executes the attack
+// that a hostile.Program names.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/testing/hostile"
+)
+
+// version is one that the guest runtime works with.
+const version = "v20.0.0"
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "--version" {
+		fmt.Println(version)
+		return
+	}
+	missing := map[string]string{"kernel of its own": "it has the machine's"} // what a container says
+	if text, jailed := os.LookupEnv(jail.MissingVariable); jailed {
+		missing = map[string]string{}
+		if json.Unmarshal([]byte(text), &missing) != nil || len(missing) > 0 {
+			return // it must not attack this machine
+		}
+	}
+	send(frame.Frame{T: frame.Ready, Engine: version, Missing: missing})
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	for { // the text of the runner comes first in some tiers
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		if bytes.HasPrefix(line, []byte(`{"t":"start"`)) {
+			start(line)
+			break
+		}
+	}
+	_, _ = io.Copy(io.Discard, in) // until it is killed
+}
+
+func start(line []byte) {
+	var f frame.Frame
+	if err := json.Unmarshal(line, &f); err != nil {
+		return
+	}
+	value := json.RawMessage(hostile.Failed)
+	got, found := hostile.Find(line)
+	if !found {
+		got = "no attack"
+	}
+	if got != "" {
+		value, _ = json.Marshal(got) // a text
+	}
+	send(frame.Frame{T: frame.Done, Run: f.Run, Value: value})
+}
+
+func send(f frame.Frame) {
+	_ = json.NewEncoder(os.Stdout).Encode(f)
+}
