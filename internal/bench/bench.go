@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/process"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/store/sqlite"
 )
@@ -120,7 +121,26 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 		figure.Name = m.name
 		b.figures = append(b.figures, figure)
 	}
-	return b.figures, nil
+	tiers := []Tier{{Name: b.tier.Info().Tier, Pool: b.pool}}
+	if b.computes("process") {
+		node, err := b.node(ctx)
+		if err != nil {
+			opt.Progress("not measured: process: " + err.Error())
+		} else {
+			defer node.Close()
+			pool := sandbox.NewPool(node, sandbox.PoolOptions{MaxRuns: 1})
+			defer pool.Close()
+			tiers = append(tiers, Tier{Name: "process", Pool: pool})
+		}
+	}
+	computed, err := b.compute(ctx, tiers)
+	return append(b.figures, computed...), err
+}
+
+// node opens the tier with Node.js in a process, which not every machine has.
+func (b *bench) node(ctx context.Context) (*process.Sandbox, error) {
+	program, args := b.tier.Program()
+	return process.Open(ctx, process.Options{Program: program, Args: args, Dir: filepath.Join(b.opt.CacheDir, "process")})
 }
 
 // repetitions are n, or a tenth where it must be quick.
