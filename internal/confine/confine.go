@@ -103,6 +103,12 @@ func (s Sandbox) Resolve() (*Plan, error) {
 	return p, nil
 }
 
+// powerful are sockets whose services do anything for whoever may connect. A read-only mount does not keep a program from connecting.
+var powerful = []string{
+	"/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock", "/run/buildkit/buildkitd.sock",
+	"/run/systemd/private", "/run/dbus/system_bus_socket",
+}
+
 // check refuses paths with which no wall would be left.
 func check(path string) error {
 	if !filepath.IsAbs(path) {
@@ -115,6 +121,11 @@ func check(path string) error {
 	for _, whole := range []string{"/proc", "/dev", "/sys"} {
 		if real == "/" || within(real, whole) {
 			return fmt.Errorf("%s would leave no walls; name the directories that the server needs", path)
+		}
+	}
+	for _, socket := range powerful {
+		if real != socket && within(socket, real) {
+			return fmt.Errorf("%s has %s, by which the server could leave the sandbox; name the files and directories that it needs", path, socket)
 		}
 	}
 	return nil

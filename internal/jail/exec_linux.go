@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -36,8 +35,17 @@ const maxAddresses = 32 << 30
 
 // exec returns only when it has failed.
 func (p Program) exec() error {
+	// What this process has inherited is not for the program.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close files: %w", err)
+	}
+	runtime.LockOSThread()
+	missing := raise([]wall{
+		{Namespaces, namespaces},
+		{Root, func() error { return newRoot(p.Files) }},
+	})
 	readable := slices.Collect(maps.Keys(p.Files))
-	if os.Getpid() != 1 { // there will be no root of its own
+	if missing[Root] != "" { // it has the machine's
 		readable = slices.Collect(maps.Values(p.Files))
 		p.Path = cmp.Or(p.Files[p.Path], p.Path)
 		for i, arg := range p.Args {
@@ -52,21 +60,14 @@ func (p Program) exec() error {
 	if err != nil {
 		return err
 	}
-	// What this process has inherited is not for the program.
-	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fmt.Errorf("close files: %w", err)
-	}
 	rules := nodeRules
 	rules.program = uintptr(unsafe.Pointer(path))
-	runtime.LockOSThread()
-	missing := raise([]wall{
-		{Namespaces, namespaces},
-		{Root, func() error { return newRoot(p.Files) }},
+	maps.Copy(missing, raise([]wall{
 		{Limits, func() error { return limits(map[int]uint64{unix.RLIMIT_DATA: p.Memory, unix.RLIMIT_AS: maxAddresses}) }},
 		{User, unprivileged},
 		{Landlock, func() error { return landlock(readable) }},
 		{Seccomp, func() error { return filter(rules) }},
-	})
+	}))
 	var refused []string
 	for _, wall := range slices.Sorted(maps.Keys(missing)) {
 		if !slices.Contains(p.Without, wall) {

@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case LauncherCommand:
 			os.Exit(LauncherMain())
+		case ExecCommand:
+			os.Exit(ExecMain(os.Args[2:], os.Stderr))
 		case escapedRole:
 			os.Exit(escaped())
 		case nothingRole:
@@ -283,19 +285,25 @@ func TestOtherUser(t *testing.T) {
 		t.Skip("this is another user already, and root can become one")
 	}
 	exe := executable(t)
-	dir := t.TempDir()
-	open := filepath.Join(dir, "test")
-	text, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile(open, text, 0o755), os.Chmod(open, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	r := under(t, open, parentRole, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}})
+	r := under(t, forAll(t, exe), parentRole, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}})
 	if len(r.Missing) > 0 || len(r.Done) > 0 {
 		t.Errorf("missing: %v; attacks that succeeded: %v", r.Missing, r.Done)
 	}
+}
+
+// forAll copies a program to where every user may execute it.
+func forAll(t *testing.T, program string) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, "test")
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(path, text, 0o755), os.Chmod(path, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestNoNamespaces starts a process where user namespaces are forbidden: it has the walls that do not need them.
@@ -377,6 +385,32 @@ func bare() int {
 		return 10
 	}
 	return parent()
+}
+
+// TestWithoutRoot starts a program in namespaces whose root cannot be made: it is refused, or executed from its place on the machine.
+func TestWithoutRoot(t *testing.T) {
+	exe := executable(t)
+	l := launcher(t, exe)
+	open := forAll(t, exe) // without a root of its own, the program's user opens it where it is
+	p := Program{Path: "/program", Args: []string{"program", nothingRole}, Memory: 1 << 30, Files: map[string]string{
+		"/program": open,
+		strings.Repeat("/deep", 3*maxDepth) + "/x": open,
+	}}
+	for _, without := range [][]string{nil, {Root}} {
+		p.Without = without
+		text, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := process.Open(exec.Command(exe, ExecCommand, string(text)), l.Start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := c.Wait()
+		if refused := strings.Contains(c.Stderr.String(), Root+": "); refused != (without == nil) || state.Success() != (without != nil) {
+			t.Errorf("without %v: %v, %s", without, state, &c.Stderr)
+		}
+	}
 }
 
 // TestLauncher starts many at a time, goes on after its small process was killed, and names a program that does not exist.

@@ -333,3 +333,34 @@ func TestSuperviseRefusesToBeRunByHand(t *testing.T) {
 	}
 	wantIn(t, "message", string(out), "is started by the harness itself")
 }
+
+// TestStartThatHangs: a start that goes on for too long is killed, though nobody knows the server's process yet.
+func TestStartThatHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	deaf, never := filepath.Join(dir, "deaf"), filepath.Join(dir, "never")
+	script := "#!/bin/sh\necho started >" + filepath.Join(dir, "started") + "\nread line <" + never + "\n" // nobody writes to it
+	if err := errors.Join(syscall.Mkfifo(never, 0o600), os.WriteFile(deaf, []byte(script), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	m := setup(t, mcpclient.Options{Supervisor: deaf}, mcpclient.Config{Name: "bad", Command: "/bin/sh", StartupTimeout: time.Second})
+	m.Start(ctxFor(t))
+	if _, err := os.Stat(filepath.Join(dir, "started")); err != nil {
+		t.Error(err)
+	}
+	if s := status(t, m, "bad"); s.State == mcpclient.StateReady {
+		t.Errorf("the server is %+v", s)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range commands {
+		if text, _ := os.ReadFile(path); strings.Contains(string(text), deaf) {
+			t.Errorf("%s is left: %q", path, text)
+		}
+	}
+}

@@ -76,7 +76,9 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	case err = <-started:
 	case <-ctx.Done():
 		err = ctx.Err()
-		p.kill()
+		if p.kill(); !await(p.done, killGrace) {
+			cmd.Process.Kill() // a supervisor whose start of the server hangs hears nothing; in a sandbox all end with it
+		}
 	}
 	if err != nil {
 		closeAll(p.stdin, p.stdout, p.stderr)
