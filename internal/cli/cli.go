@@ -140,7 +140,7 @@ func Main(ctx context.Context, w World) int {
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, NoExpandSubcommands: true}),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
-		kong.Vars{"forModel": strconv.Itoa(modelview.DefaultLimit)},
+		kong.Vars{"forModel": strconv.Itoa(modelview.DefaultLimit), "inputFormats": ",json,ndjson,csv,lines,text"},
 		kong.PostBuild(func(k *kong.Kong) error { return kong.Visit(k.Model, showExample) }),
 		// The parameters of the commands' Run methods:
 		kong.BindTo(ctx, (*context.Context)(nil)),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/input"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
@@ -29,6 +32,8 @@ type execCmd struct {
 	Session  string         `help:"Session of the run: later runs of it find the same /workspace." placeholder:"ID"`
 	Sandbox  string         `help:"Tier of the sandbox, instead of the configured one: wasm, process, docker or auto. A recorded run is replayed in this tier." key:"sandbox.tier" placeholder:"TIER"`
 	Timeout  *time.Duration `help:"How long the program may compute (30s, 2m), instead of the configured time." key:"sandbox.timeout" placeholder:"DURATION"`
+	Input    string         `help:"What the program works on, as its global input: a file, or - for standard input." placeholder:"FILE"`
+	Format   string         `name:"input-format" help:"How the program gets its input: json (the value), ndjson and csv (rows), lines, text. By default the name or the beginning of the input says." enum:"${inputFormats}" default:"" placeholder:"FORMAT"`
 	Record   string         `help:"Write a recording of the run." xor:"recording" placeholder:"FILE"`
 	Replay   string         `help:"Answer every call from a recording; no server is contacted." xor:"recording" placeholder:"FILE"`
 	Force    bool           `help:"Replay a recording that another engine made."`
@@ -45,7 +50,13 @@ Examples:
   harness exec --json analysis.ts
   harness exec analysis.ts --record run.json
   harness exec analysis.ts --replay run.json
-  harness exec analysis.ts --session s1 --for-model=2000`
+  harness exec analysis.ts --session s1 --for-model=2000
+  harness exec -e 'return input.customers.length' --input crm.json
+  curl -s https://example.com/orders.json | harness exec -e 'return input[0]'
+  harness exec -e 'let n = 0; for await (const row of input) n += Number(row.total); return n' --input orders.csv
+
+JSON and text are the value of input. CSV, NDJSON and lines are rows: for await (const row of input), or input.toArray().
+Rows of CSV are objects whose keys stand in the first line. Only a part of the file is in memory at a time.`
 }
 
 // modelTokens is the flag --for-model[=TOKENS]; 0 if it is absent.
@@ -76,6 +87,8 @@ func (c *execCmd) check() error {
 		return errors.New("give a file or -e CODE, not both")
 	case c.Force && c.Replay == "":
 		return errors.New("--force is for --replay")
+	case c.Format != "" && c.Input == "" && c.File == "":
+		return errors.New("--input-format is for --input")
 	case c.Timeout != nil && *c.Timeout <= 0:
 		return fmt.Errorf("--timeout %s is not positive; give a duration such as 30s", *c.Timeout)
 	}
@@ -96,6 +109,11 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	if err := a.checkRecord(c.Record); err != nil {
 		return err
 	}
+	given, closeInput, err := c.input(ctx, a, code)
+	if err != nil {
+		return err
+	}
+	defer closeInput()
 	h, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -103,7 +121,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	var out *run.Outcome
 	progress := a.progress("running")
 	if recording != nil {
-		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Force: c.Force, Tier: c.Sandbox})
+		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Force: c.Force, Tier: c.Sandbox, Input: given})
 	} else {
 		observe := func(e run.Event) {
 			if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines
@@ -111,7 +129,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 			}
 		}
 		out, err = h.Runs().Create(ctx, auth.Local(), runs.Request{
-			Code: code, File: file, User: c.User, Session: c.Session, Progress: progress.report, Observe: observe,
+			Code: code, File: file, User: c.User, Session: c.Session, Input: given, Progress: progress.report, Observe: observe,
 		})
 		if err == nil && out.Status == run.WaitingApproval {
 			progress.stop()
@@ -124,6 +142,88 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	}
 	// The outcome is printed in any case.
 	return errors.Join(c.record(ctx, a, h, out), c.answer(a, h, out))
+}
+
+// input is what the program works on: the file of --input, or standard input that is piped to a program from elsewhere
+// that reads it.
+func (c *execCmd) input(ctx context.Context, a *app, code string) (_ *runs.Input, done func(), err error) {
+	fromElsewhere := c.Eval != nil || c.File != "" && c.File != "-"
+	if c.Input != "" || c.Replay != "" || !fromElsewhere || !a.piped() || !readsInput.MatchString(code) {
+		return openInput(ctx, a, c.Input, c.Format)
+	}
+	given, done, err := openInput(ctx, a, "-", c.Format)
+	if err != nil {
+		return nil, nil, err
+	}
+	text := bufio.NewReader(given.Text)
+	if _, err := text.Peek(1); errors.Is(err, io.EOF) {
+		return nil, done, nil
+	}
+	given.Text = text
+	return given, done, nil
+}
+
+var readsInput = regexp.MustCompile(`\binput\b`)
+
+// openInput opens a file, or standard input for "-", as the input of a run; "" is none. The caller calls done.
+func openInput(ctx context.Context, a *app, from, format string) (_ *runs.Input, done func(), err error) {
+	in := &runs.Input{Format: input.Format(format)}
+	switch from {
+	case "":
+		return nil, func() {}, nil
+	case "-":
+		if a.keyboard() {
+			fmt.Fprintln(a.Stderr, "harness: reading the input from the terminal; end it with Ctrl-D")
+		}
+		in.Text = interrupted{ctx, a.Stdin}
+		return in, func() {}, nil
+	}
+	f, err := os.Open(a.path(from))
+	if err == nil {
+		if info, failed := f.Stat(); failed == nil && info.IsDir() {
+			err = errors.Join(fmt.Errorf("%s is a directory", from), f.Close())
+		}
+	}
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("read the input: %w", err))
+	}
+	in.Name, in.Text = filepath.Base(from), f
+	return in, func() { f.Close() }, nil
+}
+
+// interrupted reads until ctx ends: input from a keyboard may never end.
+type interrupted struct {
+	ctx context.Context //nolint:containedctx // io.Reader has no other way
+	r   io.Reader
+}
+
+func (i interrupted) Read(p []byte) (int, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() { // ends with the input, or with the process
+		text := make([]byte, len(p))
+		n, err := i.r.Read(text)
+		done <- result{text[:n], err}
+	}()
+	select {
+	case r := <-done:
+		return copy(p, r.text), r.err
+	case <-i.ctx.Done():
+		return 0, context.Cause(i.ctx)
+	}
+}
+
+// piped reports whether standard input is a pipe or a file, and not a terminal or nothing.
+func (a *app) piped() bool {
+	f, ok := a.Stdin.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && (info.Mode()&os.ModeNamedPipe != 0 || info.Mode().IsRegular())
 }
 
 var errNoProgram = usage(errors.New("no program: give a file, - for standard input, or -e CODE"))

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -66,6 +67,9 @@ func exitCode(ctx context.Context, err error) int {
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code
+	}
+	if _, invalid := errors.AsType[runs.InvalidError](err); invalid {
+		return exitUsage
 	}
 	switch {
 	case err == nil:

@@ -154,7 +154,8 @@ func (c *runsJournalCmd) Run(ctx context.Context, a *app, h *wiring.Harness) err
 
 type runsReplayCmd struct {
 	runArg
-	Force bool `help:"Replay a run that another engine recorded."`
+	Force bool   `help:"Replay a run that another engine recorded."`
+	Input string `help:"The file that the run was given; - is standard input." placeholder:"FILE"`
 }
 
 func (c *runsReplayCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
@@ -165,7 +166,12 @@ func (c *runsReplayCmd) Run(ctx context.Context, a *app, h *wiring.Harness) erro
 	if info.Ended.IsZero() {
 		return usage(fmt.Errorf("%s has not ended; harness runs resume goes on with it", info.ID))
 	}
-	out, err := h.Runs().Replay(ctx, records, runs.Replay{Force: c.Force})
+	given, closeInput, err := openInput(ctx, a, c.Input, "")
+	if err != nil {
+		return err
+	}
+	defer closeInput()
+	out, err := h.Runs().Replay(ctx, records, runs.Replay{Force: c.Force, Input: given})
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,8 @@ func (b *Base) count(ctx context.Context, root *os.Root) (used Usage, err error)
 		switch {
 		case err != nil:
 			return err
+		case isPart(name) && b.now().Sub(info.ModTime()) > partAge:
+			return at.dir.Remove(name)
 		case !isTemp(name):
 			used.Bytes += counted(info)
 			used.Files++

@@ -38,6 +38,7 @@ type Frame struct {
 	Seed    string            `json:"seed,omitempty"` // 32 bytes, hexadecimal
 	Env     map[string]string `json:"env,omitempty"`
 	Limits  *Limits           `json:"limits,omitempty"`
+	Input   *Input            `json:"input,omitempty"` // what the run was given to work on; nil for nothing
 
 	// Call
 	Kind Kind            `json:"kind,omitempty"`
@@ -79,6 +80,7 @@ const (
 	Load     Kind = "module"   // require and import at run time
 	Intl     Kind = "intl"     // time zones
 	PII      Kind = "pii"      // questions about tokens
+	InputOf  Kind = "input"    // parts of what the run was given to work on
 )
 
 // Program is compiled code, ready for any runner.
@@ -92,6 +94,13 @@ type Program struct {
 	Lines [][2]int `json:"lines,omitempty"`
 	// Unreturned is what the guest says if the program ends without a value and has printed nothing; "" is nothing.
 	Unreturned string `json:"unreturned,omitempty"`
+}
+
+// Input is what a run was given to work on; the program reads it by calls.
+type Input struct {
+	Name   string `json:"name,omitempty"`
+	Format string `json:"format"` // json, ndjson, csv, lines or text
+	Size   int64  `json:"size"`   // bytes
 }
 
 // Import is one static import of a program.

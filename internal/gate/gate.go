@@ -26,6 +26,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/input"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
@@ -123,7 +124,10 @@ type Scope struct {
 	MaxValue int    // bytes of an answer; a larger one becomes a file
 	Files    Files
 	Modules  Modules
-	Privacy  pii.Session // of personal data in arguments and answers
+	Input    *input.Reader // what the run was given to work on; nil for nothing
+	// InputFrom is the origin of values in it.
+	InputFrom pii.Origin
+	Privacy   pii.Session // of personal data in arguments and answers
 	// Recorded is what a dead process recorded of this run; empty for a new one.
 	Recorded []journal.Record
 	// Decided is what people decided about calls of the run; nil for nothing.
@@ -209,6 +213,8 @@ func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 		return r.redacted(c, fromResource, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) }))
 	case frame.PII:
 		return r.redacted(c, pii.FromProgram, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.question(ctx, c) }))
+	case frame.InputOf:
+		return r.redacted(c, r.scope.InputFrom, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.input(ctx, c.Args) }))
 	case frame.Load:
 		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.load(ctx, c.Args) })
 	case frame.Intl:

@@ -38,8 +38,18 @@ type Start struct {
 	Prelude   string            `json:"prelude"` // hash of the guest runtime
 	Limits    json.RawMessage   `json:"limits,omitempty"`
 	Env       map[string]string `json:"env,omitempty"`
+	Input     *Input            `json:"input,omitempty"` // what the run was given to work on
 	// Warnings are what the author is told of the program.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Input is a file that a run was given. Answers about it are ranges of its bytes, so a replay needs the file.
+type Input struct {
+	Name   string `json:"name,omitempty"` // without its directory
+	Path   string `json:"path,omitempty"` // in the session's workspace; empty for a file from elsewhere
+	Format string `json:"format"`         // json, ndjson, csv, lines or text
+	Size   int64  `json:"size"`           // bytes
+	SHA256 string `json:"sha256"`         // hexadecimal
 }
 
 // Call is a host call as the guest made it.

@@ -46,6 +46,7 @@ type Origin string
 const (
 	FromTask    Origin = "task"    // texts of requests
 	FromFile    Origin = "file"    // files of users
+	FromInput   Origin = "input"   // files that runs are given, from outside
 	FromCode    Origin = "code"    // literals of programs
 	FromProgram Origin = "program" // what a program computed
 	FromCatalog Origin = "catalog" // what servers say of their tools

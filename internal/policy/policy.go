@@ -71,7 +71,7 @@ type Call struct {
 type Token struct {
 	Text    string   // [EMAIL_1]
 	Type    string   // EMAIL
-	Origins []string // where values came from: full names of tools, "task", "file", "program"; empty if it is not known
+	Origins []string // where values came from: full names of tools, "task", "file", "input", "program"; empty if it is not known
 }
 
 // Verdict is the decision on a call, or one judgement of it.

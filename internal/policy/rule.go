@@ -47,7 +47,7 @@ type Tokens struct {
 }
 
 // origins are the names of origins that are not tools.
-var origins = []string{"task", "file", "code", "program", "catalog", "resource"}
+var origins = []string{"task", "file", "input", "code", "program", "catalog", "resource"}
 
 // tiers are the tiers of the sandbox.
 var tiers = []string{"wasm", "process", "docker"}

@@ -183,7 +183,7 @@ var members = map[string]string{
 }
 
 // guestNames are names that programs have from the start and that may be misspelt.
-var guestNames = strings.Fields("callMCPTool search_mcp_tools list_mcp_tools get_mcp_tool_details introspect_servers tools fs utils pii env " +
+var guestNames = strings.Fields("callMCPTool search_mcp_tools list_mcp_tools get_mcp_tool_details introspect_servers tools fs utils pii env input " +
 	"console require Buffer URL URLSearchParams TextEncoder TextDecoder AbortController AbortSignal structuredClone setTimeout clearTimeout " +
 	"setInterval clearInterval queueMicrotask Object Array String Number Boolean Promise Math JSON Date Intl RegExp Symbol BigInt Error TypeError " +
 	"RangeError Map Set WeakMap WeakSet Proxy Reflect Uint8Array ArrayBuffer undefined isNaN isFinite parseInt parseFloat " +

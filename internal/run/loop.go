@@ -238,9 +238,13 @@ func (l *loop) start() error {
 		return fmt.Errorf("read the compiled program: %w", err)
 	}
 	limits := l.spec.Limits
+	var input *frame.Input
+	if in := l.spec.Start.Input; in != nil {
+		input = &frame.Input{Name: in.Name, Format: in.Format, Size: in.Size}
+	}
 	l.compute()
 	l.send(&frame.Frame{
-		T: frame.Start, Run: l.spec.Start.Run, Now: l.now, Program: &program, Seed: l.spec.Start.Seed, Env: l.spec.Start.Env,
+		T: frame.Start, Run: l.spec.Start.Run, Now: l.now, Program: &program, Seed: l.spec.Start.Seed, Env: l.spec.Start.Env, Input: input,
 		Limits: &frame.Limits{Memory: limits.Memory, InFlight: limits.MaxInFlight, MaxValue: limits.MaxValue},
 	})
 	return nil
@@ -567,13 +571,20 @@ func (l *loop) deliver(a *journal.Answer) {
 	if l.cross(len(a.Value) + len(a.Error)); l.ending != nil {
 		return
 	}
+	value := a.Value
+	if frame.Kind(c.Kind) == frame.InputOf && failed == nil {
+		if value, err = l.spec.Input(value); err != nil {
+			l.failure = err
+			return
+		}
+	}
 	if c.Sync {
 		l.blocked = false
 	}
 	if !l.blocked {
 		l.compute()
 	}
-	l.send(&frame.Frame{T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: a.Value, Error: failed})
+	l.send(&frame.Frame{T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: value, Error: failed})
 }
 
 func (l *loop) log(ctx context.Context, line Log) {

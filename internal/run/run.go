@@ -130,6 +130,8 @@ type Spec struct {
 	// Park has the run wait for an approval, and returns the request. Its record is durable then, and another process may
 	// go on with it. The error may be a *RefusedError. Nil where nobody can be asked.
 	Park func(ctx context.Context, p Parking) (*approval.Request, error)
+	// Input returns what the guest gets for the answer to a call of kind input, which has ranges and tokens. Nil for a run without an input.
+	Input func(recorded json.RawMessage) (json.RawMessage, error)
 	// Only is what the program does if it makes one call and nothing else; nil: that is not known.
 	Only *Only
 	// Leave has the run give up its runner while calls keep it waiting; nil: it keeps it.

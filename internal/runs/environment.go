@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/input"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 )
@@ -25,6 +28,13 @@ type environment struct {
 	privacy   pii.Session
 	servers   map[string]frame.Module // of a recorded program; nil where servers may be asked
 	remove    func()                  // removes a workspace of no session
+	runID     string
+
+	given *journal.Input // what the run was given to work on; nil for nothing
+	input *input.Reader
+	file  *os.File // that it reads
+	// copied says that there may be a copy of it to remove.
+	copied bool
 }
 
 // open opens the directories of a user and a session. A run without a session gets its own workspace.
@@ -37,7 +47,7 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &environment{s: s, user: user, remove: func() {}}
+	e := &environment{s: s, user: user, runID: runID, remove: func() {}}
 	if session == "" {
 		session = runID
 		e.remove = func() { work.Remove(user, session) }
@@ -68,8 +78,12 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 func (e *environment) close(ended bool) {
 	e.workspace.Close()
 	e.skills.Close()
+	if e.file != nil {
+		e.file.Close()
+	}
 	if ended {
 		e.remove()
+		e.removeInput()
 	}
 }
 

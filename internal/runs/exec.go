@@ -36,6 +36,7 @@ type Request struct {
 	Sandbox string // tier that the program runs in; empty: the configured one
 	Timeout time.Duration
 	Env     map[string]string // variables that the program has beside the configured ones
+	Input   *Input            // what the program works on; nil for nothing
 	Slot    *run.Slot         // of a run that waited for one; nil for none
 	Observe func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
@@ -60,6 +61,10 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return nil, err
 	}
 	defer func() { env.close(over(out, err)) }()
+	if err := env.take(ctx, req.Input); err != nil {
+		env.close(true) // the run never begins
+		return nil, err
+	}
 	spec, writer, out, err := s.prepare(ctx, id, env, req)
 	if spec == nil {
 		return out, err
@@ -127,6 +132,7 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	start.Input = env.given
 	spec = s.spec(start, nil, env, compiled, req)
 	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
 	spec.Only = onlyCall(req.only, start.Env)
@@ -270,10 +276,10 @@ func (s *Service) spec(
 	locate.recall(records)
 	return &run.Spec{
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: s.opt.Now,
-		Privacy: env.privacy, Turn: s.turns.Join(start.User), Leave: s.leave(start.Run, env, locate),
+		Privacy: env.privacy, Turn: s.turns.Join(start.User), Leave: s.leave(start.Run, env, locate), Input: env.recall,
 		Gate: s.opt.Gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, Tier: start.Tier, Task: req.Task, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
-			Files: env.space, Privacy: env.privacy, Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
+			Files: env.space, Privacy: env.privacy, Input: env.input, InputFrom: env.inputFrom(), Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
 			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
 				loaded, err := program.CompileModule(ctx, specifier, from, env.options(func(used time.Duration) error {
 					return run.Charge(ctx, used)

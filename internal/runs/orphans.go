@@ -49,7 +49,7 @@ func (s *Service) EndOrphans(ctx context.Context, before time.Time) error {
 	return err
 }
 
-// SweepWorkspaces removes the workspaces of runs without a session that have ended, or have no record, and where nothing has
+// SweepWorkspaces removes the workspaces of runs without a session, and the copies of inputs of runs, that have ended, or have no record, and where nothing has
 // changed since a time: their processes were killed before they could remove them.
 func (s *Service) SweepWorkspaces(ctx context.Context, before time.Time) error {
 	store, err := s.opt.Store()
@@ -60,8 +60,13 @@ func (s *Service) SweepWorkspaces(ctx context.Context, before time.Time) error {
 	if err != nil {
 		return err
 	}
-	return work.Sweep(ctx, before, func(run string) bool {
+	inputs, err := s.opt.Inputs()
+	if err != nil {
+		return err
+	}
+	ended := func(run string) bool {
 		info, err := store.Run(ctx, run)
 		return errors.Is(err, journal.ErrNotFound) || err == nil && !info.Ended.IsZero()
-	})
+	}
+	return errors.Join(work.Sweep(ctx, before, ended), inputs.Sweep(ctx, before, ended))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
@@ -64,6 +65,7 @@ type Replay struct {
 	Tier    string      // of the sandbox; empty: the recorded one
 	Force   bool        // although another engine recorded it
 	Roles   []auth.Role // of who asks for it, for policy; nil if they are not known
+	Input   *Input      // the file that the run was given; nil: none, or the one in its session's workspace
 	Observe func(run.Event)
 }
 
@@ -95,7 +97,12 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 	if err != nil {
 		return nil, err
 	}
+	env.runID = id.New("run") // of its copy of the input
+	defer env.removeInput()
 	defer env.close(false) // a replay has no files of its own
+	if err := env.takeAgain(ctx, start.Input, how.Input); err != nil {
+		return nil, err
+	}
 	compiled, err := recorded(start)
 	if err != nil {
 		return nil, err
@@ -171,6 +178,9 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 		return nil, err
 	}
 	defer func() { env.close(over(out, err)) }()
+	if err := env.resumeInput(start.Input); err != nil {
+		return nil, err
+	}
 	compiled, err := recorded(start)
 	if err != nil {
 		return nil, err
@@ -208,6 +218,7 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	env.copied = records[0].Start.Input != nil
 	env.close(true)
 	return nil
 }

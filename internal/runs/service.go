@@ -89,6 +89,7 @@ type Options struct {
 	Pool      func(tier string) (*sandbox.Pool, error) // empty: the configured tier
 	Skills    func() (*skills.Store, error)
 	Workspace func() (*files.Base, error) // of sessions; a run without a session has its own, named by its id
+	Inputs    func() (*files.Base, error) // copies of what runs are given to work on, while they have not ended
 	Sessions  func() (Sessions, error)
 
 	// TierFor returns the tier of a caller's run that asked for one, or for none (empty), and an InvalidError for a tier that is weaker than what

@@ -91,6 +91,7 @@ type Harness struct {
 	tiers     map[string]func() (*tier, error)
 	skills    func() (*skills.Store, error)
 	workspace func() (*files.Base, error)
+	inputs    func() (*files.Base, error)
 
 	opening sync.WaitGroup // of Warm
 
@@ -148,6 +149,9 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		limits.MaxUserBytes = int64(cfg.Quotas.Workspace)
 		return files.OpenBase(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
 	}, (*files.Base).Close)
+	h.inputs = opened(h, "store.url", "a file in a directory that you may write to", func() (*files.Base, error) {
+		return files.OpenBase(filepath.Join(cfg.StateDir, "inputs"), files.Options{Section: "input"})
+	}, (*files.Base).Close)
 	h.keepShapes()
 	var err error
 	if h.servers, err = h.connect(); err == nil {
@@ -178,7 +182,7 @@ func (h *Harness) openRuns() error {
 	h.atClose(func() error { compiler.Close(); return nil })
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },
-		Pool:  h.Pool, TierFor: h.tierFor, Skills: h.skills, Workspace: h.workspace,
+		Pool:  h.Pool, TierFor: h.tierFor, Skills: h.skills, Workspace: h.workspace, Inputs: h.inputs,
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,

@@ -113,6 +113,7 @@ export const regExpSource = getter(RegExp.prototype, 'source');
 
 export const { imul } = Math;
 export const symbolAsyncIterator = Symbol.asyncIterator;
+export const symbolIterator = Symbol.iterator;
 export const symbolToPrimitive = Symbol.toPrimitive;
 export const symbolToStringTag = Symbol.toStringTag;
 export const symbolInspect = Symbol.for('nodejs.util.inspect.custom');

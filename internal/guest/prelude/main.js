@@ -26,6 +26,7 @@ import { pii } from './pii.js';
 import { startProgram } from './program.js';
 import { installRandom, random, startRandom } from './random.js';
 import { begin } from './run.js';
+import { startInput } from './input.js';
 import { hideSources } from './sources.js';
 import { quote, record } from './text.js';
 import { callMCPTool, tools } from './tools.js';
@@ -60,7 +61,7 @@ function installGlobals() {
   defineAll(timerGlobals);
   defineAll(installWeb({ random, now, zone, backgroundTimer }));
   defineAll(discovery);
-  defineAll({ callMCPTool, env: freeze({}), fs, pii, require: programRequire, tools, utils });
+  defineAll({ callMCPTool, env: freeze({}), fs, input: undefined, pii, require: programRequire, tools, utils });
   bindBuffer();
   bindWeb();
   installStacks();
@@ -112,6 +113,7 @@ export default function boot(host) {
       startClock(frame);
       startRandom(frame);
       env(own(frame, 'env') ?? {});
+      startInput(own(frame, 'input'));
       startProgram(own(frame, 'program') ?? {});
     },
     deliver,

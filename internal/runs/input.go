@@ -1,0 +1,217 @@
+package runs
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"path"
+	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/input"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
+)
+
+// Input is what a run is given to work on: Text, or a file of the session's workspace.
+type Input struct {
+	Name   string       // of the file, for its format and for the program; may be empty
+	Format input.Format // empty: as the name and the beginning of the text say
+	Text   io.Reader
+	Path   string // in the workspace; empty for Text
+}
+
+// inputFile is the name of a run's input in the directory of its run.
+const inputFile = "input"
+
+// take makes the run's own copy of its input, which does not change until the run has ended. An InvalidError says what is wrong with it.
+func (e *environment) take(ctx context.Context, in *Input) error {
+	if in == nil {
+		return nil
+	}
+	name := in.Name
+	text := in.Text
+	if in.Path != "" {
+		f, _, err := e.workspace.Open(in.Path)
+		if err != nil {
+			return InvalidError("the input: " + err.Error())
+		}
+		defer f.Close()
+		name, text = cmp.Or(name, path.Base(in.Path)), f
+	}
+	dir, err := e.inputs()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	buffered := bufio.NewReaderSize(text, 64<<10)
+	beginning, err := buffered.Peek(64 << 10)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the input: %w", err)
+	}
+	given := &journal.Input{Name: name, Path: in.Path, Format: string(cmp.Or(in.Format, input.FormatOf(name, beginning)))}
+	seen := &checked{r: buffered, hash: sha256.New()}
+	if given.Size, err = dir.Receive(ctx, inputFile, 0, seen); err == nil && seen.wrong == nil && len(seen.rest) > 0 {
+		seen.wrong = notUTF8(given.Size)
+	}
+	if seen.wrong != nil {
+		return seen.wrong
+	}
+	if err == nil {
+		err = dir.Complete(ctx, inputFile)
+	}
+	if err != nil {
+		return fmt.Errorf("copy the input: %w", err)
+	}
+	given.SHA256 = hex.EncodeToString(seen.hash.Sum(nil))
+	return e.use(dir, given)
+}
+
+// use opens the run's copy of an input.
+func (e *environment) use(dir *files.Dir, given *journal.Input) error {
+	f, info, err := dir.Open(inputFile)
+	if err != nil {
+		return fmt.Errorf("open the input: %w", err)
+	}
+	e.file, e.given = f, given
+	e.input, err = input.NewReader(f, info.Size(), input.Format(given.Format))
+	if wrong, ok := errors.AsType[*input.Error](err); ok {
+		return InvalidError(wrong.Error())
+	}
+	return err
+}
+
+// takeAgain opens the input of a recorded run, from the copy that a run has that has not ended, from the workspace, or from what the caller
+// gives; it must be what the run had.
+func (e *environment) takeAgain(ctx context.Context, recorded *journal.Input, in *Input) error {
+	switch {
+	case recorded == nil && in != nil:
+		return InvalidError("the run was recorded without an input")
+	case recorded == nil:
+		return nil
+	case in == nil && recorded.Path != "":
+		in = &Input{Path: recorded.Path}
+	}
+	what := fmt.Sprintf("its input, %s with %d bytes and the SHA-256 %s", cmp.Or(recorded.Name, "a text"), recorded.Size, recorded.SHA256)
+	if in == nil {
+		return InvalidError("a journal has no copy of " + what + ": give the same file again")
+	}
+	given := *in
+	given.Name, given.Format = recorded.Name, input.Format(recorded.Format)
+	err := e.take(ctx, &given)
+	switch {
+	case e.given == nil && given.Path != "" && err != nil:
+		return InvalidError("the run needs " + what + ": " + err.Error())
+	case e.given != nil && e.given.SHA256 != recorded.SHA256:
+		return InvalidError("the run needs " + what + "; what is there now is another file, with " + fmt.Sprint(e.given.Size) + " bytes")
+	case err != nil:
+		return err
+	}
+	e.given = recorded
+	return nil
+}
+
+// resumeInput opens the copy that a run has which goes on.
+func (e *environment) resumeInput(recorded *journal.Input) error {
+	if recorded == nil {
+		return nil
+	}
+	dir, err := e.inputs()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	err = e.use(dir, recorded)
+	if errors.Is(err, fs.ErrNotExist) {
+		return InvalidError("the copy of the run's input is gone, so it cannot go on; run the program again with --input")
+	}
+	return err
+}
+
+// inputs is the directory of the run's copy.
+func (e *environment) inputs() (*files.Dir, error) {
+	base, err := e.s.opt.Inputs()
+	if err != nil {
+		return nil, err
+	}
+	e.copied = true
+	return base.Open(e.user, e.runID)
+}
+
+func (e *environment) removeInput() {
+	if !e.copied {
+		return
+	}
+	if base, err := e.s.opt.Inputs(); err == nil {
+		base.Remove(e.user, e.runID) // what stays is swept
+	}
+}
+
+// inputFrom is the origin of values in the input. Files of the workspace may have tokens of the session.
+func (e *environment) inputFrom() pii.Origin {
+	if e.given != nil && e.given.Path != "" {
+		return pii.FromFile
+	}
+	return pii.FromInput
+}
+
+// recall is what the program gets for a recorded answer about its input.
+func (e *environment) recall(recorded json.RawMessage) (json.RawMessage, error) {
+	if e.input == nil {
+		return nil, errors.New("the run has no input")
+	}
+	return e.input.Recall(recorded)
+}
+
+// checked hashes a text while it is read, and ends it where it is not UTF-8.
+type checked struct {
+	r     io.Reader
+	hash  hash.Hash
+	at    int64
+	rest  []byte // the beginning of a character
+	wrong error
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.hash.Write(p[:n])
+	text := p[:n]
+	if len(c.rest) > 0 {
+		text = append(c.rest, text...)
+	}
+	whole := len(text)
+	for i := 1; i <= min(utf8.UTFMax-1, len(text)); i++ {
+		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				whole = len(text) - i
+			}
+			break
+		}
+	}
+	if !utf8.Valid(text[:whole]) {
+		for i := 0; ; {
+			r, size := utf8.DecodeRune(text[i:])
+			if r == utf8.RuneError && size == 1 {
+				c.wrong = notUTF8(c.at - int64(len(c.rest)) + int64(i))
+				return 0, c.wrong
+			}
+			i += size
+		}
+	}
+	c.at += int64(n)
+	c.rest = bytes.Clone(text[whole:])
+	return n, err
+}
+
+func notUTF8(at int64) error {
+	return InvalidError(fmt.Sprintf("the input is not UTF-8 at byte %d; convert it first, such as with iconv -f WINDOWS-1252 -t UTF-8", at))
+}
