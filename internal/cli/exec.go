@@ -178,12 +178,7 @@ func openInput(ctx context.Context, a *app, from, format string) (_ *runs.Input,
 		in.Text = interrupted{ctx, a.Stdin}
 		return in, func() {}, nil
 	}
-	f, err := os.Open(a.path(from))
-	if err == nil {
-		if info, failed := f.Stat(); failed == nil && info.IsDir() {
-			err = errors.Join(fmt.Errorf("%s is a directory", from), f.Close())
-		}
-	}
+	f, err := openFile(a.path(from))
 	if err != nil {
 		return nil, nil, usage(fmt.Errorf("read the input: %w", err))
 	}

@@ -34,6 +34,8 @@ func TestHelp(t *testing.T) {
 		{"files"},
 		{"files", "ls"},
 		{"files", "get"},
+		{"files", "put"},
+		{"files", "rm"},
 		{"keys"},
 		{"keys", "create"},
 		{"keys", "list"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -108,6 +109,8 @@ func (c *sessionsDeleteCmd) Run(ctx context.Context, a *app, tasks *task.Service
 type filesCmd struct {
 	List filesListCmd `cmd:"" name:"ls" help:"Files of a session." example:"files ls sales"`
 	Get  filesGetCmd  `cmd:"" help:"Copy a file of a session out, with the values of the tokens in it."`
+	Put  filesPutCmd  `cmd:"" help:"Copy a file into a session, which is made if there is none."`
+	Rm   filesRmCmd   `cmd:"" help:"Remove a file of a session." example:"files rm sales report.csv"`
 }
 
 // fileLine is a file as commands show it.
@@ -215,4 +218,99 @@ func (c *filesGetCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks 
 		return usage(fmt.Errorf("write the file: %w", err))
 	}
 	return a.answer(map[string]any{"file": to, "bytes": len(data)}, "wrote %s, %d bytes\n", to, len(data))
+}
+
+type filesPutCmd struct {
+	sessionArg
+	File string `arg:"" help:"File to copy; - is standard input."`
+	Path string `arg:"" optional:"" help:"Where in /workspace; by default the file's name. A directory that is there, or a name that ends with /, takes the file into it."`
+}
+
+func (filesPutCmd) Help() string {
+	return `A file that is there is replaced. Programs read it with tokens in place of personal data.
+
+Examples:
+  harness files put sales orders.csv
+  harness files put sales orders.csv data/
+  curl -s https://example.com/orders.csv | harness files put sales - orders.csv`
+}
+
+func (c *filesPutCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+	if c.User == "" {
+		return usage(errors.New("--user is empty"))
+	}
+	if c.File == "-" && (c.Path == "" || strings.HasSuffix(c.Path, "/")) {
+		return usage(errors.New("standard input has no name; give the path in /workspace"))
+	}
+	var from io.Reader = interrupted{ctx, a.Stdin}
+	if c.File != "-" {
+		f, err := openFile(a.path(c.File))
+		if err != nil {
+			return usage(fmt.Errorf("read the file: %w", err))
+		}
+		defer f.Close()
+		from = f
+	}
+	leave, err := tasks.EnterSession(ctx, c.User, c.ID)
+	if err != nil {
+		return usage(err)
+	}
+	defer leave()
+	dir, err := h.Runs().Workspace(c.User, c.ID)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	to := inWorkspace(cmp.Or(c.Path, filepath.Base(c.File)))
+	if e, err := dir.Stat(to); strings.HasSuffix(c.Path, "/") || err == nil && e.IsDir {
+		to = path.Join(to, filepath.Base(c.File))
+	}
+	size, err := dir.Receive(ctx, to, 0, from)
+	if err == nil {
+		err = dir.Complete(ctx, to)
+	}
+	if err != nil {
+		return usage(errors.Join(err, dir.Abort(to)))
+	}
+	return a.answer(map[string]any{"path": "/workspace/" + to, "bytes": size}, "wrote /workspace/%s of session %s, %d bytes\n", to, c.ID, size)
+}
+
+// openFile opens what is no directory.
+func openFile(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errors.Join(fmt.Errorf("%s is a directory", name), f.Close())
+	}
+	return f, nil
+}
+
+type filesRmCmd struct {
+	sessionArg
+	Path      string `arg:"" help:"File in /workspace, as listed."`
+	Recursive bool   `short:"r" help:"Also a directory, with everything in it."`
+}
+
+func (c *filesRmCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+	s, err := c.find(ctx, a, tasks)
+	if err != nil {
+		return err
+	}
+	dir, err := h.Runs().Workspace(s.UserID, s.ID)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	at := inWorkspace(c.Path)
+	if e, err := dir.Stat(at); err != nil {
+		return usage(err)
+	} else if e.IsDir && !c.Recursive {
+		return usage(fmt.Errorf("/workspace/%s is a directory; --recursive removes it with everything in it", at))
+	}
+	if err := dir.Remove(ctx, at, c.Recursive, false); err != nil {
+		return usage(err)
+	}
+	return a.answer(map[string]string{"removed": "/workspace/" + at}, "removed /workspace/%s of session %s\n", at, s.ID)
 }

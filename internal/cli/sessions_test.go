@@ -64,3 +64,47 @@ func TestSessionsAndFiles(t *testing.T) {
 		t.Errorf("got %s", r.stdout)
 	}
 }
+
+// TestFilesPut: a file goes into a session, which is made, is read by programs, replaced, and removed.
+func TestFilesPut(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("a.csv", "mail\nada@example.com\n")
+	if r := f.run("files", "put", "s1", "a.csv").want(0); !strings.Contains(r.stdout, "/workspace/a.csv") {
+		t.Errorf("got %s", r.stdout)
+	}
+	f.run("files", "put", "s1", "a.csv", "data/").want(0)
+	f.runIn(t.Context(), "second", "files", "put", "s1", "-", "/workspace/b.txt").want(0)
+	f.runIn(t.Context(), "third", "files", "put", "s1", "-", "b.txt").want(0)
+	if r := f.run("exec", "--session", "s1", "-e", `return [await fs.readFile('/workspace/b.txt'), (await fs.readFile('/workspace/data/a.csv')).includes('EMAIL'), await fs.readdir('/workspace')]`).want(0); !strings.Contains(r.stdout, "third") ||
+		!strings.Contains(r.stdout, "true") || strings.Contains(r.stdout, "harness") {
+		t.Errorf("got %s", r.stdout)
+	}
+	f.run("files", "rm", "s1", "b.txt").want(0)
+	f.run("files", "rm", "s1", "-r", "data").want(0)
+	if r := f.run("files", "ls", "s1").want(0); strings.Contains(r.stdout, "b.txt") || strings.Contains(r.stdout, "data") {
+		t.Errorf("got %s", r.stdout)
+	}
+	f.environ = append(f.environ, "HARNESS_WORKSPACE_MAX_BYTES=1KiB")
+	for _, c := range []struct {
+		stdin string
+		args  []string
+		want  string
+	}{
+		{strings.Repeat("x", 2000), []string{"s1", "-", "large"}, "workspace.maxBytes"},
+		{"x", []string{"s1", "-"}, "has no name"},
+		{"x", []string{"s1", "-", "../out"}, ".."},
+		{"", []string{"s1", "none.txt"}, "none.txt"},
+		{"", []string{"s1", "."}, "directory"},
+	} {
+		if r := f.runIn(t.Context(), c.stdin, append([]string{"files", "put"}, c.args...)...).want(2); !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%q: %s, want %q", c.args, r.stderr, c.want)
+		}
+	}
+	f.run("files", "rm", "s1", "none").want(2)
+	f.run("files", "rm", "s1", ".", "-r").want(2)
+	f.environ = f.environ[:len(f.environ)-1]
+	if r := f.run("files", "ls", "s1").want(0); strings.Contains(r.stdout, "large") {
+		t.Errorf("got %s", r.stdout)
+	}
+}

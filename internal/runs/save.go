@@ -20,15 +20,20 @@ func (s *Service) SaveResult(user, session, runID, name string, data []byte) (st
 	return path.Join("/workspace", at), nil
 }
 
+// Workspace opens the files of a session. The caller closes the Dir.
+func (s *Service) Workspace(user, session string) (*files.Dir, error) {
+	work, err := s.opt.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	return work.Open(user, session)
+}
+
 func (s *Service) saveFile(user, session, at string, data []byte) error {
 	if session == "" {
 		return errors.New("the run has no session, whose workspace would keep it; name one")
 	}
-	work, err := s.opt.Workspace()
-	if err != nil {
-		return err
-	}
-	dir, err := work.Open(user, session)
+	dir, err := s.Workspace(user, session)
 	if err != nil {
 		return err
 	}
@@ -38,11 +43,7 @@ func (s *Service) saveFile(user, session, at string, data []byte) error {
 
 // ReadFile returns a file of a session's workspace, as programs read it; most is how many bytes it may have.
 func (s *Service) ReadFile(user, session, at string, most int64) ([]byte, error) {
-	work, err := s.opt.Workspace()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := work.Open(user, session)
+	dir, err := s.Workspace(user, session)
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +57,7 @@ func (s *Service) ReadFile(user, session, at string, most int64) ([]byte, error)
 
 // ListFiles lists a directory of a session's workspace with everything below it.
 func (s *Service) ListFiles(ctx context.Context, user, session, at string) ([]files.Entry, error) {
-	work, err := s.opt.Workspace()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := work.Open(user, session)
+	dir, err := s.Workspace(user, session)
 	if err != nil {
 		return nil, err
 	}
