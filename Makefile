@@ -23,7 +23,7 @@ CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./int
 # The packages whose tests take longest begin first, so that none is left alone at the end.
 LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/store/sqlite ./internal/sandbox/process ./internal/api ./internal/cli ./internal/task ./internal/program ./internal/catalog
 
-.PHONY: all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance
+.PHONY: all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance n8n
 
 all: build
 
@@ -49,6 +49,9 @@ test-long: test ## every test with the whole of each generated series
 test-gvisor: ## the tests of containers with gVisor, which it builds; as root, with docker.io (Debian)
 	GOBIN=$(CURDIR)/bin GOFLAGS=-mod=mod $(GO) install -ldflags '-s -w' gvisor.dev/gvisor/runsc@v0.0.0-20260905035102-160fafc42237
 	PATH=$(CURDIR)/bin:$$PATH HARNESS_TEST_DOCKER_RUNTIME=runsc scripts/docker-engine $(GO) test -count 1 -timeout 20m ./internal/sandbox/docker
+
+n8n: ## the tests of n8n against a real one, which it installs (1.8 GB)
+	scripts/n8n $(GO) test -count 1 -timeout 10m ./internal/n8n
 
 children:
 	$(if $(RACE),$(GO) test -c -o bin/children/ $(CHILDREN))

@@ -205,6 +205,7 @@ type member struct {
 	*entry
 	identifier string
 	folds      []string
+	toolFolds  []string // of the names that tools are found under
 }
 
 // snapshot is one state of the catalog; it never changes. It holds no map over all tools, so that a change costs little
@@ -226,6 +227,10 @@ func newSnapshot(servers map[string]*entry) *snapshot {
 	}
 	for _, n := range names {
 		e := &member{entry: servers[n], identifier: ids[n], folds: foldsOf(n, ids[n])}
+		e.toolFolds = e.folds
+		for _, alias := range e.Aliases {
+			e.toolFolds = append(e.toolFolds[:len(e.toolFolds):len(e.toolFolds)], ident.Fold(alias))
+		}
 		s.problems = append(s.problems, e.problems...)
 		s.problems = append(s.problems, s.shared(e)...)
 		s.servers = append(s.servers, e)

@@ -140,7 +140,7 @@ type candidate struct {
 // folded are the candidates for a folded name, at most maxCandidates.
 func (s *snapshot) folded(fold string) (fits []candidate) {
 	for _, e := range s.servers {
-		for _, server := range e.folds {
+		for _, server := range e.toolFolds {
 			tool, ok := strings.CutPrefix(fold, server)
 			if !ok {
 				continue

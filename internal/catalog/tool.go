@@ -18,6 +18,7 @@ type Server struct {
 	Description  string
 	Instructions string // the server's own advice on how to use its tools
 	Tools        []Tool
+	Aliases      []string // further names that tools are found under: server and tool joined by any separator
 	Held         []string // names of tools that are held for review; they resolve to a *HeldError
 }
 

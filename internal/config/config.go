@@ -32,6 +32,7 @@ type Config struct {
 	Session    Session      `key:"session" doc:"Conversations: tasks that share history and workspace."`
 	MCPServers []*MCPServer `key:"mcpServers" doc:"Servers whose tools programs can call, by name. Values may hold ${VAR} and ${VAR:-default}; $$ is $."`
 	Network    Network      `key:"network" doc:"HTTP requests of programs, by the tools of a built-in server named http. Without allow there is no such server."`
+	N8N        N8N          `key:"n8n" doc:"An n8n whose nodes and workflows programs use, by the tools of built-in servers. Without url there are no such servers."`
 	Quarantine string       `key:"quarantine" default:"off" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
@@ -60,6 +61,18 @@ type Network struct {
 	Allow        []string `key:"allow" doc:"Hosts that programs may ask: example.com and *.example.com at the ports 80 and 443, example.com:8443 at that one."`
 	AllowPrivate bool     `key:"allowPrivate" default:"false" doc:"Hosts of allow may be at addresses of this machine and of private networks too."`
 }
+
+// N8N configures the built-in servers for an instance of n8n.
+type N8N struct {
+	URL      string `key:"url" doc:"Address of the instance, such as http://127.0.0.1:5678."`
+	APIKey   string `key:"apiKey" secret:"true" doc:"Key of its public API: Settings, n8n API."`
+	Nodes    string `key:"nodes" path:"true" doc:"A node_modules directory with n8n-nodes-base, which describes the nodes. Empty: the instance does, by email and password."`
+	Email    string `key:"email" doc:"User who logs in for the descriptions of nodes: the public API has none."`
+	Password string `key:"password" secret:"true" doc:"Password of that user."`
+}
+
+// N8NServers are the names of the built-in servers for n8n.
+var N8NServers = []string{"n8n-nodes", "n8n-workflows"}
 
 // HTTPServer is the name of the built-in server for HTTP requests of programs.
 const HTTPServer = "http"

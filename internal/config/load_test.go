@@ -165,7 +165,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbx: {}\n":                                                "harness.yaml:1:1: sandbx: unknown key; did you mean sandbox?",
 		"timeout: 5s\n":                                               "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                                           "harness.yaml:1:1: mcp_servers: unknown key; did you mean mcpServers?",
-		"colour: 1\n":                                                 "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, network, quarantine, policy, sandbox, pii, skills, workspace, journal, store, quotas, approvals, mcp, redis, audit, log, telemetry",
+		"colour: 1\n":                                                 "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, network, n8n, quarantine, policy, sandbox, pii, skills, workspace, journal, store, quotas, approvals, mcp, redis, audit, log, telemetry",
 		"log: {verbosity: 3}\n":                                       "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, audit",
 		"sandbox:\n  timeout: 30\n":                                   `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                                 `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,

@@ -110,6 +110,9 @@ var originals = [...]original{
 	{name: "CODE_VALIDATION_ENABLED", note: "programs are always compiled and checked before they run", fine: []string{"true"}},
 	{name: "ALLOW_UNSAFE_DEV", note: "there is no unsafe mode", fine: []string{"false"}},
 
+	{name: "N8N_API_URL", key: "n8n.url"},
+	{name: "N8N_API_KEY", key: "n8n.apiKey"},
+
 	{name: "CODE_EXECUTION_MODE", note: "models always call tools through programs", fine: []string{"code", "code_execution", "code-execution"}},
 	{name: "HOST_URL", note: "programs call tools through their sandbox, so there is no address to tell them", shared: true},
 	{name: "AUTH_TOKEN", note: "each run gets a token of its own where it needs one", shared: true},

@@ -43,6 +43,7 @@ func (l *loader) validate() {
 	}
 	ownHTTP := len(c.Network.Allow) > 0 && slices.ContainsFunc(c.MCPServers, func(s *MCPServer) bool { return ident.Fold(s.Name) == HTTPServer })
 	l.refuse(ownHTTP, "the built-in server that it turns on has the name http, like one of mcpServers", "rename that one", "network.allow")
+	l.validateN8N()
 	l.isDirectory("model.prompts", c.Model.Prompts, "correct the path")
 	l.validateTelemetry()
 	l.validateRedis()
@@ -72,6 +73,20 @@ func (l *loader) validate() {
 		"choose two separate directories", "workspace.dir", "skills.dir")
 	path, ok := strings.CutPrefix(c.Store.URL, sqlitePrefix)
 	l.refuse(!ok || path == "", "it must be sqlite: and the path of a file", "write sqlite:./data/harness.db", "store.url")
+}
+
+// validateN8N checks the addresses and directories of n8n, and what its keys need of each other.
+func (l *loader) validateN8N() {
+	n := l.config.N8N
+	const address = "write http://127.0.0.1:5678, or the address of your instance"
+	l.refuse(n.URL != "" && !isWebAddress(n.URL), notWebAddress, address, "n8n.url")
+	l.refuse(n.URL == "" && n.APIKey != "", "a key of n8n needs the address of the instance", "set n8n.url", "n8n.apiKey")
+	l.refuse((n.Email == "") != (n.Password == ""), "a login at n8n needs both email and password", "set both, or n8n.nodes instead", "n8n.email", "n8n.password")
+	l.isDirectory("n8n.nodes", n.Nodes, "correct the path: the directory node_modules of an installation of n8n")
+	taken := n.URL != "" && slices.ContainsFunc(l.config.MCPServers, func(s *MCPServer) bool {
+		return slices.ContainsFunc(N8NServers, func(name string) bool { return ident.Fold(name) == ident.Fold(s.Name) })
+	})
+	l.refuse(taken, "one of mcpServers has the name of a built-in server that it turns on", "rename that one; the names are "+strings.Join(N8NServers, ", "), "n8n.url")
 }
 
 // validatePII compiles the patterns, so that a wrong one is reported here.

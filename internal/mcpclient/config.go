@@ -26,7 +26,7 @@ const (
 // TransportOpenAPI is the transport of a server that is configured by an OpenAPI document: its operations are called over HTTP.
 const TransportOpenAPI = "openapi"
 
-// Config describes one upstream server. The zero value of every field but Name and one of Command, URL, OpenAPI and Fetch is useful.
+// Config describes one upstream server. The zero value of every field but Name and one of Command, URL, OpenAPI, Fetch and Within is useful.
 type Config struct {
 	Name    string
 	Command string            // stdio: looked up in the PATH the child gets
@@ -41,6 +41,7 @@ type Config struct {
 	// Security are the credentials of an OpenAPI service by the names of the document's security schemes; of basic, user:password.
 	Security map[string]string
 	Fetch    *Fetch            // the built-in server for HTTP requests; nothing else says then how the server is reached
+	Within   Within            // a server inside of this process; nothing else says then how the server is reached
 	URL      string            // http, sse, openapi
 	Headers  map[string]string // http, sse, openapi: sent with every request to URL's host and to no other
 	// Credentials authorize requests, http, sse and openapi; nil: Headers do. PerUser gives each user a connection, with the user's credentials.
@@ -71,6 +72,8 @@ func (c Config) validate() error {
 		return nil // its other fields mean nothing
 	case c.Fetch != nil:
 		return c.Fetch.Allow.Check()
+	case c.Within != nil:
+		return nil
 	case c.Command == "" && c.URL == "" && c.OpenAPI == "":
 		return fail("it has neither command nor url nor openapi; give one of them")
 	case c.Command != "" && (c.URL != "" || c.OpenAPI != ""):
@@ -139,7 +142,11 @@ func matchName(pattern, name string) bool {
 // because a hash of the values does not show them.
 func (c Config) hash() string {
 	// Marshalling sorts the keys of maps, so equal configurations give equal bytes. None of these types can fail.
-	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox, c.OpenAPI, c.Security, c.Fetch, c.Inherit})
+	var within Info
+	if c.Within != nil {
+		within, _ = c.Within.Describe()
+	}
+	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox, c.OpenAPI, c.Security, c.Fetch, c.Inherit, within})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }

@@ -41,6 +41,9 @@ func (s *server) dial(ctx context.Context) (*conn, error) {
 	if s.cfg.Fetch != nil {
 		return s.builtIn(ctx)
 	}
+	if s.cfg.Within != nil {
+		return s.inProcess(ctx)
+	}
 	if s.cfg.OpenAPI != "" {
 		return s.openAPI(ctx)
 	}

@@ -558,7 +558,7 @@ func (s *server) transport() string {
 		return s.cfg.Transport
 	case s.cfg.Command != "":
 		return TransportStdio
-	case s.cfg.Fetch != nil:
+	case s.cfg.Fetch != nil, s.cfg.Within != nil:
 		return TransportBuiltIn
 	case s.cfg.OpenAPI != "":
 		return TransportOpenAPI

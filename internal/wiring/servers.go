@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/n8n"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -55,6 +57,9 @@ func (h *Harness) connect() (*servers, error) {
 			return nil, err
 		}
 	}
+	if err := h.addN8N(s); err != nil {
+		return nil, err
+	}
 	for _, c := range h.cfg.MCPServers {
 		source, perUser := h.credentials(c)
 		transport := c.Type
@@ -74,6 +79,28 @@ func (h *Harness) connect() (*servers, error) {
 		s.stateful[c.Name] = c.Stateful
 	}
 	return s, nil
+}
+
+// addN8N adds the built-in servers for n8n, where the configuration names an instance.
+func (h *Harness) addN8N(s *servers) error {
+	c := h.cfg.N8N
+	if c.URL == "" {
+		return nil
+	}
+	instance, err := n8n.New(n8n.Options{
+		URL: c.URL, APIKey: c.APIKey, Nodes: c.Nodes, Email: c.Email, Password: c.Password,
+		CacheDir: h.out.CacheDir, Version: h.out.Version,
+	})
+	if err != nil {
+		return err
+	}
+	all := instance.Servers()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := s.Add(mcpclient.Config{Name: name, Within: all[name], Timeout: h.cfg.Sandbox.CallTimeout}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // AddServer adds a server until the harness is closed. It starts when it is needed.
@@ -131,6 +158,9 @@ func (s *servers) Call(
 // offered is a server as the catalog has it.
 func offered(s mcpclient.Server) catalog.Server {
 	out := catalog.Server{Name: s.Name, Description: s.ServerInfo.Title, Instructions: s.Instructions, Held: s.Held}
+	if s.Transport == mcpclient.TransportBuiltIn && strings.HasPrefix(s.Name, "n8n-") {
+		out.Aliases = []string{"n8n"} // n8n_create_workflow
+	}
 	for _, t := range s.Tools {
 		out.Tools = append(out.Tools, catalog.Tool{
 			Server: s.Name, Name: t.Name, Title: t.Title, Description: t.Description,

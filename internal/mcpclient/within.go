@@ -1,0 +1,73 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// Within is a server inside of this process. Its methods may be called from any goroutine.
+type Within interface {
+	// Describe returns what initialize says of the server, and its instructions. A version that differs has the tools listed again.
+	Describe() (Info, string)
+	// Tools lists the tools. It ends with ctx.
+	Tools(ctx context.Context) ([]Tool, error)
+	// Call returns the result of tools/call as MCP writes it. An error is that of a call without a result: a *WithinError, or any other,
+	// which is that of a lost connection. The server calls sent before the first byte of what may have an effect. Call ends with ctx.
+	Call(ctx context.Context, tool string, args json.RawMessage, sent func()) (json.RawMessage, error)
+}
+
+// WithinError is the error of a call of a [Within] that has no result.
+type WithinError struct {
+	Kind    Kind
+	Message string
+	Unsent  bool // the call provably had no effect
+	Err     error
+}
+
+func (e *WithinError) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *WithinError) Unwrap() error { return e.Err }
+
+// within is the service of a Within.
+type within struct {
+	Within
+	offered []Tool
+	limit   int // bytes of an answer
+}
+
+// inProcess connects to a server inside of this process.
+func (s *server) inProcess(ctx context.Context) (*conn, error) {
+	offered, err := s.cfg.Within.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{transport: TransportBuiltIn, local: &local{service: &within{s.cfg.Within, offered, s.m.opts.MaxResult}}}
+	c.link = newLink(c.local)
+	return c, s.handshake(ctx, c, legacyVersion)
+}
+
+func (w *within) describe() (Info, string) { return w.Describe() }
+func (w *within) tools() []Tool            { return w.offered }
+func (w *within) release()                 {}
+
+func (w *within) call(ctx context.Context, tool string, args json.RawMessage, ex *exchange) (json.RawMessage, error) {
+	if !slices.ContainsFunc(w.offered, func(t Tool) bool { return t.Name == tool }) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the server has no such tool"}
+	}
+	result, err := w.Call(ctx, tool, args, func() { ex.sent.Store(true) })
+	if failed, is := errors.AsType[*WithinError](err); is {
+		return nil, &fault{kind: failed.Kind, msg: failed.Message, unsent: failed.Unsent, err: err}
+	}
+	if err == nil && len(result) > w.limit {
+		return nil, tooLarge(w.limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result, ex.charge.grow(ctx, int64(len(result)), 0)
+}

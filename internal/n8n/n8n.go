@@ -1,0 +1,66 @@
+// Package n8n offers an instance of n8n as servers inside of this process: its nodes and workflows.
+//
+// The servers use the public API (/api/v1) with an API key, and the descriptions of nodes from a directory of packages or from a
+// login. A change is made by one request where the API has one for it. A tool that takes several says in its answer what was done and what
+// was not. What the instance answered to a change whose outcome is unknown is a [mcpclient.WithinError], so that the gate reports it as in doubt.
+package n8n
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+)
+
+// Options configures an [Instance]. URL is required.
+type Options struct {
+	URL             string // of the instance; /api/v1 at its end is ignored
+	APIKey          string
+	Nodes           string // a node_modules directory; empty: Email and Password log in at the instance
+	Email, Password string
+
+	CacheDir string // for descriptions of nodes; empty keeps none
+	Version  string // of this program
+}
+
+// Instance is an instance of n8n. It is safe for concurrent use.
+type Instance struct {
+	opts  Options
+	api   *api
+	nodes *nodeSource
+}
+
+// New makes an instance. It sends no request.
+func New(opts Options) (*Instance, error) {
+	base, err := address(opts.URL)
+	if err != nil {
+		return nil, fmt.Errorf("n8n.url: %w", err)
+	}
+	opts.Version = cmp.Or(opts.Version, "dev")
+	i := &Instance{opts: opts, api: newAPI(base, opts.APIKey)}
+	i.nodes = newNodeSource(i.opts, base)
+	return i, nil
+}
+
+// address is the address of an instance without what belongs to its API.
+func address(text string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSuffix(strings.TrimRight(text, "/"), "/api/v1"))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q is not an http or https address", text)
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u, nil
+}
+
+// Servers returns the servers by name.
+func (i *Instance) Servers() map[string]mcpclient.Within {
+	all := map[string]mcpclient.Within{}
+	for _, s := range []*server{i.nodesServer(), i.workflowsServer()} {
+		s.version = i.opts.Version
+		all[s.name] = s
+	}
+	return all
+}

@@ -1,0 +1,246 @@
+package n8n
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/disk"
+)
+
+// nodeSource reads the descriptions of nodes when they are first needed: from a directory of packages, or from the instance, as a user who
+// logs in. It asks the instance again once in recheck, whether its version is another one.
+type nodeSource struct {
+	opts   Options
+	base   *url.URL
+	client *http.Client
+
+	mu      sync.Mutex
+	types   *nodeTypes
+	checked time.Time
+}
+
+const recheck = 10 * time.Minute
+
+func newNodeSource(opts Options, base *url.URL) *nodeSource {
+	jar, _ := cookiejar.New(nil) // never fails
+	return &nodeSource{opts: opts, base: base, client: &http.Client{Transport: newAPI(base, "").client.Transport, CheckRedirect: stay, Jar: jar}}
+}
+
+// errNoNodes says how to get descriptions of nodes.
+var errNoNodes = &refusal{
+	"the nodes of this n8n are not known: its public API does not describe them; set n8n.nodes to the node_modules directory of an n8n, or n8n.email and n8n.password",
+	object{"status": 501},
+}
+
+// known are the nodes, nil if they cannot be had.
+func (s *nodeSource) known(ctx context.Context) *nodeTypes {
+	types, err := s.get(ctx)
+	if err != nil {
+		return nil
+	}
+	return types
+}
+
+// get returns the nodes.
+func (s *nodeSource) get(ctx context.Context) (*nodeTypes, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.opts.Nodes != "" && s.types != nil:
+		return s.types, nil
+	case s.opts.Nodes != "":
+		types, err := readPackages(s.opts.Nodes)
+		if err != nil {
+			return nil, refusef(http.StatusNotImplemented, "n8n.nodes: %v", err)
+		}
+		s.types = types
+		return types, nil
+	case s.opts.Email == "":
+		return nil, errNoNodes
+	case s.types != nil && time.Since(s.checked) < recheck:
+		return s.types, nil
+	}
+	types, err := s.ask(ctx)
+	if err != nil && s.types == nil {
+		return nil, err
+	}
+	if err == nil {
+		s.types = types
+	}
+	s.checked = time.Now()
+	return s.types, nil
+}
+
+// maxTypes is how many bytes of descriptions are read.
+const maxTypes = 128 << 20
+
+// readPackages reads what the packages in a node_modules directory say of their nodes.
+func readPackages(dir string) (*nodeTypes, error) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "dist", "types", "nodes.json")) // the patterns are right
+	scoped, _ := filepath.Glob(filepath.Join(dir, "@*", "*", "dist", "types", "nodes.json"))
+	all := &nodeTypes{}
+	var names []string
+	for _, file := range append(files, scoped...) {
+		root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+		var about struct {
+			Name    string `json:"name"`
+			Version string `json:"version"`
+		}
+		if err := readJSON(filepath.Join(root, "package.json"), &about); err != nil {
+			return nil, err
+		}
+		var types []*nodeType
+		if err := readJSON(file, &types); err != nil {
+			return nil, err
+		}
+		for _, t := range types {
+			t.Name = about.Name + "." + t.Name
+		}
+		all.Types = append(all.Types, types...)
+		names = append(names, about.Name+"@"+about.Version)
+	}
+	if len(all.Types) == 0 {
+		return nil, fmt.Errorf("%s holds no package that describes nodes, such as n8n-nodes-base/dist/types/nodes.json", dir)
+	}
+	all.Version = strings.Join(names, " ")
+	return all.build(), nil
+}
+
+func readJSON(path string, into any) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if err := json.NewDecoder(io.LimitReader(file, maxTypes)).Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// ask gets the nodes from the instance, or from the cache if that is of the same version.
+func (s *nodeSource) ask(ctx context.Context) (*nodeTypes, error) {
+	if err := s.login(ctx); err != nil {
+		if _, refused := errors.AsType[*refusal](err); !refused && s.cached() != nil {
+			return s.cached(), nil
+		}
+		return nil, err
+	}
+	var about struct {
+		Data struct {
+			Version string `json:"versionCli"`
+		} `json:"data"`
+	}
+	if err := s.fetch(ctx, "/rest/settings", &about); err != nil {
+		return nil, err
+	}
+	version := about.Data.Version
+	if cached := s.cached(); cached != nil && cached.Version == version && version != "" {
+		return cached, nil
+	}
+	types := &nodeTypes{Version: version}
+	if err := s.fetch(ctx, "/types/nodes.json", &types.Types); err != nil {
+		return nil, err
+	}
+	if len(types.Types) == 0 {
+		return nil, refusef(http.StatusBadGateway, "n8n describes no nodes at /types/nodes.json")
+	}
+	s.cache(types) // without a cache they are asked for again
+	return types.build(), nil
+}
+
+// session is a header that n8n compares between the login and the requests of a browser.
+const session = "mcp-code-exec-harness"
+
+func (s *nodeSource) login(ctx context.Context) error {
+	body, err := json.Marshal(map[string]string{"emailOrLdapLoginId": s.opts.Email, "password": s.opts.Password})
+	if err != nil {
+		return err
+	}
+	x := exchange{
+		client: s.client, method: http.MethodPost, address: s.base.JoinPath("/rest/login"), body: body,
+		header: http.Header{"Content-Type": {"application/json"}, "Browser-Id": {session}},
+	}
+	status, header, answer, err := x.do(ctx)
+	switch {
+	case err != nil:
+		return err
+	case status == http.StatusUnauthorized:
+		return refusef(status, "the login at n8n was refused; correct n8n.email and n8n.password")
+	case status != http.StatusOK:
+		x.method = http.MethodGet // nothing is lost if it is done again
+		return x.failure(status, header, answer, s.opts.Password)
+	}
+	return nil
+}
+
+func (s *nodeSource) fetch(ctx context.Context, path string, into any) error {
+	x := exchange{client: s.client, method: http.MethodGet, address: s.base.JoinPath(path), header: http.Header{"Browser-Id": {session}}}
+	status, header, body, err := x.do(ctx)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK || !isJSON(header) {
+		return x.failure(status, header, body, s.opts.Password)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return refusef(status, "n8n answered %s with JSON of another form: %v", path, err)
+	}
+	return nil
+}
+
+const cachePrefix = "n8n-nodes-"
+
+func (s *nodeSource) cachePath() string {
+	sum := sha256.Sum256([]byte(s.base.String()))
+	return filepath.Join(s.opts.CacheDir, cachePrefix+hex.EncodeToString(sum[:8])+".json.gz")
+}
+
+// cached are the nodes of the cache, nil if there are none.
+func (s *nodeSource) cached() *nodeTypes {
+	if s.opts.CacheDir == "" {
+		return nil
+	}
+	file, err := os.Open(s.cachePath())
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	disk.Use(s.cachePath())
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		return nil
+	}
+	var types nodeTypes
+	if err := json.NewDecoder(io.LimitReader(z, maxTypes)).Decode(&types); err != nil || len(types.Types) == 0 {
+		return nil
+	}
+	return types.build()
+}
+
+func (s *nodeSource) cache(types *nodeTypes) {
+	if s.opts.CacheDir == "" || types.Version == "" {
+		return
+	}
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	if json.NewEncoder(z).Encode(types) != nil || z.Close() != nil || os.MkdirAll(s.opts.CacheDir, 0o700) != nil {
+		return
+	}
+	disk.Sweep(s.opts.CacheDir, cachePrefix, "."+cachePrefix)
+	_ = disk.Replace(s.cachePath(), []byte(b.String()), 0o600) // without a cache they are asked for again
+}

@@ -1,0 +1,259 @@
+package n8n
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// workflow is a workflow as the API has it, with all of its fields.
+type workflow object
+
+func text(o object, key string) string {
+	s, _ := o[key].(string)
+	return s
+}
+
+func objectAt(o object, key string) object {
+	v, _ := o[key].(object)
+	return v
+}
+
+func (w workflow) id() string   { return text(object(w), "id") }
+func (w workflow) name() string { return text(object(w), "name") }
+func (w workflow) active() bool { on, _ := w["active"].(bool); return on }
+
+// nodes are the nodes that are objects; others are reported by validation.
+func (w workflow) nodes() []object {
+	list, _ := w["nodes"].([]any)
+	nodes := make([]object, 0, len(list))
+	for _, v := range list {
+		if n, is := v.(object); is {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// node is the node of a name; nil if there is none.
+func (w workflow) node(name string) object {
+	for _, n := range w.nodes() {
+		if text(n, "name") == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func (w workflow) nodeNames() []string {
+	var names []string
+	for _, n := range w.nodes() {
+		names = append(names, text(n, "name"))
+	}
+	return names
+}
+
+// tags are the names of the workflow's tags.
+func (w workflow) tags() []string {
+	names := []string{}
+	list, _ := w["tags"].([]any)
+	for _, v := range list {
+		switch t := v.(type) {
+		case object:
+			names = append(names, text(t, "name"))
+		case string:
+			names = append(names, t)
+		}
+	}
+	return names
+}
+
+// link is a connection of one output of a node to one input of another.
+type link struct {
+	From   string
+	Type   string // of the output: main, ai_tool, ...
+	Output int
+	To     string
+	Input  int
+	As     string // type of the input
+}
+
+// links reads connections, {from: {type: [[{node, type, index}]]}}. bad are places that have another form.
+func links(connections object) (all []link, bad []string) {
+	for _, from := range slices.Sorted(maps.Keys(connections)) {
+		byType, is := connections[from].(object)
+		if !is {
+			bad = append(bad, fmt.Sprintf("connections[%q]", from))
+			continue
+		}
+		for _, kind := range slices.Sorted(maps.Keys(byType)) {
+			outputs, is := byType[kind].([]any)
+			if !is {
+				bad = append(bad, fmt.Sprintf("connections[%q].%s", from, kind))
+				continue
+			}
+			for output, list := range outputs {
+				targets, is := list.([]any)
+				if !is && list != nil {
+					bad = append(bad, fmt.Sprintf("connections[%q].%s[%d]", from, kind, output))
+				}
+				for i, t := range targets {
+					target, is := t.(object)
+					to, named := target["node"].(string)
+					if !is || !named {
+						bad = append(bad, fmt.Sprintf("connections[%q].%s[%d][%d]", from, kind, output, i))
+						continue
+					}
+					as := text(target, "type")
+					if as == "" {
+						as = kind
+					}
+					all = append(all, link{from, kind, output, to, number(target["index"]), as})
+				}
+			}
+		}
+	}
+	return all, bad
+}
+
+func (w workflow) links() []link {
+	all, _ := links(objectAt(object(w), "connections"))
+	return all
+}
+
+// number is a number as an int, 0 if it is none.
+func number(v any) int {
+	switch n := v.(type) {
+	case json.Number:
+		f, _ := n.Float64()
+		return int(f)
+	case float64:
+		return int(n)
+	case int:
+		return n
+	}
+	return 0
+}
+
+// version is a number with a fraction, such as the version of a node; ok is false if it is none.
+func version(v any) (f float64, ok bool) {
+	switch n := v.(type) {
+	case json.Number:
+		f, err := n.Float64()
+		return f, err == nil
+	case float64:
+		return n, true
+	case int:
+		return float64(n), true
+	}
+	return 0, false
+}
+
+// What n8n takes of a node and of settings.
+var (
+	nodeFields = []string{
+		"id", "name", "type", "typeVersion", "position", "parameters", "credentials", "webhookId", "disabled", "notes", "notesInFlow",
+		"executeOnce", "alwaysOutputData", "retryOnFail", "maxTries", "waitBetweenTries", "continueOnFail", "onError",
+	}
+	settingFields = []string{
+		"saveExecutionProgress", "saveManualExecutions", "saveDataErrorExecution", "saveDataSuccessExecution", "executionTimeout", "errorWorkflow",
+		"timezone", "executionOrder", "callerPolicy", "callerIds", "timeSavedPerExecution", "availableInMCP",
+	}
+)
+
+// shown is a workflow as tools return it: what belongs to it, without what n8n keeps about it.
+func (w workflow) shown() object {
+	out := object{"id": w.id(), "name": w.name(), "active": w.active(), "nodes": w["nodes"], "connections": w["connections"], "tags": w.tags()}
+	for _, key := range []string{"settings", "description", "pinData", "createdAt", "updatedAt", "versionId"} {
+		if v := w[key]; v != nil && v != "" {
+			out[key] = v
+		}
+	}
+	if archived, _ := w["isArchived"].(bool); archived {
+		out["isArchived"] = true
+	}
+	return out
+}
+
+// uuid is a random UUID, version 4.
+func uuid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	s := hex.EncodeToString(b[:])
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
+
+// hooked matches the types of nodes that n8n gives an address, which needs an id of its own.
+var hooked = regexp.MustCompile(`(?i)(webhook|formTrigger|chatTrigger|mcpTrigger|\.wait|\.form)$`)
+
+// complete gives nodes what n8n expects of them and a caller may leave out. The error names what cannot be kept.
+func complete(nodes []any, types *nodeTypes) ([]any, error) {
+	out := make([]any, len(nodes))
+	seen := map[string]bool{}
+	for i, v := range nodes {
+		given, is := v.(object)
+		if !is {
+			return nil, refusef(400, "validation failed: nodes[%d] is no object", i)
+		}
+		n := maps.Clone(given)
+		name := text(n, "name")
+		switch {
+		case name == "":
+			return nil, refusef(400, "validation failed: nodes[%d] has no name; every node needs one", i)
+		case seen[name]:
+			return nil, refusef(400, "validation failed: two nodes have the name %q; connections name nodes, so give each a name of its own", name)
+		case text(n, "type") == "":
+			return nil, refusef(400, "validation failed: node %q has no type; search_nodes finds one", name)
+		}
+		seen[name] = true
+		for _, readOnly := range []string{"createdAt", "updatedAt"} {
+			delete(n, readOnly)
+		}
+		for key := range n {
+			if !slices.Contains(nodeFields, key) {
+				return nil, refusef(400, "validation failed: node %q has a field %q that n8n does not know; a node has %s", name, key, strings.Join(nodeFields, ", "))
+			}
+		}
+		if text(n, "id") == "" {
+			n["id"] = uuid()
+		}
+		if _, ok := version(n["typeVersion"]); !ok {
+			n["typeVersion"] = types.defaultVersion(text(n, "type"))
+		}
+		if p, is := n["position"].([]any); !is || len(p) != 2 {
+			n["position"] = []any{250 + 220*i, 300}
+		}
+		if _, is := n["parameters"].(object); !is {
+			n["parameters"] = object{}
+		}
+		if hooked.MatchString(text(n, "type")) && text(n, "webhookId") == "" {
+			n["webhookId"] = uuid()
+		}
+		out[i] = n
+	}
+	return out, nil
+}
+
+// settings are those that n8n takes. current are those of the workflow that is changed, whose other fields may come back.
+func settings(given, current object) (object, error) {
+	out := object{}
+	for key, value := range given {
+		_, known := current[key]
+		switch {
+		case slices.Contains(settingFields, key):
+			out[key] = value
+		case !known:
+			return nil, refusef(400, "validation failed: there is no setting %q; settings are %s", key, strings.Join(settingFields, ", "))
+		}
+	}
+	if out["executionOrder"] == nil && current["executionOrder"] == nil {
+		out["executionOrder"] = "v1"
+	}
+	return out, nil
+}

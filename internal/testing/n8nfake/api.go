@@ -1,0 +1,242 @@
+package n8nfake
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Key is the API key that an [API] accepts.
+const Key = "fake-key-of-the-fake-n8n"
+
+// API imitates the public API of n8n 1.123 for tests: what it takes, refuses and answers of workflows and tags is what a real one was
+// recorded to. It runs no workflow. Every answer says in the header X-Fake that it is a fake. It is safe for concurrent use.
+type API struct {
+	mux *http.ServeMux
+
+	mu        sync.Mutex
+	workflows map[string]map[string]any
+	order     []string
+	tags      []map[string]any
+	made      int
+	fail      http.HandlerFunc // answers in place of the API; nil: none
+	writes    int              // requests that could change something
+}
+
+// NewAPI makes one without workflows.
+func NewAPI() *API {
+	a := &API{mux: http.NewServeMux(), workflows: map[string]map[string]any{}}
+	a.mux.HandleFunc("GET /api/v1/workflows", a.list)
+	a.mux.HandleFunc("POST /api/v1/workflows", a.create)
+	a.mux.HandleFunc("GET /api/v1/workflows/{id}", a.one(func(w map[string]any, _ *http.Request) (int, any) { return 200, w }))
+	a.mux.HandleFunc("PUT /api/v1/workflows/{id}", a.one(a.put))
+	a.mux.HandleFunc("DELETE /api/v1/workflows/{id}", a.one(a.remove))
+	a.mux.HandleFunc("POST /api/v1/workflows/{id}/activate", a.one(a.activate))
+	a.mux.HandleFunc("POST /api/v1/workflows/{id}/deactivate", a.one(func(w map[string]any, _ *http.Request) (int, any) {
+		w["active"] = false
+		return 200, w
+	}))
+	a.mux.HandleFunc("PUT /api/v1/workflows/{id}/tags", a.one(a.setTags))
+	a.mux.HandleFunc("GET /api/v1/tags", func(w http.ResponseWriter, _ *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		answer(w, 200, map[string]any{"data": append([]map[string]any{}, a.tags...), "nextCursor": nil})
+	})
+	a.mux.HandleFunc("POST /api/v1/tags", a.createTag)
+	return a
+}
+
+// Fail has a handler answer every request from now on; nil ends that.
+func (a *API) Fail(with http.HandlerFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fail = with
+}
+
+// Writes returns how many requests could change something, and how many workflows there are.
+func (a *API) Writes() (requests, workflows int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.writes, len(a.workflows)
+}
+
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Fake", "a fake n8n for tests")
+	a.mu.Lock()
+	fail := a.fail
+	if r.Method != http.MethodGet {
+		a.writes++
+	}
+	a.mu.Unlock()
+	switch {
+	case fail != nil:
+		fail(w, r)
+	case r.Header.Get("X-N8n-Api-Key") != Key:
+		answer(w, 401, message("unauthorized"))
+	default:
+		a.mux.ServeHTTP(w, r)
+	}
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client is gone
+}
+
+func message(format string, args ...any) map[string]any {
+	return map[string]any{"message": fmt.Sprintf(format, args...)}
+}
+
+// one handles a request for one workflow.
+func (a *API) one(handle func(map[string]any, *http.Request) (int, any)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		workflow := a.workflows[r.PathValue("id")]
+		if workflow == nil {
+			answer(w, 404, message("Not Found"))
+			return
+		}
+		status, body := handle(workflow, r)
+		answer(w, status, body)
+	}
+}
+
+func (a *API) list(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := []map[string]any{}
+	for _, id := range a.order {
+		if on := r.URL.Query().Get("active"); on == "" || on == fmt.Sprint(a.workflows[id]["active"]) {
+			all = append(all, a.workflows[id])
+		}
+	}
+	offset, limit := 0, 100
+	_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &offset) // the cursor of a real one is not read by clients either
+	_, _ = fmt.Sscan(r.URL.Query().Get("limit"), &limit)
+	end := min(offset+limit, len(all))
+	var next any
+	if end < len(all) {
+		next = fmt.Sprint(end)
+	}
+	answer(w, 200, map[string]any{"data": all[min(offset, end):end], "nextCursor": next})
+}
+
+// body reads a workflow as it is stored, or says what is wrong with it in n8n's words.
+func (a *API) body(r *http.Request) (map[string]any, string) {
+	var in map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		return nil, "request/body must be object"
+	}
+	for _, key := range []string{"id", "active", "tags", "createdAt", "updatedAt"} {
+		if _, has := in[key]; has {
+			return nil, "request/body/" + key + " is read-only"
+		}
+	}
+	for _, key := range []string{"name", "nodes", "connections", "settings"} {
+		if _, has := in[key]; !has {
+			return nil, "request/body must have required property '" + key + "'"
+		}
+	}
+	for key := range in {
+		if !slices.Contains([]string{"name", "nodes", "connections", "settings", "staticData", "shared", "activeVersion"}, key) {
+			return nil, "request/body must NOT have additional properties"
+		}
+	}
+	return in, ""
+}
+
+func stamp() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func (a *API) create(w http.ResponseWriter, r *http.Request) {
+	in, wrong := a.body(r)
+	if wrong != "" {
+		answer(w, 400, message("%s", wrong))
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.made++
+	id := fmt.Sprintf("fake%012d", a.made)
+	maps.Copy(in, map[string]any{
+		"id": id, "active": false, "createdAt": stamp(), "updatedAt": stamp(), "isArchived": false, "pinData": nil, "meta": nil, "staticData": nil,
+		"versionId": fmt.Sprint("v", a.made), "versionCounter": 1, "triggerCount": 0,
+	})
+	a.workflows[id] = in
+	a.order = append(a.order, id)
+	answer(w, 200, in)
+}
+
+func (a *API) put(w map[string]any, r *http.Request) (int, any) {
+	in, wrong := a.body(r)
+	if wrong != "" {
+		return 400, message("%s", wrong)
+	}
+	kept, _ := w["settings"].(map[string]any)
+	given, _ := in["settings"].(map[string]any)
+	all := maps.Clone(kept)
+	maps.Copy(all, given)
+	maps.Copy(w, in)
+	w["settings"], w["updatedAt"] = all, stamp()
+	return 200, w
+}
+
+func (a *API) remove(w map[string]any, r *http.Request) (int, any) {
+	id := r.PathValue("id")
+	delete(a.workflows, id)
+	a.order = slices.DeleteFunc(a.order, func(o string) bool { return o == id })
+	return 200, w
+}
+
+func (a *API) activate(w map[string]any, _ *http.Request) (int, any) {
+	nodes, _ := w["nodes"].([]any)
+	starts := slices.ContainsFunc(nodes, func(v any) bool {
+		n, _ := v.(map[string]any)
+		kind, _ := n["type"].(string)
+		return strings.Contains(strings.ToLower(kind), "webhook") || strings.HasSuffix(kind, "Trigger") && !strings.HasSuffix(kind, "manualTrigger")
+	})
+	if !starts {
+		return 400, message("Workflow %q (ID: %s) has no node to start the workflow - at least one trigger, poller or webhook node is required", w["name"], w["id"])
+	}
+	w["active"] = true
+	return 200, w
+}
+
+func (a *API) createTag(w http.ResponseWriter, r *http.Request) {
+	var in map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&in) // an empty name is refused
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	name, _ := in["name"].(string)
+	if name == "" || slices.ContainsFunc(a.tags, func(t map[string]any) bool { return t["name"] == name }) {
+		answer(w, 409, message("Tag already exists"))
+		return
+	}
+	a.made++
+	tag := map[string]any{"id": fmt.Sprint("tag", a.made), "name": name}
+	a.tags = append(a.tags, tag)
+	answer(w, 201, tag)
+}
+
+func (a *API) setTags(w map[string]any, r *http.Request) (int, any) {
+	var ids []struct{ ID string }
+	if err := json.NewDecoder(r.Body).Decode(&ids); err != nil {
+		return 400, message("request/body must be array")
+	}
+	set := []any{}
+	for _, id := range ids {
+		at := slices.IndexFunc(a.tags, func(t map[string]any) bool { return t["id"] == id.ID })
+		if at < 0 {
+			return 404, message("Some tags not found")
+		}
+		set = append(set, a.tags[at])
+	}
+	w["tags"] = set
+	return 200, set
+}
