@@ -99,7 +99,7 @@ func matches(value, want any) bool {
 		b, bIs := version(to)
 		s, _ := value.(string)
 		t, _ := to.(string)
-		ok := false
+		var ok bool
 		switch name {
 		case "eq":
 			ok = equal(value, to)

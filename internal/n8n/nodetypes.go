@@ -103,8 +103,6 @@ type display struct {
 	Hide map[string][]any `json:"hide,omitempty"`
 }
 
-func (t *nodeType) trigger() bool { return slices.Contains(t.Group, "trigger") }
-
 func (t *nodeType) has(v float64) bool { return slices.Contains(t.Version, v) }
 
 // short is the name without its package.

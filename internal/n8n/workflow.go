@@ -40,24 +40,6 @@ func (w workflow) nodes() []object {
 	return nodes
 }
 
-// node is the node of a name; nil if there is none.
-func (w workflow) node(name string) object {
-	for _, n := range w.nodes() {
-		if text(n, "name") == name {
-			return n
-		}
-	}
-	return nil
-}
-
-func (w workflow) nodeNames() []string {
-	var names []string
-	for _, n := range w.nodes() {
-		names = append(names, text(n, "name"))
-	}
-	return names
-}
-
 // tags are the names of the workflow's tags.
 func (w workflow) tags() []string {
 	names := []string{}
