@@ -147,6 +147,7 @@ func TestResults(t *testing.T) {
 		{"return import('x')", map[string]any{"dynamic": "x"}},
 		{"const o = { import(x) { return x } }; return o.import(1)", 1.0},
 		{"return import.meta.url", "file:///workspace/program.js"},
+		{"return [import . meta/* of this */.url, import/* and */. meta.url].join(' ')", "file:///workspace/program.js file:///workspace/program.js"},
 		// fences
 		{"```ts\nreturn 1 as number\n```", 1.0},
 		{"Here's the program:\n\n```javascript\nreturn `a`\n```\nIt isn't long.", "a"},

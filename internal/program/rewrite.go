@@ -15,9 +15,10 @@ func rewriteImports(code, dynamic string) (used map[string]bool, text, meta stri
 		case t.kind != word || s.isMember(i) || s.isKey(i):
 		case name == "import" && s.is(i+1, "("):
 			copy(changed[t.start:], dynamic)
-		case name == "import" && s.is(i+1, ".") && s.is(i+2, "meta") && s.tokens[i+2].end-t.start == len("import.meta"):
+		case name == "import" && s.is(i+1, ".") && s.is(i+2, "meta") && !strings.Contains(code[t.start:s.tokens[i+2].end], "\n"):
 			meta = dynamic + "_meta"
-			copy(changed[t.start:], meta)
+			rest := t.start + copy(changed[t.start:], meta)
+			copy(changed[rest:s.tokens[i+2].end], strings.Repeat(" ", s.tokens[i+2].end-rest)) // the spaces and comments of import . meta
 		default:
 			used[identifier(name)] = true
 		}

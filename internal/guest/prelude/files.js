@@ -232,9 +232,18 @@ function blocking(operation, args) {
   return convert ? convert(value) : value;
 }
 
+let calledBackLater = 0;
+
+// awaitedByCallback is the number of calls with a callback that it has not got its answer of.
+export function awaitedByCallback() {
+  return calledBackLater;
+}
+
 // calledBack is the form with a callback. What the callback throws fails the run, as in a timer.
 function calledBack(operation, args, callback, only) {
+  calledBackLater++;
   const tell = (error, value) => {
+    calledBackLater--;
     try {
       if (only) callback(value ?? false);
       else if (error) callback(error);

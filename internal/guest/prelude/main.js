@@ -17,7 +17,7 @@ import { installClock, now, startClock } from './clock.js';
 import { installConsole, report } from './console.js';
 import { discovery } from './discovery.js';
 import { errorClasses, installStacks, stackOf } from './errors.js';
-import { bindBuffer, fs } from './files.js';
+import { awaitedByCallback, bindBuffer, fs } from './files.js';
 import { allowed, prune } from './globals.js';
 import { connectLibraries } from './libraries.js';
 import { programRequire } from './modules.js';
@@ -80,8 +80,9 @@ function env(variables) {
 let warned = false;
 let over = false;
 
+// warnOfCalls tells of calls whose answers nothing takes. Those with a callback are not among them: it gets the answer, as in Node.
 function warnOfCalls(count) {
-  if (warned) return;
+  if (warned || count <= 0) return;
   warned = true;
   const calls = count === 1 ? '1 call was' : `${count} calls were`;
   report('warn', `${calls} still in flight when the program ended; await ${count === 1 ? 'it' : 'them'}`);
@@ -123,7 +124,7 @@ export default function boot(host) {
       const calls = outstanding();
       const outcome = ended();
       if (waits(calls, outcome, rejections)) {
-        if (calls > 0 && outcome && outcome.name === 'value') warnOfCalls(calls);
+        if (outcome && outcome.name === 'value') warnOfCalls(calls - awaitedByCallback());
         sendIdle();
         return false;
       }

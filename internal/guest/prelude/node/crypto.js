@@ -3,12 +3,13 @@
 import {
   apply, isSafeInteger, list, NativeError, NativeRangeError, NativeTypeError, push, toArray, typedArrayBuffer,
 } from '../intrinsics.js';
-import { bytesOf } from '../brands.js';
+import { bytesOf, kindOf } from '../brands.js';
 import { hashName, hashNames, startHash } from '../hash.js';
 import { random } from '../random.js';
 import { microtask } from '../timers.js';
 import { kindName } from '../tools.js';
 import { Buffer } from '../web/buffer.js';
+import { typedLength, typedSet } from '../web/intrinsics.js';
 import { coded, refuse } from './refuse.js';
 
 const { alloc, from } = Buffer;
@@ -100,6 +101,34 @@ function randomBytes(size, callback) {
   return answer(callback, null, toBuffer(random(size)));
 }
 
+// fill fills a buffer from offset on with size random elements, or to its end.
+function fill(buffer, offset = 0, size = undefined) {
+  const bytes = bytesOf(buffer);
+  if (!bytes) {
+    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE',
+      `The "buf" argument must be an instance of ArrayBuffer or ArrayBufferView. Received ${kindName(buffer)}`);
+  }
+  const elements = kindOf(buffer) === 'TypedArray' ? typedLength(buffer) : bytes.length;
+  const width = elements === 0 ? 1 : bytes.length / elements;
+  checkNumber('offset', offset, elements);
+  const count = size ?? elements - offset;
+  checkNumber('size', count, maxRandom / width);
+  if (count + offset > elements) {
+    throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE', `The value of "size + offset" is out of range. It must be <= ${elements}. Received ${count + offset}`);
+  }
+  typedSet(bytes, random(count * width), offset * width);
+  return buffer;
+}
+
+function checkNumber(what, value, most) {
+  if (typeof value !== 'number') {
+    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "${what}" argument must be of type number. Received ${kindName(value)}`);
+  }
+  if (!(isSafeInteger(value) && value >= 0 && value <= most)) {
+    throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE', `The value of "${what}" is out of range. It must be >= 0 && <= ${most}. Received ${value}`);
+  }
+}
+
 // randomInt draws 48 bits until they fall into a whole number of ranges, so that every value is as likely.
 function randomInt(low, high, callback) {
   if (high === undefined || typeof high === 'function') return randomInt(0, low, high);
@@ -136,7 +165,14 @@ export function cryptoModule(crypto) {
   const module = {
     createHash, createHmac, getHashes, hash, randomBytes, randomInt, timingSafeEqual,
     getRandomValues: (array) => crypto.getRandomValues(array),
-    randomFillSync: (array) => crypto.getRandomValues(array),
+    randomFill(buffer, offset, size, callback) {
+      const done = typeof offset === 'function' ? offset : typeof size === 'function' ? size : callback;
+      if (typeof done !== 'function') {
+        throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "callback" argument must be of type function. Received ${kindName(done)}`);
+      }
+      answer(done, null, fill(buffer, offset === done ? undefined : offset, size === done ? undefined : size));
+    },
+    randomFillSync: fill,
     randomUUID: () => crypto.randomUUID(),
     subtle: crypto.subtle,
     webcrypto: crypto,
