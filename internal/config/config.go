@@ -72,7 +72,7 @@ type N8N struct {
 }
 
 // N8NServers are the names of the built-in servers for n8n.
-var N8NServers = []string{"n8n-nodes", "n8n-workflows"}
+var N8NServers = []string{"n8n-nodes", "n8n-workflows", "n8n-executions"}
 
 // HTTPServer is the name of the built-in server for HTTP requests of programs.
 const HTTPServer = "http"

@@ -58,7 +58,7 @@ func address(text string) (*url.URL, error) {
 // Servers returns the servers by name.
 func (i *Instance) Servers() map[string]mcpclient.Within {
 	all := map[string]mcpclient.Within{}
-	for _, s := range []*server{i.nodesServer(), i.workflowsServer()} {
+	for _, s := range []*server{i.nodesServer(), i.workflowsServer(), i.executionsServer()} {
 		s.version = i.opts.Version
 		all[s.name] = s
 	}
