@@ -24,7 +24,7 @@ func TestExecution(t *testing.T) {
 	if !w.Active {
 		t.Fatalf("created %+v", w)
 	}
-	t.Cleanup(func() { value[object](t, i, flows, "delete_workflow", object{"workflowId": w.ID}) })
+	defer func() { value[object](t, i, flows, "delete_workflow", object{"workflowId": w.ID}) }()
 	res, err := http.Post(base+"/webhook/test-execution", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
