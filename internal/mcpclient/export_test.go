@@ -20,3 +20,6 @@ func Fetches(command string, args ...string) []string {
 func PackageDirectory(env []string, args ...string) string {
 	return installationOf("npx", args).directory(env)
 }
+
+// Clean takes credentials out of what a server sends.
+func Clean(secrets []string) func([]byte) []byte { return newRepeats(secrets).clean }

@@ -55,6 +55,7 @@ func (s *server) openAPI(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	r.secrets = append(r.secrets, doc.Secrets(s.cfg.Security)...)
+	r.used.Store(&usedSecrets{repeats: newRepeats(r.secrets)})
 	of := &rest{requester: r, doc: doc, operations: map[string]*openapi.Operation{}, at: at, security: s.cfg.Security, limit: s.m.opts.MaxResult}
 	for _, op := range doc.Operations {
 		of.operations[op.Name] = op

@@ -29,10 +29,10 @@ type requester struct {
 	client *http.Client
 	header atomic.Pointer[http.Header] // of every request
 
-	credentials credentials.Source       // nil: the configured headers
-	user        string                   // whose credentials
-	used        atomic.Pointer[[]string] // the last credentials that were sent
-	secrets     []string                 // that are sent all the time
+	credentials credentials.Source // nil: the configured headers
+	user        string             // whose credentials
+	used        atomic.Pointer[usedSecrets]
+	secrets     []string // that are sent all the time
 
 	life    context.Context // of the connection; nil until begin
 	end     context.CancelFunc
@@ -54,7 +54,14 @@ func newRequester(cfg Config, user string) *requester {
 		}
 	}
 	r.header.Store(&header)
+	r.used.Store(&usedSecrets{repeats: newRepeats(r.secrets)})
 	return r
+}
+
+// usedSecrets are the last credentials that were sent, and what finds them and those that are sent all the time.
+type usedSecrets struct {
+	last []string
+	*repeats
 }
 
 // secretHeader matches the names of headers that hold credentials.
@@ -135,32 +142,18 @@ func (r *requester) use(value string) {
 	secret := value[strings.LastIndexByte(value, ' ')+1:] // without a scheme
 	for {
 		old := r.used.Load()
-		var all []string
-		if old != nil {
-			all = *old
+		if slices.Contains(old.last, secret) || secret == "" {
+			return
 		}
-		if slices.Contains(all, secret) || secret == "" || r.used.CompareAndSwap(old, new(append([]string{secret}, all[:min(len(all), maxUsed-1)]...))) {
+		last := append([]string{secret}, old.last[:min(len(old.last), maxUsed-1)]...)
+		if r.used.CompareAndSwap(old, &usedSecrets{last, newRepeats(slices.Concat(r.secrets, last))}) {
 			return
 		}
 	}
 }
 
 // clean is what the server sends without the credentials that it was sent: a server may repeat what it got, in an answer or an error.
-func (r *requester) clean(data []byte) []byte {
-	secrets := r.secrets
-	if used := r.used.Load(); used != nil {
-		secrets = slices.Concat(secrets, *used)
-	}
-	for _, secret := range secrets {
-		if len(secret) >= minSecret && bytes.Contains(data, []byte(secret)) {
-			data = bytes.ReplaceAll(data, []byte(secret), []byte("[credential]"))
-		}
-	}
-	return data
-}
-
-// minSecret is the length in bytes from which a credential is looked for: texts hold shorter ones by chance.
-const minSecret = 8
+func (r *requester) clean(data []byte) []byte { return r.used.Load().clean(data) }
 
 // once makes one HTTP request.
 func (r *requester) once(ctx context.Context, method, address string, body []byte, header []string) (*http.Response, error) {

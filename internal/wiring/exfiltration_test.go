@@ -19,6 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/testing/leaktest"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -33,13 +34,13 @@ const (
 type market struct {
 	*fixture
 	servers map[string]*upstream
-	values  *searcher
+	values  *leaktest.Searcher
 }
 
 func newMarket(t *testing.T, rules string) *market {
 	t.Helper()
 	people := customers(2, 7)
-	m := &market{servers: map[string]*upstream{}, values: newSearcher(t, slices.Concat(people[0].values(), people[1].values()))}
+	m := &market{servers: map[string]*upstream{}, values: leaktest.NewSearcher(t, slices.Concat(people[0].values(), people[1].values()))}
 	safe := false
 	var entries []*config.MCPServer
 	for server, tool := range map[string]string{"crm": "search", "hr": "list", "mailer": "send", "web": "fetch", "echo": "say"} {
@@ -59,11 +60,11 @@ func newMarket(t *testing.T, rules string) *market {
 				case "base64":
 					text = base64.StdEncoding.EncodeToString([]byte("it is " + text))
 				case "hex":
-					text = spellings(text)["hex"]
+					text = leaktest.Spellings(text)["hex"]
 				case "capitals":
 					text = strings.ToUpper(text)
 				case "escapes":
-					text = spellings(text)["escapes"]
+					text = leaktest.Spellings(text)["escapes"]
 				}
 				answer, err := json.Marshal(map[string]string{"said": text})
 				return string(answer), err
@@ -95,7 +96,7 @@ func (m *market) received(server string) string {
 func (m *market) clean(servers ...string) {
 	m.t.Helper()
 	for _, server := range servers {
-		for _, found := range m.values.find([]byte(m.received(server))) {
+		for _, found := range m.values.Find([]byte(m.received(server))) {
 			m.t.Errorf("%s received %s", server, found)
 		}
 	}

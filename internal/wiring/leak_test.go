@@ -29,6 +29,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/testing/leaktest"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -147,7 +148,7 @@ func (c *crm) encoded(_ context.Context, in request) (*mcp.CallToolResult, error
 		case "escapes":
 			escaped := ""
 			for _, v := range p.values() {
-				escaped += spellings(v)["escapes"] + " and "
+				escaped += leaktest.Spellings(v)["escapes"] + " and "
 			}
 			all = append(all, escaped)
 		}
@@ -170,7 +171,7 @@ func (c *crm) echo(_ context.Context, in request) (*mcp.CallToolResult, error) {
 	if in.How == "base64" {
 		return says("it is " + base64.StdEncoding.EncodeToString([]byte(in.Text)) + ".")
 	}
-	return says("it is " + spellings(in.Text)[in.How] + ".")
+	return says("it is " + leaktest.Spellings(in.Text)[in.How] + ".")
 }
 
 // fail fails with the data of all customers of a page.
@@ -463,15 +464,15 @@ func TestLeak(t *testing.T) {
 	for _, p := range people {
 		values = append(values, p.values()...)
 	}
-	searchFor := newSearcher(t, values)
+	searchFor := leaktest.NewSearcher(t, values)
 	size := 0
 	for place, text := range places {
 		size += len(text)
-		for _, found := range searchFor.find(text) {
+		for _, found := range searchFor.Find(text) {
 			t.Errorf("%s has %s", place, found)
 		}
 		planted := slices.Concat(text[:len(text)/2], []byte(" "+values[len(text)%len(values)]+" "), text[len(text)/2:])
-		if len(searchFor.find(planted)) == 0 {
+		if len(searchFor.Find(planted)) == 0 {
 			t.Errorf("a value in %s is not found", place)
 		}
 		if !hasTokens(place, text) {

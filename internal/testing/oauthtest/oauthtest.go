@@ -3,7 +3,9 @@ package oauthtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -23,6 +25,8 @@ import (
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"github.com/zitadel/oidc/v3/pkg/op"
+
+	"mcp-code-exec-harness/internal/testing/leaktest"
 )
 
 // Server is an authorization server (zitadel/oidc) and an MCP server. Its fields may be changed before it is used; its methods are safe
@@ -32,12 +36,14 @@ type Server struct {
 	URL      string        // of the MCP server
 	Lifetime time.Duration // of access tokens
 	Audience func(resource string) string
+	// Confidential gives clients that register a secret, with which they have to authenticate.
+	Confidential bool
 
 	provider *op.Provider
 	store    *store
 
 	mu        sync.Mutex
-	clients   map[string]*storage.Client
+	clients   map[string]client
 	issued    map[string]*issued // access tokens by id
 	secrets   []string           // all that was issued
 	refreshes int
@@ -64,13 +70,34 @@ type store struct {
 func (st *store) GetClientByClientID(_ context.Context, id string) (op.Client, error) {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
-	if c := st.s.clients[id]; c != nil {
-		return client{c}, nil
+	if c, ok := st.s.clients[id]; ok {
+		return c, nil
 	}
 	return nil, fmt.Errorf("client not found")
 }
 
-type client struct{ *storage.Client }
+// AuthorizeClientIDSecret implements op.Storage.
+func (st *store) AuthorizeClientIDSecret(_ context.Context, id, secret string) error {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	if c, ok := st.s.clients[id]; !ok || c.secret == "" || c.secret != secret {
+		return fmt.Errorf("invalid secret")
+	}
+	return nil
+}
+
+type client struct {
+	*storage.Client
+	secret string // empty: a public client
+}
+
+// AuthMethod implements op.Client.
+func (c client) AuthMethod() oidc.AuthMethod {
+	if c.secret != "" {
+		return oidc.AuthMethodBasic
+	}
+	return c.Client.AuthMethod()
+}
 
 // LoginURL implements op.Client.
 func (client) LoginURL(id string) string { return "/login?id=" + id }
@@ -112,7 +139,7 @@ func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
 		Lifetime: time.Hour, Audience: func(resource string) string { return resource },
-		clients: map[string]*storage.Client{}, issued: map[string]*issued{}, user: "test-user2",
+		clients: map[string]client{}, issued: map[string]*issued{}, user: "test-user2",
 	}
 	var handler http.Handler
 	as := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
@@ -167,9 +194,16 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	id := fmt.Sprintf("client-%d", len(s.clients)+1)
-	s.clients[id] = storage.NativeClient(id, in.RedirectURIs...)
+	c := client{Client: storage.NativeClient(id, in.RedirectURIs...)}
+	out := map[string]any{"client_id": id, "redirect_uris": in.RedirectURIs, "token_endpoint_auth_method": "none"}
+	if s.Confidential {
+		c.secret = rand.Text()
+		out["client_secret"], out["token_endpoint_auth_method"] = c.secret, "client_secret_basic"
+		s.secrets = append(s.secrets, c.secret)
+	}
+	s.clients[id] = c
 	s.mu.Unlock()
-	answer(w, http.StatusCreated, map[string]any{"client_id": id, "redirect_uris": in.RedirectURIs, "token_endpoint_auth_method": "none"})
+	answer(w, http.StatusCreated, out)
 }
 
 // login is where a person would give a password.
@@ -210,6 +244,16 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(rec.Body.Bytes())
 }
 
+// spelling is how a tool repeats a token, one of [leaktest.Spellings]; empty is as it is.
+type spelling struct {
+	How string `json:"how,omitempty"`
+}
+
+func (s spelling) of(r *mcp.CallToolRequest) string {
+	token := strings.TrimPrefix(r.Extra.Header.Get("Authorization"), "Bearer ")
+	return leaktest.Spellings(token)[cmp.Or(s.How, "plain")]
+}
+
 // mcp starts the MCP server: whoami says which call it is, admin takes the scope email, expire ends all access tokens, and repeat and fail
 // repeat the token that they were called with.
 func (s *Server) mcp(t testing.TB) string {
@@ -227,11 +271,11 @@ func (s *Server) mcp(t testing.TB) string {
 		s.Expire()
 		return nil, map[string]bool{"expired": true}, nil
 	})
-	mcp.AddTool(server, &mcp.Tool{Name: "repeat"}, func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
-		return nil, map[string]string{"got": r.Extra.Header.Get("Authorization")}, nil
+	mcp.AddTool(server, &mcp.Tool{Name: "repeat"}, func(_ context.Context, r *mcp.CallToolRequest, in spelling) (*mcp.CallToolResult, any, error) {
+		return nil, map[string]string{"got": "Bearer " + in.of(r)}, nil
 	})
-	mcp.AddTool(server, &mcp.Tool{Name: "fail"}, func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
-		return nil, nil, fmt.Errorf("refused %s", r.Extra.Header.Get("Authorization"))
+	mcp.AddTool(server, &mcp.Tool{Name: "fail"}, func(_ context.Context, r *mcp.CallToolRequest, in spelling) (*mcp.CallToolResult, any, error) {
+		return nil, nil, fmt.Errorf("refused Bearer %s", in.of(r))
 	})
 	streamable := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	mux := http.NewServeMux()
