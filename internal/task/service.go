@@ -72,6 +72,8 @@ type Options struct {
 	Abandon func(ctx context.Context, run string) ([]Effect, error)
 	// OnEnd is called with every task that ended in this process; nil is not called.
 	OnEnd func(Task)
+	// Uses are the uses of sessions; nil for some of the service's own.
+	Uses *Uses
 	// SessionExpiry is how long a session is kept after its last use.
 	SessionExpiry time.Duration
 	// Workers bounds the tasks in work. A user may have in work at most userShare times as many as there are free.
@@ -109,13 +111,20 @@ type Service struct {
 
 // NewService joins the parts.
 func NewService(opt Options) *Service {
-	now := opt.Now
-	opt.Now = func() time.Time { return now().UTC().Truncate(time.Microsecond) } // as the store has it
+	opt.Now = asStored(opt.Now)
+	if opt.Uses == nil {
+		opt.Uses = NewUses(UseOptions{Enter: opt.Store.EnterSession, Now: opt.Now, Logger: opt.Logger})
+	}
 	return &Service{
 		Reader: opt.Store, opt: opt, client: opt.Webhooks.client(),
 		ready: make(chan struct{}, 1), outbox: make(chan struct{}, 1), schedules: make(chan struct{}, 1),
 		running: map[string]context.CancelCauseFunc{}, inWork: tally{}, failures: tally{},
 	}
+}
+
+// asStored is a clock with the precision of the store.
+func asStored(now func() time.Time) func() time.Time {
+	return func() time.Time { return now().UTC().Truncate(time.Microsecond) }
 }
 
 // Submit adds a task. created is false for a request that was made before with the same idempotency key.

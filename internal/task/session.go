@@ -34,21 +34,14 @@ func (s *Service) newSession(user, name string) Session {
 
 // EnterSession notes that a run of no task uses a user's session, as of Store. It creates the session if it is absent.
 func (s *Service) EnterSession(ctx context.Context, user, name string) (leave func(), err error) {
-	end, err := s.opt.Store.EnterSession(ctx, user, name, s.opt.Now())
+	leave, err = s.opt.Uses.Enter(ctx, user, name)
 	if errors.Is(err, ErrNotFound) {
 		if _, err := s.CreateSession(ctx, user, name); err != nil && !errors.Is(err, ErrExists) {
 			return nil, err
 		}
-		end, err = s.opt.Store.EnterSession(ctx, user, name, s.opt.Now()) // after ErrExists too: another request has created it
+		leave, err = s.opt.Uses.Enter(ctx, user, name) // after ErrExists too: another request has created it
 	}
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		if err := end(context.WithoutCancel(ctx), s.opt.Now()); err != nil {
-			s.opt.Logger.Error("note the use of a session", "session", name, "error", err)
-		}
-	}, nil
+	return leave, err
 }
 
 // Sessions lists sessions, newest first.
@@ -65,12 +58,20 @@ func (s *Service) DeleteSession(ctx context.Context, user, id string) error {
 	if err != nil {
 		return err
 	}
-	for range deleteTries {
+	for try := range deleteTries {
 		if err := s.cancelAll(ctx, session); err != nil {
 			return fmt.Errorf("cancel the tasks of session %s: %w", id, err)
 		}
+		s.opt.Uses.End(user, id)
 		if err = s.forget(ctx, session); !errors.Is(err, ErrBusy) {
 			break
+		}
+		if try == 0 { // another process may keep the use of a run that has ended
+			select {
+			case <-time.After(maxUse):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 	if err != nil {

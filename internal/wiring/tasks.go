@@ -76,8 +76,12 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		},
 		Privacy: h.privacy, Now: h.out.Now, NewID: opt.NewID,
 	})
+	uses, err := h.uses()
+	if err != nil {
+		return nil, err
+	}
 	return task.NewService(task.Options{
-		Store: store, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.privacy,
+		Store: store, Uses: uses, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.privacy,
 		Park: run.ErrParked, Forget: h.forget, Abandon: h.abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
 		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },

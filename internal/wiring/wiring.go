@@ -32,6 +32,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -88,6 +89,7 @@ type Harness struct {
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
+	uses      func() (*task.Uses, error) // of sessions
 	tiers     map[string]func() (*tier, error)
 	skills    func() (*skills.Store, error)
 	workspace func() (*files.Base, error)
@@ -140,6 +142,15 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 			},
 		})
 	}, (*sqlite.Store).Close)
+	h.uses = kept(func() (*task.Uses, error) {
+		store, err := h.store()
+		if err != nil {
+			return nil, err
+		}
+		uses := task.NewUses(task.UseOptions{Enter: store.EnterSession, Now: out.Now, Logger: out.Logger})
+		h.atClose(func() error { uses.Close(); return nil })
+		return uses, nil
+	})
 	h.tiers = h.openTiers(ctx)
 	h.skills = opened(h, "skills.dir", "a directory that you may write to", func() (*skills.Store, error) {
 		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles))

@@ -1,0 +1,152 @@
+package task
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// maxUse is how long the use of a session is shared by the runs that begin in it, and how long it is kept after the last of them. So a
+// client that makes call after call costs the store one commit in this time, not two for each call.
+const maxUse = time.Second
+
+// Uses are the sessions that runs of no task use, of all services of a process. They are safe for concurrent use.
+type Uses struct {
+	opt UseOptions
+
+	mu     sync.Mutex
+	shared map[[2]string]*use // by user and session: those that runs may still join
+}
+
+// UseOptions are the parts of Uses.
+type UseOptions struct {
+	// Enter is EnterSession of the store.
+	Enter  func(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// use is a use that the store has noted.
+type use struct {
+	session [2]string
+	leave   func(ctx context.Context, now time.Time) error
+	since   time.Time
+	last    time.Time // when the last run has left
+	runs    int
+	timer   *time.Timer // of a use without runs
+}
+
+// NewUses joins the parts.
+func NewUses(opt UseOptions) *Uses {
+	opt.Now = asStored(opt.Now)
+	return &Uses{opt: opt, shared: map[[2]string]*use{}}
+}
+
+// Enter is EnterSession of Store, but that the session may be in use for maxUse longer than until leave is called.
+func (u *Uses) Enter(ctx context.Context, user, id string) (leave func(), err error) {
+	session, now := [2]string{user, id}, u.opt.Now()
+	joined := u.join(session, now)
+	if joined == nil {
+		end, err := u.opt.Enter(ctx, user, id, now)
+		if err != nil {
+			return nil, err
+		}
+		joined = &use{session: session, leave: end, since: now, runs: 1}
+		u.share(joined)
+	}
+	return func() { u.left(joined) }, nil
+}
+
+// join is the use that a run may share; nil for none.
+func (u *Uses) join(session [2]string, now time.Time) *use {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	in := u.shared[session]
+	if in == nil || now.Sub(in.since) >= maxUse || now.Before(in.since) {
+		return nil
+	}
+	in.runs++
+	if in.timer != nil {
+		in.timer.Stop()
+		in.timer = nil
+	}
+	return in
+}
+
+// share makes a use the one that runs join. An earlier one ends with its last run.
+func (u *Uses) share(in *use) {
+	u.mu.Lock()
+	before := u.shared[in.session]
+	u.shared[in.session] = in
+	idle := before != nil && before.runs == 0
+	if idle {
+		before.timer.Stop()
+	}
+	u.mu.Unlock()
+	if idle {
+		u.end(before)
+	}
+}
+
+// left notes that a run has left.
+func (u *Uses) left(in *use) {
+	u.mu.Lock()
+	in.runs--
+	in.last = u.opt.Now()
+	ended := in.runs == 0 && u.shared[in.session] != in
+	if in.runs == 0 && !ended {
+		var timer *time.Timer
+		timer = time.AfterFunc(maxUse, func() {
+			if u.take(in, func() bool { return in.timer == timer }) {
+				u.end(in)
+			}
+		})
+		in.timer = timer
+	}
+	u.mu.Unlock()
+	if ended {
+		u.end(in)
+	}
+}
+
+// take removes a use without runs, if it is still shared and the condition holds; its caller ends it.
+func (u *Uses) take(in *use, holds func() bool) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if in == nil || u.shared[in.session] != in || in.runs > 0 || !holds() {
+		return false
+	}
+	in.timer.Stop()
+	delete(u.shared, in.session)
+	return true
+}
+
+func (u *Uses) end(in *use) {
+	if err := in.leave(context.Background(), in.last); err != nil {
+		u.opt.Logger.Error("note the use of a session", "session", in.session[1], "error", err)
+	}
+}
+
+// End ends the use of a session that no run uses any more.
+func (u *Uses) End(user, id string) {
+	u.mu.Lock()
+	in := u.shared[[2]string{user, id}]
+	u.mu.Unlock()
+	if u.take(in, func() bool { return true }) {
+		u.end(in)
+	}
+}
+
+// Close ends all uses; runs must have ended.
+func (u *Uses) Close() {
+	u.mu.Lock()
+	var all [][2]string
+	for session := range u.shared {
+		all = append(all, session)
+	}
+	u.mu.Unlock()
+	for _, session := range all {
+		u.End(session[0], session[1])
+	}
+}
