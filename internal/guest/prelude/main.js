@@ -48,11 +48,20 @@ function fixConcat() {
   defineProperty(String.prototype, 'concat', { __proto__: null, value: concat, writable: false, configurable: false });
 }
 
+// installSymbols adds the symbols of explicit resource management where the engine lacks them, so that using works on objects of programs.
+function installSymbols() {
+  for (const name of ['dispose', 'asyncDispose']) { // at boot, before any program
+    if (Symbol[name] !== undefined) continue;
+    defineProperty(Symbol, name, { __proto__: null, value: Symbol(`Symbol.${name}`), writable: false, enumerable: false, configurable: false });
+  }
+}
+
 // zone asks the host for the transitions of a time zone.
 const zone = (name) => requestSync('intl', 'zone', record('zone', quote(name)));
 
 function installGlobals() {
   installProxy();
+  installSymbols();
   installClock();
   installRandom();
   installConsole();
