@@ -21,21 +21,6 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// patience bounds what should happen soon.
-const patience = 2 * time.Minute
-
-// eventually waits until something holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: not %s", patience, what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 // proc is one process, told from a later one with the same number by its start time.
 type proc struct {
 	pid     int

@@ -186,3 +186,18 @@ func (f *fixture) process(args ...string) *exec.Cmd {
 	cmd.Dir, cmd.Env = f.dir, f.environ
 	return cmd
 }
+
+// patience bounds what should happen soon.
+const patience = 2 * time.Minute
+
+// eventually waits until something holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: not %s", patience, what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -30,6 +31,46 @@ func TestReplace(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
 		t.Errorf("left %v, %v", entries, err)
 	}
+}
+
+// A lock is held by one at a time, in one process as in several; who waits for it learns that it has waited.
+func TestLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "new", "lock")
+	unlock, waited, err := Lock(t.Context(), path)
+	if err != nil || waited {
+		t.Fatalf("the first waited: %t, %v", waited, err)
+	}
+	ended, end := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	end(why)
+	if _, waited, err := Lock(ended, path); !waited || !errors.Is(err, why) {
+		t.Errorf("the second waited: %t, %v", waited, err)
+	}
+	var all sync.WaitGroup
+	var holders atomic.Int32
+	holders.Store(1)
+	for range 4 {
+		all.Go(func() {
+			unlock, _, err := Lock(t.Context(), path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := holders.Add(1); n != 1 {
+				t.Errorf("%d have the lock", n)
+			}
+			holders.Add(-1)
+			if err := unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	holders.Add(-1)
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	all.Wait()
 }
 
 // Of several that create a file at once, one does.

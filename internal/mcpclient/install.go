@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/process"
 )
 
@@ -214,37 +215,6 @@ func exists(path string) bool {
 // missingFiles matches what Node.js says of a package of npx of which files are missing.
 var missingFiles = regexp.MustCompile(`(?s)Cannot find (?:module|package)|ERR_MODULE_NOT_FOUND|MODULE_NOT_FOUND|ENOTEMPTY`)
 
-// dirLocks are locks by directory.
-type dirLocks struct {
-	mu sync.Mutex
-	of map[string]chan struct{}
-}
-
-// lock takes the lock of a directory, unless ctx ends before. waited says that another had it.
-func (l *dirLocks) lock(ctx context.Context, dir string) (unlock func(), waited bool, err error) {
-	l.mu.Lock()
-	if l.of == nil {
-		l.of = map[string]chan struct{}{}
-	}
-	if l.of[dir] == nil {
-		l.of[dir] = make(chan struct{}, 1)
-	}
-	held := l.of[dir]
-	l.mu.Unlock()
-	unlock = func() { <-held }
-	select {
-	case held <- struct{}{}:
-		return unlock, false, nil
-	default:
-	}
-	select {
-	case held <- struct{}{}:
-		return unlock, true, nil
-	case <-ctx.Done():
-		return nil, true, context.Cause(ctx)
-	}
-}
-
 // install fetches the package of a server where that is needed. The error is for people and programs; stderr is what the installer wrote last.
 func (s *server) install(repair bool) (stderr string, err error) {
 	in := installationOf(s.cfg.Command, s.cfg.Args)
@@ -273,12 +243,15 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	}()
 	ctx, cancel := context.WithTimeoutCause(s.life, s.cfg.InstallTimeout, errInstallTime)
 	defer cancel()
-	if dir != "" { // servers of one package share its directory
-		unlock, waited, err := s.m.installs.lock(ctx, dir)
-		if err != nil {
+	if dir != "" { // servers of one package share its directory, those of other processes too
+		unlock, waited, err := disk.Lock(ctx, dir+".lock")
+		switch {
+		case err != nil && waited:
 			return "", &installError{fmt.Errorf("another server of the same package was not installed within %s; raise installTimeout of its entry", s.cfg.InstallTimeout)}
+		case err != nil:
+			return "", &installError{fmt.Errorf("its package cannot be locked: %w", err)}
 		}
-		defer unlock()
+		defer func() { _ = unlock() }()
 		if (waited || !repair) && complete(dir) {
 			return "", nil
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -262,7 +263,8 @@ func TestImagesArePulled(t *testing.T) {
 	}
 }
 
-// TestInstallsOfOnePackage: servers of one package, which start at the same time, install it once.
+// TestInstallsOfOnePackage: servers of one package, which start at the same time, install it once. Two managers share no more than two
+// processes do.
 func TestInstallsOfOnePackage(t *testing.T) {
 	t.Parallel()
 	u := newFakeUser(t)
@@ -270,12 +272,18 @@ func TestInstallsOfOnePackage(t *testing.T) {
 	for i := range configs {
 		configs[i].Name = "bad" + string(rune('a'+i))
 	}
-	m := setup(t, mcpclient.Options{}, configs...)
-	for _, s := range m.Start(ctxFor(t)) {
-		if s.State != mcpclient.StateReady {
-			t.Errorf("%s: %s, %s", s.Name, s.State, s.Reason)
-		}
+	var starts sync.WaitGroup
+	for _, of := range [][]mcpclient.Config{configs[:2], configs[2:]} {
+		m := setup(t, mcpclient.Options{}, of...)
+		starts.Go(func() {
+			for _, s := range m.Start(ctxFor(t)) {
+				if s.State != mcpclient.StateReady {
+					t.Errorf("%s: %s, %s", s.Name, s.State, s.Reason)
+				}
+			}
+		})
 	}
+	starts.Wait()
 	if asked := u.log(); strings.Count(asked, "i") != 1 || strings.Count(asked, "s") != 3 {
 		t.Errorf("npx was asked for %q", asked)
 	}

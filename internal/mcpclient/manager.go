@@ -123,8 +123,7 @@ type Manager struct {
 	base context.Context
 	end  context.CancelFunc
 
-	memory   *memory  // of answers
-	installs dirLocks // of packages
+	memory *memory // of answers
 
 	mu      sync.Mutex
 	servers []*server      // in the order in which they were added

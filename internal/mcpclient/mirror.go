@@ -90,15 +90,15 @@ func mirrorsByTool(tools []Tool) map[string][]mirror {
 
 // headersOf are the headers of a call with args: names and values by turns. An argument that is absent, null or of another type has none.
 func headersOf(mirrors []mirror, args json.RawMessage) []string {
+	var decoded any
+	if len(mirrors) == 0 || json.Unmarshal(args, &decoded) != nil {
+		return nil
+	}
 	var headers []string
 	for _, m := range mirrors {
-		at := args
+		at := decoded
 		for _, name := range m.path {
-			var object map[string]json.RawMessage
-			if json.Unmarshal(at, &object) != nil {
-				at = nil
-				break
-			}
+			object, _ := at.(map[string]any)
 			at = object[name]
 		}
 		if text, ok := headerText(at); ok {
@@ -108,14 +108,10 @@ func headersOf(mirrors []mirror, args json.RawMessage) []string {
 	return headers
 }
 
-// headerText writes a value into a header: in base64 what a header cannot hold as it is.
-func headerText(value json.RawMessage) (string, bool) {
-	var v any
-	if len(value) == 0 || json.Unmarshal(value, &v) != nil {
-		return "", false
-	}
+// headerText writes a decoded value into a header: in base64 what a header cannot hold as it is.
+func headerText(value any) (string, bool) {
 	var text string
-	switch v := v.(type) {
+	switch v := value.(type) {
 	case string:
 		text = v
 	case bool:
