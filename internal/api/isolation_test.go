@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -188,7 +189,7 @@ func TestIsolation(t *testing.T) {
 	alice := w.furnish("alice", secret)
 	bob := w.furnish("bob", "bobs-own")
 	ids := []string{alice.ended, alice.held, alice.queued, alice.run, alice.taskRun, alice.schedule, alice.approval}
-	before := w.all(alice)
+	before, began := w.all(alice), time.Now()
 	cases := attempts(alice, "hc1.x.y")
 	for _, o := range w.contract.operations() {
 		name := o.Method + " " + o.Path
@@ -223,10 +224,19 @@ func TestIsolation(t *testing.T) {
 	for name := range cases {
 		t.Errorf("%s is a case for what the document does not have", name)
 	}
-	if diff := cmp.Diff(before, w.all(alice)); diff != "" {
+	after := w.all(alice)
+	if diff := cmp.Diff(uses.ReplaceAllString(before, "used"), uses.ReplaceAllString(after, "used")); diff != "" {
 		t.Errorf("alice's things have changed: %s", diff)
 	}
+	for _, use := range uses.FindAllStringSubmatch(after, -1) {
+		if at, err := time.Parse(time.RFC3339Nano, use[1]); err != nil || at.After(began) {
+			t.Errorf("alice's session was used at %s, after bob began at %s: %v", at, began, err)
+		}
+	}
 }
+
+// uses match the last use of a session, which may be noted a second after its run has ended.
+var uses = regexp.MustCompile(`"usedAt":"([^"]+)","expiresAt":"[^"]+"`)
 
 // absentLike is a path to what nobody has.
 func absentLike(path string, b belongings) string {

@@ -18,8 +18,9 @@ import (
 )
 
 // console is an output stream. Part of the text comes from programs and servers, so on a terminal it shows control
-// characters by their codes.
+// characters by their codes. It is safe for concurrent use: logs are written beside what a command shows.
 type console struct {
+	mu       sync.Mutex
 	raw      io.Writer
 	terminal *os.File // nil if the stream is none
 	live     bool     // lines can be overwritten: progress is shown
@@ -45,6 +46,8 @@ func (c *console) Write(p []byte) (n int, err error) {
 	if c.terminal != nil {
 		text = visible(text)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if _, err = io.WriteString(c.raw, text); err != nil {
 		c.failed.CompareAndSwap(nil, &err)
 		return 0, err
