@@ -197,7 +197,11 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
 	tool, err = r.gate.opt.Catalog.ResolveIn(server, name)
-	if unknown, ok := errors.AsType[*catalog.UnknownError](err); ok && unknown.Kind == "tool" {
+	unknown, is := errors.AsType[*catalog.UnknownError](err)
+	switch {
+	case is && isRequest(server, name):
+		return nil, errNoNetwork
+	case is && unknown.Kind == "tool":
 		err = r.permitted(unknown)
 	}
 	if err != nil && len(name)+len(server) <= catalog.MaxName {
@@ -216,6 +220,16 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 		}
 	}
 	return tool, err
+}
+
+// errNoNetwork reports a request of a program where the built-in server http does not exist.
+var errNoNetwork = errors.New("programs have no network: the operator names hosts in network.allow. Call a tool of a server instead: " +
+	"await search_mcp_tools('what you need')")
+
+// isRequest reports whether a name is that of a tool of the built-in server http, whose calls the guest's fetch makes.
+func isRequest(server, name string) bool {
+	fold := ident.Fold(server + name)
+	return fold == "httpfetch" || fold == "httpsend"
 }
 
 // key is the idempotency key of a call.

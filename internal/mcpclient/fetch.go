@@ -68,7 +68,8 @@ var fetchMethods = map[string][]string{
 const (
 	maxFetchHeaders = 64
 	fetchAnswer     = "Returns {status, headers, body}, whatever the status is; body is the value of JSON, else a text. Redirects are not followed: " +
-		"headers.location says where to. Content that is no text becomes a file: {file, mimeType, bytes}."
+		"headers.location says where to. Content that is no text becomes a file: {file, mimeType, bytes}. The global fetch(url, init) does the same, gives a " +
+		"Response, and follows redirects."
 )
 
 func (f *fetcher) tools() []Tool {
@@ -76,7 +77,7 @@ func (f *fetcher) tools() []Tool {
 		return json.RawMessage(`{"type":"object","properties":{"url":{"type":"string","description":"http or https address"},"method":` + method +
 			`,"headers":{"type":"object","additionalProperties":{"type":"string"}}` + rest + `},"required":["url"],"additionalProperties":false}`)
 	}
-	output := json.RawMessage(`{"type":"object","properties":{"status":{"type":"integer"},"headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{}}}`)
+	output := json.RawMessage(`{"type":"object","properties":{"status":{"type":"integer"},"headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{},"notJSON":{"const":true,"description":"body is a text, although its type is JSON"}}}`)
 	return []Tool{
 		{
 			Name: "fetch", Title: "Get from an address", Description: "Gets what is at an HTTP address. " + fetchAnswer,
@@ -221,6 +222,9 @@ func (f *fetcher) result(a openapi.Answer, header http.Header, address *url.URL)
 		b = append(b, a.JSON...)
 	} else {
 		b = appendJSON(b, a.Text)
+	}
+	if a.Text != "" && openapi.IsJSON(a.MediaType) {
+		b = append(b, `,"notJSON":true`...)
 	}
 	return bounded(append(b, `}}`...), f.limit)
 }

@@ -36,6 +36,10 @@ func TestFetch(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusTeapot)
 			_, _ = io.WriteString(w, `{"n": 12345678901234567890}`)
+		case "/html":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "<html>")
 		case "/elsewhere":
 			http.Redirect(w, r, "http://169.254.169.254/latest", http.StatusTemporaryRedirect)
 		case "/image":
@@ -58,6 +62,7 @@ func TestFetch(t *testing.T) {
 		{"fetch", `{"url":"URL/echo?q=1#x","headers":{"X-A":"b"}}`, `{"content":[],"structuredContent":{"body":"GET /echo?q=1  b ","headers":{"content-length":"17","content-type":"text/plain","set-cookie":"a=b"},"status":200}}`},
 		{"fetch", `{"url":"URL/echo","method":"HEAD"}`, `{"content":[],"structuredContent":{"body":"","headers":{"content-length":"13","content-type":"text/plain","set-cookie":"a=b"},"status":200}}`},
 		{"fetch", `{"url":"URL/json"}`, `{"content":[],"structuredContent":{"body":{"n":12345678901234567890},"headers":{"content-length":"27","content-type":"application/json"},"status":418}}`},
+		{"fetch", `{"url":"URL/html"}`, `{"content":[],"structuredContent":{"body":"<html>","headers":{"content-length":"6","content-type":"application/json"},"notJSON":true,"status":500}}`},
 		{"fetch", `{"url":"URL/elsewhere"}`, `{"content":[],"structuredContent":{"body":"\u003ca href=\"http://169.254.169.254/latest\"\u003eTemporary Redirect\u003c/a\u003e.\n\n","headers":{"content-length":"65","content-type":"text/html; charset=utf-8","location":"http://169.254.169.254/latest"},"status":307}}`},
 		{"fetch", `{"url":"URL/image"}`, `{"content":[{"resource":{"blob":"iVBORwA=","mimeType":"image/png","uri":"URL/image"},"type":"resource"}]}`},
 		{"send", `{"url":"URL/echo","body":{"a":[1]}}`, `{"content":[],"structuredContent":{"body":"POST /echo application/json  {\"a\":[1]}","headers":{"content-length":"38","content-type":"text/plain","set-cookie":"a=b"},"status":200}}`},

@@ -51,9 +51,9 @@ func Read(status int, header http.Header, body []byte) Answer {
 	trimmed := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	switch {
 	case len(trimmed) == 0:
-	case (isJSON(a.MediaType) || a.MediaType == "") && json.Valid(trimmed):
+	case (IsJSON(a.MediaType) || a.MediaType == "") && json.Valid(trimmed):
 		a.JSON = trimmed
-	case isText(a.MediaType) || isJSON(a.MediaType) || a.MediaType == "" && utf8.Valid(body):
+	case isText(a.MediaType) || IsJSON(a.MediaType) || a.MediaType == "" && utf8.Valid(body):
 		a.Text = strings.ToValidUTF8(string(body), "\uFFFD")
 	default:
 		a.Data = body

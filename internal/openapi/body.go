@@ -40,8 +40,8 @@ type part struct {
 	contentType string
 }
 
-// isJSON reports whether a media type is JSON.
-func isJSON(mediaType string) bool {
+// IsJSON reports whether a media type is JSON.
+func IsJSON(mediaType string) bool {
 	t, _, _ := mime.ParseMediaType(mediaType)
 	return t == "application/json" || strings.HasSuffix(t, "+json")
 }
@@ -60,7 +60,7 @@ func isText(mediaType string) bool {
 func kindOf(mediaType string) bodyKind {
 	t, _, _ := mime.ParseMediaType(mediaType)
 	switch {
-	case isJSON(mediaType):
+	case IsJSON(mediaType):
 		return bodyJSON
 	case t == "application/x-www-form-urlencoded":
 		return bodyForm

@@ -278,7 +278,7 @@ func (d *Document) readAnswer(o *Operation, responses *node, limit int) {
 			continue
 		}
 		for _, m := range content.members[:min(len(content.members), maxParameters)] {
-			if schema := m.value.get("schema"); schema != nil && isJSON(m.name) {
+			if schema := m.value.get("schema"); schema != nil && IsJSON(m.name) {
 				o.Output, o.Wrapped = d.output(schema, limit/2)
 				return
 			}

@@ -187,7 +187,7 @@ var guestNames = strings.Fields("callMCPTool search_mcp_tools list_mcp_tools get
 	"console require Buffer URL URLSearchParams TextEncoder TextDecoder AbortController AbortSignal structuredClone setTimeout clearTimeout " +
 	"setInterval clearInterval queueMicrotask Object Array String Number Boolean Promise Math JSON Date Intl RegExp Symbol BigInt Error TypeError " +
 	"RangeError Map Set WeakMap WeakSet Proxy Reflect Uint8Array ArrayBuffer undefined isNaN isFinite parseInt parseFloat " +
-	"encodeURIComponent decodeURIComponent encodeURI decodeURI crypto performance atob btoa globalThis")
+	"fetch Headers Request Response encodeURIComponent decodeURIComponent encodeURI decodeURI crypto performance atob btoa globalThis")
 
 // misspelt is advice for a name that nothing defines: what is named like it in the program or in the sandbox.
 func misspelt(name, source string) string {

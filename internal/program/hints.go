@@ -28,7 +28,7 @@ var hints = []hint{
 	undefined(`print|None|True|False|len|str|dict|range|elif|asyncio|json`, pythonHint),
 
 	// What Node.js, browsers and others have and the sandbox has not.
-	says(`^'?(fetch|XMLHttpRequest|WebSocket|axios|EventSource)'? is not (defined|a function)`, noNetwork),
+	says(`^'?(XMLHttpRequest|WebSocket|axios|EventSource)'? is not (defined|a function)`, noNetwork),
 	undefined(`process`, "the sandbox has no process: configured values are in env.NAME; return ends a program"),
 	undefined(`child_process`, "programs cannot start processes; call a tool: await search_mcp_tools('what you need')"),
 	undefined(`module|exports`,
@@ -42,7 +42,7 @@ var hints = []hint{
 		"there is no browser: keep values in variables, files in /workspace, and return the result"),
 	undefined(`WebAssembly|SharedArrayBuffer|Atomics|Worker|MessageChannel`,
 		"the sandbox runs plain JavaScript on one thread; Promise.all makes calls in parallel"),
-	undefined(`Request|Response|navigator|BroadcastChannel|MessagePort`, noNetwork),
+	undefined(`navigator|BroadcastChannel|MessagePort`, noNetwork),
 	undefined(`ReadableStream|WritableStream|TransformStream|CompressionStream|DecompressionStream|TextDecoderStream|TextEncoderStream|FileReader`,
 		"there are no streams: read whole files with await fs.readFile('/workspace/…'), or ranges with its offset and length"),
 	undefined(`global|self|root`, "the global object is globalThis"),

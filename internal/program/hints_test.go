@@ -20,10 +20,10 @@ func TestHints(t *testing.T) {
 		{"runtime", "ReferenceError", "costumers is not defined", "const customers = 1; return costumers", "did you mean customers?"},
 		{"runtime", "ReferenceError", "serch_mcp_tools is not defined", "serch_mcp_tools()", "did you mean search_mcp_tools?"},
 		{"runtime", "ReferenceError", "x is not defined", "const y = 1; return x", "variables do not survive"},
-		{"runtime", "ReferenceError", "Response is not defined", "new Response()", "no network"},
+		{"runtime", "ReferenceError", "navigator is not defined", "navigator.x", "no network"},
 		{"runtime", "ReferenceError", "global is not defined", "global.x", "globalThis"},
 		{"runtime", "ReferenceError", "path is not defined", "path.join()", "const path = require('path')"},
-		{"runtime", "ReferenceError", "fetch is not defined", "fetch('x')", "search_mcp_tools"},
+		{"runtime", "ReferenceError", "axios is not defined", "axios.get('x')", "fetch(url)"},
 		{"runtime", "ReferenceError", "XMLHttpRequest is not defined", "", "no network"},
 		{"runtime", "ReferenceError", "process is not defined", "process.env.X", "env.NAME"},
 		{"runtime", "ReferenceError", "child_process is not defined", "", "call a tool"},
@@ -92,7 +92,7 @@ func TestHints(t *testing.T) {
 		{"output_limit", "", "", "", "summary"},
 		{"call_limit", "", "", "", "per call"},
 		// no advice
-		{"tool", "ToolError", "fetch is not defined", "", ""},
+		{"tool", "ToolError", "axios is not defined", "", ""},
 		{"runtime", "Error", "something else", "", ""},
 		{"syntax", "SyntaxError", `Unexpected ";"`, "class A { x: number }\nclass B extends A {\n  y: string = ;\n}", ""},
 		{

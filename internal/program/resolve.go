@@ -124,4 +124,4 @@ func absent(name string) string {
 	return ""
 }
 
-const noNetwork = "programs have no network; call a tool: await search_mcp_tools('what you need'), or tools.http.fetch({url}) where the operator allows hosts"
+const noNetwork = "programs have no network; call a tool: await search_mcp_tools('what you need'), or fetch(url) of hosts that the operator allows (network.allow)"

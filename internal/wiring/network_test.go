@@ -53,3 +53,56 @@ return [got.status, got.body.got, got.body.mail, sent.body.got, refused]`, "URL"
 		t.Errorf("without network.allow: %s", out.Output)
 	}
 }
+
+// TestFetch: the global fetch is calls of the built-in server's tools: the gate judges each request and each redirect, personal data is hidden in what
+// comes and restored in what goes, and the run replays without the network.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch r.URL.Path {
+		case "/b":
+			if string(body) != `{"to":"ann@example.com"}` || r.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("it got %s %s", r.Header.Get("Content-Type"), body)
+			}
+			http.Redirect(w, r, "/c", http.StatusSeeOther)
+		case "/c":
+			_, _ = io.WriteString(w, "done")
+		case "/elsewhere":
+			http.Redirect(w, r, "http://127.0.0.2/", http.StatusFound)
+		case "/image":
+			w.Header().Set("Content-Type", "image/png")
+			_, _ = w.Write([]byte{0x89, 'P', 'N', 'G', 0})
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"mail": "ann@example.com"}`)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	u, err := url.Parse(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := strings.ReplaceAll(`
+const got = await fetch('URL/a')
+const { mail } = await got.json()
+const sent = await fetch('URL/b', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({to: mail})})
+const image = await fetch('URL/image')
+const refused = await fetch('URL/elsewhere').catch((e) => e.message.includes('127.0.0.2'))
+return [got.ok, mail, sent.url.endsWith('/c'), sent.redirected, await sent.text(), [...await image.bytes()], refused]`, "URL", srv.URL)
+	f := setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true"})
+	out := f.exec(code(program))
+	if want := `[true,"[EMAIL_1]",true,true,"done",[137,80,78,71,0],true]`; out.Error != nil || string(out.Output) != want {
+		t.Errorf("%+v %s", out.Error, out.Output)
+	}
+	f = setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true", "policy.preset": "strict"})
+	out = f.exec(code("return await fetch('" + srv.URL + "', {method: 'DELETE'}).catch((e) => e.name)"))
+	if string(out.Output) == `"TypeError"` || out.Error == nil && string(out.Output) != `"DeniedError"` {
+		t.Errorf("policy did not count: %+v %s", out.Error, out.Output)
+	}
+	f = setup(t, nil)
+	out = f.exec(code("return await fetch('" + srv.URL + "').catch((e) => [e.name, e.message])"))
+	if !strings.Contains(string(out.Output), "ToolError") || !strings.Contains(string(out.Output), "network.allow") {
+		t.Errorf("without network.allow: %+v %s", out.Error, out.Output)
+	}
+}

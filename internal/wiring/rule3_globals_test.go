@@ -13,10 +13,10 @@ import (
 var globals = strings.Fields(`AbortController AbortSignal AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Blob Boolean Buffer
 CustomEvent DOMException DataView Date DeniedError DisposableStack Error EvalError Event EventTarget FSError File FinalizationRegistry
 Float16Array Float32Array Float64Array FormData Function Headers InDoubtError Infinity Int16Array Int32Array Int8Array Intl Iterator JSON
-LimitError Map Math NaN NeedsLoginError Number Object Promise Proxy RangeError ReferenceError Reflect RegExp SessionLostError Set String
+LimitError Map Math NaN NeedsLoginError Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Request Response SessionLostError Set String
 SuppressedError Symbol SyntaxError TextDecoder TextEncoder ToolError TypeError URIError URL URLSearchParams Uint16Array Uint32Array
 Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet atob btoa callMCPTool clearInterval clearTimeout console crypto decodeURI
-decodeURIComponent encodeURI encodeURIComponent env escape eval fs get_mcp_prompt get_mcp_tool_details get_server_index get_tool_details
+decodeURIComponent encodeURI encodeURIComponent env escape eval fetch fs get_mcp_prompt get_mcp_tool_details get_server_index get_tool_details
 get_virtual_library globalThis input introspect_servers isFinite isNaN list_mcp_prompts list_mcp_resources list_mcp_tools list_server_functions
 parseFloat parseInt performance pii queueMicrotask read_mcp_resource require search_mcp_tools search_tools setInterval setTimeout
 structuredClone tools undefined unescape utils`)
@@ -30,7 +30,7 @@ func TestRuleGlobals(t *testing.T) {
 		Absent, Facts              map[string]bool
 	}](t, f.exec(code(`
 const types = {}
-for (const name of ['WebAssembly', 'Atomics', 'SharedArrayBuffer', 'MessageChannel', 'setImmediate', 'process', 'gc', 'std', 'os', 'fetch', 'Worker',
+for (const name of ['WebAssembly', 'Atomics', 'SharedArrayBuffer', 'MessageChannel', 'setImmediate', 'process', 'gc', 'std', 'os', 'Worker',
   'global', 'window', 'Deno', 'scriptArgs', 'print', 'navigator', 'module', 'exports', '__harness']) types[name] = typeof globalThis[name] === 'undefined'
 types['crypto.subtle.encrypt'] = await (async () => crypto.subtle.encrypt())().then(() => false, () => true)
 types['Error.prepareStackTrace'] = Error.prepareStackTrace === undefined

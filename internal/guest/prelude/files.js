@@ -90,6 +90,12 @@ const reader = (unsaid) => (path, options) => {
     return encoding === 'buffer' ? toBuffer(fromBase64(base64)) : bufferText(fromBase64(base64), encoding);
   });
 };
+
+// readBytes is the promise of a file's bytes.
+export function readBytes(path) {
+  return request('fs', 'readFile', record('path', quote(path), 'encoding', '"base64"'), (answer) => fromBase64(own(answer, 'base64')));
+}
+
 function range(name, value) {
   if (value === undefined) return undefined;
   if (typeof value === 'number') return encode(value, name, 0);

@@ -17,8 +17,8 @@ const language = [
 // web holds what web/ supplies.
 const web = [
   'AbortController', 'AbortSignal', 'Blob', 'Buffer', 'CustomEvent', 'DOMException', 'Event', 'EventTarget', 'File', 'FormData',
-  'Headers', 'Intl',
-  'TextDecoder', 'TextEncoder', 'URL', 'URLSearchParams', 'atob', 'btoa', 'crypto', 'queueMicrotask', 'structuredClone',
+  'Headers', 'Intl', 'Request', 'Response',
+  'TextDecoder', 'TextEncoder', 'URL', 'URLSearchParams', 'atob', 'btoa', 'crypto', 'fetch', 'queueMicrotask', 'structuredClone',
 ];
 
 // runtime holds what the prelude supplies.

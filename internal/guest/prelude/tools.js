@@ -58,6 +58,11 @@ defineProperty(callMCPTool, 'raw', {
   __proto__: null, value: (name, value) => callByName('callMCPTool.raw', name, value, true, new NativeError('')), enumerable: true,
 });
 
+// callHTTP calls a tool of the built-in server http for the program at site.
+export function callHTTP(tool, value, site) {
+  return request('tool', `http__${tool}`, record('input', encode(value, 'the request', run.maxValue)), undefined, undefined, site);
+}
+
 // The functions of every server by name, asked for once, and only when a program enumerates tools.
 let catalog;
 

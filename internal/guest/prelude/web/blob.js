@@ -66,6 +66,8 @@ export class Blob {
 tag(Blob, 'Blob');
 for (const name of ['size', 'type']) defineProperty(Blob.prototype, name, { __proto__: null, enumerable: true });
 
+// blobBytes are the bytes of a Blob, not to be changed.
+export const blobBytes = (blob) => contents(blob);
 export const isBlob = (value) => contents(value) !== undefined;
 
 // fileClass makes File over ctx's clock.

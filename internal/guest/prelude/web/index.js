@@ -7,6 +7,7 @@ import { cryptoObject } from './crypto.js';
 import { DOMException } from './domexception.js';
 import { TextDecoder, TextEncoder } from './encoding.js';
 import { eventClasses } from './events.js';
+import { fetchClasses } from './fetch.js';
 import { formDataClass, Headers } from './forms.js';
 import { intlObject } from './intl/intl.js';
 import { URLSearchParams } from './searchparams.js';
@@ -19,12 +20,18 @@ import { URL } from './url.js';
 //   now()       the run's clock in microseconds since the Unix epoch
 //   zone(name)  {zone, transitions} of a time zone; throws RangeError for a name that is none
 //   backgroundTimer(callback, ms)  a timer that does not hold the program's end up
+//   callSite()  where the program is
+//   http(tool, input, site)  a promise of the answer of a tool of the built-in server http, called at site
+//   readFile(path)  a promise of the bytes of a file
+//   base64(bytes)  bytes as text
 export function install(ctx) {
   const File = fileClass(ctx);
+  const FormData = formDataClass(File);
   return {
     ...eventClasses(ctx),
     URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone, Blob, Buffer, DOMException, File, Headers,
-    FormData: formDataClass(File),
+    FormData,
+    ...fetchClasses(ctx, FormData),
     crypto: cryptoObject(ctx),
     Intl: intlObject(ctx),
   };
