@@ -32,7 +32,7 @@ type Config struct {
 	Session    Session      `key:"session" doc:"Conversations: tasks that share history and workspace."`
 	MCPServers []*MCPServer `key:"mcpServers" doc:"Servers whose tools programs can call, by name. Values may hold ${VAR} and ${VAR:-default}; $$ is $."`
 	Network    Network      `key:"network" doc:"HTTP requests of programs, by the tools of a built-in server named http. Without allow there is no such server."`
-	N8N        N8N          `key:"n8n" doc:"An n8n whose nodes and workflows programs use, by the tools of built-in servers. Without url there are no such servers."`
+	N8N        N8N          `key:"n8n" doc:"An n8n whose nodes, templates and workflows programs use, by the tools of built-in servers. Without url there are no such servers."`
 	Quarantine string       `key:"quarantine" default:"off" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
@@ -64,15 +64,17 @@ type Network struct {
 
 // N8N configures the built-in servers for an instance of n8n.
 type N8N struct {
-	URL      string `key:"url" doc:"Address of the instance, such as http://127.0.0.1:5678."`
-	APIKey   string `key:"apiKey" secret:"true" doc:"Key of its public API: Settings, n8n API."`
-	Nodes    string `key:"nodes" path:"true" doc:"A node_modules directory with n8n-nodes-base, which describes the nodes. Empty: the instance does, by email and password."`
-	Email    string `key:"email" doc:"User who logs in for the descriptions of nodes: the public API has none."`
-	Password string `key:"password" secret:"true" doc:"Password of that user."`
+	URL             string `key:"url" doc:"Address of the instance, such as http://127.0.0.1:5678."`
+	APIKey          string `key:"apiKey" secret:"true" doc:"Key of its public API: Settings, n8n API."`
+	Nodes           string `key:"nodes" path:"true" doc:"A node_modules directory with n8n-nodes-base, which describes the nodes. Empty: the instance does, by email and password."`
+	Templates       string `key:"templates" path:"true" doc:"A folder of workflows to start from, as n8n exports them: .json files. Empty: there is none."`
+	TemplateLibrary string `key:"templateLibrary" default:"https://api.n8n.io" doc:"The public library of templates that programs are given with source public: n8n's, or one with its API (N8N_TEMPLATES_HOST); off: none."`
+	Email           string `key:"email" doc:"User who logs in for the descriptions of nodes: the public API has none."`
+	Password        string `key:"password" secret:"true" doc:"Password of that user."`
 }
 
 // N8NServers are the names of the built-in servers for n8n.
-var N8NServers = []string{"n8n-nodes", "n8n-workflows", "n8n-executions"}
+var N8NServers = []string{"n8n-nodes", "n8n-templates", "n8n-workflows", "n8n-executions"}
 
 // HTTPServer is the name of the built-in server for HTTP requests of programs.
 const HTTPServer = "http"

@@ -83,6 +83,8 @@ func (l *loader) validateN8N() {
 	l.refuse(n.URL == "" && n.APIKey != "", "a key of n8n needs the address of the instance", "set n8n.url", "n8n.apiKey")
 	l.refuse((n.Email == "") != (n.Password == ""), "a login at n8n needs both email and password", "set both, or n8n.nodes instead", "n8n.email", "n8n.password")
 	l.isDirectory("n8n.nodes", n.Nodes, "correct the path: the directory node_modules of an installation of n8n")
+	l.isDirectory("n8n.templates", n.Templates, "correct the path")
+	l.refuse(n.TemplateLibrary != "off" && !isWebAddress(n.TemplateLibrary), notWebAddress, "write https://api.n8n.io, the address of a library with the same API, or off", "n8n.templateLibrary")
 	taken := n.URL != "" && slices.ContainsFunc(l.config.MCPServers, func(s *MCPServer) bool {
 		return slices.ContainsFunc(N8NServers, func(name string) bool { return ident.Fold(name) == ident.Fold(s.Name) })
 	})

@@ -1,4 +1,4 @@
-// Package n8n offers an instance of n8n as servers inside of this process: its nodes and workflows.
+// Package n8n offers an instance of n8n as servers inside of this process: its nodes, templates, workflows and executions.
 //
 // The servers use the public API (/api/v1) with an API key, and the descriptions of nodes from a directory of packages or from a
 // login. A change is made by one request where the API has one for it. A tool that takes several says in its answer what was done and what
@@ -21,15 +21,20 @@ type Options struct {
 	Nodes           string // a node_modules directory; empty: Email and Password log in at the instance
 	Email, Password string
 
+	Templates       string // a folder of workflows to start from; empty: there is none
+	TemplateLibrary string // address of a public library of templates; empty: it is not asked
+
 	CacheDir string // for descriptions of nodes; empty keeps none
 	Version  string // of this program
 }
 
 // Instance is an instance of n8n. It is safe for concurrent use.
 type Instance struct {
-	opts  Options
-	api   *api
-	nodes *nodeSource
+	opts    Options
+	api     *api
+	nodes   *nodeSource
+	folder  *templateFolder
+	library *library
 }
 
 // New makes an instance. It sends no request.
@@ -41,6 +46,14 @@ func New(opts Options) (*Instance, error) {
 	opts.Version = cmp.Or(opts.Version, "dev")
 	i := &Instance{opts: opts, api: newAPI(base, opts.APIKey)}
 	i.nodes = newNodeSource(i.opts, base)
+	i.folder = &templateFolder{dir: opts.Templates}
+	if opts.TemplateLibrary != "" {
+		public, err := address(opts.TemplateLibrary)
+		if err != nil {
+			return nil, fmt.Errorf("n8n.templateLibrary: %w", err)
+		}
+		i.library = newLibrary(public)
+	}
 	return i, nil
 }
 
@@ -58,7 +71,7 @@ func address(text string) (*url.URL, error) {
 // Servers returns the servers by name.
 func (i *Instance) Servers() map[string]mcpclient.Within {
 	all := map[string]mcpclient.Within{}
-	for _, s := range []*server{i.nodesServer(), i.workflowsServer(), i.executionsServer()} {
+	for _, s := range []*server{i.nodesServer(), i.templatesServer(), i.workflowsServer(), i.executionsServer()} {
 		s.version = i.opts.Version
 		all[s.name] = s
 	}

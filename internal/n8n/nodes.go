@@ -230,7 +230,7 @@ const maxExamples = 3
 
 // examples are the parameters of nodes of a type in workflows of the instance, different ones.
 func (i *Instance) examples(ctx context.Context, nodeType string) ([]object, error) {
-	all, err := list[workflow](ctx, i.api, "workflows", url.Values{"excludePinnedData": {"true"}}, 0, pageSize)
+	all, err := list[workflow](ctx, i.api, "workflows", queryUnpinned(), 0, pageSize)
 	if err != nil {
 		return nil, err
 	}

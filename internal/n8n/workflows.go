@@ -70,7 +70,7 @@ type listInput struct {
 }
 
 func (i *Instance) listWorkflows(ctx context.Context, _ func(), in listInput) (any, error) {
-	query := url.Values{"excludePinnedData": {"true"}}
+	query := queryUnpinned()
 	if in.Active != nil {
 		query.Set("active", fmt.Sprint(*in.Active))
 	}

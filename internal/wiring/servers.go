@@ -87,8 +87,12 @@ func (h *Harness) addN8N(s *servers) error {
 	if c.URL == "" {
 		return nil
 	}
+	library := c.TemplateLibrary
+	if library == "off" {
+		library = ""
+	}
 	instance, err := n8n.New(n8n.Options{
-		URL: c.URL, APIKey: c.APIKey, Nodes: c.Nodes, Email: c.Email, Password: c.Password,
+		URL: c.URL, APIKey: c.APIKey, Nodes: c.Nodes, Email: c.Email, Password: c.Password, Templates: c.Templates, TemplateLibrary: library,
 		CacheDir: h.out.CacheDir, Version: h.out.Version,
 	})
 	if err != nil {
