@@ -23,7 +23,7 @@ CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./int
 # The packages whose tests take longest begin first, so that none is left alone at the end.
 LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/store/sqlite ./internal/sandbox/process ./internal/api ./internal/cli ./internal/task ./internal/program ./internal/catalog
 
-.PHONY: all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance n8n
+.PHONY: all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp n8n
 
 all: build
 
@@ -64,7 +64,10 @@ platforms: ## whether the types are right on every platform
 	$(GO) build -C tools -o ../bin/platforms ./platforms
 	./bin/platforms $(PLATFORMS)
 
-conformance: build ## the official conformance suite of MCP against /mcp and our client, with what passed
+conformance: ## rates of test262 and web-platform-tests in the guest, the bare engine and Node.js: TEST262=DIR WPT=DIR ARGS="-every 20"
+	$(GO) run ./internal/testing/conformance $(if $(TEST262),-test262 $(TEST262)) $(if $(WPT),-wpt $(WPT)) $(ARGS)
+
+conformance-mcp: build ## the official conformance suite of MCP against /mcp and our client, with what passed
 	$(GO) test ./internal/cli -run 'TestConformance|TestTypeScriptClient' -count 1 -v
 
 lines: ## lines of Go by package, without tests, their support and generated code
