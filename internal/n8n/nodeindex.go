@@ -1,31 +1,51 @@
 package n8n
 
 import (
+	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"mcp-code-exec-harness/internal/catalog/search"
 )
 
+//go:embed nodewords.txt
+var nodeWords string
+
+// usualWords are what people call the work of a node, by its short name.
+var usualWords = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(nodeWords) {
+		if name, words, is := strings.Cut(strings.TrimSpace(line), ": "); is && !strings.HasPrefix(line, "//") {
+			all[name] = words
+		}
+	}
+	return all
+})
+
 // nodeIndex finds nodes for requests in words. To the index of the catalog every node is a server of its own, whose name people use.
 type nodeIndex struct {
 	names []string // by segment
+	parts []bool   // likewise, see isPart
+	known map[string]bool
 	index *search.Index
 }
 
 func onceIndex(ts *nodeTypes) func() *nodeIndex {
 	return sync.OnceValue(func() *nodeIndex {
-		x := &nodeIndex{}
+		x := &nodeIndex{known: map[string]bool{}}
 		var segments []*search.Segment
 		for _, name := range ts.names {
 			t := ts.current(name)
 			if t.Hidden {
 				continue
 			}
-			x.names = append(x.names, name)
+			x.names, x.parts = append(x.names, name), append(x.parts, t.isPart())
+			x.known[name] = true
 			segments = append(segments, search.NewSegment([]search.Doc{{
-				Key: name, Name: t.short(), Title: t.DisplayName + " " + strings.Join(t.Codex.Alias, " "), Server: t.DisplayName, Description: t.Description,
+				Key: name, Name: t.short(), Title: t.title(), Server: t.DisplayName, Description: t.Description,
 				Params: t.actions(), Context: strings.Join(t.Codex.Categories, " ") + " " + fmt.Sprint(t.Codex.Subcategories),
 			}}))
 		}
@@ -48,11 +68,70 @@ func (t *nodeType) actions() string {
 	return b.String()
 }
 
-// search finds nodes, the best first. A core node is before one that an older node was replaced by.
+// partPenalty is by how many places a node that is a part of another one, such as a tool or a model of an agent, is moved down for a request that
+// does not speak of such things.
+const partPenalty = 8
+
+// search finds nodes, the best first.
 func (x *nodeIndex) search(query string, limit int) []string {
+	type placed struct {
+		name  string
+		place int
+	}
+	var found []placed
+	words := strings.FieldsFunc(strings.ToLower(query), notLetter)
+	ofParts := slices.ContainsFunc(words, func(word string) bool { return partWords[word] })
+	ofEvents := slices.ContainsFunc(words, func(word string) bool { return eventWords[word] })
+	for place, r := range x.index.Search(query, limit+2*partPenalty) {
+		if x.parts[r.Segment] && !ofParts {
+			place += partPenalty
+		}
+		name := x.names[r.Segment]
+		if trigger := name + "Trigger"; ofEvents && x.known[trigger] {
+			found = append(found, placed{trigger, place})
+		}
+		found = append(found, placed{name, place})
+	}
+	slices.SortStableFunc(found, func(a, b placed) int { return a.place - b.place })
 	out := []string{}
-	for _, r := range x.index.Search(query, limit) {
-		out = append(out, x.names[r.Segment])
+	for _, f := range found {
+		if len(out) < limit && !slices.Contains(out, f.name) {
+			out = append(out, f.name)
+		}
 	}
 	return out
+}
+
+func notLetter(r rune) bool { return !unicode.IsLetter(r) }
+
+// partWords are words of requests that may be about parts of agents and chains.
+var partWords = setOf("agent agents ai chain chat embedding embeddings gpt language llm llms memory model models parser retriever similar splitter tool tools vector")
+
+// eventWords are words of requests that may be about what starts a workflow.
+var eventWords = setOf("after arrive arrives comes gets incoming new on once react receive received receives start starts trigger triggers when whenever")
+
+func setOf(words string) map[string]bool {
+	all := map[string]bool{}
+	for _, word := range strings.Fields(words) {
+		all[word] = true
+	}
+	return all
+}
+
+// title is what people call a node. The name in one word is for products such as WhatsApp, whose parts are words of their own.
+func (t *nodeType) title() string {
+	name := strings.TrimSuffix(fold(t.short()), "trigger")
+	return t.DisplayName + " " + name + " " + strings.Join(t.Codex.Alias, " ") + " " + usualWords()[t.short()]
+}
+
+// isPart reports whether a node is a part of another one: it has no output for items.
+func (t *nodeType) isPart() bool {
+	outputs, is := t.Outputs.([]any)
+	if !is || len(outputs) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(outputs, func(v any) bool {
+		o, _ := v.(object)
+		return v == "main" || text(o, "type") == "main"
+	})
 }
