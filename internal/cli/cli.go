@@ -84,6 +84,8 @@ type commands struct {
 
 	Conf       configCmd     `cmd:"" group:"This installation:" name:"config" help:"The configuration in effect." example:"config show"`
 	Sandbox    sandboxCmd    `cmd:"" group:"This installation:" help:"Where programs run: build, list." example:"sandbox build"`
+	Backup     backupCmd     `cmd:"" group:"This installation:" help:"Write everything into one archive, also while serving."`
+	Restore    restoreCmd    `cmd:"" group:"This installation:" help:"Put an archive of harness backup back."`
 	Bench      benchCmd      `cmd:"" group:"This installation:" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`
 	Completion completionCmd `cmd:"" group:"This installation:" help:"Print the completion script of a shell."`
 	Man        manCmd        `cmd:"" group:"This installation:" help:"Print or write manual pages."`

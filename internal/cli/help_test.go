@@ -87,6 +87,8 @@ func TestHelp(t *testing.T) {
 		{"config"},
 		{"config", "show"},
 		{"doctor"},
+		{"backup"},
+		{"restore"},
 		{"bench"},
 		{"completion"},
 		{"man"},

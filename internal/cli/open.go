@@ -13,6 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -68,6 +69,9 @@ func (a *app) openWith(ctx context.Context, cfg *config.Config, out wiring.Outsi
 	}
 	if out.Audit == nil {
 		out.Reviewed = func(ctx context.Context, e telemetry.Event) { a.record(ctx, cfg, e) }
+	}
+	out.Upgraded = func(u sqlite.Upgrade) {
+		fmt.Fprintf(a.Stderr, "harness: the store was brought from version %d to %d; its copy from before is %s\n", u.From, u.To, u.Copy)
 	}
 	h, err := wiring.Open(ctx, cfg, out)
 	if err != nil {

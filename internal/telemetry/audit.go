@@ -35,6 +35,9 @@ const (
 
 	ApprovalRequested EventType = "approval_requested"
 	ApprovalDecided   EventType = "approval_decided"
+
+	BackupMade     EventType = "backup_made"
+	BackupRestored EventType = "backup_restored"
 )
 
 // Severity says how much an audit event matters.

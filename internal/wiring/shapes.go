@@ -20,6 +20,7 @@ import (
 const (
 	// keepShapesEvery is how often what was learned of answers is written at most.
 	keepShapesEvery = 5 * time.Second
+	shapesName      = "shapes.json" // in the state directory
 	// maxShapes is the size of the file that is read, in bytes.
 	maxShapes = 32 << 20
 )
@@ -30,7 +31,7 @@ type keptShapes struct {
 	Tools   []catalog.KeptShape `json:"tools"`
 }
 
-func (h *Harness) shapesFile() string { return filepath.Join(h.cfg.StateDir, "shapes.json") }
+func (h *Harness) shapesFile() string { return filepath.Join(h.cfg.StateDir, shapesName) }
 
 // keepShapes reads what earlier processes learned of answers, and writes what this one learns until the harness closes. What cannot be
 // read is learned again.

@@ -72,7 +72,8 @@ type Outside struct {
 	Audit      *telemetry.Auditor // nil: no events are written
 	// Reviewed writes the audit events of definitions that were held or approved, which are written once for all processes; nil: Audit.
 	Reviewed func(context.Context, telemetry.Event)
-	Policy   gate.Policy // nil: that of the configuration
+	Policy   gate.Policy          // nil: that of the configuration
+	Upgraded func(sqlite.Upgrade) // told when the tables of the store were brought up to date; nil: nothing is
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.
@@ -135,7 +136,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	}
 	h.store = opened(h, "store.url", "a file in a directory that you may write to", func() (*sqlite.Store, error) {
 		return sqlite.Open(ctx, cfg.Store.URL, sqlite.Options{
-			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger,
+			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger, Upgraded: out.Upgraded,
 			Quotas: sqlite.Quotas{
 				Bytes: int64(cfg.Quotas.Journal), Tasks: int64(cfg.Quotas.Tasks), Sessions: int64(cfg.Quotas.Sessions), Schedules: int64(cfg.Quotas.Schedules),
 				Waiting: int64(cfg.Quotas.Waiting),

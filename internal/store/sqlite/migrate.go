@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"time"
 )
 
 // A migration is a file NNNN_what.sql. Numbers have no gaps; a released file is never changed.
@@ -12,22 +14,43 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema to the newest version, in one transaction that other processes wait for.
-func migrate(c *conn) error {
+// Upgrade is a change of a store's tables.
+type Upgrade struct {
+	From, To int
+	Copy     string // path of the store's copy from before
+}
+
+// migrate brings the schema to the newest version, in one transaction that other processes wait for. Before, it copies a file that is
+// not new. The result is nil if there was nothing to change, and for a new file.
+func migrate(c *conn, path string, now time.Time) (done *Upgrade, err error) {
 	entries, err := fs.ReadDir(migrations, "migrations") // sorted
 	if err != nil {
-		return err
+		return nil, err
 	}
 	version := schemaVersion(c)
 	if err := c.takeErr(); err != nil || version == len(entries) {
-		return err
+		return nil, err
 	}
-	return c.transaction(func() {
+	err = c.transaction(func() {
 		version := schemaVersion(c) // again: another process may have been first
-		if version > len(entries) {
-			c.fail(fmt.Errorf("its schema has version %d, this harness knows %d: use a newer harness, or another file in store.url",
-				version, len(entries)))
+		switch {
+		case c.err != nil:
 			return
+		case version > len(entries):
+			c.fail(tooNew(path, version, len(entries)))
+			return
+		case version > 0 && version < len(entries):
+			if user := newFileLease(path).other(); user != "" { // it knows the old tables only
+				c.fail(fmt.Errorf("its schema has version %d, and process %s, of an older harness, works with it: end that process, "+
+					"and the next command brings it to version %d", version, user, len(entries)))
+				return
+			}
+			copied, err := copyBefore(path, version, now)
+			if err != nil {
+				c.fail(err)
+				return
+			}
+			done = &Upgrade{version, len(entries), copied}
 		}
 		if version == 0 {
 			c.script("CREATE TABLE schema_version (version INTEGER NOT NULL); INSERT INTO schema_version VALUES (0)")
@@ -42,6 +65,11 @@ func migrate(c *conn) error {
 		}
 		c.exec("UPDATE schema_version SET version = ?", len(entries))
 	})
+	if err != nil && done != nil { // nothing has changed
+		err = errors.Join(err, os.Remove(done.Copy))
+		done = nil
+	}
+	return done, err
 }
 
 // schemaVersion is 0 for an empty database.

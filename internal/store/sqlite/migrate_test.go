@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,9 @@ func TestMigration(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			s := reopenAt(t, path, Options{})
+			var upgrade Upgrade
+			s := reopenAt(t, path, Options{Upgraded: func(u Upgrade) { upgrade = u }})
+			checkCopy(t, upgrade, version, len(entries))
 			if v := count(t, s, "SELECT version FROM schema_version"); v != len(entries) {
 				t.Errorf("version %d, want %d", v, len(entries))
 			}
@@ -94,6 +97,34 @@ func TestMigration(t *testing.T) {
 			_, _, err = s.Resume(t.Context(), "run_cut")
 			wantIs(t, "resume of a run that has ended", err, journal.ErrEnded)
 		})
+	}
+}
+
+// checkCopy looks for the store as it was before its upgrade, with all that was in it.
+func checkCopy(t *testing.T, u Upgrade, from, to int) {
+	t.Helper()
+	if from == to {
+		if u != (Upgrade{}) {
+			t.Errorf("upgraded: %+v", u)
+		}
+		return
+	}
+	if u.From != from || u.To != to {
+		t.Fatalf("upgraded: %+v, want %d to %d", u, from, to)
+	}
+	c, err := connect(t.Context(), dsn(u.Copy, readParams()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var version, runs, records int64
+	c.row("SELECT version FROM schema_version", nil, &version)
+	c.row("SELECT count(*) FROM runs", nil, &runs)
+	c.row("SELECT count(*) FROM journal", nil, &records)
+	if err := errors.Join(c.err, c.close()); err != nil || version != int64(from) || runs != 2 || records != 4 {
+		t.Errorf("the copy has version %d, %d runs, %d records: %v", version, runs, records, err)
+	}
+	if info, err := os.Stat(u.Copy); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy: %v, %v", info, err)
 	}
 }
 

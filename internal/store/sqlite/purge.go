@@ -205,7 +205,11 @@ func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, er
 		return 0, err
 	}
 	if retention > 0 {
-		return s.Purge(ctx, s.now().Add(-retention))
+		before := s.now().Add(-retention)
+		if err := s.sweepCopies(before); err != nil {
+			return 0, err
+		}
+		return s.Purge(ctx, before)
 	}
 	if marked {
 		return 0, errors.Join(s.clean(ctx), s.shrink(ctx))

@@ -49,6 +49,7 @@ type Options struct {
 	Retention time.Duration
 	Quotas    Quotas
 	Now       func() time.Time // default time.Now
+	Upgraded  func(Upgrade)    // told, while the store is opened, that its tables were brought up to date; nil: nothing is
 	Logger    *slog.Logger     // default slog.DiscardHandler
 }
 
@@ -103,8 +104,12 @@ func open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	if err := initialise(ctx, c); err != nil {
+	upgrade, err := initialise(ctx, c, path, o.Now())
+	if err != nil {
 		return nil, errors.Join(explain(err), c.close())
+	}
+	if upgrade != nil && o.Upgraded != nil {
+		o.Upgraded(*upgrade)
 	}
 	s := &Store{
 		path: path, now: o.Now, quotas: o.Quotas, log: o.Logger, lease: newFileLease(path),
@@ -162,24 +167,25 @@ func writeParams(sync Sync) url.Values {
 }
 
 // initialise switches to the write-ahead log and brings the schema up to date.
-func initialise(ctx context.Context, c *conn) error {
+func initialise(ctx context.Context, c *conn, path string, now time.Time) (*Upgrade, error) {
 	var mode string
 	if err := retryBusy(ctx, func() error {
 		c.row("PRAGMA journal_mode = wal", nil, &mode)
 		return c.takeErr()
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("its file system does not support write-ahead logging (journal mode is %s): "+
+		return nil, fmt.Errorf("its file system does not support write-ahead logging (journal mode is %s): "+
 			"name a file on a local disk in store.url", mode)
 	}
-	if err := migrate(c); err != nil {
-		return err
+	upgrade, err := migrate(c, path, now)
+	if err != nil {
+		return nil, err
 	}
 	makeShrinkable(c)
 	c.row(fmt.Sprint("PRAGMA busy_timeout = ", writeWait.Milliseconds()), nil) // see retryBusy
-	return c.takeErr()
+	return upgrade, c.takeErr()
 }
 
 // makeShrinkable rewrites a file of an earlier version once, so that it can give up free pages. A full disk leaves it as it is.

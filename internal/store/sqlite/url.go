@@ -40,3 +40,6 @@ func dsn(path string, params url.Values) string {
 	u := url.URL{Scheme: "file", Path: p, RawQuery: params.Encode()}
 	return u.String()
 }
+
+// Path is the absolute path of the file that a store's URL names.
+func Path(url string) (string, error) { return filePath(url) }

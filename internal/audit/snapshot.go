@@ -1,0 +1,74 @@
+package audit
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Snapshot calls add with each file of a log, the oldest first, as they are at one moment: with what follows the log's name in that of the
+// file, and the path of the file or of a copy in the directory scratch. Other processes go on appending. Without a log it does nothing.
+func Snapshot(path, scratch string, add func(suffix, file string) error) error {
+	if _, err := os.Stat(path + headName); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	l := &Log{opt: Options{Path: path}}
+	var all []full
+	var current, noted string
+	defer func() {
+		for _, copied := range []string{current, noted} {
+			if copied != "" {
+				_ = os.Remove(copied)
+			}
+		}
+	}()
+	err := l.locked(func(head *os.File) (err error) {
+		if all, err = fullFiles(path); err != nil {
+			return err
+		}
+		if current, err = copyFile(path, scratch); err != nil {
+			return err
+		}
+		if _, err = head.Seek(0, io.SeekStart); err == nil {
+			noted, err = copyOf(head, scratch)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		if err := add(f.path[len(path):], f.path); err != nil {
+			return err
+		}
+	}
+	if current != "" {
+		if err := add("", current); err != nil {
+			return err
+		}
+	}
+	return add(headName, noted)
+}
+
+// copyFile copies a file into a directory; without a file the result is empty.
+func copyFile(path, dir string) (string, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return copyOf(f, dir)
+}
+
+func copyOf(r io.Reader, dir string) (string, error) {
+	to, err := os.CreateTemp(dir, ".harness-audit-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(to, r)
+	return to.Name(), errors.Join(err, to.Close())
+}

@@ -1,0 +1,205 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Schema is the version of the tables that this package writes. Older ones are brought up to date when a store is opened.
+func Schema() int {
+	entries, _ := migrations.ReadDir("migrations") // embedded
+	return len(entries)
+}
+
+// Copy writes what a store has at its last commit into a new file, and returns the version of its tables. Other processes
+// go on writing meanwhile. The error of a store that does not exist matches fs.ErrNotExist. Cancelling ctx ends it; the new file is
+// useless after an error.
+func Copy(ctx context.Context, url, to string) (schema int, err error) {
+	path, err := filePath(url)
+	if err == nil {
+		schema, err = copyFile(ctx, path, to)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("copy the store %s: %w", path, explain(err))
+	}
+	return schema, nil
+}
+
+func readParams() url.Values {
+	return url.Values{"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())}}
+}
+
+func copyFile(ctx context.Context, from, to string) (schema int, err error) {
+	if _, err := os.Stat(from); err != nil { // opening it would make it
+		return 0, err
+	}
+	// SQLite fills an empty file, which keeps its permissions.
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	if err := f.Close(); err != nil {
+		return 0, err
+	}
+	c, err := connect(ctx, dsn(from, readParams()))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if schema = schemaVersion(c); c.err != nil {
+		return 0, c.err
+	}
+	if _, err := c.only.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
+		return 0, err
+	}
+	if f, err = os.OpenFile(to, os.O_RDWR, 0); err != nil {
+		return 0, err
+	}
+	return schema, errors.Join(f.Sync(), f.Close())
+}
+
+// The copies of a store from before its tables changed: beside it, with the version in their names.
+const (
+	beforePrefix = ".v"
+	beforeSuffix = ".bak"
+)
+
+// copyBefore copies the file before its tables change. No process can write to it meanwhile: the caller has the lock.
+func copyBefore(path string, version int, now time.Time) (copied string, err error) {
+	name := fmt.Sprintf("%s%s%d-%s%s", path, beforePrefix, version, now.UTC().Format("20060102-150405"), beforeSuffix)
+	if _, err := copyFile(context.Background(), path, name); err != nil {
+		if !errors.Is(err, fs.ErrExist) {
+			err = errors.Join(err, os.Remove(name))
+		}
+		return "", fmt.Errorf("copy it before its tables change: %w", err)
+	}
+	return name, nil
+}
+
+// copiesBefore lists the copies from before changes of the tables, and the versions that they have.
+func copiesBefore(path string) map[string]int {
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	all := map[string]int{}
+	for _, e := range entries {
+		rest, ours := strings.CutPrefix(e.Name(), filepath.Base(path)+beforePrefix)
+		rest, complete := strings.CutSuffix(rest, beforeSuffix)
+		number, _, _ := strings.Cut(rest, "-")
+		if version, err := strconv.Atoi(number); ours && complete && err == nil {
+			all[filepath.Join(filepath.Dir(path), e.Name())] = version
+		}
+	}
+	return all
+}
+
+// tooNew explains a file whose tables a newer harness has changed.
+func tooNew(path string, version, known int) error {
+	back, best := "", -1
+	for copied, v := range copiesBefore(path) {
+		if v <= known && (v > best || v == best && copied > back) {
+			back, best = copied, v
+		}
+	}
+	if back != "" {
+		back = fmt.Sprintf("; or go back to what it was before: end all processes of the harness, delete the files beside it that end with -wal and -shm, "+
+			"and copy %s over it", back)
+	}
+	return fmt.Errorf("its schema has version %d, this harness knows %d: use a newer harness, or another file in store.url%s", version, known, back)
+}
+
+// sweepCopies removes copies from before changes of the tables that were made before a time: they have what is purged.
+func (s *Store) sweepCopies(before time.Time) (err error) {
+	for copied := range copiesBefore(s.path) {
+		if info, statErr := os.Stat(copied); statErr == nil && info.ModTime().Before(before) {
+			err = errors.Join(err, os.Remove(copied))
+		}
+	}
+	return err
+}
+
+// Reserve makes sure that no process uses a store, and keeps others from serving it, and but on Windows from reading it, until release is
+// called, which does not fail if the file was replaced. A damaged file can be reserved, too.
+func Reserve(ctx context.Context, url string) (path string, release func() error, err error) {
+	if path, err = filePath(url); err != nil {
+		return "", nil, err
+	}
+	defer wrap(&err, "reserve the store %s", path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", nil, err
+	}
+	lock := path + ".queue-lock"
+	f, err := lockPid(lock)
+	if err != nil {
+		return "", nil, err
+	}
+	if f == nil {
+		return "", nil, fmt.Errorf("process %s serves it: end it first", readPid(lock))
+	}
+	if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return path, f.Close, nil
+		}
+		return "", nil, errors.Join(err, f.Close())
+	}
+	if user := newFileLease(path).other(); user != "" {
+		return "", nil, errors.Join(fmt.Errorf("process %s uses it: end it first", user), f.Close())
+	}
+	// An exclusive connection is there only while there is no other. Closing it folds the write-ahead log into the file.
+	c, err := connect(ctx, dsn(path, map[string][]string{"_pragma": {"locking_mode(exclusive)"}}))
+	if err != nil {
+		return "", nil, errors.Join(err, f.Close())
+	}
+	var tables int64
+	c.row("SELECT count(*) FROM sqlite_master", nil, &tables)
+	c.script("BEGIN EXCLUSIVE; COMMIT; PRAGMA wal_checkpoint(truncate)")
+	if isBusy(c.err) {
+		return "", nil, errors.Join(errors.New("another process has it open: end all processes of the harness first"), c.close(), f.Close())
+	}
+	c.err = nil                    // what is damaged is to be replaced
+	if runtime.GOOS == "windows" { // it renames no open file
+		if err := c.close(); err != nil {
+			return "", nil, errors.Join(err, f.Close())
+		}
+		return path, f.Close, nil
+	}
+	return path, func() error { return errors.Join(c.close(), f.Close()) }, nil
+}
+
+// other is a process, besides this one, that owns runs or tasks; empty if there is none.
+func (o *fileLease) other() string {
+	files, _ := os.ReadDir(filepath.Dir(o.prefix))
+	for _, f := range files {
+		id, ok := strings.CutPrefix(f.Name(), filepath.Base(o.prefix))
+		if !ok {
+			continue
+		}
+		if alive, err := o.Alive(id); alive || err != nil {
+			return o.Describe(id)
+		}
+	}
+	return ""
+}
+
+// Unended counts the tasks and runs in a file that have not ended, and its schedules. A file of an earlier version may have none.
+func Unended(ctx context.Context, path string) (tasks, runs, schedules int64, err error) {
+	c, err := connect(ctx, dsn(path, readParams()))
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	for query, count := range map[string]*int64{
+		"SELECT count(*) FROM tasks WHERE ended IS NULL": &tasks,
+		"SELECT count(*) FROM runs WHERE ended IS NULL":  &runs,
+		"SELECT count(*) FROM schedules":                 &schedules,
+	} {
+		c.row(query, nil, count)
+	}
+	return tasks, runs, schedules, errors.Join(c.err, c.close())
+}
