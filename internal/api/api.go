@@ -76,8 +76,12 @@ type API struct {
 	close   context.CancelFunc
 	tickets tickets
 	gateway *mcpserver.Server // of MCP clients; nil before Handler
-	// reads and heavy bound requests that are served at the same time, streams the streams of events.
-	reads, heavy, streams, bodies *bound
+	// reads, heavy and transfers bound requests that are served at the same time, streams the streams of events, scans the files that are
+	// looked through.
+	reads, heavy, streams, bodies, transfers, scans *bound
+
+	layouts layouts
+	uploads uploads
 
 	requests atomic.Int64 // being served
 	busy     atomic.Int64 // those of them whose end a shutdown waits for before it closes the streams
@@ -103,6 +107,7 @@ func New(opt Options) *API {
 	a := &API{
 		opt: opt, reads: newBound("reads", 16, 128, slotWait), heavy: newBound("reads of whole journals", 1, 2, slotWait),
 		streams: newBound("streams of events", 512, 4096, 0), bodies: newBound("large bodies", 1, runtime.GOMAXPROCS(0), slotWait),
+		transfers: newBound("transfers of files", 8, 128, slotWait), scans: newBound("files that are looked through", 1, scansAtOnce, slotWait),
 	}
 	a.closing, a.close = context.WithCancel(context.Background())
 	return a
@@ -126,6 +131,7 @@ func (a *API) Handler() http.Handler {
 	a.addTasks()
 	a.addEvents(r)
 	a.addSessions()
+	a.addFiles(r)
 	a.addPII()
 	a.addRuns()
 	a.addApprovals()

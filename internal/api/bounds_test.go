@@ -78,8 +78,8 @@ func TestWriteDeadline(t *testing.T) {
 		{time.Hour, 64 << 10, false, 32 * time.Second},
 		{time.Hour, 64 << 10, true, time.Hour + 30*time.Second},
 	} {
-		r := &recorder{began: began, written: c.written, stream: c.stream}
-		if got := r.deadline(began.Add(c.after)).Sub(began); got != c.want {
+		p := &pace{began: began, bytes: c.written, stream: c.stream}
+		if got := p.deadline(began.Add(c.after)).Sub(began); got != c.want {
 			t.Errorf("%s after the beginning, with %d bytes written, it is %s, want %s", c.after, c.written, got, c.want)
 		}
 	}

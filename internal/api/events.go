@@ -62,7 +62,7 @@ type stream struct {
 }
 
 func startStream(ctx context.Context, w http.ResponseWriter) *stream {
-	visitOf(ctx).answer.stream = true
+	visitOf(ctx).answer.pace.stream = true
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")

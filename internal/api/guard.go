@@ -122,11 +122,13 @@ func (a *API) authFailed(ctx context.Context, err error) {
 	a.audit(ctx, telemetry.Event{Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": err.Error()}})
 }
 
-// takeSlot bounds the reads, and the streams of events, that a caller and all callers have at the same time.
+// takeSlot bounds the reads, the transfers of files, and the streams of events that a caller and all callers have at the same time.
 func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	v := visitOf(r.Context())
 	var limit *bound
 	switch {
+	case isFile(v.route) && r.Method != http.MethodDelete:
+		limit = a.transfers
 	case isStream(v.route) || v.route == mcpPath && r.Method == http.MethodGet:
 		limit = a.streams
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && !isPublic(v.route):
@@ -174,7 +176,7 @@ func (a *API) checkQuery() step {
 	}
 }
 
-// readBody reads the body before the endpoint, so that one place bounds its size and time.
+// readBody reads the body before the endpoint, so that one place bounds its size and time. Files are read by their endpoints.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 	v := visitOf(r.Context())
 	if r.Body == nil || r.Body == http.NoBody {
@@ -182,6 +184,9 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return problem(http.StatusUnsupportedMediaType, "send the body without Content-Encoding")
+	}
+	if isFile(v.route) {
+		return nil
 	}
 	if a.opt.BodyLimit > 0 {
 		r.Body = http.MaxBytesReader(w, r.Body, a.opt.BodyLimit)
@@ -196,11 +201,11 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusRequestTimeout, "the body took too long to arrive (server.readTimeout)")
 	case err != nil:
 		return problem(http.StatusBadRequest, "the body could not be read")
-	case v.route != skillPath && !utf8.Valid(text):
+	case !utf8.Valid(text):
 		return problem(http.StatusBadRequest, "the body is not valid UTF-8")
 	}
 	r.Body = io.NopCloser(bytes.NewReader(text))
-	if len(text) < largeBody || v.route == skillPath { // the text of a skill is not decoded
+	if len(text) < largeBody {
 		return nil
 	}
 	leave, err := a.bodies.enter(r.Context(), cmp.Or(v.identity.Caller(), v.from.String()))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ const secret = "alices-secret"
 
 // belongings are what a user has.
 type belongings struct {
-	key, session, ended, held, queued, run, taskRun, schedule, skill, approval string
+	key, session, ended, held, queued, run, taskRun, schedule, skill, approval, file string
 }
 
 // furnish gives a user one of everything, with a mark in it.
@@ -50,6 +51,8 @@ func (w *world) furnish(user, mark string) belongings {
 	w.as(b.key, "POST", "/v1/runs", map[string]string{"code": asks(1) + "// " + mark, "sessionId": b.session}).want(http.StatusOK).json(&waiting)
 	b.approval = waiting.Approval.ID
 	w.as(b.key, "PUT", b.skill, "export default '"+mark+"'").want(http.StatusNoContent)
+	b.file = "/v1/sessions/" + b.session + "/files/" + mark + ".txt"
+	w.as(b.key, "PUT", b.file, mark).want(http.StatusCreated)
 	return b
 }
 
@@ -57,12 +60,13 @@ func (w *world) furnish(user, mark string) belongings {
 func (w *world) all(b belongings) string {
 	w.t.Helper()
 	var text strings.Builder
-	for _, path := range []string{
+	for _, at := range []string{
 		"/v1/tasks", "/v1/sessions", "/v1/runs", "/v1/schedules", "/v1/skills", b.skill, "/v1/tasks/" + b.ended, "/v1/tasks/" + b.held,
 		"/v1/tasks/" + b.queued, "/v1/runs/" + b.run, "/v1/runs/" + b.run + "/journal", "/v1/sessions/" + b.session,
 		"/v1/approvals", "/v1/approvals/" + b.approval,
+		b.file, path.Dir(b.file),
 	} {
-		fmt.Fprintf(&text, "%s\n%s\n", path, w.as(b.key, "GET", path, nil).want(http.StatusOK).body)
+		fmt.Fprintf(&text, "%s\n%s\n", at, w.as(b.key, "GET", at, nil).want(http.StatusOK).body)
 	}
 	return text.String()
 }
@@ -135,9 +139,24 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		"GET /v1/sessions":         {{"/v1/sessions", nil, fine}, {"/v1/sessions" + asHer, nil, hidden}},
 		"GET /v1/sessions/{id}":    {{"/v1/sessions/" + alice.session, nil, ownOrNone}},
 		"DELETE /v1/sessions/{id}": {{"/v1/sessions/" + alice.session, nil, ownOrNone}},
-		"POST /v1/runs":            {{"/v1/runs", inHerName, hidden}, {"/v1/runs", sameID, fine}, {"/v1/runs", own, fine}},
-		"GET /v1/runs":             {{"/v1/runs", nil, fine}, {"/v1/runs" + asHer, nil, hidden}, {"/v1/runs" + inSession, nil, fine}},
-		"GET /v1/runs/{id}":        {{"/v1/runs/" + alice.run, nil, hidden}, {"/v1/runs/" + alice.taskRun, nil, hidden}},
+		"GET /v1/sessions/{id}/files": {
+			{path.Dir(alice.file), nil, ownOrNone}, {path.Dir(alice.file) + asHer, nil, hidden}, {path.Dir(alice.file) + "?format=zip", nil, ownOrNone},
+		},
+		"GET /v1/sessions/{id}/files/{path}": {
+			{alice.file, nil, hidden},
+			{alice.file + asHer, nil, hidden},
+			{alice.file + "?raw=true", nil, hidden},
+			{"/v1/sessions/bob-session/files/%2e%2e/%2e%2e/alice/alice-session/" + secret + ".txt", nil, []int{http.StatusBadRequest}},
+		},
+		"PUT /v1/sessions/{id}/files/{path}": {
+			{alice.file + asHer, "overwritten", hidden},
+			{"/v1/sessions/bob-session/files/%2e%2e/%2e%2e/alice/alice-session/" + secret + ".txt", "x", []int{http.StatusBadRequest}},
+			{path.Dir(alice.file) + "/bobs.txt", "bobs", fine}, // in his session of that id
+		},
+		"DELETE /v1/sessions/{id}/files/{path}": {{alice.file + asHer, nil, hidden}, {alice.file, nil, hidden}},
+		"POST /v1/runs":                         {{"/v1/runs", inHerName, hidden}, {"/v1/runs", sameID, fine}, {"/v1/runs", own, fine}},
+		"GET /v1/runs":                          {{"/v1/runs", nil, fine}, {"/v1/runs" + asHer, nil, hidden}, {"/v1/runs" + inSession, nil, fine}},
+		"GET /v1/runs/{id}":                     {{"/v1/runs/" + alice.run, nil, hidden}, {"/v1/runs/" + alice.taskRun, nil, hidden}},
 		"GET /v1/runs/{id}/journal": {
 			{"/v1/runs/" + alice.run + "/journal", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/journal", nil, hidden},
 		},

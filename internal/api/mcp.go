@@ -23,7 +23,7 @@ func (a *API) addMCP(r *routes) {
 	serve := func(w http.ResponseWriter, r *http.Request) error {
 		v := visitOf(r.Context())
 		v.decoded()
-		v.answer.stream = true
+		v.answer.pace.stream = true
 		if r.Method == http.MethodGet {
 			v.detach()
 		}

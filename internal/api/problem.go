@@ -155,7 +155,11 @@ func shown(err error) *Problem {
 	case errors.As(err, &file) && file.Code != files.IO:
 		shown := *file
 		shown.Path, shown.To = "path", ""
-		return problem(http.StatusBadRequest, shown.Error())
+		status := http.StatusBadRequest
+		if file.Code == files.NoSpace {
+			status = http.StatusRequestEntityTooLarge
+		}
+		return problem(status, shown.Error())
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/id"
+	"mcp-code-exec-harness/internal/input"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
@@ -47,12 +48,20 @@ func lineOf(r journal.RunInfo) RunLine {
 
 // NewRun asks for a run.
 type NewRun struct {
-	_         struct{} `additionalProperties:"true"`
-	UserID    string   `json:"userId,omitempty" maxLength:"100" doc:"The user; a key that is bound to a user may leave it out."`
-	Code      string   `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
-	SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"The session whose /workspace the run uses."`
-	Sandbox   string   `json:"sandbox,omitempty" doc:"Tier to run in: wasm, process or docker. A tier that is weaker than the configured one is refused."`
-	Timeout   Duration `json:"timeout,omitempty" doc:"How long the program may compute; at most sandbox.timeout, which is the default."`
+	_         struct{}  `additionalProperties:"true"`
+	UserID    string    `json:"userId,omitempty" maxLength:"100" doc:"The user; a key that is bound to a user may leave it out."`
+	Code      string    `json:"code" minLength:"1" doc:"JavaScript or TypeScript."`
+	SessionID string    `json:"sessionId,omitempty" maxLength:"100" doc:"The session whose /workspace the run uses."`
+	Sandbox   string    `json:"sandbox,omitempty" doc:"Tier to run in: wasm, process or docker. A tier that is weaker than the configured one is refused."`
+	Timeout   Duration  `json:"timeout,omitempty" doc:"How long the program may compute; at most sandbox.timeout, which is the default."`
+	Input     *NewInput `json:"input,omitempty" doc:"What the program works on, as its global input."`
+}
+
+// NewInput names what a program works on.
+type NewInput struct {
+	_      struct{} `additionalProperties:"true"`
+	Path   string   `json:"path" minLength:"1" maxLength:"4096" doc:"A file in the session's /workspace."`
+	Format string   `json:"format,omitempty" enum:"json,ndjson,csv,lines,text" doc:"By default the name or the beginning of the file says."`
 }
 
 // RunList is a page of runs.
@@ -146,6 +155,9 @@ func (a *API) addRuns() {
 	},
 	) (*body[*run.Outcome], error) {
 		user, err := actFor(ctx, in.Body.UserID)
+		if err == nil && in.Body.Input != nil && in.Body.SessionID == "" {
+			err = problem(http.StatusBadRequest, "input.path is a file of a session: give its sessionId")
+		}
 		if err == nil {
 			err = a.take(ctx)
 		}
@@ -164,8 +176,12 @@ func (a *API) addRuns() {
 				return a.outcome(ctx, user, in.Body.SessionID, out, err)
 			}
 		}
+		var given *runs.Input
+		if in := in.Body.Input; in != nil {
+			given = &runs.Input{Path: in.Path, Format: input.Format(in.Format)}
+		}
 		out, err := a.createRun(ctx, identity(ctx), runs.Request{
-			ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Sandbox: in.Body.Sandbox, Timeout: time.Duration(in.Body.Timeout),
+			Input: given, ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Sandbox: in.Body.Sandbox, Timeout: time.Duration(in.Body.Timeout),
 		})
 		return a.outcome(ctx, user, in.Body.SessionID, out, err)
 	})

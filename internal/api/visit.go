@@ -82,18 +82,35 @@ func (a *API) client(r *http.Request) netip.Addr {
 }
 
 const (
-	writeTimeout = 30 * time.Second // in which a client has to read writeChunk bytes
+	writeTimeout = 30 * time.Second // in which a client has to read writeChunk bytes, or to send some
 	writeChunk   = 64 << 10
-	leastRate    = 32 << 10 // bytes a second that a client has to read of an answer, after its first writeTimeout
+	leastRate    = 32 << 10 // bytes a second that a client has to read of an answer, or to send of a file, after its first writeTimeout
 )
+
+// pace is how fast a client has to be that reads an answer or sends a body.
+type pace struct {
+	began  time.Time // the first bytes
+	bytes  int64
+	stream bool // of events: leastRate does not apply
+}
+
+// deadline is when the client must have read or sent the next chunk: after writeTimeout, or earlier to keep leastRate.
+func (p *pace) deadline(now time.Time) time.Time {
+	if p.bytes == 0 {
+		p.began = now
+	}
+	end := now.Add(writeTimeout)
+	if whole := p.began.Add(writeTimeout + time.Duration(p.bytes)*time.Second/leastRate); !p.stream && whole.Before(end) {
+		return whole
+	}
+	return end
+}
 
 // recorder remembers the status, and bounds how long a client may take to read.
 type recorder struct {
 	http.ResponseWriter
-	status  int
-	began   time.Time // the first write
-	written int64
-	stream  bool // of events: leastRate does not apply
+	status int
+	pace   pace
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -111,7 +128,7 @@ func (r *recorder) Write(p []byte) (written int, err error) {
 		r.limit()
 		n, err := r.ResponseWriter.Write(p[:min(len(p), writeChunk)])
 		written += n
-		r.written += int64(n)
+		r.pace.bytes += int64(n)
 		if p = p[n:]; err != nil || len(p) == 0 {
 			return written, err
 		}
@@ -119,20 +136,7 @@ func (r *recorder) Write(p []byte) (written int, err error) {
 }
 
 func (r *recorder) limit() {
-	now := time.Now()
-	if r.written == 0 {
-		r.began = now
-	}
-	http.NewResponseController(r.ResponseWriter).SetWriteDeadline(r.deadline(now))
-}
-
-// deadline is when the client must have read the next chunk: after writeTimeout, or earlier to keep leastRate.
-func (r *recorder) deadline(now time.Time) time.Time {
-	end := now.Add(writeTimeout)
-	if whole := r.began.Add(writeTimeout + time.Duration(r.written)*time.Second/leastRate); !r.stream && whole.Before(end) {
-		return whole
-	}
-	return end
+	http.NewResponseController(r.ResponseWriter).SetWriteDeadline(r.pace.deadline(time.Now()))
 }
 
 // Unwrap lets http.ResponseController flush, and WebSocket take the connection over.

@@ -108,3 +108,32 @@ func TestFilesPut(t *testing.T) {
 		t.Errorf("got %s", r.stdout)
 	}
 }
+
+// TestFilesOfSkills: the same commands work on the user's skills.
+func TestFilesOfSkills(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("double.js", "export default (n) => n * 2 // [EMAIL_1]")
+	if r := f.run("files", "ls", "/skills").want(0); !strings.Contains(r.stderr, "no files in the skills of local") {
+		t.Errorf("got %s", r.stderr)
+	}
+	if r := f.run("files", "put", "/skills", "double.js", "math/").want(0); !strings.Contains(r.stdout, "/skills/math/double.js") {
+		t.Errorf("got %s", r.stdout)
+	}
+	if r := f.run("files", "ls", "/skills", "/skills/math").want(0); !strings.Contains(r.stdout, "math/double.js") {
+		t.Errorf("got %s", r.stdout)
+	}
+	if r := f.run("exec", "-e", "import double from '/skills/math/double.js'; return double(21)").want(0); r.stdout != "42\n" {
+		t.Errorf("got %s", r.stdout)
+	}
+	if r := f.run("files", "get", "/skills", "math/double.js", "-").want(0); r.stdout != f.read("double.js") {
+		t.Errorf("got %s", r.stdout)
+	}
+	f.run("files", "ls", "/skills", "--user", "ann").want(0)
+	if r := f.run("files", "get", "/skills/math/double.js", "x").want(2); !strings.Contains(r.stderr, "/skills math/double.js") {
+		t.Errorf("got %s", r.stderr)
+	}
+	f.run("files", "rm", "/skills", "math").want(2)
+	f.run("files", "rm", "/skills", "math", "-r").want(0)
+	f.run("files", "get", "/skills", "math/double.js").want(2)
+}

@@ -2,8 +2,10 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,7 +18,12 @@ import (
 // Replace gives a file its content in one step: a reader finds the old content or the new one, also after a crash. The file
 // that is being written has the name of the other with a dot before it.
 func Replace(path string, data []byte, mode fs.FileMode) error {
-	err := withTemp(path, data, mode, func(temp string) error {
+	return ReplaceFrom(path, bytes.NewReader(data), mode)
+}
+
+// ReplaceFrom is Replace with the content that a reader has. An error of the reader leaves the file as it is.
+func ReplaceFrom(path string, from io.Reader, mode fs.FileMode) error {
+	err := withTemp(path, from, mode, func(temp string) error {
 		err := os.Rename(temp, path)
 		if err != nil {
 			err = errors.Join(err, os.Remove(temp))
@@ -32,10 +39,15 @@ func Replace(path string, data []byte, mode fs.FileMode) error {
 // Create gives a new file its content in one step: a reader finds no file or all of it, also after a crash. The error is
 // fs.ErrExist if there is a file of that name, which stays as it is.
 func Create(path string, data []byte, mode fs.FileMode) error {
-	err := withTemp(path, data, mode, func(temp string) error {
+	return CreateFrom(path, bytes.NewReader(data), mode)
+}
+
+// CreateFrom is Create with the content that a reader has. An error of the reader leaves no file.
+func CreateFrom(path string, from io.Reader, mode fs.FileMode) error {
+	err := withTemp(path, from, mode, func(temp string) error {
 		err := os.Link(temp, path)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			err = createUnlinked(path, data, mode) // file systems such as FAT have no links
+			err = createUnlinked(path, temp, mode) // file systems such as FAT have no links
 		}
 		return errors.Join(err, os.Remove(temp))
 	})
@@ -49,12 +61,12 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 }
 
 // withTemp writes a file beside path and gives it to use, which moves or removes it. If use is not reached, it is removed.
-func withTemp(path string, data []byte, mode fs.FileMode, use func(temp string) error) error {
+func withTemp(path string, from io.Reader, mode fs.FileMode, use func(temp string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, from)
 	if err == nil {
 		err = f.Chmod(mode)
 	}
@@ -67,13 +79,18 @@ func withTemp(path string, data []byte, mode fs.FileMode, use func(temp string) 
 	return use(f.Name())
 }
 
-// createUnlinked is Create where a crash may leave a part of the file.
-func createUnlinked(path string, data []byte, mode fs.FileMode) error {
+// createUnlinked is Create, with the content of another file, where a crash may leave a part of the file.
+func createUnlinked(path, temp string, mode fs.FileMode) error {
+	from, err := os.Open(temp)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, from)
 	return errors.Join(err, f.Sync(), f.Close())
 }
 

@@ -1,7 +1,9 @@
 package files
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,9 +22,20 @@ const partAge = 24 * time.Hour
 
 func isPart(name string) bool { return strings.HasPrefix(name, partPrefix) }
 
-// partOf is the spot of the part of a file, beside it.
-func partOf(at *spot) *spot {
-	sum := sha256.Sum256([]byte(at.name))
+// Part is a file that is being received: bytes beside the file of its path, which Complete puts in its place. Parts with the same path and key
+// are the same one, also after a restart. It is safe for concurrent use, but of several senders at the same time only one gets ahead.
+type Part struct {
+	dir  *Dir
+	path string
+	key  string
+}
+
+// Part returns the part of a file that has a key; nothing is created before the first byte.
+func (d *Dir) Part(p, key string) *Part { return &Part{d, p, key} }
+
+// of is the spot of the part beside the file's.
+func (p *Part) of(at *spot) *spot {
+	sum := sha256.Sum256([]byte(at.name + "\x00" + p.key))
 	part := *at
 	part.name, part.info = partPrefix+hex.EncodeToString(sum[:16]), nil
 	if part.dir == nil || len(part.missing) > 0 {
@@ -37,11 +50,11 @@ func partOf(at *spot) *spot {
 // receiveBytes is how much of a file is written at a time: a sender that is slow keeps nobody waiting.
 const receiveBytes = 256 << 10
 
-// Received is how many bytes have come of a file that is being received.
-func (d *Dir) Received(p string) (int64, error) {
+// Size is how many bytes have come.
+func (p *Part) Size() (int64, error) {
 	var size int64
-	err := d.view("stat", p, func(at *spot) error {
-		if part := partOf(at); part.info != nil {
+	err := p.dir.view("stat", p.path, func(at *spot) error {
+		if part := p.of(at); part.info != nil {
 			size = part.info.Size()
 		}
 		return nil
@@ -49,15 +62,28 @@ func (d *Dir) Received(p string) (int64, error) {
 	return size, err
 }
 
-// Receive adds what r has to the part of a file that has come, from an offset on, which is 0 to begin anew, or what Received says. What comes
+// Fits reports whether a file of so many bytes can be received, as an Error if not.
+func (p *Part) Fits(ctx context.Context, size int64) error {
+	return p.dir.change("open", p.path, func(s *state, at *spot) error {
+		if at.isDir() || at.path == "." {
+			return &Error{Code: IsDirectory}
+		}
+		if part := p.of(at); part.info != nil {
+			size -= part.info.Size()
+		}
+		return s.room(ctx, size, 0)
+	})
+}
+
+// Receive adds what r has to the bytes that have come, from an offset on, which is 0 to begin anew, or what Size says. What comes
 // before an error of r stays, so that the sender goes on from there; the file itself changes with Complete. It returns how many
 // bytes have come.
-func (d *Dir) Receive(ctx context.Context, p string, offset int64, r io.Reader) (int64, error) {
+func (p *Part) Receive(ctx context.Context, offset int64, r io.Reader) (int64, error) {
 	buffer := make([]byte, receiveBytes)
 	for first := true; ; first = false {
 		n, failed := fill(r, buffer)
 		if first || n > 0 {
-			if err := d.receive(ctx, p, offset, buffer[:n]); err != nil {
+			if err := p.receive(ctx, offset, buffer[:n]); err != nil {
 				return offset, err
 			}
 			offset += int64(n)
@@ -84,12 +110,12 @@ func fill(r io.Reader, buffer []byte) (n int, err error) {
 }
 
 // receive writes bytes at an offset of a part; at 0 it is emptied.
-func (d *Dir) receive(ctx context.Context, p string, offset int64, data []byte) error {
-	return d.change("open", p, func(s *state, at *spot) (err error) {
+func (p *Part) receive(ctx context.Context, offset int64, data []byte) error {
+	return p.dir.change("open", p.path, func(s *state, at *spot) (err error) {
 		if at.isDir() || at.path == "." {
 			return &Error{Code: IsDirectory}
 		}
-		part := partOf(at)
+		part := p.of(at)
 		var have, more int64
 		switch {
 		case part.info != nil:
@@ -125,15 +151,47 @@ func (d *Dir) receive(ctx context.Context, p string, offset int64, data []byte) 
 	})
 }
 
-// Complete makes a file of the part that has come, which replaces one that is there.
-func (d *Dir) Complete(ctx context.Context, p string) error {
-	return d.change("open", p, func(s *state, at *spot) error {
-		part := partOf(at)
+// Sum is the SHA-256 of what has come.
+func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
+	var f *os.File
+	err = p.dir.view("open", p.path, func(at *spot) (err error) {
+		f, _, err = p.of(at).openFile()
+		return err
+	})
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h, buffer := sha256.New(), make([]byte, receiveBytes)
+	for ctx.Err() == nil {
+		n, err := f.Read(buffer)
+		h.Write(buffer[:n]) // a hash takes everything
+		if errors.Is(err, io.EOF) {
+			return [sha256.Size]byte(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return sum, hostError("read", p.path, err)
+		}
+	}
+	return sum, ctx.Err()
+}
+
+// Complete makes a file of what has come, which replaces one that is there. check, which may be nil, is asked about the file that stands there,
+// nil for none; its error leaves everything as it is. created says that there was none.
+func (p *Part) Complete(ctx context.Context, check func(fs.FileInfo) error) (created bool, err error) {
+	var refused error
+	err = p.dir.change("open", p.path, func(s *state, at *spot) error {
+		part := p.of(at)
 		switch {
 		case at.isDir():
 			return &Error{Code: IsDirectory}
 		case part.info == nil:
 			return &Error{Code: NotFound, Detail: "nothing of it has come"}
+		}
+		if check != nil {
+			if refused = check(at.info); refused != nil {
+				return nil
+			}
 		}
 		if s.base.opts.Durable {
 			if err := syncFile(at.dir, part.name); err != nil {
@@ -144,13 +202,38 @@ func (d *Dir) Complete(ctx context.Context, p string) error {
 			return err
 		}
 		s.add(0, -1)
-		if at.info == nil {
+		if created = at.info == nil; created {
 			s.add(0, 1)
 		} else {
 			s.add(-at.info.Size(), 0)
 		}
 		return s.sync(at.dir)
 	})
+	return created, cmp.Or(err, refused)
+}
+
+// Abort removes what has come.
+func (p *Part) Abort() error {
+	return p.dir.change("open", p.path, func(s *state, at *spot) error {
+		part := p.of(at)
+		if part.info == nil {
+			return nil
+		}
+		return s.remove(part)
+	})
+}
+
+// WriteFrom replaces the content of a file by what r has, in one step, creating it and the directories above it. It returns how many bytes
+// these are, and whether there was no such file. An error of r leaves the file as it is.
+func (d *Dir) WriteFrom(ctx context.Context, p string, r io.Reader) (size int64, created bool, err error) {
+	part := d.Part(p, rand.Text())
+	if size, err = part.Receive(ctx, 0, r); err == nil {
+		created, err = part.Complete(ctx, nil)
+	}
+	if err != nil {
+		_ = part.Abort() // what stays is removed by age
+	}
+	return size, created, err
 }
 
 func syncFile(dir *os.Root, name string) error {
@@ -159,17 +242,6 @@ func syncFile(dir *os.Root, name string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// Abort removes the part of a file that has come.
-func (d *Dir) Abort(p string) error {
-	return d.change("open", p, func(s *state, at *spot) error {
-		part := partOf(at)
-		if part.info == nil {
-			return nil
-		}
-		return s.remove(part)
-	})
 }
 
 // Open opens a file for reading. Later renames and removals do not affect it. The caller closes it.

@@ -21,36 +21,37 @@ func TestReceive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
+	in := d.Part("in/a.txt", "")
 	ctx, lost := context.Background(), errors.New("the connection is lost")
 	first, second := strings.Repeat("a", 300<<10), strings.Repeat("b", 300<<10)
-	if n, err := d.Receive(ctx, "in/a.txt", 0, io.MultiReader(strings.NewReader(first), failing{lost})); !errors.Is(err, lost) || n != int64(len(first)) {
+	if n, err := in.Receive(ctx, 0, io.MultiReader(strings.NewReader(first), failing{lost})); !errors.Is(err, lost) || n != int64(len(first)) {
 		t.Fatalf("received %d: %v", n, err)
 	}
-	if n, err := d.Received("in/a.txt"); err != nil || n != int64(len(first)) {
+	if n, err := in.Size(); err != nil || n != int64(len(first)) {
 		t.Fatalf("%d bytes have come: %v", n, err)
 	}
 	if all, err := d.ReadDir(ctx, ".", true); err != nil || len(all) != 1 {
 		t.Errorf("a part is listed: %+v %v", all, err)
 	}
-	if _, err := d.Receive(ctx, "in/a.txt", 5, strings.NewReader("x")); err == nil {
+	if _, err := in.Receive(ctx, 5, strings.NewReader("x")); err == nil {
 		t.Error("a part at another offset was taken")
 	}
-	if _, err := d.Receive(ctx, "other", 0, strings.NewReader(strings.Repeat("c", 900<<10))); err == nil {
+	if _, err := d.Part("other", "").Receive(ctx, 0, strings.NewReader(strings.Repeat("c", 900<<10))); err == nil {
 		t.Error("what is received is not counted")
 	}
-	if err := d.Abort("other"); err != nil {
+	if err := d.Part("other", "").Abort(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := d.Receive(ctx, "in/a.txt", int64(len(first)), strings.NewReader(second)); err != nil || n != int64(len(first)+len(second)) {
+	if n, err := in.Receive(ctx, int64(len(first)), strings.NewReader(second)); err != nil || n != int64(len(first)+len(second)) {
 		t.Fatalf("received %d: %v", n, err)
 	}
-	if err := d.Complete(ctx, "in/a.txt"); err != nil {
+	if _, err := in.Complete(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := d.ReadFile("in/a.txt", 0, -1); err != nil || string(data) != first+second {
 		t.Fatalf("got %d bytes: %v", len(data), err)
 	}
-	if err := d.Complete(ctx, "in/a.txt"); err == nil {
+	if _, err := in.Complete(ctx, nil); err == nil {
 		t.Error("nothing was completed")
 	}
 	counted, known := d.s.used, d.s.known

@@ -172,6 +172,20 @@ func (s Session) Restore(ctx context.Context, text string) (string, error) {
 	return r.text(text), nil
 }
 
+// RestoreSome is Restore for the beginning of a text that comes in parts: as much of it as can be restored whatever follows, and all of it if
+// nothing does, which last says. used is the number of bytes of text that were restored: more than none of 1 KiB and more.
+func (s Session) RestoreSome(ctx context.Context, text string, last bool) (restored string, used int, err error) {
+	used = len(text)
+	if s.filter == nil {
+		return text, used, nil
+	}
+	if !last {
+		used = s.filter.between(text, len(text)-maxName)
+	}
+	restored, err = s.Restore(ctx, text[:used])
+	return restored, used, err
+}
+
 // RestoreKept is Restore for a text that outlives the session, in the place of old. A token whose value stood in old is restored; the
 // error names another one.
 func (s Session) RestoreKept(ctx context.Context, old, text string) (string, error) {

@@ -74,6 +74,43 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// A text that comes in parts of any size is restored as it is as a whole.
+func TestRestoreSome(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
+	number := hideJSON(t, s, crm, `{"card":4111111111111111}`) // a number, which is restored without the quotes around its token
+	for range 200 {
+		var text strings.Builder
+		for text.Len() < 6000 {
+			text.WriteString(hide(t, s, crm, generateText(r)))
+			if r.IntN(3) == 0 {
+				text.WriteString(number)
+			}
+		}
+		whole := text.String()
+		want, err := s.Restore(t.Context(), whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for rest := whole; rest != ""; {
+			n := min(len(rest), 1024+r.IntN(1500))
+			restored, used, err := s.RestoreSome(t.Context(), rest[:n], n == len(rest))
+			if err != nil || used == 0 {
+				t.Fatalf("of %d bytes %d are restored: %v", n, used, err)
+			}
+			got += restored
+			rest = rest[used:]
+		}
+		if got != want {
+			t.Fatalf("%q\nis restored in parts as\n%q, and as a whole as\n%q", whole, got, want)
+		}
+	}
+}
+
 func roundTrip(t *testing.T, s pii.Session, raw string) {
 	t.Helper()
 	hidden := hideJSON(t, s, crm, raw)

@@ -51,6 +51,26 @@ func (f *Filter) tokensIn(text string) (all []found) {
 	}
 }
 
+// maxQuote is the length of the longest quote beside a token that is looked for where texts are parted.
+const maxQuote = 16
+
+// between is a place in a text, at or before an offset, that is in no token and in no quotes around one.
+func (f *Filter) between(text string, at int) int {
+	at -= maxQuote
+	if at <= 0 {
+		return 0
+	}
+	from := max(0, at-4*maxName)
+	all := f.tokensIn(text[from:])
+	for i := len(all) - 1; i >= 0; i-- {
+		start, end := unquoted(text, from+all[i].start, from+all[i].end)
+		if start = max(start, from+all[i].start-maxQuote); start < at && at < end {
+			at = start
+		}
+	}
+	return at
+}
+
 // parseToken reads the token that a text begins with. end is 0 if it begins with none.
 func parseToken(text string) (n name, end int) {
 	end = strings.IndexByte(text[:min(len(text), maxName)], ']')

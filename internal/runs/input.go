@@ -14,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/files"
@@ -41,7 +42,7 @@ func (e *environment) take(ctx context.Context, in *Input) error {
 	name := in.Name
 	text := in.Text
 	if in.Path != "" {
-		f, _, err := e.workspace.Open(in.Path)
+		f, _, err := e.workspace.Open(strings.TrimPrefix(in.Path, "/workspace/"))
 		if err != nil {
 			return InvalidError("the input: " + err.Error())
 		}
@@ -59,15 +60,16 @@ func (e *environment) take(ctx context.Context, in *Input) error {
 		return fmt.Errorf("read the input: %w", err)
 	}
 	given := &journal.Input{Name: name, Path: in.Path, Format: string(cmp.Or(in.Format, input.FormatOf(name, beginning)))}
+	part := dir.Part(inputFile, "")
 	seen := &checked{r: buffered, hash: sha256.New()}
-	if given.Size, err = dir.Receive(ctx, inputFile, 0, seen); err == nil && seen.wrong == nil && len(seen.rest) > 0 {
+	if given.Size, err = part.Receive(ctx, 0, seen); err == nil && seen.wrong == nil && len(seen.rest) > 0 {
 		seen.wrong = notUTF8(given.Size)
 	}
 	if seen.wrong != nil {
 		return seen.wrong
 	}
 	if err == nil {
-		err = dir.Complete(ctx, inputFile)
+		_, err = part.Complete(ctx, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("copy the input: %w", err)

@@ -162,7 +162,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		return files.OpenBase(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
 	}, (*files.Base).Close)
 	h.inputs = opened(h, "store.url", "a file in a directory that you may write to", func() (*files.Base, error) {
-		return files.OpenBase(filepath.Join(cfg.StateDir, "inputs"), files.Options{Section: "input"})
+		return files.OpenBase(filepath.Join(cfg.StateDir, "inputs"), files.Options{Limits: files.Limits{MaxUserBytes: int64(cfg.Quotas.Workspace)}, Section: "workspace"})
 	}, (*files.Base).Close)
 	h.keepShapes()
 	var err error

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+type filesCmd struct {
+	List filesListCmd `cmd:"" name:"ls" help:"Files of a session, or of a user's skills." example:"files ls sales"`
+	Get  filesGetCmd  `cmd:"" help:"Copy a file out, with the values of the tokens in it."`
+	Put  filesPutCmd  `cmd:"" help:"Copy a file in, into a session, which is made if there is none, or into a user's skills."`
+	Rm   filesRmCmd   `cmd:"" help:"Remove a file." example:"files rm sales report.csv"`
+}
+
+// filesArg names a session of a user, or the user's skills.
+type filesArg struct {
+	ID   string `arg:"" help:"Session, as listed, or /skills." names:"sessions"`
+	User string `help:"Whose session or skills." default:"local"`
+}
+
+// skillsRoot stands for a user's skills where a session is named. No session has this name.
+const skillsRoot = "/skills"
+
+// fileArea is a directory of files that commands work on.
+type fileArea struct {
+	dir     *files.Dir
+	root    string         // as programs know it
+	of      string         // whose it is, for people
+	restore files.Restorer // nil for skills, which have no tokens
+	close   func()
+}
+
+// open opens what is named. A session that is written into is made.
+func (f *filesArg) open(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service, write bool) (*fileArea, error) {
+	switch {
+	case f.User == "":
+		return nil, usage(errors.New("--user is empty"))
+	case f.ID == skillsRoot:
+		saved, err := h.Skills()
+		if err != nil {
+			return nil, err
+		}
+		dir, err := saved.Dir(f.User)
+		if err != nil {
+			return nil, err
+		}
+		return &fileArea{dir: dir, root: skillsRoot, of: "the skills of " + f.User, close: dir.Close}, nil
+	case strings.HasPrefix(f.ID, skillsRoot+"/"):
+		return nil, usage(fmt.Errorf("give the path of a skill behind %s: %[1]s %s", skillsRoot, strings.TrimPrefix(f.ID, skillsRoot+"/")))
+	}
+	leave := func() {}
+	if write {
+		var err error
+		if leave, err = tasks.EnterSession(ctx, f.User, f.ID); err != nil {
+			return nil, usage(err)
+		}
+	} else if _, err := (&sessionArg{f.ID, f.User}).find(ctx, a, tasks); err != nil {
+		return nil, err
+	}
+	dir, err := h.Runs().Workspace(f.User, f.ID)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	area := &fileArea{dir: dir, root: "/workspace", of: "session " + f.ID, close: func() {
+		dir.Close()
+		leave()
+	}}
+	if private := h.Privacy().In(f.User, f.ID); private.On() {
+		area.restore = private
+	}
+	return area, nil
+}
+
+// path is a path as programs have it, without the root.
+func (f *fileArea) path(p string) string {
+	p = filepath.ToSlash(p)
+	if p == f.root {
+		return "."
+	}
+	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(p, f.root+"/"), "/"), ".")
+}
+
+// fileLine is a file as commands show it.
+type fileLine struct {
+	Path     string    `json:"path"`
+	Dir      bool      `json:"dir,omitempty"`
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+func fileLines(all []files.Entry) []fileLine {
+	lines := []fileLine{}
+	for _, f := range all {
+		lines = append(lines, fileLine{f.Path, f.IsDir, f.Size, f.ModTime})
+	}
+	return lines
+}
+
+type filesListCmd struct {
+	filesArg
+	Path string `arg:"" optional:"" default:"." help:"Directory in /workspace, or in /skills."`
+}
+
+func (filesListCmd) Help() string {
+	return `Examples:
+  harness files ls sales
+  harness files ls sales results
+  harness files ls /skills`
+}
+
+func (c *filesListCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+	area, err := c.open(ctx, a, h, tasks, false)
+	if err != nil {
+		return err
+	}
+	defer area.close()
+	all, err := area.dir.ReadDir(ctx, area.path(c.Path), true)
+	if area.path(c.Path) == "." && errors.Is(err, fs.ErrNotExist) { // nothing was written yet
+		err = nil
+	}
+	if err != nil {
+		return usage(err)
+	}
+	lines := fileLines(all)
+	return answerList(a, map[string]any{"files": lines}, lines, "there are no files in "+area.of, "SIZE\tMODIFIED\tPATH", func(f fileLine) string {
+		name := f.Path
+		if f.Dir {
+			name += "/"
+		}
+		return fmt.Sprintf("%d\t%s\t%s", f.Size, f.Modified.Local().Format(time.DateTime), name)
+	})
+}
+
+type filesGetCmd struct {
+	filesArg
+	Path string `arg:"" help:"File in /workspace, or in /skills, as listed."`
+	To   string `arg:"" optional:"" help:"Where to write it; - is standard output; by default a file of its name here."`
+	Raw  bool   `help:"As it is on the disk, with tokens such as [EMAIL_1]."`
+}
+
+func (filesGetCmd) Help() string {
+	return `In files of text, tokens are replaced by their values, as in answers.
+
+Examples:
+  harness files get sales report.csv
+  harness files get sales results/summary.md - | less
+  harness files get sales report.csv --raw ./tokens.csv
+  harness files get /skills crm/dedupe.js`
+}
+
+func (c *filesGetCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+	area, err := c.open(ctx, a, h, tasks, false)
+	if err != nil {
+		return err
+	}
+	defer area.close()
+	if c.Raw {
+		area.restore = nil
+	}
+	from, err := area.dir.Content(ctx, area.path(c.Path), area.restore, nil)
+	if err != nil {
+		return usage(err)
+	}
+	defer from.Close()
+	if c.To == "-" {
+		if a.flags.JSON {
+			return usage(errors.New("--json has no place on standard output beside the file; name a file"))
+		}
+		_, err := io.Copy(a.Stdout, from)
+		return err
+	}
+	name := path.Base(area.path(c.Path))
+	to := a.path(cmp.Or(c.To, name))
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		to = filepath.Join(to, name)
+	}
+	write := disk.ReplaceFrom
+	if c.To == "" {
+		write = disk.CreateFrom
+	}
+	if err := write(to, from, 0o600); errors.Is(err, fs.ErrExist) {
+		return usage(fmt.Errorf("%s is there already; name the file to write", to))
+	} else if err != nil {
+		return usage(fmt.Errorf("write the file: %w", err))
+	}
+	return a.answer(map[string]any{"file": to, "bytes": from.Size}, "wrote %s, %d bytes\n", to, from.Size)
+}
+
+type filesPutCmd struct {
+	filesArg
+	File string `arg:"" help:"File to copy; - is standard input."`
+	Path string `arg:"" optional:"" help:"Where in /workspace, or in /skills; by default the file's name. A directory that is there, or a name that ends with /, takes the file into it."`
+}
+
+func (filesPutCmd) Help() string {
+	return `A file that is there is replaced. Programs read it with tokens in place of personal data.
+
+Examples:
+  harness files put sales orders.csv
+  harness files put sales orders.csv data/
+  curl -s https://example.com/orders.csv | harness files put sales - orders.csv
+  harness files put /skills dedupe.js crm/`
+}
+
+func (c *filesPutCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+	if c.File == "-" && (c.Path == "" || strings.HasSuffix(c.Path, "/")) {
+		return usage(errors.New("standard input has no name; give the path that the file is to have"))
+	}
+	var from io.Reader = interrupted{ctx, a.Stdin}
+	if c.File != "-" {
+		f, err := openFile(a.path(c.File))
+		if err != nil {
+			return usage(fmt.Errorf("read the file: %w", err))
+		}
+		defer f.Close()
+		from = f
+	}
+	area, err := c.open(ctx, a, h, tasks, true)
+	if err != nil {
+		return err
+	}
+	defer area.close()
+	to := area.path(cmp.Or(c.Path, filepath.Base(c.File)))
+	if e, err := area.dir.Stat(to); strings.HasSuffix(c.Path, "/") || err == nil && e.IsDir {
+		to = path.Join(to, filepath.Base(c.File))
+	}
+	size, _, err := area.dir.WriteFrom(ctx, to, from)
+	if err != nil {
+		return usage(err)
+	}
+	return a.answer(map[string]any{"path": area.root + "/" + to, "bytes": size}, "wrote %s/%s of %s, %d bytes\n", area.root, to, area.of, size)
+}
+
+// openFile opens what is no directory.
+func openFile(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errors.Join(fmt.Errorf("%s is a directory", name), f.Close())
+	}
+	return f, nil
+}
+
+type filesRmCmd struct {
+	filesArg
+	Path      string `arg:"" help:"File in /workspace, or in /skills, as listed."`
+	Recursive bool   `short:"r" help:"Also a directory, with everything in it."`
+}
+
+func (c *filesRmCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+	area, err := c.open(ctx, a, h, tasks, false)
+	if err != nil {
+		return err
+	}
+	defer area.close()
+	at := area.path(c.Path)
+	if e, err := area.dir.Stat(at); err != nil {
+		return usage(err)
+	} else if e.IsDir && !c.Recursive {
+		return usage(fmt.Errorf("%s/%s is a directory; --recursive removes it with everything in it", area.root, at))
+	}
+	if err := area.dir.Remove(ctx, at, c.Recursive, false); err != nil {
+		return usage(err)
+	}
+	return a.answer(map[string]string{"removed": area.root + "/" + at}, "removed %s/%s of %s\n", area.root, at, area.of)
+}

@@ -1,0 +1,209 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
+)
+
+// Restorer puts values in the place of the tokens in texts.
+type Restorer interface {
+	// RestoreSome restores the beginning of a text, as much of it as does not depend on what follows; last says that nothing does. used is
+	// the number of bytes of text that were restored, which is more than none of 1 KiB. It is safe for concurrent use.
+	RestoreSome(ctx context.Context, text string, last bool) (restored string, used int, err error)
+}
+
+// Layout is what a file's owner reads of it: the file as it is, or, if it is UTF-8, with values in the place of tokens.
+type Layout struct {
+	Size int64             // of what is read
+	Text bool              // it is UTF-8
+	Sum  [sha256.Size]byte // SHA-256 of what is read
+
+	marks []mark // where chunks begin, if tokens are restored; nil: the file is read as it is
+}
+
+// mark is a place in a file, and where what is restored of it begins in what is read.
+type mark struct{ file, read int64 }
+
+// chunkBytes is how much of a file is restored at a time.
+const chunkBytes = 256 << 10
+
+// Content is a file as its owner reads it. Its memory does not depend on the file's size. It is for one goroutine.
+type Content struct {
+	*Layout
+	Info fs.FileInfo
+
+	ctx     context.Context //nolint:containedctx // io.Reader has no other way
+	f       *os.File
+	restore Restorer // nil: the file is read as it is
+	buffer  []byte
+	at      int64  // in what is read
+	chunk   string // of what is read, from begins on
+	begins  int64
+	next    int64 // in the file, behind the chunk
+}
+
+var _ io.ReadSeekCloser = (*Content)(nil)
+
+// errChanged reports a file that was written while it was read, or tokens that were forgotten meanwhile.
+var errChanged = &Error{Code: IO, Detail: "the file has changed while it was read; read it again"}
+
+// Content opens a file for its owner; restore may be nil, for the file as it is. layout, which may be nil, returns what an earlier Content of the
+// same file found; without it the whole file is read once. Reading ends with ctx. The caller closes the Content.
+func (d *Dir) Content(ctx context.Context, p string, restore Restorer, layout func(fs.FileInfo) *Layout) (*Content, error) {
+	f, info, err := d.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	c := &Content{Info: info, ctx: ctx, f: f, restore: restore}
+	if layout != nil {
+		c.Layout = layout(info)
+	}
+	if c.Layout == nil {
+		if err := c.scan(); err != nil {
+			return nil, errors.Join(hostError("open", p, err), f.Close())
+		}
+	}
+	if c.marks == nil {
+		c.restore = nil
+	}
+	c.at, c.chunk, c.begins, c.next = 0, "", 0, 0
+	return c, nil
+}
+
+// Close closes the file.
+func (c *Content) Close() error { return c.f.Close() }
+
+// scan reads the whole file for its layout.
+func (c *Content) scan() error {
+	c.Layout = &Layout{Text: true}
+	c.chunk, c.begins, c.next = "", 0, 0
+	sum, same := sha256.New(), true
+	text := transform.NewWriter(io.Discard, encoding.UTF8Validator)
+	for {
+		c.marks = append(c.marks, mark{c.next, c.Size})
+		raw, err := c.load()
+		if err != nil {
+			return err
+		}
+		if len(raw) == 0 {
+			break
+		}
+		if c.Text {
+			_, err = text.Write(raw)
+			c.Text = err == nil
+		}
+		same = same && c.chunk == string(raw)
+		io.WriteString(sum, c.chunk) // a hash takes everything
+		c.Size += int64(len(c.chunk))
+	}
+	c.Text = c.Text && text.Close() == nil
+	if !c.Text && !same { // tokens in other data are none
+		c.restore = nil
+		return c.scan()
+	}
+	if same {
+		c.marks = nil
+	}
+	sum.Sum(c.Sum[:0])
+	return nil
+}
+
+// load reads the next chunk and returns it as it is in the file; nothing at its end.
+func (c *Content) load() (raw []byte, err error) {
+	if err := c.ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.buffer == nil {
+		c.buffer = make([]byte, chunkBytes)
+	}
+	n, err := c.f.ReadAt(c.buffer, c.next)
+	last := errors.Is(err, io.EOF)
+	if err != nil && !last {
+		return nil, err
+	}
+	raw, used := c.buffer[:n], n
+	c.begins += int64(len(c.chunk))
+	c.chunk = string(raw)
+	if c.restore != nil {
+		if c.chunk, used, err = c.restore.RestoreSome(c.ctx, c.chunk, last); err != nil {
+			return nil, err
+		}
+	}
+	c.next += int64(used)
+	return raw[:used], nil
+}
+
+// Read implements io.Reader.
+func (c *Content) Read(p []byte) (int, error) {
+	switch {
+	case c.ctx.Err() != nil:
+		return 0, c.ctx.Err()
+	case c.at >= c.Size:
+		return 0, io.EOF
+	case len(p) == 0:
+		return 0, nil
+	}
+	p = p[:min(int64(len(p)), c.Size-c.at)]
+	if c.restore == nil {
+		n, err := c.f.ReadAt(p, c.at)
+		c.at += int64(n)
+		if n < len(p) && errors.Is(err, io.EOF) {
+			err = errChanged
+		}
+		return n, err
+	}
+	if err := c.find(); err != nil {
+		return 0, err
+	}
+	n := copy(p, c.chunk[c.at-c.begins:])
+	c.at += int64(n)
+	return n, nil
+}
+
+// find loads the chunk with the next byte to read.
+func (c *Content) find() error {
+	end := c.begins + int64(len(c.chunk))
+	if c.at < c.begins || c.at >= end+chunkBytes {
+		i, found := slices.BinarySearchFunc(c.marks, c.at, func(m mark, at int64) int { return cmp.Compare(m.read, at) })
+		if !found {
+			i--
+		}
+		c.chunk, c.begins, c.next = "", c.marks[i].read, c.marks[i].file
+		end = c.begins
+	}
+	for c.at >= end {
+		raw, err := c.load()
+		if err != nil {
+			return err
+		}
+		end += int64(len(c.chunk))
+		if len(raw) == 0 || end > c.Size {
+			return errChanged
+		}
+	}
+	return nil
+}
+
+// Seek implements io.Seeker.
+func (c *Content) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += c.at
+	case io.SeekEnd:
+		offset += c.Size
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the beginning of a file")
+	}
+	c.at = offset
+	return offset, nil
+}
