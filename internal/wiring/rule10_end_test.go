@@ -8,8 +8,8 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// Rule 10: a program ends when its value has settled and no call and no one-shot timer is pending. Intervals alone hold
-// nothing up, and what is returned is the value all the same.
+// Rule 10: a program ends when its value has settled and no call and no one-shot timer is pending. Intervals hold up
+// a program without a value alone, and what is returned is the value all the same.
 func TestRuleEnd(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
@@ -28,7 +28,13 @@ async function main() {
 main()
 return 'value'`, `"value"`, []string{"1 call was still in flight when the program ended; await it", "3"}},
 		{"a timer at the end", `setTimeout(() => console.log('x'), 5); return 1`, `1`, []string{"x"}},
-		{"intervals", `setInterval(() => console.log('never'), 60000); setTimeout(() => console.log('never'), 60000).unref(); return 1`, `1`, nil},
+		{"intervals", `setInterval(() => console.log('never'), 60000); setTimeout(() => console.log('never'), 60000).unref(); return 1`, `1`, []string{
+			"1 interval was still running when the program ended, and went off no more; await a promise that the last one resolves, or clear what is not needed with clearInterval",
+		}},
+		{"intervals of a program without a value", `
+let n = 0
+const ticks = setInterval(() => { console.log(++n); if (n === 3) clearInterval(ticks) }, 2)
+setInterval(() => console.log('never'), 60000).unref()`, `null`, []string{"1", "2", "3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

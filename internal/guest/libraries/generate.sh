@@ -12,6 +12,8 @@ rm "$work/libraries.js"
 sed -i -e 's|^const mappingTable = require("./lib/mappingTable.json");|let mappingTable;|' \
 	-e 's|^function findStatus(val) {|&\n  mappingTable ??= JSON.parse(require("./lib/mappingTable.json"));|' "$work/node_modules/tr46/index.js"
 test "$(grep -c 'mappingTable ??= JSON.parse' "$work/node_modules/tr46/index.js")" = 1
+sed -i "s|require('./multi-byte.encodings.json')|JSON.parse(&)|" "$work/node_modules/@exodus/bytes/fallback/multi-byte.encodings.cjs"
+grep -q 'JSON.parse(require' "$work/node_modules/@exodus/bytes/fallback/multi-byte.encodings.cjs"
 go run github.com/evanw/esbuild/cmd/esbuild "$work/index.js" --bundle --format=iife --global-name=__libraries --target=es2023 --platform=neutral --main-fields=main --charset=utf8 \
 	--loader:.json=text --alias:qs="$work/empty.js" \
 	--alias:@exodus/bytes/encoding.js="$work/empty.js" --alias:@exodus/bytes/whatwg.js="$work/percent.js" --alias:tr46="$work/tr46.js" --minify --legal-comments=none --log-level=warning --metafile="$work/meta.json" --outfile="$here/libraries.js"

@@ -11,6 +11,7 @@ import {
 import * as categories from 'make-plural/pluralCategories';
 import { sha224, sha256, sha384, sha512, sha512_224, sha512_256 } from '@noble/hashes/sha2.js';
 import legacyURL from 'url/url.js';
+import { TextDecoder as Decoder } from './node_modules/@exodus/bytes/encoding.js';
 import { URL } from 'whatwg-url';
 import { parseUrlencodedString, serializeUrlencoded } from './node_modules/whatwg-url/lib/urlencoded.js';
 import { toUnicode } from './tr46.js';
@@ -105,6 +106,28 @@ export function serializeQuery(pairs) {
 export function domainToUnicode(text) {
   const url = URL.parse(`ws://${text}`);
   return url === null ? '' : toUnicode(url.hostname, { checkBidi: true, checkJoiners: true }).domain;
+}
+
+// openDecoder makes a decoder of a text encoding that a label of the Encoding Standard names; null for another label. Its function decode
+// returns null for bytes that are not valid where that is fatal.
+export function openDecoder(label, fatal, ignoreBOM) {
+  let decoder;
+  try {
+    decoder = new Decoder(label, { fatal, ignoreBOM });
+  } catch {
+    return null;
+  }
+  return {
+    __proto__: null,
+    encoding: decoder.encoding,
+    decode: (buffer, offset, length, stream) => {
+      try {
+        return decoder.decode(new Uint8Array(buffer, offset, length), { stream });
+      } catch {
+        return null;
+      }
+    },
+  };
 }
 
 const plurals = {

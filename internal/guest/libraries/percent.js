@@ -1,4 +1,4 @@
-// In place of @exodus/bytes/whatwg.js, which brings every legacy encoding: queries are UTF-8 here.
+// In place of @exodus/bytes/whatwg.js: queries are UTF-8 here.
 import { utf8fromStringLoose } from '@exodus/bytes/utf8.js';
 import { percentEncoder } from './node_modules/@exodus/bytes/fallback/percent.js';
 

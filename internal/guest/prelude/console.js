@@ -2,7 +2,7 @@
 
 import {
   apply, define, defineProperty, floor, global, isArray, mapDelete, mapGet, mapSet, max, NativeMap, NativeTypeError, numberToFixed,
-  padStart, repeat, symbolToStringTag, toNumber, toStr,
+  padStart, repeat, setPrototypeOf, symbolToStringTag, toNumber, toStr,
 } from './intrinsics.js';
 import { sendLog } from './calls.js';
 import { elapsed } from './clock.js';
@@ -112,5 +112,7 @@ export function report(level, text) {
 }
 
 export function installConsole() {
+  for (const name in methods) defineProperty(methods[name], 'length', { __proto__: null, value: 0 });
+  setPrototypeOf(methods, {});
   define(global, 'console', methods, false);
 }

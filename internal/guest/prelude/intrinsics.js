@@ -82,6 +82,7 @@ export const mapSize = getter(Map.prototype, 'size');
 export const setHas = uncurry(Set.prototype.has);
 export const setForEach = uncurry(Set.prototype.forEach);
 export const setSize = getter(Set.prototype, 'size');
+export const weakDelete = uncurry(WeakMap.prototype.delete);
 export const weakGet = uncurry(WeakMap.prototype.get);
 export const weakSet = uncurry(WeakMap.prototype.set);
 export const weakHas = uncurry(WeakMap.prototype.has);

@@ -31,7 +31,7 @@ import { startInput } from './input.js';
 import { hideSources } from './sources.js';
 import { quote, record } from './text.js';
 import { callHTTP, callMCPTool, tools } from './tools.js';
-import { backgroundTimer, holdingTimers, liveTimers, timerGlobals } from './timers.js';
+import { backgroundTimer, holdingTimers, intervals, liveTimers, timerGlobals } from './timers.js';
 import { utils } from './utils.js';
 import { installWeak } from './weak.js';
 import { install as installWeb } from './web/index.js';
@@ -98,12 +98,21 @@ function warnOfCalls(count) {
   report('warn', `${calls} still in flight when the program ended; await ${count === 1 ? 'it' : 'them'}`);
 }
 
+// warnOfIntervals tells of intervals that end with a program which has a value.
+function warnOfIntervals(count) {
+  if (count === 0) return;
+  report('warn', `${count === 1 ? '1 interval was' : `${count} intervals were`} still running when the program ended, and went off no more; ` +
+    'await a promise that the last one resolves, or clear what is not needed with clearInterval');
+}
+
 // waits reports whether the program goes on although no microtask is left. A program whose value has settled goes on for
-// its calls and one-shot timers, one that has failed for its calls alone; before that every timer counts.
+// its calls and one-shot timers, and for its intervals if it returned nothing: then they are what it is about. One that has failed
+// goes on for its calls alone; before that every timer counts.
 function waits(calls, outcome, rejections) {
   if (calls > 0) return true;
   if (!outcome) return liveTimers() > 0;
-  return outcome.name === 'value' && !failing(rejections) && holdingTimers() > 0;
+  if (outcome.name !== 'value' || failing(rejections)) return false;
+  return holdingTimers() > 0 || outcome.text === 'null' && intervals() > 0;
 }
 
 function finish(name, text) {
@@ -142,6 +151,7 @@ export default function boot(host) {
       const failure = unhandled(rejections);
       if (failure) return finish('error', failure);
       if (!outcome) return finish('error', neverSettled());
+      warnOfIntervals(intervals());
       const advice = unreturned();
       if (advice !== undefined) report('warn', advice);
       return finish('value', outcome.text);

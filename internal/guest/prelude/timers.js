@@ -12,23 +12,28 @@ const longest = 2147483647; // as in Node and browsers; a longer delay counts as
 
 let lastTimer = 0;
 let sleeping = 0; // promises of sleep that are not resolved
-let holding = 0; // live timers that hold the program's end up: one-shot, and not unref'd
+let holding = 0; // live one-shot timers that are not unref'd
+let repeating = 0; // live intervals that are not unref'd
 const timers = new NativeMap(); // id -> {callback, args, ms, repeat, ref}; an entry is a live timer
 
-const holds = (timer) => timer.ref && !timer.repeat;
+function count(timer, n) {
+  if (!timer.ref) return;
+  if (timer.repeat) repeating += n;
+  else holding += n;
+}
 
 function drop(id) {
   const timer = mapGet(timers, id);
-  if (timer && mapDelete(timers, id) && holds(timer)) holding--;
+  if (timer && mapDelete(timers, id)) count(timer, -1);
 }
 
 // setRef makes a timer hold the program's end up, or not.
 function setRef(id, ref) {
   const timer = mapGet(timers, id);
   if (!timer || timer.ref === ref) return;
-  if (holds(timer)) holding--;
+  count(timer, -1);
   timer.ref = ref;
-  if (holds(timer)) holding++;
+  count(timer, 1);
 }
 
 // Timeout is what setTimeout returns, with the members of Node's that programs use.
@@ -75,7 +80,7 @@ function schedule(name, callback, ms, args, repeat, ref = true) {
   const id = ++lastTimer;
   const timer = { __proto__: null, callback, args, ms: delay(ms), repeat, ref };
   mapSet(timers, id, timer);
-  if (holds(timer)) holding++;
+  count(timer, 1);
   arm(id, timer);
   return new Timeout(id);
 }
@@ -126,6 +131,11 @@ export function backgroundTimer(callback, ms) {
 // liveTimers is the number of timers that can still go off.
 export function liveTimers() {
   return mapSize(timers) + sleeping;
+}
+
+// intervals is the number of live intervals that are not unref'd.
+export function intervals() {
+  return repeating;
 }
 
 // holdingTimers is the number of live timers for which a program whose value has settled goes on.

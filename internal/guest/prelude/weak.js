@@ -1,10 +1,12 @@
 // WeakRef and FinalizationRegistry that do not show the collector: a reference holds its target all run long, and nothing
 // is ever finalized.
 
-import { define, global, NativeTypeError, symbolToStringTag } from './intrinsics.js';
+import { define, global, is, NativeTypeError, NativeWeakMap, symbolToStringTag, weakDelete, weakSet } from './intrinsics.js';
 
-const canBeHeld = (value) => value !== null &&
-  (typeof value === 'object' || typeof value === 'function' || typeof value === 'symbol');
+const { keyFor } = Symbol;
+
+const canBeHeld = (value) => (typeof value === 'symbol' ? keyFor(value) === undefined : value !== null &&
+  (typeof value === 'object' || typeof value === 'function'));
 
 class WeakRef {
   #target;
@@ -16,13 +18,21 @@ class WeakRef {
 }
 
 class FinalizationRegistry {
+  #tokens = new NativeWeakMap();
   constructor(cleanup) {
     if (typeof cleanup !== 'function') throw new NativeTypeError('FinalizationRegistry: cleanup must be a function');
   }
-  register(target) {
-    if (!canBeHeld(target)) throw new NativeTypeError('FinalizationRegistry.register: target must be an object');
+  register(target, held, token) {
+    const tokens = this.#tokens;
+    if (!canBeHeld(target) || is(target, held)) throw new NativeTypeError('FinalizationRegistry.register: target must be an object, and not the held value');
+    if (canBeHeld(token)) weakSet(tokens, token, true);
+    else if (token !== undefined) throw new NativeTypeError('FinalizationRegistry.register: token must be an object');
   }
-  unregister() { return false; }
+  unregister(token) {
+    const tokens = this.#tokens;
+    if (!canBeHeld(token)) throw new NativeTypeError('FinalizationRegistry.unregister: token must be an object');
+    return weakDelete(tokens, token);
+  }
 }
 
 export function installWeak() {

@@ -11,6 +11,8 @@ const typeOf = (value) => {
 };
 
 let contents; // the bytes of a Blob, undefined for any other value
+let fill; // gives a Blob the contents and the type of another one
+let copyFile = () => undefined;
 
 export class Blob {
   #bytes;
@@ -18,6 +20,11 @@ export class Blob {
 
   static {
     contents = (value) => (value !== null && typeof value === 'object' && #bytes in value ? value.#bytes : undefined);
+    fill = (blob, other) => {
+      blob.#bytes = other.#bytes;
+      blob.#type = other.#type;
+      return blob;
+    };
   }
 
   constructor(parts = [], options = undefined) {
@@ -70,11 +77,19 @@ for (const name of ['size', 'type']) defineProperty(Blob.prototype, name, { __pr
 export const blobBytes = (blob) => contents(blob);
 export const isBlob = (value) => contents(value) !== undefined;
 
+// cloneBlob copies a Blob or a File; undefined for any other value.
+export const cloneBlob = (value) => (isBlob(value) ? copyFile(value) ?? fill(new Blob(), value) : undefined);
+
 // fileClass makes File over ctx's clock.
 export function fileClass(ctx) {
   class File extends Blob {
     #name;
     #modified;
+
+    static {
+      copyFile = (value) => (#name in value
+        ? fill(new File([], value.#name, { __proto__: null, lastModified: value.#modified }), value) : undefined);
+    }
 
     constructor(parts, name, options = undefined) {
       if (arguments.length < 2) throw new TypeError('File takes its contents and its name');

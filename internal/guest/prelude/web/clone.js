@@ -1,4 +1,5 @@
 // structuredClone: the HTML standard's algorithm for the classes of the language. Only ArrayBuffers can be transferred.
+import { cloneBlob } from './blob.js';
 import { DOMException } from './domexception.js';
 import {
   apply, bigValue, boolValue, bufferSlice, create, define, getPrototypeOf, getTime, hasOwn, isArray, isArrayBuffer, isView,
@@ -82,6 +83,7 @@ const scalars = [
   (v) => Obj(boolValue(v)),
   (v) => Obj(bigValue(v)),
   (v) => bufferSlice(v, 0),
+  cloneBlob,
 ];
 
 // cloneExotic clones what is more than its properties; undefined for an instance of a program's own class.

@@ -102,13 +102,12 @@ export function eventClasses(ctx) {
     }
 
     addEventListener(type, callback, options) {
-      if (callback == null) return;
-      if (typeof callback !== 'function' && typeof callback !== 'object') {
+      if (callback != null && typeof callback !== 'function' && typeof callback !== 'object') {
         throw new TypeError('An event listener is a function or an object with handleEvent');
       }
       const signal = options?.signal;
       if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('signal must be an AbortSignal');
-      if (signal?.aborted) return;
+      if (callback == null || signal?.aborted) return;
       const capture = typeof options === 'boolean' ? options : Boolean(options?.capture);
       const list = this[listeners];
       type = str(type);

@@ -48,7 +48,7 @@ export class URLSearchParams {
       }
     } else {
       const names = keys(init);
-      for (let i = 0; i < names.length; i++) push(this.#list, { name: usv(names[i]), value: usv(init[names[i]]) });
+      for (let i = 0; i < names.length; i++) this.set(names[i], init[names[i]]); // names that differ in lone surrogates alone are one
     }
   }
 
