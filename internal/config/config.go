@@ -71,6 +71,9 @@ type N8N struct {
 	TemplateLibrary string `key:"templateLibrary" default:"https://api.n8n.io" doc:"The public library of templates that programs are given with source public: n8n's, or one with its API (N8N_TEMPLATES_HOST); off: none."`
 	Email           string `key:"email" doc:"User who logs in for the descriptions of nodes: the public API has none."`
 	Password        string `key:"password" secret:"true" doc:"Password of that user."`
+
+	WebhookURL      string `key:"webhookUrl" doc:"Address at which it takes webhooks, if that is not url."`
+	WebhookSecurity string `key:"webhookSecurity" default:"moderate" oneof:"strict,moderate,disabled" doc:"Which addresses execute_workflow and trigger_webhook may call: strict, public ones; moderate, those and this machine; disabled, those of private networks too."`
 }
 
 // N8NServers are the names of the built-in servers for n8n.

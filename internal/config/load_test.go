@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 		Model: Model{
 			Timeout: 5 * time.Minute, MaxRetries: 4, Tools: "auto", MaxTurns: 20, MaxRuns: 50, MaxTaskTime: time.Hour,
 		},
-		Session: Session{Expiry: 30 * day}, Quarantine: "off", N8N: N8N{TemplateLibrary: "https://api.n8n.io"},
+		Session: Session{Expiry: 30 * day}, Quarantine: "off", N8N: N8N{TemplateLibrary: "https://api.n8n.io", WebhookSecurity: "moderate"},
 		Sandbox: Sandbox{
 			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, ParkAfter: 30 * time.Second, Memory: 100 << 20, MaxCalls: 1000,
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20, Warm: 2, Check: "warn",

@@ -112,6 +112,7 @@ var originals = [...]original{
 
 	{name: "N8N_API_URL", key: "n8n.url"},
 	{name: "N8N_API_KEY", key: "n8n.apiKey"},
+	{name: "WEBHOOK_SECURITY_MODE", key: "n8n.webhookSecurity"},
 
 	{name: "CODE_EXECUTION_MODE", note: "models always call tools through programs", fine: []string{"code", "code_execution", "code-execution"}},
 	{name: "HOST_URL", note: "programs call tools through their sandbox, so there is no address to tell them", shared: true},

@@ -145,6 +145,8 @@ func effects() map[string]effect {
 		"N8N_API_URL": {value: "http://n8n.test", get: func(c *Config) any { return c.N8N.URL }, want: "http://n8n.test"},
 		"N8N_API_KEY": {value: "k", also: "N8N_API_URL=http://n8n.test", get: func(c *Config) any { return c.N8N.APIKey }, want: "k"},
 
+		"WEBHOOK_SECURITY_MODE": {value: "strict", get: func(c *Config) any { return c.N8N.WebhookSecurity }, want: "strict"},
+
 		"CODE_EXECUTION_MODE": {value: "direct", warns: "it has no effect: models always call tools through programs", quiet: "code_execution"},
 		"HOST_URL": {
 			value: "http://h", warns: "it has no effect: programs call tools through their sandbox, so there is no address to tell them",

@@ -80,6 +80,7 @@ func (l *loader) validateN8N() {
 	n := l.config.N8N
 	const address = "write http://127.0.0.1:5678, or the address of your instance"
 	l.refuse(n.URL != "" && !isWebAddress(n.URL), notWebAddress, address, "n8n.url")
+	l.refuse(n.WebhookURL != "" && !isWebAddress(n.WebhookURL), notWebAddress, address, "n8n.webhookUrl")
 	l.refuse(n.URL == "" && n.APIKey != "", "a key of n8n needs the address of the instance", "set n8n.url", "n8n.apiKey")
 	l.refuse((n.Email == "") != (n.Password == ""), "a login at n8n needs both email and password", "set both, or n8n.nodes instead", "n8n.email", "n8n.password")
 	l.isDirectory("n8n.nodes", n.Nodes, "correct the path: the directory node_modules of an installation of n8n")

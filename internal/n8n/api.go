@@ -95,10 +95,13 @@ type exchange struct {
 	header  http.Header
 	body    []byte
 	sent    func()
+	writes  bool        // it may have an effect, whatever its method
 	out     atomic.Bool // the header was written
 }
 
-func (x *exchange) reads() bool { return x.method == http.MethodGet || x.method == http.MethodHead }
+func (x *exchange) reads() bool {
+	return !x.writes && (x.method == http.MethodGet || x.method == http.MethodHead)
+}
 
 func (x *exchange) do(ctx context.Context) (int, http.Header, []byte, error) {
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() {

@@ -24,6 +24,11 @@ func (i *Instance) executionsServer() *server {
 				listOf(executionSchema), hints{reads: true}, i.listExecutions),
 			define("get_execution", "Reads how an execution ended; of a failed one node, item and message. full: also the data of every node.",
 				executionInput+`,"full":{"type":"boolean","default":false}`, executionSchema, hints{reads: true}, i.getExecution),
+			define("retry_execution", "Runs a failed execution again from the node that failed, and waits for its end.",
+				executionInput+`,"loadWorkflow":{"type":"boolean","default":false,"description":"true: with the workflow as it is now"}`, executionSchema, hints{}, i.retryExecution),
+			define("trigger_webhook", "Calls a webhook of this n8n and returns its answer. execute_workflow also waits for the end and says where it failed.",
+				`"!webhookUrl":{"type":"string","description":"its path, or its address"},"data":{"description":"as JSON, or as query where it takes no body"},"httpMethod":{"enum":["GET","POST","PUT","PATCH","DELETE","HEAD"],"default":"POST"},`+headersInput,
+				triggerSchema, hints{}, i.triggerWebhook),
 			define("delete_execution", "Deletes an execution that does not run.", executionInput, executionSchema, hints{destroys: true, repeats: true}, i.deleteExecution),
 		},
 	}
@@ -117,6 +122,31 @@ func (i *Instance) getExecution(ctx context.Context, _ func(), in oneExecution) 
 		out["data"] = objectAt(objectAt(objectAt(e, "data"), "resultData"), "runData")
 	}
 	return out, nil
+}
+
+type retryInput struct {
+	ExecutionID  string `json:"executionId"`
+	LoadWorkflow bool   `json:"loadWorkflow"`
+}
+
+// retryExecution has a failed execution run again. n8n answers when that has ended.
+func (i *Instance) retryExecution(ctx context.Context, sent func(), in retryInput) (any, error) {
+	if in.ExecutionID == "" {
+		return nil, refusef(400, "executionId is empty; %s", executionHint)
+	}
+	path := "executions/" + url.PathEscape(in.ExecutionID)
+	var before, e object
+	if err := i.api.get(ctx, path, nil, &before); err != nil {
+		return nil, notFound(err, "execution", in.ExecutionID, executionHint)
+	}
+	if status := text(before, "status"); status != "error" && status != "crashed" { // n8n fails on others with HTTP 500
+		return nil, refusef(http.StatusConflict, "the execution %q cannot be retried: its status is %s, and only one that failed can be", in.ExecutionID, status)
+	}
+	err := i.api.do(ctx, request{method: http.MethodPost, path: path + "/retry", body: object{"loadWorkflow": in.LoadWorkflow}, sent: sent}, &e)
+	if err != nil {
+		return nil, notFound(err, "execution", in.ExecutionID, executionHint)
+	}
+	return shownExecution(e), nil
 }
 
 func (i *Instance) deleteExecution(ctx context.Context, sent func(), in oneExecution) (any, error) {

@@ -26,23 +26,58 @@ func (f finding) String() string {
 	return s
 }
 
-// maxFindings is how many findings are told.
+// maxFindings is how many errors and how many warnings are reported.
 const maxFindings = 100
 
+const (
+	severityError   = "error"
+	severityWarning = "warning"
+)
+
+// findings are what a check found, of errors and of warnings maxFindings each.
+type findings struct {
+	errors, warnings []finding
+	more             int // that are not kept
+}
+
+func (f *findings) add(one finding) {
+	list := &f.errors
+	if one.Severity != severityError {
+		list = &f.warnings
+	}
+	if len(*list) >= maxFindings {
+		f.more++
+		return
+	}
+	*list = append(*list, one)
+}
+
+// all are the findings that were kept, errors first.
+func (f *findings) all() []finding { return slices.Concat(f.errors, f.warnings) }
+
+// nearest is closest, for as long as findings are kept.
+func (f *findings) nearest(name string, known []string) string {
+	if len(f.errors) >= maxFindings || len(f.warnings) >= maxFindings {
+		return ""
+	}
+	return closest(name, known)
+}
+
 // verdict is the answer of a validation.
-func verdict(all []finding) object {
-	errors, warnings := []string{}, []string{}
-	for _, f := range all {
-		if f.Severity == "error" {
-			errors = append(errors, f.String())
-		} else {
-			warnings = append(warnings, f.String())
-		}
+func (f *findings) verdict() object {
+	out := object{"valid": len(f.errors) == 0, "errors": sentences(f.errors), "warnings": sentences(f.warnings), "findings": append([]finding{}, f.all()...)}
+	if f.more > 0 {
+		out["moreFindings"] = f.more
 	}
-	return object{
-		"valid": len(errors) == 0, "errors": errors[:min(len(errors), maxFindings)], "warnings": warnings[:min(len(warnings), maxFindings)],
-		"findings": append([]finding{}, all[:min(len(all), maxFindings)]...),
+	return out
+}
+
+func sentences(all []finding) []string {
+	out := make([]string, len(all))
+	for i, f := range all {
+		out[i] = f.String()
 	}
+	return out
 }
 
 // numbers are versions for a message.
@@ -60,33 +95,32 @@ func (i *Instance) validateConfig(mode string) func(context.Context, func(), nod
 		if err != nil {
 			return nil, err
 		}
-		findings := t.checkConfig(in.Config, v, types.asTool(in.NodeType))
+		found := t.checkConfig(in.Config, v, types.asTool(in.NodeType))
 		if mode == "minimal" || mode == "" && in.Mode == "minimal" {
-			findings = slices.DeleteFunc(findings, func(f finding) bool { return f.Code != "missing_parameter" })
+			missing := slices.DeleteFunc(found.all(), func(f finding) bool { return f.Code != "missing_parameter" })
+			found = &findings{errors: missing}
 		}
-		return verdict(findings), nil
+		return found.verdict(), nil
 	}
 }
 
 // checkConfig checks the parameters of a node.
-func (t *nodeType) checkConfig(config object, v float64, tool bool) []finding {
+func (t *nodeType) checkConfig(config object, v float64, tool bool) *findings {
 	c := &configCheck{at: setting{version: v, tool: tool}}
 	filled := t.filled(config, v, tool)
 	c.at.root = filled
 	c.check(t.Properties, config, filled, "parameters")
-	return c.found
+	return &c.findings
 }
 
 // configCheck checks parameters against properties, and the values of collections against theirs.
 type configCheck struct {
-	at    setting
-	found []finding
+	at setting
+	findings
 }
 
 func (c *configCheck) add(severity, code, path, remedy, format string, args ...any) {
-	if len(c.found) < maxFindings {
-		c.found = append(c.found, finding{Severity: severity, Code: code, Path: path, Message: fmt.Sprintf(format, args...), Remedy: remedy})
-	}
+	c.findings.add(finding{Severity: severity, Code: code, Path: path, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // check compares given values with properties; filled are the values with defaults.
@@ -102,10 +136,10 @@ func (c *configCheck) check(properties []property, given, filled object, path st
 			continue
 		}
 		if at.shows(p.Display) {
-			shown[p.Name] = append(shown[p.Name], p)
-			if !slices.Contains(known, p.Name) {
+			if shown[p.Name] == nil {
 				known = append(known, p.Name)
 			}
+			shown[p.Name] = append(shown[p.Name], p)
 		} else {
 			hidden[p.Name] = p
 		}
@@ -132,7 +166,7 @@ func (c *configCheck) check(properties []property, given, filled object, path st
 			}
 		default:
 			remedy := "remove it; get_node_properties lists those that there are"
-			if near := closest(name, known); near != "" {
+			if near := c.nearest(name, known); near != "" {
 				remedy = "did you mean " + near + "?"
 			}
 			c.add("warning", "unknown_parameter", path+"."+name, remedy, "there is no parameter %s here", name)
@@ -198,19 +232,22 @@ func empty(v any, p *property) bool {
 
 // value checks a value. A name can stand for several properties that are shown; the value has to fit one of them.
 func (c *configCheck) value(as []*property, value any, path string) {
-	var first []finding
+	var first findings
 	for n, p := range as {
 		one := &configCheck{at: c.at}
 		one.fits(p, value, path)
-		if len(one.found) == 0 {
+		found := one.all()
+		if len(found) == 0 {
 			return
 		}
 		if n == 0 {
-			first = one.found
+			first = one.findings
 		}
 	}
-	c.found = append(c.found, first...)
-	c.found = c.found[:min(len(c.found), maxFindings)]
+	for _, f := range first.all() {
+		c.findings.add(f)
+	}
+	c.more += first.more
 }
 
 func (c *configCheck) fits(p *property, value any, path string) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/mcpclient"
 )
@@ -24,6 +25,10 @@ type Options struct {
 	Templates       string // a folder of workflows to start from; empty: there is none
 	TemplateLibrary string // address of a public library of templates; empty: it is not asked
 
+	WebhookURL      string        // at which the instance takes webhooks; empty: URL
+	WebhookSecurity string        // which addresses webhooks are called at: SecurityStrict, SecurityModerate or SecurityDisabled; empty: SecurityModerate
+	CallTimeout     time.Duration // that a call may take; waiting for an execution ends before it. 0: unknown
+
 	CacheDir string // for descriptions of nodes; empty keeps none
 	Version  string // of this program
 }
@@ -35,6 +40,9 @@ type Instance struct {
 	nodes   *nodeSource
 	folder  *templateFolder
 	library *library
+	hooks   *hooks
+
+	changing keyed // workflows that are read, changed and stored
 }
 
 // New makes an instance. It sends no request.
@@ -43,7 +51,14 @@ func New(opts Options) (*Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("n8n.url: %w", err)
 	}
+	hook := base
+	if opts.WebhookURL != "" {
+		if hook, err = address(opts.WebhookURL); err != nil {
+			return nil, fmt.Errorf("n8n.webhookUrl: %w", err)
+		}
+	}
 	opts.Version = cmp.Or(opts.Version, "dev")
+	opts.WebhookSecurity = cmp.Or(opts.WebhookSecurity, SecurityModerate)
 	i := &Instance{opts: opts, api: newAPI(base, opts.APIKey)}
 	i.nodes = newNodeSource(i.opts, base)
 	i.folder = &templateFolder{dir: opts.Templates}
@@ -54,6 +69,7 @@ func New(opts Options) (*Instance, error) {
 		}
 		i.library = newLibrary(public)
 	}
+	i.hooks = newHooks(hook, opts.WebhookSecurity)
 	return i, nil
 }
 

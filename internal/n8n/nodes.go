@@ -50,7 +50,7 @@ func (i *Instance) nodesServer() *server {
 }
 
 const verdictSchema = `{"type":"object","properties":{"valid":{"type":"boolean"},"errors":{"type":"array","items":{"type":"string"}},"warnings":{"type":"array","items":{"type":"string"}},` +
-	`"findings":{"type":"array","items":` + findingSchema + `}},"required":["valid","errors"]}`
+	`"findings":{"type":"array","items":` + findingSchema + `},"moreFindings":{"type":"integer"}},"required":["valid","errors"]}`
 
 type listNodesInput struct {
 	Category string `json:"category"`
@@ -143,8 +143,8 @@ func (i *Instance) nodeEssentials(ctx context.Context, _ func(), in nodeInput) (
 	if in.Operation != "" {
 		config["operation"] = in.Operation
 	}
-	if findings := t.checkConfig(config, v, types.asTool(in.NodeType)); len(config) > 0 {
-		for _, f := range findings {
+	if len(config) > 0 {
+		for _, f := range t.checkConfig(config, v, types.asTool(in.NodeType)).all() {
 			if f.Code == "invalid_option" {
 				return nil, refusef(http.StatusBadRequest, "%s; %s", f.Message, f.Remedy)
 			}

@@ -32,7 +32,7 @@ func (i *Instance) workflowsServer() *server {
 	return &server{
 		name: "n8n-workflows", title: "n8n workflows",
 		instructions: "Workflows of an n8n: create, read, change, activate. A call that n8n refuses throws a ToolError with data: {status, message}. " +
-			"n8n stores workflows that cannot run: check each node with validate_node_config of n8n-nodes.",
+			"n8n stores workflows that cannot run: check them with validate_workflow.",
 		offered: []tool{
 			define("list_workflows", "Lists workflows, without their nodes.",
 				`"active":{"type":"boolean"},"name":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":1000},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}`,
@@ -45,16 +45,21 @@ func (i *Instance) workflowsServer() *server {
 					`"nodes":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"type":{"type":"string"},"disabled":{"type":"boolean"}},"required":["name","type"]}},`+
 					`"connections":{"type":"array","items":{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"type":{"type":"string"},"output":{"type":"integer"},"input":{"type":"integer"}},"required":["from","to"]}}},"required":["id","name","active","nodeCount","nodeTypes","nodes","connections"]}`,
 				hints{reads: true}, i.structure),
+			define("validate_workflow", "Finds what n8n stores and then fails on: unknown nodes, versions, references and connections, missing triggers, parameters and credentials, endless cycles, broken expressions; each with node, path and remedy.",
+				validateInput, validateSchema, hints{reads: true}, i.validateWorkflow),
 			define("create_workflow", "Creates a workflow, and activates it if active is true. It is created also if it could not be activated: problem says why.",
 				strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(workflowProperties, `"name":{"type":"string"}`, `"!name":{"type":"string"}`), `"nodes":{`, `"!nodes":{`), `"connections":{`, `"!connections":{`)+","+workflowOptions,
 				workflowSchema, write, i.createWorkflow),
 			define("update_workflow", "Replaces name, nodes, connections or settings of a workflow, whichever are given, and activates or deactivates it. Takes a whole workflow, too.",
 				`"!workflowId":{"type":"string"},"updates":{"type":"object","description":"any of name, nodes, connections, settings, active, tags"},`+workflowProperties+","+workflowOptions,
 				workflowSchema, hints{destroys: true, repeats: true}, i.updateWorkflow),
+			define("update_partial_workflow", "Changes a stored workflow by operations, all or none of them: add, remove, rename, move, connect, disconnect nodes, set parameters, activate. What would break it is refused.",
+				`"!workflowId":{"type":"string"},"!operations":{"type":"array","minItems":1,"maxItems":500,"items":`+operationSchema+`}`, partialSchema, hints{destroys: true}, i.updatePartially),
 			define("delete_workflow", "Deletes a workflow and its executions.", `"!workflowId":{"type":"string"}`,
 				`{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"deleted":{"type":"boolean"}},"required":["id","deleted"]}`, remove, i.deleteWorkflow),
 			define("activate_workflow", "Activates a workflow: its triggers and webhooks work from now on.", `"!workflowId":{"type":"string"}`, activeSchema, hints{repeats: true}, i.switchTool(true)),
 			define("deactivate_workflow", "Deactivates a workflow: its triggers and webhooks no longer work.", `"!workflowId":{"type":"string"}`, activeSchema, hints{repeats: true}, i.switchTool(false)),
+			define("execute_workflow", "Runs an active workflow by its webhook and waits for the end: how it ended, what it returned, or in which node and item it failed.", executeInputs, executedSchema, write, i.executeWorkflow),
 		},
 	}
 }
@@ -297,6 +302,11 @@ func (i *Instance) updateWorkflow(ctx context.Context, sent func(), in updateInp
 		}
 		in.workflowInput = merged
 	}
+	unlock, err := i.changing.lock(ctx, in.WorkflowID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	w, err := i.fetch(ctx, in.WorkflowID)
 	if err != nil {
 		return nil, err

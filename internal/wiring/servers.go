@@ -93,6 +93,7 @@ func (h *Harness) addN8N(s *servers) error {
 	}
 	instance, err := n8n.New(n8n.Options{
 		URL: c.URL, APIKey: c.APIKey, Nodes: c.Nodes, Email: c.Email, Password: c.Password, Templates: c.Templates, TemplateLibrary: library,
+		WebhookURL: c.WebhookURL, WebhookSecurity: c.WebhookSecurity, CallTimeout: h.cfg.Sandbox.CallTimeout,
 		CacheDir: h.out.CacheDir, Version: h.out.Version,
 	})
 	if err != nil {

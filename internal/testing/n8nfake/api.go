@@ -14,8 +14,8 @@ import (
 // Key is the API key that an [API] accepts.
 const Key = "fake-key-of-the-fake-n8n"
 
-// API imitates the public API of n8n 1.123 for tests: what it takes, refuses and answers of workflows and tags is what a real one was
-// recorded to. It runs no workflow. Every answer says in the header X-Fake that it is a fake. It is safe for concurrent use.
+// API imitates the public API of n8n 1.123 for tests: what it takes, refuses and answers of workflows, tags and executions is what a real one was
+// recorded to. It runs no workflow: a call of a webhook ends as [API.Ends] says. Every answer says in the header X-Fake that it is a fake. It is safe for concurrent use.
 type API struct {
 	mux *http.ServeMux
 
@@ -24,8 +24,13 @@ type API struct {
 	order     []string
 	tags      []map[string]any
 	made      int
-	fail      http.HandlerFunc // answers in place of the API; nil: none
-	writes    int              // requests that could change something
+	started   int              // executions
+	ended     []map[string]any // executions, oldest first
+
+	credentials []map[string]any
+	outcome     func(workflow map[string]any) Outcome // of executions; nil: success
+	fail        http.HandlerFunc                      // answers in place of the API; nil: none
+	writes      int                                   // requests that could change something
 }
 
 // NewAPI makes one without workflows.
@@ -48,6 +53,8 @@ func NewAPI() *API {
 		answer(w, 200, map[string]any{"data": append([]map[string]any{}, a.tags...), "nextCursor": nil})
 	})
 	a.mux.HandleFunc("POST /api/v1/tags", a.createTag)
+	a.executions()
+	a.describe()
 	return a
 }
 
@@ -76,7 +83,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case fail != nil:
 		fail(w, r)
-	case r.Header.Get("X-N8n-Api-Key") != Key:
+	case strings.HasPrefix(r.URL.Path, "/api/") && r.Header.Get("X-N8n-Api-Key") != Key:
 		answer(w, 401, message("unauthorized"))
 	default:
 		a.mux.ServeHTTP(w, r)

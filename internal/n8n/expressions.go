@@ -1,0 +1,203 @@
+package n8n
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tdewolff/parse/v2"
+	"github.com/tdewolff/parse/v2/js"
+)
+
+// codeFields are parameters that hold JavaScript.
+var codeFields = map[string]bool{"jsCode": true, "functionCode": true}
+
+// textFields are parameters that n8n reads by rules of their own, where {{ }} needs no = before it, or stands for something else.
+var textFields = map[string]bool{"pythonCode": true, "html": true, "query": true, "sqlQuery": true, "content": true, "css": true, "code": true, "notes": true}
+
+var (
+	// forgotten is an expression in a text that does not begin with =.
+	forgotten = regexp.MustCompile(`\{\{\s*\$(?:json|node|input|items?|binary|now|today|vars|env|execution|workflow|prevNode|itemIndex|runIndex|\()`)
+	// unopened is an expression that lacks a brace.
+	unopened = regexp.MustCompile(`(?:^|[^{])\{\s*\$(?:json|node|input|items?|binary|now|today|vars|\()[^{}]*\}\}`)
+)
+
+// chunks are the expressions {{ }} in a parameter that begins with =. As in n8n, one ends at the next }}, also inside of a string.
+// open is the text of a last one that does not end.
+func chunks(value string) (closed []string, open string) {
+	rest := value[1:]
+	for {
+		_, after, found := strings.Cut(rest, "{{")
+		if !found {
+			return closed, ""
+		}
+		inside, behind, ends := strings.Cut(after, "}}")
+		if !ends {
+			return closed, "{{" + after
+		}
+		closed = append(closed, inside)
+		rest = behind
+	}
+}
+
+// expressionFault says what is wrong with a parameter that begins with =, and how to mend it; "" if nothing is.
+func expressionFault(value string) (message, remedy string) {
+	closed, open := chunks(value)
+	for _, code := range closed {
+		if strings.TrimSpace(code) == "" {
+			return "the expression {{ }} is empty", "write what it stands for, such as {{ $json.name }}, or remove it"
+		}
+		if wrong := syntaxFault(code); wrong != "" {
+			return fmt.Sprintf("the expression {{%s}} is no JavaScript: %s", excerpt(code), wrong), remedyOf(value, code)
+		}
+	}
+	switch {
+	case open != "":
+		return fmt.Sprintf("the expression %s has no }} at its end", excerpt(open)), "close it with }}"
+	case len(closed) == 0 && unopened.MatchString(value):
+		return fmt.Sprintf("the expression in %s does not begin with {{", excerpt(value)), "begin it with {{ and end it with }}"
+	}
+	return "", ""
+}
+
+func remedyOf(value, code string) string {
+	if strings.Contains(value, code+"}}}") || strings.Count(code, "{") > strings.Count(code, "}") {
+		return "correct it; n8n ends an expression at the first }}, so write a space between two braces of JavaScript: } }"
+	}
+	return "correct it; inside of {{ }} stands one JavaScript expression, such as {{ $json.name }}"
+}
+
+// excerpt is a text for a message.
+func excerpt(s string) string { return plainLine(s, 80) }
+
+// plainLine is a text in one line.
+func plainLine(s string, limit int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
+}
+
+// maxExpression is how many bytes of an expression are read.
+const maxExpression = 64 << 10
+
+// syntaxFault is what is wrong with the JavaScript of an expression: "" if nothing is, or if it is too large to be read.
+func syntaxFault(code string) string {
+	if len(code) > maxExpression {
+		return ""
+	}
+	wrong := parseFault("(" + code + "\n)")
+	if wrong == "" || parseFault(code) == "" { // n8n takes statements too
+		return ""
+	}
+	return wrong
+}
+
+// parseFault is the message of the parser.
+func parseFault(code string) (wrong string) {
+	defer func() {
+		if recover() != nil { // the parser is not ours, and the text is anyone's
+			wrong = ""
+		}
+	}()
+	_, err := js.Parse(parse.NewInputString(code), js.Options{})
+	if err == nil {
+		return ""
+	}
+	wrong, _, _ = strings.Cut(err.Error(), "\n")
+	wrong, _, _ = strings.Cut(wrong, " on line ")
+	return wrong
+}
+
+// place is where a value stands in another one.
+type place struct {
+	up  *place // nil: key is all of it
+	key string
+}
+
+func (p *place) String() string {
+	var parts []string
+	for ; p != nil; p = p.up {
+		parts = append(parts, p.key)
+	}
+	slices.Reverse(parts)
+	return strings.Join(parts, "")
+}
+
+// eachText calls visit for every text in the parameters of a node. field is the name of the member that holds it.
+func eachText(value any, at *place, field string, visit func(text string, at *place, field string)) {
+	switch v := value.(type) {
+	case string:
+		visit(v, at, field)
+	case []any:
+		for i, inner := range v {
+			eachText(inner, &place{at, fmt.Sprintf("[%d]", i)}, field, visit)
+		}
+	case object:
+		for _, key := range sortedKeys(v) {
+			eachText(v[key], &place{at, "." + key}, key, visit)
+		}
+	}
+}
+
+// mapTexts is a value with every text replaced.
+func mapTexts(value any, field string, with func(text, field string) string) any {
+	switch v := value.(type) {
+	case string:
+		return with(v, field)
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = mapTexts(inner, field, with)
+		}
+		return out
+	case object:
+		out := make(object, len(v))
+		for key, inner := range v {
+			out[key] = mapTexts(inner, key, with)
+		}
+		return out
+	}
+	return value
+}
+
+// textReferences are the nodes that a text of a node names.
+func textReferences(text, field string) (names []string) {
+	sources := []string{text}
+	if !codeFields[field] {
+		if !strings.HasPrefix(text, "=") {
+			return nil
+		}
+		sources, _ = chunks(text)
+	}
+	for _, code := range sources {
+		for _, r := range references(code) {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}
+
+// renameInText is a text of a node after a node got another name.
+func renameInText(text, field, from, to string) string {
+	if codeFields[field] {
+		return renameReferences(text, from, to)
+	}
+	if !strings.HasPrefix(text, "=") {
+		return text
+	}
+	var b strings.Builder
+	rest := text
+	for {
+		before, after, found := strings.Cut(rest, "{{")
+		inside, behind, ends := strings.Cut(after, "}}")
+		if !found || !ends {
+			b.WriteString(rest)
+			return b.String()
+		}
+		b.WriteString(before + "{{" + renameReferences(inside, from, to) + "}}")
+		rest = behind
+	}
+}
