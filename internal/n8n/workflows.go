@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -312,6 +313,7 @@ func (i *Instance) updateWorkflow(ctx context.Context, sent func(), in updateInp
 		return nil, err
 	}
 	if in.Name != nil || in.Nodes != nil || in.Connections != nil || in.Settings != nil {
+		before := maps.Clone(w)
 		if in.Name != nil {
 			w["name"] = *in.Name
 		}
@@ -322,7 +324,7 @@ func (i *Instance) updateWorkflow(ctx context.Context, sent func(), in updateInp
 			w["connections"] = in.Connections
 		}
 		if w, err = i.put(ctx, sent, w, in.Settings); err != nil {
-			return nil, err
+			return nil, i.undone(ctx, sent, before, err)
 		}
 	}
 	return i.finish(ctx, sent, w, in.Active, in.Tags), nil

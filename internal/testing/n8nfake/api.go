@@ -1,6 +1,7 @@
 package n8nfake
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -63,6 +64,17 @@ func (a *API) Fail(with http.HandlerFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fail = with
+}
+
+// FailWrites is Fail for requests that could change something.
+func (a *API) FailWrites(with http.HandlerFunc) {
+	a.Fail(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			a.mux.ServeHTTP(w, r)
+			return
+		}
+		with(w, r)
+	})
 }
 
 // Writes returns how many requests could change something, and how many workflows there are.
@@ -190,8 +202,28 @@ func (a *API) put(w map[string]any, r *http.Request) (int, any) {
 	all := maps.Clone(kept)
 	maps.Copy(all, given)
 	maps.Copy(w, in)
-	w["settings"], w["updatedAt"] = all, stamp()
+	a.made++
+	w["settings"], w["updatedAt"], w["versionId"] = all, stamp(), fmt.Sprint("v", a.made)
+	if w["active"] == true && a.conflict(w) {
+		w["active"] = false // it is stored
+		return 400, message(taken)
+	}
 	return 200, w
+}
+
+const taken = "The URL path that the \"Webhook\" node uses is already taken. Please change it to something else."
+
+// conflict reports whether another active workflow has a webhook of the same path and method.
+func (a *API) conflict(w map[string]any) bool {
+	nodes, _ := w["nodes"].([]any)
+	return slices.ContainsFunc(nodes, func(v any) bool {
+		n, _ := v.(map[string]any)
+		p, _ := n["parameters"].(map[string]any)
+		path, _ := p["path"].(string)
+		method, _ := p["httpMethod"].(string)
+		other, _ := a.registered(cmp.Or(method, "GET"), strings.Trim(path, "/"))
+		return n["type"] == "n8n-nodes-base.webhook" && other != nil && other["id"] != w["id"]
+	})
 }
 
 func (a *API) remove(w map[string]any, r *http.Request) (int, any) {
@@ -210,6 +242,9 @@ func (a *API) activate(w map[string]any, _ *http.Request) (int, any) {
 	})
 	if !starts {
 		return 400, message("Workflow %q (ID: %s) has no node to start the workflow - at least one trigger, poller or webhook node is required", w["name"], w["id"])
+	}
+	if a.conflict(w) {
+		return 400, message(taken)
 	}
 	w["active"] = true
 	return 200, w
