@@ -25,7 +25,8 @@ const (
 
 const (
 	defaultWait = 30 * time.Second
-	lookups     = 5 * time.Second // for finding an execution, beside waiting for its end
+	minAnswer   = time.Second     // that a webhook has for its answer, also where nothing is waited for
+	lookups     = 2 * time.Second // for finding an execution, beside waiting for its end
 	minPoll     = 50 * time.Millisecond
 	maxPoll     = 2 * time.Second
 	maxItems    = 20 // of the last node, in an answer
@@ -59,7 +60,7 @@ func (i *Instance) executeWorkflow(ctx context.Context, sent func(), in executeI
 		return nil, err
 	}
 	mark := uuid()
-	c.sent, c.headers = sent, map[string]string{callHeader: mark}
+	c.headers = map[string]string{callHeader: mark}
 	for name, value := range in.Headers {
 		c.headers[name] = value
 	}
@@ -68,12 +69,17 @@ func (i *Instance) executeWorkflow(ctx context.Context, sent func(), in executeI
 		return nil, err
 	}
 	until := time.Now().Add(wait)
-	bound, cancel := context.WithDeadline(ctx, until)
+	bound, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.sent = func() {
+		sent()
+		time.AfterFunc(max(wait, minAnswer), cancel)
+	}
 	x, answer, err := i.hooks.call(bound, c)
-	cancel()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	late := bound.Err() != nil
 	if err == nil {
 		err = webhookFault(x, answer)
 	}
@@ -91,7 +97,7 @@ func (i *Instance) executeWorkflow(ctx context.Context, sent func(), in executeI
 		return nil, unknownOutcome(fmt.Sprintf("the webhook was called, and its execution was not found: %v", err))
 	case found:
 		return i.executed(e, answer, mode), nil
-	case err != nil && errors.Is(err, context.DeadlineExceeded):
+	case late && err != nil:
 		return nil, unknownOutcome(fmt.Sprintf("the webhook did not answer within %s", wait))
 	case err != nil:
 		return nil, err

@@ -43,7 +43,8 @@ type hooks struct {
 func newHooks(base *url.URL, mode string) *hooks {
 	transport := newAPI(base, "").client.Transport.(*http.Transport)
 	transport.DialContext = netguard.Dialer(connectTimeout, permits(mode))
-	transport.Proxy = nil // a proxy would resolve the name by itself
+	transport.Proxy = nil              // a proxy would resolve the name by itself
+	transport.DisableKeepAlives = true // a request without a body would be repeated when a connection that is kept turns out to be closed
 	return &hooks{base: base, mode: mode, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 
