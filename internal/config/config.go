@@ -72,12 +72,13 @@ type N8N struct {
 	Email           string `key:"email" doc:"User who logs in for the descriptions of nodes: the public API has none."`
 	Password        string `key:"password" secret:"true" doc:"Password of that user."`
 
-	WebhookURL      string `key:"webhookUrl" doc:"Address at which it takes webhooks, if that is not url."`
-	WebhookSecurity string `key:"webhookSecurity" default:"moderate" oneof:"strict,moderate,disabled" doc:"Which addresses execute_workflow and trigger_webhook may call: strict, public ones; moderate, those and this machine; disabled, those of private networks too."`
+	WebhookURL      string            `key:"webhookUrl" doc:"Address at which it takes webhooks, if that is not url."`
+	WebhookHeaders  map[string]string `key:"webhookHeaders" secret:"true" doc:"Headers of the calls of workflows that are tools (n8n-bridge), such as Authorization for webhooks that want it."`
+	WebhookSecurity string            `key:"webhookSecurity" default:"moderate" oneof:"strict,moderate,disabled" doc:"Which addresses execute_workflow and trigger_webhook may call: strict, public ones; moderate, those and this machine; disabled, those of private networks too."`
 }
 
 // N8NServers are the names of the built-in servers for n8n.
-var N8NServers = []string{"n8n-nodes", "n8n-templates", "n8n-workflows", "n8n-executions"}
+var N8NServers = []string{"n8n-nodes", "n8n-templates", "n8n-workflows", "n8n-executions", "n8n-bridge"}
 
 // HTTPServer is the name of the built-in server for HTTP requests of programs.
 const HTTPServer = "http"

@@ -42,7 +42,7 @@ func (c Config) cachePath(dir string) string {
 // readListing returns the cached listing, or nil: a file that is absent, damaged or of another version is no error,
 // because starting the server makes it again.
 func readListing(dir string, cfg Config) *listing {
-	if dir == "" {
+	if dir == "" || cfg.volatile() {
 		return nil
 	}
 	path := cfg.cachePath(dir)
@@ -65,7 +65,7 @@ func readListing(dir string, cfg Config) *listing {
 
 // writeListing replaces the file, and removes the listings of configurations that no longer exist.
 func writeListing(dir string, cfg Config, l *listing) error {
-	if dir == "" {
+	if dir == "" || cfg.volatile() {
 		return nil
 	}
 	data, err := json.Marshal(l)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -18,6 +19,13 @@ type Within interface {
 	// Call returns the result of tools/call as MCP writes it. An error is that of a call without a result: a *WithinError, or any other,
 	// which is that of a lost connection. The server calls sent before the first byte of what may have an effect. Call ends with ctx.
 	Call(ctx context.Context, tool string, args json.RawMessage, sent func()) (json.RawMessage, error)
+}
+
+// Watched is a [Within] whose tools change while it is connected. They are listed anew by each process.
+type Watched interface {
+	Within
+	// Watch calls changed whenever the tools may be other ones, one call at a time, and returns when ctx ends.
+	Watch(ctx context.Context, changed func())
 }
 
 // WithinError is the error of a call of a [Within] that has no result.
@@ -36,7 +44,7 @@ func (e *WithinError) Unwrap() error { return e.Err }
 // within is the service of a Within.
 type within struct {
 	Within
-	offered []Tool
+	offered atomic.Pointer[[]Tool]
 	limit   int // bytes of an answer
 }
 
@@ -46,17 +54,47 @@ func (s *server) inProcess(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{transport: TransportBuiltIn, local: &local{service: &within{s.cfg.Within, offered, s.m.opts.MaxResult}}}
+	of := &within{Within: s.cfg.Within, limit: s.m.opts.MaxResult}
+	of.offered.Store(&offered)
+	c := &conn{transport: TransportBuiltIn, local: &local{service: of}}
 	c.link = newLink(c.local)
-	return c, s.handshake(ctx, c, legacyVersion)
+	err = s.handshake(ctx, c, legacyVersion)
+	if watched, is := s.cfg.Within.(Watched); is && err == nil {
+		s.work.Go(func() { watched.Watch(c.calls, func() { s.reread(c, of) }) })
+	}
+	return c, err
+}
+
+// reread asks for the tools of a server inside of this process again.
+func (s *server) reread(c *conn, of *within) {
+	ctx, cancel := context.WithTimeout(c.calls, s.cfg.StartupTimeout)
+	defer cancel()
+	offered, err := of.Tools(ctx)
+	if err != nil {
+		if c.calls.Err() == nil {
+			s.m.opts.Logger.Warn("server changed its tools but did not list them", "server", s.cfg.Name, "error", err)
+		}
+		return
+	}
+	of.offered.Store(&offered)
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// volatile reports whether what is known of the tools is of no use to another process.
+func (c Config) volatile() bool {
+	_, is := c.Within.(Watched)
+	return is
 }
 
 func (w *within) describe() (Info, string) { return w.Describe() }
-func (w *within) tools() []Tool            { return w.offered }
+func (w *within) tools() []Tool            { return *w.offered.Load() }
 func (w *within) release()                 {}
 
 func (w *within) call(ctx context.Context, tool string, args json.RawMessage, ex *exchange) (json.RawMessage, error) {
-	if !slices.ContainsFunc(w.offered, func(t Tool) bool { return t.Name == tool }) {
+	if !slices.ContainsFunc(w.tools(), func(t Tool) bool { return t.Name == tool }) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the server has no such tool"}
 	}
 	result, err := w.Call(ctx, tool, args, func() { ex.sent.Store(true) })

@@ -177,6 +177,12 @@ func (i *Instance) hookOfNode(n, params, data object) (hookCall, string, error) 
 			parts = append(parts, part)
 		}
 	}
+	mode := cmp.Or(text(params, "responseMode"), "onReceived")
+	return hookCall{method: hookMethod(params), at: i.hooks.base.JoinPath(parts...), data: used}, mode, nil
+}
+
+// hookMethod is the method by which a webhook is called; of several POST, if it is among them.
+func hookMethod(params object) string {
 	method := cmp.Or(text(params, "httpMethod"), http.MethodGet)
 	if several, is := params["httpMethod"].([]any); is {
 		method = http.MethodPost
@@ -184,8 +190,7 @@ func (i *Instance) hookOfNode(n, params, data object) (hookCall, string, error) 
 			method = fmt.Sprint(several[0])
 		}
 	}
-	mode := cmp.Or(text(params, "responseMode"), "onReceived")
-	return hookCall{method: strings.ToUpper(method), at: i.hooks.base.JoinPath(parts...), data: used}, mode, nil
+	return strings.ToUpper(method)
 }
 
 // finder finds the execution of a call among those of a workflow.

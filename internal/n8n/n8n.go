@@ -25,9 +25,10 @@ type Options struct {
 	Templates       string // a folder of workflows to start from; empty: there is none
 	TemplateLibrary string // address of a public library of templates; empty: it is not asked
 
-	WebhookURL      string        // at which the instance takes webhooks; empty: URL
-	WebhookSecurity string        // which addresses webhooks are called at: SecurityStrict, SecurityModerate or SecurityDisabled; empty: SecurityModerate
-	CallTimeout     time.Duration // that a call may take; waiting for an execution ends before it. 0: unknown
+	WebhookURL      string            // at which the instance takes webhooks; empty: URL
+	WebhookSecurity string            // which addresses webhooks are called at: SecurityStrict, SecurityModerate or SecurityDisabled; empty: SecurityModerate
+	WebhookHeaders  map[string]string // that the tools of the bridge send, such as Authorization
+	CallTimeout     time.Duration     // that a call may take; waiting for an execution ends before it. 0: unknown
 
 	CacheDir string // for descriptions of nodes; empty keeps none
 	Version  string // of this program
@@ -41,6 +42,7 @@ type Instance struct {
 	folder  *templateFolder
 	library *library
 	hooks   *hooks
+	bridge  *bridge
 
 	changing keyed // workflows that are read, changed and stored
 }
@@ -70,6 +72,7 @@ func New(opts Options) (*Instance, error) {
 		i.library = newLibrary(public)
 	}
 	i.hooks = newHooks(hook, opts.WebhookSecurity)
+	i.bridge = newBridge(i)
 	return i, nil
 }
 
@@ -84,12 +87,15 @@ func address(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Servers returns the servers by name.
+// Servers returns the servers by name. The bridge lists workflows when it is connected, so it needs a key.
 func (i *Instance) Servers() map[string]mcpclient.Within {
 	all := map[string]mcpclient.Within{}
 	for _, s := range []*server{i.nodesServer(), i.templatesServer(), i.workflowsServer(), i.executionsServer()} {
 		s.version = i.opts.Version
 		all[s.name] = s
+	}
+	if i.opts.APIKey != "" {
+		all[BridgeServer] = i.bridge
 	}
 	return all
 }

@@ -18,6 +18,7 @@ type server struct {
 	instructions string
 	version      string
 	offered      []tool
+	changed      func() // called after a tool that may have changed something; nil: nobody is to know
 }
 
 var _ mcpclient.Within = (*server)(nil)
@@ -49,6 +50,9 @@ func (s *server) Tools(context.Context) ([]mcpclient.Tool, error) {
 func (s *server) Call(ctx context.Context, name string, args json.RawMessage, sent func()) (json.RawMessage, error) {
 	at := slices.IndexFunc(s.offered, func(t tool) bool { return t.Name == name })
 	value, err := s.offered[at].handle(ctx, sent, args)
+	if s.changed != nil && !*s.offered[at].Annotations.ReadOnly {
+		s.changed()
+	}
 	return result(value, err)
 }
 

@@ -273,7 +273,7 @@ func (t template) row() object {
 func (t template) nodeTypes() []string {
 	kinds := []string{}
 	for _, n := range t.nodes {
-		if kind := text(n, "type"); kind != stickyNote && kind != "" {
+		if kind := text(n, "type"); kind != noteType && kind != "" {
 			kinds = append(kinds, kind)
 		}
 	}
@@ -285,7 +285,7 @@ func (t template) nodeTypes() []string {
 func (t template) bare() []object {
 	out := []object{}
 	for _, n := range t.nodes {
-		if text(n, "type") == stickyNote {
+		if text(n, "type") == noteType {
 			continue
 		}
 		short := object{}

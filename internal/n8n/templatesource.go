@@ -23,9 +23,6 @@ const (
 	sourceInstanceID, sourcePublicID = "workflow:", "public:"
 )
 
-// stickyNote is the type of notes on the canvas, which do nothing.
-const stickyNote = "n8n-nodes-base.stickyNote"
-
 // template is a workflow to start from.
 type template struct {
 	id, source        string
@@ -48,7 +45,7 @@ func newTemplate(id, source string, w object) template {
 // noted is the text of the first note on the canvas.
 func noted(nodes []object) string {
 	for _, n := range nodes {
-		if text(n, "type") == stickyNote {
+		if text(n, "type") == noteType {
 			if content := strings.TrimLeft(text(objectAt(n, "parameters"), "content"), "# \n"); content != "" {
 				return content
 			}

@@ -31,7 +31,7 @@ const maxListed = 1000
 func (i *Instance) workflowsServer() *server {
 	write, remove := hints{}, hints{destroys: true, repeats: true}
 	return &server{
-		name: "n8n-workflows", title: "n8n workflows",
+		name: "n8n-workflows", title: "n8n workflows", changed: i.bridge.workflowsChanged,
 		instructions: "Workflows of an n8n: create, read, change, activate. A call that n8n refuses throws a ToolError with data: {status, message}. " +
 			"n8n stores workflows that cannot run: check them with validate_workflow.",
 		offered: []tool{

@@ -99,16 +99,22 @@ var _ program.Resolver = (*environment)(nil)
 
 // Module implements program.Resolver.
 func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
-	text, err := e.space.ReadFile(ctx, id)
-	var failed *files.Error
-	if errors.As(err, &failed) && failed.Code == files.IsDirectory {
-		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-	}
+	text, err := e.read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	hidden, err := e.privacy.Hide(ctx, pii.FromFile, string(text))
 	return []byte(hidden), err
+}
+
+// read reads the text of a module.
+func (e *environment) read(ctx context.Context, id string) ([]byte, error) {
+	text, err := e.space.ReadFile(ctx, id)
+	var failed *files.Error
+	if errors.As(err, &failed) && failed.Code == files.IsDirectory {
+		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return text, err
 }
 
 // offline takes the servers that a program imports from the recorded program and the catalog.

@@ -93,12 +93,13 @@ func (h *Harness) addN8N(s *servers) error {
 	}
 	instance, err := n8n.New(n8n.Options{
 		URL: c.URL, APIKey: c.APIKey, Nodes: c.Nodes, Email: c.Email, Password: c.Password, Templates: c.Templates, TemplateLibrary: library,
-		WebhookURL: c.WebhookURL, WebhookSecurity: c.WebhookSecurity, CallTimeout: h.cfg.Sandbox.CallTimeout,
+		WebhookURL: c.WebhookURL, WebhookSecurity: c.WebhookSecurity, WebhookHeaders: c.WebhookHeaders, CallTimeout: h.cfg.Sandbox.CallTimeout,
 		CacheDir: h.out.CacheDir, Version: h.out.Version,
 	})
 	if err != nil {
 		return err
 	}
+	h.n8n = instance
 	all := instance.Servers()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := s.Add(mcpclient.Config{Name: name, Within: all[name], Timeout: h.cfg.Sandbox.CallTimeout}); err != nil {

@@ -24,6 +24,7 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/n8n"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/policy"
@@ -82,6 +83,7 @@ type Harness struct {
 	out     Outside
 	catalog *catalog.Catalog
 	servers *servers
+	n8n     *n8n.Instance // nil: there is none
 	runs    *runs.Service
 	privacy *pii.Filter                   // nil where it is switched off
 	logins  map[string]*credentials.OAuth // by server
@@ -329,6 +331,9 @@ func (h *Harness) Servers() *mcpclient.Manager { return h.servers.Manager }
 
 // EnsureTools waits until every server has listed its tools or failed to.
 func (h *Harness) EnsureTools(ctx context.Context) { h.servers.EnsureTools(ctx) }
+
+// N8N is the instance of n8n that the configuration names; nil: it names none.
+func (h *Harness) N8N() *n8n.Instance { return h.n8n }
 
 // Store opens the store of runs.
 func (h *Harness) Store() (*sqlite.Store, error) { return h.store() }
