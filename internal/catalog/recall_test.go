@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -86,7 +87,8 @@ func recall(t *testing.T, c *Catalog, requests []recallRequest) (share, reciproc
 }
 
 // The requests were written before the engine, by someone who thinks of the task and not of the tools' names. The engine's
-// numbers were then chosen on them, so a second set, written afterwards and not used for that, shows that they hold.
+// numbers were then chosen on them, so a second set, written afterwards and not used for that, shows that they hold. A third
+// has steps in words that the tools do not have.
 func TestSearchRecall(t *testing.T) {
 	t.Parallel()
 	c := recallCatalog(t, 300)
@@ -97,9 +99,15 @@ func TestSearchRecall(t *testing.T) {
 	}{
 		{"requests.json", 60, 0.75},
 		{"heldout.json", 20, 0.75},
+		{"oblique.txt", 40, 0.7},
 	} {
 		var requests []recallRequest
-		readJSON(t, filepath.Join("testdata", "recall", set.file), &requests)
+		if strings.HasSuffix(set.file, ".txt") {
+			tuning, heldOut := splitRequests(t, "recall", set.file)
+			requests = append(tuning, heldOut...)
+		} else {
+			readJSON(t, filepath.Join("testdata", "recall", set.file), &requests)
+		}
 		if len(requests) < set.requests || len(c.List()) < 300 {
 			t.Fatalf("%s: %d requests over %d tools", set.file, len(requests), len(c.List()))
 		}

@@ -30,9 +30,15 @@ func readLines(t testing.TB, path string) (lines []string) {
 }
 
 // stepsServers are the servers of testdata/steps/tools.txt.
-func stepsServers(t testing.TB) (servers []Server) {
+func stepsServers(t testing.TB) []Server {
 	t.Helper()
-	for _, line := range readLines(t, filepath.Join("testdata", "steps", "tools.txt")) {
+	return readServers(t, filepath.Join("testdata", "steps", "tools.txt"))
+}
+
+// readServers are the servers of a file of testdata.
+func readServers(t testing.TB, path string) (servers []Server) {
+	t.Helper()
+	for _, line := range readLines(t, path) {
 		if rest, ok := strings.CutPrefix(line, "== "); ok {
 			name, description, _ := strings.Cut(rest, "|")
 			servers = append(servers, Server{Name: strings.TrimSpace(name), Description: strings.TrimSpace(description)})
@@ -70,10 +76,10 @@ func paramSchema(t testing.TB, text string) json.RawMessage {
 	return raw
 }
 
-// stepsRequests are the requests of a file in testdata/steps: those for tuning, and those that are held out.
-func stepsRequests(t testing.TB, file string) (tuning, heldOut []recallRequest) {
+// splitRequests are the requests of a file of testdata: those for tuning, and those that are held out.
+func splitRequests(t testing.TB, path ...string) (tuning, heldOut []recallRequest) {
 	t.Helper()
-	for _, line := range readLines(t, filepath.Join("testdata", "steps", file)) {
+	for _, line := range readLines(t, filepath.Join(append([]string{"testdata"}, path...)...)) {
 		tools, text, _ := strings.Cut(line, ": ")
 		r := recallRequest{Request: text, Tools: strings.Fields(tools)}
 		hash := fnv.New32a()
@@ -144,8 +150,8 @@ func TestSearchSteps(t *testing.T) {
 	for _, s := range servers {
 		c.SetServer(s)
 	}
-	tuning, heldOut := stepsRequests(t, "requests.txt")
-	tuningOblique, heldOutOblique := stepsRequests(t, "oblique.txt")
+	tuning, heldOut := splitRequests(t, "steps", "requests.txt")
+	tuningOblique, heldOutOblique := splitRequests(t, "steps", "oblique.txt")
 	if len(c.List()) < 500 || min(len(tuning), len(heldOut), len(tuningOblique), len(heldOutOblique)) < 40 {
 		t.Fatalf("%d tools, %d and %d requests for tuning, %d and %d held out", len(c.List()), len(tuning), len(tuningOblique), len(heldOut), len(heldOutOblique))
 	}
@@ -155,10 +161,10 @@ func TestSearchSteps(t *testing.T) {
 		requests []recallRequest
 		want     float64
 	}{
-		{"tuning", tuning, 0.80},
-		{"oblique, tuning", tuningOblique, 0.55},
-		{"held out", heldOut, 0.80},
-		{"oblique, held out", heldOutOblique, 0.55},
+		{"tuning", tuning, 0.85},
+		{"oblique, tuning", tuningOblique, 0.75},
+		{"held out", heldOut, 0.85},
+		{"oblique, held out", heldOutOblique, 0.60},
 	} {
 		if *showMissed && strings.HasSuffix(set.name, "held out") {
 			continue
@@ -179,6 +185,48 @@ func TestSearchSteps(t *testing.T) {
 		}
 		t.Logf("%s: recall@10 %.3f (plain BM25 %.3f), mean reciprocal rank %.3f, over %d requests and %d tools",
 			set.name, share, base, reciprocal, len(set.requests), len(c.List()))
+		if share < set.want {
+			t.Errorf("%s: recall@10 is %.3f, want at least %.2f", set.name, share, set.want)
+		}
+	}
+}
+
+// Oblique requests over other servers than those of steps, alone and among them.
+func TestSearchOblique(t *testing.T) {
+	t.Parallel()
+	alone, among := New(), New()
+	for _, s := range stepsServers(t) {
+		among.SetServer(s)
+	}
+	for _, s := range readServers(t, filepath.Join("testdata", "oblique", "tools.txt")) {
+		alone.SetServer(s)
+		among.SetServer(s)
+	}
+	tuning, heldOut := splitRequests(t, "oblique", "requests.txt")
+	if len(alone.List()) < 350 || min(len(tuning), len(heldOut)) < 50 {
+		t.Fatalf("%d tools, %d requests for tuning, %d held out", len(alone.List()), len(tuning), len(heldOut))
+	}
+	for _, set := range []struct {
+		name     string
+		catalog  *Catalog
+		requests []recallRequest
+		want     float64
+	}{
+		{"tuning", alone, tuning, 0.80},
+		{"held out", alone, heldOut, 0.80},
+		{"tuning, among others", among, tuning, 0.70},
+		{"held out, among others", among, heldOut, 0.70},
+	} {
+		if *showMissed {
+			if set.name == "tuning" {
+				for _, r := range set.requests {
+					logMissed(t, set.catalog, r)
+				}
+			}
+			continue
+		}
+		share, reciprocal := recall(t, set.catalog, set.requests)
+		t.Logf("%s: recall@10 %.3f, mean reciprocal rank %.3f, over %d requests and %d tools", set.name, share, reciprocal, len(set.requests), len(set.catalog.List()))
 		if share < set.want {
 			t.Errorf("%s: recall@10 is %.3f, want at least %.2f", set.name, share, set.want)
 		}

@@ -33,7 +33,7 @@ var fields = [...]struct {
 	{4, 3, func(d *Doc) string { return d.Title }},
 	{3, 1, func(d *Doc) string { return d.Server }},
 	{2, 9, func(d *Doc) string { return d.Description }},
-	{1, 8, func(d *Doc) string { return d.Params }},
+	{1.5, 8, func(d *Doc) string { return d.Params }},
 	{0.5, 6, func(d *Doc) string { return d.Context }},
 	{0.75, 6, func(d *Doc) string { return about(d.Server) }},
 }
@@ -53,6 +53,13 @@ const maxFieldTerms = 400
 type posting struct {
 	doc    int32   // number in its segment
 	impact float32 // what the term is worth for the tool, before its rarity
+	share  float32 // of the tool's name that the term is
+}
+
+// postings are the tools that a term is in, and what the term is worth for its rarity.
+type postings struct {
+	list   []posting
+	rarity float32
 }
 
 // Segment is the part of an index that holds one server's tools. It never changes.
@@ -77,7 +84,7 @@ func NewSegment(docs []Doc) *Segment {
 		s.keys = append(s.keys, d.Key)
 		s.names = append(s.names, ident.Fold(d.Name))
 		s.does = append(s.does, actionOf(d.Name))
-		weight := map[string]float32{}
+		weight, shares := map[string]float32{}, nameShares(d.Name, s.server)
 		for _, f := range fields {
 			words := terms(f.text(d))
 			words = words[:min(len(words), maxFieldTerms)]
@@ -87,26 +94,48 @@ func NewSegment(docs []Doc) *Segment {
 			}
 		}
 		for w, tf := range weight {
-			s.terms[w] = append(s.terms[w], posting{int32(i), tf / (saturation + tf)})
+			s.terms[w] = append(s.terms[w], posting{int32(i), tf / (saturation + tf), shares[w]})
 		}
 	}
 	return s
 }
 
+// verbShare is how much a verb counts in a name, where a noun counts 1.
+const verbShare = 0.5
+
+// nameShares is how much of a tool's name each of its terms is. Those of the server's name are nothing of it.
+func nameShares(name string, server map[string]bool) map[string]float32 {
+	shares, sum := map[string]float32{}, float32(0)
+	for _, w := range terms(name) {
+		if server[w] || shares[w] != 0 {
+			continue
+		}
+		shares[w] = 1
+		if lang().actions[w] != 0 {
+			shares[w] = verbShare
+		}
+		sum += shares[w]
+	}
+	for w := range shares {
+		shares[w] /= sum
+	}
+	return shares
+}
+
 // Index searches over segments. It never changes.
 type Index struct {
-	server   []int32              // number of each tool's segment
-	does     []action             // of each tool
-	servers  map[string][]int32   // segments by the stems of their server's name
-	base     []int32              // number of each segment's first tool
-	exact    map[string][]int32   // by folded name and folded key
-	postings map[string][]posting // with numbers across all segments
-	sorted   []string             // all terms, for prefixes
+	server   []int32             // number of each tool's segment
+	does     []action            // of each tool
+	servers  map[string][]int32  // segments by the stems of their server's name
+	base     []int32             // number of each segment's first tool
+	exact    map[string][]int32  // by folded name and folded key
+	postings map[string]postings // with numbers across all segments
+	sorted   []string            // all terms, for prefixes
 }
 
 // NewIndex joins segments.
 func NewIndex(segments []*Segment) *Index {
-	ix := &Index{exact: map[string][]int32{}, postings: map[string][]posting{}, servers: map[string][]int32{}}
+	ix := &Index{exact: map[string][]int32{}, postings: map[string]postings{}, servers: map[string][]int32{}}
 	for n, s := range segments {
 		base := int32(len(ix.server))
 		ix.base = append(ix.base, base)
@@ -123,10 +152,16 @@ func NewIndex(segments []*Segment) *Index {
 			}
 		}
 		for term, list := range s.terms {
+			all := ix.postings[term]
 			for _, p := range list {
-				ix.postings[term] = append(ix.postings[term], posting{base + p.doc, p.impact})
+				all.list = append(all.list, posting{base + p.doc, p.impact, p.share})
 			}
+			ix.postings[term] = all
 		}
+	}
+	for term, all := range ix.postings {
+		all.rarity = ix.rarity(len(all.list))
+		ix.postings[term] = all
 	}
 	ix.sorted = slices.Sorted(maps.Keys(ix.postings))
 	return ix

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -23,7 +24,7 @@ const (
 
 // Weights of terms that the request does not contain, and of words that tell tools apart by accident only (isVague).
 const (
-	synonymWeight = 0.6
+	synonymWeight = 0.5
 	prefixWeight  = 0.5
 	vagueWeight   = 0.4
 )
@@ -55,18 +56,24 @@ func (ix *Index) Search(query string, limit int) []Result {
 	return out
 }
 
-// score is what every tool is worth for each clause of a request: 1 at most, so that every clause counts alike, however
-// many words it has.
-func (ix *Index) score(query string) (scores [][]float32) {
+// clause is a clause of a request as it is understood.
+type clause struct {
+	does  action
+	gain  []float32 // of each segment, because the request names its server
+	worth []float32 // of each tool
+	most  float32   // worth of the best one; 0 if there is none
+}
+
+// score is what every tool is worth for each clause of a request.
+func (ix *Index) score(query string) (clauses []clause) {
 	all := steps(query)
-	named := make([]float32, len(ix.base)) // what each segment gains because the request names its server
+	named := make([]float32, len(ix.base))
 	for _, s := range all {
 		for _, seg := range ix.named(s.terms) {
 			named[seg] = wholeNamedWeight
 		}
 	}
-	best := make([]float32, len(ix.server)) // what the best term of one word is worth for each tool
-	gain := make([]float32, len(ix.base))
+	r := &reading{ix: ix, best: make([]float32, len(ix.server)), covered: make([]float32, len(ix.server)), seen: map[string]bool{}}
 	words := 0
 	for _, s := range all {
 		found, does := understand(s, maxWords-words)
@@ -74,40 +81,89 @@ func (ix *Index) score(query string) (scores [][]float32) {
 			break
 		}
 		words += len(found)
-		worth := make([]float32, len(ix.server))
-		for _, word := range found {
-			clear(best)
-			for _, alt := range ix.alternatives(word.stem) {
-				weight := word.weight * alt.weight
-				for _, p := range alt.list {
-					if more := weight*p.impact - best[p.doc]; more > 0 {
-						best[p.doc] += more
-						worth[p.doc] += more
-					}
+		c := clause{does: does, gain: make([]float32, len(named)), worth: r.read(s, found)}
+		for seg, whole := range named {
+			c.gain[seg] = 1 + whole
+		}
+		for _, seg := range ix.named(s.terms) {
+			c.gain[seg] += namedWeight
+		}
+		clauses = append(clauses, c)
+	}
+	for i := range clauses {
+		c := &clauses[i]
+		for d, w := range c.worth {
+			if w > 0 {
+				w *= suits(c.does, ix.does[d]) * c.gain[ix.server[d]]
+				if r.covered[d] < 1 {
+					w *= 1 - unsaidWeight*(1-r.covered[d])
+				}
+				c.worth[d] = w
+				if w > c.most {
+					c.most = w
 				}
 			}
 		}
-		for seg, whole := range named {
-			gain[seg] = 1 + whole
-		}
-		for _, seg := range ix.named(s.terms) {
-			gain[seg] = 1 + wholeNamedWeight + namedWeight
-		}
-		most := float32(0)
-		for d, w := range worth {
-			if w > 0 {
-				worth[d] = w * suits(does, ix.does[d]) * gain[ix.server[d]]
-				most = max(most, worth[d])
-			}
-		}
-		if most > 0 {
-			for d := range worth {
-				worth[d] /= most
-			}
-		}
-		scores = append(scores, worth)
 	}
-	return scores
+	return clauses
+}
+
+// unsaidWeight is what of a tool's worth goes where the request says nothing of its name: a name says what the tool is for, so
+// create_refund_report is seldom meant where nothing is said of reports.
+const unsaidWeight = 0.3
+
+// reading is what the steps of a request have in common while they are scored.
+type reading struct {
+	ix      *Index
+	best    []float32       // what the best term of one word is worth for each tool
+	most    float32         // worth of the best tool for one step
+	covered []float32       // how much of each tool's name the request says
+	seen    map[string]bool // terms that covered counts
+}
+
+// read is what every tool is worth for the words of a step. What the step may mean besides counts the more, the less of it the best tool explains.
+func (r *reading) read(s step, found []word) (worth []float32) {
+	worth = make([]float32, len(r.ix.server))
+	r.most = 0
+	possible := float32(0)
+	for _, w := range found {
+		possible += r.add(w, worth)
+	}
+	unexplained := 1 - min(1, r.most/possible)
+	for _, w := range lang().meanings.resembling(s.terms) {
+		if !says(found, w) {
+			w.weight *= unexplained * unexplained
+			r.add(w, worth)
+		}
+	}
+	return worth
+}
+
+// fullImpact is about the impact of a term in a tool that is about nothing else.
+const fullImpact = 0.8
+
+// add adds what the word is worth to the worth of tools. It returns what a tool could gain.
+func (r *reading) add(w word, worth []float32) (possible float32) {
+	clear(r.best)
+	for _, alt := range r.ix.alternatives(w.stem, !w.exact) {
+		first := !r.seen[alt.term]
+		r.seen[alt.term] = true
+		weight := w.weight * alt.weight
+		possible = max(possible, weight*fullImpact)
+		for _, p := range alt.list {
+			if first {
+				r.covered[p.doc] += p.share
+			}
+			if more := weight*p.impact - r.best[p.doc]; more > 0 {
+				r.best[p.doc] += more
+				worth[p.doc] += more
+				if worth[p.doc] > r.most {
+					r.most = worth[p.doc]
+				}
+			}
+		}
+	}
+	return cmp.Or(possible, w.weight*r.ix.rarity(1)*fullImpact)
 }
 
 // How much more a tool is worth if the clause, or another one, names its server.
@@ -144,14 +200,15 @@ func suits(asked, tool action) float32 {
 
 // alternative is a term that a word of a request stands for.
 type alternative struct {
+	term   string
 	list   []posting
 	weight float32
 }
 
-func (ix *Index) alternatives(word string) (all []alternative) {
+func (ix *Index) alternatives(word string, synonyms bool) (all []alternative) {
 	add := func(term string, weight float32) {
-		if list := ix.postings[term]; len(list) > 0 {
-			all = append(all, alternative{list, weight * ix.rarity(len(list))})
+		if of, known := ix.postings[term]; known {
+			all = append(all, alternative{term, of.list, weight * of.rarity})
 		}
 	}
 	own := float32(1)
@@ -159,10 +216,13 @@ func (ix *Index) alternatives(word string) (all []alternative) {
 		own = vagueWeight
 	}
 	add(word, own)
+	if !synonyms {
+		return all
+	}
 	for _, other := range lang().similar[word] {
 		add(other, own*synonymWeight)
 	}
-	if len(word) >= 3 && len(ix.postings[word]) == 0 {
+	if len(word) >= 3 && len(ix.postings[word].list) == 0 {
 		for _, longer := range ix.prefixed(word, maxPrefixed) {
 			add(longer, own*prefixWeight)
 		}
@@ -172,10 +232,14 @@ func (ix *Index) alternatives(word string) (all []alternative) {
 
 // choose takes tools one by one, each time the one that is worth most for what is still asked for. Tools that the query
 // names come first.
-func (ix *Index) choose(scores [][]float32, named []int32, limit int) []int32 {
-	left := make([]float32, len(scores)) // of each clause's worth
-	for c := range left {
-		left[c] = 1
+func (ix *Index) choose(clauses []clause, named []int32, limit int) []int32 {
+	left := make([]float32, len(clauses)) // of each clause's worth: 1 at most, so that every clause counts alike, however many words it has
+	scores := make([][]float32, len(clauses))
+	for i, c := range clauses {
+		scores[i] = c.worth
+		if c.most > 0 {
+			left[i] = 1 / c.most
+		}
 	}
 	pool := nominate(scores, limit)
 	best := map[int32]float32{} // by server

@@ -32,6 +32,7 @@ const (
 type language struct {
 	similar  map[string][]string // synonyms of a stem
 	phrases  map[string][]phrase // by their first word
+	meanings *meanings
 	verbal   map[string][]string // what a stem means besides where it is the first of a clause
 	products map[string][]string // what a product is about, by a word of its name
 	actions  map[string]action   // by stem
@@ -39,7 +40,7 @@ type language struct {
 
 var lang = sync.OnceValue(func() *language {
 	l := &language{
-		similar: map[string][]string{}, phrases: map[string][]phrase{}, verbal: map[string][]string{},
+		similar: map[string][]string{}, phrases: map[string][]phrase{}, meanings: readMeanings(sayings), verbal: map[string][]string{},
 		products: map[string][]string{}, actions: map[string]action{},
 	}
 	section := ""
@@ -118,12 +119,19 @@ func actionOf(name string) action {
 type word struct {
 	stem   string
 	weight float32
+	exact  bool // without its synonyms
+}
+
+// says reports whether the words contain one, of that weight or more.
+func says(words []word, one word) bool {
+	return slices.ContainsFunc(words, func(w word) bool { return w.stem == one.stem && w.weight >= one.weight })
 }
 
 // Weights of words that say what is done, and of words that a request means and does not contain.
 const (
-	actionWeight = 0.7
-	phraseWeight = 0.5
+	actionWeight = 0.8
+	phraseWeight = 0.3
+	sayingWeight = 0.5
 	shapeWeight  = 0.6
 	verbalWeight = 0.8
 )
@@ -154,9 +162,9 @@ func steps(query string) (all []step) {
 // understand is the words of a step, at most limit, and what is done in it.
 func understand(s step, limit int) (words []word, does action) {
 	l := lang()
-	add := func(stem string, weight float32) {
-		if len(words) < limit && !slices.ContainsFunc(words, func(w word) bool { return w.stem == stem && w.weight >= weight }) {
-			words = append(words, word{stem, weight})
+	add := func(w word) {
+		if len(words) < limit && !says(words, w) {
+			words = append(words, w)
 		}
 	}
 	for _, w := range s.terms {
@@ -165,27 +173,35 @@ func understand(s step, limit int) (words []word, does action) {
 			if l.actions[w] != 0 {
 				weight = actionWeight
 			}
-			words = append(words, word{w, weight})
+			words = append(words, word{w, weight, false})
 		}
 		does |= l.actions[w]
 	}
 	for _, w := range l.verbal[s.terms[0]] {
-		add(w, verbalWeight)
+		add(word{w, verbalWeight, false})
 		does |= l.actions[w]
 	}
 	raw := strings.Fields(s.text)
 	plain := make([]string, len(raw))
 	for i, w := range raw {
 		for _, implied := range shape(w) {
-			add(implied, shapeWeight)
+			add(word{implied, shapeWeight, false})
 		}
+		w = strings.ReplaceAll(w, "’", "'")
 		plain[i] = strings.ToLower(strings.TrimFunc(w, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }))
 	}
 	for i, w := range plain {
+		for _, p := range l.meanings.phrases[w] {
+			if p.at(plain[i:]) {
+				for _, meant := range p.means {
+					add(word{meant, sayingWeight, true})
+				}
+			}
+		}
 		for _, p := range l.phrases[w] {
 			if p.at(plain[i:]) {
 				for _, meant := range p.means {
-					add(meant, phraseWeight)
+					add(word{meant, phraseWeight, false})
 					does |= l.actions[meant]
 				}
 			}

@@ -184,6 +184,40 @@ func TestKnowledge(t *testing.T) {
 	}
 }
 
+// Every line of meanings.txt leads from what people say to what tools are called by, and a step is led there by words in any order.
+func TestMeanings(t *testing.T) {
+	t.Parallel()
+	for line := range strings.Lines(sayings) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			left, right, _ := strings.Cut(line, ":")
+			if len(stems(left)) == 0 || len(terms(right)) == 0 || strings.Contains(right, ":") {
+				t.Errorf("%q is not words: words, words", line)
+			}
+		}
+	}
+	m := readMeanings("refund payment: give ... money back, charged twice\n// a comment\nflight plane: fly\n")
+	for _, c := range []struct {
+		said string
+		want []word
+	}{
+		{"charged twice", []word{{"refund", 1, true}, {"payment", 1, true}}},
+		{"twice we were charged", []word{{"refund", 1, true}, {"payment", 1, true}}},
+		{"fly", []word{{"flight", 1, true}, {"plane", 1, true}}},
+		{"xylophone", nil},
+		{"", nil},
+	} {
+		if diff := cmp.Diff(c.want, m.resembling(terms(c.said)), cmp.AllowUnexported(word{})); diff != "" {
+			t.Errorf("%q: %s", c.said, diff)
+		}
+	}
+	if half := m.resembling(terms("fly to xylophone")); len(half) != 2 || half[0].weight <= 0.1 || half[0].weight >= 0.9 {
+		t.Errorf("of a step that is half unknown: %v", half)
+	}
+	if p := m.phrases["give"]; len(p) != 1 || !p[0].at([]string{"give", "him", "his", "money", "back"}) {
+		t.Errorf("phrases: %v", m.phrases)
+	}
+}
+
 // What the form of words, phrases and verbs say besides.
 func TestUnderstand(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,95 @@
+package search
+
+import (
+	"cmp"
+	_ "embed"
+	"math"
+	"slices"
+	"strings"
+)
+
+// sayings is what people say, and what tools call it; the file says how its lines are read.
+//
+//go:embed meanings.txt
+var sayings string
+
+// meanings is the parsed sayings.
+type meanings struct {
+	terms   [][]string          // of each line, what tools call it
+	lines   map[string][]int32  // numbers of the lines that say a stem
+	rarity  map[string]float32  // of a stem among the lines
+	unknown float32             // rarity of a stem that no line says
+	phrases map[string][]phrase // by their first word
+}
+
+func readMeanings(text string) *meanings {
+	m := &meanings{lines: map[string][]int32{}, rarity: map[string]float32{}, phrases: map[string][]phrase{}}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "//") {
+			continue
+		}
+		left, right, _ := strings.Cut(line, ":")
+		called, number := stems(left), int32(len(m.terms))
+		m.terms = append(m.terms, called)
+		for _, w := range terms(right) {
+			if on := m.lines[w]; len(on) == 0 || on[len(on)-1] != number {
+				m.lines[w] = append(on, number)
+			}
+		}
+		for said := range strings.SplitSeq(right, ",") {
+			if words := strings.Fields(said); len(words) > 1 {
+				m.phrases[words[0]] = append(m.phrases[words[0]], phrase{words, called})
+			}
+		}
+	}
+	for w, on := range m.lines {
+		m.rarity[w] = float32(math.Log(float64(len(m.terms)) / (float64(len(on)) + 0.5)))
+	}
+	m.unknown = float32(math.Log(2 * float64(len(m.terms))))
+	return m
+}
+
+// Lines that resemble a step: how many count, and what share of the step's words, by rarity, such a line has to say.
+const (
+	maxResembling = 3
+	minResembling = 0.15
+)
+
+// resembling is what tools call the lines that say most of the words of a step. The weight of a word is the share of the step that its line says.
+func (m *meanings) resembling(said []string) (means []word) {
+	type match struct {
+		line  int32
+		share float32
+	}
+	shares, total := map[int32]float32{}, float32(0)
+	said = said[:min(len(said), maxWords)]
+	for i, w := range said {
+		if slices.Contains(said[:i], w) {
+			continue
+		}
+		rarity, known := m.rarity[w]
+		if !known {
+			rarity = m.unknown
+		}
+		total += rarity
+		for _, line := range m.lines[w] {
+			shares[line] += rarity
+		}
+	}
+	var best []match
+	for line, share := range shares {
+		if share /= total; share >= minResembling {
+			best = append(best, match{line, share})
+		}
+	}
+	slices.SortFunc(best, func(a, b match) int { return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.line, b.line)) })
+	for _, b := range best[:min(len(best), maxResembling)] {
+		for _, stem := range m.terms[b.line] {
+			if w := (word{stem, b.share, true}); !says(means, w) { // lines that resemble the step more come first
+				means = append(means, w)
+			}
+		}
+	}
+	return means
+}
