@@ -23,7 +23,12 @@ CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./int
 # The packages whose tests take longest begin first, so that none is left alone at the end.
 LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/store/sqlite ./internal/sandbox/process ./internal/api ./internal/cli ./internal/task ./internal/program ./internal/catalog
 
-.PHONY: all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp n8n
+# What make release builds for, and the address below which its files will be, which the formula of Homebrew needs.
+RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+RELEASE_URL ?=
+RELEASE_FLAGS ?=
+
+.PHONY: release release-try npm-servers all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp n8n
 
 all: build
 
@@ -52,6 +57,16 @@ test-gvisor: ## the tests of containers with gVisor, which it builds; as root, w
 
 n8n: ## the tests of n8n against a real one, which it installs (1.8 GB)
 	scripts/n8n $(GO) test -count 1 -timeout 10m ./internal/n8n
+
+npm-servers: build ## servers from npm with empty caches: a table of which start, list and answer
+	scripts/npm-servers
+
+release: ## archives, packages and the image of this commit, with SBOMs and checksums: dist/
+	$(GO) build -C tools/release -o ../../bin/release .
+	./bin/release -url '$(RELEASE_URL)' -platforms '$(RELEASE_PLATFORMS)' $(RELEASE_FLAGS)
+
+release-try: ## whether archive, packages and image of dist/ work on this machine; scripts/docker-engine make release-try has the image too
+	scripts/try-release
 
 children:
 	$(if $(RACE),$(GO) test -c -o bin/children/ $(CHILDREN))

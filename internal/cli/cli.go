@@ -11,6 +11,7 @@ import (
 	"io"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +29,15 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// Version is set by the linker.
+// Version is set by the linker; where it is not, as with go install, it is that of the module.
 var Version = "dev"
+
+func init() {
+	info, ok := debug.ReadBuildInfo()
+	if ok && Version == "dev" && info.Main.Path == "mcp-code-exec-harness" && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		Version = info.Main.Version
+	}
+}
 
 // World is what a command uses of the outside, passed in so that tests run commands in their own process.
 type World struct {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra/doc"
 
@@ -26,6 +28,9 @@ func (manCmd) Help() string {
 func (c *manCmd) Run(a *app) error {
 	root := mirror(a.model, nil)
 	now := a.Now()
+	if seconds, err := strconv.ParseInt(a.env("SOURCE_DATE_EPOCH"), 10, 64); err == nil { // https://reproducible-builds.org/specs/source-date-epoch/
+		now = time.Unix(seconds, 0).UTC()
+	}
 	header := &doc.GenManHeader{Section: "1", Source: "harness " + Version, Manual: "Harness", Date: &now}
 	if c.Dir != "" {
 		if len(c.Command) > 0 {
