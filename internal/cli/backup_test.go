@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"mcp-code-exec-harness/internal/store/sqlite"
@@ -29,12 +28,13 @@ func TestBackupWhileServing(t *testing.T) {
 	f.write("harness.yaml", "server: {rateLimit: {enabled: false}}\n")
 	server := f.serve()
 	token := strings.TrimSpace(f.run("token").want(0).stdout)
-	var made atomic.Int64
 	stop := make(chan struct{})
-	var writers sync.WaitGroup
-	enough := make(chan struct{}) // closed after some runs
+	var writers, begun sync.WaitGroup // begun: each has made some runs
 	for w := range 3 {
+		begun.Add(1)
+		enough := sync.OnceFunc(begun.Done)
 		writers.Go(func() {
+			defer enough()
 			for n := 0; ; n++ {
 				select {
 				case <-stop:
@@ -47,13 +47,13 @@ func TestBackupWhileServing(t *testing.T) {
 					t.Errorf("run: %d %s", code, text)
 					return
 				}
-				if made.Add(1) == 10 {
-					close(enough)
+				if n == 3 {
+					enough()
 				}
 			}
 		})
 	}
-	<-enough
+	begun.Wait()
 	for i := range 3 {
 		f.run("backup", fmt.Sprintf("backup%d.tar.gz", i)).want(0)
 	}

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // step is one command of a document and what it shows.
@@ -48,36 +51,18 @@ func matches(want, got string) bool {
 	return regexp.MustCompile(`(?s)\A` + strings.Join(parts, ".*") + `\z`).MatchString(got)
 }
 
-// TestQuickStart types everything in docs/QUICK_START.md into one shell.
-func TestQuickStart(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the document is written for a Unix shell: run this test on Linux or macOS")
-	}
-	text, err := os.ReadFile("../../docs/QUICK_START.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := steps(string(text))
-	if len(all) < 20 {
-		t.Fatalf("the document has only %d commands", len(all))
-	}
-	f := setup(t)
+// typeIn types commands into one shell in a directory, with these variables, and compares what each shows with its document. A command that
+// fails ends the test.
+func typeIn(t *testing.T, document, shell, dir string, environ []string, all []step) {
+	t.Helper()
 	const mark = "@@ end of step, code "
-	var script strings.Builder
-	script.WriteString("exec 2>&1\n")
+	script := "exec 2>&1\n"
 	for _, s := range all {
-		fmt.Fprintf(&script, "%s\necho '%s'$?\n", s.command, mark)
+		script += fmt.Sprintf("%s\necho '%s'$?\n", s.command, mark)
 	}
-	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(caches), "\n")
-	shell := exec.Command("sh", "-c", script.String())
-	shell.Dir = "../.."
-	shell.Env = append(f.environ, "GOCACHE="+lines[0], "GOMODCACHE="+lines[1], "PATH="+filepath.Join(f.dir, "bin")+":"+os.Getenv("PATH"))
-	shown, err := shell.CombinedOutput()
+	cmd := exec.Command(shell, "-c", script)
+	cmd.Dir, cmd.Env = dir, environ
+	shown, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, shown)
 	}
@@ -87,10 +72,78 @@ func TestQuickStart(t *testing.T) {
 		code, after, _ := strings.Cut(after, "\n")
 		rest = after
 		if !found || code != "0" {
-			t.Fatalf("docs/QUICK_START.md:%d: %s\nended with code %s:\n%s", s.line, s.command, code, got)
+			t.Fatalf("%s:%d: %s\nended with code %s:\n%s", document, s.line, s.command, code, got)
 		}
 		if !matches(s.want, got) {
-			t.Errorf("docs/QUICK_START.md:%d: %s\nshows\n%s\nthe document says\n%s", s.line, s.command, got, s.want)
+			t.Errorf("%s:%d: %s\nshows\n%s\nthe document says\n%s", document, s.line, s.command, got, s.want)
 		}
 	}
+}
+
+// newUser is somebody who has used neither the harness nor npm on this machine; only what Go has compiled and fetched is there.
+func newUser(t *testing.T) (f *fixture, environ []string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the document is written for a Unix shell: run this test on Linux or macOS")
+	}
+	f = setup(t)
+	f.environ = append(f.environ, "HARNESS_CACHE_DIR="+filepath.Join(f.dir, "cache"))
+	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(caches), "\n")
+	return f, append(slices.Clone(f.environ), "GOCACHE="+lines[0], "GOMODCACHE="+lines[1], "PATH="+filepath.Join(f.dir, "bin")+":"+os.Getenv("PATH"))
+}
+
+// document reads a document, which has so many commands at least.
+func document(t *testing.T, name string, least int) (text string, all []step) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all = steps(string(raw)); len(all) < least {
+		t.Fatalf("%s has only %d commands", name, len(all))
+	}
+	return string(raw), all
+}
+
+// TestQuickStart types everything in docs/QUICK_START.md into one shell, as a new user.
+func TestQuickStart(t *testing.T) {
+	t.Parallel()
+	_, environ := newUser(t)
+	_, all := document(t, "docs/QUICK_START.md", 20)
+	typeIn(t, "docs/QUICK_START.md", "sh", "../..", environ, all)
+}
+
+// TestReadme types everything in README.md into one shell, in a checkout of its own, as a new user: only make test is not typed, because it runs
+// this test. The server comes from npm; the model is a fake one, which looks at the files.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	f, environ := newUser(t)
+	for _, program := range []string{"npx", "make", "git"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skip("install ", program)
+		}
+	}
+	checkout := filepath.Join(f.dir, "checkout")
+	copied := exec.Command("sh", "-c", `mkdir "$0" && git ls-files -z --cached --others --exclude-standard | tar cf - --null --ignore-failed-read -T - 2>/dev/null | tar xf - -C "$0"`, checkout)
+	copied.Dir = filepath.Join("..", "..")
+	if out, err := copied.CombinedOutput(); err != nil {
+		t.Fatalf("copy the source: %v %s", err, out)
+	}
+	before := len(f.environ)
+	f.modelled(func(r fake.Request) fake.Reply {
+		if r.Last().Role == "tool" {
+			return fake.Reply{Text: "There is one file: " + strings.TrimSpace(r.Last().Text)}
+		}
+		return code(`return (await tools.files.listDirectory({ path: "." })).content`)
+	})
+	_, all := document(t, "README.md", 10)
+	all = slices.DeleteFunc(all, func(s step) bool { return strings.HasPrefix(s.command, "make test") })
+	typeIn(t, "README.md", "sh", checkout, append(environ, f.environ[before:]...), all)
 }
