@@ -100,6 +100,11 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	local, err := c.local(a)
+	if err != nil {
+		return err
+	}
+	defer local.close()
 	var recording *journal.Recording
 	if c.Replay != "" {
 		if recording, err = openRecording(a, c.Replay, journal.DecodeRecording); err != nil {
@@ -121,7 +126,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	var out *run.Outcome
 	progress := a.progress("running")
 	if recording != nil {
-		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Force: c.Force, Tier: c.Sandbox, Input: given})
+		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Local: local.files(), Force: c.Force, Tier: c.Sandbox, Input: given})
 	} else {
 		observe := func(e run.Event) {
 			if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines
@@ -129,7 +134,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 			}
 		}
 		out, err = h.Runs().Create(ctx, auth.Local(), runs.Request{
-			Code: code, File: file, User: c.User, Session: c.Session, Input: given, Progress: progress.report, Observe: observe,
+			Code: code, File: file, Local: local.files(), User: c.User, Session: c.Session, Input: given, Progress: progress.report, Observe: observe,
 		})
 		if err == nil && out.Status == run.WaitingApproval {
 			progress.stop()

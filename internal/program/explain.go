@@ -11,7 +11,8 @@ import (
 // Explain returns what to say of an error that a runner reported, which was at a place: its message, with the expression as the program has it
 // where the engine names none, and advice, which may be empty. It takes time in proportion to the beginning of the program, which it reads.
 func (c *Compiled) Explain(e frame.Error, at Position) (message, advice string) {
-	code, message := c.Source.Code, e.Message
+	const loading = "(while loading module "
+	code, message := c.Source.Code, strings.Replace(e.Message, loading+LocalRoot, loading, 1)
 	if at.thrown && at.File == c.Source.name() && e.Name == "TypeError" && len(code) <= maxHinted {
 		if text := subject(code, offsetAt(code, at.Line, at.Column), message); text != "" {
 			message = text

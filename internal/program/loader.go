@@ -35,11 +35,11 @@ func CompileModule(ctx context.Context, specifier, from string, opts Options) (*
 	l := newLoader(ctx, opts)
 	id, err := l.load(specifier, from)
 	if err != nil {
-		return nil, err
+		return nil, shownError(err)
 	}
 	modules, err := l.finish()
 	if err != nil {
-		return nil, err
+		return nil, shownError(err)
 	}
 	return &Loaded{ID: id, Modules: modules, Map: l.maps}, nil
 }
@@ -141,9 +141,13 @@ func (l *loader) wrap(err error, specifier string) error {
 	return errorf("", "cannot import %q: %w", specifier, err)
 }
 
-// file loads a file of /skills or /workspace.
-func (l *loader) file(specifier, name string) (string, error) {
-	for _, id := range candidates(name) {
+// file loads the first file that one of the names can mean, of /skills, /workspace or beside the program.
+func (l *loader) file(specifier string, names ...string) (string, error) {
+	var ids []string
+	for _, name := range names {
+		ids = append(ids, candidates(name)...)
+	}
+	for _, id := range ids {
 		if l.units[id] != nil {
 			return id, nil
 		}
@@ -160,10 +164,10 @@ func (l *loader) file(specifier, name string) (string, error) {
 		return id, l.addFile(id, string(text))
 	}
 	e := &Error{Message: fmt.Sprintf("module %q does not exist", specifier), cause: fs.ErrNotExist}
-	if name != specifier {
-		e.Message += fmt.Sprintf(" (looked for %s)", name)
+	if names[0] != specifier {
+		e.Message += fmt.Sprintf(" (looked for %s)", strings.Join(names, " and "))
 	}
-	if strings.HasPrefix(name, "/skills/") {
+	if strings.HasPrefix(names[0], "/skills/") {
 		e.Hint = "await fs.listFiles('/skills') lists the skills"
 	}
 	return "", e
@@ -186,7 +190,11 @@ func candidates(name string) []string {
 // addFile adds the module made of a file's text.
 func (l *loader) addFile(id, text string) error {
 	if len(text) > maxText {
-		return errorf("read data with fs.readFile", "module %s has %d bytes, more than the %d allowed", id, len(text), maxText)
+		hint := "read data with fs.readFile"
+		if strings.HasPrefix(id, LocalRoot) {
+			hint = "give data with --input, or put it into a session with harness files put"
+		}
+		return errorf(hint, "module %s has %d bytes, more than the %d allowed", id, len(text), maxText)
 	}
 	if l.texts += len(text); l.texts > maxTexts {
 		return errorf("import less, or read data with fs.readFile",

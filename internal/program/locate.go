@@ -54,7 +54,7 @@ func (c *Compiled) Locate(e frame.Error) Position {
 		if frames > maxFrames || mappings > maxMappings && frames > 1 {
 			break
 		}
-		source := Source{Name: id, Code: c.Map[id].Text}
+		source := Source{Name: shownName(id), Code: c.Map[id].Text}
 		if id == ProgramFile {
 			source = Source{Name: c.Source.name(), Code: c.Source.Code}
 		}

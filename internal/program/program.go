@@ -37,6 +37,7 @@ func (s Source) name() string { return cmp.Or(s.Name, ProgramFile) }
 // Options are what a program may import. The zero value allows the built-in modules only.
 type Options struct {
 	Resolver Resolver // skills, workspace and servers; nil: there are none
+	Local    bool     // Resolver also has files beside the program, below LocalRoot
 	Packages string   // a node_modules directory whose packages may be imported; "" is none
 	// Prelude is the user's own runtime functions: modules that are evaluated before the program, and before
 	// everything it imports; their named exports become global variables.
@@ -75,6 +76,11 @@ const maxText = 1 << 20
 // Compile compiles a program and everything that it imports. The error is an *Error, or wraps ctx's, naming the file, or
 // says why no compiler process starts. When ctx ends, Compile returns at once. It is safe for concurrent use.
 func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
+	c, err := compile(ctx, src, opts)
+	return c, shownError(err)
+}
+
+func compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // Resolver finds what programs import from the sandbox. Its methods may be called from several goroutines.
 type Resolver interface {
-	// Module returns the text of a file by its sandbox path, which begins with /skills/ or /workspace/ and is clean.
+	// Module returns the text of a file by its sandbox path, which begins with /skills/, /workspace/ or LocalRoot and is clean.
 	// The error wraps fs.ErrNotExist if there is no such file, or if it is a directory.
 	Module(ctx context.Context, id string) ([]byte, error)
 	// Server returns the functions of an MCP server by its name, matched tolerantly, or if name is ambiguous or
@@ -30,6 +30,9 @@ func (l *loader) load(specifier, from string) (string, error) {
 	}
 	absolute := strings.HasPrefix(name, "/")
 	first, _, _ := strings.Cut(name, "/")
+	if !absolute && (first == "." || first == "..") && l.isLocal(from) {
+		return l.local(specifier, name, from)
+	}
 	if absolute || first == "." || first == ".." {
 		if !absolute {
 			dir := "/workspace"

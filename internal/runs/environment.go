@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -28,6 +30,7 @@ type environment struct {
 	privacy   pii.Session
 	servers   map[string]frame.Module // of a recorded program; nil where servers may be asked
 	remove    func()                  // removes a workspace of no session
+	local     fs.FS                   // the files beside the program; nil: none
 	runID     string
 
 	given *journal.Input // what the run was given to work on; nil for nothing
@@ -90,7 +93,7 @@ func (e *environment) close(ended bool) {
 // options are the modules that a program may import. charge gets the time that compiling them took.
 func (e *environment) options(charge func(time.Duration) error) program.Options {
 	return program.Options{
-		Resolver: e, Packages: e.s.opt.Packages, Prelude: e.s.opt.Prelude, Cache: e.s.opt.Modules, Compiler: e.s.opt.Compiler,
+		Resolver: e, Local: e.local != nil, Packages: e.s.opt.Packages, Prelude: e.s.opt.Prelude, Cache: e.s.opt.Modules, Compiler: e.s.opt.Compiler,
 		Owner: e.user, Charge: charge,
 	}
 }
@@ -99,6 +102,9 @@ var _ program.Resolver = (*environment)(nil)
 
 // Module implements program.Resolver.
 func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
+	if strings.HasPrefix(id, program.LocalRoot) {
+		return e.localModule(ctx, id)
+	}
 	text, err := e.read(ctx, id)
 	if err != nil {
 		return nil, err
@@ -115,6 +121,19 @@ func (e *environment) read(ctx context.Context, id string) ([]byte, error) {
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
 	return text, err
+}
+
+// localModule reads a file beside the program. What it has of personal data is hidden as that of the program is.
+func (e *environment) localModule(ctx context.Context, id string) ([]byte, error) {
+	text, err := program.LocalFile(e.local, id)
+	if err != nil {
+		return nil, err
+	}
+	if path.Ext(id) == ".json" {
+		return e.privacy.HideJSON(ctx, pii.FromInput, text)
+	}
+	hidden, err := e.privacy.HideProgram(ctx, string(text))
+	return []byte(hidden), err
 }
 
 // offline takes the servers that a program imports from the recorded program and the catalog.

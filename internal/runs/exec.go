@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
@@ -26,6 +27,8 @@ type Request struct {
 	ID   string // of the run; a new one when empty
 	Code string
 	File string // its name, for messages
+	// Local are the files beside the program, which it may import by relative paths; nil: none.
+	Local fs.FS
 	User string // "local" when empty
 	Task string // that the run belongs to; empty for none
 	// Principal is whose credential asks for the run.
@@ -61,6 +64,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return nil, err
 	}
 	defer func() { env.close(over(out, err)) }()
+	env.local = req.Local
 	if err := env.take(ctx, req.Input); err != nil {
 		env.close(true) // the run never begins
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/id"
@@ -62,6 +63,7 @@ func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journ
 // Replay says how a recorded run is executed again.
 type Replay struct {
 	Code    string      // replaces the recorded program, to see where a changed one diverges; empty: the recorded one
+	Local   fs.FS       // the files beside Code, as of Request
 	Tier    string      // of the sandbox; empty: the recorded one
 	Force   bool        // although another engine recorded it
 	Roles   []auth.Role // of who asks for it, for policy; nil if they are not known
@@ -97,6 +99,7 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 	if err != nil {
 		return nil, err
 	}
+	env.local = how.Local
 	env.runID = id.New("run") // of its copy of the input
 	defer env.removeInput()
 	defer env.close(false) // a replay has no files of its own

@@ -1,0 +1,87 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// LocalRoot begins the ids of modules that lie beside the program, in its folder or below. What follows is their path from there, and their name for
+// people.
+const LocalRoot = "/program/"
+
+// shownName is what people know a module by.
+func shownName(id string) string { return strings.TrimPrefix(id, LocalRoot) }
+
+// shownError is an error with the names of modules that people know.
+func shownError(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	shown := *e
+	shown.File = shownName(e.File)
+	shown.Message, shown.Hint = strings.ReplaceAll(e.Message, LocalRoot, ""), strings.ReplaceAll(e.Hint, LocalRoot, "")
+	return &shown
+}
+
+// local resolves a relative path in the program or in a module beside it. A file that is not there is looked for in /workspace.
+func (l *loader) local(specifier, name, from string) (string, error) {
+	at := path.Join(LocalRoot, name)
+	if strings.HasPrefix(from, LocalRoot) {
+		at = path.Join(path.Dir(from), name)
+	}
+	rest, inside := strings.CutPrefix(at, LocalRoot)
+	switch {
+	case !l.opts.Local:
+		return "", errorf("import it in a declaration at the top, so that it is recorded with the program",
+			"cannot import %q: the files beside the program were there only while it was executed for the first time", specifier)
+	case !inside || !fs.ValidPath(rest):
+		return "", errorf("move it beside the program, into its folder or below, or into a file of the workspace and read it with fs.readFile",
+			"cannot import %q: it is not in the program's folder", specifier)
+	}
+	return l.file(specifier, at, "/workspace/"+rest)
+}
+
+// isLocal reports whether relative paths in a module may mean files beside the program.
+func (l *loader) isLocal(from string) bool {
+	return l.opts.Local && from == ProgramFile || strings.HasPrefix(from, LocalRoot)
+}
+
+// LocalFile reads a module from the program's folder, by its id. The error wraps fs.ErrNotExist if it is no file, and names no path of the host.
+func LocalFile(dir fs.FS, id string) ([]byte, error) {
+	name := strings.TrimPrefix(id, LocalRoot)
+	text, err := readLocal(dir, name)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err
+	}
+	switch {
+	case err == nil:
+		return text, nil
+	case errors.Is(err, syscall.ENOTDIR):
+		err = fs.ErrNotExist
+	}
+	return nil, fmt.Errorf("%s: %w", name, err)
+}
+
+func readLocal(dir fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(dir, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fs.ErrNotExist
+	case !info.Mode().IsRegular(): // reading a pipe would wait
+		return nil, errors.New("it is neither a file nor a directory")
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxText+1)) // the loader refuses more
+}
