@@ -17,6 +17,8 @@ import (
 	"golang.org/x/term"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/input"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/modelview"
@@ -29,11 +31,13 @@ type execCmd struct {
 	File     string         `arg:"" optional:"" help:"Program to execute (.js or .ts); - reads standard input."`
 	Eval     *string        `short:"e" help:"Execute this code instead of a file." placeholder:"CODE"`
 	User     string         `help:"Whose skills and files the program sees." default:"local"`
-	Session  string         `help:"Session of the run: later runs of it find the same /workspace." placeholder:"ID"`
+	Session  string         `help:"Session of the run: later runs of it find the same /workspace." placeholder:"ID" xor:"kept"`
 	Sandbox  string         `help:"Tier of the sandbox, instead of the configured one: wasm, process, docker or auto. A recorded run is replayed in this tier." key:"sandbox.tier" placeholder:"TIER"`
 	Timeout  *time.Duration `help:"How long the program may compute (30s, 2m), instead of the configured time." key:"sandbox.timeout" placeholder:"DURATION"`
 	Input    string         `help:"What the program works on, as its global input: a file, or - for standard input." placeholder:"FILE"`
 	Format   string         `name:"input-format" help:"How the program gets its input: json (the value), ndjson and csv (rows), lines, text. By default the name or the beginning of the input says." enum:"${inputFormats}" default:"" placeholder:"FORMAT"`
+	Keep     bool           `help:"Keep the files that the run writes, as those of a new session." xor:"kept"`
+	Watch    bool           `help:"Run again whenever the file changes, or one beside it that it imports, until Ctrl-C."`
 	Record   string         `help:"Write a recording of the run." xor:"recording" placeholder:"FILE"`
 	Replay   string         `help:"Answer every call from a recording; no server is contacted." xor:"recording" placeholder:"FILE"`
 	Force    bool           `help:"Replay a recording that another engine made."`
@@ -51,9 +55,13 @@ Examples:
   harness exec analysis.ts --record run.json
   harness exec analysis.ts --replay run.json
   harness exec analysis.ts --session s1 --for-model=2000
+  harness exec analysis.ts --watch
   harness exec -e 'return input.customers.length' --input crm.json
   curl -s https://example.com/orders.json | harness exec -e 'return input[0]'
   harness exec -e 'let n = 0; for await (const row of input) n += Number(row.total); return n' --input orders.csv
+
+A program in a file may import files beside it and below: import { total } from './lib/total', import rows from './rows.json'.
+The recording has them.
 
 JSON and text are the value of input. CSV, NDJSON and lines are rows: for await (const row of input), or input.toArray().
 Rows of CSV are objects whose keys stand in the first line. Only a part of the file is in memory at a time.`
@@ -89,6 +97,12 @@ func (c *execCmd) check() error {
 		return errors.New("--force is for --replay")
 	case c.Format != "" && c.Input == "" && c.File == "":
 		return errors.New("--input-format is for --input")
+	case c.Watch && (c.File == "" || c.File == "-"):
+		return errors.New("--watch is for a program in a file")
+	case c.Watch && c.Input == "-":
+		return errors.New("--watch reads its input again each time: give a file with --input")
+	case c.Keep && c.Replay != "":
+		return errors.New("--keep is for new runs: a replay writes no files")
 	case c.Timeout != nil && *c.Timeout <= 0:
 		return fmt.Errorf("--timeout %s is not positive; give a duration such as 30s", *c.Timeout)
 	}
@@ -96,15 +110,26 @@ func (c *execCmd) check() error {
 }
 
 func (c *execCmd) Run(ctx context.Context, a *app) error {
-	code, file, err := c.source(ctx, a)
-	if err != nil {
-		return err
+	if c.Keep {
+		c.Session = id.New("sess")
+	}
+	if c.Watch {
+		return c.watch(ctx, a)
 	}
 	local, err := c.local(a)
 	if err != nil {
 		return err
 	}
 	defer local.close()
+	return c.execute(ctx, a, nil, local)
+}
+
+// execute executes the program once. h is nil if it is not open yet.
+func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local *localFiles) error {
+	code, file, err := c.source(ctx, a)
+	if err != nil {
+		return err
+	}
 	var recording *journal.Recording
 	if c.Replay != "" {
 		if recording, err = openRecording(a, c.Replay, journal.DecodeRecording); err != nil {
@@ -119,11 +144,13 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer closeInput()
-	h, err := a.open(ctx)
-	if err != nil {
-		return err
+	if h == nil {
+		if h, err = a.open(ctx); err != nil {
+			return err
+		}
 	}
 	var out *run.Outcome
+	var written []files.Entry
 	progress := a.progress("running")
 	if recording != nil {
 		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Local: local.files(), Force: c.Force, Tier: c.Sandbox, Input: given})
@@ -135,6 +162,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 		}
 		out, err = h.Runs().Create(ctx, auth.Local(), runs.Request{
 			Code: code, File: file, Local: local.files(), User: c.User, Session: c.Session, Input: given, Progress: progress.report, Observe: observe,
+			Written: func(all []files.Entry) { written = all },
 		})
 		if err == nil && out.Status == run.WaitingApproval {
 			progress.stop()
@@ -142,17 +170,25 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	progress.stop()
+	if errors.Is(context.Cause(ctx), errChanged) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	// The outcome is printed in any case.
-	return errors.Join(c.record(ctx, a, h, out), c.answer(a, h, out))
+	err = errors.Join(c.record(ctx, a, h, out), c.answer(a, h, out))
+	a.tellWritten(written, c.Session, c.User)
+	return err
 }
 
 // input is what the program works on: the file of --input, or standard input that is piped to a program from elsewhere
 // that reads it.
 func (c *execCmd) input(ctx context.Context, a *app, code string) (_ *runs.Input, done func(), err error) {
 	fromElsewhere := c.Eval != nil || c.File != "" && c.File != "-"
+	if c.Watch && a.piped() && readsInput.MatchString(code) && c.Input == "" {
+		return nil, nil, usage(errors.New("--watch reads its input again each time: give a file with --input"))
+	}
 	if c.Input != "" || c.Replay != "" || !fromElsewhere || !a.piped() || !readsInput.MatchString(code) {
 		return openInput(ctx, a, c.Input, c.Format)
 	}

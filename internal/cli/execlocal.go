@@ -6,14 +6,31 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
-// localFiles is the folder of a program, whose files it may import. Nothing leads out of it.
+// localFiles is the folder of a program, whose files it may import. Nothing leads out of it. It is safe for concurrent use.
 type localFiles struct {
+	dir  string
 	root *os.Root
 
-	mu    sync.Mutex
-	asked map[string]bool // names that were looked for
+	mu   sync.Mutex
+	seen map[string]fileState // what was looked at or for, by path
+}
+
+// fileState tells whether a file has changed.
+type fileState struct {
+	there    bool
+	size     int64
+	modified time.Time
+}
+
+func stateOf(name string) fileState {
+	info, err := os.Stat(name)
+	if err != nil {
+		return fileState{}
+	}
+	return fileState{true, info.Size(), info.ModTime()}
 }
 
 // local opens the folder of the program; nil for a program that is no file.
@@ -21,13 +38,15 @@ func (c *execCmd) local(a *app) (*localFiles, error) {
 	if c.File == "" || c.File == "-" {
 		return nil, nil
 	}
-	root, err := os.OpenRoot(filepath.Dir(a.path(c.File)))
+	dir := filepath.Dir(a.path(c.File))
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, usage(fmt.Errorf("open the program's folder: %w", err))
 	}
-	return &localFiles{root: root, asked: map[string]bool{}}, nil
+	return &localFiles{dir: dir, root: root, seen: map[string]fileState{}}, nil
 }
 
+// files are the files, nil for none.
 func (l *localFiles) files() fs.FS {
 	if l == nil {
 		return nil
@@ -44,10 +63,29 @@ func (l *localFiles) close() {
 // Open implements fs.FS.
 func (l *localFiles) Open(name string) (fs.File, error) { return l.root.FS().Open(name) }
 
-// Stat implements fs.StatFS.
+// Stat implements fs.StatFS. The loader calls it before it reads a file.
 func (l *localFiles) Stat(name string) (fs.FileInfo, error) {
-	l.mu.Lock()
-	l.asked[name] = true
-	l.mu.Unlock()
+	l.look(filepath.Join(l.dir, filepath.FromSlash(name)))
 	return fs.Stat(l.root.FS(), name)
+}
+
+// look remembers the state of a file.
+func (l *localFiles) look(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, seen := l.seen[name]; !seen {
+		l.seen[name] = stateOf(name)
+	}
+}
+
+// changed reports whether a file is another one than when it was looked at.
+func (l *localFiles) changed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, state := range l.seen {
+		if stateOf(name) != state {
+			return true
+		}
+	}
+	return false
 }

@@ -15,6 +15,7 @@ import (
 
 	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -280,4 +281,36 @@ func (c *filesRmCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *
 		return usage(err)
 	}
 	return a.answer(map[string]string{"removed": area.root + "/" + at}, "removed %s/%s of %s\n", area.root, at, area.of)
+}
+
+// maxTold is how many files that a run wrote are named.
+const maxTold = 5
+
+// tellWritten says where the files are that a run wrote: in its session, or nowhere, because those of no session are removed.
+func (a *app) tellWritten(all []files.Entry, session, user string) {
+	var names []string
+	for _, f := range all {
+		if !f.IsDir {
+			names = append(names, f.Path)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	whose := ""
+	if user != "" && user != runs.DefaultUser {
+		whose = " --user " + user
+	}
+	for _, name := range names[:min(len(names), maxTold)] {
+		if session == "" {
+			fmt.Fprintf(a.Stderr, "harness: /workspace/%s is removed with its run; --keep or --session NAME keeps it\n", name)
+		} else {
+			fmt.Fprintf(a.Stderr, "harness: wrote /workspace/%s; harness files get %s %s%s\n", name, session, name, whose)
+		}
+	}
+	if more := len(names) - maxTold; more > 0 && session == "" {
+		fmt.Fprintf(a.Stderr, "harness: and %d more files\n", more)
+	} else if more > 0 {
+		fmt.Fprintf(a.Stderr, "harness: and %d more files; harness files ls %s%s\n", more, session, whose)
+	}
 }

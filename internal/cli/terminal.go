@@ -97,6 +97,15 @@ func (c *console) line(text, color string) {
 	fmt.Fprintln(c, text)
 }
 
+// clear empties a terminal, and does nothing elsewhere.
+func (c *console) clear() {
+	if c.live {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		io.WriteString(c.raw, "\x1b[H\x1b[2J\x1b[3J") // where the terminal is gone, the next write says so
+	}
+}
+
 // progress shows on a terminal what the command is doing, once that takes longer than a second.
 type progress struct {
 	to    *console

@@ -11,6 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
@@ -102,6 +104,9 @@ type toolsCallCmd struct {
 	Args callArgs `arg:"" optional:"" help:"Arguments: one JSON object, @FILE or - (standard input) with one, or NAME=VALUE, NAME=@FILE, NAME:=JSON." name:"args" sep:"none"`
 	Raw  bool     `help:"The whole MCP result."`
 	User string   `help:"Who calls." default:"local"`
+
+	Session string `help:"Session whose /workspace gets images and other files of the answer." placeholder:"ID" xor:"kept"`
+	Keep    bool   `help:"Keep such files, as those of a new session." xor:"kept"`
 }
 
 func (toolsCallCmd) Help() string {
@@ -111,7 +116,8 @@ Examples:
   harness tools call database__query '{"query": "SELECT count(*) FROM sales"}'
   harness tools call database__query query="SELECT count(*) FROM sales" timeout_ms=5000
   harness tools call database__query query=@report.sql 'params:=[1, null]'
-  echo '{"query": "SELECT 1"}' | harness tools call database__query -`
+  echo '{"query": "SELECT 1"}' | harness tools call database__query -
+  harness tools call browser__screenshot --keep`
 }
 
 func (c *toolsCallCmd) check() error { return c.Args.check() }
@@ -133,7 +139,11 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 		function += ".raw"
 	}
 	req := runs.CallOf(function, c.Name, args)
-	req.User = c.User
+	if c.Keep {
+		c.Session = id.New("sess")
+	}
+	var written []files.Entry
+	req.User, req.Session, req.Written = c.User, c.Session, func(all []files.Entry) { written = all }
 	progress := a.progress("calling " + c.Name)
 	out, err := h.Runs().Create(ctx, auth.Local(), req)
 	progress.stop()
@@ -147,7 +157,9 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 		// The position is in the program above.
 		out.Error.Line, out.Error.Column, out.Error.Source, out.Error.Stack = 0, 0, "", ""
 	}
-	return a.outcome(out)
+	err = a.outcome(out)
+	a.tellWritten(written, c.Session, c.User)
+	return err
 }
 
 // unknown explains an unknown tool or server; the server may only be unavailable.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -88,6 +89,18 @@ func (e *environment) close(ended bool) {
 		e.remove()
 		e.removeInput()
 	}
+}
+
+// clockGrain is how much earlier than the clock the times of files may be.
+const clockGrain = 20 * time.Millisecond
+
+// written are the files of the workspace that were written since.
+func (e *environment) written(ctx context.Context, since time.Time) []files.Entry {
+	all, err := e.workspace.ReadDir(context.WithoutCancel(ctx), ".", true)
+	if err != nil {
+		return nil // there are too many to be told
+	}
+	return slices.DeleteFunc(all, func(f files.Entry) bool { return f.ModTime.Before(since.Add(-clockGrain)) })
 }
 
 // options are the modules that a program may import. charge gets the time that compiling them took.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/id"
@@ -29,8 +30,8 @@ type Request struct {
 	File string // its name, for messages
 	// Local are the files beside the program, which it may import by relative paths; nil: none.
 	Local fs.FS
-	User string // "local" when empty
-	Task string // that the run belongs to; empty for none
+	User  string // "local" when empty
+	Task  string // that the run belongs to; empty for none
 	// Principal is whose credential asks for the run.
 	Principal string
 	// Roles are those of the principal, for policy; nil if they are not known.
@@ -40,7 +41,10 @@ type Request struct {
 	Timeout time.Duration
 	Env     map[string]string // variables that the program has beside the configured ones
 	Input   *Input            // what the program works on; nil for nothing
-	Slot    *run.Slot         // of a run that waited for one; nil for none
+	// Written gets the files of the workspace that were written during the run, before those of no session are removed; nil: they are not looked
+	// for.
+	Written func([]files.Entry)
+	Slot    *run.Slot // of a run that waited for one; nil for none
 	Observe func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
 	Progress func(call int, p mcpclient.Progress)
@@ -63,7 +67,13 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	defer func() { env.close(over(out, err)) }()
+	began := s.opt.Now()
+	defer func() {
+		if over(out, err) && req.Written != nil {
+			req.Written(env.written(ctx, began))
+		}
+		env.close(over(out, err))
+	}()
 	env.local = req.Local
 	if err := env.take(ctx, req.Input); err != nil {
 		env.close(true) // the run never begins

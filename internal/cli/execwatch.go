@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// watchEvery is how often the files of a program are looked at. Polling also works on network file systems, and where editors replace files.
+const watchEvery = 200 * time.Millisecond
+
+// errChanged ends a run whose program has changed.
+var errChanged = errors.New("the program has changed")
+
+// watch executes the program, and again whenever it has changed, until ctx ends.
+func (c *execCmd) watch(ctx context.Context, a *app) error {
+	h, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := c.watchOnce(ctx, a, h); err != nil {
+			return err
+		}
+		a.stdout.clear()
+	}
+}
+
+// watchOnce executes the program and waits until it has changed. Its error is how the watching ended.
+func (c *execCmd) watchOnce(ctx context.Context, a *app, h *wiring.Harness) error {
+	local, err := c.local(a)
+	if err != nil {
+		return err
+	}
+	defer local.close()
+	local.look(a.path(c.File))
+	if c.Input != "" {
+		local.look(a.path(c.Input))
+	}
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- c.execute(running, a, h, local) }()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			ended = nil
+			if ctx.Err() == nil && context.Cause(running) == nil {
+				a.report(ctx, err)
+				fmt.Fprintf(a.Stderr, "harness: waiting for a change of %s; Ctrl-C ends it\n", c.File)
+			}
+		case <-ctx.Done():
+			if ended != nil {
+				<-ended
+			}
+			return context.Cause(ctx)
+		case <-tick.C:
+			if !local.changed() {
+				continue
+			}
+			stop(errChanged)
+			if ended != nil {
+				<-ended
+			}
+			return nil
+		}
+	}
+}
