@@ -32,6 +32,7 @@ type API struct {
 	outcome     func(workflow map[string]any) Outcome // of executions; nil: success
 	fail        http.HandlerFunc                      // answers in place of the API; nil: none
 	writes      int                                   // requests that could change something
+	creates     int                                   // requests to create a workflow
 }
 
 // NewAPI makes one without workflows.
@@ -77,6 +78,30 @@ func (a *API) FailWrites(with http.HandlerFunc) {
 	})
 }
 
+// Created returns how many requests were to create a workflow, and how many workflows there are.
+func (a *API) Created() (requests, workflows int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.creates, len(a.workflows)
+}
+
+// Store adds a workflow and returns its id.
+func (a *API) Store(w map[string]any) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.add(w)
+}
+
+// Stored returns the workflows in the order in which they were created. They are not to be changed.
+func (a *API) Stored() (all []map[string]any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range a.order {
+		all = append(all, a.workflows[id])
+	}
+	return all
+}
+
 // Writes returns how many requests could change something, and how many workflows there are.
 func (a *API) Writes() (requests, workflows int) {
 	a.mu.Lock()
@@ -90,6 +115,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fail := a.fail
 	if r.Method != http.MethodGet {
 		a.writes++
+	}
+	if r.Method == http.MethodPost && r.URL.Path == "/api/v1/workflows" {
+		a.creates++
 	}
 	a.mu.Unlock()
 	switch {
@@ -181,15 +209,20 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	answer(w, 200, a.workflows[a.add(in)])
+}
+
+// add stores a new workflow.
+func (a *API) add(in map[string]any) (id string) {
 	a.made++
-	id := fmt.Sprintf("fake%012d", a.made)
+	id = fmt.Sprintf("fake%012d", a.made)
 	maps.Copy(in, map[string]any{
 		"id": id, "active": false, "createdAt": stamp(), "updatedAt": stamp(), "isArchived": false, "pinData": nil, "meta": nil, "staticData": nil,
 		"versionId": fmt.Sprint("v", a.made), "versionCounter": 1, "triggerCount": 0,
 	})
 	a.workflows[id] = in
 	a.order = append(a.order, id)
-	answer(w, 200, in)
+	return id
 }
 
 func (a *API) put(w map[string]any, r *http.Request) (int, any) {
