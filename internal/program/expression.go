@@ -38,10 +38,25 @@ func (s *scan) asExpression(lifted []decl) (semicolons []int, ok bool) {
 		return semicolons, len(rest) == 2 && rest[1] > first+1
 	case "class", "@": // these would parse as expressions
 		return nil, false
+	case "function":
+		return semicolons, s.endsWithBody(rest)
+	case "async":
+		return semicolons, !s.is(first+1, "function") || s.endsWithBody(rest)
 	case "const", "let", "var", "if", "for", "while", "do", "switch", "try", "throw", "return", "export": // these would not
 		return nil, false
 	case "namespace", "module", "declare", "import":
 		return semicolons, !s.isKind(first+1, word) && !s.isKind(first+1, str)
 	}
 	return semicolons, true
+}
+
+// endsWithBody reports whether nothing follows the function declaration that a program begins with. A parenthesis behind its body would
+// call it where the parser takes the program for an expression.
+func (s *scan) endsWithBody(rest []int) bool {
+	for k, i := range rest[:len(rest)-1] {
+		if s.is(i, "}") && !s.is(rest[k+1], "{") { // which would end a type
+			return false
+		}
+	}
+	return true
 }

@@ -87,6 +87,11 @@ func TestResults(t *testing.T) {
 		{"async () => { return 5 }", 5.0},
 		{"async function main() { return 6 }", 6.0},
 		{"function main() { return 6 }", 6.0},
+		{"function main(): { a: number } { return { a: 6 } }", map[string]any{"a": 6.0}},
+		// Functions are declared, and not called with what follows in parentheses.
+		{"function six() { return 6 }\n(async () => { globalThis.got = six() })()", nil},
+		{"async function six() { return 6 }\n(async () => { globalThis.got = await six() })();", nil},
+		{"async function* six() { yield 6 }\n[1].map(() => six())", nil},
 		{"(function () { return 7 })()", 7.0},
 		{"(async () => { return 8 })();", 8.0},
 		{"'text'", "text"},

@@ -2,7 +2,7 @@
 // one microsecond, so that time never stands still for a program that waits by reading it.
 
 import {
-  construct, define, defineProperty, getOwnPropertyDescriptor, floor, global, NativeDate, dateToString, own, ownKeys,
+  construct, define, defineProperty, getOwnPropertyDescriptor, floor, global, NativeDate, dateToString, dateToTimeString, endsWith, own, ownKeys,
 } from './intrinsics.js';
 
 let started = 0; // microseconds since the Unix epoch
@@ -36,11 +36,14 @@ export function elapsed() {
 
 const nowMillis = () => floor(now() / 1000);
 
+// zoned adds the name of the time zone to the text of a date, where the engine leaves it out.
+const zoned = (text) => (endsWith(text, 'GMT+0000') ? `${text} (Coordinated Universal Time)` : text);
+
 // installDate replaces Date by a function of the same shape that reads this clock. Dates are the engine's own objects:
 // instanceof, subclassing and every method work as before.
 function installDate() {
   const Date = function Date(...args) {
-    if (new.target === undefined) return dateToString(new NativeDate(nowMillis()));
+    if (new.target === undefined) return zoned(dateToString(new NativeDate(nowMillis())));
     return construct(NativeDate, args.length === 0 ? [nowMillis()] : args, new.target);
   };
   const statics = ownKeys(NativeDate);
@@ -49,6 +52,12 @@ function installDate() {
   }
   const methods = { now: () => nowMillis() }; // an arrow in a literal: no constructor, and named as the built-in is
   define(Date, 'now', methods.now, false);
+  const texts = {
+    toString() { return zoned(dateToString(this)); },
+    toTimeString() { return zoned(dateToTimeString(this)); },
+  };
+  define(NativeDate.prototype, 'toString', texts.toString, false);
+  define(NativeDate.prototype, 'toTimeString', texts.toTimeString, false);
   define(NativeDate.prototype, 'constructor', Date, false);
   define(global, 'Date', Date, false);
 }

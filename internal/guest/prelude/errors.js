@@ -4,7 +4,7 @@
 import {
   apply, construct, define, defineProperty, ErrorPrototype, getOwnPropertyDescriptor, hasOwn, join, list, mapGet, mapSet, NativeError,
   NativeMap, NativeRangeError, NativeReferenceError, NativeSyntaxError, NativeTypeError, NativeWeakMap, own, startsWith, strIncludes,
-  strIndexOf, strSlice, toNumber, uncurry, weakGet, weakSet,
+  strIndexOf, strSlice, toNumber, uncurry, weakGet, weakSet, regExpExec,
 } from './intrinsics.js';
 import { encodePlain } from './json.js';
 
@@ -229,6 +229,8 @@ export function errorFrom(wire, site) {
     if (data !== undefined) define(error, 'data', data);
   } else if (data !== null && typeof data === 'object') {
     if (own(data, 'code') !== undefined) define(error, 'code', data.code);
+    const syscall = name === 'FSError' ? regExpExec(/^[A-Z]+: .*?, (\w+)(?: '|$)/s, message) : null;
+    if (syscall !== null) define(error, 'syscall', syscall[1]);
     if (own(data, 'path') !== undefined) define(error, 'path', data.path);
   }
   return error;

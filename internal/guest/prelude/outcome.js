@@ -1,6 +1,6 @@
 // How a run ends: the value or the error that the program came to, or the failure that nobody handled.
 
-import { ErrorPrototype, NativeWeakMap, toStr, weakGet, weakSet } from './intrinsics.js';
+import { ErrorPrototype, NativeWeakMap, strSlice, toStr, weakGet, weakSet } from './intrinsics.js';
 import { inherits, proxyOf } from './brands.js';
 import { printed } from './calls.js';
 import { brandOf, stackOf } from './errors.js';
@@ -114,6 +114,7 @@ function messageOf(error) {
     const length = read(errors, 'length');
     for (let i = 0; i < maxCauses && typeof length === 'number' && i < length; i++) text += `; ${described(read(errors, i))}`;
   }
+  if (read(error, 'code') === 'ERR_INVALID_URL') text += `: ${strSlice(string(read(error, 'input') ?? ''), 0, 200)}`; // which it is not in
   const module = weakGet(moduleOf, error);
   return module === undefined ? text : `${text} (while loading module ${module})`;
 }

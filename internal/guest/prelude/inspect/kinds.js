@@ -1,9 +1,9 @@
 // What each kind of object prints: braces, elements, keys, and what stands before them.
 
 import {
-  bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, getOwnPropertyDescriptor, hasOwn, isArray,
-  isEnumerable, keys, list, mapForEach, mapSize, max, min, numberToString, own, ownKeys, padStart, push, regExpExec,
-  setForEach, setSize, toNumber, typedArrayLength,
+  bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, define, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, isArray,
+  isEnumerable, keys, list, mapForEach, mapIteratorNext, MapIteratorPrototype, mapSize, max, min, NativeWeakMap, numberToString, own, ownKeys,
+  padStart, push, regExpExec, setForEach, setIteratorNext, SetIteratorPrototype, setSize, toNumber, typedArrayLength, weakGet, weakSet,
 } from '../intrinsics.js';
 import { bytesOf, kindOf } from '../brands.js';
 import { boxedBase, dateBase, errorBase, functionBase, regExpBase } from './bases.js';
@@ -79,10 +79,17 @@ export function describe(ctx, value, depth, inTypedArray) {
         shape.open = `${lead(kind)}{`;
         shape.elements = (_ctx, _value, _depth, entries) => push(entries, '<items unknown>');
         break;
-      default:
+      default: {
+        const rest = remaining(value);
+        if (rest !== undefined) {
+          shape.open = `[${rest.title}] {`;
+          shape.elements = (_ctx, _value, _depth, entries) => restElements(ctx, rest.items, depth, entries);
+          break;
+        }
         if (isArguments(value, name, tag)) shape.open = '[Arguments] {';
         else if (name !== 'Object' || tag !== '') shape.open = `${lead('Object')}{`;
         size = 0;
+      }
     }
   }
   if (shape.keys.length === 0) {
@@ -90,6 +97,53 @@ export function describe(ctx, value, depth, inTypedArray) {
     else if (size === 0) shape.whole = shape.open + shape.close;
   }
   return shape;
+}
+
+const drained = new NativeWeakMap(); // iterator -> what is left of it
+
+// remaining returns what is left of an iterator of a Map or Set, undefined for anything else. Nothing tells that but to take it: the
+// iterator gives it out again.
+function remaining(iterator) {
+  const known = weakGet(drained, iterator);
+  if (known !== undefined) return { __proto__: null, title: known.title, items: listFrom(known.items, known.at) };
+  const prototype = getPrototypeOf(iterator);
+  const kind = prototype === MapIteratorPrototype ? 'Map' : prototype === SetIteratorPrototype ? 'Set' : undefined;
+  if (kind === undefined || hasOwn(iterator, 'next')) return undefined;
+  const state = { __proto__: null, title: '', items: list(), at: 0 };
+  const again = {
+    next() {
+      const done = state.at >= state.items.length;
+      return { value: done ? undefined : state.items[state.at++], done };
+    },
+  };
+  const next = kind === 'Map' ? mapIteratorNext : setIteratorNext;
+  let pairs = true;
+  try {
+    define(iterator, 'next', again.next, false);
+    for (let step; !(step = next(iterator)).done;) {
+      push(state.items, step.value);
+      pairs &&= isArray(step.value) && step.value.length === 2;
+    }
+  } catch {
+    return undefined; // it only inherits from one, or cannot be changed
+  }
+  state.title = `${kind} ${pairs && state.items.length > 0 ? 'Entries' : 'Iterator'}`;
+  weakSet(drained, iterator, state);
+  return state;
+}
+
+function listFrom(items, from) {
+  const out = list();
+  for (let i = from; i < items.length; i++) push(out, items[i]);
+  return out;
+}
+
+function restElements(ctx, items, depth, entries) {
+  const count = shown(ctx, items.length);
+  ctx.indentation += 2;
+  for (let i = 0; i < count; i++) push(entries, formatValue(ctx, items[i], depth));
+  ctx.indentation -= 2;
+  more(entries, items.length - count);
 }
 
 const trimEnd = (text) => regExpExec(/^(.*?) ?$/s, text)[1];

@@ -23,11 +23,15 @@ function fail(message, text, actual, expected, operator) {
   throw new AssertionError({ message: generated ? text : toStr(message), generated, actual, expected, operator });
 }
 
-// comparison makes a check of two values; verb says in its message what they should have been.
-const comparison = (operator, verb, test) => (actual, expected, message) => {
+// comparison makes a check of two values; text makes its message, in Node's words, of what they print.
+const comparison = (operator, test, text) => (actual, expected, message) => {
   if (test(actual, expected)) return;
-  fail(message, `expected ${inspect(actual)} ${verb} ${inspect(expected)}`, actual, expected, operator);
+  fail(message, text(inspect(actual), inspect(expected)), actual, expected, operator);
 };
+const beside = (kind) => (a, b) => `Expected values to be ${kind} deep-equal:\n\n${a}\n\nshould ${kind} deep-equal\n\n${b}`;
+const unlike = (kind) => (a) => `Expected "actual" not to be ${kind} deep-equal to:\n\n${a}\n`;
+const strictly = (a, b) => (a === b ? `Values have same structure but are not reference-equal:\n\n${a}\n`
+  : `Expected values to be strictly equal:\n\n${a} !== ${b}\n`);
 
 // matches says whether what was thrown is what was expected: nothing, a class, an expression, an object or a function.
 function matches(thrown, expected) {
@@ -51,13 +55,16 @@ function matches(thrown, expected) {
 function check(thrown, expected, message, operator) {
   if (!thrown) {
     const said = typeof expected === 'string' ? expected : message;
-    fail(said, 'expected an exception, and none was thrown', undefined, expected, operator);
+    const wanted = typeof expected === 'function' && expected.name ? ` (${toStr(expected.name)})` : '';
+    fail(said, `Missing expected ${operator === 'rejects' ? 'rejection' : 'exception'}${wanted}.`, undefined, expected, operator);
   }
   if (!matches(thrown.reason, expected)) throw thrown.reason;
 }
 
+const unwanted = (what, reason) => `Got unwanted ${what}.\nActual message: "${toStr(reason?.message ?? inspect(reason))}"`;
+
 export function assert(value, message) {
-  if (!value) fail(message, `expected ${inspect(value)} to be truthy`, value, true, '==');
+  if (!value) fail(message, `The expression evaluated to a falsy value:\n\n  assert(${inspect(value)})\n`, value, true, '==');
 }
 
 const isNot = (test) => (a, b) => !test(a, b);
@@ -67,16 +74,18 @@ const loose = (a, b) => a == b || (a !== a && b !== b); // NaN equals itself her
 
 const checks = {
   ok: (value, message) => assert(value, message),
-  equal: comparison('==', 'to equal', loose),
-  notEqual: comparison('!=', 'not to equal', isNot(loose)),
-  strictEqual: comparison('strictEqual', 'to be strictly equal to', is),
-  notStrictEqual: comparison('notStrictEqual', 'not to be strictly equal to', isNot(is)),
-  deepEqual: comparison('deepEqual', 'to equal deeply', looseDeep),
-  notDeepEqual: comparison('notDeepEqual', 'not to equal deeply', isNot(looseDeep)),
-  deepStrictEqual: comparison('deepStrictEqual', 'to be deeply and strictly equal to', strictDeep),
-  notDeepStrictEqual: comparison('notDeepStrictEqual', 'not to be deeply and strictly equal to', isNot(strictDeep)),
-  match: comparison('match', 'to match', (text, expression) => regExpExec(expression, text) !== null),
-  doesNotMatch: comparison('doesNotMatch', 'not to match', (text, expression) => regExpExec(expression, text) === null),
+  equal: comparison('==', loose, (a, b) => `${a} == ${b}`),
+  notEqual: comparison('!=', isNot(loose), (a, b) => `${a} != ${b}`),
+  strictEqual: comparison('strictEqual', is, strictly),
+  notStrictEqual: comparison('notStrictEqual', isNot(is), (a) => `Expected "actual" to be strictly unequal to: ${a}`),
+  deepEqual: comparison('deepEqual', looseDeep, beside('loosely')),
+  notDeepEqual: comparison('notDeepEqual', isNot(looseDeep), unlike('loosely')),
+  deepStrictEqual: comparison('deepStrictEqual', strictDeep, beside('strictly')),
+  notDeepStrictEqual: comparison('notDeepStrictEqual', isNot(strictDeep), unlike('strictly')),
+  match: comparison('match', (text, expression) => regExpExec(expression, text) !== null,
+    (text, expression) => `The input did not match the regular expression ${expression}. Input:\n\n${text}\n`),
+  doesNotMatch: comparison('doesNotMatch', (text, expression) => regExpExec(expression, text) === null,
+    (text, expression) => `The input was expected to not match the regular expression ${expression}. Input:\n\n${text}\n`),
   fail: (message) => fail(message, 'Failed', undefined, undefined, 'fail'),
   throws(f, expected, message) {
     let thrown;
@@ -91,14 +100,14 @@ const checks = {
     try {
       f();
     } catch (reason) {
-      fail(typeof message === 'string' ? message : undefined, `expected no exception; got ${inspect(reason)}`, reason, undefined, 'doesNotThrow');
+      fail(typeof message === 'string' ? message : undefined, unwanted('exception', reason), reason, undefined, 'doesNotThrow');
     }
   },
   async doesNotReject(promise, message) {
     try {
       await (typeof promise === 'function' ? promise() : promise);
     } catch (reason) {
-      fail(typeof message === 'string' ? message : undefined, `expected no rejection; got ${inspect(reason)}`, reason, undefined, 'doesNotReject');
+      fail(typeof message === 'string' ? message : undefined, unwanted('rejection', reason), reason, undefined, 'doesNotReject');
     }
   },
   ifError(value) {
@@ -121,13 +130,13 @@ const checks = {
 function strict(value, message) {
   assert(value, message);
 }
-const strictly = {
+const strictForms = {
   __proto__: null, equal: 'strictEqual', notEqual: 'notStrictEqual', deepEqual: 'deepStrictEqual', notDeepEqual: 'notDeepStrictEqual',
 };
 const names = keys(checks);
 for (let i = 0; i < names.length; i++) {
   define(assert, names[i], checks[names[i]]);
-  define(strict, names[i], checks[strictly[names[i]] ?? names[i]]);
+  define(strict, names[i], checks[strictForms[names[i]] ?? names[i]]);
 }
 define(assert, 'strict', strict);
 define(strict, 'strict', strict);

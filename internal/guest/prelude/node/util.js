@@ -94,7 +94,13 @@ const boxes = { __proto__: null, Number: true, String: true, Boolean: true, BigI
 const isKind = (kind) => (value) => value !== null && typeof value === 'object' && kindOf(value) === kind;
 
 // publicInspect is the program's own function: properties it sets are seen by nobody else.
-const publicInspect = { inspect: (value, options) => inspect(value, options) }.inspect;
+// Before there were options, it took showHidden and depth.
+const publicInspect = {
+  inspect(value, options, depth) {
+    if (typeof options !== 'boolean') return inspect(value, options);
+    return inspect(value, depth === undefined ? { __proto__: null, showHidden: options } : { __proto__: null, showHidden: options, depth });
+  },
+}.inspect;
 publicInspect.custom = symbolInspect;
 
 export const util = {

@@ -6,9 +6,10 @@ import { queryOf, replaceQuery, usv } from './searchparams.js';
 const open = (input, base) => library('openURL', usv(input), base === undefined ? undefined : usv(base));
 
 function invalid(input, base) {
-  const error = new TypeError(`Invalid URL: ${slice(input, 0, 200)}${base === undefined ? '' : ` (base ${slice(str(base), 0, 200)})`}`);
+  const error = new TypeError('Invalid URL');
   error.code = 'ERR_INVALID_URL';
   error.input = input;
+  if (base !== undefined) error.base = str(base);
   return error;
 }
 

@@ -122,7 +122,10 @@ function timePattern(locale, o, cycle) {
 }
 
 function cycleOf(locale, o) {
-  if (o.hour12 !== undefined) return o.hour12 ? (locale.language === 'ja' ? 'h11' : 'h12') : 'h23';
+  if (o.hour12 !== undefined) { // as in Node.js 20: the cycle that begins as the locale's own does
+    const own = locale.text('cycle') === 'h12';
+    return o.hour12 ? (own ? 'h12' : 'h11') : own ? 'h24' : 'h23';
+  }
   return o.hourCycle ?? locale.hc ?? locale.text('cycle');
 }
 
