@@ -3,11 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
 
+	"github.com/DeRuina/timberjack"
 	"github.com/alecthomas/kong"
 
 	"mcp-code-exec-harness/internal/config"
@@ -163,9 +167,56 @@ func (a *app) logger(cfg *config.Config) *slog.Logger {
 }
 
 func (a *app) loggerAt(cfg *config.Config, name string) *slog.Logger {
+	return telemetry.NewLogger(a.logOptions(cfg, name))
+}
+
+func (a *app) logOptions(cfg *config.Config, name string) telemetry.LogOptions {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(name)) // one of those that config accepts
-	return telemetry.NewLogger(telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)})
+	return telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)}
+}
+
+// serverLog is the log of a server: on standard error or in a file, with reports of errors where the configuration says so. closer ends
+// both.
+func (a *app) serverLog(cfg *config.Config) (log *slog.Logger, closer func(), err error) {
+	level := cfg.Log.Level
+	if cfg.Server.Debug {
+		level = "debug"
+	}
+	o := a.logOptions(cfg, level)
+	if o.Report, err = telemetry.NewReporter(telemetry.ReportOptions{DSN: cfg.Telemetry.SentryDSN, Version: Version, Redact: o.Redact}); err != nil {
+		return nil, nil, usage(fmt.Errorf("telemetry.sentryDsn: %w", err))
+	}
+	var file io.Closer = io.NopCloser(nil)
+	if cfg.Log.File != "" {
+		rotated, err := openLog(cfg.Log)
+		if err != nil {
+			return nil, nil, &exitError{exitUnavailable, fmt.Errorf("open the log: %w; make log.file writable, or set it to another file", err)}
+		}
+		o.Writer, file = rotated, rotated
+	}
+	return telemetry.NewLogger(o), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		o.Report.Close(ctx)
+		if err := file.Close(); err != nil {
+			fmt.Fprintln(a.Stderr, "harness: warning: close the log:", err)
+		}
+	}, nil
+}
+
+// openLog opens the file of the log, which only its owner can read.
+func openLog(c config.Log) (io.WriteCloser, error) {
+	if err := os.MkdirAll(filepath.Dir(c.File), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // now, and not with the first line
+	if err != nil {
+		return nil, err
+	}
+	return &timberjack.Logger{
+		Filename: c.File, MaxSize: int(c.MaxSize >> 20), MaxBackups: c.MaxFiles - 1, Compression: "gzip", AppendTimeAfterExt: true, FileMode: 0o600,
+	}, f.Close()
 }
 
 // redactor removes personal data from lines of the log and from traces; nil where it is switched off.

@@ -42,11 +42,11 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	if err := cfg.Server.Check(); err != nil {
 		return usage(err)
 	}
-	level := cfg.Log.Level
-	if cfg.Server.Debug {
-		level = "debug"
+	log, closeLog, err := a.serverLog(cfg)
+	if err != nil {
+		return err
 	}
-	log := a.loggerAt(cfg, level)
+	defer closeLog()
 	metrics := telemetry.NewMetrics()
 	audit, closeAudit, err := auditor(cfg, log, a.Now)
 	if err != nil {

@@ -46,8 +46,8 @@ type Config struct {
 	MCP        MCP          `key:"mcp" doc:"The harness as an MCP server: harness mcp, and /mcp of harness serve."`
 	Redis      Redis        `key:"redis" doc:"The Redis server of pii.vault: redis."`
 	Audit      Audit        `key:"audit" doc:"The record of who did what, in a file that shows changes."`
-	Log        Log          `key:"log" doc:"The harness's own log, on stderr."`
-	Telemetry  Telemetry    `key:"telemetry" doc:"Traces."`
+	Log        Log          `key:"log" doc:"The harness's own log, on stderr or in a file."`
+	Telemetry  Telemetry    `key:"telemetry" doc:"Traces, and reports of errors."`
 
 	File       string // harness.yaml; empty if there is none
 	FileOrigin string // how File was found: "in the working directory", "by flag --config"
@@ -277,9 +277,12 @@ func (a Audit) Check() error { return a.err }
 
 // Log configures the harness's own log.
 type Log struct {
-	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"The least severe level shown."`
-	Format string `key:"format" default:"pretty" oneof:"pretty,json" doc:"For people or for programs."`
-	Audit  bool   `key:"audit" default:"true" doc:"Also say in the log what audit records: runs and tool calls (at the level info), failed authentication (warn)."`
+	Level    string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"The least severe level shown."`
+	Format   string `key:"format" default:"pretty" oneof:"pretty,json" doc:"For people or for programs."`
+	File     string `key:"file" path:"true" doc:"Where harness serve writes the log; empty: on stderr."`
+	MaxSize  Size   `key:"maxSize" default:"64MiB" min:"1MiB" doc:"Size of the file; then it is compressed, and the next begins."`
+	MaxFiles int    `key:"maxFiles" default:"8" min:"2" doc:"Files of the log that are kept."`
+	Audit    bool   `key:"audit" default:"true" doc:"Also say in the log what audit records: runs and tool calls (at the level info), failed authentication (warn)."`
 }
 
 // Session configures conversations.
@@ -287,9 +290,10 @@ type Session struct {
 	Expiry time.Duration `key:"expiry" default:"30d" min:"0" doc:"A session unused for so long is deleted with its files; 0: never."`
 }
 
-// Telemetry configures traces.
+// Telemetry configures traces and reports of errors.
 type Telemetry struct {
 	OTLPEndpoint string `key:"otlpEndpoint" doc:"Address of an OpenTelemetry collector (OTLP over HTTP); empty: no traces."`
+	SentryDSN    string `key:"sentryDsn" secret:"true" doc:"DSN of a project of Sentry, or of a server that speaks its protocol, which harness serve reports errors to; empty: to none."`
 }
 
 // MCPServer is a server whose tools programs can call.

@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		Approvals: Approvals{ExpireAfter: day}, MCP: MCP{Mode: "code"},
 		Redis:    Redis{Address: "localhost:6379", TTL: time.Hour},
 		Audit:    Audit{Enabled: true, File: filepath.Join(state, "audit.jsonl"), MaxSize: 64 << 20, MaxFiles: 16},
-		Log:      Log{Level: "info", Format: "pretty", Audit: true},
+		Log:      Log{Level: "info", Format: "pretty", MaxSize: 64 << 20, MaxFiles: 8, Audit: true},
 		StateDir: state,
 	}
 	if diff := cmp.Diff(want, got, unexported); diff != "" {
@@ -166,7 +166,7 @@ func TestBadFiles(t *testing.T) {
 		"timeout: 5s\n":                                               "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                                           "harness.yaml:1:1: mcp_servers: unknown key; did you mean mcpServers?",
 		"colour: 1\n":                                                 "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, network, n8n, quarantine, policy, sandbox, pii, skills, workspace, journal, store, quotas, approvals, mcp, redis, audit, log, telemetry",
-		"log: {verbosity: 3}\n":                                       "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, audit",
+		"log: {verbosity: 3}\n":                                       "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, file, maxSize, maxFiles, audit",
 		"sandbox:\n  timeout: 30\n":                                   `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                                 `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,
 		"sandbox:\n  timeout: -1s\n":                                  `harness.yaml:2:12: sandbox.timeout: "-1s" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,

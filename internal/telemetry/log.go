@@ -21,6 +21,8 @@ type LogOptions struct {
 	JSON   bool       // one object a line, for programs; else lines for people
 	// Redact changes every text on its way to the log; nil changes nothing. It must be safe for concurrent use.
 	Redact func(string) string
+	// Report gets records of the level error too; nil: nothing does.
+	Report *Reporter
 }
 
 // NewLogger returns a logger that adds the ids of WithIDs to records that are logged with a context. Lines for people are
@@ -29,12 +31,19 @@ type LogOptions struct {
 func NewLogger(o LogOptions) *slog.Logger {
 	redact := func(_ []string, a slog.Attr) slog.Attr { return redacted(a, o.Redact) }
 	if o.JSON {
-		return slog.New(handler{slog.NewJSONHandler(o.Writer, &slog.HandlerOptions{Level: o.Level, ReplaceAttr: redact})})
+		return slog.New(o.handler(slog.NewJSONHandler(o.Writer, &slog.HandlerOptions{Level: o.Level, ReplaceAttr: redact})))
 	}
-	return slog.New(handler{tint.NewTextHandler(o.Writer, &tint.Options{
+	return slog.New(o.handler(tint.NewTextHandler(o.Writer, &tint.Options{
 		Level: o.Level, TimeFormat: time.DateTime, NoColor: true,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr { return printable(groups, redact(groups, a)) },
-	})})
+	})))
+}
+
+func (o LogOptions) handler(h slog.Handler) slog.Handler {
+	if o.Report != nil {
+		h = reporting{Handler: h, to: o.Report}
+	}
+	return handler{h}
 }
 
 // printable quotes a message with characters that end a line or control a terminal.
