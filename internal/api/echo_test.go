@@ -143,7 +143,7 @@ var (
 	sound = map[string]any{
 		"userId": "alice", "task": "SAY<<x>>", "code": "return 1", "cron": "@yearly", "name": "server", "url": "http://192.0.2.1/", "toolName": "x",
 	}
-	instead = map[string]string{"runAt": "cron", "command": "url"}
+	instead = map[string]string{"runAt": "cron", "command": "url", "openapi": "url"}
 )
 
 // Whatever is sent as a body: the answer is an error as documented or none at all, and no fault of the harness.

@@ -1,13 +1,20 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/openapi"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -61,7 +68,7 @@ func (a *API) addServers() {
 
 	operation(a, endpoint{
 		"addServer", "POST /v1/servers", "servers", http.StatusCreated, "Add an upstream server",
-		"Takes the role admin. The server exists until the harness stops; harness servers add adds one to the configuration.",
+		"Takes the role admin. It is reached at its url, or is the HTTP service of an OpenAPI document. The server exists until the harness stops; harness servers add adds one to the configuration.",
 	}, func(ctx context.Context, in *body[NewServer]) (*created[mcpclient.Status], error) {
 		if err := admin(ctx); err != nil {
 			return nil, err
@@ -73,15 +80,21 @@ func (a *API) addServers() {
 		if _, err := a.status(ctx, b.Name); err == nil {
 			return nil, problem(http.StatusConflict, "there is a server of that name already")
 		}
-		if b.Transport == "" && b.URL != "" {
-			b.Transport = mcpclient.TransportHTTP
+		c := mcpclient.Config{
+			Name: b.Name, Transport: b.Transport, URL: b.URL, Headers: b.Headers, Command: b.Command, Args: b.Args, Env: b.Env, Security: b.Security,
 		}
-		err := a.opt.Harness.AddServer(mcpclient.Config{
-			Name: b.Name, Transport: b.Transport, URL: b.URL, Headers: b.Headers, Command: b.Command, Args: b.Args, Env: b.Env,
-		})
-		if err != nil {
+		if b.OpenAPI != nil {
+			if err := b.OpenAPI.into(&c); err != nil {
+				a.opt.Logger.WarnContext(ctx, "add a server", "error", err)
+				return nil, problem(http.StatusBadRequest, "openapi is the http or https address of an OpenAPI 3 document, or the document itself, with openapi, paths, "+
+					"and the schemes that security names; the log says what is wrong")
+			}
+		} else if b.Transport == "" && b.URL != "" {
+			c.Transport = mcpclient.TransportHTTP
+		}
+		if err := a.opt.Harness.AddServer(c); err != nil {
 			a.opt.Logger.WarnContext(ctx, "add a server", "error", err)
-			return nil, problem(http.StatusBadRequest, "give a url that begins with http:// or https://, or a command with the transport stdio")
+			return nil, problem(http.StatusBadRequest, "give a url that begins with http:// or https://, an OpenAPI document in openapi, or a command with the transport stdio")
 		}
 		if err := a.serverChange(ctx, "added", b.Name); err != nil {
 			return nil, err
@@ -202,14 +215,53 @@ func (a *API) serverChange(ctx context.Context, change, name string) error {
 	return err
 }
 
-// NewServer is an upstream server to add: by its url, or by a command where that is allowed.
+// NewServer is an upstream server to add: by its url, by an OpenAPI document, or by a command where that is allowed.
 type NewServer struct {
 	_         struct{}          `additionalProperties:"true"`
 	Name      string            `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_.-]*$"`
-	Transport string            `json:"transport,omitempty" enum:"http,sse,stdio"`
-	URL       string            `json:"url,omitempty"`
+	Transport string            `json:"transport,omitempty" enum:"http,sse,stdio,openapi"`
+	URL       string            `json:"url,omitempty" doc:"Address of the server; with openapi, of the service, by default the one that the document says."`
+	OpenAPI   *OpenAPIDocument  `json:"openapi,omitempty"`
+	Security  map[string]string `json:"security,omitempty" doc:"Credentials by the names of the document's security schemes; of basic, user:password."`
 	Headers   map[string]string `json:"headers,omitempty"`
 	Command   string            `json:"command,omitempty"`
 	Args      []string          `json:"args,omitempty"`
 	Env       map[string]string `json:"env,omitempty"`
+}
+
+// OpenAPIDocument is an OpenAPI 3 document: its http or https address, its text, or the document itself as JSON.
+type OpenAPIDocument struct{ raw json.RawMessage }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *OpenAPIDocument) UnmarshalJSON(raw []byte) error {
+	d.raw = bytes.Clone(raw)
+	return nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (*OpenAPIDocument) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Description: "An OpenAPI 3 document, whose operations become tools: its http or https address, its text in JSON or YAML, or the document itself.",
+		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeObject, AdditionalProperties: true}},
+	}
+}
+
+// into sets the document of a server. One that is given itself is read, so that its faults are told at once.
+func (d *OpenAPIDocument) into(c *mcpclient.Config) error {
+	var text string
+	if json.Unmarshal(d.raw, &text) != nil {
+		text = string(d.raw)
+	} else if u, err := url.Parse(text); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+		c.OpenAPI = text
+		return nil
+	}
+	doc, err := openapi.Parse([]byte(text))
+	if err != nil {
+		return fmt.Errorf("the OpenAPI document of server %q: %w", c.Name, err)
+	}
+	if err := doc.CheckCredentials(c.Security); err != nil {
+		return fmt.Errorf("security of server %q: %w", c.Name, err)
+	}
+	c.Document = []byte(text)
+	return nil
 }

@@ -2,7 +2,10 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
@@ -255,6 +259,9 @@ func TestToolsAndServers(t *testing.T) {
 		{"name": "x", "url": "nonsense"},
 		{"name": "x", "url": "file:///etc/passwd"},
 		{"name": "x", "url": "http://127.0.0.1:1/", "transport": "carrier pigeon"},
+		{"name": "x", "openapi": "/etc/passwd"},
+		{"name": "x", "openapi": map[string]any{"openapi": "3.1.0"}},
+		{"name": "x", "url": "http://127.0.0.1:1/", "security": map[string]string{"a": "b"}},
 	} {
 		w.as(admin, "POST", "/v1/servers", bad).want(http.StatusBadRequest)
 	}
@@ -264,6 +271,40 @@ func TestToolsAndServers(t *testing.T) {
 		}
 	}
 	if strings.Contains(w.log.String(), "Bearer x") {
+		t.Error("a credential is in the log")
+	}
+}
+
+// An OpenAPI document becomes a server over HTTP, by its address or itself: its operations are called with the given credentials.
+func TestAddOpenAPI(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true})
+	admin := w.key("", auth.Admin)
+	var service *httptest.Server
+	document := func() string {
+		return `{"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"}, "servers": [{"url": "` + service.URL + `"}],
+			"components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}}, "security": [{"key": []}],
+			"paths": {"/pets/{id}": {"get": {"operationId": "getPet", "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
+			"responses": {"200": {"description": "A pet", "content": {"application/json": {"schema": {"type": "object"}}}}}}}}}`
+	}
+	service = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/openapi.json" {
+			_, _ = io.WriteString(rw, document())
+			return
+		}
+		_ = json.NewEncoder(rw).Encode(map[string]string{"path": r.URL.Path, "key": r.Header.Get("X-Key")})
+	}))
+	t.Cleanup(service.Close)
+	for name, given := range map[string]any{"address": service.URL + "/openapi.json", "text": document(), "object": json.RawMessage(document())} {
+		w.as(admin, "POST", "/v1/servers", map[string]any{"name": name, "openapi": given, "security": map[string]string{"key": "s3cret-" + name}}).want(http.StatusCreated)
+		r := w.as(admin, "POST", "/v1/runs", map[string]any{"userId": "ann", "code": "return await callMCPTool('" + name + "__getPet', {id: 'rex'})"}).want(http.StatusOK)
+		if !strings.Contains(r.body, "/pets/rex") || strings.Contains(r.body, "s3cret") {
+			t.Errorf("%s: %s", name, r.body)
+		}
+		w.as(admin, "DELETE", "/v1/servers/"+name, nil).want(http.StatusNoContent)
+	}
+	if strings.Contains(w.log.String(), "s3cret") {
 		t.Error("a credential is in the log")
 	}
 }

@@ -333,6 +333,7 @@ type MCPServer struct {
 type ServerAuth struct {
 	Type         string            `key:"type" default:"oauth" oneof:"oauth,command,keys" doc:"oauth: a login, by harness servers login NAME; command: what a command prints; keys: a key of each user."`
 	Per          string            `key:"per" default:"shared" oneof:"shared,user" doc:"Of a login: one for all users, or each user logs in and has a connection of their own."`
+	Grant        string            `key:"grant" default:"authorization_code" oneof:"authorization_code,client_credentials" doc:"authorization_code: a person logs in; client_credentials: clientId gets tokens for itself, from issuer, and nobody logs in."`
 	ClientID     string            `key:"clientId" doc:"Client that was registered at the authorization server, or the https address of a client metadata document; by default the harness registers itself."`
 	ClientSecret string            `key:"clientSecret" secret:"true" doc:"Secret of clientId, if it has one. It is sent to issuer only."`
 	Issuer       string            `key:"issuer" doc:"The authorization server that a login must be at; needed with clientSecret. By default the one that the server names."`
@@ -345,6 +346,9 @@ type ServerAuth struct {
 	Header       string            `key:"header" default:"Authorization" doc:"Header for the credential of command and keys. In Authorization, a credential without a scheme is sent as Bearer."`
 	Keys         map[string]string `key:"keys" secret:"true" doc:"Keys by user, for type keys; * is for all others."`
 }
+
+// Machine reports whether tokens are those of the client itself, so that nobody logs in.
+func (a *ServerAuth) Machine() bool { return a.Type == "oauth" && a.Grant == "client_credentials" }
 
 // ServerSandbox is what a server may reach. Paths are absolute after Load.
 type ServerSandbox struct {

@@ -228,7 +228,7 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 func (l *loader) checkAuth(s *MCPServer, f field, path string) *Error {
 	a := s.Auth
 	needs := map[string][]string{
-		"oauth":   {"per", "clientId", "clientSecret", "issuer", "scopes", "redirectPort", "allowPrivate"},
+		"oauth":   {"per", "grant", "clientId", "clientSecret", "issuer", "scopes", "redirectPort", "allowPrivate"},
 		"command": {"command", "args", "cacheFor", "header"},
 		"keys":    {"keys", "header"},
 	}[a.Type]
@@ -250,6 +250,8 @@ func (l *loader) checkAuth(s *MCPServer, f field, path string) *Error {
 		return f.errorf(path+".clientSecret", "give clientId too", "a secret without a client")
 	case a.Type == "oauth" && a.ClientSecret != "" && a.Issuer == "":
 		return f.errorf(path+".clientSecret", "give issuer too, the authorization server that it belongs to", "the server could name any authorization server, which would get it")
+	case a.Machine() && (a.ClientSecret == "" || a.Per == "user" || a.RedirectPort != 0):
+		return f.errorf(path+".grant", "give clientId, clientSecret and issuer, and remove per and redirectPort", "with client_credentials the client gets tokens for itself")
 	case a.Type == "command" && a.Command == "":
 		return f.errorf(path+".command", "give the program", "type: command needs it")
 	case a.Type == "keys" && len(a.Keys) == 0:

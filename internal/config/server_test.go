@@ -111,12 +111,14 @@ func TestBadServers(t *testing.T) {
 		"a: {type: openapi, url: 'http://x'}":                       "7: mcpServers.a.type: openapi needs a document; give the document in openapi",
 		"a: {url: 'http://x', security: {a: b}}":                    "24: mcpServers.a.security: security schemes are those of an OpenAPI document; use headers",
 		"a: {openapi: x.yaml, auth: {type: oauth}}":                 "24: mcpServers.a.auth: it is not known where the credentials go; give url, the address of the service",
-		"a: {openapi: x.yaml, url: x}":                              "24: mcpServers.a.url: it is not an address that begins with http:// or https://",
-		"my-crm: {command: x}\n  my_CRM: {command: x}":              "3: mcpServers.my_CRM: programs cannot tell it from my-crm: case, - and _ do not count in names; rename one",
-		"P-ii: {command: x}":                                        "3: mcpServers.P-ii: the name of a server may not be pii, which stands for the questions of programs about personal data",
-		"a__b: {command: x}":                                        "3: mcpServers.a__b: the name of a server may not have __, which separates it from its tools",
-		"a/b: {command: x}":                                         "3: mcpServers.a/b: the name of a server may have letters, digits, spaces and - _ . only",
-		strings.Repeat("a", 65) + ": {command: x}":                  "3: mcpServers." + strings.Repeat("a", 65) + ": the name of a server must have 1 to 64 characters",
+		"a: {url: 'https://x', auth: {type: oauth, grant: client_credentials, clientId: c, issuer: 'https://i'}}": "25: mcpServers.a.auth.grant: with client_credentials the client gets tokens for itself; give clientId, clientSecret and issuer, and remove per and redirectPort",
+		"a: {url: 'https://x', auth: {type: keys, grant: client_credentials, keys: {a: b}}}":                      "44: mcpServers.a.auth.grant: it has no meaning with type: keys; remove it",
+		"a: {openapi: x.yaml, url: x}":                 "24: mcpServers.a.url: it is not an address that begins with http:// or https://",
+		"my-crm: {command: x}\n  my_CRM: {command: x}": "3: mcpServers.my_CRM: programs cannot tell it from my-crm: case, - and _ do not count in names; rename one",
+		"P-ii: {command: x}":                           "3: mcpServers.P-ii: the name of a server may not be pii, which stands for the questions of programs about personal data",
+		"a__b: {command: x}":                           "3: mcpServers.a__b: the name of a server may not have __, which separates it from its tools",
+		"a/b: {command: x}":                            "3: mcpServers.a/b: the name of a server may have letters, digits, spaces and - _ . only",
+		strings.Repeat("a", 65) + ": {command: x}":     "3: mcpServers." + strings.Repeat("a", 65) + ": the name of a server must have 1 to 64 characters",
 	} {
 		e := world(t, map[string]string{"work/harness.yaml": "mcpServers:\n  " + yaml + "\n"})
 		want = "harness.yaml:2:" + want

@@ -227,7 +227,7 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		said = bearer(header)
 	}
-	resource, err := o.resource(ctx, said["resource_metadata"])
+	resource, named, err := o.resource(ctx, said["resource_metadata"])
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,8 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 	}
 	issuer := resource.AuthorizationServers[0]
 	if own := o.server.Issuer; own != "" {
-		if !slices.ContainsFunc(resource.AuthorizationServers, func(named string) bool { return sameIssuer(named, own) }) {
+		accepts := o.server.Machine && !named // many services say nothing of themselves, and the secret goes to the configured issuer only
+		if !accepts && !slices.ContainsFunc(resource.AuthorizationServers, func(named string) bool { return sameIssuer(named, own) }) {
 			return nil, fmt.Errorf("server %q wants logins at %s, and not at %s (mcpServers.%[1]s.auth.issuer)", o.server.Name, clip.Text(issuer, maxSaid), own)
 		}
 		issuer = own
@@ -247,11 +248,11 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 }
 
 // resource reads the protected resource metadata (RFC 9728) of the server. The resource has to be the server's address, or its origin
-// if the document is that of the origin.
-func (o *OAuth) resource(ctx context.Context, named string) (*oauthex.ProtectedResourceMetadata, error) {
+// if the document is that of the origin. named says that there is a document.
+func (o *OAuth) resource(ctx context.Context, at string) (metadata *oauthex.ProtectedResourceMetadata, named bool, err error) {
 	u, err := url.Parse(o.server.URL)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	const wellKnown = "/.well-known/oauth-protected-resource"
 	origin := u.Scheme + "://" + u.Host
@@ -259,14 +260,14 @@ func (o *OAuth) resource(ctx context.Context, named string) (*oauthex.ProtectedR
 	if u.RawQuery != "" {
 		full += "?" + u.RawQuery
 	}
-	places := []string{named, origin + wellKnown + strings.TrimSuffix(u.EscapedPath(), "/"), origin + wellKnown}
+	places := []string{at, origin + wellKnown + strings.TrimSuffix(u.EscapedPath(), "/"), origin + wellKnown}
 	for i, address := range places {
 		if address == "" || slices.Contains(places[:i], address) {
 			continue
 		}
 		doc, err := fetch[oauthex.ProtectedResourceMetadata](ctx, o, address)
 		if err != nil {
-			return nil, fmt.Errorf("read the metadata of server %q: %w", o.server.Name, err)
+			return nil, false, fmt.Errorf("read the metadata of server %q: %w", o.server.Name, err)
 		}
 		if doc == nil {
 			continue
@@ -274,14 +275,14 @@ func (o *OAuth) resource(ctx context.Context, named string) (*oauthex.ProtectedR
 		same := slices.Contains([]string{full, strings.TrimSuffix(full, "/"), full + "/", origin, origin + "/"}, doc.Resource)
 		switch {
 		case !same:
-			return nil, fmt.Errorf("the metadata of server %q is that of another resource, %q", o.server.Name, clip.Text(doc.Resource, maxSaid))
+			return nil, false, fmt.Errorf("the metadata of server %q is that of another resource, %q", o.server.Name, clip.Text(doc.Resource, maxSaid))
 		case len(doc.AuthorizationServers) == 0:
-			return nil, fmt.Errorf("the metadata of server %q names no authorization server", o.server.Name)
+			return nil, false, fmt.Errorf("the metadata of server %q names no authorization server", o.server.Name)
 		}
-		return doc, nil
+		return doc, true, nil
 	}
 	// Before protocol 2025-06-18 the authorization server was at the server's origin.
-	return &oauthex.ProtectedResourceMetadata{Resource: full, AuthorizationServers: []string{origin}}, nil
+	return &oauthex.ProtectedResourceMetadata{Resource: full, AuthorizationServers: []string{origin}}, false, nil
 }
 
 // authorizationServer reads the metadata of an issuer (RFC 8414, OpenID Connect Discovery) and checks it.
@@ -318,14 +319,14 @@ func (o *OAuth) checkMeta(meta *oauthex.AuthServerMeta, issuer string) error {
 	if !sameIssuer(meta.Issuer, issuer) {
 		return fmt.Errorf("the metadata of the authorization server %s is that of another issuer, %q", clip.Text(issuer, maxSaid), clip.Text(meta.Issuer, maxSaid))
 	}
-	if !slices.Contains(meta.CodeChallengeMethodsSupported, "S256") {
+	if !o.server.Machine && !slices.Contains(meta.CodeChallengeMethodsSupported, "S256") {
 		return fmt.Errorf("the authorization server %s does not say that it knows PKCE with S256, which is required", clip.Text(issuer, maxSaid))
 	}
 	for _, endpoint := range []struct {
 		name, address string
 		optional      bool
 	}{
-		{"authorization_endpoint", meta.AuthorizationEndpoint, false},
+		{"authorization_endpoint", meta.AuthorizationEndpoint, o.server.Machine},
 		{"token_endpoint", meta.TokenEndpoint, false},
 		{"registration_endpoint", meta.RegistrationEndpoint, true},
 		{"revocation_endpoint", meta.RevocationEndpoint, true},

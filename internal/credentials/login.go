@@ -40,7 +40,8 @@ type Granted struct {
 
 const callbackPath = "/callback"
 
-// Login has a person log in and keeps the tokens that it leads to, in place of earlier ones. It has shown that the server accepts them.
+// Login has a person log in and keeps the tokens that it leads to, in place of earlier ones, which are revoked where the authorization server
+// can. It has shown that the server accepts them.
 func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, error) {
 	if user = o.key(user); o.server.PerUser && user == "" {
 		return nil, fmt.Errorf("server %q has a login for each user; say for which one", o.server.Name)
@@ -66,8 +67,16 @@ func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, er
 		o.revoke(ctx, g)
 		return nil, fmt.Errorf("server %q refuses the token that %s issued for %s: HTTP %d", o.server.Name, clip.Text(g.Issuer, maxSaid), g.Resource, status)
 	}
-	if err := o.locked(ctx, user, func() error { return o.keep(ctx, user, g) }); err != nil {
+	var before *grant
+	err = o.locked(ctx, user, func() error {
+		before, _ = o.load(ctx, user) // what cannot be read cannot be revoked
+		return o.keep(ctx, user, g)
+	})
+	if err != nil {
 		return nil, err
+	}
+	if before != nil && before.Access != g.Access && before.Refresh != g.Refresh {
+		o.revoke(ctx, before) // nothing uses it any more
 	}
 	return &Granted{g.Issuer, g.Scopes, g.Expiry, g.Refresh != ""}, nil
 }
@@ -115,15 +124,19 @@ func (o *OAuth) authorize(ctx context.Context, user string, f *found, redirect s
 	return g, nil
 }
 
+// asRegistered gives the grant the configured client.
+func (o *OAuth) asRegistered(g *grant, meta *oauthex.AuthServerMeta) {
+	g.ClientID, g.ClientSecret, g.AuthStyle = o.server.ClientID, o.server.ClientSecret, oauth2.AuthStyleInParams
+	if g.ClientSecret != "" && !slices.Contains(meta.TokenEndpointAuthMethodsSupported, "client_secret_post") {
+		g.AuthStyle = oauth2.AuthStyleInHeader // what a server can do that does not say (RFC 8414)
+	}
+}
+
 // register gives the grant a client: the configured one, or one that is registered for it (RFC 7591).
 func (o *OAuth) register(ctx context.Context, g *grant, meta *oauthex.AuthServerMeta, redirect string) error {
 	document := strings.HasPrefix(o.server.ClientID, "https://")
 	if o.server.ClientID != "" && (!document || meta.ClientIDMetadataDocumentSupported) {
-		g.ClientID, g.ClientSecret, g.AuthStyle = o.server.ClientID, o.server.ClientSecret, oauth2.AuthStyleInParams
-		methods := meta.TokenEndpointAuthMethodsSupported
-		if g.ClientSecret != "" && !slices.Contains(methods, "client_secret_post") {
-			g.AuthStyle = oauth2.AuthStyleInHeader // what a server can do that does not say (RFC 8414)
-		}
+		o.asRegistered(g, meta)
 		return nil
 	}
 	if meta.RegistrationEndpoint == "" {

@@ -32,6 +32,8 @@ type Server struct {
 	RedirectPort int      // of the loopback address that a login returns to; 0: any
 	PerUser      bool     // each user logs in; otherwise one login is for all
 	AllowPrivate bool     // metadata and tokens may come from loopback and private addresses
+	// Machine says that tokens are those of the client itself (RFC 6749, section 4.4), which needs ClientID, ClientSecret and Issuer: nobody logs in.
+	Machine bool
 }
 
 // Options are what several OAuth sources share.
@@ -94,6 +96,10 @@ func (o *OAuth) Header(ctx context.Context, user string) (name, value string, er
 	switch {
 	case err != nil:
 		return "", "", err
+	case o.server.Machine && g == nil:
+		if g, err = o.refresh(ctx, user, ""); err != nil {
+			return "", "", err
+		}
 	case g == nil || g.Void != "" || g.Access == "":
 		return "", "", o.needsLogin(g)
 	case !g.Expiry.IsZero() && !o.opt.Now().Add(expirySlack).Before(g.Expiry):
@@ -110,12 +116,18 @@ func (o *OAuth) Refused(ctx context.Context, user, value string, again bool, sta
 	access := strings.TrimPrefix(value, "Bearer ")
 	said := bearer(answer)
 	if status == http.StatusForbidden {
-		if said["error"] != "insufficient_scope" {
+		switch {
+		case said["error"] != "insufficient_scope":
 			return ErrNotMeant
+		case o.server.Machine:
+			return fmt.Errorf("server %q asks for the scopes %q; add them to mcpServers.%[1]s.auth.scopes", o.server.Name, scopes(said["scope"]))
 		}
 		return o.stepUp(ctx, user, scopes(said["scope"]))
 	}
-	if again {
+	switch {
+	case again && o.server.Machine:
+		return fmt.Errorf("server %q refuses the token that its authorization server has just issued; check mcpServers.%[1]s.auth: clientId, issuer and scopes", o.server.Name)
+	case again:
 		return o.void(ctx, user, access, "the server refuses the token that was renewed for it")
 	}
 	_, err := o.refresh(ctx, user, access)
@@ -207,6 +219,11 @@ func (o *OAuth) renew(ctx context.Context, user, access string) (*grant, error) 
 		}
 	}
 	switch {
+	case o.server.Machine && (g == nil || g.Access == access):
+		if g, err = o.asClient(ctx, g); err != nil {
+			return nil, err
+		}
+		return g, o.keep(ctx, user, g)
 	case g == nil || g.Void != "":
 		return nil, o.needsLogin(g)
 	case g.Access != access:
@@ -229,6 +246,36 @@ func (o *OAuth) renew(ctx context.Context, user, access string) (*grant, error) 
 		return nil, err
 	}
 	return nil, o.needsLogin(g)
+}
+
+// asClient gets a token for the client itself. before is the grant that it had, nil for none.
+func (o *OAuth) asClient(ctx context.Context, before *grant) (*grant, error) {
+	g := &grant{URL: o.server.URL}
+	if before != nil && before.ClientID == o.server.ClientID && sameIssuer(before.Issuer, o.server.Issuer) {
+		*g = *before
+		g.ClientSecret, g.Access, g.Refresh = o.server.ClientSecret, "", ""
+	} else {
+		f, err := o.discover(ctx)
+		if err != nil {
+			return nil, err
+		}
+		g.Resource, g.Issuer, g.TokenURL, g.RevokeURL = f.resource, f.meta.Issuer, f.meta.TokenEndpoint, f.meta.RevocationEndpoint
+		o.asRegistered(g, f.meta)
+	}
+	more := []oauth2.AuthCodeOption{oauth2.SetAuthURLParam("grant_type", "client_credentials")}
+	if len(o.server.Scopes) > 0 {
+		more = append(more, oauth2.SetAuthURLParam("scope", strings.Join(o.server.Scopes, " ")))
+	}
+	token, err := o.token(ctx, g.config(), "", g.Resource, more...)
+	if failed, is := errors.AsType[*tokenError](err); is && failed.final() {
+		return nil, fmt.Errorf("the authorization server of server %q gives its client no token: %w; check mcpServers.%[1]s.auth: clientId, clientSecret and scopes",
+			o.server.Name, failed)
+	} else if err != nil {
+		return nil, fmt.Errorf("get a token for the client: %w", err)
+	}
+	g.Scopes = o.server.Scopes
+	g.take(token)
+	return g, nil
 }
 
 // keep saves a renewed grant. If that fails, the grant stays in memory, is not used, and is saved by a later attempt.
@@ -290,7 +337,7 @@ func (e *tokenError) Error() string {
 
 // final reports whether asking again gives the same answer.
 func (e *tokenError) final() bool {
-	return slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client", "invalid_target", "unsupported_grant_type"}, e.code)
+	return slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client", "invalid_target", "unsupported_grant_type", "invalid_scope"}, e.code)
 }
 
 func newTokenError(err error) error {

@@ -301,3 +301,61 @@ func TestPasted(t *testing.T) {
 		t.Errorf("the code alone: %v", err)
 	}
 }
+
+// TestAgain: another login revokes the tokens of the one before.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	o, _ := setup(t, credentials.Server{URL: s.URL})
+	login(t, s, o, "")
+	login(t, s, o, "")
+	if s.Valid() != 1 {
+		t.Errorf("%d tokens are valid after two logins", s.Valid())
+	}
+	if status, err := get(t, s, o, ""); err != nil || status == http.StatusUnauthorized {
+		t.Errorf("HTTP %d, %v", status, err)
+	}
+}
+
+// TestMachine: a client gets tokens for itself, of the configured issuer only, once for all users, and new ones at their end and after a revocation.
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	server := credentials.Server{URL: s.URL, ClientID: oauthtest.Machine, ClientSecret: oauthtest.MachineSecret, Issuer: s.Issuer, Machine: true}
+	o, _ := setup(t, server)
+	for _, user := range []string{"ann", "ben", ""} {
+		if status, err := get(t, s, o, user); err != nil || status == http.StatusUnauthorized {
+			t.Errorf("%s: HTTP %d, %v", user, status, err)
+		}
+	}
+	if got := s.Resources(); !slices.Equal(got, []string{s.URL}) {
+		t.Errorf("tokens for %q", got)
+	}
+	s.Expire()
+	if status, err := get(t, s, o, "ann"); err != nil || status == http.StatusUnauthorized {
+		t.Errorf("after its end: HTTP %d, %v", status, err)
+	}
+	s.Revoke()
+	if status, err := get(t, s, o, "ann"); err != nil || status == http.StatusUnauthorized {
+		t.Errorf("after the revocation: HTTP %d, %v", status, err)
+	}
+	s.Audience = func(string) string { return "https://elsewhere.example/mcp" }
+	s.Revoke()
+	if _, err := get(t, s, o, "ann"); err == nil || !strings.Contains(err.Error(), "auth") || strings.Contains(err.Error(), oauthtest.MachineSecret) {
+		t.Errorf("for another audience: %v", err)
+	}
+	answer := http.Header{"Www-Authenticate": {`Bearer error="insufficient_scope", scope="email"`}}
+	if err := o.Refused(t.Context(), "", "Bearer x", false, http.StatusForbidden, answer); err == nil || !strings.Contains(err.Error(), "auth.scopes") {
+		t.Errorf("step up: %v", err)
+	}
+	server.ClientSecret = "wrong"
+	o, _ = setup(t, server)
+	if _, _, err := o.Header(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "clientSecret") || strings.Contains(err.Error(), "wrong") {
+		t.Errorf("with a wrong secret: %v", err)
+	}
+	server.Issuer = "http://127.0.0.1:9/"
+	o, _ = setup(t, server)
+	if _, _, err := o.Header(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "issuer") {
+		t.Errorf("for another issuer: %v", err)
+	}
+}

@@ -26,7 +26,7 @@ const (
 // TransportOpenAPI is the transport of a server that is configured by an OpenAPI document: its operations are called over HTTP.
 const TransportOpenAPI = "openapi"
 
-// Config describes one upstream server. The zero value of every field but Name and one of Command, URL, OpenAPI, Fetch and Within is useful.
+// Config describes one upstream server. The zero value of every field but Name and one of Command, URL, OpenAPI, Document, Fetch and Within is useful.
 type Config struct {
 	Name    string
 	Command string            // stdio: looked up in the PATH the child gets
@@ -38,6 +38,8 @@ type Config struct {
 	// OpenAPI is the path or the http or https address of an OpenAPI 3 document. URL is then where the service is; empty leaves it to the
 	// document, which can name its own origin only, if it has an address.
 	OpenAPI string
+	// Document is the text of such a document, in the place of OpenAPI.
+	Document []byte
 	// Security are the credentials of an OpenAPI service by the names of the document's security schemes; of basic, user:password.
 	Security map[string]string
 	Fetch    *Fetch            // the built-in server for HTTP requests; nothing else says then how the server is reached
@@ -74,13 +76,15 @@ func (c Config) validate() error {
 		return c.Fetch.Allow.Check()
 	case c.Within != nil:
 		return nil
-	case c.Command == "" && c.URL == "" && c.OpenAPI == "":
+	case c.OpenAPI != "" && c.Document != nil:
+		return fail("it has both openapi and a document; remove one of them")
+	case c.Command == "" && c.URL == "" && !c.documented():
 		return fail("it has neither command nor url nor openapi; give one of them")
-	case c.Command != "" && (c.URL != "" || c.OpenAPI != ""):
+	case c.Command != "" && (c.URL != "" || c.documented()):
 		return fail("it has both command and url or openapi; remove one of them")
-	case c.OpenAPI == "" && len(c.Security) > 0:
+	case !c.documented() && len(c.Security) > 0:
 		return fail("security is for a server with openapi; use headers")
-	case c.OpenAPI != "" && c.Transport != "" && c.Transport != TransportOpenAPI, c.OpenAPI == "" && c.Transport == TransportOpenAPI:
+	case c.documented() && c.Transport != "" && c.Transport != TransportOpenAPI, !c.documented() && c.Transport == TransportOpenAPI:
 		return fail("transport openapi and the key openapi go together")
 	case c.Timeout < 0 || c.StartupTimeout < 0 || c.InstallTimeout < 0:
 		return fail("timeouts cannot be negative")
@@ -92,7 +96,7 @@ func (c Config) validate() error {
 		return fail("credentials are for a server at a url; a command gets its own in env")
 	case c.Transport == TransportStdio && c.Command == "":
 		return fail("transport stdio needs a command")
-	case c.Transport != "" && c.Transport != TransportStdio && c.URL == "" && c.OpenAPI == "":
+	case c.Transport != "" && c.Transport != TransportStdio && c.URL == "" && !c.documented():
 		return fail("transport " + c.Transport + " needs a url")
 	}
 	if c.URL != "" {
@@ -103,6 +107,9 @@ func (c Config) validate() error {
 	}
 	return nil
 }
+
+// documented reports whether the server is the service of an OpenAPI document.
+func (c Config) documented() bool { return c.OpenAPI != "" || c.Document != nil }
 
 // usable reports whether the server is ever started.
 func (c Config) usable() bool { return !c.Disabled && c.Err == nil }
@@ -146,7 +153,7 @@ func (c Config) hash() string {
 	if c.Within != nil {
 		within, _ = c.Within.Describe()
 	}
-	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox, c.OpenAPI, c.Security, c.Fetch, c.Inherit, within})
+	data, _ := json.Marshal([]any{c.Name, c.Command, c.Args, c.Env, c.Cwd, c.URL, c.Headers, c.Transport, c.Sandbox, c.OpenAPI, c.Document, c.Security, c.Fetch, c.Inherit, within})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }

@@ -44,7 +44,7 @@ func (s *server) dial(ctx context.Context) (*conn, error) {
 	if s.cfg.Within != nil {
 		return s.inProcess(ctx)
 	}
-	if s.cfg.OpenAPI != "" {
+	if s.cfg.documented() {
 		return s.openAPI(ctx)
 	}
 	kind := cmp.Or(s.cfg.Transport, s.worked)

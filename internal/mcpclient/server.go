@@ -560,7 +560,7 @@ func (s *server) transport() string {
 		return TransportStdio
 	case s.cfg.Fetch != nil, s.cfg.Within != nil:
 		return TransportBuiltIn
-	case s.cfg.OpenAPI != "":
+	case s.cfg.documented():
 		return TransportOpenAPI
 	}
 	return TransportHTTP

@@ -26,11 +26,13 @@ func (h *Harness) credentials(c *config.MCPServer) (source credentials.Source, p
 	}
 	login := credentials.NewOAuth(credentials.Server{
 		Name: c.Name, URL: cmp.Or(c.URL, c.OpenAPI), Headers: c.Headers, ClientID: a.ClientID, ClientSecret: a.ClientSecret, Issuer: a.Issuer, Scopes: a.Scopes,
-		RedirectPort: a.RedirectPort, PerUser: a.Per == "user", AllowPrivate: a.AllowPrivate,
+		RedirectPort: a.RedirectPort, PerUser: a.Per == "user", AllowPrivate: a.AllowPrivate, Machine: a.Machine(),
 	}, credentials.Options{
 		Store: func() (credentials.Store, error) { return h.store() }, Keys: h.keys, Dir: filepath.Join(h.cfg.StateDir, "logins"), Now: time.Now,
 	})
-	h.logins[c.Name] = login
+	if !a.Machine() {
+		h.logins[c.Name] = login
+	}
 	return login, a.Per == "user"
 }
 
@@ -44,6 +46,9 @@ func (h *Harness) Logins(server string) (*credentials.OAuth, error) {
 		if c.Name == server {
 			if c.Err != nil {
 				return nil, c.Err
+			}
+			if c.Auth != nil && c.Auth.Machine() {
+				return nil, fmt.Errorf("server %q needs no login: its client gets tokens for itself (mcpServers.%[1]s.auth.grant)", server)
 			}
 			return nil, fmt.Errorf("server %q has no login; set mcpServers.%[1]s.auth.type to oauth", server)
 		}

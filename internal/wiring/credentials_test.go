@@ -148,6 +148,25 @@ func TestLoginPerUser(t *testing.T) {
 	}
 }
 
+// TestMachineLogin: a server whose client gets tokens for itself is used without a login, also when its token ends in the middle of a run; there is no login.
+func TestMachineLogin(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	server := guarded(s, "shared")
+	server.Auth.Grant, server.Auth.ClientID, server.Auth.ClientSecret = "client_credentials", oauthtest.Machine, oauthtest.MachineSecret
+	server.Auth.Issuer = s.Issuer
+	f := setup(t, nil, server)
+	for _, user := range []string{"ann", "ben"} {
+		if got := f.said(user, whoami); !strings.Contains(got, "calls") {
+			t.Errorf("%s: %s", user, got)
+		}
+		s.Revoke()
+	}
+	if _, err := f.Logins("guarded"); err == nil || !strings.Contains(err.Error(), "needs no login") {
+		t.Errorf("login: %v", err)
+	}
+}
+
 // TestLeakOfCredentials: tokens, codes and verifiers are nowhere but sealed in the store, also of a server that repeats what it was sent.
 func TestLeakOfCredentials(t *testing.T) {
 	t.Parallel()

@@ -124,6 +124,28 @@ func (st *store) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenReq
 	return id, refresh, expires, nil
 }
 
+// CreateAccessToken implements op.Storage, for tokens of clients themselves.
+func (st *store) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
+	id, _, err := st.Storage.CreateAccessToken(ctx, r)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	resource, _ := ctx.Value(resourceKey{}).(string)
+	s := st.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	expires := time.Now().Add(s.Lifetime)
+	s.resources = append(s.resources, resource)
+	s.issued[id] = &issued{expires: expires, audience: s.Audience(resource), scopes: slices.Clone(r.GetScopes())}
+	return id, expires, nil
+}
+
+// Machine is a client of the authorization server that gets tokens for itself, and its secret.
+const (
+	Machine       = "sid1"
+	MachineSecret = "verysecret"
+)
+
 // RevokeToken implements op.Storage.
 func (st *store) RevokeToken(ctx context.Context, token, user, client string) *oidc.Error {
 	st.s.mu.Lock()
