@@ -203,6 +203,9 @@ func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) 
 			}
 			passed.Content = append(passed.Content, part)
 		}
+		if len(passed.Content) == 0 && answer.StructuredContent != nil { // many clients show a model the content only
+			passed.Content = append(passed.Content, &mcp.TextContent{Text: string(answer.StructuredContent)})
+		}
 		return passed, nil
 	}
 	passed := result(string(out.Output), nil, false) // it became a file
