@@ -63,6 +63,8 @@ type Frame struct {
 	Engine string `json:"engine,omitempty"`
 	// The first Ready: walls that the runner has not, and why.
 	Missing map[string]string `json:"missing,omitempty"`
+	// The first Ready of Node.js: its code cache, if it made one (see package node).
+	Cache []byte `json:"cache,omitempty"`
 	// Done: the guest wanted more memory than its limit.
 	Refused bool `json:"refused,omitempty"`
 }

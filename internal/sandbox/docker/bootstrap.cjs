@@ -1,5 +1,5 @@
-// The first script of a container. Its argument has the length of the runner, which comes over standard input, and the limits that the
-// container was made with. What cannot be looked at counts as missing.
+// The first script of a container. Its argument has the lengths of the runner and of its code cache, which come over standard input, and the
+// limits that the container was made with. What cannot be looked at counts as missing.
 const fs = require('node:fs');
 const expected = JSON.parse(process.argv[1]);
 const missing = {};
@@ -79,9 +79,16 @@ const mount = read('/proc/self/mounts').split('\n').findLast((line) => line.spli
 if (!mount.split(',').includes('noexec')) missing.limits ??= `/tmp is mounted with ${mount}, without noexec`;
 process.env.MISSING_WALLS = JSON.stringify(missing); // the runner tells the host
 
-const runner = Buffer.alloc(expected.runner);
-for (let at = 0, n; at < runner.length; at += n) {
-  n = fs.readSync(0, runner, { offset: at });
-  if (n === 0) process.exit(1); // the host is gone
-}
-require('node:vm').compileFunction(runner.toString(), ['require', 'process'], { filename: '/runner.cjs' })(require, process);
+const receive = (length) => {
+  const bytes = Buffer.alloc(length);
+  for (let at = 0, n; at < length; at += n) {
+    n = fs.readSync(0, bytes, { offset: at });
+    if (n === 0) process.exit(1); // the host is gone
+  }
+  return bytes;
+};
+const runner = receive(expected.runner).toString();
+process.env.CODE_CACHE = '/tmp/code.cache';
+if (expected.cache > 0) fs.writeFileSync(process.env.CODE_CACHE, receive(expected.cache));
+require('node:vm').compileFunction(runner, ['require', 'process'], { filename: '/runner.cjs' })(require, process);
+fs.rmSync(process.env.CODE_CACHE, { force: true }); // it has been read

@@ -45,7 +45,7 @@ func (s *Sandbox) recipe() client.ContainerCreateOptions {
 	// Twice what a program may compute: it may be replayed first. The end of a harness that was killed is also that of its busy containers.
 	compute := int64(math.Ceil(s.opt.CPUs) * 2 * (s.opt.Timeout + 10*time.Second).Seconds())
 	expected, err := json.Marshal(map[string]any{
-		"runner": len(s.script), "memory": memory, "pids": pids, "cpus": s.opt.CPUs, "files": openFiles, "tmpSize": tmpSize, "tmpFiles": tmpFiles,
+		"runner": len(s.script), "cache": len(s.cache), "memory": memory, "pids": pids, "cpus": s.opt.CPUs, "files": openFiles, "tmpSize": tmpSize, "tmpFiles": tmpFiles,
 	})
 	if err != nil {
 		panic(err) // they are numbers

@@ -57,6 +57,7 @@ type Sandbox struct {
 	image   string // its id: a tag may move
 	gvisor  bool
 	script  []byte
+	cache   []byte // the runner's code cache, made by the first container
 	info    sandbox.Info
 	owner   *instance
 	missing map[string]string
@@ -124,7 +125,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 		first.Kill()
 		return err
 	}
-	s.gvisor = first.gvisor
+	s.gvisor, s.cache = first.gvisor, first.cache
 	s.first.Store(first)
 	s.info = sandbox.Info{Tier: "docker", Engine: node.Engine(first.version), Prelude: guest.Hash()}
 	return nil
@@ -147,6 +148,7 @@ type startedRunner struct {
 	sandbox.Runner
 	version string // of Node.js
 	gvisor  bool   // it has a kernel of its own
+	cache   []byte // the code cache that it made, as it had none
 }
 
 // start starts a container, and waits until its walls have been looked at and the runner in it is ready.
@@ -166,7 +168,7 @@ func (s *Sandbox) start(ctx context.Context) (*startedRunner, error) {
 		case f.T != frame.Ready:
 			err = fmt.Errorf("it sends a frame %q", f.T)
 		default:
-			r.version = f.Engine
+			r.version, r.cache = f.Engine, f.Cache
 			r.gvisor, err = s.judge(f)
 		}
 	case <-ctx.Done():

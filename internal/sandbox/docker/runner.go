@@ -64,7 +64,10 @@ func (s *Sandbox) container(ctx context.Context) (*link, error) {
 		l.Kill()
 		return nil, err
 	}
-	go l.Write(s.script) // the runner's ready frame says that it arrived
+	go func() { // the runner's ready frame says that they arrived
+		l.Write(s.script)
+		l.Write(s.cache)
+	}()
 	return l, nil
 }
 

@@ -8,11 +8,10 @@
 const fs = require('node:fs');
 const vm = require('node:vm');
 
-const realm = vm.createContext(vm.constants.DONT_CONTEXTIFY ?? Object.create(null), { codeGeneration: { strings: true, wasm: false } });
-const evaluate = (code, filename) => vm.runInContext(code, realm, { filename });
+const newRealm = () => vm.createContext(vm.constants.DONT_CONTEXTIFY ?? Object.create(null), { codeGeneration: { strings: true, wasm: false } });
 
-// The inner half. What it returns takes functions of the outer realm and gives the guest runtime functions of the inner one.
-const join = evaluate(`(() => {
+// JOIN is the inner half. What it returns takes functions of the outer realm and gives the guest runtime functions of the inner one.
+const JOIN = `(() => {
   'use strict';
   const { Error, String } = globalThis;
   const { defineProperty, getPrototypeOf, prototype } = Object;
@@ -42,7 +41,46 @@ const join = evaluate(`(() => {
     const load = inner(libraries);
     return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile), get libraries() { return load(); } };
   };
-})()`, 'harness:prelude');
+})()`;
+
+// boot makes the guest runtime in a realm, from its compiled script. calls are its ways to the host.
+function boot(script, realm, calls) {
+  const evaluate = (code, filename) => vm.runInContext(code, realm, { filename });
+  const join = evaluate(JOIN, 'harness:prelude');
+  return script.runInContext(realm)(join({ ...calls, compile: evaluate, libraries, atob, btoa }));
+}
+
+// load compiles the guest runtime. CODE_CACHE names the file of its code cache, in which V8 keeps compiled functions: without one, or with that
+// of another V8, load executes a small program and returns a new cache, too.
+async function load() {
+  const script = (cachedData) => new vm.Script(`(() => {${PRELUDE}\nreturn __harness.default;})()`, { filename: 'harness:prelude', cachedData });
+  const file = process.env.CODE_CACHE;
+  if (file === undefined) return { runtime: script() };
+  if (fs.existsSync(file)) {
+    const runtime = script(fs.readFileSync(file));
+    if (!runtime.cachedDataRejected) return { runtime };
+  }
+  const runtime = script();
+  await rehearse(runtime);
+  return { runtime, cache: runtime.createCachedData() };
+}
+
+// rehearse executes a program in a realm of its own, without a host, so that V8 compiles the functions that most programs use.
+async function rehearse(script) {
+  const sent = [];
+  const guest = boot(script, newRealm(), { send: (frame) => sent.push(frame), sendSync: () => { throw new Error('no host'); } });
+  const code = `(async () => {
+    console.log('one', { two: [3] });
+    await callMCPTool('a__b', { c: 1 });
+    return { d: ['e', 1.5, true, null] };
+  })`;
+  guest.start(JSON.stringify({ t: 'start', run: 'rehearsal', now: 1, seed: '00'.repeat(32), program: { code }, limits: {} }));
+  await microtasks();
+  guest.settle();
+  guest.deliver('{"t":"answer","run":"rehearsal","id":1,"now":2,"value":{"f":["g"]}}');
+  await microtasks();
+  if (!guest.settle() || !sent.at(-1).startsWith('{"t":"done"')) throw new Error(`the rehearsal ended with ${sent.at(-1)}`);
+}
 
 // libraries evaluates the libraries; the guest runtime asks for them once, when a program first needs one.
 function libraries() {
@@ -131,11 +169,12 @@ const microtasks = () => new Promise((resolve) => { later(resolve); });
 let run = '""';
 
 async function main() {
-  const host = join({ send, sendSync, compile: evaluate, libraries, atob, btoa });
-  const guest = evaluate(`(() => {${PRELUDE}\nreturn __harness.default;})()`, 'harness:prelude')(host);
+  const { runtime, cache } = await load();
+  const realm = newRealm();
+  const guest = boot(runtime, realm, { send, sendSync });
   harden();
   const missing = process.env.MISSING_WALLS ?? '{}';
-  write(`{"t":"ready","engine":${JSON.stringify(process.version)},"missing":${missing}}`);
+  write(`{"t":"ready","engine":${JSON.stringify(process.version)},"missing":${missing}${cache ? `,"cache":"${cache.toString('base64')}"` : ''}}`);
   let line;
   do line = readLine(); while (!line.startsWith('{"t":"start"'));
   run = JSON.stringify(JSON.parse(line).run ?? '');

@@ -59,10 +59,11 @@ var _ sandbox.Sandbox = (*Sandbox)(nil)
 const (
 	nodePath   = "/node"
 	runnerPath = "/runner.cjs"
+	cachePath  = "/code.cache"
 )
 
-// Open finds Node.js and prepares the tier. It starts a runner once, for the walls: an error that wraps jail.ErrWalls names those that are
-// missing.
+// Open finds Node.js and prepares the tier. It starts a runner once, for the walls and the code cache: an error that wraps jail.ErrWalls names
+// walls that are missing.
 func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	script, err := node.Script()
 	if err != nil {
@@ -84,10 +85,11 @@ func open(ctx context.Context, opt Options, text []byte) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	options := node.Options(opt.Memory)
 	p := jail.Program{
 		Path:   nodePath,
-		Args:   append(append([]string{"node"}, node.Options(opt.Memory)...), runnerPath),
-		Env:    machine.Env(),
+		Args:   append(append([]string{"node"}, options...), runnerPath),
+		Env:    append(machine.Env(), node.CodeCacheVariable+"="+cachePath),
 		Files:  map[string]string{nodePath: machine.Path, runnerPath: script},
 		Memory: node.Data(opt.Memory), Without: opt.Without,
 	}
@@ -100,16 +102,40 @@ func open(ctx context.Context, opt Options, text []byte) (*Sandbox, error) {
 		opt: opt, machine: machine, info: sandbox.Info{Tier: "process", Engine: machine.Engine(), Prelude: guest.Hash()},
 		jail: jail.NewLauncher(opt.Program, opt.Args...),
 	}
-	if s.program, err = json.Marshal(p); err != nil {
-		return nil, err
-	}
-	runner, err := s.Start(ctx)
-	if err != nil {
+	cache := node.NewCodeCache(opt.Dir, text, machine.Version, options)
+	if err := s.prepare(ctx, p, cache); err != nil {
 		s.jail.Close()
 		return nil, err
 	}
-	end(runner)
 	return s, nil
+}
+
+// prepare starts a runner, and has the next ones take the code cache that it makes if there is none yet.
+func (s *Sandbox) prepare(ctx context.Context, p jail.Program, cache node.CodeCache) error {
+	use := func(path string) error {
+		if path != "" {
+			p.Files[cachePath] = path
+		}
+		program, err := json.Marshal(p)
+		s.program = program
+		return err
+	}
+	if err := use(cache.Find()); err != nil {
+		return err
+	}
+	runner, made, err := s.start(ctx)
+	if err != nil {
+		return err
+	}
+	end(runner)
+	if len(made) == 0 {
+		return nil
+	}
+	path, err := cache.Store(made)
+	if err != nil {
+		return err
+	}
+	return use(path)
 }
 
 // writeScript keeps the runner in a file, whose name says what is in it.
@@ -130,29 +156,35 @@ const startTime = time.Minute
 
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
+	runner, _, err := s.start(ctx)
+	return runner, err
+}
+
+// start starts a runner. made is the code cache that it made, if it found none.
+func (s *Sandbox) start(ctx context.Context) (r sandbox.Runner, made []byte, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, startTime, errors.New("the Node.js process was not ready in time"))
 	defer stop()
 	cmd := exec.Command(s.opt.Program, append(slices.Clone(s.opt.Args), jail.ExecCommand, string(s.program))...)
 	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
 	runner, err := sandbox.StartProcess(cmd, s.jail.Start)
 	if err != nil {
-		return nil, fmt.Errorf("start Node.js: %w", err)
+		return nil, nil, fmt.Errorf("start Node.js: %w", err)
 	}
 	select {
 	case f, ok := <-runner.Frames():
 		if !ok {
-			return nil, fmt.Errorf("start Node.js: %w", explain(runner.Err()))
+			return nil, nil, fmt.Errorf("start Node.js: %w", explain(runner.Err()))
 		}
 		if f.T == frame.Ready && f.Engine == s.machine.Version {
 			s.missing.Store(&f.Missing)
-			return runner, nil
+			return runner, f.Cache, nil
 		}
 		err = fmt.Errorf("start Node.js: %s is not version %s any more: restart this process", s.machine.Path, s.machine.Version)
 	case <-ctx.Done():
 		err = fmt.Errorf("start Node.js: %w", context.Cause(ctx))
 	}
 	end(runner)
-	return nil, err
+	return nil, nil, err
 }
 
 // explain tells a runner that went without its walls.

@@ -106,6 +106,59 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// The first runner makes a code cache, and the next ones take it. One that is damaged is made again.
+func TestCodeCache(t *testing.T) {
+	t.Parallel()
+	s := setup(t, nil)
+	caches := func() []string {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(s.opt.Dir, "code-*"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("code caches: %v, %v", found, err)
+		}
+		return found
+	}
+	first := caches()
+	script, err := node.Script()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damage := range []bool{false, true} {
+		if damage {
+			data, err := os.ReadFile(first[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			data[len(data)/2] ^= 1
+			if err := os.WriteFile(first[0], data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made := 0
+		for range 2 {
+			again, err := open(t.Context(), s.opt, script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			r, cache, err := again.start(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if made += len(cache); made > 0 {
+				t.Errorf("damaged: %v, a runner made a cache although there is one", damage)
+			}
+			if f := run(t, r, `(async () => 'ü')`); f == nil || string(f.Value) != `"ü"` {
+				t.Errorf("damaged: %v, ended with %+v", damage, f)
+			}
+			end(r)
+		}
+		if !damage && !slices.Equal(caches(), first) {
+			t.Errorf("caches %v, then %v", first, caches())
+		}
+	}
+}
+
 // Node.js itself, without the guest runtime, reaches nothing.
 func TestEscaped(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ func Exercise(t *testing.T, tier Tier) {
 func Escaped(t testing.TB, script []byte) []byte {
 	t.Helper()
 	const start = "guest.start(line);"
-	escaped := bytes.Replace(script, []byte("  "+start), []byte("  evaluate('globalThis', 'escaped').outer = { require, process, Buffer, run: JSON.parse(run) };\n  "+start), 1)
+	escaped := bytes.Replace(script, []byte("  "+start), []byte("  vm.runInContext('globalThis', realm).outer = { require, process, Buffer, run: JSON.parse(run) };\n  "+start), 1)
 	if len(escaped) == len(script) {
 		t.Fatalf("the runner has no %q", start)
 	}

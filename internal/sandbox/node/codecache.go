@@ -1,0 +1,58 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mcp-code-exec-harness/internal/disk"
+)
+
+// CodeCacheVariable names the environment variable that has the path of the runner's code cache, the file in which V8 keeps the compiled
+// functions of the guest runtime. It saves half of a runner's start, and a third of a short run. A runner that finds no cache there, or that
+// of another V8, makes one before its first program, and sends it with its first ready frame.
+const CodeCacheVariable = "CODE_CACHE"
+
+// CodeCache keeps a code cache in a directory of the harness's own. V8 trusts a cache, so its name says what is in it.
+type CodeCache struct {
+	dir, prefix string
+}
+
+// NewCodeCache returns the cache for a runner's script, executed by a version of Node.js with these options.
+func NewCodeCache(dir string, script []byte, version string, options []string) CodeCache {
+	return CodeCache{dir, "code-" + digest(script, []byte(version), []byte(strings.Join(options, " "))) + "-"}
+}
+
+// Find returns the path of the cache, "" if there is none that is whole.
+func (c CodeCache) Find() string {
+	paths, _ := filepath.Glob(filepath.Join(c.dir, c.prefix+"*"))
+	for _, path := range paths {
+		if data, err := os.ReadFile(path); err == nil && filepath.Base(path) == c.name(data) {
+			return path
+		}
+	}
+	return ""
+}
+
+// Store keeps a cache and returns its path.
+func (c CodeCache) Store(data []byte) (string, error) {
+	path := filepath.Join(c.dir, c.name(data))
+	if err := disk.Replace(path, data, 0o644); err != nil {
+		return "", fmt.Errorf("keep the code cache of Node.js: %w", err)
+	}
+	return path, nil
+}
+
+func (c CodeCache) name(data []byte) string { return c.prefix + digest(data) }
+
+func digest(parts ...[]byte) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(sum, "%d ", len(part))
+		sum.Write(part)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
