@@ -23,6 +23,7 @@ import (
 
 type n8nCmd struct {
 	Export n8nExportCmd `cmd:"" help:"Make an n8n workflow of a run or a skill: it calls the harness, or holds the program where that needs nothing of the harness."`
+	Skill  n8nSkillCmd  `cmd:"" help:"Save the skill n8n-workflow-builder, with which programs build, store and mend workflows." example:"n8n skill"`
 }
 
 type n8nExportCmd struct {

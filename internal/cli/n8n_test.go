@@ -237,3 +237,92 @@ func mustJSON(t *testing.T, v any) string {
 	}
 	return string(text)
 }
+
+// TestN8NSkill: the skill that builds workflows is described without a problem; what its functions make is valid, is stored, works as a tool, and is
+// diagnosed when it fails. A changed copy is not replaced.
+func TestN8NSkill(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	base, key, nodes := os.Getenv("HARNESS_TEST_N8N_URL"), os.Getenv("HARNESS_TEST_N8N_KEY"), os.Getenv("HARNESS_TEST_N8N_NODES")
+	real := base != ""
+	if !real {
+		api := n8nfake.NewAPI()
+		server := httptest.NewServer(api)
+		t.Cleanup(server.Close)
+		base, key = server.URL, n8nfake.Key
+		api.Ends(func(w map[string]any) n8nfake.Outcome {
+			if w["name"] == "Failing" {
+				return n8nfake.Outcome{Node: "Code", Message: "no lines"}
+			}
+			return n8nfake.Outcome{Output: map[string]any{"total": 3}}
+		})
+	}
+	f.environ = append(f.environ, "N8N_API_URL="+base, "N8N_API_KEY="+key, "HARNESS_N8N_NODES="+nodes)
+	f.run("n8n", "skill").want(0)
+	f.run("n8n", "skill").want(0)
+	var shown struct {
+		Skill struct{ Problem, Description string }
+	}
+	f.run("skills", "show", "n8n-workflow-builder", "--json").want(0).value(&shown)
+	if shown.Skill.Problem != "" || !strings.Contains(shown.Skill.Description, "workflows") {
+		t.Errorf("shown %+v", shown)
+	}
+	var out outcome
+	f.run("exec", "--json", "-e", `
+const { buildSlackNotificationWorkflow, buildApiProcessingWorkflow } = require('/skills/n8n-workflow-builder/skill.js');
+import { buildTool, deploy, diagnose } from '/skills/n8n-workflow-builder/skill.js';
+import * as workflows from './servers/n8n-workflows/index.js';
+const slack = await buildSlackNotificationWorkflow({ channel: '#alerts', webhookPath: 'skill-alerts', name: 'Alerts', credential: 'Slack' });
+const api = await buildApiProcessingWorkflow({ apiUrl: 'https://example.com/items', method: 'get' });
+const checks = await Promise.all([slack, api].map((workflow) => workflows.validateWorkflow(workflow)));
+const stored = await workflows.createWorkflow(api);
+await workflows.deleteWorkflow(stored.id);
+const order = (name, path, code) => buildTool({ name, description: 'Adds up.', webhookPath: path, code,
+  input: { type: 'object', properties: { lines: { type: 'array', items: { type: 'number' } } }, required: ['lines'] } });
+const made = await deploy(order('Order total', 'skill-order', 'return { total: input.lines.reduce((a, b) => a + b, 0) };'));
+const failing = await deploy(order('Failing', 'skill-failing', "throw new Error('no lines');"));
+try {
+  const ended = await workflows.executeWorkflow(made.id, { lines: [1, 2] });
+  const failed = await workflows.executeWorkflow(failing.id, {});
+  const fault = await diagnose(failing.id);
+  const refused = await deploy({ name: '', nodes: [], connections: {} }).catch((error) => error.message);
+  const missing = await Promise.resolve().then(() => buildSlackNotificationWorkflow({ channel: '#a' })).catch((error) => error.message);
+  return { checks, made, total: ended.data.total, failed: failed.error, fault, none: await diagnose(made.id), refused, missing };
+} finally {
+  await workflows.deleteWorkflow(made.id);
+  await workflows.deleteWorkflow(failing.id);
+}`).want(0).value(&out)
+	var got struct {
+		Checks []struct {
+			Valid  bool
+			Errors []string
+		}
+		Made    struct{ Active bool }
+		Total   int
+		Failed  string
+		Fault   struct{ Node, Message, Type string }
+		None    any
+		Refused string
+		Missing string
+	}
+	if err := json.Unmarshal(out.Output, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Checks) != 2 || !got.Made.Active || got.Total != 3 || !strings.Contains(got.Failed, "no lines") || got.Fault.Node != "Code" ||
+		got.Fault.Type != "n8n-nodes-base.code" || got.None != nil || !strings.Contains(got.Refused, "not valid") || !strings.Contains(got.Missing, "webhookPath is missing") {
+		t.Errorf("got %s", out.Output)
+	}
+	for i, check := range got.Checks {
+		for _, e := range check.Errors {
+			if i == 0 && strings.Contains(e, "credentials") { // there are none named Slack
+				continue
+			}
+			t.Errorf("workflow %d: %s", i, e)
+		}
+	}
+	f.run("exec", "-e", "await fs.writeFile('/skills/n8n-workflow-builder/skill.js', 'mine'); return 1").want(0)
+	if r := f.run("n8n", "skill").want(2); !strings.Contains(r.stderr, "--force") {
+		t.Errorf("said %s", r.stderr)
+	}
+	f.run("n8n", "skill", "--force").want(0)
+}
