@@ -326,3 +326,42 @@ try {
 	}
 	f.run("n8n", "skill", "--force").want(0)
 }
+
+// TestBenchN8N: finding nodes, building, mending and running a workflow take under 3,000 tokens of a model's context, the tools of the gateway included.
+// It says which catalogue it used.
+func TestBenchN8N(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.run("bench", "--n8n").want(2)
+	if r := f.run("bench", "tokens", "--n8n").want(2); !strings.Contains(r.stderr, "n8n.nodes") {
+		t.Errorf("said %s", r.stderr)
+	}
+	base, key, nodes := os.Getenv("HARNESS_TEST_N8N_URL"), os.Getenv("HARNESS_TEST_N8N_KEY"), os.Getenv("HARNESS_TEST_N8N_NODES")
+	least := 3000 // tokens of all definitions
+	if base == "" {
+		api := n8nfake.NewAPI()
+		server := httptest.NewServer(api)
+		t.Cleanup(server.Close)
+		api.Ends(func(map[string]any) n8nfake.Outcome { return n8nfake.Outcome{Output: map[string]any{"n": 42}} })
+		f.environ = append(f.environ, "N8N_API_URL="+server.URL, "N8N_API_KEY="+n8nfake.Key, "HARNESS_N8N_EMAIL="+n8nfake.Email, "HARNESS_N8N_PASSWORD="+n8nfake.Password)
+	} else {
+		least = 1_000_000
+		f.environ = append(f.environ, "N8N_API_URL="+base, "N8N_API_KEY="+key, "HARNESS_N8N_NODES="+nodes)
+	}
+	var got struct {
+		Catalogue struct {
+			Source string
+			Nodes  int
+		}
+		Steps []struct{ Step string }
+		Sum   struct{ AllDefinitions, DirectTools, CodeMode int }
+	}
+	f.run("bench", "tokens", "--n8n", "--json").want(0).value(&got)
+	t.Logf("%+v", got)
+	if len(got.Steps) != 5 || got.Catalogue.Source == "" || got.Catalogue.Nodes == 0 {
+		t.Errorf("measured %+v", got)
+	}
+	if got.Sum.CodeMode >= 3000 || got.Sum.CodeMode >= got.Sum.DirectTools || got.Sum.AllDefinitions < least {
+		t.Errorf("measured %+v", got.Sum)
+	}
+}

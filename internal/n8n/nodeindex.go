@@ -30,12 +30,13 @@ type nodeIndex struct {
 	names []string // by segment
 	parts []bool   // likewise, see isPart
 	known map[string]bool
+	named map[string][]string // by the name of a product
 	index *search.Index
 }
 
 func onceIndex(ts *nodeTypes) func() *nodeIndex {
 	return sync.OnceValue(func() *nodeIndex {
-		x := &nodeIndex{known: map[string]bool{}}
+		x := &nodeIndex{known: map[string]bool{}, named: map[string][]string{}}
 		var segments []*search.Segment
 		for _, name := range ts.names {
 			t := ts.current(name)
@@ -44,6 +45,13 @@ func onceIndex(ts *nodeTypes) func() *nodeIndex {
 			}
 			x.names, x.parts = append(x.names, name), append(x.parts, t.isPart())
 			x.known[name] = true
+			if !slices.Contains(t.Codex.Categories, "Core Nodes") && !t.isPart() {
+				for _, product := range slices.Compact([]string{product(t.short()), product(t.DisplayName)}) {
+					if !everyday[product] {
+						x.named[product] = append(x.named[product], name)
+					}
+				}
+			}
 			segments = append(segments, search.NewSegment([]search.Doc{{
 				Key: name, Name: t.short(), Title: t.title(), Server: t.DisplayName, Description: t.Description,
 				Params: t.actions(), Context: strings.Join(t.Codex.Categories, " ") + " " + fmt.Sprint(t.Codex.Subcategories),
@@ -81,16 +89,28 @@ func (x *nodeIndex) search(query string, limit int) []string {
 	var found []placed
 	words := strings.FieldsFunc(strings.ToLower(query), notLetter)
 	ofParts := slices.ContainsFunc(words, func(word string) bool { return partWords[word] })
+	called := x.calledIn(words)
 	ofEvents := slices.ContainsFunc(words, func(word string) bool { return eventWords[word] })
 	for place, r := range x.index.Search(query, limit+2*partPenalty) {
 		if x.parts[r.Segment] && !ofParts {
 			place += partPenalty
 		}
 		name := x.names[r.Segment]
+		if slices.Contains(called, name) {
+			place -= maxCalled
+		}
+		// Of a node and its trigger, the one that the request is about comes first.
 		if trigger := name + "Trigger"; ofEvents && x.known[trigger] {
 			found = append(found, placed{trigger, place})
 		}
 		found = append(found, placed{name, place})
+	}
+	for n, f := range found {
+		action, is := strings.CutSuffix(f.name, "Trigger")
+		at := slices.IndexFunc(found, func(other placed) bool { return other.name == action })
+		if is && !ofEvents && at > n {
+			found[n].name, found[at].name = action, f.name
+		}
 	}
 	slices.SortStableFunc(found, func(a, b placed) int { return a.place - b.place })
 	out := []string{}
@@ -102,7 +122,30 @@ func (x *nodeIndex) search(query string, limit int) []string {
 	return out
 }
 
-func notLetter(r rune) bool { return !unicode.IsLetter(r) }
+// everyday are names of products that requests use as words.
+var everyday = setOf("affinity box bubble chat code copper drift flow form line linear matrix medium orbit segment twist wise")
+
+// maxCalled is by how many places a node is moved up for a request that calls it by its name.
+const maxCalled = 100
+
+// product is the name of what a node is for, in one word.
+func product(name string) string { return strings.TrimSuffix(fold(name), "trigger") }
+
+// calledIn are the nodes of products that a request names, in one to three words.
+func (x *nodeIndex) calledIn(words []string) (names []string) {
+	for n := range words {
+		for last := n + 1; last <= min(n+3, len(words)); last++ {
+			for _, name := range x.named[strings.Join(words[n:last], "")] {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+func notLetter(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // partWords are words of requests that may be about parts of agents and chains.
 var partWords = setOf("agent agents ai chain chat embedding embeddings gpt language llm llms memory model models parser retriever similar splitter tool tools vector")
