@@ -12,7 +12,7 @@ import (
 const (
 	templateMembers = `"id":{"type":"string"},"name":{"type":"string"},"description":{"type":"string"},"source":{"enum":["folder","instance","public"]},` +
 		`"tags":{"type":"array","items":{"type":"string"}},"nodeTypes":{"type":"array","items":{"type":"string"}},"problem":{"type":"string"}`
-	templateRow    = `{"type":"object","properties":{` + templateMembers + `},"required":["id","name","source"]}`
+	templateRow    = `{"type":"object","properties":{` + templateMembers + `,"nodes":{"type":"array","items":{"type":"object"}},"connections":{"type":"object"}},"required":["id","name","source","nodes"]}`
 	templateSchema = `{"type":"object","properties":{` + templateMembers + `,"nodes":{"type":"array","items":{"type":"object"}},"connections":{"type":"object"},"settings":{"type":"object"},` +
 		`"workflow":{"type":"object"}},"required":["id","name","source","nodes","connections"]}`
 	sourceInput = `"source":{"enum":["own","folder","instance","public"],"default":"own","description":"own: folder and instance; public: n8n's library, over the internet"}`
@@ -28,7 +28,7 @@ func (i *Instance) templatesServer() *server {
 			define("list_templates", "Lists templates, without their nodes' parameters.",
 				sourceInput+`,"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}`,
 				listOf(templateRow), reads, i.listTemplates),
-			define("search_templates", "Finds templates for a request in words, the best first.",
+			define("search_templates", "Finds templates for a request in words, the best first; own ones as create_workflow takes them.",
 				`"!query":{"type":"string","maxLength":4000},`+sourceInput+`,"limit":{"type":"integer","minimum":1,"maximum":100,"default":10}`, listOf(templateRow), reads, i.searchTemplates),
 			define("get_template", "Reads a template as create_workflow takes it. full: with its notes, positions and everything else that is stored of it, as workflow.",
 				`"!templateId":{"type":"string","description":"as listed, such as slack-notification, workflow:ID or public:1234"},"full":{"type":"boolean","default":false}`,
@@ -52,11 +52,29 @@ type templatesInput struct {
 	Offset    int      `json:"offset"`
 }
 
-// rows are templates as lists have them.
+// rows are templates as lists have them: with names and types of their nodes.
 func rows(all []template, offset, limit int) []object {
 	out := []object{}
 	for _, t := range all[min(offset, len(all)):min(offset+limit, len(all))] {
-		out = append(out, t.row())
+		row, nodes := t.row(), []object{}
+		for _, n := range t.nodes {
+			if text(n, "type") != noteType {
+				nodes = append(nodes, object{"name": text(n, "name"), "type": text(n, "type")})
+			}
+		}
+		row["nodes"] = nodes
+		out = append(out, row)
+	}
+	return out
+}
+
+// foundRows are templates that a search found: those of the user's own with what create_workflow takes.
+func foundRows(all []template, limit int) []object {
+	out := rows(all, 0, limit)
+	for i, row := range out {
+		if t := all[i]; t.source != sourcePublic && t.problem == "" {
+			row["nodes"], row["connections"] = t.bare(), t.connections()
+		}
 	}
 	return out
 }
@@ -79,10 +97,10 @@ func (i *Instance) searchTemplates(ctx context.Context, _ func(), in templatesIn
 	}
 	if in.Source == sourcePublic {
 		all, err := i.library.search(ctx, in.Query, nil, 0, in.Limit)
-		return rows(all, 0, in.Limit), err
+		return foundRows(all, in.Limit), err
 	}
 	all, err := i.ownTemplates(ctx, in.Source)
-	return rows(find(all, in.Query, in.Limit), 0, in.Limit), err
+	return foundRows(find(all, in.Query, in.Limit), in.Limit), err
 }
 
 // find finds templates for a request in words, the best first.
@@ -97,11 +115,11 @@ func find(all []template, query string, limit int) []template {
 			Key: t.id, Name: t.name, Title: strings.Join(t.tags, " "), Description: t.description, Params: strings.Join(kinds, " "), Context: strings.Join(nodeNames(t.nodes), " "),
 		}})
 	}
-	var found []template
+	var best []template
 	for _, r := range search.NewIndex(segments).Search(query, limit) {
-		found = append(found, all[r.Segment])
+		best = append(best, all[r.Segment])
 	}
-	return found
+	return best
 }
 
 func nodeNames(nodes []object) []string {
@@ -174,7 +192,7 @@ func (i *Instance) searchByMetadata(ctx context.Context, _ func(), in templatesI
 	if in.Source != sourcePublic {
 		all, err := i.ownTemplates(ctx, in.Source)
 		all = slices.DeleteFunc(all, func(t template) bool { return !t.hasTags(in.Tags) || !t.hasTypes(in.NodeTypes) })
-		return rows(all, 0, in.Limit), err
+		return foundRows(all, in.Limit), err
 	}
 	words := make([]string, len(in.NodeTypes))
 	for n, kind := range in.NodeTypes {
@@ -195,7 +213,7 @@ func (i *Instance) searchByMetadata(ctx context.Context, _ func(), in templatesI
 			break
 		}
 	}
-	return rows(found, 0, in.Limit), nil
+	return foundRows(found, in.Limit), nil
 }
 
 func (i *Instance) listNodeTemplates(ctx context.Context, sent func(), in templatesInput) (any, error) {

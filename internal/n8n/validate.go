@@ -24,7 +24,7 @@ type validateWorkflowInput struct {
 func (i *Instance) validateWorkflow(ctx context.Context, _ func(), in validateWorkflowInput) (any, error) {
 	w := workflow(in.Workflow)
 	switch {
-	case (in.Workflow == nil) == (in.WorkflowID == ""):
+	case in.Workflow != nil && in.WorkflowID != "":
 		return nil, refusef(400, "give either workflow, with name, nodes and connections, or workflowId")
 	case in.WorkflowID != "":
 		var err error

@@ -139,7 +139,11 @@ stored.connections['Greet'] = { main: [[{ node: 'Log', type: 'main', index: 0 }]
 const again = await workflows.validateWorkflow(stored);
 if (again.valid) await workflows.updateWorkflow(stored.id, stored);
 const structure = (await workflows.getWorkflowStructure(created.id)).connections.length;
-const template = (await templates.searchTemplates('greeter'))[0]?.name;
+const [model] = await templates.searchTemplates('greeter');
+const copied = await workflows.createWorkflow({ name: 'From a template', nodes: model.nodes, connections: model.connections });
+const template = [model.name, (await templates.listTemplates()).filter(t => t.nodes.some(n => n.type.includes('webhook'))).length, copied.nodes.length,
+  (await workflows.validateWorkflow({})).valid].join();
+await workflows.deleteWorkflow(copied.id);
 const listed = (await workflows.listWorkflows()).length;
 const all = (await executions.listExecutions(created.id)).length;
 await workflows.deleteWorkflow(created.id);
@@ -157,7 +161,7 @@ return {
 		t.Errorf("checking: %+v", got)
 	case got.Greeting != "Hello Ada" || got.Failure != `node "Greet", item 1: no such guest` || got.Retried != "success" || got.Mended != "success 200":
 		t.Errorf("executing: %+v", got)
-	case got.Structure != 2.0 || got.Listed != 1 || got.Executions != 4 || got.Template != "Greeter" || fmt.Sprint(got.Gone) != "[ToolError true 404 true]":
+	case got.Structure != 2.0 || got.Listed != 1 || got.Executions != 4 || got.Template != "Greeter,2,3,false" || fmt.Sprint(got.Gone) != "[ToolError true 404 true]":
 		t.Errorf("storing: %+v", got)
 	}
 }
