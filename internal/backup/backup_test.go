@@ -297,6 +297,30 @@ func otherTar(t testing.TB) []byte {
 	return out.Bytes()
 }
 
+// A directory that holds another place is not replaced.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	at := func(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
+	skills := Place{Name: "skills", Path: at("data/skills"), Kind: Dir}
+	for name, c := range map[string]struct {
+		places []Place
+		others []string
+		bad    bool
+	}{
+		"apart":              {[]Place{skills, {Name: "store", Path: at("data/harness.db")}}, []string{at("harness.yaml"), ""}, false},
+		"similar names":      {[]Place{skills, {Name: "store", Path: at("data/skills.db")}}, nil, false},
+		"the store in it":    {[]Place{skills, {Name: "store", Path: at("data/skills/harness.db")}}, nil, true},
+		"a directory in it":  {[]Place{{Name: "workspace", Path: at("data"), Kind: Dir}, skills}, nil, true},
+		"the same directory": {[]Place{{Name: "workspace", Path: at("data/skills"), Kind: Dir}, skills}, nil, true},
+		"the configuration":  {[]Place{{Name: "skills", Path: root, Kind: Dir}}, []string{at("harness.yaml")}, true},
+	} {
+		if err := Check(c.places, c.others...); (err != nil) != c.bad {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // If something cannot be put in its place, all is as it was.
 func TestCommitFails(t *testing.T) {
 	t.Parallel()

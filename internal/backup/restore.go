@@ -73,6 +73,28 @@ func (p Place) holds() (all []string, err error) {
 	return all, nil
 }
 
+// Check returns an error if a directory of an archive holds another place, or one of the other paths: putting the directory in its place
+// would remove them.
+func Check(places []Place, others ...string) error {
+	for _, dir := range places {
+		if dir.Kind != Dir {
+			continue
+		}
+		inside := slices.Clone(others)
+		for _, p := range places {
+			if p.Name != dir.Name {
+				inside = append(inside, p.Path)
+			}
+		}
+		for _, path := range inside {
+			if below, err := filepath.Rel(dir.Path, path); err == nil && filepath.IsLocal(below) {
+				return fmt.Errorf("%s lies in %s, the directory of %s, which would be replaced as a whole", path, dir.Path, dir.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // Occupied lists what the parts of an archive would replace.
 func Occupied(m Manifest, places []Place) (all []string, err error) {
 	for _, p := range places {

@@ -1,8 +1,10 @@
 package cli_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -241,4 +243,46 @@ func TestBackupThroughPipes(t *testing.T) {
 	if result.Manifest.Schema != sqlite.Schema() {
 		t.Errorf("schema %d", result.Manifest.Schema)
 	}
+}
+
+// The first command that opens a store of an older release brings it up to date, says where its copy from before is, and finds everything in it.
+// A backup of the old store can be restored, too.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	packed, err := os.Open(filepath.Join("..", "store", "sqlite", "testdata", "version3.db.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, other := setup(t), setup(t)
+	f.write("harness.yaml", "journal: {retention: 0}\n")
+	f.write("data/harness.db", string(old))
+	f.run("backup", "old.tar.gz").want(0)
+	check := func(f *fixture) {
+		t.Helper()
+		r := f.run("runs", "list").want(0)
+		copies, _ := filepath.Glob(filepath.Join(f.dir, "data", "harness.db.v3-*.bak"))
+		if len(copies) != 1 || !strings.Contains(r.stderr, fmt.Sprintf("from version 3 to %d", sqlite.Schema())) || !strings.Contains(r.stderr, copies[0]) {
+			t.Errorf("copies %v, stderr %s", copies, r.stderr)
+		}
+		if strings.Count(r.stdout, "run_") != 2 {
+			t.Errorf("runs %s", r.stdout)
+		}
+		if r := f.run("runs", "list").want(0); r.stderr != "" {
+			t.Errorf("once more: %s", r.stderr)
+		}
+	}
+	check(f)
+	if r := other.run("restore", filepath.Join(f.dir, "old.tar.gz")).want(0); !strings.Contains(r.stderr, "the store has version 3") {
+		t.Errorf("stderr %s", r.stderr)
+	}
+	check(other)
 }

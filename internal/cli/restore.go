@@ -32,6 +32,8 @@ func (restoreCmd) Help() string {
 	return `The archive is read to its end and verified before anything changes. harness.yaml goes into the working directory, or where --config says;
 everything else goes where that harness.yaml says. A user's own configuration (~/.config/harness) goes back there.
 
+A backup has a configuration, which says what programs are started and where files go: restore only what you trust.
+
 No process of the harness may use the store. Tasks and schedules that were under way or waiting when the backup was made go on
 when harness serve starts; what they did after the backup, they do again: harness tasks cancel ends those that must not.
 
@@ -230,6 +232,9 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 		return result, usage(err)
 	}
 	places = append(places, backup.Place{Name: wiring.BackupSecrets, Path: filepath.Join(cfg.StateDir, ".secrets.json")})
+	if err := backup.Check(places, filepath.Join(a.Dir, "harness.yaml"), cfg.File, a.Executable); err != nil {
+		return result, usage(fmt.Errorf("%w: give it a directory of its own in harness.yaml", err))
+	}
 	there, err := backup.Occupied(m, places)
 	if err != nil {
 		return result, err
