@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
@@ -30,11 +31,7 @@ const (
 // image writes an image of the program for Linux, for all processors, as a tar file in the layout of OCI, which docker load and podman
 // load read, and skopeo copies to a registry. It has the program, certificates of authorities and a user; no shell, no libraries.
 func (r *release) image(all []platform) error {
-	dir := filepath.Join(r.work, "image")
-	to, err := layout.Write(dir, empty.Index)
-	if err != nil {
-		return err
-	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var legacy []map[string]any
 	for _, p := range all {
 		if p.os != "linux" {
@@ -44,11 +41,9 @@ func (r *release) image(all []platform) error {
 		if err != nil {
 			return err
 		}
-		if err := to.AppendImage(image, layout.WithPlatform(v1.Platform{OS: p.os, Architecture: p.arch}), layout.WithAnnotations(map[string]string{
-			"org.opencontainers.image.ref.name": r.version + "-" + p.arch,
-		})); err != nil {
-			return err
-		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: p.os, Architecture: p.arch}},
+		})
 		entry, err := legacyEntry(image, name+":"+r.version+"-"+p.arch)
 		if err != nil {
 			return err
@@ -57,6 +52,14 @@ func (r *release) image(all []platform) error {
 	}
 	if len(legacy) == 0 {
 		return nil
+	}
+	dir := filepath.Join(r.work, "image")
+	to, err := layout.Write(dir, empty.Index)
+	if err == nil { // one entry, which is the image for all processors
+		err = to.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.version}))
+	}
+	if err != nil {
+		return err
 	}
 	// Engines of before Docker 25 read this file instead of index.json.
 	text, err := json.Marshal(legacy)
