@@ -11,10 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -163,7 +161,7 @@ func (a *API) getOperation(id, path, tag, summary string, of []*huma.Param) *hum
 func deleteOperation(id, path, tag, summary string, of []*huma.Param) *huma.Operation {
 	return &huma.Operation{
 		OperationID: id, Method: http.MethodDelete, Path: path, Tags: []string{tag}, Summary: summary,
-		Description: "A folder is deleted with what is in it.", Parameters: of, Responses: answers("204", "Deleted", nil),
+		Description: "A folder is deleted with what is in it, a file with what has come of an upload that was interrupted.", Parameters: of, Responses: answers("204", "Deleted", nil),
 	}
 }
 
@@ -231,6 +229,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, at *area, p strin
 	http.ServeContent(sent, r, "", c.Info.ModTime(), source)
 	switch {
 	case source.failed != nil:
+		a.layouts.forget(at.user, at.session) // tokens may have been forgotten since
 		a.opt.Logger.WarnContext(logged(r.Context()), "a file was not sent to its end", "error", source.failed)
 		panic(http.ErrAbortHandler)
 	case sent.refused == http.StatusRequestedRangeNotSatisfiable:
@@ -342,73 +341,14 @@ func (a *API) deleteFile(w http.ResponseWriter, r *http.Request, at *area, p str
 	if r.Header.Get("If-Match")+r.Header.Get("If-None-Match") != "" {
 		return problem(http.StatusBadRequest, "DELETE takes no If-Match and no If-None-Match")
 	}
-	if _, err := at.dir.Stat(p); err != nil {
+	parts, err := at.dir.Discard(r.Context(), p)
+	if err != nil {
 		return err
 	}
-	if err := at.dir.Remove(r.Context(), p, true, true); err != nil {
+	if err := at.dir.Remove(r.Context(), p, true, parts); err != nil {
 		return err
 	}
 	a.audit(r.Context(), telemetry.Event{UserID: at.user, SessionID: at.session, Type: telemetry.DataDeletion, Severity: telemetry.Low})
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
-
-// content opens a file as its owner reads it. Looking through a file for its layout takes a slot, and is done once.
-func (a *API) content(ctx context.Context, at *area, p string) (*files.Content, error) {
-	// A file that has just been written may be written again within the resolution of its time.
-	const settled = 2 * time.Second
-	key := layoutKey{user: at.user, session: at.session, path: p, restored: at.restore != nil}
-	known := func(info fs.FileInfo) *files.Layout {
-		key.size, key.modified = info.Size(), info.ModTime()
-		return a.layouts.get(key)
-	}
-	leave := func() {}
-	if f, info, err := at.dir.Open(p); err == nil && known(info) == nil {
-		leave, err = a.scans.enter(ctx, identity(ctx).Caller())
-		if err = errors.Join(err, f.Close()); err != nil {
-			return nil, err
-		}
-	} else if err != nil {
-		return nil, err
-	}
-	defer leave()
-	c, err := at.dir.Content(ctx, p, at.restore, known)
-	if err == nil && a.opt.Now().Sub(c.Info.ModTime()) > settled {
-		a.layouts.put(key, c.Layout)
-	}
-	return c, err
-}
-
-// layouts remembers what was found out about files.
-type layouts struct {
-	mu  sync.Mutex
-	all map[layoutKey]*files.Layout
-}
-
-type layoutKey struct {
-	user, session, path string
-	restored            bool
-	size                int64
-	modified            time.Time
-}
-
-// maxLayouts bounds the files that are remembered; each takes up to 64 bytes for each MiB of it.
-const maxLayouts = 2000
-
-func (l *layouts) get(key layoutKey) *files.Layout {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all[key]
-}
-
-func (l *layouts) put(key layoutKey, of *files.Layout) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == nil || len(l.all) >= maxLayouts {
-		l.all = map[layoutKey]*files.Layout{}
-	}
-	l.all[key] = of
-}
-
-// scansAtOnce is how many files are looked through at the same time.
-var scansAtOnce = runtime.GOMAXPROCS(0)

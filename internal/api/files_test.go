@@ -171,6 +171,29 @@ await fs.writeFile('/workspace/out/copy.csv', s); return s.includes('[EMAIL_')`}
 	w.as(alice, "GET", dir, nil).want(http.StatusNotFound)
 }
 
+// What was found out about a file is remembered, until it is written again or its tokens are forgotten.
+func TestFilesRemembered(t *testing.T) {
+	t.Parallel()
+	later := func() time.Time { return time.Now().Add(time.Hour) } // files are not new any more
+	w := setup(t, setting{options: func(o *api.Options) { o.Now = later }})
+	const path = "/v1/sessions/s/files/f.txt?userId=alice"
+	w.do("POST", "/v1/runs", map[string]string{"userId": "alice", "sessionId": "s", "code": "await fs.writeFile('/workspace/f.txt', 'ada@example.com, bob@example.com')"}).want(http.StatusOK)
+	first := w.do("GET", path, nil).want(http.StatusOK)
+	again := w.do("GET", path, nil, "Range", "bytes=17-19").want(http.StatusPartialContent)
+	if first.body != "ada@example.com, bob@example.com" || again.body != "bob" || again.header.Get("ETag") != first.header.Get("ETag") {
+		t.Errorf("got %q, then %q", first.body, again.body)
+	}
+	w.do("DELETE", "/v1/pii?userId=alice&sessionId=s", nil).want(http.StatusNoContent)
+	forgotten := w.do("GET", path, nil).want(http.StatusOK)
+	if strings.Contains(forgotten.body, "@") || forgotten.header.Get("ETag") == first.header.Get("ETag") {
+		t.Errorf("got %q", forgotten.body)
+	}
+	w.do("PUT", path, "other").want(http.StatusNoContent)
+	if r := w.do("GET", path, nil).want(http.StatusOK); r.body != "other" {
+		t.Errorf("got %q", r.body)
+	}
+}
+
 // patterned is a file of any size, whose every part differs.
 func patterned(size int) string {
 	var text strings.Builder
@@ -237,6 +260,11 @@ func TestFilesInterrupted(t *testing.T) {
 	if have := ask(); have != 0 {
 		t.Errorf("%d bytes are left", have)
 	}
+
+	// What has come of an upload that is not wanted any more can be removed.
+	w.as(alice, "PUT", path+"2", "abc", "Content-Range", "bytes 0-2/5").want(http.StatusAccepted)
+	w.as(alice, "DELETE", path+"2", nil).want(http.StatusNoContent)
+	w.as(alice, "DELETE", path+"2", nil).want(http.StatusNotFound)
 
 	get := func(headers ...string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+path, nil)

@@ -58,6 +58,7 @@ func (a *API) addPII() {
 			return nil, err
 		}
 		a.audit(ctx, telemetry.Event{UserID: user, SessionID: in.SessionID, Type: telemetry.DataDeletion, Severity: telemetry.Low})
+		defer a.layouts.forget(user, in.SessionID)
 		return nil, a.opt.Harness.Privacy().Clear(ctx, user, in.SessionID)
 	})
 }

@@ -47,6 +47,10 @@ func TestRefusedRequests(t *testing.T) {
 		"session ..":                {"POST", "/v1/runs", `{"userId":"a","code":"return 1","sessionId":".."}`, nil, 400, "session id"},
 		"keys in another case":      {"POST", "/v1/runs", `{"userId":"a","CODE":"return 1"}`, nil, 400, "code"},
 		"keys in two cases":         {"POST", "/v1/servers", `{"name":"ok","NAME":"../x","url":"http://127.0.0.1:1/mcp"}`, nil, 201, `"ok"`},
+		"input of no session":       {"POST", "/v1/runs", `{"userId":"a","code":"return 1","input":{"path":"x"}}`, nil, 400, "sessionId"},
+		"input that is not there":   {"POST", "/v1/runs", `{"userId":"a","code":"return 1","sessionId":"s","input":{"path":"x"}}`, nil, 400, "no such file"},
+		"input from elsewhere":      {"POST", "/v1/runs", `{"userId":"a","code":"return 1","sessionId":"s","input":{"path":"../../x"}}`, nil, 400, "leaves its directory"},
+		"input of another format":   {"POST", "/v1/runs", `{"userId":"a","code":"return 1","sessionId":"s","input":{"path":"x","format":"xml"}}`, nil, 400, "body.input"},
 		"the configured tier":       {"POST", "/v1/runs", `{"userId":"a","code":"return 1","sandbox":"wasm"}`, nil, 200, `"sandbox":"wasm"`},
 	} {
 		t.Run(name, func(t *testing.T) {

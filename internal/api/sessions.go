@@ -84,6 +84,7 @@ func (a *API) addSessions() {
 			return nil, err
 		}
 		a.audit(ctx, telemetry.Event{UserID: s.UserID, SessionID: s.ID, Type: telemetry.DataDeletion, Severity: telemetry.Low})
+		defer a.layouts.forget(s.UserID, s.ID)
 		return nil, a.opt.Tasks.DeleteSession(ctx, s.UserID, s.ID)
 	})
 }

@@ -116,10 +116,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	if c.Watch {
 		return c.watch(ctx, a)
 	}
-	local, err := c.local(a)
-	if err != nil {
-		return err
-	}
+	local := c.local(a)
 	defer local.close()
 	return c.execute(ctx, a, nil, local)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,29 +32,26 @@ func stateOf(name string) fileState {
 	return fileState{true, info.Size(), info.ModTime()}
 }
 
-// local opens the folder of the program; nil for a program that is no file.
-func (c *execCmd) local(a *app) (*localFiles, error) {
-	if c.File == "" || c.File == "-" {
-		return nil, nil
+// local opens the folder of the program. There are no files in it for a program that is no file, or in a folder that cannot be opened.
+func (c *execCmd) local(a *app) *localFiles {
+	l := &localFiles{seen: map[string]fileState{}}
+	if c.File != "" && c.File != "-" {
+		l.dir = filepath.Dir(a.path(c.File))
+		l.root, _ = os.OpenRoot(l.dir) // a file that is not there is told when it is read
 	}
-	dir := filepath.Dir(a.path(c.File))
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, usage(fmt.Errorf("open the program's folder: %w", err))
-	}
-	return &localFiles{dir: dir, root: root, seen: map[string]fileState{}}, nil
+	return l
 }
 
 // files are the files, nil for none.
 func (l *localFiles) files() fs.FS {
-	if l == nil {
+	if l.root == nil {
 		return nil
 	}
 	return l
 }
 
 func (l *localFiles) close() {
-	if l != nil {
+	if l.root != nil {
 		l.root.Close()
 	}
 }

@@ -31,10 +31,7 @@ func (c *execCmd) watch(ctx context.Context, a *app) error {
 
 // watchOnce executes the program and waits until it has changed. Its error is how the watching ended.
 func (c *execCmd) watchOnce(ctx context.Context, a *app, h *wiring.Harness) error {
-	local, err := c.local(a)
-	if err != nil {
-		return err
-	}
+	local := c.local(a)
 	defer local.close()
 	local.look(a.path(c.File))
 	if c.Input != "" {

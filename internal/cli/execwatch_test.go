@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestExecWatch: a program runs again when it, an import or its input has changed, also while it runs and after an error; Ctrl-C ends it with 130.
@@ -21,31 +22,40 @@ func TestExecWatch(t *testing.T) {
 	f.write("lib/n.ts", "export const n = 1")
 	f.write("in.txt", "given")
 	cmd := f.process("exec", "main.ts", "--watch", "--input", "in.txt")
-	out, err := cmd.StdoutPipe()
+	shown, to, err := os.Pipe() // one for both, so that lines come in their order
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd.Stdout, cmd.Stderr = to, to
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	to.Close()
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for from := bufio.NewScanner(shown); from.Scan(); {
+			lines <- from.Text()
+		}
+	}()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	defer cmd.Process.Kill()
-	lines := make(chan string)
-	for _, from := range []*bufio.Scanner{bufio.NewScanner(out), bufio.NewScanner(messages)} {
-		go func() {
-			for from.Scan() {
-				lines <- from.Text()
-			}
-		}()
-	}
 	wait := func(text string) {
 		t.Helper()
-		for line := range lines {
-			if strings.Contains(line, text) {
-				return
+		var before []string
+		late := time.After(patience)
+		for {
+			select {
+			case line, more := <-lines:
+				if strings.Contains(line, text) {
+					return
+				}
+				if before = append(before, line); !more {
+					t.Fatalf("it ended without %q:\n%s", text, strings.Join(before, "\n"))
+				}
+			case <-late:
+				t.Fatalf("it does not say %q:\n%s", text, strings.Join(before, "\n"))
 			}
 		}
 	}
@@ -70,12 +80,8 @@ func TestExecWatch(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		for range lines {
-		}
-	}()
-	var ended *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != 130 {
+	var exit *exec.ExitError
+	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != 130 {
 		t.Errorf("it ended with %v", err)
 	}
 	for _, args := range [][]string{

@@ -33,11 +33,18 @@ type Part struct {
 // Part returns the part of a file that has a key; nothing is created before the first byte.
 func (d *Dir) Part(p, key string) *Part { return &Part{d, p, key} }
 
+// partsOf begins the names of the parts of a file.
+func partsOf(name string) string { return partPrefix + hash(name) + "-" }
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
 // of is the spot of the part beside the file's.
 func (p *Part) of(at *spot) *spot {
-	sum := sha256.Sum256([]byte(at.name + "\x00" + p.key))
 	part := *at
-	part.name, part.info = partPrefix+hex.EncodeToString(sum[:16]), nil
+	part.name, part.info = partsOf(at.name)+hash(p.key), nil
 	if part.dir == nil || len(part.missing) > 0 {
 		return &part
 	}
@@ -221,6 +228,35 @@ func (p *Part) Abort() error {
 		}
 		return s.remove(part)
 	})
+}
+
+// Discard removes the parts of a file, and reports whether there were any.
+func (d *Dir) Discard(ctx context.Context, p string) (found bool, err error) {
+	err = d.change("open", p, func(s *state, at *spot) error {
+		if at.dir == nil || len(at.missing) > 0 || at.path == "." {
+			return nil
+		}
+		all, err := readDir(ctx, at.dir, maxWalk)
+		if err != nil {
+			return err
+		}
+		for _, e := range all {
+			if !strings.HasPrefix(e.Name(), partsOf(at.name)) {
+				continue
+			}
+			info, err := at.dir.Lstat(e.Name())
+			if err == nil {
+				part := *at
+				part.name, part.info, found = e.Name(), info, true
+				err = s.remove(&part)
+			}
+			if ignoreVanished(err) != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // WriteFrom replaces the content of a file by what r has, in one step, creating it and the directories above it. It returns how many bytes

@@ -54,6 +54,22 @@ func TestReceive(t *testing.T) {
 	if _, err := in.Complete(ctx, nil); err == nil {
 		t.Error("nothing was completed")
 	}
+	for _, key := range []string{"1", "2"} {
+		if _, err := d.Part("in/a.txt", key).Receive(ctx, 0, strings.NewReader("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Part("in/b.txt", "1").Receive(ctx, 0, strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		if found, err := d.Discard(ctx, "in/a.txt"); err != nil || found != want {
+			t.Errorf("discarded: %t, want %t: %v", found, want, err)
+		}
+	}
+	if n, err := d.Part("in/b.txt", "1").Size(); err != nil || n != 1 {
+		t.Errorf("%d bytes of another file are left: %v", n, err)
+	}
 	counted, known := d.s.used, d.s.known
 	if err := d.s.count(ctx); err != nil || known && counted != d.s.used {
 		t.Errorf("counted %+v, and there is %+v: %v", counted, d.s.used, err)

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"runtime"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/files"
+)
+
+// content opens a file as its owner reads it. Looking through a file for its layout takes a slot, and is done once.
+func (a *API) content(ctx context.Context, at *area, p string) (*files.Content, error) {
+	// A file that has just been written may be written again within the resolution of its time.
+	const settled = 2 * time.Second
+	key := layoutKey{user: at.user, session: at.session, path: p, restored: at.restore != nil}
+	known := func(info fs.FileInfo) *files.Layout {
+		key.size, key.modified = info.Size(), info.ModTime()
+		return a.layouts.get(key)
+	}
+	leave := func() {}
+	if f, info, err := at.dir.Open(p); err == nil && known(info) == nil {
+		leave, err = a.scans.enter(ctx, identity(ctx).Caller())
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	defer leave()
+	c, err := at.dir.Content(ctx, p, at.restore, known)
+	if err == nil && a.opt.Now().Sub(c.Info.ModTime()) > settled {
+		a.layouts.put(key, c.Layout)
+	}
+	return c, err
+}
+
+// layouts remembers what was found out about files.
+type layouts struct {
+	mu  sync.Mutex
+	all map[layoutKey]*files.Layout
+}
+
+type layoutKey struct {
+	user, session, path string
+	restored            bool
+	size                int64
+	modified            time.Time
+}
+
+// maxLayouts bounds the files that are remembered; each takes up to 64 bytes for each MiB of it.
+const maxLayouts = 2000
+
+func (l *layouts) get(key layoutKey) *files.Layout {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all[key]
+}
+
+func (l *layouts) put(key layoutKey, of *files.Layout) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil || len(l.all) >= maxLayouts {
+		l.all = map[layoutKey]*files.Layout{}
+	}
+	l.all[key] = of
+}
+
+// forget forgets the files of a session of a user.
+func (l *layouts) forget(user, session string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.all, func(key layoutKey, _ *files.Layout) bool { return key.user == user && key.session == session })
+}
+
+// scansAtOnce is how many files are looked through at the same time.
+var scansAtOnce = runtime.GOMAXPROCS(0)
