@@ -181,6 +181,9 @@ func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h *wiring.Harness) (*e
 	if of.Code, err = sourceOf(ctx, h, start); err != nil {
 		return nil, err
 	}
+	if of.Code != start.Source && start.Env["HARNESS_TOOL"] == "" {
+		fmt.Fprintf(a.Stderr, "harness: warning: %s holds personal data, which the workflow gets\n", info.ID)
+	}
 	of.value = func(ctx context.Context) (json.RawMessage, error) {
 		shown, err := h.ShownOutcome(ctx, start.User, start.Session, outcome)
 		if err != nil {

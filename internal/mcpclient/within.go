@@ -46,6 +46,7 @@ type within struct {
 	Within
 	offered atomic.Pointer[[]Tool]
 	limit   int // bytes of an answer
+	secrets *repeats
 }
 
 // inProcess connects to a server inside of this process.
@@ -54,7 +55,7 @@ func (s *server) inProcess(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := &within{Within: s.cfg.Within, limit: s.m.opts.MaxResult}
+	of := &within{Within: s.cfg.Within, limit: s.m.opts.MaxResult, secrets: newRepeats(s.cfg.Secrets)}
 	of.offered.Store(&offered)
 	c := &conn{transport: TransportBuiltIn, local: &local{service: of}}
 	c.link = newLink(c.local)
@@ -99,7 +100,7 @@ func (w *within) call(ctx context.Context, tool string, args json.RawMessage, ex
 	}
 	result, err := w.Call(ctx, tool, args, func() { ex.sent.Store(true) })
 	if failed, is := errors.AsType[*WithinError](err); is {
-		return nil, &fault{kind: failed.Kind, msg: failed.Message, unsent: failed.Unsent, err: err}
+		return nil, &fault{kind: failed.Kind, msg: string(w.secrets.clean([]byte(failed.Message))), unsent: failed.Unsent, err: err}
 	}
 	if err == nil && len(result) > w.limit {
 		return nil, tooLarge(w.limit)
@@ -107,5 +108,6 @@ func (w *within) call(ctx context.Context, tool string, args json.RawMessage, ex
 	if err != nil {
 		return nil, err
 	}
+	result = w.secrets.clean(result)
 	return result, ex.charge.grow(ctx, int64(len(result)), 0)
 }

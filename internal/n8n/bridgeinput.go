@@ -16,9 +16,10 @@ import (
 // the data pinned to the webhook, or from executions, and from the names that the workflow reads.
 
 const (
-	learnedFrom = 5  // executions
-	maxNamed    = 50 // members of an input that the workflow names
-	maxLearning = 20 // workflows whose executions are read for one listing
+	learnedFrom = 5        // executions
+	maxNotes    = 64 << 10 // bytes of the notes of a webhook
+	maxNamed    = 50       // members of an input that the workflow names
+	maxLearning = 20       // workflows whose executions are read for one listing
 )
 
 // learnedInput is the shape of what a version of a workflow got.
@@ -114,7 +115,10 @@ func closeSchema(schema object, params []string) json.RawMessage {
 	if properties == nil {
 		properties = object{}
 	}
-	required, _ := out["required"].([]any)
+	required, is := out["required"].([]any)
+	if !is {
+		delete(out, "required")
+	}
 	for _, name := range params {
 		if properties[name] == nil {
 			properties[name] = object{"type": "string", "description": "a part of the path"}
@@ -147,7 +151,7 @@ func pathParams(path string) (names []string) {
 // splitNotes splits notes into their text and the first JSON object in it, which may be in a fence.
 func splitNotes(notes string) (said string, found object) {
 	at := strings.IndexByte(notes, '{')
-	if at < 0 {
+	if at < 0 || len(notes) > maxNotes {
 		return strings.TrimSpace(notes), nil
 	}
 	d := json.NewDecoder(strings.NewReader(notes[at:]))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Program is a program of the harness that becomes a workflow. Its webhook gets the input of the program and answers with its value: an object as it
@@ -129,6 +130,9 @@ func (i *Instance) Create(ctx context.Context, w map[string]any) (*Created, erro
 	return &Created{ID: id, Name: text(out, "name"), Address: i.api.base.JoinPath("workflow", id).String()}, nil
 }
 
+// offTimeout bounds the deactivation of a workflow that was tried.
+const offTimeout = 10 * time.Second
+
 // Try activates a workflow, calls its webhook once, deactivates it, and returns what it answered. It is deactivated also if ctx ends.
 func (i *Instance) Try(ctx context.Context, id string, input json.RawMessage) (answer json.RawMessage, err error) {
 	data := object{}
@@ -141,7 +145,9 @@ func (i *Instance) Try(ctx context.Context, id string, input json.RawMessage) (a
 		return nil, err
 	}
 	defer func() {
-		_, off := i.activate(context.WithoutCancel(ctx), func() {}, id, false)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), offTimeout)
+		defer cancel()
+		_, off := i.activate(ending, func() {}, id, false)
 		if off != nil && err == nil {
 			err = fmt.Errorf("the workflow %s is still active: %w", id, off)
 		}

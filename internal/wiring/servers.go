@@ -100,9 +100,13 @@ func (h *Harness) addN8N(s *servers) error {
 		return err
 	}
 	h.n8n = instance
+	secrets := []string{c.APIKey, c.Password}
+	for _, value := range c.WebhookHeaders {
+		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // without Bearer
+	}
 	all := instance.Servers()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if err := s.Add(mcpclient.Config{Name: name, Within: all[name], Timeout: h.cfg.Sandbox.CallTimeout}); err != nil {
+		if err := s.Add(mcpclient.Config{Name: name, Within: all[name], Secrets: secrets, Timeout: h.cfg.Sandbox.CallTimeout}); err != nil {
 			return err
 		}
 	}
@@ -164,7 +168,7 @@ func (s *servers) Call(
 // offered is a server as the catalog has it.
 func offered(s mcpclient.Server) catalog.Server {
 	out := catalog.Server{Name: s.Name, Description: s.ServerInfo.Title, Instructions: s.Instructions, Held: s.Held}
-	if s.Transport == mcpclient.TransportBuiltIn && strings.HasPrefix(s.Name, "n8n-") {
+	if s.Transport == mcpclient.TransportBuiltIn && strings.HasPrefix(s.Name, "n8n-") && s.Name != n8n.BridgeServer {
 		out.Aliases = []string{"n8n"} // n8n_create_workflow
 	}
 	for _, t := range s.Tools {
