@@ -1,6 +1,7 @@
 package n8n
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -49,7 +50,7 @@ func expressionFault(value string) (message, remedy string) {
 			return "the expression {{ }} is empty", "write what it stands for, such as {{ $json.name }}, or remove it"
 		}
 		if wrong := syntaxFault(code); wrong != "" {
-			return fmt.Sprintf("the expression {{%s}} is no JavaScript: %s", excerpt(code), wrong), remedyOf(value, code)
+			return fmt.Sprintf("the expression {{%s}} cannot be evaluated: %s", excerpt(code), wrong), remedyOf(value, code)
 		}
 	}
 	switch {
@@ -88,27 +89,54 @@ func syntaxFault(code string) string {
 	if len(code) > maxExpression {
 		return ""
 	}
-	wrong := parseFault("(" + code + "\n)")
-	if wrong == "" || parseFault(code) == "" { // n8n takes statements too
+	if strings.TrimSpace(comments.ReplaceAllString(code, "")) == "" {
+		return "it holds a comment only"
+	}
+	ast, wrong := parseJS("function f() { return (" + code + "\n)}") // in which await is no keyword, as in n8n
+	if wrong == "" && (ast == nil || len(ast.List) == 1) {
 		return ""
 	}
-	return wrong
+	ast, program := parseJS("function f() {" + code + "\n}")
+	switch {
+	case program != "":
+		return cmp.Or(wrong, program)
+	case ast == nil || expressionsOnly(ast):
+		return ""
+	}
+	return "it is a statement, not an expression"
 }
 
-// parseFault is the message of the parser.
-func parseFault(code string) (wrong string) {
+var comments = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
+
+// expressionsOnly reports whether a program is one function of expressions, of which n8n takes the first.
+func expressionsOnly(ast *js.AST) bool {
+	if len(ast.List) != 1 {
+		return false
+	}
+	f, is := ast.List[0].(*js.FuncDecl)
+	return is && !slices.ContainsFunc(f.Body.List, func(s js.IStmt) bool {
+		switch s.(type) {
+		case *js.ExprStmt, *js.EmptyStmt, *js.DirectivePrologueStmt:
+			return false
+		}
+		return true
+	})
+}
+
+// parseJS parses a program. wrong is the message of the parser; without one, ast is nil if the parser failed by itself.
+func parseJS(code string) (ast *js.AST, wrong string) {
 	defer func() {
 		if recover() != nil { // the parser is not ours, and the text is anyone's
-			wrong = ""
+			ast, wrong = nil, ""
 		}
 	}()
-	_, err := js.Parse(parse.NewInputString(code), js.Options{})
+	ast, err := js.Parse(parse.NewInputString(code), js.Options{})
 	if err == nil {
-		return ""
+		return ast, ""
 	}
 	wrong, _, _ = strings.Cut(err.Error(), "\n")
 	wrong, _, _ = strings.Cut(wrong, " on line ")
-	return wrong
+	return ast, wrong
 }
 
 // place is where a value stands in another one.

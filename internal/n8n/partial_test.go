@@ -139,7 +139,7 @@ func TestPartialRefused(t *testing.T) {
 		"there is no node type":                           {"type": "add", "node": object{"name": "A", "type": "n8n-nodes-base.sett"}},
 		"has no version 77":                               {"type": "set", "node": "Set", "fields": object{"typeVersion": 77}},
 		"never ends":                                      {"type": "connect", "from": "Set", "to": "Set"},
-		"is no JavaScript":                                {"type": "setParameter", "node": "Set", "path": "jsonOutput", "value": "={{ 1 + }}"},
+		"cannot be evaluated":                             {"type": "setParameter", "node": "Set", "path": "jsonOutput", "value": "={{ 1 + }}"},
 		"refers to a node \"Gone\"":                       {"type": "setParameter", "node": "Set", "path": "jsonOutput", "value": "={{ $('Gone').item }}"},
 		"has no input 0":                                  {"type": "connect", "from": "Set", "to": "Webhook"},
 		"is not a choice of httpMethod":                   {"type": "setParameter", "node": "Webhook", "path": "httpMethod", "value": "PSOT"},
