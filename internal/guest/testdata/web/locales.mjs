@@ -25,6 +25,7 @@ function pattern(locale, options, names) {
     if (type === 'literal') return quote(value);
     if (type === 'year') return value.length === 2 ? 'Y' : 'y';
     if (type === 'dayPeriod') return 'a';
+    if (type === 'era') return 'G';
     if (type === 'timeZoneName') return 'z';
     if (type === 'weekday') return value === names.weekday[0] ? 'E' : 'C';
     if (type === 'month' && !/^\d+$/.test(value)) return value === names.month[0] ? 'M' : 'L';
@@ -102,6 +103,19 @@ function mixed(locale) {
   }
   return out;
 }
+
+// eras has the patterns of years with their era, in a calendar: alone, with the number of the month, and of the day; with the short name of the month, and the
+// day; with the long name, and the day.
+const ERA_FIELDS = [{}, { month: 'numeric' }, { month: 'numeric', day: 'numeric' }, ...['short', 'long'].flatMap((month) => [{ month }, { month, day: 'numeric' }])];
+function eras(locale, calendar, era) {
+  const names = { month: [one(locale, 'month', { month: 'short', day: 'numeric' }), one(locale, 'month', { month: 'long', day: 'numeric' })], weekday: [] };
+  return ERA_FIELDS.map((fields) => {
+    const month = fields.month && one(locale, 'month', { calendar, year: 'numeric', month: fields.month, day: 'numeric' });
+    return pattern(locale, { calendar, era, year: 'numeric', ...fields }, { ...names, month: [month] });
+  });
+}
+const eraNames = (locale, calendar, whens) =>
+  ['short', 'long', 'narrow'].flatMap((era) => whens.map((when) => one(locale, 'era', { calendar, era }, when)));
 
 // lists has what stands in lists, by type and style: between two, between the first ones, before the last.
 function lists(locale) {
@@ -200,6 +214,19 @@ function currencies(locale) {
   return list.filter(Boolean).join('|');
 }
 
+// NAMED are the currencies whose names are here.
+const NAMED = 'USD EUR GBP JPY CNY INR CHF CAD AUD MXN BRL SEK NOK DKK PLN CZK HUF RON BGN TRY RUB UAH KRW ZAR NZD SGD HKD THB ILS AED'.split(' ');
+
+// money lists the names of currencies in other languages than English, with what stands between them and the number.
+function money(locale) {
+  if (locale.startsWith('en') || locale === 'tr-TR') return ''; // ICU's own in Turkish have the symbol, too
+  return NAMED.map((currency) => currency + forms(locale, (n) => {
+    const all = new Intl.NumberFormat(locale, { style: 'currency', currency, currencyDisplay: 'name', minimumFractionDigits: 0 }).formatToParts(n);
+    if (all[0].type !== 'integer') return '?'; // it stands before the number: such are left out
+    return all.filter((p) => p.type === 'literal' || p.type === 'currency').map((p) => p.value).join('');
+  })).join('|');
+}
+
 // Forms of a text by plural category: one~other~few~many~two~zero, without those at the end that are as other.
 const CATEGORIES = ['one', 'other', 'few', 'many', 'two', 'zero'];
 function forms(locale, text) {
@@ -295,10 +322,13 @@ for (const l of LOCALES) {
   const short = dates(l, 'short', 'short', 4);
   const long = dates(l, 'long', 'short', 4);
   const record = {
-    number: numbers(l), currency: currencies(l), compact: compact(l, 'short'), compactLong: compact(l, 'long'), unit: units(l),
+    number: numbers(l), currency: currencies(l), money: money(l), compact: compact(l, 'short'), compactLong: compact(l, 'long'), unit: units(l),
     numeric, short, long: diff(long, short),
     numericDay: diff(dates(l, 'numeric', 'long'), numeric), shortDay: diff(dates(l, 'short', 'long', 4), short), longDay: diff(dates(l, 'long', 'long', 4), long),
-    style: styles(l), time: times(l), timeStyle: timeStyles(l), period: periods(l), mixed: mixed(l), list: lists(l), relative: relative(l), join: joins(l), half: halves(l),
+    style: styles(l), time: times(l), timeStyle: timeStyles(l), period: periods(l), mixed: mixed(l), list: lists(l), relative: relative(l), era: eras(l, 'gregory', 'short'), eras: eraNames(l, 'gregory', [Date.UTC(-5, 0), 0]),
+    // First those where the era is not asked for.
+    buddhist: [...eras(l, 'buddhist'), ...eras(l, 'buddhist', 'short')],
+    be: [...ERA_FIELDS.map((fields) => one(l, 'era', { calendar: 'buddhist', year: 'numeric', ...fields })), ...eraNames(l, 'buddhist', [0])], join: joins(l), half: halves(l),
     cycle: new Intl.DateTimeFormat(l, { hour: 'numeric' }).resolvedOptions().hourCycle,
     months: names(l, 'month', 'long'), mon: names(l, 'month', 'short'), m: names(l, 'month', 'narrow'),
     days: names(l, 'weekday', 'long'), day: names(l, 'weekday', 'short'), e: names(l, 'weekday', 'narrow'),
@@ -307,6 +337,7 @@ for (const l of LOCALES) {
   out[l] = {};
   for (const [key, value] of Object.entries(record)) {
     const text = Array.isArray(value) ? value.join('|') : value;
+    if (key === 'money' && (text === '' || out[LOCALES.find((other) => other.slice(0, 2) === l.slice(0, 2))]?.money === text)) continue;
     if (l === 'en-US' || text !== out['en-US'][key]) out[l][key] = text;
   }
 }

@@ -1,6 +1,6 @@
 // Intl.Collator: the root collation for Latin text: punctuation, digits, letters; accents and case only break ties. Other
-// scripts follow by code point. Some languages have letters of their own; where their rules are more, text beyond ASCII is an
-// error.
+// scripts follow by code point. Some languages have letters of their own; where the rules of their script are more, text in it is
+// an error.
 import {
   charCodeAt, codePointAt, exec, fromCodePoint, lower, mapGet, mapSet, mapSize, normalize, num, push, replace, SafeMap, slice, str,
   strIndexOf, test,
@@ -57,24 +57,73 @@ function other(c) {
   return test(/[\p{L}\p{N}]/u, c) ? LETTERS + code : DIGITS - 0.5 + code / 0x400000;
 }
 
-// Letters that come after another, by language.
+// The letters that come after another, by language, in groups that the other one begins. Scripts that come before the Latin one follow 9.
+// Private use characters from DIGRAPH on stand for the language's DIGRAPHS.
+const CYRILLIC = '9\u0430\u0431\u0432\u0433\u0491\u0434\u0435\u0454\u0436\u0437\u0438\u0456\u0457\u0439\u043a\u043b\u043c\u043d\u043e' +
+  '\u043f\u0440\u0441\u0442\u0443\u0444\u0445\u0446\u0447\u0448\u0449\u044a\u044b\u044c\u044d\u044e\u044f';
 const OWN = {
-  __proto__: null, da: 'z\u00e6\u00f8\u00e5', es: 'n\u00f1', fi: 'z\u00e5\u00e4\u00f6', nb: 'z\u00e6\u00f8\u00e5', sv: 'z\u00e5\u00e4\u00f6',
+  __proto__: null, cs: 'c\u010d h\uf000 r\u0159 s\u0161 z\u017e', da: 'z\u00e6\u00f8\u00e5',
+  el: '9\u03b1\u03b2\u03b3\u03b4\u03b5\u03b6\u03b7\u03b8\u03b9\u03ba\u03bb\u03bc\u03bd\u03be\u03bf\u03c0\u03c1\u03c3\u03c4\u03c5\u03c6\u03c7\u03c8\u03c9',
+  es: 'n\u00f1', fi: 'z\u00e5\u00e4\u00f6', hr: 'c\u010d\u0107 d\uf000\u0111 l\uf001 n\uf002 s\u0161 z\u017e',
+  hu: 'c\uf001 d\uf002\uf000 g\uf003 l\uf004 n\uf005 o\u00f6 s\uf006 t\uf007 u\u00fc z\uf008', nb: 'z\u00e6\u00f8\u00e5',
+  pl: 'a\u0105 c\u0107 e\u0119 l\u0142 n\u0144 o\u00f3 s\u015b z\u017a\u017c', ro: 'a\u0103\u00e2 i\u00ee s\u0219 t\u021b', ru: CYRILLIC,
+  sk: 'a\u00e4 c\u010d h\uf000 o\u00f4 r\u0159 s\u0161 z\u017e', sv: 'z\u00e5\u00e4\u00f6', tr: 'c\u00e7 g\u011f h\u0131 o\u00f6 s\u015f u\u00fc', uk: CYRILLIC,
 };
-const REFUSED = ' cs hi hr hu ja ko pl ro sk tr uk vi zh ';
-const PLACE = 0xe000; // private use characters stand for them, from here on in lower and from 0xe100 on in upper case
+const DIGRAPHS = {
+  __proto__: null, cs: ['ch'], da: ['aa'], hr: ['d\u017e', 'lj', 'nj'], hu: ['dzs', 'cs', 'dz', 'gy', 'ly', 'ny', 'sz', 'ty', 'zs'], nb: ['aa'], sk: ['ch'],
+};
+const DIGRAPH = 0xf000;
+// Letters that differ from one of these in their accent alone.
+const ALIASES = {
+  __proto__: null, da: '\u00e4\u00e6 \u00f6\u00f8 \uf000\u00e5', el: '\u03c2\u03c3', fi: '\u00e6\u00e4 \u00f8\u00f6', hu: '\u0151\u00f6 \u0171\u00fc',
+  nb: '\u00e4\u00e6 \u00f6\u00f8 \uf000\u00e5', ro: '\u015f\u0219 \u0163\u021b', sv: '\u00e6\u00e4 \u00f8\u00f6',
+};
+const ALIKE = '\u0338'; // the mark of an alias
+// The order of their own script's letters is not here.
+const REFUSED = ' ja ko zh ';
+const FOREIGN = /[^\p{Script=Latin}\p{Script=Common}\p{Script=Inherited}]/u;
+const PLACE = 0xe000; // private use characters stand for a language's own letters, from 0xe100 on in upper case
+
+// letters replaces a language's own letters in a text.
+function letters(text, own, digraphs, aliases, dotless) {
+  let out = '';
+  for (let i = 0; i < text.length; i++) {
+    let low = dotless && text[i] === 'I' ? '\u0131' : lower(text[i]);
+    let length = 1;
+    for (let k = 0; k < digraphs.length && length === 1; k++) {
+      if (lower(slice(text, i, i + digraphs[k].length)) !== digraphs[k]) continue;
+      low = fromCodePoint(DIGRAPH + k);
+      length = digraphs[k].length;
+    }
+    const alias = strIndexOf(aliases, low);
+    const found = alias < 0 || low === ' ' || alias % 3 > 0 ? low : aliases[alias + 1];
+    const at = strIndexOf(own, found);
+    if (at < 1 || found === ' ' || own[at - 1] === ' ') out += text[i];
+    else {
+      out += fromCodePoint(PLACE + at + (lower(text[i]) === text[i] ? 0 : 0x100)) + (found === low ? '' : ALIKE);
+      i += length - 1;
+    }
+  }
+  return out;
+}
 
 // decompose is normalization form KD, but for the letters of a language.
-function decompose(text, own) {
+function decompose(text, o) {
   const composed = normalize(text, 'NFC');
-  let out = '';
-  for (let i = 0; i < composed.length; i++) {
-    const low = lower(composed[i]);
-    const at = own === undefined ? -1 : strIndexOf(own, low, 1);
-    out += at < 1 ? composed[i] : fromCodePoint(PLACE + at + (low === composed[i] ? 0 : 0x100));
-  }
-  // The Cyrillic short i is a letter.
-  return replace(/([\u0438\u0418])\u0306/g, normalize(out, 'NFKD'), (m) => (m[1] === '\u0438' ? '\u0439' : '\u0419'));
+  if (o.own === undefined) return cyrillic(normalize(composed, 'NFKD'));
+  const apart = cyrillic(normalize(letters(composed, o.own, o.digraphs, o.aliases, o.own === OWN.tr), 'NFKD'));
+  return letters(apart, o.own, [], o.aliases, false); // such as come out of others
+}
+
+// The Cyrillic short i is a letter.
+const cyrillic = (text) => replace(/([\u0438\u0418])\u0306/g, text, (m) => (m[1] === '\u0438' ? '\u0439' : '\u0419'));
+
+// placeOf is the weight of a language's own letter: after the one that begins its group.
+function placeOf(own, at) {
+  let head = at;
+  while (head > 0 && own[head - 1] !== ' ') head--;
+  const first = primary[charCodeAt(own, head)];
+  return (first > DIGITS + 9 ? first + 1 : first) + (own[head] === '9' ? 0.5 : 0) + (at - head) / 128;
 }
 
 // keys makes the weights of a text: primary, secondary (accents) and tertiary (case) ones.
@@ -82,7 +131,7 @@ function keys(text, o) {
   const first = [];
   const second = [];
   const third = [];
-  const chars = decompose(text, o.own);
+  const chars = decompose(text, o);
   for (let i = 0; i < chars.length; i++) {
     const code = codePointAt(chars, i);
     if (code > 0xffff) i++;
@@ -93,7 +142,7 @@ function keys(text, o) {
       continue;
     }
     if (o.own !== undefined && code >= PLACE && code < PLACE + 0x200) {
-      push(first, primary[charCodeAt(o.own, 0)] + 1 + (code & 0xff) / 16);
+      push(first, placeOf(o.own, code & 0xff));
       push(second, 0);
       push(third, code >= PLACE + 0x100 ? 1 : 0);
       continue;
@@ -129,7 +178,7 @@ function order(a, b) {
 // compareWith compares by the options of a Collator.
 function compareWith(x, y, o, simple, keysOf) {
   if (x === y) return 0;
-  if (o.refused && (test(BEYOND, x) || test(BEYOND, y))) {
+  if (o.refused && (test(FOREIGN, x) || test(FOREIGN, y))) {
     throw new RangeError(`Intl here does not know the order of letters in '${o.refused}': compare without a locale, or by keys of your own`);
   }
   if (simple) {
@@ -147,7 +196,6 @@ function compareWith(x, y, o, simple, keysOf) {
   return result || 0; // not -0
 }
 
-const BEYOND = /[^\x00-\x7f]/;
 const REMEMBERED = 5000; // texts
 
 class Collator {
@@ -166,12 +214,14 @@ class Collator {
       ignorePunctuation: Boolean(options?.ignorePunctuation),
       collation: 'default',
       numeric: options?.numeric === undefined ? this.#locale.kn ?? false : Boolean(options.numeric),
-      caseFirst: choice(options, 'caseFirst', ['upper', 'lower', 'false'], this.#locale.kf || 'false'),
+      caseFirst: choice(options, 'caseFirst', ['upper', 'lower', 'false'], this.#locale.kf || (this.#locale.language === 'da' ? 'upper' : 'false')),
     });
     const { language, name } = this.#locale;
-    this.#rules = { ...o, own: OWN[language], refused: strIndexOf(REFUSED, ` ${language} `) >= 0 ? name : '' };
+    const digraphs = DIGRAPHS[language] ?? [];
+    this.#rules = { ...o, own: OWN[language], digraphs, aliases: ALIASES[language] ?? '', refused: strIndexOf(REFUSED, ` ${language} `) >= 0 ? name : '' };
     plain('collation', options, 'default');
-    this.#simple = o.sensitivity === 'variant' && !o.numeric && !o.ignorePunctuation && o.caseFirst !== 'upper';
+    this.#simple = o.sensitivity === 'variant' && !o.numeric && !o.ignorePunctuation && o.caseFirst !== 'upper' &&
+      digraphs.length === 0 && language !== 'tr';
   }
 
   get compare() {

@@ -1,6 +1,6 @@
-// Intl.DateTimeFormat: Gregorian dates in any zone, by patterns read from CLDR (see locales.js for their letters).
-import { create, exec, floor, getTime, indexOf, num, padStart, push, replace, slice, str, test } from '../intrinsics.js';
-import { absent, choice, plain, resolve, service, whole } from './locale.js';
+// Intl.DateTimeFormat: Gregorian dates, and years of the Buddhist calendar, in any zone, by patterns read from CLDR (see locales.js for their letters).
+import { create, exec, floor, getTime, indexOf, num, padStart, push, replace, slice, str, strIndexOf, test } from '../intrinsics.js';
+import { absent, choice, digitsIn, numberingOf, plain, resolve, service, whole } from './locale.js';
 import { zoneName, zonesOf } from './zones.js';
 
 const WIDTHS = ['narrow', 'short', 'long'];
@@ -28,15 +28,16 @@ function readOptions(options, need, add) {
     ['short', 'long', 'shortOffset', 'longOffset', 'shortGeneric', 'longGeneric']);
   o.dateStyle = choice(options, 'dateStyle', STYLES);
   o.timeStyle = choice(options, 'timeStyle', STYLES);
-  plain('calendar', options, 'gregory');
-  plain('numberingSystem', options, 'latn');
-  plain('era', options);
+  o.calendar = options?.calendar === undefined ? 'gregory' : str(options.calendar);
+  if (o.calendar !== 'buddhist') plain('calendar', options, 'gregory');
+  o.era = choice(options, 'era', WIDTHS);
   plain('dayPeriod', options);
   const has = (names) => {
     for (let i = 0; i < names.length; i++) if (o[names[i]] !== undefined) return names[i];
     return undefined;
   };
   if (o.dateStyle || o.timeStyle) {
+    if (o.calendar === 'buddhist') withEra(o);
     const field = has(DATE_FIELDS) ?? has(TIME_FIELDS) ?? has(['timeZoneName']);
     const style = o.dateStyle ? 'dateStyle' : 'timeStyle';
     if (field) throw new TypeError(`Can't set option ${field} when ${style} is used`);
@@ -46,9 +47,21 @@ function readOptions(options, need, add) {
   }
   const present = (need !== 'time' && has(DATE_FIELDS)) || (need !== 'date' && has(TIME_FIELDS));
   if (!present && add !== 'time') o.year = o.month = o.day = 'numeric';
+  if (o.era || o.calendar === 'buddhist') withEra(o);
   if (!present && add !== 'date') o.hour = o.minute = o.second = 'numeric';
   return o;
 }
+
+// withEra refuses what the patterns with an era do not have.
+function withEra(o) {
+  const has = o.year === 'numeric' && (o.day === undefined || o.month) && o.month !== 'narrow';
+  if (!has || o.weekday || o.hour || o.minute || o.second || o.timeZoneName || o.month === '2-digit' || o.day === '2-digit') {
+    throw new RangeError("Intl here has eras, and the Buddhist calendar, with the year 'numeric' and a month and a day that are not '2-digit' only");
+  }
+}
+
+// withEraAt is the place of such a set of fields in the lists.
+const withEraAt = (o) => (o.month === 'long' ? 5 : o.month === 'short' ? 3 : o.month ? 1 : 0) + (o.day ? 1 : 0);
 
 // civil splits seconds since the epoch into date and time (days to years after Howard Hinnant's civil_from_days).
 function civil(ms, offset) {
@@ -87,6 +100,8 @@ function datePattern(locale, o) {
     const at = indexOf(STYLES, o.dateStyle);
     return [locale.list('style')[at], at];
   }
+  if (o.calendar === 'buddhist') return [locale.list('buddhist')[withEraAt(o) + (o.era ? 7 : 0)], 7];
+  if (o.era) return [locale.list('era')[withEraAt(o)], 7];
   const bits = (o.weekday ? 1 : 0) | (o.day ? 2 : 0) | (o.month ? 4 : 0) | (o.year ? 8 : 0);
   if (bits === 0) return ['', 7];
   if (!o.month || o.month === 'numeric' || o.month === '2-digit') {
@@ -144,7 +159,7 @@ function tokens(pattern) {
 }
 
 const TYPES = {
-  __proto__: null, y: 'year', Y: 'year', n: 'month', N: 'month', M: 'month', L: 'month', d: 'day', D: 'day', E: 'weekday',
+  __proto__: null, G: 'era', y: 'year', Y: 'year', n: 'month', N: 'month', M: 'month', L: 'month', d: 'day', D: 'day', E: 'weekday',
   C: 'weekday', h: 'hour', H: 'hour', m: 'minute', P: 'minute', s: 'second', S: 'second', f: 'fractionalSecond',
   a: 'dayPeriod', B: 'dayPeriod', z: 'timeZoneName',
 };
@@ -168,6 +183,7 @@ export function dateTimeFormats(ctx) {
       if (options === null) throw new TypeError('Cannot convert null to an options object');
       this.#locale = resolve(locales, options);
       this.#o = readOptions(options, need, add);
+      this.#o.numberingSystem = numberingOf(this.#locale, options);
       this.#zone = zoneOf(this.#o.timeZone);
       const o = this.#o;
       this.#cycle = o.hour || o.timeStyle ? cycleOf(this.#locale, o) : undefined;
@@ -214,17 +230,23 @@ export function dateTimeFormats(ctx) {
       for (let i = 0; i < this.#tokens.length; i++) {
         const token = this.#tokens[i];
         const last = parts[parts.length - 1];
-        if (token[0] !== "'") push(parts, { type: TYPES[token], value: this.#field(token, t, entry) });
+        if (token[0] !== "'") push(parts, { type: TYPES[token], value: this.#shown(token, this.#field(token, t, entry)) });
         else if (last?.type === 'literal') last.value += slice(token, 1);
         else push(parts, { type: 'literal', value: slice(token, 1) });
       }
       return parts;
     }
 
+    // #shown writes numbers in the numbering system; names keep their digits.
+    #shown(token, text) {
+      return strIndexOf('GMLECaB', token) >= 0 ? text : digitsIn(this.#o.numberingSystem, text);
+    }
+
     #field(token, t, entry) {
       const o = this.#o;
       const two = (n, always) => (always ? padStart(str(n), 2, '0') : str(n));
-      const year = t.year > 0 ? t.year : 1 - t.year; // without an era, as ICU has it
+      // Without an era, as ICU has it.
+      const year = o.calendar === 'buddhist' ? t.year + 543 : t.year > 0 ? t.year : 1 - t.year;
       switch (token) {
         case 'y': return o.year === '2-digit' ? two(year % 100, true) : str(year);
         case 'Y': return two(year % 100, true);
@@ -243,6 +265,8 @@ export function dateTimeFormats(ctx) {
         case 's': return str(t.second);
         case 'S': return two(t.second, true);
         case 'f': return slice(padStart(str(t.ms), 3, '0'), 0, o.fractionalSecondDigits);
+        case 'G': if (o.calendar === 'buddhist') return this.#locale.list('be')[o.era ? 7 + indexOf(ERAS, o.era) : withEraAt(o)];
+          return this.#locale.list('eras')[indexOf(ERAS, o.era) * 2 + (t.year > 0 ? 1 : 0)];
         case 'B': return this.#locale.list('period')[t.hour];
         case 'a': {
           const words = this.#locale.list('half'); // of the two halves, or of the hours
@@ -289,7 +313,7 @@ export function dateTimeFormats(ctx) {
     resolvedOptions() {
       const o = this.#o;
       const out = {
-        locale: this.#locale.name, calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone.name,
+        locale: this.#locale.name, calendar: o.calendar, numberingSystem: o.numberingSystem, timeZone: this.#zone.name,
       };
       if (this.#cycle) {
         out.hourCycle = this.#cycle;
@@ -320,7 +344,8 @@ export function dateTimeFormats(ctx) {
   return { IntlDateTimeFormat, make: (locales, options, need, add) => new DateTimeFormat(locales, options, need, add) };
 }
 
-const FIELDS = ['weekday', 'year', 'month', 'day', 'dayPeriod', 'hour', 'minute', 'second', 'fractionalSecondDigits',
+const ERAS = ['short', 'long', 'narrow'];
+const FIELDS = ['weekday', 'era', 'year', 'month', 'day', 'dayPeriod', 'hour', 'minute', 'second', 'fractionalSecondDigits',
   'timeZoneName'];
 
 const fraction = (time, decimal) => {

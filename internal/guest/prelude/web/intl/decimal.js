@@ -59,6 +59,23 @@ export function roundTo(d, keep, mode) {
   return trimmed({ negative: d.negative, digits: kept, point });
 }
 
+const Big = BigInt;
+
+// times multiplies by a small whole number.
+function times(d, n) {
+  const digits = `${Big(d.digits || '0') * Big(n)}`;
+  return trimmed({ negative: d.negative, digits, point: d.point + digits.length - d.digits.length });
+}
+
+// roundToMultiple rounds to a multiple of n, which divides a power of ten, in units of the last of so many digits of the fraction.
+export function roundToMultiple(d, fraction, n, mode) {
+  if (d.digits === '') return d;
+  let power = 0;
+  while (10 ** power % n > 0) power++;
+  const parts = shift(times(d, 10 ** power / n), fraction - power);
+  return shift(times(roundTo(parts, parts.point, mode), n), -fraction);
+}
+
 // fixed returns [integer, fraction] digits with at least so many of each.
 export function fixed(d, minInteger, minFraction) {
   const whole = d.point > 0 ? padEnd(slice(d.digits, 0, d.point), d.point, '0') : '0';

@@ -1,7 +1,6 @@
 // Language tags and the choice of a locale. A locale without data is an error: another's formats would pass for its own.
 import {
-  construct, create, defineProperty, exec, floor, indexOf, isArray, join, keys, lower, method, push, slice, split, str,
-  tag, test, upper,
+  construct, create, defineProperty, exec, floor, fromCodePoint, indexOf, isArray, join, keys, lower, method, num, push, replace, slice, split, str, tag, test, upper,
 } from '../intrinsics.js';
 import { LOCALES } from './locales.js';
 
@@ -94,11 +93,30 @@ function keywords(tag) {
     if (parts[i] === 'hc' && test(/^h(?:11|12|23|24)$/, value)) out.hc = value;
     else if (parts[i] === 'kn') out.kn = value !== 'false';
     else if (parts[i] === 'kf') out.kf = value;
-    else if (!(parts[i] === 'nu' && value === 'latn') && !(parts[i] === 'ca' && (value === 'gregory' || value === 'iso8601'))) {
-      throw new RangeError(`Intl here has no '${parts[i]}-${value}' (of '${tag}'): it has Latin digits and the Gregorian calendar`);
+    else if (parts[i] === 'nu' && (value === 'latn' || ZEROS[value])) out.nu = value;
+    else if (!(parts[i] === 'ca' && (value === 'gregory' || value === 'iso8601'))) {
+      throw new RangeError(`Intl here has no '${parts[i]}-${value}' (of '${tag}'): it has the Gregorian calendar and decimal digits`);
     }
   }
   return out;
+}
+
+// The digit zero of the numbering systems that have their digits in a row.
+const ZEROS = {
+  __proto__: null, arab: 0x660, arabext: 0x6f0, beng: 0x9e6, deva: 0x966, fullwide: 0xff10, gujr: 0xae6, guru: 0xa66, khmr: 0x17e0, knda: 0xce6,
+  laoo: 0xed0, mlym: 0xd66, mymr: 0x1040, orya: 0xb66, tamldec: 0xbe6, telu: 0xc66, thai: 0xe50, tibt: 0xf20,
+};
+
+// numberingOf is the numbering system that options or else the locale's tag ask for.
+export function numberingOf(locale, options) {
+  const name = options?.numberingSystem === undefined ? locale.nu ?? 'latn' : str(options.numberingSystem);
+  if (name !== 'latn' && !ZEROS[name]) throw new RangeError(`Intl here has no numberingSystem '${name}'; there are latn, ${join(keys(ZEROS), ', ')}`);
+  return name;
+}
+
+// digitsIn writes the digits of a text in a numbering system.
+export function digitsIn(system, text) {
+  return system === 'latn' ? text : replace(/[0-9]/g, text, (m) => fromCodePoint(ZEROS[system] + num(m[0])));
 }
 
 // supported is what supportedLocalesOf returns: the wanted tags that have a record.

@@ -1,7 +1,7 @@
 // Intl.NumberFormat: its options. The formatting is in numberparts.js.
-import { create, max, min, str, strIndexOf, test, upper } from '../intrinsics.js';
-import { absent, choice, objectOf, plain, resolve, service, whole } from './locale.js';
-import { numberParts, unitForms } from './numberparts.js';
+import { create, indexOf, max, min, str, strIndexOf, test, upper } from '../intrinsics.js';
+import { absent, choice, numberingOf, objectOf, plain, resolve, service, whole } from './locale.js';
+import { numberParts, unitForms, currencyNames } from './numberparts.js';
 
 const ZERO = ' BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF ';
 const THREE = ' BHD IQD JOD KWD LYD OMR TND ';
@@ -36,6 +36,20 @@ function readDigits(options, low, high, compact) {
   return d;
 }
 
+const INCREMENTS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 2500, 5000];
+
+function increment(options, digits) {
+  const n = options?.roundingIncrement === undefined ? 1 : whole(options, 'roundingIncrement', 1, 5000, 1);
+  if (indexOf(INCREMENTS, n) < 0) throw new RangeError('roundingIncrement value is out of range.');
+  if (n === 1) return n;
+  if (digits.maximumSignificantDigits !== undefined) throw new TypeError('roundingIncrement goes with digits of fractions only');
+  if (options.minimumFractionDigits === undefined) digits.minimumFractionDigits = digits.maximumFractionDigits;
+  if (digits.minimumFractionDigits !== digits.maximumFractionDigits) {
+    throw new RangeError('With roundingIncrement, minimumFractionDigits and maximumFractionDigits must be the same');
+  }
+  return n;
+}
+
 class NumberFormat {
   #locale;
   #o;
@@ -56,11 +70,13 @@ class NumberFormat {
     }
     o.currencyDisplay = choice(options, 'currencyDisplay', ['code', 'symbol', 'narrowSymbol', 'name'], 'symbol');
     o.currencySign = choice(options, 'currencySign', ['standard', 'accounting'], 'standard');
-    if (o.style === 'currency' && o.currencyDisplay === 'name' && locale.language !== 'en') {
-      throw new RangeError(`Intl here has names of currencies in English only: use currencyDisplay 'code' or 'symbol' in '${locale.name}'`);
+    if (o.style === 'currency' && o.currencyDisplay === 'name' && locale.language !== 'en' && currencyNames(locale, o.currency) === undefined) {
+      throw new RangeError(`Intl here has no name of the currency ${o.currency} in '${locale.name}': use currencyDisplay 'code' or 'symbol'`);
     }
-    plain('numberingSystem', options, 'latn');
-    plain('roundingIncrement', options, '1');
+    o.numberingSystem = numberingOf(locale, options);
+    if (o.numberingSystem === 'arab' || o.numberingSystem === 'arabext') {
+      throw new RangeError(`Intl here writes dates and no numbers with the numberingSystem '${o.numberingSystem}', whose separators are others`);
+    }
     plain('roundingPriority', options, 'auto');
     o.unit = choice(options, 'unit');
     o.unitDisplay = choice(options, 'unitDisplay', ['short', 'narrow', 'long'], 'short');
@@ -70,6 +86,7 @@ class NumberFormat {
     const compact = o.notation === 'compact';
     const digits = o.style === 'currency' && o.notation === 'standard' ? currencyDigits(o.currency) : undefined;
     o.digits = readDigits(options, digits ?? 0, digits ?? (o.style === 'percent' ? 0 : 3), compact);
+    o.digits.roundingIncrement = increment(options, o.digits);
     o.compactDisplay = choice(options, 'compactDisplay', ['short', 'long'], 'short');
     o.useGrouping = grouping(options?.useGrouping, compact ? 'min2' : 'auto');
     o.signDisplay = choice(options, 'signDisplay', ['auto', 'never', 'always', 'exceptZero', 'negative'], 'auto');
@@ -93,7 +110,7 @@ class NumberFormat {
 
   resolvedOptions() {
     const o = this.#o;
-    const out = { locale: this.#locale.name, numberingSystem: 'latn', style: o.style };
+    const out = { locale: this.#locale.name, numberingSystem: o.numberingSystem, style: o.style };
     if (o.style === 'currency') {
       out.currency = o.currency;
       out.currencyDisplay = o.currencyDisplay;
@@ -109,7 +126,7 @@ class NumberFormat {
     out.notation = o.notation;
     if (o.notation === 'compact') out.compactDisplay = o.compactDisplay;
     out.signDisplay = o.signDisplay;
-    out.roundingIncrement = 1;
+    out.roundingIncrement = d.roundingIncrement;
     out.roundingMode = d.roundingMode;
     out.roundingPriority = d.compactRounding ? 'morePrecision' : 'auto';
     out.trailingZeroDisplay = d.trailingZeroDisplay;

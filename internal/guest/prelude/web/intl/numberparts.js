@@ -1,7 +1,7 @@
 // Numbers as ECMA-402's parts: digits, grouping, sign, currency, unit, compact suffix.
 import { exec, floor, indexOf, max, num, push, replace, slice, split, str, test } from '../intrinsics.js';
-import { decimalOf, fixed, roundTo, shift } from './decimal.js';
-import { resolve } from './locale.js';
+import { decimalOf, fixed, roundTo, roundToMultiple, shift } from './decimal.js';
+import { digitsIn, resolve } from './locale.js';
 import { CURRENCIES } from './locales.js';
 import { categoryOf, form } from './plural.js';
 
@@ -48,6 +48,14 @@ function oneUnit(locale, unit, display) {
   return known(unit, ownUnit(locale, unit, display) ?? english, locale);
 }
 
+// currencyNames returns the forms of a currency's name with what stands between it and the number; undefined where there is none. A locale
+// without names of its own has those of its language.
+export function currencyNames(locale, currency) {
+  if (locale.language === 'en') return undefined;
+  const own = find(split(locale.text('money') ?? resolve(locale.language).text('money') ?? '', '|'), currency);
+  return own && split(own, '~');
+}
+
 let currencies;
 function currencyText(locale, o, one) {
   if (o.currencyDisplay === 'code') return o.currency;
@@ -60,6 +68,7 @@ function currencyText(locale, o, one) {
 // roundBy rounds a decimal by the digit options.
 function roundBy(d, o) {
   if (o.compactRounding) return roundTo(d, max(2, d.point), o.roundingMode);
+  if (o.roundingIncrement > 1) return roundToMultiple(d, o.maximumFractionDigits, o.roundingIncrement, o.roundingMode);
   const keep = o.maximumSignificantDigits ?? d.point + o.maximumFractionDigits;
   return roundTo(d, keep, o.roundingMode);
 }
@@ -170,6 +179,9 @@ export function numberParts(locale, o, value) {
     }
   } else if (o.notation === 'compact' && exponent > 0) affix(number, compactSuffix(locale, o, exponent, category), 'compact');
 
+  for (let i = 0; i < number.length; i++) {
+    if (number[i].type !== 'compact' && number[i].type !== 'literal') number[i].value = digitsIn(o.numberingSystem, number[i].value);
+  }
   const sign = signOf(o.signDisplay, d.negative, d.special ? d.special === 'nan' : d.digits === '');
   return wrap(locale, o, rules, sign, number, category, d.special === undefined);
 }
@@ -210,7 +222,8 @@ function wrap(locale, o, rules, sign, number, category, digits) {
   if (o.style === 'percent' && rules[5][0] !== '<') affix(parts, rules[5], 'percentSign');
   else if (o.style === 'unit') affix(parts, form(unitForms(locale, o.unit, o.unitDisplay), category()), 'unit');
   else if (o.style === 'currency' && o.currencyDisplay === 'name') {
-    affix(parts, ' ' + currencyText(locale, o, category() === 'one'), 'currency');
+    const names = currencyNames(locale, o.currency);
+    affix(parts, names ? form(names, category()) : ' ' + currencyText(locale, o, category() === 'one'), 'currency');
   }
   return parts;
 }

@@ -52,7 +52,7 @@ class RelativeTimeFormat {
     this.#locale = resolve(locales, options);
     this.#style = choice(options, 'style', STYLES, 'long');
     this.#numeric = choice(options, 'numeric', ['always', 'auto'], 'always');
-    this.#number = new IntlNumberFormat(this.#locale.name);
+    this.#number = new IntlNumberFormat(this.#locale.name, { __proto__: null, numberingSystem: this.#locale.nu });
   }
 
   formatToParts(value, unit) {
@@ -92,7 +92,7 @@ class RelativeTimeFormat {
   }
 
   resolvedOptions() {
-    return { locale: this.#locale.name, style: this.#style, numeric: this.#numeric, numberingSystem: 'latn' };
+    return { locale: this.#locale.name, style: this.#style, numeric: this.#numeric, numberingSystem: this.#locale.nu ?? 'latn' };
   }
 }
 
