@@ -47,7 +47,8 @@ const JOIN = `(() => {
 function boot(script, realm, calls) {
   const evaluate = (code, filename) => vm.runInContext(code, realm, { filename });
   const join = evaluate(JOIN, 'harness:prelude');
-  return script.runInContext(realm)(join({ ...calls, compile: evaluate, libraries, atob, btoa }));
+  const host = join({ ...calls, compile: evaluate, libraries, atob, btoa }); // sets atob and btoa, which the runtime takes when it is evaluated
+  return script.runInContext(realm)(host);
 }
 
 // load compiles the guest runtime. CODE_CACHE names the file of its code cache, in which V8 keeps compiled functions: without one, or with that
