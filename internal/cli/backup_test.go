@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/store/sqlite"
 )
 
@@ -242,6 +244,31 @@ func TestBackupThroughPipes(t *testing.T) {
 	f.besides().runIn(t.Context(), archive, "restore", "--json", "-").want(0).value(&result)
 	if result.Manifest.Schema != sqlite.Schema() {
 		t.Errorf("schema %d", result.Manifest.Schema)
+	}
+}
+
+// A backup or a restore that is interrupted leaves nothing.
+func TestInterruptedBackup(t *testing.T) {
+	t.Parallel()
+	f, other := setup(t), setup(t)
+	f.write("harness.yaml", "sandbox: {timeout: 7s}\n")
+	f.run("exec", "--session", "s", "-e", "await fs.writeFile('/workspace/f.txt', 'x'); return 1").want(0)
+	f.run("backup", "b.tar.gz").want(0)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cli.Signal{Signal: os.Interrupt})
+	f.runIn(ctx, "", "backup", "c.tar.gz").want(130)
+	other.runIn(ctx, "", "restore", filepath.Join(f.dir, "b.tar.gz")).want(130)
+	for _, dir := range []string{f.dir, other.dir} {
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			name := d.Name()
+			if dir == other.dir && !d.IsDir() && !strings.HasSuffix(name, ".queue-lock") || strings.Contains(name, "c.tar.gz") || strings.Contains(name, ".harness-") || strings.Contains(name, "restore") {
+				t.Errorf("left %s", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
