@@ -71,6 +71,7 @@ func (w *watcher) observe(e run.Event) {
 		if a.Error != nil {
 			data["error"], value = bounded(a.Error, maxEventValue), a.Error
 		}
+		data["bytes"] = len(value)
 		w.event(task.EventAnswer, fmt.Sprintf("answer/%d", a.N), data)
 		if call, ok := w.tools[a.N]; ok {
 			call.read = len(value)

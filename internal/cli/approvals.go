@@ -44,7 +44,7 @@ func (c *approvalsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) e
 	}
 	defer a.more("approvals", next)
 	const none, header = "nothing waits for an approval", "APPROVAL\tCREATED\tSTATUS\tUSER\tCALLS\tFIRST"
-	return answerList(a, map[string]any{"approvals": list(all), "next": next}, all, none, header, func(r approval.Request) string {
+	return answerShort(a, map[string]any{"approvals": list(all), "next": next}, all, none, header, func(r approval.Request) string {
 		first := ""
 		if len(r.Calls) > 0 {
 			first = cut(r.Calls[0].Tool+" "+string(r.Calls[0].Args), shownText)
@@ -207,9 +207,9 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d a
 		}
 		return a.work(ctx, h, tasks, decided.Task)
 	}
-	progress := a.progress("resuming")
-	out, err := h.Runs().Resume(ctx, decided.Run, func(e run.Event) { a.observe(progress, e) })
-	progress.stop()
+	view := a.runView("resuming")
+	out, err := h.Runs().Resume(ctx, decided.Run, view.observe)
+	view.stop()
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -58,6 +57,7 @@ type World struct {
 type globals struct {
 	Config   string `help:"Configuration file instead of the one found." placeholder:"FILE"`
 	JSON     bool   `name:"json" help:"Machine-readable result on standard output, everything else on standard error."`
+	Plain    bool   `help:"Lines of words only: no colours, no signs, nothing that is drawn over. For screen readers; what TERM=dumb does too."`
 	LogLevel string `help:"Log level: debug, info, warn or error." key:"log.level" placeholder:"LEVEL"`
 }
 
@@ -138,7 +138,9 @@ func showExample(v kong.Visitable, next kong.Next) error {
 // Main runs one command and returns its exit code. Cancelling ctx interrupts it; the cause is a Signal.
 func Main(ctx context.Context, w World) int {
 	a := &app{World: w, flags: &globals{}, settings: map[string]string{}}
-	a.stdout, a.stderr = newConsole(w.Stdout, a.env), newConsole(w.Stderr, a.env)
+	shared := &screen{}
+	a.stdout, a.stderr = newConsole(w.Stdout, shared, a.env), newConsole(w.Stderr, shared, a.env)
+	shared.to, a.stderr.wraps = a.stderr, true
 	a.Stdout, a.Stderr = a.stdout, a.stderr
 	var flags commands
 	exited := -1
@@ -200,6 +202,10 @@ func (a *app) run(command *kong.Context) error {
 		if err := c.check(); err != nil {
 			return usage(err)
 		}
+	}
+	if a.flags.Plain {
+		a.stdout.plain()
+		a.stderr.plain()
 	}
 	for _, flag := range command.Flags() {
 		if key := flag.Tag.Get("key"); key != "" && flag.Set {
@@ -278,26 +284,6 @@ func (a *app) answer(v any, format string, args ...any) error {
 	}
 	fmt.Fprintf(a.Stdout, format, args...)
 	return nil
-}
-
-// answerList prints a list: v with --json, else a row for each element below the header, or the message none if there are no
-// elements. The cells of a row are separated by tabs.
-func answerList[T any](a *app, v any, all []T, none, header string, row func(T) string) error {
-	if a.flags.JSON {
-		return a.json(v)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(a.Stderr, none)
-		return nil
-	}
-	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-	if header != "" {
-		fmt.Fprintln(w, header)
-	}
-	for _, element := range all {
-		fmt.Fprintln(w, row(element))
-	}
-	return w.Flush()
 }
 
 // more prints the command for the next page of a list.

@@ -323,7 +323,7 @@ func TestRuns(t *testing.T) {
 	if len(page.Runs) != 1 || page.Runs[0].ID != bad.RunID {
 		t.Errorf("got %+v", page)
 	}
-	if r := f.run("runs", "show", good.RunID).want(0); !strings.Contains(r.stdout, "tool database__query") || !strings.Contains(r.stdout, "end: succeeded 7") {
+	if r := f.run("runs", "show", good.RunID).want(0); !strings.Contains(r.stdout, "call 1: database__query") || !strings.Contains(r.stdout, "output: 7") {
 		t.Errorf("got %s", r.stdout)
 	}
 	var shown struct {

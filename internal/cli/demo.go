@@ -106,7 +106,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	err = demo.Run(ctx, demo.Deps{
 		Executor: executor, Tools: tools, Files: os.DirFS(filepath.Join(dir, "servers")),
 		Approve: func(ctx context.Context) (bool, string, error) { return c.approve(ctx, a, show) },
-		Color:   show.color, Unicode: show.terminal != nil,
+		Width:   show.width() - 1, Color: show.color, Unicode: show.signs,
 	}, show.raw) // the demo's servers and programs are trusted, so control characters are not replaced
 	executor.end()
 	if err != nil {

@@ -25,9 +25,30 @@ type finding struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
+// widestState is the longest state of a finding.
+const widestState = "warning"
+
 func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness) error {
 	progress := a.progress("checking")
-	findings := examine(ctx, cfg, h)
+	defer progress.stop()
+	t := &table{to: a.stdout}
+	for _, name := range []string{"configuration", "personal data", "sandbox process"} {
+		t.fits([]string{widestState, name, ""})
+	}
+	for _, s := range h.Servers().Servers() {
+		t.fits([]string{widestState, "server " + s.Name, ""})
+	}
+	findings := []finding{}
+	examine(ctx, cfg, h, progress, func(f finding) {
+		findings = append(findings, f)
+		if a.flags.JSON {
+			return
+		}
+		t.row([]string{f.State, f.Name, firstLine(f.Detail)})
+		if f.Fix != "" {
+			t.row([]string{"", "", "fix: " + f.Fix})
+		}
+	})
 	progress.stop()
 	err := context.Cause(ctx)
 	if err != nil {
@@ -36,23 +57,21 @@ func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.State == "failed" }) {
 		err = failed(exitUnavailable)
 	}
-	return errors.Join(answerList(a, findings, findings, "", "", func(f finding) string {
-		row := f.State + "\t" + f.Name + "\t" + firstLine(f.Detail)
-		if f.Fix != "" {
-			row += "\n\t\tfix: " + f.Fix
-		}
-		return row
-	}), err)
+	if a.flags.JSON {
+		err = errors.Join(a.json(findings), err)
+	}
+	return err
 }
 
-// examine checks everything that commands need.
-func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness) []finding {
+// examine checks everything that commands need, and notes each finding as soon as there is one. Servers start at once, and are noted in the
+// order in which they have answered.
+func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness, progress *progress, note func(finding)) {
+	started := h.Servers().Starting(ctx)
 	file := "no file, so defaults; state in " + cfg.StateDir
 	if cfg.File != "" {
 		file = cfg.File + ", found " + cfg.FileOrigin
 	}
-	findings := []finding{{"configuration", "ok", file, ""}}
-	note := func(f finding) { findings = append(findings, f) }
+	note(finding{"configuration", "ok", file, ""})
 	_, err := h.Store()
 	note(partFinding("store", cfg.Store.URL, err))
 	_, err = h.Skills()
@@ -60,27 +79,28 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness) []findi
 	for _, f := range vaultFindings(ctx, cfg.PII, h) {
 		note(f)
 	}
-	configured, err := h.Pool("")
-	for _, tier := range wiring.Tiers {
-		note(sandboxFinding(ctx, h, tier, err == nil && tier == configured.Info().Tier || tier == cfg.Sandbox.Tier))
-	}
 	note(modelFinding(h))
-	h.Servers().Start(ctx)
-	for _, s := range h.Servers().Servers() {
-		note(serverFinding(s))
-		if s.Held > 0 {
-			note(finding{"quarantine", "warning", heldOf(s) + " held for review", "harness servers review " + s.Name})
-		}
-	}
-	for _, problem := range h.Catalog().Problems() {
-		note(finding{"catalog", "warning", problem, "rename the server, or disable one of the tools"})
-	}
 	if node, err := exec.LookPath("node"); err != nil {
 		note(finding{"node", "warning", "not found: servers that start with npx will not work", "install Node.js: https://nodejs.org"})
 	} else {
 		note(finding{"node", "ok", node, ""})
 	}
-	return findings
+	configured, err := h.Pool("")
+	for _, tier := range wiring.Tiers {
+		progress.say("starting a runner of sandbox " + tier)
+		note(sandboxFinding(ctx, h, tier, err == nil && tier == configured.Info().Tier || tier == cfg.Sandbox.Tier))
+	}
+	progress.say(startingText(h.Servers().Servers()))
+	for s := range started {
+		note(serverFinding(s.Status))
+		if s.Status.Held > 0 {
+			note(finding{"quarantine", "warning", heldOf(s.Status) + " held for review", "harness servers review " + s.Name})
+		}
+		progress.say(startingText(h.Servers().Servers()))
+	}
+	for _, problem := range h.Catalog().Problems() {
+		note(finding{"catalog", "warning", problem, "rename the server, or disable one of the tools"})
+	}
 }
 
 // partFinding is the result of opening a part.

@@ -148,25 +148,25 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local 
 	}
 	var out *run.Outcome
 	var written []files.Entry
-	progress := a.progress("running")
+	view := a.runView("the program runs")
 	if recording != nil {
 		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Local: local.files(), Force: c.Force, Tier: c.Sandbox, Input: given})
 	} else {
 		observe := func(e run.Event) {
 			if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines
-				a.observe(progress, e)
+				view.observe(e)
 			}
 		}
 		out, err = h.Runs().Create(ctx, auth.Local(), runs.Request{
-			Code: code, File: file, Local: local.files(), User: c.User, Session: c.Session, Input: given, Progress: progress.report, Observe: observe,
+			Code: code, File: file, Local: local.files(), User: c.User, Session: c.Session, Input: given, Progress: view.report, Observe: observe,
 			Written: func(all []files.Entry) { written = all },
 		})
 		if err == nil && out.Status == run.WaitingApproval {
-			progress.stop()
+			view.stop()
 			out, err = a.settle(ctx, h, out, observe)
 		}
 	}
-	progress.stop()
+	view.stop()
 	if errors.Is(context.Cause(ctx), errChanged) {
 		return nil
 	}

@@ -173,7 +173,7 @@ func (a *app) loggerAt(cfg *config.Config, name string) *slog.Logger {
 func (a *app) logOptions(cfg *config.Config, name string) telemetry.LogOptions {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(name)) // one of those that config accepts
-	return telemetry.LogOptions{Writer: a.Stderr, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)}
+	return telemetry.LogOptions{Writer: unwrapped{a.stderr}, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)}
 }
 
 // serverLog is the log of a server: on standard error or in a file, with reports of errors where the configuration says so. closer ends

@@ -61,16 +61,6 @@ func pretty(raw json.RawMessage) string {
 	return b.String()
 }
 
-// observe shows the events of a run: console lines on standard error, calls as progress.
-func (a *app) observe(p *progress, e run.Event) {
-	switch {
-	case e.Log != nil && !a.flags.JSON:
-		p.print(e.Log.Text, levelColors[e.Log.Level])
-	case e.Call != nil:
-		p.say(fmt.Sprintf("call %d: %s %s", e.Call.N, e.Call.Kind, e.Call.Name))
-	}
-}
-
 // checkRecord checks that --record can write its file. Commands call it first, so that nothing starts that cannot be recorded.
 func (a *app) checkRecord(path string) error {
 	if path == "" {

@@ -126,8 +126,9 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiri
 // work works a task in this process, shows its progress, asks about its calls where there is somebody to ask, and prints its result. An interrupt cancels the task.
 func (a *app) work(ctx context.Context, h *wiring.Harness, tasks *task.Service, id string) error {
 	after := int64(0) // the last event that was shown
+	view := newView(a.stderr)
 	for {
-		t, err := a.workOn(ctx, tasks, id, &after)
+		t, err := a.workOn(ctx, view, tasks, id, &after)
 		if err != nil {
 			return err
 		}
@@ -159,11 +160,13 @@ func (a *app) work(ctx context.Context, h *wiring.Harness, tasks *task.Service, 
 }
 
 // workOn works a task until it ends or waits, and shows its events.
-func (a *app) workOn(ctx context.Context, tasks *task.Service, id string, after *int64) (task.Task, error) {
+func (a *app) workOn(ctx context.Context, v *view, tasks *task.Service, id string, after *int64) (task.Task, error) {
+	v.start(a, "starting the task")
+	defer v.stop()
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var wg sync.WaitGroup
-	wg.Go(func() { a.watch(watch, tasks, id, after) })
+	wg.Go(func() { a.watch(watch, v, tasks, id, after) })
 	t, err := do(ctx, tasks, id)
 	if err != nil || t.Status == task.WaitingApproval {
 		stop()
@@ -184,6 +187,9 @@ func (a *app) taskEnded(t task.Task) error {
 	text := t.Text
 	if text != "" {
 		text += "\n"
+		if a.stdout.terminal != nil && a.stderr.terminal != nil && !a.flags.JSON {
+			a.stderr.line("", "")
+		}
 	}
 	err = a.answer(t, "%s", text)
 	if err == nil && t.Error != nil && t.Error.Kind == task.KindUnreachable {

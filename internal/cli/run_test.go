@@ -76,7 +76,7 @@ func TestRunShows(t *testing.T) {
 		fake.Reply{Status: 401}, fake.Reply{Status: 401},
 	))
 	r := f.run("run", "How many?").want(1)
-	for _, want := range []string{"next attempt in", `→ database__query ["SELECT 1 AS n"]`} {
+	for _, want := range []string{"next attempt in", `call 1: database__query ["SELECT 1 AS n"]: `} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("the progress does not show %q:\n%s", want, r.stderr)
 		}

@@ -81,13 +81,96 @@ func (r *runArg) read(ctx context.Context, a *app, h *wiring.Harness) (journal.R
 	return info, records, err
 }
 
-type runsShowCmd struct{ runArg }
+type runsShowCmd struct {
+	runArg
+	Follow bool `short:"f" help:"Show what happens until the run has ended, whichever process executes it; the exit code is that of harness exec."`
+}
 
 func (c *runsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
-	info, records, err := c.read(ctx, a, h)
+	info, err := c.find(ctx, a, h)
 	if err != nil {
 		return err
 	}
+	if !c.Follow {
+		records, err := h.Runs().Journal(ctx, info.ID)
+		if err != nil {
+			return err
+		}
+		return c.show(a, info, records)
+	}
+	if !a.flags.JSON {
+		c.headline(a, info)
+	}
+	view := newView(a.stdout)
+	view.brief, view.silent = a.flags.JSON, a.flags.JSON
+	view.start(a, "waiting for the run")
+	defer view.stop()
+	if err := c.follow(ctx, h, info.ID, view); err != nil {
+		return err
+	}
+	view.stop()
+	// The run as it ended.
+	if info, err = c.find(ctx, a, h); err != nil {
+		return err
+	}
+	records, err := h.Runs().Journal(ctx, info.ID)
+	if err != nil {
+		return err
+	}
+	if a.flags.JSON {
+		err = c.show(a, info, records)
+	} else {
+		err = effects(a, records)
+	}
+	return ended(err, info.Status == run.Succeeded)
+}
+
+// followEvery is how often the journal of a run of another process is looked at.
+const followEvery = 300 * time.Millisecond
+
+// follow shows the records of a run until it has ended.
+func (c *runsShowCmd) follow(ctx context.Context, h *wiring.Harness, id string, v *view) error {
+	store, err := h.Store()
+	if err != nil {
+		return err
+	}
+	again := time.NewTicker(followEvery)
+	defer again.Stop()
+	after := int64(0)
+	for {
+		records, err := store.ReadPage(ctx, id, after, followPage, followBytes)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			v.record(r)
+			if after = r.Seq; r.End != nil {
+				return nil
+			}
+		}
+		if len(records) > 0 {
+			continue
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// The bounds of the records that are read at once.
+const (
+	followPage  = 500
+	followBytes = 8 << 20
+)
+
+func (c *runsShowCmd) headline(a *app, info journal.RunInfo) {
+	fmt.Fprintf(a.Stdout, "%s  %s  %s\n", info.ID, info.Started.Local().Format(time.DateTime), info.Status)
+}
+
+// show prints what is recorded of a run.
+func (c *runsShowCmd) show(a *app, info journal.RunInfo, records []journal.Record) error {
 	out, err := run.Recorded(records)
 	if err != nil {
 		return err
@@ -99,39 +182,24 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error 
 		}
 		return a.json(shown)
 	}
-	fmt.Fprintf(a.Stdout, "%s  %s  %s  %d tool calls\n\n%s\n\n", info.ID, info.Started.Local().Format(time.DateTime),
-		info.Status, info.Calls, records[0].Start.Source)
-	for _, r := range records[1:] {
-		if line := recordLine(r); line != "" {
-			fmt.Fprintln(a.Stdout, line)
-		}
+	c.headline(a, info)
+	view := newView(a.stdout)
+	for _, r := range records {
+		view.record(r)
 	}
-	if out != nil {
-		for _, e := range out.Effects {
-			fmt.Fprintf(a.Stdout, "effect of call %d: %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
-		}
-	}
-	return nil
+	return effects(a, records)
 }
 
-func recordLine(r journal.Record) string {
-	switch {
-	case r.Call != nil:
-		return fmt.Sprintf("call %d   %s %s %s", r.Call.N, r.Call.Kind, r.Call.Name, cut(string(r.Call.Args), shownText))
-	case r.Intent != nil:
-		return fmt.Sprintf("intent %d", r.Intent.N)
-	case r.Answer != nil && r.Answer.Error != nil:
-		return fmt.Sprintf("error %d  %s", r.Answer.N, cut(string(r.Answer.Error), shownText))
-	case r.Answer != nil:
-		return fmt.Sprintf("answer %d %s", r.Answer.N, cut(string(r.Answer.Value), shownText))
-	case r.Log != nil:
-		return fmt.Sprintf("%s: %s", r.Log.Level, cut(r.Log.Text, shownText))
-	case r.End != nil && r.End.Error != nil:
-		return fmt.Sprintf("end: %s %s", r.End.Status, cut(string(r.End.Error), shownText))
-	case r.End != nil:
-		return fmt.Sprintf("end: %s %s", r.End.Status, cut(string(r.End.Output), shownText))
+// effects prints what a run that did not succeed has changed.
+func effects(a *app, records []journal.Record) error {
+	out, err := run.Recorded(records)
+	if err != nil || out == nil {
+		return err
 	}
-	return ""
+	for _, e := range out.Effects {
+		fmt.Fprintf(a.Stdout, "effect of call %d: %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
+	}
+	return nil
 }
 
 type runsJournalCmd struct{ runArg }
@@ -194,9 +262,9 @@ func (c *runsResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness) erro
 	if !info.Ended.IsZero() {
 		return usage(fmt.Errorf("%s has ended (%s); harness runs show %s says how", info.ID, info.Status, info.ID))
 	}
-	progress := a.progress("resuming")
-	out, err := h.Runs().Resume(ctx, info.ID, func(e run.Event) { a.observe(progress, e) })
-	progress.stop()
+	view := a.runView("resuming")
+	out, err := h.Runs().Resume(ctx, info.ID, view.observe)
+	view.stop()
 	if err != nil {
 		return err
 	}

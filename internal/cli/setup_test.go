@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 type fixture struct {
 	t       testing.TB
 	dir     string
+	now     time.Time // zero: it goes on
 	environ []string
 }
 
@@ -80,11 +81,18 @@ func (f *fixture) run(args ...string) *result {
 func (f *fixture) runIn(ctx context.Context, stdin string, args ...string) *result {
 	f.t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := cli.Main(ctx, cli.World{
-		Args: args, Environ: f.environ, Dir: f.dir, Executable: self(f.t), Stdin: strings.NewReader(stdin),
-		Stdout: &stdout, Stderr: &stderr, Now: time.Now,
-	})
+	code := cli.Main(ctx, f.world(args, stdin, &stdout, &stderr))
 	return &result{f.t, args, code, stdout.String(), stderr.String()}
+}
+
+func (f *fixture) world(args []string, stdin string, stdout, stderr io.Writer) cli.World {
+	w := cli.World{
+		Args: args, Environ: f.environ, Dir: f.dir, Executable: self(f.t), Stdin: strings.NewReader(stdin), Stdout: stdout, Stderr: stderr, Now: time.Now,
+	}
+	if !f.now.IsZero() {
+		w.Now = func() time.Time { return f.now }
+	}
+	return w
 }
 
 // want checks the exit code.

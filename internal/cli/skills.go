@@ -23,7 +23,7 @@ func (c *skillsListCmd) Run(a *app, saved *skills.Store) error {
 		return err
 	}
 	none := fmt.Sprintf("user %s has no skills; programs save them with fs.writeFile('/skills/NAME.js', …)", c.User)
-	return answerList(a, list(all), all, none, "SKILL\tPATH\tDESCRIPTION", func(s skills.Skill) string {
+	return answerShort(a, list(all), all, none, "SKILL\tPATH\tDESCRIPTION", func(s skills.Skill) string {
 		description := s.Description
 		if s.Problem != "" {
 			description = "problem: " + s.Problem

@@ -56,7 +56,7 @@ func (c *tasksListCmd) Run(ctx context.Context, a *app, tasks *task.Service) err
 	}
 	defer a.more("tasks", next)
 	const none, header = "no tasks; harness run makes one", "TASK\tCREATED\tSTATUS\tTURNS\tRUNS\tWHAT"
-	return answerList(a, map[string]any{"tasks": list(all), "next": next}, all, none, header, func(t task.Task) string {
+	return answerShort(a, map[string]any{"tasks": list(all), "next": next}, all, none, header, func(t task.Task) string {
 		created := t.CreatedAt.Local().Format(time.DateTime)
 		return fmt.Sprintf("%s\t%s\t%s\t%d\t%d\t%s", t.ID, created, t.Status, t.Usage.Turns, t.Usage.Runs, cut(t.Task, 60))
 	})
@@ -66,7 +66,10 @@ type taskArg struct {
 	ID string `arg:"" help:"Task id." names:"tasks"`
 }
 
-type tasksShowCmd struct{ taskArg }
+type tasksShowCmd struct {
+	taskArg
+	Follow bool `short:"f" help:"Show what happens until the task has ended, whichever process works it; the exit code is that of harness run."`
+}
 
 func (c *tasksShowCmd) Run(ctx context.Context, a *app, tasks *task.Service) error {
 	t, err := tasks.Task(ctx, c.ID)
@@ -76,14 +79,18 @@ func (c *tasksShowCmd) Run(ctx context.Context, a *app, tasks *task.Service) err
 	if t, err = a.opened.ShownTask(ctx, t); err != nil {
 		return err
 	}
-	if a.flags.JSON {
+	if a.flags.JSON && !c.Follow {
 		return a.json(t)
 	}
 	fmt.Fprintf(a.Stderr, "%s  %s  user %s  session %s  %s\n%s\n\n", t.ID, t.CreatedAt.Local().Format(time.DateTime), t.UserID, t.SessionID, t.Status, t.Task)
+	view := newView(a.stderr)
+	if c.Follow {
+		return c.follow(ctx, a, view, tasks)
+	}
 	events, err := tasks.Past(ctx, t.ID, 0)
 	for err == nil && len(events) > 0 {
 		for _, e := range events {
-			a.showEvent(e)
+			view.event(e)
 		}
 		events, err = tasks.Past(ctx, t.ID, events[len(events)-1].ID)
 	}
@@ -91,6 +98,25 @@ func (c *tasksShowCmd) Run(ctx context.Context, a *app, tasks *task.Service) err
 		fmt.Fprintln(a.Stdout, t.Text)
 	}
 	return err
+}
+
+// follow shows the events of the task until it has ended.
+func (c *tasksShowCmd) follow(ctx context.Context, a *app, v *view, tasks *task.Service) error {
+	v.follow = true
+	v.start(a, "waiting for the task")
+	defer v.stop()
+	for e, err := range tasks.Events(ctx, c.ID, 0) {
+		if err != nil {
+			return err
+		}
+		v.event(e)
+	}
+	v.stop()
+	t, err := tasks.Task(ctx, c.ID)
+	if err != nil {
+		return unknownTask(c.ID, err)
+	}
+	return a.taskEnded(t)
 }
 
 type tasksCancelCmd struct{ taskArg }

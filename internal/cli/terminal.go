@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -9,50 +8,165 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unicode"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
-
-	"mcp-code-exec-harness/internal/mcpclient"
 )
+
+// screen is the terminal that standard output and standard error share, or the place of streams that are none. Below
+// what was written it may show lines that are drawn over: its region.
+type screen struct {
+	mu     sync.Mutex // held while something is written
+	to     *console   // where the region is drawn; nil: nowhere
+	region []string
+	drawn  int  // lines of the region that are on the terminal
+	open   bool // what was written last has no end of line
+}
+
+// show replaces the region; without lines there is none. Lines must fit into the terminal.
+func (s *screen) show(lines []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	s.region = lines
+	s.draw()
+}
+
+// draw draws the region, unless somebody is asked something in the line where it would begin. The caller holds mu.
+func (s *screen) draw() {
+	if s.to == nil || s.open || len(s.region) == 0 {
+		return
+	}
+	s.drawn = len(s.region)
+	io.WriteString(s.to.raw, strings.Join(s.region, "\n"))
+}
+
+// erase removes the region from the terminal. The caller holds mu.
+func (s *screen) erase() {
+	if s.drawn == 0 {
+		return
+	}
+	up := ""
+	if s.drawn > 1 {
+		up = fmt.Sprintf("\x1b[%dA", s.drawn-1)
+	}
+	io.WriteString(s.to.raw, "\r"+up+"\x1b[J")
+	s.drawn = 0
+}
 
 // console is an output stream. Part of the text comes from programs and servers, so on a terminal it shows control
 // characters by their codes. It is safe for concurrent use: logs are written beside what a command shows.
 type console struct {
-	mu       sync.Mutex
 	raw      io.Writer
+	screen   *screen
 	terminal *os.File // nil if the stream is none
-	live     bool     // lines can be overwritten: progress is shown
+	live     bool     // lines can be drawn over: progress is shown
 	color    bool
+	signs    bool                  // signs such as → beside words
+	wraps    bool                  // long lines of what is written are broken at spaces
 	failed   atomic.Pointer[error] // of the first write that failed
 }
 
-func newConsole(w io.Writer, env func(string) string) *console {
-	c := &console{raw: w}
+func newConsole(w io.Writer, s *screen, env func(string) string) *console {
+	c := &console{raw: w, screen: s}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return c
 	}
 	c.terminal = f
 	c.live = env("TERM") != "dumb" && obeysSequences(f)
+	c.signs = c.live
 	c.color = c.live && env("NO_COLOR") == "" // https://no-color.org: any value that is not empty
 	return c
+}
+
+// plain has the console write lines of words only.
+func (c *console) plain() { c.live, c.color, c.signs = false, false, false }
+
+// width is how many columns a line has; 0 is without a bound, where the stream is no terminal.
+func (c *console) width() int {
+	if c.terminal == nil {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(c.terminal.Fd()))
+	if err != nil || columns <= 0 {
+		return 80
+	}
+	return columns
+}
+
+// height is how many lines a terminal has.
+func (c *console) height() int {
+	if c.terminal == nil {
+		return 24
+	}
+	_, lines, err := term.GetSize(int(c.terminal.Fd()))
+	if err != nil || lines <= 0 {
+		return 24
+	}
+	return lines
 }
 
 // Write implements io.Writer.
 func (c *console) Write(p []byte) (n int, err error) {
 	text := string(p)
-	if c.terminal != nil {
+	switch {
+	case c.wraps && c.terminal != nil:
+		text = c.wrap(text)
+	case c.terminal != nil:
 		text = visible(text)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, err = io.WriteString(c.raw, text); err != nil {
-		c.failed.CompareAndSwap(nil, &err)
+	if err = c.put(text); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// wrap breaks the long lines of a message at spaces; what follows has the indentation of its line.
+func (c *console) wrap(text string) string {
+	var b strings.Builder
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		if ansi.StringWidth(line) < c.width() {
+			b.WriteString(visible(line))
+			continue
+		}
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		shown := c.paragraph(indent, line[len(indent):], "")
+		if !strings.HasSuffix(line, "\n") {
+			shown = strings.TrimSuffix(shown, "\n")
+		}
+		b.WriteString(shown)
+	}
+	return b.String()
+}
+
+// unwrapped writes lines that others search and copy, such as those of a log.
+type unwrapped struct{ c *console }
+
+// Write implements io.Writer.
+func (w unwrapped) Write(p []byte) (int, error) {
+	text := string(p)
+	if w.c.terminal != nil {
+		text = visible(text)
+	}
+	return len(p), w.c.put(text)
+}
+
+// put writes a text as it is, above the region.
+func (c *console) put(text string) error {
+	c.screen.mu.Lock()
+	defer c.screen.mu.Unlock()
+	if c.terminal != nil && text != "" {
+		c.screen.erase()
+		defer c.screen.draw()
+		c.screen.open = !strings.HasSuffix(text, "\n")
+	}
+	_, err := io.WriteString(c.raw, text)
+	if err != nil {
+		c.failed.CompareAndSwap(nil, &err)
+	}
+	return err
 }
 
 // visible replaces characters that control the terminal or the reading direction by their codes.
@@ -88,106 +202,58 @@ const (
 // levelColors are the colours of console lines; the other levels have none.
 var levelColors = map[string]string{"error": red, "warn": yellow}
 
-// line writes a line in a colour, where the stream has colours; "" is none.
-func (c *console) line(text, color string) {
-	if c.color && color != "" {
-		fmt.Fprintf(c.raw, "\x1b[%sm%s\x1b[0m\n", color, visible(text))
-		return
+// line writes a line in a colour, where the stream has colours; "" is none. Control characters are shown by their codes.
+func (c *console) line(text, color string) { c.put(c.paint(visible(text), color) + "\n") }
+
+// paragraph is a text behind a prefix, in a colour, in lines that fit into the terminal. All lines but the first have spaces in place of the prefix.
+func (c *console) paragraph(prefix, text, color string) string {
+	var b strings.Builder
+	for i, line := range wrapped(text, c.room(prefix)) {
+		if i > 0 {
+			prefix = strings.Repeat(" ", ansi.StringWidth(prefix))
+		}
+		b.WriteString(strings.TrimRight(prefix+c.paint(line, color), " ") + "\n")
 	}
-	fmt.Fprintln(c, text)
+	return b.String()
 }
 
 // clear empties a terminal, and does nothing elsewhere.
 func (c *console) clear() {
 	if c.live {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		io.WriteString(c.raw, "\x1b[H\x1b[2J\x1b[3J") // where the terminal is gone, the next write says so
+		c.put("\x1b[H\x1b[2J\x1b[3J") // where the terminal is gone, the next write says so
+		c.screen.mu.Lock()
+		defer c.screen.mu.Unlock()
+		c.screen.open = false
 	}
 }
 
-// progress shows on a terminal what the command is doing, once that takes longer than a second.
-type progress struct {
-	to    *console
-	mu    sync.Mutex
-	text  string
-	shown bool
-	timer *time.Timer
-	began time.Time
+// room is how many columns a line has behind a prefix; 0 is without a bound.
+func (c *console) room(prefix string) int {
+	width := c.width()
+	if width == 0 {
+		return 0
+	}
+	return max(width-1-ansi.StringWidth(prefix), 16)
 }
 
-// progressDelay is the time before the first progress line, and between its updates.
-const progressDelay = time.Second
+// unbroken stands for a hyphen while a text is wrapped: names, paths and options stay whole.
+const unbroken = "\ue000"
 
-func (a *app) progress(text string) *progress {
-	p := &progress{to: a.stderr, text: text, began: time.Now()}
-	if p.to.live {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.timer = time.AfterFunc(progressDelay, p.show)
+// wrapped is a text in lines of at most so many columns, without control characters; 0 is without a bound.
+func wrapped(text string, width int) []string {
+	text = strings.ReplaceAll(visible(strings.TrimRight(text, "\n")), "\t", "    ")
+	if width > 0 {
+		text = strings.ReplaceAll(ansi.Wrap(strings.ReplaceAll(text, "-", unbroken), width, ""), unbroken, "-")
 	}
-	return p
+	return strings.Split(text, "\n")
 }
 
-func (p *progress) show() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer == nil {
-		return
+// paint gives a text a colour, where the stream has colours.
+func (c *console) paint(text, color string) string {
+	if !c.color || color == "" || text == "" {
+		return text
 	}
-	p.shown = true
-	after := fmt.Sprintf(" (%.0f s)", time.Since(p.began).Seconds())
-	text := []rune(visible(p.text))
-	columns, _, _ := term.GetSize(int(p.to.terminal.Fd()))
-	if most := cmp.Or(columns, 80) - len(after) - 1; len(text) > most { // a line that wraps could not be overwritten
-		text = append(text[:max(most-1, 0)], '…')
-	}
-	fmt.Fprintf(p.to.raw, "\r\x1b[K%s%s", string(text), after)
-	p.timer.Reset(progressDelay)
-}
-
-// report shows the progress of a call that its server reports.
-func (p *progress) report(call int, r mcpclient.Progress) {
-	text := fmt.Sprintf("call %d: %g", call, r.Progress)
-	if r.Total > 0 {
-		text += fmt.Sprintf(" of %g", r.Total)
-	}
-	if r.Message != "" {
-		text += " " + r.Message
-	}
-	p.say(text)
-}
-
-func (p *progress) say(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.text = text
-}
-
-// print writes a line above the progress.
-func (p *progress) print(text, color string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clear()
-	p.to.line(text, color)
-}
-
-func (p *progress) clear() {
-	if p.shown {
-		fmt.Fprint(p.to.raw, "\r\x1b[K")
-		p.shown = false
-	}
-}
-
-// stop removes the progress line. It is idempotent.
-func (p *progress) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
-	}
-	p.clear()
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
 // tokens are the parts of a line of code that have a colour, in the order of tokenColors. A text or comment that goes on
@@ -199,11 +265,10 @@ var tokens = regexp.MustCompile(`(//.*|/\*.*?(?:\*/|$))` + // comment
 
 var tokenColors = []string{dim, green, purple, yellow}
 
-// code writes a line of a program, in colours where the stream has them.
-func (c *console) code(line string) {
+// code is a line of a program, in colours where the stream has them.
+func (c *console) code(line string) string {
 	if !c.color {
-		fmt.Fprintln(c, line)
-		return
+		return visible(line)
 	}
 	var b strings.Builder
 	at := 0
@@ -211,11 +276,11 @@ func (c *console) code(line string) {
 		b.WriteString(visible(line[at:m[0]]))
 		for i, color := range tokenColors {
 			if m[2*i+2] >= 0 {
-				fmt.Fprintf(&b, "\x1b[%sm%s\x1b[0m", color, visible(line[m[0]:m[1]]))
+				b.WriteString(c.paint(visible(line[m[0]:m[1]]), color))
 			}
 		}
 		at = m[1]
 	}
 	b.WriteString(visible(line[at:]))
-	fmt.Fprintln(c.raw, b.String())
+	return b.String()
 }

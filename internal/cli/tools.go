@@ -38,7 +38,7 @@ type toolsListCmd struct{}
 
 func (toolsListCmd) Run(a *app, h catalogued) error {
 	defer a.warnServers(h.Harness)
-	return answerList(a, list(h.Catalog().List()), h.Catalog().Tools(), noTools, "", func(t *catalog.Tool) string {
+	return answerShort(a, list(h.Catalog().List()), h.Catalog().Tools(), noTools, "", func(t *catalog.Tool) string {
 		return t.FullName() + "\t" + cut(firstLine(t.Description), shownText)
 	})
 }
@@ -62,7 +62,8 @@ func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
 		return a.json(list(hits))
 	}
 	for _, hit := range hits {
-		fmt.Fprintf(a.Stdout, "%s\n    %s\n    %s\n", hit.Name, hit.Description, hit.Signature)
+		a.stdout.line(hit.Name, bold)
+		a.stdout.put(a.stdout.paragraph("    ", hit.Description, "") + a.stdout.paragraph("    ", hit.Signature, dim))
 	}
 	switch {
 	case len(h.Catalog().Tools()) == 0:
@@ -144,9 +145,10 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 	}
 	var written []files.Entry
 	req.User, req.Session, req.Written = c.User, c.Session, func(all []files.Entry) { written = all }
-	progress := a.progress("calling " + c.Name)
+	view := a.runView("calling " + c.Name)
+	req.Observe, req.Progress = view.observe, view.report
 	out, err := h.Runs().Create(ctx, auth.Local(), req)
-	progress.stop()
+	view.stop()
 	if err != nil {
 		return err
 	}

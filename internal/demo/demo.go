@@ -67,6 +67,7 @@ type Deps struct {
 	Files fs.FS
 	// Approve decides about a mail. by says who did.
 	Approve func(ctx context.Context) (approve bool, by string, err error)
+	Width   int  // columns of a line, at most 80; 0 is 80
 	Color   bool // ANSI colours
 	Unicode bool // box drawing; plain ASCII otherwise
 }
@@ -74,7 +75,10 @@ type Deps struct {
 // Run shows the demo on out. It fails when a program, one of its checks or a replay does.
 func Run(ctx context.Context, deps Deps, out io.Writer) error {
 	steps := Steps()
-	d := &demo{Deps: deps, p: &printer{out: out, color: deps.Color, unicode: deps.Unicode}}
+	d := &demo{Deps: deps, p: &printer{out: out, color: deps.Color, unicode: deps.Unicode, columns: width}}
+	if deps.Width > 0 {
+		d.p.columns = max(minWidth, min(width, deps.Width))
+	}
 	d.p.intro(len(steps), deps.Tools)
 	if _, err := deps.Executor.CallTool(ctx, "crm__update_note", map[string]any{"id": best().ID, "note": note}); err != nil {
 		return fmt.Errorf("write a note into the CRM: %w", err)
@@ -203,8 +207,8 @@ func (d *demo) answer(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("have the model answer: %w", err)
 	}
-	d.p.labelled("model", wrap(text, width-10)...)
-	d.p.labelled("you", wrap(shown, width-10)...)
+	d.p.labelled("model", wrap(text, d.p.columns-10)...)
+	d.p.labelled("you", wrap(shown, d.p.columns-10)...)
 	sent, values := d.Executor.Sent(), contacts()
 	if n := containedIn(sent, values); n > 0 {
 		return fmt.Errorf("the model was sent %d mail addresses or telephone numbers", n)

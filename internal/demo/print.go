@@ -14,7 +14,9 @@ import (
 )
 
 const (
-	width = 80
+	// A line has at most width columns, and room for minWidth.
+	width    = 80
+	minWidth = 50
 	// maxCode is how many lines of a program are shown; maxLines how many lines of what the model reads.
 	maxCode  = 14
 	maxLines = 14
@@ -26,6 +28,7 @@ const (
 type printer struct {
 	out            io.Writer
 	color, unicode bool
+	columns        int // of a line
 	err            error
 }
 
@@ -59,13 +62,13 @@ func (p *printer) paint(style, text string) string {
 
 func (p *printer) title(text string) {
 	p.line("")
-	rule := strings.Repeat(p.pick("-", "─"), max(0, width-utf8.RuneCountInString(text)-4))
+	rule := strings.Repeat(p.pick("-", "─"), max(0, p.columns-utf8.RuneCountInString(text)-4))
 	p.line("%s %s %s", p.pick("--", "──"), p.paint(bold, text), rule)
 }
 
 // text writes a paragraph, wrapped at spaces.
 func (p *printer) text(text string) {
-	for _, l := range wrap(text, width) {
+	for _, l := range wrap(text, p.columns) {
 		p.line("%s", l)
 	}
 }
@@ -91,7 +94,7 @@ func (p *printer) step(n, of int, s Step) {
 		shown = lines[:maxCode-1]
 	}
 	for _, l := range shown {
-		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, shorten(l, width-4, p.pick("...", "…"))))
+		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, shorten(l, p.columns-4, p.pick("...", "…"))))
 	}
 	if hidden := len(lines) - len(shown); hidden > 0 {
 		p.line("  %s %s", p.pick("|", "│"), p.paint(dim, fmt.Sprintf("(%d more)", hidden)))
@@ -111,7 +114,7 @@ func (p *printer) result(r Result) {
 		if n > 1 {
 			name += fmt.Sprintf(" x%d", n)
 		}
-		p.line("  %-8s%-28s%8s sent, %9s received", "call", name, humanize.IBytes(uint64(sent)), humanize.IBytes(uint64(received)))
+		p.line("  %-8s%-*s%8s sent, %9s received", "call", min(28, p.columns-43), name, humanize.IBytes(uint64(sent)), humanize.IBytes(uint64(received)))
 		i += n
 	}
 	p.labelled("time", milliseconds(r.Duration))
@@ -123,7 +126,7 @@ func (p *printer) read(text string) {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	var lines []string
 	for i, l := range all {
-		wrapped := wrapIndented(l, width-10)
+		wrapped := wrapIndented(l, p.columns-10)
 		if len(lines)+len(wrapped) > maxLines {
 			lines = append(lines, p.paint(dim, fmt.Sprintf("(%d more)", len(all)-i)))
 			break
@@ -136,8 +139,8 @@ func (p *printer) read(text string) {
 // request shows what waits for an approval.
 func (p *printer) request(r approval.Request) {
 	for _, c := range r.Calls {
-		p.labelled("waits", wrapIndented(c.Tool+" "+string(c.Args), width-10)...)
-		p.labelled("", wrap(c.Reason, width-10)...)
+		p.labelled("waits", wrapIndented(c.Tool+" "+string(c.Args), p.columns-10)...)
+		p.labelled("", wrap(c.Reason, p.columns-10)...)
 	}
 	p.labelled("", "The run has given up its runner. Its journal waits, days if need be.")
 }
@@ -148,7 +151,7 @@ func (p *printer) decided(approved bool, by string) {
 	if approved {
 		decision = "approved"
 	}
-	p.labelled("decided", wrap(decision+" by "+by, width-10)...)
+	p.labelled("decided", wrap(decision+" by "+by, p.columns-10)...)
 }
 
 // mail shows a mail that was sent.
@@ -156,7 +159,7 @@ func (p *printer) mail(to, body string) {
 	lines := []string{p.paint(bold, "To: "+to)}
 	for l := range strings.Lines(strings.ReplaceAll(body, "\r\n", "\n")) {
 		if l = strings.TrimSpace(l); l != "" {
-			lines = append(lines, wrap(l, width-10)...)
+			lines = append(lines, wrap(l, p.columns-10)...)
 		}
 	}
 	p.labelled("mail", lines...)
@@ -176,7 +179,7 @@ func (p *printer) check(facts []fact, err error) {
 
 // confirmed shows what was checked.
 func (p *printer) confirmed(text string) {
-	lines := wrap(text, width-10)
+	lines := wrap(text, p.columns-10)
 	for i := range lines {
 		lines[i] = p.paint(green, lines[i])
 	}
@@ -191,18 +194,22 @@ func (p *printer) replayed(runs int, took time.Duration) {
 
 func (p *printer) comparison(c Comparison) {
 	p.title("Model tokens")
-	row := func(name, direct, code string) { p.line("  %-38s%18s%18s", name, direct, code) }
-	rule := func() { p.line("  %s", strings.Repeat(p.pick("-", "─"), 38+18+18)) }
-	number := func(n int) string { return humanize.Comma(int64(n)) }
+	label, number := 38, 18
+	if p.columns < label+2*number+2 {
+		label, number = 32, 12
+	}
+	row := func(name, direct, code string) { p.line("  %-*s%*s%*s", label, name, number, direct, number, code) }
+	rule := func() { p.line("  %s", strings.Repeat(p.pick("-", "─"), label+2*number)) }
+	comma := func(n int) string { return humanize.Comma(int64(n)) }
 	row("", "direct calls", "code")
 	rule()
-	row("tool definitions, in every turn", number(c.Direct.Definitions), number(c.Code.Definitions))
-	row("written by the model", number(c.Direct.Written), number(c.Code.Written))
-	row("results read by the model", number(c.Direct.Read), number(c.Code.Read))
-	row("context in the last turn", number(c.Direct.Largest()), number(c.Code.Largest()))
-	row("turns", number(c.Direct.Turns), number(c.Code.Turns))
+	row("tool definitions, in every turn", comma(c.Direct.Definitions), comma(c.Code.Definitions))
+	row("written by the model", comma(c.Direct.Written), comma(c.Code.Written))
+	row("results read by the model", comma(c.Direct.Read), comma(c.Code.Read))
+	row("context in the last turn", comma(c.Direct.Largest()), comma(c.Code.Largest()))
+	row("turns", comma(c.Direct.Turns), comma(c.Code.Turns))
 	rule()
-	row("input over all turns", number(c.Direct.Input), number(c.Code.Input))
+	row("input over all turns", comma(c.Direct.Input), comma(c.Code.Input))
 	row(difference(c), "", "")
 	p.line("")
 	if c.Direct.Largest() > window {

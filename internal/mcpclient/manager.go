@@ -248,6 +248,25 @@ func (m *Manager) Start(ctx context.Context) []Server {
 	return m.Tools()
 }
 
+// Starting starts all servers in parallel, and sends each as it is once it has started or failed. The channel holds all of them, and is closed
+// behind the last.
+func (m *Manager) Starting(ctx context.Context) <-chan Server {
+	all := m.list()
+	started := make(chan Server, len(all))
+	var wg sync.WaitGroup
+	for _, s := range all {
+		wg.Go(func() {
+			_ = s.start(ctx) // the reason is in the status
+			started <- s.snapshotOf(userOf(ctx))
+		})
+	}
+	go func() {
+		wg.Wait()
+		close(started)
+	}()
+	return started
+}
+
 // Connect makes sure that a server is connected and returns the number of the connection, which a call can then ask
 // for. During a backoff it fails at once.
 func (m *Manager) Connect(ctx context.Context, name string) (int64, error) {

@@ -241,7 +241,7 @@ const (
 	EventDelta      = "delta"       // a piece of an answer: {text} or {call, input}; {reset: true} takes all pieces of the turn back
 	EventRunStarted = "run.started" // {runId, code}
 	EventCall       = "run.call"    // {runId, n, kind, name, args}
-	EventAnswer     = "run.answer"  // {runId, n, ok, error?}
+	EventAnswer     = "run.answer"  // {runId, n, ok, bytes, error?}
 	EventLog        = "run.log"     // {runId, level, text}
 	EventRunEnded   = "run.ended"   // {runId, status, output, error?}
 	EventNote       = "note"        // {text}: a message of the harness for the model

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// watch shows the events of a task behind one until it or ctx ends, and notes the last one.
+func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string, after *int64) {
+	for e, err := range tasks.Events(ctx, id, *after) {
+		if err != nil {
+			if ctx.Err() == nil {
+				fmt.Fprintln(a.Stderr, "harness: warning: the task cannot be watched:", err)
+			}
+			return
+		}
+		*after = max(*after, e.ID)
+		v.event(e)
+	}
+}
+
+// eventData has the fields of events that are shown; see the types of package task.
+type eventData struct {
+	Turn    int
+	Text    string
+	Call    string
+	Input   string
+	Reset   bool
+	Calls   []model.ToolCall
+	Usage   model.Usage
+	CostUSD *float64
+	RunID   string
+	Code    string
+	N       int
+	Kind    string
+	Name    string
+	Args    json.RawMessage
+	Bytes   int
+	Error   *task.Error
+	Level   string
+	Notice  string
+	Output  json.RawMessage
+
+	ApprovalID string
+	ExpiresAt  time.Time
+	Decision   string
+	Reason     string
+}
+
+// event shows an event of a task.
+func (v *view) event(e task.Event) {
+	var d struct {
+		eventData
+		// A turn has calls of tools, a request for an approval has calls of a program.
+		Calls json.RawMessage
+	}
+	if json.Unmarshal(e.Data, &d) != nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch e.Type {
+	case task.EventQueued:
+		v.say("waiting for a process that works the task")
+	case task.EventStarted:
+		v.waitForModel(e.Time)
+	case task.EventDelta:
+		v.writes(d.eventData)
+	case task.EventTurn:
+		if len(d.Calls) > 0 && json.Unmarshal(d.Calls, &d.eventData.Calls) != nil {
+			return
+		}
+		v.turn(d.eventData, e.Time)
+	case task.EventRunStarted:
+		v.run(d.RunID, d.Code, e.Time)
+	case task.EventCall:
+		v.call(d.N, d.Kind, d.Name, d.Args, e.Time)
+	case task.EventAnswer:
+		problem := ""
+		if d.Error != nil {
+			problem = d.Error.Message
+		}
+		v.answer(d.N, d.Bytes, problem, e.Time)
+	case task.EventLog:
+		v.log(d.Level, d.Text)
+	case task.EventRunEnded:
+		kind, problem := "", ""
+		if d.Error != nil {
+			kind, problem = d.Error.Kind, d.Error.Message
+		}
+		v.ended(d.Output, kind, problem, e.Time.Sub(v.began))
+		v.waitForModel(e.Time)
+	case task.EventNote:
+		v.lines(v.pick("  ! ", "  note: "), d.Text, dim)
+	case task.EventApprovalRequested:
+		v.say("waiting for an approval")
+		if v.follow {
+			v.lines(v.pick("  ? ", "  "), fmt.Sprintf("waits for an approval until %s: harness approvals show %s",
+				d.ExpiresAt.Local().Format(time.DateTime), d.ApprovalID), yellow)
+		}
+	case task.EventApprovalDecided:
+		text := d.Decision
+		if d.Reason != "" {
+			text += ": " + d.Reason
+		}
+		v.lines(v.pick("  ! ", "  "), text, map[string]string{string(approval.Approved): green}[d.Decision])
+		v.say("waiting for the run to go on")
+	case task.EventEnded:
+		v.taskEnded(e.Data)
+	}
+}
+
+// taskEnded shows how a task ended, and what it took.
+func (v *view) taskEnded(data json.RawMessage) {
+	var t task.Task
+	if json.Unmarshal(data, &t) != nil {
+		return
+	}
+	v.stopped()
+	color := green
+	if t.Status != task.Succeeded {
+		color = red
+	}
+	v.lines("", t.Message, color)
+	if t.Error != nil && !strings.HasPrefix(t.Message, t.Error.Message) {
+		v.lines("", t.Error.Kind+": "+t.Error.Message, color)
+	}
+	u := t.Usage
+	line := fmt.Sprintf("session %s%s%s tokens in, %s out (measured)", t.SessionID, v.pick(" · ", ", "), count(u.Tokens.Input), count(u.Tokens.Output))
+	if u.CostUSD != nil {
+		line += v.pick(" · ", ", ") + dollars(*u.CostUSD)
+	}
+	if d := u.Direct; d != nil && d.Input > 0 {
+		line += fmt.Sprintf("%scalling the tools directly: about %s in, %s out (estimated)", v.pick(" · ", "; "), count(d.Input), count(d.Output))
+	}
+	v.lines("", line, dim)
+}
+
+func count(n int) string { return humanize.Comma(int64(n)) }
+
+// observe shows an event of a run in this process.
+func (v *view) observe(e run.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := time.Now()
+	switch {
+	case e.Log != nil:
+		v.log(e.Log.Level, e.Log.Text)
+	case e.Call != nil:
+		v.call(e.Call.N, e.Call.Kind, e.Call.Name, e.Call.Args, now)
+	case e.Answer != nil:
+		v.answer(e.Answer.N, len(e.Answer.Value), message(e.Answer.Error), now)
+	}
+}
+
+// message is that of an error in a journal.
+func message(raw json.RawMessage) string {
+	var e struct{ Message string }
+	if len(raw) == 0 {
+		return ""
+	}
+	if json.Unmarshal(raw, &e) != nil || e.Message == "" {
+		return string(raw)
+	}
+	return e.Message
+}
+
+// record shows a record of a journal. A call has no time: it began when the program got the answer before it, or, if it writes, at its intent.
+func (v *view) record(r journal.Record) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case r.Start != nil:
+		v.clock = time.UnixMicro(r.Start.Time)
+		v.run(r.Start.Run, r.Start.Source, v.clock)
+	case r.Call != nil:
+		v.call(r.Call.N, r.Call.Kind, r.Call.Name, r.Call.Args, v.clock)
+	case r.Intent != nil:
+		if c := v.calls[r.Intent.N]; c != nil {
+			c.began = time.UnixMicro(r.Intent.Time)
+		}
+	case r.Answer != nil:
+		v.clock = time.UnixMicro(max(r.Answer.Now, v.clock.UnixMicro()))
+		v.answer(r.Answer.N, len(r.Answer.Value), message(r.Answer.Error), v.clock)
+	case r.Log != nil:
+		v.log(r.Log.Level, r.Log.Text)
+	case r.End != nil:
+		var e run.Error
+		if len(r.End.Error) > 0 && json.Unmarshal(r.End.Error, &e) != nil {
+			e = run.Error{Message: string(r.End.Error)}
+		}
+		v.ended(r.End.Output, e.Kind, e.Message, time.Duration(r.End.DurationUS)*time.Microsecond)
+	}
+}

@@ -1,0 +1,491 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/dustin/go-humanize"
+
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/model"
+)
+
+// How many bytes are shown of a call's arguments where a line has no bound, and of a text in a list.
+const (
+	shownArgs = 160
+	shownText = 100
+)
+
+const (
+	// maxWritten is how many bytes of what a model is writing are kept to be shown.
+	maxWritten = 256 << 10
+	// maxInFlight is how many calls in flight have a line of their own.
+	maxInFlight = 3
+	// maxOutputLines is how many lines of an output are shown.
+	maxOutputLines = 12
+)
+
+// view shows what happens in tasks and runs, whether it comes as events of a task, of a run in this process, or as records of a journal.
+// What has happened are lines; what is under way is shown below them while the terminal can draw over it. A view on a stream without signs
+// writes words instead. Its methods are safe for concurrent use.
+type view struct {
+	to       *console
+	progress *progress // nil: nothing is under way
+	brief    bool      // of a run only its console lines
+	silent   bool      // not even those
+	follow   bool      // the work is another process's, which asks about its calls
+
+	mu       sync.Mutex
+	turns    int
+	text     string // what the model has written of its turn
+	tool     string // that it is writing a call of
+	input    string // of the call
+	calls    map[int]*shownCall
+	began    time.Time // what is under way: a turn, or a run
+	runCalls int       // tool calls of the run
+	problem  string    // of the last call that failed
+	failed   int       // its number
+	usage    model.Usage
+	cost     float64
+	priced   bool      // cost is known
+	clock    time.Time // of the records of a run
+}
+
+// shownCall is a call without an answer.
+type shownCall struct {
+	kind, name string
+	args       json.RawMessage
+	began      time.Time
+	reported   string // by its server
+}
+
+func (c *shownCall) shown() bool { return c.kind == string(frame.Tool) || c.kind == string(frame.FS) }
+
+func newView(to *console) *view { return &view{to: to, calls: map[int]*shownCall{}} }
+
+// start begins to show what is under way. The caller calls stop, after which it may start again.
+func (v *view) start(a *app, awaited string) {
+	p := a.progressOf(awaited, v.picture)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.progress = p
+}
+
+// runView is a view of a run that is not the subject of the command: its console lines, and below them what it waits for.
+func (a *app) runView(awaited string) *view {
+	v := newView(a.stderr)
+	v.brief, v.silent = true, a.flags.JSON // then the result has the lines
+	v.start(a, awaited)
+	return v
+}
+
+// stop removes what is under way from the terminal. It is idempotent.
+func (v *view) stop() {
+	v.mu.Lock()
+	p := v.progress
+	v.mu.Unlock()
+	if p != nil {
+		p.stop()
+	}
+}
+
+// stopped has nothing more under way. The caller holds mu.
+func (v *view) stopped() {
+	v.text, v.tool, v.input = "", "", ""
+	clear(v.calls)
+	v.say("")
+}
+
+func (v *view) say(text string) {
+	if v.progress != nil {
+		v.progress.say(text)
+	}
+}
+
+// pick chooses between signs and words.
+func (v *view) pick(signs, words string) string {
+	if v.to.signs {
+		return signs
+	}
+	return words
+}
+
+// lines writes a text behind a prefix, in a colour.
+func (v *view) lines(prefix, text, color string) {
+	v.to.put(v.to.paragraph(prefix, text, color))
+}
+
+// waitForModel notes that the model is asked.
+func (v *view) waitForModel(at time.Time) {
+	v.began, v.text, v.tool, v.input = at, "", "", ""
+	v.say(fmt.Sprintf("waiting for the model, turn %d", v.turns+1))
+}
+
+// writes takes a piece of what the model writes.
+func (v *view) writes(d eventData) {
+	if d.Reset {
+		v.text, v.tool, v.input = "", "", ""
+	}
+	if d.Notice != "" {
+		v.lines(v.pick("  ! ", "  "), d.Notice, yellow)
+		v.say("waiting for the model, turn " + fmt.Sprint(v.turns+1))
+	}
+	v.text = tail(v.text+d.Text, maxWritten)
+	if d.Call != "" {
+		if d.Call != v.tool {
+			v.input = ""
+		}
+		v.tool = d.Call
+		if len(v.input) < maxWritten {
+			v.input += d.Input
+		}
+	}
+	switch {
+	case v.tool == executeCode:
+		v.say("the model writes a program")
+	case v.tool != "":
+		v.say("the model calls " + v.tool)
+	case v.text != "":
+		v.say("the model writes")
+	}
+}
+
+const executeCode = "execute_code"
+
+// tail is the end of a text, of at most so many bytes.
+func tail(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[len(text)-most:], "")
+}
+
+// turn shows an answer of the model.
+func (v *view) turn(d eventData, at time.Time) {
+	v.turns = d.Turn
+	v.usage = v.usage.Add(d.Usage)
+	v.lines("", fmt.Sprintf("turn %d", d.Turn), bold)
+	if d.Text != "" && len(d.Calls) > 0 { // the last turn's text is the answer
+		v.lines("  ", strings.TrimSpace(d.Text), "")
+	}
+	for _, call := range d.Calls {
+		if call.Name != executeCode {
+			v.lines("  ", call.Name+" "+cut(string(call.Input), shownArgs), purple)
+		}
+	}
+	facts := []string{fmt.Sprintf("%s tokens in, %s out", count(d.Usage.Input), count(d.Usage.Output))}
+	if d.CostUSD != nil {
+		v.cost, v.priced = v.cost+*d.CostUSD, true
+		facts = append(facts, dollars(*d.CostUSD))
+	}
+	if !v.began.IsZero() {
+		facts = append(facts, took(at.Sub(v.began)))
+	}
+	v.lines("  ", strings.Join(facts, ", "), dim)
+	v.waitForModel(at) // which a call of a tool or a program delays
+	if v.progress != nil {
+		so := count(v.usage.Input+v.usage.Output) + " tokens"
+		if v.priced {
+			so += ", " + dollars(v.cost)
+		}
+		v.progress.add(so)
+	}
+}
+
+func dollars(usd float64) string { return fmt.Sprintf("$%.4f", usd) }
+
+// took is a time span for people.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", max(d, 0).Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// run shows the beginning of a run.
+func (v *view) run(id, code string, at time.Time) {
+	v.began, v.runCalls, v.problem = at, 0, ""
+	clear(v.calls)
+	if v.brief {
+		return
+	}
+	v.lines("  ", "run "+id, dim)
+	v.program(code)
+	v.say("the program runs")
+}
+
+// program shows the text of a program.
+func (v *view) program(code string) {
+	const further = "  " // before what is left of a line that is too long
+	prefix := v.pick("  │ ", "    ")
+	for line := range strings.SplitSeq(strings.TrimRight(code, "\n"), "\n") {
+		for i, part := range wrapped(line, max(v.to.room(prefix+further), 0)) {
+			if i > 0 {
+				part = further + part
+			}
+			v.to.put(strings.TrimRight(prefix+v.to.code(part), " ") + "\n")
+		}
+	}
+}
+
+// call notes a call of a program.
+func (v *view) call(n int, kind, name string, args json.RawMessage, at time.Time) {
+	c := &shownCall{kind: kind, name: name, args: args, began: at}
+	if c.shown() {
+		c.name, c.args = called(kind, name, args)
+	}
+	if kind == string(frame.Tool) {
+		v.runCalls++
+	}
+	v.calls[n] = c
+	v.sayCalls()
+}
+
+// sayCalls says what the program waits for.
+func (v *view) sayCalls() {
+	var waits []string
+	timer := false
+	for _, c := range v.calls {
+		if c.shown() {
+			waits = append(waits, c.name)
+		}
+		timer = timer || c.kind == string(frame.Timer)
+	}
+	switch {
+	case len(waits) == 1:
+		v.say("waiting for " + waits[0])
+	case len(waits) > 1:
+		v.say(fmt.Sprintf("waiting for %d calls", len(waits)))
+	case timer:
+		v.say("the program waits for a timer")
+	default:
+		v.say("the program runs")
+	}
+}
+
+// report takes what the server of a call reports.
+func (v *view) report(n int, r mcpclient.Progress) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c := v.calls[n]; c != nil {
+		c.reported = reported(r)
+	}
+}
+
+// answer shows a call and how it was answered. size is in bytes, 0 for unknown.
+func (v *view) answer(n int, size int, problem string, at time.Time) {
+	c := v.calls[n]
+	if c == nil {
+		return
+	}
+	delete(v.calls, n)
+	v.sayCalls()
+	if v.brief || !c.shown() {
+		return
+	}
+	facts := took(at.Sub(c.began))
+	color := blue
+	switch {
+	case problem != "":
+		facts, color = facts+", failed", yellow
+	case size > len("null"):
+		facts += ", " + humanize.Bytes(uint64(size))
+	}
+	v.called(n, c, facts, color)
+	if problem != "" {
+		v.lines("    ", cut(problem, 2*shownArgs), yellow)
+		v.problem, v.failed = problem, n
+	}
+}
+
+// called writes the line of a call: the arguments are cut so that the facts fit.
+func (v *view) called(n int, c *shownCall, facts, color string) {
+	head := v.pick("  → ", fmt.Sprintf("  call %d: ", n)) + visible(c.name)
+	facts = v.pick(" · ", ": ") + facts
+	args := " " + cut(string(c.args), shownArgs)
+	if width := v.to.width(); width > 0 {
+		args = " " + strings.Join(strings.Fields(clip.Head(string(c.args), 4*width)), " ")
+		room := width - 1 - ansi.StringWidth(head) - ansi.StringWidth(facts)
+		if args = ansi.Truncate(visible(args), max(room, 0), "…"); room < 0 {
+			v.lines("", head, color)
+			v.lines("    ", strings.TrimLeft(facts, " ·:"), color)
+			return
+		}
+	}
+	v.to.line(head+args+facts, color)
+}
+
+// log shows a console line.
+func (v *view) log(level, text string) {
+	switch {
+	case v.silent:
+	case v.brief:
+		v.to.line(text, levelColors[level])
+	case v.to.signs:
+		v.lines("  · ", text, levelColors[level])
+	case level == "log":
+		v.lines("  ", text, "")
+	default:
+		v.lines("  "+level+": ", text, "")
+	}
+}
+
+// ended shows how a run ended.
+func (v *view) ended(output json.RawMessage, kind, problem string, span time.Duration) {
+	for _, n := range slices.Sorted(maps.Keys(v.calls)) {
+		if c := v.calls[n]; c.shown() && !v.brief {
+			v.called(n, c, "no answer", yellow)
+		}
+	}
+	clear(v.calls)
+	if v.brief {
+		return
+	}
+	facts := took(span)
+	if v.runCalls > 0 {
+		facts += fmt.Sprintf(", %d tool %s", v.runCalls, plural(v.runCalls, "call", "calls"))
+	}
+	if problem != "" {
+		if problem == v.problem { // it was shown a moment ago
+			problem = fmt.Sprintf("the error of call %d", v.failed)
+		}
+		v.lines(v.pick("  ✗ ", "  failed: "), kind+": "+cut(problem, 2*shownArgs), red)
+		v.lines("  ", facts, dim)
+		return
+	}
+	head := v.pick("  ✓ ", "  output: ")
+	lines := wrapped(string(output), 0)
+	if len(lines) > 1 || v.to.room(head) > 0 && ansi.StringWidth(lines[0]) > v.to.room(head) {
+		lines = wrapped(pretty(output), v.to.room(head))
+	}
+	more := len(lines) - maxOutputLines
+	if more > 0 {
+		lines = lines[:maxOutputLines]
+	}
+	for i, line := range lines {
+		if v.to.width() == 0 {
+			line = clip.Text(line, 4*shownArgs)
+		}
+		if i > 0 {
+			head = strings.Repeat(" ", 4)
+		}
+		v.to.put(v.to.paint(head+line, green) + "\n")
+	}
+	if more > 0 {
+		facts = fmt.Sprintf("%d more %s of output, ", more, plural(more, "line", "lines")) + facts
+	}
+	v.lines("  ", facts, dim)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// picture is what is under way: the end of what the model has written, or the calls in flight.
+func (v *view) picture(width int) (lines []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	window := max(2, min(12, v.to.height()-6))
+	last := func(prefix string, all []string, shown func(string) string) {
+		for _, line := range all[max(0, len(all)-window):] {
+			lines = append(lines, prefix+shown(line))
+		}
+	}
+	if v.text != "" {
+		last("  ", wrapped(tail(v.text, 16<<10), max(width-2, 16)), func(s string) string { return s })
+	}
+	if v.tool == executeCode {
+		if code := tail(partialCode(v.input), 16<<10); code != "" {
+			last("  │ ", wrapped(code, max(width-4, 16)), v.to.code)
+		}
+	}
+	flying := 0
+	for _, n := range slices.Sorted(maps.Keys(v.calls)) {
+		c := v.calls[n]
+		if !c.shown() {
+			continue
+		}
+		if flying++; flying > maxInFlight {
+			continue
+		}
+		about := c.reported
+		if about == "" {
+			about = strings.Join(strings.Fields(clip.Head(string(c.args), 4*width)), " ")
+		}
+		lines = append(lines, v.to.paint(ansi.Truncate("  → "+visible(c.name+" "+about), width, "…"), dim))
+	}
+	if flying > maxInFlight {
+		lines = append(lines, v.to.paint(fmt.Sprintf("  → and %d more", flying-maxInFlight), dim))
+	}
+	return lines
+}
+
+// partialCode is the text at the key code in the beginning of a JSON object, as far as it has come.
+func partialCode(raw string) (code string) {
+	_, rest, _ := strings.Cut(raw, `"code"`)
+	rest, ok := strings.CutPrefix(strings.TrimLeft(rest, " \t\r\n:"), `"`)
+	if !ok {
+		return ""
+	}
+	end := 0
+	for end < len(rest) && rest[end] != '"' {
+		size := 1
+		if rest[end] == '\\' {
+			if size = 2; end+1 < len(rest) && rest[end+1] == 'u' {
+				size = 6
+			}
+		}
+		if end+size > len(rest) {
+			break
+		}
+		end += size
+	}
+	if json.Unmarshal([]byte(`"`+rest[:end]+`"`), &code) != nil {
+		return ""
+	}
+	return code
+}
+
+// toolArgs are the arguments of a call record. A program names the tool by server and tool, or by its full name, and gives
+// one object, or values for the parameters in order.
+type toolArgs struct {
+	Server     string
+	Input      json.RawMessage
+	Positional json.RawMessage
+}
+
+// called is the called tool or file function, and its arguments as the program wrote them.
+func called(kind, name string, args json.RawMessage) (string, json.RawMessage) {
+	var of toolArgs
+	switch {
+	case kind == string(frame.FS):
+		return "fs." + name, args
+	case json.Unmarshal(args, &of) != nil:
+		return name, args
+	case of.Server != "":
+		name = of.Server + "__" + name
+	}
+	if of.Input == nil {
+		of.Input = of.Positional
+	}
+	return name, of.Input
+}
+
+// cut shortens a text to a number of bytes, on one line.
+func cut(text string, most int) string {
+	return clip.Text(strings.Join(strings.Fields(text), " "), most)
+}
