@@ -60,10 +60,7 @@ func (i *Instance) executeWorkflow(ctx context.Context, sent func(), in executeI
 		return nil, err
 	}
 	mark := uuid()
-	c.headers = map[string]string{callHeader: mark}
-	for name, value := range in.Headers {
-		c.headers[name] = value
-	}
+	c.headers, c.mark = in.Headers, mark
 	f := &finder{api: i.api, workflow: w.id(), mark: mark, checked: map[string]bool{}}
 	if f.after, err = f.newest(ctx); err != nil {
 		return nil, err
@@ -255,12 +252,16 @@ func (f *finder) follow(ctx context.Context, until time.Time) (e object, found b
 func ended(status string) bool { return status != "running" && status != "new" && status != "waiting" }
 
 // maxCandidates is how many executions are listed for finding one.
-const maxCandidates = 20
+const maxCandidates = 100
 
 // look reads the execution of the call, if it is there.
 func (f *finder) look(ctx context.Context) (e object, found bool, err error) {
 	if f.id != "" {
-		return f.read(ctx, f.id)
+		e, found, err = f.read(ctx, f.id, false)
+		if found && ended(text(e, "status")) {
+			return f.read(ctx, f.id, true)
+		}
+		return e, found, err
 	}
 	for _, status := range []string{"", "running"} {
 		all, err := f.list(ctx, status, maxCandidates)
@@ -272,7 +273,7 @@ func (f *finder) look(ctx context.Context) (e object, found bool, err error) {
 			if n := numericID(candidate); f.checked[id] || n != 0 && n <= f.after {
 				continue
 			}
-			e, has, err := f.read(ctx, id)
+			e, has, err := f.read(ctx, id, true)
 			if err != nil {
 				return nil, false, err
 			}
@@ -286,8 +287,8 @@ func (f *finder) look(ctx context.Context) (e object, found bool, err error) {
 	return nil, false, nil
 }
 
-func (f *finder) read(ctx context.Context, id string) (e object, found bool, err error) {
-	err = f.api.get(ctx, "executions/"+url.PathEscape(id), url.Values{"includeData": {"true"}}, &e)
+func (f *finder) read(ctx context.Context, id string, data bool) (e object, found bool, err error) {
+	err = f.api.get(ctx, "executions/"+url.PathEscape(id), url.Values{"includeData": {fmt.Sprint(data)}}, &e)
 	if r, is := errors.AsType[*refusal](err); is && r.data["status"] == http.StatusNotFound {
 		return nil, false, nil
 	}

@@ -228,6 +228,13 @@ func TestTriggerWebhook(t *testing.T) {
 			t.Errorf("%s: %+v", at, a)
 		}
 	}
+	w := echo("by query", "search")
+	w["active"] = true
+	w["nodes"].([]any)[0].(object)["parameters"] = object{"path": "search", "responseMode": "lastNode"}
+	value[stored](t, i, flows, "create_workflow", w)
+	if a := trigger(object{"webhookUrl": "search?q=a%20b", "httpMethod": "GET", "data": object{"n": 1}}); a.IsError || !a.sent || api.LastQuery() != "n=1&q=a+b" {
+		t.Errorf("by query: %+v, %s", a, api.LastQuery())
+	}
 	api.Ends(ends(n8nfake.Outcome{Node: "Set", Message: "x"}))
 	if a := trigger(object{"webhookUrl": "orders/new"}); !a.IsError || !strings.Contains(a.Content[0].Text, "the workflow failed (500)") {
 		t.Errorf("a workflow that fails: %+v", a)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -53,6 +54,7 @@ type hookCall struct {
 	method  string
 	at      *url.URL
 	headers map[string]string
+	mark    string // of callHeader; empty: none
 	data    any
 	sent    func()
 }
@@ -84,13 +86,18 @@ func (h *hooks) call(ctx context.Context, c hookCall) (*exchange, *hookAnswer, e
 		}
 		x.header.Set(name, value)
 	}
+	if c.mark != "" {
+		x.header.Set(callHeader, c.mark)
+	}
 	if slices.Contains(bodiless, c.method) {
-		at := *c.at
 		query, err := queryOf(c.data)
 		if err != nil {
 			return nil, nil, err
 		}
-		at.RawQuery = query.Encode()
+		at := *c.at
+		own := at.Query()
+		maps.Copy(own, query)
+		at.RawQuery = own.Encode()
 		x.address = &at
 	} else {
 		body, err := json.Marshal(c.data)
@@ -165,7 +172,9 @@ func (h *hooks) address(given string) (*url.URL, error) {
 		}
 		path = "webhook/" + path
 	}
-	return h.base.JoinPath(path), nil
+	at := h.base.JoinPath(path)
+	at.RawQuery = u.RawQuery
+	return at, nil
 }
 
 // webhookFault is the error of an answer that says that the webhook was not run.

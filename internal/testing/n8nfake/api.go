@@ -28,6 +28,7 @@ type API struct {
 	started   int              // executions
 	ended     []map[string]any // executions, oldest first
 
+	lastQuery   string // of a webhook
 	credentials []map[string]any
 	outcome     func(workflow map[string]any) Outcome // of executions; nil: success
 	fail        http.HandlerFunc                      // answers in place of the API; nil: none

@@ -26,6 +26,13 @@ func (a *API) Ends(with func(workflow map[string]any) Outcome) {
 	a.outcome = with
 }
 
+// LastQuery returns the query of the last call of a webhook.
+func (a *API) LastQuery() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastQuery
+}
+
 // Started returns how many executions were started.
 func (a *API) Started() int {
 	a.mu.Lock()
@@ -106,6 +113,7 @@ func (a *API) webhook(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := strings.Trim(r.PathValue("path"), "/")
 	a.mu.Lock()
+	a.lastQuery = r.URL.RawQuery
 	workflow, mode := a.registered(r.Method, path)
 	if workflow == nil {
 		a.mu.Unlock()

@@ -1,0 +1,111 @@
+package n8n
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// steps matches the steps of a path of parameters: a name, ["any name"] or [0].
+var steps = regexp.MustCompile(`^(?:\.?([^.\[\]]+)|\[(\d+)\]|\["([^"]*)"\])`)
+
+// parsePath reads the path of a parameter. A step is a string, or an int.
+func parsePath(path string) ([]any, error) {
+	rest := strings.TrimPrefix(path, "parameters.")
+	var all []any
+	for rest != "" {
+		m := steps.FindStringSubmatch(rest)
+		switch {
+		case m == nil:
+			return nil, fmt.Errorf("the path %q cannot be read at %q; write such as options.timeout or rules.values[0].outputKey", clipped(path), clipped(rest))
+		case m[2] != "":
+			index, err := strconv.Atoi(m[2])
+			if err != nil || index > 10_000 {
+				return nil, fmt.Errorf("the index %s in the path is too large", m[2])
+			}
+			all = append(all, index)
+		default:
+			all = append(all, m[1]+m[3])
+		}
+		rest = rest[len(m[0]):]
+	}
+	if _, name := firstOf(all).(string); !name {
+		return nil, fmt.Errorf("path is missing; write such as options.timeout")
+	}
+	return all, nil
+}
+
+func firstOf(all []any) any {
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0]
+}
+
+// setParameter sets, or removes, the parameter at a path. Objects on the way are made; lists grow by one.
+func setParameter(n object, op operation) error {
+	path, err := parsePath(op.Path)
+	if err != nil {
+		return err
+	}
+	params := objectAt(n, "parameters")
+	if params == nil {
+		params = object{}
+	}
+	changed, err := setAt(params, path, op.Value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", clipped(op.Path), err)
+	}
+	n["parameters"] = changed
+	return nil
+}
+
+// setAt is a value with another one in it, or without it if that is nil.
+func setAt(in any, path []any, value any) (any, error) {
+	if len(path) == 0 {
+		return value, nil
+	}
+	switch step := path[0].(type) {
+	case string:
+		o, is := in.(object)
+		if !is && in != nil {
+			return nil, fmt.Errorf("%q is a member of what is no object: %s", step, shownValue(in))
+		}
+		inner, err := setAt(o[step], path[1:], value)
+		if err != nil {
+			return nil, err
+		}
+		if o == nil {
+			o = object{}
+		}
+		if inner == nil {
+			delete(o, step)
+		} else {
+			o[step] = inner
+		}
+		return o, nil
+	default:
+		at := step.(int)
+		list, is := in.([]any)
+		if !is && in != nil {
+			return nil, fmt.Errorf("[%d] is an element of what is no list: %s", at, shownValue(in))
+		}
+		if at > len(list) || at == len(list) && value == nil {
+			return nil, fmt.Errorf("the list has %d elements, so [%d] cannot be set", len(list), at)
+		}
+		if at == len(list) {
+			list = append(list, nil)
+		}
+		inner, err := setAt(list[at], path[1:], value)
+		if err != nil {
+			return nil, err
+		}
+		if inner == nil {
+			return slices.Delete(list, at, at+1), nil
+		}
+		list[at] = inner
+		return list, nil
+	}
+}
