@@ -69,12 +69,11 @@ return { unknown, functions: [`+functions.String()+`] };`, &got)
 }
 
 func camel(name string) string {
-	first, rest, found := strings.Cut(name, "_")
-	for part := ""; found; {
-		part, rest, found = strings.Cut(rest, "_")
-		first += strings.ToUpper(part[:1]) + part[1:]
+	parts := strings.Split(name, "_")
+	for i, part := range parts[1:] {
+		parts[i+1] = strings.ToUpper(part[:1]) + part[1:]
 	}
-	return first
+	return strings.Join(parts, "")
 }
 
 // TestN8NProgram takes workflows through their lives as a program does, by functions with positional arguments and by both names of tools.
