@@ -56,6 +56,8 @@ func TestHelp(t *testing.T) {
 		{"servers", "enable"},
 		{"servers", "disable"},
 		{"servers", "test"},
+		{"servers", "restart"},
+		{"servers", "logs"},
 		{"servers", "review"},
 		{"servers", "login"},
 		{"servers", "logout"},

@@ -31,6 +31,8 @@ type serversCmd struct {
 	Enable  serversEnableCmd  `cmd:"" help:"Use a server again that was disabled." example:"servers enable files"`
 	Disable serversDisableCmd `cmd:"" help:"Keep a server in harness.yaml, and do not use it." example:"servers disable files"`
 	Test    serversTestCmd    `cmd:"" help:"Start servers, list their tools, say what fails." example:"servers test files"`
+	Restart serversRestartCmd `cmd:"" help:"Have a running harness serve start a server again."`
+	Logs    serversLogsCmd    `cmd:"" help:"What a server printed."`
 	Login   serversLoginCmd   `cmd:"" help:"Log in to a server that asks for it (OAuth)."`
 	Logout  serversLogoutCmd  `cmd:"" help:"Revoke and delete what a login led to." example:"servers logout crm"`
 	Review  serversReviewCmd  `cmd:"" help:"Show, and approve, what servers say about tools that are held (quarantine)."`

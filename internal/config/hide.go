@@ -62,6 +62,16 @@ func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err e
 	return err
 }
 
+// Secrets are the values in the env and the arguments of a server that look like secrets.
+func (s *MCPServer) Secrets() (values []string) {
+	of := &MCPServer{Env: maps.Clone(s.Env), Args: slices.Clone(s.Args)}
+	_ = HideSecrets(of, func(_, value string) (string, error) { // which fails where this does
+		values = append(values, value)
+		return "hidden", nil
+	})
+	return values
+}
+
 var schemeForm = lazy(`^(?i:bearer|basic|token)$`)
 
 // isPlainSecret reports whether a value is a secret that is written out.

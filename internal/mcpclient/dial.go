@@ -79,16 +79,20 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.log.line("harness", fmt.Sprintf("started as process %d", proc.pid))
 	c := &conn{transport: TransportStdio, proc: proc, drained: make(chan struct{})}
 	c.link = newLink(newStdio(proc.stdin, proc.stdout, s.m.opts.MaxResult, func(line []byte) {
 		said := excerpt(line)
 		c.said.CompareAndSwap(nil, &said)
+		s.log.line("stdout", string(line))
 		s.m.opts.Logger.Debug("server writes to stdout what is not MCP", "server", s.cfg.Name, "line", excerpt(line))
 	}))
 	c.link.discover = discoverGrace
 	go func() {
 		defer close(c.drained)
-		out := &pacedWriter{&c.stderr, rate.NewLimiter(stderrPerSecond, maxStderrBurst)}
+		kept := s.log.stream("stderr")
+		defer kept.end()
+		out := &pacedWriter{io.MultiWriter(&c.stderr, kept), rate.NewLimiter(stderrPerSecond, maxStderrBurst)}
 		if _, err := io.Copy(out, proc.stderr); errors.Is(err, errStderrFlood) { // else it ended, or release closed it
 			c.link.end(err)
 		}
@@ -96,6 +100,11 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 	// A process that ends leaves its stdout to a descendant at most where the system cannot find descendants.
 	go func() {
 		<-proc.done
+		select {
+		case <-proc.ended:
+			s.log.line("harness", fmt.Sprintf("process %d %s", proc.pid, proc.exit))
+		default:
+		}
 		time.AfterFunc(time.Second, func() { closeAll(proc.stdout) })
 	}()
 	if err = s.handshake(ctx, c, version); err != nil {

@@ -316,7 +316,11 @@ func (s *server) runInstaller(ctx context.Context, command []string) (stderr str
 		defer close(drained)
 		var both sync.WaitGroup
 		for _, pipe := range []io.Reader{proc.stderr, proc.stdout} {
-			both.Go(func() { _, _ = io.Copy(&tail, pipe) })
+			both.Go(func() {
+				kept := s.log.stream("install")
+				_, _ = io.Copy(io.MultiWriter(&tail, kept), pipe)
+				kept.end()
+			})
 		}
 		both.Wait()
 	}()

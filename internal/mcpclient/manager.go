@@ -23,6 +23,9 @@ const DefaultMaxResult = 64 << 20
 type Options struct {
 	Logger   *slog.Logger // nil discards
 	CacheDir string       // where tool lists are kept; empty keeps none
+	LogDir   string       // where what servers print is kept, see LogFile; empty keeps nothing
+	// Redact hides personal data in what is kept of that; nil hides nothing.
+	Redact func(string) string
 	// OnChange is called when the tools or instructions of a server are not what was last reported by it, [Manager.Add]
 	// included if there was a cached list. It is called for one server at a time and must not call Remove or Close, which
 	// wait for it.
@@ -154,7 +157,7 @@ func (m *Manager) Add(cfg Config) error {
 			cfg.Err = fmt.Errorf("its sandbox: %w", err)
 		}
 	}
-	s := &server{users: map[string]*server{}, cfg: cfg, m: m, sandbox: sandbox, calls: newCallSlots(), state: StateIdle, since: time.Now()}
+	s := &server{users: map[string]*server{}, cfg: cfg, m: m, sandbox: sandbox, calls: newCallSlots(), log: newServerLog(m.opts.LogDir, cfg, m.opts.Redact), state: StateIdle, since: time.Now()}
 	switch {
 	case cfg.Disabled:
 		s.state = StateDisabled

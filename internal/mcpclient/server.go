@@ -33,6 +33,8 @@ type server struct {
 
 	sandbox *confine.Plan // of cfg.Sandbox
 
+	log *serverLog // of a server that is started here
+
 	document parsedDocument // of a parent with OpenAPI
 
 	calls  *slots.Slots    // by the weight of calls in flight
@@ -168,6 +170,7 @@ func (s *server) run(a *attempt) {
 			s.backOff()
 		}
 		s.mu.Unlock()
+		s.log.line("harness", failed.Message)
 		s.m.opts.Logger.Warn("server did not start", "server", s.cfg.Name, "error", failed.Err)
 		return
 	}
@@ -347,6 +350,7 @@ func (s *server) shutdown(ctx context.Context) error {
 	}
 	err := s.disconnect(ctx)
 	s.work.Wait()
+	s.log.close()
 	s.mu.Lock()
 	s.setState(StateIdle, "")
 	s.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/n8n"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -43,10 +44,16 @@ var _ gate.Servers = (*servers)(nil)
 
 // connect makes the servers of the configuration known, with the tools that were cached. None is started.
 func (h *Harness) connect() (*servers, error) {
+	var redact func(string) string
+	if detector, err := Detector(h.cfg.PII); err != nil {
+		return nil, err
+	} else if detector != nil {
+		redact = pii.Redact(detector)
+	}
 	s := &servers{stateful: map[string]bool{}, catalog: h.catalog, metrics: h.out.Metrics, audit: h.out.Audit}
 	s.Manager = mcpclient.NewManager(mcpclient.Options{
 		Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.out.CacheDir, "tools")), Environ: h.out.Environ,
-		ClientVersion: h.out.Version, Supervisor: h.out.Executable,
+		LogDir: h.serverLogs(), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.out.Executable,
 		OnChange: func(server mcpclient.Server) { h.catalog.SetServer(offered(server)) }, Review: h.quarantine(),
 	})
 	if allow := h.cfg.Network.Allow; len(allow) > 0 {
@@ -71,7 +78,7 @@ func (h *Harness) connect() (*servers, error) {
 			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Inherit: c.Inherit, Cwd: c.Cwd, Sandbox: c.Sandbox.Confine(), URL: c.URL, Headers: c.Headers,
 			OpenAPI: c.OpenAPI, Security: c.Security,
 			Transport: transport, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout, InstallTimeout: c.InstallTimeout,
-			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Err: c.Err,
+			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Secrets: c.Secrets(), Err: c.Err,
 		})
 		if err != nil {
 			return nil, err
@@ -80,6 +87,11 @@ func (h *Harness) connect() (*servers, error) {
 	}
 	return s, nil
 }
+
+func (h *Harness) serverLogs() string { return filepath.Join(h.cfg.StateDir, "logs", "servers") }
+
+// ServerLog is the file with what a server that is started here printed; the one before it has the suffix ".1".
+func (h *Harness) ServerLog(server string) string { return mcpclient.LogFile(h.serverLogs(), server) }
 
 // addN8N adds the built-in servers for n8n, where the configuration names an instance.
 func (h *Harness) addN8N(s *servers) error {

@@ -1,0 +1,174 @@
+package mcpclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"mcp-code-exec-harness/internal/disk"
+)
+
+const (
+	// maxServerLog is the size in bytes from which a server's log is rotated: there is the log, and the one before.
+	maxServerLog = 1 << 20
+	// maxLogLine is how many bytes of a line are kept.
+	maxLogLine = 4 << 10
+	// A server may write maxLogBurst bytes into its log at once, and logPerSecond over time; further lines are counted only.
+	maxLogBurst  = 256 << 10
+	logPerSecond = 16 << 10
+	// logLockWait bounds the wait for another process that rotates the log.
+	logLockWait = time.Second
+)
+
+// LogFile is the path of a server's log in a directory of logs. The log before it has the suffix ".1".
+func LogFile(dir, server string) string {
+	return filepath.Join(dir, url.QueryEscape(server)+".log")
+}
+
+// serverLog keeps what a server printed, and when it started and ended: a line for each, with its time and where it came from. Several processes
+// may write one log. It is safe for concurrent use; a nil log keeps nothing.
+type serverLog struct {
+	path   string
+	clean  *repeats            // takes out credentials
+	redact func(string) string // hides personal data; nil: nothing
+
+	mu      sync.Mutex
+	file    *os.File
+	left    *rate.Limiter
+	dropped int
+	failed  bool // it cannot be written: nothing more is tried
+}
+
+// newServerLog makes a log, whose file appears with its first line. An empty dir keeps nothing.
+func newServerLog(dir string, cfg Config, redact func(string) string) *serverLog {
+	if dir == "" || cfg.Command == "" {
+		return nil
+	}
+	return &serverLog{path: LogFile(dir, cfg.Name), clean: newRepeats(cfg.Secrets), redact: redact, left: rate.NewLimiter(logPerSecond, maxLogBurst)}
+}
+
+// line adds a line.
+func (l *serverLog) line(from, text string) {
+	if l == nil {
+		return
+	}
+	text = strings.ToValidUTF8(text[:min(len(text), maxLogLine)], "\uFFFD")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed {
+		return
+	}
+	if !l.left.AllowN(time.Now(), len(text)+1) {
+		l.dropped++
+		return
+	}
+	if l.dropped > 0 {
+		l.write("harness", fmt.Sprintf("%d lines are left out: the server prints too much", l.dropped))
+		l.dropped = 0
+	}
+	text = string(l.clean.clean([]byte(text)))
+	if l.redact != nil {
+		text = l.redact(text)
+	}
+	l.write(from, text)
+}
+
+// write appends a line and rotates. The caller holds mu.
+func (l *serverLog) write(from, text string) {
+	if l.file == nil {
+		err := os.MkdirAll(filepath.Dir(l.path), 0o700)
+		if err == nil {
+			l.file, err = os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		}
+		if err != nil {
+			l.failed = true // a server works without its log
+			return
+		}
+	}
+	if _, err := l.file.WriteString(time.Now().UTC().Format("2006-01-02T15:04:05.000Z") + " " + from + ": " + text + "\n"); err != nil {
+		l.failed = true
+		return
+	}
+	if info, err := l.file.Stat(); err == nil && info.Size() >= maxServerLog {
+		l.failed = l.rotate() != nil
+	}
+}
+
+// rotate copies the log and empties it, so that other processes that have it open go on with the same file.
+func (l *serverLog) rotate() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), logLockWait)
+	defer cancel()
+	unlock, _, err := disk.Lock(ctx, l.path+".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if info, err := os.Stat(l.path); err != nil || info.Size() < maxServerLog { // another process was first
+		return err
+	}
+	text, err := os.ReadFile(l.path)
+	if err == nil {
+		err = disk.Replace(l.path+".1", text, 0o600)
+	}
+	if err == nil {
+		err = os.Truncate(l.path, 0)
+	}
+	return err
+}
+
+// close closes the file.
+func (l *serverLog) close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+	l.file, l.failed = nil, true
+}
+
+// stream is a writer of lines that come from one place. It is for one goroutine.
+func (l *serverLog) stream(from string) *logStream { return &logStream{log: l, from: from} }
+
+type logStream struct {
+	log  *serverLog
+	from string
+	part []byte // of a line without an end
+}
+
+// Write never fails.
+func (s *logStream) Write(p []byte) (int, error) {
+	if s.log == nil {
+		return len(p), nil
+	}
+	for rest := p; len(rest) > 0; {
+		line, after, ended := bytes.Cut(rest, []byte("\n"))
+		if room := maxLogLine - len(s.part); room > 0 {
+			s.part = append(s.part, line[:min(len(line), room)]...)
+		}
+		if ended {
+			s.end()
+		}
+		rest = after
+	}
+	return len(p), nil
+}
+
+// end writes the line that has no end yet.
+func (s *logStream) end() {
+	if text := strings.TrimRight(string(s.part), "\r"); text != "" {
+		s.log.line(s.from, text)
+	}
+	s.part = s.part[:0]
+}
