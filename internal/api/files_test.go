@@ -62,7 +62,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("HEAD: %q %v", r.body, r.header)
 	}
 
-	// A program finds the file, and what it writes has values again for the owner, and for nobody else.
+	// A program finds the file, and what it writes has values again for the owner, and not for others.
 	w.as(alice, "PUT", dir+"/mail.csv", "mail\nada@example.com\n").want(http.StatusCreated)
 	run := w.as(alice, "POST", "/v1/runs", map[string]string{"sessionId": "s1", "code": `const s = await fs.readFile('/workspace/mail.csv')
 await fs.writeFile('/workspace/out/copy.csv', s); return s.includes('[EMAIL_')`}).want(http.StatusOK)
@@ -297,7 +297,7 @@ func TestFilesInterrupted(t *testing.T) {
 	}
 }
 
-// Two who write one file at the same time each write a whole one, and an upload that hangs is ended by the one that goes on with it, and by the
+// Two who write one file at the same time each write a whole one, and an upload that hangs is ended by the one that continues it, and by the
 // end of the server.
 func TestUploadsAtOnce(t *testing.T) {
 	t.Parallel()

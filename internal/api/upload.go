@@ -150,7 +150,7 @@ func (a *API) receiveFile(w http.ResponseWriter, r *http.Request, at *area, p st
 }
 
 // part is where the bytes of a request go, until end is called. Those of an upload that may go on later are found again by the file's
-// size; a request that says where it goes on ends the one before it, whose connection is lost.
+// size; a request that continues an upload ends the one before it, whose connection is lost.
 func (a *API) part(ctx context.Context, at *area, p string, s span, goesOn bool, body *paced) (part *files.Part, end func(), err error) {
 	if s.total >= 0 {
 		key := strconv.FormatInt(s.total, 10)

@@ -88,4 +88,8 @@ try { for await (const row of input) n++ } catch (e) { return [n > 0, e.name, e.
 			t.Errorf("got %s, want %q", r.stdout, want)
 		}
 	}
+	r = f.run("exec", "--input", "people.csv", "-e", `for await (const row of input);`).want(1)
+	if !strings.Contains(r.stderr, "the input has more personal data than tokens can stand for") || strings.Contains(r.stderr, "hint:") {
+		t.Errorf("got %s", r.stderr)
+	}
 }

@@ -53,7 +53,7 @@ type Content struct {
 
 var _ io.ReadSeekCloser = (*Content)(nil)
 
-// errChanged reports a file that was written while it was read, or tokens that were forgotten meanwhile.
+// errChanged reports a file that was written while it was read, or tokens that were forgotten during that.
 var errChanged = &Error{Code: IO, Detail: "the file has changed while it was read; read it again"}
 
 // Content opens a file for its owner; restore may be nil, for the file as it is. layout, which may be nil, returns what an earlier Content of the

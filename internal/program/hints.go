@@ -117,6 +117,7 @@ var hints = []hint{
 		advice: "keep less in memory: read files in ranges, page through results, and save partial results to /workspace",
 	},
 	{kind: frame.KindOutputLimit, advice: "return a summary, and write the whole to a file in /workspace"},
+	{kind: frame.KindCallLimit, message: `\(pii\.maxTokens\)`, advice: ""}, // the message says what to do
 	{kind: frame.KindCallLimit, advice: "fetch more per call, or filter on the server's side"},
 	says(`(?i)maximum call stack|stack overflow|too much recursion`,
 		"the recursion has no end, or is too deep: use a loop"),
