@@ -22,7 +22,7 @@ var wptFolders = []string{
 }
 
 // absent are subtests about what programs do not have, by their names. They count nowhere.
-var absent = regexp.MustCompile(`SharedArrayBuffer|^(request|response)\.formData\(`)
+var absent = regexp.MustCompile(`SharedArrayBuffer`)
 
 //go:embed wpt.js
 var wptSetup string

@@ -238,6 +238,8 @@ export function fetchClasses(ctx, FormData) {
   // follow makes the request, and those that redirects lead to.
   const follow = async (request, site) => {
     let url = new URL(request.url);
+    if (!isKnown(request.method)) throw new TypeError(`fetch makes requests with GET, HEAD, POST, PUT, PATCH and DELETE; got ${request.method}`);
+    if (!test(/^https?:$/, url.protocol)) throw new TypeError(`fetch asks addresses that begin with https:// or http://; got ${url.protocol}`);
     for (let hops = 0; ; hops++) {
       url.hash = '';
       const response = respond(await ctx.http(indexOf(READ, request.method) < 0 ? 'send' : 'fetch', input(request, url.href), site), url.href, hops > 0);
@@ -287,13 +289,12 @@ function without(headers, names) {
   for (let i = 0; i < names.length; i++) headers.delete(names[i]);
 }
 
-// normalMethod is a method as it is sent.
+const isKnown = (method) => indexOf(READ, method) >= 0 || indexOf(CHANGE, method) >= 0;
+
+// normalMethod is a method as it is sent: those that fetch knows in upper case, others as they are.
 function normalMethod(name) {
-  const method = upper(str(name));
-  if (indexOf(READ, method) < 0 && indexOf(CHANGE, method) < 0) {
-    throw new TypeError(`fetch makes requests with GET, HEAD, POST, PUT, PATCH and DELETE; got ${method}`);
-  }
-  return method;
+  const method = str(name);
+  return isKnown(upper(method)) ? upper(method) : method;
 }
 
 function address(value) {
@@ -303,7 +304,6 @@ function address(value) {
   } catch {
     throw new TypeError(`'${str(value)}' is no whole address, such as https://api.example.com/v1/items`);
   }
-  if (!test(/^https?:$/, url.protocol)) throw new TypeError(`fetch asks addresses that begin with https:// or http://; got ${url.protocol}`);
   if (url.username !== '' || url.password !== '') throw new TypeError('an address may hold no user: give the header Authorization');
   return url.href;
 }
