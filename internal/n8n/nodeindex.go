@@ -105,6 +105,12 @@ func (x *nodeIndex) search(query string, limit int) []string {
 		}
 		found = append(found, placed{name, place})
 	}
+	for _, name := range called { // also those that the index has not found among so many
+		found = append(found, placed{name, -1})
+	}
+	if slices.ContainsFunc(words, func(word string) bool { return timeWords[word] }) && x.known[scheduleType] {
+		found = append(found, placed{scheduleType, 1})
+	}
 	for n, f := range found {
 		action, is := strings.CutSuffix(f.name, "Trigger")
 		at := slices.IndexFunc(found, func(other placed) bool { return other.name == action })
@@ -150,8 +156,13 @@ func notLetter(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 // partWords are words of requests that may be about parts of agents and chains.
 var partWords = setOf("agent agents ai chain chat embedding embeddings gpt language llm llms memory model models parser retriever similar splitter tool tools vector")
 
+// timeWords say that something is done again and again, which the index takes for words that tell nodes apart by accident only.
+var timeWords = setOf("cron daily every hourly monthly nightly periodically schedule scheduled weekly")
+
+const scheduleType = "n8n-nodes-base.scheduleTrigger"
+
 // eventWords are words of requests that may be about what starts a workflow.
-var eventWords = setOf("after arrive arrives comes gets incoming new on once react receive received receives start starts trigger triggers when whenever")
+var eventWords = setOf("after arrive arrives comes incoming new react receive received receives start starts trigger triggers when whenever")
 
 func setOf(words string) map[string]bool {
 	all := map[string]bool{}
