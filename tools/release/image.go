@@ -123,7 +123,8 @@ func (r *release) imageOf(p platform) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.AppendLayers(empty.Image, base, program)
+	oci := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.AppendLayers(oci, base, program)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,8 @@ func (r *release) layer(write func(*tar.Writer) error) (v1.Layer, error) {
 	if err := errors.Join(write(t), t.Close()); err != nil {
 		return nil, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil })
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil },
+		tarball.WithMediaType(types.OCILayer))
 }
 
 // baseFiles adds directories, users and certificates of authorities, those of Mozilla without those that are trusted in part only.
