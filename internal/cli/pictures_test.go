@@ -33,6 +33,12 @@ const rows = 500
 // picture runs a command at a terminal of so many columns. raw is what the command wrote, picture what the terminal shows then.
 func (f *fixture) picture(columns int, environ []string, args ...string) (picture, raw string, code int) {
 	f.t.Helper()
+	return f.watched(columns, io.Discard, environ, args...)
+}
+
+// watched is picture with a watch that gets what the command writes as it comes.
+func (f *fixture) watched(columns int, watch io.Writer, environ []string, args ...string) (picture, raw string, code int) {
+	f.t.Helper()
 	keyboard, tty, err := pty.Open()
 	if err != nil {
 		f.t.Fatal(err)
@@ -45,7 +51,7 @@ func (f *fixture) picture(columns int, environ []string, args ...string) (pictur
 	read := make(chan struct{})
 	go func() { // ends when the terminal's other side is closed
 		defer close(read)
-		_, _ = io.Copy(&wrote, keyboard)
+		_, _ = io.Copy(io.MultiWriter(&wrote, watch), keyboard)
 	}()
 	world := f.world(args, "", tty, tty)
 	world.Environ = slices.Concat(world.Environ, environ)
@@ -162,6 +168,20 @@ func TestPictures(t *testing.T) {
 			picture, _ = shown(0, nil)
 			compare("pipe", picture)
 		})
+	}
+}
+
+// TestLive waits with the model's answer until the terminal has said that the model is awaited. Nothing of that is left in the end.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	f := fixed(t)
+	gate := make(chan struct{})
+	f.modelled(fake.Replies(fake.Reply{Text: "Nothing \x1b]0;title\x07is left to do.", Wait: gate}))
+	shown := until("waiting for the model, turn 1")
+	go func() { <-shown.hit; close(gate) }()
+	picture, raw, code := f.watched(80, shown, nil, "run", "What is there?")
+	if code != 0 || strings.Contains(picture, "waiting for") || !strings.Contains(picture, "is left to do.") || strings.Contains(raw, "\x1b]0;") {
+		t.Errorf("exit code %d, %q\n%s", code, raw, picture)
 	}
 }
 
