@@ -136,6 +136,7 @@ func TestMistypedNames(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.addDemo("database", "crm")
+	f.run("exec", "-e", "await fs.writeFile('/skills/summary.js', '// Sums up.\\nexports.run = () => 1')").want(0)
 	for _, c := range []struct{ args, want, not string }{
 		{"tools show database__qery", "did you mean database__query?", "list_tables"},
 		{"tools show qery", "did you mean database__query?", " or "},
@@ -148,6 +149,8 @@ func TestMistypedNames(t *testing.T) {
 		{"servers logout databse", "did you mean database?", "crm"},
 		{"servers review databse", "did you mean database?", "crm"},
 		{"keys revoke key_x", "harness.db", "revoke key"},
+		{"tasks show task_x", `unknown task "task_x"`, "not found"},
+		{"skills show sumary", "did you mean summary?", "not exist"},
 		{"runs show run_x", "harness.db", "did you mean"},
 	} {
 		r := f.run(strings.Fields(c.args)...).want(2)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/skills"
 )
 
@@ -40,7 +41,12 @@ type skillsShowCmd struct {
 func (c *skillsShowCmd) Run(a *app, saved *skills.Store) error {
 	skill, text, err := saved.Show(c.User, c.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usage(err)
+		all, _ := saved.List(c.User) // a hint only
+		var names []string
+		for _, s := range all {
+			names = append(names, s.Name)
+		}
+		return usage(fmt.Errorf("unknown skill %q; %s", c.Name, meant(ident.Closest(c.Name, names), "harness skills list shows all")))
 	}
 	if err != nil {
 		return err

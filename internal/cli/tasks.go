@@ -151,10 +151,11 @@ func (c *tasksResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tas
 
 // unknownTask explains an error about a task that a user named.
 func unknownTask(id string, err error) error {
+	if errors.Is(err, task.ErrNotFound) {
+		return usage(fmt.Errorf("unknown task %q; harness tasks list shows all", id))
+	}
 	err = fmt.Errorf("task %s: %w", id, err)
 	switch {
-	case errors.Is(err, task.ErrNotFound):
-		return fmt.Errorf("%w; harness tasks list shows all", err)
 	case errors.Is(err, task.ErrEnded):
 		return usage(fmt.Errorf("task %s has ended; harness tasks show %s says how", id, id))
 	case errors.Is(err, task.ErrNotOwner):
