@@ -105,7 +105,6 @@ func TestPictures(t *testing.T) {
 		{name: "demo", args: []string{"demo"}, tidy: anyOrder},
 		{name: "doctor", make: withServers, args: []string{"doctor"}, code: 3, tidy: anyMachine},
 		{name: "tools", make: withServers, args: []string{"tools", "list"}},
-		{name: "tools-search", make: withServers, args: []string{"tools", "search", "find a customer"}},
 		{name: "runs-show", make: withRun, args: []string{"runs", "show", "run_"}},
 		{name: "runs-list", make: withRun, args: []string{"runs", "list"}},
 		{name: "servers-list", make: withServers, args: []string{"servers", "list"}},
