@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -61,7 +62,9 @@ func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
 	case c.Name == searchTools && strings.TrimSpace(in.Query) == "":
 		w.refuse(c, fmt.Sprintf(`There is no query in %s. Send {"query": "what you want to do"}.`, quoted(string(c.Input))))
 	case c.Name == searchTools:
-		return w.lookUp(ctx, c, func() (string, error) { return w.a.opt.Catalog.Search(ctx, in.Query, in.limit()) })
+		return w.lookUp(ctx, c, func() (string, error) {
+			return w.a.opt.Catalog.Search(catalog.WithUser(ctx, w.task.UserID), in.Query, in.limit())
+		})
 	case c.Name == getToolDetails && len(in.names()) == 0:
 		w.refuse(c, fmt.Sprintf(`There are no names in %s. Send {"names": ["crm__search"]}.`, quoted(string(c.Input))))
 	case c.Name == getToolDetails && len(in.names()) > maxNames:

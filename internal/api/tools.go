@@ -50,7 +50,7 @@ func (a *API) addTools() {
 	},
 	) (*body[ToolHits], error) {
 		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
-		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(ctx, in.Query, in.Limit))}}, nil
+		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(catalog.WithUser(ctx, identity(ctx).User), in.Query, in.Limit))}}, nil
 	})
 
 	operation(a, endpoint{

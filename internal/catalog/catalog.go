@@ -25,6 +25,7 @@ type Catalog struct {
 	changed atomic.Pointer[chan struct{}] // closed by the next change
 	checks  *slots.Slots                  // expensive validations
 	shapes  shapes
+	usage   *usage // nil: nothing is learned of the use of tools
 }
 
 // New makes an empty catalog.

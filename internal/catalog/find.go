@@ -28,7 +28,7 @@ const (
 const maxHitText = 240
 
 // Search finds tools for a request in words, the best first. A request of several steps gets tools for each step. A
-// limit of 0 is 10, the most is 100. A cancelled context gives nothing.
+// limit of 0 is 10, the most is 100. A cancelled context gives nothing. The context says whose search it is (WithUser).
 func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 	if ctx.Err() != nil {
 		return nil
@@ -38,7 +38,12 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 	}
 	snap := c.now.Load()
 	hits := []Hit{}
-	for _, r := range snap.index().Search(query, min(limit, maxHits)) {
+	user := userOf(ctx)
+	found := snap.index().SearchFavouring(query, min(limit, maxHits), snap.favours(c.usage, user))
+	if c.usage != nil && user != "" {
+		c.usage.searched(user, query)
+	}
+	for _, r := range found {
 		t := &snap.servers[r.Segment].Tools[r.Doc]
 		hits = append(hits, Hit{
 			Name: t.FullName(), Server: t.Server, Function: t.Function(), Description: t.summary(), Signature: t.Signature(),

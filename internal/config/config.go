@@ -33,6 +33,7 @@ type Config struct {
 	MCPServers []*MCPServer `key:"mcpServers" doc:"Servers whose tools programs can call, by name. Values may hold ${VAR} and ${VAR:-default}; $$ is $."`
 	Network    Network      `key:"network" doc:"HTTP requests of programs, by the tools of a built-in server named http. Without allow there is no such server."`
 	N8N        N8N          `key:"n8n" doc:"An n8n whose nodes, templates and workflows programs use, by the tools of built-in servers. Without url there are no such servers."`
+	Learning   Learning     `key:"learning" doc:"What is learned from use."`
 	Quarantine string       `key:"quarantine" default:"off" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
@@ -54,6 +55,12 @@ type Config struct {
 	StateDir   string // parent of the default directories and of the default store
 
 	entries []Entry
+}
+
+// Learning says what is learned from use.
+type Learning struct {
+	Shapes   bool `key:"shapes" default:"true" doc:"Learn what answers look like, without their values, of tools that do not say so; types and the check of programs use it."`
+	Searches bool `key:"searches" default:"true" doc:"Rank tools higher for a user whose programs called them after similar searches; kept in memory only, for each user alone."`
 }
 
 // Network configures the HTTP requests of programs.

@@ -292,7 +292,7 @@ func cancelled() *frame.Error {
 // catalog answers what programs ask about tools.
 func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error) {
 	r.gate.opt.Servers.EnsureTools(ctx)
-	answer, err := r.gate.opt.Catalog.Answer(ctx, name, args)
+	answer, err := r.gate.opt.Catalog.Answer(catalog.WithUser(ctx, r.scope.User), name, args)
 	if err != nil {
 		return nil, toolError("", err.Error())
 	}

@@ -59,6 +59,9 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	if err != nil {
 		return nil, undelivered(t.name, err.Error(), t.write)
 	}
+	if !result.IsError {
+		t.run.gate.opt.Catalog.Used(t.run.scope.User, tool)
+	}
 	return bytes.Clone(value), nil // the result, which it may be a view of, is released
 }
 

@@ -76,9 +76,9 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 		return refusal(fmt.Errorf("the query has more than %d bytes; send what you want to do in a few words", maxQuery)), nil
 	}
 	s.ready(ctx)
-	hits := s.opt.Harness.Catalog().Search(ctx, in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
-	notes := s.missing()
 	who := s.caller(r.Extra)
+	hits := s.opt.Harness.Catalog().Search(catalog.WithUser(ctx, who.user), in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
+	notes := s.missing()
 	text := modelview.Hits(in.Query, hits, s.opt.Harness.Catalog().Servers())
 	hide := s.hiding(ctx, who)
 	data := struct {

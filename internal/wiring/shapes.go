@@ -127,6 +127,14 @@ func (h *Harness) writeShapes() {
 	}
 }
 
+// learner is what learns from answers; nil learns nothing.
+func (h *Harness) learner() func(context.Context, *catalog.Tool, json.RawMessage) {
+	if !h.cfg.Learning.Shapes {
+		return nil
+	}
+	return h.learn
+}
+
 // learn learns from an answer what answers of its tool look like.
 func (h *Harness) learn(ctx context.Context, tool *catalog.Tool, value json.RawMessage) {
 	if drift := h.catalog.Learn(tool, value); len(drift) > 0 {

@@ -3,10 +3,15 @@ package wiring_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // What answers look like is learned, without what they say, and known after a restart; a replay learns nothing.
@@ -57,4 +62,40 @@ func TestLearnedShapes(t *testing.T) {
 			}
 		}
 	})
+	t.Run("off", func(t *testing.T) {
+		f := open(t, dir, map[string]string{"learning.shapes": "false"}, up.entry)
+		f.value(`return await callMCPTool('up__read', {})`, nil)
+		if text := learned(f); text != "" {
+			t.Errorf("it is off, and known is %s", text)
+		}
+	})
+}
+
+// What a user's programs call after a search comes up in the user's later searches, also those of a client's model; not in another user's.
+func TestLearnedSearches(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	up.on = func(context.Context, string, string, json.RawMessage) (string, error) { return `{}`, nil }
+	const program = `await search_mcp_tools('feed the zebras'); await callMCPTool('up__read', {}); return (await search_mcp_tools('zebras to feed', {detail: 'name'})).includes('up__read')`
+	for _, c := range []struct {
+		flags map[string]string
+		want  bool
+	}{{nil, true}, {map[string]string{"learning.searches": "false"}, false}} {
+		f := setup(t, c.flags, up.entry)
+		if out := f.exec(runs.Request{Code: program, User: "ann"}); out.Error != nil || string(out.Output) != fmt.Sprint(c.want) {
+			t.Errorf("%v: found: %s, %+v", c.flags, out.Output, out.Error)
+		}
+		names := func(user string) (names []string) {
+			for _, h := range f.Catalog().Search(catalog.WithUser(t.Context(), user), "feed a zebra", 10) {
+				names = append(names, h.Name)
+			}
+			return names
+		}
+		if got := names("ann"); slices.Contains(got, "up__read") != c.want {
+			t.Errorf("%v: the same user's search gives %v", c.flags, got)
+		}
+		if got := names("ben"); len(got) != 0 {
+			t.Errorf("%v: another user's search gives %v", c.flags, got)
+		}
+	}
 }

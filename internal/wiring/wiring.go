@@ -124,6 +124,9 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		out.Policy = cfg.Policy.Compiled()
 	}
 	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}}
+	if cfg.Learning.Searches {
+		h.catalog.LearnUse(time.Now)
+	}
 	h.keys = kept(func() (*seal.Keys, error) {
 		keys, err := seal.Open(seal.Options{Keys: cfg.PII.Key, Name: "HARNESS_PII_KEY (pii.key)", File: cfg.PII.KeyFile})
 		if err != nil {
@@ -166,7 +169,9 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	h.inputs = opened(h, "store.url", "a file in a directory that you may write to", func() (*files.Base, error) {
 		return files.OpenBase(filepath.Join(cfg.StateDir, "inputs"), files.Options{Limits: files.Limits{MaxUserBytes: int64(cfg.Quotas.Workspace)}, Section: "workspace"})
 	}, (*files.Base).Close)
-	h.keepShapes()
+	if cfg.Learning.Shapes {
+		h.keepShapes()
+	}
 	var err error
 	if h.servers, err = h.connect(); err == nil {
 		err = h.openPrivacy()
@@ -200,7 +205,7 @@ func (h *Harness) openRuns() error {
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,
-			Answered:    h.learn,
+			Answered:    h.learner(),
 			ApprovalKey: kept(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,

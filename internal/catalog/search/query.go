@@ -41,15 +41,46 @@ const (
 	served = 0.4
 )
 
+// Favour is a tool that is known to be called after such a step, and how sure that is, 1 at most.
+type Favour struct {
+	Result
+	Weight float32
+}
+
+// favourWeight is what a tool that is called after each such step gains, where the best tool is worth 1 without it.
+const favourWeight = 1
+
+// Steps are the stems of the words of each thing that a request asks for, without those that tell tools apart by accident only.
+func Steps(query string) (all [][]string) {
+	for _, s := range steps(query[:min(len(query), maxQuery)]) {
+		all = append(all, telling(s.terms))
+	}
+	return all
+}
+
+func telling(terms []string) (left []string) {
+	for _, w := range terms[:min(len(terms), maxWords)] {
+		if !isVague(w) {
+			left = append(left, w)
+		}
+	}
+	return left
+}
+
 // Search ranks the tools for a request, the best first, at most limit. Where the request asks for several things, there
 // are tools for each. Every character of the query is taken as text.
 func (ix *Index) Search(query string, limit int) []Result {
+	return ix.SearchFavouring(query, limit, nil)
+}
+
+// SearchFavouring is Search with what is known of the use of tools: favours, if not nil, gets the stems of each step, as Steps has them.
+func (ix *Index) SearchFavouring(query string, limit int, favours func(step []string) []Favour) []Result {
 	if limit <= 0 || len(ix.server) == 0 {
 		return nil
 	}
 	query = query[:min(len(query), maxQuery)]
 	var out []Result
-	for _, d := range ix.choose(ix.score(query), ix.exact[ident.Fold(query)], limit) {
+	for _, d := range ix.choose(ix.score(query, favours), ix.exact[ident.Fold(query)], limit) {
 		segment := ix.server[d]
 		out = append(out, Result{Segment: int(segment), Doc: int(d - ix.base[segment])})
 	}
@@ -65,7 +96,7 @@ type clause struct {
 }
 
 // score is what every tool is worth for each clause of a request.
-func (ix *Index) score(query string) (clauses []clause) {
+func (ix *Index) score(query string, favours func([]string) []Favour) (clauses []clause) {
 	all := steps(query)
 	named := make([]float32, len(ix.base))
 	for _, s := range all {
@@ -104,8 +135,24 @@ func (ix *Index) score(query string) (clauses []clause) {
 				}
 			}
 		}
+		if favours != nil {
+			ix.favour(c, favours(telling(all[i].terms)))
+		}
 	}
 	return clauses
+}
+
+// favour adds what the tools that are called after such a step gain.
+func (ix *Index) favour(c *clause, favours []Favour) {
+	best := c.most
+	if best == 0 {
+		best = 1
+	}
+	for _, f := range favours {
+		d := ix.base[f.Segment] + int32(f.Doc)
+		c.worth[d] += favourWeight * f.Weight * best
+		c.most = max(c.most, c.worth[d])
+	}
 }
 
 // unsaidWeight is what of a tool's worth goes where the request says nothing of its name: a name says what the tool is for, so

@@ -1,0 +1,193 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog/search"
+)
+
+// Bounds of what is remembered of the use of tools, all of it in memory.
+const (
+	maxUsageUsers = 1000 // the one whose last search is the oldest is forgotten
+	maxUsageWords = 400  // of one user; beyond it all counts are halved, and what is left of a single use is forgotten
+	maxUsageTools = 8    // of one word
+	usageWindow   = 30 * time.Minute
+)
+
+type userKey struct{}
+
+// WithUser returns a context whose searches are a user's: they count what programs of that user called after earlier ones, and are remembered.
+func WithUser(ctx context.Context, user string) context.Context {
+	return context.WithValue(ctx, userKey{}, user)
+}
+
+func userOf(ctx context.Context) string {
+	user, _ := ctx.Value(userKey{}).(string)
+	return user
+}
+
+// usage is what users called after they had searched. What is learned of one user is never used for another. Of searches the stems of words are
+// kept, by the steps of the request.
+type usage struct {
+	mu    sync.Mutex
+	users map[string]*habits
+	now   func() time.Time
+}
+
+// habits are those of one user.
+type habits struct {
+	searched time.Time
+	steps    [][]string      // of the last search
+	called   map[string]bool // tools since then
+	words    map[string]map[string]float32
+}
+
+// searched remembers a search of a user.
+func (u *usage) searched(user, query string) {
+	steps := search.Steps(query)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	h := u.users[user]
+	if h == nil {
+		if len(u.users) >= maxUsageUsers {
+			u.forget()
+		}
+		h = &habits{words: map[string]map[string]float32{}}
+		u.users[user] = h
+	}
+	h.searched, h.steps, h.called = u.now(), steps, map[string]bool{}
+}
+
+// forget drops the user who has not searched for the longest time.
+func (u *usage) forget() {
+	oldest := ""
+	for user, h := range u.users {
+		if oldest == "" || h.searched.Before(u.users[oldest].searched) {
+			oldest = user
+		}
+	}
+	delete(u.users, oldest)
+}
+
+// used learns from a call of a tool that succeeded. A tool counts once for a search.
+func (u *usage) used(user, tool string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	h := u.users[user]
+	if h == nil || h.called[tool] || len(h.called) >= maxHits || u.now().Sub(h.searched) > usageWindow {
+		return
+	}
+	h.called[tool] = true
+	for _, step := range h.steps {
+		for _, word := range step {
+			h.count(word, tool, 1/float32(len(h.steps)))
+		}
+	}
+	if len(h.words) > maxUsageWords {
+		h.halve()
+	}
+}
+
+func (h *habits) count(word, tool string, weight float32) {
+	tools := h.words[word]
+	if tools == nil {
+		tools = map[string]float32{}
+		h.words[word] = tools
+	}
+	if _, known := tools[tool]; !known && len(tools) >= maxUsageTools {
+		least := ""
+		for other, n := range tools {
+			if least == "" || n < tools[least] || n == tools[least] && other < least {
+				least = other
+			}
+		}
+		delete(tools, least)
+	}
+	tools[tool] += weight
+}
+
+// halve makes room: what was used once is forgotten first.
+func (h *habits) halve() {
+	for word, tools := range h.words {
+		for tool, n := range tools {
+			if tools[tool] = n / 2; n < 1 {
+				delete(tools, tool)
+			}
+		}
+		if len(tools) == 0 {
+			delete(h.words, word)
+		}
+	}
+	for word := range h.words { // as many words of many uses
+		if len(h.words) <= maxUsageWords {
+			return
+		}
+		delete(h.words, word)
+	}
+}
+
+// favours are the tools that a user called after searches with the words of a step, and how much: 1 at most.
+func (u *usage) favours(user string, step []string) map[string]float32 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	h := u.users[user]
+	if h == nil {
+		return nil
+	}
+	favoured := map[string]float32{}
+	for i, word := range step {
+		if slices.Contains(step[:i], word) {
+			continue
+		}
+		all := float32(1) // so that one use is no certainty
+		for _, n := range h.words[word] {
+			all += n
+		}
+		for tool, n := range h.words[word] {
+			favoured[tool] += n / all / float32(len(step))
+		}
+	}
+	return favoured
+}
+
+// Used tells that a program of a user called a tool, and that the tool did what it was asked for.
+func (c *Catalog) Used(user string, tool *Tool) {
+	if c.usage != nil && user != "" {
+		c.usage.used(user, tool.FullName())
+	}
+}
+
+// LearnUse has searches count what programs of the same user called after earlier searches. It is called before the catalog is used.
+func (c *Catalog) LearnUse(now func() time.Time) {
+	c.usage = &usage{users: map[string]*habits{}, now: now}
+}
+
+// favours is what the index asks for each step of a user's search; nil where nothing is learned.
+func (s *snapshot) favours(u *usage, user string) func(step []string) []search.Favour {
+	if u == nil || user == "" {
+		return nil
+	}
+	return func(step []string) (all []search.Favour) {
+		for name, weight := range u.favours(user, step) {
+			if segment, doc, ok := s.place(name); ok {
+				all = append(all, search.Favour{Result: search.Result{Segment: segment, Doc: doc}, Weight: weight})
+			}
+		}
+		return all
+	}
+}
+
+// place is where the index has a tool.
+func (s *snapshot) place(name string) (segment, doc int, ok bool) {
+	for i, e := range s.servers {
+		if len(name) > len(e.Name)+2 && name[:len(e.Name)] == e.Name {
+			if t := e.byName[name[len(e.Name)+2:]]; t != nil && t.FullName() == name {
+				return i, slices.IndexFunc(e.Tools, func(other Tool) bool { return other.Name == t.Name }), true
+			}
+		}
+	}
+	return 0, 0, false
+}

@@ -1,0 +1,113 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// searched is the names that a user's search gives.
+func searched(c *Catalog, ctx context.Context, query string) (names []string) {
+	for _, h := range c.Search(ctx, query, 10) {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// Tools that a user's programs called after a search come first in later ones like it, for that user only, and after half an hour no more.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	c, now := New(), time.Unix(0, 0)
+	c.LearnUse(func() time.Time { return now })
+	c.SetServer(Server{Name: "acme", Tools: []Tool{
+		{Name: "customer_report", Description: "Report of a customer."},
+		{Name: "x17", Description: "Internal."},
+		{Name: "customer_list", Description: "List customers."},
+		{Name: "customer_merge", Description: "Merge customers."},
+		{Name: "customer_note", Description: "Note on a customer."},
+		{Name: "report_delete", Description: "Delete a report."},
+	}})
+	ann, ben := WithUser(t.Context(), "ann"), WithUser(t.Context(), "ben")
+	if got := searched(c, ann, "customer report"); slices.Contains(got, "acme__x17") {
+		t.Fatalf("before: %v", got)
+	}
+	used := func(tool string) {
+		found, err := c.Resolve(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Used("ann", found)
+		c.Used("ann", found) // counts once for a search
+	}
+	used("acme__x17")
+	if got := searched(c, ann, "the report of that customer"); !slices.Contains(got, "acme__x17") || got[0] != "acme__customer_report" {
+		t.Errorf("after one use: %v", got)
+	}
+	for range 3 {
+		searched(c, ann, "customer report")
+		used("acme__x17")
+	}
+	if got := searched(c, ann, "report of a customer"); slices.Index(got, "acme__x17") > 2 {
+		t.Errorf("after several uses: %v", got)
+	}
+	for who, ctx := range map[string]context.Context{"ben": ben, "nobody": t.Context()} {
+		if got := searched(c, ctx, "customer report"); slices.Contains(got, "acme__x17") {
+			t.Errorf("%s: %v", who, got)
+		}
+	}
+	searched(c, ann, "weather tomorrow")
+	now = now.Add(usageWindow + time.Second)
+	used("acme__x17")
+	if got := searched(c, ann, "weather tomorrow"); slices.Contains(got, "acme__x17") {
+		t.Errorf("half an hour after the search: %v", got)
+	}
+	c.RemoveServer("acme")
+	if got := searched(c, ann, "customer report"); len(got) > 0 {
+		t.Errorf("of a server that is gone: %v", got)
+	}
+	if New().Search(ann, "customer", 10); c.usage.users["nobody"] != nil {
+		t.Error("a search of nobody is remembered")
+	}
+}
+
+// What is remembered is bounded, for each user and for all, also where users search and call at the same time.
+func TestUsageIsBounded(t *testing.T) {
+	t.Parallel()
+	c := New()
+	c.LearnUse(time.Now)
+	var tools []Tool
+	for i := range 30 {
+		tools = append(tools, Tool{Name: fmt.Sprintf("tool%d", i), Description: "A tool."})
+	}
+	c.SetServer(Server{Name: "s", Tools: tools})
+	all := c.Tools()
+	var work sync.WaitGroup
+	for w := range 4 {
+		work.Go(func() {
+			for i := range 2 * maxUsageUsers / 4 {
+				user := fmt.Sprintf("user%d-%d", w, i)
+				if i%2 == 0 {
+					user = "busy"
+				}
+				c.usage.searched(user, fmt.Sprintf("word%da other%db same thing", i, w))
+				c.Used(user, all[i%len(all)])
+			}
+		})
+	}
+	work.Wait()
+	if n := len(c.usage.users); n > maxUsageUsers {
+		t.Errorf("%d users", n)
+	}
+	busy := c.usage.users["busy"]
+	if busy == nil || len(busy.words) > maxUsageWords {
+		t.Fatalf("%d words of one user", len(busy.words))
+	}
+	for word, of := range busy.words {
+		if len(of) > maxUsageTools {
+			t.Errorf("%d tools of %s", len(of), word)
+		}
+	}
+}
