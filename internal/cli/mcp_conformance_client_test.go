@@ -92,6 +92,9 @@ func conformanceClient(ctx context.Context, address, cache string) error {
 			}
 			auth["clientSecret"], auth["issuer"] = given.ClientSecret, issuer
 		}
+		if scenario == "auth/client-credentials-basic" {
+			auth["grant"] = "client_credentials"
+		}
 		server["auth"] = auth
 	}
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"suite": server}})

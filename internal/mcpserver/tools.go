@@ -23,7 +23,7 @@ const instructions = `All tools of the user's MCP servers are reached by program
 const executeDescription = `Run a JavaScript or TypeScript program in a sandbox where the tools of all MCP servers are async functions. Only what it returns or prints comes back: filter, join and count in the program, and return a short JSON value.
 - Find names with search_tools and types with get_tool_details first. Never guess them. Look at the shape of a result before you rely on it.
 - await tools.crm.search({q: 'acme'}), or callMCPTool('crm__search', {q: 'acme'}), gives the parsed result; a failed call throws a ToolError. Use Promise.all for independent calls.
-- Top-level await and return work. Node's pure modules (fs, path, crypto hashes, util, events, url, assert) can be imported. No network, fetch, npm or processes.
+- Top-level await and return work. Node's pure modules (fs, path, crypto hashes, util, events, url, assert) can be imported. No npm or processes; fetch only of hosts that the operator allows.
 - Variables do not survive a run. fs.writeFile('/workspace/x.json', text) and fs.readFile keep files for later runs of the session.
 - [EMAIL_1] and the like stand for private values. Tools get the real ones. Pass them on unchanged.
 - When a program fails, what it did before stands. Go on from there; never repeat a write that was done or is in doubt.
