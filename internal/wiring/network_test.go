@@ -88,11 +88,11 @@ const got = await fetch('URL/a')
 const { mail } = await got.json()
 const sent = await fetch('URL/b', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({to: mail})})
 const image = await fetch('URL/image')
-const refused = await fetch('URL/elsewhere').catch((e) => e.message.includes('127.0.0.2'))
+const refused = await fetch('URL/elsewhere').catch((e) => e.name + e.message.includes('network.allow'))
 return [got.ok, mail, sent.url.endsWith('/c'), sent.redirected, await sent.text(), [...await image.bytes()], refused]`, "URL", srv.URL)
 	f := setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true"})
 	out := f.exec(code(program))
-	if want := `[true,"[EMAIL_1]",true,true,"done",[137,80,78,71,0],true]`; out.Error != nil || string(out.Output) != want {
+	if want := `[true,"[EMAIL_1]",true,true,"done",[137,80,78,71,0],"ToolErrortrue"]`; out.Error != nil || string(out.Output) != want {
 		t.Errorf("%+v %s", out.Error, out.Output)
 	}
 	f = setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true", "policy.preset": "strict"})

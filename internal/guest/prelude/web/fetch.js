@@ -3,7 +3,7 @@
 import { Blob, blobBytes, isBlob } from './blob.js';
 import { Headers } from './forms.js';
 import {
-  bytesOf, defineProperty, indexOf, INSPECT, join, jsonParse, jsonStringify, num, numString, padStart, push, reject, replace, str, tag, test, toWellFormed,
+  bytesOf, defineProperty, exec, indexOf, INSPECT, join, jsonParse, jsonStringify, lower, num, numString, padStart, push, reject, replace, str, strIndexOf, tag, test, toWellFormed,
   typedBuffer, typedSlice, upper,
 } from './intrinsics.js';
 import { URLSearchParams } from './searchparams.js';
@@ -237,7 +237,7 @@ export function fetchClasses(ctx, FormData) {
 
   // follow makes the request, and those that redirects lead to.
   const follow = async (request, site) => {
-    let url = new URL(request.url);
+    let url = locate(request.url);
     if (!isKnown(request.method)) throw new TypeError(`fetch makes requests with GET, HEAD, POST, PUT, PATCH and DELETE; got ${request.method}`);
     if (!test(/^https?:$/, url.protocol)) throw new TypeError(`fetch asks addresses that begin with https:// or http://; got ${url.protocol}`);
     for (let hops = 0; ; hops++) {
@@ -248,9 +248,9 @@ export function fetchClasses(ctx, FormData) {
       if (to === null || indexOf([301, 302, 303, 307, 308], status) < 0 || request.redirect === 'manual') return response;
       if (request.redirect === 'error') throw new TypeError(`${url.href} redirects to ${to}, and redirect is 'error'`);
       if (hops === MAX_REDIRECTS) throw new TypeError(`fetch followed ${MAX_REDIRECTS} redirects; the last one leads to ${to}`);
-      const next = new URL(to, url);
+      const next = locate(to, url.href);
       const headers = new Headers(request.headers);
-      if (next.origin !== url.origin) without(headers, ['authorization', 'cookie', 'proxy-authorization']);
+      if (next.origin === undefined || next.origin !== url.origin) without(headers, ['authorization', 'cookie', 'proxy-authorization']);
       let { method } = request;
       let body = Content.of(request);
       if (status === 303 && method !== 'HEAD' || (status === 301 || status === 302) && method === 'POST') {
@@ -260,7 +260,7 @@ export function fetchClasses(ctx, FormData) {
       }
       const init = { method, headers, redirect: request.redirect, signal: request.signal };
       if (body !== undefined) init.body = body.bytes ?? textOf(body);
-      request = new Request(next, init);
+      request = new Request(next.href, init);
       url = next;
     }
   };
@@ -297,10 +297,24 @@ function normalMethod(name) {
   return isKnown(upper(method)) ? upper(method) : method;
 }
 
+// TOKEN is what stands for personal data, such as an IP address as the host of an address.
+const TOKEN = /\[(PII_)?[A-Z][A-Z_]*_\d+\]/;
+
+// locate is a URL, or {href} of one that no URL is made of, because a token stands for a part of it. The host gets the value.
+function locate(text, base) {
+  try {
+    return new URL(text, base);
+  } catch (error) {
+    const whole = exec(/^(https?:)\/\/[^/?#]*/i, text);
+    if (!whole || !test(TOKEN, whole[0]) || strIndexOf(whole[0], '@') >= 0) throw error;
+    return { __proto__: null, href: replace(/#.*$/g, text, () => ''), protocol: lower(whole[1]), username: '', password: '' };
+  }
+}
+
 function address(value) {
   let url;
   try {
-    url = new URL(str(value));
+    url = locate(str(value));
   } catch {
     throw new TypeError(`'${str(value)}' is no whole address, such as https://api.example.com/v1/items`);
   }
