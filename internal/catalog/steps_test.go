@@ -152,6 +152,7 @@ func TestSearchSteps(t *testing.T) {
 	}
 	tuning, heldOut := splitRequests(t, "steps", "requests.txt")
 	tuningOblique, heldOutOblique := splitRequests(t, "steps", "oblique.txt")
+	some, others := splitRequests(t, "steps", "later.txt")
 	if len(c.List()) < 500 || min(len(tuning), len(heldOut), len(tuningOblique), len(heldOutOblique)) < 40 {
 		t.Fatalf("%d tools, %d and %d requests for tuning, %d and %d held out", len(c.List()), len(tuning), len(tuningOblique), len(heldOut), len(heldOutOblique))
 	}
@@ -165,6 +166,7 @@ func TestSearchSteps(t *testing.T) {
 		{"oblique, tuning", tuningOblique, 0.75},
 		{"held out", heldOut, 0.85},
 		{"oblique, held out", heldOutOblique, 0.60},
+		{"later, held out", append(some, others...), 0.45},
 	} {
 		if *showMissed && strings.HasSuffix(set.name, "held out") {
 			continue

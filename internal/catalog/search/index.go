@@ -32,10 +32,22 @@ var fields = [...]struct {
 	{4, 3, func(d *Doc) string { return d.Name }},
 	{4, 3, func(d *Doc) string { return d.Title }},
 	{3, 1, func(d *Doc) string { return d.Server }},
-	{2, 9, func(d *Doc) string { return d.Description }},
+	{2, 9, func(d *Doc) string { first, _ := firstSentence(d.Description); return first }},
+	{1, 20, func(d *Doc) string { _, rest := firstSentence(d.Description); return rest }},
 	{1.5, 8, func(d *Doc) string { return d.Params }},
 	{0.5, 6, func(d *Doc) string { return d.Context }},
 	{0.75, 6, func(d *Doc) string { return about(d.Server) }},
+}
+
+// firstSentence divides a description. Long ones say in their first sentence what the tool does, and then how, when and when not.
+func firstSentence(text string) (first, rest string) {
+	end := len(text)
+	for _, mark := range []string{". ", ".\n", "\n\n", ":\n"} {
+		if i := strings.Index(text, mark); i >= 0 {
+			end = min(end, i+1)
+		}
+	}
+	return text[:end], text[end:]
 }
 
 // BM25's constants: how soon repetition stops counting, and how much a long field is discounted.

@@ -113,6 +113,19 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// What a long description says first counts as that of a short one does.
+func TestSearchLongDescription(t *testing.T) {
+	t.Parallel()
+	long := "op2: Converts a currency. Use it when amounts have to be compared. "
+	for i := range 100 {
+		long += fmt.Sprintf("filler%d ", i)
+	}
+	segments := []*Segment{segment("bank", "op1: Lists a currency.", long)}
+	if got := found(NewIndex(segments), segments, "convert a currency", 1); len(got) != 1 || got[0] != "bank__op2" {
+		t.Errorf("found %v", got)
+	}
+}
+
 // A search leaves nothing to the next.
 func TestSearchIsRepeatable(t *testing.T) {
 	t.Parallel()
