@@ -150,7 +150,7 @@ func TestMistypedNames(t *testing.T) {
 		{"servers review databse", "did you mean database?", "crm"},
 		{"keys revoke key_x", "harness.db", "revoke key"},
 		{"tasks show task_x", `unknown task "task_x"`, "not found"},
-		{"skills show sumary", "did you mean summary?", "not exist"},
+		{"skills show summaryx", "did you mean summary?", "not exist"},
 		{"runs show run_x", "harness.db", "did you mean"},
 	} {
 		r := f.run(strings.Fields(c.args)...).want(2)
