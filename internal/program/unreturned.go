@@ -91,6 +91,24 @@ func (s *scan) isFunctionBody(i int) bool {
 	return !slices.Contains([]string{"if", "for", "while", "switch", "catch", "with", "await"}, s.text(before)) || s.isMember(before)
 }
 
+// endsDeclaration reports whether a token is the end of the body of a function declaration.
+func (s *scan) endsDeclaration(i int) bool {
+	if !s.is(i, "}") || !s.isFunctionBody(s.tokens[i].match) {
+		return false
+	}
+	head := s.tokens[s.tokens[i].match-1].match - 2 // before the name and the parameters
+	if s.is(head, "*") {
+		head--
+	}
+	if !s.is(head, "function") {
+		return false
+	}
+	if s.is(head-1, "async") {
+		head--
+	}
+	return head == 0 || s.is(head-1, ";") || s.is(head-1, "}") || s.tokens[head].newline && s.tokens[head-1].operand
+}
+
 // lastStatement is the first token of the last statement at the top level, as far as line breaks and semicolons tell; -1 if there is none.
 func (s *scan) lastStatement() int {
 	last := len(s.tokens) - 1
@@ -102,7 +120,7 @@ func (s *scan) lastStatement() int {
 		if t.depth > 0 {
 			continue
 		}
-		if i == 0 || s.is(i-1, ";") {
+		if i == 0 || s.is(i-1, ";") || s.endsDeclaration(i-1) {
 			return i
 		}
 		begins := t.kind != punct || s.is(i, "{")
