@@ -64,10 +64,10 @@ func (s *Sandbox) container(ctx context.Context) (*link, error) {
 		l.Kill()
 		return nil, err
 	}
-	go func() { // the runner's ready frame says that they arrived
-		l.Write(s.script)
-		l.Write(s.cache)
-	}()
+	go func(script, cache []byte) { // the runner's ready frame says that they arrived
+		l.Write(script)
+		l.Write(cache)
+	}(s.script, s.cache)
 	return l, nil
 }
 
