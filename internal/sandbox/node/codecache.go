@@ -11,12 +11,9 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// CodeCacheVariable names the environment variable that has the path of the runner's code cache, the file in which V8 keeps the compiled
-// functions of the guest runtime. It saves half of a runner's start, and a third of a short run. A runner that finds no cache there, or that
-// of another V8, makes one before its first program, and sends it with its first ready frame.
-const CodeCacheVariable = "CODE_CACHE"
-
-// CodeCache keeps a code cache in a directory of the harness's own. V8 trusts a cache, so its name says what is in it.
+// CodeCache keeps the code cache of a runner in a directory of the harness's own: the file in which V8 keeps the compiled functions of the guest
+// runtime. It saves half of a runner's start, and a third of a short run. A runner whose argument names no cache, or that of another V8, makes one
+// before its first program, and sends it with its first ready frame. V8 trusts a cache, so its name says what is in it.
 type CodeCache struct {
 	dir, prefix string
 }

@@ -51,11 +51,11 @@ function boot(script, realm, calls) {
   return script.runInContext(realm)(host);
 }
 
-// load compiles the guest runtime. CODE_CACHE names the file of its code cache, in which V8 keeps compiled functions: without one, or with that
+// load compiles the guest runtime. The runner's argument names the file of its code cache, in which V8 keeps compiled functions: without one, or with that
 // of another V8, load executes a small program and returns a new cache, too.
 async function load() {
   const script = (cachedData) => new vm.Script(`(() => {${PRELUDE}\nreturn __harness.default;})()`, { filename: 'harness:prelude', cachedData });
-  const file = process.env.CODE_CACHE;
+  const file = process.argv[2];
   if (file === undefined) return { runtime: script() };
   if (fs.existsSync(file)) {
     const runtime = script(fs.readFileSync(file));

@@ -88,8 +88,8 @@ func open(ctx context.Context, opt Options, text []byte) (*Sandbox, error) {
 	options := node.Options(opt.Memory)
 	p := jail.Program{
 		Path:   nodePath,
-		Args:   append(append([]string{"node"}, options...), runnerPath),
-		Env:    append(machine.Env(), node.CodeCacheVariable+"="+cachePath),
+		Args:   append(append([]string{"node"}, options...), runnerPath, cachePath),
+		Env:    machine.Env(),
 		Files:  map[string]string{nodePath: machine.Path, runnerPath: script},
 		Memory: node.Data(opt.Memory), Without: opt.Without,
 	}
