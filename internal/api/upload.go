@@ -197,7 +197,7 @@ func receive(ctx context.Context, w http.ResponseWriter, part *files.Part, have 
 	case errors.As(err, new(*http.MaxBytesError)):
 		return have, large
 	case body.stopped():
-		return have, told(http.StatusConflict, "another request goes on with this upload, or the server stops", have)
+		return have, told(http.StatusConflict, "another request continues this upload, or the server is stopping", have)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return have, told(http.StatusRequestTimeout, "the body took too long to arrive", have)
 	}

@@ -35,7 +35,7 @@ const (
 	maxManifest  = 1 << 20 // bytes
 	maxName      = 4 << 10 // bytes of a name in an archive
 	// wholeFile is the size up to which a file is read into memory before its entry begins, so that a file that becomes shorter
-	// meanwhile does no harm.
+	// during the copy does no harm.
 	wholeFile = 1 << 20
 	// private begins the names of files that the harness is writing or receiving; they are left out.
 	private = ".harness-"

@@ -196,13 +196,13 @@ func (b *Reader) finish() error {
 		}
 	}
 	if _, err := b.tar.Next(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: it goes on behind its checksums", ErrDamaged)
+		return fmt.Errorf("%w: data follows its checksums", ErrDamaged)
 	}
 	if _, err := io.Copy(io.Discard, b.gzip); err != nil { // to the checksum of gzip
 		return damaged(err)
 	}
 	if _, err := b.raw.ReadByte(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: it goes on behind its end", ErrDamaged)
+		return fmt.Errorf("%w: data follows its end", ErrDamaged)
 	}
 	return io.EOF
 }
