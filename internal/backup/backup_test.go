@@ -155,7 +155,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// Every change of a byte of an archive, and every end that comes too early, is noticed, and nothing is left of it.
+// Every change of a byte of an archive that changes what is in it, and every end that comes too early, is noticed, and nothing is left of it.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	_, archive := made(t)
@@ -177,14 +177,27 @@ func TestDamaged(t *testing.T) {
 		check(fmt.Sprint("cut at ", at), archive[:at])
 		bad := bytes.Clone(archive)
 		bad[at] ^= 0x55
-		// Flags and times of gzip's header, and its choice of a system, say nothing of the content.
-		if at >= 3 && at < 10 {
+		// gzip's header and some references within runs of a byte can be changed without a change of the content.
+		if bytes.Equal(unzipped(bad), unzipped(archive)) {
 			continue
 		}
 		check(fmt.Sprint("changed at ", at), bad)
 	}
 	check("with more behind it", append(bytes.Clone(archive), archive...))
 	check("with zeros behind it", append(bytes.Clone(archive), make([]byte, 512)...))
+}
+
+// unzipped is the content of an archive; nil if gzip notices that it is damaged.
+func unzipped(archive []byte) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		return nil
+	}
+	content, err := io.ReadAll(z)
+	if err != nil {
+		return nil
+	}
+	return content
 }
 
 // forged is an archive as somebody else could make it.
