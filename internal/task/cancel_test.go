@@ -212,6 +212,7 @@ func TestCancelBetween(t *testing.T) {
 		stop := p.work()
 		cancelled(t, p, in.ID, began)
 
+		stop() // it would claim the next one first
 		dead := at.open(succeed, nil)
 		left := dead.submit(task.Request{})
 		if _, err := dead.store.Claim(t.Context(), left.ID, time.Now()); err != nil {
@@ -221,7 +222,6 @@ func TestCancelBetween(t *testing.T) {
 			t.Fatal(err)
 		}
 		dead.close()
-		stop()
 		hook.then = func() {}
 		p.work()
 		cancelled(t, p, left.ID, time.Now())
