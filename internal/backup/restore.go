@@ -20,7 +20,7 @@ type Kind int
 const (
 	File   Kind = iota
 	Dir         // a directory with all that is in it
-	Series      // a file, and those beside it whose names go on with a dot
+	Series      // a file, and the files beside it named after it with a dot and a suffix
 )
 
 // Place says where a part of an archive goes on this machine.

@@ -286,7 +286,7 @@ func (r *restored) note(cfg *config.Config, m backup.Manifest) {
 			strings.Join(missing, ", "), cfg.PII.KeyFile)
 	}
 	if r.Tasks+r.Runs > 0 {
-		note("%d tasks and %d runs had not ended; harness serve goes on with them, and what they did after the backup happens again: look with harness tasks list, and end with harness tasks cancel what must not",
+		note("%d tasks and %d runs had not ended; harness serve resumes them, and repeats what they did after the backup: look with harness tasks list, and end with harness tasks cancel what must not",
 			r.Tasks, r.Runs)
 	}
 	if r.Schedules > 0 {

@@ -22,7 +22,7 @@ import (
 
 type serversLogsCmd struct {
 	Name   string `arg:"" help:"Name of the server." names:"servers"`
-	Follow bool   `short:"f" help:"Go on with what the server prints, until Ctrl-C."`
+	Follow bool   `short:"f" help:"Print new lines as the server writes them, until Ctrl-C."`
 	Lines  int    `short:"n" help:"How many of the last lines." default:"100"`
 }
 

@@ -103,7 +103,7 @@ func (l *serverLog) write(from, text string) {
 	}
 }
 
-// rotate copies the log and empties it, so that other processes that have it open go on with the same file.
+// rotate copies the log and empties it, so that other processes that have it open keep writing to the same file.
 func (l *serverLog) rotate() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), logLockWait)
 	defer cancel()

@@ -138,7 +138,7 @@ func (c *workflowCheck) unreachable(g *graph, starts []int) {
 				f.Severity = severityWarning
 			}
 			if behind := g.reach(seen, i) - 1; behind > 0 {
-				f.Message += fmt.Sprintf("; the same holds for %d nodes behind it", behind)
+				f.Message += fmt.Sprintf("; neither do %d nodes that it leads to", behind)
 			}
 			c.add(f)
 		}
