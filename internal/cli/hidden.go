@@ -10,6 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // demoServerCommand is the internal command that makes this binary a server of the demo.
@@ -21,25 +22,29 @@ func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int,
 	if len(args) == 0 {
 		return 0, false
 	}
-	switch args[0] {
-	case wasm.WorkerCommand:
-		return wasm.WorkerMain(args[1:], stdin, stdout, stderr), true
-	case program.CompilerCommand:
-		return program.CompilerMain(args[1:], stdin, stdout), true
-	case mcpclient.SuperviseArg:
-		return mcpclient.Supervise(args[1:]), true
-	case confine.Command:
-		return confine.Main(args[1:]), true
-	case demoServerCommand:
-		if len(args) != 3 {
-			fmt.Fprintln(stderr, "usage: harness", demoServerCommand, "NAME DIR")
-			return exitUsage, true
-		}
-		if err := demo.Serve(context.Background(), args[1], args[2], stdin, stdout); err != nil {
-			fmt.Fprintln(stderr, err)
-			return exitFailed, true
-		}
-		return exitDone, true
+	main, ok := map[string]func(args []string) int{
+		wasm.WorkerCommand:      func(args []string) int { return wasm.WorkerMain(args, stdin, stdout, stderr) },
+		program.CompilerCommand: func(args []string) int { return program.CompilerMain(args, stdin, stdout) },
+		mcpclient.SuperviseArg:  mcpclient.Supervise,
+		confine.Command:         confine.Main,
+		demoServerCommand:       func(args []string) int { return serveDemo(args, stdin, stdout, stderr) },
+	}[args[0]]
+	if !ok {
+		return 0, false
 	}
-	return 0, false
+	startup.Done()
+	return main(args[1:]), true
+}
+
+// serveDemo is one of the demo's servers: NAME DIR.
+func serveDemo(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) != 2 {
+		fmt.Fprintln(stderr, "usage: harness", demoServerCommand, "NAME DIR")
+		return exitUsage
+	}
+	if err := demo.Serve(context.Background(), args[0], args[1], stdin, stdout); err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailed
+	}
+	return exitDone
 }

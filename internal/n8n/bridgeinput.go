@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/shape"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // The input of a tool that is a workflow. Its author says it in the notes of the webhook, as JSON Schema or as an example; else it is learned from
@@ -198,8 +198,8 @@ func exampleOf(value any, words shape.Words, names []string) *shape.Shape {
 }
 
 var (
-	readsBody  = regexp.MustCompile(`\bjson(?:\.body|\[["']body["']\])(?:\.([A-Za-z_$][\w$]{0,39})|\[["']([\w -]{1,40})["']\])`)
-	readsQuery = regexp.MustCompile(`\bjson(?:\.query|\[["']query["']\])(?:\.([A-Za-z_$][\w$]{0,39})|\[["']([\w -]{1,40})["']\])`)
+	readsBody  = startup.Regexp(`\bjson(?:\.body|\[["']body["']\])(?:\.([A-Za-z_$][\w$]{0,39})|\[["']([\w -]{1,40})["']\])`)
+	readsQuery = startup.Regexp(`\bjson(?:\.query|\[["']query["']\])(?:\.([A-Za-z_$][\w$]{0,39})|\[["']([\w -]{1,40})["']\])`)
 )
 
 // reads are the names that the nodes of a workflow read of the body or the query of the request.
@@ -211,7 +211,7 @@ func (w workflow) reads(part string) []string {
 	var names []string
 	for _, n := range w.nodes() {
 		eachText(objectAt(n, "parameters"), nil, "", func(s string, _ *place, _ string) {
-			for _, m := range form.FindAllStringSubmatch(s, maxFindings) {
+			for _, m := range form().FindAllStringSubmatch(s, maxFindings) {
 				names = append(names, m[1]+m[2])
 			}
 		})

@@ -1,11 +1,11 @@
 package n8n
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // What essentials show.
@@ -16,11 +16,11 @@ const (
 	maxDescription = 90  // bytes
 )
 
-var tags = regexp.MustCompile(`<[^>]*>`)
+var tags = startup.Regexp(`<[^>]*>`)
 
 // plainText is a description without markup, in one line.
 func plainText(s string, limit int) string {
-	s = strings.Join(strings.Fields(tags.ReplaceAllString(s, "")), " ")
+	s = strings.Join(strings.Fields(tags().ReplaceAllString(s, "")), " ")
 	if len(s) > limit {
 		s = clip.Text(s, limit) + "…"
 	}

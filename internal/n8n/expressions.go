@@ -3,12 +3,13 @@ package n8n
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tdewolff/parse/v2"
 	"github.com/tdewolff/parse/v2/js"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // codeFields are parameters that hold JavaScript.
@@ -19,9 +20,9 @@ var textFields = map[string]bool{"pythonCode": true, "html": true, "query": true
 
 var (
 	// forgotten is an expression in a text that does not begin with =.
-	forgotten = regexp.MustCompile(`\{\{\s*\$(?:json|node|input|items?|binary|now|today|vars|env|execution|workflow|prevNode|itemIndex|runIndex|\()`)
+	forgotten = startup.Regexp(`\{\{\s*\$(?:json|node|input|items?|binary|now|today|vars|env|execution|workflow|prevNode|itemIndex|runIndex|\()`)
 	// unopened is an expression that lacks a brace.
-	unopened = regexp.MustCompile(`(?:^|[^{])\{\s*\$(?:json|node|input|items?|binary|now|today|vars|\()[^{}]*\}\}`)
+	unopened = startup.Regexp(`(?:^|[^{])\{\s*\$(?:json|node|input|items?|binary|now|today|vars|\()[^{}]*\}\}`)
 )
 
 // chunks are the expressions {{ }} in a parameter that begins with =. As in n8n, one ends at the next }}, also inside of a string.
@@ -56,7 +57,7 @@ func expressionFault(value string) (message, remedy string) {
 	switch {
 	case open != "":
 		return fmt.Sprintf("the expression %s has no }} at its end", excerpt(open)), "close it with }}"
-	case len(closed) == 0 && unopened.MatchString(value):
+	case len(closed) == 0 && unopened().MatchString(value):
 		return fmt.Sprintf("the expression in %s does not begin with {{", excerpt(value)), "begin it with {{ and end it with }}"
 	}
 	return "", ""
@@ -89,7 +90,7 @@ func syntaxFault(code string) string {
 	if len(code) > maxExpression {
 		return ""
 	}
-	if strings.TrimSpace(comments.ReplaceAllString(code, "")) == "" {
+	if strings.TrimSpace(comments().ReplaceAllString(code, "")) == "" {
 		return "it holds a comment only"
 	}
 	ast, wrong := parseJS("function f() { return (" + code + "\n)}") // in which await is no keyword, as in n8n
@@ -106,7 +107,7 @@ func syntaxFault(code string) string {
 	return "it is a statement, not an expression"
 }
 
-var comments = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
+var comments = startup.Regexp(`(?s)/\*.*?\*/|//[^\n]*`)
 
 // expressionsOnly reports whether a program is one function of expressions, of which n8n takes the first.
 func expressionsOnly(ast *js.AST) bool {

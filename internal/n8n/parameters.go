@@ -2,21 +2,22 @@ package n8n
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // steps matches the steps of a path of parameters: a name, ["any name"] or [0].
-var steps = regexp.MustCompile(`^(?:\.?([^.\[\]]+)|\[(\d+)\]|\["([^"]*)"\])`)
+var steps = startup.Regexp(`^(?:\.?([^.\[\]]+)|\[(\d+)\]|\["([^"]*)"\])`)
 
 // parsePath reads the path of a parameter. A step is a string, or an int.
 func parsePath(path string) ([]any, error) {
 	rest := strings.TrimPrefix(path, "parameters.")
 	var all []any
 	for rest != "" {
-		m := steps.FindStringSubmatch(rest)
+		m := steps().FindStringSubmatch(rest)
 		switch {
 		case m == nil:
 			return nil, fmt.Errorf("the path %q cannot be read at %q; write such as options.timeout or rules.values[0].outputKey", clipped(path), clipped(rest))

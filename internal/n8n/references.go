@@ -1,9 +1,10 @@
 package n8n
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // reference is a place in JavaScript that names a node: $('Name'), $items("Name"), $node["Name"] or $node.Name.
@@ -13,9 +14,9 @@ type reference struct {
 }
 
 var (
-	referenceStart = regexp.MustCompile(`^\$(?:\(|items\s*\(|node\s*(?:\?\.)?\s*\[)\s*`)
-	referenceField = regexp.MustCompile(`^\$node\s*\??\.\s*([\p{L}_$][\p{L}\p{N}_$]*)`)
-	referenceName  = regexp.MustCompile("^(?:'(?:[^'\\\\\n]|\\\\.)*'|\"(?:[^\"\\\\\n]|\\\\.)*\"|`(?:[^`\\\\$]|\\\\.)*`)")
+	referenceStart = startup.Regexp(`^\$(?:\(|items\s*\(|node\s*(?:\?\.)?\s*\[)\s*`)
+	referenceField = startup.Regexp(`^\$node\s*\??\.\s*([\p{L}_$][\p{L}\p{N}_$]*)`)
+	referenceName  = startup.Regexp("^(?:'(?:[^'\\\\\n]|\\\\.)*'|\"(?:[^\"\\\\\n]|\\\\.)*\"|`(?:[^`\\\\$]|\\\\.)*`)")
 )
 
 // references finds the nodes that JavaScript names by a constant. It skips comments and text in quotes. A name that is computed is not
@@ -54,14 +55,14 @@ func references(code string) (all []reference) {
 // referenceAt reads the reference that begins at a dollar sign.
 func referenceAt(code string, i int) (reference, bool) {
 	rest := code[i:]
-	if field := referenceField.FindStringSubmatchIndex(rest); field != nil {
+	if field := referenceField().FindStringSubmatchIndex(rest); field != nil {
 		return reference{i + field[2], i + field[3], rest[field[2]:field[3]]}, true
 	}
-	start := referenceStart.FindString(rest)
+	start := referenceStart().FindString(rest)
 	if start == "" {
 		return reference{}, false
 	}
-	written := referenceName.FindString(rest[len(start):])
+	written := referenceName().FindString(rest[len(start):])
 	after := strings.TrimLeft(rest[len(start)+len(written):], " \t\r\n")
 	if written == "" || after == "" || !strings.ContainsRune("),]", rune(after[0])) {
 		return reference{}, false

@@ -184,7 +184,7 @@ func (c *workflowCheck) texts(name string, params object) {
 			if message, remedy := expressionFault(text); message != "" {
 				c.wrong("broken_expression", name, at.String(), remedy, "%s", message)
 			}
-		case !textFields[field] && forgotten.MatchString(text):
+		case !textFields[field] && forgotten().MatchString(text):
 			c.wrong("broken_expression", name, at.String(), "write = before it", "the text %s holds an expression and does not begin with =, so that n8n takes it as it is", excerpt(text))
 		}
 		for _, to := range textReferences(text, field) {

@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // workflow is a workflow as the API has it, with all of its fields.
@@ -172,7 +173,7 @@ func uuid() string {
 }
 
 // hooked matches the types of nodes that n8n gives an address, which needs an id of its own.
-var hooked = regexp.MustCompile(`(?i)(webhook|formTrigger|chatTrigger|mcpTrigger|\.wait|\.form)$`)
+var hooked = startup.Regexp(`(?i)(webhook|formTrigger|chatTrigger|mcpTrigger|\.wait|\.form)$`)
 
 // complete gives nodes what n8n expects of them and a caller may leave out. The error names what cannot be kept.
 func complete(nodes []any, types *nodeTypes) ([]any, error) {
@@ -214,7 +215,7 @@ func complete(nodes []any, types *nodeTypes) ([]any, error) {
 		if _, is := n["parameters"].(object); !is {
 			n["parameters"] = object{}
 		}
-		if hooked.MatchString(text(n, "type")) && text(n, "webhookId") == "" {
+		if hooked().MatchString(text(n, "type")) && text(n, "webhookId") == "" {
 			n["webhookId"] = uuid()
 		}
 		out[i] = n

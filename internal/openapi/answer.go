@@ -6,9 +6,10 @@ import (
 	"mime"
 	"net/http"
 	"path"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Answer is what a service answered.
@@ -24,7 +25,7 @@ type Answer struct {
 }
 
 // told are the headers that programs get.
-var told = regexp.MustCompile(`^(link|location|content-location|etag|last-modified|retry-after|allow|content-range|` +
+var told = startup.Regexp(`^(link|location|content-location|etag|last-modified|retry-after|allow|content-range|` +
 	`(x-)?rate-?limit(-[a-z-]+)?|x-[a-z-]*(page|pages|total|count|cursor|next|offset|request-id)[a-z-]*)$`)
 
 const (
@@ -36,7 +37,7 @@ const (
 func Read(status int, header http.Header, body []byte) Answer {
 	a := Answer{Status: status, Header: map[string]string{}}
 	for name, values := range header {
-		if name = strings.ToLower(name); told.MatchString(name) && len(a.Header) < maxHeaders {
+		if name = strings.ToLower(name); told().MatchString(name) && len(a.Header) < maxHeaders {
 			a.Header[name] = clip(strings.Join(values, ", "), maxHeader)
 		}
 	}

@@ -3,10 +3,11 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Bounds of what a schema of a tool takes from the document.
@@ -406,11 +407,11 @@ func clip(s string, limit int) string {
 }
 
 // tags are those of HTML that documents have in descriptions.
-var tags = regexp.MustCompile(`</?(?:a|b|i|p|br|em|li|ol|ul|div|pre|code|span|strong|h[1-6]|table|tr|td|th)(?:\s[^<>]{0,300})?/?>`)
+var tags = startup.Regexp(`</?(?:a|b|i|p|br|em|li|ol|ul|div|pre|code|span|strong|h[1-6]|table|tr|td|th)(?:\s[^<>]{0,300})?/?>`)
 
 // prose is a description without tags.
 func prose(s string) string {
-	return strings.TrimSpace(tags.ReplaceAllString(clip(s, 4*maxSaid), ""))
+	return strings.TrimSpace(tags().ReplaceAllString(clip(s, 4*maxSaid), ""))
 }
 
 // plain is a text with _ in place of runs of characters that names do not have.
