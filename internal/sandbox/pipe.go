@@ -40,10 +40,14 @@ type pipe struct {
 	kill   sync.Once
 	dead   chan struct{} // closed by Kill: stop delivering
 
-	mu    sync.Mutex
-	queue []byte        // frames to write
-	some  chan struct{} // holds a token while queue has any
+	mu      sync.Mutex
+	queue   []byte        // frames to write
+	some    chan struct{} // holds a token while queue has any
+	writing bool          // the queue is being written
 }
+
+// direct is a Link that can take bytes without waiting. TryWrite returns how many it took. It is not called during a Write.
+type direct interface{ TryWrite(lines []byte) int }
 
 // NewRunner makes a runner of a guest process.
 func NewRunner(link Link) Runner { return newPipe(link) }
@@ -65,9 +69,16 @@ func (p *pipe) Send(f *frame.Frame) error {
 		return errors.New("write to runner: it has been killed")
 	default:
 	}
+	line = append(line, '\n')
 	p.mu.Lock()
-	p.queue = append(append(p.queue, line...), '\n')
+	if link, ok := p.link.(direct); ok && !p.writing && len(p.queue) == 0 {
+		line = line[link.TryWrite(line):] // most frames, without another goroutine
+	}
+	p.queue = append(p.queue, line...)
 	p.mu.Unlock()
+	if len(line) == 0 {
+		return nil
+	}
 	select {
 	case p.some <- struct{}{}:
 	default:
@@ -86,11 +97,14 @@ func (p *pipe) write() {
 		}
 		p.mu.Lock()
 		lines := p.queue
-		p.queue = nil
+		p.queue, p.writing = nil, true
 		p.mu.Unlock()
 		if _, err := p.link.Write(lines); err != nil {
 			return // the runner is gone; its output says why
 		}
+		p.mu.Lock()
+		p.writing = false
+		p.mu.Unlock()
 	}
 }
 
@@ -180,6 +194,8 @@ func (l *processLink) Read(to []byte) (int, error) {
 }
 
 func (l *processLink) Write(lines []byte) (int, error) { return l.child.Stdin.Write(lines) }
+
+func (l *processLink) TryWrite(lines []byte) int { return l.child.TryWrite(lines) }
 
 func (l *processLink) Pid() int { return l.child.Process.Pid }
 

@@ -20,6 +20,9 @@ const deafRole = "__deaf"
 // brokenRole makes it a runner that sends invalid UTF-8 and dies of memory.
 const brokenRole = "__broken"
 
+// echoRole makes it a runner that sends back what it is sent.
+const echoRole = "__echo"
+
 // startRole starts this test program as a runner.
 func startRole(t *testing.T, role string) sandbox.Runner {
 	t.Helper()
@@ -65,6 +68,34 @@ func TestDeafRunner(t *testing.T) {
 	}
 	if runner.Err() == nil || runner.Send(&frame.Frame{T: frame.Cancel}) == nil {
 		t.Error("a killed runner takes frames")
+	}
+}
+
+// Frames arrive whole and in order, whether the pipe had room for them or not.
+func TestFramesInOrder(t *testing.T) {
+	t.Parallel()
+	runner := startRole(t, echoRole)
+	defer runner.Kill()
+	const count = 2000
+	size := func(i int) int { return []int{1, 100, 3000, 70_000, 1, 10_000}[i%6] }
+	sent := make(chan error, 1)
+	go func() {
+		for i := range count {
+			value, _ := json.Marshal(strings.Repeat("x", size(i)))
+			if err := runner.Send(&frame.Frame{T: frame.Answer, ID: i, Value: value}); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	for i := range count {
+		if f := <-runner.Frames(); f == nil || f.ID != i || len(f.Value) != size(i)+2 {
+			t.Fatalf("frame %d is %.100v", i, f)
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -30,6 +30,13 @@ func TestMain(m *testing.M) {
 		io.Copy(os.Stdout, strings.NewReader(`{"t":"ready"}`+"\n"))
 		time.Sleep(time.Hour) // it never reads
 	}
+	if len(os.Args) > 1 && os.Args[1] == echoRole {
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		if err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) > 1 && os.Args[1] == brokenRole {
 		os.Stdout.WriteString("{\"t\":\"done\",\"value\":\"\xed\xa0\x80\"}\n")
 		os.Stderr.WriteString("fatal error: runtime: out of memory\n")
