@@ -126,6 +126,7 @@ var statuses = []struct {
 	{sandbox.ErrOwnerFull, http.StatusTooManyRequests, sandbox.ErrOwnerFull.Error()},
 	{sandbox.ErrPoolFull, http.StatusServiceUnavailable, sandbox.ErrPoolFull.Error()},
 	{sandbox.ErrPoolBusy, http.StatusServiceUnavailable, sandbox.ErrPoolBusy.Error()},
+	{sandbox.ErrPoolInUse, http.StatusServiceUnavailable, sandbox.ErrPoolInUse.Error()},
 	{wiring.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
@@ -166,7 +167,7 @@ func shown(err error) *Problem {
 
 // overload reports whether an error is that of too much work, which is no fault.
 func overload(err error) bool {
-	return errors.Is(err, sandbox.ErrOwnerFull) || errors.Is(err, sandbox.ErrPoolFull) || errors.Is(err, sandbox.ErrPoolBusy)
+	return errors.Is(err, sandbox.ErrOwnerFull) || errors.Is(err, sandbox.ErrPoolFull) || errors.Is(err, sandbox.ErrPoolBusy) || errors.Is(err, sandbox.ErrPoolInUse)
 }
 
 // fail turns an error into the answer; faults of the harness are logged and not shown.

@@ -16,7 +16,6 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/sandbox"
-	"mcp-code-exec-harness/internal/sandbox/process"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/store/sqlite"
 )
@@ -123,7 +122,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	}
 	tiers := []Tier{{Name: b.tier.Info().Tier, Pool: b.pool}}
 	if b.computes("process") {
-		node, err := b.node(ctx)
+		node, err := b.node(ctx, false)
 		if err != nil {
 			opt.Progress("not measured: process: " + err.Error())
 		} else {
@@ -135,12 +134,6 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	}
 	computed, err := b.compute(ctx, tiers)
 	return append(b.figures, computed...), err
-}
-
-// node opens the tier with Node.js in a process, which not every machine has.
-func (b *bench) node(ctx context.Context) (*process.Sandbox, error) {
-	program, args := b.tier.Program()
-	return process.Open(ctx, process.Options{Program: program, Args: args, Dir: filepath.Join(b.opt.CacheDir, "process")})
 }
 
 // repetitions are n, or a tenth where it must be quick.

@@ -74,10 +74,28 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestDocker measures the tier of containers beside a fresh container for each program.
+// TestJail measures what the walls cost, of processes and of workers.
+func TestJail(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has the walls")
+	}
+	var figures []bench.Figure
+	if err := json.Unmarshal(output(t, "bench", "--tier", "wasm", "--only", "jail", "--quick", "--json"), &figures); err != nil {
+		t.Fatal(err)
+	}
+	if len(figures) != 2 || figures[0].Unit != "ms" || figures[0].Budget != 5 || figures[1].Unit != "%" || figures[1].Budget != 3 {
+		t.Errorf("figures are %+v", figures)
+	}
+	for _, f := range figures {
+		if f.Skipped || f.P50 == 0 || !strings.Contains(f.Note, "by turns") {
+			t.Errorf("it was not measured: %+v", f)
+		}
+	}
+}
+
+// TestDocker measures the tier of containers beside a fresh container for each program. The image is made if there is none.
 func TestDocker(t *testing.T) {
 	t.Setenv("DOCKER_HOST", dockertest.Host(t))
-	output(t, "sandbox", "build")
 	var figures []bench.Figure
 	if err := json.Unmarshal(output(t, "bench", "--tier", "docker", "--only", "return 1", "--quick", "--json"), &figures); err != nil {
 		t.Fatal(err)

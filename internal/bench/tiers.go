@@ -61,6 +61,9 @@ func (b *bench) tiers(ctx context.Context) ([]Figure, error) {
 			return nil, err
 		}
 		if t.Fresh == nil {
+			if err := b.jail(ctx, t.Name, add); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		err = add(t.Name+" run, return 1", func(f Figure) (Figure, error) {

@@ -79,6 +79,14 @@ func (c *benchCmd) tiers(ctx context.Context, a *app) ([]bench.Tier, error) {
 	}
 	var tiers []bench.Tier
 	for _, name := range names {
+		if d := cfg.Sandbox.Docker; name == "docker" && d.Image == docker.DefaultImage {
+			built, err := docker.Ensure(ctx, docker.Engine{Host: d.Host, Certs: d.Certs}, cfg.Sandbox.Process.Node)
+			if built {
+				fmt.Fprintf(a.Stderr, "harness: the engine had no image %s: it was made, as harness sandbox build does\n", d.Image)
+			} else if err != nil && c.Tier != "all" {
+				return nil, err
+			}
+		}
 		pool, err := h.Pool(name)
 		var walls []string
 		if err == nil {

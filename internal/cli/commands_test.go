@@ -379,9 +379,26 @@ func TestOthers(t *testing.T) {
 		t.Errorf("got %+v", written)
 	}
 	f.run("config", "show").want(0) // the template is valid
-	var findings []struct{ Name, State string }
+	var findings []struct {
+		Name, State string
+		Walls       []struct{ Name, State, Detail, Fix string }
+	}
 	f.run("doctor", "--json").want(0).value(&findings)
-	if len(findings) < 4 {
+	tiers := 0
+	for _, is := range findings {
+		if !strings.HasPrefix(is.Name, "sandbox ") {
+			continue
+		}
+		if tiers++; len(is.Walls) < 5 {
+			t.Errorf("%s has the walls %+v", is.Name, is.Walls)
+		}
+		for _, w := range is.Walls {
+			if held := w.State == "held"; !held && w.State != "missing" && w.State != "impossible" || !held && (w.Detail == "" || w.Fix == "") {
+				t.Errorf("%s: a wall is %+v", is.Name, w)
+			}
+		}
+	}
+	if len(findings) < 4 || tiers != 3 {
 		t.Errorf("got %+v", findings)
 	}
 	f.run("servers", "add", "broken", "--", "no-such-command").want(0)

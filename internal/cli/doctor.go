@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"slices"
-	"strings"
-	"time"
 
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -23,6 +19,13 @@ type finding struct {
 	State  string `json:"state"` // ok, warning, failed
 	Detail string `json:"detail"`
 	Fix    string `json:"fix,omitempty"`
+	// Walls are those of a tier of the sandbox; started is whether it has them from a runner that started.
+	Walls   []wallFinding `json:"walls,omitempty"`
+	started bool
+}
+
+func found(name, state, detail, fix string) finding {
+	return finding{Name: name, State: state, Detail: detail, Fix: fix}
 }
 
 // widestState is the longest state of a finding.
@@ -48,6 +51,12 @@ func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.
 		if f.Fix != "" {
 			t.row([]string{"", "", "fix: " + f.Fix})
 		}
+		for _, w := range f.Walls {
+			if w.State != "held" && f.started {
+				t.row([]string{"", "", w.State + ": " + w.Name + " (" + w.Detail + ")"})
+				t.row([]string{"", "", "fix: " + w.Fix})
+			}
+		}
 	})
 	progress.stop()
 	err := context.Cause(ctx)
@@ -71,7 +80,7 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness, progres
 	if cfg.File != "" {
 		file = cfg.File + ", found " + cfg.FileOrigin
 	}
-	note(finding{"configuration", "ok", file, ""})
+	note(found("configuration", "ok", file, ""))
 	_, err := h.Store()
 	note(partFinding("store", cfg.Store.URL, err))
 	_, err = h.Skills()
@@ -81,9 +90,9 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness, progres
 	}
 	note(modelFinding(h))
 	if node, err := exec.LookPath("node"); err != nil {
-		note(finding{"node", "warning", "not found: servers that start with npx will not work", "install Node.js: https://nodejs.org"})
+		note(found("node", "warning", "not found: servers that start with npx will not work", "install Node.js: https://nodejs.org"))
 	} else {
-		note(finding{"node", "ok", node, ""})
+		note(found("node", "ok", node, ""))
 	}
 	configured, err := h.Pool("")
 	for _, tier := range wiring.Tiers {
@@ -94,31 +103,31 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness, progres
 	for s := range started {
 		note(serverFinding(s.Status))
 		if s.Status.Held > 0 {
-			note(finding{"quarantine", "warning", heldOf(s.Status) + " held for review", "harness servers review " + s.Name})
+			note(found("quarantine", "warning", heldOf(s.Status)+" held for review", "harness servers review "+s.Name))
 		}
 		progress.say(startingText(h.Servers().Servers()))
 	}
 	for _, problem := range h.Catalog().Problems() {
-		note(finding{"catalog", "warning", problem, "rename the server, or disable one of the tools"})
+		note(found("catalog", "warning", problem, "rename the server, or disable one of the tools"))
 	}
 }
 
 // partFinding is the result of opening a part.
 func partFinding(name, detail string, err error) finding {
 	if err == nil {
-		return finding{name, "ok", detail, ""}
+		return found(name, "ok", detail, "")
 	}
 	if part, ok := errors.AsType[*wiring.UnavailableError](err); ok {
-		return finding{name, "failed", part.Err.Error(), part.Fix()}
+		return found(name, "failed", part.Err.Error(), part.Fix())
 	}
-	return finding{name, "failed", err.Error(), ""}
+	return found(name, "failed", err.Error(), "")
 }
 
 // vaultFindings opens the key of personal data and the vault, and reaches it.
 func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []finding {
 	const name = "personal data"
 	if !c.Enabled {
-		return []finding{{name, "warning", "pii.enabled is false: models, logs and files see it", "set pii.enabled to true"}}
+		return []finding{found(name, "warning", "pii.enabled is false: models, logs and files see it", "set pii.enabled to true")}
 	}
 	warnings, err := h.Privacy().Check(ctx)
 	if c.Vault == "memory" {
@@ -129,73 +138,19 @@ func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []findi
 	}
 	findings := make([]finding, len(warnings))
 	for i, text := range warnings {
-		findings[i] = finding{name, "warning", text, "see docs/PRIVACY.md"}
+		findings[i] = found(name, "warning", text, "see docs/PRIVACY.md")
 	}
 	return findings
-}
-
-// engines say what executes programs in a tier.
-var engines = map[string]string{
-	"wasm":    "QuickJS in the memory of WebAssembly, worker process",
-	"process": "Node.js, a process for each program",
-	"docker":  "Node.js, a container for each program",
-}
-
-// sandboxFinding opens a tier, starts a runner of it and says which walls it has. A tier that is not configured may fail.
-func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configured bool) finding {
-	name := "sandbox " + tier
-	began := time.Now()
-	walls, missing, err := h.Walls(ctx, tier)
-	if err != nil {
-		f := partFinding(name, "", err)
-		if !configured {
-			f.State, f.Detail, f.Fix = "warning", "not available, and not configured: "+f.Detail, ""
-		}
-		return f
-	}
-	f := finding{Name: name, State: "ok", Detail: fmt.Sprintf("%s; ready after %s", engines[tier], time.Since(began).Round(time.Millisecond))}
-	if configured {
-		f.Detail = "configured; " + f.Detail
-	}
-	var held, gone []string
-	for _, wall := range walls {
-		if why := missing[wall]; why != "" {
-			gone = append(gone, wall+" ("+why+")")
-		} else {
-			held = append(held, wall)
-		}
-	}
-	if len(held) > 0 {
-		f.Detail += "; walls around it: " + strings.Join(held, ", ")
-	}
-	if len(gone) > 0 {
-		f.State, f.Detail, f.Fix = "warning", f.Detail+"; missing: "+strings.Join(gone, ", "), wallsFix(tier, missing)
-	}
-	return f
-}
-
-// wallsFix says how a machine gets the walls that are missing.
-func wallsFix(tier string, missing jail.Missing) string {
-	switch {
-	case tier == "docker":
-		return "let the engine account for swap (kernel parameter swapaccount=1), or switch swap off"
-	case runtime.GOOS != "linux":
-		return "untrusted programs run best on Linux, or in a virtual machine with it"
-	case missing[jail.Namespaces] != "":
-		return "allow user namespaces (sysctl user.max_user_namespaces; kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu), " +
-			"or give the container a seccomp profile that allows them"
-	}
-	return "use a kernel of version 6.2 or later with Landlock and seccomp"
 }
 
 // modelFinding checks the model's configuration. It sends the model no request, because that may cost money.
 func modelFinding(h *wiring.Harness) finding {
 	m, err := h.Models()("")
 	if err != nil {
-		return finding{"model", "warning", "harness run and serve cannot work tasks: " + err.Error(), "see docs/CONFIGURATION.md"}
+		return found("model", "warning", "harness run and serve cannot work tasks: "+err.Error(), "see docs/CONFIGURATION.md")
 	}
 	info := m.Info()
-	return finding{"model", "ok", fmt.Sprintf("%s of %s, not asked", info.Name, info.Provider), ""}
+	return found("model", "ok", fmt.Sprintf("%s of %s, not asked", info.Name, info.Provider), "")
 }
 
 func serverFinding(s mcpclient.Status) finding {
@@ -209,11 +164,11 @@ func serverFinding(s mcpclient.Status) finding {
 		case s.Transport == mcpclient.TransportStdio:
 			detail += "; no sandbox"
 		}
-		return finding{name, "ok", detail, ""}
+		return found(name, "ok", detail, "")
 	case mcpclient.StateDisabled:
-		return finding{name, "ok", "disabled", ""}
+		return found(name, "ok", "disabled", "")
 	case mcpclient.StateNeedsLogin:
-		return finding{name, "failed", firstLine(s.Reason), "harness servers login " + s.Name}
+		return found(name, "failed", firstLine(s.Reason), "harness servers login "+s.Name)
 	}
-	return finding{name, "failed", firstLine(s.Reason), "harness servers test " + s.Name}
+	return found(name, "failed", firstLine(s.Reason), "harness servers test "+s.Name)
 }

@@ -84,5 +84,6 @@ func TestDocker(t *testing.T) {
 	has(f.run("exec", "--json", "-e", "const all = []; for (;;) all.push(new Array(1e5).fill({}))").want(1).stdout, `"kind":"memory"`)
 	has(f.run("exec", "--sandbox", "wasm", "--json", "-e", "return 6 * 7").want(0).stdout, `"sandbox":"wasm"`)
 	f.run("runs", "list").want(0)
-	has(f.run("doctor").stdout, "sandbox docker", "configured; Node.js, a container for each program", "walls around it: no privileges, read-only root, no network, seccomp, limits")
+	has(f.run("doctor").stdout, "sandbox docker", "configured; Node.js, a container for each program", "walls around it: no privileges, read-only root, no network, seccomp, limits", "missing: kernel of its own", "sandbox.docker.runtime to runsc")
+	has(f.run("doctor", "--json").stdout, `{"name":"seccomp","state":"held"}`, `{"name":"kernel of its own","state":"missing"`)
 }

@@ -15,7 +15,6 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/policy"
-	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -137,26 +136,13 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *wir
 		return err
 	}
 	h.Warm(cfg.Sandbox.Warm)
-	runners := func() (started, idle int) {
-		if pool, err := h.Pool(""); err == nil {
-			started, idle = pool.Stats()
-		}
-		return started, idle
-	}
 	options.Metrics.Watch(telemetry.State{
 		TasksRunning: tasks.Running,
 		TasksQueued: func() int {
 			n, _ := tasks.Queued(context.WithoutCancel(ctx)) // 0 with an error
 			return n
 		},
-		RunnersStarted: func() int { started, _ := runners(); return started },
-		RunnersIdle:    func() int { _, idle := runners(); return idle },
-		RunnerEvents: func() (counts sandbox.Counts) {
-			if pool, err := h.Pool(""); err == nil {
-				counts = pool.Counts()
-			}
-			return counts
-		},
+		Tiers: wiring.Tiers, Runners: h.Runners,
 	})
 	options.Harness, options.Tasks = h, tasks
 	if options.Capabilities, err = auth.NewCapabilities([]byte(cfg.Server.Secret), cfg.Server.TokenExpiration); err != nil {

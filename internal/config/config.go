@@ -107,6 +107,7 @@ type Sandbox struct {
 	Pool           int               `key:"pool" default:"0" min:"0" max:"1024" doc:"Runners at the same time; 0: as many as a quarter of the memory holds, 16 MiB each; containers: as half of the engine's holds, each with all that it may use."`
 	PoolPerUser    int               `key:"poolPerUser" default:"0" min:"0" max:"1024" doc:"Runners of one user at the same time; 0: half of all, at least 2."`
 	AcquireTimeout time.Duration     `key:"acquireTimeout" default:"0" min:"0" doc:"How long a program waits for a runner when all are in use, the start of one included; 0: as long as its caller waits."`
+	WhenFull       string            `key:"whenFull" default:"wait" oneof:"wait,fail" doc:"What a program does for which there is neither a runner nor room to start one: wait until one is free, or fail at once."`
 	Warm           int               `key:"warm" default:"2" min:"0" max:"64" doc:"Runners that harness serve keeps ready for users who have none yet."`
 	Check          string            `key:"check" default:"warn" oneof:"off,warn,refuse" doc:"What becomes of a program that uses a tool, an argument or a field of an answer that does not exist: warn runs it and says so with the result; refuse does not run it; off does not look."`
 	Packages       string            `key:"packages" path:"true" doc:"A node_modules directory whose pure JavaScript packages programs may import."`

@@ -56,3 +56,12 @@ var Walls = []string{Namespaces, Root, User, Landlock, Seccomp, Limits}
 
 // Missing says why walls are not there. It is empty where all are.
 type Missing = map[string]string
+
+// None is what a process says that has entered no jail.
+func None() Missing {
+	missing := Missing{}
+	for _, wall := range Walls {
+		missing[wall] = "it was not asked for"
+	}
+	return missing
+}

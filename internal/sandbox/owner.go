@@ -22,6 +22,7 @@ type owner struct {
 type waiter struct {
 	owner  *owner
 	again  bool          // a Reacquire
+	waited bool          // there was no runner for it when it came
 	elem   *list.Element // in owner.waiting; nil once it was answered
 	answer chan answer   // buffered
 }
@@ -109,6 +110,9 @@ func (p *Pool) answer(w *waiter, a answer) {
 	w.elem = nil
 	p.counted(w, -1)
 	if a.lease != nil {
+		if w.waited && a.lease.runs == 0 {
+			p.counts.Cold++
+		}
 		p.lend(a.lease)
 	}
 	w.answer <- a

@@ -149,6 +149,9 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 		if err := json.Unmarshal(line, f); err != nil {
 			return fmt.Errorf("the runner sent something that is no frame: %w", err)
 		}
+		if deep(line) {
+			return errDeep
+		}
 		select {
 		case p.frames <- f:
 		case <-p.dead:
@@ -220,9 +223,38 @@ func Ended(state string, stderr *process.Tail) error {
 var (
 	// ErrFrameSize reports a frame that is longer than any value needs.
 	ErrFrameSize = errors.New("the runner sent a frame that is too long")
+	errDeep      = fmt.Errorf("the runner sent a frame with a value that is nested more than %d levels deep", maxNested)
 	// ErrMemory reports a runner that ended because the system refused it memory.
 	ErrMemory = errors.New("the runner used more memory than its process may")
 )
+
+// maxNested is how deep values in frames may be nested: more than the guest runtime allows, and so little that a value can be put into the records
+// and answers that have it, which may be nested 10,000 levels deep.
+const maxNested = 600
+
+// deep reports whether a frame has a value that is nested deeper than any that the guest runtime sends.
+func deep(line []byte) bool {
+	if bytes.Count(line, []byte("["))+bytes.Count(line, []byte("{")) <= maxNested {
+		return false
+	}
+	depth, text := 0, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '[' || c == '{':
+			if depth++; depth > maxNested {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}
 
 // readLine reads a line of at most frame.MaxSize bytes. The bytes are the caller's: frames keep parts of them.
 func readLine(r *bufio.Reader) ([]byte, error) {

@@ -24,12 +24,14 @@ type PoolOptions struct {
 	MaxWaiting      int           // Acquires that wait at the same time; 8,192
 	MaxOwnerWaiting int           // of them, those of one owner; 1,024
 	AcquireTimeout  time.Duration // how long an Acquire waits, a start included; 0: until its context ends
+	FailFast        bool          // an Acquire for which no runner can be started fails at once, instead of waiting until one is free
 }
 
 // Counts is what has happened in a pool since it was made.
 type Counts struct {
 	Claims uint64 // runners lent to programs
 	Waits  uint64 // of them and of those refused, Acquires that found no runner ready
+	Cold   uint64 // of the waits, those that got a runner that was started meanwhile
 	Starts uint64 // runners started
 	Failed uint64 // starts that failed
 	Deaths uint64 // runners that ended while they waited, or did not end their program cleanly
@@ -100,6 +102,8 @@ var (
 	ErrPoolFull = errors.New("too many programs wait for a runner: try again later")
 	// ErrPoolBusy reports that no runner became free in time.
 	ErrPoolBusy = errors.New("no runner became free in time (sandbox.acquireTimeout): try again later")
+	// ErrPoolInUse reports that all runners are in use, where programs are not to wait for one.
+	ErrPoolInUse = errors.New("all runners are in use, and programs do not wait for one (sandbox.whenFull): try again later")
 	// ErrOwnerFull reports that as many programs of one owner wait for a runner as may.
 	ErrOwnerFull = errors.New("too many programs of this user wait for a runner: wait until some have ended")
 )
@@ -145,7 +149,7 @@ func (p *Pool) Counts() Counts {
 }
 
 // Acquire returns a runner that is ready for a program of the owner, waiting while there is none and none can be started.
-// Every lease must be released. Errors are that of a start, ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrOwnerFull and the end of ctx.
+// Every lease must be released. Errors are that of a start, ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrPoolInUse, ErrOwnerFull and the end of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return p.acquire(ctx, name, false)
 }
@@ -183,8 +187,25 @@ func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 		return nil, nil, ErrPoolClosed
 	}
 	o := p.owner(name)
-	defer p.dispatch()
-	defer p.update(o)
+	w, l, err := p.enqueue(o, again)
+	p.update(o)
+	p.dispatch()
+	switch {
+	case l != nil || w != nil && w.elem == nil: // there was one, or a spare one
+		return w, l, nil
+	case err == nil && p.opt.FailFast && !again && !p.hasRoom(o):
+		p.drop(w)
+		p.dispatch()
+		w, err = nil, ErrPoolInUse
+	case err == nil:
+		w.waited = true
+	}
+	p.counts.Waits++
+	return w, nil, err
+}
+
+// enqueue takes an idle runner of the owner, or adds a waiter to its queue. p.mu is held.
+func (p *Pool) enqueue(o *owner, again bool) (*waiter, *Lease, error) {
 	for len(o.idle) > 0 {
 		// The most recently used comes first: its memory is the warmest.
 		l := p.take(o, len(o.idle)-1)
@@ -195,7 +216,6 @@ func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 		p.counts.Deaths++
 		p.kill(l)
 	}
-	p.counts.Waits++
 	switch {
 	case again:
 	case p.waiting >= p.opt.MaxWaiting:
@@ -203,7 +223,7 @@ func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 	case o.fresh >= p.opt.MaxOwnerWaiting:
 		return nil, nil, fmt.Errorf("%w (%d do)", ErrOwnerFull, o.fresh)
 	}
-	p.owners[name] = o // kill may have forgotten it
+	p.owners[o.name] = o // kill may have forgotten it
 	w := &waiter{owner: o, again: again, answer: make(chan answer, 1)}
 	w.elem = o.waiting.PushBack(w)
 	p.counted(w, 1)
@@ -213,20 +233,31 @@ func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 	return w, nil, nil
 }
 
+// hasRoom reports whether every waiter of an owner has a runner on its way, or room for one.
+func (p *Pool) hasRoom(o *owner) bool {
+	return o.waiting.Len() <= o.resetting+o.want && p.wanted <= p.starting+p.opt.Size-p.count+p.idle.Len()
+}
+
 // leave ends a wait whose context has ended. What came at the same moment goes to the next.
 func (p *Pool) leave(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.elem != nil {
-		w.owner.waiting.Remove(w.elem)
-		p.counted(w, -1)
-		p.update(w.owner)
+		p.drop(w)
 	} else if a := <-w.answer; a.lease != nil {
 		a.lease.runs--
 		p.ready(a.lease)
 		p.wg.Done()
 	}
 	p.dispatch()
+}
+
+// drop takes a waiter out of its owner's queue.
+func (p *Pool) drop(w *waiter) {
+	w.owner.waiting.Remove(w.elem)
+	w.elem = nil
+	p.counted(w, -1)
+	p.update(w.owner)
 }
 
 // lend counts a program of a runner; the lease must be released. p.mu is held, here and below.

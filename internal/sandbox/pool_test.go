@@ -519,8 +519,40 @@ func TestPoolAcquireTimeout(t *testing.T) {
 		release(busy, false)
 		release(<-again.lease, true)
 		synctest.Wait()
-		if diff := cmp.Diff(sandbox.Counts{Claims: 2, Waits: 3, Starts: 2, Deaths: 1}, p.Counts()); diff != "" {
+		if diff := cmp.Diff(sandbox.Counts{Claims: 2, Waits: 3, Cold: 2, Starts: 2, Deaths: 1}, p.Counts()); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// Where programs are not to wait, those fail for which no runner can be started: for the pool is full, or the owner has its share. A start is waited
+// for, and so is a runner that is being reset. A runner that was kept ready is no wait.
+func TestPoolFailsFast(t *testing.T) {
+	tier := &fakeTier{}
+	inBubble(t, tier, sandbox.PoolOptions{Size: 3, PerOwner: 2, Warm: 1, FailFast: true}, func(t *testing.T, p *sandbox.Pool) {
+		refused := func(owner string) {
+			t.Helper()
+			if _, err := p.Acquire(t.Context(), owner); !errors.Is(err, sandbox.ErrPoolInUse) {
+				t.Errorf("%s got %v", owner, err)
+			}
+		}
+		synctest.Wait() // one is ready
+		first := acquire(t, p, "a")
+		second := acquire(t, p, "a")
+		refused("a")
+		third := acquire(t, p, "b")
+		refused("b")
+		refused("c")
+		again := waitBy(t.Context(), p.Reacquire, "c") // it had a runner before
+		release(third, true)                           // idle, and replaced for c
+		release(<-again.lease, true)
+		release(acquire(t, p, "b"), true)
+		release(first, true)
+		release(second, true)
+		synctest.Wait()
+		c := p.Counts()
+		if c.Claims != 5 || c.Waits != c.Cold+3 || c.Cold >= c.Claims {
+			t.Errorf("counted %+v", c)
 		}
 	})
 }

@@ -198,15 +198,19 @@ func TestMetrics(t *testing.T) {
 		{
 			"state", func(m *Metrics) {
 				is := func(n int) func() int { return func() int { return n } }
-				m.Watch(State{TasksRunning: is(1), TasksQueued: is(2), RunnersStarted: is(3), RunnersIdle: is(4), RunnerEvents: func() sandbox.Counts {
-					return sandbox.Counts{Claims: 9, Waits: 8, Starts: 7, Failed: 6, Deaths: 5}
+				m.Watch(State{TasksRunning: is(1), TasksQueued: is(2), Tiers: []string{"wasm", "docker"}, Runners: func(tier string) (int, int, sandbox.Counts) {
+					if tier != "wasm" {
+						return 0, 0, sandbox.Counts{Claims: 11}
+					}
+					return 3, 4, sandbox.Counts{Claims: 9, Waits: 8, Cold: 10, Starts: 7, Failed: 6, Deaths: 5}
 				}})
 			}, map[string]float64{
 				"harness_tasks{state=running}": 1, "harness_tasks{state=queued}": 2,
-				"harness_sandbox_runners{state=started}": 3, "harness_sandbox_runners{state=idle}": 4,
-				"harness_sandbox_runner_events_total{event=claimed}": 9, "harness_sandbox_runner_events_total{event=waited}": 8,
-				"harness_sandbox_runner_events_total{event=started}": 7, "harness_sandbox_runner_events_total{event=failed}": 6,
-				"harness_sandbox_runner_events_total{event=died}": 5,
+				"harness_sandbox_runners{state=started,tier=wasm}": 3, "harness_sandbox_runners{state=idle,tier=wasm}": 4,
+				"harness_sandbox_runner_events_total{event=claimed,tier=wasm}": 9, "harness_sandbox_runner_events_total{event=waited,tier=wasm}": 8,
+				"harness_sandbox_runner_events_total{event=started,tier=wasm}": 7, "harness_sandbox_runner_events_total{event=failed,tier=wasm}": 6,
+				"harness_sandbox_runner_events_total{event=died,tier=wasm}": 5, "harness_sandbox_runner_events_total{event=cold,tier=wasm}": 10,
+				"harness_sandbox_runner_events_total{event=claimed,tier=docker}": 11,
 			},
 		},
 	} {

@@ -11,38 +11,49 @@ import (
 
 // State counts what there is at the moment of a scrape. The functions must not wait long; they are safe for concurrent use.
 type State struct {
-	TasksRunning, TasksQueued   func() int
-	RunnersStarted, RunnersIdle func() int // of the sandbox: alive or starting, and of those waiting for a program
-	RunnerEvents                func() sandbox.Counts
+	TasksRunning, TasksQueued func() int
+	Tiers                     []string                                                // of the sandbox
+	Runners                   func(tier string) (started, idle int, c sandbox.Counts) // alive or starting, of those waiting for a program, and what happened
 }
 
 // Watch makes every scrape ask s. It is called once.
 func (m *Metrics) Watch(s State) {
-	const tasks, runners = "Tasks that have not ended.", "Processes that programs run in: all that are started, and those that wait for a program."
-	for _, g := range []struct {
-		name, help, state string
-		count             func() int
-	}{
-		{"harness_tasks", tasks, "running", s.TasksRunning},
-		{"harness_tasks", tasks, "queued", s.TasksQueued},
-		{"harness_sandbox_runners", runners, "started", s.RunnersStarted},
-		{"harness_sandbox_runners", runners, "idle", s.RunnersIdle},
+	for state, count := range map[string]func() int{"running": s.TasksRunning, "queued": s.TasksQueued} {
+		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "harness_tasks", Help: "Tasks that have not ended.", ConstLabels: prometheus.Labels{"state": state},
+		}, func() float64 { return float64(count()) })
+	}
+	for _, tier := range s.Tiers {
+		m.watchRunners(tier, func() (started, idle int, c sandbox.Counts) { return s.Runners(tier) })
+	}
+}
+
+// watchRunners makes every scrape ask for the runners of a tier.
+func (m *Metrics) watchRunners(tier string, runners func() (started, idle int, c sandbox.Counts)) {
+	for state, count := range map[string]func() int{
+		"started": func() int { started, _, _ := runners(); return started },
+		"idle":    func() int { _, idle, _ := runners(); return idle },
 	} {
 		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{
-			Name: g.name, Help: g.help, ConstLabels: prometheus.Labels{"state": g.state},
-		}, func() float64 { return float64(g.count()) })
+			Name: "harness_sandbox_runners", ConstLabels: prometheus.Labels{"state": state, "tier": tier},
+			Help: "Processes and containers that programs run in: all that are started, and those that wait for a program.",
+		}, func() float64 { return float64(count()) })
 	}
 	for event, count := range map[string]func(sandbox.Counts) uint64{
 		"claimed": func(c sandbox.Counts) uint64 { return c.Claims },
 		"waited":  func(c sandbox.Counts) uint64 { return c.Waits },
+		"cold":    func(c sandbox.Counts) uint64 { return c.Cold },
 		"started": func(c sandbox.Counts) uint64 { return c.Starts },
 		"failed":  func(c sandbox.Counts) uint64 { return c.Failed },
 		"died":    func(c sandbox.Counts) uint64 { return c.Deaths },
 	} {
 		promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
-			Name: "harness_sandbox_runner_events_total", ConstLabels: prometheus.Labels{"event": event},
-			Help: "Runners lent to programs, programs that found none ready, runners started, starts that failed, and runners that did not end cleanly.",
-		}, func() float64 { return float64(count(s.RunnerEvents())) })
+			Name: "harness_sandbox_runner_events_total", ConstLabels: prometheus.Labels{"event": event, "tier": tier},
+			Help: "Runners lent to programs, programs that found none ready, those of them that waited for a start, runners started, starts that failed, and runners that did not end cleanly.",
+		}, func() float64 {
+			_, _, c := runners()
+			return float64(count(c))
+		})
 	}
 }
 

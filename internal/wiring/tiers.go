@@ -39,19 +39,30 @@ const auto = "auto"
 // openTiers returns what opens each tier at its first use.
 func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error) {
 	closePool := func(t *tier) error { t.pool.Close(); return nil }
+	c := h.cfg.Sandbox
+	// open makes the pool of a tier, whose runners execute a number of programs, 0 for as many as the pool's default.
+	open := func(s sandbox.Sandbox, size, runs int, walls []string, strength int, missing func() jail.Missing) *tier {
+		t := &tier{name: s.Info().Tier, walls: walls, strength: strength, missing: missing}
+		t.pool = sandbox.NewPool(s, sandbox.PoolOptions{
+			Size: size, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, FailFast: c.WhenFull == "fail", MaxRuns: runs,
+		})
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.pools[t.name] = t.pool
+		return t
+	}
 	engine := opened(h, "HARNESS_CACHE_DIR", "a directory that only you can write to", func() (*wasm.Sandbox, error) {
 		return wasm.Open(ctx, wasm.Options{
 			Executable: h.out.Executable, Args: h.out.Args, Dir: h.out.CacheDir, MaxMemory: max(1<<30, int64(h.cfg.Sandbox.Memory)),
 		})
 	}, (*wasm.Sandbox).Close)
-	c := h.cfg.Sandbox
 	tiers := map[string]func() (*tier, error){
 		"wasm": opened(h, "sandbox.tier", "another tier", func() (*tier, error) {
 			s, err := engine()
 			if err != nil {
 				return nil, err
 			}
-			return &tier{"wasm", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout}), jail.Walls, strengths["wasm"], s.Missing}, nil
+			return open(s, c.Pool, 0, jail.Walls, strengths["wasm"], s.Missing), nil
 		}, closePool),
 		"process": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			e, err := engine()
@@ -66,7 +77,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 				return nil, err
 			}
 			h.atClose(s.Close)
-			return &tier{"process", sandbox.NewPool(s, sandbox.PoolOptions{Size: c.Pool, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), jail.Walls, strengths["process"], s.Missing}, nil
+			return open(s, c.Pool, 1, jail.Walls, strengths["process"], s.Missing), nil
 		}, closePool),
 		"docker": opened(h, "sandbox.tier", "wasm", func() (*tier, error) {
 			s, err := docker.Open(ctx, docker.Options{
@@ -81,7 +92,7 @@ func (h *Harness) openTiers(ctx context.Context) map[string]func() (*tier, error
 			if slices.Contains(s.Walls(), docker.Kernel) {
 				strength = strengths["docker"]
 			}
-			return &tier{"docker", sandbox.NewPool(s, sandbox.PoolOptions{Size: s.Size(), PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, MaxRuns: 1}), s.Walls(), strength, s.Missing}, nil
+			return open(s, s.Size(), 1, s.Walls(), strength, s.Missing), nil
 		}, closePool),
 	}
 	tiers[auto] = kept(func() (*tier, error) {
@@ -154,6 +165,18 @@ func (h *Harness) Pool(name string) (*sandbox.Pool, error) {
 		return nil, err
 	}
 	return t.pool, nil
+}
+
+// Runners says how many runners of a tier are alive or starting, how many of them wait for a program, and what has happened. It opens no tier.
+func (h *Harness) Runners(tier string) (started, idle int, counts sandbox.Counts) {
+	h.mu.Lock()
+	pool := h.pools[tier]
+	h.mu.Unlock()
+	if pool == nil {
+		return 0, 0, counts
+	}
+	started, idle = pool.Stats()
+	return started, idle, pool.Counts()
 }
 
 // engine is where containers run.

@@ -31,6 +31,7 @@ import (
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/task"
@@ -101,7 +102,8 @@ type Harness struct {
 	opening sync.WaitGroup // of Warm
 
 	mu      sync.Mutex
-	closers []func() error // of the open parts, in the order of opening
+	closers []func() error           // of the open parts, in the order of opening
+	pools   map[string]*sandbox.Pool // of the tiers that are open
 }
 
 // Open joins the parts and starts none: servers start when they are needed. Cancelling ctx ends the opening of parts. Close must be
@@ -123,7 +125,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if out.Policy == nil {
 		out.Policy = cfg.Policy.Compiled()
 	}
-	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}}
+	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}, pools: map[string]*sandbox.Pool{}}
 	if cfg.Learning.Searches {
 		h.catalog.LearnUse(time.Now)
 	}

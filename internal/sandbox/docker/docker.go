@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -121,7 +122,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.limited(ctx, first); err != nil {
+	if err := s.asFor(ctx, first); err != nil {
 		first.Kill()
 		return err
 	}
@@ -205,8 +206,9 @@ func (s *Sandbox) judge(f *frame.Frame) (gvisor bool, err error) {
 	return !machines, nil
 }
 
-// limited checks that the engine has not dropped a limit of a container; gVisor does not show all of them to what is within.
-func (s *Sandbox) limited(ctx context.Context, r *startedRunner) error {
+// asFor checks that the engine has made a container as it was asked to, which not all can be seen from within: with its limits, which gVisor
+// hides, and with nothing of the machine in it.
+func (s *Sandbox) asFor(ctx context.Context, r *startedRunner) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	found, err := s.client.ContainerInspect(ctx, r.Runner.(runner).link.id, client.ContainerInspectOptions{})
@@ -217,17 +219,39 @@ func (s *Sandbox) limited(ctx context.Context, r *startedRunner) error {
 		return fmt.Errorf("look at a container: %w", err)
 	}
 	want, has := s.recipe().HostConfig, found.Container.HostConfig
-	for what, dropped := range map[string]bool{
+	dropped := those(map[string]bool{
 		"memory":     has.Memory != want.Memory,
 		"processes":  has.PidsLimit == nil || *has.PidsLimit != *want.PidsLimit,
 		"processors": has.NanoCPUs != want.NanoCPUs,
-		"network":    has.NetworkMode != want.NetworkMode,
-	} {
-		if dropped {
-			return fmt.Errorf("the Docker engine has made a container without its limit of %s: give it cgroups with this controller", what)
-		}
+		"files, core dumps and processor time (ulimits)": slices.ContainsFunc(want.Ulimits, func(w *container.Ulimit) bool {
+			return !slices.ContainsFunc(has.Ulimits, func(h *container.Ulimit) bool { return h != nil && *h == *w })
+		}),
+	})
+	if dropped != "" {
+		return fmt.Errorf("the Docker engine has made a container without its limit of %s: give it cgroups with these controllers", dropped)
+	}
+	added := those(map[string]bool{
+		"a network":                    has.NetworkMode != want.NetworkMode || has.PublishAllPorts || len(has.PortBindings) > 0,
+		"privileges":                   has.Privileged || len(has.CapAdd) > 0 || len(has.GroupAdd) > 0,
+		"devices of the machine":       len(has.Devices)+len(has.DeviceRequests)+len(has.DeviceCgroupRules) > 0,
+		"files of the machine":         len(has.Binds)+len(has.Mounts)+len(has.VolumesFrom) > 0,
+		"processes of the machine":     has.PidMode.IsHost() || has.PidMode.IsContainer(),
+		"the machine's IPC":            has.IpcMode.IsHost() || has.IpcMode.IsContainer() || has.IpcMode.IsShareable(),
+		"the machine's name":           has.UTSMode.IsHost(),
+		"a root that can be written":   !has.ReadonlyRootfs,
+		"a log of what programs print": has.LogConfig.Type != want.LogConfig.Type,
+		"restarts":                     has.RestartPolicy.IsAlways() || has.RestartPolicy.IsOnFailure() || has.RestartPolicy.IsUnlessStopped(),
+	})
+	if added != "" {
+		return fmt.Errorf("the Docker engine has made a container with what it was not asked for: %s; see its plugins, and what stands before its API", added)
 	}
 	return nil
+}
+
+// those lists what is true.
+func those(facts map[string]bool) string {
+	maps.DeleteFunc(facts, func(_ string, is bool) bool { return !is })
+	return strings.Join(slices.Sorted(maps.Keys(facts)), ", ")
 }
 
 // Walls are those that containers should have.

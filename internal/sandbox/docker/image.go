@@ -103,6 +103,23 @@ func Build(ctx context.Context, engine Engine, name, program string) (*Built, er
 	return b, nil
 }
 
+// Ensure builds DefaultImage where an engine has none of this name yet, and reports whether it did.
+func Ensure(ctx context.Context, engine Engine, program string) (built bool, err error) {
+	c, err := engine.connect()
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	if _, err := reach(ctx, c); err != nil {
+		return false, err
+	}
+	if _, err := imageID(ctx, c, DefaultImage); err == nil {
+		return false, nil
+	}
+	_, err = Build(ctx, engine, DefaultImage, program)
+	return err == nil, err
+}
+
 // changesFor are the instructions of the image besides its files, as Dockerfile.sandbox has them.
 func changesFor(machine *node.Machine) []string {
 	changes := []string{"USER " + user, `ENTRYPOINT ["` + nodePath + `"]`}

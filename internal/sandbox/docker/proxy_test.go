@@ -139,11 +139,23 @@ func TestWeaker(t *testing.T) {
 			host("Memory", 0)(create)
 			host("MemorySwap", 0)(create)
 		}, `limits \(memory: |limit of memory`, false},
-		"processors":       {host("NanoCpus", int64(2e9)), `limits \(processors: 2, not 1|limit of processors`, false},
-		"processes":        {host("PidsLimit", nil), `limits \(processes: max, not 64|limit of processes`, false},
-		"open files":       {host("Ulimits", nil), `limits \(open files: \d+, not 256`, false},
-		"size of /tmp":     {host("Tmpfs", map[string]string{"/tmp": tmp + "noexec,nr_inodes=1024"}), `limits \(size of /tmp: \d+, not 16777216`, false},
-		"files in /tmp":    {host("Tmpfs", map[string]string{"/tmp": tmp + "noexec,size=16m"}), `limits \(files in /tmp: \d+, not 1024`, true},
+		"processors":              {host("NanoCpus", int64(2e9)), `limits \(processors: 2, not 1|limit of processors`, false},
+		"processes":               {host("PidsLimit", nil), `limits \(processes: max, not 64|limit of processes`, false},
+		"open files":              {host("Ulimits", nil), `limits \(open files: \d+, not 256`, false},
+		"size of /tmp":            {host("Tmpfs", map[string]string{"/tmp": tmp + "noexec,nr_inodes=1024"}), `limits \(size of /tmp: \d+, not 16777216`, false},
+		"files in /tmp":           {host("Tmpfs", map[string]string{"/tmp": tmp + "noexec,size=16m"}), `limits \(files in /tmp: \d+, not 1024`, true},
+		"the machine's files":     {host("Binds", []string{"/etc:/machine:ro"}), `with what it was not asked for: files of the machine`, false},
+		"a volume":                {host("Mounts", []any{map[string]any{"Type": "volume", "Target": "/machine"}}), `files of the machine`, false},
+		"the machine's processes": {host("PidMode", "host"), `processes of the machine`, false},
+		"the machine's name": {func(create map[string]any) {
+			host("UTSMode", "host")(create)
+			delete(create, "Hostname")
+		}, `the machine's name`, false},
+		"a device":         {host("Devices", []any{map[string]any{"PathOnHost": "/dev/null", "PathInContainer": "/dev/extra", "CgroupPermissions": "r"}}), `devices of the machine`, false},
+		"a group":          {host("GroupAdd", []string{"0"}), `privileges`, false},
+		"core dumps":       {host("Ulimits", []any{map[string]any{"Name": "nofile", "Soft": 256, "Hard": 256}}), `limit of files, core dumps`, false},
+		"a log":            {host("LogConfig", map[string]any{"Type": "json-file"}), `a log of what programs print`, false},
+		"restarts":         {host("RestartPolicy", map[string]any{"Name": "always"}), `restarts`, false},
 		"programs in /tmp": {host("Tmpfs", map[string]string{"/tmp": tmp + "exec,size=16m,nr_inodes=1024"}), `limits \(.*without noexec`, false},
 	} {
 		t.Run(name, func(t *testing.T) {

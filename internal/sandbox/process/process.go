@@ -24,6 +24,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/node"
 )
@@ -41,6 +42,8 @@ type Options struct {
 	Memory int64
 	// Without are walls of package jail that the tier goes without where the machine does not have them.
 	Without []string
+	// Bare starts runners without any walls, to measure what these cost. Never execute programs of others so.
+	Bare bool
 }
 
 // Sandbox is the process tier.
@@ -48,7 +51,7 @@ type Sandbox struct {
 	opt     Options
 	info    sandbox.Info
 	machine *node.Machine
-	program []byte // jail.Program, as JSON
+	program jail.Program
 	jail    *jail.Launcher
 	missing atomic.Pointer[jail.Missing]
 }
@@ -112,17 +115,13 @@ func open(ctx context.Context, opt Options, text []byte) (*Sandbox, error) {
 
 // prepare starts a runner, and has the next ones take the code cache that it makes if there is none yet.
 func (s *Sandbox) prepare(ctx context.Context, p jail.Program, cache node.CodeCache) error {
-	use := func(path string) error {
+	use := func(path string) {
 		if path != "" {
 			p.Files[cachePath] = path
 		}
-		program, err := json.Marshal(p)
-		s.program = program
-		return err
+		s.program = p
 	}
-	if err := use(cache.Find()); err != nil {
-		return err
-	}
+	use(cache.Find())
 	runner, made, err := s.start(ctx)
 	if err != nil {
 		return err
@@ -135,7 +134,8 @@ func (s *Sandbox) prepare(ctx context.Context, p jail.Program, cache node.CodeCa
 	if err != nil {
 		return err
 	}
-	return use(path)
+	use(path)
+	return nil
 }
 
 // writeScript keeps the runner in a file, whose name says what is in it.
@@ -164,9 +164,11 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 func (s *Sandbox) start(ctx context.Context) (r sandbox.Runner, made []byte, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, startTime, errors.New("the Node.js process was not ready in time"))
 	defer stop()
-	cmd := exec.Command(s.opt.Program, append(slices.Clone(s.opt.Args), jail.ExecCommand, string(s.program))...)
-	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
-	runner, err := sandbox.StartProcess(cmd, s.jail.Start)
+	cmd, launch, err := s.command()
+	if err != nil {
+		return nil, nil, err
+	}
+	runner, err := sandbox.StartProcess(cmd, launch)
 	if err != nil {
 		return nil, nil, fmt.Errorf("start Node.js: %w", err)
 	}
@@ -185,6 +187,26 @@ func (s *Sandbox) start(ctx context.Context) (r sandbox.Runner, made []byte, err
 	}
 	end(runner)
 	return nil, nil, err
+}
+
+// command is what starts a runner, and how it is started.
+func (s *Sandbox) command() (cmd *exec.Cmd, start func(*exec.Cmd) error, err error) {
+	p := s.program
+	if s.opt.Bare {
+		args := make([]string, len(p.Args))
+		for i, arg := range p.Args {
+			args[i] = cmp.Or(p.Files[arg], arg)
+		}
+		missing, err := json.Marshal(jail.None())
+		return &exec.Cmd{Path: p.Files[p.Path], Args: args, Env: append(p.Env, jail.MissingVariable+"="+string(missing))}, process.Start, err
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd = exec.Command(s.opt.Program, append(slices.Clone(s.opt.Args), jail.ExecCommand, string(text))...)
+	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
+	return cmd, s.jail.Start, nil
 }
 
 // explain tells a runner that went without its walls.

@@ -355,49 +355,24 @@ func bare(dir string, without []string) int {
 	return 0
 }
 
-// BenchmarkStart is a runner's start; beside it, that of the same Node.js without walls.
+// BenchmarkStart is a runner's start; beside it, that of the same Node.js without walls. harness bench --tier process measures both by turns.
 func BenchmarkStart(b *testing.B) {
 	s := setup(b, nil)
-	b.Run("jail", func(b *testing.B) {
-		for b.Loop() {
-			r, err := s.Start(b.Context())
-			if err != nil {
-				b.Fatal(err)
+	bare, err := Open(b.Context(), Options{Program: child.Executable(b), Dir: s.opt.Dir, Bare: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, s := range map[string]*Sandbox{"jail": s, "bare": bare} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r, err := s.Start(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				end(r)
 			}
-			end(r)
-		}
-	})
-	b.Run("bare", func(b *testing.B) {
-		script, err := node.Script()
-		if err != nil {
-			b.Fatal(err)
-		}
-		path := filepath.Join(b.TempDir(), "runner.cjs")
-		if err := os.WriteFile(path, script, 0o600); err != nil {
-			b.Fatal(err)
-		}
-		for b.Loop() {
-			cmd := exec.Command(s.machine.Path, append(node.Options(s.opt.Memory), path)...)
-			cmd.Env = s.machine.Env()
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				b.Fatal(err)
-			}
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := out.Read(make([]byte, 1)); err != nil {
-				b.Fatal(err)
-			}
-			cmd.Process.Kill()
-			cmd.Wait()
-			in.Close()
-		}
-	})
+		})
+	}
 	b.Run("run", func(b *testing.B) {
 		var took time.Duration
 		for b.Loop() {

@@ -45,6 +45,8 @@ type Options struct {
 	Dir string
 	// MaxMemory is the highest memory limit that any program will have, in bytes; 1 GiB when zero.
 	MaxMemory int64
+	// Bare starts workers without the walls of the operating system, to measure what these cost. Never execute programs of others so.
+	Bare bool
 }
 
 // WorkerCommand is the first argument that makes the binary a worker, or the builder of what workers start from: the
@@ -179,7 +181,7 @@ func (s *Sandbox) Program() (program string, args []string) { return s.worker() 
 
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
-	settings, err := json.Marshal(worker.Settings{Dir: s.dir, Reserve: s.opt.MaxMemory})
+	settings, err := json.Marshal(worker.Settings{Dir: s.dir, Reserve: s.opt.MaxMemory, Bare: s.opt.Bare})
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +190,11 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 	if s.image != nil {
 		cmd.ExtraFiles = []*os.File{s.image}
 	}
-	runner, err := sandbox.StartProcess(cmd, s.jail.Start)
+	launch := s.jail.Start
+	if s.opt.Bare {
+		launch = process.Start
+	}
+	runner, err := sandbox.StartProcess(cmd, launch)
 	if err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}

@@ -120,8 +120,21 @@ var Attacks = map[string]Attack{
 	"use_terminal": {Do: func(Target) (string, error) {
 		return "", raw(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&[]byte{'x'}[0])))
 	}},
-	"share_memory":        {Do: func(Target) (string, error) { return "", raw(unix.SYS_SHMGET, 1, 4096, 0o1600) }},
-	"share_messages":      {Do: func(Target) (string, error) { return "", raw(unix.SYS_MSGGET, 1, 0o1600, 0) }},
+	"share_memory":   {Do: func(Target) (string, error) { return "", raw(unix.SYS_SHMGET, 1, 4096, 0o1600) }},
+	"share_messages": {Do: func(Target) (string, error) { return "", raw(unix.SYS_MSGGET, 1, 0o1600, 0) }},
+	// These are counted for a user of the machine, or for all of it: what one process takes, others lack.
+	"share_watches": {Do: func(Target) (string, error) { return "", raw(unix.SYS_INOTIFY_INIT1, 0, 0, 0) }},
+	"share_pipes":   {Do: pipe},
+	"share_timers":  {Do: timer},
+	"share_requests": {Do: func(Target) (string, error) {
+		var id uint64
+		return "", raw(unix.SYS_IO_SETUP, 1<<12, uintptr(unsafe.Pointer(&id)), 0)
+	}},
+	"lock_memory": {Do: func(Target) (string, error) { return "", unix.Mlockall(unix.MCL_FUTURE) }},
+	"raise_scheduler": {Do: func(Target) (string, error) {
+		return "", raw(unix.SYS_SCHED_SETSCHEDULER, 0, 1, uintptr(unsafe.Pointer(&[]int32{1}[0])))
+	}},
+	"raise_disk":          {Do: func(Target) (string, error) { return "", raw(unix.SYS_IOPRIO_SET, 1, 0, 1<<13) }},
 	"exhaust_descriptors": {Alone: true, Do: files},
 	"exhaust_memory":      {Alone: true, Do: memory(unix.MAP_PRIVATE)},
 	"exhaust_shared":      {Alone: true, Do: memory(unix.MAP_SHARED)},
@@ -281,6 +294,22 @@ func memfd() error {
 func rings(Target) (string, error) {
 	var parameters [120]byte
 	return "", raw(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&parameters[0])), 0)
+}
+
+// pipe makes a pipe larger than pipes are.
+func pipe(Target) (string, error) {
+	for _, fd := range []uintptr{0, 1} {
+		if size, err := unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20); err == nil {
+			return fmt.Sprint(size), nil
+		}
+	}
+	return "", errNothing
+}
+
+// timer makes a timer that sends signals.
+func timer(Target) (string, error) {
+	var id int32
+	return "", raw(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&id)))
 }
 
 // able takes capabilities, in several ways.

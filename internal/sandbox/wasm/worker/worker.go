@@ -44,6 +44,7 @@ const (
 type Settings struct {
 	Dir     string `json:"dir"`     // what Build made
 	Reserve int64  `json:"reserve"` // bytes of address space for guest memory: no run may have a higher limit
+	Bare    bool   `json:"bare"`    // it enters no jail
 }
 
 // Main runs a worker until its standard input ends, and returns the exit code.
@@ -72,6 +73,7 @@ type worker struct {
 	header header
 	limit  *limiter
 	memory func() (experimental.LinearMemory, error) // a fresh memory that holds the image
+	jail   func() jail.Missing
 
 	in     input    // frames from the host
 	queued [][]byte // answers that came while the guest waited for a synchronous one
@@ -84,7 +86,10 @@ func work(ctx context.Context, s Settings, stdin io.Reader, stdout io.Writer) er
 	if err != nil {
 		return err
 	}
-	w := &worker{engine: e, limit: &limiter{}, out: &output{w: stdout}}
+	w := &worker{engine: e, limit: &limiter{}, out: &output{w: stdout}, jail: jail.Enter}
+	if s.Bare {
+		w.jail = jail.None
+	}
 	w.limit.limit.Store(s.Reserve)
 	if w.header, w.memory, err = openSnapshot(s, w.limit); err != nil {
 		return fmt.Errorf("open snapshot: %w", err)
@@ -123,7 +128,7 @@ func (w *worker) serve(ctx context.Context) error {
 	ready := frame.Frame{T: frame.Ready, Engine: quickjs.SHA256}
 	if w.runs == 0 {
 		limitMemory(maxOwnMemory)
-		ready.Missing = jail.Enter()
+		ready.Missing = w.jail()
 	}
 	w.out.write(ready)
 	w.out.flush()

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/sandbox/docker"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// engines say what executes programs in a tier.
+var engines = map[string]string{
+	"wasm":    "QuickJS in the memory of WebAssembly, worker process",
+	"process": "Node.js, a process for each program",
+	"docker":  "Node.js, a container for each program",
+}
+
+// wallFinding is a wall of a tier.
+type wallFinding struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // held, missing, or impossible: this system cannot have it
+	Detail string `json:"detail,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// sandboxFinding opens a tier, starts a runner of it and says which walls it has. A tier that is not configured may fail.
+func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configured bool) finding {
+	name := "sandbox " + tier
+	began := time.Now()
+	walls, missing, err := h.Walls(ctx, tier)
+	if err != nil {
+		f := partFinding(name, "", err)
+		f.Walls = noWalls(tier, firstLine(f.Detail), f.Fix)
+		if !configured {
+			f.State, f.Detail, f.Fix = "warning", "not available, and not configured: "+f.Detail, ""
+		}
+		return f
+	}
+	f := finding{Name: name, State: "ok", started: true, Detail: fmt.Sprintf("%s; ready after %s", engines[tier], time.Since(began).Round(time.Millisecond))}
+	if configured {
+		f.Detail = "configured; " + f.Detail
+	}
+	var held []string
+	for _, wall := range walls {
+		why := missing[wall]
+		if why == "" {
+			f.Walls = append(f.Walls, wallFinding{Name: wall, State: "held"})
+			held = append(held, wall)
+			continue
+		}
+		f.State = "warning"
+		f.Walls = append(f.Walls, wallGone(tier, wall, why))
+	}
+	if len(held) > 0 {
+		f.Detail += "; walls around it: " + strings.Join(held, ", ")
+	}
+	if tier == "docker" && !slices.Contains(walls, docker.Kernel) { // that is a choice
+		f.Walls = append(f.Walls, wallFinding{
+			docker.Kernel, "missing", "containers share the kernel of the engine's machine",
+			"for users who do not trust each other: install gVisor, and set sandbox.docker.runtime to runsc",
+		})
+	}
+	return f
+}
+
+// noWalls are the walls of a tier that does not start.
+func noWalls(tier, why, fix string) (all []wallFinding) {
+	names := jail.Walls
+	switch {
+	case tier == "docker":
+		names = []string{docker.User, docker.ReadOnly, docker.Network, docker.Seccomp, docker.Limits, docker.Kernel}
+	case runtime.GOOS != "linux":
+		why, fix = "only Linux has it", onLinux
+	}
+	for _, name := range names {
+		w := wallFinding{name, "missing", why, fix}
+		if tier != "docker" && runtime.GOOS != "linux" {
+			w.State = "impossible"
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+const onLinux = "untrusted programs run best on Linux, or in a virtual machine with it"
+
+// wallGone says why a wall is missing, whether this system can have it at all, and how.
+func wallGone(tier, wall, why string) wallFinding {
+	w := wallFinding{wall, "missing", why, ""}
+	unknown := strings.Contains(why, syscall.ENOSYS.Error()) || strings.Contains(why, syscall.EINVAL.Error())
+	switch {
+	case tier == "docker":
+		w.Fix = "let the engine account for swap (kernel parameter swapaccount=1), or switch swap off"
+	case runtime.GOOS != "linux":
+		w.State, w.Fix = "impossible", onLinux
+	case strings.Contains(why, "cgo"):
+		w.Fix = "use a harness that was built with CGO_ENABLED=0"
+	case wall == jail.Namespaces || wall == jail.Root:
+		w.Fix = "allow user namespaces (sysctl user.max_user_namespaces; kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu), " +
+			"or give the container a seccomp profile that allows them"
+	case wall == jail.Landlock && unknown:
+		w.State, w.Fix = "impossible", "use a kernel of version 5.13 or later with Landlock"
+	case wall == jail.Landlock:
+		w.Fix = "switch Landlock on (kernel parameter lsm=landlock,...), or give the container a seccomp profile that allows it"
+	case wall == jail.Seccomp && unknown:
+		w.State, w.Fix = "impossible", "use a kernel with seccomp and its filters"
+	default:
+		w.Fix = "let the harness change its own limits, user and filters: see what the container or service forbids"
+	}
+	return w
+}
