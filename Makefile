@@ -85,10 +85,12 @@ conformance: ## rates of test262 and web-platform-tests in the guest, the bare e
 conformance-mcp: build ## the official conformance suite of MCP against /mcp and our client, with what passed
 	$(GO) test ./internal/cli -run 'TestConformance|TestTypeScriptClient' -count 1 -v
 
-lines: ## lines of Go by package, without tests, their support and generated code
+lines: ## lines of Go by package, without tests, their support and generated code, and those of the guest runtime
 	@git ls-files '*.go' | grep -v -e _test.go -e ^internal/testing/ -e ^tools/ -e /testdata/ | \
 		xargs grep -L '^// Code generated .* DO NOT EDIT' | xargs awk \
 		'{d = FILENAME; sub("/[^/]*$$", "", d); n[d]++} END {for (d in n) {printf "%7d %s\n", n[d], d | "sort -k2"; all += n[d]}; close("sort -k2"); printf "%7d in all\n", all}'
+	@git ls-files 'internal/guest/prelude/*.js' | grep -v /locales.js | xargs cat | grep -cvE '^[[:space:]]*(//.*)?$$' | \
+		xargs printf '%7d of the guest runtime: JavaScript without blank lines, comments and the data of locales\n'
 
 bench: build ## the budgets, measured on this machine
 	./bin/harness bench

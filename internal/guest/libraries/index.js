@@ -3,6 +3,8 @@
 // this realm reaches a program, and no other object of a program this realm.
 
 import './text.js';
+import { chacha20 } from '@noble/ciphers/chacha.js';
+import { hexToBytes } from '@noble/ciphers/utils.js';
 import { hmac } from '@noble/hashes/hmac.js';
 import { md5, sha1 } from '@noble/hashes/legacy.js';
 import {
@@ -10,8 +12,11 @@ import {
 } from 'make-plural/plurals';
 import * as categories from 'make-plural/pluralCategories';
 import { sha224, sha256, sha384, sha512, sha512_224, sha512_256 } from '@noble/hashes/sha2.js';
+import { eastAsianWidthType } from 'get-east-asian-width';
 import legacyURL from 'url/url.js';
-import { TextDecoder as Decoder } from './node_modules/@exodus/bytes/encoding.js';
+import { TextDecoder as Decoder, TextEncoder } from './node_modules/@exodus/bytes/encoding.js';
+import { utf8toString, utf8toStringLoose } from '@exodus/bytes/utf8.js';
+import path from 'path-browserify';
 import { URL } from 'whatwg-url';
 import { parseUrlencodedString, serializeUrlencoded } from './node_modules/whatwg-url/lib/urlencoded.js';
 import { toUnicode } from './tr46.js';
@@ -128,6 +133,57 @@ export function openDecoder(label, fatal, ignoreBOM) {
       }
     },
   };
+}
+
+// keyStream fills a buffer with ChaCha20's key stream from a block on; the key is text in hexadecimal.
+export function keyStream(key, block, buffer) {
+  const bytes = new Uint8Array(buffer);
+  chacha20(hexToBytes(key), new Uint8Array(12), bytes, bytes, block);
+}
+
+const encoder = new TextEncoder();
+
+// encodeInto writes the UTF-8 of a text into a range of a buffer, and returns what it read and wrote as JSON.
+export function encodeInto(text, buffer, offset, length) {
+  return JSON.stringify(encoder.encodeInto(text, new Uint8Array(buffer, offset, length)));
+}
+
+// decodeLoosely and decodeStrictly return the text of UTF-8 bytes; the second null if they are not valid.
+export function decodeLoosely(buffer, offset, length) {
+  return utf8toStringLoose(new Uint8Array(buffer, offset, length));
+}
+
+export function decodeStrictly(buffer, offset, length) {
+  try {
+    return utf8toString(new Uint8Array(buffer, offset, length));
+  } catch {
+    return null;
+  }
+}
+
+// width is the number of columns of a text in a terminal, as Node.js counts them.
+export function width(text) {
+  let columns = 0;
+  let before = '';
+  for (const c of text.normalize('NFC')) {
+    const joined = before === '\u200d' && /[\p{Emoji_Presentation}\p{Emoji_Modifier}]/u.test(c);
+    if (!joined) columns += columnsOf(c);
+    before = c;
+  }
+  return columns;
+}
+
+function columnsOf(c) {
+  const type = eastAsianWidthType(c.codePointAt(0));
+  if (type === 'wide' || type === 'fullwidth' || ((type === 'neutral' || type === 'ambiguous') && /\p{Emoji}/u.test(c))) return 2;
+  return /[^\u00ad]/u.test(c) && /[\p{Cc}\p{Cf}\p{Me}\p{Mn}\p{Emoji_Modifier}]/u.test(c) ? 0 : 1;
+}
+
+globalThis.process = { cwd: () => '/workspace' }; // where relative paths of files go
+
+// callPath calls a function of Node's path.posix. Arguments and result are JSON.
+export function callPath(name, args) {
+  return JSON.stringify(path[name](...JSON.parse(args)));
 }
 
 const plurals = {

@@ -1,10 +1,9 @@
 // What a value is, found out without running guest code: no getter, no trap, no Symbol.toStringTag.
 
 import {
-  bigintValueOf, booleanValueOf, bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, dateGetTime,
-  define, defineProperty, getOwnPropertyDescriptor, getPrototypeOf, global, mapGet, mapSet, mapSize, NativeMap, NativeProxy,
-  NativeTypeError, NativeUint8Array, NativeWeakMap, numberValueOf, regExpSource, setSize, stringValueOf, symbolValueOf,
-  TypedArray, typedArrayBuffer, own, typedArrayByteLength, typedArrayByteOffset, weakGet, weakHas, weakSet, weakSetHas,
+  bigintValueOf, booleanValueOf, bufferByteLength, dataViewByteLength, dateGetTime, define, defineProperty, getOwnPropertyDescriptor,
+  getPrototypeOf, global, mapGet, mapSet, mapSize, NativeMap, NativeProxy, NativeTypeError, NativeWeakMap, numberValueOf, regExpSource,
+  setSize, stringValueOf, symbolValueOf, TypedArray, typedArrayBuffer, own, weakGet, weakHas, weakSet, weakSetHas,
 } from './intrinsics.js';
 
 const proxies = new NativeWeakMap(); // proxy -> {target, handler, label}
@@ -133,21 +132,5 @@ export function unbox(value, boxed) {
     case 'Boolean': return booleanValueOf(value);
     case 'BigInt': return bigintValueOf(value);
     default: return symbolValueOf(value);
-  }
-}
-
-// bytesOf returns the bytes of an ArrayBuffer, a typed array, a Buffer or a DataView without copying them, undefined for
-// anything else.
-export function bytesOf(value) {
-  if (value === null || typeof value !== 'object') return undefined;
-  switch (kindOf(value)) {
-    case 'ArrayBuffer':
-      return new NativeUint8Array(value);
-    case 'DataView':
-      return new NativeUint8Array(dataViewBuffer(value), dataViewByteOffset(value), dataViewByteLength(value));
-    case 'TypedArray':
-      return new NativeUint8Array(typedArrayBuffer(value), typedArrayByteOffset(value), typedArrayByteLength(value));
-    default:
-      return undefined;
   }
 }

@@ -2,7 +2,7 @@
 // code can neither read nor make: an error is a tool's failure because this file made it, not because its name says so.
 
 import {
-  apply, construct, define, defineProperty, ErrorPrototype, getOwnPropertyDescriptor, hasOwn, join, list, mapGet, mapSet, NativeError,
+  apply, construct, define, defineProperty, ErrorPrototype, getOwnPropertyDescriptor, hasOwn, join, lastIndexOf, list, mapGet, mapSet, NativeError,
   NativeMap, NativeRangeError, NativeReferenceError, NativeSyntaxError, NativeTypeError, NativeWeakMap, own, startsWith, strIncludes,
   strIndexOf, strSlice, toNumber, uncurry, weakGet, weakSet, regExpExec,
 } from './intrinsics.js';
@@ -178,10 +178,10 @@ export function setLines(file, pairs) {
 // are as written.
 function inSource(frame) {
   const last = frame.length - (frame[frame.length - 1] === ')' ? 1 : 0);
-  const column = lastIndex(frame, ':', last);
-  const colon = lastIndex(frame, ':', column);
+  const column = lastIndexOf(frame, ':', last - 1);
+  const colon = lastIndexOf(frame, ':', column - 1);
   const bare = startsWith(frame, '    at async ') ? '    at async '.length : '    at '.length;
-  const from = last === frame.length ? bare : lastIndex(frame, '(', colon) + 1;
+  const from = last === frame.length ? bare : lastIndexOf(frame, '(', colon) + 1;
   const file = strSlice(frame, from, colon);
   const pairs = mapGet(lines, file);
   if (!pairs) return frame;
@@ -192,13 +192,6 @@ function inSource(frame) {
   const url = `file://${startsWith(file, '/') ? '' : '/workspace/'}${file}`;
   const place = `${url}:${pair[1] + line - pair[0]}:${pairs.length === 1 ? strSlice(frame, column + 1, last) : 1}`;
   return strSlice(frame, 0, from) + place + strSlice(frame, last);
-}
-
-// lastIndex is the index of the last such character of text before end, or -1.
-function lastIndex(text, character, end) {
-  let i = end - 1;
-  while (i >= 0 && text[i] !== character) i--;
-  return i;
 }
 
 // setStack gives an error the stack of the place where its call was made.

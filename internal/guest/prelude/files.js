@@ -2,11 +2,10 @@
 // synchronous), with the original runtime's listFiles, exists and deleteFile. Paths go to the host as the program wrote them.
 
 import {
-  after, apply, attempt, define, endsWith, freeze, global, keys, list, NativeDate, NativeTypeError, own, push, startsWith,
+  after, apply, attempt, define, endsWith, freeze, global, keys, lastIndexOf, list, NativeDate, NativeTypeError, own, push, startsWith,
   strSlice, toArray, toLowerCase,
 } from './intrinsics.js';
-import { bytesOf } from './brands.js';
-import { fromBase64, toBase64 } from './bytes.js';
+import { bytesOf, fromBase64, toBase64 } from './bytes.js';
 import { request, requestFile } from './calls.js';
 import { encode } from './json.js';
 import { refuse } from './node/refuse.js';
@@ -102,29 +101,31 @@ function range(name, value) {
   throw new NativeTypeError(`fs.readFile takes ${name} as a number of bytes; got ${kindName(value)}`);
 }
 
-class Dirent {
-  constructor(name, parentPath, type) {
-    define(this, 'name', name);
-    define(this, 'parentPath', parentPath);
-    define(this, 'path', parentPath);
-    define(this, 'type', type);
-  }
+class Entry {
   isFile() { return this.type === 'file'; }
   isDirectory() { return this.type === 'directory'; }
   isSymbolicLink() { return false; }
 }
 
-class Stats {
+class Dirent extends Entry {
+  constructor(name, parentPath, type) {
+    super();
+    define(this, 'name', name);
+    define(this, 'parentPath', parentPath);
+    define(this, 'path', parentPath);
+    define(this, 'type', type);
+  }
+}
+
+class Stats extends Entry {
   constructor(answer) {
+    super();
     const modified = own(answer, 'mtimeMs');
     define(this, 'type', own(answer, 'type'));
     define(this, 'size', own(answer, 'size'));
     define(this, 'mtimeMs', modified);
     define(this, 'mtime', new NativeDate(modified));
   }
-  isFile() { return this.type === 'file'; }
-  isDirectory() { return this.type === 'directory'; }
-  isSymbolicLink() { return false; }
 }
 
 // entryName is an entry's name as readdir gives it: below a directory, its path from there.
@@ -134,23 +135,16 @@ function entryName(directory, entry) {
   return startsWith(path, prefix) ? strSlice(path, prefix.length) : own(entry, 'name');
 }
 
-function lastSlash(path) {
-  let end = path.length - 1;
-  while (end > 0 && path[end] !== '/') end--;
-  return end;
-}
-
-const parentOf = (path) => strSlice(path, 0, lastSlash(path));
-const baseOf = (path) => strSlice(path, lastSlash(path) + 1);
-
-function readdir(path, options) {
-  const where = pathText('readdir', path);
+function readdir(path, options, caller = 'readdir') {
+  const where = pathText(caller, path);
   const { recursive, withFileTypes } = optionsOf(options);
   return call('readdir', record('path', where, 'recursive', flag(recursive)), (entries) => {
     const items = list();
     for (let i = 0; i < entries.length; i++) {
       const entry = entries[i];
-      if (withFileTypes) push(items, new Dirent(baseOf(own(entry, 'path')), parentOf(own(entry, 'path')), own(entry, 'type')));
+      const full = own(entry, 'path');
+      const slash = lastIndexOf(full, '/');
+      if (withFileTypes) push(items, new Dirent(strSlice(full, slash + 1), strSlice(full, 0, slash), own(entry, 'type')));
       else push(items, recursive ? entryName(path, entry) : own(entry, 'name'));
     }
     return toArray(items);
@@ -162,14 +156,6 @@ const absent = (value) => (error) => {
   if (own(error, 'code') === 'ENOENT') return value();
   throw error;
 };
-
-function listFiles(path) {
-  return call('readdir', record('path', pathText('listFiles', path)), (entries) => {
-    const names = list();
-    for (let i = 0; i < entries.length; i++) push(names, own(entries[i], 'name'));
-    return toArray(names);
-  }, absent(() => []));
-}
 
 function stat(path, options) {
   const recover = optionsOf(options).throwIfNoEntry === false ? absent(nothing) : undefined;
@@ -200,13 +186,13 @@ const operations = {
   },
   deleteFile: (path) => call('deleteFile', record('path', pathText('deleteFile', path))),
   exists: (path) => call('exists', record('path', pathText('exists', path))),
-  listFiles,
+  listFiles: (path) => ({ ...readdir(path, undefined, 'listFiles'), recover: absent(() => []) }),
   mkdir: (path, options) => call(
     'mkdir', record('path', pathText('mkdir', path), 'recursive', flag(optionsOf(options).recursive)), nothing,
   ),
   mkdtemp,
   readFile: reader('utf8'),
-  readdir,
+  readdir: (path, options) => readdir(path, options),
   rename: two('rename'),
   rm: (path, options) => {
     const { recursive, force } = optionsOf(options);

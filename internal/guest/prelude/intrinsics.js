@@ -12,119 +12,82 @@ export const global = globalThis;
 const bind = Function.prototype.bind;
 // uncurry(f)(self, ...args) is f.call(self, ...args) for a captured f.
 export const uncurry = bind.bind(Function.prototype.call);
-const getter = (object, key) => uncurry(Reflect.getOwnPropertyDescriptor(object, key).get);
 
-export const { apply, construct, defineProperty, deleteProperty, getPrototypeOf, ownKeys } = Reflect;
-export const { isView } = ArrayBuffer;
-export const getOwnPropertyDescriptor = Reflect.getOwnPropertyDescriptor;
+// methods returns the methods and getters of a prototype, uncurried.
+function methods(prototype) {
+  const all = { __proto__: null };
+  for (const key of Reflect.ownKeys(prototype)) {
+    const { value, get } = Reflect.getOwnPropertyDescriptor(prototype, key);
+    if (typeof (value ?? get) === 'function') all[key] = uncurry(value ?? get);
+  }
+  return all;
+}
+
+export const { apply, construct, defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
 export const { create, freeze, is, keys, setPrototypeOf } = Object;
-export const hasOwn = uncurry(Object.prototype.hasOwnProperty);
-export const isEnumerable = uncurry(Object.prototype.propertyIsEnumerable);
-export const objectToString = uncurry(Object.prototype.toString);
-export const functionToString = uncurry(Function.prototype.toString);
+export const { isView } = ArrayBuffer;
+export const { isArray } = Array;
+export const { isFinite, isInteger, isNaN, isSafeInteger } = Number;
+export const { fromCharCode, fromCodePoint } = String;
+export const { decodeURIComponent, encodeURIComponent, escape, parseFloat, parseInt, unescape } = globalThis;
+export const { abs, floor, imul, max, min, pow, round, sqrt, trunc } = Math;
+export const { parse: jsonParse, stringify: jsonStringify } = JSON;
+export const toStr = String;
+export const toNumber = Number;
 
-export const NativeDate = Date;
-export const NativeError = Error;
-export const NativeMap = Map;
-export const NativePromise = Promise;
-export const NativeProxy = Proxy;
-export const NativeRangeError = RangeError;
-export const NativeReferenceError = ReferenceError;
-export const NativeSyntaxError = SyntaxError;
-export const NativeTypeError = TypeError;
-export const NativeUint8Array = Uint8Array;
-export const NativeUint32Array = Uint32Array;
-export const NativeWeakMap = WeakMap;
+export const {
+  Date: NativeDate, Error: NativeError, Map: NativeMap, Promise: NativePromise, Proxy: NativeProxy, RangeError: NativeRangeError,
+  ReferenceError: NativeReferenceError, Set: NativeSet, SyntaxError: NativeSyntaxError, TypeError: NativeTypeError,
+  Uint8Array: NativeUint8Array, WeakMap: NativeWeakMap,
+} = globalThis;
 const ArrayPrototype = Array.prototype;
 export const ErrorPrototype = Error.prototype;
 export const FunctionPrototype = Function.prototype;
 export const ObjectPrototype = Object.prototype;
 export const TypedArray = getPrototypeOf(Uint8Array);
-
-export const toStr = String;
-export const toNumber = Number;
-export const { isFinite, isNaN, isSafeInteger } = Number;
-export const { decodeURIComponent, encodeURIComponent, parseFloat, parseInt } = globalThis;
-export const { floor, max, min, round, sqrt, trunc } = Math;
-export const numberToString = uncurry(Number.prototype.toString);
-export const numberToFixed = uncurry(Number.prototype.toFixed);
-
-export const isArray = Array.isArray;
-export const push = uncurry(Array.prototype.push);
-export const join = uncurry(Array.prototype.join);
-export const sort = uncurry(Array.prototype.sort);
-export const indexOf = uncurry(Array.prototype.indexOf);
-
-export const charCodeAt = uncurry(String.prototype.charCodeAt);
-export const endsWith = uncurry(String.prototype.endsWith);
-export const fromCharCode = String.fromCharCode;
-export const strIncludes = uncurry(String.prototype.includes);
-export const strIndexOf = uncurry(String.prototype.indexOf);
-export const lastIndexOf = uncurry(String.prototype.lastIndexOf);
-export const padEnd = uncurry(String.prototype.padEnd);
-export const padStart = uncurry(String.prototype.padStart);
-export const repeat = uncurry(String.prototype.repeat);
-export const startsWith = uncurry(String.prototype.startsWith);
-export const strSlice = uncurry(String.prototype.slice);
-export const toWellFormed = uncurry(String.prototype.toWellFormed);
-export const toLowerCase = uncurry(String.prototype.toLowerCase);
-export const regExpExec = uncurry(RegExp.prototype.exec);
-
-export const jsonParse = JSON.parse;
-export const jsonStringify = JSON.stringify;
-
-export const mapGet = uncurry(Map.prototype.get);
-export const mapSet = uncurry(Map.prototype.set);
-export const mapHas = uncurry(Map.prototype.has);
-export const mapDelete = uncurry(Map.prototype.delete);
-export const mapForEach = uncurry(Map.prototype.forEach);
 export const MapIteratorPrototype = getPrototypeOf(new Map().keys());
-export const mapIteratorNext = uncurry(MapIteratorPrototype.next);
 export const SetIteratorPrototype = getPrototypeOf(new Set().keys());
-export const setIteratorNext = uncurry(SetIteratorPrototype.next);
-export const mapSize = getter(Map.prototype, 'size');
-export const setHas = uncurry(Set.prototype.has);
-export const setForEach = uncurry(Set.prototype.forEach);
-export const setSize = getter(Set.prototype, 'size');
-export const weakDelete = uncurry(WeakMap.prototype.delete);
-export const weakGet = uncurry(WeakMap.prototype.get);
-export const weakSet = uncurry(WeakMap.prototype.set);
-export const weakHas = uncurry(WeakMap.prototype.has);
-export const weakSetHas = uncurry(WeakSet.prototype.has);
 
-export const dateToISOString = uncurry(Date.prototype.toISOString);
-export const dateGetTime = uncurry(Date.prototype.getTime);
-export const dateToString = uncurry(Date.prototype.toString);
-export const dateToTimeString = uncurry(Date.prototype.toTimeString);
-
-export const bufferByteLength = getter(ArrayBuffer.prototype, 'byteLength');
-export const dataViewBuffer = getter(DataView.prototype, 'buffer');
-export const dataViewByteLength = getter(DataView.prototype, 'byteLength');
-export const dataViewByteOffset = getter(DataView.prototype, 'byteOffset');
-export const typedArrayBuffer = getter(TypedArray.prototype, 'buffer');
-export const typedArrayByteLength = getter(TypedArray.prototype, 'byteLength');
-export const typedArrayByteOffset = getter(TypedArray.prototype, 'byteOffset');
-export const typedArrayLength = getter(TypedArray.prototype, 'length');
-export const typedArraySet = uncurry(TypedArray.prototype.set);
-export const typedArraySubarray = uncurry(TypedArray.prototype.subarray);
-export const typedArrayName = getter(TypedArray.prototype, Symbol.toStringTag);
-
-export const numberValueOf = uncurry(Number.prototype.valueOf);
-export const stringValueOf = uncurry(String.prototype.valueOf);
-export const booleanValueOf = uncurry(Boolean.prototype.valueOf);
-export const bigintValueOf = uncurry(BigInt.prototype.valueOf);
-export const symbolValueOf = uncurry(Symbol.prototype.valueOf);
-export const symbolToString = uncurry(Symbol.prototype.toString);
-export const regExpSource = getter(RegExp.prototype, 'source');
-
-export const { imul } = Math;
-export const symbolAsyncIterator = Symbol.asyncIterator;
-export const symbolIterator = Symbol.iterator;
-export const symbolToPrimitive = Symbol.toPrimitive;
-export const symbolToStringTag = Symbol.toStringTag;
+export const {
+  asyncIterator: symbolAsyncIterator, iterator: symbolIterator, toPrimitive: symbolToPrimitive, toStringTag: symbolToStringTag,
+} = Symbol;
 export const symbolInspect = Symbol.for('nodejs.util.inspect.custom');
 
-const promiseThen = uncurry(Promise.prototype.then);
+export const { hasOwnProperty: hasOwn, propertyIsEnumerable: isEnumerable, toString: objectToString } = methods(ObjectPrototype);
+export const { toString: functionToString } = methods(FunctionPrototype);
+export const { toFixed: numberToFixed, toString: numberToString, valueOf: numberValueOf } = methods(Number.prototype);
+export const { valueOf: bigintValueOf } = methods(BigInt.prototype);
+export const { valueOf: booleanValueOf } = methods(Boolean.prototype);
+export const { toString: symbolToString, valueOf: symbolValueOf } = methods(Symbol.prototype);
+export const { indexOf, join, push, slice: arraySlice, sort, splice } = methods(ArrayPrototype);
+export const {
+  charCodeAt, codePointAt, endsWith, includes: strIncludes, indexOf: strIndexOf, lastIndexOf, normalize, padEnd, padStart, repeat,
+  slice: strSlice, split, startsWith, toLowerCase, toUpperCase, toWellFormed, trim, valueOf: stringValueOf,
+} = methods(String.prototype);
+export const { exec: regExpExec, flags: regExpFlags, source: regExpSource } = methods(RegExp.prototype);
+export const {
+  delete: mapDelete, forEach: mapForEach, get: mapGet, has: mapHas, set: mapSet, size: mapSize,
+} = methods(Map.prototype);
+export const { next: mapIteratorNext } = methods(MapIteratorPrototype);
+export const { add: setAdd, delete: setDelete, forEach: setForEach, has: setHas, size: setSize } = methods(Set.prototype);
+export const { next: setIteratorNext } = methods(SetIteratorPrototype);
+export const { delete: weakDelete, get: weakGet, has: weakHas, set: weakSet } = methods(WeakMap.prototype);
+export const { has: weakSetHas } = methods(WeakSet.prototype);
+export const {
+  getTime: dateGetTime, getUTCDate: dateDay, getUTCDay: dateWeekday, getUTCFullYear: dateYear, getUTCHours: dateHours,
+  getUTCMilliseconds: dateMilliseconds, getUTCMinutes: dateMinutes, getUTCMonth: dateMonth, getUTCSeconds: dateSeconds, toISOString: dateToISOString, toString: dateToString, toTimeString: dateToTimeString,
+} = methods(Date.prototype);
+export const { byteLength: bufferByteLength, slice: bufferSlice } = methods(ArrayBuffer.prototype);
+export const { buffer: dataViewBuffer, byteLength: dataViewByteLength, byteOffset: dataViewByteOffset } = methods(DataView.prototype);
+export const {
+  buffer: typedArrayBuffer, byteLength: typedArrayByteLength, byteOffset: typedArrayByteOffset, fill: typedArrayFill,
+  indexOf: typedArrayIndexOf, length: typedArrayLength, set: typedArraySet, slice: typedArraySlice, subarray: typedArraySubarray,
+  [Symbol.toStringTag]: typedArrayName, // undefined for what is no typed array
+} = methods(TypedArray.prototype);
+const { then: promiseThen } = methods(Promise.prototype);
+// resolve and reject make promises of the engine's own class.
+export const resolve = Promise.resolve.bind(Promise);
+export const reject = Promise.reject.bind(Promise);
 
 // list returns an empty array without a prototype: only captured methods work on it, and nothing intercepts it.
 export function list() {

@@ -5,7 +5,8 @@ import {
   create, define, getPrototypeOf, hasOwn, indexOf, isArray, isSafeInteger, jsonStringify, keys, list, mapForEach,
   NativeRangeError, NativeTypeError, ObjectPrototype, push, regExpExec, setForEach, toNumber, toStr, typedArrayLength,
 } from './intrinsics.js';
-import { bytesOf, isClass, isIterator, kindOf, peek } from './brands.js';
+import { isClass, isIterator, kindOf, peek } from './brands.js';
+import { bytesOf } from './bytes.js';
 import { regExpBase } from './inspect/bases.js';
 import { fits, quote } from './text.js';
 

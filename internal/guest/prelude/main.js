@@ -9,7 +9,7 @@
 //
 // After boot everything is constant, so that a snapshot taken then serves every run.
 
-import { define, defineProperty, freeze, global, jsonParse, NativeError, own } from './intrinsics.js';
+import { define, defineProperty, freeze, global, jsonParse, own } from './intrinsics.js';
 import { installProxy } from './brands.js';
 import { bindWeb, modules } from './builtins.js';
 import { toBase64 } from './bytes.js';

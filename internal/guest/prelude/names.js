@@ -1,17 +1,12 @@
 // Names of servers and tools as programs write them: case, "-" and "_" do not matter, and a wrong one is answered with
 // the closest.
 
-import { charCodeAt, fromCharCode, join, list, max, min, push, sort, strIncludes } from './intrinsics.js';
+import { join, list, max, min, push, sort, strIncludes, toLowerCase } from './intrinsics.js';
+import { replace } from './text.js';
 
 // fold returns a name without what does not matter: fold('get-sum') is fold('getSum').
 export function fold(name) {
-  let text = '';
-  for (let i = 0; i < name.length; i++) {
-    const code = charCodeAt(name, i);
-    if (code === 45 || code === 95) continue; // - and _
-    text += code >= 65 && code <= 90 ? fromCharCode(code + 32) : name[i];
-  }
-  return text;
+  return replace(/[-_A-Z]/g, name, (m) => (m[0] === '-' || m[0] === '_' ? '' : toLowerCase(m[0])));
 }
 
 // distance is Levenshtein's: the least number of characters to insert, delete or replace to make b of a.

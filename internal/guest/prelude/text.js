@@ -1,7 +1,24 @@
-// JSON as text. Frames are put together from text, never from objects, so that neither a toJSON method nor a setter of
+// Texts, and JSON as text. Frames are put together from text, never from objects, so that neither a toJSON method nor a setter of
 // the guest's takes part.
 
 import { charCodeAt, floor, jsonStringify, min, regExpExec, strSlice } from './intrinsics.js';
+
+// test says whether an expression matches.
+export const test = (re, text) => regExpExec(re, text) !== null;
+
+// replace is String.prototype.replace for a global expression and a function, without its look-ups by symbol: fn gets
+// the match array.
+export function replace(re, text, fn) {
+  let out = '';
+  let from = 0;
+  re.lastIndex = 0;
+  for (let m; (m = regExpExec(re, text)); ) {
+    out += strSlice(text, from, m.index) + fn(m);
+    from = m.index + m[0].length;
+    if (m[0] === '') re.lastIndex++;
+  }
+  return out + strSlice(text, from);
+}
 
 // quote returns a string as JSON.
 export function quote(string) {

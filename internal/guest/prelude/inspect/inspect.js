@@ -8,6 +8,7 @@ import {
 import { isNamespace, peek, proxyOf } from '../brands.js';
 import { describe } from './kinds.js';
 import { arrayElement, arrayLike, layout } from './layout.js';
+import { replace } from '../text.js';
 import { escape, indent, isName, quoted } from './strings.js';
 
 const defaults = {
@@ -68,15 +69,8 @@ function formatString(ctx, value) {
   }
   if (value.length <= 16 || value.length <= ctx.breakLength - ctx.indentation - 4) return quoted(value) + trailer;
   // A long text is shown line by line.
-  let result = '';
-  let from = 0;
-  for (let i = 0; i < value.length; i++) {
-    if (value[i] === '\n' && i + 1 < value.length) {
-      result += `${quoted(strSlice(value, from, i + 1))} +\n${repeat(' ', ctx.indentation + 2)}`;
-      from = i + 1;
-    }
-  }
-  return result + quoted(strSlice(value, from)) + trailer;
+  const margin = ` +\n${repeat(' ', ctx.indentation + 2)}`;
+  return replace(/[^\n]*\n(?!$)|[^]+$/g, value, (line) => quoted(line[0]) + (line.index + line[0].length < value.length ? margin : '')) + trailer;
 }
 
 export function formatValue(ctx, value, depth, inTypedArray) {
@@ -168,9 +162,9 @@ export function formatProperty(ctx, value, depth, key, kind) {
   }
   if (kind === arrayElement) return text;
   let name;
-  if (typeof key === 'symbol') name = `[${escape(symbolToString(key), 0)}]`;
+  if (typeof key === 'symbol') name = `[${escape(symbolToString(key))}]`;
   else if (key === '__proto__') name = "['__proto__']";
-  else if (!descriptor.enumerable) name = `[${escape(key, 0)}]`;
+  else if (!descriptor.enumerable) name = `[${escape(key)}]`;
   else name = isName(key) ? key : quoted(key);
   return `${name}: ${text}`;
 }

@@ -2,10 +2,12 @@
 
 import {
   bufferByteLength, dataViewBuffer, dataViewByteLength, dataViewByteOffset, define, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, isArray,
-  isEnumerable, keys, list, mapForEach, mapIteratorNext, MapIteratorPrototype, mapSize, max, min, NativeWeakMap, numberToString, own, ownKeys,
-  padStart, push, regExpExec, setForEach, setIteratorNext, SetIteratorPrototype, setSize, toNumber, typedArrayLength, weakGet, weakSet,
+  isEnumerable, keys, list, mapForEach, mapIteratorNext, MapIteratorPrototype, mapSize, max, min, NativeWeakMap, own, ownKeys, push, regExpExec, setForEach, setIteratorNext, SetIteratorPrototype, setSize, toNumber, typedArrayLength,
+  typedArraySubarray, weakGet, weakSet,
 } from '../intrinsics.js';
-import { bytesOf, kindOf } from '../brands.js';
+import { kindOf } from '../brands.js';
+import { bytesOf, toHex } from '../bytes.js';
+import { replace } from '../text.js';
 import { boxedBase, dateBase, errorBase, functionBase, regExpBase } from './bases.js';
 import { formatPrimitive, formatProperty, formatValue } from './inspect.js';
 import { arrayElement, arrayLike, objectLike } from './layout.js';
@@ -234,9 +236,8 @@ function mapElements(ctx, value, depth, entries) {
 function bufferElements(ctx, value, depth, entries) {
   const bytes = bytesOf(value);
   const size = typedArrayLength(bytes);
-  const count = min(max(0, ctx.maxArrayLength), size);
-  let text = '';
-  for (let i = 0; i < count; i++) text += `${i > 0 ? ' ' : ''}${padStart(numberToString(bytes[i], 16), 2, '0')}`;
+  const count = shown(ctx, size);
+  let text = replace(/..(?=.)/g, toHex(typedArraySubarray(bytes, 0, count)), (m) => `${m[0]} `);
   if (size > count) text += ` ... ${size - count} more byte${size - count > 1 ? 's' : ''}`;
   push(entries, `[Uint8Contents]: <${text}>`);
   byteLength(ctx, value, depth, entries);

@@ -2,14 +2,15 @@
 
 import {
   apply, isSafeInteger, list, NativeError, NativeRangeError, NativeTypeError, push, toArray, typedArrayBuffer,
+  typedArrayLength, typedArraySet,
 } from '../intrinsics.js';
-import { bytesOf, kindOf } from '../brands.js';
+import { kindOf } from '../brands.js';
+import { bytesOf } from '../bytes.js';
 import { hashName, hashNames, startHash } from '../hash.js';
 import { random } from '../random.js';
 import { microtask } from '../timers.js';
 import { kindName } from '../tools.js';
 import { Buffer } from '../web/buffer.js';
-import { typedLength, typedSet } from '../web/intrinsics.js';
 import { coded, refuse } from './refuse.js';
 
 const { alloc, from } = Buffer;
@@ -108,7 +109,7 @@ function fill(buffer, offset = 0, size = undefined) {
     throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE',
       `The "buf" argument must be an instance of ArrayBuffer or ArrayBufferView. Received ${kindName(buffer)}`);
   }
-  const elements = kindOf(buffer) === 'TypedArray' ? typedLength(buffer) : bytes.length;
+  const elements = kindOf(buffer) === 'TypedArray' ? typedArrayLength(buffer) : bytes.length;
   const width = elements === 0 ? 1 : bytes.length / elements;
   checkNumber('offset', offset, elements);
   const count = size ?? elements - offset;
@@ -116,7 +117,7 @@ function fill(buffer, offset = 0, size = undefined) {
   if (count + offset > elements) {
     throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE', `The value of "size + offset" is out of range. It must be <= ${elements}. Received ${count + offset}`);
   }
-  typedSet(bytes, random(count * width), offset * width);
+  typedArraySet(bytes, random(count * width), offset * width);
   return buffer;
 }
 

@@ -4,7 +4,8 @@ import {
   getPrototypeOf, is, isArray, isEnumerable, list, mapForEach, mapGet, mapHas, mapSize, ownKeys, push, setForEach,
   setHas, setSize, typedArrayLength,
 } from '../intrinsics.js';
-import { bytesOf, kindOf, unbox } from '../brands.js';
+import { kindOf, unbox } from '../brands.js';
+import { bytesOf } from '../bytes.js';
 
 const isObject = (value) => value !== null && typeof value === 'object';
 

@@ -1,15 +1,16 @@
 // The querystring module.
 
 import {
-  apply, decodeURIComponent, define, encodeURIComponent, isArray, isFinite, keys, list, NativeRangeError, own, push, regExpExec, strIndexOf,
-  strSlice, toArray, toStr,
+  apply, decodeURIComponent, define, encodeURIComponent, fromCharCode, isArray, isFinite, keys, list, NativeRangeError, own, parseInt, push,
+  strIndexOf, strSlice, toArray, toStr,
 } from '../intrinsics.js';
+import { binary, encode } from '../bytes.js';
+import { replace } from '../text.js';
 import { Buffer } from '../web/buffer.js';
 import { coded } from './refuse.js';
 
-const { concat, from } = Buffer;
+const { from } = Buffer;
 const { toString } = Buffer.prototype;
-const bufferFrom = (text, encoding) => apply(from, Buffer, [text, encoding]);
 
 function escape(text) {
   text = typeof text === 'object' ? toStr(text) : `${text}`;
@@ -20,20 +21,10 @@ function escape(text) {
   }
 }
 
-const byte = /%([\da-f]{2})/gi;
-
 // unescapeBuffer undoes what can be undone, whatever it is text of.
 function unescapeBuffer(text) {
-  text = toStr(text);
-  const parts = list();
-  let from = 0;
-  byte.lastIndex = 0;
-  for (let found; (found = regExpExec(byte, text)) !== null;) {
-    push(parts, bufferFrom(strSlice(text, from, found.index)), bufferFrom(found[1], 'hex'));
-    from = found.index + found[0].length;
-  }
-  push(parts, bufferFrom(strSlice(text, from)));
-  return apply(concat, Buffer, [toArray(parts)]);
+  const bytes = replace(/%([\da-f]{2})/gi, binary(encode(toStr(text))), (m) => fromCharCode(parseInt(m[1], 16)));
+  return apply(from, Buffer, [bytes, 'latin1']);
 }
 
 function unescape(text) {
@@ -66,16 +57,6 @@ function stringify(object, separator, equals, options) {
   return text;
 }
 
-const plusses = (text) => {
-  let out = '';
-  for (let from = 0; ;) {
-    const at = strIndexOf(text, '+', from);
-    if (at < 0) return out + strSlice(text, from);
-    out += `${strSlice(text, from, at)} `;
-    from = at + 1;
-  }
-};
-
 // parse returns an object without a prototype, as in Node. A name that comes twice has an array.
 function parse(text, separator, equals, options) {
   const found = { __proto__: null };
@@ -84,7 +65,7 @@ function parse(text, separator, equals, options) {
   equals ||= '=';
   const most = options?.maxKeys ?? 1000;
   const decode = (part) => {
-    part = plusses(part);
+    part = replace(/\+/g, part, () => ' ');
     if (!options?.decodeURIComponent) return unescape(part);
     try {
       return options.decodeURIComponent(part);

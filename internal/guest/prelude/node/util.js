@@ -2,13 +2,14 @@
 
 import {
   after, apply, construct, define, getPrototypeOf, global, isArray, isView, NativeError, NativePromise,
-  NativeTypeError, setPrototypeOf, strSlice, symbolInspect, regExpExec, toWellFormed, typedArrayName,
+  NativeTypeError, setPrototypeOf, symbolInspect, toWellFormed, typedArrayName,
 } from '../intrinsics.js';
 import { kindOf, proxyOf } from '../brands.js';
 import { format } from '../inspect/format.js';
 import { inspect } from '../inspect/inspect.js';
 import { report } from '../console.js';
 import { microtask, timerGlobals } from '../timers.js';
+import { replace } from '../text.js';
 import { kindName } from '../tools.js';
 import { equal } from './equal.js';
 import { coded } from './refuse.js';
@@ -67,14 +68,7 @@ function deprecate(f, message) {
 const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))|\x9b[0-?]*[ -/]*[@-~]/g;
 
 function stripVTControlCharacters(text) {
-  let out = '';
-  let from = 0;
-  escapes.lastIndex = 0;
-  for (let found; (found = regExpExec(escapes, text)) !== null;) {
-    out += strSlice(text, from, found.index);
-    from = found.index + found[0].length;
-  }
-  return out + strSlice(text, from);
+  return replace(escapes, text, () => '');
 }
 
 const prototypes = {
@@ -117,35 +111,21 @@ export const util = {
   toUSVString: (text) => toWellFormed(`${text}`),
   types: {
     isAnyArrayBuffer: isKind('ArrayBuffer'),
-    isArrayBuffer: isKind('ArrayBuffer'),
     isArrayBufferView: (value) => isView(value),
     isAsyncFunction: isFunctionOf('async', 'asyncGenerator'),
     isBoxedPrimitive: (value) => value !== null && typeof value === 'object' && boxes[kindOf(value)] === true,
-    isDataView: isKind('DataView'),
-    isDate: isKind('Date'),
     isGeneratorFunction: isFunctionOf('generator', 'asyncGenerator'),
-    isMap: isKind('Map'),
     isNativeError: isKind('Error'),
-    isPromise: isKind('Promise'),
     isProxy: (value) => proxyOf(value) !== undefined,
-    isRegExp: isKind('RegExp'),
-    isSet: isKind('Set'),
-    isTypedArray: isKind('TypedArray'),
-    isUint8Array: isTyped('Uint8Array'),
-    isUint8ClampedArray: isTyped('Uint8ClampedArray'),
-    isUint16Array: isTyped('Uint16Array'),
-    isUint32Array: isTyped('Uint32Array'),
-    isInt8Array: isTyped('Int8Array'),
-    isInt16Array: isTyped('Int16Array'),
-    isInt32Array: isTyped('Int32Array'),
-    isFloat32Array: isTyped('Float32Array'),
-    isFloat64Array: isTyped('Float64Array'),
-    isBigInt64Array: isTyped('BigInt64Array'),
-    isBigUint64Array: isTyped('BigUint64Array'),
-    isWeakMap: isKind('WeakMap'),
-    isWeakSet: isKind('WeakSet'),
   },
 };
+for (const kind of ['ArrayBuffer', 'DataView', 'Date', 'Map', 'Promise', 'RegExp', 'Set', 'TypedArray', 'WeakMap', 'WeakSet']) {
+  util.types[`is${kind}`] = isKind(kind);
+}
+for (const kind of [
+  'Uint8Array', 'Uint8ClampedArray', 'Uint16Array', 'Uint32Array', 'Int8Array', 'Int16Array', 'Int32Array', 'Float32Array', 'Float64Array',
+  'BigInt64Array', 'BigUint64Array',
+]) util.types[`is${kind}`] = isTyped(kind);
 
 // bindText adds web/'s TextEncoder and TextDecoder, which Node has here too.
 export function bindText() {

@@ -1,13 +1,15 @@
 // Blob and File (File API): bytes that do not change, with a type.
 import {
-  bytesOf, Bytes, defineProperty, INSPECT, lower, max, min, num, push, replace, resolve, str, subarray, tag, test, toWellFormed, trunc,
-  typedBuffer, typedSlice,
-} from './intrinsics.js';
-import { concat, decode, encode } from './utf8.js';
+  defineProperty, max, min, NativeUint8Array, push, resolve, symbolInspect, toLowerCase, toNumber, toStr, toWellFormed, trunc,
+  typedArrayBuffer, typedArraySlice, typedArraySubarray,
+} from '../intrinsics.js';
+import { bytesOf, concat, decode, encode } from '../bytes.js';
+import { replace, test } from '../text.js';
+import { tag } from './shapes.js';
 
 const typeOf = (value) => {
-  const text = value === undefined ? '' : str(value);
-  return test(/[^ -~]/, text) ? '' : lower(text);
+  const text = value === undefined ? '' : toStr(value);
+  return test(/[^ -~]/, text) ? '' : toLowerCase(text);
 };
 
 let contents; // the bytes of a Blob, undefined for any other value
@@ -34,12 +36,12 @@ export class Blob {
     if (options !== undefined && options !== null && typeof options !== 'object' && typeof options !== 'function') {
       throw new TypeError('the options of a Blob must be an object');
     }
-    const all = [new Bytes(0)];
+    const all = [new NativeUint8Array(0)];
     for (const part of parts) {
       const bytes = contents(part) ?? bytesOf(part);
       if (bytes) push(all, bytes);
       else {
-        const text = toWellFormed(str(part));
+        const text = toWellFormed(toStr(part));
         push(all, encode(options?.endings === 'native' ? replace(/\r\n?|\n/g, text, () => '\n') : text));
       }
     }
@@ -52,21 +54,21 @@ export class Blob {
 
   slice(start = 0, end = this.size, type = '') {
     const at = (n) => {
-      n = trunc(num(n)) || 0;
+      n = trunc(toNumber(n)) || 0;
       return n < 0 ? max(this.size + n, 0) : min(n, this.size);
     };
     const out = new Blob();
-    out.#bytes = subarray(this.#bytes, at(start), max(at(start), at(end)));
+    out.#bytes = typedArraySubarray(this.#bytes, at(start), max(at(start), at(end)));
     out.#type = typeOf(type);
     return out;
   }
 
   text() { return resolve(decode(this.#bytes, false)); }
-  arrayBuffer() { return resolve(typedBuffer(typedSlice(this.#bytes, 0))); }
-  bytes() { return resolve(typedSlice(this.#bytes, 0)); }
+  arrayBuffer() { return resolve(typedArrayBuffer(typedArraySlice(this.#bytes, 0))); }
+  bytes() { return resolve(typedArraySlice(this.#bytes, 0)); }
   stream() { throw new TypeError('Blob.stream is not available in the sandbox: use await blob.text() or await blob.bytes()'); }
 
-  [INSPECT](depth, options, inspect) {
+  [symbolInspect](depth, options, inspect) {
     return depth < 0 ? '[Blob]' : `Blob ${inspect({ size: this.size, type: this.type }, options)}`;
   }
 }
@@ -94,15 +96,15 @@ export function fileClass(ctx) {
     constructor(parts, name, options = undefined) {
       if (arguments.length < 2) throw new TypeError('File takes its contents and its name');
       super(parts, options);
-      this.#name = toWellFormed(str(name));
-      this.#modified = options?.lastModified === undefined ? trunc(ctx.now() / 1000) : trunc(num(options.lastModified)) || 0;
+      this.#name = toWellFormed(toStr(name));
+      this.#modified = options?.lastModified === undefined ? trunc(ctx.now() / 1000) : trunc(toNumber(options.lastModified)) || 0;
     }
 
     get name() { return this.#name; }
     get lastModified() { return this.#modified; }
     get webkitRelativePath() { return ''; }
 
-    [INSPECT](depth, options, inspect) {
+    [symbolInspect](depth, options, inspect) {
       const { size, type, name, lastModified } = this;
       return depth < 0 ? '[File]' : `File ${inspect({ size, type, name, lastModified }, options)}`;
     }

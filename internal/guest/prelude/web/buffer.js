@@ -1,18 +1,18 @@
 // Buffer: the part of Node's that programs use, a subclass of Uint8Array.
 import {
-  bytesOf, Bytes, charCodeAt, INSPECT, isArray, isArrayBuffer, isNaN, isView, lower, max, method, min, named,
-  num, push, replace, str, subarray, trunc, typedBuffer, typedFill, typedIndexOf, typedOffset, typedSet,
-  typedTag,
-} from './intrinsics.js';
+  charCodeAt, isArray, isNaN, isView, max, min, NativeUint8Array, push, symbolInspect, toLowerCase, toNumber, toStr, trunc,
+  typedArrayBuffer, typedArrayByteOffset, typedArrayFill, typedArrayIndexOf, typedArrayName, typedArraySet, typedArraySubarray,
+} from '../intrinsics.js';
+import { 
+  binary, bytesOf, decode, encode, encodeInto, fromBase64Loose, fromBinary, fromHex, isArrayBuffer, toBase64, toHex, utf8Length,
+} from '../bytes.js';
+import { coded } from '../node/refuse.js';
+import { replace } from '../text.js';
+import { method, named } from './shapes.js';
 import { defineNumbers } from './buffernumbers.js';
-import {
-  base64, binary, decode, encode, encodeInto, fromBase64Loose, fromBinary, fromHex, hex, utf8Length,
-} from './utf8.js';
 
 const fail = (Kind, code, message) => {
-  const error = new Kind(message);
-  error.code = code;
-  throw error;
+  throw coded(Kind, code, message);
 };
 
 const CODECS = {
@@ -22,17 +22,17 @@ const CODECS = {
   ascii: {
     bytes: fromBinary,
     text: (b) => {
-      const low = new Bytes(b.length);
+      const low = new NativeUint8Array(b.length);
       for (let i = 0; i < b.length; i++) low[i] = b[i] & 127;
       return binary(low);
     },
   },
-  hex: { bytes: fromHex, text: hex },
-  base64: { bytes: fromBase64Loose, text: (b) => base64(b, false) },
-  base64url: { bytes: fromBase64Loose, text: (b) => base64(b, true) },
+  hex: { bytes: fromHex, text: toHex },
+  base64: { bytes: fromBase64Loose, text: (b) => toBase64(b) },
+  base64url: { bytes: fromBase64Loose, text: (b) => toBase64(b, true) },
   utf16le: {
     bytes: (text) => {
-      const out = new Bytes(text.length * 2);
+      const out = new NativeUint8Array(text.length * 2);
       for (let i = 0; i < text.length; i++) {
         out[2 * i] = charCodeAt(text, i);
         out[2 * i + 1] = charCodeAt(text, i) >> 8;
@@ -52,7 +52,7 @@ const ALIASES = {
 };
 
 const known = (name) => {
-  const low = lower(str(name));
+  const low = toLowerCase(toStr(name));
   return CODECS[ALIASES[low] ?? low];
 };
 const codec = (name) =>
@@ -65,16 +65,16 @@ const size = (n) => {
   return trunc(n);
 };
 
-const wrap = (bytes) => new Buffer(typedBuffer(bytes), typedOffset(bytes), bytes.length);
+const wrap = (bytes) => new Buffer(typedArrayBuffer(bytes), typedArrayByteOffset(bytes), bytes.length);
 const bytesArg = (value, name) => {
-  if (typedTag(value) !== 'Uint8Array') {
+  if (typedArrayName(value) !== 'Uint8Array') {
     fail(TypeError, 'ERR_INVALID_ARG_TYPE', `The "${name}" argument must be an instance of Buffer or Uint8Array`);
   }
   return value;
 };
 const clamp = (n, otherwise, limit) => {
   if (n === undefined) return otherwise;
-  n = trunc(num(n)) || 0;
+  n = trunc(toNumber(n)) || 0;
   return n < 0 ? max(limit + n, 0) : min(n, limit);
 };
 
@@ -88,7 +88,7 @@ function order(a, b) {
 function search(buffer, value, from, encoding, backward) {
   if (typeof from === 'string') return search(buffer, value, undefined, from, backward);
   const last = buffer.length;
-  let at = from === undefined || isNaN(from) ? (backward ? last : 0) : trunc(num(from));
+  let at = from === undefined || isNaN(from) ? (backward ? last : 0) : trunc(toNumber(from));
   if (at < 0) at += last;
   if (at < 0) {
     if (backward) return -1;
@@ -101,7 +101,7 @@ function search(buffer, value, from, encoding, backward) {
     for (let i = min(at, last - want.length); i >= 0; i--) if (matches(buffer, want, i)) return i;
     return -1;
   }
-  for (let i = typedIndexOf(buffer, want[0], at); i >= 0; i = typedIndexOf(buffer, want[0], i + 1)) {
+  for (let i = typedArrayIndexOf(buffer, want[0], at); i >= 0; i = typedArrayIndexOf(buffer, want[0], i + 1)) {
     if (matches(buffer, want, i)) return i;
   }
   return -1;
@@ -123,12 +123,12 @@ export class Buffer extends Uint8Array {
   static from(value, encoding, length) {
     if (typeof value === 'string') return wrap(codec(encoding).bytes(value));
     if (isArrayBuffer(value)) return new Buffer(value, encoding, length);
-    if (isView(value)) return wrap(typedTag(value) === undefined ? new Bytes(0) : new Bytes(value));
+    if (isView(value)) return wrap(typedArrayName(value) === undefined ? new NativeUint8Array(0) : new NativeUint8Array(value));
     if (value !== null && typeof value === 'object') {
       const inner = value.valueOf?.();
       if (inner !== value && inner !== null && inner !== undefined) return Buffer.from(inner, encoding, length);
-      if (value.type === 'Buffer' && isArray(value.data)) return wrap(new Bytes(value.data));
-      if (isArray(value) || typeof value.length === 'number') return wrap(new Bytes(value));
+      if (value.type === 'Buffer' && isArray(value.data)) return wrap(new NativeUint8Array(value.data));
+      if (isArray(value) || typeof value.length === 'number') return wrap(new NativeUint8Array(value));
     }
     return fail(TypeError, 'ERR_INVALID_ARG_TYPE',
       'The first argument must be of type string or an instance of Buffer, ArrayBuffer, or Array or an Array-like Object');
@@ -160,16 +160,16 @@ export class Buffer extends Uint8Array {
     for (let i = 0; i < list.length; i++) length += bytesArg(list[i], `list[${i}]`).length;
     const out = Buffer.alloc(total ?? length);
     for (let i = 0, at = 0; i < list.length && at < out.length; at += list[i++].length) {
-      typedSet(out, list[i].length > out.length - at ? subarray(list[i], 0, out.length - at) : list[i], at);
+      typedArraySet(out, list[i].length > out.length - at ? typedArraySubarray(list[i], 0, out.length - at) : list[i], at);
     }
     return out;
   }
 
   toString(encoding, start, end) {
-    const from = start === undefined ? 0 : max(trunc(num(start)) || 0, 0);
-    const to = end === undefined ? this.length : min(trunc(num(end)) || 0, this.length);
+    const from = start === undefined ? 0 : max(trunc(toNumber(start)) || 0, 0);
+    const to = end === undefined ? this.length : min(trunc(toNumber(end)) || 0, this.length);
     if (to <= from) return '';
-    return codec(encoding).text(new Bytes(typedBuffer(this), typedOffset(this) + from, to - from));
+    return codec(encoding).text(new NativeUint8Array(typedArrayBuffer(this), typedArrayByteOffset(this) + from, to - from));
   }
 
   toLocaleString(encoding, start, end) { return this.toString(encoding, start, end); }
@@ -182,14 +182,14 @@ export class Buffer extends Uint8Array {
 
   subarray(start, end) {
     const from = clamp(start, 0, this.length);
-    return new Buffer(typedBuffer(this), typedOffset(this) + from, max(clamp(end, this.length, this.length) - from, 0));
+    return new Buffer(typedArrayBuffer(this), typedArrayByteOffset(this) + from, max(clamp(end, this.length, this.length) - from, 0));
   }
 
   slice(start, end) { return this.subarray(start, end); }
   equals(other) { return order(this, bytesArg(other, 'otherBuffer')) === 0; }
 
   compare(other, start = 0, end = other.length, from = 0, to = this.length) {
-    return order(subarray(this, from, to), subarray(bytesArg(other, 'target'), start, end));
+    return order(typedArraySubarray(this, from, to), typedArraySubarray(bytesArg(other, 'target'), start, end));
   }
 
   indexOf(value, from, encoding) { return search(this, value, from, encoding, false); }
@@ -198,8 +198,8 @@ export class Buffer extends Uint8Array {
 
   copy(target, at = 0, start = 0, end = this.length) {
     bytesArg(target, 'target');
-    const part = subarray(this, start, min(end, start + max(target.length - at, 0)));
-    typedSet(target, part, min(at, target.length));
+    const part = typedArraySubarray(this, start, min(end, start + max(target.length - at, 0)));
+    typedArraySet(target, part, min(at, target.length));
     return part.length;
   }
 
@@ -209,10 +209,10 @@ export class Buffer extends Uint8Array {
     const from = start ?? 0;
     const to = end ?? this.length;
     if (!(from >= 0 && to <= this.length)) fail(RangeError, 'ERR_OUT_OF_RANGE', 'fill is out of range of the buffer');
-    if (typeof value !== 'string' && bytesOf(value) === undefined) return typedFill(this, value & 255, from, to);
+    if (typeof value !== 'string' && bytesOf(value) === undefined) return typedArrayFill(this, value & 255, from, to);
     const bytes = typeof value === 'string' ? codec(encoding).bytes(value) : bytesOf(value);
     if (bytes.length === 0) {
-      if (value.length === 0) return typedFill(this, 0, from, to);
+      if (value.length === 0) return typedArrayFill(this, 0, from, to);
       fail(TypeError, 'ERR_INVALID_ARG_VALUE', `The argument 'value' is invalid: ${value}`);
     }
     for (let i = from; i < to; i++) this[i] = bytes[(i - from) % bytes.length];
@@ -227,20 +227,20 @@ export class Buffer extends Uint8Array {
     if (!(at >= 0 && at <= this.length)) {
       fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range: ${at}`);
     }
-    const room = subarray(this, at, at + min(length ?? this.length, this.length - at));
+    const room = typedArraySubarray(this, at, at + min(length ?? this.length, this.length - at));
     const found = codec(encoding);
     if (found === CODECS.utf8) return encodeInto(text, room).written;
     const bytes = found.bytes(text);
     let n = min(bytes.length, room.length);
     if (found === CODECS.utf16le) n &= ~1;
-    typedSet(room, subarray(bytes, 0, n));
+    typedArraySet(room, typedArraySubarray(bytes, 0, n));
     return n;
   }
 }
 
 const SHOWN = 50; // bytes that inspect prints, as in Node
-method(Buffer.prototype, INSPECT, function () {
-  let shown = hex(subarray(this, 0, SHOWN));
+method(Buffer.prototype, symbolInspect, function () {
+  let shown = toHex(typedArraySubarray(this, 0, SHOWN));
   shown = replace(/..(?=.)/g, shown, (m) => `${m[0]} `);
   const more = this.length - SHOWN;
   return `<Buffer ${shown}${more > 0 ? ` ... ${more} more byte${more > 1 ? 's' : ''}` : ''}>`;

@@ -1,5 +1,6 @@
 // Buffer's numbers: readUInt8 to writeBigInt64BE, and readUIntLE(offset, byteLength) and its like for 1 to 6 bytes.
-import { isInteger, method, num, pow, typedBuffer, typedOffset, uncurry } from './intrinsics.js';
+import { isInteger, pow, toNumber, typedArrayBuffer, typedArrayByteOffset, uncurry } from '../intrinsics.js';
+import { method } from './shapes.js';
 
 const View = DataView;
 
@@ -29,7 +30,7 @@ export function defineNumbers(proto, fail) {
       fail(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', 'Attempt to access memory outside buffer bounds');
     }
     if (offset < 0 || offset + size > buffer.length) range('offset', offset, 0, buffer.length - size);
-    return new View(typedBuffer(buffer), typedOffset(buffer) + offset, size);
+    return new View(typedArrayBuffer(buffer), typedArrayByteOffset(buffer) + offset, size);
   };
 
   const define = (verb, name, fn) => {
@@ -71,7 +72,7 @@ export function defineNumbers(proto, fail) {
         view(this, offset, width(byteLength));
         const high = pow(2, 8 * byteLength - (signed ? 1 : 0)) - 1;
         const low = signed ? -high - 1 : 0;
-        value = num(value);
+        value = toNumber(value);
         if (value < low || value > high) range('value', value, low, high);
         for (let i = 0, rest = value < 0 ? value + high * 2 + 2 : value; i < byteLength; i++) {
           this[offset + (little ? i : byteLength - 1 - i)] = rest % 256;

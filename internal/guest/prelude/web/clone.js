@@ -2,10 +2,12 @@
 import { cloneBlob } from './blob.js';
 import { DOMException } from './domexception.js';
 import {
-  apply, bigValue, boolValue, bufferSlice, create, define, getPrototypeOf, getTime, hasOwn, isArray, isArrayBuffer, isView,
-  keys, mapEach, mapGet, mapSet, mapSize, numValue, push, regExpFlags, regExpSource, SafeMap, SafeSet, setAdd, setEach,
-  setSize, str, strValue, symValue, typedBuffer, typedLength, typedOffset, typedTag, viewBuffer, viewBytes, viewOffset,
-} from './intrinsics.js';
+  apply, bigintValueOf, booleanValueOf, bufferSlice, create, dataViewBuffer, dataViewByteLength, dataViewByteOffset, dateGetTime, define,
+  getPrototypeOf, hasOwn, isArray, isView, keys, mapForEach, mapGet, mapSet, mapSize, NativeMap, NativeSet, numberValueOf, push,
+  regExpFlags, regExpSource, setAdd, setForEach, setSize, stringValueOf, symbolValueOf, toStr, typedArrayBuffer, typedArrayByteOffset,
+  typedArrayLength, typedArrayName,
+} from '../intrinsics.js';
+import { isArrayBuffer } from '../bytes.js';
 
 const plain = Object.prototype;
 const Obj = Object;
@@ -32,7 +34,7 @@ function refuse(what) {
 export function structuredClone(value, options) {
   if (arguments.length === 0) throw new TypeError('structuredClone needs a value');
   const moved = options?.transfer === undefined ? [] : [...options.transfer];
-  const seen = new SafeMap();
+  const seen = new NativeMap();
   for (let i = 0; i < moved.length; i++) {
     if (!isArrayBuffer(moved[i])) throw new DOMException('Only an ArrayBuffer can be transferred', 'DataCloneError');
     mapSet(seen, moved[i], bufferSlice(moved[i], 0));
@@ -44,7 +46,7 @@ export function structuredClone(value, options) {
 }
 
 function clone(value, seen) {
-  if (typeof value === 'symbol') refuse(str(value));
+  if (typeof value === 'symbol') refuse(toStr(value));
   if (typeof value === 'function') refuse(`${value}`);
   if (typeof value !== 'object' || value === null) return value;
   const known = mapGet(seen, value);
@@ -76,12 +78,12 @@ const first = (make, value) => {
 };
 
 const scalars = [
-  (v) => new Dat(getTime(v)),
+  (v) => new Dat(dateGetTime(v)),
   (v) => new Re(regExpSource(v), regExpFlags(v)),
-  (v) => Obj(numValue(v)),
-  (v) => Obj(strValue(v)),
-  (v) => Obj(boolValue(v)),
-  (v) => Obj(bigValue(v)),
+  (v) => Obj(numberValueOf(v)),
+  (v) => Obj(stringValueOf(v)),
+  (v) => Obj(booleanValueOf(v)),
+  (v) => Obj(bigintValueOf(v)),
   (v) => bufferSlice(v, 0),
   cloneBlob,
 ];
@@ -93,27 +95,27 @@ function cloneExotic(value, seen) {
     if (out !== undefined) return remember(seen, value, out);
   }
   if (isView(value)) {
-    const kind = typedTag(value);
+    const kind = typedArrayName(value);
     return remember(seen, value, kind === undefined
-      ? new View(clone(viewBuffer(value), seen), viewOffset(value), viewBytes(value))
-      : new views[kind](clone(typedBuffer(value), seen), typedOffset(value), typedLength(value)));
+      ? new View(clone(dataViewBuffer(value), seen), dataViewByteOffset(value), dataViewByteLength(value))
+      : new views[kind](clone(typedArrayBuffer(value), seen), typedArrayByteOffset(value), typedArrayLength(value)));
   }
   if (first(mapSize, value) !== undefined) {
-    const out = remember(seen, value, new SafeMap());
+    const out = remember(seen, value, new NativeMap());
     const entries = []; // as they are now: a getter met on the way may change the map
-    mapEach(value, (v, k) => push(entries, k, v));
+    mapForEach(value, (v, k) => push(entries, k, v));
     for (let i = 0; i < entries.length; i += 2) mapSet(out, clone(entries[i], seen), clone(entries[i + 1], seen));
     return out;
   }
   if (first(setSize, value) !== undefined) {
-    const out = remember(seen, value, new SafeSet());
+    const out = remember(seen, value, new NativeSet());
     const entries = [];
-    setEach(value, (v) => push(entries, v));
+    setForEach(value, (v) => push(entries, v));
     for (let i = 0; i < entries.length; i++) setAdd(out, clone(entries[i], seen));
     return out;
   }
   if (value instanceof Err) return cloneError(value, seen);
-  if (first(symValue, value) !== undefined) refuse('Object(Symbol())');
+  if (first(symbolValueOf, value) !== undefined) refuse('Object(Symbol())');
   for (let i = 0; i < opaque.length; i++) if (value instanceof opaque[i]) refuse(`#<${opaque[i].name}>`);
   return undefined;
 }
@@ -121,11 +123,11 @@ function cloneExotic(value, seen) {
 const carried = ['message', 'stack', 'cause'];
 
 function cloneError(value, seen) {
-  const out = remember(seen, value, new (errors[str(value.name)] ?? Err)());
+  const out = remember(seen, value, new (errors[toStr(value.name)] ?? Err)());
   for (let i = 0; i < carried.length; i++) {
     const name = carried[i];
     if (!hasOwn(value, name)) continue;
-    const copy = name === 'cause' ? clone(value.cause, seen) : str(value[name]);
+    const copy = name === 'cause' ? clone(value.cause, seen) : toStr(value[name]);
     define(out, name, copy, false);
   }
   return out;

@@ -3,9 +3,11 @@
 import { digest, hashName } from '../hash.js';
 import { DOMException } from './domexception.js';
 import {
-  bytesOf, create, defineProperty, method, numString, padStart, reject, resolve, slice, str, strIndexOf, tag, typedBuffer, typedSet,
-  typedTag, upper,
-} from './intrinsics.js';
+  create, defineProperty, numberToString, padStart, reject, resolve, strIndexOf, strSlice, toStr, toUpperCase, typedArrayBuffer,
+  typedArrayName, typedArraySet,
+} from '../intrinsics.js';
+import { bytesOf } from '../bytes.js';
+import { method, tag } from './shapes.js';
 
 const QUOTA = 65536; // bytes in one call, as the Web Cryptography API has it
 const INTEGERS = ' Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array Int32Array Uint32Array' +
@@ -14,7 +16,7 @@ const INTEGERS = ' Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array
 export function cryptoObject(ctx) {
   class Crypto {
     getRandomValues(array) {
-      const kind = typedTag(array);
+      const kind = typedArrayName(array);
       if (kind === undefined || strIndexOf(INTEGERS, ` ${kind} `) < 0) {
         throw new DOMException('getRandomValues fills an integer typed array', 'TypeMismatchError');
       }
@@ -22,7 +24,7 @@ export function cryptoObject(ctx) {
       if (bytes.length > QUOTA) {
         throw new DOMException(`getRandomValues fills at most ${QUOTA} bytes, not ${bytes.length}`, 'QuotaExceededError');
       }
-      typedSet(bytes, ctx.random(bytes.length));
+      typedArraySet(bytes, ctx.random(bytes.length));
       return array;
     }
 
@@ -31,8 +33,8 @@ export function cryptoObject(ctx) {
       b[6] = (b[6] & 0x0f) | 0x40;
       b[8] = (b[8] & 0x3f) | 0x80;
       let hex = '';
-      for (let i = 0; i < 16; i++) hex += padStart(numString(b[i], 16), 2, '0');
-      return `${slice(hex, 0, 8)}-${slice(hex, 8, 12)}-${slice(hex, 12, 16)}-${slice(hex, 16, 20)}-${slice(hex, 20)}`;
+      for (let i = 0; i < 16; i++) hex += padStart(numberToString(b[i], 16), 2, '0');
+      return `${strSlice(hex, 0, 8)}-${strSlice(hex, 8, 12)}-${strSlice(hex, 12, 16)}-${strSlice(hex, 16, 20)}-${strSlice(hex, 20)}`;
     }
   }
   const subtle = subtleObject();
@@ -56,14 +58,14 @@ function subtleObject() {
   class SubtleCrypto {
     digest(algorithm, data) {
       try {
-        const given = str(typeof algorithm === 'object' && algorithm !== null ? algorithm.name : algorithm);
-        const name = upper(given);
+        const given = toStr(typeof algorithm === 'object' && algorithm !== null ? algorithm.name : algorithm);
+        const name = toUpperCase(given);
         if (!DIGESTS[name]) {
-          return unsupported(`Unrecognized algorithm name '${slice(given, 0, 40)}'; use SHA-1, SHA-256, SHA-384 or SHA-512`);
+          return unsupported(`Unrecognized algorithm name '${strSlice(given, 0, 40)}'; use SHA-1, SHA-256, SHA-384 or SHA-512`);
         }
         const bytes = bytesOf(data);
         if (!bytes) return reject(new TypeError('crypto.subtle.digest takes an ArrayBuffer or a view of one; for text use new TextEncoder().encode(text)'));
-        return resolve(typedBuffer(digest(hashName(name), bytes)));
+        return resolve(typedArrayBuffer(digest(hashName(name), bytes)));
       } catch (error) {
         return reject(error);
       }

@@ -1,5 +1,6 @@
 // DOMException, for engines that have none of their own: a bare Node.js context.
-import { define, defineProperty, str, tag } from './intrinsics.js';
+import { define, defineProperty, toStr } from '../intrinsics.js';
+import { tag } from './shapes.js';
 
 // The names that have a number, in the order of their numbers from 1 on (Web IDL, section 2.8.1).
 const NAMES = ('IndexSizeError DOMStringSizeError HierarchyRequestError WrongDocumentError InvalidCharacterError ' +
@@ -12,8 +13,8 @@ function make() {
     #code;
     constructor(message = '', options = 'Error') {
       const named = typeof options === 'object' && options !== null;
-      super(str(message), named ? options : undefined);
-      const name = str(named ? options.name ?? 'Error' : options);
+      super(toStr(message), named ? options : undefined);
+      const name = toStr(named ? options.name ?? 'Error' : options);
       define(this, 'name', name, false);
       for (let i = 0; i < NAMES.length; i++) if (NAMES[i] === name) this.#code = i + 1;
     }

@@ -1,9 +1,8 @@
 // Event, EventTarget, AbortController and AbortSignal. A listener that throws does not stop the others: its error is
 // an unhandled rejection, which fails the run as an unhandled error would.
 import { DOMException } from './domexception.js';
-import {
-  apply, arraySlice, defineProperty, indexOf, keys, num, push, reject, splice, str, tag,
-} from './intrinsics.js';
+import { apply, arraySlice, defineProperty, indexOf, keys, push, reject, splice, toNumber, toStr } from '../intrinsics.js';
+import { tag } from './shapes.js';
 
 // eventClasses makes the classes over ctx's clock and timers.
 export function eventClasses(ctx) {
@@ -25,7 +24,7 @@ export function eventClasses(ctx) {
 
     constructor(type, options = {}) {
       if (arguments.length === 0) throw new TypeError('Event needs a type');
-      this.#type = str(type);
+      this.#type = toStr(type);
       this.#options = {
         bubbles: Boolean(options?.bubbles), cancelable: Boolean(options?.cancelable), composed: Boolean(options?.composed),
       };
@@ -56,7 +55,7 @@ export function eventClasses(ctx) {
 
     initEvent(type, bubbles = false, cancelable = false) {
       if (this.#busy) return;
-      this.#type = str(type);
+      this.#type = toStr(type);
       this.#options = { bubbles: Boolean(bubbles), cancelable: Boolean(cancelable), composed: this.#options.composed };
       this.#stopped = this.#propagation = this.#prevented = this.#trusted = false;
     }
@@ -110,7 +109,7 @@ export function eventClasses(ctx) {
       if (callback == null || signal?.aborted) return;
       const capture = typeof options === 'boolean' ? options : Boolean(options?.capture);
       const list = this[listeners];
-      type = str(type);
+      type = toStr(type);
       if (find(list, type, callback, capture)) return;
       const entry = { type, callback, capture, once: Boolean(options?.once), passive: Boolean(options?.passive), removed: false };
       push(list, entry);
@@ -119,7 +118,7 @@ export function eventClasses(ctx) {
 
     removeEventListener(type, callback, options) {
       const capture = typeof options === 'boolean' ? options : Boolean(options?.capture);
-      const entry = find(this[listeners], str(type), callback, capture);
+      const entry = find(this[listeners], toStr(type), callback, capture);
       if (entry) drop(this[listeners], entry);
     }
 
@@ -180,7 +179,7 @@ export function eventClasses(ctx) {
     }
 
     static timeout(ms) {
-      const delay = num(ms);
+      const delay = toNumber(ms);
       if (!(delay >= 0 && delay <= Number.MAX_SAFE_INTEGER)) throw new RangeError('The delay is out of range');
       const signal = new AbortSignal(make);
       ctx.backgroundTimer(

@@ -3,12 +3,14 @@
 import { Blob, blobBytes, isBlob } from './blob.js';
 import { Headers } from './forms.js';
 import {
-  bytesOf, defineProperty, exec, indexOf, INSPECT, join, jsonParse, jsonStringify, lower, num, numString, padStart, push, reject, replace, str, strIndexOf, tag, test, toWellFormed,
-  typedBuffer, typedSlice, upper,
-} from './intrinsics.js';
+  defineProperty, indexOf, join, jsonParse, jsonStringify, numberToString, padStart, push, regExpExec, reject, strIndexOf, symbolInspect,
+  toLowerCase, toNumber, toStr, toUpperCase, toWellFormed, typedArrayBuffer, typedArraySlice,
+} from '../intrinsics.js';
+import { bytesOf, concat, decode, encode } from '../bytes.js';
+import { replace, test } from '../text.js';
+import { tag } from './shapes.js';
 import { URLSearchParams } from './searchparams.js';
 import { URL } from './url.js';
-import { concat, decode, encode } from './utf8.js';
 
 const READ = ['GET', 'HEAD'];
 const CHANGE = ['POST', 'PUT', 'PATCH', 'DELETE'];
@@ -32,7 +34,7 @@ export function fetchClasses(ctx, FormData) {
   const multipart = (form) => {
     let boundary = '----form';
     const bytes = ctx.random(12);
-    for (let i = 0; i < bytes.length; i++) boundary += padStart(numString(bytes[i], 16), 2, '0');
+    for (let i = 0; i < bytes.length; i++) boundary += padStart(numberToString(bytes[i], 16), 2, '0');
     const escapes = { __proto__: null, '"': '%22', '\r': '%0D', '\n': '%0A' };
     const quoted = (text) => `"${replace(/["\r\n]/g, text, (m) => escapes[m[0]])}"`;
     const parts = [];
@@ -57,12 +59,12 @@ export function fetchClasses(ctx, FormData) {
   const content = (body, what) => {
     if (body === undefined || body === null) return undefined;
     if (typeof body === 'string') return { type: 'text/plain;charset=UTF-8', text: toWellFormed(body) };
-    if (body instanceof URLSearchParams) return { type: 'application/x-www-form-urlencoded;charset=UTF-8', text: str(body) };
+    if (body instanceof URLSearchParams) return { type: 'application/x-www-form-urlencoded;charset=UTF-8', text: toStr(body) };
     if (body instanceof FormData) return multipart(body);
     if (isBlob(body)) return { type: body.type, bytes: blobBytes(body) };
     const bytes = bytesOf(body);
-    if (bytes) return { type: '', bytes: typedSlice(bytes, 0) };
-    if (typeof body !== 'object') return { type: 'text/plain;charset=UTF-8', text: str(body) };
+    if (bytes) return { type: '', bytes: typedArraySlice(bytes, 0) };
+    if (typeof body !== 'object') return { type: 'text/plain;charset=UTF-8', text: toStr(body) };
     throw new TypeError(`the body of a ${what} is a string, bytes, a Blob, FormData or URLSearchParams: use JSON.stringify(data) for an object`);
   };
 
@@ -116,8 +118,8 @@ export function fetchClasses(ctx, FormData) {
       return 'value' in body ? jsonParse(jsonStringify(body.value)) : jsonParse(textOf(body));
     }
 
-    async bytes() { return typedSlice(await this.#bytes(), 0); }
-    async arrayBuffer() { return typedBuffer(await this.bytes()); }
+    async bytes() { return typedArraySlice(await this.#bytes(), 0); }
+    async arrayBuffer() { return typedArrayBuffer(await this.bytes()); }
     async blob() { return new Blob([await this.#bytes()], { type: this.#headers.get('content-type') ?? '' }); }
     async formData() {
       const form = new FormData();
@@ -140,7 +142,7 @@ export function fetchClasses(ctx, FormData) {
       const body = init.body === undefined && from !== undefined ? Content.copy(from) : content(init.body, 'request');
       if (body !== undefined && indexOf(READ, method) >= 0) throw new TypeError(`a request with ${method} has no body: set method, such as 'POST'`);
       const redirect = init.redirect ?? from?.redirect ?? 'follow';
-      if (indexOf(['follow', 'error', 'manual'], redirect) < 0) throw new TypeError(`redirect is follow, error or manual; got ${str(redirect)}`);
+      if (indexOf(['follow', 'error', 'manual'], redirect) < 0) throw new TypeError(`redirect is follow, error or manual; got ${toStr(redirect)}`);
       if (init.integrity) throw new TypeError('integrity is not checked here: compare a hash of await response.bytes(), from crypto.subtle.digest');
       super(body, new Headers(init.headers ?? from?.headers ?? {}));
       this.#of = { method, url: from?.url ?? address(input), redirect, signal: init.signal ?? from?.signal ?? null };
@@ -152,7 +154,7 @@ export function fetchClasses(ctx, FormData) {
     get signal() { return this.#of.signal; }
     clone() { return new Request(this); }
 
-    [INSPECT](depth, options, inspect) {
+    [symbolInspect](depth, options, inspect) {
       return depth < 0 ? '[Request]' : `Request ${inspect({ method: this.method, url: this.url, headers: this.headers }, options)}`;
     }
   }
@@ -166,13 +168,13 @@ export function fetchClasses(ctx, FormData) {
 
     constructor(body = null, init = {}) {
       if (!isObject(init)) throw new TypeError('the options of a Response must be an object');
-      const status = init.status === undefined ? 200 : num(init.status);
+      const status = init.status === undefined ? 200 : toNumber(init.status);
       const answer = init[received];
       if (!answer && !(status >= 200 && status <= 599)) throw new RangeError('the status of a Response is from 200 to 599');
       const inside = answer ? answer.content : content(body, 'response');
       if (!answer && inside !== undefined && indexOf(empty, status) >= 0) throw new TypeError(`a Response with the status ${status} has no body`);
       super(inside, new Headers(init.headers ?? {}));
-      const statusText = init.statusText === undefined ? '' : str(init.statusText);
+      const statusText = init.statusText === undefined ? '' : toStr(init.statusText);
       this.#of = { status, statusText, url: answer?.url ?? '', redirected: answer?.redirected ?? false, type: answer ? 'basic' : 'default' };
     }
 
@@ -198,7 +200,7 @@ export function fetchClasses(ctx, FormData) {
       return out;
     }
 
-    [INSPECT](depth, options, inspect) {
+    [symbolInspect](depth, options, inspect) {
       const { status, statusText, headers, bodyUsed, ok, redirected, type, url } = this;
       return depth < 0 ? '[Response]' : `Response ${inspect({ status, statusText, headers, bodyUsed, ok, redirected, type, url }, options)}`;
     }
@@ -224,7 +226,7 @@ export function fetchClasses(ctx, FormData) {
   const respond = (answer, url, redirected) => {
     if (typeof answer?.note === 'string') throw new TypeError(`the answer of ${url} has ${answer.bytes} bytes with its status and headers, which are in ${answer.file}: ${answer.note}`);
     if (typeof answer?.file === 'string') { // of a success with content that is no text
-      const type = { 'content-type': answer.mimeType ?? 'application/octet-stream', 'content-length': str(answer.bytes) };
+      const type = { 'content-type': answer.mimeType ?? 'application/octet-stream', 'content-length': toStr(answer.bytes) };
       return new Response(null, { statusText: reasons[200], headers: type, [received]: { content: { file: answer.file }, url, redirected } });
     }
     const { status, headers, body } = answer ?? {};
@@ -293,8 +295,8 @@ const isKnown = (method) => indexOf(READ, method) >= 0 || indexOf(CHANGE, method
 
 // normalMethod is a method as it is sent: those that fetch knows in upper case, others as they are.
 function normalMethod(name) {
-  const method = str(name);
-  return isKnown(upper(method)) ? upper(method) : method;
+  const method = toStr(name);
+  return isKnown(toUpperCase(method)) ? toUpperCase(method) : method;
 }
 
 // TOKEN is what stands for personal data, such as an IP address as the host of an address.
@@ -305,18 +307,18 @@ function locate(text, base) {
   try {
     return new URL(text, base);
   } catch (error) {
-    const whole = exec(/^(https?:)\/\/[^/?#]*/i, text);
+    const whole = regExpExec(/^(https?:)\/\/[^/?#]*/i, text);
     if (!whole || !test(TOKEN, whole[0]) || strIndexOf(whole[0], '@') >= 0) throw error;
-    return { __proto__: null, href: replace(/#.*$/g, text, () => ''), protocol: lower(whole[1]), username: '', password: '' };
+    return { __proto__: null, href: replace(/#.*$/g, text, () => ''), protocol: toLowerCase(whole[1]), username: '', password: '' };
   }
 }
 
 function address(value) {
   let url;
   try {
-    url = locate(str(value));
+    url = locate(toStr(value));
   } catch {
-    throw new TypeError(`'${str(value)}' is no whole address, such as https://api.example.com/v1/items`);
+    throw new TypeError(`'${toStr(value)}' is no whole address, such as https://api.example.com/v1/items`);
   }
   if (url.username !== '' || url.password !== '') throw new TypeError('an address may hold no user: give the header Authorization');
   return url.href;

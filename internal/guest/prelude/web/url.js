@@ -1,15 +1,16 @@
 // URL over a parser of the libraries, which keeps the address and its attributes.
 import { guarded, library } from '../libraries.js';
-import { defineProperty, INSPECT, slice, str, tag } from './intrinsics.js';
+import { coded } from '../node/refuse.js';
+import { defineProperty, strSlice, symbolInspect, toStr } from '../intrinsics.js';
+import { tag } from './shapes.js';
 import { queryOf, replaceQuery, usv } from './searchparams.js';
 
 const open = (input, base) => library('openURL', usv(input), base === undefined ? undefined : usv(base));
 
 function invalid(input, base) {
-  const error = new TypeError('Invalid URL');
-  error.code = 'ERR_INVALID_URL';
+  const error = coded(TypeError, 'ERR_INVALID_URL', 'Invalid URL');
   error.input = input;
-  if (base !== undefined) error.base = str(base);
+  if (base !== undefined) error.base = toStr(base);
   return error;
 }
 
@@ -26,14 +27,14 @@ export class URL {
     write = (url, name, value) => {
       const text = usv(value);
       if (!guarded(url.#url.set)(name, text)) throw invalid(text);
-      if (url.#params !== null && (name === 'href' || name === 'search')) replaceQuery(url.#params, slice(read(url, 'search'), 1));
+      if (url.#params !== null && (name === 'href' || name === 'search')) replaceQuery(url.#params, strSlice(read(url, 'search'), 1));
     };
   }
 
   constructor(input, base = undefined) {
     if (arguments.length === 0) throw new TypeError('URL needs an address');
     this.#url = open(input, base);
-    if (this.#url === null) throw invalid(str(input), base);
+    if (this.#url === null) throw invalid(toStr(input), base);
   }
 
   static canParse(input, base = undefined) {
@@ -45,11 +46,11 @@ export class URL {
   }
 
   get searchParams() {
-    this.#params ??= queryOf(slice(read(this, 'search'), 1), (text) => guarded(this.#url.set)('search', text));
+    this.#params ??= queryOf(strSlice(read(this, 'search'), 1), (text) => guarded(this.#url.set)('search', text));
     return this.#params;
   }
 
-  [INSPECT](depth, options, inspect) {
+  [symbolInspect](depth, options, inspect) {
     const shown = {};
     for (let i = 0; i < ATTRIBUTES.length; i++) shown[ATTRIBUTES[i]] = this[ATTRIBUTES[i]];
     return depth < 0 ? '[URL]' : `URL ${inspect(shown, options)}`;

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -146,44 +145,20 @@ func openEngine(ctx context.Context, dir string) (*engine, error) {
 // evaluate runs the guest runtime in a new instance and returns the memory it leaves, with its header.
 // Nothing of the machine enters: the engine sees constant time and entropy, so the same scripts give the same bytes.
 func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libraries []byte) (h header, image []byte, err error) {
-	limit := &limiter{}
-	limit.limit.Store(buildMemory)
-	v, err := e.instantiate(experimental.WithMemoryAllocator(ctx,
-		allocator(func() experimental.LinearMemory { return &heapMemory{limit: limit} })))
+	r, err := compileRuntime(ctx, e, segments, prelude, libraries)
+	if err != nil {
+		return h, nil, fmt.Errorf("compile the guest runtime: %w", err)
+	}
+	v, stack, err := e.initialize(ctx, segments)
 	if err != nil {
 		return h, nil, err
 	}
 	defer v.close(ctx)
-	for _, s := range segments {
-		if !v.memory.Write(s.offset, s.data) {
-			return h, nil, errors.New("a data segment of the engine lies outside its memory")
-		}
-	}
-	if _, err := v.invoke(ctx, "_initialize"); err != nil {
-		return h, nil, fmt.Errorf("initialize engine: %w", err)
-	}
-	stack, err := v.moveStack(ctx)
-	if err != nil {
-		return h, nil, err
-	}
-	for _, step := range []struct {
-		name string
-		args []uint32
-	}{
-		{"qjs_init", nil},
-		{"qjs_set_max_stack_size", []uint32{guestStack}},
-		{"qjs_set_interrupt_handler", []uint32{1}},
-		{"qjs_set_promise_rejection_handler", []uint32{1}},
-	} {
-		if _, err := v.invoke(ctx, step.name, step.args...); err != nil {
-			return h, nil, fmt.Errorf("initialize engine: %w", err)
-		}
-	}
 	h.Magic = snapshotMagic
-	if err := v.boot(ctx, prelude, libraries, &h); err != nil {
+	if err := v.boot(ctx, r, &h); err != nil {
 		return h, nil, fmt.Errorf("evaluate the guest runtime: %w", v.explain(ctx, err))
 	}
-	if _, err := v.invoke(ctx, "qjs_run_gc"); err != nil {
+	if err := v.settleHeap(ctx); err != nil {
 		return h, nil, err
 	}
 	h.Stack = v.module.ExportedGlobal("__stack_pointer").Get()
@@ -193,26 +168,6 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libra
 	clear(image[stack:h.Stack]) // what returned calls left
 	h.Data = differing(image, make([]byte, len(image)))
 	return h, image, nil
-}
-
-// moveStack gives the engine a stack of the size that programs need, and returns its lowest address. It must have no calls under way.
-func (v *vm) moveStack(ctx context.Context) (lowest uint32, err error) {
-	const size = guestStack + stackReserve
-	lowest, err = v.invoke(ctx, "wasm_malloc", size)
-	if err != nil || lowest == 0 {
-		return 0, fmt.Errorf("allocate the engine's stack: %w", cmp.Or(err, errMemory))
-	}
-	return lowest, v.setStack(uint64(lowest+size) &^ 15) // C wants 16
-}
-
-// setStack sets the engine's stack pointer.
-func (v *vm) setStack(at uint64) error {
-	stack, ok := v.module.ExportedGlobal("__stack_pointer").(interface{ Set(uint64) })
-	if !ok {
-		return errors.New("the engine's stack pointer cannot be set")
-	}
-	stack.Set(at)
-	return nil
 }
 
 // trial restores an image, runs a program that makes a call and returns the parts that were written to. A later
@@ -266,102 +221,6 @@ func differing(a, b []byte) []extent {
 		}
 	}
 	return all
-}
-
-// evalApart evaluates a script in a realm of its own, in the same heap, and returns its value.
-func (v *vm) evalApart(ctx context.Context, code []byte, file string) (value handle, err error) {
-	runtime, err := v.invoke(ctx, "qjs_get_runtime_ptr")
-	if err != nil {
-		return 0, err
-	}
-	own, err := v.invoke(ctx, "qjs_get_context_ptr")
-	if err != nil {
-		return 0, err
-	}
-	apart, err := v.invoke(ctx, "JS_NewContext", runtime)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := v.invoke(ctx, "qjs_set_runtime_and_context", runtime, apart); err != nil {
-		return 0, err
-	}
-	if value, err = v.eval(ctx, code, file); err != nil {
-		return 0, v.explain(ctx, err)
-	}
-	_, err = v.invoke(ctx, "qjs_set_runtime_and_context", runtime, own)
-	return value, err
-}
-
-// boot evaluates the prelude and hands it the host functions and the libraries.
-func (v *vm) boot(ctx context.Context, prelude, libraries []byte, h *header) error {
-	// The bundle declares one global; a function around it keeps the name from the guest.
-	code := append([]byte("(()=>{"), prelude...)
-	code = append(code, "\n;return __harness.default})()"...)
-	boot, err := v.eval(ctx, code, "harness:prelude")
-	if err != nil {
-		return err
-	}
-	raw, err := v.invoke(ctx, "qjs_new_object")
-	if err != nil {
-		return err
-	}
-	host := handle(raw)
-	for _, name := range []string{"send", "sendSync", "compile"} {
-		ptr, err := v.alloc(ctx, []byte(name))
-		if err != nil {
-			return err
-		}
-		fn, err := v.invoke(ctx, "qjs_new_host_function", ptr, uint32(len(name)), 0)
-		if err != nil {
-			return err
-		}
-		if err := v.setProperty(ctx, host, name, handle(fn)); err != nil {
-			return err
-		}
-	}
-	code = append(bytes.Clone(libraries), "\n;__libraries"...)
-	value, err := v.evalApart(ctx, code, "harness:libraries")
-	if err != nil {
-		return fmt.Errorf("evaluate the libraries: %w", err)
-	}
-	if err := v.setProperty(ctx, host, "libraries", value); err != nil {
-		return err
-	}
-	entry, err := v.call(ctx, boot, host)
-	if err != nil {
-		return err
-	}
-	for _, f := range []struct {
-		name string
-		to   *handle
-	}{{"start", &h.Start}, {"deliver", &h.Deliver}, {"settle", &h.Settle}, {"stackOf", &h.StackOf}} {
-		fn, err := v.property(ctx, entry, f.name)
-		if err != nil {
-			return err
-		}
-		if is, err := v.invoke(ctx, "qjs_is_function", uint32(fn)); err != nil || is == 0 {
-			return errors.Join(fmt.Errorf("the guest runtime has no function %s", f.name), err)
-		}
-		*f.to = fn
-	}
-	return v.drain(ctx)
-}
-
-// explain gives an exception its message and stack. Only for the runtime's own errors: it may run guest code.
-func (v *vm) explain(ctx context.Context, err error) error {
-	thrown, ok := errors.AsType[*jsError](err)
-	if !ok {
-		return err
-	}
-	text := ""
-	for _, name := range []string{"message", "stack"} {
-		if h, err := v.property(ctx, thrown.value, name); err == nil {
-			if s, err := v.stringOf(ctx, h); err == nil {
-				text += string(s) + "\n"
-			}
-		}
-	}
-	return fmt.Errorf("exception: %s", text)
 }
 
 func encodeSnapshot(h header, image []byte) ([]byte, error) {

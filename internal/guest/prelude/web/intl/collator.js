@@ -2,9 +2,10 @@
 // scripts follow by code point. Some languages have letters of their own; where the rules of their script are more, text in it is
 // an error.
 import {
-  charCodeAt, codePointAt, exec, fromCodePoint, lower, mapGet, mapSet, mapSize, normalize, num, push, replace, SafeMap, slice, str,
-  strIndexOf, test,
-} from '../intrinsics.js';
+  charCodeAt, codePointAt, fromCodePoint, mapGet, mapSet, mapSize, NativeMap, normalize, push, regExpExec, strIndexOf, strSlice,
+  toLowerCase, toNumber, toStr,
+} from '../../intrinsics.js';
+import { replace, test } from '../../text.js';
 import { choice, plain, resolve, service } from './locale.js';
 
 // Every character below the letters in order; spaces are all alike, controls are ignored.
@@ -88,10 +89,10 @@ const PLACE = 0xe000; // private use characters stand for a language's own lette
 function letters(text, own, digraphs, aliases, dotless) {
   let out = '';
   for (let i = 0; i < text.length; i++) {
-    let low = dotless && text[i] === 'I' ? '\u0131' : lower(text[i]);
+    let low = dotless && text[i] === 'I' ? '\u0131' : toLowerCase(text[i]);
     let length = 1;
     for (let k = 0; k < digraphs.length && length === 1; k++) {
-      if (lower(slice(text, i, i + digraphs[k].length)) !== digraphs[k]) continue;
+      if (toLowerCase(strSlice(text, i, i + digraphs[k].length)) !== digraphs[k]) continue;
       low = fromCodePoint(DIGRAPH + k);
       length = digraphs[k].length;
     }
@@ -100,7 +101,7 @@ function letters(text, own, digraphs, aliases, dotless) {
     const at = strIndexOf(own, found);
     if (at < 1 || found === ' ' || own[at - 1] === ' ') out += text[i];
     else {
-      out += fromCodePoint(PLACE + at + (lower(text[i]) === text[i] ? 0 : 0x100)) + (found === low ? '' : ALIKE);
+      out += fromCodePoint(PLACE + at + (toLowerCase(text[i]) === text[i] ? 0 : 0x100)) + (found === low ? '' : ALIKE);
       i += length - 1;
     }
   }
@@ -136,7 +137,7 @@ function keys(text, o) {
     const code = codePointAt(chars, i);
     if (code > 0xffff) i++;
     const c = fromCodePoint(code);
-    const low = lower(c);
+    const low = toLowerCase(c);
     if (test(/\p{M}/u, c)) {
       if (second.length > 0) second[second.length - 1] += mark(c, code);
       continue;
@@ -154,8 +155,8 @@ function keys(text, o) {
       if (b >= 128 && weight === 0) weight = other(low);
       if (weight === 0 || (o.ignorePunctuation && weight < PUNCTUATION)) continue;
       if (o.numeric && weight >= DIGITS && weight < DIGITS + 10) {
-        const run = exec(/^\d+/, slice(chars, i))[0];
-        push(first, DIGITS + 10, num(run)); // letters come after all numbers
+        const run = regExpExec(/^\d+/, strSlice(chars, i))[0];
+        push(first, DIGITS + 10, toNumber(run)); // letters come after all numbers
         push(second, 0, 0);
         push(third, 0, 0);
         i += run.length - 1;
@@ -203,7 +204,7 @@ class Collator {
   #o;
   #rules; // its options and what the language adds
   #simple; // the default rules, for which there is a short way
-  #known = new SafeMap(); // text -> its keys
+  #known = new NativeMap(); // text -> its keys
   #bound;
 
   constructor(locales, options) {
@@ -226,14 +227,14 @@ class Collator {
 
   get compare() {
     const keysOf = (text) => this.#keys(text);
-    return (this.#bound ??= (a, b) => compareWith(str(a), str(b), this.#rules, this.#simple, keysOf));
+    return (this.#bound ??= (a, b) => compareWith(toStr(a), toStr(b), this.#rules, this.#simple, keysOf));
   }
 
   // #keys remembers keys: sorting compares each text a dozen times.
   #keys(text) {
     let found = mapGet(this.#known, text);
     if (found === undefined) {
-      if (mapSize(this.#known) >= REMEMBERED) this.#known = new SafeMap();
+      if (mapSize(this.#known) >= REMEMBERED) this.#known = new NativeMap();
       found = keys(text, this.#rules);
       mapSet(this.#known, text, found);
     }

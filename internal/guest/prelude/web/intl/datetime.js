@@ -1,5 +1,9 @@
 // Intl.DateTimeFormat: Gregorian dates, and years of the Buddhist calendar, in any zone, by patterns read from CLDR (see locales.js for their letters).
-import { create, exec, floor, getTime, indexOf, num, padStart, push, replace, slice, str, strIndexOf, test } from '../intrinsics.js';
+import {
+  create, dateDay, dateGetTime, dateHours, dateMilliseconds, dateMinutes, dateMonth, dateSeconds, dateWeekday, dateYear, floor, indexOf,
+  NativeDate, padStart, push, regExpExec, strIndexOf, strSlice, toNumber, toStr,
+} from '../../intrinsics.js';
+import { replace, test } from '../../text.js';
 import { absent, choice, digitsIn, numberingOf, plain, resolve, service, whole } from './locale.js';
 import { zoneName, zonesOf } from './zones.js';
 
@@ -28,7 +32,7 @@ function readOptions(options, need, add) {
     ['short', 'long', 'shortOffset', 'longOffset', 'shortGeneric', 'longGeneric']);
   o.dateStyle = choice(options, 'dateStyle', STYLES);
   o.timeStyle = choice(options, 'timeStyle', STYLES);
-  o.calendar = options?.calendar === undefined ? 'gregory' : str(options.calendar);
+  o.calendar = options?.calendar === undefined ? 'gregory' : toStr(options.calendar);
   if (o.calendar !== 'buddhist') plain('calendar', options, 'gregory');
   o.era = choice(options, 'era', WIDTHS);
   plain('dayPeriod', options);
@@ -63,22 +67,15 @@ function withEra(o) {
 // withEraAt is the place of such a set of fields in the lists.
 const withEraAt = (o) => (o.month === 'long' ? 5 : o.month === 'short' ? 3 : o.month ? 1 : 0) + (o.day ? 1 : 0);
 
-// civil splits seconds since the epoch into date and time (days to years after Howard Hinnant's civil_from_days).
+const CYCLE = 12622780800000; // 400 years of the calendar in milliseconds: whole weeks
+
+// civil splits a time into date and time at an offset in seconds. Where that leads beyond the times that a Date has, it counts 400 years off.
 function civil(ms, offset) {
-  const local = floor(ms / 1000) + offset;
-  const days = floor(local / 86400);
-  const rest = local - days * 86400;
-  const z = days + 719468;
-  const era = floor(z / 146097);
-  const doe = z - era * 146097;
-  const yoe = floor((doe - floor(doe / 1460) + floor(doe / 36524) - floor(doe / 146096)) / 365);
-  const doy = doe - (365 * yoe + floor(yoe / 4) - floor(yoe / 100));
-  const mp = floor((5 * doy + 2) / 153);
-  const month = mp < 10 ? mp + 3 : mp - 9;
+  const cycles = ms > 8e15 ? 1 : ms < -8e15 ? -1 : 0;
+  const date = new NativeDate(ms + offset * 1000 - cycles * CYCLE);
   return {
-    year: yoe + era * 400 + (month <= 2 ? 1 : 0), month, day: doy - floor((153 * mp + 2) / 5) + 1,
-    weekday: (((days + 4) % 7) + 7) % 7, hour: floor(rest / 3600), minute: floor(rest / 60) % 60, second: rest % 60,
-    ms: ms - floor(ms / 1000) * 1000,
+    year: dateYear(date) + cycles * 400, month: dateMonth(date) + 1, day: dateDay(date), weekday: dateWeekday(date),
+    hour: dateHours(date), minute: dateMinutes(date), second: dateSeconds(date), ms: dateMilliseconds(date),
   };
 }
 
@@ -231,8 +228,8 @@ export function dateTimeFormats(ctx) {
         const token = this.#tokens[i];
         const last = parts[parts.length - 1];
         if (token[0] !== "'") push(parts, { type: TYPES[token], value: this.#shown(token, this.#field(token, t, entry)) });
-        else if (last?.type === 'literal') last.value += slice(token, 1);
-        else push(parts, { type: 'literal', value: slice(token, 1) });
+        else if (last?.type === 'literal') last.value += strSlice(token, 1);
+        else push(parts, { type: 'literal', value: strSlice(token, 1) });
       }
       return parts;
     }
@@ -244,11 +241,11 @@ export function dateTimeFormats(ctx) {
 
     #field(token, t, entry) {
       const o = this.#o;
-      const two = (n, always) => (always ? padStart(str(n), 2, '0') : str(n));
+      const two = (n, always) => (always ? padStart(toStr(n), 2, '0') : toStr(n));
       // Without an era, as ICU has it.
       const year = o.calendar === 'buddhist' ? t.year + 543 : t.year > 0 ? t.year : 1 - t.year;
       switch (token) {
-        case 'y': return o.year === '2-digit' ? two(year % 100, true) : str(year);
+        case 'y': return o.year === '2-digit' ? two(year % 100, true) : toStr(year);
         case 'Y': return two(year % 100, true);
         case 'n': return two(t.month, o.month === '2-digit' && !this.#exact);
         case 'N': return two(t.month, this.#exact || this.#wide || o.month === '2-digit');
@@ -260,11 +257,11 @@ export function dateTimeFormats(ctx) {
         case 'C': return this.#name('weekday', t.weekday, 7, true);
         case 'h': return two(this.#hour(t.hour), o.hour === '2-digit');
         case 'H': return two(this.#hour(t.hour), this.#wideHour || o.hour === '2-digit');
-        case 'm': return str(t.minute);
+        case 'm': return toStr(t.minute);
         case 'P': return two(t.minute, true);
-        case 's': return str(t.second);
+        case 's': return toStr(t.second);
         case 'S': return two(t.second, true);
-        case 'f': return slice(padStart(str(t.ms), 3, '0'), 0, o.fractionalSecondDigits);
+        case 'f': return strSlice(padStart(toStr(t.ms), 3, '0'), 0, o.fractionalSecondDigits);
         case 'G': if (o.calendar === 'buddhist') return this.#locale.list('be')[o.era ? 7 + indexOf(ERAS, o.era) : withEraAt(o)];
           return this.#locale.list('eras')[indexOf(ERAS, o.era) * 2 + (t.year > 0 ? 1 : 0)];
         case 'B': return this.#locale.list('period')[t.hour];
@@ -349,7 +346,7 @@ const FIELDS = ['weekday', 'era', 'year', 'month', 'day', 'dayPeriod', 'hour', '
   'timeZoneName'];
 
 const fraction = (time, decimal) => {
-  const m = exec(/^(.*)([sS])(.*)$/, time);
+  const m = regExpExec(/^(.*)([sS])(.*)$/, time);
   return m ? `${m[1]}${m[2]}${decimal}f${m[3]}` : time === 'f' ? time : `${time}${decimal}f`;
 };
 
@@ -361,9 +358,9 @@ function needed(date) {
 export function timeOf(date) {
   let ms;
   try {
-    ms = getTime(date);
+    ms = dateGetTime(date);
   } catch {
-    ms = num(date);
+    ms = toNumber(date);
   }
   if (!(ms >= -8.64e15 && ms <= 8.64e15)) throw new RangeError('Invalid time value');
   return ms < 0 ? -floor(-ms) : floor(ms);

@@ -1,8 +1,9 @@
 // Intl, and the methods of the language that are defined by it.
 import {
-  bigValue, Bytes, create, defineProperty, getPrototypeOf, getTime, join, method, numValue, push, SafeSet, setAdd, setDelete, setHas, str,
-  typedLength,
-} from '../intrinsics.js';
+  bigintValueOf, create, dateGetTime, defineProperty, getPrototypeOf, join, NativeSet, NativeUint8Array, numberValueOf, push, setAdd,
+  setDelete, setHas, toStr, typedArrayLength,
+} from '../../intrinsics.js';
+import { method } from '../shapes.js';
 import { IntlCollator } from './collator.js';
 import { dateTimeFormats } from './datetime.js';
 import { canonicalList } from './locale.js';
@@ -48,13 +49,13 @@ function patch(make) {
     defineProperty(methods[name], 'length', { __proto__: null, value: length, configurable: true });
   };
 
-  define(Number.prototype, 'toLocaleString', 0, (self, locales, options) => number(locales, options).format(numValue(self)));
-  define(BigInt.prototype, 'toLocaleString', 0, (self, locales, options) => number(locales, options).format(bigValue(self)));
+  define(Number.prototype, 'toLocaleString', 0, (self, locales, options) => number(locales, options).format(numberValueOf(self)));
+  define(BigInt.prototype, 'toLocaleString', 0, (self, locales, options) => number(locales, options).format(bigintValueOf(self)));
   define(String.prototype, 'localeCompare', 1, (self, that, locales, options) => {
     if (self === undefined || self === null) {
       throw new TypeError('String.prototype.localeCompare called on null or undefined');
     }
-    return collator(locales, options).compare(str(self), str(that));
+    return collator(locales, options).compare(toStr(self), toStr(that));
   });
 
   for (const [name, need, add] of [
@@ -62,12 +63,12 @@ function patch(make) {
   ]) {
     const formatter = cached((locales, options) => make(locales, options, need, add));
     define(Date.prototype, name, 0, (self, locales, options) => {
-      const time = getTime(self);
+      const time = dateGetTime(self);
       return time !== time ? 'Invalid Date' : formatter(locales, options).format(time);
     });
   }
 
-  const open = new SafeSet(); // a list inside itself would never end
+  const open = new NativeSet(); // a list inside itself would never end
   const elements = (self, length, locales, options) => {
     if (setHas(open, self)) return '';
     setAdd(open, self);
@@ -75,7 +76,7 @@ function patch(make) {
       const parts = [];
       for (let i = 0; i < length; i++) {
         const item = self[i];
-        push(parts, item === undefined || item === null ? '' : str(item.toLocaleString(locales, options)));
+        push(parts, item === undefined || item === null ? '' : toStr(item.toLocaleString(locales, options)));
       }
       return join(parts, ',');
     } finally {
@@ -83,6 +84,6 @@ function patch(make) {
     }
   };
   define(Array.prototype, 'toLocaleString', 0, (self, locales, options) => elements(self, self.length, locales, options));
-  define(getPrototypeOf(Bytes.prototype), 'toLocaleString', 0,
-    (self, locales, options) => elements(self, typedLength(self), locales, options)); // it throws for what is no typed array
+  define(getPrototypeOf(NativeUint8Array.prototype), 'toLocaleString', 0,
+    (self, locales, options) => elements(self, typedArrayLength(self), locales, options)); // it throws for what is no typed array
 }

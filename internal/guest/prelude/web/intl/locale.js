@@ -1,7 +1,10 @@
 // Language tags and the choice of a locale. A locale without data is an error: another's formats would pass for its own.
 import {
-  construct, create, defineProperty, exec, floor, fromCodePoint, indexOf, isArray, join, keys, lower, method, num, push, replace, slice, split, str, tag, test, upper,
-} from '../intrinsics.js';
+  construct, create, defineProperty, floor, fromCodePoint, indexOf, isArray, join, keys, push, regExpExec, split, strSlice, toLowerCase,
+  toNumber, toStr, toUpperCase,
+} from '../../intrinsics.js';
+import { replace, test } from '../../text.js';
+import { method, tag } from '../shapes.js';
 import { LOCALES } from './locales.js';
 
 export const DEFAULT = 'en-US';
@@ -12,10 +15,10 @@ const TAG = new RegExp('^[a-z]{2,3}(?:-[a-z]{4})?(?:-(?:[a-z]{2}|\\d{3}))?(?:-(?
 // canonical checks a tag and gives its parts their usual case: en-US, zh-Hant-TW.
 function canonical(tag) {
   if (!test(TAG, tag)) throw new RangeError(`Incorrect locale information provided: ${tag}`);
-  const parts = split(lower(tag), '-');
+  const parts = split(toLowerCase(tag), '-');
   for (let i = 1; i < parts.length && parts[i].length > 1; i++) {
-    if (parts[i].length === 2) parts[i] = upper(parts[i]);
-    else if (parts[i].length === 4 && i === 1) parts[i] = upper(parts[i][0]) + slice(parts[i], 1);
+    if (parts[i].length === 2) parts[i] = toUpperCase(parts[i]);
+    else if (parts[i].length === 4 && i === 1) parts[i] = toUpperCase(parts[i][0]) + strSlice(parts[i], 1);
   }
   return join(parts, '-');
 }
@@ -31,7 +34,7 @@ export function canonicalList(locales) {
     if (typeof tag !== 'string' && (typeof tag !== 'object' || tag === null)) {
       throw new TypeError('Incorrect locale information provided');
     }
-    const name = canonical(str(tag));
+    const name = canonical(toStr(tag));
     if (indexOf(out, name) < 0) push(out, name);
   }
   return out;
@@ -43,8 +46,8 @@ const SCRIPTS = { __proto__: null, 'zh-Hans': 'zh-CN', 'zh-Hans-CN': 'zh-CN', 'z
 // find returns {name, data} of a tag: its name without extensions, and the record that serves it; undefined where there is
 // none. A language alone has its first locale's. A region is no other's: its dates and numbers may be any.
 function find(tag) {
-  const extension = exec(/-[a-z\d]-/, tag);
-  const name = extension ? slice(tag, 0, extension.index) : tag;
+  const extension = regExpExec(/-[a-z\d]-/, tag);
+  const name = extension ? strSlice(tag, 0, extension.index) : tag;
   const wanted = SCRIPTS[name] ?? ALIASES[name] ?? name;
   if (LOCALES[wanted]) return { name, data: wanted };
   for (let i = 0; i < names.length; i++) if (split(names[i], '-')[0] === wanted) return { name, data: names[i] };
@@ -77,16 +80,16 @@ export function resolve(locales, options) {
   found ??= { name: DEFAULT, data: DEFAULT };
   const text = (field) => LOCALES[found.data][field] ?? LOCALES[DEFAULT][field];
   const list = (field) => (split1[`${found.data} ${field}`] ??= split(text(field), '|'));
-  const language = slice(found.data, 0, 2);
+  const language = strSlice(found.data, 0, 2);
   return { name: found.name, language, plural: found.data === 'pt-PT' ? found.data : language, text, list, ...extension };
 }
 
 // keywords reads the Unicode extension of a tag: {hc, kn, kf}. What would change the result and is not here is an error.
 function keywords(tag) {
   const out = {};
-  const extension = exec(/-u((?:-[a-z\d]{2,8})+)/, tag);
+  const extension = regExpExec(/-u((?:-[a-z\d]{2,8})+)/, tag);
   if (!extension) return out;
-  const parts = split(slice(extension[1], 1), '-');
+  const parts = split(strSlice(extension[1], 1), '-');
   for (let i = 0; i < parts.length; i++) {
     if (parts[i].length !== 2) continue;
     const value = parts[i + 1]?.length > 2 ? parts[i + 1] : '';
@@ -109,14 +112,14 @@ const ZEROS = {
 
 // numberingOf is the numbering system that options or else the locale's tag ask for.
 export function numberingOf(locale, options) {
-  const name = options?.numberingSystem === undefined ? locale.nu ?? 'latn' : str(options.numberingSystem);
+  const name = options?.numberingSystem === undefined ? locale.nu ?? 'latn' : toStr(options.numberingSystem);
   if (name !== 'latn' && !ZEROS[name]) throw new RangeError(`Intl here has no numberingSystem '${name}'; there are latn, ${join(keys(ZEROS), ', ')}`);
   return name;
 }
 
 // digitsIn writes the digits of a text in a numbering system.
 export function digitsIn(system, text) {
-  return system === 'latn' ? text : replace(/[0-9]/g, text, (m) => fromCodePoint(ZEROS[system] + num(m[0])));
+  return system === 'latn' ? text : replace(/[0-9]/g, text, (m) => fromCodePoint(ZEROS[system] + toNumber(m[0])));
 }
 
 // supported is what supportedLocalesOf returns: the wanted tags that have a record.
@@ -130,8 +133,8 @@ export function supported(locales) {
 // plain refuses an option with another value than the one that is here.
 export function plain(name, options, only) {
   const value = options?.[name];
-  if (value === undefined || str(value) === only) return;
-  throw new RangeError(`Intl here has no ${name} '${str(value)}'${only === undefined ? '' : `, only '${only}'`}`);
+  if (value === undefined || toStr(value) === only) return;
+  throw new RangeError(`Intl here has no ${name} '${toStr(value)}'${only === undefined ? '' : `, only '${only}'`}`);
 }
 
 // absent is the error of a function that is not here.
@@ -143,7 +146,7 @@ export function absent(name) {
 export function choice(options, name, values, otherwise) {
   const value = options?.[name];
   if (value === undefined) return otherwise;
-  const text = str(value);
+  const text = toStr(value);
   if (values && indexOf(values, text) < 0) {
     throw new RangeError(`Value ${text} out of range for Intl options property ${name}`);
   }

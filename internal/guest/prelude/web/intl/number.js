@@ -1,5 +1,6 @@
 // Intl.NumberFormat: its options. The formatting is in numberparts.js.
-import { create, indexOf, max, min, str, strIndexOf, test, upper } from '../intrinsics.js';
+import { create, indexOf, max, min, strIndexOf, toStr, toUpperCase } from '../../intrinsics.js';
+import { test } from '../../text.js';
 import { absent, choice, numberingOf, objectOf, plain, resolve, service, whole } from './locale.js';
 import { numberParts, unitForms, currencyNames } from './numberparts.js';
 
@@ -66,7 +67,7 @@ class NumberFormat {
     }
     if (o.style === 'currency') {
       if (o.currency === undefined) throw new TypeError('Currency code is required with currency style.');
-      o.currency = upper(o.currency);
+      o.currency = toUpperCase(o.currency);
     }
     o.currencyDisplay = choice(options, 'currencyDisplay', ['code', 'symbol', 'narrowSymbol', 'name'], 'symbol');
     o.currencySign = choice(options, 'currencySign', ['standard', 'accounting'], 'standard');
@@ -143,7 +144,7 @@ function grouping(value, otherwise) {
   if (value === false || value === null || value === 0 || value === '') return false;
   if (value === 'true' || value === 'false') return otherwise;
   if (value === 'auto' || value === 'min2') return value;
-  throw new RangeError(`Value ${str(value)} out of range for Intl.NumberFormat options property useGrouping`);
+  throw new RangeError(`Value ${toStr(value)} out of range for Intl.NumberFormat options property useGrouping`);
 }
 
 export const IntlNumberFormat = service(NumberFormat, 'NumberFormat', true);

@@ -1,5 +1,6 @@
 // Numbers as ECMA-402's parts: digits, grouping, sign, currency, unit, compact suffix.
-import { exec, floor, indexOf, max, num, push, replace, slice, split, str, test } from '../intrinsics.js';
+import { floor, indexOf, max, push, regExpExec, split, strSlice, toNumber, toStr } from '../../intrinsics.js';
+import { replace, test } from '../../text.js';
 import { decimalOf, fixed, roundTo, roundToMultiple, shift } from './decimal.js';
 import { digitsIn, resolve } from './locale.js';
 import { CURRENCIES } from './locales.js';
@@ -7,7 +8,7 @@ import { categoryOf, form } from './plural.js';
 
 // find returns the rest of a list's entry that begins with key; undefined where there is none.
 function find(list, key) {
-  for (let i = 0; i < list.length; i++) if (slice(list[i], 0, key.length) === key) return slice(list[i], key.length);
+  for (let i = 0; i < list.length; i++) if (strSlice(list[i], 0, key.length) === key) return strSlice(list[i], key.length);
   return undefined;
 }
 
@@ -104,7 +105,7 @@ function exponentOf(locale, o, d) {
   if (o.notation === 'engineering') return floor(e / 3) * 3;
   let found = 0;
   const steps = compactSteps(locale, o);
-  for (let i = 0; i < steps.length; i++) if (e >= num(steps[i][1])) found = num(steps[i][2] ?? steps[i][1]);
+  for (let i = 0; i < steps.length; i++) if (e >= toNumber(steps[i][1])) found = toNumber(steps[i][2] ?? steps[i][1]);
   return found;
 }
 
@@ -113,14 +114,14 @@ function compactSteps(locale, o) {
   // An amount of money is always short.
   const list = locale.list(o.compactDisplay === 'long' && o.style !== 'currency' ? 'compactLong' : 'compact');
   const out = [];
-  for (let i = 0; i < list.length; i++) push(out, exec(/^(\d+)(?:\/(\d+))?([^]*)$/, list[i]));
+  for (let i = 0; i < list.length; i++) push(out, regExpExec(/^(\d+)(?:\/(\d+))?([^]*)$/, list[i]));
   return out;
 }
 
 function compactSuffix(locale, o, exponent, category) {
   const steps = compactSteps(locale, o);
   for (let i = 0; i < steps.length; i++) {
-    if (num(steps[i][2] ?? steps[i][1]) !== exponent) continue;
+    if (toNumber(steps[i][2] ?? steps[i][1]) !== exponent) continue;
     return form(split(steps[i][3], '~'), category());
   }
   return '';
@@ -128,14 +129,14 @@ function compactSuffix(locale, o, exponent, category) {
 
 function groupInto(parts, locale, o, integer) {
   const rules = locale.list('number');
-  const least = o.useGrouping === 'always' ? 1 : o.useGrouping === 'min2' ? 2 : num(rules[2] || 1);
+  const least = o.useGrouping === 'always' ? 1 : o.useGrouping === 'min2' ? 2 : toNumber(rules[2] || 1);
   if (o.useGrouping === false || integer.length < 3 + least) {
     push(parts, { type: 'integer', value: integer });
     return;
   }
-  const size = num(rules[3] || 3); // of the groups above the thousands
-  const groups = [slice(integer, -3)];
-  for (let end = integer.length - 3; end > 0; end -= size) push(groups, slice(integer, max(0, end - size), end));
+  const size = toNumber(rules[3] || 3); // of the groups above the thousands
+  const groups = [strSlice(integer, -3)];
+  for (let end = integer.length - 3; end > 0; end -= size) push(groups, strSlice(integer, max(0, end - size), end));
   for (let i = groups.length - 1; i >= 0; i--) {
     push(parts, { type: 'integer', value: groups[i] });
     if (i > 0) push(parts, { type: 'group', value: (o.style === 'currency' && rules[10]) || rules[1] });
@@ -175,7 +176,7 @@ export function numberParts(locale, o, value) {
     if (!d.special) {
       push(number, { type: 'exponentSeparator', value: rules[9] });
       if (exponent < 0) push(number, { type: 'exponentMinusSign', value: rules[4] });
-      push(number, { type: 'exponentInteger', value: str(exponent < 0 ? -exponent : exponent) });
+      push(number, { type: 'exponentInteger', value: toStr(exponent < 0 ? -exponent : exponent) });
     }
   } else if (o.notation === 'compact' && exponent > 0) affix(number, compactSuffix(locale, o, exponent, category), 'compact');
 
@@ -188,7 +189,7 @@ export function numberParts(locale, o, value) {
 
 // affix adds a suffix; the space before it is a literal.
 function affix(parts, text, type) {
-  const m = exec(/^([ \u00a0\u202f]*)([^]*)$/, text);
+  const m = regExpExec(/^([ \u00a0\u202f]*)([^]*)$/, text);
   if (m[1]) push(parts, { type: 'literal', value: m[1] });
   if (m[2]) push(parts, { type, value: m[2] });
 }
@@ -206,7 +207,7 @@ function wrap(locale, o, rules, sign, number, category, digits) {
       pattern = replace(/¤/g, pattern, () => '¤\u00a0');
     }
   } else {
-    const percent = o.style === 'percent' && rules[5][0] === '<' ? slice(rules[5], 1) : '';
+    const percent = o.style === 'percent' && rules[5][0] === '<' ? strSlice(rules[5], 1) : '';
     pattern = (sign === '-' ? rules[4] : sign) + percent + pattern;
   }
   const parts = [];

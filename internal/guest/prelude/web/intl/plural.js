@@ -1,6 +1,6 @@
 // Plural categories of the locales here, from the digits as they are formatted.
 import { library } from '../../libraries.js';
-import { indexOf, split } from '../intrinsics.js';
+import { indexOf, split } from '../../intrinsics.js';
 
 // categoryOf returns the category of a number whose digits are shown as an integer and a fraction.
 export const categoryOf = (locale, integer, fraction, ordinal = false) =>

@@ -1,6 +1,6 @@
 // Intl.Segmenter: graphemes by the rules of UAX #29 that matter in practice, words and sentences roughly. Words of
 // languages written without spaces come out character by character.
-import { exec, push, str } from '../intrinsics.js';
+import { push, regExpExec, toStr } from '../../intrinsics.js';
 import { choice, resolve, service } from './locale.js';
 
 const EXTEND = '[\\p{M}\\p{EMod}\\u200c\\ufe0e\\ufe0f\\u{e0020}-\\u{e007f}]*';
@@ -22,9 +22,9 @@ function all(text, granularity) {
   const re = (compiled[granularity] ??= new RegExp(SOURCES[granularity], 'gu'));
   re.lastIndex = 0;
   const out = [];
-  for (let m; (m = exec(re, text)) && m[0] !== ''; ) {
+  for (let m; (m = regExpExec(re, text)) && m[0] !== ''; ) {
     const part = { segment: m[0], index: m.index, input: text };
-    if (granularity === 'word') part.isWordLike = exec(/[\p{L}\p{N}]/u, m[0]) !== null;
+    if (granularity === 'word') part.isWordLike = regExpExec(/[\p{L}\p{N}]/u, m[0]) !== null;
     push(out, part);
   }
   return out;
@@ -59,7 +59,7 @@ class Segmenter {
   }
 
   segment(text) {
-    return new Segments(all(str(text), this.#granularity));
+    return new Segments(all(toStr(text), this.#granularity));
   }
 
   resolvedOptions() {

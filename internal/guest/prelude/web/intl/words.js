@@ -1,5 +1,6 @@
 // Intl.PluralRules, Intl.RelativeTimeFormat and Intl.ListFormat.
-import { abs, endsWith, indexOf, is, num, push, slice, split, str, strIndexOf, test } from '../intrinsics.js';
+import { abs, endsWith, indexOf, is, push, split, strIndexOf, strSlice, toNumber, toStr } from '../../intrinsics.js';
+import { test } from '../../text.js';
 import { absent, choice, resolve, service } from './locale.js';
 import { IntlNumberFormat } from './number.js';
 import { categoriesOf, categoryOf, form } from './plural.js';
@@ -20,7 +21,7 @@ class PluralRules {
   }
 
   select(value) {
-    const parts = this.#format.formatToParts(abs(num(value)));
+    const parts = this.#format.formatToParts(abs(toNumber(value)));
     if (parts[0].type !== 'integer') return 'other'; // NaN and infinity
     const fraction = parts.length > 1 ? parts[2].value : '';
     return categoryOf(this.#locale, parts[0].value, fraction, this.#type === 'ordinal');
@@ -56,17 +57,17 @@ class RelativeTimeFormat {
   }
 
   formatToParts(value, unit) {
-    let name = str(unit);
-    if (indexOf(UNITS, name) < 0 && endsWith(name, 's')) name = slice(name, 0, -1);
+    let name = toStr(unit);
+    if (indexOf(UNITS, name) < 0 && endsWith(name, 's')) name = strSlice(name, 0, -1);
     const at = indexOf(UNITS, name);
-    if (at < 0) throw new RangeError(`Invalid unit argument for format() '${str(unit)}'`);
-    const n = num(value);
+    if (at < 0) throw new RangeError(`Invalid unit argument for format() '${toStr(unit)}'`);
+    const n = toNumber(value);
     if (!(n > -Infinity && n < Infinity)) throw new RangeError('Invalid time value');
     const entry = split(this.#locale.list('relative')[at * STYLES.length + indexOf(STYLES, this.#style)], '!');
     if (this.#numeric === 'auto') {
       for (let i = 2; i < entry.length; i++) {
         const equals = strIndexOf(entry[i], '=');
-        if (num(slice(entry[i], 0, equals)) === n) return [{ type: 'literal', value: slice(entry[i], equals + 1) }];
+        if (toNumber(strSlice(entry[i], 0, equals)) === n) return [{ type: 'literal', value: strSlice(entry[i], equals + 1) }];
       }
     }
     const parts = this.#number.formatToParts(abs(n));
@@ -81,9 +82,9 @@ class RelativeTimeFormat {
     const hole = strIndexOf(pattern, '{');
     const out = [];
     if (hole < 0) return [{ type: 'literal', value: pattern }];
-    if (hole > 0) push(out, { type: 'literal', value: slice(pattern, 0, hole) });
+    if (hole > 0) push(out, { type: 'literal', value: strSlice(pattern, 0, hole) });
     for (let i = 0; i < parts.length; i++) push(out, parts[i]);
-    if (hole < pattern.length - 1) push(out, { type: 'literal', value: slice(pattern, hole + 1) });
+    if (hole < pattern.length - 1) push(out, { type: 'literal', value: strSlice(pattern, hole + 1) });
     return out;
   }
 

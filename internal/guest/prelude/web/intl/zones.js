@@ -1,18 +1,19 @@
 // Time zones: the host has the data base, the guest asks once for each zone. UTC and offsets need no asking.
 import {
-  abs, exec, floor, lower, mapGet, mapSet, num, padStart, SafeMap, slice, split, str, strIndexOf, test,
-} from '../intrinsics.js';
+  abs, floor, mapGet, mapSet, NativeMap, padStart, regExpExec, split, strIndexOf, strSlice, toLowerCase, toNumber, toStr,
+} from '../../intrinsics.js';
+import { test } from '../../text.js';
 
 const UTC = { name: 'UTC', at: () => [0, 0, 'UTC', false] };
 const UTC_NAMES = ' utc gmt etc/utc etc/gmt etc/uct etc/zulu uct zulu etc/universal universal gmt0 etc/gmt0 ';
 
 // zonesOf makes the look-up: a zone is {name, at(seconds)}, at gives [from, offset in seconds, abbreviation, summer].
 export function zonesOf(ctx) {
-  const known = new SafeMap();
+  const known = new NativeMap();
   return (value) => {
     if (value === undefined) return UTC;
-    const text = str(value);
-    const key = lower(text);
+    const text = toStr(value);
+    const key = toLowerCase(text);
     if (strIndexOf(UTC_NAMES, ` ${key} `) >= 0) return UTC;
     let zone = mapGet(known, key);
     if (zone === undefined) {
@@ -24,9 +25,9 @@ export function zonesOf(ctx) {
 }
 
 function offsetZone(text) {
-  const m = exec(/^([+-])([01]\d|2[0-3])(?::?([0-5]\d))?$/, text);
+  const m = regExpExec(/^([+-])([01]\d|2[0-3])(?::?([0-5]\d))?$/, text);
   if (!m) return undefined;
-  const seconds = (m[1] === '-' ? -1 : 1) * (num(m[2]) * 3600 + num(m[3] ?? 0) * 60);
+  const seconds = (m[1] === '-' ? -1 : 1) * (toNumber(m[2]) * 3600 + toNumber(m[3] ?? 0) * 60);
   const entry = [0, seconds, '', false];
   return { name: `${seconds === 0 ? '+' : m[1]}${m[2]}:${m[3] ?? '00'}`, at: () => entry };
 }
@@ -75,7 +76,7 @@ function longName(zone, entry) {
     const at = strIndexOf(LONG, `|${key}!`);
     if (at < 0) continue;
     const from = at + key.length + 2;
-    const text = slice(LONG, from, strIndexOf(LONG, '|', from));
+    const text = strSlice(LONG, from, strIndexOf(LONG, '|', from));
     // Chile is the one zone without letters that has summer time.
     return text === 'Chile' ? `Chile ${entry[3] ? 'Summer' : 'Standard'} Time` : `${text} Time`;
   }
@@ -86,10 +87,10 @@ function longName(zone, entry) {
 function offsetName(locale, seconds, long) {
   const gmt = locale.text('gmt');
   const minutes = floor(abs(seconds) / 60);
-  const hour = padStart(str(floor(minutes / 60)), long ? 2 : 1, '0');
-  const minute = padStart(str(minutes % 60), 2, '0');
-  const sign = seconds < 0 ? slice(gmt, -1) : '+';
-  return slice(gmt, 0, -1) + sign + hour + (long || minutes % 60 ? `:${minute}` : '');
+  const hour = padStart(toStr(floor(minutes / 60)), long ? 2 : 1, '0');
+  const minute = padStart(toStr(minutes % 60), 2, '0');
+  const sign = seconds < 0 ? strSlice(gmt, -1) : '+';
+  return strSlice(gmt, 0, -1) + sign + hour + (long || minutes % 60 ? `:${minute}` : '');
 }
 
 // zoneName names a zone in the style of timeZoneName. Names in words are English; other languages get the offset.
@@ -111,13 +112,13 @@ export function zoneName(locale, zone, entry, style) {
     const both = split(list[i], '=');
     if (both[0] !== entry[2] || !local(zone.name, entry[2])) continue;
     const name = both[1] ?? both[0];
-    return style === 'shortGeneric' && test(/^[A-Z]{1,2}[SD]T$/, name) ? name[0] + slice(name, -1) : name;
+    return style === 'shortGeneric' && test(/^[A-Z]{1,2}[SD]T$/, name) ? name[0] + strSlice(name, -1) : name;
   }
   return offsetName(locale, entry[1], false);
 }
 
 const generic = (name) => {
-  const m = exec(/^(.*) (?:Standard|Daylight|Summer) Time$/, name);
+  const m = regExpExec(/^(.*) (?:Standard|Daylight|Summer) Time$/, name);
   return m ? `${m[1]} Time` : name;
 };
 
