@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
@@ -48,6 +49,8 @@ type Program struct {
 	Began     time.Time   // the task
 	// Observe gets what the run does, and what a recorded run did before, in order, until Execute returns. It does not block.
 	Observe func(run.Event)
+	// Progress gets what servers report of calls under way, from several goroutines. It does not block.
+	Progress func(call int, p mcpclient.Progress)
 }
 
 // Skill is a program that a user has saved.
@@ -74,6 +77,7 @@ type Options struct {
 	Runs    Runs
 	Catalog Catalog
 	Prompts *Prompts // nil: the built-in ones
+	Has     Features // besides those of programs everywhere; Privacy decides about Private
 	Prices  model.Prices
 	Budget  task.Budget // the most that a task may take; zero fields are no bound
 	// ResultTokens is how many model tokens the result of one call may have; 0 is modelview.DefaultLimit.
@@ -85,7 +89,8 @@ type Options struct {
 
 // Agent works tasks. It is safe for concurrent use.
 type Agent struct {
-	opt Options
+	opt    Options
+	system string // prompt
 }
 
 // New makes an agent.
@@ -93,7 +98,8 @@ func New(opt Options) *Agent {
 	if opt.Prompts == nil {
 		opt.Prompts = builtin()
 	}
-	return &Agent{opt: opt}
+	opt.Has.Private = opt.Privacy != nil
+	return &Agent{opt: opt, system: opt.Prompts.systemFor(opt.Has)}
 }
 
 var _ task.Worker = (*Agent)(nil).Do

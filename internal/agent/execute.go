@@ -59,7 +59,8 @@ func (w *work) carryOut(
 		}
 		return err
 	})
-	p.User, p.Session, p.Observe, p.Task = w.task.UserID, w.task.SessionID, seen.observe, w.task.ID
+	seen.stream = w.log.Report
+	p.User, p.Session, p.Observe, p.Progress, p.Task = w.task.UserID, w.task.SessionID, seen.observe, seen.report, w.task.ID
 	p.Principal, p.Roles = w.task.Principal, w.task.Roles
 	if w.task.StartedAt != nil {
 		p.Began = *w.task.StartedAt

@@ -122,7 +122,7 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	}
 	var lost model.Usage
 	turn, err := w.model.Generate(ctx, &model.Request{
-		System: w.a.opt.Prompts.system, Messages: conversation(w.history, w.task, w.steps, &w.state.compact), Tools: toolsForModel(), OnDelta: w.stream,
+		System: w.a.system, Messages: conversation(w.history, w.task, w.steps, &w.state.compact), Tools: toolsForModel(), OnDelta: w.stream,
 		OnLost: func(u model.Usage) { lost = lost.Add(u) },
 	})
 	if err != nil {

@@ -18,22 +18,42 @@ import (
 
 // Prompts are the texts for the model besides tasks and results. They are templates of package text/template:
 //
-//	system.md    the system prompt; {{.Skill}} is skill.md
+//	system.md    the system prompt; {{.Skill}} is skill.md; {{.Private}}, {{.Fetch}} and {{.Packages}} say whether personal data is hidden,
+//	             programs may fetch, and npm packages may be imported
 //	skill.md     how to save a skill: {{.Name}}, {{.Description}}, {{.Parameters}}
 //	task.md      the first message of a task: {{.User}}, {{.Task}}, {{.Context}}, {{.Skills}} (of Name and Description),
 //	             {{.MoreSkills}} (how many are left out)
 //	recovery.md  what follows the report of a program that failed: {{.Run}}, {{.Code}}, {{.Kind}}, {{.Name}}, {{.Message}},
 //	             {{.File}}, {{.Line}}, {{.Column}}, {{.Source}}, {{.Hint}}, {{.Effects}}, {{.Done}}, {{.InDoubt}} (lists of writes)
 type Prompts struct {
-	system       string
+	system       *template.Template
+	skill        string
 	task, failed *template.Template
 }
 
 //go:embed prompts/*.md
 var embedded embed.FS
 
+// Features are what programs have only where the configuration says so.
+type Features struct {
+	Private  bool // personal data is hidden
+	Fetch    bool // of hosts that are allowed
+	Packages bool // of npm
+}
+
 // systemData is the data of system.md.
-type systemData struct{ Skill string }
+type systemData struct {
+	Skill string
+	Features
+}
+
+// systemSamples have and lack each feature.
+func systemSamples() (samples []any) {
+	for i := range 8 {
+		samples = append(samples, systemData{"skill", Features{i&1 > 0, i&2 > 0, i&4 > 0}})
+	}
+	return samples
+}
 
 // skillData is the data of skill.md.
 type skillData struct {
@@ -92,7 +112,7 @@ func LoadPrompts(dir string) (*Prompts, error) {
 		file    string
 		samples []any
 	}{
-		{"system.md", []any{systemData{"skill"}}},
+		{"system.md", systemSamples()},
 		{"skill.md", []any{anySkill}},
 		{"task.md", []any{taskData{}, taskData{User: "u", Task: "t", Context: "{}", Skills: []Skill{{"/skills/a.js", "Adds."}}, MoreSkills: 1}}},
 		{"recovery.md", []any{failureData{}, failureOf(anyFailure, "code")}},
@@ -107,11 +127,16 @@ func LoadPrompts(dir string) (*Prompts, error) {
 	if err != nil {
 		return nil, err
 	}
-	system, err := render(loaded[0], systemData{strings.TrimSpace(skill)})
+	return &Prompts{loaded[0], strings.TrimSpace(skill), loaded[2], loaded[3]}, nil
+}
+
+// systemFor is the system prompt.
+func (p *Prompts) systemFor(has Features) string {
+	text, err := render(p.system, systemData{p.skill, has})
 	if err != nil {
-		return nil, err
+		panic(err) // LoadPrompts has rendered it with all features
 	}
-	return &Prompts{strings.TrimSpace(system), loaded[2], loaded[3]}, nil
+	return strings.TrimSpace(text)
 }
 
 // load parses a prompt and executes it with samples of its data, which finds unknown keys.

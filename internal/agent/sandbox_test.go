@@ -114,6 +114,8 @@ func (s *sandbox) Commit(_ context.Context, c task.Change) error {
 
 func (s *sandbox) Stream(json.RawMessage) {}
 
+func (s *sandbox) Report(json.RawMessage) {}
+
 // do works a task from where it is.
 func (s *sandbox) do(ctx context.Context) (task.Task, error) {
 	a := agent.New(agent.Options{

@@ -123,6 +123,8 @@ func (w *world) Commit(_ context.Context, c task.Change) error {
 	return err
 }
 
+func (w *world) Report(json.RawMessage) {}
+
 func (w *world) Stream(data json.RawMessage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

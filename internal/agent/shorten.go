@@ -161,7 +161,7 @@ func (w *work) saveCut(ctx context.Context, from int, c *task.Compact) {
 
 // bytes is the size of the conversation with a cut.
 func (w *work) bytes(cut task.Compact) int {
-	return sizeOf(w.a.opt.Prompts.system, conversation(w.history, w.task, w.steps, &cut))
+	return sizeOf(w.a.system, conversation(w.history, w.task, w.steps, &cut))
 }
 
 // bytesPerToken is the ratio of the last request, whose tokens the provider counted, within sensible bounds.
@@ -174,7 +174,7 @@ func (w *work) bytesPerToken() float64 {
 	for _, s := range w.steps[:turn] {
 		then.take(s)
 	}
-	bytes := sizeOf(w.a.opt.Prompts.system, conversation(w.history, w.task, w.steps[:turn], &then.compact))
+	bytes := sizeOf(w.a.system, conversation(w.history, w.task, w.steps[:turn], &then.compact))
 	return min(max(float64(bytes)/float64(w.state.turn.Usage.Input), 1.5), 6)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -21,6 +22,9 @@ const (
 	maxRunBytes  = 4 << 20
 
 	maxAbout = 120 // bytes of a call's arguments beside its name
+
+	// reportEvery is how often the progress of a call is passed on at most.
+	reportEvery = 200 * time.Millisecond
 )
 
 // watcher turns what a run does into events, and adds up what direct calls would have cost. The run never waits for a commit.
@@ -28,23 +32,26 @@ type watcher struct {
 	run     string
 	now     func() time.Time
 	commit  func([]task.Event) error
-	flushes sync.WaitGroup // that are scheduled: at most one
+	stream  func(data json.RawMessage) // passes on what is not stored
+	flushes sync.WaitGroup             // that are scheduled: at most one
 
-	mu     sync.Mutex
-	timer  *time.Timer // starts the scheduled flush; nil if none is
-	ended  bool
-	lost   error // why events could not be committed
-	events []task.Event
-	made   int // events
-	bytes  int // of their data
-	logs   int
-	about  map[int]string // what file calls and tool calls are about
-	tools  map[int]exchange
+	mu      sync.Mutex
+	timer   *time.Timer // starts the scheduled flush; nil if none is
+	ended   bool
+	lost    error // why events could not be committed
+	events  []task.Event
+	reports []json.RawMessage // of calls under way
+	made    int               // events
+	bytes   int               // of their data
+	logs    int
+	about   map[int]string    // what file calls and tool calls are about
+	told    map[int]time.Time // when the progress of a call was passed on
+	tools   map[int]exchange
 }
 
 // newWatcher makes a watcher. The caller calls end.
 func newWatcher(runID string, now func() time.Time, commit func([]task.Event) error) *watcher {
-	return &watcher{run: runID, now: now, commit: commit, about: map[int]string{}, tools: map[int]exchange{}}
+	return &watcher{run: runID, now: now, commit: commit, about: map[int]string{}, told: map[int]time.Time{}, tools: map[int]exchange{}}
 }
 
 // observe takes an event of the run, in the run's goroutine.
@@ -86,6 +93,19 @@ func (w *watcher) observe(e run.Event) {
 	w.schedule()
 }
 
+// report passes on how far a call is, behind the event of the call. It leaves out the server's text: nothing has hidden personal data in it.
+func (w *watcher) report(n int, p mcpclient.Progress) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	if now.Sub(w.told[n]) < reportEvery {
+		return
+	}
+	w.told[n] = now
+	w.reports = append(w.reports, encode(map[string]any{"runId": w.run, "n": n, "progress": p.Progress, "total": p.Total}))
+	w.schedule()
+}
+
 // event adds an event, unless there are too many.
 func (w *watcher) event(kind, key string, data any) {
 	w.made++
@@ -106,7 +126,7 @@ func (w *watcher) event(kind, key string, data any) {
 
 // schedule schedules a commit of the waiting events. The caller holds mu.
 func (w *watcher) schedule() {
-	if w.timer == nil && len(w.events) > 0 && w.lost == nil && !w.ended {
+	if w.timer == nil && len(w.events)+len(w.reports) > 0 && w.lost == nil && !w.ended {
 		w.flushes.Add(1)
 		w.timer = time.AfterFunc(flushEvery, w.flush)
 	}
@@ -114,20 +134,27 @@ func (w *watcher) schedule() {
 
 func (w *watcher) flush() {
 	defer w.flushes.Done()
-	err := w.commit(w.take())
+	events, reports := w.take()
+	var err error
+	if len(events) > 0 {
+		err = w.commit(events)
+	}
+	for _, r := range reports {
+		w.stream(r)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lost, w.timer = err, nil
 	w.schedule()
 }
 
-// take returns the events that wait to be committed.
-func (w *watcher) take() []task.Event {
+// take returns what waits: events to be committed, and reports.
+func (w *watcher) take() (events []task.Event, reports []json.RawMessage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	events := w.events
-	w.events = nil
-	return events
+	events, reports = w.events, w.reports
+	w.events, w.reports = nil, nil
+	return events, reports
 }
 
 // end ends the watch when the run has returned. It returns the events that are not committed yet.
@@ -139,7 +166,8 @@ func (w *watcher) end() ([]task.Event, error) {
 	}
 	w.mu.Unlock()
 	w.flushes.Wait()
-	return w.take(), w.lost
+	events, _ := w.take()
+	return events, w.lost
 }
 
 // effects are an outcome's, with the file in the name, and, if args is true, the beginning of a tool call's arguments.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -43,6 +44,34 @@ func TestWatcherBatches(t *testing.T) {
 		}
 		if left[4].Key != "run_1/log/15" {
 			t.Errorf("the last key is %s", left[4].Key)
+		}
+	})
+}
+
+// TestWatcherReports: what servers report follows the event of its call, and not too often.
+func TestWatcherReports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		w := newWatcher("run_1", time.Now, func(events []task.Event) error {
+			order = append(order, events[0].Type)
+			return nil
+		})
+		w.stream = func(data json.RawMessage) { order = append(order, string(data)) }
+		w.observe(run.Event{Call: &journal.Call{N: 1, Kind: "tool", Name: "crm__list"}})
+		for i := range 30 {
+			w.report(1, mcpclient.Progress{Progress: float64(i), Total: 30, Message: "ann@example.com"})
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		if left, err := w.end(); err != nil || len(left) > 0 {
+			t.Error(left, err)
+		}
+		want := []string{
+			task.EventCall, `{"n":1,"progress":0,"runId":"run_1","total":30}`, `{"n":1,"progress":20,"runId":"run_1","total":30}`,
+		}
+		if !slices.Equal(order, want) {
+			t.Errorf("got %q, want %q", order, want)
 		}
 	})
 }

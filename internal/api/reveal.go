@@ -45,7 +45,7 @@ func (a *API) shownEvents(ctx context.Context, t task.Task) func(task.Event) (ta
 	return func(e task.Event) (task.Event, error) {
 		var err error
 		switch e.Type {
-		case task.EventLog, task.EventApprovalRequested, task.EventApprovalDecided:
+		case task.EventLog, task.EventProgress, task.EventApprovalRequested, task.EventApprovalDecided:
 		case task.EventEnded:
 			var ended task.Task
 			if err = json.Unmarshal(e.Data, &ended); err != nil {

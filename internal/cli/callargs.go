@@ -25,7 +25,7 @@ func (t callArgs) check() error {
 		if strings.HasPrefix(t[0], "@") || t[0] == "-" {
 			return nil
 		}
-		_, err := object([]byte(t[0]))
+		_, err := object([]byte(t[0]), nil)
 		return err
 	}
 	seen := map[string]bool{}
@@ -68,10 +68,33 @@ func notObject(text string, err error) error {
 	return fmt.Errorf(`the arguments %s are not a JSON object (%w); write '{"name": value, …}', name=value, @FILE or -`, cut(text, shownText), err)
 }
 
-// object checks that a text is a JSON object.
-func object(text []byte) (json.RawMessage, error) {
+// pipedArguments reads arguments from standard input.
+func (a *app) pipedArguments(ctx context.Context) ([]byte, error) {
+	text, err := readAll(ctx, io.LimitReader(a.Stdin, maxArguments+1))
+	if err == nil && len(text) > maxArguments {
+		err = fmt.Errorf("they have more than %d bytes", maxArguments)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the arguments from standard input: %w", err)
+	}
+	return text, nil
+}
+
+// requires reports whether a schema has required properties.
+func requires(schema json.RawMessage) bool {
+	var s struct {
+		Required []string `json:"required"`
+	}
+	return json.Unmarshal(schema, &s) == nil && len(s.Required) > 0
+}
+
+// object checks that a text that was read is a JSON object.
+func object(text []byte, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
 	var into map[string]json.RawMessage
-	err := json.Unmarshal(text, &into)
+	err = json.Unmarshal(text, &into)
 	if err == nil && into == nil {
 		err = errors.New("it is null")
 	}
@@ -84,26 +107,21 @@ func object(text []byte) (json.RawMessage, error) {
 // read returns the arguments as an object. schema is of the tool: it says which values are texts; nil if it is not known.
 func (t callArgs) read(ctx context.Context, a *app, schema json.RawMessage) (json.RawMessage, error) {
 	switch {
+	case len(t) == 0 && a.piped() && requires(schema): // a loop of a shell may need what is piped for itself
+		text, err := a.pipedArguments(ctx)
+		if err != nil || len(bytes.TrimSpace(text)) > 0 {
+			return object(text, err)
+		}
+		return json.RawMessage("{}"), nil
 	case len(t) == 0:
 		return json.RawMessage("{}"), nil
 	case !t.whole():
 	case t[0] == "-":
-		text, err := readAll(ctx, io.LimitReader(a.Stdin, maxArguments+1))
-		if err == nil && len(text) > maxArguments {
-			err = fmt.Errorf("they have more than %d bytes", maxArguments)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the arguments from standard input: %w", err)
-		}
-		return object(text)
+		return object(a.pipedArguments(ctx))
 	case strings.HasPrefix(t[0], "@"):
-		text, err := a.argumentFile(t[0][1:])
-		if err != nil {
-			return nil, err
-		}
-		return object(text)
+		return object(a.argumentFile(t[0][1:]))
 	default:
-		return object([]byte(t[0]))
+		return object([]byte(t[0]), nil)
 	}
 	var described struct {
 		Properties map[string]struct {

@@ -75,10 +75,10 @@ type commands struct {
 	Run      runCmd      `cmd:"" group:"Programs and tasks:" help:"Work a task with a model, and watch it."`
 	Runs     runsCmd     `cmd:"" group:"Programs and tasks:" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
 	Sessions sessionsCmd `cmd:"" group:"Programs and tasks:" help:"Conversations: list, show, delete." example:"sessions list"`
-	Files    filesCmd    `cmd:"" group:"Programs and tasks:" help:"Files of a session: ls, get." example:"files ls sales"`
+	Files    filesCmd    `cmd:"" group:"Programs and tasks:" help:"Files of sessions and skills: ls, get, put, rm." example:"files ls sales"`
 	Tasks    tasksCmd    `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
 
-	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, remove, enable, disable, test." example:"servers list"`
+	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, test, logs, restart and more." example:"servers list"`
 	Tools   toolsCmd   `cmd:"" group:"Tools:" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
 	Skills  skillsCmd  `cmd:"" group:"Tools:" help:"Saved skills: list, show." example:"skills list"`
 	N8N     n8nCmd     `cmd:"" group:"Tools:" name:"n8n" help:"n8n: a run or skill as a workflow; the skill that builds workflows." example:"n8n export sales_summary"`

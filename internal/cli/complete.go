@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
@@ -20,8 +21,12 @@ import (
 // completeTimeout is how long a shell waits for names that are looked up.
 const completeTimeout = 2 * time.Second
 
-// maxCompletions is how many runs or tasks are offered; the newest are.
-const maxCompletions = 50
+const (
+	// maxCompletions is how many runs, tasks or sessions are offered; the newest are.
+	maxCompletions = 50
+	// maxSimilar is how many of them a misspelt name is compared with.
+	maxSimilar = 1000
+)
 
 // mirror is a command of Kong, which parses command lines, as one of Cobra, which has the scripts of shells, their protocol
 // and the manual pages. names gives the values of a positional argument or flag with the tag names, by the tag's value.
@@ -96,7 +101,7 @@ func (a *app) complete(ctx context.Context) int {
 	defer a.close()
 	root := mirror(a.model, func(c *cobra.Command, kind string) []cobra.Completion {
 		a.flags.Config, _ = c.Flags().GetString("config")
-		return a.names(ctx, kind)
+		return a.names(ctx, kind, maxCompletions)
 	})
 	root.SetArgs(a.Args)
 	root.SetOut(a.Stdout)
@@ -108,8 +113,8 @@ func (a *app) complete(ctx context.Context) int {
 }
 
 // names lists what a command can be given by name, with what is known without starting a server. Where the configuration or the
-// store cannot be read there is none: the command itself says why.
-func (a *app) names(ctx context.Context, kind string) (all []cobra.Completion) {
+// store cannot be read there is none: the command itself says why. Of runs, tasks and sessions it lists the newest, at most so many.
+func (a *app) names(ctx context.Context, kind string, most int) (all []cobra.Completion) {
 	cfg, err := a.load()
 	if err != nil {
 		return nil
@@ -130,20 +135,20 @@ func (a *app) names(ctx context.Context, kind string) (all []cobra.Completion) {
 			all = append(all, cobra.CompletionWithDesc(t.FullName(), cut(firstLine(t.Description), shownText)))
 		}
 	case "runs":
-		infos, _, _ := h.Runs().List(ctx, auth.Local(), journal.Filter{Limit: maxCompletions})
+		infos, _, _ := h.Runs().List(ctx, auth.Local(), journal.Filter{Limit: most})
 		for _, r := range infos {
 			all = append(all, cobra.CompletionWithDesc(r.ID, r.Started.Local().Format(time.DateTime)+" "+r.Status))
 		}
 	case "tasks":
 		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
-			found, _, _ := tasks.Tasks(ctx, task.Filter{Limit: maxCompletions})
+			found, _, _ := tasks.Tasks(ctx, task.Filter{Limit: most})
 			for _, t := range found {
 				all = append(all, cobra.CompletionWithDesc(t.ID, cut(firstLine(t.Task), shownText)))
 			}
 		}
 	case "sessions":
 		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
-			found, _, _ := tasks.Sessions(ctx, task.SessionFilter{UserID: defaultUser, Limit: maxCompletions})
+			found, _, _ := tasks.Sessions(ctx, task.SessionFilter{UserID: defaultUser, Limit: most})
 			for _, s := range found {
 				all = append(all, s.ID)
 			}
@@ -164,6 +169,16 @@ func (a *app) names(ctx context.Context, kind string) (all []cobra.Completion) {
 		}
 	}
 	return all
+}
+
+// like is a hint about a misspelt name: what is probably meant, and where to look else.
+func (a *app) like(ctx context.Context, kind, name, otherwise string) string {
+	var all []string
+	for _, c := range a.names(ctx, kind, maxSimilar) {
+		known, _, _ := strings.Cut(c, "\t") // a description follows
+		all = append(all, known)
+	}
+	return meant(ident.Closest(name, all), otherwise)
 }
 
 type completionCmd struct {

@@ -11,6 +11,7 @@ import (
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
@@ -48,9 +49,11 @@ type eventData struct {
 	Args    json.RawMessage
 	Bytes   int
 	Error   *task.Error
-	Level   string
-	Notice  string
-	Output  json.RawMessage
+
+	Progress, Total float64
+	Level           string
+	Notice          string
+	Output          json.RawMessage
 
 	ApprovalID string
 	ExpiresAt  time.Time
@@ -92,6 +95,8 @@ func (v *view) event(e task.Event) {
 			problem = d.Error.Message
 		}
 		v.answer(d.N, d.Bytes, problem, e.Time)
+	case task.EventProgress:
+		v.reported(d.N, mcpclient.Progress{Progress: d.Progress, Total: d.Total})
 	case task.EventLog:
 		v.log(d.Level, d.Text)
 	case task.EventRunEnded:

@@ -31,7 +31,7 @@ type execCmd struct {
 	File     string         `arg:"" optional:"" help:"Program to execute (.js or .ts); - reads standard input."`
 	Eval     *string        `short:"e" help:"Execute this code instead of a file." placeholder:"CODE"`
 	User     string         `help:"Whose skills and files the program sees." default:"local"`
-	Session  string         `help:"Session of the run: later runs of it find the same /workspace." placeholder:"ID" xor:"kept"`
+	Session  string         `help:"Session of the run: later runs of it find the same /workspace." placeholder:"ID" xor:"kept" names:"sessions"`
 	Sandbox  string         `help:"Tier of the sandbox, instead of the configured one: wasm, process, docker or auto. A recorded run is replayed in this tier." key:"sandbox.tier" placeholder:"TIER"`
 	Timeout  *time.Duration `help:"How long the program may compute (30s, 2m), instead of the configured time." key:"sandbox.timeout" placeholder:"DURATION"`
 	Input    string         `help:"What the program works on, as its global input: a file, or - for standard input." placeholder:"FILE"`
@@ -149,6 +149,11 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local 
 	var out *run.Outcome
 	var written []files.Entry
 	view := a.runView("the program runs")
+	view.servers = h.Servers().Servers
+	if given != nil {
+		view.progress.say("reading the input")
+		given.Text = view.progress.reading(given.Text, sizeOf(given.Text), "the program runs")
+	}
 	if recording != nil {
 		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Local: local.files(), Force: c.Force, Tier: c.Sandbox, Input: given})
 	} else {

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/runs"
@@ -40,6 +42,7 @@ const skillsRoot = "/skills"
 type fileArea struct {
 	dir     *files.Dir
 	root    string         // as programs know it
+	id      string         // as commands name it
 	of      string         // whose it is, for people
 	restore files.Restorer // nil for skills, which have no tokens
 	close   func()
@@ -59,7 +62,7 @@ func (f *filesArg) open(ctx context.Context, a *app, h *wiring.Harness, tasks *t
 		if err != nil {
 			return nil, err
 		}
-		return &fileArea{dir: dir, root: skillsRoot, of: "the skills of " + f.User, close: dir.Close}, nil
+		return &fileArea{dir: dir, root: skillsRoot, id: skillsRoot, of: "the skills of " + f.User, close: dir.Close}, nil
 	case strings.HasPrefix(f.ID, skillsRoot+"/"):
 		return nil, usage(fmt.Errorf("give the path of a skill behind %s: %[1]s %s", skillsRoot, strings.TrimPrefix(f.ID, skillsRoot+"/")))
 	}
@@ -77,7 +80,7 @@ func (f *filesArg) open(ctx context.Context, a *app, h *wiring.Harness, tasks *t
 		leave()
 		return nil, err
 	}
-	area := &fileArea{dir: dir, root: "/workspace", of: "session " + f.ID, close: func() {
+	area := &fileArea{dir: dir, root: "/workspace", id: f.ID, of: "session " + f.ID, close: func() {
 		dir.Close()
 		leave()
 	}}
@@ -94,6 +97,28 @@ func (f *fileArea) path(p string) string {
 		return "."
 	}
 	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(p, f.root+"/"), "/"), ".")
+}
+
+// unknown explains an error about a path that a user named.
+func (f *fileArea) unknown(ctx context.Context, p string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return usage(err)
+	}
+	all, _ := f.dir.ReadDir(ctx, ".", true) // without them there is no suggestion
+	var paths, names []string
+	for _, e := range all[:min(len(all), maxSimilar)] {
+		paths, names = append(paths, e.Path), append(names, path.Base(e.Path))
+	}
+	found := ident.Closest(p, paths)
+	if len(found) == 0 { // the directory is another one
+		closest := ident.Closest(path.Base(p), names)
+		for i, name := range names {
+			if slices.Contains(closest, name) {
+				found = append(found, paths[i])
+			}
+		}
+	}
+	return usage(fmt.Errorf("there is no %s/%s in %s; %s", f.root, p, f.of, meant(found[:min(len(found), 3)], "harness files ls "+f.id+" shows all")))
 }
 
 // fileLine is a file as commands show it.
@@ -135,7 +160,7 @@ func (c *filesListCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks
 		err = nil
 	}
 	if err != nil {
-		return usage(err)
+		return area.unknown(ctx, area.path(c.Path), err)
 	}
 	lines := fileLines(all)
 	return answerList(a, map[string]any{"files": lines}, lines, "there are no files in "+area.of, "SIZE\tMODIFIED\tPATH", func(f fileLine) string {
@@ -175,9 +200,10 @@ func (c *filesGetCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks 
 	}
 	from, err := area.dir.Content(ctx, area.path(c.Path), area.restore, nil)
 	if err != nil {
-		return usage(err)
+		return area.unknown(ctx, area.path(c.Path), err)
 	}
 	defer from.Close()
+	name := path.Base(area.path(c.Path))
 	if c.To == "-" {
 		if a.flags.JSON {
 			return usage(errors.New("--json has no place on standard output beside the file; name a file"))
@@ -185,7 +211,8 @@ func (c *filesGetCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks 
 		_, err := io.Copy(a.Stdout, from)
 		return err
 	}
-	name := path.Base(area.path(c.Path))
+	progress := a.progress("copying " + name)
+	defer progress.stop()
 	to := a.path(cmp.Or(c.To, name))
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		to = filepath.Join(to, name)
@@ -194,7 +221,9 @@ func (c *filesGetCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks 
 	if c.To == "" {
 		write = disk.CreateFrom
 	}
-	if err := write(to, from, 0o600); errors.Is(err, fs.ErrExist) {
+	err = write(to, progress.reading(from, from.Size, ""), 0o600)
+	progress.stop()
+	if errors.Is(err, fs.ErrExist) {
 		return usage(fmt.Errorf("%s is there already; name the file to write", to))
 	} else if err != nil {
 		return usage(fmt.Errorf("write the file: %w", err))
@@ -240,11 +269,26 @@ func (c *filesPutCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks 
 	if e, err := area.dir.Stat(to); strings.HasSuffix(c.Path, "/") || err == nil && e.IsDir {
 		to = path.Join(to, filepath.Base(c.File))
 	}
-	size, _, err := area.dir.WriteFrom(ctx, to, from)
+	progress := a.progress("copying " + path.Base(to))
+	size, _, err := area.dir.WriteFrom(ctx, to, progress.reading(from, sizeOf(from), ""))
+	progress.stop()
 	if err != nil {
 		return usage(err)
 	}
 	return a.answer(map[string]any{"path": area.root + "/" + to, "bytes": size}, "wrote %s/%s of %s, %d bytes\n", area.root, to, area.of, size)
+}
+
+// sizeOf is the size of a regular file in bytes, 0 of anything else.
+func sizeOf(r io.Reader) int64 {
+	f, ok := r.(*os.File)
+	if !ok {
+		return 0
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
 }
 
 // openFile opens what is no directory.
@@ -273,7 +317,7 @@ func (c *filesRmCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *
 	defer area.close()
 	at := area.path(c.Path)
 	if e, err := area.dir.Stat(at); err != nil {
-		return usage(err)
+		return area.unknown(ctx, at, err)
 	} else if e.IsDir && !c.Recursive {
 		return usage(fmt.Errorf("%s/%s is a directory; --recursive removes it with everything in it", area.root, at))
 	}

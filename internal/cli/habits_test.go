@@ -1,10 +1,13 @@
 package cli_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/cli"
 )
 
 func TestVersionAndHelp(t *testing.T) {
@@ -105,6 +108,47 @@ func TestToolsCallArguments(t *testing.T) {
 	}
 }
 
+// TestPipedArguments pipes arguments to a tool that has required ones; others leave what is piped alone, because a loop of a shell may read it.
+func TestPipedArguments(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("database")
+	call := func(stdin, tool string) (r *result, left string) {
+		t.Helper()
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer read.Close()
+		if _, err := write.WriteString(stdin); err != nil {
+			t.Fatal(err)
+		}
+		write.Close()
+		var stdout, stderr strings.Builder
+		w := f.world([]string{"tools", "call", tool}, "", &stdout, &stderr)
+		w.Stdin = read
+		r = &result{t, w.Args, cli.Main(t.Context(), w), stdout.String(), stderr.String()}
+		rest, err := io.ReadAll(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, string(rest)
+	}
+	const args = `{"query": "SELECT 'a=b' AS x"}`
+	if r, _ := call(args, "database__query"); !strings.Contains(r.want(0).stdout, `"x": "a=b"`) {
+		t.Errorf("got %s", r.stdout)
+	}
+	if r, _ := call("[1]", "database__query"); !strings.Contains(r.want(2).stderr, "not a JSON object") {
+		t.Errorf("got %s", r.stderr)
+	}
+	if r, _ := call(" \n", "database__query"); !strings.Contains(r.want(1).stderr, "query") {
+		t.Errorf("got %s", r.stderr)
+	}
+	if r, left := call(args, "database__list_tables"); r.want(0).stdout == "" || left != args {
+		t.Errorf("got %s, left %q", r.stdout, left)
+	}
+}
+
 func TestPipedProgram(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -137,6 +181,12 @@ func TestMistypedNames(t *testing.T) {
 	f := setup(t)
 	f.addDemo("database", "crm")
 	f.run("exec", "-e", "await fs.writeFile('/skills/summary.js', '// Sums up.\\nexports.run = () => 1')").want(0)
+	var out outcome
+	f.run("exec", "--json", "--session", "sales", "-e",
+		"await fs.writeFile('/workspace/results/report.csv', 'a'); await fs.writeFile('/workspace/notes.txt', 'b')").want(0).value(&out)
+	f.run("exec", "--session", "monday", "-e", "return 1").want(0)
+	var key struct{ ID string }
+	f.run("keys", "create", "--json").want(0).value(&key)
 	for _, c := range []struct{ args, want, not string }{
 		{"tools show database__qery", "did you mean database__query?", "list_tables"},
 		{"tools show qery", "did you mean database__query?", " or "},
@@ -152,6 +202,17 @@ func TestMistypedNames(t *testing.T) {
 		{"tasks show task_x", `unknown task "task_x"`, "not found"},
 		{"skills show summaryx", "did you mean summary?", "not exist"},
 		{"runs show run_x", "harness.db", "did you mean"},
+		{"runs show " + swapped(out.RunID), "did you mean " + out.RunID + "?", " or "},
+		{"runs replay " + swapped(out.RunID), "did you mean " + out.RunID + "?", " or "},
+		{"keys revoke " + swapped(key.ID), "did you mean " + key.ID + "?", " or "},
+		{"sessions show salse", "did you mean sales?", "monday"},
+		{"sessions delete salse", "did you mean sales?", "monday"},
+		{"files ls salse", "did you mean sales?", "monday"},
+		{"files get sales reprot.csv", "did you mean results/report.csv?", "notes"},
+		{"files get sales results/reprt.csv", "did you mean results/report.csv?", "notes"},
+		{"files rm sales note.txt", "did you mean notes.txt?", "report"},
+		{"files get sales other.txt", "there is no /workspace/other.txt in session sales; harness files ls sales", "did you mean"},
+		{"files ls sales result", "did you mean results?", "notes"},
 	} {
 		r := f.run(strings.Fields(c.args)...).want(2)
 		if !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, c.not) {
@@ -161,6 +222,15 @@ func TestMistypedNames(t *testing.T) {
 	if r := f.run("run", " ").want(2); !strings.Contains(r.stderr, "the task is empty") {
 		t.Error(r.stderr)
 	}
+}
+
+// swapped is a name with its last two letters swapped, or its last one replaced where they are the same.
+func swapped(name string) string {
+	head, a, b := name[:len(name)-2], name[len(name)-2], name[len(name)-1]
+	if a == b {
+		a = 'z'
+	}
+	return head + string([]byte{b, a})
 }
 
 // TestUnreachableModel is a dependency that cannot be reached, not a task that failed.

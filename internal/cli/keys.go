@@ -113,7 +113,7 @@ type keysRevokeCmd struct {
 func (c *keysRevokeCmd) Run(ctx context.Context, a *app, cfg *config.Config, keys *auth.Keys) error {
 	if err := keys.Revoke(ctx, c.ID); err != nil {
 		if errors.Is(err, task.ErrNotFound) {
-			return usage(fmt.Errorf("unknown key %q in %s; harness keys list shows all", c.ID, cfg.Store.URL))
+			return usage(fmt.Errorf("unknown key %q in %s; %s", c.ID, cfg.Store.URL, a.like(ctx, "keys", c.ID, "harness keys list shows all")))
 		}
 		return err
 	}

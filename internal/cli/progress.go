@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/dustin/go-humanize"
 
 	"mcp-code-exec-harness/internal/mcpclient"
 )
@@ -34,6 +36,7 @@ type progress struct {
 	mu    sync.Mutex
 	text  string
 	since time.Time // the text
+	part  string    // how much of it is done
 	extra string    // behind the time
 }
 
@@ -71,7 +74,7 @@ func (p *progress) show() {
 			continue
 		}
 		if text, after := p.about(); text != "" && after >= plainDelay/2 {
-			p.to.line("still "+text+fmt.Sprintf(" (%.0f s)", after.Seconds()), "")
+			p.to.line("still "+text, "")
 		}
 		wait *= 2
 		timer.Reset(wait)
@@ -81,7 +84,17 @@ func (p *progress) show() {
 func (p *progress) about() (text string, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.text, time.Since(p.since)
+	after = time.Since(p.since)
+	if p.text == "" {
+		return "", after
+	}
+	text = p.text + fmt.Sprintf(" (%.0f s)", after.Seconds())
+	for _, more := range []string{p.part, p.extra} {
+		if more != "" {
+			text += ", " + more
+		}
+	}
+	return text, after
 }
 
 // picture is what a terminal of so many columns shows.
@@ -95,6 +108,9 @@ func (p *progress) picture(frame, width int) (lines []string) {
 		return lines
 	}
 	text := p.text
+	if p.part != "" {
+		text += " " + p.part
+	}
 	if after := time.Since(p.since); after >= time.Second {
 		text += fmt.Sprintf(" (%.0f s)", after.Seconds())
 	}
@@ -110,8 +126,15 @@ func (p *progress) say(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.text != text {
-		p.text, p.since = text, time.Now()
+		p.text, p.since, p.part = text, time.Now(), ""
 	}
+}
+
+// did says how much is done of what the text says.
+func (p *progress) did(part string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.part = part
 }
 
 // add replaces what stands behind the text.
@@ -121,15 +144,49 @@ func (p *progress) add(extra string) {
 	p.extra = extra
 }
 
-// reported is what a server reports of a call: a bar where the total is known.
-func reported(r mcpclient.Progress) string {
+// reported is how much is done: a bar where the total is known and signs are shown.
+func (c *console) reported(r mcpclient.Progress) string {
 	text := fmt.Sprintf("%g", r.Progress)
 	if r.Total > 0 {
 		const size = 20
-		done := max(0, min(size, int(r.Progress/r.Total*size)))
-		text = fmt.Sprintf("[%s%s] %.0f %%", strings.Repeat("█", done), strings.Repeat("░", size-done), 100*r.Progress/r.Total)
+		share := max(0, min(1, r.Progress/r.Total))
+		text = fmt.Sprintf("%.0f %%", 100*share)
+		if c.signs {
+			full := int(share * size)
+			text = fmt.Sprintf("[%s%s] %s", strings.Repeat("█", full), strings.Repeat("░", size-full), text)
+		}
 	}
 	return strings.TrimSpace(text + " " + r.Message)
+}
+
+// reading shows how much of a text is read. total is in bytes, 0 if it is not known. then replaces the progress's text at the end of the text; "" does not.
+func (p *progress) reading(r io.Reader, total int64, then string) io.Reader {
+	return &readProgress{r: r, to: p, total: total, then: then}
+}
+
+type readProgress struct {
+	r     io.Reader
+	to    *progress
+	read  int64
+	total int64
+	then  string
+}
+
+// Read implements io.Reader.
+func (r *readProgress) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	r.read += int64(n)
+	switch {
+	case err != nil && r.then != "":
+		r.to.say(r.then)
+	case r.total > 0:
+		r.to.did(r.to.to.reported(mcpclient.Progress{
+			Progress: float64(r.read), Total: float64(r.total), Message: "of " + humanize.Bytes(uint64(r.total)),
+		}))
+	default:
+		r.to.did(humanize.Bytes(uint64(r.read)))
+	}
+	return n, err
 }
 
 // stop removes what is shown. It is idempotent.

@@ -19,7 +19,7 @@ import (
 type runCmd struct {
 	Task     string  `arg:"" help:"What to do, in your own words."`
 	User     string  `help:"Whose skills and files the programs see." default:"local"`
-	Session  string  `help:"Session to continue, with its history and /workspace." placeholder:"ID"`
+	Session  string  `help:"Session to continue, with its history and /workspace." placeholder:"ID" names:"sessions"`
 	Model    string  `help:"Model to use instead of the configured one." key:"model.name" placeholder:"NAME"`
 	MaxTurns int     `help:"Responses of the model, at most (model.maxTurns)." placeholder:"N"`
 	MaxCost  float64 `help:"US dollars that the task may cost, at most (model.maxCost)." placeholder:"USD"`
@@ -127,6 +127,7 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiri
 func (a *app) work(ctx context.Context, h *wiring.Harness, tasks *task.Service, id string) error {
 	after := int64(0) // the last event that was shown
 	view := newView(a.stderr)
+	view.servers = h.Servers().Servers
 	for {
 		t, err := a.workOn(ctx, view, tasks, id, &after)
 		if err != nil {
@@ -173,7 +174,7 @@ func (a *app) workOn(ctx context.Context, v *view, tasks *task.Service, id strin
 	}
 	wg.Wait() // until the last event is shown
 	if err != nil {
-		return t, unknownTask(id, err)
+		return t, a.unknownTask(ctx, id, err)
 	}
 	return t, nil
 }

@@ -66,7 +66,7 @@ type runArg struct {
 func (r *runArg) find(ctx context.Context, a *app, h *wiring.Harness) (journal.RunInfo, error) {
 	info, err := h.Runs().Match(ctx, r.ID)
 	if err != nil && ctx.Err() == nil { // none, or several
-		err = usage(fmt.Errorf("%w in %s; harness runs list shows all", err, a.config.Store.URL))
+		err = usage(fmt.Errorf("%w in %s; %s", err, a.config.Store.URL, a.like(ctx, "runs", r.ID, "harness runs list shows all")))
 	}
 	return info, err
 }

@@ -434,8 +434,7 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 		return nil, fmt.Errorf("unexpected %q after the URL", target[1])
 	}
 	if len(server.Env) > 0 {
-		fmt.Fprintln(a.Stderr, "harness: warning: -e is ignored: a server at a URL takes no environment variables; use --header")
-		server.Env = nil
+		return nil, errors.New("a server at a URL takes no environment variables: -e is for those that a command starts; give --header 'Name: value'")
 	}
 	if c.Transport == config.OpenAPI {
 		server.OpenAPI = target[0]

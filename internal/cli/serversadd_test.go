@@ -108,11 +108,12 @@ func TestServersAddGlobalFlags(t *testing.T) {
 	if text := f.read("harness.yaml"); strings.Contains(text, "a.example") || !strings.Contains(text, "command: cmd") {
 		t.Errorf("got\n%s", text)
 	}
-	// An environment is no use to a server behind a URL; it is said, and not written.
-	r = f.run("servers", "add", "--transport", "http", "z", "https://a.example/mcp", "-e", "K=V", "--header", "A: b").want(0)
-	if text := f.read("harness.yaml"); !strings.Contains(r.stderr, "-e is ignored") || strings.Contains(text, "K: V") || !strings.Contains(text, "A: b") {
+	// An environment is no use to a server behind a URL.
+	r = f.run("servers", "add", "--transport", "http", "z", "https://a.example/mcp", "-e", "K=V", "--header", "A: b").want(2)
+	if text := f.read("harness.yaml"); !strings.Contains(r.stderr, "--header 'Name: value'") || strings.Contains(text, "K: V") || strings.Contains(text, "A: b") {
 		t.Errorf("%s\n%s", r.stderr, text)
 	}
+	f.run("servers", "add", "--transport", "http", "z", "https://a.example/mcp", "--header", "A: b").want(0)
 	f.run("config", "show").want(0)
 }
 

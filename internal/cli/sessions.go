@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/wiring"
@@ -53,7 +54,13 @@ func (s *sessionArg) find(ctx context.Context, a *app, tasks *task.Service) (tas
 	}
 	found, _, err := tasks.Sessions(ctx, task.SessionFilter{UserID: s.User, ID: s.ID, Limit: 1})
 	if err == nil && len(found) == 0 {
-		err = usage(fmt.Errorf("user %s has no session %q in %s; harness sessions list shows all", s.User, s.ID, a.config.Store.URL))
+		all, _, _ := tasks.Sessions(ctx, task.SessionFilter{UserID: s.User, Limit: maxSimilar}) // without them there is no suggestion
+		var ids []string
+		for _, other := range all {
+			ids = append(ids, other.ID)
+		}
+		err = usage(fmt.Errorf("user %s has no session %q in %s; %s",
+			s.User, s.ID, a.config.Store.URL, meant(ident.Closest(s.ID, ids), "harness sessions list shows all")))
 	}
 	if err != nil {
 		return task.Session{}, err

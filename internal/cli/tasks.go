@@ -20,7 +20,7 @@ type tasksCmd struct {
 
 type tasksListCmd struct {
 	User    string `help:"Only of this user." placeholder:"ID"`
-	Session string `help:"Only of this session." placeholder:"ID"`
+	Session string `help:"Only of this session." placeholder:"ID" names:"sessions"`
 	Status  string `help:"Only with this status: queued, running, waiting_approval, succeeded, failed, cancelled." enum:"all,queued,running,waiting_approval,succeeded,failed,cancelled" default:"all"`
 	page
 }
@@ -74,7 +74,7 @@ type tasksShowCmd struct {
 func (c *tasksShowCmd) Run(ctx context.Context, a *app, tasks *task.Service) error {
 	t, err := tasks.Task(ctx, c.ID)
 	if err != nil {
-		return unknownTask(c.ID, err)
+		return a.unknownTask(ctx, c.ID, err)
 	}
 	if t, err = a.opened.ShownTask(ctx, t); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (c *tasksShowCmd) follow(ctx context.Context, a *app, v *view, tasks *task.
 	v.stop()
 	t, err := tasks.Task(ctx, c.ID)
 	if err != nil {
-		return unknownTask(c.ID, err)
+		return a.unknownTask(ctx, c.ID, err)
 	}
 	return a.taskEnded(t)
 }
@@ -124,7 +124,7 @@ type tasksCancelCmd struct{ taskArg }
 func (c *tasksCancelCmd) Run(ctx context.Context, a *app, tasks *task.Service) error {
 	t, err := tasks.Cancel(ctx, c.ID)
 	if err != nil {
-		return unknownTask(c.ID, err)
+		return a.unknownTask(ctx, c.ID, err)
 	}
 	if t, err = a.opened.ShownTask(ctx, t); err != nil {
 		return err
@@ -144,15 +144,15 @@ type tasksResumeCmd struct{ taskArg }
 
 func (c *tasksResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
 	if _, err := tasks.Task(ctx, c.ID); err != nil {
-		return unknownTask(c.ID, err)
+		return a.unknownTask(ctx, c.ID, err)
 	}
 	return a.work(ctx, h, tasks, c.ID)
 }
 
 // unknownTask explains an error about a task that a user named.
-func unknownTask(id string, err error) error {
+func (a *app) unknownTask(ctx context.Context, id string, err error) error {
 	if errors.Is(err, task.ErrNotFound) {
-		return usage(fmt.Errorf("unknown task %q; harness tasks list shows all", id))
+		return usage(fmt.Errorf("unknown task %q; %s", id, a.like(ctx, "tasks", id, "harness tasks list shows all")))
 	}
 	err = fmt.Errorf("task %s: %w", id, err)
 	switch {

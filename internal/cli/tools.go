@@ -106,7 +106,7 @@ type toolsCallCmd struct {
 	Raw  bool     `help:"The whole MCP result."`
 	User string   `help:"Who calls." default:"local"`
 
-	Session string `help:"Session whose /workspace gets images and other files of the answer." placeholder:"ID" xor:"kept"`
+	Session string `help:"Session whose /workspace gets images and other files of the answer." placeholder:"ID" xor:"kept" names:"sessions"`
 	Keep    bool   `help:"Keep such files, as those of a new session." xor:"kept"`
 }
 
@@ -125,11 +125,8 @@ func (c *toolsCallCmd) check() error { return c.Args.check() }
 
 func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
 	var schema json.RawMessage
-	if len(c.Args) > 0 && !c.Args.whole() { // then the schema is needed, which a server that was never started has not told yet
-		a.ensureTools(ctx, h)
-		if details, err := h.Catalog().Details(c.Name); err == nil {
-			schema = details.InputSchema
-		}
+	if len(c.Args) == 0 && a.piped() || len(c.Args) > 0 && !c.Args.whole() {
+		schema = a.schemaOf(ctx, h, c.Name)
 	}
 	args, err := c.Args.read(ctx, a, schema)
 	if err != nil {
@@ -146,6 +143,7 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 	var written []files.Entry
 	req.User, req.Session, req.Written = c.User, c.Session, func(all []files.Entry) { written = all }
 	view := a.runView("calling " + c.Name)
+	view.servers = h.Servers().Servers
 	req.Observe, req.Progress = view.observe, view.report
 	out, err := h.Runs().Create(ctx, auth.Local(), req)
 	view.stop()
@@ -162,6 +160,26 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 	err = a.outcome(out)
 	a.tellWritten(written, c.Session, c.User)
 	return err
+}
+
+// schemaOf is the input schema of a tool, whose server is started if it has not told its tools yet; nil if there is none.
+func (a *app) schemaOf(ctx context.Context, h *wiring.Harness, name string) json.RawMessage {
+	details, err := h.Catalog().Details(name)
+	if server, _, ok := strings.Cut(name, "__"); err != nil && ok {
+		progress := a.progress("starting " + server)
+		_, failed := h.Servers().Connect(ctx, server)
+		progress.stop()
+		if failed == nil {
+			details, err = h.Catalog().Details(name)
+		}
+	}
+	if err != nil { // the name may be written in another way
+		a.ensureTools(ctx, h)
+		if details, err = h.Catalog().Details(name); err != nil {
+			return nil
+		}
+	}
+	return details.InputSchema
 }
 
 // unknown explains an unknown tool or server; the server may only be unavailable.

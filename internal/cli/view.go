@@ -38,10 +38,11 @@ const (
 // writes words instead. Its methods are safe for concurrent use.
 type view struct {
 	to       *console
-	progress *progress // nil: nothing is under way
-	brief    bool      // of a run only its console lines
-	silent   bool      // not even those
-	follow   bool      // the work is another process's, which asks about its calls
+	progress *progress                 // nil: nothing is under way
+	brief    bool                      // of a run only its console lines
+	silent   bool                      // not even those
+	follow   bool                      // the work is another process's, which asks about its calls
+	servers  func() []mcpclient.Status // that are called in this process; nil: it is another process's work
 
 	mu       sync.Mutex
 	turns    int
@@ -278,9 +279,30 @@ func (v *view) sayCalls() {
 func (v *view) report(n int, r mcpclient.Progress) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if c := v.calls[n]; c != nil {
-		c.reported = reported(r)
+	v.reported(n, r)
+}
+
+// reported notes how far a call is. The caller holds mu.
+func (v *view) reported(n int, r mcpclient.Progress) {
+	c := v.calls[n]
+	if c == nil {
+		return
 	}
+	c.reported = v.to.reported(r)
+	if v.progress != nil && !v.to.live { // where calls have no lines
+		v.progress.did(c.reported)
+	}
+}
+
+// installing are the servers that are being installed.
+func (v *view) installing() map[string]bool {
+	names := map[string]bool{}
+	if v.servers != nil && len(v.calls) > 0 {
+		for _, s := range v.servers() {
+			names[s.Name] = s.State == mcpclient.StateInstalling
+		}
+	}
+	return names
 }
 
 // answer shows a call and how it was answered. size is in bytes, 0 for unknown.
@@ -413,7 +435,7 @@ func (v *view) picture(width int) (lines []string) {
 			last("  │ ", wrapped(code, max(width-4, 16)), v.to.code)
 		}
 	}
-	flying := 0
+	flying, installing := 0, v.installing()
 	for _, n := range slices.Sorted(maps.Keys(v.calls)) {
 		c := v.calls[n]
 		if !c.shown() {
@@ -423,7 +445,9 @@ func (v *view) picture(width int) (lines []string) {
 			continue
 		}
 		about := c.reported
-		if about == "" {
+		if server, _, _ := strings.Cut(c.name, "__"); installing[server] {
+			about = "(its server is being installed)"
+		} else if about == "" {
 			about = strings.Join(strings.Fields(clip.Head(string(c.args), 4*width)), " ")
 		}
 		lines = append(lines, v.to.paint(ansi.Truncate("  → "+visible(c.name+" "+about), width, "…"), dim))

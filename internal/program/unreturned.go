@@ -11,8 +11,12 @@ func (s *scan) unreturned() string {
 	if s.problem != nil || s.returns() {
 		return ""
 	}
-	first := s.lastStatement()
 	last := len(s.tokens) - 1
+	first := s.lastStatement(last)
+	for first > 0 && s.isDeclaration(first) { // functions may be declared behind the statements that use them
+		last = first - 1
+		first = s.lastStatement(last)
+	}
 	for last > first && s.is(last, ";") {
 		last--
 	}
@@ -109,9 +113,14 @@ func (s *scan) endsDeclaration(i int) bool {
 	return head == 0 || s.is(head-1, ";") || s.is(head-1, "}") || s.tokens[head].newline && s.tokens[head-1].operand
 }
 
-// lastStatement is the first token of the last statement at the top level, as far as line breaks and semicolons tell; -1 if there is none.
-func (s *scan) lastStatement() int {
-	last := len(s.tokens) - 1
+// isDeclaration reports whether a statement that begins with a token declares a function.
+func (s *scan) isDeclaration(first int) bool {
+	return s.is(first, "function") || s.is(first, "async") && s.is(first+1, "function")
+}
+
+// lastStatement is the first token of the last statement at the top level that ends with the token last or before it, as far as line breaks and
+// semicolons tell; -1 if there is none.
+func (s *scan) lastStatement(last int) int {
 	for last >= 0 && s.is(last, ";") {
 		last--
 	}

@@ -4,7 +4,7 @@ package task
 // known; it may be empty.
 func (s *Service) Decided(id string) {
 	if id != "" {
-		s.hub.publish(id, nil)
+		s.publish(id, nil)
 	}
 	wake(s.ready)
 	wake(s.outbox)

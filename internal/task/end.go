@@ -29,7 +29,7 @@ func (s *Service) end(ctx context.Context, t Task) error {
 
 // ended publishes the end of a task and wakes what waits for it.
 func (s *Service) ended(t Task, events []Event) {
-	s.hub.publish(t.ID, events)
+	s.publish(t.ID, events)
 	wake(s.ready) // for the session's next task
 	if t.CallbackURL != "" {
 		wake(s.outbox)

@@ -29,6 +29,8 @@ type Log interface {
 	Commit(ctx context.Context, c Change) error
 	// Stream publishes a piece of an answer. It is not stored.
 	Stream(data json.RawMessage)
+	// Report publishes how far a call of a run is. It is not stored.
+	Report(data json.RawMessage)
 }
 
 // Worker works a task until it ends, from its beginning or from where its steps stop, and returns it as it ended. An error
@@ -60,6 +62,7 @@ var ErrCancelled = errors.New("the task was cancelled")
 // Options are the parts that a Service joins.
 type Options struct {
 	Store  Store
+	Bus    Bus // nil: watchers of tasks of other processes see what is stored only
 	Worker Worker
 	// Park ends the context of a worker whose task is left for another process: its cause.
 	Park error
@@ -101,7 +104,8 @@ type Service struct {
 	outbox    chan struct{} // when there may be a webhook to deliver
 	schedules chan struct{} // when schedules changed
 
-	working atomic.Bool
+	working   atomic.Bool
+	following atomic.Int32 // tasks of other processes
 
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // the tasks that this process works, by id

@@ -59,7 +59,7 @@ func (p *place) open(work task.Worker, change func(*task.Options)) *process {
 	}
 	s := &process{t: p.t, store: keep}
 	opt := task.Options{
-		Store: keep, Worker: work, Park: errParked, SessionExpiry: 24 * time.Hour, Workers: 8,
+		Store: keep, Bus: keep, Worker: work, Park: errParked, SessionExpiry: 24 * time.Hour, Workers: 8,
 		Webhooks: task.Webhooks{AllowPrivate: true, MaxAttempts: 3, Secret: []byte("secret"), Version: "test"},
 		Now:      time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Forget: func(_ context.Context, user, session string) error {

@@ -93,6 +93,16 @@ type Store interface {
 	LockQueue(ctx context.Context) (release func() error, err error)
 }
 
+// Bus carries events to the processes that follow a task which another process works. Its methods are safe for concurrent use.
+type Bus interface {
+	// Publish passes events of a task on: pieces of answers as they are, of stored events only that they are stored. None means that the
+	// store has new ones. It waits for no follower, and a follower may miss pieces.
+	Publish(task string, events []Event)
+	// Follow calls pass with the events that other processes publish of a task, in their order, until ctx ends. An event without a type says
+	// that the store has new ones, up to its ID if that is above 0.
+	Follow(ctx context.Context, task string, pass func([]Event)) error
+}
+
 // Reader is the part of a Store that reads what every caller may see; errors wrap ErrNotFound.
 type Reader interface {
 	// Task returns a task with its runs and logs.

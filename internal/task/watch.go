@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,8 @@ const (
 	lookAgain = time.Second
 	// page is how many events are read at once.
 	page = 500
+	// maxFollowed is how many watchers of tasks of other processes get pieces of answers.
+	maxFollowed = 64
 )
 
 // hub passes events on to the watchers in this process. The zero value is ready.
@@ -61,6 +64,14 @@ func (h *hub) publish(task string, events []Event) {
 	}
 }
 
+// publish passes events on to the watchers in this process and in others.
+func (s *Service) publish(task string, events []Event) {
+	s.hub.publish(task, events)
+	if s.opt.Bus != nil {
+		s.opt.Bus.Publish(task, events)
+	}
+}
+
 func (s *subscriber) add(events []Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +103,8 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 		defer leave()
 		again := time.NewTicker(lookAgain)
 		defer again.Stop()
-		w := &watch{s: s, task: id, after: after, yield: yield}
+		w := &watch{s: s, task: id, after: after, yield: yield, sub: sub}
+		defer w.unfollow()
 		more := w.read(ctx)
 		if more && after > 0 {
 			more = w.next(s.delta(json.RawMessage(`{"reset":true}`)))
@@ -126,12 +138,47 @@ type watch struct {
 	task  string
 	after int64
 	yield func(Event, error) bool
+	sub   *subscriber
+	stop  func() // ends following the task in another process; nil: it is not followed
+}
+
+// follow has the watcher get the pieces of answers of a task that another process works.
+func (w *watch) follow(ctx context.Context, t Task) {
+	s := w.s
+	if w.stop != nil || s.opt.Bus == nil || t.Status != Running || s.worksOn(t.ID) {
+		return
+	}
+	if s.following.Add(1) > maxFollowed {
+		s.following.Add(-1)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer s.following.Add(-1)
+		err := s.opt.Bus.Follow(ctx, t.ID, func(events []Event) {
+			if !s.worksOn(t.ID) { // else the hub has everything
+				w.sub.add(events)
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			s.opt.Logger.Warn("follow a task of another process", "task", t.ID, "error", err)
+		}
+	})
+	w.stop = func() { cancel(); wg.Wait() }
+}
+
+func (w *watch) unfollow() {
+	if w.stop != nil {
+		w.stop()
+	}
 }
 
 // read passes on what the store has; false ends the watch.
 func (w *watch) read(ctx context.Context) bool {
 	// The task before its events: of one that has ended by then, all events are there.
 	t, err := w.s.opt.Store.Task(ctx, w.task)
+	w.follow(ctx, t)
 	for err == nil {
 		var events []Event
 		if events, err = w.s.opt.Store.Events(ctx, w.task, w.after, page); err != nil {
@@ -150,23 +197,35 @@ func (w *watch) read(ctx context.Context) bool {
 	return false
 }
 
-// pass passes on what came over the hub; false ends the watch.
+// pass passes on what came over the hub or the bus; false ends the watch.
 func (w *watch) pass(ctx context.Context, events []Event) bool {
-	for i := len(events) - 1; i >= 0; i-- {
-		if id := events[i].ID; id > 0 && id <= w.after { // the store had it before: the pieces up to there are old
-			events = events[i+1:]
-			break
+	events = w.newer(events)
+	for len(events) > 0 {
+		e := events[0]
+		events = events[1:]
+		if e.Type == "" && (e.ID == 0 || e.ID > w.after) || e.ID > w.after+1 || e.After > w.after {
+			if !w.read(ctx) {
+				return false
+			}
+			events = w.newer(events)
 		}
-	}
-	for _, e := range events {
 		switch {
-		case e.ID > w.after+1: // another process worked on the task before
-			return w.read(ctx)
+		case e.Type == "", e.ID > 0 && e.ID <= w.after, e.ID == 0 && e.After > 0 && e.After < w.after: // the store had it, or the turn of the piece
 		case !w.next(e):
 			return false
 		}
 	}
 	return true
+}
+
+// newer leaves out what the store had before: stored events, and the pieces up to them.
+func (w *watch) newer(events []Event) []Event {
+	for i := len(events) - 1; i >= 0; i-- {
+		if id := events[i].ID; id > 0 && id <= w.after {
+			return events[i+1:]
+		}
+	}
+	return events
 }
 
 // next passes an event on; false ends the watch.
@@ -182,7 +241,8 @@ type taskLog struct {
 	s     *Service
 	task  string
 	fence int64
-	mu    sync.Mutex // events reach watchers in the order of their ids
+	last  atomic.Int64 // id of the last event that it stored
+	mu    sync.Mutex   // events reach watchers in the order of their ids
 }
 
 var _ Log = (*taskLog)(nil)
@@ -192,13 +252,19 @@ func (l *taskLog) Commit(ctx context.Context, c Change) error {
 	defer l.mu.Unlock()
 	events, err := l.s.opt.Store.Commit(ctx, l.task, l.fence, c)
 	if err == nil && len(events) > 0 {
-		l.s.hub.publish(l.task, events)
+		l.last.Store(events[len(events)-1].ID)
+		l.s.publish(l.task, events)
 	}
 	return err
 }
 
-func (l *taskLog) Stream(data json.RawMessage) {
-	l.s.hub.publish(l.task, []Event{l.s.delta(data)})
+func (l *taskLog) Stream(data json.RawMessage) { l.tell(EventDelta, data) }
+
+func (l *taskLog) Report(data json.RawMessage) { l.tell(EventProgress, data) }
+
+// tell publishes an event that is not stored.
+func (l *taskLog) tell(kind string, data json.RawMessage) {
+	l.s.publish(l.task, []Event{{Type: kind, Time: l.s.opt.Now(), Data: data, After: l.last.Load()}})
 }
 
 func (s *Service) delta(data json.RawMessage) Event {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -130,6 +132,60 @@ func TestPieces(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	})
+}
+
+// Watchers in another process get the pieces of answers, too, and none behind the turn that has the whole.
+func TestPiecesOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const turns, later = 60, 30
+		at := newPlace(t)
+		p := at.open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+			for n := range turns {
+				time.Sleep(time.Second)
+				log.Stream(data(n))
+				time.Sleep(time.Second)
+				log.Report(data(n))
+				log.Stream(data(n))
+				time.Sleep(time.Second)
+				if err := log.Commit(ctx, task.Change{Events: []task.Event{{Type: task.EventTurn, Data: data(n)}}}); err != nil {
+					t.Error(err)
+				}
+			}
+			return succeed(ctx, tk, h, steps, log)
+		}, nil)
+		other := at.open(succeed, nil)
+		p.work()
+		in := p.submit(task.Request{})
+		var wg sync.WaitGroup
+		for _, begin := range []int{0, later} {
+			wg.Go(func() {
+				time.Sleep(time.Duration(begin) * 3 * time.Second)
+				over, seen := -1, map[string]int{}
+				other.watch(in.ID, 0, func(e task.Event) {
+					seen[e.Type]++
+					switch e.Type {
+					case "":
+						t.Error("an event without a type")
+					case task.EventDelta, task.EventProgress:
+						if string(e.Data) != fmt.Sprint(over+1) {
+							t.Errorf("a piece of turn %s comes behind turn %d", e.Data, over)
+						}
+					case task.EventTurn:
+						over++
+					}
+				})
+				want := turns - begin - 2 // the watcher looks once a second whether the task is worked
+				if seen[task.EventDelta] < 2*want || seen[task.EventDelta] > 2*turns || seen[task.EventProgress] < want || seen[task.EventTurn] != turns {
+					t.Errorf("the watcher of turn %d got %v", begin, seen)
+				}
+			})
+		}
+		wg.Wait()
+		if left, err := filepath.Glob(strings.TrimPrefix(at.url, "sqlite:") + ".live-*"); err != nil || len(left) > 0 {
+			t.Errorf("files of followers are left: %v, %v", left, err)
+		}
 	})
 }
 

@@ -170,7 +170,7 @@ func (s *Service) release(ctx context.Context, t Task, due time.Time) {
 // wait releases a claimed task until its run is approved.
 func (s *Service) wait(ctx context.Context, t Task, w *WaitError) {
 	s.leaveTask(ctx, func(ctx context.Context) error { return s.opt.Store.Wait(ctx, t.ID, t.Fence, w.Request, w.Until) })
-	s.hub.publish(t.ID, nil)
+	s.publish(t.ID, nil)
 }
 
 // leaveTask gives up a claimed task, and tries again while the store fails.

@@ -70,7 +70,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 			}
 			return telemetry.ObserveModel(m, prices, h.out.Metrics), nil
 		},
-		Runs: opt.Runs, Catalog: opt.Catalog, Prompts: prompts, Prices: prices,
+		Runs: opt.Runs, Catalog: opt.Catalog, Prompts: prompts, Has: h.Features(), Prices: prices,
 		Budget: task.Budget{
 			Turns: c.Model.MaxTurns, Runs: c.Model.MaxRuns, Tokens: c.Model.MaxTaskTokens, Cost: c.Model.MaxCost, Wall: task.Duration(c.Model.MaxTaskTime),
 		},
@@ -81,7 +81,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 		return nil, err
 	}
 	return task.NewService(task.Options{
-		Store: store, Uses: uses, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.privacy,
+		Store: store, Bus: store, Uses: uses, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.privacy,
 		Park: run.ErrParked, Forget: h.forget, Abandon: h.abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
 		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },

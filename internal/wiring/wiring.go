@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
@@ -329,6 +330,11 @@ func (h *Harness) Runs() *runs.Service { return h.runs }
 
 // Privacy is the filter of personal data; nil where it is switched off.
 func (h *Harness) Privacy() *pii.Filter { return h.privacy }
+
+// Features are what programs have because the configuration says so.
+func (h *Harness) Features() agent.Features {
+	return agent.Features{Private: h.privacy != nil, Fetch: len(h.cfg.Network.Allow) > 0, Packages: h.cfg.Sandbox.Packages != ""}
+}
 
 // Catalog is every tool known.
 func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }

@@ -43,7 +43,7 @@ func (o *fileLease) Claim() error {
 	case o.file != nil:
 		return nil
 	}
-	o.sweep()
+	sweepUnlocked(o.prefix)
 	// Another process's sweep may take the new file for a dead owner's before it is locked: then it is made again.
 	for begin := time.Now(); time.Since(begin) < busyTimeout; time.Sleep(writeWait) {
 		f, err := lockPid(o.prefix + o.id)
@@ -121,15 +121,15 @@ func readPid(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// sweep deletes the files of dead owners. What it cannot delete, another sweep will.
-func (o *fileLease) sweep() {
-	files, _ := os.ReadDir(filepath.Dir(o.prefix))
+// sweepUnlocked deletes the files with a prefix whose processes are dead. What it cannot delete, another sweep will.
+func sweepUnlocked(prefix string) {
+	files, _ := os.ReadDir(filepath.Dir(prefix))
 	for _, f := range files {
-		id, ok := strings.CutPrefix(f.Name(), filepath.Base(o.prefix))
+		id, ok := strings.CutPrefix(f.Name(), filepath.Base(prefix))
 		if !ok {
 			continue
 		}
-		f, err := os.OpenFile(o.prefix+id, os.O_RDWR, 0)
+		f, err := os.OpenFile(prefix+id, os.O_RDWR, 0)
 		if err != nil {
 			continue
 		}
