@@ -17,6 +17,7 @@ import legacyURL from 'url/url.js';
 import { TextDecoder as Decoder, TextEncoder } from './node_modules/@exodus/bytes/encoding.js';
 import { utf8toString, utf8toStringLoose } from '@exodus/bytes/utf8.js';
 import path from 'path-browserify';
+import reasons from 'statuses/codes.json';
 import { URL } from 'whatwg-url';
 import { parseUrlencodedString, serializeUrlencoded } from './node_modules/whatwg-url/lib/urlencoded.js';
 import { toUnicode } from './tr46.js';
@@ -27,6 +28,11 @@ for (const name of ['Atomics', 'FinalizationRegistry', 'SharedArrayBuffer', 'Wea
 }
 delete Math.random;
 Object.defineProperty(Error, 'prepareStackTrace', { value: undefined, writable: false, configurable: false });
+
+// reason is the phrase of a status of HTTP, '' for one without.
+export function reason(status) {
+  return JSON.parse(reasons)[status] ?? '';
+}
 
 const algorithms = {
   __proto__: null, md5, sha1, sha224, sha256, sha384, sha512, 'sha512-224': sha512_224, 'sha512-256': sha512_256,

@@ -3,7 +3,7 @@
 import {
   bigintValueOf, booleanValueOf, bufferByteLength, dataViewByteLength, dateGetTime, define, defineProperty, getOwnPropertyDescriptor,
   getPrototypeOf, global, mapGet, mapSet, mapSize, NativeMap, NativeProxy, NativeTypeError, NativeWeakMap, numberValueOf, regExpSource,
-  setSize, stringValueOf, symbolValueOf, TypedArray, typedArrayBuffer, own, weakGet, weakHas, weakSet, weakSetHas,
+  setSize, stringValueOf, symbolValueOf, TypedArray, ownKeys, typedArrayBuffer, own, weakGet, weakHas, weakSet, weakSetHas,
 } from './intrinsics.js';
 
 const proxies = new NativeWeakMap(); // proxy -> {target, handler, label}
@@ -107,6 +107,18 @@ export function isClass(value) {
   return !proxyOf(value) && getOwnPropertyDescriptor(value, 'prototype')?.writable === false;
 }
 
+// natives are functions whose prototype is fixed, as a class's is, and that print as functions: the engine's own, and what stands in for some of them.
+const natives = new NativeWeakMap();
+for (const name of ownKeys(global)) markNative(getOwnPropertyDescriptor(global, name).value); // at boot, before any program
+for (const f of [() => {}, async () => {}, function* () {}, async function* () {}]) markNative(getPrototypeOf(f).constructor); // eslint-disable-line require-yield
+markNative(TypedArray);
+
+export function markNative(value) {
+  if (typeof value === 'function') weakSet(natives, value, true);
+}
+
+export const isNative = (value) => weakHas(natives, value);
+
 const iteratorPrototype = getPrototypeOf(getPrototypeOf([].values()));
 const asyncIteratorPrototype = getPrototypeOf(getPrototypeOf(getPrototypeOf((async function* () {})())));
 
@@ -124,13 +136,9 @@ export function inherits(value, prototype) {
   return false;
 }
 
+const unboxers = {
+  __proto__: null, Number: numberValueOf, String: stringValueOf, Boolean: booleanValueOf, BigInt: bigintValueOf, Symbol: symbolValueOf,
+};
+
 // unbox returns the primitive in a Number, String, Boolean, BigInt or Symbol object of that kind.
-export function unbox(value, boxed) {
-  switch (boxed) {
-    case 'Number': return numberValueOf(value);
-    case 'String': return stringValueOf(value);
-    case 'Boolean': return booleanValueOf(value);
-    case 'BigInt': return bigintValueOf(value);
-    default: return symbolValueOf(value);
-  }
-}
+export const unbox = (value, boxed) => unboxers[boxed](value);

@@ -4,6 +4,7 @@
 import {
   construct, define, defineProperty, getOwnPropertyDescriptor, floor, global, NativeDate, dateToString, dateToTimeString, endsWith, own, ownKeys,
 } from './intrinsics.js';
+import { markNative } from './brands.js';
 
 let started = 0; // microseconds since the Unix epoch
 let frameTime = 0;
@@ -59,6 +60,7 @@ function installDate() {
   define(NativeDate.prototype, 'toString', texts.toString, false);
   define(NativeDate.prototype, 'toTimeString', texts.toTimeString, false);
   define(NativeDate.prototype, 'constructor', Date, false);
+  markNative(Date);
   define(global, 'Date', Date, false);
 }
 

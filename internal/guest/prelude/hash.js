@@ -1,23 +1,20 @@
 // Hashes and HMACs of bytes.
 
 import {
-  NativeUint8Array, toLowerCase, typedArrayBuffer, typedArrayByteLength, typedArrayByteOffset,
+  NativeUint8Array, regExpExec, toLowerCase, typedArrayBuffer, typedArrayByteLength, typedArrayByteOffset,
 } from './intrinsics.js';
 import { guarded, library } from './libraries.js';
 
-// names are the algorithms as programs spell them, without case, "-" and "rsa-".
-const names = {
-  __proto__: null, md5: 'md5', sha1: 'sha1', sha224: 'sha224', sha256: 'sha256', sha384: 'sha384', sha512: 'sha512',
-  'sha-1': 'sha1', 'sha-224': 'sha224', 'sha-256': 'sha256', 'sha-384': 'sha384', 'sha-512': 'sha512',
-  'sha2-224': 'sha224', 'sha2-256': 'sha256', 'sha2-384': 'sha384', 'sha2-512': 'sha512', 'ssl3-md5': 'md5',
-  'ssl3-sha1': 'sha1', 'rsa-md5': 'md5', 'rsa-sha1': 'sha1', 'rsa-sha224': 'sha224', 'rsa-sha256': 'sha256',
-  'rsa-sha384': 'sha384', 'rsa-sha512': 'sha512', 'sha512-224': 'sha512-224', 'sha512-256': 'sha512-256',
-};
+// spelled are the algorithms as programs spell them: with "-", "sha2-", "rsa-" or "ssl3-".
+const spelled = /^(?:(?:rsa-|ssl3-)?(md5|sha1)|(?:rsa-)?(sha(?:224|256|384|512))|sha2?-(224|256|384|512)|sha-(1)|(sha512-(?:224|256)))$/;
 
 export const hashNames = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'sha512-224', 'sha512-256'];
 
 // hashName returns the algorithm that a program means, undefined for one that is not here.
-export const hashName = (name) => names[toLowerCase(name)];
+export function hashName(name) {
+  const m = regExpExec(spelled, toLowerCase(name));
+  return m === null ? undefined : m[1] ?? m[2] ?? m[5] ?? `sha${m[3] ?? m[4]}`;
+}
 
 // startHash returns {update(bytes), digest(), copy()} of an algorithm; with a key, bytes too, of its HMAC.
 export function startHash(name, key) {

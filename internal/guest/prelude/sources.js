@@ -2,7 +2,7 @@
 
 import {
   define, FunctionPrototype, functionToString, getOwnPropertyDescriptor, getPrototypeOf, global, list, NativeWeakMap, own, ownKeys, push,
-  strIncludes, weakGet, weakHas, weakSet,
+  regExpExec, strIncludes, weakGet, weakHas, weakSet,
 } from './intrinsics.js';
 import { proxyOf } from './brands.js';
 
@@ -10,6 +10,12 @@ const texts = new NativeWeakMap(); // function -> its text
 const seen = new NativeWeakMap();
 
 const isObject = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function';
+
+// shown is a function's text as V8 writes that of its own functions, which the runtime's are in a snapshot.
+function shown(text) {
+  const native = regExpExec(/^(?:async )?function ?\*? ?([^]*)\(\) \{\n {4}\[native code\]\n\}$/, text);
+  return native === null ? text : `function ${native[1]}() { [native code] }`;
+}
 
 // hideSources hides the text of every function that can be reached from the globals and the other roots.
 export function hideSources(roots) {
@@ -31,8 +37,8 @@ export function hideSources(roots) {
     }
   }
   const methods = {
-    toString() { return weakGet(texts, this) ?? functionToString(this); },
+    toString() { return weakGet(texts, this) ?? shown(functionToString(this)); },
   };
-  weakSet(texts, methods.toString, functionToString(functionToString));
+  weakSet(texts, methods.toString, 'function toString() { [native code] }');
   define(FunctionPrototype, 'toString', methods.toString, false);
 }

@@ -1,7 +1,9 @@
 // WeakRef and FinalizationRegistry that do not show the collector: a reference holds its target all run long, and nothing
 // is ever finalized.
 
-import { define, global, is, NativeTypeError, NativeWeakMap, symbolToStringTag, weakDelete, weakSet } from './intrinsics.js';
+import { define, global, is, NativeTypeError, NativeWeakMap, weakDelete, weakSet } from './intrinsics.js';
+import { markNative } from './brands.js';
+import { tag } from './web/shapes.js';
 
 const { keyFor } = Symbol;
 
@@ -36,8 +38,10 @@ class FinalizationRegistry {
 }
 
 export function installWeak() {
-  define(WeakRef.prototype, symbolToStringTag, 'WeakRef', false);
-  define(FinalizationRegistry.prototype, symbolToStringTag, 'FinalizationRegistry', false);
-  define(global, 'WeakRef', WeakRef, false);
-  define(global, 'FinalizationRegistry', FinalizationRegistry, false);
+  const classes = { __proto__: null, WeakRef, FinalizationRegistry };
+  for (const name in classes) {
+    tag(classes[name], name);
+    markNative(classes[name]);
+    define(global, name, classes[name], false);
+  }
 }

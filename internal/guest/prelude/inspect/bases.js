@@ -4,7 +4,7 @@ import {
   dateGetTime, dateToISOString, endsWith, functionToString, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, isArray,
   isNaN, list, push, regExpExec, regExpSource, startsWith, strIncludes, strIndexOf, strSlice, toStr, uncurry,
 } from '../intrinsics.js';
-import { inherits, peek, unbox } from '../brands.js';
+import { inherits, isClass, isNative, peek, unbox } from '../brands.js';
 import { frames, stackOf } from '../errors.js';
 import { formatPrimitive } from './inspect.js';
 import { prefix } from './names.js';
@@ -16,8 +16,8 @@ const AsyncGeneratorFunctionPrototype = getPrototypeOf(async function* () {});
 
 export function functionBase(value, name, tag) {
   const source = functionToString(value);
-  const isClass = regExpExec(/^class(?:\s|\{|\/\*|\/\/)/, source) !== null && endsWith(source, '}');
-  if (isClass) return classBase(value, name, tag);
+  const written = regExpExec(/^class(?:\s|\{|\/\*|\/\/)/, source) !== null && endsWith(source, '}');
+  if (!isNative(value) && (written || (isClass(value) && strIncludes(source, '[native code]')))) return classBase(value, name, tag);
   let type = 'Function';
   if (inherits(value, GeneratorFunctionPrototype)) type = 'GeneratorFunction';
   else if (inherits(value, AsyncFunctionPrototype)) type = 'AsyncFunction';

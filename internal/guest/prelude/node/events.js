@@ -83,11 +83,9 @@ function functionsOf(emitter, event) {
 
 const methods = {
   on(event, f) { return add(this, event, f, false, false); },
-  addListener(event, f) { return add(this, event, f, false, false); },
   prependListener(event, f) { return add(this, event, f, false, true); },
   once(event, f) { return add(this, event, f, true, false); },
   prependOnceListener(event, f) { return add(this, event, f, true, true); },
-  off(event, f) { return remove(this, event, f); },
   removeListener(event, f) { return remove(this, event, f); },
   removeAllListeners(event) {
     if (event === undefined) weakSet(all, this, new NativeMap());
@@ -96,7 +94,6 @@ const methods = {
   },
   emit(event, ...args) { return emit(this, event, args); },
   listeners(event) { return functionsOf(this, event); },
-  rawListeners(event) { return functionsOf(this, event); },
   listenerCount(event) { return entriesOf(this, event).length; },
   eventNames() {
     const names = list();
@@ -109,35 +106,44 @@ const methods = {
   },
   getMaxListeners() { return weakGet(limits, this) ?? defaultMaxListeners; },
 };
+methods.addListener = methods.on;
+methods.off = methods.removeListener;
+methods.rawListeners = methods.listeners;
 for (const name in methods) define(EventEmitter.prototype, name, methods[name], false);
+
+// listen has came called for each event, and failed for an 'error' or when options.signal aborts, until the function that it returns is called.
+// The emitter may be an EventTarget.
+function listen(emitter, event, options, came, failed) {
+  const signal = options?.signal;
+  if (signal?.aborted) throw aborted(signal);
+  const target = typeof emitter.addEventListener === 'function' && typeof emitter.on !== 'function';
+  const cancelled = () => failed(aborted(signal));
+  if (target) emitter.addEventListener(event, came);
+  else {
+    emitter.on(event, came);
+    if (event !== 'error') emitter.on('error', failed);
+  }
+  signal?.addEventListener('abort', cancelled, { once: true });
+  return () => {
+    if (target) emitter.removeEventListener(event, came);
+    else {
+      emitter.removeListener(event, came);
+      emitter.removeListener('error', failed);
+    }
+    signal?.removeEventListener('abort', cancelled);
+  };
+}
 
 // once resolves with the arguments of the next event, and rejects on 'error'.
 function once(emitter, event, options) {
   return new NativePromise((resolve, reject) => {
-    const signal = options?.signal;
-    if (signal?.aborted) throw aborted(signal);
-    const target = typeof emitter.addEventListener === 'function' && typeof emitter.on !== 'function';
-    const came = (...args) => {
+    const stop = listen(emitter, event, options, (...args) => {
       stop();
       resolve(args);
-    };
-    const failed = (error) => {
+    }, (error) => {
       stop();
       reject(error);
-    };
-    const cancelled = () => failed(aborted(signal));
-    const stop = () => {
-      if (target) emitter.removeEventListener(event, came);
-      else {
-        emitter.removeListener(event, came);
-        emitter.removeListener('error', failed);
-      }
-      signal?.removeEventListener('abort', cancelled);
-    };
-    if (target) emitter.addEventListener(event, came);
-    else emitter.once(event, came);
-    if (!target && event !== 'error') emitter.once('error', failed);
-    signal?.addEventListener('abort', cancelled, { once: true });
+    });
   });
 }
 
@@ -145,32 +151,25 @@ function once(emitter, event, options) {
 function on(emitter, event, options) {
   const events = list();
   const waiting = list(); // {resolve, reject} of next calls
-  const signal = options?.signal;
   let failure; // {error}
   let over = false;
   let taken = 0;
   let served = 0;
-  const came = (...args) => {
-    if (served < waiting.length) waiting[served++].resolve({ value: args, done: false });
-    else push(events, args);
+  const end = () => {
+    over = true;
+    stop();
+    while (served < waiting.length) waiting[served++].resolve({ value: undefined, done: true });
+    return new NativePromise((resolve) => resolve({ value: undefined, done: true }));
   };
   const failed = (error) => {
     if (served < waiting.length) waiting[served++].reject(error);
     else failure = { __proto__: null, error };
-    stop();
+    return end();
   };
-  const cancelled = () => failed(aborted(signal));
-  const stop = () => {
-    over = true;
-    emitter.removeListener(event, came);
-    emitter.removeListener('error', failed);
-    signal?.removeEventListener('abort', cancelled);
-    while (served < waiting.length) waiting[served++].resolve({ value: undefined, done: true });
-  };
-  if (signal?.aborted) throw aborted(signal);
-  emitter.on(event, came);
-  if (event !== 'error') emitter.on('error', failed);
-  signal?.addEventListener('abort', cancelled, { once: true });
+  const stop = listen(emitter, event, options, (...args) => {
+    if (served < waiting.length) waiting[served++].resolve({ value: args, done: false });
+    else push(events, args);
+  }, failed);
   return {
     next: () => new NativePromise((resolve, reject) => {
       if (taken < events.length) {
@@ -184,14 +183,8 @@ function on(emitter, event, options) {
       } else if (over) resolve({ value: undefined, done: true });
       else push(waiting, { __proto__: null, resolve, reject });
     }),
-    return: () => {
-      stop();
-      return new NativePromise((resolve) => resolve({ value: undefined, done: true }));
-    },
-    throw: (error) => {
-      failed(error);
-      return new NativePromise((resolve) => resolve({ value: undefined, done: true }));
-    },
+    return: end,
+    throw: failed,
     [symbolAsyncIterator]() { return this; },
   };
 }

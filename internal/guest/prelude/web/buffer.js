@@ -1,7 +1,7 @@
 // Buffer: the part of Node's that programs use, a subclass of Uint8Array.
 import {
   charCodeAt, isArray, isNaN, isView, max, min, NativeUint8Array, push, symbolInspect, toLowerCase, toNumber, toStr, trunc,
-  typedArrayBuffer, typedArrayByteOffset, typedArrayFill, typedArrayIndexOf, typedArrayName, typedArraySet, typedArraySubarray,
+  typedArrayBuffer, typedArrayByteOffset, typedArrayFill, typedArrayIndexOf, typedArrayName, typedArraySet, typedArraySlice, typedArraySubarray,
 } from '../intrinsics.js';
 import { 
   binary, bytesOf, decode, encode, encodeInto, fromBase64Loose, fromBinary, fromHex, isArrayBuffer, toBase64, toHex, utf8Length,
@@ -32,17 +32,13 @@ const CODECS = {
   base64url: { bytes: fromBase64Loose, text: (b) => toBase64(b, true) },
   utf16le: {
     bytes: (text) => {
-      const out = new NativeUint8Array(text.length * 2);
-      for (let i = 0; i < text.length; i++) {
-        out[2 * i] = charCodeAt(text, i);
-        out[2 * i + 1] = charCodeAt(text, i) >> 8;
-      }
-      return out;
+      const units = new Uint16(text.length); // every engine here is little-endian
+      for (let i = 0; i < text.length; i++) units[i] = charCodeAt(text, i);
+      return bytesOf(units);
     },
     text: (b) => {
-      const units = new Uint16(b.length >> 1);
-      for (let i = 0; i < units.length; i++) units[i] = b[2 * i] | (b[2 * i + 1] << 8);
-      return binary(units);
+      const even = typedArraySlice(b, 0, b.length & ~1);
+      return binary(new Uint16(typedArrayBuffer(even)));
     },
   },
 };

@@ -3,10 +3,9 @@
 import { digest, hashName } from '../hash.js';
 import { DOMException } from './domexception.js';
 import {
-  create, defineProperty, numberToString, padStart, reject, resolve, strIndexOf, strSlice, toStr, toUpperCase, typedArrayBuffer,
-  typedArrayName, typedArraySet,
+  create, defineProperty, reject, resolve, strIndexOf, strSlice, toStr, toUpperCase, typedArrayBuffer, typedArrayName, typedArraySet,
 } from '../intrinsics.js';
-import { bytesOf } from '../bytes.js';
+import { bytesOf, toHex } from '../bytes.js';
 import { method, tag } from './shapes.js';
 
 const QUOTA = 65536; // bytes in one call, as the Web Cryptography API has it
@@ -32,8 +31,7 @@ export function cryptoObject(ctx) {
       const b = ctx.random(16);
       b[6] = (b[6] & 0x0f) | 0x40;
       b[8] = (b[8] & 0x3f) | 0x80;
-      let hex = '';
-      for (let i = 0; i < 16; i++) hex += padStart(numberToString(b[i], 16), 2, '0');
+      const hex = toHex(b);
       return `${strSlice(hex, 0, 8)}-${strSlice(hex, 8, 12)}-${strSlice(hex, 12, 16)}-${strSlice(hex, 16, 20)}-${strSlice(hex, 20)}`;
     }
   }

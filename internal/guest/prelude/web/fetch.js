@@ -3,10 +3,11 @@
 import { Blob, blobBytes, isBlob } from './blob.js';
 import { Headers } from './forms.js';
 import {
-  defineProperty, indexOf, join, jsonParse, jsonStringify, numberToString, padStart, push, regExpExec, reject, strIndexOf, symbolInspect,
-  toLowerCase, toNumber, toStr, toUpperCase, toWellFormed, typedArrayBuffer, typedArraySlice,
+  defineProperty, indexOf, join, jsonParse, jsonStringify, push, regExpExec, reject, strIndexOf, symbolInspect, toLowerCase, toNumber,
+  toStr, toUpperCase, toWellFormed, typedArrayBuffer, typedArraySlice,
 } from '../intrinsics.js';
-import { bytesOf, concat, decode, encode } from '../bytes.js';
+import { bytesOf, concat, decode, encode, toHex } from '../bytes.js';
+import { library } from '../libraries.js';
 import { replace, test } from '../text.js';
 import { tag } from './shapes.js';
 import { URLSearchParams } from './searchparams.js';
@@ -17,24 +18,14 @@ const CHANGE = ['POST', 'PUT', 'PATCH', 'DELETE'];
 const MAX_REDIRECTS = 20;
 const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 
-const reasons = {
-  __proto__: null,
-  200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'No Content', 206: 'Partial Content', 301: 'Moved Permanently', 302: 'Found', 303: 'See Other',
-  304: 'Not Modified', 307: 'Temporary Redirect', 308: 'Permanent Redirect', 400: 'Bad Request', 401: 'Unauthorized', 402: 'Payment Required',
-  403: 'Forbidden', 404: 'Not Found', 405: 'Method Not Allowed', 406: 'Not Acceptable', 408: 'Request Timeout', 409: 'Conflict', 410: 'Gone',
-  412: 'Precondition Failed', 413: 'Payload Too Large', 415: 'Unsupported Media Type', 418: "I'm a Teapot", 422: 'Unprocessable Entity',
-  429: 'Too Many Requests', 500: 'Internal Server Error', 501: 'Not Implemented', 502: 'Bad Gateway', 503: 'Service Unavailable', 504: 'Gateway Timeout',
-};
-
+const reason = (status) => library('reason', status);
 const isObject = (value) => value !== null && (typeof value === 'object' || typeof value === 'function');
 
 // fetchClasses makes {fetch, Request, Response}. ctx is that of install; FormData is its class.
 export function fetchClasses(ctx, FormData) {
   // multipart is the body of a form, with its media type.
   const multipart = (form) => {
-    let boundary = '----form';
-    const bytes = ctx.random(12);
-    for (let i = 0; i < bytes.length; i++) boundary += padStart(numberToString(bytes[i], 16), 2, '0');
+    const boundary = `----form${toHex(ctx.random(12))}`;
     const escapes = { __proto__: null, '"': '%22', '\r': '%0D', '\n': '%0A' };
     const quoted = (text) => `"${replace(/["\r\n]/g, text, (m) => escapes[m[0]])}"`;
     const parts = [];
@@ -227,14 +218,14 @@ export function fetchClasses(ctx, FormData) {
     if (typeof answer?.note === 'string') throw new TypeError(`the answer of ${url} has ${answer.bytes} bytes with its status and headers, which are in ${answer.file}: ${answer.note}`);
     if (typeof answer?.file === 'string') { // of a success with content that is no text
       const type = { 'content-type': answer.mimeType ?? 'application/octet-stream', 'content-length': toStr(answer.bytes) };
-      return new Response(null, { statusText: reasons[200], headers: type, [received]: { content: { file: answer.file }, url, redirected } });
+      return new Response(null, { statusText: reason(200), headers: type, [received]: { content: { file: answer.file }, url, redirected } });
     }
     const { status, headers, body } = answer ?? {};
     if (typeof status !== 'number') throw new TypeError('the server named http is not the built-in one, which network.allow adds: call its tools as tools.http');
     let inside;
     if (typeof body !== 'string' || answer.notJSON !== true && body !== '' && test(JSON_TYPE, headers?.['content-type'] ?? '')) inside = { value: body };
     else if (body !== '') inside = { text: body };
-    return new Response(null, { status, statusText: reasons[status] ?? '', headers, [received]: { content: inside, url, redirected } });
+    return new Response(null, { status, statusText: reason(status), headers, [received]: { content: inside, url, redirected } });
   };
 
   // follow makes the request, and those that redirects lead to.

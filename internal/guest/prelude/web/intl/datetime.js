@@ -9,6 +9,7 @@ import { zoneName, zonesOf } from './zones.js';
 
 const WIDTHS = ['narrow', 'short', 'long'];
 const NUMERIC = ['2-digit', 'numeric'];
+const MONTHS = ['2-digit', 'numeric', 'narrow', 'short', 'long'];
 const DATE_FIELDS = ['weekday', 'year', 'month', 'day'];
 const TIME_FIELDS = ['dayPeriod', 'hour', 'minute', 'second', 'fractionalSecondDigits'];
 const STYLES = ['full', 'long', 'medium', 'short'];
@@ -19,19 +20,17 @@ function readOptions(options, need, add) {
   o.hour12 = options?.hour12 === undefined ? undefined : Boolean(options.hour12);
   o.hourCycle = choice(options, 'hourCycle', ['h11', 'h12', 'h23', 'h24']);
   o.timeZone = options?.timeZone;
-  o.weekday = choice(options, 'weekday', WIDTHS);
-  o.year = choice(options, 'year', NUMERIC);
-  o.month = choice(options, 'month', ['2-digit', 'numeric', 'narrow', 'short', 'long']);
-  o.day = choice(options, 'day', NUMERIC);
-  o.dayPeriod = choice(options, 'dayPeriod', WIDTHS);
-  o.hour = choice(options, 'hour', NUMERIC);
-  o.minute = choice(options, 'minute', NUMERIC);
-  o.second = choice(options, 'second', NUMERIC);
+  const read = (name, values) => { o[name] = choice(options, name, values); };
+  read('weekday', WIDTHS);
+  read('year', NUMERIC);
+  read('month', MONTHS);
+  read('day', NUMERIC);
+  read('dayPeriod', WIDTHS);
+  for (let i = 1; i < 4; i++) read(TIME_FIELDS[i], NUMERIC);
   o.fractionalSecondDigits = whole(options, 'fractionalSecondDigits', 1, 3, undefined);
-  o.timeZoneName = choice(options, 'timeZoneName',
-    ['short', 'long', 'shortOffset', 'longOffset', 'shortGeneric', 'longGeneric']);
-  o.dateStyle = choice(options, 'dateStyle', STYLES);
-  o.timeStyle = choice(options, 'timeStyle', STYLES);
+  read('timeZoneName', ['short', 'long', 'shortOffset', 'longOffset', 'shortGeneric', 'longGeneric']);
+  read('dateStyle', STYLES);
+  read('timeStyle', STYLES);
   o.calendar = options?.calendar === undefined ? 'gregory' : toStr(options.calendar);
   if (o.calendar !== 'buddhist') plain('calendar', options, 'gregory');
   o.era = choice(options, 'era', WIDTHS);

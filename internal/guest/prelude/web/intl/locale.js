@@ -4,6 +4,7 @@ import {
   toNumber, toStr, toUpperCase,
 } from '../../intrinsics.js';
 import { replace, test } from '../../text.js';
+import { markNative } from '../../brands.js';
 import { method, tag } from '../shapes.js';
 import { LOCALES } from './locales.js';
 
@@ -179,5 +180,6 @@ export function service(cls, name, callable) {
   defineProperty(Service, 'name', { __proto__: null, value: name, configurable: true });
   defineProperty(Service, 'length', { __proto__: null, value: 0, configurable: true });
   tag(Service, name, `Intl.${name}`);
+  markNative(Service);
   return Service;
 }
