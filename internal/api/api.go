@@ -62,6 +62,8 @@ type Options struct {
 	MCPMode string
 	// MCPSkills are the skills that they get as tools.
 	MCPSkills []string
+	// MCPTasks offers them run_task.
+	MCPTasks bool
 	// Heartbeat is the pause after which a stream without events sends a comment; 0: 15 s. Recheck is how often the
 	// credential of a stream is checked again; 0: 5 s.
 	Heartbeat, Recheck time.Duration

@@ -10,14 +10,19 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/mcpserver"
+	"mcp-code-exec-harness/internal/task"
 )
 
 const mcpPath = "/mcp"
 
 // addMCP adds the endpoint of MCP clients.
 func (a *API) addMCP(r *routes) {
+	var tasks *task.Service
+	if a.opt.MCPTasks {
+		tasks = a.opt.Tasks
+	}
 	a.gateway = mcpserver.New(mcpserver.Options{
-		Harness: a.opt.Harness, Mode: a.opt.MCPMode, Skills: a.opt.MCPSkills, Admit: a.admit, Shown: a.shownToModel, Logger: a.opt.Logger, Version: a.opt.Version,
+		Harness: a.opt.Harness, Tasks: tasks, Mode: a.opt.MCPMode, Skills: a.opt.MCPSkills, Admit: a.admit, Shown: a.shownToModel, Logger: a.opt.Logger, Version: a.opt.Version,
 	})
 	handler := a.gateway.Handler(func(r *http.Request) auth.Identity { return identity(r.Context()) })
 	serve := func(w http.ResponseWriter, r *http.Request) error {

@@ -270,7 +270,7 @@ func n8nDefinitions(ctx context.Context, instance *n8n.Instance, names []string)
 		}
 		row.All += size
 	}
-	own, guide := mcpserver.ModelContext()
+	own, guide := mcpserver.ModelContext(false)
 	row.Code, err = tokensOf(own, guide)
 	return row, err
 }

@@ -19,6 +19,7 @@ type tokenRow struct {
 	Tools  int `json:"tools"`
 	Direct int `json:"direct"` // model tokens of the tools' own definitions
 	Code   int `json:"code"`   // and of the gateway's tools and instructions
+	Tasks  int `json:"tasks"`  // and of those with run_task
 }
 
 // benchTokens prints the cost of the definitions of tools, in tokens of o200k. The upstream tools are those of the demo servers, again
@@ -36,21 +37,23 @@ func benchTokens(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	own, guide := mcpserver.ModelContext()
-	code, err := tokensOf(own, guide)
-	if err != nil {
-		return err
+	var own [2]int // without and with run_task
+	for i := range own {
+		tools, guide := mcpserver.ModelContext(i == 1)
+		if own[i], err = tokensOf(tools, guide); err != nil {
+			return err
+		}
 	}
 	var rows []tokenRow
 	for _, n := range []int{10, 100, 500, 1000, 5000} {
-		row := tokenRow{Tools: n, Code: code}
+		row := tokenRow{Tools: n, Code: own[0], Tasks: own[1]}
 		for i := range n {
 			row.Direct += sizes[i%len(sizes)]
 		}
 		rows = append(rows, row)
 	}
-	return answerList(a, rows, rows, "", "TOOLS\tDIRECT\tCODE MODE\tLESS", func(r tokenRow) string {
-		return fmt.Sprintf("%d\t%d\t%d\t%.1f %%", r.Tools, r.Direct, r.Code, 100*(1-float64(r.Code)/float64(r.Direct)))
+	return answerList(a, rows, rows, "", "TOOLS\tDIRECT\tCODE MODE\tLESS\tWITH RUN_TASK", func(r tokenRow) string {
+		return fmt.Sprintf("%d\t%d\t%d\t%.1f %%\t%d", r.Tools, r.Direct, r.Code, 100*(1-float64(r.Code)/float64(r.Direct)), r.Tasks)
 	})
 }
 

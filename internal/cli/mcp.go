@@ -2,9 +2,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpserver"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type mcpCmd struct {
@@ -12,6 +16,7 @@ type mcpCmd struct {
 	PrintConfig string `help:"Print the configuration of a client: claude-code, claude-desktop, cursor, vscode, windsurf, zed, codex or gemini." placeholder:"CLIENT"`
 	Mode        string `help:"What the client gets: code, direct or both (mcp.mode)." key:"mcp.mode" placeholder:"MODE"`
 	Forms       bool   `help:"Ask for approvals in forms of the client too (mcp.forms)." key:"mcp.forms"`
+	Tasks       bool   `help:"Offer the tool run_task, by which the configured model works a task (mcp.tasks)." key:"mcp.tasks"`
 }
 
 func (mcpCmd) Help() string {
@@ -21,6 +26,7 @@ standard error. It ends when its input does. Several may run at the same time, a
 Examples:
   harness mcp
   harness mcp --print-config cursor
+  harness mcp --tasks
   claude mcp add harness -- harness mcp`
 }
 
@@ -39,10 +45,30 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	if err := auth.CleanUser(c.User); err != nil {
 		return usage(err)
 	}
+	if err := checkTasks(cfg, h); err != nil {
+		return err
+	}
+	var tasks *task.Service
+	if cfg.MCP.Tasks {
+		if tasks, err = h.Tasks(wiring.TaskOptions{}); err != nil {
+			return err
+		}
+	}
 	who := auth.Local()
 	who.User = c.User
 	h.Warm(1)
-	server := mcpserver.New(mcpserver.Options{Harness: h, Identity: who, Mode: cfg.MCP.Mode, Skills: cfg.MCP.Skills, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
+	server := mcpserver.New(mcpserver.Options{Harness: h, Tasks: tasks, Identity: who, Mode: cfg.MCP.Mode, Skills: cfg.MCP.Skills, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
 	defer server.Close()
 	return server.ServeStdio(ctx, a.Stdin, a.stdout.raw)
+}
+
+// checkTasks refuses run_task where there is no model for it.
+func checkTasks(cfg *config.Config, h *wiring.Harness) error {
+	if !cfg.MCP.Tasks {
+		return nil
+	}
+	if _, err := h.Models()(""); err != nil {
+		return usage(fmt.Errorf("mcp.tasks is set, and there is no model that could work a task: %w", err))
+	}
+	return nil
 }

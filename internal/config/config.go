@@ -248,6 +248,7 @@ type Approvals struct {
 type MCP struct {
 	Mode   string   `key:"mode" default:"code" oneof:"code,direct,both" doc:"What clients get: code, three tools that run programs; direct, the tools of all servers; both."`
 	Forms  bool     `key:"forms" default:"false" doc:"Have the client of harness mcp ask its user for approvals in a form, where it cannot open a page. A client whose model fills in forms approves its own calls."`
+	Tasks  bool     `key:"tasks" default:"false" doc:"Offer clients the tool run_task: the configured model works a task with the tools of all servers, at your cost."`
 	Skills []string `key:"skills" doc:"Skills that clients get as tools, by name, such as sales_summary. A call gives its input to the default export, or the only function, of the skill of that name that the client's user has."`
 }
 

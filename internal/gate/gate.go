@@ -47,6 +47,7 @@ type Servers interface {
 	// When ctx ends, Call sends the server a cancellation and returns. The caller releases the result.
 	Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error)
 	Resources(ctx context.Context, server string) ([]mcpclient.Resource, error)
+	ResourceTemplates(ctx context.Context, server string) ([]mcpclient.ResourceTemplate, error)
 	Prompts(ctx context.Context, server string) ([]mcpclient.Prompt, error)
 	// Prompt fills in a prompt; the caller calls release once it no longer uses the result.
 	Prompt(ctx context.Context, server, name string, args map[string]string, opts mcpclient.CallOptions) (result json.RawMessage, release func(), err error)

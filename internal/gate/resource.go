@@ -23,7 +23,7 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
 	}
-	servers, listing := r.gate.opt.Servers, c.Name == "list" || c.Name == "prompts"
+	servers, listing := r.gate.opt.Servers, c.Name == "list" || c.Name == "templates" || c.Name == "prompts"
 	server := in.Server
 	if server != "" || c.Name == "read" || c.Name == "prompt" {
 		var err error
@@ -39,6 +39,8 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	case "list":
 		value, failed = listed(ctx, r, server, servers.Resources)
 		of = "resources"
+	case "templates":
+		value, failed = listed(ctx, r, server, servers.ResourceTemplates)
 	case "prompts":
 		value, failed = listed(ctx, r, server, servers.Prompts)
 	case "read":

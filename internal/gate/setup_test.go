@@ -97,6 +97,10 @@ func (s *servers) Resources(_ context.Context, server string) ([]mcpclient.Resou
 	return list, nil
 }
 
+func (s *servers) ResourceTemplates(_ context.Context, server string) ([]mcpclient.ResourceTemplate, error) {
+	return []mcpclient.ResourceTemplate{{Server: server, URITemplate: "file:///{name}"}}, nil
+}
+
 func (s *servers) Prompts(_ context.Context, server string) ([]mcpclient.Prompt, error) {
 	return []mcpclient.Prompt{{Server: server, Name: "greet"}}, nil
 }

@@ -164,6 +164,7 @@ func (s *server) handshake(ctx context.Context, c *conn, version string) error {
 	c.memory = s.m.memory
 	c.calls, c.endAll = context.WithCancel(context.WithoutCancel(ctx))
 	c.endLife = end
+	c.link.notice = s.noticed
 
 	client := mcp.NewClient(&mcp.Implementation{Name: "mcp-code-exec-harness", Version: s.m.opts.ClientVersion}, &mcp.ClientOptions{
 		Logger:         s.m.opts.Logger,
@@ -176,6 +177,9 @@ func (s *server) handshake(ctx context.Context, c *conn, version string) error {
 			default:
 			}
 		},
+		// The link takes these notifications. That there are handlers has the SDK ask for them.
+		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) {},
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) {},
 	})
 	type outcome struct {
 		session *mcp.ClientSession

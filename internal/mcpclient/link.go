@@ -68,7 +68,8 @@ func (p *pace) count() error {
 // a server can make the SDK do: the SDK queues what it reads without a limit.
 type link struct {
 	carrier  carrier
-	discover time.Duration // how long server/discover may take; 0 is without a bound
+	notice   func(*jsonrpc.Request) // of what a server offers besides tools; it must not block
+	discover time.Duration          // how long server/discover may take; 0 is without a bound
 
 	mu      sync.Mutex
 	byID    map[jsonrpc.ID]*exchange
@@ -189,6 +190,12 @@ func (l *link) deliver(msg jsonrpc.Message, p *pace) error {
 
 // incoming returns what the SDK gets of a message; nil is nothing.
 func (l *link) incoming(msg jsonrpc.Message, p *pace) (jsonrpc.Message, error) {
+	var notice *jsonrpc.Request
+	defer func() { // without the lock
+		if notice != nil && l.notice != nil {
+			l.notice(notice)
+		}
+	}()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m, ok := msg.(*jsonrpc.Response); ok {
@@ -220,6 +227,8 @@ func (l *link) incoming(msg jsonrpc.Message, p *pace) (jsonrpc.Message, error) {
 		if token, report, ok := readProgress(m.Params); ok && l.byToken[token] != nil {
 			l.byToken[token].progressed(report)
 		}
+	case m.Method == methodPromptsChanged || m.Method == methodResourcesChanged || m.Method == methodResourceUpdated:
+		notice = m
 	case m.Method == methodToolsChanged && !l.changed:
 		l.changed = true
 		return m, nil

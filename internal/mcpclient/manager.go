@@ -128,6 +128,8 @@ type Manager struct {
 
 	memory *memory // of answers
 
+	prompts, resources notice // changes of what servers offer besides tools
+
 	mu      sync.Mutex
 	servers []*server      // in the order in which they were added
 	leaving sync.WaitGroup // servers that are being removed; none begins once base has ended
@@ -205,7 +207,10 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.shutdown(ctx); err != nil {
+	err = s.shutdown(ctx)
+	m.prompts.fire()
+	m.resources.fire()
+	if err != nil {
 		return fmt.Errorf("remove server %q: %w", name, err)
 	}
 	return nil

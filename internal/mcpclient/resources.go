@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	segment "github.com/segmentio/encoding/json"
 )
@@ -20,6 +21,25 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 				return err
 			}
 		})
+	for i := range all {
+		all[i].Server = server
+	}
+	return all, err
+}
+
+// ResourceTemplates lists the templates of resources that a server offers, as Resources does.
+func (m *Manager) ResourceTemplates(ctx context.Context, server string) ([]ResourceTemplate, error) {
+	all, err := list[ResourceTemplate](ctx, m, server, "resourceTemplates", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
+		func(cursor string) (progressParams, func(context.Context, *conn) error) {
+			params := &mcp.ListResourceTemplatesParams{Cursor: cursor}
+			return params, func(ctx context.Context, c *conn) error {
+				_, err := c.session.ListResourceTemplates(ctx, params)
+				return err
+			}
+		})
+	if failed, ok := errors.AsType[*CallError](err); ok && failed.Code == jsonrpc.CodeMethodNotFound {
+		all, err = nil, nil // it has resources without templates
+	}
 	for i := range all {
 		all[i].Server = server
 	}

@@ -57,6 +57,16 @@ type Resource struct {
 	MIMEType    string `json:"mimeType,omitempty"`
 }
 
+// ResourceTemplate describes resources that a server offers by a URI template (RFC 6570).
+type ResourceTemplate struct {
+	Server      string `json:"server"`
+	URITemplate string `json:"uriTemplate"`
+	Name        string `json:"name,omitempty"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MIMEType    string `json:"mimeType,omitempty"`
+}
+
 // Prompt is a prompt that a server offers.
 type Prompt struct {
 	Server      string           `json:"server"`

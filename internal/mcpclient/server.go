@@ -61,6 +61,9 @@ type server struct {
 	listing *listing // what is known of the tools; nil is nothing
 	cached  bool     // listing is from the disk
 
+	subscriptions map[*subscription]bool // to resources
+	again         bool                   // connectAgain is at work
+
 	reviewing sync.Mutex // held from the review of a listing until it is the known one
 	reporting sync.Mutex
 	reported  *listing // the last that OnChange got
@@ -182,6 +185,9 @@ func (s *server) run(a *attempt) {
 	s.conn, a.conn = c, c
 	s.setState(StateReady, "")
 	s.retryAt, s.scopes = time.Time{}, nil
+	if s.life.Err() == nil {
+		s.work.Go(func() { s.offersAgain(c) })
+	}
 	s.mu.Unlock()
 	s.work.Go(func() { s.follow(c) })
 }
@@ -288,6 +294,7 @@ func (s *server) lost(c *conn) {
 			}
 			s.setState(StateBackoff, "its connection was lost: "+c.deadErr.Error())
 			s.backOff()
+			s.connectAgain()
 		}
 	}
 	s.mu.Unlock()
@@ -302,6 +309,7 @@ func (s *server) retire(c *conn) {
 	if s.conn == c {
 		s.conn = nil
 		s.setState(StateIdle, "")
+		s.connectAgain()
 	}
 	if s.life.Err() != nil || c.retired.Swap(true) {
 		return

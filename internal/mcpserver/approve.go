@@ -71,20 +71,51 @@ func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error
 
 // answered goes on with a run after what the client's user has answered; nil if they have not decided.
 func (x *exchange) answered(ctx context.Context, out *run.Outcome, mode string, answer *mcp.ElicitResult) (*run.Outcome, error) {
+	if decides, err := x.accepted(ctx, out.Approval.ID, mode, answer); !decides || err != nil {
+		return nil, err
+	}
+	return x.decided(ctx, out.RunID, out.Approval.ID)
+}
+
+// accepted takes what the client's user has answered about a request, and reports whether they decide: on a page soon, in a form at once.
+func (x *exchange) accepted(ctx context.Context, requestID, mode string, answer *mcp.ElicitResult) (bool, error) {
 	if answer.Action != "accept" {
-		return nil, nil
+		return false, nil
 	}
 	if mode == "form" {
 		decision, _ := answer.Content["decision"].(string)
 		if decision != "approve" && decision != "deny" {
-			return nil, nil
+			return false, nil
 		}
-		_, err := x.s.opt.Harness.Runs().Decide(ctx, x.who.Identity, out.Approval.ID, approval.Decision{Approve: decision == "approve"})
+		_, err := x.s.opt.Harness.Runs().Decide(ctx, x.who.Identity, requestID, approval.Decision{Approve: decision == "approve"})
 		if err != nil && !errors.Is(err, approval.ErrDecided) {
-			return nil, err
+			return false, err
 		}
 	}
-	return x.decided(ctx, out.RunID, out.Approval.ID)
+	return true, nil
+}
+
+// expired reports whether a request waits for no decision any more, although none is stored.
+func expired(r *approval.Request) bool { return r.Expires.Before(time.Now()) }
+
+// untilDecided waits until somebody has decided about a request, or it has expired.
+func (x *exchange) untilDecided(ctx context.Context, requestID string) error {
+	defer x.s.page.await(requestID)()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		changed := x.s.page.changed()
+		request, err := x.s.opt.Harness.Runs().Approval(ctx, x.who.Identity, requestID)
+		if err != nil || request.Status != approval.Waiting || expired(&request) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ticker.C: // another process decides
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // again goes on with the run of a call that a client repeats with what its user has answered; left says that they do not decide now.
@@ -125,7 +156,7 @@ func (x *exchange) decided(ctx context.Context, runID, asked string) (*run.Outco
 		if err != nil {
 			return nil, err
 		}
-		if info.Status != running && (request.Status != approval.Waiting || request.Expires.Before(time.Now())) {
+		if info.Status != running && (request.Status != approval.Waiting || expired(&request)) {
 			if out, err := x.current(ctx, runID); err != nil || out.Status != running {
 				return out, err
 			}

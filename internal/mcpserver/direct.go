@@ -62,18 +62,28 @@ func (s *Server) offerNow() {
 	s.offered.tools, s.offered.at = now, at
 }
 
-// listing is a middleware that waits for servers which have not listed their tools yet, at most startWait. It leaves aliases out, and hides
+// listing is a middleware that waits for servers which have not listed their tools yet: for a list at most startWait, for a call of a tool
+// that no server has listed until they have, or for as long as a program does. It leaves aliases out, and hides
 // personal data in what the servers say of their tools.
 func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, called := req.(*mcp.CallToolRequest)
-		if s.opt.direct() && (method == "tools/list" || called && !s.offers(call.Params.Name)) {
+		switch {
+		case !s.opt.direct():
+		case method == "tools/list":
 			s.ready(ctx)
+			s.offerNow()
+		case called && !s.own(call.Params.Name) && !s.offers(call.Params.Name):
+			s.opt.Harness.EnsureTools(ctx)
 			s.offerNow()
 		}
 		answer, err := next(ctx, method, req)
 		if list, ok := answer.(*mcp.ListResourcesResult); ok && err == nil && s.opt.direct() && list.NextCursor == "" {
+			list.Resources = slices.DeleteFunc(list.Resources, func(r *mcp.Resource) bool { return r.URI == changedMarker })
 			return answer, s.listUpstream(ctx, s.caller(req.GetExtra()), list)
+		}
+		if list, ok := answer.(*mcp.ListResourceTemplatesResult); ok && err == nil && s.opt.direct() && list.NextCursor == "" {
+			return answer, s.listTemplates(ctx, s.caller(req.GetExtra()), list)
 		}
 		if list, ok := answer.(*mcp.ListToolsResult); ok && err == nil {
 			who := s.caller(req.GetExtra())
@@ -100,6 +110,11 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return answer, err
 	}
+}
+
+// own reports whether a tool is one of this server.
+func (s *Server) own(name string) bool {
+	return slices.Contains([]string{executeCode, searchTools, getToolDetails, runTask}, name) || aliases[name] != nil || s.skills[name] != ""
 }
 
 // offers reports whether a tool is one of the upstream servers.
@@ -131,6 +146,9 @@ func (h *hiding) schema(schema any) any {
 func (s *Server) named() map[string]*catalog.Tool {
 	all := s.opt.Harness.Catalog().Tools()
 	times := map[string]int{executeCode: 1, searchTools: 1, getToolDetails: 1}
+	if s.opt.Tasks != nil {
+		times[runTask]++
+	}
 	for alias := range aliases {
 		times[alias]++
 	}
@@ -259,7 +277,7 @@ func (x *exchange) single(ctx context.Context, req runs.Request) (out *run.Outco
 	case err != nil || failed != nil:
 		return nil, failed, err
 	case out.Status == run.WaitingApproval:
-		return nil, refusal(errors.New(newPending(out.Approval).text(out.RunID))), nil
+		return nil, refusal(errors.New(newPending(out.Approval).text("run", "runId", out.RunID))), nil
 	case out.Error != nil:
 		return nil, refusal(errors.New(out.Error.Message)), nil
 	}

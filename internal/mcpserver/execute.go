@@ -173,7 +173,7 @@ func (x *exchange) outcome(session string, out *run.Outcome) *mcp.CallToolResult
 	switch out.Status {
 	case run.WaitingApproval:
 		data.Approval = newPending(out.Approval)
-		return result(data.Approval.text(out.RunID), data, false)
+		return result(data.Approval.text("run", "runId", out.RunID), data, false)
 	case running:
 		return result("The run goes on. Fetch it later with runId "+out.RunID+".\n", data, false)
 	}
@@ -238,9 +238,9 @@ func (p *pending) list() string {
 	return b.String()
 }
 
-// text is what a model reads of a run that waits.
-func (p *pending) text(runID string) string {
-	return fmt.Sprintf("%s: the run has stopped before these calls, until a person has decided about them:\n%s%s It expires at %s.\n"+
-		"Tell the user. Do not send the program again: fetch its result with {\"runId\": %q} once it is decided.\n",
-		run.WaitingApproval, p.list(), p.Decide, p.Expires.Format(time.RFC3339), runID)
+// text is what a model reads of a run or task that waits; key names its id in calls.
+func (p *pending) text(what, key, id string) string {
+	return fmt.Sprintf("%s: the %s has stopped before these calls, until a person has decided about them:\n%s%s It expires at %s.\n"+
+		"Tell the user. Do not send it again: fetch its result with {%q: %q} once it is decided.\n",
+		run.WaitingApproval, what, p.list(), p.Decide, p.Expires.Format(time.RFC3339), key, id)
 }

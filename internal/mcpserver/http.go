@@ -181,18 +181,21 @@ func (s *Server) boundListening(next mcp.MethodHandler) mcp.MethodHandler {
 		if method != "subscriptions/listen" || req.GetExtra() == nil || req.GetExtra().TokenInfo == nil { // over stdio there is one client
 			return next(ctx, method, req)
 		}
-		caller := s.caller(req.GetExtra()).Caller()
-		if !s.sessions.listen(caller, 1) {
+		who := s.caller(req.GetExtra())
+		if !s.sessions.listen(who.Caller(), 1) {
 			return nil, errListening
 		}
-		defer s.sessions.listen(caller, -1)
-		ctx, cancel := bound(ctx, s.closing)
+		defer s.sessions.listen(who.Caller(), -1)
+		ctx, cancel := bound(context.WithValue(ctx, callerKey{}, who), s.closing)
 		defer cancel()
 		ctx, cancel = context.WithTimeout(ctx, sessionIdle)
 		defer cancel()
 		return next(ctx, method, req)
 	}
 }
+
+// callerKey is the key of a caller in the context of subscriptions/listen.
+type callerKey struct{}
 
 // listen counts the streams of a caller, if there are not too many.
 func (s *sessions) listen(caller string, n int) bool {

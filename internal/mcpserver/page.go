@@ -20,7 +20,7 @@ import (
 // to its user, and that its model does not get.
 type page struct {
 	runs   func() *runs.Service
-	goOn   func(runID string) // goes on with a run that nobody awaits
+	goOn   func(approval.Request) // goes on with what a request that nobody awaits stopped
 	mu     sync.Mutex
 	server *http.Server
 	base   string            // of addresses
@@ -30,7 +30,7 @@ type page struct {
 	next    chan struct{} // closed by the next decision
 }
 
-func newPage(runs func() *runs.Service, goOn func(runID string)) *page {
+func newPage(runs func() *runs.Service, goOn func(approval.Request)) *page {
 	return &page{runs: runs, goOn: goOn, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
 }
 
@@ -60,8 +60,8 @@ func (p *page) decided(r approval.Request) {
 	defer p.mu.Unlock()
 	close(p.next)
 	p.next = make(chan struct{})
-	if p.awaited[r.ID] == 0 && r.Task == "" {
-		p.goOn(r.Run)
+	if p.awaited[r.ID] == 0 {
+		p.goOn(r)
 	}
 }
 

@@ -82,10 +82,19 @@ func (x *exchange) attachments(session string, out *run.Outcome, saved []string)
 	for _, file := range files[:min(len(files), maxFiles)] {
 		data, err := x.s.opt.Harness.Runs().ReadFile(x.who.user, session, strings.TrimPrefix(file, workspace), maxImage)
 		kind := http.DetectContentType(data)
-		switch {
-		case err == nil && slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind):
+		if err == nil && slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
 			all = append(all, &mcp.ImageContent{Data: data, MIMEType: kind})
-		case x.request.ProtocolVersion() >= withLinks:
+		} else {
+			all = append(all, x.links(session, []string{file})...)
+		}
+	}
+	return all
+}
+
+// links are links to files, for clients that know them.
+func (x *exchange) links(session string, files []string) (all []mcp.Content) {
+	if x.request.ProtocolVersion() >= withLinks {
+		for _, file := range files {
 			all = append(all, &mcp.ResourceLink{URI: uriOf(session, file), Name: path.Base(file)})
 		}
 	}

@@ -14,9 +14,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -27,6 +29,8 @@ type Options struct {
 	Mode string
 	// Skills are the names of skills that clients get as tools.
 	Skills []string
+	// Tasks works the tasks of run_task; nil offers no such tool.
+	Tasks *task.Service
 	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
 	Identity auth.Identity
 	// Local says that the client's user is the user of this machine, who may be asked about calls: on a page of this machine, or with
@@ -46,7 +50,7 @@ func (o Options) direct() bool { return o.Mode == "direct" || o.Mode == "both" }
 
 func (o Options) prompts() *mcp.PromptCapabilities {
 	if o.direct() {
-		return &mcp.PromptCapabilities{}
+		return &mcp.PromptCapabilities{ListChanged: true}
 	}
 	return nil
 }
@@ -63,6 +67,8 @@ type Server struct {
 	sessions sessions
 	page     *page
 	offered  offered
+	watches  watches
+	known    completable
 	skills   map[string]string // by the names of their tools
 }
 
@@ -70,28 +76,38 @@ type Server struct {
 func New(opt Options) *Server {
 	s := &Server{opt: opt}
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.page = newPage(opt.Harness.Runs, func(runID string) { s.begun.Go(func() { s.goOn(runID) }) })
+	s.page = newPage(opt.Harness.Runs, func(r approval.Request) { s.begun.Go(func() { s.goOn(r) }) })
 	guide := instructions
 	if !opt.code() {
 		guide = ""
 	}
-	s.server = mcp.NewServer(&mcp.Implementation{Name: "harness", Title: "Code execution with MCP", Version: opt.Version}, &mcp.ServerOptions{
+	options := mcp.ServerOptions{
 		Instructions: guide, Logger: opt.Logger,
 		Capabilities: &mcp.ServerCapabilities{
 			Logging: &mcp.LoggingCapabilities{}, //nolint:staticcheck // clients of the older versions show console lines
-			Tools:   &mcp.ToolCapabilities{ListChanged: opt.direct()}, Resources: &mcp.ResourceCapabilities{},
+			Tools:   &mcp.ToolCapabilities{ListChanged: opt.direct()}, Resources: &mcp.ResourceCapabilities{ListChanged: opt.direct()},
 			Prompts: opt.prompts(),
 		},
-	})
+	}
+	if opt.direct() {
+		options.CompletionHandler, options.SubscribeHandler, options.UnsubscribeHandler = s.complete, s.subscribe, s.unsubscribe
+	}
+	s.server = mcp.NewServer(&mcp.Implementation{Name: "harness", Title: "Code execution with MCP", Version: opt.Version}, &options)
 	if opt.code() {
 		s.addTools()
 		s.addAliases()
+	}
+	if opt.Tasks != nil {
+		d := s.taskDefinition()
+		s.server.AddTool(d.tool(), s.guard(d.call, true))
 	}
 	s.addSkills()
 	s.addResources()
 	s.server.AddReceivingMiddleware(private, s.prompting, s.listing, s.countSessions, s.boundListening)
 	if opt.direct() {
 		s.addUpstreamResources()
+		s.server.AddSendingMiddleware(s.onlyWatching)
+		s.tellChanges()
 		s.begun.Go(s.offerTools)
 		s.begun.Go(func() { opt.Harness.EnsureTools(s.closing) })
 	}
@@ -172,10 +188,16 @@ func bound(ctx, with context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// goOn goes on with a run whose request was decided when its client had given up.
-func (s *Server) goOn(runID string) {
-	_, err := s.opt.Harness.Runs().Resume(s.closing, runID, nil)
+// goOn goes on with the run or task of a request that was decided when its client had given up.
+func (s *Server) goOn(r approval.Request) {
+	if r.Task != "" {
+		if s.opt.Tasks != nil {
+			s.goOnTask(r.Task)
+		}
+		return
+	}
+	_, err := s.opt.Harness.Runs().Resume(s.closing, r.Run, nil)
 	if err != nil && !errors.Is(err, journal.ErrBusy) && !errors.Is(err, journal.ErrEnded) && s.closing.Err() == nil {
-		s.opt.Logger.Warn("go on with an approved run", "run", runID, "error", err)
+		s.opt.Logger.Warn("go on with an approved run", "run", r.Run, "error", err)
 	}
 }

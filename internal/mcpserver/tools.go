@@ -124,9 +124,13 @@ func (s *Server) addTools() {
 	}
 }
 
-// ModelContext is what clients put into a model's context in the mode code: the tools, and the instructions.
-func ModelContext() (tools []*mcp.Tool, guide string) {
-	for _, d := range new(Server).definitions() {
+// ModelContext is what clients put into a model's context in the mode code: the tools, and the instructions. tasks adds run_task.
+func ModelContext(tasks bool) (tools []*mcp.Tool, guide string) {
+	all := new(Server).definitions()
+	if tasks {
+		all = append(all, new(Server).taskDefinition())
+	}
+	for _, d := range all {
 		tools = append(tools, d.tool())
 	}
 	return tools, instructions

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/yosida95/uritemplate/v3"
 
 	"mcp-code-exec-harness/internal/runs"
 )
@@ -15,9 +16,15 @@ import (
 // A resource of an upstream server has its own URI where no other server offers the same one, else mcp://SERVER/URI, both escaped.
 const upstreamScheme = "mcp://"
 
+const (
+	anyResource  = "{+uri}"
+	maxTemplates = 200 // templates of a server that a URI is compared with
+	maxTemplate  = 1 << 10
+)
+
 func (s *Server) addUpstreamResources() {
 	s.server.AddResourceTemplate(&mcp.ResourceTemplate{
-		Name: "servers", Title: "Resources of the servers", URITemplate: "{+uri}",
+		Name: "servers", Title: "Resources of the servers", URITemplate: anyResource,
 	}, s.readUpstream)
 }
 
@@ -25,18 +32,37 @@ func upstreamURI(server, uri string) string {
 	return upstreamScheme + url.PathEscape(server) + "/" + url.PathEscape(uri)
 }
 
+// splitUpstream is the server and the resource there of a URI that upstreamURI has made.
+func splitUpstream(uri string) (server, there string, err error) {
+	server, there, _ = strings.Cut(strings.TrimPrefix(uri, upstreamScheme), "/")
+	if server, err = url.PathUnescape(server); err == nil {
+		there, err = url.PathUnescape(there)
+	}
+	if err != nil || server == "" || there == "" {
+		return "", "", mcp.ResourceNotFoundError(uri)
+	}
+	return server, there, nil
+}
+
+// upstreamResource is a resource of a server, as the server names it.
+type upstreamResource struct {
+	mcp.Resource
+	Server string
+}
+
+func (s *Server) resources(ctx context.Context, who caller) (all []upstreamResource, err error) {
+	raw, err := s.value(ctx, who, runs.Request{Code: "return await list_mcp_resources()"})
+	if err == nil && json.Unmarshal(raw, &all) != nil {
+		err = errors.New("the servers' resources are too many to list; programs have list_mcp_resources(server)")
+	}
+	return all, err
+}
+
 // listUpstream adds the resources of the upstream servers to a list.
 func (s *Server) listUpstream(ctx context.Context, who caller, list *mcp.ListResourcesResult) error {
-	raw, err := s.value(ctx, who, runs.Request{Code: "return await list_mcp_resources()"})
+	all, err := s.resources(ctx, who)
 	if err != nil {
 		return err
-	}
-	var all []struct {
-		mcp.Resource
-		Server string
-	}
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return errors.New("the servers' resources are too many to list; programs have list_mcp_resources(server)")
 	}
 	times := map[string]int{}
 	for _, r := range all {
@@ -51,46 +77,119 @@ func (s *Server) listUpstream(ctx context.Context, who caller, list *mcp.ListRes
 	return nil
 }
 
-// readByURI is a program that reads the resource of a URI that one server offers.
-const readByURI = `const found = (await list_mcp_resources()).filter((r) => r.uri === env.HARNESS_URI)
-if (found.length !== 1) return null
+// upstreamTemplate is a template of a server's resources.
+type upstreamTemplate struct {
+	mcp.ResourceTemplate
+	Server string
+}
+
+func (s *Server) templates(ctx context.Context, who caller) (all []upstreamTemplate, err error) {
+	raw, err := s.value(ctx, who, runs.Request{Code: "return await list_mcp_resource_templates()"})
+	if err == nil && json.Unmarshal(raw, &all) != nil {
+		err = errors.New("the servers' templates of resources are too many to list; programs have list_mcp_resource_templates(server)")
+	}
+	return all, err
+}
+
+// listTemplates adds the templates of the upstream servers to a list. One that several servers have is left out: which server is meant
+// is said by mcp://SERVER/URI.
+func (s *Server) listTemplates(ctx context.Context, who caller, list *mcp.ListResourceTemplatesResult) error {
+	all, err := s.templates(ctx, who)
+	if err != nil {
+		return err
+	}
+	for i, t := range list.ResourceTemplates {
+		if t.URITemplate == anyResource {
+			named := *t
+			named.URITemplate, list.ResourceTemplates[i] = upstreamScheme+"{server}/{uri}", &named
+		}
+	}
+	times := map[string]int{}
+	for _, t := range all {
+		times[t.URITemplate]++
+	}
+	for _, t := range all {
+		if times[t.URITemplate] == 1 {
+			list.ResourceTemplates = append(list.ResourceTemplates, &t.ResourceTemplate)
+		}
+	}
+	return nil
+}
+
+// serverOfTemplate finds the one server with a template that a URI matches.
+func (s *Server) serverOfTemplate(ctx context.Context, who caller, uri string) (server string, err error) {
+	all, err := s.templates(ctx, who)
+	if err != nil {
+		return "", err
+	}
+	tried := map[string]int{}
+	for _, t := range all {
+		if tried[t.Server]++; tried[t.Server] > maxTemplates || len(t.URITemplate) > maxTemplate || t.Server == server {
+			continue
+		}
+		parsed, err := uritemplate.New(t.URITemplate)
+		if err != nil || !parsed.Regexp().MatchString(uri) {
+			continue
+		}
+		if server != "" {
+			return "", mcp.ResourceNotFoundError(uri)
+		}
+		server = t.Server
+	}
+	if server == "" {
+		return "", mcp.ResourceNotFoundError(uri)
+	}
+	return server, nil
+}
+
+const (
+	// readByURI is a program that reads the resource of a URI that one server offers.
+	readByURI = `const found = (await list_mcp_resources()).filter((r) => r.uri === env.HARNESS_URI)
+if (found.length !== 1) return found.length
 return await read_mcp_resource(found[0].server, env.HARNESS_URI)`
+	readOfServer = "return await read_mcp_resource(env.HARNESS_SERVER, env.HARNESS_URI)"
+)
 
 // readUpstream answers resources/read for a resource of an upstream server.
 func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	if strings.HasPrefix(r.Params.URI, scheme+"://") { // both templates match it
 		return s.readFile(ctx, r)
 	}
-	uri, server := r.Params.URI, ""
-	code := readByURI
-	if path, ok := strings.CutPrefix(uri, upstreamScheme); ok {
+	who, uri, server, code := s.caller(r.Extra), r.Params.URI, "", readByURI
+	named := strings.HasPrefix(uri, upstreamScheme)
+	if named {
 		var err error
-		server, path, _ = strings.Cut(path, "/")
-		if server, err = url.PathUnescape(server); err == nil {
-			uri, err = url.PathUnescape(path)
+		if server, uri, err = splitUpstream(uri); err != nil {
+			return nil, err
 		}
-		if err != nil || server == "" || uri == "" {
-			return nil, mcp.ResourceNotFoundError(r.Params.URI)
-		}
-		code = "return await read_mcp_resource(env.HARNESS_SERVER, env.HARNESS_URI)"
+		code = readOfServer
 	}
-	raw, err := s.value(ctx, s.caller(r.Extra), runs.Request{Code: code, Env: map[string]string{"HARNESS_SERVER": server, "HARNESS_URI": uri}})
+	read := func() (json.RawMessage, error) {
+		return s.value(ctx, who, runs.Request{Code: code, Env: map[string]string{"HARNESS_SERVER": server, "HARNESS_URI": uri}})
+	}
+	raw, err := read()
+	if err == nil && string(raw) == "0" { // no server lists it
+		if server, err = s.serverOfTemplate(ctx, who, uri); err == nil {
+			code = readOfServer
+			raw, err = read()
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if string(raw) == "null" {
+	var answer mcp.ReadResourceResult
+	switch err := json.Unmarshal(raw, &answer); {
+	case len(raw) > 0 && raw[0] >= '0' && raw[0] <= '9': // several servers list it
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
+	case err != nil || len(answer.Contents) == 0: // it became a file, or is no base64 with a token in it
+		answer.Contents = []*mcp.ResourceContents{{URI: uri, MIMEType: "application/json", Text: string(raw)}}
 	}
-	var read mcp.ReadResourceResult
-	if json.Unmarshal(raw, &read) != nil || len(read.Contents) == 0 { // it became a file, or is no base64 with a token in it
-		read.Contents = []*mcp.ResourceContents{{URI: r.Params.URI, MIMEType: "application/json", Text: string(raw)}}
-	}
-	for _, c := range read.Contents {
-		if server != "" {
+	for _, c := range answer.Contents {
+		if named {
 			c.URI = upstreamURI(server, c.URI)
 		}
 	}
-	return &read, nil
+	return &answer, nil
 }
 
 // value is what a program returns that is executed in the caller's own session.

@@ -106,6 +106,7 @@ type Service struct {
 
 	working   atomic.Bool
 	following atomic.Int32 // tasks of other processes
+	doing     sync.Map     // the ids of tasks that Do works: a second claim would take the task from the first
 
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // the tasks that this process works, by id

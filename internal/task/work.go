@@ -225,11 +225,15 @@ func (s *Service) fail(ctx context.Context, t Task) (Task, error) {
 }
 
 // Do works a task in this process until it ends, and returns it. It waits while another task of the session is running;
-// if another process takes the task over, it waits for that. The error wraps ErrNotOwner if another process works on
+// if another process takes the task over, it waits for that. The error wraps ErrNotOwner if another process or call works on
 // it at the beginning, ErrEnded if it had ended. A task whose worker wants to try again fails if it has had no turn yet, so
 // that a wrong address is seen at once; else it waits. A task that waits for an approval is returned as it waits. Cancelling ctx parks the task, but for the cause ErrCancelled, which
 // cancels it.
 func (s *Service) Do(ctx context.Context, id string) (Task, error) {
+	if _, busy := s.doing.LoadOrStore(id, true); busy {
+		return Task{}, ErrNotOwner
+	}
+	defer s.doing.Delete(id)
 	keep := context.WithoutCancel(ctx)
 	side, stop := context.WithCancel(keep)
 	var wg sync.WaitGroup

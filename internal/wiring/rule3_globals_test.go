@@ -17,7 +17,7 @@ LimitError Map Math NaN NeedsLoginError Number Object Promise Proxy RangeError R
 SuppressedError Symbol SyntaxError TextDecoder TextEncoder ToolError TypeError URIError URL URLSearchParams Uint16Array Uint32Array
 Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet atob btoa callMCPTool clearInterval clearTimeout console crypto decodeURI
 decodeURIComponent encodeURI encodeURIComponent env escape eval fetch fs get_mcp_prompt get_mcp_tool_details get_server_index get_tool_details
-get_virtual_library globalThis input introspect_servers isFinite isNaN list_mcp_prompts list_mcp_resources list_mcp_tools list_server_functions
+get_virtual_library globalThis input introspect_servers isFinite isNaN list_mcp_prompts list_mcp_resource_templates list_mcp_resources list_mcp_tools list_server_functions
 parseFloat parseInt performance pii queueMicrotask read_mcp_resource require search_mcp_tools search_tools setInterval setTimeout
 structuredClone tools undefined unescape utils`)
 

@@ -93,6 +93,7 @@ export const discovery = {
   get_server_index: (server) => attempt(() => ofServer('get_server_index', 'index', server)),
   list_server_functions: (server) => attempt(() => ofServer('list_server_functions', 'functions', server)),
   list_mcp_resources: (server) => attempt(() => listOf('list_mcp_resources', 'list', server)),
+  list_mcp_resource_templates: (server) => attempt(() => listOf('list_mcp_resource_templates', 'templates', server)),
   read_mcp_resource: (server, uri) => attempt(() => readResource(server, uri)),
   list_mcp_prompts: (server) => attempt(() => listOf('list_mcp_prompts', 'prompts', server)),
   get_mcp_prompt: (server, name, args) => attempt(() => getPrompt(server, name, args)),

@@ -25,8 +25,8 @@ const web = [
 const runtime = [
   'DeniedError', 'FSError', 'InDoubtError', 'LimitError', 'NeedsLoginError', 'SessionLostError', 'ToolError',
   'callMCPTool', 'clearInterval', 'clearTimeout', 'console', 'env', 'fs', 'get_mcp_prompt', 'get_mcp_tool_details', 'get_server_index',
-  'get_tool_details', 'get_virtual_library', 'input', 'introspect_servers', 'list_mcp_prompts', 'list_mcp_resources', 'list_mcp_tools',
-  'list_server_functions', 'performance', 'pii', 'read_mcp_resource', 'require', 'search_mcp_tools', 'search_tools',
+  'get_tool_details', 'get_virtual_library', 'input', 'introspect_servers', 'list_mcp_prompts', 'list_mcp_resource_templates',
+  'list_mcp_resources', 'list_mcp_tools', 'list_server_functions', 'performance', 'pii', 'read_mcp_resource', 'require', 'search_mcp_tools', 'search_tools',
   'setInterval', 'setTimeout', 'tools', 'utils',
 ];
 

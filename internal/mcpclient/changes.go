@@ -1,0 +1,231 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	methodPromptsChanged   = "notifications/prompts/list_changed"
+	methodResourcesChanged = "notifications/resources/list_changed"
+	methodResourceUpdated  = "notifications/resources/updated"
+)
+
+const (
+	maxSubscriptions = 10_000          // to resources of one server
+	unsubscribeTime  = 5 * time.Second // of the request that ends a subscription
+)
+
+// notice tells any number of waiters that something has changed. The zero value is ready for use.
+type notice struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+// wait returns a channel that the next change closes.
+func (s *notice) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c == nil {
+		s.c = make(chan struct{})
+	}
+	return s.c
+}
+
+func (s *notice) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c != nil {
+		close(s.c)
+		s.c = nil
+	}
+}
+
+// PromptsChanged returns a channel that is closed when a server says that its prompts have changed, or has been connected.
+func (m *Manager) PromptsChanged() <-chan struct{} { return m.prompts.wait() }
+
+// ResourcesChanged is PromptsChanged for resources and their templates.
+func (m *Manager) ResourcesChanged() <-chan struct{} { return m.resources.wait() }
+
+// Subscribe has updated called whenever a server says that a resource has changed, and when it has been connected again, since it may
+// have changed meanwhile; until cancel is called. updated must not block. The server stays connected as long. Failures are *[CallError].
+func (m *Manager) Subscribe(ctx context.Context, server, uri string, updated func()) (cancel func(), err error) {
+	s, err := m.serverOf(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.connect(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Resources == nil || !caps.Resources.Subscribe {
+		return nil, &CallError{Server: server, Kind: KindRefused, Message: "it does not tell when its resources change"}
+	}
+	added := &subscription{uri, updated}
+	if !s.addSubscription(added) {
+		return nil, s.unavailable("there are too many subscriptions to its resources")
+	}
+	if err := s.subscribe(ctx, c, uri); err != nil {
+		s.removeSubscription(added)
+		return nil, err
+	}
+	return sync.OnceFunc(func() { s.removeSubscription(added) }), nil
+}
+
+// subscription is who is told of the changes of a resource.
+type subscription struct {
+	uri     string
+	updated func()
+}
+
+// of reports whether a resource is the subscribed one, or below it: servers may tell of a part.
+func (s *subscription) of(uri string) bool {
+	rest, below := strings.CutPrefix(uri, s.uri)
+	return below && (rest == "" || rest[0] == '/' || strings.HasSuffix(s.uri, "/"))
+}
+
+func (s *server) addSubscription(added *subscription) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil || len(s.subscriptions) >= maxSubscriptions {
+		return false
+	}
+	if s.subscriptions == nil {
+		s.subscriptions = map[*subscription]bool{}
+	}
+	s.subscriptions[added] = true
+	s.inFlight.Add(1) // the connection of a user is not idle
+	return true
+}
+
+// removeSubscription removes a subscription, and ends it at the server if it was the last one to its resource.
+func (s *server) removeSubscription(gone *subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subscriptions, gone)
+	s.inFlight.Add(-1)
+	if c := s.conn; c != nil && s.life.Err() == nil && !s.subscribed(gone.uri) {
+		s.work.Go(func() { s.unsubscribe(c, gone.uri) })
+	}
+}
+
+// subscribed reports whether there is a subscription to a resource; s.mu is held.
+func (s *server) subscribed(uri string) bool {
+	for other := range s.subscriptions {
+		if other.uri == uri {
+			return true
+		}
+	}
+	return false
+}
+
+// noProgress stands for the parameters of requests that have no progress.
+type noProgress struct{}
+
+func (noProgress) SetProgressToken(any) {}
+
+// subscribe asks a connected server to tell of the changes of a resource. It may be repeated.
+func (s *server) subscribe(ctx context.Context, c *conn, uri string) error {
+	params := &mcp.SubscribeParams{URI: uri}
+	if c.session.InitializeResult().ProtocolVersion > legacyVersion {
+		return c.session.Subscribe(ctx, params) // opens a stream, and does not wait
+	}
+	raw, err := s.try(ctx, c, CallOptions{}, noProgress{}, func(ctx context.Context, c *conn) error { return c.session.Subscribe(ctx, params) })
+	raw.charge.free()
+	return err
+}
+
+// unsubscribe ends a subscription at a connected server.
+func (s *server) unsubscribe(c *conn, uri string) {
+	ctx, cancel := context.WithTimeout(s.life, unsubscribeTime)
+	defer cancel()
+	params := &mcp.UnsubscribeParams{URI: uri}
+	if c.session.InitializeResult().ProtocolVersion > legacyVersion {
+		_ = c.session.Unsubscribe(ctx, params) // ends the stream
+	} else {
+		raw, _ := s.try(ctx, c, CallOptions{}, noProgress{}, func(ctx context.Context, c *conn) error { return c.session.Unsubscribe(ctx, params) })
+		raw.charge.free() // if the server still tells of changes, nothing is done with it
+	}
+	s.mu.Lock()
+	again := s.subscribed(uri)
+	s.mu.Unlock()
+	if again { // by a request that the server may have got before this one
+		_ = s.subscribe(ctx, c, uri)
+	}
+}
+
+// noticed takes a notification of the server. It does not block.
+func (s *server) noticed(m *jsonrpc.Request) {
+	switch m.Method {
+	case methodPromptsChanged:
+		s.m.prompts.fire()
+	case methodResourcesChanged:
+		s.m.resources.fire()
+	case methodResourceUpdated:
+		var params struct {
+			URI string `json:"uri"`
+		}
+		if json.Unmarshal(m.Params, &params) != nil {
+			return
+		}
+		s.mu.Lock()
+		all := slices.Collect(maps.Keys(s.subscriptions))
+		s.mu.Unlock()
+		for _, to := range all {
+			if to.of(params.URI) {
+				to.updated()
+			}
+		}
+	}
+}
+
+// offersAgain tells of what a new connection may have changed, and subscribes there to what the ones before were subscribed to.
+func (s *server) offersAgain(c *conn) {
+	s.m.prompts.fire()
+	s.m.resources.fire()
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.subscriptions))
+	s.mu.Unlock()
+	done := map[string]bool{}
+	for _, to := range all {
+		if !done[to.uri] {
+			done[to.uri] = true
+			if err := s.subscribe(c.calls, c, to.uri); err != nil && c.calls.Err() == nil {
+				s.m.opts.Logger.Warn("subscribe again to a resource", "server", s.cfg.Name, "error", brief{err})
+			}
+		}
+		to.updated()
+	}
+}
+
+// connectAgain connects a server again whose connection was lost while there are subscriptions to its resources; s.mu is held.
+func (s *server) connectAgain() {
+	if s.again || len(s.subscriptions) == 0 || s.life.Err() != nil {
+		return
+	}
+	s.again = true
+	s.work.Go(func() {
+		for pause := relistMin; ; pause = min(2*pause, relistMax) {
+			s.mu.Lock()
+			wait := max(pause, time.Until(s.retryAt))
+			if s.conn != nil || len(s.subscriptions) == 0 || s.life.Err() != nil {
+				s.again = false
+				s.mu.Unlock()
+				return
+			}
+			s.mu.Unlock()
+			if await(s.life.Done(), wait) {
+				continue
+			}
+			_, _ = s.connect(s.life, false) // the reason is in the status
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// What a completion may take: MCP allows 100 values.
+const (
+	maxCompletions = 100
+	maxCompletion  = 4 << 10 // bytes of a value; longer ones are left out
+)
+
+// Completion is what a server proposes for an argument of a prompt or of a template of resources.
+type Completion struct {
+	Values  []string
+	Total   int // 0 is unknown
+	HasMore bool
+}
+
+// Complete asks a server how an argument can go on; it proposes nothing if it completes no arguments. Failures are *[CallError].
+func (m *Manager) Complete(ctx context.Context, server string, params *mcp.CompleteParams, opts CallOptions) (Completion, error) {
+	s, err := m.serverOf(ctx, server)
+	if err != nil {
+		return Completion{}, err
+	}
+	c, err := s.connect(ctx, false)
+	if err != nil {
+		return Completion{}, err
+	}
+	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Completions == nil {
+		return Completion{}, nil
+	}
+	release, err := s.calls.Acquire(ctx, opts.Owner, 1)
+	if err != nil {
+		return Completion{}, s.unavailable(err.Error())
+	}
+	defer release()
+	raw, _, err := s.request(ctx, opts, noProgress{}, func(ctx context.Context, c *conn) error {
+		_, err := c.session.Complete(ctx, params)
+		return err
+	})
+	if err != nil {
+		return Completion{}, err
+	}
+	defer raw.charge.free()
+	var got struct {
+		Completion struct {
+			Values  json.RawMessage `json:"values"`
+			Total   int             `json:"total"`
+			HasMore bool            `json:"hasMore"`
+		} `json:"completion"`
+	}
+	if err := json.Unmarshal(raw.json, &got); err != nil {
+		return Completion{}, s.wrongShape("completion/complete", err)
+	}
+	values, err := decodeList[string](got.Completion.Values, maxCompletions)
+	if err != nil {
+		return Completion{}, s.wrongShape("completion/complete", err)
+	}
+	all := Completion{Total: got.Completion.Total, HasMore: got.Completion.HasMore}
+	for _, value := range values {
+		if len(value) <= maxCompletion { // a part of one would be another
+			all.Values = append(all.Values, strings.Clone(value)) // it is a view of the answer
+		}
+	}
+	return all, nil
+}

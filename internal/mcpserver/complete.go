@@ -1,0 +1,134 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
+)
+
+const (
+	knownFor = 30 * time.Second // how long the names behind completions are used: clients complete with every key that is typed
+	maxKnown = 1000             // users whose names are kept
+)
+
+// completable are whose the prompts and templates of resources are, by user. The zero value is ready for use.
+type completable struct {
+	mu sync.Mutex
+	of map[string]*completableNames
+}
+
+// completableNames are the names that one user knows.
+type completableNames struct {
+	until              time.Time
+	prompts, resources <-chan struct{} // closed when they have changed
+	prompt             map[string]upstreamPrompt
+	template           map[string]string // servers, by URI template
+}
+
+func (n *completableNames) current() bool {
+	select {
+	case <-n.prompts:
+		return false
+	case <-n.resources:
+		return false
+	default:
+		return time.Now().Before(n.until)
+	}
+}
+
+// complete answers completion/complete: what the server of a prompt or template proposes, with tokens in the place of personal data.
+func (s *Server) complete(ctx context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+	who := s.caller(r.Extra)
+	if s.opt.Admit != nil {
+		if err := s.opt.Admit(ctx, who.Identity, false); err != nil {
+			return nil, err
+		}
+	}
+	names, err := s.completable(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	ref := *r.Params.Ref
+	server := names.template[ref.URI]
+	if ref.Type == "ref/prompt" {
+		prompt := names.prompt[ref.Name]
+		server, ref.Name = prompt.Server, prompt.Name
+	}
+	if server == "" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such prompt or template of resources"}
+	}
+	ctx, cancel := bound(mcpclient.WithUser(ctx, who.user), s.closing)
+	defer cancel()
+	got, err := s.opt.Harness.Servers().Complete(ctx, server, &mcp.CompleteParams{
+		Ref: &ref, Argument: r.Params.Argument, Context: r.Params.Context,
+	}, mcpclient.CallOptions{Owner: who.user})
+	if failed, ok := errors.AsType[*mcpclient.CallError](err); ok {
+		return nil, errors.New(failed.Error())
+	}
+	if err != nil {
+		return nil, s.shown(ctx, err)
+	}
+	values := []string{}
+	if len(got.Values) > 0 {
+		raw, err := json.Marshal(got.Values)
+		if err == nil {
+			raw, err = s.opt.Harness.Privacy().In(who.user, who.session("")).HideJSON(ctx, pii.FromCatalog, raw)
+		}
+		if err == nil {
+			err = json.Unmarshal(raw, &values)
+		}
+		if err != nil {
+			return nil, s.shown(ctx, err)
+		}
+	}
+	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values, Total: got.Total, HasMore: got.HasMore}}, nil
+}
+
+// completable returns the names that a caller can complete for. They are listed again when they have changed, and after knownFor.
+func (s *Server) completable(ctx context.Context, who caller) (*completableNames, error) {
+	s.known.mu.Lock()
+	names := s.known.of[who.user]
+	s.known.mu.Unlock()
+	if names != nil && names.current() {
+		return names, nil
+	}
+	servers := s.opt.Harness.Servers()
+	names = &completableNames{
+		until: time.Now().Add(knownFor), prompts: servers.PromptsChanged(), resources: servers.ResourcesChanged(), template: map[string]string{},
+	}
+	var err error
+	if names.prompt, _, err = s.prompts(ctx, who); err != nil {
+		return nil, err
+	}
+	templates, err := s.templates(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range templates {
+		if _, twice := names.template[t.URITemplate]; twice {
+			t.Server = "" // it is not listed
+		}
+		names.template[t.URITemplate] = t.Server
+	}
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	if s.known.of == nil {
+		s.known.of = map[string]*completableNames{}
+	}
+	for user, other := range s.known.of { // forgets what is old
+		if len(s.known.of) < maxKnown && other.current() {
+			continue
+		}
+		delete(s.known.of, user)
+	}
+	s.known.of[who.user] = names
+	return names, nil
+}

@@ -1,0 +1,268 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/mcpclient"
+)
+
+const (
+	maxWatched    = 100         // resources that a caller is subscribed to; all streams together
+	changesEvery  = time.Second // at least between two notifications of the same kind: a server that changes all the time costs its clients no more
+	updateMethod  = "notifications/resources/updated"
+	changedMarker = "harness:changed" // of what is added and removed at once, to have the SDK tell clients of a change
+)
+
+// watches are the subscriptions of clients to resources of the upstream servers. The zero value is ready for use.
+type watches struct {
+	mu  sync.Mutex
+	all map[watchKey]*watch
+	of  map[string]int              // by caller
+	in  map[*mcp.ServerSession]bool // the sessions whose end removes theirs
+}
+
+type watchKey struct {
+	session *mcp.ServerSession
+	uri     string // as the client has it
+}
+
+// watch is a subscription of a session.
+type watch struct {
+	mu     sync.Mutex
+	due    bool      // a notification is going to be sent
+	last   time.Time // when the last one was
+	ready  bool      // it may be sent to the session now
+	cancel func()    // at the server
+	caller string
+}
+
+var errWatched = fmt.Errorf("you are subscribed to %d resources: unsubscribe from one first", maxWatched)
+
+// subscribe answers resources/subscribe, and subscriptions/listen for each of its resources.
+func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
+	who, ok := ctx.Value(callerKey{}).(caller) // of subscriptions/listen, whose parts have no caller
+	if !ok {
+		who = s.caller(r.Extra)
+	}
+	if s.opt.Admit != nil {
+		if err := s.opt.Admit(ctx, who.Identity, false); err != nil {
+			return err
+		}
+	}
+	key := watchKey{r.Session, r.Params.URI}
+	w := &watch{caller: who.Caller(), cancel: func() {}}
+	if err := s.watches.add(key, w); err != nil || w.caller == "" {
+		return err
+	}
+	server, uri, err := s.locate(ctx, who, r.Params.URI)
+	if err == nil {
+		var cancel func()
+		cancel, err = s.opt.Harness.Servers().Subscribe(mcpclient.WithUser(ctx, who.user), server, uri, func() { s.changed(w, r.Params.URI) })
+		if err == nil && !s.watches.begin(key, w, cancel) {
+			cancel() // the client has gone
+		}
+	}
+	if err != nil {
+		s.watches.remove(key)
+		if failed, ok := errors.AsType[*mcpclient.CallError](err); ok {
+			return errors.New(failed.Error())
+		}
+		return s.shown(ctx, err)
+	}
+	if s.watches.enter(r.Session) {
+		s.begun.Go(func() {
+			_ = r.Session.Wait() // whatever ends the session
+			s.watches.leave(r.Session)
+		})
+	}
+	return nil
+}
+
+// enter reports whether a session has no end yet that removes its subscriptions.
+func (w *watches) enter(session *mcp.ServerSession) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.in == nil {
+		w.in = map[*mcp.ServerSession]bool{}
+	}
+	had := w.in[session]
+	w.in[session] = true
+	return !had
+}
+
+// leave removes the subscriptions of a session that has ended.
+func (w *watches) leave(session *mcp.ServerSession) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.in, session)
+	for key := range w.all {
+		if key.session == session {
+			w.removeOne(key)
+		}
+	}
+}
+
+// unsubscribe answers resources/unsubscribe.
+func (s *Server) unsubscribe(_ context.Context, r *mcp.UnsubscribeRequest) error {
+	s.watches.remove(watchKey{r.Session, r.Params.URI})
+	return nil
+}
+
+// add counts a subscription. One that is there already is none: w.caller is empty then.
+func (w *watches) add(key watchKey, added *watch) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all == nil {
+		w.all, w.of = map[watchKey]*watch{}, map[string]int{}
+	}
+	if w.all[key] != nil {
+		added.caller = ""
+		return nil
+	}
+	if w.of[added.caller] >= maxWatched {
+		return errWatched
+	}
+	w.all[key] = added
+	w.of[added.caller]++
+	return nil
+}
+
+// begin notes what ends a subscription; false if it has ended.
+func (w *watches) begin(key watchKey, of *watch, cancel func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all[key] != of {
+		return false
+	}
+	of.cancel = cancel
+	return true
+}
+
+func (w *watches) remove(key watchKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removeOne(key)
+}
+
+// removeOne removes a subscription, if it is there; w.mu is held.
+func (w *watches) removeOne(key watchKey) {
+	gone := w.all[key]
+	if gone == nil {
+		return
+	}
+	delete(w.all, key)
+	if w.of[gone.caller]--; w.of[gone.caller] == 0 {
+		delete(w.of, gone.caller)
+	}
+	gone.cancel()
+}
+
+// changed tells a session that a resource has changed, at most every changesEvery. It does not block.
+func (s *Server) changed(w *watch, uri string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.due {
+		return
+	}
+	w.due = true
+	time.AfterFunc(max(0, time.Until(w.last.Add(changesEvery))), func() {
+		w.mu.Lock()
+		w.due, w.ready, w.last = false, true, time.Now()
+		w.mu.Unlock()
+		if s.closing.Err() == nil {
+			_ = s.server.ResourceUpdated(s.closing, &mcp.ResourceUpdatedNotificationParams{URI: uri}) // it returns no error
+		}
+	})
+}
+
+// onlyWatching is a middleware that sends the change of a resource to the session for which it is: the SDK sends it to all that are
+// subscribed to the same URI, which may mean another user's resource.
+func (s *Server) onlyWatching(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		params, ok := req.GetParams().(*mcp.ResourceUpdatedNotificationParams)
+		session, is := req.GetSession().(*mcp.ServerSession)
+		if method != updateMethod || !ok || !is {
+			return next(ctx, method, req)
+		}
+		s.watches.mu.Lock()
+		w := s.watches.all[watchKey{session, params.URI}]
+		s.watches.mu.Unlock()
+		if w == nil {
+			return nil, nil
+		}
+		w.mu.Lock()
+		ready := w.ready
+		w.ready = false
+		w.mu.Unlock()
+		if !ready {
+			return nil, nil
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// tellChanges tells clients when the servers' prompts and resources change, until the server is closed.
+func (s *Server) tellChanges() {
+	servers := s.opt.Harness.Servers()
+	tell := func(wait func() <-chan struct{}, change func()) {
+		for changed := wait(); ; {
+			select {
+			case <-changed:
+			case <-s.closing.Done():
+				return
+			}
+			changed = wait() // before clients list them
+			change()
+			select {
+			case <-time.After(changesEvery):
+			case <-s.closing.Done():
+				return
+			}
+		}
+	}
+	s.begun.Go(func() {
+		tell(servers.PromptsChanged, func() {
+			s.server.AddPrompt(&mcp.Prompt{Name: changedMarker}, nil)
+			s.server.RemovePrompts(changedMarker)
+		})
+	})
+	s.begun.Go(func() {
+		tell(servers.ResourcesChanged, func() {
+			s.server.AddResource(&mcp.Resource{Name: changedMarker, URI: changedMarker}, nil)
+			s.server.RemoveResources(changedMarker)
+		})
+	})
+}
+
+// locate finds the server of a resource, and the resource's URI there.
+func (s *Server) locate(ctx context.Context, who caller, uri string) (server, there string, err error) {
+	if strings.HasPrefix(uri, scheme+"://") {
+		return "", "", errors.New("files of a session tell of no changes")
+	}
+	if strings.HasPrefix(uri, upstreamScheme) {
+		return splitUpstream(uri)
+	}
+	all, err := s.resources(ctx, who)
+	if err != nil {
+		return "", "", err
+	}
+	for _, r := range all {
+		if r.URI == uri && server != "" {
+			return "", "", mcp.ResourceNotFoundError(uri) // of several servers: it has another URI here
+		}
+		if r.URI == uri {
+			server = r.Server
+		}
+	}
+	if server == "" {
+		server, err = s.serverOfTemplate(ctx, who, uri)
+	}
+	return server, uri, err
+}
