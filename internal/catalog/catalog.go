@@ -13,6 +13,7 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/search"
+	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/slots"
 )
@@ -26,6 +27,8 @@ type Catalog struct {
 	checks  *slots.Slots                  // expensive validations
 	shapes  shapes
 	usage   *usage // nil: nothing is learned of the use of tools
+	// embeddings compare tools with requests by what they mean; nil: tools are found by their words alone.
+	embeddings Embeddings
 }
 
 // New makes an empty catalog.
@@ -122,7 +125,8 @@ type entry struct {
 	heldFolds  map[string]bool // their folds
 	problems   []string
 	segment    func() *search.Segment
-	pairs      func() []pairs // of the full names, for suggestions
+	meanings   atomic.Pointer[[]embedding.Vector] // of the tools, once they are known
+	pairs      func() []pairs                     // of the full names, for suggestions
 }
 
 func newEntry(s Server) *entry {

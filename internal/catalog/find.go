@@ -39,7 +39,9 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 	snap := c.now.Load()
 	hits := []Hit{}
 	user := userOf(ctx)
-	found := snap.index().SearchFavouring(query, min(limit, maxHits), snap.favours(c.usage, user))
+	found := snap.index().SearchKnowing(query, min(limit, maxHits), search.Known{
+		Favours: snap.favours(c.usage, user), Alike: snap.alike(ctx, c.embeddings),
+	})
 	if c.usage != nil && user != "" {
 		c.usage.searched(user, query)
 	}

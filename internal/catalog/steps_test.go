@@ -282,3 +282,30 @@ func logMissed(t *testing.T, c *Catalog, r recallRequest) {
 		t.Logf("%s\n  missed %v\n  found %v", r.Request, missed, names)
 	}
 }
+
+// Requests over servers that no other set has.
+func TestSearchFurtherServers(t *testing.T) {
+	t.Parallel()
+	if *showMissed {
+		t.Skip("these are not looked at")
+	}
+	alone, among := New(), New()
+	for _, s := range stepsServers(t) {
+		among.SetServer(s)
+	}
+	for _, s := range readServers(t, filepath.Join("testdata", "further", "tools.txt")) {
+		alone.SetServer(s)
+		among.SetServer(s)
+	}
+	for file, want := range map[string][2]float64{"steps.txt": {0.9, 0.9}, "oblique.txt": {0.35, 0.25}} { // alone, and among others
+		some, others := splitRequests(t, "further", file)
+		requests := append(some, others...)
+		share, reciprocal := recall(t, alone, requests)
+		still, _ := recall(t, among, requests)
+		t.Logf("%s: recall@10 %.3f, mean reciprocal rank %.3f, over %d requests and %d tools; %.3f over %d", file, share, reciprocal, len(requests),
+			len(alone.List()), still, len(among.List()))
+		if share < want[0] || still < want[1] {
+			t.Errorf("%s: recall@10 is %.3f and %.3f, want at least %.2f and %.2f", file, share, still, want[0], want[1])
+		}
+	}
+}

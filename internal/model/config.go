@@ -55,61 +55,32 @@ type Config struct {
 	// HTTPClient sends the requests; nil means one with the standard library's transport. Redirects are never followed: the
 	// next server would get the key.
 	HTTPClient *http.Client
+
+	embeds bool // set by NewEmbedder: errors name the settings of embeddings
 }
 
 // New makes a model without contacting its server. What is missing or wrong in cfg is an *Error that says what to set.
 func New(cfg Config) (Model, error) {
-	own, known := map[string]string{Anthropic: anthropicURL, OpenAI: openAIURL, Google: googleURL, Azure: "", Compatible: ""}[cfg.Provider]
-	if !known {
-		return nil, cfg.newError(KindInvalidRequest, fmt.Sprintf("unknown provider %q", cfg.Provider)).
-			withRemedy("set model.provider to anthropic, openai, google, azure or compatible")
-	}
-	if cfg.Name == "" {
-		return nil, cfg.newError(KindUnknownModel, "no model is named").withRemedy("set " + settings[cfg.Provider].name)
-	}
-	base, err := url.Parse(cmp.Or(cfg.BaseURL, own))
-	if err != nil {
-		base = &url.URL{} // reported below as missing
-	}
-	operation := normalize(cfg.Provider, base)
-	official := own != "" && base.String() == own
-	if cfg.APIKey == "" && (cfg.Provider == Azure || official) {
-		return nil, cfg.newError(KindNoKey, "no API key is set")
-	}
-	if base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, cfg.newError(KindInvalidRequest, "the base URL is not an http or https URL").withRemedy("set " + settings[cfg.Provider].url)
-	}
-	cfg.BaseURL = base.String()
 	cfg.Tools = cmp.Or(cfg.Tools, ToolsAuto)
 	if !slices.Contains([]string{ToolsAuto, ToolsNative, ToolsFenced}, cfg.Tools) {
 		return nil, cfg.newError(KindInvalidRequest, fmt.Sprintf("unknown way %q to offer tools", cfg.Tools)).
 			withRemedy("set model.tools to auto, native or fenced")
 	}
 	cfg.MaxTokens = max(cfg.MaxTokens, 0)
-	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 5*time.Minute)
 	cfg.ContextWindow = cmp.Or(max(cfg.ContextWindow, 0), contextWindow(cfg.Name))
-
-	c := &client{cfg: cfg, header: http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}, http: &http.Client{}}
-	if cfg.HTTPClient != nil {
-		*c.http = *cfg.HTTPClient
+	c, operation, err := newClient(cfg)
+	if err != nil {
+		return nil, err
 	}
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	keyHeader, key := "Authorization", "Bearer "+cfg.APIKey
+	cfg = c.cfg
+	c.header.Set("Accept", "text/event-stream")
 	switch {
 	case cfg.Provider == Anthropic:
 		c.wire, c.url = &messages{}, cfg.BaseURL+"/v1/messages"
-		c.header.Set("Anthropic-Version", "2023-06-01")
-		keyHeader, key = "X-Api-Key", cfg.APIKey
-	case cfg.Provider == Azure, operation == "/responses", cfg.Provider == OpenAI && official && operation == "":
+	case cfg.Provider == Azure, operation == "/responses", cfg.Provider == OpenAI && cfg.BaseURL == openAIURL && operation == "":
 		c.wire, c.url = &responses{}, cfg.BaseURL+"/responses"
 	default:
 		c.wire, c.url = &chat{google: cfg.Provider == Google}, cfg.BaseURL+"/chat/completions"
-	}
-	if cfg.Provider == Azure {
-		keyHeader, key = "Api-Key", cfg.APIKey
-	}
-	if cfg.APIKey != "" {
-		c.header.Set(keyHeader, key)
 	}
 	if cfg.Tools == ToolsNative {
 		return c, nil
@@ -119,13 +90,57 @@ func New(cfg Config) (Model, error) {
 	return f, nil
 }
 
+// newClient makes a client without a wire, and returns the operation that the base URL had.
+func newClient(cfg Config) (c *client, operation string, err error) {
+	own, known := map[string]string{Anthropic: anthropicURL, OpenAI: openAIURL, Google: googleURL, Azure: "", Compatible: ""}[cfg.Provider]
+	if !known {
+		return nil, "", cfg.newError(KindInvalidRequest, fmt.Sprintf("unknown provider %q", cfg.Provider)).
+			withRemedy("set model.provider to anthropic, openai, google, azure or compatible")
+	}
+	if cfg.Name == "" {
+		return nil, "", cfg.newError(KindUnknownModel, "no model is named").withRemedy("set " + cfg.settings().name)
+	}
+	base, err := url.Parse(cmp.Or(cfg.BaseURL, own))
+	if err != nil {
+		base = &url.URL{} // reported below as missing
+	}
+	operation = normalize(cfg.Provider, base)
+	official := own != "" && base.String() == own
+	if cfg.APIKey == "" && (cfg.Provider == Azure || official) {
+		return nil, "", cfg.newError(KindNoKey, "no API key is set")
+	}
+	if base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, "", cfg.newError(KindInvalidRequest, "the base URL is not an http or https URL").withRemedy("set " + cfg.settings().url)
+	}
+	cfg.BaseURL = base.String()
+	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 5*time.Minute)
+
+	c = &client{cfg: cfg, header: http.Header{"Content-Type": {"application/json"}}, http: &http.Client{}}
+	if cfg.HTTPClient != nil {
+		*c.http = *cfg.HTTPClient
+	}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	keyHeader, key := "Authorization", "Bearer "+cfg.APIKey
+	switch cfg.Provider {
+	case Anthropic:
+		c.header.Set("Anthropic-Version", "2023-06-01")
+		keyHeader, key = "X-Api-Key", cfg.APIKey
+	case Azure:
+		keyHeader, key = "Api-Key", cfg.APIKey
+	}
+	if cfg.APIKey != "" {
+		c.header.Set(keyHeader, key)
+	}
+	return c, operation, nil
+}
+
 // normalize removes the operation from a base URL, to which requests add theirs, and returns it: "/responses",
-// "/chat/completions", "/messages" or "".
+// "/chat/completions", "/messages", "/embeddings" or "".
 func normalize(provider string, base *url.URL) (operation string) {
 	base.Host = strings.ToLower(base.Host)
 	base.RawQuery, base.Fragment = "", ""
 	path := strings.TrimRight(base.Path, "/")
-	for _, known := range []string{"/responses", "/chat/completions", "/messages"} {
+	for _, known := range []string{"/responses", "/chat/completions", "/messages", "/embeddings"} {
 		if rest, ok := strings.CutSuffix(path, known); ok {
 			path, operation = rest, known
 			break

@@ -146,16 +146,30 @@ func (c *client) Generate(ctx context.Context, req *Request) (*Turn, error) {
 			return nil, failed
 		}
 		wait := cmp.Or(max(failed.RetryAfter, 0), backoff(retry))
-		if deadline, ok := ctx.Deadline(); wait > maxWait || ok && time.Until(deadline) < wait {
+		if tooLong(ctx, wait) {
 			return nil, failed
 		}
 		out.again(fmt.Sprintf("%s: %s; next attempt in %s", failed.Kind.words(), failed.Message, wait.Round(time.Millisecond)))
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("ask model %s: %w", c.cfg.Name, context.Cause(ctx))
+		if err := c.pause(ctx, wait); err != nil {
+			return nil, err
 		}
 		retry++
+	}
+}
+
+// tooLong reports whether a caller gets an error rather than another attempt after such a pause.
+func tooLong(ctx context.Context, wait time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return wait > maxWait || ok && time.Until(deadline) < wait
+}
+
+// pause waits before another attempt.
+func (c *client) pause(ctx context.Context, wait time.Duration) error {
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ask model %s: %w", c.cfg.Name, context.Cause(ctx))
 	}
 }
 

@@ -180,6 +180,9 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		err = h.openPrivacy()
 	}
 	if err == nil {
+		err = h.openEmbeddings()
+	}
+	if err == nil {
 		err = h.openRuns()
 	}
 	if err != nil {

@@ -67,20 +67,29 @@ func telling(terms []string) (left []string) {
 	return left
 }
 
+// Known is what a search takes into account beside the words of tools. Its zero value is nothing.
+type Known struct {
+	// Favours are the tools that are called after a step, whose stems it gets, as Steps has them.
+	Favours func(step []string) []Favour
+	// Alike says for each step of a request how alike each tool of the index is to it, in the order of segments and their tools; the larger,
+	// the more alike, and 0 where nothing is known. Where it is nil for a step, the step's words decide.
+	Alike func(steps []string) [][]float32
+}
+
 // Search ranks the tools for a request, the best first, at most limit. Where the request asks for several things, there
 // are tools for each. Every character of the query is taken as text.
 func (ix *Index) Search(query string, limit int) []Result {
-	return ix.SearchFavouring(query, limit, nil)
+	return ix.SearchKnowing(query, limit, Known{})
 }
 
-// SearchFavouring is Search with what is known of the use of tools: favours, if not nil, gets the stems of each step, as Steps has them.
-func (ix *Index) SearchFavouring(query string, limit int, favours func(step []string) []Favour) []Result {
+// SearchKnowing is Search that takes more into account than the words of tools.
+func (ix *Index) SearchKnowing(query string, limit int, known Known) []Result {
 	if limit <= 0 || len(ix.server) == 0 {
 		return nil
 	}
 	query = query[:min(len(query), maxQuery)]
 	var out []Result
-	for _, d := range ix.choose(ix.score(query, favours), ix.exact[ident.Fold(query)], limit) {
+	for _, d := range ix.choose(ix.score(query, known), ix.exact[ident.Fold(query)], limit) {
 		segment := ix.server[d]
 		out = append(out, Result{Segment: int(segment), Doc: int(d - ix.base[segment])})
 	}
@@ -96,7 +105,7 @@ type clause struct {
 }
 
 // score is what every tool is worth for each clause of a request.
-func (ix *Index) score(query string, favours func([]string) []Favour) (clauses []clause) {
+func (ix *Index) score(query string, known Known) (clauses []clause) {
 	all := steps(query)
 	named := make([]float32, len(ix.base))
 	for _, s := range all {
@@ -121,6 +130,7 @@ func (ix *Index) score(query string, favours func([]string) []Favour) (clauses [
 		}
 		clauses = append(clauses, c)
 	}
+	alike := known.alike(all[:len(clauses)])
 	for i := range clauses {
 		c := &clauses[i]
 		for d, w := range c.worth {
@@ -135,8 +145,11 @@ func (ix *Index) score(query string, favours func([]string) []Favour) (clauses [
 				}
 			}
 		}
-		if favours != nil {
-			ix.favour(c, favours(telling(all[i].terms)))
+		if alike != nil && len(alike[i]) == len(c.worth) {
+			c.fuse(alike[i])
+		}
+		if known.Favours != nil {
+			ix.favour(c, known.Favours(telling(all[i].terms)))
 		}
 	}
 	return clauses
@@ -332,18 +345,22 @@ func worthOf(doc int32, scores [][]float32, left []float32) (worth float32, clau
 // nominate is the tools that are worth most for each clause, n at most for one.
 func nominate(scores [][]float32, n int) (pool []int32) {
 	for _, worth := range scores {
-		var top []int32 // the best first, equal ones in the order of the index
-		for d, own := range worth {
-			if own == 0 || len(top) == n && own <= worth[top[n-1]] {
-				continue
-			}
-			at := sort.Search(len(top), func(i int) bool { return worth[top[i]] < own })
-			top = slices.Insert(top[:min(len(top), n-1)], at, int32(d))
-		}
-		pool = append(pool, top...)
+		pool = append(pool, best(worth, n)...)
 	}
 	slices.Sort(pool)
 	return slices.Compact(pool)
+}
+
+// best is the tools that are worth most, n at most: the best first, equal ones in the order of the index.
+func best(worth []float32, n int) (top []int32) {
+	for d, own := range worth {
+		if own <= 0 || len(top) == n && own <= worth[top[n-1]] {
+			continue
+		}
+		at := sort.Search(len(top), func(i int) bool { return worth[top[i]] < own })
+		top = slices.Insert(top[:min(len(top), n-1)], at, int32(d))
+	}
+	return top
 }
 
 // isVague reports whether a term says when, how many or how well, which tells tools apart by accident only.
