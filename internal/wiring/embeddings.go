@@ -28,12 +28,11 @@ func (h *Harness) openEmbeddings() error {
 	if err != nil {
 		return fmt.Errorf("embeddings: %w", err)
 	}
-	e := embedding.New(embedding.Options{
+	h.embeddings = embedding.New(embedding.Options{
 		Model: telemetry.ObserveEmbedder(m, prices(h.cfg.Model.Prices), h.out.Metrics), Name: choice.Provider + "/" + choice.Name + "@" + choice.BaseURL,
 		Store: func() (embedding.Store, error) { return h.store() }, Redact: h.privacy.Redactor(),
 		Timeout: c.Timeout, Logger: h.out.Logger, Now: h.out.Now,
 	})
-	h.atClose(func() error { e.Close(); return nil })
-	h.catalog.Embed(e)
+	h.catalog.Embed(h.embeddings)
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/credentials"
+	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/mcpclient"
@@ -91,6 +92,8 @@ type Harness struct {
 	logins  map[string]*credentials.OAuth // by server
 	keys    func() (*seal.Keys, error)
 	reviews *reviews // nil where nothing is held
+	// embeddings are the vectors of searches; nil where no model is named.
+	embeddings *embedding.Embeddings
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
@@ -313,6 +316,9 @@ func (h *Harness) Close(ctx context.Context) error {
 	h.reviews.stop()
 	err := h.servers.Close(ctx)
 	h.runs.Close()
+	if h.embeddings != nil { // before the store, into which they write
+		h.embeddings.Close()
+	}
 	h.opening.Wait()
 	return errors.Join(err, h.closeParts())
 }
