@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -36,7 +37,9 @@ func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configu
 	walls, missing, err := h.Walls(ctx, tier)
 	if err != nil {
 		f := partFinding(name, "", err)
-		f.Walls = noWalls(tier, firstLine(f.Detail), f.Fix)
+		if f.Walls = noWalls(tier, firstLine(f.Detail)); errors.Is(err, jail.ErrWalls) {
+			f.Walls = refusedWalls(tier, f.Detail)
+		}
 		if !configured {
 			f.State, f.Detail, f.Fix = "warning", "not available, and not configured: "+f.Detail, ""
 		}
@@ -70,8 +73,8 @@ func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configu
 }
 
 // noWalls are the walls of a tier that does not start.
-func noWalls(tier, why, fix string) (all []wallFinding) {
-	names := jail.Walls
+func noWalls(tier, why string) (all []wallFinding) {
+	names, fix := jail.Walls, "the tier does not start: mend first what its detail says"
 	switch {
 	case tier == "docker":
 		names = []string{docker.User, docker.ReadOnly, docker.Network, docker.Seccomp, docker.Limits, docker.Kernel}
@@ -84,6 +87,21 @@ func noWalls(tier, why, fix string) (all []wallFinding) {
 			w.State = "impossible"
 		}
 		all = append(all, w)
+	}
+	return all
+}
+
+// refusedWalls are the walls of a tier that does not start because some are missing, which the error names, each with the reason: "NAME: reason".
+func refusedWalls(tier, text string) (all []wallFinding) {
+	for _, wall := range jail.Walls {
+		_, why, gone := strings.Cut(text, " "+wall+": ")
+		if !gone {
+			all = append(all, wallFinding{Name: wall, State: "held"})
+			continue
+		}
+		why, _, _ = strings.Cut(why, ";")
+		why, _, _ = strings.Cut(why, " (sandbox.")
+		all = append(all, wallGone(tier, wall, why))
 	}
 	return all
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // shared says what lets others write to a directory.
@@ -18,6 +20,9 @@ func shared(info fs.FileInfo) string {
 	}
 	return ""
 }
+
+// executable reports whether a file can be executed where it lies.
+func executable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
 
 // workerEnv is the environment of a worker.
 func workerEnv() []string { return []string{} }

@@ -168,10 +168,11 @@ func (s *Sandbox) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// worker is the program of a worker, and its first arguments.
+// worker is the program of a worker, and its first arguments. It is this binary where no worker program is embedded, and where the file system of
+// the directory executes nothing (noexec).
 func (s *Sandbox) worker() (program string, args []string) {
-	if len(workerProgram) > 0 {
-		return filepath.Join(s.dir, programFile), nil
+	if program := filepath.Join(s.dir, programFile); len(workerProgram) > 0 && executable(program) {
+		return program, nil
 	}
 	return s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand)
 }

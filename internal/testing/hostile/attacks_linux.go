@@ -26,7 +26,7 @@ var Attacks = map[string]Attack{
 	"read_memory":        {Do: func(t Target) (string, error) { return read(fmt.Sprintf("/proc/%d/mem", t.Pid)) }},
 	"read_maps":          {Do: func(t Target) (string, error) { return read(fmt.Sprintf("/proc/%d/maps", t.Pid)) }},
 	"read_kernel_memory": {Do: func(Target) (string, error) { return read("/dev/mem") }},
-	"read_kernel_log":    {Do: func(Target) (string, error) { return "", raw(unix.SYS_SYSLOG, 3, 0, 0) }},
+	"read_kernel_log":    {Within: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_SYSLOG, 3, 0, 0) }},
 	"read_disks":         {Do: func(Target) (string, error) { return read("/dev/vda", "/dev/sda", "/dev/nvme0n1") }},
 	"read_engine": {Do: func(Target) (string, error) {
 		return stat("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
@@ -48,7 +48,7 @@ var Attacks = map[string]Attack{
 		return write("/proc/self/exe", "/node", "/runner.cjs", "/usr/bin/node", os.Args[0])
 	}},
 	"write_core_pattern": {Do: func(Target) (string, error) { return write("/proc/sys/kernel/core_pattern") }},
-	"write_score":        {Do: func(Target) (string, error) { return score() }},
+	"write_score":        {Within: true, Do: func(Target) (string, error) { return score() }},
 	"write_link":         {Do: func(t Target) (string, error) { return "", os.Symlink(t.File, filepath.Join(t.Dir, "link")) }},
 	"write_hard_link":    {Do: func(t Target) (string, error) { return "", os.Link(t.File, filepath.Join(t.Dir, "link")) }},
 	"write_mode":         {Do: func(t Target) (string, error) { return "", os.Chmod(t.File, 0o4777) }},
@@ -76,28 +76,28 @@ var Attacks = map[string]Attack{
 		}
 		return l.Addr().String(), l.Close()
 	}},
-	"connect_abstract":  {Killed: true, Do: func(Target) (string, error) { _, err := net.Listen("unix", "@x"); return "", err }},
-	"connect_datagram":  {Killed: true, Do: socket(unix.AF_INET, unix.SOCK_DGRAM)},
+	"connect_abstract":  {Within: true, Killed: true, Do: func(Target) (string, error) { _, err := net.Listen("unix", "@x"); return "", err }},
+	"connect_datagram":  {Within: true, Killed: true, Do: socket(unix.AF_INET, unix.SOCK_DGRAM)},
 	"connect_raw":       {Killed: true, Do: socket(unix.AF_INET, unix.SOCK_RAW)},
 	"connect_packet":    {Killed: true, Do: socket(unix.AF_PACKET, unix.SOCK_RAW)},
-	"connect_netlink":   {Killed: true, Do: socket(unix.AF_NETLINK, unix.SOCK_RAW)},
+	"connect_netlink":   {Within: true, Killed: true, Do: socket(unix.AF_NETLINK, unix.SOCK_RAW)},
 	"connect_vsock":     {Killed: true, Do: socket(unix.AF_VSOCK, unix.SOCK_STREAM)},
 	"connect_algorithm": {Killed: true, Do: socket(unix.AF_ALG, unix.SOCK_SEQPACKET)},
 
-	"spawn_fork":       {Do: clone(uintptr(unix.SIGCHLD))},
-	"spawn_namespaces": {Killed: true, Do: clone(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | uintptr(unix.SIGCHLD))},
+	"spawn_fork":       {Within: true, Do: clone(uintptr(unix.SIGCHLD))},
+	"spawn_namespaces": {Within: true, Killed: true, Do: clone(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | uintptr(unix.SIGCHLD))},
 	"spawn_shell":      {Killed: true, Do: func(Target) (string, error) { return "", unix.Exec("/bin/sh", []string{"sh", "-c", "exit"}, nil) }},
 	"spawn_file":       {Killed: true, Do: func(t Target) (string, error) { return "", unix.Exec(t.File, []string{"x"}, nil) }},
-	"spawn_memory":     {Killed: true, Do: func(Target) (string, error) { return "", memfd() }},
+	"spawn_memory":     {Within: true, Killed: true, Do: func(Target) (string, error) { return "", memfd() }},
 
-	"trace":             {Killed: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0) }},
-	"trace_memory":      {Killed: true, Do: func(t Target) (string, error) { return "", raw(unix.SYS_PROCESS_VM_READV, uintptr(t.Pid), 0, 0) }},
+	"trace":             {Within: true, Killed: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0) }},
+	"trace_memory":      {Within: true, Killed: true, Do: func(t Target) (string, error) { return "", raw(unix.SYS_PROCESS_VM_READV, uintptr(t.Pid), 0, 0) }},
 	"trace_descriptors": {Killed: true, Do: func(t Target) (string, error) { return "", raw(unix.SYS_PIDFD_OPEN, uintptr(t.Pid), 0, 0) }},
 	"trace_faults":      {Killed: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_USERFAULTFD, 0, 0, 0) }},
 	"trace_events":      {Killed: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0) }},
 	"kernel_program":    {Killed: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_BPF, 0, 0, 0) }},
 	"kernel_rings":      {Killed: true, Do: rings},
-	"kernel_keys":       {Killed: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_KEYCTL, 0, ^uintptr(2), 1) }},
+	"kernel_keys":       {Within: true, Killed: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_KEYCTL, 0, ^uintptr(2), 1) }},
 	"kernel_module":     {Killed: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_INIT_MODULE, 0, 0, 0) }},
 	"kernel_clock":      {Do: func(Target) (string, error) { return "", unix.Settimeofday(&unix.Timeval{}) }},
 	"kernel_host_name":  {Do: func(Target) (string, error) { return "", unix.Sethostname([]byte("x")) }},
@@ -116,21 +116,21 @@ var Attacks = map[string]Attack{
 	"raise_limits": {Do: func(Target) (string, error) {
 		return "", unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
 	}},
-	"raise_priority": {Do: func(Target) (string, error) { return "", raw(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, ^uintptr(19)) }},
+	"raise_priority": {Within: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, ^uintptr(19)) }},
 	"use_terminal": {Do: func(Target) (string, error) {
 		return "", raw(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&[]byte{'x'}[0])))
 	}},
-	"share_memory":   {Do: func(Target) (string, error) { return "", raw(unix.SYS_SHMGET, 1, 4096, 0o1600) }},
-	"share_messages": {Do: func(Target) (string, error) { return "", raw(unix.SYS_MSGGET, 1, 0o1600, 0) }},
+	"share_memory":   {Within: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_SHMGET, 1, 4096, 0o1600) }},
+	"share_messages": {Within: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_MSGGET, 1, 0o1600, 0) }},
 	// These are counted for a user of the machine, or for all of it: what one process takes, others lack.
-	"share_watches": {Do: func(Target) (string, error) { return "", raw(unix.SYS_INOTIFY_INIT1, 0, 0, 0) }},
+	"share_watches": {Within: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_INOTIFY_INIT1, 0, 0, 0) }},
 	"share_pipes":   {Do: pipe},
-	"share_timers":  {Do: timer},
-	"share_requests": {Do: func(Target) (string, error) {
+	"share_timers":  {Within: true, Do: timer},
+	"share_requests": {Within: true, Do: func(Target) (string, error) {
 		var id uint64
 		return "", raw(unix.SYS_IO_SETUP, 1<<12, uintptr(unsafe.Pointer(&id)), 0)
 	}},
-	"lock_memory": {Do: func(Target) (string, error) { return "", unix.Mlockall(unix.MCL_FUTURE) }},
+	"lock_memory": {Within: true, Do: func(Target) (string, error) { return "", unix.Mlockall(unix.MCL_FUTURE) }},
 	"raise_scheduler": {Do: func(Target) (string, error) {
 		return "", raw(unix.SYS_SCHED_SETSCHEDULER, 0, 1, uintptr(unsafe.Pointer(&[]int32{1}[0])))
 	}},
@@ -139,7 +139,7 @@ var Attacks = map[string]Attack{
 	"exhaust_memory":      {Alone: true, Do: memory(unix.MAP_PRIVATE)},
 	"exhaust_shared":      {Alone: true, Do: memory(unix.MAP_SHARED)},
 	"exhaust_stacks":      {Alone: true, Do: memory(unix.MAP_PRIVATE | unix.MAP_GROWSDOWN)},
-	"exhaust_threads":     {Alone: true, Do: threads},
+	"exhaust_threads":     {Within: true, Alone: true, Do: threads},
 	"exhaust_disk":        {Alone: true, Do: disk},
 }
 

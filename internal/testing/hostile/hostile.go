@@ -24,6 +24,8 @@ type Attack struct {
 	Do func(Target) (got string, err error)
 	// Killed says that the jail of a worker kills a process that tries it.
 	Killed bool
+	// Within says that it may succeed in a container with a kernel of its own (gVisor), where it reaches nothing of the machine.
+	Within bool
 	// Alone says that it exhausts or stops the process, so that nothing can be tried after it.
 	Alone bool
 }

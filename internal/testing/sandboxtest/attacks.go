@@ -55,7 +55,7 @@ func (w *world) attack(t testing.TB, a *attack, user, session, beside string) {
 		s = w.native
 	}
 	out, calls := w.execute(t, s, runs.Request{Code: code, User: user, Session: session, Timeout: a.timeout()})
-	if err := a.check(w.tier, kindOf(out), out.Output); err != nil {
+	if err := a.check(w.kind, kindOf(out), out.Output); err != nil {
 		t.Errorf("%s %v: %+v", a.name, err, out.Error)
 	}
 	if !slices.Equal(calls, a.calls) {

@@ -35,7 +35,11 @@ func (w *world) natively(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.openNative(box)
-			w.attack(t, &attack{name: name, wants: map[string]string{"": "stopped"}, native: true, code: code}, "mallory", "s", beside)
+			wants := map[string]string{"": "stopped"}
+			if hostile.Attacks[name].Within {
+				wants["gvisor"] = "any"
+			}
+			w.attack(t, &attack{name: name, wants: wants, native: true, code: code}, "mallory", "s", beside)
 			w.natives.Swap(nil).Close()
 			if text, err := os.ReadFile(w.file); err != nil || string(text) != secret {
 				t.Fatalf("the file of the host is %q, %v", text, err)

@@ -21,7 +21,8 @@ var programs embed.FS
 //	// What it tries.
 //	// wants: value 42             the JSON of its output, or
 //	// wants: error memory|crash   the kind of its error
-//	// wants TIER: ...             where a tier differs
+//	// wants TIER: ...             where a tier differs, or gvisor
+//	// wants gvisor: any           it may end in any way: what it reaches is within the container's own kernel
 //	// call: read {"n":1}          a call as the server got it; one line each, in order
 //	// calls: 50 read {}           as many such lines
 //	// made: 3                     tool calls that it made; as many as there are lines "call" if absent
@@ -124,7 +125,7 @@ func (a *attack) check(tier, kind string, output json.RawMessage) error {
 	case what == "value" && (kind != "" || string(output) != value):
 	case what == "error" && !slices.Contains(strings.Split(value, "|"), kind):
 	case what == "stopped" && string(output) != hostile.Failed && !slices.Contains([]string{"crash", "memory"}, kind):
-	case !slices.Contains([]string{"value", "error", "stopped"}, what):
+	case !slices.Contains([]string{"value", "error", "stopped", "any"}, what):
 	default:
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 
 // Tier is a tier to test.
 type Tier struct {
+	// Kind is the name under which attacks say what they want of it, where that is not the tier's own.
+	Kind string
 	// Open opens the tier; the suite closes it.
 	Open func(t testing.TB) sandbox.Sandbox
 	// Pool shapes the pools of its runners. Size is the suite's own.

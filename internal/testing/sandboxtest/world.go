@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net"
@@ -52,6 +53,7 @@ var limits = run.Limits{
 // world is a harness around a tier, and what a program could harm.
 type world struct {
 	tier  string
+	kind  string // Tier.Kind, or the tier
 	of    Tier
 	pools atomic.Pointer[sandbox.Pool]
 	box   sandbox.Sandbox
@@ -104,6 +106,7 @@ func open(t *testing.T, tier Tier, box func(testing.TB) sandbox.Sandbox) *world 
 		}
 	})
 	w.tier = w.box.Info().Tier
+	w.kind = cmp.Or(tier.Kind, w.tier)
 	w.serve(t, tmp)
 	t.Cleanup(func() { w.closePool() })
 	return w

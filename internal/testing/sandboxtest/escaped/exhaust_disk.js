@@ -1,5 +1,6 @@
 // Every directory that can be written to is filled, with bytes and with files.
 // wants: value true
+// wants gvisor: any
 const fs_ = outer.require('fs')
 let bytes = 0, files = 0
 for (const dir of ['/tmp', '/workspace', '/dev/shm', '/', '/var/tmp', '/run']) {

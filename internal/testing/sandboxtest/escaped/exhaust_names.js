@@ -1,5 +1,6 @@
 // What can be written to is filled with directories in directories, and with links; the next program finds nothing of it.
 // wants: value true
+// wants gvisor: any
 const fs_ = outer.require('fs')
 let n = 0
 for (const dir of ['/tmp', '/dev/shm', '/']) {

@@ -1,5 +1,6 @@
 // Every process that the program could signal.
 // wants: value []
+// wants gvisor: any
 const got = []
 for (const pid of [$PID, outer.process.ppid, 2, 3, 100, 1000]) {
   if (pid === outer.process.pid || pid === 0) continue
