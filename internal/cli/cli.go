@@ -119,6 +119,7 @@ type app struct {
 	World
 	flags          *globals
 	settings       map[string]string // keys of the configuration that flags set
+	settingFlags   map[string]string // their flags
 	stdout, stderr *console
 	answered       bool            // json has printed the result
 	config         *config.Config  // what load has read
@@ -161,7 +162,7 @@ func notNamed(args []string) string {
 
 // Main runs one command and returns its exit code. Cancelling ctx interrupts it; the cause is a Signal.
 func Main(ctx context.Context, w World) int {
-	a := &app{World: w, flags: &globals{}, settings: map[string]string{}}
+	a := &app{World: w, flags: &globals{}, settings: map[string]string{}, settingFlags: map[string]string{}}
 	shared := &screen{}
 	a.stdout, a.stderr = newConsole(w.Stdout, shared, a.env), newConsole(w.Stderr, shared, a.env)
 	shared.to, a.stderr.wraps = a.stderr, true
@@ -236,6 +237,7 @@ func (a *app) run(command *kong.Context) error {
 	for _, flag := range command.Flags() {
 		if key := flag.Tag.Get("key"); key != "" && flag.Set {
 			a.settings[key] = fmt.Sprint(reflect.Indirect(flag.Target).Interface())
+			a.settingFlags[key] = "--" + flag.Name
 		}
 	}
 	defer a.close()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -18,6 +19,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/input"
 	"mcp-code-exec-harness/internal/journal"
@@ -95,8 +97,6 @@ func (c *execCmd) check() error {
 		return errors.New("give a file or -e CODE, not both")
 	case c.Force && c.Replay == "":
 		return errors.New("--force is for --replay")
-	case c.Format != "" && c.Input == "" && c.File == "":
-		return errors.New("--input-format is for --input")
 	case c.Watch && (c.File == "" || c.File == "-"):
 		return errors.New("--watch is for a program in a file")
 	case c.Watch && c.Input == "-":
@@ -141,6 +141,9 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local 
 		return err
 	}
 	defer closeInput()
+	if c.Format != "" && given == nil {
+		return usage(errors.New("--input-format is for --input FILE, or for what is piped to a program that uses input"))
+	}
 	if h == nil {
 		if h, err = a.open(ctx); err != nil {
 			return err
@@ -148,6 +151,7 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local 
 	}
 	var out *run.Outcome
 	var written []files.Entry
+	var searched atomic.Bool
 	view := a.runView("the program runs")
 	view.servers = h.Servers().Servers
 	if given != nil {
@@ -158,6 +162,9 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local 
 		out, err = h.Runs().Replay(ctx, recording.Runs[0].Records, runs.Replay{Code: code, Local: local.files(), Force: c.Force, Tier: c.Sandbox, Input: given})
 	} else {
 		observe := func(e run.Event) {
+			if e.Call != nil && e.Call.Kind == string(frame.Catalog) {
+				searched.Store(true)
+			}
 			if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines
 				view.observe(e)
 			}
@@ -177,6 +184,9 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local 
 	}
 	if err != nil {
 		return err
+	}
+	if searched.Load() { // it found no tools of servers that are missing
+		a.warnServers(h)
 	}
 	// The outcome is printed in any case.
 	err = errors.Join(c.record(ctx, a, h, out), c.answer(a, h, out))

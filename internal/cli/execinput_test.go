@@ -8,7 +8,38 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/cli"
 )
+
+// TestExecInputPiped pipes rows that have no name: their format can be given, and a program that is given one text is told how.
+func TestExecInputPiped(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	file := f.write("rows", "a,b\n1,2\n3,4\n")
+	call := func(args ...string) *result {
+		t.Helper()
+		stdin, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stdin.Close()
+		var stdout, stderr strings.Builder
+		w := f.world(args, "", &stdout, &stderr)
+		w.Stdin = stdin
+		return &result{t, w.Args, cli.Main(t.Context(), w), stdout.String(), stderr.String()}
+	}
+	const program = "return (await input.toArray()).length"
+	if r := call("exec", "-e", program, "--input-format", "csv").want(0); r.stdout != "2\n" {
+		t.Errorf("got %q", r.stdout)
+	}
+	if r := call("exec", "-e", program).want(1); !strings.Contains(r.stderr, "--input-format csv") {
+		t.Errorf("got %s", r.stderr)
+	}
+	if r := call("exec", "-e", "return 1", "--input-format", "csv").want(2); !strings.Contains(r.stderr, "--input FILE") {
+		t.Errorf("got %s", r.stderr)
+	}
+}
 
 // TestExecInput: what a program is given comes as its format says, with tokens for personal data; a replay needs the same file.
 func TestExecInput(t *testing.T) {

@@ -199,6 +199,9 @@ func (c *filesGetCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks 
 		area.restore = nil
 	}
 	from, err := area.dir.Content(ctx, area.path(c.Path), area.restore, nil)
+	if e, failed := area.dir.Stat(area.path(c.Path)); err != nil && failed == nil && e.IsDir {
+		return usage(fmt.Errorf("%s/%s is a directory; name a file in it: harness files ls %s %s", area.root, e.Path, c.ID, e.Path))
+	}
 	if err != nil {
 		return area.unknown(ctx, area.path(c.Path), err)
 	}

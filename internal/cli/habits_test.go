@@ -175,6 +175,19 @@ func TestDurationsWithDays(t *testing.T) {
 	}
 }
 
+// TestRunsListPrograms says what runs without a file were.
+func TestRunsListPrograms(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("sum.js", "return 1 + 1")
+	f.run("exec", "-e", "const a = 1\nreturn a +\n\t2").want(0)
+	f.run("exec", "sum.js").want(0)
+	r := f.run("runs", "list").want(0)
+	if !strings.Contains(r.stdout, "  const a = 1 return a + 2\n") || !strings.Contains(r.stdout, "  sum.js\n") {
+		t.Errorf("got\n%s", r.stdout)
+	}
+}
+
 // TestMistypedNames expects what was probably meant, and the store where it is a matter of the store.
 func TestMistypedNames(t *testing.T) {
 	t.Parallel()
@@ -185,6 +198,9 @@ func TestMistypedNames(t *testing.T) {
 	f.run("exec", "--json", "--session", "sales", "-e",
 		"await fs.writeFile('/workspace/results/report.csv', 'a'); await fs.writeFile('/workspace/notes.txt', 'b')").want(0).value(&out)
 	f.run("exec", "--session", "monday", "-e", "return 1").want(0)
+	f.run("servers", "add", "off", "--", "cmd").want(0)
+	f.run("servers", "disable", "off").want(0)
+	f.write("clients.json", `{"mcpServers": {"office": {"command": "a"}, "other": {"command": "b"}}}`)
 	var key struct{ ID string }
 	f.run("keys", "create", "--json").want(0).value(&key)
 	for _, c := range []struct{ args, want, not string }{
@@ -213,6 +229,12 @@ func TestMistypedNames(t *testing.T) {
 		{"files rm sales note.txt", "did you mean notes.txt?", "report"},
 		{"files get sales other.txt", "there is no /workspace/other.txt in session sales; harness files ls sales", "did you mean"},
 		{"files ls sales result", "did you mean results?", "notes"},
+		{"files get sales results", "is a directory; name a file in it: harness files ls sales results", "EISDIR"},
+		{"exec --sandbox wsam -e 1", "flag --sandbox: sandbox.tier: ", "none"},
+		{"--config . exec -e 1", "is a directory; give the path of the harness.yaml in it", "no file"},
+		{"servers test off", "harness servers enable off", "SERVER"},
+		{"servers import --server ofice clients.json", "did you mean office?", "other"},
+		{"init", "harness.yaml exists already; edit it", "file already exists"},
 	} {
 		r := f.run(strings.Fields(c.args)...).want(2)
 		if !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, c.not) {

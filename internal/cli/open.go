@@ -53,7 +53,7 @@ func (a *app) environment() config.Env {
 	if runtime.GOOS == "windows" {
 		home = a.env("USERPROFILE")
 	}
-	return config.Env{ConfigFile: a.flags.Config, Flags: a.settings, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
+	return config.Env{ConfigFile: a.flags.Config, Flags: a.settings, FlagNames: a.settingFlags, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
 }
 
 // open loads the configuration and joins the parts. Main closes them.
@@ -98,7 +98,7 @@ func (a *app) openTools(ctx context.Context) (catalogued, error) {
 }
 
 func (a *app) ensureTools(ctx context.Context, h *wiring.Harness) {
-	defer a.progress("starting servers").stop()
+	defer a.sayStarting(h)()
 	h.EnsureTools(ctx)
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -49,14 +50,23 @@ func (c *runsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error 
 		lines[i] = lineOf(info)
 	}
 	defer a.more("runs", next)
-	const none, header = "no runs; harness exec makes one", "RUN\tSTARTED\tSTATUS\tCALLS\tMS\tFILE"
-	return answerList(a, map[string]any{"runs": lines, "next": next}, infos, none, header, func(r journal.RunInfo) string {
+	const none, header = "no runs; harness exec makes one", "RUN\tSTARTED\tSTATUS\tCALLS\tMS\tPROGRAM"
+	return answerShort(a, map[string]any{"runs": lines, "next": next}, infos, none, header, func(r journal.RunInfo) string {
 		if r.ErrorKind != "" {
 			r.Status += " (" + r.ErrorKind + ")"
 		}
 		ms := float64(r.Duration.Microseconds()) / 1000
-		return fmt.Sprintf("%s\t%s\t%s\t%d\t%.1f\t%s", r.ID, r.Started.Local().Format(time.DateTime), r.Status, r.Calls, ms, r.File)
+		return fmt.Sprintf("%s\t%s\t%s\t%d\t%.1f\t%s", r.ID, r.Started.Local().Format(time.DateTime), r.Status, r.Calls, ms, cmp.Or(r.File, programOf(ctx, h, r.ID)))
 	})
+}
+
+// programOf is the beginning of a program that came from no file; empty where nothing is recorded of it yet.
+func programOf(ctx context.Context, h *wiring.Harness, id string) string {
+	first, err := h.Runs().JournalPage(ctx, id, 0, 1)
+	if err != nil || len(first) == 0 || first[0].Start == nil {
+		return ""
+	}
+	return cut(first[0].Start.Source, shownText)
 }
 
 type runArg struct {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -21,6 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type serversCmd struct {
@@ -190,27 +192,13 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress("starting servers")
-	watched, unwatch := context.WithCancel(ctx)
-	go func() { // ends with unwatch
-		tick := time.NewTicker(progressDelay)
-		defer tick.Stop()
-		for {
-			select {
-			case <-watched.Done():
-				return
-			case <-tick.C:
-				progress.say(startingText(h.Servers().Servers()))
-			}
-		}
-	}()
+	stop := a.sayStarting(h)
 	if c.Name != "" {
 		_, _ = h.Servers().Connect(ctx, c.Name) // the reason is in the status
 	} else {
 		h.Servers().Start(ctx)
 	}
-	unwatch()
-	progress.stop()
+	stop()
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -228,6 +216,9 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
 	if c.Name != "" && len(tested) == 0 {
 		return unknownServer(c.Name, serverNames(h.Servers().Servers()))
 	}
+	if c.Name != "" && tested[0].State == mcpclient.StateDisabled {
+		return usage(fmt.Errorf("server %s is disabled; harness servers enable %[1]s", c.Name))
+	}
 	if err := a.servers(tested); err != nil {
 		return err
 	}
@@ -235,6 +226,30 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
 		return &exitError{exitUnavailable, fmt.Errorf("%d of %d servers cannot be used", broken, len(tested))}
 	}
 	return nil
+}
+
+// sayStarting shows which servers are being installed or started, until stop is called.
+func (a *app) sayStarting(h *wiring.Harness) (stop func()) {
+	progress := a.progress("starting servers")
+	watched, cancel := context.WithCancel(context.Background())
+	var end sync.WaitGroup
+	end.Go(func() {
+		tick := time.NewTicker(progressDelay)
+		defer tick.Stop()
+		for {
+			select {
+			case <-watched.Done():
+				return
+			case <-tick.C:
+				progress.say(startingText(h.Servers().Servers()))
+			}
+		}
+	})
+	return func() {
+		cancel()
+		end.Wait()
+		progress.stop()
+	}
 }
 
 // startingText says which servers are awaited.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/disk"
@@ -97,6 +98,9 @@ func (c *serversImportCmd) Run(a *app) error {
 		return usage(err)
 	}
 	plan := c.plan(a, cfg, file, sources)
+	if err := c.unknown(a, cfg, file, sources, plan); err != nil {
+		return err
+	}
 	if !c.DryRun {
 		for i := range plan {
 			if p := &plan[i]; p.Action == "add" || p.Action == "replace" {
@@ -127,6 +131,23 @@ func (c *serversImportCmd) Run(a *app) error {
 	}
 	if slices.ContainsFunc(plan, func(p imported) bool { return p.Action == "failed" }) {
 		return failed(exitFailed)
+	}
+	return nil
+}
+
+// unknown reports a name of --server that no client has.
+func (c *serversImportCmd) unknown(a *app, cfg *config.Config, file string, sources []source, plan []imported) error {
+	for _, name := range c.Server {
+		if slices.ContainsFunc(plan, func(p imported) bool { return p.Server == name || p.Server == name+"-"+p.Client }) {
+			continue
+		}
+		any := *c
+		any.Server = nil
+		var names []string
+		for _, p := range any.plan(a, cfg, file, sources) {
+			names = append(names, p.Server)
+		}
+		return usage(fmt.Errorf("no client has a server %q; %s", name, meant(ident.Closest(name, names), "harness servers import --dry-run shows all")))
 	}
 	return nil
 }

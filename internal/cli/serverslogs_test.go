@@ -88,4 +88,10 @@ func TestUnusedServers(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(f.dir, "started")); err == nil {
 		t.Error("a server was started that no program uses")
 	}
+	f.run("servers", "remove", "one").want(0)
+	f.run("servers", "remove", "two").want(0)
+	f.run("servers", "add", "three", "--replace", "--", "no-such-program").want(0)
+	if r := f.run("exec", "-e", "return (await search_mcp_tools('run sql')).length > 0").want(0); !strings.Contains(r.stderr, "server three is not available") {
+		t.Errorf("a search does not say which server is missing: %s", r.stderr)
+	}
 }

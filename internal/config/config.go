@@ -395,6 +395,7 @@ const (
 type Env struct {
 	ConfigFile string            // --config; empty if not given
 	Flags      map[string]string // by key: "sandbox.timeout"
+	FlagNames  map[string]string // how they are written, by key: "--timeout"; those of errors and origins
 	Environ    []string          // NAME=value, as of os.Environ
 	Cwd        string            // absolute
 	HomeDir    string            // absolute

@@ -155,6 +155,9 @@ func locate(e Env, environ map[string]string) (location, error) {
 	}
 	if asked != "" {
 		path := absolute(asked, e.Cwd, e.HomeDir)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return location{}, position{source: source}.errorf("", "give the path of the harness.yaml in it", "%s is a directory", path)
+		}
 		if !isFile(path) {
 			return location{}, position{source: source}.errorf("", "give the path of a harness.yaml; `harness init` makes one",
 				"there is no file %s", path)

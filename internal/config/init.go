@@ -27,7 +27,7 @@ func Init(dir string) ([]string, error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, fmt.Errorf("%s exists already (%w); edit it, or remove it first", file, fs.ErrExist)
+		return nil, &existsError{file}
 	case err != nil:
 		return nil, fmt.Errorf("create %s: %w", fileName, err)
 	}
@@ -140,3 +140,10 @@ func (k key) typeSchema(orElse string) object {
 	}
 	return object{"type": "string"}
 }
+
+// existsError reports a harness.yaml that Init would overwrite.
+type existsError struct{ file string }
+
+func (e *existsError) Error() string { return e.file + " exists already; edit it, or remove it first" }
+
+func (e *existsError) Unwrap() error { return fs.ErrExist }

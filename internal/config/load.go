@@ -151,7 +151,7 @@ func (l *loader) unknown(at position, parent, name string, keys []key) {
 
 func (l *loader) flags() {
 	for _, path := range sortedKeys(l.e.Flags) {
-		at := position{source: "flag"}
+		at := position{source: strings.TrimSpace("flag " + l.e.FlagNames[path])}
 		if k, ok := l.byPath[path]; ok {
 			l.setText(setting{node: node{position: at, kind: scalar, text: l.e.Flags[path]}, key: k, base: l.e.Cwd})
 		} else {

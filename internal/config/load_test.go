@@ -314,7 +314,7 @@ func TestLocate(t *testing.T) {
 		t.Error(got)
 	}
 	e.ConfigFile = dir // a directory
-	if got := problems(t, e); !strings.HasPrefix(got, "flag --config: there is no file ") {
+	if got := problems(t, e); !strings.HasPrefix(got, "flag --config: $DIR is a directory; ") {
 		t.Error(got)
 	}
 }

@@ -280,6 +280,8 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	case err != nil && errors.Is(context.Cause(ctx), errInstallTime):
 		return stderr, &installError{fmt.Errorf("it was not installed within %s; raise installTimeout of its entry, or install it by hand with %s",
 			s.cfg.InstallTimeout, filepath.Base(in.fetch[0]))}
+	case s.life.Err() != nil:
+		return stderr, &installError{errors.New("it was not installed: the harness ended before; harness servers test " + s.cfg.Name + " waits for it")}
 	case err != nil && !in.lenient:
 		return stderr, &installError{fmt.Errorf("it was not installed: %s %w", filepath.Base(in.fetch[0]), err)}
 	}

@@ -55,6 +55,8 @@ func adviseCall(base, member, code string) string {
 		return rootOf(base, member) + " is a promise: write await before the call that it comes from"
 	case base == "":
 		return "" // the table knows some names
+	case base == "input" && member == "toArray":
+		return "the input was read as one value: --input-format csv, ndjson or lines (input.format over HTTP) makes rows of it"
 	case members[base] != "":
 		known := strings.Fields(members[base])
 		if closest := similar(member, known, nil); closest != "" {
