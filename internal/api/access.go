@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -17,7 +18,10 @@ import (
 // actFor returns the user that a request is for: the one that it names, or the caller's. The caller must be allowed to act for it.
 func actFor(ctx context.Context, user string) (string, error) {
 	id := identity(ctx)
-	if user = cmp.Or(user, id.User); user == "" {
+	if user = cmp.Or(user, id.User); user == "" && id.Principal == auth.Local().Principal { // the machine's user, as on the command line
+		user = runs.DefaultUser
+	}
+	if user == "" {
 		return "", problem(http.StatusBadRequest, "userId is required")
 	}
 	if err := auth.CleanUser(user); err != nil {

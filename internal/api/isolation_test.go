@@ -354,6 +354,28 @@ func TestOpenUsers(t *testing.T) {
 	}
 }
 
+// Without keys and without userId, requests are those of the machine's user, as on the command line; browsers find the description.
+func TestMachineUser(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	w.do("POST", "/v1/runs", map[string]string{"code": "await fs.writeFile('/skills/own.txt', 'mine')"}).want(http.StatusOK)
+	if got := w.do("GET", "/v1/skills/own.txt?userId=local", nil).want(http.StatusOK); got.body != "mine" {
+		t.Errorf("got %s", got.body)
+	}
+	if user := w.do("POST", "/v1/tasks", map[string]string{"task": "SAY<<hello>>"}).want(http.StatusAccepted).field("userId"); user != "local" {
+		t.Errorf("the task is of %q", user)
+	}
+	w.do("POST", "/task", map[string]string{"task": "SAY<<hello>>"}).want(http.StatusBadRequest) // the original's
+	r, err := http.Get(w.url)                                                                    // as a browser does, without a token
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusOK || r.Request.URL.Path != "/docs" {
+		t.Errorf("GET / leads to %s with %s", r.Request.URL, r.Status)
+	}
+}
+
 func quote(s string) []byte {
 	text, _ := json.Marshal(s)
 	return text

@@ -48,6 +48,7 @@ func (a *API) addOperations(r *routes) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Write(docsPage)
 	})
+	r.mux.HandleFunc("GET "+rootPath, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusSeeOther) })
 	r.mux.HandleFunc("GET /docs/docs.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 		w.Write(docsScript)

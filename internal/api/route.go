@@ -124,7 +124,10 @@ func answers(status, description string, content map[string]*huma.MediaType) map
 // public is the security of endpoints without authentication.
 var public = []map[string][]string{{}}
 
+// rootPath leads to what there is for browsers.
+const rootPath = "/{$}"
+
 // isPublic says whether a route needs no identity: probes, the document, where tokens come from, and the endpoint that takes run capabilities.
 func isPublic(route string) bool {
-	return slices.Contains([]string{"/health", "/ready", mcpCallPath, "/docs", "/docs/docs.js"}, route) || strings.HasPrefix(route, "/openapi") || strings.HasPrefix(route, resourcePath)
+	return slices.Contains([]string{"/health", "/ready", mcpCallPath, rootPath, "/docs", "/docs/docs.js"}, route) || strings.HasPrefix(route, "/openapi") || strings.HasPrefix(route, resourcePath)
 }

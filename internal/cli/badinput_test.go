@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -249,6 +250,18 @@ func TestBadDirectories(t *testing.T) {
 	}
 	f.environ = append([]string{"HARNESS_CACHE_DIR=" + cache}, f.environ...)
 	badInput{args: []string{"exec", "-e", "1"}, code: 3, want: []string{cache, "chmod 700", "HARNESS_CACHE_DIR"}}.check(t, f)
+	// Without a home the caches are in a directory for temporary files, which is removed.
+	cmd := f.process("exec", "-e", "return 5")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/proc/none", "TMPDIR=" + t.TempDir(), "HARNESS_STORE_URL=sqlite:" + filepath.Join(f.dir, "h.db")}
+	cmd.Env = append(cmd.Env, "HARNESS_WORKSPACE_DIR="+filepath.Join(f.dir, "w"), "HARNESS_SKILLS_DIR="+filepath.Join(f.dir, "s"))
+	if runtime.GOOS == "linux" {
+		if out, err := cmd.Output(); err != nil || string(out) != "5\n" {
+			t.Errorf("without a home: %s, %v", out, err)
+		}
+		if left, err := os.ReadDir(strings.TrimPrefix(cmd.Env[2], "TMPDIR=")); err != nil || len(left) > 0 {
+			t.Errorf("%v is left, %v", left, err)
+		}
+	}
 	if os.Getuid() == 0 {
 		t.Log("modes do not bind root: read-only directories are not tested")
 		return

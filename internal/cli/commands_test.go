@@ -186,9 +186,9 @@ func TestTools(t *testing.T) {
 		strings.Count(r.stderr, "no-such-command") == 0 || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("stdout %s\nstderr %s", r.stdout, r.stderr)
 	}
-	var listed []string
+	var listed []struct{ Name, Server, Description string }
 	f.run("tools", "list", "--json").want(0).value(&listed)
-	if len(listed) < 4 {
+	if len(listed) < 4 || listed[0].Name == "" || listed[0].Server == "" || listed[0].Description == "" {
 		t.Errorf("listed %v", listed)
 	}
 	var hits []struct{ Name string }

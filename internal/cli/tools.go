@@ -36,9 +36,20 @@ const noTools = "no server offers a tool; see harness servers list, harness serv
 
 type toolsListCmd struct{}
 
+// toolLine is a tool as GET /v1/tools lists it.
+type toolLine struct {
+	Name        string `json:"name"`
+	Server      string `json:"server"`
+	Description string `json:"description"`
+}
+
 func (toolsListCmd) Run(a *app, h catalogued) error {
 	defer a.warnServers(h.Harness)
-	return answerShort(a, list(h.Catalog().List()), h.Catalog().Tools(), noTools, "", func(t *catalog.Tool) string {
+	lines := []toolLine{}
+	for _, t := range h.Catalog().Tools() {
+		lines = append(lines, toolLine{t.FullName(), t.Server, t.Description})
+	}
+	return answerShort(a, lines, h.Catalog().Tools(), noTools, "", func(t *catalog.Tool) string {
 		return t.FullName() + "\t" + cut(firstLine(t.Description), shownText)
 	})
 }

@@ -51,7 +51,7 @@ type CORS struct {
 // RateLimit bounds the requests of one caller.
 type RateLimit struct {
 	Enabled bool          `key:"enabled" default:"true" doc:"Refuse requests above the limit with 429."`
-	Max     int           `key:"max" default:"100" min:"1" doc:"Requests of a caller in each window."`
+	Max     int           `key:"max" default:"100" min:"1" doc:"Requests for work of a caller in each window: tasks, runs and replays, schedules, calls of tools. What only reads is not counted."`
 	Window  time.Duration `key:"window" default:"15m" min:"1s" doc:"Length of a window."`
 }
 

@@ -119,17 +119,21 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
 	}
+	var closers []func() error
 	if out.CacheDir == "" {
-		dir, err := os.UserCacheDir()
+		dir, remove, err := cacheDir()
 		if err != nil {
-			return nil, fmt.Errorf("find the cache directory: %w; set HARNESS_CACHE_DIR", err)
+			return nil, err
 		}
-		out.CacheDir = filepath.Join(dir, "mcp-code-exec-harness")
+		out.CacheDir = dir
+		if remove != nil {
+			closers = append(closers, remove)
+		}
 	}
 	if out.Policy == nil {
 		out.Policy = cfg.Policy.Compiled()
 	}
-	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}, pools: map[string]*sandbox.Pool{}}
+	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}, pools: map[string]*sandbox.Pool{}, closers: closers}
 	if cfg.Learning.Searches {
 		h.catalog.LearnUse(time.Now)
 	}
@@ -370,4 +374,21 @@ func (h *Harness) Keys() (*auth.Keys, error) {
 		return nil, err
 	}
 	return auth.NewKeys(store), nil
+}
+
+// cacheDir is the user's cache directory, or where there is none that can be written, as in a container without a home, one for this process alone,
+// which remove removes: others could have put code into a directory that is shared. remove is nil for the user's.
+func cacheDir() (dir string, remove func() error, err error) {
+	user, err := os.UserCacheDir()
+	if err == nil {
+		dir = filepath.Join(user, "mcp-code-exec-harness")
+		if err = os.MkdirAll(dir, 0o700); err == nil {
+			return dir, nil, nil
+		}
+	}
+	dir, failed := os.MkdirTemp("", "harness-cache-")
+	if failed != nil {
+		return "", nil, fmt.Errorf("make the cache directory: %w; set HARNESS_CACHE_DIR to one that you may write to", errors.Join(err, failed))
+	}
+	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
