@@ -113,6 +113,9 @@ func TestCancelled(t *testing.T) {
 					t.Fatalf("after %s: %v", time.Since(began), err)
 				}
 				steps, message := s.steps, "Cancelled by the user after 1 turn."
+				if s.name == "model" { // which has not answered
+					message = "Cancelled by the user before the first turn."
+				}
 				if strings.Contains(steps, "run") {
 					message = "Cancelled by the user after 1 turn and 1 run."
 				}

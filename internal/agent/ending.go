@@ -42,12 +42,16 @@ func (w *work) ended(end *ending) task.Task {
 	return t
 }
 
-// effort is the turns and runs of the task, in words.
+// effort is the turns and runs of the task, in words. A request that was not answered is no turn.
 func (w *work) effort() string {
-	if w.state.asks == 0 {
+	turns := w.state.asks
+	if w.state.open != nil {
+		turns--
+	}
+	if turns <= 0 {
 		return "before the first turn"
 	}
-	words := "after " + count(w.state.asks, "turn")
+	words := "after " + count(turns, "turn")
 	if n := len(w.state.runs); n > 0 {
 		words += " and " + count(n, "run")
 	}
