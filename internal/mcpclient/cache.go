@@ -1,10 +1,13 @@
 package mcpclient
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"mcp-code-exec-harness/internal/disk"
 )
@@ -80,4 +83,62 @@ func writeListing(dir string, cfg Config, l *listing) error {
 		return fmt.Errorf("cache tools of server %q: %w", cfg.Name, err)
 	}
 	return nil
+}
+
+const (
+	// slowWait is how long EnsureTools waits for a server that was slow.
+	slowWait = 250 * time.Millisecond
+	// slowFor is how long a server counts as slow, unless it lists its tools.
+	slowFor = 10 * time.Minute
+	// slowPrefix begins the names of files that say so; they are empty.
+	slowPrefix = "slow-"
+)
+
+func (c Config) slowPath(dir string) string { return filepath.Join(dir, slowPrefix+c.hash()) }
+
+// wasSlow reports whether a server was slow, in whatever process.
+func (s *server) wasSlow() bool {
+	s.mu.Lock()
+	since := s.slowSince
+	s.mu.Unlock()
+	if dir := s.m.opts.CacheDir; dir != "" && !s.cfg.volatile() {
+		if info, err := os.Stat(s.cfg.slowPath(dir)); err == nil && info.ModTime().After(since) {
+			since = info.ModTime()
+		}
+	}
+	return time.Since(since) < slowFor
+}
+
+// ensure starts the server, and notes that it is slow if it is not ready at the deadline of ctx.
+func (s *server) ensure(ctx context.Context) {
+	wait, cancel := ctx, context.CancelFunc(func() {})
+	slow := s.wasSlow()
+	if slow {
+		wait, cancel = context.WithTimeout(ctx, slowWait)
+	}
+	defer cancel()
+	_ = s.start(wait) // the reason is in the status
+	if slow || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return
+	}
+	s.mu.Lock()
+	starting := s.state == StateStarting || s.state == StateInstalling
+	if starting {
+		s.slowSince = time.Now()
+	}
+	s.mu.Unlock()
+	if dir := s.m.opts.CacheDir; starting && dir != "" && !s.cfg.volatile() && os.MkdirAll(dir, 0o700) == nil {
+		disk.Sweep(dir, slowPrefix)
+		_ = os.WriteFile(s.cfg.slowPath(dir), nil, 0o600) // without it, another process waits as long
+	}
+}
+
+// notSlow forgets that the server was slow.
+func (s *server) notSlow() {
+	s.mu.Lock()
+	s.slowSince = time.Time{}
+	s.mu.Unlock()
+	if dir := s.m.opts.CacheDir; dir != "" {
+		_ = os.Remove(s.cfg.slowPath(dir)) // it is seldom there
+	}
 }

@@ -239,11 +239,12 @@ func (m *Manager) ServersOf(ctx context.Context) []Server {
 
 // EnsureTools starts, in parallel, the servers whose tools are not known, and returns all. A server that fails is in
 // the result with its reason and costs the others nothing. It takes as long as the slowest start, at most the longest
-// StartupTimeout, or until ctx ends: starts under way then go on in the background.
+// StartupTimeout, or until ctx ends: starts under way then go on in the background. For a server that was not ready at the deadline of an
+// earlier ctx, also of another process, it waits only slowWait.
 func (m *Manager) EnsureTools(ctx context.Context) []Server {
 	m.each(func(s *server) {
 		if !s.snapshot().Known {
-			_ = s.start(ctx) // the reason is in the status
+			s.ensure(ctx)
 		}
 		s.report() // what another caller's start has found may not have been reported yet
 	})

@@ -42,21 +42,22 @@ type server struct {
 	end    context.CancelFunc
 	worked string // the transport of the last connection; the attempt that runs uses it
 
-	mu       sync.Mutex
-	state    State
-	reason   string
-	detail   string // of reason, for people only: it has what the server wrote
-	stderr   string // of the last connection or attempt
-	since    time.Time
-	conn     *conn
-	number   int64
-	restarts int
-	failures int // in a row, for the backoff
-	retryAt  time.Time
-	scopes   []string // that the next login asks for
-	attempt  *attempt
-	doubtful bool           // the last start failed: what is to be installed may be missing
-	work     sync.WaitGroup // goroutines; none begins once life has ended
+	mu        sync.Mutex
+	state     State
+	reason    string
+	detail    string // of reason, for people only: it has what the server wrote
+	stderr    string // of the last connection or attempt
+	since     time.Time
+	conn      *conn
+	number    int64
+	restarts  int
+	failures  int // in a row, for the backoff
+	retryAt   time.Time
+	scopes    []string // that the next login asks for
+	attempt   *attempt
+	doubtful  bool           // the last start failed: what is to be installed may be missing
+	slowSince time.Time      // EnsureTools waited for it in vain; zero: it did not
+	work      sync.WaitGroup // goroutines; none begins once life has ended
 
 	listing *listing // what is known of the tools; nil is nothing
 	cached  bool     // listing is from the disk
@@ -509,6 +510,7 @@ func (s *server) publish(l *listing) {
 			s.m.opts.Logger.Warn("tools are not cached", "error", err)
 		}
 	}
+	s.notSlow()
 	s.report()
 }
 

@@ -357,3 +357,52 @@ func TestEnsureToolsWaitsForTheReport(t *testing.T) {
 	}
 	<-first
 }
+
+// TestSlowServers: a server that is not ready in time costs one wait, in this process and in those that follow, until it has listed its tools.
+func TestSlowServers(t *testing.T) {
+	t.Parallel()
+	cache := t.TempDir()
+	slow := bad(t, misbehave.Hangs)
+	slow.StartupTimeout = patience
+	good := bad(t, misbehave.Normal)
+	good.Name = "good"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	m := setup(t, mcpclient.Options{CacheDir: cache}, slow)
+	m.EnsureTools(ctx)
+	began := time.Now()
+	m.EnsureTools(t.Context())
+	again := setup(t, mcpclient.Options{CacheDir: cache}, slow, good)
+	if servers := again.EnsureTools(t.Context()); !servers[1].Known {
+		t.Errorf("the other server suffers: %+v", servers[1].Status)
+	}
+	if waited := time.Since(began); waited > patience/2 {
+		t.Errorf("later calls waited %s", waited)
+	}
+	marks := func() []string {
+		t.Helper()
+		all, err := filepath.Glob(filepath.Join(cache, "slow-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := marks(); len(all) != 1 {
+		t.Fatalf("files %v", all)
+	}
+	// The same server of an earlier time was slow, and is not any more.
+	quick := bad(t, misbehave.Normal)
+	ended, cancelled := context.WithDeadline(t.Context(), time.Now())
+	defer cancelled()
+	other := setup(t, mcpclient.Options{CacheDir: cache}, quick)
+	other.EnsureTools(ended)
+	if all := marks(); len(all) != 2 {
+		t.Fatalf("files %v", all)
+	}
+	if _, err := other.Connect(t.Context(), "bad"); err != nil {
+		t.Fatal(err)
+	}
+	if all := marks(); len(all) != 1 {
+		t.Errorf("the server still counts as slow: %v", all)
+	}
+}
