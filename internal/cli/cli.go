@@ -126,6 +126,7 @@ type app struct {
 	opened         *wiring.Harness // by the command; nil if it opened none
 	input          *bufio.Reader   // of Stdin, where a command asks its user
 	model          *kong.Node      // the command line
+	command        string          // its path, such as "servers list"
 	approves       bool            // the command approves calls itself
 	recording      sync.Mutex      // held while an event is written into the audit log
 }
@@ -225,6 +226,7 @@ func Main(ctx context.Context, w World) int {
 
 // run checks the flags of a command, runs it, and closes what it opened. A flag with the tag key sets that key of the configuration.
 func (a *app) run(command *kong.Context) error {
+	a.command = command.Command()
 	if c, ok := command.Selected().Target.Addr().Interface().(interface{ check() error }); ok {
 		if err := c.check(); err != nil {
 			return usage(err)

@@ -175,6 +175,25 @@ func TestDurationsWithDays(t *testing.T) {
 	}
 }
 
+// TestForeignKeys says of pasted keys that they are ignored where the configuration is the matter, and of misspelt ones always.
+func TestForeignKeys(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "mcpServers:\n  x: {command: cmd, alwaysAllow: [a]}\n")
+	if r := f.run("exec", "-e", "return 1").want(0); r.stderr != "" {
+		t.Errorf("exec says %s", r.stderr)
+	}
+	for _, command := range []string{"config show", "servers disable x"} {
+		if r := f.run(strings.Fields(command)...).want(0); !strings.Contains(r.stderr, "mcpServers.x.alwaysAllow: this key is not known and is ignored") {
+			t.Errorf("%s says %s", command, r.stderr)
+		}
+	}
+	f.write("harness.yaml", "mcpServers:\n  x: {command: cmd, arg: [a]}\n")
+	if r := f.run("exec", "-e", "return 1").want(0); !strings.Contains(r.stderr, "did you mean args?") {
+		t.Errorf("exec says %s", r.stderr)
+	}
+}
+
 // TestRunsListPrograms says what runs without a file were.
 func TestRunsListPrograms(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"time"
@@ -32,6 +33,9 @@ func (a *app) load() (*config.Config, error) {
 	}
 	cfg, warnings, err := config.Load(a.configSource())
 	for _, warning := range warnings {
+		if foreignKey.MatchString(warning.Error()) && !aboutConfiguration.MatchString(a.command) {
+			continue
+		}
 		fmt.Fprintln(a.Stderr, "harness: warning:", warning)
 	}
 	if err != nil {
@@ -40,6 +44,13 @@ func (a *app) load() (*config.Config, error) {
 	a.config = cfg
 	return cfg, nil
 }
+
+// foreignKey matches the warning about a key of a server that other clients have, and that is no misspelt one. Blocks are pasted with such keys, so only
+// commands about the configuration say so.
+var (
+	foreignKey         = regexp.MustCompile(`mcpServers\.\S+: this key is not known and is ignored$`)
+	aboutConfiguration = regexp.MustCompile(`^(servers|doctor|config|serve)\b`)
+)
 
 func (a *app) configSource() config.Env {
 	e := a.environment()
