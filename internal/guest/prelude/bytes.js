@@ -8,7 +8,7 @@ import {
   unescape,
 } from './intrinsics.js';
 import { library } from './libraries.js';
-import { replace } from './text.js';
+import { replace, utf8Length } from './text.js';
 
 const { atob, btoa } = globalThis;
 const { fromBase64: readBase64, fromHex: readHex } = NativeUint8Array;
@@ -37,18 +37,6 @@ export function bytesOf(value) {
 }
 
 const isHigh = (c) => (c & 0xfc00) === 0xd800;
-
-// utf8Length counts the bytes of a text; a lone surrogate is the three bytes of U+FFFD.
-export function utf8Length(text) {
-  let n = text.length;
-  for (let i = 0; i < text.length; i++) {
-    const c = charCodeAt(text, i);
-    if (c < 0x80) continue;
-    n += c < 0x800 ? 1 : 2;
-    if (isHigh(c) && (charCodeAt(text, i + 1) & 0xfc00) === 0xdc00) i++;
-  }
-  return n;
-}
 
 // encodeInto writes as much of a text as fits, whole code points only, and returns {read, written}.
 export function encodeInto(text, out) {

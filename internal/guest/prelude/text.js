@@ -43,8 +43,11 @@ const threeBytes = /[\u0800-\uffff]+/gu; // a surrogate pair, which this leaves 
 export function fits(text, limit) {
   if (!limit || text.length * 3 <= limit) return true;
   if (text.length > limit) return false;
-  return text.length + unitsIn(text, beyondASCII) + unitsIn(text, threeBytes) <= limit;
+  return utf8Length(text) <= limit;
 }
+
+// utf8Length is the number of bytes of a text in UTF-8; a lone surrogate is the three bytes of U+FFFD.
+export const utf8Length = (text) => text.length + unitsIn(text, beyondASCII) + unitsIn(text, threeBytes);
 
 function unitsIn(text, runs) {
   let units = 0;

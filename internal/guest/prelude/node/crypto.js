@@ -1,17 +1,15 @@
 // The crypto module: hashes, HMACs and the run's randomness.
 
 import {
-  apply, isSafeInteger, list, NativeError, NativeRangeError, NativeTypeError, push, toArray, typedArrayBuffer,
-  typedArrayLength, typedArraySet,
+  apply, arraySlice, isSafeInteger, NativeError, NativeRangeError, NativeTypeError, typedArrayBuffer, typedArrayLength, typedArraySet,
 } from '../intrinsics.js';
 import { kindOf } from '../brands.js';
 import { bytesOf } from '../bytes.js';
 import { hashName, hashNames, startHash } from '../hash.js';
 import { random } from '../random.js';
 import { microtask } from '../timers.js';
-import { kindName } from '../tools.js';
 import { Buffer } from '../web/buffer.js';
-import { coded, refuse } from './refuse.js';
+import { argument, coded, range, refuse } from './refuse.js';
 
 const { alloc, from } = Buffer;
 const { toString } = Buffer.prototype;
@@ -22,15 +20,12 @@ const textOf = (buffer, encoding) => apply(toString, buffer, [encoding]);
 function inputBytes(what, data, encoding) {
   if (typeof data === 'string') return apply(from, Buffer, [data, encoding]);
   const bytes = bytesOf(data);
-  if (bytes) return bytes;
-  throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE',
-    `The "${what}" argument must be of type string or an instance of Buffer, TypedArray, or DataView. Received ${kindName(data)}`);
+  argument(bytes, what, 'of type string or an instance of Buffer, TypedArray, or DataView', data);
+  return bytes;
 }
 
 function algorithm(name) {
-  if (typeof name !== 'string') {
-    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "algorithm" argument must be of type string. Received ${kindName(name)}`);
-  }
+  argument(typeof name === 'string', 'algorithm', 'of type string', name);
   const known = hashName(name);
   if (known) return known;
   throw new NativeError(`Digest method not supported: '${name}'; use md5, sha1, sha224, sha256, sha384 or sha512`);
@@ -78,11 +73,7 @@ function hash(name, data, encoding = 'hex') {
   return createHash(name).update(data).digest(encoding);
 }
 
-function getHashes() {
-  const names = list();
-  for (let i = 0; i < hashNames.length; i++) push(names, hashNames[i]);
-  return toArray(names);
-}
+const getHashes = () => arraySlice(hashNames);
 
 // answer gives a value to a callback if there is one, behind none for its error, else to the caller.
 function answer(callback, none, value) {
@@ -95,57 +86,43 @@ function answer(callback, none, value) {
 const maxRandom = 16 << 20; // bytes in one call
 
 function randomBytes(size, callback) {
-  if (typeof size !== 'number') throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', 'The "size" argument must be of type number');
-  if (!(size >= 0 && size <= maxRandom)) {
-    throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE', `The value of "size" is out of range. It must be >= 0 && <= ${maxRandom}. Received ${size}`);
-  }
+  argument(typeof size === 'number', 'size', 'of type number', size);
+  range(size >= 0 && size <= maxRandom, 'size', `>= 0 && <= ${maxRandom}`, size);
   return answer(callback, null, toBuffer(random(size)));
 }
 
 // fill fills a buffer from offset on with size random elements, or to its end.
 function fill(buffer, offset = 0, size = undefined) {
   const bytes = bytesOf(buffer);
-  if (!bytes) {
-    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE',
-      `The "buf" argument must be an instance of ArrayBuffer or ArrayBufferView. Received ${kindName(buffer)}`);
-  }
+  argument(bytes, 'buf', 'an instance of ArrayBuffer or ArrayBufferView', buffer);
   const elements = kindOf(buffer) === 'TypedArray' ? typedArrayLength(buffer) : bytes.length;
   const width = elements === 0 ? 1 : bytes.length / elements;
   checkNumber('offset', offset, elements);
   const count = size ?? elements - offset;
   checkNumber('size', count, maxRandom / width);
-  if (count + offset > elements) {
-    throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE', `The value of "size + offset" is out of range. It must be <= ${elements}. Received ${count + offset}`);
-  }
+  range(count + offset <= elements, 'size + offset', `<= ${elements}`, count + offset);
   typedArraySet(bytes, random(count * width), offset * width);
   return buffer;
 }
 
 function checkNumber(what, value, most) {
-  if (typeof value !== 'number') {
-    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "${what}" argument must be of type number. Received ${kindName(value)}`);
-  }
-  if (!(isSafeInteger(value) && value >= 0 && value <= most)) {
-    throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE', `The value of "${what}" is out of range. It must be >= 0 && <= ${most}. Received ${value}`);
-  }
+  argument(typeof value === 'number', what, 'of type number', value);
+  range(isSafeInteger(value) && value >= 0 && value <= most, what, `>= 0 && <= ${most}`, value);
 }
 
 // randomInt draws 48 bits until they fall into a whole number of ranges, so that every value is as likely.
 function randomInt(low, high, callback) {
   if (high === undefined || typeof high === 'function') return randomInt(0, low, high);
-  const range = high - low;
+  const width = high - low;
   if (!isSafeInteger(low) || !isSafeInteger(high)) {
     throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', 'The "min" and "max" arguments must be safe integers');
   }
-  if (!(range > 0 && range < 2 ** 48)) {
-    throw coded(NativeRangeError, 'ERR_OUT_OF_RANGE',
-      `The value of "max" is out of range. It must be greater than the value of "min" (${low}) by less than 2 ** 48. Received ${high}`);
-  }
-  const limit = 2 ** 48 - (2 ** 48 % range);
+  range(width > 0 && width < 2 ** 48, 'max', `greater than the value of "min" (${low}) by less than 2 ** 48`, high);
+  const limit = 2 ** 48 - (2 ** 48 % width);
   for (;;) {
     const b = random(6);
     const drawn = ((b[0] * 256 + b[1]) * 256 + b[2]) * 2 ** 24 + (b[3] * 256 + b[4]) * 256 + b[5];
-    if (drawn < limit) return answer(callback, undefined, low + (drawn % range));
+    if (drawn < limit) return answer(callback, undefined, low + (drawn % width));
   }
 }
 
@@ -168,9 +145,7 @@ export function cryptoModule(crypto) {
     getRandomValues: (array) => crypto.getRandomValues(array),
     randomFill(buffer, offset, size, callback) {
       const done = typeof offset === 'function' ? offset : typeof size === 'function' ? size : callback;
-      if (typeof done !== 'function') {
-        throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "callback" argument must be of type function. Received ${kindName(done)}`);
-      }
+      argument(typeof done === 'function', 'callback', 'of type function', done);
       answer(done, null, fill(buffer, offset === done ? undefined : offset, size === done ? undefined : size));
     },
     randomFillSync: fill,

@@ -4,7 +4,7 @@ import { apply, define, NativeTypeError, NativeUint8Array, toLowerCase, typedArr
 import { bytesOf } from '../bytes.js';
 import { Buffer } from '../web/buffer.js';
 import { TextDecoder } from '../web/encoding.js';
-import { coded } from './refuse.js';
+import { argument, coded } from './refuse.js';
 
 const { from, isEncoding } = Buffer;
 const { toString } = Buffer.prototype;
@@ -42,9 +42,7 @@ export class StringDecoder {
   write(piece) {
     if (typeof piece === 'string') return piece;
     const bytes = bytesOf(piece);
-    if (!bytes) {
-      throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', 'The "buf" argument must be an instance of Buffer, TypedArray, or DataView');
-    }
+    argument(bytes, 'buf', 'an instance of Buffer, TypedArray, or DataView', piece);
     if (this.#utf8) return apply(decode, this.#utf8, [bytes, streaming]);
     const whole = new NativeUint8Array(this.#rest.length + bytes.length);
     typedArraySet(whole, this.#rest);

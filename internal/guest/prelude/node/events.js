@@ -2,12 +2,11 @@
 // a function that calls EventEmitter on itself, or an object with its methods.
 
 import {
-  apply, define, list, mapDelete, mapForEach, mapGet, mapSet, NativeError, NativeMap, NativePromise, NativeTypeError,
+  apply, define, list, mapDelete, mapForEach, mapGet, mapSet, NativeError, NativeMap, NativePromise,
   NativeWeakMap, push, symbolAsyncIterator, toArray, weakGet, weakSet,
 } from '../intrinsics.js';
 import { inspect } from '../inspect/inspect.js';
-import { kindName } from '../tools.js';
-import { aborted, coded } from './refuse.js';
+import { aborted, argument, coded } from './refuse.js';
 
 const all = new NativeWeakMap(); // emitter -> Map of event -> list of {f, once}
 const limits = new NativeWeakMap(); // emitter -> what setMaxListeners was told; there is no warning
@@ -24,10 +23,7 @@ function mapOf(emitter) {
 
 const entriesOf = (emitter, event) => mapGet(mapOf(emitter), event) ?? list();
 
-function check(f) {
-  if (typeof f === 'function') return;
-  throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "listener" argument must be of type function. Received ${kindName(f)}`);
-}
+const check = (f) => argument(typeof f === 'function', 'listener', 'of type function', f);
 
 function add(emitter, event, f, once, first) {
   check(f);

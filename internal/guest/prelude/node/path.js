@@ -1,14 +1,13 @@
 // The path module: Node's path.posix, of a library. Relative paths begin at /workspace.
 
-import { join, jsonParse, list, NativeTypeError, push } from '../intrinsics.js';
+import { join, jsonParse, list, push } from '../intrinsics.js';
 import { library } from '../libraries.js';
 import { quote, record } from '../text.js';
-import { kindName } from '../tools.js';
-import { coded } from './refuse.js';
+import { argument } from './refuse.js';
 
 function text(name, value) {
-  if (typeof value === 'string') return quote(value);
-  throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "${name}" argument must be of type string. Received ${kindName(value)}`);
+  argument(typeof value === 'string', name, 'of type string', value);
+  return quote(value);
 }
 
 const call = (name, args) => jsonParse(library('callPath', name, `[${args}]`));

@@ -4,12 +4,11 @@ import {
   apply, define, getOwnPropertyDescriptor, jsonParse, jsonStringify, NativeTypeError, regExpExec, toStr,
 } from '../intrinsics.js';
 import { library } from '../libraries.js';
-import { kindName } from '../tools.js';
 import { URL } from '../web/url.js';
 import { URLSearchParams } from '../web/searchparams.js';
 import { path } from './path.js';
 import { querystring } from './querystring.js';
-import { coded } from './refuse.js';
+import { argument, coded } from './refuse.js';
 
 // The properties of what parse returns, in Node's order.
 const properties = [
@@ -19,8 +18,8 @@ const properties = [
 class Url {}
 
 function textArgument(name, value) {
-  if (typeof value === 'string') return value;
-  throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "${name}" argument must be of type string. Received ${kindName(value)}`);
+  argument(typeof value === 'string', name, 'of type string', value);
+  return value;
 }
 
 function parse(text, parseQuery, slashesDenoteHost) {
@@ -54,9 +53,7 @@ function formatURL(value, options) {
 
 function format(value, options) {
   if (typeof value === 'string') value = parse(value);
-  if (value === null || typeof value !== 'object') {
-    throw coded(NativeTypeError, 'ERR_INVALID_ARG_TYPE', `The "urlObject" argument must be an object or a string. Received ${kindName(value)}`);
-  }
+  argument(value !== null && typeof value === 'object', 'urlObject', 'an object or a string', value);
   if (value instanceof URL) return formatURL(value, options);
   const given = { __proto__: null };
   for (let i = 0; i < properties.length; i++) {

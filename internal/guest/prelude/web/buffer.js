@@ -4,10 +4,10 @@ import {
   typedArrayBuffer, typedArrayByteOffset, typedArrayFill, typedArrayIndexOf, typedArrayName, typedArraySet, typedArraySlice, typedArraySubarray,
 } from '../intrinsics.js';
 import { 
-  binary, bytesOf, decode, encode, encodeInto, fromBase64Loose, fromBinary, fromHex, isArrayBuffer, toBase64, toHex, utf8Length,
+  binary, bytesOf, decode, encode, encodeInto, fromBase64Loose, fromBinary, fromHex, isArrayBuffer, toBase64, toHex,
 } from '../bytes.js';
-import { coded } from '../node/refuse.js';
-import { replace } from '../text.js';
+import { argument, coded, range } from '../node/refuse.js';
+import { replace, utf8Length } from '../text.js';
 import { method, named } from './shapes.js';
 import { defineNumbers } from './buffernumbers.js';
 
@@ -56,16 +56,14 @@ const codec = (name) =>
     : known(name) ?? fail(TypeError, 'ERR_UNKNOWN_ENCODING', `Unknown encoding: ${name}`));
 
 const size = (n) => {
-  if (typeof n !== 'number') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "size" argument must be of type number');
-  if (!(n >= 0 && n <= 0xffffffff)) fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "size" is out of range: ${n}`);
+  argument(typeof n === 'number', 'size', 'of type number', n);
+  range(n >= 0 && n <= 0xffffffff, 'size', '>= 0 && <= 4294967295', n);
   return trunc(n);
 };
 
 const wrap = (bytes) => new Buffer(typedArrayBuffer(bytes), typedArrayByteOffset(bytes), bytes.length);
 const bytesArg = (value, name) => {
-  if (typedArrayName(value) !== 'Uint8Array') {
-    fail(TypeError, 'ERR_INVALID_ARG_TYPE', `The "${name}" argument must be an instance of Buffer or Uint8Array`);
-  }
+  argument(typedArrayName(value) === 'Uint8Array', name, 'an instance of Buffer or Uint8Array', value);
   return value;
 };
 const clamp = (n, otherwise, limit) => {
@@ -151,7 +149,7 @@ export class Buffer extends Uint8Array {
   static compare(a, b) { return order(bytesArg(a, 'buf1'), bytesArg(b, 'buf2')); }
 
   static concat(list, total) {
-    if (!isArray(list)) fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "list" argument must be an instance of Array');
+    argument(isArray(list), 'list', 'an instance of Array', list);
     let length = 0;
     for (let i = 0; i < list.length; i++) length += bytesArg(list[i], `list[${i}]`).length;
     const out = Buffer.alloc(total ?? length);
@@ -216,13 +214,11 @@ export class Buffer extends Uint8Array {
   }
 
   write(text, start, length, encoding) {
-    if (typeof text !== 'string') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "string" argument must be of type string');
+    argument(typeof text === 'string', 'string', 'of type string', text);
     if (typeof start === 'string') [start, encoding] = [undefined, start];
     else if (typeof length === 'string') [length, encoding] = [undefined, length];
     const at = start ?? 0;
-    if (!(at >= 0 && at <= this.length)) {
-      fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range: ${at}`);
-    }
+    range(at >= 0 && at <= this.length, 'offset', `>= 0 && <= ${this.length}`, at);
     const room = typedArraySubarray(this, at, at + min(length ?? this.length, this.length - at));
     const found = codec(encoding);
     if (found === CODECS.utf8) return encodeInto(text, room).written;
@@ -242,4 +238,4 @@ method(Buffer.prototype, symbolInspect, function () {
   return `<Buffer ${shown}${more > 0 ? ` ... ${more} more byte${more > 1 ? 's' : ''}` : ''}>`;
 });
 named(Buffer, 'Buffer');
-defineNumbers(Buffer.prototype, fail);
+defineNumbers(Buffer.prototype);

@@ -1,5 +1,6 @@
 // Buffer's numbers: readUInt8 to writeBigInt64BE, and readUIntLE(offset, byteLength) and its like for 1 to 6 bytes.
 import { isInteger, pow, toNumber, typedArrayBuffer, typedArrayByteOffset, uncurry } from '../intrinsics.js';
+import { argument, coded, range } from '../node/refuse.js';
 import { method } from './shapes.js';
 
 const View = DataView;
@@ -12,24 +13,15 @@ const KINDS = [
   ['BigInt64', 'BigInt64', 8, -(2n ** 63n), 2n ** 63n - 1n], ['BigUInt64', 'BigUint64', 8, 0n, 2n ** 64n - 1n],
 ];
 
-export function defineNumbers(proto, fail) {
-  const range = (name, value, low, high) =>
-    fail(RangeError, 'ERR_OUT_OF_RANGE',
-      `The value of "${name}" is out of range. It must be >= ${low} and <= ${high}. Received ${value}`);
+export function defineNumbers(proto) {
+  const between = (name, value, low, high) => range(!(value < low || value > high), name, `>= ${low} and <= ${high}`, value);
 
   // view makes a DataView of size bytes at offset, checked.
   const view = (buffer, offset, size) => {
-    if (typeof offset !== 'number') {
-      fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "offset" argument must be of type number');
-    }
-    if (!isInteger(offset)) {
-      fail(RangeError, 'ERR_OUT_OF_RANGE',
-        `The value of "offset" is out of range. It must be an integer. Received ${offset}`);
-    }
-    if (size > buffer.length) {
-      fail(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', 'Attempt to access memory outside buffer bounds');
-    }
-    if (offset < 0 || offset + size > buffer.length) range('offset', offset, 0, buffer.length - size);
+    argument(typeof offset === 'number', 'offset', 'of type number', offset);
+    range(isInteger(offset), 'offset', 'an integer', offset);
+    if (size > buffer.length) throw coded(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', 'Attempt to access memory outside buffer bounds');
+    between('offset', offset, 0, buffer.length - size);
     return new View(typedArrayBuffer(buffer), typedArrayByteOffset(buffer) + offset, size);
   };
 
@@ -48,7 +40,7 @@ export function defineNumbers(proto, fail) {
         return get(view(this, offset, size), 0, little);
       });
       define('write', full, function (value, offset = 0) {
-        if (low !== undefined && (value < low || value > high)) range('value', value, low, high);
+        if (low !== undefined) between('value', value, low, high);
         set(view(this, offset, size), 0, value, little);
         return offset + size;
       });
@@ -56,7 +48,7 @@ export function defineNumbers(proto, fail) {
   }
 
   const width = (n) => {
-    if (!isInteger(n) || n < 1 || n > 6) range('byteLength', n, 1, 6);
+    range(isInteger(n) && n >= 1 && n <= 6, 'byteLength', '>= 1 and <= 6', n);
     return n;
   };
   for (const signed of [true, false]) {
@@ -73,7 +65,7 @@ export function defineNumbers(proto, fail) {
         const high = pow(2, 8 * byteLength - (signed ? 1 : 0)) - 1;
         const low = signed ? -high - 1 : 0;
         value = toNumber(value);
-        if (value < low || value > high) range('value', value, low, high);
+        between('value', value, low, high);
         for (let i = 0, rest = value < 0 ? value + high * 2 + 2 : value; i < byteLength; i++) {
           this[offset + (little ? i : byteLength - 1 - i)] = rest % 256;
           rest = (rest - (rest % 256)) / 256;

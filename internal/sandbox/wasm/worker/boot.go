@@ -96,7 +96,7 @@ func (v *vm) setStack(at uint64) error {
 }
 
 // runApart evaluates compiled code in a realm of its own, in the same heap, and returns its value.
-func (v *vm) runApart(ctx context.Context, code []byte) (value handle, err error) {
+func (v *vm) runApart(ctx context.Context, code []byte, stack uint32) (value handle, err error) {
 	runtime, err := v.invoke(ctx, "qjs_get_runtime_ptr")
 	if err != nil {
 		return 0, err
@@ -112,16 +112,16 @@ func (v *vm) runApart(ctx context.Context, code []byte) (value handle, err error
 	if _, err := v.invoke(ctx, "qjs_set_runtime_and_context", runtime, apart); err != nil {
 		return 0, err
 	}
-	if value, err = v.run(ctx, code); err != nil {
+	if value, err = v.run(ctx, code, stack); err != nil {
 		return 0, v.explain(ctx, err)
 	}
 	_, err = v.invoke(ctx, "qjs_set_runtime_and_context", runtime, own)
 	return value, err
 }
 
-// boot evaluates the prelude and hands it the host functions and the libraries.
-func (v *vm) boot(ctx context.Context, r guestRuntime, h *header) error {
-	boot, err := v.run(ctx, r.prelude)
+// boot evaluates the prelude and hands it the host functions and the libraries. stack is the lowest address of the stack.
+func (v *vm) boot(ctx context.Context, r guestRuntime, stack uint32, h *header) error {
+	boot, err := v.run(ctx, r.prelude, stack)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (v *vm) boot(ctx context.Context, r guestRuntime, h *header) error {
 			return err
 		}
 	}
-	value, err := v.runApart(ctx, r.libraries)
+	value, err := v.runApart(ctx, r.libraries, stack)
 	if err != nil {
 		return fmt.Errorf("evaluate the libraries: %w", err)
 	}
@@ -217,17 +217,17 @@ func (v *vm) compile(ctx context.Context, text []byte, file string) (code []byte
 	return bytes.Clone(read), nil
 }
 
-// run evaluates compiled code and returns its completion value.
-func (v *vm) run(ctx context.Context, code []byte) (handle, error) {
-	result, err := v.lend(ctx, code, func(ptr uint32) (uint32, error) {
-		value, err := v.invoke(ctx, "qjs_eval_bytecode", ptr, uint32(len(code)))
-		v.memory.Write(ptr, make([]byte, len(code))) // pages of zeros take no room in a snapshot
-		return value, err
-	})
+// run evaluates compiled code and returns its completion value. The code lies at the far end of the stack, which no call reaches meanwhile, and
+// not in the heap, which would keep its size.
+func (v *vm) run(ctx context.Context, code []byte, stack uint32) (handle, error) {
+	if len(code) > guestStack*3/4 || !v.memory.Write(stack, code) {
+		return 0, fmt.Errorf("compiled code of %d bytes does not fit into the stack", len(code))
+	}
+	result, err := v.invoke(ctx, "qjs_eval_bytecode", stack, uint32(len(code)))
 	if err != nil {
 		return 0, err
 	}
-	return result, v.exception(ctx, result)
+	return handle(result), v.exception(ctx, handle(result))
 }
 
 // collectAt is the size of the heap in bytes at which the first collection of a program comes. A collection writes to every object, and so makes the

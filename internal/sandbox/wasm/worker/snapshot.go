@@ -155,7 +155,7 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libra
 	}
 	defer v.close(ctx)
 	h.Magic = snapshotMagic
-	if err := v.boot(ctx, r, &h); err != nil {
+	if err := v.boot(ctx, r, stack, &h); err != nil {
 		return h, nil, fmt.Errorf("evaluate the guest runtime: %w", v.explain(ctx, err))
 	}
 	if err := v.settleHeap(ctx); err != nil {
