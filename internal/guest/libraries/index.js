@@ -172,8 +172,9 @@ export function width(text) {
   let columns = 0;
   let before = '';
   for (const c of text.normalize('NFC')) {
-    const joined = before === '\u200d' && /[\p{Emoji_Presentation}\p{Emoji_Modifier}]/u.test(c);
-    if (!joined) columns += columnsOf(c);
+    const plain = (c >= ' ' && c <= '~') || (c >= '\u00c0' && c <= '\u02ff'); // Latin letters
+    const joined = !plain && before === '\u200d' && /[\p{Emoji_Presentation}\p{Emoji_Modifier}]/u.test(c);
+    if (!joined) columns += plain ? 1 : columnsOf(c);
     before = c;
   }
   return columns;

@@ -8,13 +8,13 @@ import {
   unescape,
 } from './intrinsics.js';
 import { library } from './libraries.js';
-import { replace, utf8Length } from './text.js';
+import { replace } from './text.js';
 
 const { atob, btoa } = globalThis;
 const { fromBase64: readBase64, fromHex: readHex } = NativeUint8Array;
 const { toBase64: writeBase64, toHex: writeHex } = NativeUint8Array.prototype;
 const native = readBase64 !== undefined && writeBase64 !== undefined;
-const NATIVE_MIN = 64; // below this the library is as fast
+const NATIVE_MIN = 64; // below this a loop is as fast
 const CHUNK = 1 << 15; // bounds the intermediate strings, and the arguments of one fromCharCode
 
 // isArrayBuffer says whether a value is an ArrayBuffer, without trusting its prototype.
@@ -45,16 +45,12 @@ export function encodeInto(text, out) {
 
 // encode returns the UTF-8 of a text.
 export function encode(text) {
-  if (!native || text.length < NATIVE_MIN) {
-    const out = new NativeUint8Array(utf8Length(text));
-    encodeInto(text, out);
-    return out;
-  }
   const parts = [];
   for (let from = 0; from < text.length; ) {
     let to = min(from + CHUNK, text.length);
     if (to < text.length && isHigh(charCodeAt(text, to - 1))) to++;
-    push(parts, fromBase64(btoa(unescape(encodeURIComponent(toWellFormed(strSlice(text, from, to)))))));
+    const bytes = unescape(encodeURIComponent(toWellFormed(strSlice(text, from, to))));
+    push(parts, native && bytes.length >= NATIVE_MIN ? fromBase64(btoa(bytes)) : fromBinary(bytes));
     from = to;
   }
   return concat(parts);
@@ -89,14 +85,12 @@ export function decode(bytes, fatal) {
 }
 
 function decodePart(bytes, fatal) {
-  if (native && bytes.length >= NATIVE_MIN) {
-    try {
-      return decodeURIComponent(escape(binary(bytes)));
-    } catch {
-      // Something in it is no UTF-8: the library finds what.
-    }
+  try {
+    return decodeURIComponent(escape(binary(bytes)));
+  } catch {
+    // Something in it is no UTF-8: the library finds what.
+    return library(fatal ? 'decodeStrictly' : 'decodeLoosely', typedArrayBuffer(bytes), typedArrayByteOffset(bytes), bytes.length);
   }
-  return library(fatal ? 'decodeStrictly' : 'decodeLoosely', typedArrayBuffer(bytes), typedArrayByteOffset(bytes), bytes.length);
 }
 
 // binary makes the string whose char codes are the bytes.

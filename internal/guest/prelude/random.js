@@ -1,12 +1,16 @@
 // The run's only randomness: ChaCha20 (RFC 8439, section 2.3), of a library, with the start record's seed as its key, a nonce of zeros
 // and the block counter from 0. crypto draws from this stream; Math.random is seeded by it.
 
-import { define, floor, global, imul, NativeUint8Array, own, padEnd, strSlice, typedArrayBuffer, typedArraySlice } from './intrinsics.js';
+import { define, floor, global, imul, max, NativeUint8Array, own, padEnd, strSlice, typedArrayBuffer, typedArraySlice } from './intrinsics.js';
 import { library } from './libraries.js';
 
 const blockSize = 64; // bytes
 let seed; // in hexadecimal
+const aheadSize = 8 * blockSize; // one call of the library makes several blocks
 let taken = 0; // bytes of the stream
+const none = new NativeUint8Array(0);
+let ahead = none; // bytes of the stream from the block first on
+let first = 0;
 
 // startRandom takes the seed: 32 bytes in hexadecimal. What is missing of it counts as zeros.
 export function startRandom(frame) {
@@ -15,11 +19,16 @@ export function startRandom(frame) {
 
 // random returns n bytes. A draw begins at a whole word of the stream.
 export function random(n) {
-  const skip = taken % blockSize;
-  const bytes = new NativeUint8Array(skip + n);
-  library('keyStream', seed, floor(taken / blockSize), typedArrayBuffer(bytes));
+  if (taken + n > first * blockSize + ahead.length) {
+    first = floor(taken / blockSize);
+    ahead = new NativeUint8Array(max(taken % blockSize + n, aheadSize));
+    library('keyStream', seed, first, typedArrayBuffer(ahead));
+  }
+  const from = taken - first * blockSize;
   taken += (n + 3) & ~3;
-  return typedArraySlice(bytes, skip);
+  const bytes = typedArraySlice(ahead, from, from + n);
+  if (ahead.length > aheadSize) ahead = none;
+  return bytes;
 }
 
 // Math.random is drawn in tight loops, where the cipher would be too slow. It is xoshiro128** (Blackman and Vigna, 2018),

@@ -5,11 +5,13 @@ import { library } from '../libraries.js';
 import { replace, test } from '../text.js';
 
 const named = { __proto__: null, 8: '\\b', 9: '\\t', 10: '\\n', 12: '\\f', 13: '\\r', 92: '\\\\', 39: "\\'" };
+const suspect = /[\x00-\x1f'\x7f-\x9f\\\ud800-\udfff]/; // most strings have none of these, and finding that out is quick
 const special = /[\x00-\x1f\x7f-\x9f\\]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const specialOrQuote = new RegExp(`'|${special.source}`, 'g');
 
 // escape replaces control characters, backslashes, lone surrogates, and single quotes where they are to be.
 export function escape(string, quotes = false) {
+  if (!test(suspect, string)) return string;
   return replace(quotes ? specialOrQuote : special, string, (found) => {
     const code = charCodeAt(found[0], 0);
     const digits = numberToString(code, 16);
