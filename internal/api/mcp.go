@@ -24,10 +24,12 @@ func (a *API) addMCP(r *routes) {
 	a.gateway = mcpserver.New(mcpserver.Options{
 		Harness: a.opt.Harness, Tasks: tasks, Mode: a.opt.MCPMode, Skills: a.opt.MCPSkills, Admit: a.admit, Shown: a.shownToModel, Logger: a.opt.Logger, Version: a.opt.Version,
 	})
-	handler := a.gateway.Handler(func(r *http.Request) auth.Identity { return identity(r.Context()) })
+	handler := a.gateway.Handler(
+		func(r *http.Request) auth.Identity { return identity(r.Context()) },
+		func(r *http.Request) { visitOf(r.Context()).decoded() },
+	)
 	serve := func(w http.ResponseWriter, r *http.Request) error {
 		v := visitOf(r.Context())
-		v.decoded()
 		v.answer.pace.stream = true
 		if r.Method == http.MethodGet {
 			v.detach()

@@ -26,11 +26,16 @@ const (
 	maxSessions   = 2000             // of all
 )
 
-const identityKey = "identity"
+const (
+	identityKey   = "identity"
+	decodedKey    = "decoded"
+	maxInitialize = 64 << 10 // bytes of a request that begins a session
+)
 
-// Handler serves MCP over streamable HTTP. identify returns the authenticated sender of a request. A request that has a session's id, or
+// Handler serves MCP over streamable HTTP. identify returns the authenticated sender of a request; decoded is called when its body has
+// been decoded, from any goroutine and perhaps never. A request that has a session's id, or
 // begins a session, is one of a session; every other request stands for itself.
-func (s *Server) Handler(identify func(*http.Request) auth.Identity) http.Handler {
+func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded func(*http.Request)) http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.server }
 	options := mcp.StreamableHTTPOptions{
 		Logger: s.opt.Logger, SessionTimeout: sessionIdle,
@@ -43,7 +48,9 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity) http.Handle
 	verify := func(_ context.Context, _ string, r *http.Request) (*sdkauth.TokenInfo, error) {
 		who := identify(r)
 		// The SDK refuses requests for another one's session by the UserID.
-		return &sdkauth.TokenInfo{UserID: who.Principal + " " + who.User, Extra: map[string]any{identityKey: who}}, nil
+		return &sdkauth.TokenInfo{UserID: who.Principal + " " + who.User, Extra: map[string]any{
+			identityKey: who, decodedKey: func() { decoded(r) },
+		}}, nil
 	}
 	return sdkauth.RequireBearerToken(verify, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,6 +74,9 @@ func initializes(r *http.Request) bool {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var m struct{ Method string }
+	if len(body) > maxInitialize {
+		return false // and decoding it would take as long as the call
+	}
 	return json.Unmarshal(body, &m) == nil && m.Method == "initialize"
 }
 

@@ -156,9 +156,15 @@ func (c caller) session(name string) string {
 	return "mcp-" + hex.EncodeToString(of[:6])
 }
 
-// private is a middleware that says of what can be cached that it is the caller's own: it has the tokens of the caller's session.
+// private is a middleware that says of what can be cached that it is the caller's own: it has the tokens of the caller's session. It is
+// the first one, so it also notes that the request is decoded.
 func private(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
+			if decoded, ok := extra.TokenInfo.Extra[decodedKey].(func()); ok {
+				decoded()
+			}
+		}
 		answer, err := next(ctx, method, req)
 		if err != nil {
 			return answer, err

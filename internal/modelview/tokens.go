@@ -23,6 +23,10 @@ func within(text string, limit int) bool {
 	case len(text) > longest*limit:
 		return false
 	}
+	// Exact is the count of the whole, which takes long for a megabyte; in chunks the count ends where it is surely too much.
+	if most := limit + limit/8; len(text) > 2*chunk && tokens(text, most) > most {
+		return false
+	}
 	n, err := vocabulary().Count(text)
 	return err == nil && n <= limit
 }

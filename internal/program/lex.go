@@ -1,6 +1,7 @@
 package program
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -93,7 +94,7 @@ const maxLostRegexes = 20
 // tokenize cuts code into tokens. It never fails: problem notes what it cannot read, and the real parser reports it. Its time
 // is linear in the length of the code.
 func tokenize(code string) *scan {
-	l := &lexer{scan: scan{code: code, tokens: make([]token, 0, len(code)/4+8)}}
+	l := &lexer{scan: scan{code: code, tokens: make([]token, 0, min(len(code)/4+8, firstTokens))}}
 	for l.next() {
 	}
 	if len(l.nests) > 0 {
@@ -146,9 +147,15 @@ func (l *lexer) next() bool {
 	return true
 }
 
+// firstTokens is how many tokens there is room for at first. The code of some megabytes may be one text, or brackets only.
+const firstTokens = 4096
+
 // emit ends a token at the current position.
 func (l *lexer) emit(t token, kind tokenKind, operand bool) {
 	t.kind, t.end, t.operand = kind, l.pos, operand
+	if n := len(l.tokens); n == cap(l.tokens) && n >= firstTokens {
+		l.tokens = slices.Grow(l.tokens, n/8+int(float64(n)*float64(len(l.code)-l.pos)/float64(l.pos+1))) // as dense as so far
+	}
 	l.tokens = append(l.tokens, t)
 }
 
