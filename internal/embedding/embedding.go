@@ -128,7 +128,7 @@ type Embeddings struct {
 	queries map[string]Vector
 	recent  []string // their texts, the oldest first
 	rest    time.Time
-	warned  bool
+	failure error     // since the model last answered
 	hour    time.Time // since when the counts are
 	kept    int
 	all     int
@@ -335,7 +335,7 @@ func (e *Embeddings) embed(ctx context.Context, owner *string, texts []string) (
 		return nil, err
 	}
 	e.mu.Lock()
-	e.warned = false
+	e.failure = nil
 	e.mu.Unlock()
 	vectors := make([]Vector, len(raw))
 	for i, v := range raw {
@@ -349,6 +349,13 @@ func (e *Embeddings) rests() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.opt.Now().Before(e.rest)
+}
+
+// Failure is why there are no vectors; nil while the model answers.
+func (e *Embeddings) Failure() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failure
 }
 
 // charge counts texts that are asked for, to the owner of a search, or as texts that stay.
@@ -389,8 +396,8 @@ func (e *Embeddings) failed(ctx context.Context, err error) {
 		return
 	}
 	e.mu.Lock()
-	first := !e.warned
-	e.warned, e.rest = true, e.opt.Now().Add(restAfterError)
+	first := e.failure == nil
+	e.failure, e.rest = err, e.opt.Now().Add(restAfterError)
 	e.mu.Unlock()
 	if first {
 		e.opt.Logger.WarnContext(ctx, "tools are found by their words only, because the model for embeddings does not answer", "error", err)

@@ -160,10 +160,13 @@ func TestModelDoesNotAnswer(t *testing.T) {
 		if e.Queries(t.Context(), "", []string{"a"}); asked != 2 || l.lines() != 1 {
 			t.Errorf("%d requests, %d lines", asked, l.lines())
 		}
+		if e.Failure() == nil {
+			t.Error("no failure is told")
+		}
 		time.Sleep(time.Minute)
 		broken = false
-		if e.Queries(t.Context(), "", []string{"a"}) == nil {
-			t.Error("there are no vectors, although the model answers")
+		if e.Queries(t.Context(), "", []string{"a"}) == nil || e.Failure() != nil {
+			t.Errorf("there are no vectors, although the model answers: %v", e.Failure())
 		}
 	})
 }

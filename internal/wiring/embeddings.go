@@ -36,3 +36,11 @@ func (h *Harness) openEmbeddings() error {
 	h.catalog.Embed(h.embeddings)
 	return nil
 }
+
+// EmbeddingsFailure is why searches go by words alone; nil where the model for embeddings answers, or none is named.
+func (h *Harness) EmbeddingsFailure() error {
+	if h.embeddings == nil {
+		return nil
+	}
+	return h.embeddings.Failure()
+}
