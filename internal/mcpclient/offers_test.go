@@ -45,3 +45,22 @@ func TestUnusable(t *testing.T) {
 		t.Errorf("connect: %v", err)
 	}
 }
+
+// TestSubscriptionOf has a subscription be told of its resource and of what is below it.
+func TestSubscriptionOf(t *testing.T) {
+	for _, c := range []struct {
+		subscribed, changed string
+		want                bool
+	}{
+		{"test://notes", "test://notes", true},
+		{"test://notes", "test://notes/1", true},
+		{"test://notes/", "test://notes/1", true},
+		{"test://notes", "test://notes2", false},
+		{"test://notes/1", "test://notes", false},
+		{"test://notes", "", false},
+	} {
+		if got := (&subscription{uri: c.subscribed}).of(c.changed); got != c.want {
+			t.Errorf("a subscription to %s is told of %q: %t, want %t", c.subscribed, c.changed, got, c.want)
+		}
+	}
+}
