@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,13 +33,12 @@ func TestGatewayTask(t *testing.T) {
 		code("console.log('looking'); await tools.crm.search({q: ''}); return 42"),
 		fake.Reply{Text: "Ask ann.smith@example.com.", Usage: fake.Usage{Input: 200, Output: 5}},
 	))
-	var mu sync.Mutex
-	var progress []string
+	called := make(chan struct{}, 1)
 	g := f.gateway(&mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			mu.Lock()
-			defer mu.Unlock()
-			progress = append(progress, r.Params.Message)
+			if r.Params.Message == "crm__search" {
+				called <- struct{}{}
+			}
 		},
 	})
 	listed, err := g.ListTools(t.Context(), nil)
@@ -66,11 +64,11 @@ func TestGatewayTask(t *testing.T) {
 		out.Usage == nil || out.Usage.Turns != 2 {
 		t.Fatalf("the client gets %s, %v\n%s", raw, err, g.stderr)
 	}
-	mu.Lock()
-	if got := strings.Join(progress, ", "); !strings.Contains(got, "crm__search") {
-		t.Errorf("it is told %s", got)
+	select {
+	case <-called:
+	case <-time.After(2 * time.Minute):
+		t.Error("the progress does not name the tool that the program calls")
 	}
-	mu.Unlock()
 	var same gatewayTask
 	if text, failed := g.call("run_task", map[string]any{"taskId": out.TaskID}, &same); failed || same.Text != out.Text || !strings.Contains(text, out.Text) {
 		t.Errorf("by its id it is %+v\n%s", same, text)
