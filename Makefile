@@ -28,7 +28,7 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: release release-try npm-servers all build demo test test-process test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp n8n
+.PHONY: release release-try npm-servers all build demo test test-process test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp n8n
 
 all: build
 
@@ -47,6 +47,10 @@ test: children ## every test; at the end what was skipped, and why
 
 test-process: ## the rules of runs once more, with programs in the process tier
 	HARNESS_TEST_TIER=process $(TOOL) gotestsum --format pkgname-and-test-fails -- -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
+
+test-docker: build ## the same with programs in containers: scripts/docker-engine make test-docker
+	./bin/harness sandbox build
+	CI=true HARNESS_TEST_TIER=docker $(TOOL) gotestsum --format pkgname-and-test-fails -- -timeout 30m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
 
 test-long: export HARNESS_TEST_LONG = 1
 test-long: test ## every test with the whole of each generated series

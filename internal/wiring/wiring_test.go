@@ -80,6 +80,9 @@ func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outsid
 	}
 	if tier := os.Getenv(tierVar); tier != "" {
 		all["sandbox.tier"] = tier
+		if host := os.Getenv("DOCKER_HOST"); host != "" {
+			all["sandbox.docker.host"] = host
+		}
 	}
 	for key, value := range flags {
 		all[key] = value

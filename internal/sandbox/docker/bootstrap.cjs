@@ -66,7 +66,7 @@ const group = (second, first) => {
 };
 atMost('memory', group('memory.max', 'memory/memory.limit_in_bytes'), expected.memory);
 const [quota, period] = group('cpu.max', 'cpu/cpu.cfs_quota_us').trim().split(' ');
-atMost('processors', Number(quota) > 0 ? quota / (period ?? read('/sys/fs/cgroup/cpu/cpu.cfs_period_us')) : quota, expected.cpus);
+atMost('processors', Number(quota) > 0 ? quota / (period ?? read('/sys/fs/cgroup/cpu/cpu.cfs_period_us')) : quota === '-1' ? 'max' : quota, expected.cpus);
 const [, files] = /^Max open files +\d+ +(\S+)/m.exec(read('/proc/self/limits')) ?? [];
 atMost('open files', files, expected.files);
 const tmp = fs.statfsSync('/tmp');
