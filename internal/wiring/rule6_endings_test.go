@@ -136,6 +136,9 @@ func TestRuleEndingsCrash(t *testing.T) {
 		f.value(`return 1`, nil)
 		eventually(t, "the runner is idle", func() bool { return len(pool.Pids()) == 1 })
 		pid := pool.Pids()[0]
+		if pid == 0 {
+			t.Skip("a container is no process of this machine; TestKilledByOthers of package docker kills one")
+		}
 		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: c.code, Observe: func(e run.Event) {
 			if e.Answer != nil && e.Answer.N == 1 {
 				p, err := os.FindProcess(pid)
