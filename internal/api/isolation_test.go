@@ -274,6 +274,13 @@ func TestWhoSeesWhat(t *testing.T) {
 	for _, key := range []string{alice, bob} {
 		w.as(key, "POST", "/v1/runs", map[string]string{"code": "return 1"}).want(http.StatusOK)
 	}
+	for path, body := range map[string]map[string]string{
+		"/v1/runs": {"code": "return 1"}, "/v1/sessions": {}, "/v1/schedules": {"task": "x", "cron": "@daily"}, "/v1/tasks": {"task": "x"},
+	} {
+		if r := w.as(anyone, "POST", path, body).want(http.StatusBadRequest); !strings.Contains(r.body, "userId is required") {
+			t.Errorf("%s: %s", path, r.body)
+		}
+	}
 	for name, c := range map[string]struct {
 		key, query string
 		users      []string
