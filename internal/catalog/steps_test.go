@@ -287,7 +287,7 @@ func logMissed(t *testing.T, c *Catalog, r recallRequest) {
 func TestSearchFurtherServers(t *testing.T) {
 	t.Parallel()
 	if *showMissed {
-		t.Skip("these are not looked at")
+		t.Skip("what these requests miss is not shown: they judge, and nothing is tuned on them")
 	}
 	alone, among := New(), New()
 	for _, s := range stepsServers(t) {

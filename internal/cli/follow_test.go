@@ -24,14 +24,9 @@ func (f *fixture) background(stdout, stderr *lockedBuffer, args ...string) <-cha
 	return code
 }
 
-// TestFollowTask follows a task that another command works: its first turn is shown before the model has answered the second time.
-func TestFollowTask(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	gate := make(chan struct{})
-	f.modelled(fake.Replies(code("console.log('counting'); return 42"), fake.Reply{Text: "It is 42.", Wait: gate}))
-	ran := f.background(until("x^"), until("x^"), "run", "How many?")
-	var id string
+// listed waits until a task is listed, and returns its id.
+func (f *fixture) listed(t *testing.T) (id string) {
+	t.Helper()
 	eventually(t, "listed", func() bool {
 		var page struct{ Tasks []struct{ ID string } }
 		f.run("tasks", "list", "--json").want(0).value(&page)
@@ -40,6 +35,17 @@ func TestFollowTask(t *testing.T) {
 		}
 		return id != ""
 	})
+	return id
+}
+
+// TestFollowTask follows a task that another command works: its first turn is shown before the model has answered the second time.
+func TestFollowTask(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	gate := make(chan struct{})
+	f.modelled(fake.Replies(code("console.log('counting'); return 42"), fake.Reply{Text: "It is 42.", Wait: gate}))
+	ran := f.background(until("x^"), until("x^"), "run", "How many?")
+	id := f.listed(t)
 	shown, answer := until("output: 42"), until("x^")
 	followed := f.background(answer, shown, "tasks", "show", id, "--follow")
 	<-shown.hit

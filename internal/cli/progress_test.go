@@ -56,15 +56,7 @@ func TestFollowWriting(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ran := make(chan int, 1)
 	go func() { ran <- f.runIn(ctx, "", "run", "Write.").code }()
-	var id string
-	eventually(t, "listed", func() bool {
-		var page struct{ Tasks []struct{ ID string } }
-		f.run("tasks", "list", "--json").want(0).value(&page)
-		if len(page.Tasks) > 0 {
-			id = page.Tasks[0].ID
-		}
-		return id != ""
-	})
+	id := f.listed(t)
 	shown := until("word by word")
 	go func() { <-shown.hit; cancel(cli.Signal{Signal: os.Interrupt}) }()
 	picture, _, code := f.watched(80, shown, nil, "tasks", "show", id, "--follow")

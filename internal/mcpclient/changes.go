@@ -55,8 +55,8 @@ func (m *Manager) PromptsChanged() <-chan struct{} { return m.prompts.wait() }
 // ResourcesChanged is PromptsChanged for resources and their templates.
 func (m *Manager) ResourcesChanged() <-chan struct{} { return m.resources.wait() }
 
-// Subscribe has updated called whenever a server says that a resource has changed, and when it has been connected again, since it may
-// have changed meanwhile; until cancel is called. updated must not block. The server stays connected as long. Failures are *[CallError].
+// Subscribe subscribes to a resource of a server until cancel is called. It calls updated, which must not block, when the server reports a change,
+// and after each reconnection, because changes before it may have been missed. The server stays connected until then. Errors are *[CallError].
 func (m *Manager) Subscribe(ctx context.Context, server, uri string, updated func()) (cancel func(), err error) {
 	s, err := m.serverOf(ctx, server)
 	if err != nil {
@@ -80,13 +80,13 @@ func (m *Manager) Subscribe(ctx context.Context, server, uri string, updated fun
 	return sync.OnceFunc(func() { s.removeSubscription(added) }), nil
 }
 
-// subscription is who is told of the changes of a resource.
+// subscription is one subscriber of a resource.
 type subscription struct {
 	uri     string
 	updated func()
 }
 
-// of reports whether a resource is the subscribed one, or below it: servers may tell of a part.
+// of reports whether a resource is the subscribed one, or below it: servers may report a part.
 func (s *subscription) of(uri string) bool {
 	rest, below := strings.CutPrefix(uri, s.uri)
 	return below && (rest == "" || rest[0] == '/' || strings.HasSuffix(s.uri, "/"))
@@ -152,7 +152,7 @@ func (s *server) unsubscribe(c *conn, uri string) {
 		_ = c.session.Unsubscribe(ctx, params) // ends the stream
 	} else {
 		raw, _ := s.try(ctx, c, CallOptions{}, noProgress{}, func(ctx context.Context, c *conn) error { return c.session.Unsubscribe(ctx, params) })
-		raw.charge.free() // if the server still tells of changes, nothing is done with it
+		raw.charge.free() // later reports of the server are ignored
 	}
 	s.mu.Lock()
 	again := s.subscribed(uri)
@@ -187,7 +187,7 @@ func (s *server) noticed(m *jsonrpc.Request) {
 	}
 }
 
-// offersAgain tells of what a new connection may have changed, and subscribes there to what the ones before were subscribed to.
+// offersAgain reports that prompts and resources may have changed with a new connection, and repeats the subscriptions on it.
 func (s *server) offersAgain(c *conn) {
 	s.m.prompts.fire()
 	s.m.resources.fire()

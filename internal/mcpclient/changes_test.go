@@ -13,8 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-// TestSubscribe is told of the changes of a resource by servers of both generations of the protocol; also
-// after the server has forgotten its clients, and no more once it is cancelled.
+// Subscribers get the changes of a resource from servers of both generations of the protocol, also after the server has forgotten its clients,
+// and none after they have cancelled.
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	for name, versions := range map[string][]string{"sessions": {"2025-11-25"}, "without sessions": nil} {

@@ -60,7 +60,7 @@ func TestSubscriptionOf(t *testing.T) {
 		{"test://notes", "", false},
 	} {
 		if got := (&subscription{uri: c.subscribed}).of(c.changed); got != c.want {
-			t.Errorf("a subscription to %s is told of %q: %t, want %t", c.subscribed, c.changed, got, c.want)
+			t.Errorf("a subscription to %s gets the change of %q: %t, want %t", c.subscribed, c.changed, got, c.want)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // to its user, and that its model does not get.
 type page struct {
 	runs   func() *runs.Service
-	goOn   func(approval.Request) // goes on with what a request that nobody awaits stopped
+	resume func(approval.Request) // resumes the run or task of a request for which no client waits
 	mu     sync.Mutex
 	server *http.Server
 	base   string            // of addresses
@@ -30,8 +30,8 @@ type page struct {
 	next    chan struct{} // closed by the next decision
 }
 
-func newPage(runs func() *runs.Service, goOn func(approval.Request)) *page {
-	return &page{runs: runs, goOn: goOn, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
+func newPage(runs func() *runs.Service, resume func(approval.Request)) *page {
+	return &page{runs: runs, resume: resume, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
 }
 
 // await says that the caller goes on with the run of a request once it is decided, until done is called.
@@ -61,7 +61,7 @@ func (p *page) decided(r approval.Request) {
 	close(p.next)
 	p.next = make(chan struct{})
 	if p.awaited[r.ID] == 0 {
-		p.goOn(r)
+		p.resume(r)
 	}
 }
 

@@ -76,7 +76,7 @@ type Server struct {
 func New(opt Options) *Server {
 	s := &Server{opt: opt}
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.page = newPage(opt.Harness.Runs, func(r approval.Request) { s.begun.Go(func() { s.goOn(r) }) })
+	s.page = newPage(opt.Harness.Runs, func(r approval.Request) { s.begun.Go(func() { s.resume(r) }) })
 	guide := instructions
 	if !opt.code() {
 		guide = ""
@@ -194,16 +194,16 @@ func bound(ctx, with context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// goOn goes on with the run or task of a request that was decided when its client had given up.
-func (s *Server) goOn(r approval.Request) {
+// resume resumes the run or task of a request that was decided after its client had given up.
+func (s *Server) resume(r approval.Request) {
 	if r.Task != "" {
 		if s.opt.Tasks != nil {
-			s.goOnTask(r.Task)
+			s.resumeTask(r.Task)
 		}
 		return
 	}
 	_, err := s.opt.Harness.Runs().Resume(s.closing, r.Run, nil)
 	if err != nil && !errors.Is(err, journal.ErrBusy) && !errors.Is(err, journal.ErrEnded) && s.closing.Err() == nil {
-		s.opt.Logger.Warn("go on with an approved run", "run", r.Run, "error", err)
+		s.opt.Logger.Warn("resume an approved run", "run", r.Run, "error", err)
 	}
 }

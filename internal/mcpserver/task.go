@@ -233,7 +233,7 @@ func (x *exchange) askOnce(ctx context.Context, request *approval.Request, of st
 	return nil, decided, err
 }
 
-// taskAgain goes on with the task of a call that a client repeats with what its user has answered; ask says whether they may be asked again.
+// taskAgain works the task of a call that a client repeats with its user's answers; ask reports whether the user may be asked again.
 func (x *exchange) taskAgain(ctx context.Context) (t task.Task, ask bool, err error) {
 	id, was, _ := strings.Cut(x.request.Params.RequestState, "/")
 	if t, err = x.findTask(ctx, id); err != nil || t.Status.Ended() {
@@ -304,13 +304,13 @@ func (x *exchange) taskOutcome(ctx context.Context, t task.Task) (*mcp.CallToolR
 	return answer, nil
 }
 
-// goOnTask goes on with a task whose request was decided when its client had given up.
-func (s *Server) goOnTask(id string) {
+// resumeTask works a task whose request was decided after its client had given up.
+func (s *Server) resumeTask(id string) {
 	if s.queued() {
 		return
 	}
 	_, err := s.opt.Tasks.Do(s.closing, id)
 	if err != nil && !errors.Is(err, task.ErrNotOwner) && !errors.Is(err, task.ErrEnded) && s.closing.Err() == nil {
-		s.opt.Logger.Warn("go on with an approved task", "task", id, "error", err)
+		s.opt.Logger.Warn("work an approved task", "task", id, "error", err)
 	}
 }

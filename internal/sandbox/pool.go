@@ -31,7 +31,7 @@ type PoolOptions struct {
 type Counts struct {
 	Claims uint64 // runners lent to programs
 	Waits  uint64 // of them and of those refused, Acquires that found no runner ready
-	Cold   uint64 // of the waits, those that got a runner that was started meanwhile
+	Cold   uint64 // of the waits, those that got a runner that was started while they waited
 	Starts uint64 // runners started
 	Failed uint64 // starts that failed
 	Deaths uint64 // runners that ended while they waited, or did not end their program cleanly

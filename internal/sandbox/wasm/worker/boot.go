@@ -217,7 +217,7 @@ func (v *vm) compile(ctx context.Context, text []byte, file string) (code []byte
 	return bytes.Clone(read), nil
 }
 
-// run evaluates compiled code and returns its completion value. The code lies at the far end of the stack, which no call reaches meanwhile, and
+// run evaluates compiled code and returns its completion value. The code lies at the far end of the stack, which the evaluation does not reach, and
 // not in the heap, which would keep its size.
 func (v *vm) run(ctx context.Context, code []byte, stack uint32) (handle, error) {
 	if len(code) > guestStack*3/4 || !v.memory.Write(stack, code) {
