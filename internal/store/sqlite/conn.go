@@ -19,6 +19,7 @@ type conn struct {
 	only       *sql.Conn
 	statements prepared // of only
 	err        error
+	begun      bool          // tryBegin has begun the next transaction
 	undo       []func()      // of the transaction: what a rollback reverts in memory
 	uncounted  map[int64]int // bytes that tasks.bytes does not have yet, by tasks.num
 }
@@ -135,12 +136,23 @@ func retryBusy(ctx context.Context, f func() error) error {
 	}
 }
 
+const begin = "BEGIN IMMEDIATE"
+
+// tryBegin begins the next transaction ahead. It is false if another process has the write lock.
+func (c *conn) tryBegin() bool {
+	_, err := c.execute(begin, nil)
+	c.begun = err == nil
+	return !isBusy(err)
+}
+
 // transaction calls f in a transaction that holds the write lock from its beginning, and rolls back after an error.
 func (c *conn) transaction(f func()) error {
-	if err := retryBusy(context.Background(), func() error { _, err := c.execute("BEGIN IMMEDIATE", nil); return err }); err != nil {
-		return err
+	if !c.begun {
+		if err := retryBusy(context.Background(), func() error { _, err := c.execute(begin, nil); return err }); err != nil {
+			return err
+		}
 	}
-	c.undo = nil
+	c.undo, c.begun = nil, false
 	f()
 	c.exec("COMMIT")
 	err := c.takeErr()

@@ -233,16 +233,13 @@ func (w *runWriter) isIn(session sessionKey) bool {
 // Commit implements journal.Writer.
 func (w *runWriter) Commit(ctx context.Context) error {
 	ch, err := w.schedule()
-	if err == nil {
-		err = ctx.Err()
-	}
 	if ch == nil || err != nil {
 		return err
 	}
 	return w.s.wait(ctx, ch)
 }
 
-// schedule has the writer store all that was appended. It returns the last change, nil if all is stored.
+// schedule submits all that was appended. It returns the last change, nil if all is stored.
 func (w *runWriter) schedule() (*change, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -270,7 +270,13 @@ func (s *Store) write(ctx context.Context, bytes int, apply func(*conn)) error {
 	return refused
 }
 
+// wait has a submitted change stored.
 func (s *Store) wait(ctx context.Context, ch *change) error {
+	err := ctx.Err()
+	s.writer.start(ch)
+	if err != nil {
+		return err
+	}
 	select {
 	case <-ch.done:
 		return ch.err

@@ -22,18 +22,20 @@ type change struct {
 	err     error
 }
 
-// writer is the one goroutine that writes. All changes that wait while it works share the next transaction; when
-// none waits, a change is a transaction of its own at once.
+// writer stores changes, one transaction at a time. A change that finds the writer at rest is a transaction of its own, which the
+// caller's goroutine executes: waking another one and being woken by it takes as long as the transaction. All changes that arrive
+// meanwhile share the next transaction, which the writer's own goroutine executes.
 type writer struct {
 	conn *conn
 
 	mu      sync.Mutex
+	busy    bool // conn is in use
 	queue   []*change
 	riders  []*change // that wait for a change to be stored with
 	aboard  int       // riders in the group that is being stored
 	err     error     // of a rider that is not stored yet
 	closing bool
-	changed *sync.Cond     // queue or closing
+	changed *sync.Cond     // busy, queue or closing
 	stopped sync.WaitGroup // of the goroutine
 
 	transactions atomic.Int64
@@ -46,12 +48,13 @@ func newWriter(c *conn) *writer {
 	w.stopped.Go(func() {
 		for group := w.next(); len(group) > 0; group = w.next() {
 			w.commit(group)
+			w.rest()
 		}
 	})
 	return w
 }
 
-// submit queues a change; false if the writer is closing.
+// submit queues a change, which start has stored; false if the writer is closing.
 func (w *writer) submit(ch *change) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,8 +62,45 @@ func (w *writer) submit(ch *change) bool {
 		return false
 	}
 	w.queue = append(w.queue, ch)
-	w.changed.Signal()
 	return true
+}
+
+// start has a queued change stored. It stores it itself if the writer is at rest and nothing else is queued.
+func (w *writer) start(ch *change) {
+	w.mu.Lock()
+	if w.busy || len(w.queue) != 1 || w.queue[0] != ch {
+		if !w.busy {
+			w.changed.Signal()
+		}
+		w.mu.Unlock()
+		return
+	}
+	group := w.take()
+	w.mu.Unlock()
+	if w.conn.tryBegin() {
+		w.commit(group)
+	} else { // another process writes: a caller may be cancelled, so the writer's own goroutine waits for it
+		w.giveBack(group)
+	}
+	w.rest()
+}
+
+// giveBack queues a group again, before all others.
+func (w *writer) giveBack(group []*change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.riders = append(group[:w.aboard:w.aboard], w.riders...)
+	w.queue = append(group[w.aboard:], w.queue...)
+	w.aboard = 0
+}
+
+// rest ends the use of the connection.
+func (w *writer) rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy = false; len(w.queue) > 0 || w.closing {
+		w.changed.Signal()
+	}
 }
 
 // ride has a change stored with the next one that is submitted, before it. A rider that fails rides again.
@@ -93,13 +133,19 @@ func (w *writer) close() {
 	w.stopped.Wait()
 }
 
-// next waits for changes. There are none when the writer closes.
-func (w *writer) next() (group []*change) {
+// next waits for changes and takes them. There are none when the writer closes.
+func (w *writer) next() []*change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) == 0 && !w.closing {
+	for w.busy || len(w.queue) == 0 && !w.closing {
 		w.changed.Wait()
 	}
+	return w.take()
+}
+
+// take takes a group and with it the connection, which rest gives back.
+func (w *writer) take() (group []*change) {
+	w.busy = true
 	n := min(len(w.queue), maxGroup)
 	group = w.queue[:n:n]
 	w.queue = w.queue[n:]
