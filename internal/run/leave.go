@@ -134,6 +134,10 @@ func (l *loop) left() bool {
 	l.leg = leg{cursor: journal.NewCursor(nil), again: true}
 	l.spec.Records, l.spec.Start = nil, journal.Start{Run: l.spec.Start.Run, Tier: l.spec.Start.Tier}
 	l.spec.Leave.Forget()
+	select {
+	case l.jobs <- nil:
+	default:
+	}
 	if l.answers > l.away.had {
 		l.wantRunner()
 	}

@@ -61,6 +61,8 @@ type loop struct {
 	timers   timers         // that are pending
 	inFlight int            // calls the gate is working on
 	results  chan result
+	jobs     chan func()           // calls for the goroutine that waits in serve
+	serving  atomic.Bool           // a goroutine waits there
 	asked    map[int]approval.Call // calls that wait for an approval
 	parked   *approval.Request     // the request that the run waits for
 	over     chan struct{}         // closed when no more results are read
@@ -128,7 +130,7 @@ func newLoop(spec *Spec) *loop {
 	defer func() { *spec = Spec{} }()
 	return &loop{
 		spec: *spec, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), asked: map[int]approval.Call{},
-		results: make(chan result, 16), over: make(chan struct{}), timers: newTimers(), away: newAway(),
+		results: make(chan result, 16), over: make(chan struct{}), jobs: make(chan func()), timers: newTimers(), away: newAway(),
 	}
 }
 
@@ -403,13 +405,35 @@ func (l *loop) do(ctx context.Context, c preparedCall) {
 	l.inFlight++
 	own := &callContext{loop: l, n: c.call.N}
 	ctx = context.WithValue(ctx, callKey{}, own)
-	go func() {
+	job := func() {
 		value, err := c.pending(ctx, l.intent)
 		select {
 		case l.results <- result{c.call.N, value, err, own.asks}:
 		case <-l.over:
 		}
-	}()
+	}
+	select {
+	case l.jobs <- job:
+	default:
+		go l.serve(job)
+	}
+}
+
+// serve does a job, and then those that find it waiting: a goroutine whose stack has grown costs less than a new one. One waits at most,
+// until the run is over or leaves its runner, which is a job of nil.
+func (l *loop) serve(job func()) {
+	for job != nil {
+		job()
+		if !l.serving.CompareAndSwap(false, true) {
+			return
+		}
+		select {
+		case job = <-l.jobs:
+			l.serving.Store(false)
+		case <-l.over:
+			return
+		}
+	}
 }
 
 // callKey is the key under which the context of a Pending holds a callContext.
