@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
@@ -143,6 +144,8 @@ type Index struct {
 	exact    map[string][]int32  // by folded name and folded key
 	postings map[string]postings // with numbers across all segments
 	sorted   []string            // all terms, for prefixes
+	rarest   float32             // rarity of a term that one tool has
+	used     sync.Pool           // *[]float32 for numbers
 }
 
 // NewIndex joins segments.
@@ -175,6 +178,7 @@ func NewIndex(segments []*Segment) *Index {
 		all.rarity = ix.rarity(len(all.list))
 		ix.postings[term] = all
 	}
+	ix.rarest = ix.rarity(1)
 	ix.sorted = slices.Sorted(maps.Keys(ix.postings))
 	return ix
 }

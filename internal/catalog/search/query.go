@@ -89,12 +89,27 @@ func (ix *Index) SearchKnowing(query string, limit int, known Known) []Result {
 	}
 	query = query[:min(len(query), maxQuery)]
 	var out []Result
-	for _, d := range ix.choose(ix.score(query, known), ix.exact[ident.Fold(query)], limit) {
+	clauses := ix.score(query, known)
+	for _, d := range ix.choose(clauses, ix.exact[ident.Fold(query)], limit) {
 		segment := ix.server[d]
 		out = append(out, Result{Segment: int(segment), Doc: int(d - ix.base[segment])})
 	}
+	for i := range clauses {
+		ix.recycle(clauses[i].worth)
+	}
 	return out
 }
+
+// numbers is a zero for each tool. Searches use them again: to them they are the most of what a search allocates.
+func (ix *Index) numbers() []float32 {
+	if used, ok := ix.used.Get().(*[]float32); ok {
+		clear(*used)
+		return *used
+	}
+	return make([]float32, len(ix.server))
+}
+
+func (ix *Index) recycle(numbers []float32) { ix.used.Put(&numbers) }
 
 // clause is a clause of a request as it is understood.
 type clause struct {
@@ -113,7 +128,7 @@ func (ix *Index) score(query string, known Known) (clauses []clause) {
 			named[seg] = wholeNamedWeight
 		}
 	}
-	r := &reading{ix: ix, best: make([]float32, len(ix.server)), covered: make([]float32, len(ix.server)), seen: map[string]bool{}}
+	r := &reading{ix: ix, best: ix.numbers(), covered: ix.numbers(), seen: map[string]bool{}}
 	words := 0
 	for _, s := range all {
 		found, does := understand(s, maxWords-words)
@@ -152,6 +167,8 @@ func (ix *Index) score(query string, known Known) (clauses []clause) {
 			ix.favour(c, known.Favours(telling(all[i].terms)))
 		}
 	}
+	ix.recycle(r.best)
+	ix.recycle(r.covered)
 	return clauses
 }
 
@@ -183,7 +200,7 @@ type reading struct {
 
 // read is what every tool is worth for the words of a step. What the step may mean besides counts the more, the less of it the best tool explains.
 func (r *reading) read(s step, found []word) (worth []float32) {
-	worth = make([]float32, len(r.ix.server))
+	worth = r.ix.numbers()
 	r.most = 0
 	possible := float32(0)
 	for _, w := range found {
@@ -223,7 +240,7 @@ func (r *reading) add(w word, worth []float32) (possible float32) {
 			}
 		}
 	}
-	return cmp.Or(possible, w.weight*r.ix.rarity(1)*fullImpact)
+	return cmp.Or(possible, w.weight*r.ix.rarest*fullImpact)
 }
 
 // How much more a tool is worth if the clause, or another one, names its server.
