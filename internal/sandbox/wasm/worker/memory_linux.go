@@ -21,6 +21,7 @@ type image struct {
 	reserve int64    // bytes of address space of a linear memory
 	limit   *limiter
 	pagemap *os.File      // of this process; nil where the system has none
+	entries []byte        // of it, about an instance's pages
 	free    *mappedMemory // of the last instance
 }
 
@@ -82,7 +83,10 @@ func (i *image) restore(m *mappedMemory) error {
 		return errors.ErrUnsupported
 	}
 	system := os.Getpagesize()
-	entries := make([]byte, len(i.shared)/system*8)
+	if i.entries == nil {
+		i.entries = make([]byte, len(i.shared)/system*8)
+	}
+	entries := i.entries
 	base := unsafe.Pointer(unsafe.SliceData(m.reserved))
 	if _, err := i.pagemap.ReadAt(entries, int64(uintptr(base)/uintptr(system)*8)); err != nil {
 		return err
