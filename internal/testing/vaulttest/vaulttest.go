@@ -433,38 +433,55 @@ func volume(t *testing.T, s *suite) {
 	}
 	batch, tenth := all/100, all/10
 	v := s.open(t)
-	n := load(t, v, session).First
-	var adding, loading []time.Duration
-	for done := 0; done < all; {
+	n, done := load(t, v, session).First, 0
+	adds := func() time.Duration {
 		entries := make([]pii.Entry, batch)
 		for i := range entries {
 			entries[i] = token("EMAIL", n+done+i, fmt.Sprintf("user%d@example.com", done+i), "crm__search")
 		}
 		began := time.Now()
 		add(t, v, session, entries...)
-		adding = append(adding, time.Since(began))
-		if done += batch; done != tenth && done != all {
-			continue
-		}
-		flush(t, v)
-		for range 5 {
-			began = time.Now()
-			loaded := load(t, v, session)
-			loading = append(loading, time.Since(began)/time.Duration(done))
-			if len(loaded.Entries) != done || loaded.Tokens != int64(done) || loaded.Entries[done-1].N != n+done-1 {
-				t.Fatalf("%d entries, %d tokens, want %d", len(loaded.Entries), loaded.Tokens, done)
-			}
-		}
+		done += batch
+		return time.Since(began) / time.Duration(batch)
 	}
-	// What takes time for each token of the session takes ten times as long at the end. A busy machine makes some of these times longer, but not all.
-	first, last := median(adding[:tenth/batch])/time.Duration(batch), slices.Min(adding[len(adding)-tenth/batch:])/time.Duration(batch)
-	small, full := median(loading[:5]), slices.Min(loading[5:])
-	t.Logf("adding takes %v a token, at the end %v; loading %v, at the end %v", first, last, small, full)
-	if last > 5*max(first, time.Microsecond) {
-		t.Errorf("adding a token takes %v in an empty session and %v in a full one", first, last)
+	loads := func() time.Duration {
+		began := time.Now()
+		loaded := load(t, v, session)
+		took := time.Since(began) / time.Duration(done)
+		if len(loaded.Entries) != done || loaded.Tokens != int64(done) || loaded.Entries[done-1].N != n+done-1 {
+			t.Fatalf("%d entries, %d tokens, want %d", len(loaded.Entries), loaded.Tokens, done)
+		}
+		return took
 	}
-	if full > 5*max(small, time.Microsecond) {
-		t.Errorf("loading a token takes %v in a small session and %v in a full one", small, full)
+	adding := repeat(tenth/batch, adds)
+	flush(t, v)
+	loading := repeat(5, loads)
+	for done < all {
+		adds()
+	}
+	linear(t, "adding a token", median(adding), adds)
+	flush(t, v)
+	linear(t, "loading a token", median(loading), loads)
+}
+
+func repeat(n int, f func() time.Duration) (took []time.Duration) {
+	for range n {
+		took = append(took, f())
+	}
+	return took
+}
+
+// linear fails unless what took so long in a small session takes at most five times as long in a full one: what takes time for each token
+// of the session takes ten times as long. A busy machine makes some of the times longer, but not all.
+func linear(t *testing.T, what string, small time.Duration, again func() time.Duration) {
+	t.Helper()
+	bound, full := 5*max(small, time.Microsecond), again()
+	for tries := 1; full > bound && tries < 100; tries++ {
+		full = min(full, again())
+	}
+	t.Logf("%s takes %v, in the full session %v", what, small, full)
+	if full > bound {
+		t.Errorf("%s takes %v in a small session and %v in a full one", what, small, full)
 	}
 }
 
