@@ -78,9 +78,9 @@ type API struct {
 	close   context.CancelFunc
 	tickets tickets
 	gateway *mcpserver.Server // of MCP clients; nil before Handler
-	// reads, heavy and transfers bound requests that are served at the same time, streams the streams of events, scans the files that are
-	// looked through.
-	reads, heavy, streams, bodies, transfers, scans *bound
+	// reads, heavy and transfers bound requests that are served at the same time, streams the streams of events, bodies and large the
+	// bodies that are decoded, scans the files that are looked through.
+	reads, heavy, streams, bodies, large, transfers, scans *bound
 
 	layouts layouts
 	uploads uploads
@@ -106,9 +106,12 @@ func New(opt Options) *API {
 		opt.Metrics = telemetry.NewMetrics()
 	}
 	opt.Recheck = cmp.Or(opt.Recheck, 5*time.Second)
+	processors := runtime.GOMAXPROCS(0)
 	a := &API{
 		opt: opt, reads: newBound("reads", 16, 128, slotWait), heavy: newBound("reads of whole journals", 1, 2, slotWait),
-		streams: newBound("streams of events", 512, 4096, 0), bodies: newBound("large bodies", 1, runtime.GOMAXPROCS(0), slotWait),
+		streams:   newBound("streams of events", 512, 4096, 0),
+		bodies:    newBound("bodies that are decoded", max(1, processors/2), processors, slotWait),
+		large:     newBound("large bodies", 1, 1024, slotWait),
 		transfers: newBound("transfers of files", 8, 128, slotWait), scans: newBound("files that are looked through", 1, scansAtOnce, slotWait),
 	}
 	a.closing, a.close = context.WithCancel(context.Background())

@@ -140,10 +140,10 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// A caller's large bodies are decoded one after another; small ones, and those of others, do not wait.
+// A caller's bodies are decoded some at a time, large ones one after another with a rest; those of others do not wait for them.
 func TestLargeBodies(t *testing.T) {
 	t.Parallel()
-	a := &API{bodies: newBound("large bodies", 1, 2, 0)}
+	a := &API{bodies: newBound("bodies", 2, 3, 0), large: newBound("large bodies", 1, 4, 0)}
 	read := func(user string, size, want int) *visit {
 		t.Helper()
 		v := &visit{identity: auth.Identity{User: user}, from: netip.MustParseAddr("10.0.0.1")}
@@ -157,11 +157,16 @@ func TestLargeBodies(t *testing.T) {
 	}
 	first := read("alice", largeBody, 0)
 	read("alice", largeBody, http.StatusTooManyRequests)
-	read("alice", largeBody-1, 0)
-	read("bob", largeBody, 0)
-	read("cid", largeBody, http.StatusServiceUnavailable)
-	first.decoded()
-	read("alice", largeBody, 0).decoded()
-	read("", largeBody, 0) // of a client without an identity
+	small := read("alice", largeBody-1, 0)
+	read("alice", largeBody-1, http.StatusTooManyRequests)
+	read("", largeBody, 0).decoded() // of a client without an identity
 	read("", largeBody, http.StatusTooManyRequests)
+	bob := read("bob", largeBody, 0)
+	read("cid", largeBody-1, http.StatusServiceUnavailable)
+	for _, v := range []*visit{first, small, bob} {
+		v.decoded()
+	}
+	read("cid", largeBody-1, 0).decoded()
+	a.large.wait = time.Minute
+	read("alice", largeBody, 0) // when she has rested
 }

@@ -205,12 +205,24 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusBadRequest, "the body is not valid UTF-8")
 	}
 	r.Body = io.NopCloser(bytes.NewReader(text))
-	if len(text) < largeBody {
-		return nil
+	caller := cmp.Or(v.identity.Caller(), v.from.String())
+	rested := func(time.Duration) {}
+	if len(text) >= largeBody {
+		end, err := a.large.enter(r.Context(), caller)
+		if err != nil {
+			return err
+		}
+		rested = func(took time.Duration) { time.AfterFunc(bodyRest*took, end) }
 	}
-	leave, err := a.bodies.enter(r.Context(), cmp.Or(v.identity.Caller(), v.from.String()))
-	if err == nil {
-		v.decoded = sync.OnceFunc(leave)
+	leave, err := a.bodies.enter(r.Context(), caller)
+	if err != nil {
+		rested(0)
+		return err
 	}
-	return err
+	began := time.Now()
+	v.decoded = sync.OnceFunc(func() {
+		leave()
+		rested(time.Since(began))
+	})
+	return nil
 }

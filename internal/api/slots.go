@@ -12,8 +12,12 @@ import (
 // slotWait is the longest wait of a request for a slot.
 const slotWait = 10 * time.Second
 
-// largeBody is the size of a body from which on decoding it takes a slot, in bytes.
+// largeBody is the size of a body in bytes from which on a caller has one only, and rests after it.
 const largeBody = 128 << 10
+
+// bodyRest is how many times as long as decoding a large body took its sender waits before the next one is decoded: decoding those of one
+// caller takes a fifth of a processor at most.
+const bodyRest = 4
 
 // bound bounds the requests of a kind that are served at the same time: of each caller, and of all.
 type bound struct {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 // Vectors are kept by model and text, also for other processes. There is a bound; those that were used the longest ago give way.
 func TestEmbeddings(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1_000_000, 0)
+	var passed atomic.Int64 // the stores ask in the background, too
 	path := filepath.Join(t.TempDir(), "harness.db")
-	opt := Options{Now: func() time.Time { return now }}
+	opt := Options{Now: func() time.Time { return time.Unix(1_000_000, 0).Add(time.Duration(passed.Load())) }}
 	s, other := reopenAt(t, path, opt), reopenAt(t, path, opt)
 	key := func(n byte) embedding.Key { return embedding.Key{n} }
 	put := func(model string, n byte) {
@@ -40,17 +41,17 @@ func TestEmbeddings(t *testing.T) {
 	}
 	expect(s, "a")
 	put("a", 1)
-	now = now.Add(time.Hour)
+	passed.Add(int64(time.Hour))
 	put("a", 2)
-	now = now.Add(time.Hour)
+	passed.Add(int64(time.Hour))
 	put("b", 3)
 	expect(other, "a", 1, 2)
 	expect(other, "b", 3)
-	now = now.Add(48 * time.Hour)
+	passed.Add(int64(48 * time.Hour))
 	if _, err := s.Embeddings(t.Context(), "a", []embedding.Key{key(1)}); err != nil { // it is used again
 		t.Fatal(err)
 	}
-	now = now.Add(time.Hour)
+	passed.Add(int64(time.Hour))
 	put("b", 4)
 	if n := count(t, s, "SELECT count(*) FROM embeddings"); n != 3 {
 		t.Errorf("%d vectors are kept", n)
