@@ -189,7 +189,7 @@ type progress struct {
 	uncounted int   // bytes of stored records that runs.bytes does not have
 }
 
-// Append implements journal.Writer. It encodes the record, which spares the one goroutine that writes the work.
+// Append implements journal.Writer. It encodes the record, which spares the transaction that stores it the work.
 func (w *runWriter) Append(r journal.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
