@@ -140,7 +140,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// A caller's bodies are decoded some at a time, large ones one after another with a rest; those of others do not wait for them.
+// A caller's small bodies are decoded a few at a time, large ones one after another with a pause. Bodies of other callers do not wait for them.
 func TestLargeBodies(t *testing.T) {
 	t.Parallel()
 	a := &API{bodies: newBound("bodies", 2, 3, 0), large: newBound("large bodies", 1, 4, 0)}

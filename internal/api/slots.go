@@ -12,11 +12,11 @@ import (
 // slotWait is the longest wait of a request for a slot.
 const slotWait = 10 * time.Second
 
-// largeBody is the size of a body in bytes from which on a caller has one only, and rests after it.
+// largeBody is the size in bytes from which on a body is large. Large bodies of one caller are decoded one after another, with a pause.
 const largeBody = 128 << 10
 
-// bodyRest is how many times as long as decoding a large body took its sender waits before the next one is decoded: decoding those of one
-// caller takes a fifth of a processor at most.
+// bodyRest sets the pause after a large body: so many times as long as decoding it took. Decoding the large bodies of one caller
+// therefore takes a fifth of a processor at most.
 const bodyRest = 4
 
 // bound bounds the requests of a kind that are served at the same time: of each caller, and of all.

@@ -419,8 +419,8 @@ func (l *loop) do(ctx context.Context, c preparedCall) {
 	}
 }
 
-// serve does a job, and then those that find it waiting: a goroutine whose stack has grown costs less than a new one. One waits at most,
-// until the run is over or leaves its runner, which is a job of nil.
+// serve does a job, and then waits for further ones, because a goroutine whose stack has grown costs less than a new one. At most one
+// goroutine of a run waits. It ends with the run, or with a job of nil, which the run sends when it gives up its runner.
 func (l *loop) serve(job func()) {
 	for job != nil {
 		job()

@@ -100,7 +100,7 @@ func (ix *Index) SearchKnowing(query string, limit int, known Known) []Result {
 	return out
 }
 
-// numbers is a zero for each tool. Searches use them again: to them they are the most of what a search allocates.
+// numbers returns an array with a zero for each tool. Searches reuse these arrays, which are most of the memory that a search needs.
 func (ix *Index) numbers() []float32 {
 	if used, ok := ix.used.Get().(*[]float32); ok {
 		clear(*used)
@@ -109,6 +109,7 @@ func (ix *Index) numbers() []float32 {
 	return make([]float32, len(ix.server))
 }
 
+// recycle gives an array of numbers back, which the caller uses no more.
 func (ix *Index) recycle(numbers []float32) { ix.used.Put(&numbers) }
 
 // clause is a clause of a request as it is understood.

@@ -22,9 +22,9 @@ type change struct {
 	err     error
 }
 
-// writer stores changes, one transaction at a time. A change that finds the writer at rest is a transaction of its own, which the
-// caller's goroutine executes: waking another one and being woken by it takes as long as the transaction. All changes that arrive
-// meanwhile share the next transaction, which the writer's own goroutine executes.
+// writer stores changes, one transaction at a time. If no transaction is being executed, the caller of start stores its change in one of
+// its own: two switches of goroutines would take as long as the transaction. Changes that arrive during a transaction are queued, and
+// the goroutine of newWriter stores them together in the next one.
 type writer struct {
 	conn *conn
 
@@ -65,7 +65,8 @@ func (w *writer) submit(ch *change) bool {
 	return true
 }
 
-// start has a queued change stored. It stores it itself if the writer is at rest and nothing else is queued.
+// start makes sure that a queued change is stored: in the caller's goroutine if no transaction is being executed and nothing else is
+// queued, or else by the writer's goroutine. In the caller's it may return after the caller's context has ended.
 func (w *writer) start(ch *change) {
 	w.mu.Lock()
 	if w.busy || len(w.queue) != 1 || w.queue[0] != ch {
