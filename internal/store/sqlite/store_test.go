@@ -2,9 +2,11 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -248,5 +250,49 @@ func TestFilesArePrivate(t *testing.T) {
 		if got := info.Mode().Perm(); got != c.mode {
 			t.Errorf("%s has mode %o, want %o", c.path, got, c.mode)
 		}
+	}
+}
+
+// While another process has the write lock, a caller can be cancelled. Its change and those that ride with it are stored afterwards, in order.
+func TestLockedByAnotherProcess(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "harness.db")
+	s := reopenAt(t, path, Options{})
+	other, err := connect(t.Context(), dsn(path, writeParams(SyncNormal)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.script("BEGIN IMMEDIATE; INSERT INTO owners (user) VALUES ('other')")
+	var order []string // of the transaction
+	note := func(what string) func(*conn) {
+		return func(c *conn) {
+			before := order
+			c.undo = append(c.undo, func() { order = before })
+			order = append(order, what)
+		}
+	}
+	if err := s.writer.ride(&change{apply: note("rider"), done: make(chan struct{})}); err != nil {
+		t.Fatal(err)
+	}
+	ch := &change{apply: note("change"), done: make(chan struct{})}
+	s.writer.submit(ch)
+	s.writer.start(ch) // it returns, although the lock is held
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.wait(ctx, ch); !errors.Is(err, context.Canceled) {
+		t.Errorf("the cancelled caller got %v", err)
+	}
+	if riding, _ := s.writer.riding(); !riding {
+		t.Error("the rider is stored already")
+	}
+	other.script("COMMIT")
+	if err := errors.Join(other.err, other.close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(t.Context(), 0, note("next")); err != nil {
+		t.Fatal(err)
+	}
+	if riding, err := s.writer.riding(); riding || err != nil || !slices.Equal(order, []string{"rider", "change", "next"}) {
+		t.Errorf("stored were %v; riding: %v, %v", order, riding, err)
 	}
 }
