@@ -37,7 +37,7 @@ func (a *API) addMCP(r *routes) {
 		if r.Header.Get("Accept") == "" { // whatever there is
 			r.Header.Set("Accept", "*/*")
 		}
-		p := &problems{ResponseWriter: w}
+		p := &problems{ResponseWriter: w, last: r.Method == http.MethodGet && r.ProtoMajor == 1}
 		handler.ServeHTTP(p, r)
 		if p.status == http.StatusForbidden { // the session is another user's
 			return absent("session")
@@ -69,10 +69,11 @@ func (a *API) addMCP(r *routes) {
 	}, serve)
 }
 
-// problems keeps an error that is plain text from being sent.
+// problems keeps an error that is plain text from being sent, and ends the connections of streams.
 type problems struct {
 	http.ResponseWriter
-	status int // of the error; 0: there is none
+	last   bool // the connection is not kept for another request, which a client that does not read would never send
+	status int  // of the error; 0: there is none
 	text   strings.Builder
 }
 
@@ -81,6 +82,9 @@ func (p *problems) WriteHeader(status int) {
 	if status >= http.StatusBadRequest && strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
 		p.status = status
 		return
+	}
+	if p.last {
+		p.Header().Set("Connection", "close")
 	}
 	p.ResponseWriter.WriteHeader(status)
 }

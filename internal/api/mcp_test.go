@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -137,10 +140,24 @@ func TestMCPSessions(t *testing.T) {
 		}
 	}
 	w.eventually("the run has begun", runIs("running"))
+	listening, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listening.Close()
+	fmt.Fprintf(listening, "GET /mcp HTTP/1.1\r\nHost: harness\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\nMcp-Session-Id: %s\r\n\r\n", alice, last)
+	_ = listening.SetReadDeadline(time.Now().Add(time.Minute)) // idle connections are kept for longer
+	stream := bufio.NewReader(listening)
+	if line, err := stream.ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+		t.Fatalf("the session's messages: %s %v", line, err)
+	}
 	w.as(bob, "DELETE", "/mcp", nil, in(last)...).want(http.StatusNotFound)
 	w.as(alice, "DELETE", "/mcp", nil, in(last)...).want(http.StatusNoContent)
 	w.eventually("the run has ended with its session", runIs("cancelled"))
 	<-answered
+	if _, err := io.Copy(io.Discard, stream); err != nil {
+		t.Errorf("the connection of the session's messages stays open: %v", err)
+	}
 }
 
 // TestMCPListening bounds the streams on which a caller waits for changes; another caller does not notice.

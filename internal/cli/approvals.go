@@ -207,7 +207,7 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d a
 		}
 		return a.work(ctx, h, tasks, decided.Task)
 	}
-	view := a.runView("resuming")
+	view := a.runView(h, "resuming")
 	out, err := h.Runs().Resume(ctx, decided.Run, view.observe)
 	view.stop()
 	if err != nil {

@@ -152,8 +152,7 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local 
 	var out *run.Outcome
 	var written []files.Entry
 	var searched atomic.Bool
-	view := a.runView("the program runs")
-	view.servers = h.Servers().Servers
+	view := a.runView(h, "the program runs")
 	if given != nil {
 		view.progress.say("reading the input")
 		given.Text = view.progress.reading(given.Text, sizeOf(given.Text), "the program runs")

@@ -272,7 +272,7 @@ func (c *runsResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness) erro
 	if !info.Ended.IsZero() {
 		return usage(fmt.Errorf("%s has ended (%s); harness runs show %s says how", info.ID, info.Status, info.ID))
 	}
-	view := a.runView("resuming")
+	view := a.runView(h, "resuming")
 	out, err := h.Runs().Resume(ctx, info.ID, view.observe)
 	view.stop()
 	if err != nil {

@@ -156,8 +156,7 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 	}
 	var written []files.Entry
 	req.User, req.Session, req.Written = c.User, c.Session, func(all []files.Entry) { written = all }
-	view := a.runView("calling " + c.Name)
-	view.servers = h.Servers().Servers
+	view := a.runView(h, "calling "+c.Name)
 	req.Observe, req.Progress = view.observe, view.report
 	out, err := h.Runs().Create(ctx, auth.Local(), req)
 	view.stop()

@@ -15,15 +15,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/slots"
 )
 
 // Sessions of HTTP clients, which versions of the protocol before 2026-07-28 have.
 const (
-	sessionIdle   = 30 * time.Minute // after which a session without requests ends; clients begin another
-	maxOwnSession = 50               // of a caller; the oldest ends
-	maxEnding     = 10               // of a caller, beside them
-	maxOfOwner    = maxSessions / 4  // of a credential, which may act for many users
-	maxSessions   = 2000             // of all
+	sessionIdle   = 30 * time.Minute       // after which a session without requests ends; clients begin another
+	maxOwnSession = 50                     // of a caller; the oldest ends
+	maxEnding     = 10                     // of a caller, beside them; and so many wait to begin
+	maxOfOwner    = maxSessions / 4        // of a credential, which may act for many users
+	maxSessions   = 2000                   // of all
+	sessionPause  = 100 * time.Millisecond // after each that a caller with maxOwnSession begins
 )
 
 const (
@@ -80,8 +82,10 @@ func initializes(r *http.Request) bool {
 	return json.Unmarshal(body, &m) == nil && m.Method == "initialize"
 }
 
-// sessions are the open sessions of HTTP clients. The zero value is ready for use.
+// sessions are the open sessions of HTTP clients.
 type sessions struct {
+	beginning *slots.Slots
+
 	mu        sync.Mutex
 	all       int
 	of        map[string][]*session // by caller, the oldest first
@@ -105,18 +109,37 @@ func (s *session) end() {
 // errSessions reports that there are too many sessions.
 var errSessions = errors.New("the server has too many sessions: try again later")
 
-// add counts a session until it ends. The oldest of a caller with too many ends.
-func (s *sessions) add(who auth.Identity, began *mcp.ServerSession) error {
+func newSessions() *sessions {
+	return &sessions{
+		beginning: slots.New(slots.Limits{All: maxSessions, Each: 1, EachWaiting: maxEnding}, "sessions", "begun"),
+		of:        map[string][]*session{}, perOwner: map[string]int{}, listening: map[string]int{},
+	}
+}
+
+// begin counts a session. Those of a caller begin one after another, with a pause where an older one has to end.
+func (s *sessions) begin(ctx context.Context, who auth.Identity, began *mcp.ServerSession) error {
+	release, err := s.beginning.Acquire(ctx, who.Caller(), 1)
+	if err != nil {
+		return err
+	}
+	full, err := s.add(who, began)
+	if full {
+		time.AfterFunc(sessionPause, release)
+	} else {
+		release()
+	}
+	return err
+}
+
+// add counts a session until it ends. The oldest of a caller with too many ends, which full reports.
+func (s *sessions) add(who auth.Identity, began *mcp.ServerSession) (full bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of, s.perOwner = map[string][]*session{}, map[string]int{}
-	}
 	own := s.of[who.Caller()]
 	if s.all >= maxSessions || s.perOwner[who.Principal] >= maxOfOwner || len(own) >= maxOwnSession+maxEnding {
-		return errSessions
+		return true, errSessions
 	}
-	if len(own) >= maxOwnSession {
+	if full = len(own) >= maxOwnSession; full {
 		own[len(own)-maxOwnSession].end() // those before it are ending
 	}
 	added := &session{ServerSession: began}
@@ -129,7 +152,7 @@ func (s *sessions) add(who auth.Identity, began *mcp.ServerSession) error {
 		added.cancel()
 		s.remove(who, added)
 	}()
-	return nil
+	return full, nil
 }
 
 func (s *sessions) remove(who auth.Identity, ended *session) {
@@ -173,7 +196,9 @@ func (s *Server) countSessions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		began, ok := req.GetSession().(*mcp.ServerSession)
 		if method == "initialize" && ok && began.ID() != "" {
-			if err := s.sessions.add(s.caller(req.GetExtra()).Identity, began); err != nil {
+			ctx, cancel := bound(ctx, s.closing)
+			defer cancel()
+			if err := s.sessions.begin(ctx, s.caller(req.GetExtra()).Identity, began); err != nil {
 				return nil, err
 			}
 		}
@@ -211,9 +236,6 @@ type callerKey struct{}
 func (s *sessions) listen(caller string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listening == nil {
-		s.listening = map[string]int{}
-	}
 	if s.listening[caller]+n > maxOwnSession {
 		return false
 	}

@@ -64,7 +64,7 @@ type Server struct {
 	close   context.CancelFunc
 	// begun is what goes on in the background.
 	begun    sync.WaitGroup
-	sessions sessions
+	sessions *sessions
 	page     *page
 	offered  offered
 	watches  watches
@@ -74,7 +74,7 @@ type Server struct {
 
 // New makes a server. Close must be called.
 func New(opt Options) *Server {
-	s := &Server{opt: opt}
+	s := &Server{opt: opt, sessions: newSessions()}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.page = newPage(opt.Harness.Runs, func(r approval.Request) { s.begun.Go(func() { s.resume(r) }) })
 	guide := instructions
