@@ -76,8 +76,8 @@ func initializes(r *http.Request) bool {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var m struct{ Method string }
-	if len(body) > maxInitialize {
-		return false // and decoding it would take as long as the call
+	if len(body) > maxInitialize || !bytes.Contains(body, []byte("initialize")) {
+		return false // decoding it would take as long as the call
 	}
 	return json.Unmarshal(body, &m) == nil && m.Method == "initialize"
 }

@@ -150,13 +150,9 @@ var mcpAttacks = []func(ctx context.Context, s *server, client *http.Client, n i
 		wg.Wait()
 	},
 	func(ctx context.Context, s *server, client *http.Client, n int) { // sends giant programs
-		session, err := s.connect(ctx, client)
-		if err != nil {
-			return
-		}
-		defer session.Close()
-		for _, code := range []string{strings.Repeat("+(1", 50_000), fmt.Sprintf("const n%d = %q", n, strings.Repeat("x", 7<<20))} {
-			_, _ = session.CallTool(ctx, &mcp.CallToolParams{Name: "execute_code", Arguments: map[string]any{"code": code}})
+		for _, code := range []string{strings.Repeat("+(1", 50_000), fmt.Sprintf("const n%d = '%s'", n, strings.Repeat("x", 7<<20))} {
+			// The client of the SDK would decode it several times, on the processors that are measured.
+			_, _ = s.post(ctx, client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"`+code+`"}}}`)
 		}
 	},
 	func(ctx context.Context, s *server, client *http.Client, _ int) { // opens sessions, and listens without reading
