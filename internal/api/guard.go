@@ -204,25 +204,24 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 	case !utf8.Valid(text):
 		return problem(http.StatusBadRequest, "the body is not valid UTF-8")
 	}
-	r.Body = io.NopCloser(bytes.NewReader(text))
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	caller := cmp.Or(v.identity.Caller(), v.from.String())
-	rested := func(time.Duration) {}
+	rest := func() {}
 	if len(text) >= largeBody {
 		end, err := a.large.enter(r.Context(), caller)
 		if err != nil {
 			return err
 		}
-		rested = func(took time.Duration) { time.AfterFunc(bodyRest*took, end) }
+		rest = func() { time.AfterFunc(bodyRest*time.Duration(len(text))/(1<<20), end) }
 	}
 	leave, err := a.bodies.enter(r.Context(), caller)
 	if err != nil {
-		rested(0)
+		rest()
 		return err
 	}
-	began := time.Now()
 	v.decoded = sync.OnceFunc(func() {
 		leave()
-		rested(time.Since(began))
+		rest()
 	})
 	return nil
 }

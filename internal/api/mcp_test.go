@@ -101,6 +101,27 @@ func TestMCP(t *testing.T) {
 	}
 }
 
+// TestMCPLargeProgram executes a program with a long string, without a session and in one.
+func TestMCPLargeProgram(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true})
+	key := w.key("alice")
+	code := "return '" + strings.Repeat(`\u0041"`, 50_000) + "'.length"
+	if out, text := w.execute(w.mcpClient(key, nil), map[string]any{"code": code}); string(out.Output) != "100000" {
+		t.Errorf("without a session: %s %.300s", out.Output, text)
+	}
+	accept := []string{"Accept", "application/json, text/event-stream"}
+	id := w.as(key, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		accept...).want(http.StatusOK).header.Get("Mcp-Session-Id")
+	call, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": map[string]any{"name": "execute_code", "arguments": map[string]any{"code": code}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.as(key, "POST", "/mcp", string(call), append(accept, "Mcp-Session-Id", id)...).want(http.StatusOK); !strings.Contains(r.body, `"output":100000`) {
+		t.Errorf("in a session: %.300s", r.body)
+	}
+}
+
 // TestMCPSessions has clients of the older versions, which have sessions: a session is its user's, and there are only so many of one.
 func TestMCPSessions(t *testing.T) {
 	t.Parallel()

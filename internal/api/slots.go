@@ -15,9 +15,9 @@ const slotWait = 10 * time.Second
 // largeBody is the size in bytes from which on a body is large. Large bodies of one caller are decoded one after another, with a pause.
 const largeBody = 128 << 10
 
-// bodyRest sets the pause after a large body: so many times as long as decoding it took. Decoding the large bodies of one caller
-// therefore takes a fifth of a processor at most.
-const bodyRest = 4
+// bodyRest is the pause after each MiB of a large body. A program of that size costs 20 to 45 ms of a processor until it executes, so
+// those of one caller take less than a third of one.
+const bodyRest = 150 * time.Millisecond
 
 // bound bounds the requests of a kind that are served at the same time: of each caller, and of all.
 type bound struct {

@@ -31,11 +31,12 @@ const (
 const (
 	identityKey   = "identity"
 	decodedKey    = "decoded"
+	liftedKey     = "lifted"
 	maxInitialize = 64 << 10 // bytes of a request that begins a session
 )
 
 // Handler serves MCP over streamable HTTP. identify returns the authenticated sender of a request; decoded is called when its body has
-// been decoded, from any goroutine and perhaps never. A request that has a session's id, or
+// been decoded, from any goroutine and perhaps never. Requests have a ContentLength. A request that has a session's id, or
 // begins a session, is one of a session; every other request stands for itself.
 func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded func(*http.Request)) http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.server }
@@ -51,7 +52,7 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 		who := identify(r)
 		// The SDK refuses requests for another one's session by the UserID.
 		return &sdkauth.TokenInfo{UserID: who.Principal + " " + who.User, Extra: map[string]any{
-			identityKey: who, decodedKey: func() { decoded(r) },
+			identityKey: who, decodedKey: func() { decoded(r) }, liftedKey: lift(r),
 		}}, nil
 	}
 	return sdkauth.RequireBearerToken(verify, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})(
@@ -70,16 +71,16 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 
 // initializes reports whether a request begins a session. The body can be read again after it.
 func initializes(r *http.Request) bool {
+	if r.ContentLength < 0 || r.ContentLength > maxInitialize {
+		return false // decoding it would take as long as the call
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return false // the handler finds the same error
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var m struct{ Method string }
-	if len(body) > maxInitialize || !bytes.Contains(body, []byte("initialize")) {
-		return false // decoding it would take as long as the call
-	}
-	return json.Unmarshal(body, &m) == nil && m.Method == "initialize"
+	return bytes.Contains(body, []byte("initialize")) && json.Unmarshal(body, &m) == nil && m.Method == "initialize"
 }
 
 // sessions are the open sessions of HTTP clients.

@@ -103,7 +103,7 @@ func New(opt Options) *Server {
 	}
 	s.addSkills()
 	s.addResources()
-	s.server.AddReceivingMiddleware(private, s.prompting, s.listing, s.countSessions, s.boundListening)
+	s.server.AddReceivingMiddleware(restoring, private, s.prompting, s.listing, s.countSessions, s.boundListening)
 	if opt.direct() {
 		s.addUpstreamResources()
 		s.server.AddSendingMiddleware(s.onlyWatching)

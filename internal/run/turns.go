@@ -13,10 +13,13 @@ const (
 	maxTurn = 50 * time.Millisecond
 	// minTurn is how long a program computes while an owner waits who has at least two processors fewer than the program's owner.
 	minTurn = 5 * time.Millisecond
+	// keptFor is how long an owner leaves one processor free after the program of another has computed.
+	keptFor = 100 * time.Millisecond
 )
 
 // Turns share the processors between programs: at most n compute at the same time. A free processor goes to the owner that has the
-// fewest; owners that have as many take turns, and so do the programs of one owner. A program whose turn is over is frozen while others have theirs; where the
+// fewest; owners that have as many take turns, and so do the programs of one owner. An owner gets the last one only if no other's
+// program has computed lately: what the host does for the others needs it. A program whose turn is over is frozen while others have theirs; where the
 // system cannot freeze a process it computes on. The wait counts as no computing. All methods are safe for concurrent use.
 type Turns struct {
 	n int
@@ -25,6 +28,10 @@ type Turns struct {
 	busy  list.List // of *Turn, for longest first
 	queue slots.Queue
 	timer *time.Timer // rings when the first turn is over
+
+	latest string    // the owner whose program began or ended to compute last
+	at     time.Time // when that was
+	before time.Time // when another owner's last did
 }
 
 // freezer is a runner whose process can be stopped for a while. Freeze reports whether that was done.
@@ -90,6 +97,7 @@ func (turn *Turn) Compute() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if turn.elem == nil && !turn.waits {
+		t.active(turn.owner)
 		turn.waits = true
 		t.wait(turn)
 		if t.admit(); !turn.waits {
@@ -113,6 +121,7 @@ func (turn *Turn) Rest() {
 	}
 	switch {
 	case turn.elem != nil:
+		t.active(turn.owner)
 		t.end(turn)
 	case turn.waits || turn.frozen:
 		t.queue.Leave(&turn.place)
@@ -165,12 +174,16 @@ func (t *Turns) wait(turn *Turn) {
 func (t *Turns) admit() {
 	now := time.Now()
 	for first := t.queue.First(); first != nil; first = t.queue.First() {
-		if t.busy.Len() < t.n {
+		free := t.busy.Len() < t.n
+		kept := t.keptUntil(first.Owner())
+		if free && !kept.After(now) {
 			t.queue.Take(first)
 			continue
 		}
 		turn, at := t.firstOver(first)
-		if turn == nil {
+		if free && (turn == nil || kept.Before(at)) {
+			at = kept
+		} else if turn == nil {
 			break
 		}
 		if at.After(now) {
@@ -185,6 +198,26 @@ func (t *Turns) admit() {
 		t.queue.Take(first)
 	}
 	t.timer.Stop()
+}
+
+// active notes that an owner's program begins or ends to compute.
+func (t *Turns) active(owner string) {
+	if owner != t.latest {
+		t.latest, t.before = owner, t.at
+	}
+	t.at = time.Now()
+}
+
+// keptUntil is until when the last processor is not for an owner that has all the others.
+func (t *Turns) keptUntil(owner string) time.Time {
+	switch {
+	case t.n == 1 || t.queue.Has(owner) < t.n-1:
+		return time.Time{}
+	case owner == t.latest:
+		return t.before.Add(keptFor)
+	default:
+		return t.at.Add(keptFor)
+	}
 }
 
 // firstOver returns the program that has to make room for the one that waits, and when.

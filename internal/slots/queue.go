@@ -126,6 +126,9 @@ func (p *Place) More(than *Place) (more int, same bool) {
 	return p.owner.has - than.owner.has, p.owner == than.owner
 }
 
+// Owner is whose place it is.
+func (p *Place) Owner() string { return p.owner.name }
+
 // Waiting is how many places of an owner wait.
 func (q *Queue) Waiting(name string) int {
 	if o := q.owners[name]; o != nil {
