@@ -121,7 +121,7 @@ func (discard) Close(context.Context) error  { return nil }
 
 // Store keeps journals. Its methods are safe for concurrent use.
 type Store interface {
-	// Create starts the journal of a new run; it fails if the run exists.
+	// Create starts the journal of a new run. It, or the first Commit, fails with an error wrapping ErrExists if the run exists.
 	Create(ctx context.Context, run string) (Writer, error)
 	// Resume continues the journal of a run that has no end.
 	Resume(ctx context.Context, run string) (Writer, []Record, error)

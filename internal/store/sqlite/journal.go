@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -18,20 +19,12 @@ var _ journal.Store = (*Store)(nil)
 // Create implements journal.Store. Nothing is stored before the first commit.
 func (s *Store) Create(ctx context.Context, run string) (_ journal.Writer, err error) {
 	defer wrap(&err, "create journal of %q", run)
-	if err := s.lease.Claim(); err != nil {
+	if err := cmp.Or(ctx.Err(), s.lease.Claim()); err != nil {
 		return nil, err
 	}
 	w := &runWriter{s: s, run: run}
 	if !s.reserve(w) {
 		return nil, journal.ErrExists
-	}
-	found, err := list(ctx, s, value[int], "SELECT 1 FROM runs WHERE id = ?", run)
-	if len(found) > 0 {
-		err = journal.ErrExists
-	}
-	if err != nil {
-		s.release(w)
-		return nil, err
 	}
 	return w, nil
 }
