@@ -212,7 +212,7 @@ wait:
 	switch {
 	case got != nil && got.err == nil:
 		return rawResult{got.result, ex.charge}, nil
-	case got != nil && ex.ctx.Err() == nil:
+	case got != nil:
 		err = got.err
 	case ex.ctx.Err() != nil && ctx.Err() == nil:
 		err = context.Cause(ex.ctx) // the SDK says only that it was cancelled
@@ -239,8 +239,8 @@ func (e *CallError) cancelled(ctx context.Context) {
 func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) *CallError {
 	ce := &CallError{Server: s.cfg.Name, Sent: ex.sent.Load(), Err: err}
 	var f *fault
-	var rpc *jsonrpc.Error // of the server; an error that comes after the request was given up does not say what was done
-	if got := ex.answer.Load(); got != nil && ex.ctx.Err() == nil {
+	var rpc *jsonrpc.Error // of the server
+	if got := ex.answer.Load(); got != nil {
 		errors.As(got.err, &rpc)
 	}
 	var timeout errTimeout

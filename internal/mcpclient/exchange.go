@@ -79,11 +79,20 @@ func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
 	case ex.limit > 0 && len(res.Result) > ex.limit:
 		res = &jsonrpc.Response{ID: res.ID, Error: errLargeListing}
 	}
-	ex.answer.Store(&answer{result: res.Result, err: res.Error})
+	// An error that comes after the request was given up does not say what was done.
+	if ex.ctx.Err() == nil || res.Error == nil && !isError(res.Result) {
+		ex.answer.Store(&answer{result: res.Result, err: res.Error})
+	}
 	if res.Error == nil {
 		return &jsonrpc.Response{ID: res.ID, Result: emptyResult, Extra: res.Extra}
 	}
 	return res
+}
+
+// isError reports whether a result is a tool's error.
+func isError(result json.RawMessage) bool {
+	var r struct{ IsError bool }
+	return json.Unmarshal(result, &r) == nil && r.IsError
 }
 
 // progressed hands a report to the call, or drops it if the caller has not read the earlier ones.

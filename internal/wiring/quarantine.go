@@ -19,7 +19,7 @@ const lookForReviews = 2 * time.Second
 
 // reviews notices that definitions which this process holds were approved.
 type reviews struct {
-	held   chan struct{} // holds a token when something may have become held
+	held   chan struct{} // holds a token when something has become held
 	failed atomic.Bool   // a review has failed: the store is away
 	end    context.CancelFunc
 	ended  chan struct{}
@@ -58,12 +58,6 @@ func (h *Harness) review(ctx context.Context, s mcpclient.Server) (held []string
 	}
 	h.reviewed(ctx, s.Name, "held", "", r.New)
 	h.reviewed(ctx, s.Name, "approved", "first use", r.Trusted)
-	if len(r.Held) > 0 {
-		select {
-		case h.reviews.held <- struct{}{}:
-		default:
-		}
-	}
 	return r.Held, false
 }
 
@@ -157,6 +151,18 @@ func (h *Harness) watchReviews() {
 			}
 		}
 	}()
+}
+
+// changed notes that a server has become one of which something is held. It is called after that can be seen: before, holding
+// would find nothing.
+func (r *reviews) changed(s mcpclient.Server) {
+	if r == nil || len(s.Held) == 0 {
+		return
+	}
+	select {
+	case r.held <- struct{}{}:
+	default:
+	}
 }
 
 // holding names the servers of which something is held.

@@ -54,7 +54,10 @@ func (h *Harness) connect() (*servers, error) {
 	s.Manager = mcpclient.NewManager(mcpclient.Options{
 		Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.out.CacheDir, "tools")), Environ: h.out.Environ,
 		LogDir: h.serverLogs(), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.out.Executable,
-		OnChange: func(server mcpclient.Server) { h.catalog.SetServer(offered(server)) }, Review: h.quarantine(),
+		OnChange: func(server mcpclient.Server) {
+			h.catalog.SetServer(offered(server))
+			h.reviews.changed(server)
+		}, Review: h.quarantine(),
 	})
 	if allow := h.cfg.Network.Allow; len(allow) > 0 {
 		err := s.Add(mcpclient.Config{

@@ -1,0 +1,37 @@
+package mcpclient
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// TestLateAnswers keeps what a server answers after the request was given up, unless it is an error: that is about the cancellation.
+func TestLateAnswers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		res  jsonrpc.Response
+		late bool
+		kept bool
+	}{
+		{"result", jsonrpc.Response{Result: json.RawMessage(`{"content":[]}`)}, false, true},
+		{"late result", jsonrpc.Response{Result: json.RawMessage(`{"content":[]}`)}, true, true},
+		{"tool's error", jsonrpc.Response{Result: json.RawMessage(`{"content":[],"isError":true}`)}, false, true},
+		{"late tool's error", jsonrpc.Response{Result: json.RawMessage(`{"content":[],"isError":true}`)}, true, false},
+		{"error", jsonrpc.Response{Error: errors.New("context canceled")}, false, true},
+		{"late error", jsonrpc.Response{Error: errors.New("context canceled")}, true, false},
+	} {
+		ex := newExchange(t.Context(), newMemory(1<<20), "", "p1")
+		if test.late {
+			ex.end(errTimeout{1})
+		}
+		ex.answered(&test.res)
+		if kept := ex.answer.Load() != nil; kept != test.kept {
+			t.Errorf("%s: kept is %t", test.name, kept)
+		}
+		ex.end(nil)
+	}
+}
