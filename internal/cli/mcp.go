@@ -7,6 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpserver"
+	"mcp-code-exec-harness/internal/startup"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -31,6 +32,7 @@ Examples:
 }
 
 func (c *mcpCmd) Run(ctx context.Context, a *app) error {
+	startup.OneClient()
 	if c.PrintConfig != "" {
 		return c.printConfig(a)
 	}

@@ -3,6 +3,7 @@
 package startup
 
 import (
+	"os"
 	"regexp"
 	"runtime/debug"
 	"sync"
@@ -19,6 +20,18 @@ var (
 
 // Done gives the garbage collector its usual setting back, that of GOGC. Safe for concurrent use.
 func Done() { done.Do(func() { debug.SetGCPercent(usualPercent) }) }
+
+// oneClientPercent lets the heap grow to three times of what stays. The heap of such a process is small: with the usual twice, collections
+// take a fifth of its processor time, and a call a tenth longer.
+const oneClientPercent = 200
+
+// OneClient sets the garbage collector for a process that answers the calls of one client, one after another. GOGC goes before it.
+func OneClient() {
+	if os.Getenv("GOGC") == "" {
+		Done()
+		debug.SetGCPercent(oneClientPercent)
+	}
+}
 
 // Regexp is a regular expression that is compiled when it is first used, for package variables. The function panics if it is not valid.
 func Regexp(expression string) func() *regexp.Regexp {
