@@ -46,7 +46,8 @@ func shorten(body []byte) (short []byte, long lifted) {
 			break
 		}
 		end := start + 1 + closing(rest[start+1:])
-		if end-start > longString && !isKey(rest[end:]) {
+		// What is no JSON stays, so that the SDK refuses it.
+		if end-start > longString && !isKey(rest[end:]) && json.Valid(rest[start:end]) {
 			stand := `"` + name + "." + strconv.Itoa(len(long)) + `"`
 			long[stand] = rest[start:end]
 			short = append(append(short, rest[:start]...), stand...)

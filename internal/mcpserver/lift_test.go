@@ -25,6 +25,8 @@ func TestLift(t *testing.T) {
 		{"another method", `{"method":"prompts/get","params":{"arguments":{"a":"` + x + `"}}}`, 0},
 		{"response", `{"id":1,"result":{"a":"` + x + `"}}`, 0},
 		{"batch", `[{"method":"tools/call","params":{"arguments":{"a":"` + x + `"}}}]`, 0},
+		{"wrong escape", `{"method":"tools/call","params":{"arguments":{"a":"\y` + x + `"}}}`, 0},
+		{"line break", `{"method":"tools/call","params":{"arguments":{"a":"` + x + "\n" + `"}}}`, 0},
 		{"no end", `{"method":"tools/call","params":{"arguments":{"a":"` + x, 0},
 		{"twice", `{"method":"tools/call","params":{"arguments":{"a":"` + x + `"},"arguments":{"a":1}}}`, 0},
 	} {
