@@ -491,7 +491,7 @@ func TestBadOptions(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	v := open(t, Options{URL: server.URL})
+	v := open(t, Options{URL: server.URL + "?read_timeout=1h"})
 	load(t, v)
 	if !server.Pause() {
 		t.Skip("processes cannot be stopped on this system: run this test on Linux or macOS")
@@ -502,7 +502,7 @@ func TestSilentServer(t *testing.T) {
 	if err := v.Add(ctx, session, []pii.Entry{token("EMAIL", 1)}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }
