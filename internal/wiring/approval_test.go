@@ -208,15 +208,15 @@ func TestApprovalTimers(t *testing.T) {
 func TestApprovalWall(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
-	f := askingIn(t, t.TempDir(), map[string]string{"sandbox.timeout": "3s", "sandbox.maxWall": "3s", "sandbox.callTimeout": "3s"}, up)
+	f := askingIn(t, t.TempDir(), map[string]string{"sandbox.timeout": "10s", "sandbox.maxWall": "10s", "sandbox.callTimeout": "10s"}, up)
 	const program = `await utils.sleep(%d); await callMCPTool('up__send', {}); await utils.sleep(%d); return 'done'`
-	long, short := f.waits(fmt.Sprintf(program, 300, 2900)), f.waits(fmt.Sprintf(program, 1, 1))
-	<-time.After(3 * time.Second) // as much as maxWall
+	long, short := f.waits(fmt.Sprintf(program, 300, 9900)), f.waits(fmt.Sprintf(program, 1, 1))
+	<-time.After(10 * time.Second) // as much as maxWall
 	if got := f.decide(short, approve); got.Status != run.Succeeded {
 		t.Errorf("the waiting counts: %+v", got.Error)
 	}
 	if got := f.decide(long, approve); kind(got) != "timeout" {
-		t.Errorf("3.2 s of 3 s: %s", got.Status)
+		t.Errorf("10.2 s of 10 s: %s", got.Status)
 	}
 }
 
