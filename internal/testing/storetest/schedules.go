@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -183,6 +184,37 @@ func fire(t *testing.T, open Place) {
 	if err != nil || len(stored) != 1 {
 		t.Errorf("events of the task: %v, %v", stored, err)
 	}
+}
+
+// fireGivenUp: a caller that gives up gets no task, and the instant makes one all the same.
+func fireGivenUp(t *testing.T, open Place) {
+	s := open(t)
+	const schedules, instants = 8, 50
+	var all sync.WaitGroup
+	for c := range schedules {
+		id, user := fmt.Sprint("sched_", c), fmt.Sprint("user_", c)
+		must(t, "create", s.CreateSchedule(t.Context(), task.Schedule{ID: id, UserID: user, Task: "x", CreatedAt: begin, Next: pointer(at(0))}))
+		all.Go(func() {
+			for k := range instants {
+				ctx, cancel := context.WithCancel(t.Context())
+				go cancel()
+				first := New(fmt.Sprintf("task_%d_%d", c, k), user, "sess_"+user)
+				got, created, err := s.Fire(ctx, id, at(k), first, at(k+1))
+				if created != (got.ID == first.Task.ID) || err != nil && (created || !errors.Is(err, context.Canceled)) || err == nil && !created {
+					t.Errorf("fire: %q, %v, %v", got.ID, created, err)
+				}
+				_, again, err := s.Fire(t.Context(), id, at(k), New(fmt.Sprintf("again_%d_%d", c, k), user, "sess_"+user), at(k+1))
+				if err != nil || created && again {
+					t.Errorf("fire again: %v, %v; before: %v", again, err, created)
+				}
+			}
+			tasks, _, err := s.Tasks(t.Context(), task.Filter{UserID: user, Limit: 2 * instants})
+			if err != nil || len(tasks) != instants {
+				t.Errorf("%d tasks, %v, want %d", len(tasks), err, instants)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // fireAtOnce: a planned instant makes one task, however many callers ask.

@@ -81,6 +81,7 @@ func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
 		"schedules":                schedules,
 		"fire":                     fire,
 		"fire at once":             fireAtOnce,
+		"fire given up":            fireGivenUp,
 		"due schedules":            dueSchedules,
 		"queue lock":               queueLock,
 		"run summary":              runSummary,
