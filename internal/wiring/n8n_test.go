@@ -267,7 +267,7 @@ func TestN8NFailures(t *testing.T) {
 			t.Parallel()
 			flags := map[string]string{}
 			if name == "slow" {
-				flags["sandbox.callTimeout"] = "5s"
+				flags["sandbox.callTimeout"] = "5s" // the listing below takes less, on a busy machine too
 			}
 			f, api := n8nHarness(t, flags)
 			f.value(`return (await callMCPTool('n8n_list_nodes', {})).length`, nil) // so that creating needs one request
