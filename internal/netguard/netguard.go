@@ -22,18 +22,31 @@ func Public(ip netip.Addr) bool {
 			return false
 		}
 	}
+	if inner, ok := isatap(ip); ok && !Public(inner) {
+		return false
+	}
 	return ip.IsGlobalUnicast() && !ip.IsPrivate()
 }
 
+// isatap is the IPv4 address at the end of an ISATAP address (RFC 5214), which any prefix may have.
+func isatap(ip netip.Addr) (inner netip.Addr, ok bool) {
+	if !ip.Is6() {
+		return inner, false
+	}
+	b := ip.As16()
+	ok = b[8]&^0x03 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+	return netip.AddrFrom4([4]byte(b[12:])), ok
+}
+
 // reservedNetworks are neither private by RFC 1918 nor public: IANA's registries of special addresses
-// (RFC 6890). The IPv4-compatible, NAT64, Teredo and 6to4 prefixes lead to IPv4 addresses of any kind; 168.63.129.16 is
-// what Azure's machines ask for their secrets.
+// (RFC 6890). The IPv4-compatible, IPv4-translated (RFC 2765), NAT64, Teredo and 6to4 prefixes lead to IPv4 addresses of any kind;
+// 168.63.129.16 is what Azure's machines ask for their secrets.
 var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("168.63.129.16/32"),
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
-	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"), netip.MustParsePrefix("2001::/23"),
+	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("::ffff:0:0:0/96"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/32"), netip.MustParsePrefix("2001::/23"),
 	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"),
 	netip.MustParsePrefix("5f00::/16"), netip.MustParsePrefix("fec0::/10"),
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -281,6 +282,11 @@ func (s *Service) dueRuns(ctx context.Context, limit int) (ids []string, next, d
 
 // resumeDecided goes on with one run.
 func (s *Service) resumeDecided(ctx context.Context, runID string) {
+	defer func() { // a fault of one run ends no other
+		if p := recover(); p != nil {
+			s.opt.Logger.Error("go on with an approved run", "run", runID, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(run.ErrParked) })() // the next process goes on with it

@@ -326,11 +326,6 @@ func (s *Service) leave(runID string, env *environment, locate *locator) *run.Le
 			compiled, err := recorded(*records[0].Start)
 			if err == nil {
 				locate.use(compiled)
-				if len(records) == 0 { // a replay tells what was told then
-					locate.advise = func(compiled *program.Compiled, e *frame.Error, at program.Position) string {
-						return s.advise(env, compiled, e, at)
-					}
-				}
 				locate.recall(records)
 			}
 			return records, err

@@ -15,7 +15,7 @@ import (
 // locator explains errors by the code as written. Modules loaded while the program runs add their maps.
 type locator struct {
 	mu       sync.Mutex
-	compiled *program.Compiled
+	compiled *program.Compiled // nil while the run has no runner, and where its journal cannot be read then
 	// advise is better advice than that of the program alone, or "". It may be nil.
 	advise func(*program.Compiled, *frame.Error, program.Position) string
 }
@@ -23,7 +23,9 @@ type locator struct {
 func (l *locator) add(m program.SourceMap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.compiled.AddMap(m)
+	if l.compiled != nil {
+		l.compiled.AddMap(m)
+	}
 }
 
 // use replaces the program whose errors are explained.
@@ -52,6 +54,9 @@ func (l *locator) recall(records []journal.Record) {
 func (l *locator) locate(e *frame.Error) *run.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.compiled == nil {
+		return &run.Error{Kind: e.Kind, Name: e.Name, Message: e.Message, Stack: e.Stack, Tool: e.Tool, Data: e.Data}
+	}
 	at := l.compiled.Locate(*e)
 	if at.Line == 0 && strings.HasPrefix(e.Message, "output") {
 		at = l.compiled.Result() // the value is at fault, not the code that made it

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -124,17 +125,18 @@ func (s *Service) fireSchedules(ctx context.Context) {
 		if !next.IsZero() {
 			wait = min(wait, next.Sub(s.opt.Now()))
 		}
-		failed := false
+		stuck := false
 		for _, sched := range due {
-			next, err := s.fire(ctx, sched)
-			if failed = failed || err != nil; err != nil && ctx.Err() == nil {
+			next, err := s.fireOrPostpone(ctx, sched)
+			if err != nil && ctx.Err() == nil {
+				stuck = true
 				s.opt.Logger.Error("fire a schedule", "schedule", sched.ID, "error", err)
 			}
 			if err == nil && !next.IsZero() {
 				wait = min(wait, next.Sub(s.opt.Now()))
 			}
 		}
-		if len(due) == scheduleBatch && !failed {
+		if len(due) == scheduleBatch && !stuck {
 			continue // there may be more
 		}
 		pause(ctx, wait, s.schedules)
@@ -143,11 +145,39 @@ func (s *Service) fireSchedules(ctx context.Context) {
 
 const (
 	lookForSchedules = time.Minute // that other processes add
+	postponeMost     = time.Hour   // the longest pause before a schedule is tried again that cannot be fired; the first is lookForSchedules, then it doubles
 	scheduleBatch    = 100         // fired after one look
 )
 
+// fireOrPostpone is fire, and moves a schedule on that cannot be fired: it must not stay before those of others. The error says that the
+// schedule is where it was.
+func (s *Service) fireOrPostpone(ctx context.Context, sched Schedule) (next time.Time, err error) {
+	if err = sched.Damaged; err == nil {
+		next, err = s.fire(ctx, sched)
+	}
+	if err == nil {
+		s.fails(sched.ID, 0)
+		return next, nil
+	}
+	if ctx.Err() != nil {
+		return next, err
+	}
+	wait := lookForSchedules
+	if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrQuota) { // its session is being deleted, or its user makes room
+		wait = min(lookForSchedules<<min(s.fails(sched.ID, 1)-1, 10), postponeMost)
+	}
+	next = s.opt.Now().Add(wait)
+	s.opt.Logger.Warn("postpone a schedule", "schedule", sched.ID, "until", next, "error", err)
+	return next, s.opt.Store.MoveSchedule(ctx, sched.ID, *sched.Next, next)
+}
+
 // fire makes the task of a schedule's planned instant, and returns its next one; zero if there is none.
 func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
+		}
+	}()
 	if sched.Cron != "" {
 		if next, err = sched.after(s.opt.Now()); err != nil {
 			return next, err
@@ -180,9 +210,7 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 		if _, gone := s.opt.Store.Schedule(ctx, sched.ID); errors.Is(gone, ErrNotFound) {
 			return time.Time{}, nil // the schedule was deleted
 		}
-		return s.postpone(ctx, sched, err) // its session is being deleted
-	case errors.Is(err, ErrQuota):
-		return s.postpone(ctx, sched, err)
+		return next, err
 	case err != nil:
 		return next, err
 	}
@@ -190,11 +218,4 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 		wake(s.ready)
 	}
 	return next, nil
-}
-
-// postpone moves a planned instant at which no task could be made.
-func (s *Service) postpone(ctx context.Context, sched Schedule, why error) (next time.Time, err error) {
-	next = s.opt.Now().Add(lookForSchedules)
-	s.opt.Logger.Warn("postpone a schedule", "schedule", sched.ID, "error", why)
-	return next, s.opt.Store.MoveSchedule(ctx, sched.ID, *sched.Next, next)
 }

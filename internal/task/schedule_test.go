@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -353,6 +354,74 @@ func TestScheduleRate(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		if n := len(started(t, p, "ann", "15:04", time.UTC)); n < 8 {
 			t.Errorf("%d tasks later", n)
+		}
+	})
+}
+
+// broken is a store with schedules of one user that cannot be fired, each for a reason of its own.
+type broken struct {
+	task.Store
+	fired map[string]int // tries, by schedule
+}
+
+func (b *broken) DueSchedules(ctx context.Context, now time.Time, limit int) ([]task.Schedule, time.Time, error) {
+	due, next, err := b.Store.DueSchedules(ctx, now, limit)
+	for i, s := range due {
+		if s.UserID != "ann" {
+			continue
+		}
+		b.fired[s.ID]++
+		switch len(s.ID) {
+		case len("sched_1"):
+			due[i] = task.Schedule{ID: s.ID, UserID: s.UserID, Next: s.Next, Damaged: errors.New("damaged")}
+		case len("sched_11"):
+			due[i].Cron = "not an expression"
+		}
+	}
+	return due, next, err
+}
+
+func (b *broken) Fire(ctx context.Context, id string, planned time.Time, n task.New, next time.Time) (task.Task, bool, error) {
+	switch {
+	case n.Task.UserID != "ann":
+		return b.Store.Fire(ctx, id, planned, n, next)
+	case strings.HasSuffix(id, "0"):
+		panic("a fault")
+	}
+	return task.Task{}, false, errors.New("the row is inconsistent")
+}
+
+// A user whose schedules can never be fired stops no other user's, however many they are; each of them is tried less and less often.
+func TestBrokenSchedules(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hook := &broken{fired: map[string]int{}}
+		p := newPlace(t).open(succeed, func(o *task.Options) {
+			hook.Store = o.Store
+			o.Store = hook
+		})
+		then := time.Now().Add(time.Minute)
+		for i := range 250 {
+			if err := p.store.CreateSchedule(t.Context(), task.Schedule{ID: fmt.Sprint("sched_", i), UserID: "ann", Task: "x", Cron: "* * * * *", CreatedAt: time.Now(), Next: &then}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := p.CreateSchedule(t.Context(), task.NewSchedule{Request: task.Request{UserID: "bob", Task: "x"}, Cron: "* * * * *"}); err != nil {
+			t.Fatal(err)
+		}
+		p.work()
+		time.Sleep(5*time.Minute + time.Second)
+		if n := len(started(t, p, "bob", "15:04", time.UTC)); n != 5 {
+			t.Errorf("%d tasks of another user, want 5", n)
+		}
+		if len(hook.fired) != 250 {
+			t.Errorf("%d schedules were tried, want 250", len(hook.fired))
+		}
+		time.Sleep(55 * time.Minute)
+		for id, n := range hook.fired {
+			if n < 2 || n > 8 {
+				t.Errorf("%s was tried %d times in an hour", id, n)
+			}
 		}
 	})
 }

@@ -137,21 +137,22 @@ func (s *Service) forget(ctx context.Context, session Session) error {
 
 // expire deletes expired sessions.
 func (s *Service) expire(ctx context.Context) {
+	var left []Session // sessions that could not be deleted now, which must not keep others waiting
 	for more := true; more && ctx.Err() == nil; {
-		sessions, err := s.opt.Store.ExpiredSessions(ctx, s.opt.Now(), expireBatch)
-		forgotten := 0
+		sessions, err := s.opt.Store.ExpiredSessions(ctx, s.opt.Now(), left, expireBatch)
+		more = len(sessions) == expireBatch
 		for _, session := range sessions {
-			switch failed := s.forget(ctx, session); {
-			case failed == nil:
-				forgotten++
-			case errors.Is(failed, ErrBusy), errors.Is(failed, ErrNotFound): // used again just now, or deleted by its user
-			default:
+			failed := s.forget(ctx, session)
+			if failed == nil {
+				continue
+			}
+			left = append(left, session)
+			if !errors.Is(failed, ErrBusy) && !errors.Is(failed, ErrNotFound) { // else used again just now, or deleted by its user
 				err = errors.Join(err, failed)
 			}
 		}
 		if err != nil && ctx.Err() == nil {
 			s.opt.Logger.Error("forget expired sessions", "error", err)
 		}
-		more = forgotten == expireBatch
 	}
 }

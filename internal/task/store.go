@@ -33,7 +33,8 @@ type Store interface {
 	// DeleteSession closes the session (ErrBusy), and deletes it with its tasks and runs and all that belongs to them.
 	DeleteSession(ctx context.Context, user, id string) error
 	// ExpiredSessions lists sessions that are closed, or expired before now without an unfinished task or a run of a live process.
-	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
+	// Users take turns: the list has one of each before it has another. Those of except are left out before limit counts.
+	ExpiredSessions(ctx context.Context, now time.Time, except []Session, limit int) ([]Session, error)
 
 	// CreateTask adds a queued task with its first events, in one transaction with what New asks for. created is false
 	// where an idempotency key names an earlier task, which is returned; ErrIdempotency if that had another body, ErrQuota if
@@ -80,7 +81,8 @@ type Store interface {
 
 	// CreateSchedule adds a schedule; ErrQuota if its user has too many.
 	CreateSchedule(ctx context.Context, s Schedule) error
-	// DueSchedules lists schedules that are due at now, and says when the first of the others is; zero for never.
+	// DueSchedules lists schedules that are due at now, and says when the first of the others is; zero for never. Users take turns: the
+	// list has one schedule of each before it has another. One whose request cannot be read has ID, UserID, Next and Damaged alone.
 	DueSchedules(ctx context.Context, now time.Time, limit int) (due []Schedule, next time.Time, err error)
 	DeleteSchedule(ctx context.Context, id string) error
 	// MoveSchedule replaces a planned instant of a schedule, and creates no task.
@@ -188,6 +190,7 @@ type WebhookQuery struct {
 	Limit      int            // at most so many
 	Each       int            // of one user, those in flight included
 	InFlight   map[string]int // by user
+	After      string         // users behind this one by name come first
 }
 
 // Schedule makes tasks at planned instants.
@@ -208,4 +211,5 @@ type Schedule struct {
 	Callback  string          `json:"callbackUrl,omitempty"`
 	Reveal    bool            `json:"-"` // as that of Request
 	Budget    Budget          `json:"budget,omitzero"`
+	Damaged   error           `json:"-"` // why DueSchedules could not read its request; nil of all others
 }

@@ -90,10 +90,11 @@ func (s *Service) deliverWebhooks(ctx context.Context) {
 		defer mu.Unlock()
 		inFlight.add(user, n)
 	}
+	last := "" // the user whose webhook was taken last
 	for ctx.Err() == nil {
 		now := s.opt.Now()
 		mu.Lock()
-		q := WebhookQuery{Now: now, Until: now.Add(webhookTaken), Limit: webhookAll - inFlight.sum(), Each: webhookEach, InFlight: maps.Clone(inFlight)}
+		q := WebhookQuery{Now: now, Until: now.Add(webhookTaken), Limit: webhookAll - inFlight.sum(), Each: webhookEach, InFlight: maps.Clone(inFlight), After: last}
 		mu.Unlock()
 		wait := webhookLook
 		hooks, next, err := s.opt.Store.TakeWebhooks(ctx, q)
@@ -102,6 +103,7 @@ func (s *Service) deliverWebhooks(ctx context.Context) {
 			wait = webhookFirst
 		}
 		for _, w := range hooks {
+			last = w.UserID
 			count(w.UserID, 1)
 			sending.Go(func() {
 				s.deliver(ctx, w)

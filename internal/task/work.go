@@ -185,7 +185,7 @@ func (s *Service) leaveTask(ctx context.Context, give func(context.Context) erro
 	}
 }
 
-// fails adds to the failures of a task in a row, and returns them; n of 0 forgets them.
+// fails adds to the failures of a task or a schedule in a row, and returns them; n of 0 forgets them.
 func (s *Service) fails(id string, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

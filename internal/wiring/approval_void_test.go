@@ -162,7 +162,7 @@ func TestApprovalSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expired, err := keep.ExpiredSessions(t.Context(), time.Now().Add(1e6*time.Hour), 10)
+	expired, err := keep.ExpiredSessions(t.Context(), time.Now().Add(1e6*time.Hour), nil, 10)
 	if err != nil || len(expired) != 0 {
 		t.Errorf("the session of a waiting run expires: %v, %v", expired, err)
 	}

@@ -202,24 +202,28 @@ func (s *Store) Decide(ctx context.Context, id string, status approval.Status, d
 func (s *Store) DueRuns(ctx context.Context, now time.Time, limit int) (ids []string, next, decided time.Time, err error) {
 	defer wrap(&err, "list the runs that may go on")
 	type dueRun struct{ id, status, owner string }
-	rows, err := list(ctx, s, func(row scanner) (r dueRun, err error) {
+	lives := map[string]bool{}
+	rows, err := some(ctx, s, limit, func(row scanner) (r dueRun, err error) {
 		return r, row.Scan(&r.id, &r.status, &r.owner)
-	}, `SELECT r.id, r.status, r.owner FROM approvals a CROSS JOIN runs r ON r.num = a.run
-		WHERE a.due <= ? AND r.ended IS NULL AND r.purged = 0 ORDER BY a.due LIMIT ?`, now, limit)
+	}, func(r dueRun) (bool, error) { // false for the runs of live processes
+		if r.status == statusWaiting {
+			return true, nil
+		}
+		alive, known := lives[r.owner]
+		if !known {
+			alive = s.maybeAlive(r.owner)
+			lives[r.owner] = alive
+		}
+		return !alive || r.owner == s.lease.ID() && !s.isOpen(r.id), nil
+	}, `SELECT id, status, owner FROM (
+		SELECT r.id, r.status, r.owner, a.due, row_number() OVER (PARTITION BY r.user ORDER BY a.due, r.num) AS turn
+		FROM approvals a CROSS JOIN runs r ON r.num = a.run WHERE a.due <= ? AND r.ended IS NULL AND r.purged = 0)
+		ORDER BY turn, due`, now)
 	if err != nil {
 		return nil, next, decided, err
 	}
 	for _, r := range rows {
-		alive := false
-		if r.status != statusWaiting {
-			if alive, err = s.lease.Alive(r.owner); err != nil {
-				return nil, next, decided, err
-			}
-			alive = alive && (r.owner != s.lease.ID() || s.isOpen(r.id))
-		}
-		if !alive {
-			ids = append(ids, r.id)
-		}
+		ids = append(ids, r.id)
 	}
 	err = s.each(ctx, "SELECT (SELECT min(due) FROM approvals WHERE due > ?), (SELECT max(decided) FROM approvals)", []any{now},
 		func(row scanner) error { return row.Scan(instant{&next}, instant{&decided}) })

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	readyBatch   = 500 // sessions that become ready with one claim
-	recoverBatch = 500 // tasks of dead processes that one transaction frees
+	readyBatch   = 500       // sessions that become ready with one claim
+	recoverBatch = 500       // tasks of dead processes that one transaction frees
+	damagedAgain = time.Hour // until a task that cannot be read is claimed again
 )
 
 // taskHead is what a change of a task depends on.
@@ -59,17 +60,32 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 	if err := s.lease.Claim(); err != nil {
 		return t, next, err
 	}
-	var id string
-	var due int64
-	if err := s.write(ctx, 0, func(c *conn) { id, due = s.claimNext(c, after, except, now) }); err != nil {
-		return t, next, err
+	for {
+		var id string
+		var due int64
+		if err := s.write(ctx, 0, func(c *conn) { id, due = s.claimNext(c, after, except, now) }); err != nil {
+			return t, next, err
+		}
+		if id == "" {
+			if due > 0 {
+				next = time.UnixMicro(due).UTC()
+			}
+			return t, next, nil
+		}
+		t, err := s.Task(ctx, id)
+		if err == nil {
+			return t, next, nil
+		}
+		// The others' tasks do not wait for one that cannot be read.
+		s.log.Error("claim a task", "task", id, "error", err)
+		if failed := s.write(ctx, 0, func(c *conn) {
+			if h := head(c, id); c.err == nil {
+				free(c, h.num, h.session, now.Add(damagedAgain))
+			}
+		}); failed != nil {
+			return task.Task{}, next, errors.Join(err, failed)
+		}
 	}
-	if id != "" {
-		t, err = s.Task(ctx, id)
-	} else if due > 0 {
-		next = time.UnixMicro(due).UTC()
-	}
-	return t, next, err
 }
 
 // claimNext returns the id of the task that it claims, or when the next one is due, 0 for never.
@@ -78,6 +94,7 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 		SELECT num FROM sessions WHERE ready = 0 AND due <= ? ORDER BY due LIMIT ?)`, now, readyBatch)
 	for user, wrapped := after, false; ; {
 		var session, num int64
+		before := user
 		found := c.row("SELECT num, user FROM sessions WHERE ready = 1 AND user > ? ORDER BY user, due LIMIT 1", []any{user}, &session, &user)
 		switch {
 		case !found && wrapped:
@@ -90,7 +107,13 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 			continue
 		}
 		if !c.row("SELECT num, id FROM tasks WHERE session = ? AND "+nextTask, []any{session}, &num, &id) {
-			c.fail(fmt.Errorf("session %d is ready without a task", session))
+			if c.err != nil {
+				return "", 0
+			}
+			s.log.Error("a session was ready without a task: corrected", "session", session)
+			c.exec(setDue, session)
+			user = before
+			continue
 		}
 		s.take(c, num, session, now)
 		return id, 0
@@ -164,12 +187,17 @@ func free(c *conn, num, session int64, due time.Time) {
 func (s *Store) deadOwners(ctx context.Context) ([]string, error) {
 	owners, err := list(ctx, s, value[string], `SELECT owner FROM tasks WHERE ended IS NULL AND owner <> '' UNION SELECT owner FROM session_uses
 		UNION SELECT owner FROM runs WHERE ended IS NULL AND owner > ''`)
-	dead := slices.DeleteFunc(owners, func(owner string) bool {
-		alive, failed := s.lease.Alive(owner)
-		err = errors.Join(err, failed)
-		return alive
-	})
-	return dead, err
+	return slices.DeleteFunc(owners, s.maybeAlive), err
+}
+
+// maybeAlive says whether an owner's process lives. One of which that cannot be found out counts as alive, so that its work stays its own and
+// that of all others goes on.
+func (s *Store) maybeAlive(owner string) bool {
+	alive, err := s.lease.Alive(owner)
+	if err != nil {
+		s.log.Error("find out whether another process is alive", "owner", owner, "error", err)
+	}
+	return alive || err != nil
 }
 
 // Recover implements task.Store.

@@ -98,6 +98,26 @@ func list[T any](ctx context.Context, s *Store, scan func(scanner) (T, error), q
 	return all, err
 }
 
+// some is list for the first rows that keep accepts: at most limit. The query must not have a limit of its own, which rows that are left
+// out would use up.
+func some[T any](ctx context.Context, s *Store, limit int, scan func(scanner) (T, error), keep func(T) (bool, error), query string, args ...any) (all []T, err error) {
+	err = s.each(ctx, query, args, func(row scanner) error {
+		if len(all) >= limit {
+			return errStop
+		}
+		v, err := scan(row)
+		if err != nil {
+			return err
+		}
+		kept, err := keep(v)
+		if err == nil && kept {
+			all = append(all, v)
+		}
+		return err
+	})
+	return all, err
+}
+
 // one returns the first row, or the error missing.
 func one[T any](ctx context.Context, s *Store, missing error, scan func(scanner) (T, error), query string, args ...any) (v T, err error) {
 	all, err := list(ctx, s, scan, query, args...)

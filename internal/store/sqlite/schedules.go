@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -28,11 +29,21 @@ func (s *Store) CreateSchedule(ctx context.Context, sched task.Schedule) (err er
 
 const scheduleColumns = "id, user, session, cron, zone, created, next, last, request"
 
-func scanSchedule(row scanner) (sched task.Schedule, err error) {
+func scanSchedule(row scanner) (task.Schedule, error) {
+	sched, err := scanDueSchedule(row)
+	return sched, cmp.Or(err, sched.Damaged)
+}
+
+// scanDueSchedule is scanSchedule of a list that one damaged row must not end.
+func scanDueSchedule(row scanner) (sched task.Schedule, err error) {
 	var asked request
+	var text any
 	if err := row.Scan(&sched.ID, &sched.UserID, &sched.SessionID, &sched.Cron, &sched.Zone, instant{&sched.CreatedAt},
-		optional{&sched.Next}, optional{&sched.Last}, object{&asked}); err != nil {
+		optional{&sched.Next}, optional{&sched.Last}, &text); err != nil {
 		return sched, fmt.Errorf("schedule %q as it is stored: %w", sched.ID, err)
+	}
+	if err := (object{&asked}).Scan(text); err != nil {
+		return task.Schedule{ID: sched.ID, UserID: sched.UserID, Next: sched.Next, Damaged: fmt.Errorf("schedule %q as it is stored: %w", sched.ID, err)}, nil
 	}
 	sched.Task, sched.Context, sched.Model, sched.Budget = asked.Task, asked.Context, asked.Model, asked.Budget
 	sched.Principal, sched.Roles, sched.Callback, sched.Reveal = asked.Principal, asked.Roles, asked.Callback, asked.Reveal
@@ -57,7 +68,9 @@ func (s *Store) Schedules(ctx context.Context, user string) (_ []task.Schedule, 
 // DueSchedules implements task.Store.
 func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int) (due []task.Schedule, next time.Time, err error) {
 	defer wrap(&err, "list schedules that are due")
-	due, err = list(ctx, s, scanSchedule, "SELECT "+scheduleColumns+" FROM schedules WHERE next <= ? ORDER BY next LIMIT ?", now, limit)
+	due, err = list(ctx, s, scanDueSchedule, "SELECT "+scheduleColumns+` FROM (
+		SELECT *, row_number() OVER (PARTITION BY user ORDER BY next, num) AS turn FROM schedules WHERE next <= ?)
+		ORDER BY turn, next, num LIMIT ?`, now, limit)
 	if err == nil {
 		err = s.each(ctx, "SELECT min(next) FROM schedules WHERE next > ?", []any{now}, func(row scanner) error {
 			return row.Scan(instant{&next})

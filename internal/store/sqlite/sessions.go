@@ -113,34 +113,32 @@ func sessionsOf(rows []sessionRow) (sessions []task.Session) {
 	return sessions
 }
 
-// ExpiredSessions implements task.Store: the closed ones first, then those that expired first.
-func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, limit int) (_ []task.Session, err error) {
+// ExpiredSessions implements task.Store: of each user the closed ones first, then those that expired first.
+func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []task.Session, limit int) (_ []task.Session, err error) {
 	defer wrap(&err, "list expired sessions")
 	dead, err := s.deadOwners(ctx)
 	if err != nil {
 		return nil, err
 	}
 	text, _ := json.Marshal(append(dead, "")) // strings cannot fail
-	rows, err := list(ctx, s, scanSession, sessionColumns+" WHERE s.closed IS NOT NULL ORDER BY s.num LIMIT ?", limit)
-	if err != nil {
-		return nil, err
+	left := s.openSessions()
+	for _, session := range except {
+		left[sessionKey{session.UserID, session.ID}] = true
 	}
-	if len(rows) < limit {
-		// A run of this process whose journal is not open is parked. Sessions of open journals are left out below.
-		more, err := list(ctx, s, scanSession, sessionColumns+` WHERE s.closed IS NULL AND s.expires <= ?1
-			AND NOT EXISTS (SELECT 1 FROM tasks WHERE session = s.num AND ended IS NULL)
-			AND NOT EXISTS (SELECT 1 FROM session_uses WHERE session = s.num AND owner NOT IN (SELECT value FROM json_each(?2)))
-			AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND session <> '' AND user = s.user AND ended IS NULL AND purged = 0
-				AND (status = 'waiting_approval' OR owner <> ?3 AND owner NOT IN (SELECT value FROM json_each(?2))))
-			ORDER BY s.expires LIMIT ?4`, now, string(text), s.lease.ID(), limit-len(rows))
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, more...)
-	}
-	return slices.DeleteFunc(sessionsOf(rows), func(session task.Session) bool {
-		return s.openRunIn(sessionKey{session.UserID, session.ID}) != ""
-	}), nil
+	// A run of this process whose journal is not open is parked; sessions of open journals are among those that are left out.
+	rows, err := some(ctx, s, limit, scanSession, func(row sessionRow) (bool, error) {
+		return !left[sessionKey{row.UserID, row.ID}], nil
+	}, `SELECT s.num, s.id, s.user, s.created, s.used, s.expires, (SELECT count(*) FROM tasks WHERE session = s.num AND purged = 0) FROM (
+		SELECT *, row_number() OVER (PARTITION BY user ORDER BY closed IS NULL, expires, num) AS turn FROM (
+			SELECT * FROM sessions WHERE closed IS NOT NULL
+			UNION ALL
+			SELECT * FROM sessions s WHERE s.closed IS NULL AND s.expires <= ?1
+				AND NOT EXISTS (SELECT 1 FROM tasks WHERE session = s.num AND ended IS NULL)
+				AND NOT EXISTS (SELECT 1 FROM session_uses WHERE session = s.num AND owner NOT IN (SELECT value FROM json_each(?2)))
+				AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND session <> '' AND user = s.user AND ended IS NULL AND purged = 0
+					AND (status = 'waiting_approval' OR owner <> ?3 AND owner NOT IN (SELECT value FROM json_each(?2)))))) s
+		ORDER BY turn, closed IS NULL, expires, num`, now, string(text), s.lease.ID())
+	return sessionsOf(rows), err
 }
 
 // CloseSession implements task.Store. It marks the unfinished runs in the session, which no process executes.
@@ -218,6 +216,22 @@ func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs 
 			return nil
 		})
 	return runs
+}
+
+// openSessions are the sessions of the runs whose journals this process writes.
+func (s *Store) openSessions() map[sessionKey]bool {
+	s.mu.Lock()
+	writers := slices.Collect(maps.Values(s.open))
+	s.mu.Unlock()
+	sessions := map[sessionKey]bool{}
+	for _, w := range writers {
+		w.mu.Lock() // outside the store's lock
+		if w.session.id != "" {
+			sessions[w.session] = true
+		}
+		w.mu.Unlock()
+	}
+	return sessions
 }
 
 // openRunIn returns a run in a session whose journal this process writes, "" if there is none.

@@ -105,7 +105,7 @@ func TestExpiryOfSessionsWithRuns(t *testing.T) {
 	bobs := begins(t, s, "run_bob", "bob", "namesake")
 	expired := func(want string) {
 		t.Helper()
-		list, err := s.ExpiredSessions(t.Context(), expires, 10)
+		list, err := s.ExpiredSessions(t.Context(), expires, nil, 10)
 		var got []string
 		for _, session := range list {
 			got = append(got, session.ID)

@@ -284,6 +284,34 @@ func TestResumeOfDeleted(t *testing.T) {
 	wantIs(t, "adopt", s.adopt(t.Context(), w, s.lease.ID()), journal.ErrBusy)
 }
 
+// A session that says that it has a waiting task and has none, and a task that cannot be read, keep no other task from being claimed.
+func TestClaimPastDamage(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{})
+	now := time.UnixMicro(1000)
+	for _, user := range []string{"ann", "bob", "cid"} {
+		n := storetest.New("task_"+user, user, "s")
+		n.Task.CreatedAt = time.UnixMicro(100)
+		if _, _, err := s.CreateTask(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.write(t.Context(), 0, func(c *conn) {
+		c.exec("UPDATE tasks SET owner = 'other' WHERE id = 'task_ann'") // without the session's part of it
+		c.exec("UPDATE tasks SET request = x'7b' WHERE id = 'task_bob'")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := s.ClaimNext(t.Context(), "", nil, now)
+	if err != nil || got.ID != "task_cid" {
+		t.Errorf("claimed %q, %v, want that of cid", got.ID, err)
+	}
+	got, next, err := s.ClaimNext(t.Context(), "", nil, now)
+	if err != nil || got.ID != "" || !next.Equal(now.Add(damagedAgain)) {
+		t.Errorf("claimed %q, next %v, %v, want the damaged one in an hour", got.ID, next, err)
+	}
+}
+
 // What a crash leaves of a deletion is not seen. It is deleted when the store is opened again, though all is kept for ever, but for
 // the session itself, whose files may be left.
 func TestDeleteSessionCutOff(t *testing.T) {
@@ -307,7 +335,7 @@ func TestDeleteSessionCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		again := reopenAt(t, s.path, Options{})
 		synctest.Wait()
-		if expired, err := again.ExpiredSessions(t.Context(), time.Now(), 10); err != nil || len(expired) != 1 {
+		if expired, err := again.ExpiredSessions(t.Context(), time.Now(), nil, 10); err != nil || len(expired) != 1 {
 			t.Errorf("closed sessions: %v, %v, want the one whose files may be left", expired, err)
 		}
 		for _, table := range []string{"tasks", "events", "runs", "journal"} {

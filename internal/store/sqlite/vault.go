@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,8 +205,8 @@ func (s *Store) deleteOrphans(ctx context.Context) error {
 		AND NOT EXISTS (SELECT 1 FROM sessions WHERE user = v.user AND id = v.session)
 		AND NOT EXISTS (SELECT 1 FROM runs WHERE id = v.session)
 		AND NOT EXISTS (SELECT 1 FROM schedules WHERE id = v.session)`, s.now().Add(-keepVaults))
-	for i := 0; i < len(orphans) && err == nil; i++ {
-		err = s.Vault().Delete(ctx, orphans[i])
+	for i := 0; i < len(orphans) && ctx.Err() == nil; i++ {
+		err = errors.Join(err, s.Vault().Delete(ctx, orphans[i]))
 	}
 	return err
 }

@@ -148,7 +148,7 @@ func TestVolume(t *testing.T) { // not in parallel: it compares times
 		"find a key":             func(v volume) error { return errOf(v.KeyByHash(t.Context(), []byte("u1"))) },
 		"strays":                 func(v volume) error { _, err := v.Strays(t.Context()); return err },
 		"recover":                func(v volume) error { return v.Recover(t.Context()) },
-		"expired sessions":       func(v volume) error { _, err := v.ExpiredSessions(t.Context(), now, 100); return err },
+		"expired sessions":       func(v volume) error { _, err := v.ExpiredSessions(t.Context(), now, nil, 100); return err },
 		"due schedules":          func(v volume) error { return errOf(v.DueSchedules(t.Context(), now, 100)) },
 		"take webhooks": func(v volume) error {
 			return errOf(v.TakeWebhooks(t.Context(), task.WebhookQuery{Now: now, Limit: 10, Each: 4}))

@@ -19,9 +19,13 @@ func (s *Store) TakeWebhooks(ctx context.Context, q task.WebhookQuery) (_ []task
 }
 
 func takeWebhooks(c *conn, q task.WebhookQuery) (hooks []task.Webhook, next time.Time) {
-	for user := ""; len(hooks) < q.Limit; {
-		if !c.row("SELECT user FROM webhooks WHERE user > ? ORDER BY user LIMIT 1", []any{user}, &user) {
-			break
+	for user, wrapped := q.After, false; len(hooks) < q.Limit; {
+		if !c.row("SELECT user FROM webhooks WHERE user > ? ORDER BY user LIMIT 1", []any{user}, &user) || wrapped && user > q.After {
+			if wrapped || c.err != nil {
+				break
+			}
+			user, wrapped = "", true
+			continue
 		}
 		each := min(q.Each-q.InFlight[user], q.Limit-len(hooks))
 		if each <= 0 {

@@ -49,6 +49,33 @@ func parkedFor(t *testing.T, s Store, r approval.Request, webhook string) {
 	must(t, "close", w.Close(t.Context()))
 }
 
+// dueRunsOfUsers: neither the runs that a live process executes nor the many of one user take the places of others.
+func dueRunsOfUsers(t *testing.T, open Place) {
+	s, other := open(t), open(t)
+	decided := func(user string, i int) string {
+		t.Helper()
+		run := fmt.Sprintf("run_%s_%d", user, i)
+		r := request(fmt.Sprintf("apr_%s_%d", user, i), run, "")
+		r.User = user
+		parked(t, s, r)
+		_, err := s.Decide(t.Context(), r.ID, approval.Approved, approval.Decision{Time: at(2 + i)})
+		must(t, "decide", err)
+		return run
+	}
+	for i := range 20 {
+		run := decided("ann", i)
+		if i < 10 {
+			_, _, err := other.Resume(t.Context(), run)
+			must(t, "resume", err)
+		}
+	}
+	decided("bob", 50)
+	decided("cid", 51)
+	due, _, _, err := s.DueRuns(t.Context(), at(100), 4)
+	must(t, "due", err)
+	wantEqual(t, "due", []string{"run_bob_50", "run_cid_51", "run_ann_10", "run_ann_11"}, due)
+}
+
 func approvals(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	wantIs(t, "park a run that is not open", s.Park(t.Context(), request("apr_0", "run_0", ""), ""), journal.ErrClosed)

@@ -87,6 +87,27 @@ func webhooksOfUsers(t *testing.T, open Place) {
 	takes(t, s, q)
 }
 
+// webhooksAfter: the users behind the one that was last come first, so that a full list of some keeps no others waiting.
+func webhooksAfter(t *testing.T, open Place) {
+	s := open(t)
+	for i, user := range []string{"ann", "bob", "cid", "dan"} {
+		id := fmt.Sprint("task_", i)
+		mustCreate(t, s, New(id, user, "sess_"+id))
+		done := ended(mustClaim(t, s, id), task.Succeeded, at(5))
+		done.Webhook = hook(fmt.Sprint("evt_", i), i)
+		mustCommit(t, s, id, done)
+	}
+	q := dueAt(10, 2)
+	takes(t, s, q, "evt_0", "evt_1")
+	q.Now, q.After = at(80), "bob" // those that were taken are due again
+	takes(t, s, q, "evt_2", "evt_3")
+	q.Now, q.After = at(81), "dan"
+	takes(t, s, q, "evt_0", "evt_1")
+	q = dueAt(1000, 9)
+	q.After = "cid"
+	takes(t, s, q, "evt_3", "evt_0", "evt_1", "evt_2")
+}
+
 // dueSchedules: those that are due, and when the next is.
 func dueSchedules(t *testing.T, open Place) {
 	s := open(t)
@@ -113,6 +134,28 @@ func dueSchedules(t *testing.T, open Place) {
 	must(t, "move one that has moved", s.MoveSchedule(t.Context(), "sched_0", at(0), at(90)))
 	due(50, 9, at(60), "sched_1", "sched_2", "sched_3", "sched_4")
 	due(60, 9, time.Time{}, "sched_1", "sched_2", "sched_3", "sched_4", "sched_0")
+}
+
+// dueSchedulesOfUsers: what one user has due, however early and however much, leaves each other user a share of the list.
+func dueSchedulesOfUsers(t *testing.T, open Place) {
+	s := open(t)
+	add := func(id, user string, when int) {
+		t.Helper()
+		must(t, "create", s.CreateSchedule(t.Context(), task.Schedule{ID: id, UserID: user, Task: "x", CreatedAt: begin, Next: pointer(at(when))}))
+	}
+	for i := range 50 {
+		add(fmt.Sprint("sched_ann_", i), "ann", i)
+	}
+	add("sched_bob_0", "bob", 100)
+	add("sched_bob_1", "bob", 101)
+	add("sched_cid_0", "cid", 99)
+	list, _, err := s.DueSchedules(t.Context(), at(200), 6)
+	must(t, "due", err)
+	var got []string
+	for _, sched := range list {
+		got = append(got, sched.ID)
+	}
+	wantEqual(t, "due", []string{"sched_ann_0", "sched_cid_0", "sched_bob_0", "sched_ann_1", "sched_bob_1", "sched_ann_2"}, got)
 }
 
 func schedules(t *testing.T, open Place) {

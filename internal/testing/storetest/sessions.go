@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
 func sessions(t *testing.T, open Place) {
@@ -54,7 +55,7 @@ func sessionExpiry(t *testing.T, open Place) {
 	mustCreate(t, s, New("task_b", "ann", "s"))
 	expired := func(when int, want ...string) {
 		t.Helper()
-		list, err := s.ExpiredSessions(t.Context(), at(when), 10)
+		list, err := s.ExpiredSessions(t.Context(), at(when), nil, 10)
 		must(t, "expired", err)
 		var got []string
 		for _, session := range list {
@@ -73,10 +74,50 @@ func sessionExpiry(t *testing.T, open Place) {
 	mustCommit(t, s, "task_b", ended(b, task.Succeeded, at(4999))) // a clock that went back
 	expired(5000+3599, "unused of ann")
 	expired(5000+3600, "unused of ann", "s of ann")
-	list, err := s.ExpiredSessions(t.Context(), at(100_000), 1)
+	list, err := s.ExpiredSessions(t.Context(), at(100_000), nil, 1)
 	if err != nil || len(list) != 1 {
 		t.Errorf("at most one: %v, %v", list, err)
 	}
+}
+
+// expiredSessionsOfUsers: what one user has expired, and what cannot be deleted now, leaves the others their share of the list.
+func expiredSessionsOfUsers(t *testing.T, open Place) {
+	s := open(t)
+	add := func(user, id string, when int) {
+		t.Helper()
+		must(t, "create", s.CreateSession(t.Context(), task.Session{ID: id, UserID: user, CreatedAt: begin, UsedAt: begin, ExpiresAt: at(when)}))
+	}
+	for i := range 50 {
+		add("ann", fmt.Sprint("ann_", i), i)
+	}
+	add("ann", "ann_closed", 1000)
+	must(t, "close", s.CloseSession(t.Context(), "ann", "ann_closed"))
+	add("bob", "bob_0", 100)
+	add("cid", "cid_0", 101)
+	expired := func(limit int, except []task.Session, want ...string) (list []task.Session) {
+		t.Helper()
+		list, err := s.ExpiredSessions(t.Context(), at(200), except, limit)
+		must(t, "expired", err)
+		var got []string
+		for _, session := range list {
+			got = append(got, session.ID)
+		}
+		wantEqual(t, "expired", want, got)
+		return list
+	}
+	stuck := expired(4, nil, "ann_closed", "bob_0", "cid_0", "ann_0")
+	expired(2, stuck, "ann_1", "ann_2")
+
+	// Runs whose journals are open keep their sessions, which take no other's place.
+	for i := range 10 {
+		w, err := s.Create(t.Context(), fmt.Sprint("run_", i))
+		must(t, "create a run", err)
+		start := journaltest.Start(fmt.Sprint("run_", i))
+		start.Start.User, start.Start.Session = "ann", fmt.Sprint("ann_", i)
+		w.Append(start)
+		must(t, "commit", w.Commit(t.Context()))
+	}
+	expired(2, stuck, "ann_10", "ann_11")
 }
 
 // deleteSession forgets all of a session and nothing else; its id is free again.
@@ -175,7 +216,7 @@ func enterSession(t *testing.T, open Place) {
 	}
 	expired := func(when int, want ...string) {
 		t.Helper()
-		list, err := s.ExpiredSessions(t.Context(), at(when), 10)
+		list, err := s.ExpiredSessions(t.Context(), at(when), nil, 10)
 		must(t, "expired", err)
 		var got []string
 		for _, session := range list {
@@ -227,7 +268,7 @@ func closeSession(t *testing.T, open Place) {
 	_, err = other.EnterSession(t.Context(), "ann", "s", begin)
 	wantIs(t, "a run in it", err, task.ErrNotFound)
 	wantIs(t, "another of its id", other.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}), task.ErrExists)
-	expired, err := other.ExpiredSessions(t.Context(), begin, 10)
+	expired, err := other.ExpiredSessions(t.Context(), begin, nil, 10)
 	if err != nil || len(expired) != 1 || expired[0].ID != "s" || expired[0].UserID != "ann" {
 		t.Errorf("what is to be deleted: %+v, %v", expired, err)
 	}
