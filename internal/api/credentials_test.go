@@ -118,6 +118,9 @@ func TestMCPCall(t *testing.T) {
 	if r := call(token, "bad__echo", map[string]any{"alpha": "no number"}).want(http.StatusBadRequest); !strings.Contains(r.field("error"), "alpha") {
 		t.Errorf("invalid input: %s", r.body)
 	}
+	if r := call(token, "bad__echo", map[string]any{"zeta": "ask"}).want(http.StatusConflict); !strings.Contains(r.field("error"), "a person has to decide") {
+		t.Errorf("a call that waits for an approval: %s", r.body)
+	}
 	for _, bad := range []any{"", "nonsense", map[string]any{}, map[string]any{"authToken": token}, map[string]any{"toolName": "bad__echo"}, map[string]any{"authToken": 1, "toolName": "x"}} {
 		if r := w.do("POST", "/internal/mcp-call", bad).want(http.StatusBadRequest); r.field("error") != "authToken and toolName are required" {
 			t.Errorf("%v: %s", bad, r.body)

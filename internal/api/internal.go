@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 )
 
@@ -128,6 +129,9 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
+	case out.Status == run.WaitingApproval:
+		return problem(http.StatusConflict, fmt.Sprintf(
+			"a person has to decide about this call (approval %s); it is made once it is approved, and GET /v1/runs/%s has its result then", out.Approval.ID, out.RunID))
 	case out.Error == nil:
 		answer(w, http.StatusOK, out.Output)
 		return nil

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -52,7 +53,8 @@ func (a *API) addMCP(r *routes) {
 	}
 	a.addResource(r)
 	message := content("application/json", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true})
-	answer := answers("200", "Messages", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
+	answer := answers("200", "Messages, or the response alone for a client that accepts JSON only", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
+	maps.Copy(answer["200"].Content, message)
 	answer["202"] = &huma.Response{Description: "A notification or a response was taken"}
 	r.add(&huma.Operation{
 		OperationID: "mcp", Method: http.MethodPost, Path: mcpPath, Tags: []string{"mcp"}, Summary: "MCP over streamable HTTP",

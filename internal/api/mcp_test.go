@@ -122,6 +122,40 @@ func TestMCPLargeProgram(t *testing.T) {
 	}
 }
 
+// TestMCPAccept has clients that accept one type of answers only, or do not say: each gets the answer in a type that it accepts.
+func TestMCPAccept(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true})
+	key := w.key("alice")
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"console.log('method'); return {method: 42}"},"_meta":{"progressToken":1}}}`
+	for accept, kind := range map[string]string{
+		"application/json": "application/json", "text/event-stream": "text/event-stream", "application/json, text/event-stream": "text/event-stream",
+		"*/*": "text/event-stream", "": "text/event-stream", "Text/Event-Stream;q=0.9": "text/event-stream", "application/json;charset=utf-8": "application/json",
+	} {
+		headers := func(more ...string) []string {
+			if accept == "" {
+				return append(more, "Accept", "")
+			}
+			return append(more, "Accept", accept)
+		}
+		begun := w.as(key, "POST", "/mcp", initialize, headers()...).want(http.StatusOK)
+		session := begun.header.Get("Mcp-Session-Id")
+		w.as(key, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, headers("Mcp-Session-Id", session)...).want(http.StatusAccepted)
+		for _, r := range []*reply{
+			begun, w.as(key, "POST", "/mcp", call, headers()...).want(http.StatusOK), w.as(key, "POST", "/mcp", call, headers("Mcp-Session-Id", session)...).want(http.StatusOK),
+		} {
+			got, _, _ := strings.Cut(r.header.Get("Content-Type"), ";")
+			if got != kind || r != begun && !strings.Contains(r.body, `"output":{"method":42}`) || kind == "application/json" && !json.Valid([]byte(r.body)) {
+				t.Errorf("Accept %q: %s, %.300s", accept, got, r.body)
+			}
+		}
+	}
+	if r := w.as(key, "POST", "/mcp", initialize, "Accept", "text/html"); r.status < 400 {
+		t.Errorf("Accept text/html: %d", r.status)
+	}
+}
+
 // TestMCPSessions has clients of the older versions, which have sessions: a session is its user's, and there are only so many of one.
 func TestMCPSessions(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,6 +35,63 @@ func TestGatewayPending(t *testing.T) {
 	}
 	if _, failed := g.call("execute_code", map[string]any{"runId": "run_none"}, nil); !failed {
 		t.Error("an unknown run is no error")
+	}
+}
+
+// TestGatewayPendingAgain: a model that sends what waits again and again asks a person once, reads in both forms of the result what to do,
+// and gets the result when it is decided. The next call is a new one.
+func TestGatewayPendingAgain(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	send := map[string]any{"code": sendMail("one")}
+	g := f.gateway(nil)
+	var first, again, other gatewayRun
+	g.call("execute_code", send, &first)
+	if first.Approval == nil || !strings.Contains(first.Approval.Next, first.RunID) || !strings.Contains(first.Approval.Next, "Do not send it again") {
+		t.Fatalf("the structured content of what waits is %+v", first)
+	}
+	for range 20 {
+		if g.call("execute_code", send, &again); again.RunID != first.RunID || again.Approval == nil || again.Approval.ID != first.Approval.ID {
+			t.Fatalf("the same program is %+v", again)
+		}
+	}
+	if g.call("execute_code", map[string]any{"code": sendMail("two")}, &other); other.RunID == first.RunID {
+		t.Errorf("another program is the same run")
+	}
+	if g.call("execute_code", map[string]any{"code": sendMail("one"), "sessionId": "another"}, &other); other.RunID == first.RunID {
+		t.Errorf("a program of another session is the same run")
+	}
+	f.run("approvals", "approve", first.Approval.ID).want(0)
+	if g.call("execute_code", send, &again); again.RunID != first.RunID || again.Status != "succeeded" || f.mails() != 1 {
+		t.Errorf("once it is decided, the same program is %+v, and %d mails are sent", again, f.mails())
+	}
+	if g.call("execute_code", send, &again); again.RunID == first.RunID || again.Status != "waiting_approval" || f.mails() != 1 {
+		t.Errorf("sent once more, it is %+v, and %d mails are sent", again, f.mails())
+	}
+}
+
+// TestGatewayDirectPending: in direct mode, the same call gets the result once it is decided.
+func TestGatewayDirectPending(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	g := f.gateway(nil, "--mode", "direct")
+	mail := map[string]any{"to": "ann@example.com", "subject": "one", "body": "x"}
+	first, failed := g.call("send", mail, nil)
+	if !failed || !strings.Contains(first, "make the same call again") {
+		t.Fatalf("what waits is %s", first)
+	}
+	if again, _ := g.call("send", mail, nil); again != first {
+		t.Errorf("the same call is %s", again)
+	}
+	var waiting struct{ Approvals []struct{ ID string } }
+	if err := json.Unmarshal([]byte(f.run("approvals", "list", "--json").want(0).stdout), &waiting); err != nil || len(waiting.Approvals) != 1 {
+		t.Fatalf("a person is asked about %+v, %v", waiting, err)
+	}
+	f.run("approvals", "approve", waiting.Approvals[0].ID).want(0)
+	if text, failed := g.call("mailer__send", mail, nil); failed || f.mails() != 1 {
+		t.Errorf("once it is decided, the call under its full name gives %s, and %d mails are sent", text, f.mails())
 	}
 }
 

@@ -80,7 +80,7 @@ type gatewayRun struct {
 		Kind, Message, Hint string
 		Line                int
 	}
-	Approval *struct{ ID, Decide string }
+	Approval *struct{ ID, Decide, Next string }
 }
 
 // TestGateway is a client that knows only MCP: it lists three tools, finds, describes, and runs a program over two servers.

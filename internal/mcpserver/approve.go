@@ -65,7 +65,7 @@ func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error
 	if !x.s.opt.Forms {
 		return nil, nil
 	}
-	return &mcp.ElicitParams{Mode: "form", Message: newPending(request).list(), RequestedSchema: json.RawMessage(
+	return &mcp.ElicitParams{Mode: "form", Message: newPending(request, "").list(), RequestedSchema: json.RawMessage(
 		`{"type":"object","properties":{"decision":{"type":"string","title":"Make these calls?","enum":["approve","deny"]}},"required":["decision"]}`)}, nil
 }
 

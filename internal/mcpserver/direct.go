@@ -5,62 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 )
-
-// offered are the tools of the upstream servers that clients get.
-type offered struct {
-	mu    sync.Mutex
-	tools map[string]*catalog.Tool // by the name that clients get
-	at    <-chan struct{}          // Catalog.Changed when they were offered
-}
-
-// offerTools offers the tools of the upstream servers as they are now, and after each change.
-func (s *Server) offerTools() {
-	for {
-		changed := s.opt.Harness.Catalog().Changed()
-		s.offerNow()
-		select {
-		case <-changed:
-		case <-s.closing.Done():
-			return
-		}
-	}
-}
-
-// offerNow offers the tools of the upstream servers as they are.
-func (s *Server) offerNow() {
-	s.offered.mu.Lock()
-	defer s.offered.mu.Unlock()
-	at := s.opt.Harness.Catalog().Changed()
-	if at == s.offered.at {
-		return
-	}
-	now := s.named()
-	for name, t := range now {
-		if s.offered.tools[name] != t {
-			s.offer(name, t)
-		}
-	}
-	var gone []string
-	for name := range s.offered.tools {
-		if now[name] == nil {
-			gone = append(gone, name)
-		}
-	}
-	if len(gone) > 0 {
-		s.server.RemoveTools(gone...)
-	}
-	s.offered.tools, s.offered.at = now, at
-}
 
 // listing is a middleware that waits for servers which have not listed their tools yet: for a list at most startWait, for a call of a tool
 // that no server has listed until they have, or for as long as a program does. It leaves aliases out, and hides
@@ -76,6 +28,7 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 		case called && !s.own(call.Params.Name) && !s.offers(call.Params.Name):
 			s.opt.Harness.EnsureTools(ctx)
 			s.offerNow()
+			call.Params.Name = s.offered.listedName(call.Params.Name)
 		}
 		answer, err := next(ctx, method, req)
 		if list, ok := answer.(*mcp.ListResourcesResult); ok && err == nil && s.opt.direct() && list.NextCursor == "" {
@@ -112,18 +65,6 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// own reports whether a tool is one of this server.
-func (s *Server) own(name string) bool {
-	return slices.Contains([]string{executeCode, searchTools, getToolDetails, runTask}, name) || aliases[name] != nil || s.skills[name] != ""
-}
-
-// offers reports whether a tool is one of the upstream servers.
-func (s *Server) offers(name string) bool {
-	s.offered.mu.Lock()
-	defer s.offered.mu.Unlock()
-	return s.offered.tools[name] != nil
-}
-
 // tool is a tool with tokens in the place of personal data.
 func (h *hiding) tool(t *mcp.Tool) *mcp.Tool {
 	shown, notes := *t, *t.Annotations
@@ -139,60 +80,6 @@ func (h *hiding) schema(schema any) any {
 		return raw
 	}
 	return schema
-}
-
-// named are the tools of the upstream servers under the names that clients get: a tool's own where nothing else has it, else server__tool. No
-// server can have its tool take the place of another's.
-func (s *Server) named() map[string]*catalog.Tool {
-	all := s.opt.Harness.Catalog().Tools()
-	times := map[string]int{executeCode: 1, searchTools: 1, getToolDetails: 1}
-	if s.opt.Tasks != nil {
-		times[runTask]++
-	}
-	for alias := range aliases {
-		times[alias]++
-	}
-	for skill := range s.skills {
-		times[skill]++
-	}
-	for _, t := range all {
-		times[t.Name]++
-		times[t.FullName()]++
-	}
-	named := map[string]*catalog.Tool{}
-	for _, t := range all {
-		name := t.Name
-		if times[name] > 1 {
-			name = t.FullName()
-		}
-		named[name] = t
-	}
-	return named
-}
-
-// offer adds a tool. One that the SDK does not take is left out, and programs can still call it.
-func (s *Server) offer(name string, t *catalog.Tool) {
-	defer func() {
-		if failed := recover(); failed != nil {
-			s.opt.Logger.Warn("a tool cannot be offered to MCP clients", "tool", t.FullName(), "error", failed)
-		}
-	}()
-	tool := &mcp.Tool{
-		Name: name, Title: t.Title, Description: t.Description, InputSchema: json.RawMessage(`{"type":"object"}`),
-		Annotations: &mcp.ToolAnnotations{
-			Title: t.Annotations.Title, ReadOnlyHint: t.Annotations.IsReadOnly(), IdempotentHint: t.Annotations.Idempotent != nil && *t.Annotations.Idempotent,
-			DestructiveHint: t.Annotations.Destructive, OpenWorldHint: t.Annotations.OpenWorld,
-		},
-	}
-	if typ := struct{ Type string }{}; json.Unmarshal(t.InputSchema, &typ) == nil && typ.Type == "object" {
-		tool.InputSchema = t.InputSchema
-	}
-	if schema := loosened(t.OutputSchema); schema != nil {
-		tool.OutputSchema = schema
-	}
-	s.server.AddTool(tool, s.guard(func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return s.pass(ctx, r, t.FullName())
-	}, true))
 }
 
 // pass calls an upstream tool, as a run of one call.
@@ -211,7 +98,7 @@ func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) 
 	}
 	if json.Unmarshal(out.Output, &answer) == nil && answer.Content != nil {
 		passed := &mcp.CallToolResult{Content: []mcp.Content{}, IsError: answer.IsError}
-		if answer.StructuredContent != nil {
+		if structured(answer.StructuredContent, r.ProtocolVersion()) {
 			passed.StructuredContent = answer.StructuredContent
 		}
 		for _, raw := range answer.Content {
@@ -277,7 +164,7 @@ func (x *exchange) single(ctx context.Context, req runs.Request) (out *run.Outco
 	case err != nil || failed != nil:
 		return nil, failed, err
 	case out.Status == run.WaitingApproval:
-		return nil, refusal(errors.New(newPending(out.Approval).text("run", "runId", out.RunID))), nil
+		return nil, refusal(errors.New(newPending(out.Approval, "Tell the user. Once it is decided, make the same call again: it gets the result.").text("call"))), nil
 	case out.Error != nil:
 		return nil, refusal(errors.New(out.Error.Message)), nil
 	}

@@ -54,6 +54,7 @@ type pending struct {
 	Calls   []pendingCall `json:"calls"`
 	Expires time.Time     `json:"expiresAt"`
 	Decide  string        `json:"decide"` // how a person does
+	Next    string        `json:"next"`   // advice for the client's model
 }
 
 type pendingCall struct {
@@ -106,10 +107,25 @@ func (s *Server) begin(ctx context.Context, r *mcp.CallToolRequest, direct bool)
 	return &exchange{notifier: notify(ctx, r, direct), s: s, request: r, who: s.caller(r.Extra)}
 }
 
-// create executes a program for the caller.
+// create executes a program for the caller. A program that the caller has sent before, and that waits for an approval, is not executed
+// again: its outcome is how far it is, once also its end.
 func (x *exchange) create(ctx context.Context, req runs.Request) (*run.Outcome, error) {
+	same := sameProgram(x.who, req)
+	if runID := x.s.waiting.find(same); runID != "" {
+		out, err := x.current(ctx, runID)
+		if err == nil && out.Status != run.WaitingApproval && out.Status != running || errors.Is(err, errNoRun) {
+			x.s.waiting.forget(x.who.Caller(), same)
+		}
+		if !errors.Is(err, errNoRun) {
+			return out, err
+		}
+	}
 	req.ID, req.User, req.Observe, req.Progress = id.New("run"), x.who.user, x.observe, x.progress
-	return x.s.opt.Harness.Runs().Create(ctx, x.who.Identity, req)
+	out, err := x.s.opt.Harness.Runs().Create(ctx, x.who.Identity, req)
+	if err == nil && out.Status == run.WaitingApproval {
+		x.s.waiting.add(x.who.Caller(), same, out.RunID)
+	}
+	return out, err
 }
 
 // finish is the result with a run's outcome. With ask the client's user is asked to decide what it waits for.
@@ -172,8 +188,8 @@ func (x *exchange) outcome(session string, out *run.Outcome) *mcp.CallToolResult
 	data := outcome{RunID: out.RunID, Status: out.Status}
 	switch out.Status {
 	case run.WaitingApproval:
-		data.Approval = newPending(out.Approval)
-		return result(data.Approval.text("run", "runId", out.RunID), data, false)
+		data.Approval = newPending(out.Approval, fetchAdvice("runId", out.RunID))
+		return result(data.Approval.text("run"), data, false)
 	case running:
 		return result("The run goes on. Fetch it later with runId "+out.RunID+".\n", data, false)
 	}
@@ -217,8 +233,14 @@ func (o *outcome) set(out *run.Outcome) {
 	}
 }
 
-func newPending(r *approval.Request) *pending {
-	p := &pending{ID: r.ID, Expires: r.Expires.UTC(), Decide: fmt.Sprintf(
+// fetchAdvice says how to get the result of what waits; key names its id in calls.
+func fetchAdvice(key, id string) string {
+	return fmt.Sprintf("Tell the user. Do not send it again: fetch its result with {%q: %q} once it is decided.", key, id)
+}
+
+// newPending is what a client gets of a request; next is advice for its model.
+func newPending(r *approval.Request, next string) *pending {
+	p := &pending{ID: r.ID, Next: next, Expires: r.Expires.UTC(), Decide: fmt.Sprintf(
 		"A person with the role approver decides: harness approvals approve %s, or harness approvals deny %s. Agents cannot.", r.ID, r.ID)}
 	for _, c := range r.Calls {
 		p.Calls = append(p.Calls, pendingCall{Tool: c.Tool, Args: clip.Text(string(c.Args), maxArgs), Reason: c.Reason})
@@ -238,9 +260,8 @@ func (p *pending) list() string {
 	return b.String()
 }
 
-// text is what a model reads of a run or task that waits; key names its id in calls.
-func (p *pending) text(what, key, id string) string {
-	return fmt.Sprintf("%s: the %s has stopped before these calls, until a person has decided about them:\n%s%s It expires at %s.\n"+
-		"Tell the user. Do not send it again: fetch its result with {%q: %q} once it is decided.\n",
-		run.WaitingApproval, what, p.list(), p.Decide, p.Expires.Format(time.RFC3339), key, id)
+// text is what a model reads of a run or task that waits.
+func (p *pending) text(what string) string {
+	return fmt.Sprintf("%s: the %s has stopped before these calls, until a person has decided about them:\n%s%s It expires at %s.\n%s\n",
+		run.WaitingApproval, what, p.list(), p.Decide, p.Expires.Format(time.RFC3339), p.Next)
 }

@@ -56,7 +56,7 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 		}}, nil
 	}
 	return sdkauth.RequireBearerToken(verify, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})(
-		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		negotiated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			id := r.Header.Get("Mcp-Session-Id")
 			if own := s.sessions.find(identify(r).Caller(), id); r.Method == http.MethodDelete && own != nil {
 				own.cancel() // its end waits for its requests
@@ -66,7 +66,7 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 				return
 			}
 			single.ServeHTTP(w, r)
-		}))
+		})))
 }
 
 // initializes reports whether a request begins a session. The body can be read again after it.

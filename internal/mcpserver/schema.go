@@ -1,23 +1,350 @@
 package mcpserver
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 )
 
-// loosened is an output schema that answers still have the form of once tokens stand for personal data in their texts, numbers and keys:
-// clients refuse structured content that has not. It is nil where there is no such schema.
-func loosened(schema json.RawMessage) json.RawMessage {
-	var root map[string]any
-	if len(schema) == 0 || json.Unmarshal(schema, &root) != nil || !loosen(root) {
+// offeredInput is a tool's input schema in a form that strict clients and providers of models accept: one odd word in one schema has them
+// drop the whole list. The gate validates calls with the server's own schema, so this one may allow more.
+func offeredInput(schema json.RawMessage) json.RawMessage {
+	root := decoded(schema)
+	if root == nil {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	changed := mend(root)
+	changed = flatten(root) || changed
+	changed = plainKeys(root) || changed
+	if root["type"] != "object" {
+		root["type"], changed = "object", true
+	}
+	if !changed {
+		return schema
+	}
+	return encoded(root)
+}
+
+// offeredOutput is an output schema in such a form that answers still match once tokens stand for personal data in their texts, numbers
+// and keys: clients refuse structured content that does not match. It is nil where there is no such schema.
+func offeredOutput(schema json.RawMessage) json.RawMessage {
+	root := decoded(schema)
+	if root == nil {
 		return nil
 	}
-	out, err := json.Marshal(root)
-	if err != nil {
+	mend(root)
+	if _, named := root["properties"]; named && root["type"] == nil {
+		root["type"] = "object"
+	}
+	if root["type"] != "object" || !loosen(root) {
 		return nil
 	}
-	return out
+	return encoded(root)
+}
+
+func decoded(schema json.RawMessage) (root map[string]any) {
+	d := json.NewDecoder(bytes.NewReader(schema))
+	d.UseNumber()
+	if d.Decode(&root) != nil {
+		return nil
+	}
+	return root
+}
+
+func encoded(root map[string]any) json.RawMessage {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if e.Encode(root) != nil {
+		return nil
+	}
+	return bytes.TrimSpace(out.Bytes())
+}
+
+// Keywords of JSON Schema by what their values have to be.
+var (
+	textWords   = []string{"title", "description", "format", "pattern", "$ref", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"}
+	numberWords = []string{
+		"minimum", "maximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
+		"minContains", "maxContains", "exclusiveMinimum", "exclusiveMaximum",
+	}
+	listWords   = []string{"anyOf", "oneOf", "allOf", "prefixItems"}
+	namedWords  = []string{"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+	singleWords = []string{"items", "additionalItems", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
+)
+
+// mend changes what is no JSON Schema of version 2020-12 in a schema, or what strict clients do not take, and reports whether it did.
+// Words that say nothing are removed, words of older versions are written as today.
+func mend(schema map[string]any) (changed bool) {
+	drop := func(word string) { delete(schema, word); changed = true }
+	for word, value := range schema {
+		if value == nil && word != "const" && word != "default" {
+			drop(word)
+		}
+	}
+	for word, limit := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		if exclusive, old := schema[word].(bool); old { // version 4
+			if bound, ok := schema[limit]; exclusive && ok {
+				schema[word] = bound
+				drop(limit)
+			} else {
+				drop(word)
+			}
+		}
+	}
+	if list, old := schema["items"].([]any); old { // before version 2020-12
+		schema["prefixItems"] = list
+		drop("items")
+		if rest, ok := schema["additionalItems"]; ok {
+			schema["items"] = rest
+			drop("additionalItems")
+		}
+	}
+	keepIf(schema, textWords, &changed, func(value any) bool { _, ok := value.(string); return ok })
+	keepIf(schema, numberWords, &changed, func(value any) bool { _, ok := value.(json.Number); return ok })
+	keepIf(schema, []string{"enum"}, &changed, func(value any) bool { list, ok := value.([]any); return ok && len(list) > 0 })
+	keepIf(schema, []string{"type"}, &changed, func(value any) bool {
+		list, ok := value.([]any)
+		if ok && len(list) == 1 {
+			schema["type"], changed = list[0], true
+		}
+		_, text := schema["type"].(string)
+		return text || ok && len(list) > 1 && !slices.ContainsFunc(list, func(one any) bool { _, text := one.(string); return !text })
+	})
+	if required, ok := schema["required"]; ok {
+		list, _ := required.([]any)
+		names := slices.DeleteFunc(slices.Clone(list), func(name any) bool { _, text := name.(string); return !text })
+		if len(names) != len(list) {
+			schema["required"], changed = names, true
+		}
+		if len(names) == 0 && (list == nil || len(list) > 0) {
+			drop("required")
+		}
+	}
+	for _, word := range namedWords {
+		named, ok := schema[word].(map[string]any)
+		if _, there := schema[word]; there && !ok {
+			drop(word)
+		}
+		for name, value := range named {
+			inner, mended := subschema(value, false)
+			if mended {
+				named[name], changed = inner, true
+			}
+		}
+	}
+	for _, word := range listWords {
+		list, ok := schema[word].([]any)
+		if _, there := schema[word]; there && (!ok || len(list) == 0) {
+			drop(word)
+		}
+		for i, value := range list {
+			inner, mended := subschema(value, false)
+			if mended {
+				list[i], changed = inner, true
+			}
+		}
+	}
+	for _, word := range singleWords {
+		if value, there := schema[word]; there {
+			inner, mended := subschema(value, true)
+			if mended {
+				schema[word], changed = inner, true
+			}
+		}
+	}
+	if schema["type"] == "array" && schema["items"] == nil { // some providers refuse a list of anything
+		schema["items"], changed = map[string]any{}, true
+	}
+	return changed
+}
+
+// keepIf removes words whose values are not as they have to be.
+func keepIf(schema map[string]any, words []string, changed *bool, right func(value any) bool) {
+	for _, word := range words {
+		if value, there := schema[word]; there && !right(value) {
+			delete(schema, word)
+			*changed = true
+		}
+	}
+}
+
+// subschema is a part of a schema, mended. Strict clients take no booleans where properties are named, or in lists.
+func subschema(value any, boolean bool) (inner any, mended bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		return v, mend(v)
+	case bool:
+		switch {
+		case boolean:
+			return v, false
+		case v:
+			return map[string]any{}, true
+		}
+		return map[string]any{"not": map[string]any{}}, true
+	}
+	return map[string]any{}, true
+}
+
+// flatten makes one object schema of a root with choices or references, which providers refuse there, and reports whether it did. Its
+// properties are those of all parts; required is what every choice requires.
+func flatten(root map[string]any) (changed bool) {
+	for _, word := range []string{"not", "if", "then", "else", "enum", "const"} {
+		if _, there := root[word]; there {
+			delete(root, word)
+			changed = true
+		}
+	}
+	for range maxRefs { // a part may have choices and references, too
+		ref, refers := root["$ref"].(string)
+		all, _ := root["allOf"].([]any)
+		either := [][]any{nil, nil}
+		either[0], _ = root["anyOf"].([]any)
+		either[1], _ = root["oneOf"].([]any)
+		if !refers && len(all)+len(either[0])+len(either[1]) == 0 {
+			return changed
+		}
+		changed = true
+		for _, word := range rootChoices {
+			delete(root, word)
+		}
+		if refers {
+			all = append(all, map[string]any{"$ref": ref})
+		}
+		for _, part := range all {
+			require(root, merge(root, part))
+		}
+		for _, choices := range either {
+			var common []any
+			for i, choice := range choices {
+				names := merge(root, choice)
+				if i == 0 {
+					common = names
+				}
+				common = slices.DeleteFunc(common, func(name any) bool { return !slices.Contains(names, name) })
+			}
+			require(root, common)
+		}
+	}
+	for _, word := range rootChoices {
+		delete(root, word)
+	}
+	return true
+}
+
+// rootChoices are the words of a root that flatten removes.
+var rootChoices = []string{"$ref", "allOf", "anyOf", "oneOf"}
+
+// maxRefs is how many levels of choices and references of a root are followed.
+const maxRefs = 8
+
+// target is a part of a schema, or what it refers to.
+func target(root map[string]any, part any) map[string]any {
+	schema, _ := part.(map[string]any)
+	if ref, ok := schema["$ref"].(string); ok {
+		return resolved(root, ref)
+	}
+	return schema
+}
+
+// resolved is what a reference such as #/$defs/name refers to; nil if there is nothing.
+func resolved(root map[string]any, ref string) map[string]any {
+	schema := root
+	path, local := strings.CutPrefix(ref, "#/")
+	if !local {
+		return nil
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		schema, _ = schema[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)].(map[string]any)
+	}
+	return schema
+}
+
+// merge adds the properties of a part to a root, with choices and references that the part has itself, and returns what it requires.
+func merge(root map[string]any, part any) (needs []any) {
+	schema := target(root, part)
+	own, _ := root["properties"].(map[string]any)
+	added, _ := schema["properties"].(map[string]any)
+	if own == nil {
+		own = map[string]any{}
+	}
+	for name, property := range added {
+		if _, there := own[name]; !there {
+			own[name] = property
+		}
+	}
+	if len(own) > 0 {
+		root["properties"] = own
+	}
+	if root["additionalProperties"] == false && len(added) == 0 {
+		delete(root, "additionalProperties")
+	}
+	for _, word := range rootChoices {
+		if value, there := schema[word]; there && root[word] == nil {
+			root[word] = value
+		}
+	}
+	return required(schema)
+}
+
+func required(schema map[string]any) []any {
+	list, _ := schema["required"].([]any)
+	return slices.Clone(list)
+}
+
+func require(root map[string]any, names []any) {
+	list := required(root)
+	for _, name := range names {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	if len(list) > 0 {
+		root["required"] = list
+	}
+}
+
+// propertyKey is what providers accept as the name of a property of an input.
+var propertyKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+
+// plainKeys moves properties whose names providers refuse into the description of a root, and reports whether there were any.
+func plainKeys(root map[string]any) bool {
+	properties, _ := root["properties"].(map[string]any)
+	var odd []string
+	for name := range properties {
+		if !propertyKey.MatchString(name) {
+			odd = append(odd, name)
+		}
+	}
+	if len(odd) == 0 {
+		return false
+	}
+	slices.Sort(odd)
+	needed := required(root)
+	text, _ := root["description"].(string)
+	for _, name := range odd {
+		property, _ := properties[name].(map[string]any)
+		about, _ := property["description"].(string)
+		must := ""
+		if slices.Contains(needed, any(name)) {
+			must = " (required)"
+		}
+		text = strings.TrimSpace(fmt.Sprintf("%s\nIt also takes %q%s. %s", text, name, must, about))
+		delete(properties, name)
+	}
+	needed = slices.DeleteFunc(needed, func(name any) bool { return slices.Contains(odd, name.(string)) })
+	if delete(root, "required"); len(needed) > 0 {
+		root["required"] = needed
+	}
+	root["description"] = text
+	if root["additionalProperties"] == false {
+		delete(root, "additionalProperties")
+	}
+	return true
 }
 
 // loosen changes a schema. It reports false for one with keywords under which a looser schema is a stricter one, or that bind keys.

@@ -67,6 +67,7 @@ type Server struct {
 	sessions *sessions
 	page     *page
 	offered  offered
+	waiting  waiting
 	watches  watches
 	known    completable
 	skills   map[string]string // by the names of their tools

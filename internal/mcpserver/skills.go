@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -21,12 +20,7 @@ return await functions[0](JSON.parse(env.HARNESS_ARGUMENTS))`
 func (s *Server) addSkills() {
 	s.skills = map[string]string{}
 	for _, name := range s.opt.Skills {
-		tool := "skill_" + strings.Map(func(r rune) rune {
-			if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r == '-') {
-				return r
-			}
-			return '_'
-		}, name)
+		tool := clientName("skill_" + name)
 		if s.skills[tool] != "" {
 			s.opt.Logger.Warn("two skills have the same name as a tool of MCP clients", "skill", name, "other", s.skills[tool])
 			continue

@@ -269,8 +269,8 @@ func (x *exchange) taskOutcome(ctx context.Context, t task.Task) (*mcp.CallToolR
 			return nil, err
 		}
 		if request != nil {
-			data.Approval = newPending(request)
-			return result(data.Approval.text("task", "taskId", t.ID), data, false), nil
+			data.Approval = newPending(request, fetchAdvice("taskId", t.ID))
+			return result(data.Approval.text("task"), data, false), nil
 		}
 	}
 	if !t.Status.Ended() {

@@ -1,0 +1,69 @@
+package mcpserver
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"mcp-code-exec-harness/internal/runs"
+)
+
+const (
+	maxWaiting      = 100    // programs of a caller that are remembered; the oldest is forgotten
+	maxWaitingOfAll = 10_000 // programs of all callers; no more are remembered
+)
+
+// waiting are the programs of clients that wait for approvals. Models send a call again and again until it is done; the same call is then
+// one question to a person, not many. Its methods are safe for concurrent use.
+type waiting struct {
+	mu   sync.Mutex
+	runs map[programHash]string   // ids of runs
+	of   map[string][]programHash // programs by caller, the oldest first
+}
+
+// programHash identifies a program of a caller.
+type programHash [sha256.Size]byte
+
+func sameProgram(who caller, req runs.Request) programHash {
+	all, _ := json.Marshal([]any{who.Caller(), req.Session, req.Code, req.Env}) // strings
+	return sha256.Sum256(all)
+}
+
+// find is the run of a program that waits, empty if there is none.
+func (w *waiting) find(program programHash) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.runs[program]
+}
+
+// add remembers the run of a program that waits.
+func (w *waiting) add(caller string, program programHash, runID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.runs == nil {
+		w.runs, w.of = map[programHash]string{}, map[string][]programHash{}
+	}
+	if len(w.of[caller]) >= maxWaiting {
+		w.remove(caller, w.of[caller][0])
+	}
+	if len(w.runs) >= maxWaitingOfAll {
+		return
+	}
+	w.runs[program], w.of[caller] = runID, append(w.of[caller], program)
+}
+
+// forget makes the next call of a program a new one.
+func (w *waiting) forget(caller string, program programHash) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remove(caller, program)
+}
+
+func (w *waiting) remove(caller string, program programHash) {
+	delete(w.runs, program)
+	w.of[caller] = slices.DeleteFunc(w.of[caller], func(other programHash) bool { return other == program })
+	if len(w.of[caller]) == 0 {
+		delete(w.of, caller)
+	}
+}
