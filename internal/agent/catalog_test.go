@@ -25,7 +25,7 @@ func TestCatalog(t *testing.T) {
 	ready := 0
 	c := NewCatalog(smallCatalog(), func(context.Context) { ready++ })
 	text, err := c.Search(t.Context(), "find a customer", 1)
-	if want := "crm__search — search({q: string}): Promise<any>\n  Finds customers.\n"; err != nil || text != want {
+	if want := "crm__search — tools.crm.search({q: string}): Promise<any>\n  Finds customers.\n"; err != nil || text != want {
 		t.Errorf("search: %s, %v", text, err)
 	}
 	text, err = c.Details(t.Context(), []string{"crm__serach", "crm__search", "crm.add"})

@@ -181,7 +181,7 @@ func TestAnswer(t *testing.T) {
 		{"functions", `{"server":"empty"}`, `[]`},
 		{"names", ``, `{"empty":[],"web-shop":["_2faEnable","delete_","getCustomer","pay","place","search"]}`},
 		{"search", `{"query":"customer","limit":1.5}`, `[{"name":"web-shop__get-customer","server":"web-shop","function":"getCustomer",
-			"description":"Does get-customer.","signature":"getCustomer({id: string}): Promise<Customer>"}]`},
+			"description":"Does get-customer.","signature":"tools.webShop.getCustomer({id: string}): Promise<Customer>"}]`},
 		{"search", `{"query":"customer","limit":1,"detail":"name"}`, `["web-shop__get-customer"]`},
 		{"search", `{"query":""}`, `[]`},
 		{"library", `{}`, `{"type":"virtual-library","description":"MCP tools as modules: import * as server from './servers/<name>', or tools.<name>.<function>(input)",

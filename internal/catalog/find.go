@@ -15,7 +15,7 @@ type Hit struct {
 	Server      string `json:"server"`
 	Function    string `json:"function"` // its name in tools.<server>
 	Description string `json:"description"`
-	Signature   string `json:"signature"`
+	Signature   string `json:"signature"` // as a program writes it: tools.<server>.<function>(…)
 }
 
 // How many hits a search gives: by default, and at most.
@@ -48,7 +48,8 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 	for _, r := range found {
 		t := &snap.servers[r.Segment].Tools[r.Doc]
 		hits = append(hits, Hit{
-			Name: t.FullName(), Server: t.Server, Function: t.Function(), Description: t.summary(), Signature: t.Signature(),
+			Name: t.FullName(), Server: t.Server, Function: t.Function(), Description: t.summary(),
+			Signature: "tools." + snap.byName[t.Server].identifier + "." + t.Signature(),
 		})
 	}
 	return hits

@@ -48,7 +48,7 @@ func TestHostileSchemas(t *testing.T) {
 				Name: "t", InputSchema: json.RawMessage(text), OutputSchema: json.RawMessage(text), Description: strings.Repeat("word ", 100_000),
 			}}})
 			hits := c.Search(t.Context(), "word", 10)
-			if len(hits) != 1 || len(hits[0].Signature) > maxSignature || len(hits[0].Description) > 2*maxHitText {
+			if len(hits) != 1 || len(hits[0].Signature) > len("tools.s.")+maxSignature || len(hits[0].Description) > 2*maxHitText {
 				t.Errorf("found %d, with a signature of %d bytes", len(hits), len(hits[0].Signature))
 			}
 			d, err := c.Details("s__t")

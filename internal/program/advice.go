@@ -39,6 +39,11 @@ func contextual(e frame.Error, message, code string) string {
 	switch {
 	case unawaited(code, rootOf(base, member)):
 		return rootOf(base, member) + " is a promise: write await before the call that it comes from"
+	case slices.Contains(envelope, member) && (mentionsTools(code) || strings.Contains(code, "JSON.parse")):
+		if base == "" || base == m[1] {
+			base = "the result"
+		}
+		return "tools return their results unwrapped: use " + base + " itself, without content[0].text, structuredContent and JSON.parse"
 	case base == "" || base == m[1]: // a variable, or what an index leads to
 		return ""
 	}
@@ -57,12 +62,18 @@ func adviseCall(base, member, code string) string {
 		return "" // the table knows some names
 	case base == "input" && member == "toArray":
 		return "the input was read as one value: --input-format csv, ndjson or lines (input.format over HTTP) makes rows of it"
+	case newer[base+"."+member] != "":
+		return base + "." + member + " is newer than this engine: write " + newer[base+"."+member]
+	case newer["."+member] != "" && !isOwnMethod(code, member):
+		return member + " is newer than this engine: write " + newer["."+member]
 	case members[base] != "":
 		known := strings.Fields(members[base])
 		if closest := similar(member, known, nil); closest != "" {
 			return "did you mean " + base + "." + closest + "?"
 		}
 		return base + " has " + strings.Join(known, ", ")
+	case slices.Contains(listMethods, member) && ofIterator.MatchString(base):
+		return "this engine's iterators have no " + member + ": make a list first, [..." + strings.Replace(base, "(...)", "(…)", 1) + "]." + member
 	case slices.Contains(listMethods, member):
 		return base + " is no array: print it with console.log(" + base + "); a result may hold its list in a property, and a call needs await"
 	}
@@ -71,6 +82,42 @@ func adviseCall(base, member, code string) string {
 	}
 	return base + " has no function " + member + ": print it with console.log(" + base + ")"
 }
+
+// envelope are the members of an answer of the protocol, which programs do not see, and of those of other products.
+var envelope = strings.Fields("content structuredContent text result isError")
+
+// newer are parts of the language that one of the engines lacks, by their names, and what to write for them. A method's begins with a dot.
+var newer = map[string]string{
+	"Object.groupBy":        "(groups[key(x)] ??= []).push(x) in a loop",
+	"Map.groupBy":           "a loop with has, get and set",
+	"Promise.withResolvers": "new Promise((resolve, reject) => …)",
+	"Promise.try":           "(async () => f())()",
+	"Array.fromAsync":       "a loop of for await (const x of …)",
+	"RegExp.escape":         `text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')`,
+	"Error.isError":         "x instanceof Error",
+	"Math.sumPrecise":       "list.reduce((a, b) => a + b, 0)",
+	"Math.f16round":         "Math.fround(x)",
+	"Uint8Array.fromBase64": "Buffer.from(text, 'base64')",
+	"Uint8Array.fromHex":    "Buffer.from(text, 'hex')",
+	".toBase64":             "Buffer.from(bytes).toString('base64')",
+	".toHex":                "Buffer.from(bytes).toString('hex')",
+	".union":                "new Set([...a, ...b])",
+	".intersection":         "new Set([...a].filter((x) => b.has(x)))",
+	".difference":           "new Set([...a].filter((x) => !b.has(x)))",
+	".symmetricDifference":  "new Set([...a, ...b].filter((x) => a.has(x) !== b.has(x)))",
+	".isSubsetOf":           "[...a].every((x) => b.has(x))",
+	".isSupersetOf":         "[...b].every((x) => a.has(x))",
+	".isDisjointFrom":       "![...a].some((x) => b.has(x))",
+	".getOrInsert":          "has, get and set",
+	"Iterator":              "[...iterator] and methods of arrays",
+	"Float16Array":          "Float32Array",
+	"DisposableStack":       "try and finally",
+	"AsyncDisposableStack":  "try and finally",
+	"SuppressedError":       "AggregateError",
+}
+
+// ofIterator is a call that gives an iterator, whose methods one of the engines lacks.
+var ofIterator = regexp.MustCompile(`\.(values|keys|entries|matchAll|\[Symbol\.iterator\])\((\.\.\.)?\)$`)
 
 // rootOf is the variable that an expression begins with, "" if it begins with something else.
 func rootOf(base, member string) string {
@@ -127,6 +174,17 @@ func (s *scan) endsThen(i int) bool {
 	}
 	end := s.tokens[i].match
 	return end <= i || s.is(end+1, ".") && !s.is(end+2, "then") && !s.is(end+2, "catch") && !s.is(end+2, "finally") || s.is(end+1, "[")
+}
+
+// isOwnMethod reports whether a program defines a member of a name.
+func isOwnMethod(code, member string) bool {
+	s := tokenize(code)
+	for i := range s.tokens {
+		if s.is(i, member) && (s.isKey(i) || s.isMember(i) && s.is(i+1, "=")) {
+			return true
+		}
+	}
+	return false
 }
 
 // similar is the name most like one among candidates, "" if none is like it. Names of the program count as well.
@@ -197,19 +255,29 @@ func misspelt(name, source string) string {
 	for _, text := range guestNames {
 		known[text] = true
 	}
+	if instead := newer[name]; instead != "" {
+		return name + " is newer than this engine: write " + instead
+	}
 	s := tokenize(source)
-	called := false
+	called, method := false, ""
 	for i := range s.tokens {
 		text := s.text(i)
 		if !s.isName(i) || s.isMember(i) {
 			continue
 		}
 		called = called || text == name && s.is(i+1, "(")
+		if text == name && s.is(i+1, ".") && s.is(i+3, "(") && !slices.Contains(listMethods, s.text(i+2)) {
+			method = s.text(i + 2)
+		}
 		if text != name && len(text) > 2 && len(known) < maxKnown {
 			known[text] = true
 		}
 	}
-	if closest := ident.Closest(name, slices.Collect(maps.Keys(known))); len(closest) > 0 && len(name) > 2 {
+	closest := ident.Closest(name, slices.Collect(maps.Keys(known)))
+	if len(name) < 4 { // of short names most are like another
+		closest = slices.DeleteFunc(closest, func(c string) bool { return !sameLetters(c, name) })
+	}
+	if len(closest) > 0 {
 		return "did you mean " + clip.Head(strings.Join(closest, " or "), maxName) + "?"
 	}
 	switch server, tool, qualified := strings.Cut(name, "__"); {
@@ -218,10 +286,54 @@ func misspelt(name, source string) string {
 	case called:
 		return "no function has this name: functions of earlier runs do not survive; tools are called with await callMCPTool('server__tool', {…}), and " +
 			"await search_mcp_tools('" + strings.ToLower(strings.Join(ident.Words(name), " ")) + "') finds their names"
+	case method != "":
+		return name + " is no variable of this program, and no server: " + toolsHint + ". If an earlier run set it: variables do not survive; save values in /workspace"
 	}
 	return "if " + name + " was set by an earlier run: variables do not survive; save values with await " +
 		"fs.writeFile('/workspace/" + name + ".json', JSON.stringify(" + name + ")) and read them back"
 }
+
+// sameLetters reports whether two names have the same letters, in any order and case.
+func sameLetters(a, b string) bool {
+	letters := func(s string) []rune { return slices.Sorted(slices.Values([]rune(strings.ToLower(s)))) }
+	return slices.Equal(letters(a), letters(b))
+}
+
+// CallOf is what a program writes behind the first use of a name that is no member: the names of the members, and the texts among the arguments of the
+// call, at most maxWritten of both. called reports whether it is called, or a member of it.
+func CallOf(code, name string) (written []string, called bool) {
+	s := tokenize(clip.Head(code, maxHinted))
+	for i := range s.tokens {
+		if !s.is(i, name) || !s.isName(i) || s.isMember(i) {
+			continue
+		}
+		i++
+		for ; len(written) < maxWritten; i++ {
+			switch {
+			case (s.is(i, ".") || s.is(i, "?.")) && s.isName(i+1):
+				written = append(written, s.text(i+1))
+				i++
+			case s.is(i, "[") && s.isKind(i+1, str) && s.is(i+2, "]"):
+				written = append(written, unquote(s.text(i+1)))
+				i += 2
+			case s.is(i, "("):
+				for end := s.tokens[i].match; i < end && len(written) < maxWritten; i++ {
+					if s.isKind(i, str) {
+						written = append(written, unquote(s.text(i)))
+					}
+				}
+				return written, true
+			default:
+				return written, called
+			}
+		}
+		return written, called
+	}
+	return nil, false
+}
+
+// maxWritten is how many names and texts CallOf finds.
+const maxWritten = 12
 
 // maxKnown is how many names of a program are compared.
 const maxKnown = 500

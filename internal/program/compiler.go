@@ -116,7 +116,9 @@ func (o Options) run(ctx context.Context, name string, t task) (product, error) 
 		return made.product, nil
 	case ctx.Err() != nil:
 		return product{}, fmt.Errorf("compile %s: %w", name, ctx.Err())
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errSlow):
+	case errors.Is(err, context.DeadlineExceeded): // of the one compilation: to the caller it is no deadline of ctx
+		return product{}, tooCostly(name, fmt.Sprintf("takes too long to compile: more than %s", wall), errHeld)
+	case errors.Is(err, errSlow):
 		return product{}, tooCostly(name, "takes too long to compile", err)
 	case errors.Is(err, errDied), errors.Is(err, errLarge):
 		return product{}, tooCostly(name, "takes too much memory to compile", err)

@@ -44,6 +44,9 @@ func subject(code string, offset int, message string) string {
 	}
 	s := tokenize(code)
 	i, ok := slices.BinarySearchFunc(s.tokens, offset, func(t token, at int) int { return t.start - at })
+	if ok && nothing != nil && s.is(i, "[") && i > 0 && s.tokens[i-1].operand { // V8's place is the bracket
+		return about(code[s.tokens[s.operandStart(i-1)].start:s.tokens[i-1].end], message+": %s is "+nothing[2])
+	}
 	if !ok || !s.isKind(i, word) {
 		return ""
 	}
@@ -154,6 +157,18 @@ func about(expression, format string) string {
 		return ""
 	}
 	return strings.Replace(format, "%s", expression, 1)
+}
+
+// operandStart is the first token of the operand that the token i ends.
+func (s *scan) operandStart(i int) int {
+	for s.is(i, ")") || s.is(i, "]") {
+		open := s.tokens[i].match
+		if open <= 0 || open >= i || !s.tokens[open-1].operand {
+			return max(0, min(open, i))
+		}
+		i = open - 1
+	}
+	return max(0, s.chainStart(i))
 }
 
 // chainStart is the first token of the chain of members and calls that the token i belongs to.

@@ -1,6 +1,9 @@
 package program
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // fenced is a code block of a markdown text: text[start:end].
 type fenced struct {
@@ -63,6 +66,8 @@ func unfence(text string) (string, *Error) {
 		}
 		e := &Error{Hint: hint, Message: "the code block is " + blocks[0].info + ", not JavaScript or TypeScript"}
 		return "", e.at("", text, blocks[0].start)
+	case len(code) > 1 && len(labelled(code)) == 1: // the others are what it prints
+		code = labelled(code)
 	case len(code) > 1:
 		e := &Error{Hint: "send one program in one block", Message: "the text has several code blocks"}
 		return "", e.at("", text, code[1].start)
@@ -71,4 +76,9 @@ func unfence(text string) (string, *Error) {
 	blank(blanked, 0, code[0].start)
 	blank(blanked, code[0].end, len(blanked))
 	return string(blanked), nil
+}
+
+// labelled are the blocks that say what they are.
+func labelled(blocks []fenced) []fenced {
+	return slices.DeleteFunc(slices.Clone(blocks), func(b fenced) bool { return b.info == "" })
 }

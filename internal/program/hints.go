@@ -20,6 +20,17 @@ type hint struct {
 
 // hints are tried in order; the first that applies is the advice.
 var hints = []hint{
+	// Programs that something escaped on their way, or put text around.
+	{kind: frame.KindSyntax, source: `\A\s*<(!\[CDATA\[|(code|script|program|tool_call|execute\w*|javascript|typescript|js|ts)\b[^<>]*>)`, advice: "send the program alone, without tags around it"},
+	{kind: frame.KindSyntax, source: `&(lt|gt|amp|quot|apos|nbsp|#\d+|#x[0-9a-fA-F]+);`, advice: htmlHint},
+	undefined(`lt|gt|amp|quot|apos|nbsp`, htmlHint),
+	{
+		kind: frame.KindSyntax, message: `^Syntax error "[nrt\\"]+"|^Invalid identifier|^Unexpected "\\|never closed`, source: `[;{}(),\[\]>]\s*\\[nrt]|=\s*\\["'` + "`" + `]|[=<>&]?\\u00(3[ce]|26|27|22)|\A\s*\\n`,
+		advice: `the program is escaped once too often: send line breaks, quotes and < > & as they are, and not as \n, \" and \u003e`,
+	},
+	{kind: frame.KindSyntax, message: `[“”‘’«»„]`, advice: `write quotes as " or ', and not as typographic ones`},
+	{kind: frame.KindSyntax, source: proseFirst + "|" + proseLast, advice: "send the program alone, or in a code block: there is text before or behind it"},
+
 	// Python, most of which is a syntax error before anything else can be.
 	{kind: frame.KindSyntax, source: `(?m)^\s*(def \w+\(.*|class \w+(\(.*\))?|elif .*|else|try|except\b.*|for \w+(, *\w+)* in .+|` +
 		`(if|while) [^({].*|with .+ as \w+):\s*(#.*)?$`, advice: pythonHint},
@@ -30,6 +41,8 @@ var hints = []hint{
 	// What Node.js, browsers and others have and the sandbox has not.
 	says(`^'?(XMLHttpRequest|WebSocket|axios|EventSource)'? is not (defined|a function)`, noNetwork),
 	undefined(`process`, "the sandbox has no process: configured values are in env.NAME; return ends a program"),
+	undefined(otherProducts, toolsHint),
+	undefined(`arguments|argv`, "what the program was given is in input, and configured values are in env.NAME"),
 	undefined(`child_process`, "programs cannot start processes; call a tool: await search_mcp_tools('what you need')"),
 	undefined(`module|exports`,
 		"a program returns its result (return value); module.exports belongs into a skill: await "+
@@ -61,6 +74,16 @@ var hints = []hint{
 	undefined(`_`, "lodash is not loaded: use array methods, or import it if sandbox.packages offers it"),
 	says(`\brequire is not (defined|a function)`,
 		"require is global in programs and skills: const m = require('/skills/name.js')"),
+
+	{
+		message: `(?i)descriptor|undefined|not a function`, source: `(?s)\(\s*\w+(:\s*\w+)?,\s*\w+(:[^,()]+)?,\s*(descriptor|desc)\b.*@\w`,
+		advice: "decorators are the standard ones: function (value, context), which returns what replaces value; there is no (target, key, descriptor)",
+	},
+
+	{
+		kind: frame.KindSyntax, message: `^Expected ";" but found ":"`, source: `[;})]\s*\{\s*['"]?[\w$]+['"]?\s*:[^;{}]*,`,
+		advice: "braces at the beginning of a statement are a block: to return an object, write return {…}",
+	},
 
 	// Slips with tools and their results.
 	says(`\[object Promise\]`,
@@ -137,6 +160,21 @@ var hints = []hint{
 	},
 }
 
+// A line of prose at the beginning or the end of a program: words, and a mark at the end.
+const (
+	proseFirst = `\A\s*[A-Z][a-z]*('[a-z]+)?,?( [\w'’"()./-]+,?){2,}[:.!?]+[ \t]*\r?\n`
+	proseLast  = `\n[A-Z][a-z]*('[a-z]+)?,?( [\w'’"()./-]+,?){3,}[:.!?]+\s*\z`
+)
+
+const htmlHint = "the program is escaped as HTML: send > for &gt;, < for &lt;, & for &amp; and \" for &quot;"
+
+const toolsHint = "tools are called with await tools.SERVER.TOOL({…}), or await callMCPTool('SERVER__TOOL', {…}); " +
+	"await search_mcp_tools('what you need') finds their names"
+
+// otherProducts are the globals by which programs of other products call tools.
+const otherProducts = `codemode|mcp|MCP|mcp_?servers?|mcp_?tools?|servers?|toolbox|(mcp_?|MCP)?[cC]lient|mcp\w*Client|session|mcp_?[sS]ession|use_mcp_\w+|` +
+	`_*(call|invoke|execute|run|use)_?(mcp_?)?tools?|(call|invoke|execute|run|use)(MCP|Mcp)?Tools?|call(MCP|Mcp)|call_mcp|mcp_?[cC]all|toolCall|tool_call`
+
 const pythonHint = "this looks like Python: write JavaScript or TypeScript"
 
 // says is the row for errors with a message.
@@ -185,6 +223,17 @@ func Hint(kind, name, message, source string) string {
 		return misspelt(clip.Head(match[1], maxName), source)
 	}
 	return ""
+}
+
+// IsOtherProducts reports whether a name that nothing defines is the global by which programs of other products call tools.
+func IsOtherProducts(name string) bool {
+	return Hint(frame.KindRuntime, "ReferenceError", name+" is not defined", "") == toolsHint
+}
+
+// IsKnownAbsent reports whether a name is one of what other platforms have and programs have not, or a name that is like one they have.
+func IsKnownAbsent(name string) bool {
+	advice := Hint(frame.KindRuntime, "ReferenceError", name+" is not defined", "")
+	return advice != "" && advice != toolsHint && advice != misspelt(name, "")
 }
 
 var notDefined = regexp.MustCompile(`^'?([A-Za-z_$][\w$]*)'? is not defined`)

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 )
 
@@ -74,8 +77,44 @@ func (l *loader) unavailable(specifier string) error {
 	e.Hint += "; importable are ./servers/<server>, /skills/<file>, /workspace/<file>, " + listed(names)
 	if rest, ok := strings.CutPrefix(specifier, "skills/"); ok {
 		e.Hint = "skills are imported by their absolute path: '/skills/" + rest + "'"
+	} else if server := l.meantServer(specifier); server != "" {
+		e.Hint = "servers are imported from ./servers: import * as " + ident.Camel(server) + " from './servers/" + server + "'; without an import: await tools." +
+			ident.Camel(server) + ".TOOL({…})"
 	}
 	return e
+}
+
+// maxAsked is how long servers that are starting are waited for, so that an error can name the one that was meant.
+const maxAsked = 3 * time.Second
+
+// meantServer is the server that a specifier which names no package may stand for, "" if there is none.
+func (l *loader) meantServer(specifier string) string {
+	prefixed := false
+	name := specifier
+	for _, prefix := range []string{"mcp:", "mcp-server:", "@mcp/", "mcp/", "server:", "servers/", "servers:", "tool:", "tools/", "tools:", "npm:"} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			name, prefixed = strings.TrimLeft(rest, "/"), true
+		}
+	}
+	if strings.HasPrefix(name, "@modelcontextprotocol/") {
+		name, prefixed = "server", false // a client, or a server as a package
+		if rest, ok := strings.CutPrefix(specifier, "@modelcontextprotocol/server-"); ok {
+			name, prefixed = rest, true
+		}
+	}
+	name, _, _ = strings.Cut(name, "/")
+	if l.opts.Resolver == nil || name == "" {
+		return ""
+	}
+	ctx, stop := context.WithTimeout(l.ctx, maxAsked)
+	defer stop()
+	if m, err := l.opts.Resolver.Server(ctx, name); err == nil {
+		return m.Server
+	}
+	if prefixed && !strings.HasPrefix(specifier, "npm:") || strings.HasPrefix(specifier, "@modelcontextprotocol/") {
+		return "server"
+	}
+	return ""
 }
 
 // installed lists the packages of a directory.

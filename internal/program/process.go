@@ -34,6 +34,7 @@ var (
 	errSlow  = errors.New("the compiler process ran out of computing time")
 	errLarge = errors.New("the compiler process ran out of memory")
 	errGone  = errors.New("the compiler process had ended")
+	errHeld  = errors.New("the compiler took too long")
 )
 
 // Exit codes of a compiler process.

@@ -161,6 +161,7 @@ func TestResults(t *testing.T) {
 		{"const md = '```'; return `\\`\\`\\`js`.length", 5.0},
 		{"/*\n```js\nno\n```\n*/ return 4", 4.0},
 		{"Text:\n```json\n{}\n```\n```ts\nreturn 5\n```", 5.0},
+		{"```js\nreturn 6\n```\nIt prints:\n```\n6\n```", 6.0},
 		// names of ours that the code uses
 		{"const _imprt = 1, _unusd = 2, _reslt = 3; return _imprt + _unusd + _reslt", 6.0},
 		// statements that would go on behind a blanked declaration

@@ -117,10 +117,22 @@ func absent(name string) string {
 		return "use Promise.all to make calls in parallel"
 	case "vm", "module", "v8", "inspector", "repl":
 		return "write a module to /workspace and require it"
-	case "readline", "tty":
+	case "readline":
+		return "split a text into lines, (await fs.readFile('/workspace/data.txt')).split('\\n'); programs have no terminal"
+	case "tty":
 		return "programs have no terminal; return what the user should see"
-	case "stream", "zlib":
-		return "read whole files with fs.readFile, or ranges with its offset and length"
+	case "stream":
+		return "there are no streams: read whole files with fs.readFile, or ranges with its offset and length"
+	case "zlib":
+		return "programs cannot compress or decompress: call a tool that can: await search_mcp_tools('unzip a file')"
+	case "test":
+		return "use assert: require('assert').deepStrictEqual(a, b)"
+	case "sqlite":
+		return "keep data in files: await fs.writeFile('/workspace/data.json', JSON.stringify(rows)); or call a tool: await search_mcp_tools('query a database')"
+	case "async_hooks", "diagnostics_channel", "domain", "trace_events", "wasi", "sea":
+		return "leave it out: programs have one thread and one run"
+	case "punycode":
+		return "use new URL('http://' + domain).hostname"
 	case "perf_hooks":
 		return "use performance.now()"
 	}

@@ -5,49 +5,132 @@ import (
 	"strings"
 )
 
-// unreturned is what to say of a program that returns nothing although it ends with a value: an expression, or a call of a function of its own.
-// It is "" for others.
+// unreturned is what to say of a program that returns nothing although it ends with a value: an expression that is likely meant for its value,
+// a call of a function of its own, or an export. It is "" for others.
 func (s *scan) unreturned() string {
-	if s.problem != nil || s.returns() {
+	returns := s.outside("return")
+	if s.problem != nil || slices.ContainsFunc(returns, s.isBare) {
 		return ""
 	}
-	last := len(s.tokens) - 1
-	first := s.lastStatement(last)
-	for first > 0 && s.isDeclaration(first) { // functions may be declared behind the statements that use them
+	advice := s.unreturnedIn(0, len(s.tokens)-1)
+	if advice == "" && len(returns) == 0 {
+		advice = s.unreturnedExport()
+	}
+	return advice
+}
+
+// maxBlocks is how many blocks around its last expression a program may have for advice about it.
+const maxBlocks = 3
+
+// unreturnedIn is unreturned for the statements between two tokens of one depth.
+func (s *scan) unreturnedIn(from, last int) string {
+	first := s.lastStatement(from, last)
+	for first > from && s.isDeclaration(first) { // functions may be declared behind the statements that use them
 		last = first - 1
-		first = s.lastStatement(last)
+		first = s.lastStatement(from, last)
 	}
 	for last > first && s.is(last, ";") {
 		last--
 	}
-	if first < 0 || last < first {
+	if first < from || last < first {
 		return ""
 	}
-	head := first
-	if s.is(head, "await") {
-		head++
-	}
-	if name := s.text(head); s.isName(head) && s.is(head+1, "(") && s.declares(name) {
-		return advise("await " + s.code[s.tokens[head].start:s.tokens[s.tokens[head+1].match].end])
+	if name := s.ownCall(first, last); name >= 0 {
+		return advise("await " + s.code[s.tokens[name].start:s.tokens[s.tokens[name+1].match].end])
 	}
 	switch s.text(first) {
-	case "if", "for", "while", "do", "switch", "try", "throw", "return", "break", "continue", "debugger", "function", "class", "async", "const", "let", "var",
-		"import", "export", "interface", "type", "enum", "namespace", "module", "declare", "abstract", "with", "await", "using", "delete", "yield", "{", "@":
-		return ""
-	}
-	for i := first; i <= last; i++ { // a call, an assignment or a function may be for its effect
-		if t := s.tokens[i]; s.is(i, "(") || s.is(i, "=") && !s.is(i-1, "=") && !s.is(i+1, "=") || s.is(i, "++") || s.is(i, "--") || s.is(i, "=>") ||
-			t.kind == template && s.code[t.start] == '`' && i > first && s.tokens[i-1].operand {
+	case "try", "if":
+		if s.tokens[first].depth == maxBlocks {
 			return ""
 		}
+		open := first + 1
+		if s.is(first, "if") {
+			open = s.tokens[open].match + 1
+		}
+		if !s.is(open, "{") || s.tokens[open].match < open {
+			return ""
+		}
+		if advice := s.unreturnedIn(open+1, s.tokens[open].match-1); advice != "" {
+			return advice
+		}
+		if after := s.tokens[open].match + 1; s.is(first, "if") && s.is(after, "else") && s.is(after+1, "{") {
+			return s.unreturnedIn(after+2, s.tokens[after+1].match-1)
+		}
+		return ""
+	case "{":
+		if s.tokens[first].match == last && s.isShorthand(first+1, last-1) {
+			return advise(s.code[s.tokens[first].start:s.tokens[last].end])
+		}
+		return ""
+	case "for", "while", "do", "switch", "throw", "return", "break", "continue", "debugger", "function", "class", "async", "const", "let", "var",
+		"import", "export", "interface", "type", "enum", "namespace", "module", "declare", "abstract", "with", "using", "@":
+		return ""
+	}
+	if !s.isForValue(first, last) {
+		return ""
 	}
 	return advise(s.code[s.tokens[first].start:s.tokens[last].end])
+}
+
+// ownCall is the name in a statement that calls a function of the program's own, and does nothing with its result but wait for it, or -1.
+func (s *scan) ownCall(first, last int) int {
+	if s.is(first, "await") {
+		first++
+	}
+	if name := s.text(first); !s.isName(first) || !s.is(first+1, "(") || !s.declares(name) {
+		return -1
+	}
+	end := s.tokens[first+1].match
+	if end != last && !s.isSettled(end+2) {
+		return -1
+	}
+	return first
+}
+
+// isSettled reports whether a token is the name of a method of promises.
+func (s *scan) isSettled(i int) bool {
+	return s.isMember(i) && (s.is(i, "then") || s.is(i, "catch") || s.is(i, "finally"))
+}
+
+// isShorthand reports whether tokens are the names of an object's properties, whose braces would be a block's.
+func (s *scan) isShorthand(first, last int) bool {
+	for i := first; i <= last; i++ {
+		if !s.is(i, ",") && !s.isName(i) || s.is(i, ",") == s.is(i-1, ",") && i > first {
+			return false
+		}
+	}
+	return first <= last
+}
+
+// unreturnedExport is what to say of a program that exports what may be meant as its result.
+func (s *scan) unreturnedExport() string {
+	for i := len(s.tokens) - 1; i >= 0; i-- {
+		if t := s.tokens[i]; t.depth > 0 || !s.is(i, "export") {
+			continue
+		}
+		i++
+		call := ""
+		for slices.Contains(declaring, s.text(i)) {
+			if s.is(i, "function") {
+				call = "()"
+			}
+			i++
+		}
+		switch {
+		case s.is(i-1, "export"), s.is(i-1, "class"), s.is(i-1, "enum"), !s.isName(i):
+			return ""
+		case call != "":
+			return "exports of a program are not its result: write return await " + s.text(i) + call
+		}
+		return "exports of a program are not its result: write return " + s.text(i)
+	}
+	return ""
 }
 
 func advise(expression string) string {
 	expression = strings.Join(strings.Fields(expression), " ")
 	if len(expression) > maxSubject {
-		expression = "the last expression"
+		expression = "before the last expression"
 	}
 	return "nothing was returned: write return " + expression
 }
@@ -62,8 +145,10 @@ func (s *scan) declares(name string) bool {
 	return false
 }
 
-// returns reports whether a return statement may stand outside of functions.
-func (s *scan) returns() bool { return len(s.outside("return")) > 0 }
+// isBare reports whether a return statement has no value: then the program may mean to return nothing.
+func (s *scan) isBare(i int) bool {
+	return i+1 == len(s.tokens) || s.tokens[i+1].newline || s.is(i+1, ";") || s.is(i+1, "}")
+}
 
 // outside are the tokens outside of functions that are one of the given keywords.
 func (s *scan) outside(keywords ...string) (found []int) {
@@ -118,22 +203,39 @@ func (s *scan) isDeclaration(first int) bool {
 	return s.is(first, "function") || s.is(first, "async") && s.is(first+1, "function")
 }
 
-// lastStatement is the first token of the last statement at the top level that ends with the token last or before it, as far as line breaks and
-// semicolons tell; -1 if there is none.
-func (s *scan) lastStatement(last int) int {
-	for last >= 0 && s.is(last, ";") {
+// endsBlock reports whether a token is the end of the block of a statement, which no other part of that statement follows.
+func (s *scan) endsBlock(i int) bool {
+	if !s.is(i, "}") || s.is(i+1, "else") || s.is(i+1, "catch") || s.is(i+1, "finally") {
+		return false
+	}
+	before := s.tokens[i].match - 1
+	if s.is(before, ")") {
+		head := s.tokens[before].match - 1
+		if s.is(head, "await") {
+			head--
+		}
+		return !s.isMember(head) && slices.Contains([]string{"if", "for", "while", "switch", "catch", "with"}, s.text(head))
+	}
+	return s.is(before, "else") || s.is(before, "try") || s.is(before, "finally") || s.is(before, "catch")
+}
+
+// lastStatement is the first token of the last statement that ends with the token last or before it, and begins at the token from or behind it in
+// the same brackets, as far as line breaks and semicolons tell; -1 if there is none.
+func (s *scan) lastStatement(from, last int) int {
+	for last >= from && s.is(last, ";") {
 		last--
 	}
-	for i := last; i >= 0; i-- {
+	for i := last; i >= from; i-- {
 		t := s.tokens[i]
-		if t.depth > 0 {
+		if t.depth > s.tokens[from].depth {
 			continue
 		}
-		if i == 0 || s.is(i-1, ";") || s.endsDeclaration(i-1) {
+		if i == from || s.is(i-1, ";") || s.endsDeclaration(i-1) || s.endsBlock(i-1) {
 			return i
 		}
 		begins := t.kind != punct || s.is(i, "{")
-		if t.newline && s.tokens[i-1].depth == 0 && s.tokens[i-1].operand && begins && !s.is(i, "in") && !s.is(i, "instanceof") && !s.is(i, "as") {
+		if t.newline && s.tokens[i-1].depth == t.depth && s.tokens[i-1].operand && begins && !s.is(i, "in") && !s.is(i, "instanceof") && !s.is(i, "as") &&
+			!s.is(i, "else") && !s.is(i, "catch") && !s.is(i, "finally") {
 			return i
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/pii"
@@ -57,6 +58,7 @@ var notDefined = regexp.MustCompile(`^'?([A-Za-z_$][\w$]*)'? is not defined`)
 const (
 	maxEnsure     = 3 * time.Second // for advice about a name that is called
 	maxListed     = 3               // tools that advice names
+	maxFunctions  = 10              // of a server
 	maxDifference = 6               // of the lengths of names that are compared, in bytes
 )
 
@@ -65,11 +67,12 @@ const (
 func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.Error, at program.Position) string {
 	advice := ""
 	if name := notDefined.FindStringSubmatch(e.Message); name != nil && e.Kind == frame.KindRuntime {
-		if advice = s.toolsLike(name[1]); advice == "" && strings.Contains(compiled.Source.Code, name[1]+"(") {
+		written, called := program.CallOf(compiled.Source.Code, name[1])
+		if advice = s.toolMeant(name[1], written); advice == "" && called && !program.IsKnownAbsent(name[1]) {
 			ctx, stop := context.WithTimeout(context.Background(), maxEnsure) // servers start when they are needed
 			s.opt.EnsureTools(ctx)
 			stop()
-			advice = s.toolsLike(name[1])
+			advice = s.toolMeant(name[1], written)
 		}
 	} else if e.Kind == frame.KindRuntime && e.Name == "TypeError" && at.Line > 0 {
 		known := check.Tools{Catalog: s.opt.Catalog, Ensure: func(context.Context) {}, Unavailable: s.opt.Unavailable}
@@ -87,11 +90,71 @@ func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.
 	return advice
 }
 
+// toolMeant is advice about a name that nothing defines, with the names and texts that the program writes behind it: the tool that is likely meant, or
+// the server.
+func (s *Service) toolMeant(name string, written []string) string {
+	if s.opt.Catalog == nil {
+		return ""
+	}
+	call := func(d *catalog.Details) string {
+		return "await " + strings.TrimSuffix(d.Call, "(input)") + "({…})"
+	}
+	words := append([]string{name}, written...)
+	for i, server := range words {
+		exact, err := s.opt.Catalog.ResolveServer(server)
+		if err != nil {
+			continue
+		}
+		for _, tool := range words[i+1:] {
+			if d, err := s.opt.Catalog.DetailsIn(exact, tool); err == nil {
+				return "servers are members of tools: " + call(d)
+			}
+		}
+		if i == 0 && len(written) > 0 {
+			return name + " is a server, and servers are members of tools: await tools." + name + ".TOOL({…}); " + s.toolsOf(exact)
+		}
+	}
+	if like := s.toolsLike(name); like != "" || len(written) == 0 || !program.IsOtherProducts(name) {
+		return like
+	}
+	for _, word := range written {
+		if d, err := s.opt.Catalog.Details(word); err == nil {
+			return "tools are called with " + call(d)
+		}
+		for _, tool := range s.opt.Catalog.Tools() {
+			if ident.Fold(tool.Name) != ident.Fold(word) {
+				continue
+			}
+			if d, err := s.opt.Catalog.DetailsIn(tool.Server, tool.Name); err == nil {
+				return "tools are called with " + call(d)
+			}
+		}
+	}
+	return ""
+}
+
+// toolsOf says which tools a server has.
+func (s *Service) toolsOf(server string) string {
+	m, err := s.opt.Catalog.Module(server)
+	if err != nil || len(m.Functions) == 0 {
+		return "it has no tools now"
+	}
+	var names []string
+	for _, f := range m.Functions[:min(len(m.Functions), maxFunctions)] {
+		names = append(names, f.Name)
+	}
+	if len(names) < len(m.Functions) {
+		names = append(names, "…")
+	}
+	return "it has " + strings.Join(names, ", ")
+}
+
 // toolsLike is advice about a name that may be meant for a tool's.
 func (s *Service) toolsLike(name string) string {
 	if len(name) < len("a_b") || s.opt.Catalog == nil {
 		return ""
 	}
+	name = strings.TrimPrefix(name, "mcp__") // which clients put before the names of servers
 	tool, err := s.opt.Catalog.Resolve(name)
 	if err == nil {
 		return tool.FullName() + " is a tool: await callMCPTool('" + tool.FullName() + "', {…})"

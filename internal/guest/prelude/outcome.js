@@ -34,6 +34,7 @@ export function unreturned() {
 
 // succeeded ends the program with its value; a value that JSON cannot hold fails it.
 export function succeeded(value) {
+  if (value !== undefined) advice = undefined; // also if it is null
   try {
     outcome = { __proto__: null, name: 'value', text: encode(value, 'output', run.maxValue) };
   } catch (error) {

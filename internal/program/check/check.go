@@ -255,7 +255,9 @@ func (c *checker) server(at uses.Place, name string) thing {
 	var absent *catalog.UnknownError
 	if errors.As(err, &absent) {
 		c.unknown = true
-		if !c.unavailable(func(fold string) bool { return fold == ident.Fold(name) }) {
+		if tool, err := c.tools.Catalog.Details(name); err == nil {
+			c.tell(at, "%s is a tool: await %s({…})", quote(name), strings.TrimSuffix(tool.Call, "(input)"))
+		} else if !c.unavailable(func(fold string) bool { return fold == ident.Fold(name) }) {
 			c.tell(at, "there is no server %s%s", quote(name), c.choice(name, c.serverNames()))
 		}
 	}
