@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -89,6 +90,88 @@ func TestTypeScriptClient(t *testing.T) {
 		}
 		if err != nil || len(got.Tools) != 3 || !got.Instructions || string(got.Ran.Output) != `{"n":42}` || got.Failed[0] != true || got.Found == 0 {
 			t.Errorf("%s: %v, %s\n%s", args[0], err, out, &stderr)
+		}
+	}
+}
+
+// oddTools are definitions of tools such as servers really give, which strict clients and providers of models refuse, with more of the
+// same kinds.
+var oddTools = []string{
+	`{"name":"no_schema"}`, `{"name":"null_schema","inputSchema":null}`, `{"name":"empty_schema","inputSchema":{}}`, `{"name":"true_schema","inputSchema":true}`,
+	`{"name":"null_texts","title":null,"description":null,"inputSchema":{"type":"object"},"annotations":null,"outputSchema":null}`,
+	`{"name":"null_properties","inputSchema":{"type":"object","properties":null}}`,
+	`{"name":"null_required","inputSchema":{"type":"object","required":null}}`,
+	`{"name":"list_of_properties","inputSchema":{"type":"object","properties":[]}}`,
+	`{"name":"object_required","inputSchema":{"type":"object","required":{}}}`,
+	`{"name":"text_required","inputSchema":{"type":"object","properties":{"a":{}},"required":"a"}}`,
+	`{"name":"boolean_required","inputSchema":{"type":"object","properties":{"a":{"type":"string","required":false}}}}`,
+	`{"name":"true_property","inputSchema":{"type":"object","properties":{"value":true}}}`,
+	`{"name":"false_property","inputSchema":{"type":"object","properties":{"value":false}}}`,
+	`{"name":"null_property","inputSchema":{"type":"object","properties":{"value":null}}}`,
+	`{"name":"text_property","inputSchema":{"type":"object","properties":{"value":"string"}}}`,
+	`{"name":"any_of","inputSchema":{"anyOf":[{"type":"object","properties":{"a":{}}},{"type":"object","properties":{"b":{}}}]}}`,
+	`{"name":"one_of","inputSchema":{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}]}}`,
+	`{"name":"all_of","inputSchema":{"allOf":[{"type":"object","properties":{"a":true}}]}}`,
+	`{"name":"reference","inputSchema":{"$ref":"#/definitions/In","definitions":{"In":{"type":"object","properties":{"a":{"type":"string"}}}}}}`,
+	`{"name":"circle","inputSchema":{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}}}`,
+	`{"name":"types","inputSchema":{"type":["object"]}}`, `{"name":"types_with_null","inputSchema":{"type":["object","null"],"properties":{"a":{"type":["string","null"]}}}}`,
+	`{"name":"upper_type","inputSchema":{"type":"Object"}}`,
+	`{"name":"null_enum","inputSchema":{"type":"object","properties":{"a":{"type":"string","enum":null}}}}`,
+	`{"name":"empty_enum","inputSchema":{"type":"object","properties":{"a":{"type":"string","enum":[]}}}}`,
+	`{"name":"array_of_anything","inputSchema":{"type":"object","properties":{"a":{"type":"array"}}}}`,
+	`{"name":"tuple","inputSchema":{"type":"object","properties":{"a":{"type":"array","items":[{"type":"string"},{"type":"number"}]}}}}`,
+	`{"name":"exclusive","inputSchema":{"type":"object","properties":{"a":{"type":"number","minimum":0,"exclusiveMinimum":true}}}}`,
+	`{"name":"odata","inputSchema":{"type":"object","properties":{"$filter":{"type":"string"},"@odata.type":{"type":"string"}},"required":["$filter"]}}`,
+	`{"name":"number_description","inputSchema":{"type":"object","description":5,"properties":{"a":{"type":"string","description":null,"title":7}}}}`,
+	`{"name":"array_output","inputSchema":{"type":"object"},"outputSchema":{"type":"array","items":{}}}`,
+	`{"name":"list_output","inputSchema":{"type":"object"},"outputSchema":{"type":"array"}}`,
+	`{"name":"output_of_anything","inputSchema":{"type":"object"},"outputSchema":{}}`,
+	`{"name":"output_with_nulls","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":null,"required":null}}`,
+	`{"name":"files.read/text","inputSchema":{"type":"object"}}`, `{"name":"get item","inputSchema":{"type":"object"}}`,
+	`{"name":"export_all_of_the_records_that_were_changed_between_two_dates_as_csv","inputSchema":{"type":"object"}}`,
+	`{"name":"export_all_of_the_records_that_were_changed_between_two_dates_as_json","inputSchema":{"type":"object"}}`,
+	`{"name":"日本語","inputSchema":{"type":"object"}}`,
+}
+
+// TestTypeScriptClientOddTools: the official client, which refuses a whole list for one odd definition, lists all and calls all.
+func TestTypeScriptClientOddTools(t *testing.T) {
+	t.Parallel()
+	packages, node := npmtest.Conformance(t)
+	script, err := filepath.Abs("testdata/odd.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := setup(t)
+	f.write("tools.json", "["+strings.Join(oddTools, ",")+"]")
+	f.write("harness.yaml", "mcpServers:\n  odd: {command: "+quoted(node)+", args: ["+quoted(script)+", serve, "+quoted(filepath.Join(f.dir, "tools.json"))+"]}\n")
+	client := exec.Command(node, script, packages, binary(t), "mcp", "--mode", "direct")
+	client.Dir, client.Env = f.dir, f.environ
+	var stderr bytes.Buffer
+	client.Stderr = &stderr
+	out, err := client.Output()
+	var got struct {
+		Tools []struct {
+			Name        string
+			InputSchema map[string]json.RawMessage
+		}
+		Ran map[string]string
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &got)
+	}
+	if err != nil || len(got.Tools) != len(oddTools) {
+		t.Fatalf("%d of %d tools: %v, %s\n%s", len(got.Tools), len(oddTools), err, out, &stderr)
+	}
+	name := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	for _, tool := range got.Tools {
+		// An empty input is wrong for the server's own schema of a few.
+		if ran := got.Ran[tool.Name]; !name.MatchString(tool.Name) || !strings.HasPrefix(ran, "ran ") && !strings.HasPrefix(ran, "invalid input for odd__"+tool.Name) {
+			t.Errorf("%q gives %q", tool.Name, got.Ran[tool.Name])
+		}
+		for _, word := range []string{"anyOf", "oneOf", "allOf", "not", "$ref"} {
+			if tool.InputSchema[word] != nil {
+				t.Errorf("%s has %s at its root, which providers refuse", tool.Name, word)
+			}
 		}
 	}
 }

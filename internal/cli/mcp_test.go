@@ -136,7 +136,7 @@ func TestGateway(t *testing.T) {
 // TestGatewaySize bounds what the gateway puts into a model's context, and that no upstream tool adds to it.
 func TestGatewaySize(t *testing.T) {
 	t.Parallel()
-	const most = 1500
+	const most, names = 1500, 20
 	var sizes []int
 	for _, servers := range [][]string{nil, {"crm", "database", "mailer"}} {
 		f := setup(t)
@@ -159,8 +159,53 @@ func TestGatewaySize(t *testing.T) {
 		sizes = append(sizes, n)
 	}
 	t.Logf("%d model tokens", sizes[0])
-	if sizes[0] >= most || sizes[0] != sizes[1] {
-		t.Errorf("without and with servers the tools take %d model tokens, want less than %d and no difference", sizes, most)
+	if sizes[1] >= most || sizes[1]-sizes[0] > names {
+		t.Errorf("without and with servers the tools take %d model tokens, want less than %d, and %d more for the names of the servers", sizes, most, names)
+	}
+}
+
+// TestGatewayIntroduces: a client's model is told which servers there are, in a bounded sentence; a call of a server's tool leads it to
+// execute_code; and console lines reach a client that has not asked for them.
+func TestGatewayIntroduces(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "# state lives beside it\n")
+	f.addDemo("crm", "database")
+	config := f.read("harness.yaml")
+	for i := range 40 {
+		config += fmt.Sprintf("  server-number-%d: {command: none}\n", i)
+	}
+	f.write("harness.yaml", config)
+	lines := make(chan string, 1)
+	g := f.gateway(&mcp.ClientOptions{LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { //nolint:staticcheck // of the older versions
+		if text, ok := r.Params.Data.(string); ok && r.Params.Logger == "program" {
+			lines <- text
+		}
+	}})
+	listed, err := g.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{g.InitializeResult().Instructions}
+	for _, tool := range listed.Tools {
+		if tool.Name == "search_tools" {
+			texts = append(texts, tool.Description)
+		}
+	}
+	for _, text := range texts {
+		if !strings.Contains(text, "Servers: crm, database, server-number-0,") || !strings.HasSuffix(text, " more.") || len(text) > 900 {
+			t.Errorf("a model reads %s", text)
+		}
+	}
+	if text, failed := g.call("crm__search", map[string]any{"q": "x"}, nil); !failed || !strings.Contains(text, "execute_code") || !strings.Contains(text, "tools.crm.search(") {
+		t.Errorf("a call of a server's tool gives %s", text)
+	}
+	if text, _ := g.call("get_tool_details", map[string]any{"names": []string{"crm__serch"}}, nil); strings.Contains(text, "list_mcp_tools") || !strings.Contains(text, "search_tools") {
+		t.Errorf("a wrong name gives %s", text)
+	}
+	g.call("execute_code", map[string]any{"code": "console.log('a line')"}, nil)
+	if line := <-lines; line != "a line" {
+		t.Errorf("the client gets the line %s", line)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,6 +22,11 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, called := req.(*mcp.CallToolRequest)
 		switch {
+		case called && !s.opt.direct() && !s.own(call.Params.Name):
+			s.ready(ctx)
+			if tool, err := s.opt.Harness.Catalog().Details(call.Params.Name); err == nil {
+				return refusal(fmt.Errorf("%s is a tool of a server: programs call it, so send execute_code a program such as `return await %s`", tool.Name, tool.Call)), nil
+			}
 		case !s.opt.direct():
 		case method == "tools/list":
 			s.ready(ctx)
@@ -46,6 +52,10 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 				switch {
 				case aliases[t.Name] != nil && !s.offers(t.Name):
 					continue
+				case t.Name == searchTools && !s.offers(t.Name):
+					named := *t
+					named.Description += s.serverNames()
+					t = &named
 				case s.skills[t.Name] != "":
 					if t, err = s.describe(who, hide, t); err != nil {
 						return nil, s.shown(ctx, err)

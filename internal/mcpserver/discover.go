@@ -133,7 +133,7 @@ func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	for _, name := range in.Names {
 		full, err := s.opt.Harness.Catalog().Details(name)
 		if err != nil {
-			err = errors.New(hide.text(err.Error()))
+			err = errors.New(hide.text(strings.Replace(err.Error(), "Use list_mcp_tools() to see available tools.", "Find tools with "+searchTools+".", 1)))
 			problems, data.Problems = append(problems, err), append(data.Problems, err.Error())
 			continue
 		}

@@ -8,7 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +18,9 @@ import (
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
@@ -78,12 +82,8 @@ func New(opt Options) *Server {
 	s := &Server{opt: opt, sessions: newSessions()}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.page = newPage(opt.Harness.Runs, func(r approval.Request) { s.begun.Go(func() { s.resume(r) }) })
-	guide := instructions
-	if !opt.code() {
-		guide = ""
-	}
 	options := mcp.ServerOptions{
-		Instructions: guide, Logger: opt.Logger,
+		Logger: opt.Logger,
 		Capabilities: &mcp.ServerCapabilities{
 			Logging: &mcp.LoggingCapabilities{}, //nolint:staticcheck // clients of the older versions show console lines
 			Tools:   &mcp.ToolCapabilities{ListChanged: opt.direct()}, Resources: &mcp.ResourceCapabilities{ListChanged: opt.direct()},
@@ -104,7 +104,7 @@ func New(opt Options) *Server {
 	}
 	s.addSkills()
 	s.addResources()
-	s.server.AddReceivingMiddleware(restoring, private, s.prompting, s.listing, s.countSessions, s.boundListening)
+	s.server.AddReceivingMiddleware(restoring, s.private, s.greeting, s.prompting, s.listing, s.countSessions, s.boundListening)
 	if opt.direct() {
 		s.addUpstreamResources()
 		s.server.AddSendingMiddleware(s.onlyWatching)
@@ -157,9 +157,68 @@ func (c caller) session(name string) string {
 	return "mcp-" + hex.EncodeToString(of[:6])
 }
 
+// greeting is a middleware that completes the answer to initialize: it names the servers, and has the client get console lines without
+// asking for them.
+func (s *Server) greeting(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		answer, err := next(ctx, method, req)
+		switch a := answer.(type) {
+		case *mcp.InitializeResult:
+			if session, ok := req.GetSession().(*mcp.ServerSession); ok && err == nil {
+				level := &mcp.ServerRequest[*mcp.SetLoggingLevelParams]{Session: session, Params: &mcp.SetLoggingLevelParams{Level: "info"}} //nolint:staticcheck // for clients of the older versions
+				if _, err := next(ctx, "logging/setLevel", level); err != nil {
+					return nil, err
+				}
+			}
+			a.Instructions = s.instructions()
+		case *mcp.DiscoverResult:
+			a.Instructions = s.instructions()
+		}
+		return answer, err
+	}
+}
+
+// instructions are what a client tells its model of this server; empty in mode direct.
+func (s *Server) instructions() string {
+	if !s.opt.code() {
+		return ""
+	}
+	return instructions + s.serverNames()
+}
+
+// maxServerNames is how many characters of the names of servers a client's model gets.
+const maxServerNames = 300
+
+// serverNames is a sentence with the names of the servers, so that a model knows what it can search for.
+func (s *Server) serverNames() string {
+	var names []string
+	length, more := 0, 0
+	for _, server := range s.opt.Harness.Servers().Servers() {
+		switch {
+		case server.State == mcpclient.StateDisabled:
+		case length+len(server.Name) > maxServerNames:
+			more++
+		default:
+			names = append(names, ident.OneLine(server.Name))
+			length += len(server.Name) + 2
+		}
+	}
+	list := strings.Join(names, ", ")
+	switch {
+	case more > 0:
+		return fmt.Sprintf(" Servers: %s and %d more.", list, more)
+	case list == "":
+		return " No server is configured."
+	}
+	return " Servers: " + list + "."
+}
+
+// listTTL is how long a client may use a list again without asking, in milliseconds. Clients of sessions are notified of changes before.
+const listTTL = 60_000
+
 // private is a middleware that says of what can be cached that it is the caller's own: it has the tokens of the caller's session. It is
 // the first one, so it also notes that the request is decoded.
-func private(next mcp.MethodHandler) mcp.MethodHandler {
+func (s *Server) private(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
 			if decoded, ok := extra.TokenInfo.Extra[decodedKey].(func()); ok {
@@ -172,15 +231,17 @@ func private(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch a := answer.(type) {
 		case *mcp.ListToolsResult:
-			a.CacheScope = cacheScope
+			if a.CacheScope = cacheScope; len(s.skills) == 0 { // skills come without a notification
+				a.TTLMs = listTTL
+			}
 		case *mcp.ListResourcesResult:
-			a.CacheScope = cacheScope
+			a.CacheScope, a.TTLMs = cacheScope, listTTL
 		case *mcp.ListResourceTemplatesResult:
-			a.CacheScope = cacheScope
+			a.CacheScope, a.TTLMs = cacheScope, listTTL
 		case *mcp.ReadResourceResult:
 			a.CacheScope = cacheScope
 		case *mcp.ListPromptsResult:
-			a.CacheScope = cacheScope
+			a.CacheScope, a.TTLMs = cacheScope, listTTL
 		}
 		return answer, nil
 	}
