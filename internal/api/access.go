@@ -87,7 +87,7 @@ func (a *API) count(ctx context.Context, limiter *auth.Limiter, caller string) e
 	}
 	h.Set("Retry-After", seconds)
 	a.opt.Metrics.RateLimited()
-	a.audit(ctx, telemetry.Event{UserID: identity(ctx).User, Type: telemetry.RateLimit, Severity: telemetry.Low})
+	a.refusals.note(caller, a.event(ctx, telemetry.Event{UserID: identity(ctx).User, Type: telemetry.RateLimit, Severity: telemetry.Low}))
 	return problem(http.StatusTooManyRequests, errTooMany(after).Error())
 }
 

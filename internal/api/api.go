@@ -81,9 +81,13 @@ type API struct {
 	// reads, heavy and transfers bound requests that are served at the same time, streams the streams of events, bodies and large the
 	// bodies that are decoded, scans the files that are looked through.
 	reads, heavy, streams, bodies, large, transfers, scans *bound
+	// arriving bounds the memory of bodies of callers with a credential, open that of bodies without one, in units of bodyUnit.
+	arriving, open *bound
 
-	layouts layouts
-	uploads uploads
+	layouts  layouts
+	uploads  uploads
+	refusals *refusals
+	pace     openPace
 
 	requests atomic.Int64 // being served
 	busy     atomic.Int64 // those of them whose end a shutdown waits for before it closes the streams
@@ -107,6 +111,7 @@ func New(opt Options) *API {
 	}
 	opt.Recheck = cmp.Or(opt.Recheck, 5*time.Second)
 	processors := runtime.GOMAXPROCS(0)
+	body := int(max(opt.BodyLimit, 8<<20) / bodyUnit)
 	a := &API{
 		opt: opt, reads: newBound("reads", 16, 128, slotWait), heavy: newBound("reads of whole journals", 1, 2, slotWait),
 		streams:   newBound("streams of events", 512, 4096, 0),
@@ -114,6 +119,9 @@ func New(opt Options) *API {
 		large:     newBound("large bodies", 1, 1024, slotWait),
 		transfers: newBound("transfers of files", 8, 128, slotWait), scans: newBound("files that are looked through", 1, scansAtOnce, slotWait),
 	}
+	a.arriving = newBound("units of 64 KiB of request bodies", 4*body, 16*body, slotWait)
+	a.open = newBound("units of 64 KiB of request bodies without credentials", body, 2*body, slotWait)
+	a.refusals = &refusals{now: opt.Now, write: func(e telemetry.Event) { opt.Audit.Audit(context.Background(), e) }}
 	a.closing, a.close = context.WithCancel(context.Background())
 	return a
 }
@@ -122,6 +130,7 @@ func New(opt Options) *API {
 // they have.
 func (a *API) Close() {
 	a.close()
+	a.refusals.flush()
 	if a.gateway != nil {
 		a.gateway.Close()
 	}
@@ -155,7 +164,7 @@ func (a *API) Handler() http.Handler {
 	a.finish()
 	mux.HandleFunc("/", a.nothing(mux))
 	mux.HandleFunc("/v1/skills", a.nothing(mux)) // else the pattern of the files below it redirects
-	return a.serve(mux, a.checkOrigin(), a.authenticate, a.checkQuery(), a.takeSlot, a.readBody)
+	return a.serve(mux, a.checkOrigin(), a.authenticate, a.checkOpenBody, a.checkQuery(), a.takeSlot, a.readBody)
 }
 
 // Internal serves /internal/mcp-call alone, for a listener of its own.
@@ -163,5 +172,5 @@ func (a *API) Internal() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+mcpCallPath, a.plain(a.mcpCall))
 	mux.HandleFunc("/", a.nothing(mux))
-	return a.serve(mux, a.readBody)
+	return a.serve(mux, a.checkOpenBody, a.readBody)
 }

@@ -3,15 +3,18 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 // A caller's slots are its own, and those of all are shared; what waits gets a slot when one is left.
@@ -85,15 +88,28 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// Connections above the bound of an address, or of all, are closed; a closed one makes room.
-func TestConnections(t *testing.T) {
-	t.Parallel()
+// dialed is both ends of a connection.
+type dialed struct {
+	client net.Conn
+	server *counted
+}
+
+// closed says whether the server has closed a connection.
+func (d dialed) closed() bool {
+	d.client.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	_, err := d.client.Read(make([]byte, 1))
+	return !isTimeout(err)
+}
+
+// dialer makes connections to a listener with limits.
+func dialer(t *testing.T, limits connectionLimits, trusted func(netip.Addr) bool) (l *connections, dial func(from string) dialed) {
+	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &connections{Listener: inner, each: 2, all: 8, from: map[netip.Addr]int{}}
-	accepted := make(chan net.Conn, 8)
+	l = listenBounded(inner, limits, trusted)
+	accepted := make(chan *counted)
 	go func() {
 		defer close(accepted)
 		for {
@@ -101,37 +117,170 @@ func TestConnections(t *testing.T) {
 			if err != nil {
 				return
 			}
-			accepted <- conn
+			accepted <- conn.(*counted)
 		}
 	}()
-	dial := func() net.Conn {
+	t.Cleanup(func() {
+		l.Close()
+		for c := range accepted {
+			c.Close()
+		}
+	})
+	return l, func(from string) dialed {
 		t.Helper()
-		conn, err := net.Dial("tcp", inner.Addr().String())
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		conn, err := d.DialContext(t.Context(), "tcp", inner.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Skip("addresses of 127.0.0.0/8 cannot be used here: ", err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		return conn
+		select {
+		case c := <-accepted:
+			t.Cleanup(func() { c.Close() })
+			return dialed{conn, c}
+		case <-time.After(100 * time.Millisecond): // it was closed at once
+			return dialed{conn, nil}
+		}
 	}
-	dial()
-	dial()
-	first := <-accepted
-	<-accepted
-	over := dial()
-	over.SetReadDeadline(time.Now().Add(time.Minute))
-	if _, err := over.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
-		t.Errorf("the third connection is not closed: %v", err)
+}
+
+// Above the bound of an address, or of all, the oldest connection gives way that is not being served: of the address that has the most. One
+// that had a credential, or that is being served, stays.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	l, dial := dialer(t, connectionLimits{newEach: 3, newAll: 5, knownEach: 2, knownAll: 3}, nil)
+	first, second, third := dial("127.0.0.1"), dial("127.0.0.1"), dial("127.0.0.1")
+	done := first.server.serve()
+	fourth := dial("127.0.0.1")
+	if first.closed() || !second.closed() || third.closed() || fourth.closed() {
+		t.Error("of an address that is full, not its oldest idle connection gives way")
 	}
-	first.Close()
-	first.Close()
-	dial()
-	second := <-accepted
-	if l.n != 2 {
-		t.Errorf("%d connections are counted", l.n)
+	fifth, sixth := dial("127.0.0.2"), dial("127.0.0.2")
+	seventh := dial("127.0.0.3")
+	if !third.closed() || fifth.closed() || sixth.closed() || seventh.server == nil {
+		t.Error("an address with one connection is kept out by one with three")
 	}
-	second.Close()
-	l.Close()
-	for range accepted {
+	fourth.server.identified()
+	for range 6 {
+		dial("127.0.0.1")
+	}
+	if fourth.closed() || first.closed() || l.known.n != 1 || l.new.n > 5 {
+		t.Errorf("one with a credential, or one that is served, gives way: %d known, %d new", l.known.n, l.new.n)
+	}
+	done()
+	first.server.Close()
+	first.server.Close()
+	for _, n := range []int{l.new.n, l.known.n} {
+		if n < 0 {
+			t.Error("a connection that is closed twice counts twice")
+		}
+	}
+	a, b := dial("127.0.0.2"), dial("127.0.0.2")
+	a.server.identified()
+	b.server.identified()
+	c := dial("127.0.0.2")
+	c.server.identified()
+	if !a.closed() || b.closed() || c.closed() || l.known.n != 3 {
+		t.Errorf("beyond the bound of an address with credentials not its oldest gives way: %d", l.known.n)
+	}
+}
+
+// A newcomer is closed where all connections are being served. Those of a proxy have no bound of their own.
+func TestConnectionsThatStay(t *testing.T) {
+	t.Parallel()
+	l, dial := dialer(t, connectionLimits{newEach: 2, newAll: 4, knownEach: 2, knownAll: 6}, func(peer netip.Addr) bool {
+		return peer == netip.MustParseAddr("127.0.0.9")
+	})
+	for range 2 {
+		dial("127.0.0.1").server.serve()
+	}
+	if late := dial("127.0.0.1"); late.server != nil || !late.closed() {
+		t.Error("a connection takes the place of one that is being served")
+	}
+	for range 6 {
+		dial("127.0.0.9").server.serve()
+	}
+	if l.known.n != 6 || l.new.n != 2 {
+		t.Errorf("%d known, %d new", l.known.n, l.new.n)
+	}
+}
+
+// All addresses of a network that one host may have count as one.
+func TestAddressBlock(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "fe80::1%eth0": "fe80::",
+	} {
+		if got := addressBlock(netip.MustParseAddr(address)).String(); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}
+
+// Refusals have a line each at first, then a count for each address, and one for all the others: what is written is bounded.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lines []telemetry.Event
+		r := &refusals{now: time.Now, write: func(e telemetry.Event) { lines = append(lines, e) }}
+		refuse := func(address, reason string, times int) {
+			for range times {
+				r.note(address, telemetry.Event{Type: telemetry.AuthFailure, Details: map[string]any{"address": address, "reason": reason}})
+			}
+		}
+		refuse("192.0.2.1", "a bad key", 7000)
+		for i := range 5000 {
+			refuse(fmt.Sprintf("198.51.100.%d", i), "no credential", 1)
+		}
+		if len(lines) != refusalSingles {
+			t.Errorf("%d single lines", len(lines))
+		}
+		time.Sleep(refusalWindow + time.Second)
+		total, named := int64(0), false
+		for _, e := range lines {
+			n, counted := e.Details["count"].(int64)
+			if !counted {
+				n = 1
+			}
+			total += n
+			named = named || e.Details["address"] == "192.0.2.1" && n == 7000-refusalSingle
+		}
+		if total != 12_000 || !named || len(lines) > refusalSingles+refusalCounted+1 {
+			t.Errorf("%d refusals in %d lines, the first address named: %t", total, len(lines), named)
+		}
+		before := len(lines)
+		refuse("192.0.2.1", "a bad key", 1)
+		if len(lines) != before+1 {
+			t.Error("the next minute does not begin anew")
+		}
+		r.flush()
+	})
+}
+
+// Requests without credentials of one address are spaced once it has sent many. Those of another are not.
+func TestOpenPace(t *testing.T) {
+	t.Parallel()
+	var p openPace
+	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	longest, closed := time.Duration(0), 0
+	for range 5000 {
+		wait, ok := p.wait(a, now)
+		if longest = max(longest, wait); !ok {
+			closed++
+		}
+	}
+	if wait, ok := p.wait(b, now); wait != 0 || !ok || longest != openWait || closed != 5000-openBurst-int(openWait/openEvery) {
+		t.Errorf("another address waits %s, %t; the longest wait is %s, %d were closed", wait, ok, longest, closed)
+	}
+	if wait, _ := p.wait(a, now.Add(openWait+openBurst*openEvery)); wait != 0 {
+		t.Errorf("later it waits %s", wait)
+	}
+	for i := range uint32(3 * openPaced) {
+		p.wait(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), now)
+	}
+	if len(p.next) > openPaced+1 {
+		t.Errorf("%d addresses are kept", len(p.next))
 	}
 }
 
@@ -143,7 +292,7 @@ func isTimeout(err error) bool {
 // A caller's small bodies are decoded a few at a time, large ones one after another with a pause. Bodies of other callers do not wait for them.
 func TestLargeBodies(t *testing.T) {
 	t.Parallel()
-	a := &API{bodies: newBound("bodies", 2, 3, 0), large: newBound("large bodies", 1, 4, 0)}
+	a := &API{bodies: newBound("bodies", 2, 3, 0), large: newBound("large bodies", 1, 4, 0), arriving: newBound("memory", 100, 100, 0), open: newBound("memory", 100, 100, 0)}
 	read := func(user string, size, want int) *visit {
 		t.Helper()
 		v := &visit{identity: auth.Identity{User: user}, from: netip.MustParseAddr("10.0.0.1")}

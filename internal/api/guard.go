@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
 		v := &visit{route: routeOf(mux, r), from: a.client(r), answer: rec, leave: func() {}, decoded: func() {}}
+		v.conn, _ = r.Context().Value(connKey{}).(*counted)
 		a.requests.Add(1)
 		defer a.requests.Add(-1)
 		a.busy.Add(1)
@@ -76,12 +78,16 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		}()
 		for _, check := range steps {
 			if err := check(rec, r); err != nil {
+				if !v.identity.May(auth.User) && r.ContentLength != 0 {
+					h.Set("Connection", "close") // so that net/http does not wait for the rest of the body
+				}
 				if !errors.Is(err, errAnswered) {
 					a.refuse(rec, r, err)
 				}
 				return
 			}
 		}
+		defer v.conn.serve()()
 		mux.ServeHTTP(rec, r)
 	})
 }
@@ -91,6 +97,9 @@ func (a *API) authenticate(_ http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	v := visitOf(ctx)
 	if isPublic(v.route) {
+		if v.route != mcpCallPath { // its credential is in the body
+			a.paceOpen(ctx)
+		}
 		return nil
 	}
 	v.authenticate = func(ctx context.Context) (auth.Identity, error) { return a.opt.Auth.Authenticate(ctx, r) }
@@ -110,7 +119,28 @@ func (a *API) authenticate(_ http.ResponseWriter, r *http.Request) error {
 		a.authFailed(ctx, err)
 		return err
 	}
+	if v.identity.May(auth.User) {
+		v.conn.identified()
+	}
 	return a.count(ctx, a.opt.Requests, v.identity.Caller())
+}
+
+// openBody is the most bytes of a body without credentials.
+const openBody = 4 << 10
+
+// checkOpenBody refuses a body without credentials that is longer than openBody, and any of a request that only reads. What /task takes on a
+// harness without keys, and what the holder of a capability sends, is bounded when it is read.
+func (a *API) checkOpenBody(_ http.ResponseWriter, r *http.Request) error {
+	v := visitOf(r.Context())
+	switch {
+	case v.identity.May(auth.User) || r.ContentLength == 0:
+		return nil
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		return problem(http.StatusBadRequest, "send no body with "+r.Method)
+	case v.route == taskPath || v.route == taskStreamPath || v.route == mcpCallPath || r.ContentLength <= openBody && r.ContentLength > 0:
+		return nil
+	}
+	return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("a body without credentials has at most %d bytes", openBody))
 }
 
 // authFailed counts and audits a refused credential. An issuer that does not answer is no such refusal.
@@ -119,7 +149,11 @@ func (a *API) authFailed(ctx context.Context, err error) {
 		return
 	}
 	a.opt.Metrics.AuthFailed()
-	a.audit(ctx, telemetry.Event{Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": err.Error()}})
+	v := visitOf(ctx)
+	a.refusals.note(addressBlock(v.from).String(), a.event(ctx, telemetry.Event{
+		Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": err.Error()},
+	}))
+	a.paceOpen(ctx)
 }
 
 // takeSlot bounds the reads, the transfers of files, and the streams of events that a caller and all callers have at the same time.
@@ -188,15 +222,23 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 	if isFile(v.route) {
 		return nil
 	}
-	if a.opt.BodyLimit > 0 {
-		r.Body = http.MaxBytesReader(w, r.Body, a.opt.BodyLimit)
+	caller := cmp.Or(v.identity.Caller(), v.from.String())
+	text, err := []byte(nil), error(nil)
+	if v.route == mcpCallPath {
+		if text, err = a.readCapability(r); err != nil {
+			return err
+		}
+		caller = v.capability.Identity().Caller()
 	}
-	text, err := io.ReadAll(r.Body)
+	text, arrived, err := a.receive(w, r, caller, text)
 	var large *http.MaxBytesError
 	var slow net.Error
+	var refused *Problem
 	switch {
+	case errors.As(err, &refused):
+		return err
 	case errors.As(err, &large):
-		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (server.bodyLimit)", large.Limit))
+		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (server.bodyLimit)", a.opt.BodyLimit))
 	case errors.As(err, &slow) && slow.Timeout():
 		return problem(http.StatusRequestTimeout, "the body took too long to arrive (server.readTimeout)")
 	case err != nil:
@@ -205,11 +247,11 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusBadRequest, "the body is not valid UTF-8")
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
-	caller := cmp.Or(v.identity.Caller(), v.from.String())
 	rest := func() {}
 	if len(text) >= largeBody {
 		end, err := a.large.enter(r.Context(), caller)
 		if err != nil {
+			arrived()
 			return err
 		}
 		rest = func() { time.AfterFunc(bodyRest*time.Duration(len(text))/(1<<20), end) }
@@ -217,11 +259,128 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 	leave, err := a.bodies.enter(r.Context(), caller)
 	if err != nil {
 		rest()
+		arrived()
 		return err
 	}
 	v.decoded = sync.OnceFunc(func() {
 		leave()
 		rest()
+		arrived()
 	})
 	return nil
+}
+
+// bodyUnit is the size in bytes of what a body takes of the memory for bodies that arrive.
+const bodyUnit = 64 << 10
+
+// receive reads a body behind its beginning, which may have been read. Beyond openBody bytes it takes memory of its caller's share before it
+// reads, until done is called: all that its header says, or for a body of unknown length first one unit and then as much as there may be.
+func (a *API) receive(w http.ResponseWriter, r *http.Request, caller string, begin []byte) (text []byte, done func(), err error) {
+	v := visitOf(r.Context())
+	var held []func()
+	release := func() {
+		for _, leave := range held {
+			leave()
+		}
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	limit := a.opt.BodyLimit
+	if limit > 0 && r.ContentLength > limit {
+		return nil, nil, &http.MaxBytesError{Limit: limit}
+	}
+	if limit > 0 {
+		r.Body = http.MaxBytesReader(w, r.Body, limit-int64(len(begin)))
+	}
+	share := a.arriving
+	if !v.identity.May(auth.User) && v.capability.RunID == "" {
+		share = a.open
+	}
+	take := func(size int64) error {
+		leave, err := share.enterN(r.Context(), caller, int(min((size+bodyUnit-1)/bodyUnit, int64(share.each))))
+		if err == nil {
+			held = append(held, leave)
+		}
+		return err
+	}
+	first := r.ContentLength
+	if first < 0 {
+		first = bodyUnit
+	}
+	if first > openBody {
+		if err := take(first); err != nil {
+			return nil, nil, err
+		}
+	}
+	text, err = io.ReadAll(io.MultiReader(bytes.NewReader(begin), io.LimitReader(r.Body, first-int64(len(begin)))))
+	if err != nil || r.ContentLength >= 0 || int64(len(text)) < first {
+		return text, release, err
+	}
+	if err := take(cmp.Or(limit, largestBody) - first); err != nil {
+		return nil, nil, err
+	}
+	more, err := io.ReadAll(r.Body)
+	return append(text, more...), release, err
+}
+
+// largestBody is what a body of unknown length counts for where server.bodyLimit is none.
+const largestBody = 1 << 30
+
+// readCapability checks the credential of /internal/mcp-call, which is in a header or at the beginning of the body, before the rest is read.
+// It returns what it has read.
+func (a *API) readCapability(r *http.Request) (begin []byte, err error) {
+	v := visitOf(r.Context())
+	begin, err = io.ReadAll(io.LimitReader(r.Body, openBody))
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, "the body could not be read")
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		token = memberOf(begin, "authToken")
+	}
+	switch {
+	case token == "" && len(begin) == openBody:
+		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("put authToken at the beginning: a body without credentials has at most %d bytes", openBody))
+	case token == "":
+		return nil, problem(http.StatusBadRequest, noCapability)
+	}
+	if v.capability, err = a.opt.Capabilities.Check(token); err == nil {
+		err = a.current(r.Context(), v.capability)
+	}
+	if errors.Is(err, auth.ErrCapability) {
+		v.capability = auth.Capability{}
+		a.authFailed(r.Context(), err)
+		return nil, problem(http.StatusForbidden, "Invalid auth token")
+	}
+	if err == nil {
+		v.conn.identified()
+	}
+	return begin, err
+}
+
+// memberOf is the text of a member of the JSON object that begins a text, which may be cut off; empty if it has none.
+func memberOf(text []byte, name string) string {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return ""
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		if strings.EqualFold(fmt.Sprint(key), name) { // as the endpoint decodes it
+			var value string
+			_ = d.Decode(&value)
+			return value
+		}
+		var other json.RawMessage
+		if d.Decode(&other) != nil {
+			return ""
+		}
+	}
+	return ""
 }

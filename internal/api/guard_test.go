@@ -160,7 +160,7 @@ func TestLimits(t *testing.T) {
 		serve:   api.ServeOptions{HeaderLimit: 8 << 10},
 	})
 	large := fmt.Sprintf(`{"userId":"alice","code":"return 1 //%s"}`, strings.Repeat("x", 3<<20))
-	for _, path := range []string{"/task", "/task/stream", "/v1/runs", "/v1/tasks", "/v1/schedules", "/internal/mcp-call"} {
+	for _, path := range []string{"/task", "/task/stream", "/v1/runs", "/v1/tasks", "/v1/schedules"} {
 		if r := w.do("POST", path, large).want(http.StatusRequestEntityTooLarge); !strings.Contains(r.field("error"), "server.bodyLimit") {
 			t.Errorf("%s: %s", path, r.body)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -21,6 +20,8 @@ import (
 )
 
 const mcpCallPath = "/internal/mcp-call"
+
+const noCapability = "authToken and toolName are required"
 
 func (a *API) addInternal(r *routes) {
 	text := &huma.Schema{Type: huma.TypeString}
@@ -88,24 +89,13 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		in.AuthToken = bearer
+	v := visitOf(r.Context())
+	capability := v.capability // readBody has checked it
+	if decode(text, &in) != nil || in.ToolName == "" || capability.RunID == "" {
+		return problem(http.StatusBadRequest, noCapability)
 	}
-	if decode(text, &in) != nil || in.AuthToken == "" || in.ToolName == "" {
-		return problem(http.StatusBadRequest, "authToken and toolName are required")
-	}
-	visitOf(r.Context()).decoded()
-	capability, err := a.opt.Capabilities.Check(in.AuthToken)
-	if err == nil {
-		err = a.current(r.Context(), capability)
-	}
-	if errors.Is(err, auth.ErrCapability) {
-		a.authFailed(r.Context(), err)
-		return problem(http.StatusForbidden, "Invalid auth token")
-	}
-	if err == nil {
-		err = a.count(r.Context(), a.opt.Limiter, capability.Identity().Caller())
-	}
+	v.decoded()
+	err = a.count(r.Context(), a.opt.Limiter, capability.Identity().Caller())
 	if err != nil {
 		return err
 	}

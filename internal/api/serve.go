@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
 	idleTimeout  = 2 * time.Minute
+	firstHeaders = 10 * time.Second // in which the headers of a request must arrive; a lower ReadTimeout holds
 	closeTimeout = 5 * time.Second  // for answers under way once everything else has ended
 	probeWait    = 3 * time.Second  // for a probe of /ready to see the 503 of a stopping server
 	probeEvery   = 30 * time.Second // the longest pause between probes of a load balancer
@@ -27,14 +29,17 @@ type Listener struct {
 	Handler http.Handler
 }
 
-// Listen opens an address; a nil certificate is for plain HTTP. The error says what to do.
-func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config) (*Listener, error) {
+// Listen opens an address; a nil certificate is for plain HTTP. Connections of proxies count as those of many clients. The error says what
+// to do.
+func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config, proxies []netip.Prefix) (*Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w; choose another address with server.listen, or stop what listens there", address, err)
 	}
-	l = &connections{Listener: l, each: addressConnections, all: allConnections, from: map[netip.Addr]int{}}
+	l = listenBounded(l, productLimits, func(peer netip.Addr) bool {
+		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) })
+	})
 	if certificate != nil {
 		certificate = certificate.Clone()
 		certificate.NextProtos = []string{"h2", "http/1.1"}
@@ -62,7 +67,7 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	servers := make([]*http.Server, len(listeners))
 	for i, l := range listeners {
 		servers[i] = &http.Server{
-			Handler: l.Handler, ReadHeaderTimeout: opt.ReadTimeout, ReadTimeout: opt.ReadTimeout,
+			Handler: l.Handler, ReadHeaderTimeout: min(opt.ReadTimeout, firstHeaders), ReadTimeout: opt.ReadTimeout, ConnContext: withConn,
 			IdleTimeout: idleTimeout, MaxHeaderBytes: opt.HeaderLimit, ErrorLog: slog.NewLogLogger(opt.Logger.Handler(), slog.LevelDebug),
 			BaseContext: func(net.Listener) context.Context { return requests },
 		}

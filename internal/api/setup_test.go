@@ -157,7 +157,7 @@ func (w *world) must(err *error, do func() error) {
 // serve starts the server and the work on tasks.
 func (w *world) serve(options api.Options, opt api.ServeOptions, keys bool) {
 	service := api.New(options)
-	l, err := api.Listen(w.t.Context(), "127.0.0.1:0", service.Handler(), nil)
+	l, err := api.Listen(w.t.Context(), "127.0.0.1:0", service.Handler(), nil, options.Proxies)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -31,17 +31,22 @@ func newBound(what string, each, all int, wait time.Duration) *bound {
 	return &bound{Slots: slots.New(slots.Limits{All: all, Each: each}, what, "answered"), what: what, each: each, most: all, wait: wait}
 }
 
-// enter takes a slot until leave is called. The error names the bound: 429 for the caller's own, 503 for that of all.
+// enter takes one slot until leave is called. The error names the bound: 429 for the caller's own, 503 for that of all.
 func (b *bound) enter(ctx context.Context, caller string) (leave func(), err error) {
-	if leave = b.TryAcquire(caller, 1); leave == nil && b.wait > 0 {
+	return b.enterN(ctx, caller, 1)
+}
+
+// enterN is enter for n slots at once.
+func (b *bound) enterN(ctx context.Context, caller string, n int) (leave func(), err error) {
+	if leave = b.TryAcquire(caller, n); leave == nil && b.wait > 0 {
 		ctx, cancel := context.WithTimeout(ctx, b.wait)
 		defer cancel()
-		leave, _ = b.Acquire(ctx, caller, 1) // the end of the wait has an error of its own below
+		leave, _ = b.Acquire(ctx, caller, n) // the end of the wait has an error of its own below
 	}
 	switch {
 	case leave != nil:
 		return leave, nil
-	case b.Held(caller) >= b.each:
+	case b.Held(caller) > 0 && b.Held(caller)+n > b.each:
 		return nil, problem(http.StatusTooManyRequests, fmt.Sprintf("more than %d %s at the same time: wait until one has ended", b.each, b.what))
 	default:
 		return nil, problem(http.StatusServiceUnavailable, fmt.Sprintf("the server is busy with %d %s: try again later", b.most, b.what))

@@ -18,7 +18,10 @@ type visit struct {
 	identity auth.Identity
 	route    string
 	from     netip.Addr // the client's
-	answer   *recorder
+	// capability is the credential of /internal/mcp-call; zero: none was checked.
+	capability auth.Capability
+	answer     *recorder
+	conn       *counted // that the request came over; nil in tests
 	// authenticate checks the credential of the request again.
 	authenticate func(context.Context) (auth.Identity, error)
 	task, run    string // ids of what it is about, for the log
@@ -46,6 +49,11 @@ func logged(ctx context.Context) context.Context {
 
 // audit writes an event with the route, the address and the principal of the request.
 func (a *API) audit(ctx context.Context, e telemetry.Event) {
+	a.opt.Audit.Audit(logged(ctx), a.event(ctx, e))
+}
+
+// event adds to an event the time, and the route, the address and the principal of the request.
+func (a *API) event(ctx context.Context, e telemetry.Event) telemetry.Event {
 	v := visitOf(ctx)
 	e.Time = a.opt.Now()
 	if e.Details == nil {
@@ -58,7 +66,7 @@ func (a *API) audit(ctx context.Context, e telemetry.Event) {
 	if v.identity.Principal != "" {
 		e.Details["principal"] = v.identity.Principal
 	}
-	a.opt.Audit.Audit(logged(ctx), e)
+	return e
 }
 
 // client is the address of the client: the peer, or the address for which trusted proxies say that they forward. The last

@@ -230,7 +230,7 @@ func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *
 		certificate = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	open := func(address string, handler http.Handler, certificate *tls.Config) {
-		if l, failed := api.Listen(ctx, address, handler, certificate); failed == nil {
+		if l, failed := api.Listen(ctx, address, handler, certificate, s.Proxies()); failed == nil {
 			all = append(all, l)
 		} else {
 			err = errors.Join(err, failed)
