@@ -10,7 +10,9 @@
 //
 // so that a line which is changed, removed, inserted or moved breaks the chain. A second file, named like the
 // log with .head appended, holds number and hash of the last line that is durable, and shows that lines at the end were removed. Files that
-// are full are renamed: .000000000042 behind the name says that line 42 is the first. The chain goes on in the next file.
+// are full are renamed: .000000000042 behind the name says that line 42 is the first. The chain goes on in the next file. Where there are too
+// many files, the oldest is removed. Its lines that are not routine, such as changes of keys and decisions, are appended to a file with .kept
+// behind its name; the first line of the newest file says how many there are, and names the hash of all their hashes.
 //
 // # Processes
 //
@@ -59,7 +61,8 @@ type Event struct {
 const (
 	// typeGap says that events are missing: details has their number (lost), or what was found at the end of the file.
 	typeGap = "audit_gap"
-	// typeRotated is the first line of a file that continues another: details.first is the number of the oldest line kept.
+	// typeRotated is the first line of a file that continues another: details.first is the number of the oldest line in a file, details.kept
+	// how many older lines the .kept file has, and details.keptHash their hash.
 	typeRotated = "audit_rotated"
 )
 
@@ -356,6 +359,10 @@ func (l *Log) rotate(f *os.File, events []Event) (err error) {
 		return err
 	}
 	keep := full[max(0, len(full)-l.opt.MaxFiles+1):]
+	left, err := l.keep(full[:len(full)-len(keep)])
+	if err != nil {
+		return err
+	}
 	next, err := os.OpenFile(l.opt.Path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -366,7 +373,11 @@ func (l *Log) rotate(f *os.File, events []Event) (err error) {
 		return err
 	}
 	l.at = position{info, 0}
-	rotated := l.own(typeRotated, map[string]any{"first": keep[0].first})
+	details := map[string]any{"first": keep[0].first}
+	if left.lines > 0 {
+		details["kept"], details["keptHash"] = left.lines, left.sum
+	}
+	rotated := l.own(typeRotated, details)
 	rotated.Severity = "low"
 	if err := l.write(next, slices.Insert(slices.Clone(events), 0, rotated)...); err != nil {
 		return err

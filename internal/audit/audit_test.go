@@ -324,6 +324,92 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// Routine events remove no line that says who may do what, however many they are. What is kept of removed files is as well chained as the rest.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "secret"} {
+		l, path := setup(t, Options{MaxSize: 2000, MaxFiles: 3, Key: key})
+		const changes, floods = 6, 40
+		for i := range changes {
+			change := event(fmt.Sprint("change ", i))
+			change.Type = "key_change"
+			if err := l.Append(change); err != nil {
+				t.Fatal(err)
+			}
+			for range floods {
+				mustAppend(t, l, "flood")
+			}
+			if r := verify(t, path, key); r.Problem != "" {
+				t.Fatalf("after %d changes: %+v", i+1, r)
+			}
+		}
+		mustClose(t, l)
+		r := verify(t, path, key)
+		text, err := os.ReadFile(path + keptName)
+		if err != nil || r.Kept < changes-1 || int(r.Kept) != bytes.Count(text, []byte("\n")) || bytes.Contains(text, []byte("flood")) {
+			t.Fatalf("%d lines are kept of %d changes: %v\n%s", r.Kept, changes, err, text)
+		}
+		lines := bytes.SplitAfter(text, []byte("\n"))
+		join := func(lines ...[]byte) []byte { return bytes.Join(lines, nil) }
+		for name, c := range map[string]struct {
+			text []byte
+			want string
+		}{
+			"changed":           {bytes.Replace(text, []byte("change 1"), []byte("change 9"), 1), "changed"},
+			"first removed":     {join(lines[1:]...), "lines"},
+			"last removed":      {join(lines[:len(lines)-2]...), "lines at the end were removed"},
+			"moved":             {join(lines[1], lines[0], join(lines[2:]...)), "inserted or moved"},
+			"twice":             {join(lines[0], text), "inserted or moved"},
+			"one of the middle": {join(lines[0], join(lines[2:]...)), "lines"},
+			"emptied":           {nil, "lines at the end were removed"},
+		} {
+			if err := os.WriteFile(path+keptName, c.text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if r := verify(t, path, key); !strings.Contains(r.Problem, c.want) && !strings.Contains(r.Problem, "not the one that was kept") {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		if err := os.Remove(path + keptName); err != nil {
+			t.Fatal(err)
+		}
+		if r := verify(t, path, key); !strings.Contains(r.Problem, "it is missing") {
+			t.Errorf("removed: %+v", r)
+		}
+		// A crash may leave lines that the log does not name yet, and half a line.
+		if err := os.WriteFile(path+keptName, append(slices.Clone(text), `{"timest`...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, _ = setup(t, Options{Path: path, MaxSize: 2000, MaxFiles: 3, Key: key})
+		for range floods {
+			mustAppend(t, l, "flood")
+		}
+		mustClose(t, l)
+		if r := verify(t, path, key); r.Problem != "" || r.Kept != changes {
+			t.Errorf("after a crash: %+v", r)
+		}
+	}
+}
+
+// An emptied log without its .head file is not whole, with a key and without.
+func TestEmptied(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "secret"} {
+		l, path := setup(t, Options{Key: key})
+		if r := verify(t, path, key); r.Problem != "" {
+			t.Errorf("a new log: %+v", r)
+		}
+		mustAppend(t, l, "a")
+		mustClose(t, l)
+		if err := errors.Join(os.Truncate(path, 0), os.Remove(path+headName)); err != nil {
+			t.Fatal(err)
+		}
+		if r := verify(t, path, key); !strings.Contains(r.Problem, ".head file beside it is missing") {
+			t.Errorf("got %+v", r)
+		}
+	}
+}
+
 // What could not be written leaves a line that says so.
 func TestFailure(t *testing.T) {
 	t.Parallel()

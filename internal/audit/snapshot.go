@@ -15,9 +15,9 @@ func Snapshot(path, scratch string, add func(suffix, file string) error) error {
 	}
 	l := &Log{opt: Options{Path: path}}
 	var all []full
-	var current, noted string
+	var current, noted, left string
 	defer func() {
-		for _, copied := range []string{current, noted} {
+		for _, copied := range []string{current, noted, left} {
 			if copied != "" {
 				_ = os.Remove(copied)
 			}
@@ -28,6 +28,9 @@ func Snapshot(path, scratch string, add func(suffix, file string) error) error {
 			return err
 		}
 		if current, err = copyFile(path, scratch); err != nil {
+			return err
+		}
+		if left, err = copyFile(path+keptName, scratch); err != nil {
 			return err
 		}
 		if _, err = head.Seek(0, io.SeekStart); err == nil {
@@ -45,6 +48,11 @@ func Snapshot(path, scratch string, add func(suffix, file string) error) error {
 	}
 	if current != "" {
 		if err := add("", current); err != nil {
+			return err
+		}
+	}
+	if left != "" {
+		if err := add(keptName, left); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,8 @@ import (
 type Report struct {
 	Files   int    `json:"files"`
 	Lines   int64  `json:"lines"`
-	First   int64  `json:"first"` // number of the first line; those before it were removed because MaxFiles was reached
+	First   int64  `json:"first"` // number of the first line; those before it were removed because MaxFiles was reached, but for Kept
+	Kept    int64  `json:"kept"`  // lines of removed files in the .kept file
 	Last    int64  `json:"last"`
 	Hash    string `json:"hash"`    // of the last line: compare it with one that was noted elsewhere
 	Unkeyed int64  `json:"unkeyed"` // lines whose hash needs no key, although one is configured now
@@ -33,6 +34,7 @@ type verifier struct {
 	report Report
 	prev   line
 	oldest int64 // what the last rotation says is the first line
+	kept   kept  // what it says of the .kept file
 	head   line
 }
 
@@ -59,7 +61,11 @@ func Verify(path, key string) (Report, error) {
 		}
 	}
 	v.report.Last, v.report.Hash = v.prev.Seq, v.prev.Hash
-	v.finish(path, headErr)
+	if v.finish(path, headErr); v.report.Problem == "" {
+		if err := v.checkKept(path); err != nil {
+			return Report{}, fmt.Errorf("verify the audit log: %w", err)
+		}
+	}
 	return v.report, nil
 }
 
@@ -135,6 +141,9 @@ func (v *verifier) line(text []byte) string {
 	if p.Type == typeRotated {
 		n, _ := p.Details["first"].(float64)
 		v.oldest = int64(n)
+		n, _ = p.Details["kept"].(float64)
+		v.kept = kept{lines: int64(n)}
+		v.kept.sum, _ = p.Details["keptHash"].(string)
 	}
 	if p.Type == typeGap {
 		v.report.Gaps++
@@ -178,7 +187,7 @@ func (v *verifier) finish(path string, headErr error) {
 	switch {
 	case r.Lines > 0 && r.First > v.oldest:
 		r.Problem = fmt.Sprintf("the first line has number %d, and %d was kept: lines before it were removed", r.First, v.oldest)
-	case r.Lines > 0 && isMissing(headErr):
+	case r.Lines > 0 && isMissing(headErr), errors.Is(headErr, fs.ErrNotExist): // the .head file is made before the log
 		r.Problem = "the .head file beside it is missing or empty, so that it is not known whether lines at the end were removed"
 	case headErr != nil && !isMissing(headErr):
 		r.Problem = "the .head file beside it is damaged"

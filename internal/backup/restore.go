@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"mcp-code-exec-harness/internal/disk"
 )
 
 // Kind says what a place is.
@@ -117,6 +119,7 @@ type Staged struct {
 	total  Total
 	ending string   // of the names of what is staged or replaced
 	kept   []string // what was there before and stays
+	made   []string // directories above the places that were not there, the outermost first
 }
 
 // staged is a file or directory, and where it goes.
@@ -142,7 +145,8 @@ func Stage(ctx context.Context, r *Reader, places []Place) (_ *Staged, err error
 			continue
 		}
 		s.places = append(s.places, p)
-		if err := os.MkdirAll(filepath.Dir(p.Path), 0o700); err != nil {
+		made, err := disk.MakeDirs(filepath.Dir(p.Path))
+		if s.made = append(s.made, made...); err != nil {
 			return nil, err
 		}
 		if p.Kind != Dir {
@@ -252,9 +256,13 @@ func (s *Staged) At(path string) string {
 // Commit puts everything in its place. What was there goes; if something cannot be put in its place, all is as it was.
 func (s *Staged) Commit() error {
 	var done []staged
+	var emptied []string // empty directories that were removed
 	undo := func(err error) error {
 		for _, move := range slices.Backward(done) {
 			err = errors.Join(err, os.Rename(move.to, move.from))
+		}
+		for _, dir := range emptied {
+			err = errors.Join(err, os.Mkdir(dir, 0o700))
 		}
 		return errors.Join(err, s.Abort())
 	}
@@ -272,7 +280,11 @@ func (s *Staged) Commit() error {
 			return undo(err)
 		}
 		if p.Kind == Dir && len(there) == 0 { // an empty directory, or none
-			if err := os.Remove(p.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err := os.Remove(p.Path)
+			if err == nil {
+				emptied = append(emptied, p.Path)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return undo(err)
 			}
 		}
@@ -296,7 +308,7 @@ func (s *Staged) Commit() error {
 			return undo(err)
 		}
 	}
-	s.files = nil
+	s.files, s.made = nil, nil
 	var err error
 	for _, path := range old {
 		err = errors.Join(err, os.RemoveAll(path))
@@ -307,11 +319,12 @@ func (s *Staged) Commit() error {
 	return nil
 }
 
-// Abort removes what is staged. After Commit it does nothing.
+// Abort removes what is staged, and the directories that were made for it. After Commit it does nothing.
 func (s *Staged) Abort() (err error) {
 	for _, f := range s.files {
 		err = errors.Join(err, os.RemoveAll(f.from))
 	}
-	s.files = nil
+	disk.RemoveDirs(s.made)
+	s.files, s.made = nil, nil
 	return err
 }

@@ -63,9 +63,16 @@ func summary(r audit.Report, path string) string {
 		}
 		return where + ": " + r.Problem
 	}
+	if r.Lines == 0 {
+		return path + " has no lines. If events were recorded before, they were removed: compare with what the server's log said at its last stop"
+	}
 	text := fmt.Sprintf("%s is whole: %d lines in %d files", path, r.Lines, r.Files)
-	if r.Lines > 0 {
-		text += fmt.Sprintf(", number %d to %d, the last with the hash %s", r.First, r.Last, r.Hash)
+	text += fmt.Sprintf(", number %d to %d, the last with the hash %s", r.First, r.Last, r.Hash)
+	if r.First > 1 {
+		text += fmt.Sprintf("\nlines 1 to %d were removed because the log was full (audit.maxSize, audit.maxFiles)", r.First-1)
+		if r.Kept > 0 {
+			text += fmt.Sprintf("; %d of them, such as changes of keys and decisions, are in %s.kept", r.Kept, path)
+		}
 	}
 	if r.Gaps > 0 {
 		text += fmt.Sprintf("\n%d lines say that events before them could not be written", r.Gaps)

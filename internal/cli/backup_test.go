@@ -145,6 +145,16 @@ func TestRestoreRefuses(t *testing.T) {
 	if r := f.run("skills", "list").want(0); !strings.Contains(r.stdout, "two") {
 		t.Errorf("a damaged backup changed something: %s", r.stdout)
 	}
+	empty := setup(t)
+	empty.write("broken.tar.gz", string(broken))
+	before, err := os.ReadDir(empty.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty.run("restore", "broken.tar.gz").want(1)
+	if after, err := os.ReadDir(empty.dir); err != nil || len(after) != len(before) {
+		t.Errorf("a damaged backup leaves %v, %v", after, err)
+	}
 	if r := f.run("restore", "harness.yaml").want(2); !strings.Contains(r.stderr, "no backup") {
 		t.Errorf("no backup: %s", r.stderr)
 	}

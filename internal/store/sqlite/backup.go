@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/disk"
 )
 
 // Schema is the version of the tables that this package writes. Older ones are brought up to date when a store is opened.
@@ -126,16 +128,20 @@ func (s *Store) sweepCopies(before time.Time) (err error) {
 }
 
 // Reserve makes sure that no process uses a store, and keeps others from serving it, and but on Windows from reading it, until release is
-// called, which does not fail if the file was replaced. A damaged file can be reserved, too.
+// called, which does not fail if the file was replaced. A damaged file can be reserved, too. Of a store that does not exist by then, nothing is
+// left.
 func Reserve(ctx context.Context, url string) (path string, release func() error, err error) {
 	if path, err = filePath(url); err != nil {
 		return "", nil, err
 	}
 	defer wrap(&err, "reserve the store %s", path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	made, err := disk.MakeDirs(filepath.Dir(path))
+	if err != nil {
+		disk.RemoveDirs(made)
 		return "", nil, err
 	}
 	lock := path + ".queue-lock"
+	_, missing := os.Lstat(lock)
 	f, err := lockPid(lock)
 	if err != nil {
 		return "", nil, err
@@ -145,7 +151,14 @@ func Reserve(ctx context.Context, url string) (path string, release func() error
 	}
 	if _, err := os.Stat(path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return path, f.Close, nil
+			return path, func() error {
+				if _, err := os.Stat(path); err == nil || missing == nil {
+					return f.Close()
+				}
+				err := errors.Join(f.Close(), os.Remove(lock)) // Windows removes no open file
+				disk.RemoveDirs(made)
+				return err
+			}, nil
 		}
 		return "", nil, errors.Join(err, f.Close())
 	}
