@@ -116,8 +116,12 @@ func (t *table) plain(v *value) string {
 	if v.form == asText {
 		return v.canonical
 	}
-	spans := t.f.opt.Detector.FindWith(v.spelling, detect.Known{})
-	if len(spans) == 1 && spans[0].Type == v.kind && spans[0].Start == 0 && spans[0].End == len(v.spelling) {
+	text, around := v.spelling, 0
+	if v.form == asNumber {
+		text, around = "["+text+"]", 1
+	}
+	spans := t.f.opt.Detector.FindWith(text, detect.Known{Name: v.kind})
+	if len(spans) == 1 && spans[0].Type == v.kind && spans[0].Start == around && spans[0].End == len(text)-around {
 		return spans[0].Value
 	}
 	return v.canonical

@@ -1,5 +1,7 @@
 package detect
 
+import "strings"
+
 // brands are the ranges of the first four digits that issuers of cards have, and the lengths of their numbers.
 var brands = []struct {
 	from, to int
@@ -38,63 +40,80 @@ const (
 	diners  = 1<<14 | 1<<16
 )
 
-// card looks for a payment card: a known range and length, and Luhn's check digit.
+// card looks for a payment card: a known range and length, and Luhn's check digit. The longest sequence of groups that is one counts.
 func (s *scanner) card(n *number) int {
-	if n.groups[0].len() < 4 || n.plus {
+	if n.scaled != "" && known(n.scaled) && luhn(n.scaled) && !n.glued && n.joined == 0 {
+		s.add(n.groups[0].start, n.scaledTo, creditCard, n.scaled)
+		return n.scaledTo
+	}
+	if n.groups[0].len() < 4 || n.total < 12 {
 		return 0
 	}
-	total := 0
-	for groups := 1; groups <= n.count; groups++ {
+	most, total := 1, n.groups[0].len()
+	for most < n.count && strings.Contains(" -.", n.groups[0].sep) && n.groups[most-1].sep == n.groups[0].sep && total+n.groups[most].len() <= 19 {
+		total += n.groups[most].len()
+		most++
+	}
+	for groups := most; groups > 0 && total >= 12; groups-- {
 		g := n.groups[groups-1]
-		total += g.len()
-		if total > 19 {
-			break
-		}
-		if total >= 12 && s.isCard(n, groups, total) {
+		if total <= 19 && s.isCard(n, groups, total) {
 			s.add(n.groups[0].start, g.end, creditCard, s.digits(n, groups))
 			return g.end
 		}
-		if g.sep != " " && g.sep != "-" && g.sep != "." || g.sep != n.groups[0].sep {
-			break
-		}
+		total -= g.len()
 	}
 	return 0
 }
 
 func (s *scanner) isCard(n *number, groups, total int) bool {
-	if groups > 1 && !cardGroups(n.groups[:groups], total) || !s.bounded(n, groups) {
+	if groups > 1 && !cardGroups(n.groups[:groups], total) || n.plus && total <= maxNational || !s.bounded(n, groups) {
 		return false
 	}
 	digits := s.digits(n, groups)
-	if !luhn(digits) {
+	if !luhn(digits) || groups > 1 && s.inMatrix(n, groups) {
 		return false
 	}
-	about := n.near&aboutCard != 0 || n.far&aboutCard != 0 && n.near&(aboutOther|aboutID) == 0
-	switch {
-	case about && total >= 13 && total <= 16:
+	within := groups == 1 && (n.glued && s.is(n.from-1, letter) || s.is(n.groups[0].end, letter)) // digits of other words are as long
+	if (total >= 15 || total >= 13 && !within) && known(digits) {
 		return true
-	case !known(digits):
-		return false
-	case about:
-		return true
-	case n.near&(aboutOther|aboutID) != 0 || n.joined != 0:
-		return false
-	case s.around.number || groups == 1 && digits[0] == '1':
-		return total == 15 || total == 16
 	}
-	return total >= 13
+	near, far := s.wordsBefore(n)
+	about := near&aboutCard != 0 || far&aboutCard != 0 && near&(aboutOther|aboutID) == 0
+	return about && (total >= 13 && total <= 16 || known(digits))
 }
 
-// cardGroups tells whether digits are grouped as on cards: fours, 4-6-5 and 4-6-4, or 6 and the rest.
+// inMatrix tells whether groups of digits with spaces between them are numbers of a row: other numbers are beside them than an expiry date and
+// a verification code, or all of a line is between lines of as many numbers that are no cards.
+func (s *scanner) inMatrix(n *number, groups int) bool {
+	if n.groups[0].sep != " " {
+		return false
+	}
+	start, end := n.groups[0].start, n.groups[groups-1].end
+	before, after := s.rowBefore(start), s.rowAfter(end)
+	if before > 1 || before > 0 && after > 0 || after > 3 || before > 0 && s.is(start-5, digit) {
+		return true
+	}
+	if next := s.digitsAt(end+1, 5); after > 0 && len(next) == 4 && (next[:2] < "01" || next[:2] > "12" || next[2:] < "20" || next[2:] > "45") {
+		return true
+	}
+	return s.betweenRows(n, groups)
+}
+
+// cardGroups tells whether digits are grouped as on cards: fours, 4-6-5 and 4-6-4, 4-3-3-3, or 6 and the rest.
 func cardGroups(groups []group, total int) bool {
 	switch {
 	case groups[0].len() == 4 && len(groups) == 3 && groups[1].len() == 6:
 		return total == 15 || total == 14
+	case total == 13 && len(groups) == 4 && groups[0].len() == 4 && groups[1].len() == 3 && groups[2].len() == 3:
+		return true
 	case groups[0].len() >= 6:
-		return len(groups) == 2 && total >= 16
+		return len(groups) == 2 && total >= 16 && groups[0].sep != "."
+	}
+	if groups[0].sep == "." && len(groups) < 4 {
+		return false // two numbers
 	}
 	for i, g := range groups {
-		if g.len() != 4 && i < len(groups)-1 || g.len() > 4 && g.len() != 7 {
+		if g.len() != 4 && i < len(groups)-1 || g.len() < 3 || g.len() > 4 && g.len() != 7 {
 			return false
 		}
 	}

@@ -1,6 +1,10 @@
 package detect
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // mask is a set of meanings that words around a value give it.
 type mask uint32
@@ -23,7 +27,6 @@ const (
 	aboutAadhaar
 	aboutVersion // of software; section numbers
 	aboutLine    // of a telephone, such as office; counts behind a number
-	aboutPlace   // where digits are numbers of houses
 	aboutUnit    // of measure; counts behind a number
 	aboutID      // identifiers, some of which are personal
 	aboutOther   // amounts, times and measures that are no personal data
@@ -34,13 +37,12 @@ var meanings = func() map[string]mask {
 	for meaning, words := range map[mask]string{
 		aboutPhone: `phone phones telephone telephones tel mobile mobil cell cellphone cellular fax call calls called calling sms whatsapp dial
 			msisdn hotline landline handy telefon telefone telefono teléfono téléphone telefoon puhelin telefonnummer portable movil móvil celular
-			ring answering reach contact voicemail pager text texted desk viber signal rufnummer 电话 手机 電話 携帯 телефон тел`,
-		aboutLine:  `office work home main private business`,
-		aboutPlace: `address located lives live street offices apt suite building avenue`,
+			ring answering reach contact voicemail pager text texted desk viber signal mobiles cells faxes msisdns phonenumber phonenumbers rufnummer 电话 手机 電話 携帯 телефон тел`,
+		aboutLine: `office work home private business`,
 		aboutCard: `card cards credit debit visa mastercard amex maestro discover pan cc creditcard cardnumber ccnumber ccnum kreditkarte karte
-			carte tarjeta cartão carta unionpay jcb diners cardholder`,
-		aboutSSN:    `ssn social ssns socialsecurity taxpayer itin`,
-		aboutIP:     `ip ips ipv ipaddr ipaddress addr host client server remote peer gateway dns subnet cidr proxy upstream forwarded from`,
+			carte tarjeta cartão carta unionpay jcb diners cardholder creditcards cardnumbers`,
+		aboutSSN:    `ssn social ssns socials socialsecurity taxpayer itin ssa`,
+		aboutIP:     `ip ips ipv ipaddr ipaddress addr address host client server remote peer gateway dns subnet cidr proxy upstream forwarded`,
 		aboutMAC:    `mac ethernet hwaddr ether bssid lladdr hardware wifi bluetooth`,
 		aboutIBAN:   `iban bank account konto bic swift transfer`,
 		aboutWallet: `wallet wallets bitcoin btc eth ether ethereum solana sol crypto monero xmr coin deposit litecoin tron ripple address`,
@@ -101,7 +103,7 @@ func lastWord(text string) (int, mask) {
 	start := end
 	for start > 0 && end-start <= maxWord {
 		c := classes[text[start-1]]
-		if c&(letter|high) == 0 || start < end && c&lower != 0 && classes[text[start]]&upper != 0 {
+		if c&(letter|high) == 0 || start < end && (c&lower != 0 && classes[text[start]]&upper != 0 || changesScript(text, start, c)) {
 			break
 		}
 		start--
@@ -117,6 +119,75 @@ func lastWord(text string) (int, mask) {
 		}
 	}
 	return start, meanings[string(low[:end-start])]
+}
+
+// changesScript tells whether a word ends before start, where a letter of ASCII and one of another script than Latin meet.
+func changesScript(text string, start int, before uint8) bool {
+	after := classes[text[start]]
+	if (before^after)&high == 0 {
+		return false
+	}
+	var r rune
+	if after&high != 0 {
+		r, _ = utf8.DecodeRuneInString(text[start:])
+	} else {
+		r, _ = utf8.DecodeLastRuneInString(text[:start])
+	}
+	return !unicode.Is(unicode.Latin, r)
+}
+
+// unspaced are words of scripts that put no spaces between words, or endings behind them, so that they are looked for within what stands before a
+// value.
+var unspaced = []struct {
+	word    string
+	meaning mask
+}{
+	{"电话", aboutPhone},
+	{"手机", aboutPhone},
+	{"電話", aboutPhone},
+	{"携帯", aboutPhone},
+	{"전화", aboutPhone},
+	{"휴대", aboutPhone},
+	{"โทร", aboutPhone},
+	{"เบอร์", aboutPhone},
+	{"телефон", aboutPhone},
+	{"هاتف", aboutPhone},
+	{"फ़ोन", aboutPhone},
+	{"カード", aboutCard},
+	{"卡", aboutCard},
+	{"카드", aboutCard},
+	{"карт", aboutCard},
+	{"บัตร", aboutCard},
+	{"社会保障", aboutSSN},
+	{"社安", aboutSSN},
+	{"사회보장", aboutSSN},
+	{"身份证", aboutCNID},
+	{"マイナンバー", aboutMyNumber},
+	{"個人番号", aboutMyNumber},
+}
+
+// unspacedBefore is the meaning of words in the letters beyond ASCII before a value.
+func (s *scanner) unspacedBefore(at int) (all mask) {
+	end := at
+	for end > 0 && at-end < 4 && strings.IndexByte(" :=-(", s.text[end-1]) >= 0 {
+		end--
+	}
+	if !s.is(end-1, high) {
+		return 0
+	}
+	start := max(0, end-reach/2)
+	for i := end; i > start; i-- {
+		if classes[s.text[i-1]]&high == 0 {
+			start = i
+			break
+		}
+	}
+	for _, w := range unspaced {
+		if strings.Contains(s.text[start:end], w.word) {
+			all |= w.meaning
+		}
+	}
+	return all
 }
 
 const (
@@ -146,8 +217,31 @@ func (s *scanner) before(at int) (near, far mask) {
 	if adjoins && end <= from && from == 0 {
 		near |= s.around.key.words
 	}
+	near |= s.unspacedBefore(at)
 	return near, far | s.around.key.words | s.around.parent
 }
+
+// nearest is which of some meanings the last word before a value has that has any of them, or its key.
+func (s *scanner) nearest(at int, of mask) mask {
+	from, end := max(0, at-reach), at
+	for n := 0; n < farWords/2 && end > from; n++ {
+		start, meaning := lastWord(s.text[from:end])
+		if start += from; meaning&of != 0 {
+			return lowest(meaning & of)
+		}
+		if strings.ContainsAny(s.text[start:end], ",;|\n") {
+			return 0
+		}
+		end = start
+	}
+	if from > 0 {
+		return 0
+	}
+	return lowest(s.around.key.words & of)
+}
+
+// lowest is one of the meanings of a mask.
+func lowest(m mask) mask { return m & -m }
 
 // after returns the meaning of the word behind a value; unit tells whether nothing but a space is between them.
 func (s *scanner) after(at int) (meaning mask, unit bool) {

@@ -4,7 +4,11 @@ import "strings"
 
 // date looks for a date of birth: a date that words say is one.
 func (s *scanner) date(n *number) int {
-	if !s.on[dateOfBirth] || n.plus || n.glued || (n.near|n.far)&aboutBirth == 0 {
+	if !s.on[dateOfBirth] || n.plus || n.glued {
+		return 0
+	}
+	near, far := s.wordsBefore(n)
+	if (near|far|s.under(n))&aboutBirth == 0 {
 		return 0
 	}
 	g := n.groups
@@ -18,7 +22,7 @@ func (s *scanner) date(n *number) int {
 			value = day(part(2), part(0), part(1))
 		}
 		end = g[2].end
-	case g[0].len() == 8 && n.near&aboutBirth != 0:
+	case g[0].len() == 8 && (near|s.under(n))&aboutBirth != 0:
 		end, value = g[0].end, day(part(0)[:4], part(0)[4:6], part(0)[6:])
 	case g[0].len() <= 2:
 		end, value = s.dayAndMonth(n)
@@ -86,7 +90,7 @@ func (s *scanner) monthFirst(start int) int {
 	i = s.skip(i, " ,-/")
 	year := s.digitsAt(i, 4)
 	value := day(year, month, d)
-	if near, far := s.before(start); value == "" || (near|far)&aboutBirth == 0 || s.is(i+len(year), word) {
+	if near, far := s.before(start); value == "" || (near|far)&aboutBirth == 0 || s.is(i+len(year), ascii) {
 		return 0
 	}
 	s.add(start, i+len(year), dateOfBirth, value)
@@ -102,11 +106,12 @@ func (s *scanner) skip(i int, marks string) int {
 }
 
 func (s *scanner) digitsAt(i, limit int) string {
+	i = min(i, len(s.text))
 	end := i
 	for end < len(s.text) && end-i < limit && isDigit(s.text[end]) {
 		end++
 	}
-	return s.text[min(i, len(s.text)):end]
+	return s.text[i:end]
 }
 
 // day is a date in the form of ISO 8601; empty if there is no such day in the years that people are born in.
@@ -144,13 +149,14 @@ func (s *scanner) zip(n *number) int {
 	if n.shape("-", 5, 4) {
 		groups = 2
 	}
-	if !s.bounded(n, groups) {
+	if !s.bounded(n, groups) || s.is(n.groups[groups-1].end, letter) {
 		return 0
 	}
 	size := n.groups[0].len()
-	about := n.near&aboutZip != 0
+	near, _ := s.wordsBefore(n)
+	about := (near|s.under(n))&aboutZip != 0
 	switch {
-	case size == 5 && (about || s.afterState(n.from) || groups == 2 && n.near&aboutOther&^aboutZip == 0):
+	case size == 5 && (about || s.afterState(n.from) || groups == 2 && near&aboutOther&^aboutZip == 0):
 	case (size == 4 || size == 6) && about:
 	default:
 		return 0

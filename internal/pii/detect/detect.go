@@ -106,6 +106,7 @@ type Known struct {
 	Sent   *Dictionary // values that the text may repeat
 	Words  *Words      // values that it may have
 	Fields []Field     // where it has values
+	Name   string      // what the text is, as the key of a value says it
 }
 
 // FindWith is Find that finds what is known, too.
@@ -120,7 +121,11 @@ func (d *Detector) FindWith(text string, known Known) []Span {
 			f.words = nil
 		}
 	}
-	f.find(text, surroundings{}, 0)
+	around := surroundings{}
+	if known.Name != "" {
+		around.key.words = words(known.Name)
+	}
+	f.find(text, around, 0)
 	if len(f.hits) == 0 {
 		return nil
 	}

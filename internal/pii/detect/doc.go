@@ -5,13 +5,13 @@
 //
 //	IBAN           country's format, ISO 7064 mod 97
 //	CRYPTO         base58check, bech32, EIP-55, Stellar's CRC; Solana by words, Monero by length
-//	CREDIT_CARD    issuer's range and length, Luhn; no word such as order before it
+//	CREDIT_CARD    issuer's range and length, Luhn
 //	MAC            48 or 64 bits in pairs or groups of four; without separators by words
 //	EMAIL          local part, @, domain with a top level; name (at) example (dot) com
-//	IP_ADDRESS     net/netip; no word such as version before it
+//	IP_ADDRESS     net/netip; four parts are no version
 //	US_SSN         areas, groups and serials that are given out; without dashes by words
 //	SECRET         keys of known services, private keys, JSON web tokens, Authorization, user:password@, password=…, token: …
-//	PHONE          numbering plans of libphonenumber for + and 00; shape and words for others
+//	PHONE          numbering plans of libphonenumber for + and 00; national forms with their separators; other digits by words
 //
 //	IN_AADHAAR     Verhoeff
 //	CN_ID          ISO 7064 mod 11-2, date of birth
@@ -22,8 +22,9 @@
 //	ZIP_CODE       digits behind a state's letters, or by words
 //
 // Detectors read a view of the text: escapes of JSON, programs, addresses and HTML are decoded; digits, dashes, spaces, dots and @
-// of other scripts and widths become ASCII; invisible characters are left out. Words are those before and behind a value, and the
-// keys above it in JSON. Base64 and hexadecimal digits, 11 or more, are decoded and read; if there is a value in them, all of
+// of other scripts and widths become ASCII; invisible characters are left out. Words are those before and behind a value, the
+// keys above it in JSON, and the heading of its column in a table. They say what digits are that have neither a checksum nor a form of their
+// own; they never say that a value is none. Base64 and hexadecimal digits, 11 or more, are decoded and read; if there is a value in them, all of
 // them are one.
 //
 // Where values overlap, the one that contains the other stays; else the one whose type comes first in the table.

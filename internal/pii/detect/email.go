@@ -2,6 +2,7 @@ package detect
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -22,17 +23,25 @@ func (s *scanner) email(at, from int) {
 	if end == from {
 		return
 	}
-	if !s.userinfo(start) && !(s.at(end) == ':' && s.text[start:at] == "git") { // git@host:path names a repository
-		s.add(start, end, email, strings.ToLower(s.text[start:at]+"@"+s.text[from:end]))
+	if s.userinfo(start, at, end) || s.at(end) == ':' && repositories[s.text[start:at]] { // git@host:path names a repository
+		return
 	}
+	s.add(start, end, email, strings.ToLower(s.text[start:at]+"@"+s.text[from:end]))
 }
 
-// userinfo tells whether what begins at start is the password in scheme://user:password@host.
-func (s *scanner) userinfo(start int) bool {
+// repositories are the users with whose names hosts give out repositories.
+var repositories = map[string]bool{"git": true, "hg": true, "svn": true}
+
+// userinfo tells whether what stands from start to at is the password in scheme://user:password@host, or the user in ssh://user@host. The address
+// of a user at the web may be an email, and that before another @ is one.
+func (s *scanner) userinfo(start, at, end int) bool {
+	before := s.text[max(0, start-maxLocal):start]
+	if scheme, ok := strings.CutSuffix(before, "://"); ok {
+		return s.at(end) != '@' && (repositories[s.text[start:at]] || !strings.HasSuffix(scheme, "http") && !strings.HasSuffix(scheme, "https"))
+	}
 	if s.at(start-1) != ':' {
 		return false
 	}
-	before := s.text[max(0, start-maxLocal):start]
 	slashes := strings.LastIndex(before, "//")
 	return slashes >= 0 && !strings.ContainsAny(before[slashes:], " \t\n\"'")
 }
@@ -49,7 +58,7 @@ func (s *scanner) local(at int) int {
 			continue
 		}
 		r, size := utf8.DecodeLastRuneInString(s.text[:i])
-		if r < utf8.RuneSelf || r == utf8.RuneError || ascii && !spaced(r) && !(s.is(i, alnum) && s.is(i-size-1, alnum)) {
+		if r < utf8.RuneSelf || r == utf8.RuneError || ascii && !unicode.Is(unicode.Latin, r) && !(s.is(i, alnum) && s.is(i-size-1, alnum)) {
 			break
 		}
 		i -= size
@@ -92,9 +101,6 @@ func (s *scanner) quotedLocal(at int) int {
 	return from + open
 }
 
-// spaced tells whether a letter is of a script that puts spaces between words.
-func spaced(r rune) bool { return r < 0x0E00 || r >= 0x10A0 && r < 0x1780 || r >= 0x1E00 && r < 0x2000 }
-
 // files are endings of names that are no domains: icon@2x.png.
 var files = map[string]bool{
 	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true, "webp": true, "ico": true, "js": true, "ts": true, "jsx": true,
@@ -126,15 +132,31 @@ func (s *scanner) domain(from int) int {
 		if label > from && end > label {
 			good = end
 		}
-		if s.at(i) != '.' || end > label && s.is(end, high) {
+		if s.at(i) != '.' || label > from && end > label && end < i && s.is(end, high) {
 			break
 		}
 		label = i + 1
 	}
-	if good > from && files[strings.ToLower(s.text[strings.LastIndexByte(s.text[:good], '.')+1:good])] {
-		return from
+	for good > from {
+		dot := strings.LastIndexByte(s.text[from:good], '.') + from
+		if !files[strings.ToLower(s.text[dot+1:good])] {
+			break
+		}
+		good = from // a file such as icon@2x.png, or one that is named after an address: ada@example.org.txt
+		if last := strings.LastIndexByte(s.text[from:dot], '.') + from + 1; last > from && isTopLevel(s.text[last:dot]) {
+			good = dot
+		}
 	}
 	return good
+}
+
+// isTopLevel tells whether a label that has the ending of a file behind it is a country's or one of the common top-level domains.
+func isTopLevel(label string) bool {
+	label = strings.ToLower(label)
+	if len(label) == 2 {
+		return classes[label[0]]&classes[label[1]]&letter != 0 && !files[label]
+	}
+	return strings.Contains(" com org net edu gov mil int info biz name pro io dev app ai example test invalid localhost ", " "+label+" ")
 }
 
 // topLevel is where the label from start to end ends as a top-level domain; start if it is none. Text of a script without spaces
@@ -148,8 +170,15 @@ func (s *scanner) topLevel(start, end int) int {
 		return end
 	}
 	i := 0
-	for i < len(label) && classes[label[i]]&letter != 0 {
-		i++
+	for i < len(label) {
+		r, size := rune(label[i]), 1
+		if r >= utf8.RuneSelf && i > 0 {
+			r, size = utf8.DecodeRuneInString(label[i:])
+		}
+		if r < utf8.RuneSelf && classes[r]&letter == 0 || r >= utf8.RuneSelf && (i == 0 || !unicode.Is(unicode.Latin, r)) {
+			break
+		}
+		i += size
 	}
 	switch {
 	case i == len(label) && i >= 2, i == 0 && classes[label[0]]&high != 0 && !strings.ContainsAny(label, "0123456789"):

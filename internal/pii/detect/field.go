@@ -70,13 +70,13 @@ func (w *walker) field(text string, offset, number int) {
 
 // inner reads a string that is a JSON text, where there are fields, and reports whether it is one. Unlike find it decodes one level of
 // escapes, so that quotes within the strings of the text are no ends of them.
-func (w *walker) inner(content string, offset int) bool {
+func (w *walker) inner(content string, offset int, at surroundings) bool {
 	if len(w.fields) == 0 || w.depth >= maxDepth || !strings.Contains(content, `\`) {
 		return false
 	}
 	v := unquoted(content)
 	first := len(w.hits)
-	if !w.json(v.text, w.at, w.depth) {
+	if !w.json(v.text, at, w.depth) {
 		return false
 	}
 	for i := first; i < len(w.hits); i++ {

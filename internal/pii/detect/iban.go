@@ -67,7 +67,7 @@ func (s *scanner) iban(start int) int {
 		i++
 	}
 	value := string(compact[:n])
-	if s.is(i, word) || cases == letter || value[2:4] < "02" || value[2:4] > "98" || !mod97(value) {
+	if s.is(i, digit) || cases == letter || value[2:4] < "02" || value[2:4] > "98" || !mod97(value) {
 		return 0
 	}
 	s.add(start, i, iban, value)

@@ -2,7 +2,6 @@ package detect
 
 import (
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
@@ -15,34 +14,93 @@ func parseIP(text string) (netip.Addr, bool) {
 
 // ipv4 looks for an address in the groups of digits that begin a number, and returns where it ends.
 func (s *scanner) ipv4(n *number) int {
-	if n.count < 4 || n.glued || n.plus {
+	if n.count < 4 || n.plus || n.groups[3].end-n.groups[0].start > len("255.255.255.255") {
 		return 0
 	}
 	var parts [4]byte
 	padded := false
 	for i, g := range n.groups[:4] {
 		digits := s.text[g.start:g.end]
-		part, err := strconv.Atoi(digits)
-		if err != nil || part > 255 || len(digits) > 3 || i < 3 && g.sep != "." {
+		if len(digits) > 3 || i < 3 && g.sep != "." {
+			return 0
+		}
+		part := atoi(digits)
+		if part > 255 {
 			return 0
 		}
 		padded = padded || len(digits) > 1 && digits[0] == '0'
 		parts[i] = byte(part)
 	}
 	start, end := n.groups[0].start, n.groups[3].end
-	if s.is(end, alnum|underscore) || s.at(end) == '.' && s.is(end+1, alnum) || (s.at(end) == '-' || s.at(end) == '+') && s.is(end+1, letter) {
-		return 0
+	if n.groups[3].sep == "." || s.at(start-1) == '.' && s.is(start-2, ascii) {
+		return 0 // of more parts
 	}
-	if before := s.at(start - 1); before == '.' || before == '-' && s.is(start-2, letter) || before == '/' && s.is(start-2, letter) {
-		return 0
+	addr := netip.AddrFrom4(parts)
+	if padded || parts[0] == 10 || !addr.IsPrivate() { // the others are no versions
+		if about := s.nearest(start, aboutVersion|aboutIP); about == aboutVersion || padded && about != aboutIP || about != aboutIP && s.isVersion(start, end, parts) {
+			return 0
+		}
 	}
-	near, far := s.before(start)
-	if near&aboutVersion != 0 && near&aboutIP == 0 || padded && (near|far)&aboutIP == 0 {
-		return 0
-	}
-	s.add(start, end, ipAddress, netip.AddrFrom4(parts).String())
+	s.add(start, end, ipAddress, addr.String())
 	return end
 }
+
+// isVersion tells whether four numbers are written as those of a release: behind an operator or the name of a product, in the heading of a change
+// log, before the word for a kind of release, or with a letter at them and too small for most addresses.
+func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
+	switch before := s.at(start - 1); before {
+	case '^', '~':
+		return true
+	case '=':
+		if strings.IndexByte("=<>~!^", s.at(start-2)) >= 0 && start > 1 {
+			return true
+		}
+	case '-':
+		if s.is(start-2, letter) {
+			return true
+		}
+	case '/': // Chrome/108.0.21.193, and not /hosts/10.0.21.193
+		i := start - 1
+		for start-i < maxName && s.is(i-1, ascii) {
+			i--
+		}
+		if i < start-1 && s.at(i-1) != '/' {
+			return true
+		}
+	case '[', ' ':
+		i := start
+		for start-i < maxName && i > 0 && strings.IndexByte("[# ", s.text[i-1]) >= 0 {
+			i--
+		}
+		if strings.Contains(s.text[i:start], "#") && (i == 0 || s.text[i-1] == '\n') {
+			return true
+		}
+	}
+	after := s.at(end)
+	if after == '-' || after == '+' || after == '.' && s.is(end+1, letter) {
+		i := end + 1
+		for i-end < maxWord && s.is(i, letter) {
+			i++
+		}
+		if i > end+1 && (after != '.' || releases[strings.ToLower(s.text[end+1:i])]) {
+			return true
+		}
+	}
+	if s.is(start-1, letter) || s.is(end, letter) {
+		i := start
+		for start-i < maxWord && s.is(i-1, letter) {
+			i--
+		}
+		return products[strings.ToLower(s.text[i:start])] || max(parts[0], parts[1], parts[2], parts[3]) < 32
+	}
+	return false
+}
+
+// products are words at once before a version.
+var products = set("v ver version r rev rel release rc b build go php jdk jre java python py node ruby openssl lib so")
+
+// releases are words behind a version and its dot.
+var releases = set("dev post rc alpha beta final release ga snapshot jar tar tgz zip gz bz xz whl deb rpm dll so nupkg exe msi dmg apk")
 
 // ipv6 looks for an address whose first colon is at i, and returns where it ends.
 func (s *scanner) ipv6(i int) int {
@@ -50,14 +108,14 @@ func (s *scanner) ipv6(i int) int {
 	for start > 0 && i-start < 4 && isHex(s.text[start-1]) {
 		start--
 	}
-	if s.is(start-1, word) || s.at(start-1) == ':' || s.at(start-1) == '.' && start < i {
+	if s.is(start-1, ascii) && !s.longIPv6(start) || s.at(start-1) == ':' || s.at(start-1) == '.' && start < i {
 		return 0
 	}
 	end := i
 	for end < len(s.text) && end-start < maxIPv6 && (isHex(s.text[end]) || s.text[end] == ':' || s.text[end] == '.') {
 		end++
 	}
-	if s.is(end, word) || s.at(end) == ':' {
+	if s.is(end, ascii) && !s.longIPv6(start) || s.at(end) == ':' {
 		return 0
 	}
 	for end > start && (s.text[end-1] == '.' || s.text[end-1] == ':' && (end < 2 || s.text[end-2] != ':')) {
@@ -78,6 +136,15 @@ func (s *scanner) ipv6(i int) int {
 	}
 	s.add(start, end, ipAddress, addr.Unmap().String())
 	return end
+}
+
+// longIPv6 tells whether so many groups follow start that a letter may be next to them.
+func (s *scanner) longIPv6(start int) bool {
+	end := start
+	for end < len(s.text) && end-start < maxIPv6 && (isHex(s.text[end]) || s.text[end] == ':') {
+		end++
+	}
+	return strings.Count(s.text[start:end], ":") >= 5
 }
 
 // plausibleIPv6 tells addresses from names such as std::dec and from ratios: a short one without digits needs a word for it.

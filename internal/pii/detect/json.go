@@ -15,6 +15,7 @@ type surroundings struct {
 type name struct {
 	words  mask
 	strong strength
+	role   role
 }
 
 // json reads a text as JSON if it is an object or an array, and reports whether it is. Values that were found before the text
@@ -31,6 +32,17 @@ func (f *finder) json(text string, around surroundings, depth int) bool {
 	if !w.walk(i) {
 		f.drop(first)
 		return false
+	}
+	if w.again { // names of columns stand behind what they are of
+		f.drop(first)
+		late := map[int][]name{}
+		for _, h := range w.found {
+			late[h.at] = h.names
+		}
+		w = walker{finder: f, text: text, depth: depth + 1, at: around, reached: f.fields, late: late}
+		w.at.inside = true
+		w.at.nested++
+		w.walk(i)
 	}
 	return true
 }
@@ -51,6 +63,10 @@ type walker struct {
 	stack []container
 
 	reached []Field // by the next value
+
+	again bool           // names of columns were found behind values
+	found []heading      // these and all later names
+	late  map[int][]name // names of the columns of objects by their offset, when a text is read again
 }
 
 // container is an object or an array that is being read.
@@ -61,6 +77,7 @@ type container struct {
 
 	fields   []Field // that the container has reached
 	elements int     // of a list, up to the next one
+	columns  columns
 }
 
 // maxNesting is encoding/json's.
@@ -93,7 +110,7 @@ func (w *walker) walk(i int) bool {
 			if len(w.stack) == maxNesting {
 				return false
 			}
-			next = w.open(c)
+			next = w.open(c, i)
 			i++
 		case (c == '}' || c == ']') && next != aValue && next != aKey && next != aColon:
 			if len(w.stack) == 0 || !w.closed(c) {
@@ -105,6 +122,7 @@ func (w *walker) walk(i int) bool {
 			next = aKey
 			if !w.stack[len(w.stack)-1].object {
 				next = aValue
+				w.stack[len(w.stack)-1].columns.index++
 				w.enterElement()
 			}
 			i++
@@ -131,8 +149,18 @@ func (w *walker) walk(i int) bool {
 	}
 }
 
-func (w *walker) open(c byte) expectation {
-	w.stack = append(w.stack, container{object: c == '{', parent: w.at.parent, key: w.at.key, fields: w.reached})
+// top is the innermost container; nil outside of all.
+func (w *walker) top() *container {
+	if len(w.stack) == 0 {
+		return nil
+	}
+	return &w.stack[len(w.stack)-1]
+}
+
+func (w *walker) open(c byte, i int) expectation {
+	opened := container{object: c == '{', parent: w.at.parent, key: w.at.key, fields: w.reached}
+	w.enterColumns(w.top(), &opened, i)
+	w.stack = append(w.stack, opened)
 	if c == '[' {
 		w.enterElement()
 		return aValueOrEnd
@@ -146,20 +174,25 @@ func (w *walker) closed(c byte) bool {
 	top := w.stack[len(w.stack)-1]
 	w.stack = w.stack[:len(w.stack)-1]
 	w.at.parent, w.at.key = top.parent, top.key
+	w.leaveColumns(w.top(), &top)
 	return top.object == (c == '}')
 }
 
 // str reads a string, which is a value or a key.
 func (w *walker) str(content string, offset int, value bool) expectation {
 	if value {
-		if !w.inner(content, offset) {
-			w.literal(content, offset, w.at)
+		at := w.place(content, true)
+		if !w.inner(content, offset, at) {
+			w.literal(content, offset, at)
 		}
 		w.field(content, offset, 0)
 		return aCommaOrEnd
 	}
 	w.literal(content, offset, surroundings{parent: w.at.parent, inside: true, nested: w.at.nested})
 	w.at.key = w.names.name(content)
+	if label := w.stack[len(w.stack)-1].columns.label.words; label != 0 && w.at.key.role&isNamed != 0 {
+		w.at.key.words |= label
+	}
 	w.enterProperty(content)
 	return aColon
 }
@@ -173,11 +206,11 @@ type knownNames [64]struct {
 // name is what a key says.
 func (k *knownNames) name(key string) name {
 	if key == "" || len(key) > maxName {
-		return name{words(key), strengthOf(key)}
+		return name{words(key), strengthOf(key), roleOf(key)}
 	}
 	known := &k[(len(key)*5+int(key[0])*3+int(key[len(key)-1]))%len(k)]
 	if known.key != key {
-		known.key, known.name = strings.Clone(key), name{words(key), strengthOf(key)} // the text is not kept
+		known.key, known.name = strings.Clone(key), name{words(key), strengthOf(key), roleOf(key)} // the text is not kept
 	}
 	return known.name
 }
@@ -191,14 +224,16 @@ func (w *walker) atom(i int) int {
 	text := w.text[i:end]
 	switch {
 	case text == "true", text == "false", text == "null":
+		w.place(text, false)
 	case end == i || !isDigit(text[0]) && text[0] != '-':
 		return i
 	case len(text) >= shortest || w.on[zipCode] || w.dictionary != nil:
-		number := w.at
+		number := w.place(text, false)
 		number.number = true
 		w.literal(text, i, number)
-		fallthrough
+		w.field(text, i, w.at.nested)
 	default:
+		w.place(text, false)
 		w.field(text, i, w.at.nested)
 	}
 	return end

@@ -26,6 +26,9 @@ func (s *scanner) mac(start, end int) int {
 	if len(digits) != 12 && len(digits) != 16 || s.at(i) == sep && sep != ' ' && s.is(i+1, alnum) {
 		return 0
 	}
+	if len(digits) == 16 && digitsOnly(digits) && known(digits) && luhn(digits) {
+		return 0 // a card
+	}
 	if sep == ' ' {
 		if near, far := s.before(start); (near|far)&aboutMAC == 0 {
 			return 0
@@ -42,7 +45,7 @@ func (s *scanner) hexRun(i, size int) bool {
 			return false
 		}
 	}
-	return !s.is(i+size, word)
+	return !s.is(i+size, ascii)
 }
 
 // bareMAC takes twelve hexadecimal digits for an address if a word says so.

@@ -17,14 +17,15 @@ func (s *scanner) twelveDigits(n *number) int {
 	default:
 		return 0
 	}
-	if !s.bounded(n, groups) || n.near&(aboutOther|aboutID|aboutPhone) != 0 && (n.near|n.far)&(aboutAadhaar|aboutMyNumber) == 0 {
+	near, far := s.wordsBefore(n)
+	if !s.bounded(n, groups) || s.is(n.groups[groups-1].end, letter) || near&(aboutOther|aboutID|aboutPhone) != 0 && (near|far)&(aboutAadhaar|aboutMyNumber) == 0 {
 		return 0
 	}
 	digits := s.digits(n, groups)
 	japanese := s.on[jpMyNumber] && myNumber(digits)
 	indian := s.on[inAadhaar] && digits[0] >= '2' && verhoeff(digits)
 	if japanese && indian {
-		indian = n.far&aboutMyNumber == 0 || n.far&aboutAadhaar != 0
+		indian = far&aboutMyNumber == 0 || far&aboutAadhaar != 0
 	}
 	end := n.groups[groups-1].end
 	switch {
@@ -42,7 +43,7 @@ func (s *scanner) twelveDigits(n *number) int {
 func (s *scanner) chinese(n *number) int {
 	start := n.groups[0].start
 	end := start + 18
-	if !s.on[cnID] || n.groups[0].len() < 17 || n.glued || s.is(end, word) || end > len(s.text) {
+	if !s.on[cnID] || n.groups[0].len() < 17 || n.glued || s.is(end, ascii) || end > len(s.text) {
 		return 0
 	}
 	id := strings.ToUpper(s.text[start:end])
@@ -142,8 +143,8 @@ func (s *scanner) insurance(start int) int {
 	}
 	near, far := s.before(start)
 	size := 9
-	if len(value) < 9 || value[8] < 'A' || value[8] > 'D' || s.is(ends[8], word) {
-		if size = 8; (near|far)&aboutNIN == 0 || s.is(ends[7], word) {
+	if len(value) < 9 || value[8] < 'A' || value[8] > 'D' || s.is(ends[8], ascii) {
+		if size = 8; (near|far)&aboutNIN == 0 || s.is(ends[7], ascii) {
 			return 0
 		}
 	}

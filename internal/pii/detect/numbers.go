@@ -11,6 +11,9 @@ const maxGroups = 8
 // shortest is how many digits a value has at least, but for addresses of four parts and types that are opt-in.
 const shortest = 6
 
+// shortestWithin is how many digits in a row a value has at least if a letter follows them at once.
+const shortestWithin = 9
+
 // group is a run of digits. sep is what stands between it and the next one: a space, a dash, a dot or a slash, and parentheses.
 type group struct {
 	start, end int
@@ -19,7 +22,8 @@ type group struct {
 
 func (g group) len() int { return g.end - g.start }
 
-// number is a sequence of groups of digits. Detectors take as many of them as they need from the first one on.
+// number is a sequence of groups of digits, which the scanner offers to the detectors. They take as many groups as they need from
+// the first one on.
 type number struct {
 	groups [maxGroups]group
 	count  int
@@ -30,8 +34,41 @@ type number struct {
 	paren  bool   // ( before the first digit
 	glued  bool   // a letter or an underscore before it
 	joined byte   // '-', '.' or '/' with a letter or a digit before it; 0 for none
-	near   mask   // before it
-	far    mask
+
+	read     bool // near and far are known
+	near     mask // words before it
+	far      mask
+	placed   bool // heading is known
+	heading  mask // words above its column
+	scaled   string
+	scaledTo int // end of the exponent behind scaled
+}
+
+// numerals looks at the digits in the word from start to end, and returns where to go on: end if there is nothing in it.
+func (s *scanner) numerals(start, end int) int {
+	for i := start; i < end; {
+		if !isDigit(s.text[i]) {
+			i++
+			continue
+		}
+		from := i
+		for i < end && isDigit(s.text[i]) {
+			i++
+		}
+		if i < end && i-from < shortestWithin && s.text[i] != 'e' && s.text[i] != 'E' {
+			continue // shorter than what may stand within a word
+		}
+		if from > start && s.text[from-1]|0x20 == 'x' && s.at(from-2) == '0' && !s.is(from-3, ascii) {
+			return end // 0x10
+		}
+		if done := s.numbers(from); done > i {
+			if done >= end {
+				return done
+			}
+			i = done
+		}
+	}
+	return end
 }
 
 // numbers looks at the number whose first digit is at start, and returns where to go on.
@@ -41,7 +78,6 @@ func (s *scanner) numbers(start int) int {
 	if n.total < shortest && n.count < 4 && !s.on[zipCode] && !s.on[dateOfBirth] {
 		return n.groups[0].end
 	}
-	n.near, n.far = s.before(n.from)
 	// The first that finds something has it. Types with a checksum come first.
 	end := s.chinese(&n)
 	if end == 0 {
@@ -91,7 +127,7 @@ done:
 	if n.from == start || !n.plus {
 		n.glued = s.is(n.from-1, letter|underscore)
 	}
-	if c := s.at(n.from - 1); (c == '-' || c == '.' || c == '/') && s.is(n.from-2, word) {
+	if c := s.at(n.from - 1); (c == '-' || c == '.' || c == '/') && s.is(n.from-2, ascii) {
 		n.joined = c
 	}
 	i := start
@@ -117,6 +153,49 @@ done:
 		}
 	}
 	n.groups[n.count-1].sep = ""
+	s.scale(n)
+}
+
+// scale reads a number with an exponent, such as 4.111111111111111e15, if it is a whole one all of whose digits are written.
+func (s *scanner) scale(n *number) {
+	last := n.groups[0].end
+	fraction := ""
+	if n.groups[0].sep == "." {
+		last = n.groups[1].end
+		fraction = s.text[n.groups[1].start:last]
+	}
+	if s.at(last)|0x20 != 'e' || n.groups[0].len() != 1 || len(fraction) < shortest {
+		return
+	}
+	i := last + 1
+	if s.at(i) == '+' {
+		i++
+	}
+	power := 0
+	for ; isDigit(s.at(i)) && power < maxNational*2; i++ {
+		power = power*10 + int(s.text[i]-'0')
+	}
+	if zeros := power - len(fraction); zeros >= 0 && zeros <= 1 && !s.is(i, ascii) {
+		n.scaled, n.scaledTo = s.text[n.groups[0].start:n.groups[0].end]+fraction+"0"[:zeros], i
+	}
+}
+
+// words reads the words before the number.
+func (s *scanner) wordsBefore(n *number) (near, far mask) {
+	if !n.read {
+		n.read = true
+		n.near, n.far = s.before(n.from)
+	}
+	return n.near, n.far
+}
+
+// under is what the heading of the number's column says.
+func (s *scanner) under(n *number) mask {
+	if !n.placed {
+		n.placed = true
+		n.heading = s.headings.over(s.text, n.groups[0].start, n.groups[n.count-1].end)
+	}
+	return n.heading
 }
 
 // separator is where the next group begins after the digits that end at i; i if there is none. space stands for a space too.
@@ -178,16 +257,137 @@ func (n *number) shape(seps string, lengths ...int) bool {
 	return true
 }
 
-// bounded tells whether the value made of the first groups stands on its own: no letter is next to it, and no digit after
-// a mark.
+// bounded tells whether the value made of the first groups stands on its own: it is no part of a longer number, of a decimal fraction
+// or of hexadecimal digits. A letter may be next to it.
 func (s *scanner) bounded(n *number, groups int) bool {
-	if n.glued || n.joined == '.' || n.joined == '-' && s.is(n.from-2, digit) {
-		return false
-	}
 	last := n.groups[groups-1]
-	if s.is(last.end, letter|underscore) {
+	digitBefore := s.is(n.from-2, digit)
+	switch {
+	case n.joined == '.' && digitBefore, n.joined == '-' && digitBefore && groups > 1:
+		return false
+	case (n.glued || s.is(last.end, letter)) && s.amongHex(n.groups[0].start, last.end):
+		return false
+	case !isDigit(s.at(last.end + 1)):
+		return true
+	}
+	switch s.at(last.end) {
+	case '.':
+		return s.zeroFraction(last.end)
+	case '-':
+		return groups == 1
+	}
+	return true
+}
+
+// zeroFraction tells whether the fraction of a whole number, as in 12.0, is all that follows at i.
+func (s *scanner) zeroFraction(i int) bool {
+	const most = 3
+	end := i + 1
+	for end-i <= most && s.at(end) == '0' {
+		end++
+	}
+	return s.at(i) == '.' && end > i+1 && !s.is(end, ascii) && !(s.at(end) == '.' && s.is(end+1, digit))
+}
+
+// amongHex tells whether digits with a letter next to them are a part of a hexadecimal number: all letters of the word are such digits, and
+// there are digits beyond these letters.
+func (s *scanner) amongHex(start, end int) bool {
+	const most = 64
+	digits := false
+	for i := start; i > 0 && s.is(i-1, alnum); i-- {
+		if !isHex(s.text[i-1]) {
+			return false
+		}
+		if digits = digits || isDigit(s.text[i-1]); start-i > most {
+			return true
+		}
+	}
+	for i := end; s.is(i, alnum); i++ {
+		if !isHex(s.text[i]) {
+			return false
+		}
+		if digits = digits || isDigit(s.text[i]); i-end > most {
+			return true
+		}
+	}
+	return digits
+}
+
+// zeros tells whether one of the first groups begins with a zero, as those of numbers that count something do not.
+func (s *scanner) zeros(n *number, groups int) bool {
+	for _, g := range n.groups[:groups] {
+		if g.len() > 1 && s.text[g.start] == '0' {
+			return true
+		}
+	}
+	return false
+}
+
+// inRow tells whether digits are beside the first groups with a space or a comma between them, as in a row of numbers.
+func (s *scanner) inRow(n *number, groups int) bool {
+	end := n.groups[groups-1].end
+	for _, c := range " ,;\t" {
+		if s.at(end) == byte(c) && isDigit(s.at(s.skip(end, " ,;\t"))) {
+			return true
+		}
+	}
+	i := n.from
+	for n.from-i < 3 && i > 0 && strings.IndexByte(" ,;\t", s.text[i-1]) >= 0 {
+		i--
+	}
+	return i < n.from && s.is(i-1, digit)
+}
+
+// maxRowLine is longer than a line that has a value of groups only.
+const maxRowLine = 32
+
+// betweenRows tells whether the first groups are all of a line, and the line before or behind it has as many groups that are no such value:
+// they begin with another digit, or are no card.
+func (s *scanner) betweenRows(n *number, groups int) bool {
+	start, end := n.groups[0].start, n.groups[groups-1].end
+	if start > 0 && s.text[start-1] != '\n' || end < len(s.text) && s.text[end] != '\n' {
 		return false
 	}
-	c := s.at(last.end)
-	return (c != '-' && c != '.' && c != '/') || !s.is(last.end+1, digit)
+	before := s.text[max(0, start-maxRowLine):max(0, start-1)]
+	after, _, _ := strings.Cut(s.text[min(len(s.text), end+1):min(len(s.text), end+maxRowLine)], "\n")
+	for _, line := range [...]string{before[strings.LastIndexByte(before, '\n')+1:], after} {
+		digits := strings.ReplaceAll(line, " ", "")
+		if strings.Count(line, " ") == groups-1 && digits != "" && digitsOnly(digits) &&
+			!(s.text[start] == '0' && line[0] == '0') && !(len(digits) >= 13 && known(digits) && luhn(digits)) {
+			return true
+		}
+	}
+	return false
+}
+
+// rowBefore is how many groups of digits with spaces between them stand before an offset, up to 2.
+func (s *scanner) rowBefore(i int) (n int) {
+	for ; n < 2; n++ {
+		at := i
+		for i-at < 4 && s.at(at-1) == ' ' {
+			at--
+		}
+		end := at
+		for end-at < 10 && s.is(at-1, digit) {
+			at--
+		}
+		if end == i || at == end || s.is(at-1, ascii) {
+			break
+		}
+		i = at
+	}
+	return n
+}
+
+// rowAfter is how many groups of digits with spaces between them stand behind an offset, up to 4.
+func (s *scanner) rowAfter(i int) (n int) {
+	for ; n < 4; n++ {
+		from := s.skip(i, " ")
+		group := s.digitsAt(from, 10)
+		if from == i || group == "" || s.is(from+len(group), ascii) {
+			break
+		}
+		i = from + len(group)
+	}
+	return n
 }

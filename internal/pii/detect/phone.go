@@ -1,15 +1,27 @@
 package detect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// phone looks for a telephone number. One with a calling code is held against the numbering plans. One without is judged by its
-// shape and the words around it: nearly every sequence of seven to eleven digits is a number somewhere.
+// phone looks for a telephone number: one with a calling code that the numbering plans have, one in a form that only telephone numbers are
+// written in, or one that a word or the heading of its column says is one. Any other sequence of digits is a count, a date or a size.
 func (s *scanner) phone(n *number) int {
-	if s.around.number && n.near&aboutPhone == 0 {
+	if s.is(n.from-1, alnum|underscore) || n.joined == '.' && s.is(n.from-2, digit) {
 		return 0
 	}
-	if s.is(n.from-1, letter|underscore|digit) {
+	if n.scaled != "" {
+		if near, _ := s.wordsBefore(n); len(n.scaled) >= 8 && len(n.scaled) <= maxNational && (near|s.under(n))&aboutPhone != 0 {
+			s.add(n.from, n.scaledTo, phone, canonical(n.scaled))
+			return n.scaledTo
+		}
 		return 0
+	}
+	if s.around.number {
+		if yes, _ := s.about(n, 1); !yes {
+			return 0
+		}
 	}
 	groups, value := s.international(n)
 	if groups == 0 {
@@ -26,12 +38,22 @@ func (s *scanner) phone(n *number) int {
 	return end
 }
 
+// canonical is a number without separators with a plus, if it begins with a calling code and is assigned there.
+func canonical(digits string) string {
+	if p, national, ok := callingCode(digits); ok && len(digits) >= 10 && p.assigned(national) {
+		return "+" + digits
+	}
+	return digits
+}
+
 // about tells what the words around the first groups say: that they are a telephone number, or that they are something else.
 func (s *scanner) about(n *number, groups int) (yes, no bool) {
+	near, far := s.wordsBefore(n)
 	after, unit := s.after(n.groups[groups-1].end)
 	measure := unit && after&aboutUnit != 0
-	yes = n.near&aboutPhone != 0 || after&(aboutPhone|aboutLine) != 0 || !measure && n.far&aboutPhone != 0 && n.near&(aboutOther|aboutID) == 0
-	return yes, !yes && (n.near&(aboutOther|aboutID|aboutVersion|aboutSecret) != 0 || measure)
+	other := near&(aboutOther|aboutID) != 0
+	yes = near&aboutPhone != 0 || after&(aboutPhone|aboutLine) != 0 || !measure && !other && far&aboutPhone != 0 || !other && s.under(n)&aboutPhone != 0
+	return yes, !yes && (near&(aboutOther|aboutID|aboutVersion|aboutSecret) != 0 || measure)
 }
 
 // ends tells whether a telephone number may end with the last of these groups. Words such as -Office may follow it.
@@ -45,8 +67,11 @@ func (s *scanner) ends(n *number, groups int) bool {
 		return to > end
 	}
 	switch c := s.at(end); c {
-	case '-', '.', '/':
-		return !s.is(end+1, digit) && (c == '.' || !s.is(end+1, letter) || s.labelled(end))
+	case '-', '.', '/', ':':
+		if c == '.' && groups == 1 && s.zeroFraction(end) {
+			return true
+		}
+		return !s.is(end+1, digit) && (c == '.' || c == ':' || !s.is(end+1, letter) || s.labelled(end))
 	}
 	return true
 }
@@ -70,7 +95,7 @@ func (s *scanner) international(n *number) (int, string) {
 		default:
 			return 0, ""
 		}
-		if n.joined != 0 {
+		if n.joined != 0 || !s.dialled(n, skip) {
 			return 0, ""
 		}
 	}
@@ -95,6 +120,9 @@ func (s *scanner) international(n *number) (int, string) {
 			return 0, ""
 		}
 		yes, no := s.about(n, groups)
+		if !yes && (decimal(n, groups) || groups == 1 && n.plus && len(digits) < 10 && s.signed(n)) {
+			continue
+		}
 		trimmed := strings.TrimPrefix(national, "0") // a trunk prefix that does not belong behind a calling code
 		if p.assigned(national) || p.assigned(trimmed) {
 			if !p.assigned(national) {
@@ -106,11 +134,53 @@ func (s *scanner) international(n *number) (int, string) {
 			}
 			continue
 		}
-		if !complete && (yes || !no && (n.plus || n.shape("-. ", 3, 3, 3, 4))) {
+		if !complete && (yes || !no && (n.plus && (len(digits) >= 10 || s.spaced(n, groups)) || n.shape("-.", 3, 3, 3, 4))) {
 			possible, value = groups, "+"+whole
 		}
 	}
 	return possible, value
+}
+
+// dialled tells whether 00 or 011, which skip is the length of, stands for a plus: separators show where the calling code begins and ends, or
+// a word says so.
+func (s *scanner) dialled(n *number, skip int) bool {
+	if yes, _ := s.about(n, n.count); yes {
+		return true
+	}
+	first := s.text[n.groups[0].start+skip : n.groups[0].end]
+	if n.count == 1 && len(first) >= 11 && first[0] != '0' && skip == 2 { // zeros before a count are more
+		return true
+	}
+	if n.count < 3 || s.inRow(n, n.count) {
+		return false
+	}
+	if first == "" {
+		first = s.text[n.groups[1].start:n.groups[1].end]
+	}
+	return plans()[first] != nil
+}
+
+// spaced tells whether the first groups are a calling code and groups of digits behind it.
+func (s *scanner) spaced(n *number, groups int) bool {
+	return groups > 2 && plans()[s.text[n.groups[0].start:n.groups[0].end]] != nil && uniform(n.groups[:groups])
+}
+
+// signed tells whether a plus before a short number is the sign of one of several, or of a line that was added.
+func (s *scanner) signed(n *number) bool {
+	end := n.groups[0].end
+	next := s.skip(end, " ,\t")
+	return next > end && (s.is(next, digit) || s.is(next+1, digit)) || s.at(n.from-1) == '\n'
+}
+
+// decimal tells whether the first groups look like a number with a fraction: 1.2025550143.
+func decimal(n *number, groups int) bool {
+	dots := 0
+	for _, g := range n.groups[:groups-1] {
+		if g.sep == "." {
+			dots++
+		}
+	}
+	return dots == 1
 }
 
 // northAmerican takes ten digits of the form 3-3-4 or without separators, and perhaps a 1 before them.
@@ -121,18 +191,17 @@ func (s *scanner) northAmerican(n *number) (int, string) {
 	}
 	g := n.groups[first:n.count]
 	var groups int
-	split := true
 	switch {
 	case len(g) >= 3 && g[0].len() == 3 && g[1].len() == 3 && g[2].len() == 4:
 		groups = first + 3
 	case len(g) >= 2 && g[0].len() == 3 && g[1].len() == 7, len(g) >= 2 && g[0].len() == 6 && g[1].len() == 4:
 		groups = first + 2
 	case g[0].len() == 10, g[0].len() == 11 && s.text[g[0].start] == '1' && first == 0:
-		groups, split = first+1, first > 0
+		groups = first + 1
 	default:
 		return 0, ""
 	}
-	if !s.ends(n, groups) || n.joined == '.' || n.joined == '-' && s.is(n.from-2, digit) {
+	if !s.ends(n, groups) || n.joined == '-' && s.is(n.from-2, digit) {
 		return 0, ""
 	}
 	digits := strings.TrimPrefix(s.digits(n, groups), "1")
@@ -140,17 +209,35 @@ func (s *scanner) northAmerican(n *number) (int, string) {
 		return 0, ""
 	}
 	yes, no := s.about(n, groups)
-	valid := plans()["1"].assigned(digits) && digits[3] >= '2'
-	switch {
-	case yes, valid && n.paren:
-	case no || n.joined != 0:
-		return 0, ""
-	case valid && split, valid && !contrived(digits) && !strings.ContainsRune("#$", rune(s.at(n.from-1))):
-	case split && (n.paren || uniform(n.groups[:groups]) && digits[0] >= '2'):
-	default:
+	strict := groups == first+3 && plans()["1"].assigned(digits) && digits[3] >= '2' && n.joined == 0 &&
+		(n.paren || strings.Contains(g[0].sep, ")") || uniform(n.groups[:groups]) && (g[0].sep == "-" || g[0].sep == "."))
+	if !yes && (no && !n.paren || !strict) {
 		return 0, ""
 	}
 	return groups, "+1" + digits
+}
+
+// pairs tells whether the first groups are pairs of digits as in France, and not bytes of a dump or a row of numbers below ten.
+func (s *scanner) pairs(n *number, groups int) bool {
+	if groups != 5 || n.groups[0].len() != 2 {
+		return false
+	}
+	start, end := n.groups[0].start, n.groups[4].end
+	pair := func(i int) bool { return isHex(s.at(i)) && isHex(s.at(i+1)) && !s.is(i+2, ascii) }
+	if start >= 6 && pair(start-3) && pair(start-6) || pair(end+1) && pair(end+4) {
+		return false
+	}
+	for _, g := range n.groups[1:5] {
+		if s.text[g.start] != '0' {
+			return true
+		}
+	}
+	return false
+}
+
+// equal tells whether groups are of the same length.
+func equal(groups []group) bool {
+	return !slices.ContainsFunc(groups, func(g group) bool { return g.len() != groups[0].len() })
 }
 
 func uniform(groups []group) bool {
@@ -162,9 +249,12 @@ func uniform(groups []group) bool {
 	return true
 }
 
+// sequence has all digits in their order, twice.
+const sequence = "01234567890123456789"
+
 // domestic takes numbers as people write them within their country.
 func (s *scanner) domestic(n *number) (int, string) {
-	if n.joined == '.' || n.joined == '-' && s.is(n.from-2, digit) {
+	if n.joined == '-' && s.is(n.from-2, digit) {
 		return 0, ""
 	}
 	best, value := 0, ""
@@ -175,117 +265,94 @@ func (s *scanner) domestic(n *number) (int, string) {
 		if total > 13 {
 			break
 		}
-		if total >= 6 && s.ends(n, groups) && s.domesticShape(n, groups, total) && !s.withinRow(n, groups) {
+		if total >= 6 && s.ends(n, groups) && s.domesticShape(n, groups, total) {
 			best, value = groups, s.digits(n, groups)
 		}
 		if groups < n.count && !continues(n, groups) {
 			break
 		}
 	}
-	return best, value
-}
-
-// withinRow tells whether the first groups are part of a longer row of digits, such as one of a card, and no word says that they are
-// a telephone number.
-func (s *scanner) withinRow(n *number, groups int) bool {
-	if yes, _ := s.about(n, groups); yes {
-		return false
+	if best == 1 {
+		value = canonical(value)
 	}
-	last := n.groups[groups-1]
-	after := last.sep == " " && groups > 1 && n.groups[groups-2].sep == " " && n.groups[groups].len() > 1
-	before := s.at(n.from-1) == ' ' && s.is(n.from-2, digit)
-	return after || before
+	return best, value
 }
 
 // continues tells whether the next group may belong to the number: the separator stays the same, but for the area code's.
 func continues(n *number, groups int) bool {
 	sep := n.groups[groups-1].sep
-	return groups <= 2 || sep == n.groups[groups-2].sep || sep == " "
+	return groups <= 2 || sep == n.groups[groups-2].sep || sep == " " || sep == "-"
 }
 
+// domesticShape tells whether the first groups are a telephone number: a word says so, or they are written in the form of a country where
+// numbers begin with 0, with an area code in parentheses, or with the 8 of Russia.
 func (s *scanner) domesticShape(n *number, groups, total int) bool {
-	zero := s.text[n.groups[0].start] == '0'
 	yes, no := s.about(n, groups)
-	if no {
+	if no || s.isDate(n, groups) {
 		return false
 	}
-	if groups == 1 {
-		return s.bareNumber(n, total, zero, yes)
-	}
-	if s.isDate(n, groups) || !yes && n.shape("- ", 4, 4) && isYear(s.digits(n, 2)[:4]) && isYear(s.digits(n, 2)[4:]) {
-		return false
-	}
-	if !yes && (n.near&aboutPlace != 0 || n.shape("-", 3, 2, 4)) {
-		return false
-	}
-	if p, national, ok := callingCode(s.digits(n, groups)); ok && !zero && total >= 10 && p.assigned(national) && n.joined == 0 {
+	g := n.groups[:groups]
+	first := s.text[g[0].start:g[0].end]
+	if yes {
+		if groups == 1 {
+			return total >= 7
+		}
+		for i, part := range g {
+			if part.len() > 9 || i == 0 && !n.paren && strings.Contains(part.sep, ")") {
+				return false
+			}
+		}
 		return true
 	}
-	for i, g := range n.groups[:groups] {
-		if g.len() < 2 && i > 0 && !yes || g.len() > 9 || i == 0 && !n.paren && strings.Contains(g.sep, ")") {
+	if n.joined != 0 || s.inRow(n, groups) || s.at(n.from-1) == '.' {
+		return false
+	}
+	if groups == 1 { // an area code with its zero, as no count has
+		return (total == 10 || total == 11) && first[0] == '0' && first[1] != '0' && !strings.Contains(sequence, first)
+	}
+	if first == "8" { // 8 (912) 345-67-89
+		return g[0].sep == " (" && total == 11 && groups >= 3 && g[1].len() == 3 && strings.HasPrefix(g[1].sep, ")")
+	}
+	if groups == 2 && g[0].sep == "-" && total >= 11 && plans()[first] != nil { // a calling code
+		return plans()[first].assigned(s.text[g[1].start:g[1].end])
+	}
+	for i, part := range g[1:] {
+		if part.len() < 2 || part.len() > 8 || i+1 < groups-1 && part.sep != "-" && part.sep != " " && part.sep != "." {
 			return false
 		}
 	}
-	sep := n.groups[0].sep
-	switch {
-	case yes:
-		return total >= 6
-	case sep == "/" && !zero, n.joined != 0:
-		return false
-	case zero || n.paren:
-		return total >= 8 && total <= 12
-	case sep == "." && !uniform(n.groups[:groups]), sep == "." && groups < 4:
+	if n.paren {
+		return g[0].len() <= 5 && strings.HasPrefix(g[0].sep, ")") && total >= 8 && total <= 11 &&
+			(first[0] == '0' || groups >= 3 && g[1].sep == "-" && total >= 10)
+	}
+	if first[0] != '0' || len(first) < 2 || first[1] == '0' || len(first) > 6 || total < 9 || total > 11 || strings.ContainsAny(g[0].sep, "()") {
 		return false
 	}
-	return total >= 7 && total <= 11 && n.groups[groups-1].len() > 1 && (s.alone(n.from, n.groups[groups-1].end) || total >= 8)
+	switch g[0].sep {
+	case "-", " ":
+		if g[0].sep == " " && uniform(g) && (equal(g) && !s.pairs(n, groups) || s.betweenRows(n, groups)) {
+			return false // numbers with leading zeros
+		}
+		return len(first) <= 5 && (groups > 2 && (uniform(g) || g[1].len() >= 3) || groups == 2 && g[1].len() >= 6) || groups == 2 && g[1].len() >= 5
+	case ".":
+		return uniform(g) && (groups == 5 || groups > 2 && len(first) >= 3 && total >= 10)
+	case "/":
+		return groups == 2 && g[1].len() >= 5 || groups > 2 && len(first) >= 3
+	}
+	return false
 }
 
-// bareNumber judges digits without separators.
-func (s *scanner) bareNumber(n *number, total int, zero, yes bool) bool {
-	digits := s.digits(n, 1)
-	switch {
-	case yes:
-		return total >= 7
-	case n.joined != 0 || total < 8 || contrived(digits) || s.at(n.from-1) == '#' || s.at(n.from-1) == '$' || s.isDay(digits):
-		return false
-	case zero:
-		return total >= 9 && total <= 12
-	}
-	if total == 11 && digits[0] == '1' && plans()["86"].assigned(digits) { // a mobile number of China
-		return true
-	}
-	p, national, ok := callingCode(digits)
-	if ok && total >= 10 && p.assigned(national) {
-		return !(total == 13 && digits[0] == '1') // milliseconds since 1970
-	}
-	return total <= 10 && s.alone(n.from, n.groups[0].end) && !(total == 10 && digits[0] == '1')
-}
-
-// isDate tells whether the first groups are a date such as 2026-11-20 or 20.11.2026.
+// isDate tells whether the first groups are a date such as 2026-11-20, 20.11.2026 or 20 11 2026, or begin with one.
 func (s *scanner) isDate(n *number, groups int) bool {
 	if groups < 3 {
 		return false
 	}
 	a, b, c := n.groups[0], n.groups[1], n.groups[2]
-	if a.sep == " " || a.sep != b.sep {
+	if a.sep != b.sep {
 		return false
 	}
 	return a.len() == 4 && b.len() == 2 && c.len() == 2 && (s.text[a.start] == '1' || s.text[a.start] == '2') ||
 		a.len() <= 2 && b.len() <= 2 && c.len() == 4 && (s.text[c.start] == '1' || s.text[c.start] == '2')
-}
-
-// contrived tells whether digits are more likely a round number or a sequence than a telephone number.
-func contrived(digits string) bool {
-	return strings.HasSuffix(digits, "000000") || strings.Trim(digits, digits[:1]) == "" || strings.Contains("01234567890123456789", digits) ||
-		digits == "2147483647" || digits == "4294967295"
-}
-
-func isYear(digits string) bool { return digits >= "1500" && digits <= "2100" }
-
-// isDay tells whether eight digits are a day such as 20261120.
-func (s *scanner) isDay(digits string) bool {
-	return len(digits) == 8 && (digits[:2] == "19" || digits[:2] == "20") && digits[4:6] >= "01" && digits[4:6] <= "12" &&
-		digits[6:] >= "01" && digits[6:] <= "31"
 }
 
 // extension reads x123, ext. 123 or #123 at i, and returns it in the form of RFC 3966.

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Classes of bytes. A word is a run of letters, digits, _ and bytes of characters beyond ASCII.
+// Classes of bytes. The scanner's words are runs of the class ascii: where a script puts no spaces between words, a value may have its letters as
+// neighbours.
 const (
 	digit uint8 = 1 << iota
 	upper
@@ -17,7 +18,8 @@ const (
 
 	letter = upper | lower
 	alnum  = letter | digit
-	word   = alnum | underscore | high
+	ascii  = alnum | underscore
+	word   = ascii | high
 )
 
 var classes = func() (c [256]uint8) {
@@ -54,6 +56,8 @@ type scanner struct {
 	depth    int
 	run      int // end of the run of base64 that was looked into
 	assigned int // end of the last long value behind a name
+	lastSSN  int // end of the last social security number
+	headings headings
 }
 
 func (f *finder) scan(text string, around surroundings, depth int) {
@@ -69,11 +73,14 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 			continue
 		}
 		start, bits := i, uint8(0)
-		for i < len(text) && classes[text[i]]&word != 0 {
+		for i < len(text) && classes[text[i]]&ascii != 0 {
 			bits |= classes[text[i]]
 			i++
 		}
 		switch size := i - start; {
+		case size == 0 && text[i] >= utf8.RuneSelf:
+			for i++; i < len(text) && text[i] >= utf8.RuneSelf; i++ {
+			}
 		case size == 0:
 			if classes[text[i]]&trigger != 0 {
 				i = max(i, s.mark(i))
@@ -153,16 +160,17 @@ func (s *scanner) word(start, end int, bits uint8) int {
 	if done := s.mac(start, end); done > 0 {
 		return done
 	}
-	if classes[s.text[start]]&digit != 0 && s.text[start:min(len(s.text), start+2)] != "0x" {
-		if done := s.numbers(start); bits&(letter|underscore) == 0 || done > end {
+	numeric := isDigit(s.text[start])
+	if numeric && bits&digit != 0 {
+		if done := s.numerals(start, end); bits&(letter|underscore) == 0 || done > end {
 			return done
 		}
 	}
 	if done := s.keyFormat(start); done > 0 {
 		return done
 	}
-	if s.is(start, letter) && s.is(start+1, letter) {
-		if done := s.letters(start); done > 0 {
+	if bits&(letter|digit) > digit {
+		if done := s.letters(start, end); done > 0 {
 			return done
 		}
 	}
@@ -173,6 +181,11 @@ func (s *scanner) word(start, end int, bits uint8) int {
 	}
 	if done := s.wallet(start, end); done > 0 {
 		return done
+	}
+	if !numeric && bits&digit != 0 {
+		if done := s.numerals(start, end); done > end {
+			return done
+		}
 	}
 	if end-start >= 4 && start >= s.run {
 		s.run = s.base64(start)
@@ -186,12 +199,19 @@ const (
 	shortWord = 16
 )
 
-// letters looks for values that begin with two letters at start.
-func (s *scanner) letters(start int) int {
-	if done := s.iban(start); done > 0 {
-		return done
+// letters looks for values in the word from start to end that begin with two letters, and returns where to go on; 0 if there are none.
+func (s *scanner) letters(start, end int) int {
+	for i := start + 2; i+1 < end; i++ { // behind the country: check digits
+		if isDigit(s.text[i]) && isDigit(s.text[i+1]) && s.is(i-1, letter) && s.is(i-2, letter) {
+			if done := s.iban(i - 2); done > 0 {
+				return done
+			}
+		}
 	}
-	return s.lettered(start)
+	if s.is(start, letter) && s.is(start+1, letter) {
+		return s.lettered(start)
+	}
+	return 0
 }
 
 // mark looks at a byte of the class trigger, and returns the last byte that it has dealt with.

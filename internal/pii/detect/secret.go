@@ -196,7 +196,7 @@ func (s *scanner) telegram(i int) {
 	for i-start < 10 && s.is(start-1, digit) {
 		start--
 	}
-	if end := s.run64(i + 1); i-start >= 8 && end-i == 36 && s.text[i+1] == 'A' && !s.is(start-1, word) {
+	if end := s.run64(i + 1); i-start >= 8 && end-i == 36 && s.text[i+1] == 'A' && !s.is(start-1, ascii) {
 		s.add(start, end, secret, s.text[start:end])
 	}
 }

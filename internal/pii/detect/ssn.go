@@ -1,38 +1,47 @@
 package detect
 
-// ssn looks for a social security number of the United States.
+// ssn looks for a social security number of the United States. Written with dashes it is found whatever is around it; other forms take a word
+// that says what they are, or a group with a leading zero, which no count has.
 func (s *scanner) ssn(n *number) int {
-	var groups int
-	about := (n.near|n.far)&aboutSSN != 0
+	if n.scaled != "" && len(n.scaled) == 9 && issued(n.scaled) && s.aboutSSN(n) {
+		s.add(n.groups[0].start, n.scaledTo, usSSN, n.scaled)
+		return n.scaledTo
+	}
+	groups := 0
 	switch {
-	case n.shape("-", 3, 2, 4), about && n.shape(" .", 3, 2, 4):
+	case n.shape("-", 3, 2, 4):
 		groups = 3
-	case n.shape(" ", 3, 2, 4) && n.near&aboutOther == 0 && n.far&aboutPhone == 0:
+	case n.shape(" .", 3, 2, 4) && (s.aboutSSN(n) || n.groups[0].sep == " " && s.zeros(n, 3) && !s.inRow(n, 3)):
 		groups = 3
-	case n.shape("-", 3, 6) || n.shape("-", 5, 4):
-		if !about && (n.near|n.far)&^aboutSSN != 0 || n.groups[0].len() == 5 && s.afterState(n.from) {
-			return 0
-		}
+	case n.shape("-", 3, 6) && (s.aboutSSN(n) || s.zeros(n, 2) && n.joined == 0 || s.besideSSN(n)),
+		n.shape("-", 5, 4) && (s.aboutSSN(n) || s.besideSSN(n)):
 		groups = 2
-	case about && n.groups[0].len() == 9 && n.near&aboutOther == 0:
+	case n.groups[0].len() == 9 && (n.count == 1 || n.groups[0].sep != "-" && n.groups[0].sep != "/") && s.aboutSSN(n):
 		groups = 1
 	default:
 		return 0
 	}
-	if n.plus || n.paren || !s.bounded(n, groups) || n.joined != 0 || n.near&aboutOther != 0 && !about {
+	if n.plus || !s.bounded(n, groups) {
 		return 0
 	}
 	digits := s.digits(n, groups)
 	if !issued(digits) {
 		return 0
 	}
-	end := n.groups[groups-1].end
-	if s.at(end) == '-' && s.is(end+1, alnum) {
-		return 0
-	}
-	s.add(n.from, end, usSSN, digits)
+	start, end := n.groups[0].start, n.groups[groups-1].end
+	s.add(start, end, usSSN, digits)
+	s.lastSSN = end
 	return end
 }
+
+// aboutSSN tells whether a word before the number or above its column says that it is one of social security.
+func (s *scanner) aboutSSN(n *number) bool {
+	near, far := s.wordsBefore(n)
+	return (near|far)&aboutSSN != 0 && near&(aboutOther|aboutPhone|aboutZip)&^aboutSSN == 0 || near&aboutSSN != 0 || s.under(n)&aboutSSN != 0
+}
+
+// besideSSN tells whether a number follows one of social security.
+func (s *scanner) besideSSN(n *number) bool { return s.lastSSN > 0 && n.from-s.lastSSN <= 2 }
 
 // issued tells whether the administration gives out such a number: no area 000, 666 or above 899, no group 00, no serial 0000.
 func issued(digits string) bool {
@@ -42,5 +51,5 @@ func issued(digits string) bool {
 
 // afterState tells whether two capitals stand before a number, as in CA 94103-1234.
 func (s *scanner) afterState(at int) bool {
-	return s.at(at-1) == ' ' && s.is(at-2, upper) && s.is(at-3, upper) && !s.is(at-4, word)
+	return s.at(at-1) == ' ' && s.is(at-2, upper) && s.is(at-3, upper) && !s.is(at-4, ascii)
 }

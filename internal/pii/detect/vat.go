@@ -56,7 +56,7 @@ func (s *scanner) tax(start int) int {
 	near, far := s.before(start)
 	for _, f := range formats {
 		size := 2 + len(f.format)
-		if len(value) < size || !matches(f.format, value[2:size]) || s.is(ends[size-1], word) {
+		if len(value) < size || !matches(f.format, value[2:size]) || s.is(ends[size-1], ascii) {
 			continue
 		}
 		about := (near|far)&aboutVAT != 0

@@ -66,6 +66,14 @@ func normalize(text string) view {
 		}
 		r, size := decode(text[i:])
 		folded := fold(r)
+		if text[i] >= 0xC2 && folded == r { // what it stands for depends on its neighbours
+			switch last := v.last(text, i, copied, &out); {
+			case isMark(r) && last != 0 && classes[last]&(letter|high) == 0:
+				folded = -1
+			case isDigit(last):
+				folded = between(r, text[i+size:])
+			}
+		}
 		if size == 0 || folded == r && text[i] >= utf8.RuneSelf { // no escape, or a character that stays
 			i += max(size, 1)
 			continue
@@ -89,6 +97,37 @@ func normalize(text string) view {
 	out.WriteString(text[copied:])
 	v.text = out.String()
 	return v
+}
+
+// last is the byte of the view before i; 0 if there is none. The text up to copied is in out.
+func (v *view) last(text string, i, copied int, out *strings.Builder) byte {
+	if i > copied {
+		return text[i-1]
+	}
+	if out.Len() == 0 {
+		return 0
+	}
+	return out.String()[out.Len()-1]
+}
+
+// isMark tells whether r is a mark that is written over the character before it, such as an accent, a stroke or the key around a digit.
+func isMark(r rune) bool {
+	return r >= 0x300 && r < 0x370 || r >= 0x1AB0 && r < 0x1B00 || r >= 0x1DC0 && r < 0x1E00 || r >= 0x20D0 && r < 0x2100 || r >= 0xFE20 && r < 0xFE30
+}
+
+// between is the character that detectors read for r behind a digit: a dash or a dot if a digit follows.
+func between(r rune, after string) rune {
+	next, _ := utf8.DecodeRuneInString(after)
+	if next = fold(next); next < '0' || next > '9' {
+		return r
+	}
+	switch r {
+	case 0x30FC, 0xFF70, 0x4E00, 0x2500, 0x3161, 0x1173: // the long vowel of Japanese, one in Han, a line, the vowel eu of Korean
+		return '-'
+	case 0xB7, 0x30FB, 0xFF65, 0x2219, 0x22C5, 0x2022: // dots in the middle
+		return '.'
+	}
+	return r
 }
 
 // plainPrefix is how many bytes a text begins with that are ASCII and begin no escape. It reads eight bytes at a time.
@@ -134,7 +173,7 @@ func fold(r rune) rune {
 		return '-'
 	case r == 0x2028 || r == 0x2029:
 		return '\n'
-	case unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F: // zero-width characters, directions; variation selectors
+	case unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F || invisible(r): // zero-width characters, directions; variation selectors
 		return -1
 	case unicode.Is(unicode.Zs, r):
 		return ' '
@@ -145,6 +184,15 @@ func fold(r rune) rune {
 		return foldDigit(r)
 	}
 	return r
+}
+
+// invisible tells whether r is one of the characters beside those of formats that Unicode says are not to be shown: a joiner of graphemes, fillers.
+func invisible(r rune) bool {
+	switch r {
+	case 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2065, 0x3164, 0xFFA0:
+		return true
+	}
+	return r >= 0xFFF0 && r <= 0xFFF8 || r >= 0xE0000 && r <= 0xE0FFF
 }
 
 // foldDigit returns the ASCII digit for a decimal digit of any script. Unicode's digits come in tens, zero first.

@@ -1,0 +1,159 @@
+package detect
+
+import "strings"
+
+// Names of columns stand in JSON apart from the values: {"columns":["id","ssn"],"rows":[[1,"…"]]}, or in the first of a list of lists. They are
+// the keys of the values at their places.
+
+// role is what a key may be in a table.
+type role uint8
+
+const (
+	namesColumns role = 1 << iota // the key of a list of names
+	namesValue                    // the key of a name that stands in an object beside its value
+	isNamed                       // the key of such a value
+)
+
+var roles = func() map[string]role {
+	all := map[string]role{}
+	for r, words := range map[role]string{
+		namesColumns: "columns cols columnnames colnames headers header head headings fields fieldnames names schema keys titles labels",
+		namesValue:   "name field key label column columnname fieldname header title",
+		isNamed:      "value values val data v answer",
+	} {
+		for _, word := range strings.Fields(words) {
+			all[word] |= r
+		}
+	}
+	return all
+}()
+
+// roleOf is the role of a key. Its case and marks do not matter.
+func roleOf(key string) role {
+	if len(key) > maxName {
+		return 0
+	}
+	return roles[strings.ToLower(strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == ' ' {
+			return -1
+		}
+		return r
+	}, key))]
+}
+
+func set(words string) map[string]bool {
+	all := map[string]bool{}
+	for _, word := range strings.Fields(words) {
+		all[word] = true
+	}
+	return all
+}
+
+// columns is what a container knows of the names of columns.
+type columns struct {
+	at    int    // where an object begins
+	names []name // of an object: what its lists have; of a list: what its elements are
+	inRow bool   // an object or a list is a row, or in one
+	lists bool   // an object has had a list before its names
+	index int    // of the next element of a list
+
+	naming    bool   // a list holds names, for the object around it
+	heading   bool   // a list may be the names of the lists that follow it
+	named     []name // what was read of them
+	describes bool   // an object describes a column
+	label     name   // of an object: the name that stands beside its value
+}
+
+// enterColumns prepares a container that is opened in top, which is nil for the outermost one.
+func (w *walker) enterColumns(top *container, c *container, at int) {
+	c.columns.at = at
+	switch {
+	case c.object:
+		c.columns.names = w.late[at]
+		if top != nil && !top.object {
+			if top.columns.naming {
+				c.columns.describes = true
+			} else if top.columns.names != nil {
+				c.columns.names, c.columns.inRow = top.columns.names, true
+				if top.columns.inRow {
+					w.at.parent |= top.cell().words
+				}
+			}
+		}
+	case top == nil:
+	case top.object:
+		if w.at.key.role&namesColumns != 0 && !top.columns.inRow {
+			c.columns.naming = true
+			return
+		}
+		c.columns.names, c.columns.inRow = top.columns.names, top.columns.inRow
+		top.columns.lists = true
+	case top.columns.names != nil:
+		c.columns.names, c.columns.inRow = top.columns.names, true
+	case top.columns.index == 0:
+		c.columns.heading = true
+	}
+}
+
+// leaveColumns takes the names that a list had. What was read of the object before them is read again.
+func (w *walker) leaveColumns(top, c *container) {
+	if top == nil {
+		return
+	}
+	switch {
+	case c.columns.describes:
+		top.columns.named = append(top.columns.named, c.columns.label)
+	case c.columns.naming && len(c.columns.named) > 0 && len(c.columns.named) <= maxColumns && top.columns.names == nil:
+		top.columns.names = c.columns.named
+		if top.columns.lists && w.late == nil {
+			w.again = true
+		}
+		if w.again {
+			w.found = append(w.found, heading{top.columns.at, c.columns.named})
+		}
+	case c.columns.heading && len(c.columns.named) > 0 && len(c.columns.named) == c.columns.index+1 && c.columns.index < maxColumns:
+		top.columns.names = c.columns.named
+	}
+}
+
+// heading are the names of the columns of an object that begins at an offset.
+type heading struct {
+	at    int
+	names []name
+}
+
+// cell is the name of the element that comes next.
+func (c *container) cell() name {
+	if c.columns.index < len(c.columns.names) {
+		return c.columns.names[c.columns.index]
+	}
+	return name{}
+}
+
+// place is what is known of the next value, a string or a number.
+func (w *walker) place(text string, isString bool) surroundings {
+	at := w.at
+	if len(w.stack) == 0 {
+		return at
+	}
+	top := &w.stack[len(w.stack)-1]
+	switch c := &top.columns; {
+	case top.object && isString && len(text) <= maxName && c.label == name{} && at.key.role&namesValue != 0:
+		c.label = w.names.name(text)
+	case top.object:
+	case c.names != nil:
+		if cell := top.cell(); cell != (name{}) {
+			at.key = cell
+		}
+	case c.naming || c.heading:
+		if !isString || len(text) > maxName || text != "" && isDigit(text[0]) {
+			c.heading = false
+			if c.naming {
+				c.named = append(c.named, name{})
+			}
+			break
+		}
+		c.named = append(c.named, w.names.name(text))
+	}
+	return at
+}
