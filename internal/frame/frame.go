@@ -48,6 +48,10 @@ type Frame struct {
 	// Answer and Done: a value or an error. A missing value is null.
 	Value json.RawMessage `json:"value,omitempty"`
 	Error *Error          `json:"error,omitempty"`
+	// Answer: what the program learns of the answer beside its value (see run.Told).
+	Exact  bool            `json:"exact,omitempty"`
+	Beside json.RawMessage `json:"beside,omitempty"`
+	Notes  []string        `json:"notes,omitempty"`
 
 	// Log
 	Level string `json:"level,omitempty"` // log, info, warn, error, debug

@@ -144,6 +144,7 @@ type Run struct {
 	toolCalls int
 	left      map[int]bool // approvable calls that a dead process, or one that waited for an approval, left without an answer
 	sessions  connections
+	told      notes
 }
 
 var _ run.Gate = (*Run)(nil)

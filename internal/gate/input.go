@@ -26,7 +26,11 @@ func (r *Run) input(ctx context.Context, args json.RawMessage) (json.RawMessage,
 	}
 	began := time.Now()
 	page, err := r.scope.Input.Read(in.Offset, in.Row, func(rows json.RawMessage) (json.RawMessage, error) {
-		return r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), r.scope.InputFrom, rows)
+		hidden, err := r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), r.scope.InputFrom, rows)
+		if err == nil {
+			r.tell(ctx, "input", hidden, r.scope.Input.Prefix(), nil)
+		}
+		return hidden, err
 	})
 	if spent := run.Charge(ctx, time.Since(began)); err == nil {
 		err = spent

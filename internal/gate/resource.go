@@ -71,6 +71,7 @@ func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	if err != nil {
 		return nil, toolError("", "it was read, but "+err.Error())
 	}
+	r.tell(ctx, of, value, "", nil)
 	return value, nil
 }
 

@@ -66,6 +66,7 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 		if err != nil {
 			return nil, undelivered(t.name, "the answer cannot be shown: "+err.Error(), t.write)
 		}
+		r.tellFailure(ctx, t.name, failed)
 		return nil, failed
 	}
 }

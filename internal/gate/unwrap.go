@@ -43,12 +43,15 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 		}
 		return nil, failed
 	}
-	var value json.RawMessage
+	var value, beside json.RawMessage
 	var err error
 	if raw {
 		value, err = t.hideJSON(ctx, result.Raw)
 	} else {
 		value, err = t.value(ctx, tool, result)
+		if err == nil && result.StructuredContent != nil {
+			beside, err = t.beside(ctx, tool, result)
+		}
 		if hook := t.run.gate.opt.Answered; hook != nil && err == nil && t.whole(result) {
 			hook(ctx, tool, value)
 		}
@@ -59,6 +62,7 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	if err != nil {
 		return nil, undelivered(t.name, err.Error(), t.write)
 	}
+	t.run.tell(ctx, t.name, value, "", beside)
 	if !result.IsError {
 		t.run.gate.opt.Catalog.Used(t.run.scope.User, tool)
 	}
@@ -67,8 +71,8 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 
 // value is the value of a result:
 //
-//   - structuredContent, if there is one: the other blocks only repeat it; its property "result" alone if the tool's
-//     results are {"result": ...} and it has no other;
+//   - structuredContent, if there is one; its property "result" alone if the tool's results are {"result": ...} and it has no other.
+//     Other blocks mostly repeat it; what they say besides is kept beside the value;
 //   - else what a single text block says, parsed if that is a JSON object or array, else as a string; a text that is
 //     larger than a program may hold becomes a file;
 //   - else an array with the text of each text block, in order;

@@ -265,6 +265,15 @@ func wrongCSV(row int64, err error) error {
 	return fmt.Errorf("read the input: %w", err)
 }
 
+// Prefix is what the path of a value in the array of rows that Read hides has before the path in the input: of an input that is no rows, that
+// it is the first.
+func (in *Reader) Prefix() string {
+	if in.format.rows() {
+		return ""
+	}
+	return "[0]"
+}
+
 // Read reads the page that begins at an offset. hide, which may be nil, replaces personal data in its JSON text, an array of rows. row is the
 // number of rows before it, for errors.
 func (in *Reader) Read(offset, row int64, hide func(json.RawMessage) (json.RawMessage, error)) (*Page, error) {

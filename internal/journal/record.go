@@ -57,7 +57,7 @@ type Call struct {
 	N    int             `json:"n"` // call number, from 1, in guest order
 	Kind string          `json:"kind"`
 	Name string          `json:"name"`
-	Args json.RawMessage `json:"args,omitempty"` // of tools canonical JSON
+	Args json.RawMessage `json:"args,omitempty"` // of tools compact JSON without equal keys, in the order in which they were written
 	Sync bool            `json:"sync,omitempty"`
 }
 
@@ -81,6 +81,10 @@ type Answer struct {
 	Now      int64           `json:"now"`                // the run's clock at delivery, microseconds
 	Value    json.RawMessage `json:"value,omitempty"`
 	Error    json.RawMessage `json:"error,omitempty"` // frame.Error
+	// What the program learned beside the value (see run.Told).
+	Exact  bool            `json:"exact,omitempty"`
+	Beside json.RawMessage `json:"beside,omitempty"`
+	Notes  []string        `json:"notes,omitempty"`
 }
 
 // Log is one console line.

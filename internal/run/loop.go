@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
@@ -124,6 +125,7 @@ type result struct {
 	value json.RawMessage
 	err   *frame.Error
 	asks  *approval.Call // not nil: there is no answer, the call waits for an approval
+	told  Told
 }
 
 func newLoop(spec *Spec) *loop {
@@ -316,7 +318,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	}
 	c := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: f.Args, Sync: f.Sync}
 	if f.Kind == frame.Tool {
-		c.Args = journal.Canonical(c.Args) // without equal keys, of which a server might read another than the gate
+		c.Args = jsontext.Compact(c.Args) // without equal keys, of which a server might read another than the gate
 	}
 	recorded := l.cursor.Call(c.N)
 	if recorded != nil {
@@ -408,7 +410,7 @@ func (l *loop) do(ctx context.Context, c preparedCall) {
 	job := func() {
 		value, err := c.pending(ctx, l.intent)
 		select {
-		case l.results <- result{c.call.N, value, err, own.asks}:
+		case l.results <- result{c.call.N, value, err, own.asks, own.told}:
 		case <-l.over:
 		}
 	}
@@ -443,6 +445,24 @@ type callContext struct {
 	loop *loop
 	n    int
 	asks *approval.Call // of the call's goroutine
+	told Told           // likewise
+}
+
+// Told is what a program learns of an answer beside its value.
+type Told struct {
+	// Exact says that the answer has numbers that no JavaScript number holds. Of these the program gets integers as BigInt, and others
+	// as strings.
+	Exact bool
+	// Beside is what the answer has beside the value, as JSON. Where the value is an object or array, it is its property $content.
+	Beside json.RawMessage
+	Notes  []string // lines that the program prints when it gets the answer
+}
+
+// Tell sets what the program learns of the answer of a call beside its value. ctx is that of Pending; Tell is called by its goroutine.
+func Tell(ctx context.Context, told Told) {
+	if call, ok := ctx.Value(callKey{}).(*callContext); ok {
+		call.told = told
+	}
 }
 
 // CallNumber is the number of the host call that a context belongs to; 0 if it belongs to none.
@@ -542,10 +562,13 @@ func (l *loop) waitsForApproval(r result) bool {
 // record numbers an answer and puts it into the journal. One that comes after the end is stored together with the end:
 // a journal without an end has answers that the guest was given, and no others.
 func (l *loop) record(r result) *journal.Answer {
-	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value}
+	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: r.told.Exact, Beside: r.told.Beside, Notes: r.told.Notes}
 	if r.err != nil {
 		a.Value = nil
 		a.Error, _ = json.Marshal(r.err) // strings and JSON that was decoded before
+	}
+	if l.passes(a) {
+		a.Notes = nil // no program reads it
 	}
 	c := cmp.Or(l.away.calls[a.N], l.open[a.N])
 	delete(l.away.calls, a.N)
@@ -592,7 +615,7 @@ func (l *loop) deliver(a *journal.Answer) {
 	if c.Sync {
 		l.timers.step()
 	}
-	if l.cross(len(a.Value) + len(a.Error)); l.ending != nil {
+	if l.cross(len(a.Value) + len(a.Error) + len(a.Beside)); l.ending != nil {
 		return
 	}
 	value := a.Value
@@ -608,7 +631,9 @@ func (l *loop) deliver(a *journal.Answer) {
 	if !l.blocked {
 		l.compute()
 	}
-	l.send(&frame.Frame{T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: value, Error: failed})
+	l.send(&frame.Frame{
+		T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: value, Error: failed, Exact: a.Exact, Beside: a.Beside, Notes: a.Notes,
+	})
 }
 
 func (l *loop) log(ctx context.Context, line Log) {

@@ -15,13 +15,17 @@ import (
 const maxEnv = 1 << 20
 
 // CallOf is the program of one call of a tool by a function of programs: callMCPTool or callMCPTool.raw. It is the same for all tools and
-// arguments, so that it is compiled once, and it parses the arguments, because a literal would differ: {"__proto__": …} sets the prototype.
+// arguments, so that it is compiled once, and the arguments are sent as they are written.
 func CallOf(function, tool string, args json.RawMessage) Request {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
 	}
+	raw := ""
+	if function == "callMCPTool.raw" {
+		raw = ", true"
+	}
 	return Request{
-		Code: "return await " + function + "(env.HARNESS_TOOL, JSON.parse(env.HARNESS_ARGUMENTS))",
+		Code: "return await callMCPTool.json(env.HARNESS_TOOL, env.HARNESS_ARGUMENTS" + raw + ")",
 		Env:  map[string]string{"HARNESS_TOOL": tool, "HARNESS_ARGUMENTS": string(args)},
 		only: function,
 	}

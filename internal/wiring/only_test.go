@@ -3,7 +3,6 @@ package wiring_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -62,10 +61,15 @@ func generatedJSON(r *rand.Rand) string {
 	return `{"v": ` + value(0) + `}`
 }
 
-// end is how a journal ends.
-func end(records []journal.Record) string {
-	last := records[len(records)-1].End
-	return fmt.Sprintf("%s %s", last.Output, last.Error)
+// sameEnd reports whether two runs ended with the same error, or with outputs that JavaScript does not tell apart.
+func sameEnd(a, b []journal.Record) bool {
+	x, y := a[len(a)-1].End, b[len(b)-1].End
+	return x.Status == y.Status && string(x.Error) == string(y.Error) && journal.CoversJSON(x.Output, y.Output)
+}
+
+// calls is a summary of what a run called and was answered.
+func calls(records []journal.Record) string {
+	return summary(slices.DeleteFunc(slices.Clone(records), func(r journal.Record) bool { return r.Log != nil || r.End != nil }))
 }
 
 // TestOnly: the run of a single call records what it would record if a guest made the call, and replays in a guest.
@@ -79,8 +83,8 @@ func TestOnly(t *testing.T) {
 		}
 		return answer, nil
 	}
-	guest := setup(t, map[string]string{"sandbox.parkAfter": "0s"}, up.entry)
-	host := setup(t, map[string]string{"sandbox.parkAfter": "30s"}, up.entry)
+	guest := setup(t, map[string]string{"sandbox.parkAfter": "0s", "pii.enabled": "false"}, up.entry)
+	host := setup(t, map[string]string{"sandbox.parkAfter": "30s", "pii.enabled": "false"}, up.entry)
 	claims := func() uint64 {
 		pool, err := host.Pool("")
 		if err != nil {
@@ -115,10 +119,11 @@ func TestOnly(t *testing.T) {
 			}
 		}
 		want, wanted := execute(guest, function, tool, args)
-		if a, b := summary(got)+end(got), summary(want)+end(want); a != b {
+		if a, b := calls(got), calls(want); a != b || !sameEnd(got, want) {
+			a, b = summary(got), summary(want)
 			t.Errorf("%s of %s with %.200s, answered with %.200s: the journals differ:\n%.2000s\n%.2000s", function, tool, args, answer, a, b)
 		}
-		if string(out.Output) != string(wanted.Output) || out.Calls != wanted.Calls || out.Status != wanted.Status {
+		if !journal.CoversJSON(out.Output, wanted.Output) || out.Calls != wanted.Calls || out.Status != wanted.Status {
 			t.Errorf("%.200s: the outcome is %s %s, and of a guest %s %s", args, out.Status, out.Output, wanted.Status, wanted.Output)
 		}
 		if again := host.replayed(got, ""); again.Status != out.Status || string(again.Output) != string(out.Output) {

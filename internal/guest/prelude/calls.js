@@ -2,11 +2,12 @@
 // they are sent, in the order in which the program made them.
 
 import {
-  jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError, NativeTypeError, setPrototypeOf,
+  define, jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError, NativeTypeError, setPrototypeOf,
   strSlice,
 } from './intrinsics.js';
 import { moveClock } from './clock.js';
 import { callSite, errorFrom } from './errors.js';
+import { parseExact } from './exact.js';
 import { run } from './run.js';
 import { fits, quote } from './text.js';
 
@@ -67,6 +68,7 @@ export function request(kind, name, args, convert, recover, site = callSite()) {
           const error = wire.error;
           if (!error) {
             const value = wire.value ?? null;
+            if (wire.beside !== undefined && typeof value === 'object' && value !== null) define(value, '$content', wire.beside, false);
             resolve(convert ? convert(value) : value);
           } else if (recover) {
             resolve(recover(errorFrom(error, site)));
@@ -110,15 +112,27 @@ export function requestSync(kind, name, args) {
 }
 
 function block(kind, name, args) {
-  const wire = setPrototypeOf(jsonParse(host.sendSync(frame(++lastID, kind, name, args, true))), null);
+  const wire = read(host.sendSync(frame(++lastID, kind, name, args, true)));
   moveClock(wire);
+  tell(wire);
   return wire;
+}
+
+// read reads an answer. Without a prototype its properties are its own, and cheap to read.
+function read(text) {
+  const wire = setPrototypeOf(jsonParse(text), null);
+  return wire.exact ? setPrototypeOf(parseExact(text), null) : wire;
+}
+
+// tell prints what the host says of an answer.
+function tell({ notes }) {
+  if (notes === undefined) return;
+  for (let i = 0; i < notes.length; i++) sendNote(notes[i]);
 }
 
 // deliver takes one answer. An answer that no call waits for changes nothing but the count that the host checks.
 export function deliver(text) {
-  // Without a prototype its properties are its own, and cheap to read.
-  const wire = setPrototypeOf(jsonParse(text), null);
+  const wire = read(text);
   taken++;
   const call = mapGet(pending, wire.id);
   if (!call) return;
@@ -128,6 +142,7 @@ export function deliver(text) {
     inFlight--;
     sendNext();
   }
+  tell(wire);
   call.answered(wire);
 }
 
@@ -180,10 +195,19 @@ export function sendLog(level, text) {
   host.send(`{"t":"log","run":${run.quotedID},"level":"${level}","text":${quote(text)}}`);
 }
 
+// sendNote prints a line of the host's or the prelude's, which is none that the program printed.
+export function sendNote(text) {
+  host.send(`{"t":"log","run":${run.quotedID},"level":"warn","text":${quote(text)}}`);
+}
+
 // sendDone ends the run; outcome is "value" or "error", text its JSON.
 export function sendDone(outcome, text) {
   host.send(`{"t":"done","run":${run.quotedID},"${outcome}":${text}}`);
 }
+
+// looks says whether the host has look, which says what a valid JSON text has that a double does not hold.
+export const looks = () => host.inexact !== undefined;
+export const look = (text) => host.inexact(text);
 
 export function compile(code, filename) {
   return host.compile(code, filename);

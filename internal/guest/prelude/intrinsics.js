@@ -36,7 +36,7 @@ export const toStr = String;
 export const toNumber = Number;
 
 export const {
-  Date: NativeDate, Error: NativeError, Map: NativeMap, Promise: NativePromise, Proxy: NativeProxy, RangeError: NativeRangeError,
+  BigInt: NativeBigInt, Date: NativeDate, Error: NativeError, Map: NativeMap, Promise: NativePromise, Proxy: NativeProxy, RangeError: NativeRangeError,
   ReferenceError: NativeReferenceError, Set: NativeSet, SyntaxError: NativeSyntaxError, TypeError: NativeTypeError,
   Uint8Array: NativeUint8Array, WeakMap: NativeWeakMap,
 } = globalThis;

@@ -2,11 +2,12 @@
 // additions that programs expect (Map, Set, BigInt, Error), and with errors that name the place in the value.
 
 import {
-  create, define, getPrototypeOf, hasOwn, indexOf, isArray, isSafeInteger, jsonStringify, keys, list, mapForEach,
+  create, define, getPrototypeOf, hasOwn, indexOf, isArray, jsonStringify, keys, list, mapForEach,
   NativeRangeError, NativeTypeError, ObjectPrototype, push, regExpExec, setForEach, toNumber, toStr, typedArrayLength,
 } from './intrinsics.js';
-import { isClass, isIterator, kindOf, peek } from './brands.js';
+import { isClass, isIterator, kindOf, peek, unbox } from './brands.js';
 import { bytesOf } from './bytes.js';
+import { withBigInts } from './exact.js';
 import { regExpBase } from './inspect/bases.js';
 import { fits, quote } from './text.js';
 
@@ -71,7 +72,10 @@ function noText(label, value) {
     : `${label} is the function${named}: JSON cannot hold it; call it`);
 }
 
-function encodeAny(value, label, limit) {
+const encodeAny = (value, label, limit) => withBigInts((sign) => encodeMarked(value, label, limit, sign));
+
+function encodeMarked(value, label, limit, sign) {
+  let bigInts = 0;
   let size = 0; // of the strings so far: a lower bound, to stop before a huge text is made
   // The objects that are open, outermost first, as JSON.stringify sees them (holders) and as the program made them
   // (originals), and the keys that lead from one to the next. The first holder is JSON.stringify's own.
@@ -90,11 +94,11 @@ function encodeAny(value, label, limit) {
         size += item.length;
         if (limit && size > limit) throw tooLarge(label, limit);
         return item;
-      case 'bigint': {
-        const number = toNumber(item);
-        return isSafeInteger(number) ? number : toStr(item);
-      }
+      case 'bigint':
+        bigInts++;
+        return sign + toStr(item);
       case 'object':
+        if (item !== null && specialKind(item) === 'BigInt') return replacer(key, unbox(item, 'BigInt'));
         return item === null ? null : open(this, key, item);
       default:
         return item;
@@ -131,10 +135,9 @@ function encodeAny(value, label, limit) {
     return plain;
   }
 
-  const text = jsonStringify(value, replacer);
-  if (text === undefined) return 'null';
+  const text = jsonStringify(value, replacer) ?? 'null';
   if (!fits(text, limit)) throw tooLarge(label, limit);
-  return text;
+  return { text, count: bigInts };
 }
 
 function tooLarge(label, limit) {

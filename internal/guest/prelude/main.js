@@ -18,6 +18,7 @@ import { installClock, now, startClock } from './clock.js';
 import { installConsole, report } from './console.js';
 import { discovery } from './discovery.js';
 import { callSite, errorClasses, installStacks, stackOf } from './errors.js';
+import { installJSON } from './exact.js';
 import { awaitedByCallback, bindBuffer, fs, readBytes } from './files.js';
 import { allowed, prune } from './globals.js';
 import { connectLibraries } from './libraries.js';
@@ -66,6 +67,7 @@ function installGlobals() {
   installClock();
   installRandom();
   installConsole();
+  installJSON();
   installWeak();
   defineAll(errorClasses);
   defineAll(timerGlobals);

@@ -2,7 +2,7 @@
 // is evaluated once: as in Node, a file that is written again after it was loaded keeps its first text for this run.
 
 import {
-  after, apply, attempt, create, define, defineProperty, freeze, hasOwn, join, jsonParse, keys, list, mapGet, mapHas,
+  after, apply, attempt, create, define, defineProperty, freeze, hasOwn, join, keys, list, mapGet, mapHas,
   mapSet, NativeError, NativeMap, NativePromise, NativeSyntaxError, NativeTypeError, own, startsWith, strSlice,
   symbolToStringTag,
 } from './intrinsics.js';
@@ -10,6 +10,7 @@ import { markNamespace } from './brands.js';
 import { builtin } from './builtins.js';
 import { compile, request, requestSync } from './calls.js';
 import { setLines } from './errors.js';
+import { parse } from './exact.js';
 import { setKind, setModule } from './outcome.js';
 import { serverNamespace } from './servers.js';
 import { tools } from './tools.js';
@@ -111,7 +112,7 @@ function evaluate(m) {
   m.module = module;
   try {
     if (m.kind === 'json') {
-      module.exports = jsonParse(m.code);
+      module.exports = parse(m.code);
     } else {
       const code = compileModule(m);
       const result = apply(code, module.exports, [module.exports, requireFrom(m.id), module, importFrom(m.id)]);

@@ -1,7 +1,7 @@
 // Tool calls: callMCPTool, tools.<server>.<tool>, and what the modules of servers call.
 
 import {
-  attempt, create, defineProperty, keys, list, mapGet, mapSet, NativeError, NativeMap, NativeTypeError, push, startsWith,
+  attempt, create, defineProperty, jsonParse, keys, list, mapGet, mapSet, NativeError, NativeMap, NativeTypeError, push, startsWith, toStr,
 } from './intrinsics.js';
 import { makeProxy } from './brands.js';
 import { checkName, request, requestSync } from './calls.js';
@@ -9,7 +9,7 @@ import { encode } from './json.js';
 import { fold } from './names.js';
 import { run } from './run.js';
 import { isReserved } from './servers.js';
-import { quote, record } from './text.js';
+import { quote, record, replace } from './text.js';
 
 // input is the arguments of a tool call. A single object is the input itself; anything else is positional, and the host
 // fills the tool's properties with it.
@@ -56,6 +56,16 @@ export function kindName(value) {
 export const callMCPTool = (name, value) => callByName('callMCPTool', name, value, false, new NativeError(''));
 defineProperty(callMCPTool, 'raw', {
   __proto__: null, value: (name, value) => callByName('callMCPTool.raw', name, value, true, new NativeError('')), enumerable: true,
+});
+
+// callMCPTool.json calls a tool with input that is JSON text already, which is sent as it is: with its digits and its order of keys.
+defineProperty(callMCPTool, 'json', {
+  __proto__: null,
+  value: (name, text, raw) => attempt(() => {
+    encode(jsonParse(text), 'input', run.maxValue); // throws for what cannot be sent
+    const input = replace(/[\r\n]+/g, text, () => ' '); // which are between its values only
+    return request('tool', toStr(name), record('input', input, 'raw', raw ? 'true' : undefined), undefined, undefined, new NativeError(''));
+  }),
 });
 
 // callHTTP calls a tool of the built-in server http for the program at site.

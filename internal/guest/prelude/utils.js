@@ -1,8 +1,9 @@
 // utils: the small functions of the sandbox's runtime.
 
-import { dateToISOString, floor, jsonParse, NativeDate, toStr } from './intrinsics.js';
+import { dateToISOString, floor, NativeDate, toStr } from './intrinsics.js';
 import { now } from './clock.js';
 import { report } from './console.js';
+import { parse } from './exact.js';
 import { requireServer } from './modules.js';
 import { sleep } from './timers.js';
 
@@ -14,7 +15,7 @@ export const utils = {
   // parseJSON returns null, and says so on the console, for what is no JSON.
   parseJSON(text) {
     try {
-      return jsonParse(text);
+      return parse(text);
     } catch (error) {
       report('error', `[utils.parseJSON] ${reason(error)}`);
       return null;

@@ -58,7 +58,7 @@ func split(r *journal.Record) (kind string, n int, body any, fields []large) {
 		return "intent", b.N, b, []large{{"before", &b.Before, nil}}
 	case r.Answer != nil:
 		b := own(&r.Answer)
-		return "answer", b.N, b, []large{{"value", &b.Value, nil}, {"error", &b.Error, nil}}
+		return "answer", b.N, b, []large{{"value", &b.Value, nil}, {"error", &b.Error, nil}, {"beside", &b.Beside, nil}}
 	case r.Log != nil:
 		b := own(&r.Log)
 		return "log", 0, b, []large{{"text", nil, &b.Text}}

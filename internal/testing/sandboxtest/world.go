@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -253,7 +254,8 @@ type sentKey struct{}
 func (s servers) Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error) {
 	if sent, ok := ctx.Value(sentKey{}).(*sent); ok {
 		sent.mu.Lock()
-		sent.calls = append(sent.calls, tool+" "+string(args))
+		written := strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(args)) // which end a comment of an attack's file
+		sent.calls = append(sent.calls, tool+" "+written)
 		sent.mu.Unlock()
 	}
 	return s.Manager.Call(ctx, server, tool, args, opts)

@@ -3,10 +3,11 @@
 import { Blob, blobBytes, isBlob } from './blob.js';
 import { Headers } from './forms.js';
 import {
-  defineProperty, indexOf, join, jsonParse, jsonStringify, push, regExpExec, reject, strIndexOf, symbolInspect, toLowerCase, toNumber,
+  defineProperty, indexOf, join, push, regExpExec, reject, strIndexOf, symbolInspect, toLowerCase, toNumber,
   toStr, toUpperCase, toWellFormed, typedArrayBuffer, typedArraySlice,
 } from '../intrinsics.js';
 import { bytesOf, concat, decode, encode, toHex } from '../bytes.js';
+import { parse, stringify } from '../exact.js';
 import { library } from '../libraries.js';
 import { replace, test } from '../text.js';
 import { tag } from './shapes.js';
@@ -105,8 +106,8 @@ export function fetchClasses(ctx, FormData) {
 
     async json() {
       const body = this.#take();
-      if (body.file !== undefined) return jsonParse(decode(await ctx.readFile(body.file), false));
-      return 'value' in body ? jsonParse(jsonStringify(body.value)) : jsonParse(textOf(body));
+      if (body.file !== undefined) return parse(decode(await ctx.readFile(body.file), false));
+      return 'value' in body ? parse(stringify(body.value)) : parse(textOf(body));
     }
 
     async bytes() { return typedArraySlice(await this.#bytes(), 0); }
@@ -170,7 +171,7 @@ export function fetchClasses(ctx, FormData) {
     }
 
     static json(data, init = {}) {
-      const text = jsonStringify(data);
+      const text = stringify(data);
       if (text === undefined) throw new TypeError('the value is no JSON');
       const headers = new Headers(init?.headers ?? {});
       if (!headers.has('content-type')) headers.set('content-type', 'application/json');
@@ -315,4 +316,4 @@ function address(value) {
   return url.href;
 }
 
-const textOf = (body) => body.text ?? ('value' in body ? jsonStringify(body.value) : decode(body.bytes, false));
+const textOf = (body) => body.text ?? ('value' in body ? stringify(body.value) : decode(body.bytes, false));

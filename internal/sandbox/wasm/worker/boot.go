@@ -130,7 +130,7 @@ func (v *vm) boot(ctx context.Context, r guestRuntime, stack uint32, h *header) 
 		return err
 	}
 	host := handle(raw)
-	for _, name := range []string{"send", "sendSync", "compile"} {
+	for _, name := range []string{"send", "sendSync", "compile", "inexact"} {
 		ptr, err := v.alloc(ctx, []byte(name))
 		if err != nil {
 			return err

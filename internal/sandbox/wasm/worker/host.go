@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"mcp-code-exec-harness/internal/jsontext"
 )
 
 // wasiBadFile is WASI's EBADF: the guest has no files.
@@ -79,7 +81,7 @@ func (e *engine) exportHost(ctx context.Context) error {
 	return nil
 }
 
-// hostCall serves send, sendSync and compile. The result is a new value, or 0 after throwing into the guest.
+// hostCall serves send, sendSync, compile and inexact. The result is a new value, or 0 after throwing into the guest.
 func (e *engine) hostCall(ctx context.Context, v *vm, stack []uint64) {
 	name, _ := v.memory.Read(uint32(stack[0]), uint32(stack[1]))
 	argc, argv := uint32(stack[3]), uint32(stack[4])
@@ -135,6 +137,13 @@ func (e *engine) serve(ctx context.Context, v *vm, name string, arg func(uint32)
 			return 0, err
 		}
 		return v.eval(ctx, text, string(file))
+	case "inexact":
+		if kept, rounded := jsontext.Numbers(text); kept && !rounded {
+			break
+		} else if kept {
+			return v.newString(ctx, []byte("rounded"))
+		}
+		return v.newString(ctx, []byte("beyond"))
 	default:
 		return 0, fmt.Errorf("no host function %s", name)
 	}

@@ -1,0 +1,101 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/jsontext"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/run"
+)
+
+// notes are what a run's program has been told of answers, so that it is told once.
+type notes struct {
+	mu   sync.Mutex
+	said map[[2]string]bool
+}
+
+// first reports whether a program has not been told of a trait of a source yet.
+func (n *notes) first(source, trait string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := [2]string{source, trait}
+	if n.said[key] {
+		return false
+	}
+	if n.said == nil {
+		n.said = map[[2]string]bool{}
+	}
+	n.said[key] = true
+	return true
+}
+
+// tell tells the program what it reads otherwise than a source has written it. value is what the program gets, prefix what of a path
+// is not the source's; beside is what it has besides, nil for nothing.
+func (r *Run) tell(ctx context.Context, source string, value json.RawMessage, prefix string, beside json.RawMessage) {
+	traits := jsontext.Look(value)
+	told := run.Told{Exact: traits.Big != "" || traits.Huge != "", Beside: beside}
+	if beside != nil {
+		more := jsontext.Look(beside)
+		told.Exact = told.Exact || more.Big != "" || more.Huge != ""
+		if r.told.first(source, "beside") {
+			told.Notes = append(told.Notes, fmt.Sprintf("%s: %s", source, besideNote(source, value)))
+		}
+	}
+	for _, trait := range [...]struct{ name, path, means string }{
+		{"big", traits.Big, "is an integer beyond 2^53: such integers are BigInt (123n), with all digits; tools and JSON.stringify get the digits"},
+		{"huge", traits.Huge, "is beyond the range of JavaScript numbers: such numbers are strings, with all digits"},
+		{"rounded", traits.Rounded, "has more digits than a JavaScript number holds: such numbers are rounded"},
+		{"reordered", traits.Reordered, "has integer keys: JavaScript objects have these first and in ascending order, whatever the order they were written in"},
+		{"equal", traits.Equal, "is a key that its object has twice: the last value counts"},
+	} {
+		if trait.path != "" && r.told.first(source, trait.name) {
+			path := "$" + strings.TrimPrefix(strings.TrimPrefix(trait.path, "$"), prefix)
+			told.Notes = append(told.Notes, fmt.Sprintf("%s: %s %s", source, path, trait.means))
+		}
+	}
+	if told.Exact || told.Beside != nil || told.Notes != nil {
+		run.Tell(ctx, told)
+	}
+}
+
+// besideNote says how a program gets what an answer has beside its value.
+func besideNote(name string, value json.RawMessage) string {
+	if len(value) > 0 && (value[0] == '{' || value[0] == '[') {
+		return "the answer has a text or other content that its structured content does not have: it is the property $content of the result"
+	}
+	return "the answer has a text or other content that its structured content does not have: callMCPTool.raw('" + name + "', input) gives both"
+}
+
+// beside is what a result has beside its structured content, as a program would have it without that: a text that the structured content
+// does not say somewhere, images, links. It is nil if there is nothing.
+func (t *toolCall) beside(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result) (json.RawMessage, error) {
+	var rest []mcpclient.Content
+	for _, c := range result.Content {
+		if c.Type != "text" || !jsontext.Holds(result.StructuredContent, c.Text) {
+			rest = append(rest, c)
+		}
+	}
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	other := mcpclient.Result{Content: rest}
+	value, err := t.value(ctx, tool, &other)
+	if err == nil {
+		value, err = t.run.fit(ctx, t.call.N, value)
+	}
+	return bytes.Clone(value), err
+}
+
+// tellFailure is tell for an error.
+func (r *Run) tellFailure(ctx context.Context, source string, failed *frame.Error) {
+	if len(failed.Data) > 0 {
+		r.tell(ctx, source, failed.Data, "", nil)
+	}
+}

@@ -1,0 +1,95 @@
+package jsontext
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+)
+
+// maxSearched is how many bytes of a value are searched for another one.
+const maxSearched = 1 << 20
+
+// Holds reports whether a JSON value says what a text says: the text is a string somewhere in the value, or it is the JSON of the value or
+// of a part of it, however that is written. In values of more than 1 MiB it looks for no part.
+func Holds(value json.RawMessage, text string) bool {
+	text = strings.TrimSpace(text)
+	if text == "" || text == string(value) {
+		return true
+	}
+	var a, b bytes.Buffer
+	isJSON := json.Compact(&b, []byte(text)) == nil
+	if isJSON && json.Compact(&a, value) == nil && bytes.Equal(a.Bytes(), b.Bytes()) {
+		return true
+	}
+	if len(value) > maxSearched || len(text) > maxSearched {
+		return false
+	}
+	whole, err := decode(value)
+	if err != nil {
+		return false
+	}
+	var part any
+	if isJSON {
+		if part, err = decode([]byte(text)); err != nil {
+			return false
+		}
+	}
+	return holds(whole, part, text, isJSON)
+}
+
+func decode(text []byte) (value any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err = d.Decode(&value); err == nil {
+		if _, err = d.Token(); err == io.EOF {
+			err = nil
+		}
+	}
+	return value, err
+}
+
+func holds(whole, part any, text string, isJSON bool) bool {
+	if isJSON && same(whole, part) {
+		return true
+	}
+	switch whole := whole.(type) {
+	case string:
+		return strings.TrimSpace(whole) == text
+	case []any:
+		return slices.ContainsFunc(whole, func(v any) bool { return holds(v, part, text, isJSON) })
+	case map[string]any:
+		for _, v := range whole {
+			if holds(v, part, text, isJSON) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// same reports whether two decoded values are equal, whatever the order of keys and the spelling of numbers.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case json.Number:
+		b, is := b.(json.Number)
+		return is && SameNumber(string(a), string(b))
+	case []any:
+		b, is := b.([]any)
+		return is && slices.EqualFunc(a, b, same)
+	case map[string]any:
+		b, is := b.(map[string]any)
+		if !is || len(a) != len(b) {
+			return false
+		}
+		for key, value := range a {
+			other, there := b[key]
+			if !there || !same(value, other) {
+				return false
+			}
+		}
+		return true
+	}
+	return a == b
+}

@@ -1,0 +1,338 @@
+// Package jsontext reads JSON texts as they are written. It knows what a JavaScript program cannot have of one: every digit of a number,
+// the place of a key that looks like an index, two values of one key.
+package jsontext
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// Traits are what a JavaScript program reads otherwise than a JSON text has it. Each is the path of the first such value, such as
+// $.items[2].id; "" if there is none.
+type Traits struct {
+	Big       string // an integer beyond 2^53-1
+	Huge      string // a number beyond the range of a double
+	Rounded   string // a number whose decimal value no double has
+	Reordered string // an object whose integer keys do not come first, in ascending order
+	Equal     string // a key that an object has twice
+}
+
+// Look returns the traits of a valid JSON text, in one pass. Of a text that is no JSON they mean nothing.
+func Look(text []byte) Traits {
+	s := scanner{text: text}
+	s.run()
+	return s.traits
+}
+
+// Compact returns a valid JSON text without insignificant whitespace and without equal keys: the last value of such a key stays, at the
+// place of the first, as in JavaScript. The order of keys, the spelling of strings and every digit stay. What is no JSON is returned as
+// it is.
+func Compact(text json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	b.Grow(len(text))
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	text = b.Bytes()
+	if Look(text).Equal == "" {
+		return text
+	}
+	out, _ := unique(nil, text, 0)
+	return out
+}
+
+// unique appends the value that begins at an offset of a compact text, without equal keys, and returns where it ends.
+func unique(out, text []byte, at int) ([]byte, int) {
+	switch text[at] {
+	case '[':
+		out = append(out, '[')
+		for at++; text[at] != ']'; {
+			if text[at] == ',' {
+				out = append(out, ',')
+				at++
+			}
+			out, at = unique(out, text, at)
+		}
+		return append(out, ']'), at + 1
+	case '{':
+		type member struct{ key, value []byte }
+		var members []member
+		place := map[string]int{}
+		for at++; text[at] != '}'; {
+			if text[at] == ',' {
+				at++
+			}
+			from := at
+			at = endOfString(text, from)
+			key, value := text[from:at], []byte(nil)
+			value, at = unique(nil, text, at+1)
+			if i, there := place[unquote(key)]; there {
+				members[i].value = value
+				continue
+			}
+			place[unquote(key)] = len(members)
+			members = append(members, member{key, value})
+		}
+		out = append(out, '{')
+		for i, m := range members {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(append(append(out, m.key...), ':'), m.value...)
+		}
+		return append(out, '}'), at + 1
+	case '"':
+		end := endOfString(text, at)
+		return append(out, text[at:end]...), end
+	}
+	end := at
+	for end < len(text) && bytes.IndexByte([]byte(",]}"), text[end]) < 0 {
+		end++
+	}
+	return append(out, text[at:end]...), end
+}
+
+// scanner goes through a JSON text once.
+type scanner struct {
+	text   []byte
+	at     int
+	open   []level
+	keys   [][]byte // of the open objects, the outermost first
+	traits Traits
+}
+
+// level is an array or object that is open.
+type level struct {
+	object bool
+	named  bool  // the key of the current member has been read
+	item   int   // index of the current item
+	keys   int   // where the keys of the object begin in scanner.keys
+	plain  bool  // a key has been read that looks like no index
+	index  int64 // the last key that looks like an index; -1 before the first
+	seen   map[string]bool
+}
+
+// maxKeys is how many keys of an object are compared one by one.
+const maxKeys = 16
+
+func (s *scanner) run() {
+	for s.at < len(s.text) {
+		switch c := s.text[s.at]; c {
+		case '"':
+			from := s.at
+			s.at = endOfString(s.text, from)
+			if l := s.top(); l != nil && l.object && !l.named {
+				s.key(l, s.text[from:s.at])
+			}
+		case '{', '[':
+			s.open = append(s.open, level{object: c == '{', keys: len(s.keys), index: -1})
+			s.at++
+		case '}', ']':
+			s.at++
+			if l := s.top(); l != nil {
+				s.keys = s.keys[:l.keys]
+				s.open = s.open[:len(s.open)-1]
+			}
+		case ',':
+			s.at++
+			if l := s.top(); l != nil {
+				l.item++
+				l.named = false
+			}
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			from := s.at
+			for s.at++; s.at < len(s.text) && isNumeric(s.text[s.at]); s.at++ {
+			}
+			s.number(s.text[from:s.at])
+		default:
+			s.at++
+		}
+	}
+}
+
+func (s *scanner) top() *level {
+	if len(s.open) == 0 {
+		return nil
+	}
+	return &s.open[len(s.open)-1]
+}
+
+func isNumeric(c byte) bool {
+	return c >= '0' && c <= '9' || c == '.' || c|0x20 == 'e' || c == '+' || c == '-'
+}
+
+// endOfString is where the string ends that begins at an offset.
+func endOfString(text []byte, from int) int {
+	for i := from + 1; ; i++ {
+		next := bytes.IndexByte(text[min(i, len(text)):], '"')
+		if next < 0 {
+			return len(text)
+		}
+		i += next
+		slashes := 0
+		for text[i-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+// unquote is the text of a string with its quotes.
+func unquote(quoted []byte) string {
+	if bytes.IndexByte(quoted, '\\') < 0 && len(quoted) > 1 {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	var text string
+	_ = json.Unmarshal(quoted, &text) // it is a string
+	return text
+}
+
+// key takes the key of a member.
+func (s *scanner) key(l *level, quoted []byte) {
+	l.named = true
+	name := quoted[1:max(1, len(quoted)-1)]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = []byte(unquote(quoted))
+	}
+	equal := false
+	if own := s.keys[l.keys:]; l.seen == nil && len(own) < maxKeys {
+		for _, other := range own {
+			equal = equal || bytes.Equal(other, name)
+		}
+	} else {
+		if l.seen == nil {
+			l.seen = make(map[string]bool, 2*maxKeys)
+			for _, other := range own {
+				l.seen[string(other)] = true
+			}
+		}
+		equal = l.seen[string(name)]
+		l.seen[string(name)] = true
+	}
+	s.keys = append(s.keys, name)
+	if equal {
+		s.note(&s.traits.Equal, len(s.open))
+	}
+	i, is := index(name)
+	switch {
+	case !is:
+		l.plain = true
+	case l.plain || i < l.index:
+		s.note(&s.traits.Reordered, len(s.open)-1)
+	}
+	if is {
+		l.index = i
+	}
+}
+
+// index is the number that a key is in JavaScript if it looks like an index: such keys come first, in ascending order.
+func index(name []byte) (int64, bool) {
+	if len(name) == 0 || len(name) > 10 || name[0] == '0' && len(name) > 1 {
+		return 0, false
+	}
+	var n int64
+	for _, c := range name {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, n < 1<<32-1
+}
+
+// number takes a number.
+func (s *scanner) number(text []byte) {
+	switch kindOf(text) {
+	case beyond:
+		s.note(&s.traits.Big, len(s.open))
+	case huge:
+		s.note(&s.traits.Huge, len(s.open))
+	case halfway:
+		s.note(&s.traits.Rounded, len(s.open))
+	}
+}
+
+// note keeps the path of the first value with a trait: of the member of the innermost of so many open arrays and objects.
+func (s *scanner) note(trait *string, levels int) {
+	if *trait != "" {
+		return
+	}
+	path := []byte("$")
+	for i, l := range s.open[:levels] {
+		if !l.object {
+			path = append(strconv.AppendInt(append(path, '['), int64(l.item), 10), ']')
+			continue
+		}
+		end := len(s.keys)
+		if i+1 < len(s.open) {
+			end = s.open[i+1].keys
+		}
+		name := s.keys[end-1]
+		if isName(name) {
+			path = append(append(path, '.'), name...)
+			continue
+		}
+		quoted, _ := json.Marshal(string(name)) // a string
+		path = append(append(append(path, '['), quoted...), ']')
+	}
+	const most = 200
+	if len(path) > most {
+		path = append(bytes.ToValidUTF8(path[:most/2], nil), append([]byte("..."), bytes.ToValidUTF8(path[len(path)-most/2:], nil)...)...)
+	}
+	*trait = string(path)
+}
+
+func isName(name []byte) bool {
+	for i, c := range name {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' || c == '$'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// Numbers says how JavaScript has the numbers of a valid JSON text: kept is false if one is an integer beyond 2^53-1 or beyond the range of
+// a double, rounded is true if another one has a decimal value that no double has.
+func Numbers(text []byte) (kept, rounded bool) {
+	kept = true
+	for at := 0; at < len(text); {
+		switch c := text[at]; {
+		case c == '"':
+			at = endOfString(text, at)
+		case c >= '0' && c <= '9':
+			from := at
+			for at++; at < len(text) && isNumeric(text[at]); at++ {
+			}
+			switch kindOf(text[from:at]) {
+			case beyond, huge:
+				kept = false
+			case halfway:
+				rounded = true
+			}
+		default:
+			at++
+		}
+	}
+	return kept, rounded
+}
+
+// Depth is how deep arrays and objects are nested in a valid JSON text.
+func Depth(text []byte) (deepest int) {
+	depth := 0
+	for at := 0; at < len(text); at++ {
+		switch text[at] {
+		case '"':
+			at = endOfString(text, at) - 1
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
+}
