@@ -24,8 +24,9 @@ var denied = append([]uint32{
 	unix.SYS_LSM_SET_SELF_ATTR,
 }, nativeDenied...)
 
-// absent are system calls that programs do without where a kernel has them not. clone3 is one because a filter cannot see its flags.
-var absent = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
+// absent are system calls that programs do without where a kernel lacks them. clone3 and openat2 are two because a filter cannot see their
+// flags and modes.
+var absent = []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
 
 // lastCall is the newest system call that this filter was written for. Newer ones are absent.
 const lastCall = unix.SYS_FILE_SETATTR
@@ -36,6 +37,26 @@ const (
 	atArch   = 4
 	atArgs   = 16
 )
+
+// modeCall is a system call that gives a file its mode.
+type modeCall struct {
+	number uint32
+	mode   uint32 // index of the argument that is the mode
+	flags  uint32 // index of the argument that says whether a file is created; 0: the mode always counts
+}
+
+// modeCalls may not make a file that another user's rights are gained with: the file would be there outside of the sandbox as well.
+// mkdir and the like ignore these bits.
+var modeCalls = append([]modeCall{
+	{number: unix.SYS_FCHMOD, mode: 1},
+	{number: unix.SYS_FCHMODAT, mode: 2},
+	{number: unix.SYS_FCHMODAT2, mode: 2},
+	{number: unix.SYS_MKNODAT, mode: 2},
+	{number: unix.SYS_OPENAT, mode: 3, flags: 2},
+}, nativeModeCalls...)
+
+// createsFile are the flags of open with which its mode counts.
+const createsFile = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
 // filter binds this thread.
 func (p *Plan) filter() error {
@@ -89,6 +110,13 @@ func assemble(network bool) []unix.SockFilter {
 		unless(unix.BPF_JEQ, unix.TIOCSTI, 1), end(deny), unless(unix.BPF_JEQ, unix.TIOCLINUX, 1), end(deny), end(pass))
 	prog = append(prog, unless(unix.BPF_JEQ, unix.SYS_PERSONALITY, 6), load(atArgs),
 		unless(unix.BPF_JEQ, 0, 1), end(pass), unless(unix.BPF_JEQ, 0xffffffff, 1), end(pass), end(deny))
+	for _, c := range modeCalls {
+		judge := []unix.SockFilter{load(atArgs + 8*c.mode), unless(unix.BPF_JSET, unix.S_ISUID|unix.S_ISGID, 1), end(deny), end(pass)}
+		if c.flags != 0 { // a register that is no mode may hold anything
+			judge = append([]unix.SockFilter{load(atArgs + 8*c.flags), unless(unix.BPF_JSET, createsFile, uint8(len(judge)-1))}, judge...)
+		}
+		prog = append(append(prog, unless(unix.BPF_JEQ, c.number, uint8(len(judge)))), judge...)
+	}
 	families := []uint32{unix.AF_UNIX}
 	if network {
 		families = append(families, unix.AF_INET, unix.AF_INET6)

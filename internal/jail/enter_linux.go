@@ -20,6 +20,8 @@ const (
 	maxThreads = 64
 	// maxStack is the size of its first thread's stack, in bytes: the usual one.
 	maxStack = 8 << 20
+	// maxSignals is how many signals may wait for it. The machine counts them for the user, who has other processes.
+	maxSignals = 64
 )
 
 // Enter puts this process behind walls, for ever, and says which are missing. The process has opened what it needs; it opens
@@ -27,6 +29,7 @@ const (
 //
 // User and seccomp bind threads, not processes: Enter binds all that there are, and threads inherit it.
 func Enter() Missing {
+	forgetPath()
 	return raise([]wall{
 		{Namespaces, namespaces},
 		{Root, func() error { return newRoot(nil) }},
@@ -35,6 +38,24 @@ func Enter() Missing {
 		{Landlock, func() error { return landlock(nil) }},
 		{Seccomp, func() error { return filter(goRules) }},
 	})
+}
+
+// forgetPath overwrites the path of this program that the kernel has left in its memory.
+func forgetPath() {
+	const execName, word = 31, unsafe.Sizeof(uintptr(0)) // AT_EXECFN
+	vector, err := os.ReadFile("/proc/self/auxv")
+	if err != nil {
+		return
+	}
+	for ; len(vector) >= int(2*word); vector = vector[2*word:] {
+		entry := *(*[2]uintptr)(unsafe.Pointer(&vector[0]))
+		if entry[0] != execName {
+			continue
+		}
+		for at := (*byte)(unsafe.Add(nil, entry[1])); *at != 0; at = (*byte)(unsafe.Add(unsafe.Pointer(at), 1)) {
+			*at = 0
+		}
+	}
 }
 
 // wall is one of Walls.
@@ -128,7 +149,7 @@ func bind(file, path string) error {
 func limits(more map[int]uint64) error {
 	all := map[int]uint64{
 		unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxDescriptors, unix.RLIMIT_MSGQUEUE: 0,
-		unix.RLIMIT_STACK: maxStack,
+		unix.RLIMIT_STACK: maxStack, unix.RLIMIT_SIGPENDING: maxSignals,
 	}
 	if os.Getpid() == 1 && countsThreads() {
 		all[unix.RLIMIT_NPROC] = maxThreads

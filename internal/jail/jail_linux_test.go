@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +32,7 @@ const (
 	parentRole  = "__parent"  // the parent of such a process, which is killed
 	nothingRole = "__nothing" // a process that ends
 	bareRole    = "__bare"    // a process that may not make user namespaces, and starts such a process
+	crowdedRole = "__crowded" // a process that may make one user namespace at a time, and starts several such processes
 )
 
 func TestMain(m *testing.M) {
@@ -46,10 +50,23 @@ func TestMain(m *testing.M) {
 			os.Exit(parent())
 		case bareRole:
 			os.Exit(bare())
+		case crowdedRole:
+			os.Exit(crowded())
 		}
 	}
 	os.Exit(m.Run())
 }
+
+// execName is where the kernel has left the path of this program; it is found before the walls are up.
+var execName = sync.OnceValue(func() *byte {
+	vector, _ := os.ReadFile("/proc/self/auxv")
+	for ; len(vector) >= 16; vector = vector[16:] {
+		if binary.NativeEndian.Uint64(vector) == 31 { // AT_EXECFN
+			return (*byte)(unsafe.Add(nil, uintptr(binary.NativeEndian.Uint64(vector[8:]))))
+		}
+	}
+	return new(byte)
+})
 
 // report is what a process behind walls says of itself.
 type report struct {
@@ -63,6 +80,7 @@ func escaped() int {
 	if err != nil {
 		return 3
 	}
+	execName()
 	r := report{Missing: Enter(), Done: map[string]string{}}
 	if r.Missing[Seccomp] != "" { // it must not attack this machine
 		if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
@@ -117,6 +135,31 @@ var attacks = map[string]func() (string, error){
 			err = errors.New("there is nothing")
 		}
 		return fmt.Sprint(entries), err
+	},
+	"read the path of the program": func() (string, error) {
+		if strings.Contains(os.Args[0], "/") {
+			return os.Args[0], nil
+		}
+		if path := unix.BytePtrToString(execName()); path != "" {
+			return path, nil
+		}
+		return "", errors.New("it is overwritten")
+	},
+	"fill the user's queue of signals": func() (string, error) {
+		const realTime = 40
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		blocked := unix.Sigset_t{}
+		blocked.Val[0] = 1 << (realTime - 1)
+		if err := unix.PthreadSigmask(unix.SIG_BLOCK, &blocked, nil); err != nil {
+			return "", err
+		}
+		for n := range 10 * maxSignals {
+			if err := unix.Tgkill(unix.Getpid(), unix.Gettid(), realTime); err != nil {
+				return "", fmt.Errorf("after %d: %w", n, err)
+			}
+		}
+		return "all wait", nil
 	},
 	"map machine code": func() (string, error) {
 		_, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -385,6 +428,98 @@ func bare() int {
 		return 10
 	}
 	return parent()
+}
+
+// TestPassingLack starts a process while the machine's namespaces are used up, and later: it is refused meanwhile, and has all of its walls
+// afterwards. Nothing is started without them.
+func TestPassingLack(t *testing.T) {
+	cmd := exec.Command(executable(t), crowdedRole)
+	const someone = 1000 // root would need the range of users of its children
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: someone, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: someone, HostID: os.Getegid(), Size: 1}},
+		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
+	}
+	cmd.Dir = "/"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// crowded starts a process behind walls, another one while the first has the only namespace, and one more after its end.
+func crowded() int {
+	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("1"), 0); err != nil {
+		fmt.Println(err)
+		return 10
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 7
+	}
+	l := NewLauncher(self)
+	defer l.Close()
+	begin := func() (*process.Child, error) { return process.Open(exec.Command(self, escapedRole), l.Start) }
+	walls := func(c *process.Child) (r report) {
+		if err := json.NewDecoder(c.Stdout).Decode(&r); err != nil {
+			r.Missing = Missing{"report": err.Error()}
+		}
+		return r
+	}
+	first, err := begin()
+	if err != nil {
+		fmt.Println("the first:", err)
+		return 8
+	}
+	if r := walls(first); r.Missing[Namespaces] != "" {
+		fmt.Println("the first has no namespaces:", r.Missing)
+		return 8
+	}
+	if second, err := begin(); err == nil {
+		fmt.Println("the second was started, without", walls(second).Missing)
+		return 9
+	}
+	first.Stdin.Close()
+	first.Wait()
+	third, err := begin()
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); third, err = begin() {
+		// the kernel frees the namespace some time after the end
+	}
+	if err != nil {
+		fmt.Println("the third:", err)
+		return 11
+	}
+	if r := walls(third); r.Missing[Namespaces] != "" {
+		fmt.Println("the third has no namespaces:", r.Missing)
+		return 12
+	}
+	third.Stdin.Close()
+	third.Wait()
+	return 0
+}
+
+// TestUsers: processes that root starts are different users of the machine, so that none can do anything to another.
+func TestUsers(t *testing.T) {
+	if os.Geteuid() != 0 || !mapped("/proc/self/uid_map") {
+		t.Skip("only root can start processes of other users: run this test as root")
+	}
+	exe := executable(t)
+	l := launcher(t, exe)
+	seen := map[uint32]bool{}
+	for range 3 {
+		c := start(t, l, exe, escapedRole)
+		reported(t, c)
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, ids, _ := strings.Cut(string(status), "Uid:\t")
+		var id uint32
+		if _, err := fmt.Sscan(ids, &id); err != nil || id < firstUser || seen[id] {
+			t.Errorf("the user is %d, %v, after %v", id, err, seen)
+		}
+		seen[id] = true
+	}
 }
 
 // TestWithoutRoot starts a program in namespaces whose root cannot be made: it is refused, or executed from its place on the machine.

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -68,6 +71,8 @@ func (l *Launcher) Start(cmd *exec.Cmd) error {
 		}
 		files = append(files, file)
 	}
+	// A path of this machine is not for what runs behind walls.
+	cmd.Args = append([]string{filepath.Base(cmd.Path)}, cmd.Args[min(1, len(cmd.Args)):]...)
 	pid, err := l.launch(request{cmd.Path, cmd.Args, cmd.Env}, append(files, cmd.ExtraFiles...))
 	if errors.Is(err, errRefused) {
 		return process.Start(cmd)
@@ -262,6 +267,42 @@ func received(rights []byte) ([]*os.File, error) {
 // nobody is the user that a process of root becomes, see Enter.
 const nobody = 65534
 
+// Users of processes that root starts: each has one of its own, so that none can send signals to another or use up what another may have.
+// The range is one that systems give to no user, group or container.
+const (
+	firstUser = 0x7e000000
+	users     = 0x00ffffff
+)
+
+// user is a user of this machine for one process of root: a random one of the range, or nobody where this machine's root has no such users.
+func user() int {
+	if !mapped("/proc/self/uid_map") || !mapped("/proc/self/gid_map") {
+		return nobody
+	}
+	return firstUser + rand.IntN(users)
+}
+
+// mapped reports whether a map of /proc has the users that processes get.
+func mapped(path string) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		var inside, outside, size int64
+		if n, _ := fmt.Sscan(line, &inside, &outside, &size); n == 3 && inside <= firstUser && firstUser+users <= inside+size {
+			return true
+		}
+	}
+	return false
+}
+
+// A machine whose namespaces or processes are used up for the moment is asked again, so many times, after such a pause.
+const (
+	moreTries = 10
+	tryAgain  = 20 * time.Millisecond
+)
+
 // start starts the process as the first one of its namespaces, and as a child of the launcher's parent.
 func (r request) start(files []*os.File) reply {
 	attr := &syscall.SysProcAttr{
@@ -270,8 +311,8 @@ func (r request) start(files []*os.File) reply {
 			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 	}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid == 0 {
-		// Root opens its files, and becomes nobody in Enter.
-		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: nobody, HostID: nobody, Size: 1}}
+		// Root opens its files, and becomes another user in Enter.
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: nobody, HostID: user(), Size: 1}}
 		attr.GidMappings = attr.UidMappings
 		attr.GidMappingsEnableSetgroups = true
 	} else {
@@ -280,6 +321,13 @@ func (r request) start(files []*os.File) reply {
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount, until Enter
 	}
 	p, err := os.StartProcess(r.Path, r.Argv, &os.ProcAttr{Env: r.Env, Files: files, Sys: attr})
+	for tries := 0; usedUp(err) && tries < moreTries; tries++ {
+		time.Sleep(tryAgain)
+		p, err = os.StartProcess(r.Path, r.Argv, &os.ProcAttr{Env: r.Env, Files: files, Sys: attr})
+	}
+	if usedUp(err) {
+		return reply{Error: fmt.Sprintf("the machine's namespaces or processes are used up (%v); end some, or raise its limits (sysctl user.max_user_namespaces, ulimit -u)", err)}
+	}
 	if err != nil {
 		refused := false
 		for _, e := range []error{unix.EPERM, unix.EINVAL, unix.ENOSPC, unix.EUSERS, unix.ENOSYS, unix.EACCES} {
@@ -290,6 +338,19 @@ func (r request) start(files []*os.File) reply {
 	pid := p.Pid
 	p.Release()
 	return reply{Pid: pid}
+}
+
+// usedUp reports whether an error of a start may pass: the machine gives namespaces, but no more of them at the moment.
+func usedUp(err error) bool {
+	if !errors.Is(err, unix.ENOSPC) {
+		return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM)
+	}
+	for _, kind := range []string{"user", "pid", "mnt", "net", "ipc", "uts"} {
+		if most, err := os.ReadFile("/proc/sys/user/max_" + kind + "_namespaces"); err != nil || strings.TrimSpace(string(most)) == "0" {
+			return false
+		}
+	}
+	return true
 }
 
 // absent reports whether the program cannot be executed in any case.

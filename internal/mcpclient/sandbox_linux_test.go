@@ -128,8 +128,18 @@ var escapes = map[string]func(target) (string, error){
 		}
 		return "", exec.Command(t.Given + "/program").Run()
 	},
-	"read the parent's environment": func(target) (string, error) { return read("/proc/1/environ") },
-	"read an environment":           func(t target) (string, error) { return read(fmt.Sprintf("/proc/%d/environ", t.PID)) },
+	"leave a set-user-ID program":    func(t target) (string, error) { return leave(t, unix.S_ISUID|0o755, changeMode) },
+	"leave a set-group-ID program":   func(t target) (string, error) { return leave(t, unix.S_ISGID|0o755, changeMode) },
+	"leave one by its descriptor":    func(t target) (string, error) { return leave(t, unix.S_ISUID|0o755, changeOpenMode) },
+	"leave one by its directory":     func(t target) (string, error) { return leave(t, unix.S_ISUID|0o755, changeModeAt) },
+	"leave one by the newest call":   func(t target) (string, error) { return leave(t, unix.S_ISUID|0o755, changeModeAt2) },
+	"create a set-user-ID program":   func(t target) (string, error) { return leave(t, unix.S_ISUID|0o755, createMode) },
+	"create one by openat2":          func(t target) (string, error) { return leave(t, unix.S_ISUID|0o755, createMode2) },
+	"create one by mknod":            func(t target) (string, error) { return leave(t, unix.S_ISUID|0o755, makeNode) },
+	"create one without a name":      func(t target) (string, error) { return leave(t, unix.S_ISUID|0o755, createUnnamed) },
+	"leave a set-group-ID directory": func(t target) (string, error) { return leave(t, unix.S_ISGID|0o777, makeDirectory) },
+	"read the parent's environment":  func(target) (string, error) { return read("/proc/1/environ") },
+	"read an environment":            func(t target) (string, error) { return read(fmt.Sprintf("/proc/%d/environ", t.PID)) },
 	"write memory of the parent": func(target) (string, error) {
 		f, err := os.OpenFile("/proc/1/mem", os.O_RDWR, 0)
 		return "", closed(f, err)
@@ -212,6 +222,9 @@ var works = map[string]func(target) (string, error){
 	"rename": func(t target) (string, error) {
 		return "", errors.Join(os.MkdirAll(t.Given+"/a/b", 0o700), os.Rename(t.Given+"/a/b", t.Given+"/c"))
 	},
+	"change a mode": func(t target) (string, error) {
+		return "", errors.Join(os.WriteFile(t.Given+"/mine", nil, 0o600), os.Chmod(t.Given+"/mine", 0o755))
+	},
 	"use /tmp": func(t target) (string, error) {
 		return "", os.WriteFile("/tmp/"+filepath.Base(t.Given), []byte("x"), 0o600)
 	},
@@ -241,6 +254,70 @@ func signalChild() error {
 	}
 	cmd.Wait()
 	return nil
+}
+
+// leave makes a file by make where it may write, and returns an error unless the file has a bit of the mode that gives another user's rights.
+func leave(t target, mode uint32, make func(path string, mode uint32) error) (string, error) {
+	path := t.Given + "/left-" + strconv.FormatUint(uint64(mode), 8)
+	defer os.Remove(path)
+	err := make(path, mode)
+	var info unix.Stat_t
+	if unix.Stat(path, &info) == nil && info.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		return fmt.Sprintf("%o", info.Mode), nil
+	}
+	return "", errors.Join(errors.New("it has no such bit"), err)
+}
+
+func changeMode(path string, mode uint32) error {
+	return errors.Join(os.WriteFile(path, nil, 0o755), unix.Chmod(path, mode))
+}
+
+func changeOpenMode(path string, mode uint32) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Fchmod(int(f.Fd()), mode)
+}
+
+func changeModeAt(path string, mode uint32) error {
+	return errors.Join(os.WriteFile(path, nil, 0o755), unix.Fchmodat(unix.AT_FDCWD, path, mode, 0))
+}
+
+func changeModeAt2(path string, mode uint32) error {
+	return errors.Join(os.WriteFile(path, nil, 0o755), unix.Fchmodat(unix.AT_FDCWD, path, mode, unix.AT_SYMLINK_NOFOLLOW))
+}
+
+func createMode(path string, mode uint32) error {
+	fd, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+func createMode2(path string, mode uint32) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY, Mode: uint64(mode)})
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+func makeNode(path string, mode uint32) error { return unix.Mknod(path, unix.S_IFREG|mode, 0) }
+
+func createUnnamed(path string, mode uint32) error {
+	fd, err := unix.Open(filepath.Dir(path), unix.O_TMPFILE|unix.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+}
+
+func makeDirectory(path string, mode uint32) error {
+	return errors.Join(unix.Mkdir(path, mode), unix.Chmod(path, mode))
 }
 
 func talk(path string) error {
