@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
@@ -16,7 +17,7 @@ func failure(err error) string {
 	}
 	switch call.Kind {
 	case mcpclient.KindUnavailable:
-		return unavailable(call.Server)
+		return unavailable(call)
 	case mcpclient.KindNeedsLogin:
 		return fmt.Sprintf("server %q: %s", call.Server, call.Message)
 	case mcpclient.KindConnectionLost:
@@ -27,7 +28,24 @@ func failure(err error) string {
 	return bare.Error()
 }
 
-// unavailable is the message for a server that does not start; the reason may hold secrets and stays outside.
-func unavailable(server string) string {
-	return fmt.Sprintf("server %q is not available; the operator sees the reason with: harness servers test %s", server, server)
+// unavailable is the message for a server that does not start. The reason may hold secrets and stays outside, but for what the server
+// itself said over HTTP.
+func unavailable(call *mcpclient.CallError) string {
+	why := ""
+	if call.Refusal != nil {
+		why = ": " + call.Refusal.Error()
+	}
+	return fmt.Sprintf("server %q is not available%s; the operator sees the reason with: harness servers test %s", call.Server, why, call.Server)
+}
+
+// told adds to an error what the server said over HTTP in place of an answer: {status, headers, body}.
+func told(failed *frame.Error, err error) *frame.Error {
+	call, ok := errors.AsType[*mcpclient.CallError](err)
+	if unknown, is := errors.AsType[*unknownYet](err); is {
+		call, ok = unknown.server, true
+	}
+	if ok && call.Refusal != nil {
+		failed.Data = call.Refusal.Data()
+	}
+	return failed
 }

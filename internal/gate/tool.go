@@ -42,7 +42,7 @@ func toolError(tool, message string) *frame.Error {
 // inDoubt is the answer of a write whose outcome is unknown.
 func inDoubt(tool, why string) *frame.Error {
 	return &frame.Error{Kind: frame.KindInDoubt, Name: "InDoubtError", Tool: tool, Message: fmt.Sprintf(
-		"the outcome of %s is unknown: %s; it may have taken effect. Check before you call it again", tool, why)}
+		"the outcome of %s is unknown: %s; it may have taken effect, unless it only reads. Check before you call it again", tool, why)}
 }
 
 // tool admits a tool call: step 2.
@@ -216,11 +216,21 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 			case known.Kind == mcpclient.KindNeedsLogin:
 				return nil, known
 			default:
-				return nil, fmt.Errorf("%s may be a tool of a server that is not known yet: %s", name, unavailable(known.Server))
+				return nil, &unknownYet{name, known}
 			}
 		}
 	}
 	return tool, err
+}
+
+// unknownYet is the error for a name that may be a tool of a server which could not be asked.
+type unknownYet struct {
+	name   string
+	server *mcpclient.CallError
+}
+
+func (e *unknownYet) Error() string {
+	return e.name + " may be a tool of a server that is not known yet: " + unavailable(e.server)
 }
 
 // errNoNetwork reports a request of a program where the built-in server http does not exist.
@@ -260,7 +270,7 @@ func (t *toolCall) notCalled(name string, err error) *frame.Error {
 
 // unmade answers a call that failed without effect.
 func unmade(name string, err error) *frame.Error {
-	failed := toolError(name, failure(err))
+	failed := told(toolError(name, failure(err)), err)
 	if call, is := errors.AsType[*mcpclient.CallError](err); is && call.Kind == mcpclient.KindNeedsLogin {
 		failed.Name = "NeedsLoginError"
 	}
@@ -272,7 +282,7 @@ func (t *toolCall) failed(ctx context.Context, name string, err error) *frame.Er
 	var call *mcpclient.CallError
 	switch {
 	case errors.As(err, &call) && t.write && call.InDoubt():
-		return inDoubt(name, failure(call))
+		return told(inDoubt(name, failure(call)), call)
 	case t.intent != nil && (call == nil || call.Kind != mcpclient.KindRPC):
 		return t.stopped()
 	case ctx.Err() != nil:

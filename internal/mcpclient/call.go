@@ -1,15 +1,19 @@
 package mcpclient
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +22,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	segment "github.com/segmentio/encoding/json"
 
 	"mcp-code-exec-harness/internal/slots"
 )
@@ -104,12 +109,21 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 	if failed, ok := errors.AsType[*CallError](err); ok {
 		failed = new(*failed) // other callers may have it, too
 		failed.Tool = tool
+		s.logFailure(ctx, args, failed)
 		return nil, failed
 	}
 	res, err := decodeResult(raw.json)
 	if err != nil {
 		raw.charge.free()
-		return nil, &CallError{Server: server, Tool: tool, Kind: KindProtocol, Sent: true, Message: err.Error()}
+		failed := &CallError{
+			Server: server, Tool: tool, Kind: KindProtocol, Sent: true, Answered: true,
+			Message: err.Error(),
+		}
+		if !errors.Is(err, errAsksForInput) {
+			failed.Message = "it answered, but " + err.Error() + "; what the tool does is done"
+		}
+		s.logFailure(ctx, args, failed)
+		return nil, failed
 	}
 	res.Conn, res.charge = c.number, raw.charge
 	return res, nil
@@ -244,17 +258,18 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) 
 		errors.As(got.err, &rpc)
 	}
 	var timeout errTimeout
-	if status := int(ex.status.Load()); mayForget(status) && s.forgotten(ctx, c) {
+	errors.As(err, &f)
+	if status := int(ex.status.Load()); mayForget(status, f, rpc) && s.forgotten(ctx, c) {
 		s.retire(c)
-		if rpc == nil && status == http.StatusNotFound {
-			// The server refuses every request of the session unread, as the specification demands.
-			ce.Kind, ce.Message, ce.Sent = KindConnectionLost, "the server has forgotten the session", false
+		if status != 0 && !leavesOpen(status) {
+			// The server refuses every request of the session unread.
+			ce.Kind, ce.Message, ce.Sent, ce.Refusal = KindConnectionLost, "the server has forgotten the session", false, refusalOf(err)
 			return ce
 		}
 	}
 	switch {
-	case errors.As(err, &f):
-		ce.Kind, ce.Message, ce.Sent = f.kind, f.msg, ce.Sent && !f.unsent
+	case f != nil:
+		ce.Kind, ce.Message, ce.Sent, ce.Refusal = f.kind, f.msg, ce.Sent && !f.unsent, f.refusal
 		if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
 			s.needLogin(c, needs, f.status)
 		}
@@ -288,13 +303,41 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) 
 	return ce
 }
 
+// logFailure logs why a request failed. Texts in the arguments of a call, which a server may repeat, are left out.
+func (s *server) logFailure(ctx context.Context, args json.RawMessage, ce *CallError) {
+	if !s.m.opts.Logger.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	text := ce.Message
+	for _, given := range textsIn(args) {
+		text = strings.ReplaceAll(text, given, "[argument]")
+	}
+	s.m.opts.Logger.Debug("request to server failed", "server", s.cfg.Name, "tool", ce.Tool, "kind", ce.Kind, "sent", ce.Sent, "error", clip.Words(text, maxReason))
+}
+
+// minText is the length in bytes of the shortest argument that is left out of the log.
+const minText = 3
+
+// textsIn are the texts and numbers in a JSON value, plain and as they are written there; longer ones first.
+func textsIn(raw json.RawMessage) []string {
+	var texts []string
+	for t := segment.NewTokenizer(raw); t.Next(); {
+		if !t.IsKey && (t.Value.String() || t.Value.Number()) {
+			texts = append(texts, strings.Trim(string(t.Value), `"`), asText(json.RawMessage(t.Value)))
+		}
+	}
+	texts = slices.DeleteFunc(texts, func(text string) bool { return len(text) < minText })
+	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) })
+	return texts
+}
+
 // checkTimeout is how long a server may take to say whether it knows a session.
 const checkTimeout = 5 * time.Second
 
 // forgotten reports whether the server refuses a request that every session of its may make, where it refused another
 // one with a status that can mean so. One request decides for all calls that were refused.
 func (s *server) forgotten(ctx context.Context, c *conn) bool {
-	if c.web == nil || c.web.header.Load().Get(sessionHeader) == "" {
+	if c.web == nil || c.web.streamable && c.web.header.Load().Get(sessionHeader) == "" {
 		return false
 	}
 	c.checking.Lock()
@@ -307,19 +350,33 @@ func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	ex := newExchange(ctx, s.m.memory, "", "")
 	defer ex.charge.free()
 	defer ex.end(nil)
-	_ = c.session.Ping(ex.ctx, nil) // what counts is the status
+	_ = c.session.Ping(ex.ctx, nil) // what counts is the answer
 	got := ex.answer.Load()
-	if got == nil {
+	if got == nil || got.err == nil {
 		return false
 	}
-	f, ok := errors.AsType[*fault](got.err)
-	return ok && mayForget(f.status)
+	f, _ := errors.AsType[*fault](got.err)
+	rpc, _ := errors.AsType[*jsonrpc.Error](got.err)
+	return mayForget(int(ex.status.Load()), f, rpc)
 }
 
-// mayForget reports whether a status can mean that the server does not know the session.
-func mayForget(status int) bool {
-	return status == http.StatusNotFound || status == http.StatusBadRequest
+// mayForget reports whether what a server said instead of a result can mean that it does not know the session: by its HTTP status, or
+// by its words.
+func mayForget(status int, f *fault, rpc *jsonrpc.Error) bool {
+	switch {
+	case status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusGone:
+		return true
+	case rpc != nil:
+		return namesSession([]byte(rpc.Message)) || namesSession(rpc.Data)
+	case f != nil && f.refusal != nil:
+		return namesSession(f.refusal.body)
+	case f != nil:
+		return namesSession(f.said)
+	}
+	return false
 }
+
+func namesSession(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("session")) }
 
 // plain is err without the names of the SDK's layers, where there is something under them.
 func plain(err error) string {

@@ -26,9 +26,8 @@ func TestCallFailures(t *testing.T) {
 		"half":        {mcpclient.KindConnectionLost, true, true, []string{"exited with code 3"}},
 		"broken":      {mcpclient.KindProtocol, true, false, []string{"an invalid message", `[}}`}},
 		"pings":       {mcpclient.KindProtocol, true, true, []string{"requests of its own open"}},
-		"wrong-shape": {mcpclient.KindProtocol, true, false, []string{"not an object", "a string"}},
-		"bad-content": {mcpclient.KindProtocol, true, false, []string{"wrong shape"}},
-		"input":       {mcpclient.KindProtocol, true, false, []string{"asks for input from a person"}},
+		"wrong-shape": {mcpclient.KindProtocol, false, false, []string{"not an object", "a string"}},
+		"input":       {mcpclient.KindProtocol, false, false, []string{"asks for input from a person"}},
 		"rpc-error":   {mcpclient.KindRPC, false, false, []string{"zeta is required", "-32602"}},
 		"no-such":     {mcpclient.KindRPC, false, false, []string{"unknown tool no-such"}},
 	} {

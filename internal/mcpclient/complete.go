@@ -54,7 +54,7 @@ func (m *Manager) Complete(ctx context.Context, server string, params *mcp.Compl
 			HasMore bool            `json:"hasMore"`
 		} `json:"completion"`
 	}
-	if err := json.Unmarshal(raw.json, &got); err != nil {
+	if err := decodeLoosely(raw.json, &got); err != nil {
 		return Completion{}, s.wrongShape("completion/complete", err)
 	}
 	values, err := decodeList[string](got.Completion.Values, maxCompletions)

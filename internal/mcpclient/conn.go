@@ -47,6 +47,8 @@ type conn struct {
 
 	checking sync.Mutex // of whether the server still knows the session
 
+	lacks sync.Map // kinds of things that the server does not announce and refused to list
+
 	dead    chan struct{} // closed at the end
 	deadErr error         // why; valid once dead is closed
 
@@ -127,44 +129,80 @@ func (c *conn) release(ctx context.Context) error {
 	return err
 }
 
-// pages asks for the pages of a listing, until the last. fetch gets a page of at most limit bytes; take takes it and
-// returns how many items the listing has so far and what asks for the next page.
-func pages(fetch func(cursor string, limit int) (json.RawMessage, error), take func(page json.RawMessage) (items int, next string, err error)) error {
+// page is what a page of a listing brought.
+type page struct {
+	items int     // on it, usable or not
+	fresh int     // of these, those that no earlier page had
+	next  *string // cursor of the next page; nil if this is the last
+}
+
+// pages asks for the pages of a listing, until the last or until they repeat; why then says so. fetch gets a page of at most limit bytes;
+// take takes it.
+func (c *conn) pages(fetch func(cursor string, limit int) (json.RawMessage, error), take func(json.RawMessage) (page, error)) (why string, err error) {
 	seen := map[string]bool{}
-	left := maxListing
+	left, items := maxListing, 0
 	for cursor := ""; ; {
-		page, err := fetch(cursor, left)
+		raw, err := fetch(cursor, left)
 		if err != nil {
-			return err
+			return "", err
 		}
+		got, err := take(raw)
+		if err != nil {
+			return "", err
+		}
+		items += got.fresh
+		left -= len(raw)
+		first := len(seen) == 0
 		seen[cursor] = true
-		items, next, err := take(page)
-		if left -= len(page); err != nil || next == "" {
-			return err
+		switch {
+		case got.next == nil || *got.next == "" && c.session.InitializeResult().ProtocolVersion <= legacyVersion:
+			return "", nil // before 2026-07-28 servers end a listing so, too
+		case *got.next == "":
+			cursor = emptyCursor
+		default:
+			cursor = *got.next
 		}
-		if seen[next] || len(seen) == maxPages {
-			return newFault(KindProtocol, "the pages do not end (%d items so far)", items)
+		switch {
+		case seen[cursor]:
+			return fmt.Sprintf("the server gives the cursor %s of a page again", excerpt([]byte(*got.next))), nil
+		case !first && got.items > 0 && got.fresh == 0:
+			return "a page repeats what earlier ones had", nil
+		case len(seen) == maxPages:
+			return "", newFault(KindProtocol, "the pages do not end (%d items so far)", items)
+		case left <= 0:
+			return "", errLargeListing
 		}
-		if left <= 0 {
-			return errLargeListing
-		}
-		cursor = next
 	}
 }
 
-// listTools asks for all tools. bad says which cannot be used.
-func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, err error) {
-	err = pages(func(cursor string, limit int) (json.RawMessage, error) {
+// emptyCursor stands for the cursor "", which the SDK does not send. A link replaces it.
+const emptyCursor = "mcp-code-exec-harness/empty-cursor"
+
+// listTools asks for all tools. bad says which cannot be used; why, if the listing repeats itself, that it does.
+func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, why string, err error) {
+	names := map[string]bool{}
+	why, err = c.pages(func(cursor string, limit int) (json.RawMessage, error) {
 		return c.listPage(ctx, cursor, limit)
-	}, func(page json.RawMessage) (int, string, error) {
-		more, next, wrong, err := decodeTools(page, maxItems-len(tools)-len(bad))
-		tools, bad = append(tools, more...), append(bad, wrong...)
-		return len(tools), next, err
+	}, func(raw json.RawMessage) (page, error) {
+		more, next, wrong, err := decodeTools(raw, maxItems-len(tools)-len(bad))
+		got := page{items: len(more) + len(wrong), next: next}
+		earlier := len(tools)
+		for _, t := range more {
+			if !names[t.Name] {
+				tools = append(tools, t)
+			}
+		}
+		bad = append(bad, wrong...)
+		for _, t := range tools[earlier:] { // one page may name a tool twice: the catalog reports it
+			names[t.Name] = true
+		}
+		got.fresh = len(tools) - earlier
+		return got, err
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list tools: %w", err)
+		return nil, nil, "", fmt.Errorf("list tools: %w", err)
 	}
-	return tools, bad, nil
+	return tools, bad, why, nil
 }
 
 // listPage asks for a page of at most limit bytes. What counts is the wire: the SDK fails the whole list for one tool that

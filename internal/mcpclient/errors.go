@@ -11,7 +11,7 @@ import (
 type Kind string
 
 const (
-	// KindUnavailable: the server is disabled, unknown, not reachable, failing to start, or refused the request.
+	// KindUnavailable: the server is disabled, unknown, not reachable or failing to start; Refusal, if it refused to.
 	KindUnavailable Kind = "unavailable"
 	// KindTimeout: no answer in time; the server was told to stop.
 	KindTimeout Kind = "timeout"
@@ -25,7 +25,7 @@ const (
 	KindRefused Kind = "refused"
 	// KindNeedsLogin: a person has to log in before the server takes the request; Err is a *credentials.NeedsLogin. It was not carried out.
 	KindNeedsLogin Kind = "needs_login"
-	// KindHTTP: an HTTP service answered with a status that leaves open what it did.
+	// KindHTTP: the server refused the request with an HTTP status; Refusal says with which.
 	KindHTTP Kind = "http"
 	// KindRPC: the server answered with a JSON-RPC error; Code is its code.
 	KindRPC Kind = "rpc"
@@ -41,7 +41,12 @@ type CallError struct {
 	Message string
 	Code    int64  // of a JSON-RPC error
 	Stderr  string // the last lines the server wrote to stderr, where that may explain the failure
-	Err     error  // the cause, for errors.Is: context.Canceled, context.DeadlineExceeded
+	// Refusal is what the server said over HTTP in place of an answer, nil if it said nothing. It is without the secrets of the
+	// request and may hold personal data, as an answer may.
+	Refusal *Refusal
+	// Answered says that the server's answer came and cannot be read. It is not in doubt that the request was carried out.
+	Answered bool
+	Err      error // the cause, for errors.Is: context.Canceled, context.DeadlineExceeded
 }
 
 // InDoubt reports that the request may have had its effect: it was sent, and nothing proves that it was not carried out.
@@ -54,7 +59,7 @@ func (e *CallError) InDoubt() bool {
 			return false
 		}
 	}
-	return e.Sent
+	return e.Sent && !e.Answered
 }
 
 // Error names the server, the tool and what happened, with the end of the server's stderr where it may explain it.
@@ -86,6 +91,9 @@ type fault struct {
 	unsent bool // the server provably did not carry the request out
 	status int  // of HTTP; 0 is none
 	err    error
+
+	refusal *Refusal // of an HTTP server; nil is none
+	said    []byte   // what the server wrote instead of a message; a view of what was read
 }
 
 func newFault(kind Kind, format string, args ...any) *fault {

@@ -3,6 +3,8 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 
 	"mcp-code-exec-harness/internal/clip"
@@ -52,6 +54,17 @@ func newExchange(ctx context.Context, m *memory, owner, token string) *exchange 
 	return ex
 }
 
+// traced is a context for HTTP requests of the exchange that notes when one may have reached the server. A further request takes
+// the place of one of which nothing was written, or that the server refused unread: a redirect, new credentials. That is not so for
+// requests with a key of idempotency, which net/http may repeat.
+func (ex *exchange) traced(ctx context.Context, header http.Header) context.Context {
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }}
+	if header.Get("Idempotency-Key") == "" && header.Get("X-Idempotency-Key") == "" {
+		trace.GetConn = func(string) { ex.sent.Store(false) }
+	}
+	return httptrace.WithClientTrace(ctx, trace)
+}
+
 // exchangeOf returns the exchange that a message with this context belongs to. The SDK sends notifications/cancelled
 // with the values of the call's context, but after the call has ended: that message is not the call.
 func exchangeOf(ctx context.Context) *exchange {
@@ -91,8 +104,8 @@ func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
 
 // isError reports whether a result is a tool's error.
 func isError(result json.RawMessage) bool {
-	var r struct{ IsError bool }
-	return json.Unmarshal(result, &r) == nil && r.IsError
+	var r struct{ IsError json.RawMessage }
+	return json.Unmarshal(result, &r) == nil && present(r.IsError) && asFlag(r.IsError)
 }
 
 // progressed hands a report to the call, or drops it if the caller has not read the earlier ones.

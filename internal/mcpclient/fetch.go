@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -182,8 +181,11 @@ func (f *fetcher) call(ctx context.Context, tool string, args json.RawMessage, e
 	for _, name := range slices.Sorted(maps.Keys(in.Headers)) {
 		header = append(header, name, in.Headers[name])
 	}
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }})
-	res, err := f.do(traced, in.Method, u.String(), body, header...)
+	given := make(http.Header)
+	for name, value := range in.Headers {
+		given.Set(name, value)
+	}
+	res, err := f.do(ex.traced(ctx, given), in.Method, u.String(), body, header...)
 	switch {
 	case errors.Is(err, netguard.ErrPrivate):
 		return notMade(netguard.ErrPrivate)

@@ -13,7 +13,6 @@ import (
 func TestHostileListings(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]string{
-		misbehave.SamePage:  "the pages do not end",
 		misbehave.HugePages: "take more than 16777216 bytes",
 		misbehave.ManyTools: "more than 20000 elements",
 		misbehave.Talkative: "larger than 1048576 bytes",

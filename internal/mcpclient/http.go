@@ -8,10 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
@@ -23,10 +22,10 @@ import (
 const (
 	// deleteGrace bounds the request that ends a session.
 	deleteGrace = 2 * time.Second
+	// maxPreamble is how many events a server with SSE may send before its endpoint.
+	maxPreamble = 1_000
 	// maxResumes is how often in a row the stream of one answer may break off without a new event.
 	maxResumes = 4
-	// maxErrorBody is how many bytes of an error's body are read for a JSON-RPC answer in it.
-	maxErrorBody = 64 << 10
 	// The pause before the stream of notifications is opened again: from listenMin, doubling to listenMax while it fails.
 	listenMin = time.Second
 	listenMax = 30 * time.Second
@@ -75,12 +74,16 @@ func (w *web) open(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
-	if res.StatusCode != http.StatusOK || mediaType(res) != typeEvents {
-		_ = res.Body.Close()
-		return fmt.Errorf("its stream of events cannot be opened: HTTP %d with content of type %q", res.StatusCode,
-			clip.Text(mediaType(res), maxExcerpt))
+	if res.StatusCode != http.StatusOK {
+		f := w.refuse(res)
+		f.msg = "its stream of events cannot be opened: " + f.msg
+		return f
 	}
-	s := &stream{limit: w.limit, shared: true, pace: newPace(), lines: newLines(res.Body, w.limit)}
+	if mediaType(res) != typeEvents {
+		_ = res.Body.Close()
+		return fmt.Errorf("its stream of events cannot be opened: HTTP 200 with content of type %q", clip.Text(mediaType(res), maxExcerpt))
+	}
+	s := &stream{limit: w.limit, shared: true, pace: newPace(), lines: newEventLines(res.Body, w.limit)}
 	if err := w.endpoint(s); err != nil {
 		_ = res.Body.Close()
 		return err
@@ -94,17 +97,23 @@ func (w *web) open(ctx context.Context, l *link) error {
 
 // endpoint reads where to post messages with SSE.
 func (w *web) endpoint(s *stream) error {
-	first, err := s.lines.event()
-	if err != nil {
-		return fmt.Errorf("read its endpoint: %w", err)
+	for range maxPreamble {
+		ev, err := s.lines.event()
+		if err != nil {
+			return fmt.Errorf("read its endpoint: %w", err)
+		}
+		if ev.name != "endpoint" {
+			continue // no request has been made to which it could belong
+		}
+		configured, _ := url.Parse(w.url) // validated when the server was added
+		u, err := configured.Parse(strings.TrimSpace(string(ev.data)))
+		if err != nil || len(ev.data) == 0 {
+			return fmt.Errorf("its endpoint is no address: %s", excerpt(ev.data))
+		}
+		w.url = u.String()
+		return sameOrigin(configured, u)
 	}
-	configured, _ := url.Parse(w.url) // validated when the server was added
-	u, err := configured.Parse(string(first.data))
-	if err != nil || first.name != "endpoint" {
-		return fmt.Errorf("the first event is no endpoint: %s", excerpt(first.data))
-	}
-	w.url = u.String()
-	return sameOrigin(configured, u)
+	return fmt.Errorf("none of the first %d events is its endpoint", maxPreamble)
 }
 
 // close implements [carrier]. It ends the session on the server.
@@ -131,7 +140,7 @@ func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 	ctx, release := w.within(ctx)
 	traced := ctx
 	if ex != nil {
-		traced = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }})
+		traced = ex.traced(ctx, *w.header.Load())
 	}
 	req, _ := msg.(*jsonrpc.Request) // nil for an answer
 	res, err := w.do(traced, http.MethodPost, w.url, data, w.headers(req, ex)...)
@@ -140,10 +149,10 @@ func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 		if err != nil {
 			return nil
 		}
-		_ = res.Body.Close()
 		if req != nil && req.Method == methodInitialized {
-			return w.initialized(res.StatusCode)
+			return w.initialized(res)
 		}
+		_ = res.Body.Close()
 		return nil
 	}
 	if err != nil {
@@ -190,37 +199,15 @@ func (w *web) headers(req *jsonrpc.Request, ex *exchange) []string {
 }
 
 // initialized ends the handshake of a server that has sessions, and begins to listen.
-func (w *web) initialized(status int) error {
-	if status >= 400 {
-		return refused(status)
+func (w *web) initialized(res *http.Response) error {
+	if res.StatusCode >= 400 {
+		return w.refuse(res)
 	}
+	_ = res.Body.Close()
 	if w.streamable {
 		w.streams.Go(w.listen)
 	}
 	return nil
-}
-
-// refused is the fault of a request that was refused with an HTTP status.
-func refused(status int) *fault {
-	f := newFault(KindUnavailable, "it answered HTTP %d %s", status, http.StatusText(status))
-	f.status = status
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		f.msg += "; give credentials in its headers, or set its auth and log in: harness servers login NAME"
-	case http.StatusTooManyRequests:
-		f.msg += "; call it less often"
-	}
-	// These say that the request was not carried out (RFC 9110, section 15.5). Of other statuses, above all those of a
-	// gateway, the outcome of a request is unknown.
-	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
-		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusLengthRequired,
-		http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
-		http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusTooManyRequests,
-		http.StatusRequestHeaderFieldsTooLarge:
-		f.unsent = true
-	}
-	return f
 }
 
 // stream is a stream of events, and what it is for.
@@ -242,14 +229,14 @@ type stream struct {
 func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Request, ex *exchange) error {
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode >= 300 {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+		f := w.refuse(res)
 		if ex != nil {
 			ex.status.Store(int32(res.StatusCode))
 		}
-		if w.streamable && w.answered(call, text) == nil {
+		if w.streamable && w.answered(call, f.refusal.body, nil) == nil {
 			return nil // the server's own answer, with a status beside it
 		}
-		return refused(res.StatusCode)
+		return f
 	}
 	if !w.streamable {
 		return nil // it comes on the shared stream
@@ -261,30 +248,42 @@ func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Requ
 	if ex != nil {
 		s.limit, s.charge = w.limit, ex.charge
 	}
-	switch kind := mediaType(res); kind {
-	case typeEvents:
+	switch kind := mediaType(res); {
+	case kind == typeEvents:
 		return w.follow(ctx, res, s)
-	case typeJSON:
+	case strings.HasPrefix(kind, typeJSON): // as the official clients compare it
 		data, err := s.whole(ctx, res)
 		if err != nil {
 			return err
 		}
-		return w.answered(call, data)
+		data = w.clean(data)
+		if failed := errorWithoutID(data); failed != nil { // it can answer this request only
+			return w.deliver(call, &jsonrpc.Response{ID: call.ID, Error: failed})
+		}
+		return w.answered(call, data, s.pace)
 	default:
 		return newFault(KindProtocol, "the server answered with an invalid message: HTTP %d with content of type %q", res.StatusCode,
 			clip.Text(kind, maxExcerpt))
 	}
 }
 
-// answered delivers a message that has to be the answer to a call.
-func (w *web) answered(call *jsonrpc.Request, data []byte) error {
-	data = w.clean(data)
-	msg, err := decodeMessage(data)
+// answered delivers a message that has to be the answer to a call, or a batch with it.
+func (w *web) answered(call *jsonrpc.Request, data []byte, p *pace) error {
+	msgs, err := decodeMessages(data)
 	if err != nil {
 		return err
 	}
-	answer, ok := msg.(*jsonrpc.Response)
-	if !ok || answer.ID != call.ID {
+	var answer *jsonrpc.Response
+	for _, msg := range msgs {
+		if res, ok := msg.(*jsonrpc.Response); ok && res.ID == call.ID {
+			answer = res
+		} else if _, ok := msg.(*jsonrpc.Request); ok && len(msgs) > 1 {
+			if err := w.link.deliver(msg, p); err != nil {
+				return err
+			}
+		}
+	}
+	if answer == nil {
 		return invalidMessage(data, "it answers another request")
 	}
 	return w.deliver(call, answer)
@@ -328,7 +327,7 @@ func (s *stream) whole(ctx context.Context, res *http.Response) ([]byte, error) 
 // follow reads the stream of one answer, and opens it again where it breaks off.
 func (w *web) follow(ctx context.Context, res *http.Response, s *stream) error {
 	for events, resumes := 0, 0; ; {
-		s.lines = newLines(res.Body, s.limit)
+		s.lines = newEventLines(res.Body, s.limit)
 		s.lines.grow = func(size int) error { return s.charge.grow(ctx, int64(size), 0) }
 		err := w.read(s)
 		_ = res.Body.Close()
@@ -362,8 +361,10 @@ func (w *web) stream(ctx context.Context, lastID string) (*http.Response, error)
 	if err != nil || res.StatusCode == http.StatusOK && mediaType(res) == typeEvents {
 		return res, err
 	}
+	if err = fmt.Errorf("HTTP %d with content of type %q", res.StatusCode, clip.Text(mediaType(res), maxExcerpt)); res.StatusCode != http.StatusOK {
+		err = errors.New(w.refuse(res).msg) // it says nothing of the call whose stream this is
+	}
 	_ = res.Body.Close()
-	err = fmt.Errorf("HTTP %d", res.StatusCode)
 	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
 		return nil, err
 	}
@@ -382,7 +383,7 @@ func (w *web) listen() {
 		case err != nil:
 			continue
 		}
-		s.pace, s.lines, s.events = newPace(), newLines(res.Body, s.limit), 0
+		s.pace, s.lines, s.events = newPace(), newEventLines(res.Body, s.limit), 0
 		err = w.read(s)
 		_ = res.Body.Close()
 		if _, floods := errors.AsType[*fault](err); floods {
@@ -417,30 +418,38 @@ func (w *web) read(s *stream) error {
 			continue
 		}
 		ev.data = w.clean(ev.data)
-		msg, err := ev.message(s.limit)
+		msgs, err := ev.messages(s.limit)
 		if err != nil && s.call != nil {
 			return err
 		}
-		answer, isAnswer := msg.(*jsonrpc.Response)
 		if err != nil {
-			answer, isAnswer = salvage(ev.data, err)
-			msg = answer
+			answer, ok := salvage(ev.data, err)
+			if msgs = []jsonrpc.Message{answer}; !ok {
+				msgs, err = nil, s.pace.count()
+			} else {
+				err = nil
+			}
 		}
-		switch {
-		case isAnswer && s.call != nil && answer.ID == s.call.ID:
-			return w.deliver(s.call, answer)
-		case isAnswer && s.shared, !isAnswer && err == nil:
-			err = w.link.deliver(msg, s.pace)
-		default: // it answers no request of this stream
-			err = s.pace.count()
+		answered := false
+		for i := 0; i < len(msgs) && err == nil; i++ {
+			answer, isAnswer := msgs[i].(*jsonrpc.Response)
+			switch {
+			case isAnswer && s.call != nil && answer.ID == s.call.ID:
+				err, answered = w.deliver(s.call, answer), true
+			case !isAnswer || s.shared:
+				err = w.link.deliver(msgs[i], s.pace)
+			default: // it answers no request of this stream
+				err = s.pace.count()
+			}
 		}
-		if err != nil {
+		if err != nil || answered {
 			return err
 		}
 	}
 }
 
+// mediaType is the type of a response without its parameters, of which some servers send malformed ones.
 func mediaType(res *http.Response) string {
-	t, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	return t
+	t, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(t))
 }

@@ -350,20 +350,20 @@ type refusal struct {
 func refusals() map[string]refusal {
 	const events, plain = "text/event-stream", "text/plain"
 	return map[string]refusal{
-		"400": {refuses(400, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 400"},
-		"401": {refuses(401, plain, "no"), mcpclient.KindUnavailable, false, false, "give credentials"},
-		"403": {refuses(403, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 403 Forbidden"},
-		"404": {refuses(404, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 404"},
-		"408": {refuses(408, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 408"},
-		"409": {refuses(409, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 409"},
-		"413": {refuses(413, plain, "no"), mcpclient.KindUnavailable, false, false, "HTTP 413"},
-		"418": {refuses(418, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 418"},
-		"429": {refuses(429, plain, "no"), mcpclient.KindUnavailable, false, false, "call it less often"},
-		"500": {refuses(500, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 500"},
-		"503": {refuses(503, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 503"},
-		"501": {refuses(501, plain, "no"), mcpclient.KindUnavailable, true, true, "HTTP 501"},
+		"400": {refuses(400, plain, "no"), mcpclient.KindHTTP, false, false, "no"},
+		"401": {refuses(401, plain, "no"), mcpclient.KindHTTP, false, false, "give credentials"},
+		"403": {refuses(403, plain, "no"), mcpclient.KindHTTP, false, false, "HTTP 403 Forbidden: no"},
+		"404": {refuses(404, plain, "no"), mcpclient.KindHTTP, false, false, "HTTP 404 Not Found: no"},
+		"408": {refuses(408, plain, "no"), mcpclient.KindHTTP, true, true, "HTTP 408"},
+		"409": {refuses(409, plain, "no"), mcpclient.KindHTTP, false, false, "HTTP 409 Conflict: no"},
+		"413": {refuses(413, plain, "no"), mcpclient.KindHTTP, false, false, "HTTP 413"},
+		"418": {refuses(418, plain, "no"), mcpclient.KindHTTP, false, false, "HTTP 418 I'm a teapot: no"},
+		"429": {refuses(429, plain, "no"), mcpclient.KindHTTP, false, false, "call it less often: no"},
+		"500": {refuses(500, plain, "no"), mcpclient.KindHTTP, true, true, "HTTP 500"},
+		"503": {refuses(503, plain, "no"), mcpclient.KindHTTP, true, true, "HTTP 503"},
+		"501": {refuses(501, plain, "no"), mcpclient.KindHTTP, false, false, "HTTP 501"},
 		"a sentence on sessions": {
-			refuses(400, plain, "the training session is full"), mcpclient.KindUnavailable, false, false, "HTTP 400",
+			refuses(400, plain, "the training session is full"), mcpclient.KindHTTP, false, false, "HTTP 400 Bad Request: the training session is full",
 		},
 		"an answer on sessions": {
 			refuses(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32050,"message":"training session is full"}}`),
@@ -381,7 +381,7 @@ func refusals() map[string]refusal {
 			answers("application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"oops"}}`),
 			mcpclient.KindRPC, true, true, "oops",
 		},
-		"no id":        {answers("application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`), mcpclient.KindProtocol, true, true, "invalid message"},
+		"no id":        {answers("application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no such thing"}}`), mcpclient.KindRPC, true, true, "no such thing"},
 		"another id":   {answers("application/json", `{"jsonrpc":"2.0","id":"other","result":{}}`), mcpclient.KindProtocol, true, true, "another request"},
 		"a page":       {answers("text/html", `<h1>Welcome</h1>`), mcpclient.KindProtocol, true, true, `type "text/html"`},
 		"nothing":      {refuses(202, "", ""), mcpclient.KindProtocol, true, true, "HTTP 202"},
@@ -394,7 +394,7 @@ func refusals() map[string]refusal {
 			mcpclient.KindProtocol, true, true, "more than 1000 messages a second",
 		},
 		"a stream that cannot be resumed": {
-			answers(events, "id: 1\nretry: 100\ndata:\n\n"), mcpclient.KindConnectionLost, true, true, "could not be resumed: HTTP 405",
+			answers(events, "id: 1\nretry: 100\ndata:\n\n"), mcpclient.KindConnectionLost, true, true, "could not be resumed: it answered HTTP 405",
 		},
 		"a redirect to a page": {func(w http.ResponseWriter, _ wireCall) {
 			w.Header().Set("Location", "/login")
@@ -626,10 +626,28 @@ func TestHTTPHostile(t *testing.T) {
 // old one is answered.
 func TestHTTPSessionForgotten(t *testing.T) {
 	t.Parallel()
+	const typeJSON, typeEvents, answer = "application/json", "text/event-stream", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":%s}`
 	for name, tc := range map[string]struct {
-		status int
-		again  bool // the call is made again: the specification says that it was not read
-	}{"as specified": {http.StatusNotFound, true}, "as the examples of the TypeScript SDK": {http.StatusBadRequest, false}} {
+		status     int
+		kind, text string         // %s stands for the id of the request
+		err        mcpclient.Kind // of the call; empty if it is made again, because a refusal was not carried out
+		doubt      bool
+	}{
+		"as specified":                          {404, typeJSON, fmt.Sprintf(answer, "null"), "", false},
+		"as the examples of the TypeScript SDK": {400, typeJSON, fmt.Sprintf(answer, "null"), "", false},
+		"with its id":                           {404, typeJSON, answer, "", false},
+		"without a word":                        {404, "", "", "", false},
+		"as gone":                               {410, "text/plain", "gone", "", false},
+		"as unauthorized":                       {401, "text/plain", "Unauthorized: Session not found", "", false},
+		"as forbidden":                          {403, typeJSON, `{"detail":"unknown sessionId"}`, "", false},
+		"as unprocessable":                      {422, typeJSON, `{"error":"Mcp-Session-Id is not valid"}`, "", false},
+		"as an error of the server":             {500, "text/html", "<h1>Session expired</h1>", mcpclient.KindHTTP, true},
+		"as an answer":                          {200, typeJSON, answer, mcpclient.KindRPC, true},
+		"as an answer to no request":            {200, typeJSON, fmt.Sprintf(answer, "null"), mcpclient.KindRPC, true},
+		"as an event":                           {200, typeEvents, "data: " + answer + "\n\n", mcpclient.KindRPC, true},
+		"as an event that is no message":        {200, typeEvents, "event: message\ndata: {\"error\": \"Session not found\"}\n\n", mcpclient.KindProtocol, true},
+		"as a page":                             {200, typeJSON, `{"error":"invalid session"}`, mcpclient.KindProtocol, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			started, release := make(chan struct{}), make(chan struct{})
@@ -644,9 +662,11 @@ func TestHTTPSessionForgotten(t *testing.T) {
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				session := r.Header.Get("Mcp-Session-Id")
 				if gone := forgotten.Load(); gone != nil && *gone == session && r.Method == http.MethodPost {
-					w.Header().Set("Content-Type", "application/json")
+					var msg struct{ ID json.RawMessage }
+					_ = json.NewDecoder(r.Body).Decode(&msg) // a notification has no id
+					w.Header().Set("Content-Type", tc.kind)
 					w.WriteHeader(tc.status)
-					_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}`)
+					_, _ = io.WriteString(w, strings.ReplaceAll(tc.text, "%s", string(msg.ID)))
 					return
 				}
 				i.ServeHTTP(w, r)
@@ -668,14 +688,17 @@ func TestHTTPSessionForgotten(t *testing.T) {
 			<-started
 			forgotten.Store(&session)
 			after, err := call(t, m, "echo", `{}`)
-			if !tc.again {
-				wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "HTTP 400")
+			if tc.err != "" {
+				ce, ok := errors.AsType[*mcpclient.CallError](err)
+				if !ok || ce.Kind != tc.err || ce.InDoubt() != tc.doubt || !strings.Contains(strings.ToLower(ce.Error()), "session") {
+					t.Errorf("%+v, %v", after, err)
+				}
 				after, err = call(t, m, "echo", `{}`)
 			}
-			if err != nil || after.Conn <= before.Conn {
-				t.Fatalf("%+v, %v", after, err)
-			}
 			close(release)
+			if err != nil || after.Conn <= before.Conn {
+				t.Errorf("%+v, %v", after, err)
+			}
 			if err := <-other; err != nil {
 				t.Errorf("the call in flight failed: %v", err)
 			}

@@ -1,9 +1,11 @@
 package mcpclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +77,8 @@ type link struct {
 	byID    map[jsonrpc.ID]*exchange
 	byToken map[string]*exchange
 	probe   jsonrpc.ID // of server/discover while it is unanswered
+	shaking jsonrpc.ID // of initialize while it is unanswered
+	version string     // of the protocol, as the server named it; empty before that
 	open    int        // requests of the server that are not answered yet
 	changed bool       // a change of the tools was passed on, and its handler has not run yet
 	err     error
@@ -122,6 +126,9 @@ func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
 	switch m := msg.(type) {
 	case *jsonrpc.Request:
 		if m.IsCall() {
+			if strings.HasSuffix(m.Method, "/list") && bytes.Contains(m.Params, []byte(emptyCursor)) {
+				m.Params = bytes.Replace(m.Params, []byte(emptyCursor), nil, 1)
+			}
 			ex = exchangeOf(ctx)
 			l.expect(m, ex)
 		}
@@ -146,6 +153,9 @@ func (l *link) expect(m *jsonrpc.Request, ex *exchange) {
 				l.reject(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer to " + methodDiscover})
 			}
 		})
+	}
+	if m.Method == methodInitialize {
+		l.shaking = m.ID
 	}
 	if ex != nil {
 		ex.id = m.ID
@@ -199,8 +209,17 @@ func (l *link) incoming(msg jsonrpc.Message, p *pace) (jsonrpc.Message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m, ok := msg.(*jsonrpc.Response); ok {
-		if m.ID == l.probe {
+		switch {
+		case !m.ID.IsValid():
+		case m.ID == l.probe:
 			l.probe = jsonrpc.ID{}
+		case m.ID == l.shaking:
+			l.shaking = jsonrpc.ID{}
+			if m.Error == nil && len(m.Result) <= maxAside {
+				plain := *m
+				plain.Result, l.version = plainHandshake(m.Result)
+				m = &plain
+			}
 		}
 		ex := l.byID[m.ID]
 		delete(l.byID, m.ID)
@@ -252,6 +271,13 @@ func (l *link) end(err error) {
 	}
 	l.mu.Unlock()
 	_ = l.Close()
+}
+
+// spoken is the protocol version that the server named in the handshake, empty if it did not.
+func (l *link) spoken() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.version
 }
 
 // failure is what the server did wrong that ended the link, nil if it did nothing wrong.

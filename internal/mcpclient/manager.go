@@ -102,6 +102,7 @@ type Status struct {
 	Restarts     int              `json:"restarts,omitempty"`
 	RetryAt      time.Time        `json:"retryAt,omitzero"` // of failed and backoff
 	StderrTail   string           `json:"stderrTail,omitempty"`
+	Refusal      *Refusal         `json:"-"` // of failed and backoff: what the server said over HTTP to the last start
 	Scopes       []string         `json:"scopes,omitempty" doc:"Scopes that the next login asks for, because a call needed them."`
 	PerUser      bool             `json:"perUser,omitempty" doc:"Each user logs in; the state is that of the user who asks."`
 	// Conn numbers the connection; 0 before the first. Numbers grow with every new connection, also over restarts of

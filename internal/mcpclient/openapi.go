@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
@@ -119,7 +118,7 @@ func (c Config) loadDocument(ctx context.Context, user string) ([]byte, error) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		return nil, refused(res.StatusCode)
+		return nil, r.refuse(res)
 	}
 	return io.ReadAll(io.LimitReader(res.Body, openapi.MaxDocument+1))
 }
@@ -222,8 +221,7 @@ func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *
 	if err != nil {
 		return failedResult("the request was not made: "+err.Error(), nil)
 	}
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }})
-	res, err := r.do(traced, req.Method, address.String(), req.Body, r.headers(req)...)
+	res, err := r.do(ex.traced(ctx, req.Header), req.Method, address.String(), req.Body, r.headers(req)...)
 	if err != nil {
 		return nil, withoutAddress(err)
 	}
@@ -232,25 +230,17 @@ func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *
 	failed := res.StatusCode >= 300 && res.StatusCode != http.StatusNotModified && res.StatusCode != http.StatusSeeOther &&
 		(op.ReadOnly() || res.StatusCode != http.StatusMovedPermanently && res.StatusCode != http.StatusFound) // after a change, where its result is
 	if failed {
-		res.Body, res.ContentLength = io.NopCloser(io.LimitReader(res.Body, maxErrorBody)), -1
+		return refused(op, r.refuse(res))
 	}
 	if req.Method == http.MethodHead {
 		res.ContentLength = 0
 	}
 	body, err := s.whole(ctx, res)
-	if err != nil && !failed {
+	if err != nil {
 		return nil, err
 	}
-	for name, values := range res.Header {
-		for i, value := range values {
-			res.Header[name][i] = string(r.clean([]byte(value)))
-		}
-	}
-	answer := openapi.Read(res.StatusCode, res.Header, r.clean(body))
-	if failed {
-		return r.refused(op, answer)
-	}
-	return r.result(op, answer, address)
+	r.cleanHeader(res.Header)
+	return r.result(op, openapi.Read(res.StatusCode, res.Header, r.clean(body)), address)
 }
 
 // headers are those of a request; the configured ones stay as they are.
@@ -329,33 +319,10 @@ func failedResult(text string, data any) (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
-// refused is the result of an operation that did not succeed. Of one that may change something, the outcome is unknown after a failure of
-// the service or of what stands before it.
-func (r *rest) refused(op *openapi.Operation, a openapi.Answer) (json.RawMessage, error) {
-	said := a.Text
-	var body any = a.Text
-	if a.JSON != nil {
-		said, body = string(a.JSON), a.JSON
-	}
-	text := fmt.Sprintf("it answered HTTP %d %s", a.Status, http.StatusText(a.Status))
-	switch {
-	case a.Status < 400:
-		text += fmt.Sprintf(": a redirect to %s, which is not followed", a.Header["location"])
-	case a.Header["retry-after"] != "":
-		text += "; retry after " + a.Header["retry-after"] + " (seconds, or a date)"
-	case a.Status == http.StatusTooManyRequests:
-		text += "; call it less often"
-	case a.Status == http.StatusUnauthorized:
-		text += "; its credentials are missing or wrong: headers, auth or security of the server's configuration"
-	}
-	if said != "" {
-		text += ": " + said
-	}
-	unknown := a.Status >= 500 && a.Status != http.StatusNotImplemented || a.Status == http.StatusRequestTimeout
-	if unknown && !op.ReadOnly() {
-		f := newFault(KindHTTP, "%s", clip.Words(text, maxSaid))
-		f.status = a.Status
+// refused is the result of an operation that did not succeed. Of one that may change something, the outcome can be unknown.
+func refused(op *openapi.Operation, f *fault) (json.RawMessage, error) {
+	if !op.ReadOnly() && leavesOpen(f.status) && f.status >= 400 {
 		return nil, f
 	}
-	return failedResult(text, map[string]any{"status": a.Status, "headers": a.Header, "body": body})
+	return failedResult(f.msg, f.refusal.Data())
 }

@@ -146,7 +146,7 @@ func TestOpenAPI(t *testing.T) {
 		{
 			"addItem", `{}`, "POST /items", 429, `slow down`,
 			[]string{"Retry-After", "3"},
-			`{"content":[{"text":"it answered HTTP 429 Too Many Requests; retry after 3 (seconds, or a date): slow down","type":"text"}],"isError":true,"structuredContent":{"body":"slow down","headers":{"retry-after":"3"},"status":429}}`,
+			`{"content":[{"text":"it answered HTTP 429 Too Many Requests; retry after 3 seconds: slow down","type":"text"}],"isError":true,"structuredContent":{"body":"slow down","headers":{"retry-after":"3"},"status":429}}`,
 		},
 		{
 			"getItem", `{"id":7}`, "GET /items/7", 503, ``, nil,

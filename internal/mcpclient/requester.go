@@ -107,7 +107,7 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 	for again := false; ; again = true {
 		name, value, err := r.credentials.Header(ctx, r.user)
 		if err != nil {
-			return nil, unauthorized(err, 0)
+			return nil, unauthorized(err, nil)
 		}
 		r.use(value)
 		res, err := r.once(ctx, method, address, body, append(header[:len(header):len(header)], name, value))
@@ -118,18 +118,24 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 		if err == nil && again || errors.Is(err, credentials.ErrNotMeant) {
 			return res, nil // refused as any other request
 		}
-		_ = res.Body.Close()
+		refusal := r.refusal(res)
 		if err != nil {
-			return nil, unauthorized(err, res.StatusCode)
+			return nil, unauthorized(err, refusal)
 		}
 	}
 }
 
-// unauthorized is the fault of a request for which there are no credentials. status is that of the server's refusal, 0 if it was not sent.
-func unauthorized(err error, status int) error {
-	f := &fault{kind: KindUnavailable, msg: "its credentials cannot be had: " + err.Error(), unsent: true, status: status, err: err}
+// unauthorized is the fault of a request for which there are no credentials. refusal is the server's, nil if the request was not sent.
+func unauthorized(err error, refusal *Refusal) error {
+	f := &fault{kind: KindUnavailable, msg: "its credentials cannot be had: " + err.Error(), unsent: true, refusal: refusal, err: err}
 	if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
 		f.kind, f.msg = KindNeedsLogin, needs.Error()
+	}
+	if refusal != nil {
+		f.status = refusal.Status
+		if refusal.Said != "" {
+			f.msg += "; " + refusal.Error()
+		}
 	}
 	return f
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	segment "github.com/segmentio/encoding/json"
 )
 
 // Resources lists what a server offers to read; none if it has no resources. Failures are *[CallError].
@@ -20,7 +20,7 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 				_, err := c.session.ListResources(ctx, params)
 				return err
 			}
-		})
+		}, func(r Resource) string { return r.URI })
 	for i := range all {
 		all[i].Server = server
 	}
@@ -36,7 +36,7 @@ func (m *Manager) ResourceTemplates(ctx context.Context, server string) ([]Resou
 				_, err := c.session.ListResourceTemplates(ctx, params)
 				return err
 			}
-		})
+		}, func(r ResourceTemplate) string { return r.URITemplate })
 	if failed, ok := errors.AsType[*CallError](err); ok && failed.Code == jsonrpc.CodeMethodNotFound {
 		all, err = nil, nil // it has resources without templates
 	}
@@ -55,17 +55,18 @@ func (m *Manager) Prompts(ctx context.Context, server string) ([]Prompt, error) 
 				_, err := c.session.ListPrompts(ctx, params)
 				return err
 			}
-		})
+		}, func(p Prompt) string { return p.Name })
 	for i := range all {
 		all[i].Server = server
 	}
 	return all, err
 }
 
-// list lists the things of a kind that a server offers, if its capabilities have them. page is the request for a page.
+// list lists the things of a kind that a server offers. One that does not announce them in its capabilities is asked all the same, as the
+// official clients do. ask is the request for a page; identify is what makes an item another one.
 func list[T any](
 	ctx context.Context, m *Manager, server, kind string, offers func(*mcp.ServerCapabilities) bool,
-	page func(cursor string) (progressParams, func(context.Context, *conn) error),
+	ask func(cursor string) (progressParams, func(context.Context, *conn) error), identify func(T) string,
 ) ([]T, error) {
 	s, err := m.serverOf(ctx, server)
 	if err != nil {
@@ -75,38 +76,59 @@ func list[T any](
 	if err != nil {
 		return nil, err
 	}
-	if caps := c.session.InitializeResult().Capabilities; caps == nil || !offers(caps) {
+	caps := c.session.InitializeResult().Capabilities
+	announced := caps != nil && offers(caps)
+	if _, lacks := c.lacks.Load(kind); lacks && !announced {
 		return nil, nil
 	}
-	all := []T{}
-	err = pages(func(cursor string, _ int) (json.RawMessage, error) {
-		params, send := page(cursor)
-		raw, _, err := s.request(ctx, CallOptions{}, params, send)
+	opts := CallOptions{}
+	if !announced {
+		opts.Timeout = unannouncedGrace
+	}
+	all, known := []T{}, map[string]bool{}
+	why, err := c.pages(func(cursor string, _ int) (json.RawMessage, error) {
+		params, send := ask(cursor)
+		raw, _, err := s.request(ctx, opts, params, send)
 		raw.charge.free() // a listing is small enough
 		return raw.json, err
-	}, func(raw json.RawMessage) (int, string, error) {
-		var page map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return 0, "", err
+	}, func(raw json.RawMessage) (page, error) {
+		var members map[string]json.RawMessage
+		if present(raw) && json.Unmarshal(raw, &members) != nil {
+			return page{}, errors.New("it is no object: " + excerpt(raw))
 		}
-		next := ""
-		if present(page["nextCursor"]) {
-			if err := json.Unmarshal(page["nextCursor"], &next); err != nil {
-				return 0, "", err
+		var next *string
+		if err := decodeLoosely(orNull(members["nextCursor"]), &next); err != nil {
+			return page{}, err
+		}
+		more, err := decodeList[T](members[kind], maxItems-len(all))
+		got := page{items: len(more), next: next}
+		for _, item := range more {
+			if id := identify(item); !known[id] {
+				known[id] = true
+				all = append(all, item)
+				got.fresh++
 			}
 		}
-		more, err := decodeList[T](page[kind], maxItems-len(all))
-		all = append(all, more...)
-		return len(all), next, err
+		return got, err
 	})
 	if failed, ok := errors.AsType[*CallError](err); ok {
+		if !announced && (failed.Kind == KindRPC || failed.Kind == KindHTTP || failed.Kind == KindTimeout) && ctx.Err() == nil {
+			c.lacks.Store(kind, true)
+			return nil, nil
+		}
 		return nil, failed
 	}
 	if err != nil {
 		return nil, s.wrongShape(kind+"/list", err)
 	}
+	if why != "" {
+		s.m.opts.Logger.Warn("the list of a server does not end; what it has so far is used", "server", s.cfg.Name, "list", kind, "items", len(all), "reason", why)
+	}
 	return all, nil
 }
+
+// unannouncedGrace is how long a server may take to list what it does not announce. One that has none of it may leave the request unanswered.
+var unannouncedGrace = 3 * time.Second
 
 // Prompt fills in a prompt of a server. The result is the answer to prompts/get, an object with messages; the caller calls release once it no
 // longer uses it. Failures are *[CallError].
@@ -152,19 +174,22 @@ func (m *Manager) ReadResource(ctx context.Context, server, uri string, opts Cal
 	var res struct {
 		Contents json.RawMessage `json:"contents"`
 	}
-	if _, err = segment.Parse(raw.json, &res, zeroCopy); err == nil {
+	if err = decodeLoosely(raw.json, &res); err == nil {
 		contents, err = decodeList[ResourceContents](res.Contents, maxBlocks)
 	}
 	if err != nil {
 		raw.charge.free()
 		return nil, nil, s.wrongShape("resources/read", err)
 	}
+	for i := range contents {
+		contents[i].Blob, contents[i].MIMEType = plainBase64(contents[i].Blob, contents[i].MIMEType)
+	}
 	return contents, raw.charge.free, nil
 }
 
 func (s *server) wrongShape(method string, err error) *CallError {
 	return &CallError{
-		Server: s.cfg.Name, Kind: KindProtocol, Sent: true, Err: err,
+		Server: s.cfg.Name, Kind: KindProtocol, Sent: true, Answered: true, Err: err,
 		Message: fmt.Sprintf("its answer to %s has a wrong shape: %v", method, err),
 	}
 }

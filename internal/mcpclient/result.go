@@ -2,10 +2,13 @@ package mcpclient
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/clip"
@@ -87,70 +90,145 @@ type PromptArgument struct {
 // zeroCopy makes texts and raw values views of the message: a result can be large, and is not changed.
 const zeroCopy = segment.ZeroCopy | segment.DontMatchCaseInsensitiveStructFields
 
-// decodeResult reads the result of tools/call. What it returns are views of raw.
+// plainMembers are those members of a result that are none of its content.
+var plainMembers = []string{"_meta", "content", "structuredContent", "isError", "resultType", "inputRequests", "requestState", "ttlMs", "cacheScope"}
+
+var errAsksForInput = errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
+
+// decodeResult reads the result of tools/call. What it returns are views of raw. A result with none of the members that MCP defines is its
+// own structured content.
 func decodeResult(raw json.RawMessage) (*Result, error) {
 	var wire struct {
 		Content           json.RawMessage `json:"content"`
 		StructuredContent json.RawMessage `json:"structuredContent"`
-		IsError           bool            `json:"isError"`
-		ResultType        string          `json:"resultType"`
+		IsError           json.RawMessage `json:"isError"`
+		ResultType        json.RawMessage `json:"resultType"`
 		InputRequests     json.RawMessage `json:"inputRequests"`
 		ToolResult        json.RawMessage `json:"toolResult"` // of 2024-10-07 servers that still exist
+	}
+	if !present(raw) {
+		raw = json.RawMessage("{}")
 	}
 	if !isObject(raw) {
 		return nil, fmt.Errorf("the result is not an object: %s", excerpt(raw))
 	}
 	if _, err := segment.Parse(raw, &wire, zeroCopy); err != nil {
-		return nil, fmt.Errorf("the result has a wrong shape: %w", err)
+		return nil, fmt.Errorf("the result cannot be read: %s", excerpt(raw))
 	}
-	if wire.ResultType == "input_required" || present(wire.InputRequests) {
-		return nil, errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
+	if asText(wire.ResultType) == "input_required" || present(wire.InputRequests) {
+		return nil, errAsksForInput
 	}
 	blocks, err := decodeList[json.RawMessage](wire.Content, maxBlocks)
 	if err != nil {
-		return nil, fmt.Errorf("the result's content has a wrong shape: %w", err)
+		return nil, fmt.Errorf("the result's content cannot be read: %w", err)
 	}
-	res := &Result{Content: make([]Content, len(blocks)), IsError: wire.IsError, Raw: raw}
-	if present(wire.StructuredContent) {
+	res := &Result{Content: make([]Content, 0, len(blocks)), IsError: present(wire.IsError) && asFlag(wire.IsError), Raw: raw}
+	switch {
+	case present(wire.StructuredContent):
 		res.StructuredContent = wire.StructuredContent
-	} else if present(wire.ToolResult) && !present(wire.Content) {
+	case present(wire.Content):
+	case present(wire.ToolResult):
 		res.StructuredContent = wire.ToolResult
+	case wire.Content == nil && wire.StructuredContent == nil && hasOther(raw, plainMembers):
+		res.StructuredContent = raw
 	}
-	for i, block := range blocks {
-		c := &res.Content[i]
-		if _, err := segment.Parse(block, c, zeroCopy); err != nil {
-			return nil, fmt.Errorf("the result's content has a wrong shape: %w", err)
+	for _, block := range blocks {
+		if !present(block) {
+			continue
 		}
-		if c.Type == "" {
-			return nil, fmt.Errorf("content block %d has no type: %s", i, excerpt(block))
+		c, err := decodeContent(block)
+		if err != nil {
+			return nil, fmt.Errorf("the result's content cannot be read: %w", err)
 		}
-		c.Raw, c.Text = block, strings.ToValidUTF8(c.Text, "\uFFFD")
+		res.Content = append(res.Content, c)
 	}
 	return res, nil
 }
 
-// maxBlocks is how many blocks of content a result or resource may have: decoded, one takes many times its size.
-const maxBlocks = 10_000
-
-// decodeList reads a JSON array of at most the given number of elements, which are counted before they take memory. raw
-// is valid JSON or empty; the list holds views of it.
-func decodeList[T any](raw json.RawMessage, most int) ([]T, error) {
-	if !present(raw) {
-		return nil, nil
+// hasOther reports whether an object has a member that is none of the given ones.
+func hasOther(raw json.RawMessage, names []string) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return false
 	}
-	commas := 0
-	for t := segment.NewTokenizer(raw); t.Next(); {
-		if t.Delim == ',' && t.Depth == 1 {
-			commas++
-		}
-		if commas >= most {
-			return nil, fmt.Errorf("it has more than %d elements", most)
+	for name, value := range members {
+		if present(value) && !slices.Contains(names, name) {
+			return true
 		}
 	}
-	var list []T
-	_, err := segment.Parse(raw, &list, zeroCopy)
-	return list, err
+	return false
 }
+
+// decodeContent reads a block of content. One without type gets that of what it holds; a bare text is a block of text.
+func decodeContent(block json.RawMessage) (c Content, err error) {
+	if !isObject(block) {
+		c = Content{Raw: block}
+		if !isList(block) {
+			c.Type, c.Text = "text", asText(block)
+		}
+		return c, nil
+	}
+	if err := decodeLoosely(block, &c); err != nil {
+		return c, err
+	}
+	if c.Type == "" {
+		c.Type = c.kind(block)
+	}
+	c.Raw, c.Text = block, strings.ToValidUTF8(c.Text, "\uFFFD")
+	c.Data, c.MIMEType = plainBase64(c.Data, c.MIMEType)
+	if r := c.Resource; r != nil {
+		r.Blob, r.MIMEType = plainBase64(r.Blob, r.MIMEType)
+	}
+	return c, nil
+}
+
+// kind is the type of a block that names none; empty if it holds nothing that MCP defines.
+func (c *Content) kind(block json.RawMessage) string {
+	switch {
+	case c.Resource != nil:
+		return "resource"
+	case c.Data != "" && strings.HasPrefix(c.MIMEType, "audio/"):
+		return "audio"
+	case c.Data != "":
+		return "image"
+	case !hasOther(block, []string{"type", "text", "annotations", "_meta"}):
+		return "text"
+	}
+	return ""
+}
+
+// plainBase64 is data in base64 as MCP defines it, of data that servers send as a data URL, with white space or in base64 for URLs. What is
+// none of these stays as it is.
+func plainBase64(data, mimeType string) (string, string) {
+	const scheme = "data:"
+	if len(data) > len(scheme) && strings.EqualFold(data[:len(scheme)], scheme) {
+		head, content, ok := strings.Cut(data[len(scheme):], ",")
+		if !ok {
+			return data, mimeType
+		}
+		kind, inBase64 := head, false
+		if i := strings.LastIndexByte(head, ';'); i >= 0 && strings.EqualFold(strings.TrimSpace(head[i+1:]), "base64") {
+			kind, inBase64 = head[:i], true
+		}
+		if strings.Contains(content, "%") {
+			if plain, err := url.PathUnescape(content); err == nil {
+				content = plain
+			}
+		}
+		if mimeType == "" {
+			mimeType = strings.TrimSpace(kind)
+		}
+		if data = content; !inBase64 {
+			return base64.StdEncoding.EncodeToString([]byte(content)), mimeType
+		}
+	}
+	if strings.ContainsAny(data, " \t\r\n-_") {
+		data = base64Letters.Replace(data)
+	}
+	return data, mimeType
+}
+
+var base64Letters = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "", "-", "+", "_", "/")
 
 func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))

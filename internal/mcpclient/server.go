@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type server struct {
 	reason    string
 	detail    string // of reason, for people only: it has what the server wrote
 	stderr    string // of the last connection or attempt
+	refusal   *Refusal
 	since     time.Time
 	conn      *conn
 	number    int64
@@ -118,7 +120,7 @@ func (s *server) begin(force bool) (*conn, *attempt, error) {
 		return s.conn, s.attempt, nil
 	case wait > 0 && !force:
 		err := s.unavailable(fmt.Sprintf("%s; it is started again in %s at the earliest", s.reason, wait.Round(100*time.Millisecond)))
-		err.Stderr = s.stderr
+		err.Stderr, err.Refusal = s.stderr, s.refusal
 		return nil, nil, err
 	}
 	a := &attempt{done: make(chan struct{})}
@@ -150,7 +152,7 @@ func (s *server) run(a *attempt) {
 	s.attempt = nil
 	s.doubtful = err != nil
 	if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
-		a.err = &CallError{Server: s.cfg.Name, Kind: KindNeedsLogin, Message: needs.Error(), Err: needs}
+		a.err = &CallError{Server: s.cfg.Name, Kind: KindNeedsLogin, Message: needs.Error(), Err: needs, Refusal: refusalOf(err)}
 		if s.life.Err() == nil {
 			s.awaitLogin(needs)
 		}
@@ -163,11 +165,11 @@ func (s *server) run(a *attempt) {
 			message = "it did not start: " + message
 		}
 		failed := s.unavailable(message)
-		failed.Err, failed.Stderr = brief{err}, stderr
+		failed.Err, failed.Stderr, failed.Refusal = brief{err}, stderr, refusalOf(err)
 		if c != nil {
 			failed.Stderr = c.stderr.String()
 		}
-		s.stderr, a.err = failed.Stderr, failed
+		s.stderr, s.refusal, a.err = failed.Stderr, failed.Refusal, failed
 		if s.life.Err() == nil {
 			s.setState(StateFailed, failed.Message)
 			s.detail = s.detailOf(c, failed)
@@ -185,7 +187,7 @@ func (s *server) run(a *attempt) {
 	c.number = s.number
 	s.conn, a.conn = c, c
 	s.setState(StateReady, "")
-	s.retryAt, s.scopes = time.Time{}, nil
+	s.retryAt, s.scopes, s.refusal = time.Time{}, nil, nil
 	if s.life.Err() == nil {
 		s.work.Go(func() { s.offersAgain(c) })
 	}
@@ -375,14 +377,28 @@ const (
 // list asks a connected server for its tools.
 func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 	init := c.session.InitializeResult()
-	l := &listing{Version: listingVersion, Protocol: init.ProtocolVersion, Instructions: clip.Text(init.Instructions, maxInstructions)}
+	l := &listing{Version: listingVersion, Protocol: cmp.Or(c.link.spoken(), init.ProtocolVersion), Instructions: clip.Text(init.Instructions, maxInstructions)}
 	if i := init.ServerInfo; i != nil {
 		l.ServerInfo = Info{clip.Text(i.Name, maxInfo), clip.Text(i.Title, maxInfo), clip.Text(i.Version, maxInfo)}
 	}
-	if init.Capabilities == nil || init.Capabilities.Tools == nil {
-		return l, nil // it says that it has none
+	announced := init.Capabilities != nil && init.Capabilities.Tools != nil
+	if !announced {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, unannouncedGrace)
+		defer cancel()
 	}
-	tools, bad, err := c.listTools(ctx)
+	tools, bad, why, err := c.listTools(ctx)
+	switch {
+	case announced && err == nil:
+	case err != nil && !announced && !await(c.dead, 0):
+		s.m.opts.Logger.Debug("server announces no tools and lists none", "server", s.cfg.Name, "error", brief{err})
+		return l, nil
+	case err == nil && len(tools) > 0:
+		s.m.opts.Logger.Info("server lists tools without announcing that it has any", "server", s.cfg.Name, "tools", len(tools))
+	}
+	if why != "" {
+		s.m.opts.Logger.Warn("the list of a server does not end; what it has so far is used", "server", s.cfg.Name, "list", "tools", "items", len(tools), "reason", why)
+	}
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("it did not list its tools within %s", s.cfg.StartupTimeout)
@@ -537,7 +553,7 @@ func (s *server) snapshot() Server {
 	defer s.mu.Unlock()
 	st := Status{
 		Name: s.cfg.Name, State: s.state, Reason: strings.TrimSpace(s.reason + "\n" + s.detail), Transport: s.transport(), Sandbox: s.cfg.Sandbox, Since: s.since,
-		Restarts: s.restarts, RetryAt: s.retryAt, StderrTail: s.stderr, Conn: s.number, Cached: s.cached, Scopes: s.scopes, PerUser: s.cfg.PerUser,
+		Restarts: s.restarts, RetryAt: s.retryAt, StderrTail: s.stderr, Refusal: s.refusal, Conn: s.number, Cached: s.cached, Scopes: s.scopes, PerUser: s.cfg.PerUser,
 	}
 	if c := s.conn; c != nil {
 		st.StderrTail = c.stderr.String()

@@ -104,7 +104,11 @@ func TestToleratedServers(t *testing.T) {
 			if s.Protocol != protocol {
 				t.Errorf("protocol %s, want %s", s.Protocol, protocol)
 			}
-			if slices.ContainsFunc(s.Tools, func(t mcpclient.Tool) bool { return t.Name == "bad" }) {
+			odd := slices.IndexFunc(s.Tools, func(t mcpclient.Tool) bool { return t.Name == "bad" })
+			if kind == misbehave.BadTool && (odd < 0 || s.Tools[odd].Description != "42") {
+				t.Error("a tool whose description is a number is not offered")
+			}
+			if slices.ContainsFunc(s.Tools, func(t mcpclient.Tool) bool { return t.Name == "" }) {
 				t.Error("an unusable tool is offered")
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -154,7 +155,7 @@ func (l *lineReader) next() (jsonrpc.Message, error) {
 
 // take queues the messages of a line.
 func (l *lineReader) take(line []byte, cut, complete bool) error {
-	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")))
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte(byteOrderMark)))
 	if len(line) == 0 {
 		return nil
 	}
@@ -164,40 +165,83 @@ func (l *lineReader) take(line []byte, cut, complete bool) error {
 	}
 	if err != nil {
 		res, ok := salvage(line, err)
+		within := l.within(line, cut)
 		switch {
+		case len(within) > 0:
+			l.onJunk(line)
 		case !complete:
 			return nil
 		case !ok && cut:
 			return l.junk([]byte("(a line above the size limit)"), l.lines.limit)
 		case !ok:
 			return l.junk(line, len(line))
+		default:
+			within = []jsonrpc.Message{res}
 		}
-		msgs = []jsonrpc.Message{res}
+		msgs = within
 	}
 	l.junkLines, l.junkBytes = 0, 0
 	l.queue = msgs
 	return nil
 }
 
-func decodeLine(line []byte) (msgs []jsonrpc.Message, err error) {
-	parts := []json.RawMessage{line}
-	switch line[0] {
-	case '{':
-	case '[': // protocol 2025-03-26 had batches
-		if err := json.Unmarshal(line, &parts); err != nil {
-			return nil, err
+// startOfMessage begins every message.
+var startOfMessage = regexp.MustCompile(`\{\s*"(?:jsonrpc|id|result|error|method)"\s*:`)
+
+const (
+	// maxNoise is how many bytes may stand before a message on its line.
+	maxNoise = 64 << 10
+	// maxWithin is how many places of a line are tried for a message.
+	maxWithin = 16
+)
+
+// within finds messages on a line that has something else before, between or behind them: control sequences, a word that was printed without
+// an end of line. Requests of the server are not looked for there: a log that shows what was received holds ours.
+func (l *lineReader) within(line []byte, cut bool) (msgs []jsonrpc.Message) {
+	if cut {
+		return nil
+	}
+	for n := range maxWithin {
+		at := startOfMessage.FindIndex(line[:min(len(line), maxNoise)])
+		if at == nil {
+			break
 		}
-	default:
+		line = line[at[0]:]
+		dec := json.NewDecoder(bytes.NewReader(line))
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			if n == 0 && at[0] == 0 {
+				break // a message that is broken: what is in it is none
+			}
+			line = line[1:]
+			continue
+		}
+		line = line[dec.InputOffset():]
+		switch msg, _ := decodeMessage(value); m := msg.(type) {
+		case *jsonrpc.Response:
+			msgs = append(msgs, m)
+		case *jsonrpc.Request:
+			if !m.IsCall() {
+				msgs = append(msgs, m)
+			}
+		}
+	}
+	return msgs
+}
+
+// errSeveral reports a line with more behind its first message.
+var errSeveral = errors.New("there is something behind the message")
+
+// decodeLine decodes a line that is a message, or a batch of them.
+func decodeLine(line []byte) ([]jsonrpc.Message, error) {
+	if line[0] != '{' && line[0] != '[' {
 		return nil, errors.New("not a JSON object")
 	}
-	for _, part := range parts {
-		msg, err := decodeMessage(part)
-		if err != nil {
-			return nil, err
-		}
-		msgs = append(msgs, msg)
+	// The SDK reads the first value and ignores what follows. Only another message matters, and then the line is no JSON.
+	if bytes.Count(line, []byte(`"jsonrpc"`)) > 1 && !json.Valid(line) {
+		return nil, errSeveral
 	}
-	return msgs, nil
+	return decodeMessages(line)
 }
 
 func (l *lineReader) junk(line []byte, size int) error {

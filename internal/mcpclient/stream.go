@@ -27,16 +27,54 @@ type lines struct {
 	r     *bufio.Reader
 	limit int                  // bytes of a line
 	grow  func(size int) error // charges the memory of a line; nil charges nothing
+
+	// events says that a line may also end with CR alone, as in a stream of events.
+	events  bool
+	begun   bool // a line of the stream of events was read
+	afterCR bool // the last line ended with CR: an LF behind it belongs to it
 }
 
 func newLines(r io.Reader, limit int) *lines {
 	return &lines{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
 }
 
+func newEventLines(r io.Reader, limit int) *lines {
+	l := newLines(r, limit)
+	l.events = true
+	return l
+}
+
+// slice returns the rest of a line, as far as it is in the buffer, as [bufio.Reader.ReadSlice] does.
+func (l *lines) slice() ([]byte, error) {
+	if !l.events {
+		return l.r.ReadSlice('\n')
+	}
+	if _, err := l.r.Peek(1); err != nil {
+		return nil, err
+	}
+	part, _ := l.r.Peek(l.r.Buffered())
+	if l.afterCR {
+		l.afterCR = false
+		if part[0] == '\n' {
+			_, _ = l.r.Discard(1)
+			return nil, bufio.ErrBufferFull
+		}
+	}
+	size, err := len(part), bufio.ErrBufferFull
+	if i := bytes.IndexByte(part, '\n'); i >= 0 {
+		size, err = i+1, nil
+	}
+	if i := bytes.IndexByte(part[:size], '\r'); i >= 0 {
+		size, err, l.afterCR = i+1, nil, true
+	}
+	_, _ = l.r.Discard(size)
+	return part[:size], err
+}
+
 // next returns a line with its end. Of a line above the limit (cut) it returns the beginning and the end.
 func (l *lines) next() (line []byte, cut bool, err error) {
 	for size := 0; ; {
-		part, err := l.r.ReadSlice('\n')
+		part, err := l.slice()
 		line = append(line, part...)
 		if size += len(part); size > l.limit {
 			cut = true
@@ -74,12 +112,12 @@ type event struct {
 // minRetry is the shortest wait before a stream is opened again that a server may ask for.
 const minRetry = 100 * time.Millisecond
 
-// event reads an event. One that is not complete is dropped.
+// event reads an event. One that is not complete is dropped, unless the stream ends in order behind a whole message.
 func (l *lines) event() (ev event, err error) {
 	for size := 0; ; {
-		line, cut, err := l.next()
-		if err != nil {
-			return event{}, err
+		line, cut, end := l.next()
+		if end != nil && !errors.Is(end, io.EOF) {
+			return event{}, end
 		}
 		ev.cut = ev.cut || cut
 		if size += len(line); size > l.limit {
@@ -87,14 +125,17 @@ func (l *lines) event() (ev event, err error) {
 			ev.data = shorten(ev.data)
 		}
 		line = bytes.TrimRight(line, "\r\n")
+		if !l.begun {
+			line, l.begun = bytes.TrimPrefix(line, []byte(byteOrderMark)), true
+		}
 		switch {
 		case size > maxOver*l.limit:
 			return event{}, newFault(KindProtocol, "the server wrote an event of more than %d bytes", maxOver*l.limit)
-		case len(line) == 0:
+		case len(line) == 0 && end == nil:
 			return ev, nil
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimSpace(value)
+		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
 		case "data":
 			if ev.data != nil {
@@ -106,7 +147,7 @@ func (l *lines) event() (ev event, err error) {
 		case "id":
 			ev.id = string(value)
 		case "retry":
-			if ms, err := strconv.ParseInt(string(value), 10, 32); err == nil && ms >= minRetry.Milliseconds() {
+			if ms, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 32); err == nil && ms >= minRetry.Milliseconds() {
 				ev.retry = time.Duration(ms) * time.Millisecond
 			}
 		}
@@ -115,23 +156,21 @@ func (l *lines) event() (ev event, err error) {
 				return event{}, err
 			}
 		}
+		if end != nil {
+			if !ev.cut && len(ev.data) > 0 && json.Valid(ev.data) {
+				return ev, nil
+			}
+			return event{}, end
+		}
 	}
 }
 
-// message decodes the data of an event; limit is the one that it may be above.
-func (ev event) message(limit int) (jsonrpc.Message, error) {
+// messages decodes the data of an event; limit is the one that it may be above.
+func (ev event) messages(limit int) ([]jsonrpc.Message, error) {
 	if ev.cut {
 		return nil, tooLarge(limit)
 	}
-	return decodeMessage(ev.data)
-}
-
-func decodeMessage(data []byte) (jsonrpc.Message, error) {
-	msg, err := jsonrpc.DecodeMessage(data)
-	if err != nil {
-		return nil, invalidMessage(data, err.Error())
-	}
-	return msg, nil
+	return decodeMessages(ev.data)
 }
 
 // tooLarge stands for a message above the size limit, in bytes.
@@ -141,7 +180,9 @@ func tooLarge(limit int) error {
 
 // invalidMessage stands for a message that is not JSON-RPC.
 func invalidMessage(data []byte, why string) error {
-	return newFault(KindProtocol, "the server answered with an invalid message: %s: %s", clip.Text(why, maxExcerpt), excerpt(data))
+	f := newFault(KindProtocol, "the server answered with an invalid message: %s: %s", clip.Text(why, maxExcerpt), excerpt(data))
+	f.said = bytes.Clone(data[:min(len(data), maxReason)])
+	return f
 }
 
 // The id of a JSON-RPC answer is among its first two members or its last two, because it has three.
@@ -164,10 +205,9 @@ func salvage(data []byte, cause error) (*jsonrpc.Response, bool) {
 	case found == nil || found[1] == nil:
 		found = messageEnd.FindSubmatch(data)
 	}
-	var v any
-	if found == nil || json.Unmarshal(found[1], &v) != nil {
+	if found == nil {
 		return nil, false
 	}
-	id, err := jsonrpc.MakeID(v)
-	return &jsonrpc.Response{ID: id, Error: cause}, err == nil
+	id, ok := answeredID(found[1])
+	return &jsonrpc.Response{ID: id, Error: cause}, ok
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"mcp-code-exec-harness/internal/clip"
 )
@@ -37,17 +38,17 @@ const (
 
 // decodeTools reads one page of a tools/list answer with at most the given number of tools. A tool that cannot be used
 // is left out and named in bad: one wrong definition must not cost the others.
-func decodeTools(raw json.RawMessage, most int) (tools []Tool, next string, bad []error, err error) {
+func decodeTools(raw json.RawMessage, most int) (tools []Tool, next *string, bad []error, err error) {
 	var page struct {
 		Tools      json.RawMessage `json:"tools"`
-		NextCursor string          `json:"nextCursor"`
+		NextCursor *string         `json:"nextCursor"`
 	}
-	if err := json.Unmarshal(raw, &page); err != nil {
-		return nil, "", nil, err
+	if err := decodeLoosely(raw, &page); err != nil {
+		return nil, nil, nil, err
 	}
 	defs, err := decodeList[json.RawMessage](page.Tools, most)
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("tools: %w", err)
+		return nil, nil, nil, fmt.Errorf("tools: %w", err)
 	}
 	for i, def := range defs {
 		var t Tool
@@ -64,8 +65,11 @@ func (t *Tool) decode(def json.RawMessage) error {
 	if len(def) > maxToolBytes {
 		return fmt.Errorf("its definition takes %d bytes; at most %d are read", len(def), maxToolBytes)
 	}
-	if err := json.Unmarshal(def, t); err != nil {
-		return err
+	if json.Unmarshal(def, t) != nil {
+		*t = Tool{}
+		if !isObject(def) || json.Unmarshal(mended(def, reflect.TypeFor[Tool]()), t) != nil {
+			return errors.New("it is no definition of a tool: " + excerpt(def))
+		}
 	}
 	switch {
 	case t.Name == "":

@@ -104,7 +104,7 @@ func (s *server) snapshotOf(user string) Server {
 	}
 	theirs := u.snapshot().Status
 	of.State, of.Reason, of.Since, of.Restarts, of.RetryAt = theirs.State, theirs.Reason, theirs.Since, theirs.Restarts, theirs.RetryAt
-	of.Transport, of.Conn, of.Scopes = theirs.Transport, theirs.Conn, theirs.Scopes
+	of.Transport, of.Conn, of.Scopes, of.Refusal = theirs.Transport, theirs.Conn, theirs.Scopes, theirs.Refusal
 	return of
 }
 
@@ -114,7 +114,7 @@ func (s *server) authorized(ctx context.Context) error {
 		return nil
 	}
 	if _, _, err := s.cfg.Credentials.Header(ctx, s.user); err != nil {
-		return unauthorized(err, 0)
+		return unauthorized(err, nil)
 	}
 	return nil
 }

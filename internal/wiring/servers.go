@@ -208,7 +208,7 @@ func (s *servers) Unavailable(ctx context.Context) (all []*mcpclient.CallError) 
 			needs := &credentials.NeedsLogin{Server: server.Name, Scopes: server.Scopes}
 			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindNeedsLogin, Message: needs.Error(), Err: needs})
 		case reason != "" || server.State == mcpclient.StateStarting || server.State == mcpclient.StateInstalling:
-			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindUnavailable, Message: reason})
+			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindUnavailable, Message: reason, Refusal: server.Refusal})
 		}
 	}
 	return all

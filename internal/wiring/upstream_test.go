@@ -99,13 +99,13 @@ func TestUpstreamMisbehaves(t *testing.T) {
 		"dies in a call":      {misbehave.Normal, `return await attempt(() => tools.bad.exit({}))`, []string{"InDoubtError", "the connection was lost"}},
 		"closes in a call":    {misbehave.Normal, `return await attempt(() => tools.bad.half({}))`, []string{"InDoubtError"}},
 		"invalid JSON":        {misbehave.Normal, `return await attempt(() => tools.bad.broken({}))`, []string{"InDoubtError"}},
-		"wrong shape":         {misbehave.Normal, `return await attempt(() => callMCPTool('bad__wrong-shape', {}))`, []string{"InDoubtError"}},
+		"wrong shape":         {misbehave.Normal, `return await attempt(() => callMCPTool('bad__wrong-shape', {}))`, []string{"ToolError", "what the tool does is done"}},
 		"wrong ids":           {misbehave.Normal, `return await callMCPTool('bad__wrong-ids', {})`, []string{"for you"}},
 		"rpc error":           {misbehave.Normal, `return await attempt(() => callMCPTool('bad__rpc-error', {}))`, []string{"ToolError", "zeta is required"}},
 		"an error":            {misbehave.Normal, `return await attempt(() => tools.bad.error({}))`, []string{"ToolError: no such customer: 42"}},
 		"hangs in a call":     {misbehave.Normal, `return await attempt(() => tools.bad.hang({}))`, []string{"InDoubtError", "no answer within"}},
 		"pings without end":   {misbehave.Normal, `return await attempt(() => tools.bad.pings({}))`, []string{"InDoubtError"}},
-		"asks for input":      {misbehave.Normal, `return await attempt(() => tools.bad.input({}))`, []string{"InDoubtError", "input"}},
+		"asks for input":      {misbehave.Normal, `return await attempt(() => tools.bad.input({}))`, []string{"ToolError", "input"}},
 		"50 MB": {misbehave.Normal, `
 const big = await callMCPTool('bad__big', { bytes: 50e6 })
 const part = await fs.readFile(big.file, { offset: 49e6, length: 100 })

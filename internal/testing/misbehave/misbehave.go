@@ -72,6 +72,7 @@ const (
 	Wordy           = "wordy"            // answers the handshake with 500 kB of instructions
 	Restless        = "restless"         // says that its tools changed, without end, once they were listed
 	NoTools         = "no-tools"         // has no tools
+	Unannounced     = "unannounced"      // has tools and does not say so
 	Old             = "old"              // speaks 2024-11-05
 	Grandchild      = "grandchild"       // has a child that ignores the end of stdin and SIGTERM, as has it itself
 	Escapee         = "escapee"          // as Grandchild, but the child is in a session and group of its own
@@ -269,7 +270,7 @@ func (s *server) handle(req request) bool {
 			p.ProtocolVersion = "2024-11-05"
 		}
 		capabilities := `{"tools":{"listChanged":true}}`
-		if s.kind == NoTools {
+		if s.kind == NoTools || s.kind == Unannounced {
 			capabilities = `{}`
 		}
 		instructions := "Expect the worst."
@@ -284,6 +285,10 @@ func (s *server) handle(req request) bool {
 	case "ping":
 		s.answer(req.ID, `{}`)
 	case "tools/list":
+		if s.kind == NoTools {
+			s.refuse(req.ID, -32601, "unknown method")
+			break
+		}
 		s.note("tools/list")
 		s.list(req)
 		if s.kind == Restless { // before that, it would be a race whether the handshake or the flood is over first

@@ -1,0 +1,131 @@
+package mcpclient
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+
+	segment "github.com/segmentio/encoding/json"
+)
+
+// decodeLoosely reads what a server wrote. Members of another type than MCP defines are read as what they can mean: a number as its
+// text, "true" as true, one element as a list of it. v may hold views of raw. The error is for people.
+func decodeLoosely[T any](raw json.RawMessage, v *T) error {
+	if _, err := segment.Parse(raw, v, zeroCopy); err == nil {
+		return nil
+	}
+	var zero T
+	*v = zero
+	if _, err := segment.Parse(mended(raw, reflect.TypeFor[T]()), v, zeroCopy); err != nil {
+		return errors.New("it is no JSON of the expected shape: " + excerpt(raw))
+	}
+	return nil
+}
+
+// mended is a value that can be decoded as a type.
+func mended(raw json.RawMessage, t reflect.Type) json.RawMessage {
+	null := json.RawMessage("null")
+	switch {
+	case !present(raw):
+		return null
+	case t == reflect.TypeFor[json.RawMessage]():
+		return raw
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return mended(raw, t.Elem())
+	case reflect.String:
+		text, _ := json.Marshal(asText(raw)) // a text can always be encoded
+		return text
+	case reflect.Bool:
+		return strconv.AppendBool(nil, asFlag(raw))
+	case reflect.Int, reflect.Float64:
+		if n, err := strconv.ParseFloat(asText(raw), 64); err == nil {
+			return strconv.AppendInt(nil, int64(n), 10)
+		}
+		return null
+	case reflect.Slice:
+		parts := []json.RawMessage{raw}
+		if isList(raw) && json.Unmarshal(raw, &parts) != nil {
+			return null
+		}
+		for i, part := range parts {
+			parts[i] = mended(part, t.Elem())
+		}
+		list, _ := json.Marshal(parts) // of valid values
+		return list
+	case reflect.Struct:
+		var members map[string]json.RawMessage
+		if json.Unmarshal(raw, &members) != nil {
+			return null
+		}
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			if member, ok := members[name]; ok {
+				members[name] = mended(member, t.Field(i).Type)
+			}
+		}
+		object, _ := json.Marshal(members)
+		return object
+	}
+	return raw
+}
+
+// orNull is a value, null where there is none.
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// asFlag reads a boolean as tolerantly as the official Python client: also as a text or number.
+func asFlag(raw json.RawMessage) bool {
+	switch strings.ToLower(strings.TrimSpace(asText(raw))) {
+	case "true", "t", "yes", "y", "on", "1", "1.0":
+		return true
+	}
+	return false
+}
+
+func isList(raw json.RawMessage) bool {
+	raw = bytes.TrimLeft(raw, " \t\r\n")
+	return len(raw) > 0 && raw[0] == '['
+}
+
+// maxBlocks is how many blocks of content a result or resource may have: decoded, one takes many times its size.
+const maxBlocks = 10_000
+
+// decodeList reads a JSON array of at most the given number of elements, which are counted before they take memory, or one element
+// that stands for an array of it. raw is valid JSON or empty; the list holds views of it. The error is for people.
+func decodeList[T any](raw json.RawMessage, most int) ([]T, error) {
+	switch {
+	case !present(raw):
+		return nil, nil
+	case !isList(raw):
+		var one T
+		if err := decodeLoosely(raw, &one); err != nil {
+			return nil, err
+		}
+		return []T{one}, nil
+	}
+	commas := 0
+	for t := segment.NewTokenizer(raw); t.Next(); {
+		if t.Delim == ',' && t.Depth == 1 {
+			commas++
+		}
+		if commas >= most {
+			return nil, errTooMany(most)
+		}
+	}
+	var list []T
+	err := decodeLoosely(raw, &list)
+	return list, err
+}
+
+type errTooMany int
+
+func (e errTooMany) Error() string { return "it has more than " + strconv.Itoa(int(e)) + " elements" }
