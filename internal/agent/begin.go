@@ -44,7 +44,7 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 	shown := skills[:min(len(skills), maxSkills)]
 	d.MoreSkills = len(skills) - len(shown)
 	for _, s := range shown {
-		if s.Description, err = w.privacy.Hide(ctx, pii.FromFile, s.Description); err != nil { // before a value is cut
+		if s.Description, err = w.privacy.Hide(ctx, pii.FromSkill, s.Description); err != nil { // before a value is cut
 			return "", err
 		}
 		s.Description = clip.Counted(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
@@ -54,5 +54,5 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.privacy.Hide(ctx, pii.FromFile, text) // of skills, which users write too
+	return w.privacy.Hide(ctx, pii.FromProgram, text) // its parts have tokens
 }

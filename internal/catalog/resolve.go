@@ -89,6 +89,15 @@ func (c *Catalog) ResolveServer(name string) (string, error) {
 	return e.Name, nil
 }
 
+// HeldServer is a *HeldError for a server of which nothing is approved yet, or whose own title and instructions are held; nil for others.
+func (c *Catalog) HeldServer(name string) error {
+	e := c.now.Load().byName[name]
+	if e != nil && len(e.Held) > 0 && (e.Held[0] == "" || len(e.Tools) == 0) {
+		return &HeldError{name, name}
+	}
+	return nil
+}
+
 func (s *snapshot) resolve(name string) (*Tool, error) {
 	if len(name) > MaxName {
 		return nil, &UnknownError{Kind: "tool", Name: name}

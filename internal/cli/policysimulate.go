@@ -134,8 +134,15 @@ func (s *simulation) run(id, user string, records []journal.Record) {
 			from[r.Call.N], call.Sandbox = call.Tool, tier
 			call.Tokens = policyTokens(tokenForm.FindAllString(string(call.Args), -1), func(text string) []string { return origins[text] })
 			s.decide(id, r.Call.N, call, known, began)
+		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.Resource:
+			if tool, args, ok := gate.Fetched(r.Call); ok {
+				call := policyCall(tool, user, args)
+				from[r.Call.N], call.Sandbox = call.Tool, tier
+				call.Tokens = policyTokens(tokenForm.FindAllString(string(args), -1), func(text string) []string { return origins[text] })
+				s.decide(id, r.Call.N, call, true, began)
+			}
 		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.FS:
-			from[r.Call.N] = "file"
+			from[r.Call.N] = "program" // the journal does not say whose hand wrote it
 		case r.Answer != nil && from[r.Answer.N] != "":
 			shows(from[r.Answer.N], string(r.Answer.Value)+string(r.Answer.Error))
 		}

@@ -109,7 +109,7 @@ func TestBadPolicy(t *testing.T) {
 		{"policy: {runs: [{memory: 5}]}", "harness.yaml:1:18: policy.runs.1.memory: unknown key; known keys are users, roles, tier, timeout, maxWall, maxCalls, maxHostCalls, maxInFlight, maxOutput, maxLogLines, maxValue"},
 		{"policy:\n- {tools: '*', max: {calls: 1}, action: deny}", "harness.yaml:2:16: policy.rules.1.max: unknown key; known keys are tools, when, users, roles, sandbox, args, tokens, limit, action, reason"},
 		{"policy:\n- {tools: '*', roles: boss, action: deny}", `harness.yaml:2:23: policy.rules.1.roles: "boss" is not one of user, approver, admin, anonymous`},
-		{"policy:\n- {tools: '*', tokens: {from: taks}, action: deny}", `harness.yaml:2:31: policy.rules.1.tokens.from: "taks" is neither a tool nor one of task, file, input, code, program, catalog, resource; did you mean task?`},
+		{"policy:\n- {tools: '*', tokens: {from: taks}, action: deny}", `harness.yaml:2:31: policy.rules.1.tokens.from: "taks" is neither a tool nor one of task, file, skill, input, code, program, catalog, resource; did you mean task?`},
 		{"policy:\n- {tools: '*', args: {to: {}}, action: deny}", "harness.yaml:2:27: policy.rules.1.args.to: it is not a path; write one such as $.to, $.items[*].to or $['a name']"},
 		{"policy:\n- {tools: '*', args: {$.to: a}, action: deny}", "harness.yaml:2:29: policy.rules.1.args.$.to: it must be a mapping with equals, pattern, min, max, not a single value"},
 		{"policy:\n- {tools: '*', args: {$.to: {min: x}}, action: deny}", `harness.yaml:2:35: policy.rules.1.args.$.to.min: "x" is not a number`},

@@ -36,6 +36,9 @@ type state struct {
 	used    Usage
 	known   bool // used was counted and no failed change has made it doubtful
 	counted time.Time
+
+	handsMu   sync.Mutex
+	handsRead *hands // nil until it is read
 }
 
 // Entry describes a file or directory.

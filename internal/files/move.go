@@ -64,7 +64,7 @@ func (s *state) replace(ctx context.Context, src, dst *spot) error {
 	if replaced {
 		s.add(-dst.info.Size(), -1)
 	}
-	return errors.Join(s.sync(src.dir), s.sync(dst.dir))
+	return errors.Join(s.sync(src.dir), s.sync(dst.dir), s.moved(ctx, src.path, dst.path))
 }
 
 // fitsAt says whether everything in a directory keeps to the limits of paths if the directory is moved.
@@ -99,7 +99,7 @@ func Move(ctx context.Context, dst *Dir, to string, src *Dir, from string) error
 	if err != nil {
 		return hostError(op, from, err)
 	}
-	if err := dst.copy(ctx, op, to, f); err != nil {
+	if err := dst.copy(ctx, op, to, f, src.Hand(from)); err != nil {
 		return err
 	}
 	return src.change(op, from, func(s *state, at *spot) error {

@@ -59,6 +59,7 @@ func (b *Base) count(ctx context.Context, root *os.Root) (used Usage, err error)
 			return err
 		case isPart(name) && b.now().Sub(info.ModTime()) > partAge:
 			return at.dir.Remove(name)
+		case name == handFile:
 		case !isTemp(name):
 			used.Bytes += counted(info)
 			used.Files++

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -183,7 +184,7 @@ func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	return sum, ctx.Err()
 }
 
-// Complete makes a file of what has come, which replaces one that is there. check, which may be nil, is asked about the file that stands there,
+// Complete makes a file of what has come, which is the owner's from then on (see Hand). It replaces one that is there. check, which may be nil, is asked about the file that stands there,
 // nil for none; its error leaves everything as it is. created says that there was none.
 func (p *Part) Complete(ctx context.Context, check func(fs.FileInfo) error) (created bool, err error) {
 	var refused error
@@ -214,7 +215,7 @@ func (p *Part) Complete(ctx context.Context, check func(fs.FileInfo) error) (cre
 		} else {
 			s.add(-at.info.Size(), 0)
 		}
-		return s.sync(at.dir)
+		return errors.Join(s.sync(at.dir), s.giveFile(ctx, at.path, math.MaxInt64))
 	})
 	return created, cmp.Or(err, refused)
 }

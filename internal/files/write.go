@@ -37,7 +37,7 @@ func Copy(ctx context.Context, dst *Dir, to string, src *Dir, from string) error
 		return err
 	}
 	defer f.Close()
-	return dst.copy(ctx, op, to, f)
+	return dst.copy(ctx, op, to, f, src.Hand(from))
 }
 
 // open opens a file for reading. Later renames and removals do not affect it.
@@ -50,13 +50,18 @@ func (d *Dir) open(op, p string) (*os.File, error) {
 	return f, err
 }
 
-func (d *Dir) copy(ctx context.Context, op, to string, f *os.File) error {
+// copy writes what a file has, and notes what of it is the owner's: nothing of a file that has changed since that was asked.
+func (d *Dir) copy(ctx context.Context, op, to string, f *os.File, of Hand) error {
 	return d.change(op, to, func(s *state, at *spot) error {
 		info, err := f.Stat()
 		if err != nil {
 			return err
 		}
-		return s.put(ctx, at, info.Size(), f)
+		err = s.put(ctx, at, info.Size(), f)
+		if err == nil && of.Given > 0 && of.time == info.ModTime().UnixNano() {
+			err = s.giveFile(ctx, at.path, of.Given)
+		}
+		return err
 	})
 }
 
@@ -84,7 +89,7 @@ func (s *state) put(ctx context.Context, at *spot, size int64, r io.Reader) erro
 		return errors.Join(err, ignoreVanished(at.dir.Remove(temp)))
 	}
 	s.add(size-before, more)
-	return s.sync(at.dir)
+	return errors.Join(s.sync(at.dir), s.taken(ctx, at.path))
 }
 
 func (s *state) fill(dir *os.Root, temp string, mode fs.FileMode, size int64, r io.Reader) (err error) {
@@ -127,7 +132,12 @@ func (d *Dir) AppendFile(ctx context.Context, p string, data []byte) error {
 		if err := s.room(ctx, int64(len(data)), 0); err != nil {
 			return err
 		}
-		return s.extend(at, data)
+		of := s.givenAt(at.path, at.info)
+		err := s.extend(at, data)
+		if err == nil && of.Given > 0 {
+			err = s.giveFile(ctx, at.path, of.Given)
+		}
+		return err
 	})
 }
 
@@ -156,12 +166,18 @@ func (d *Dir) truncate(p string, size int64) error {
 		if at.info == nil || at.isDir() || at.info.Size() <= size {
 			return nil
 		}
+		of := s.givenAt(at.path, at.info)
 		f, err := at.dir.OpenFile(at.name, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
 		if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
 			return err
+		}
+		if of.Given > 0 {
+			if err := s.giveFile(context.Background(), at.path, of.Given); err != nil {
+				return err
+			}
 		}
 		s.add(size-at.info.Size(), 0)
 		return nil

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -20,20 +21,119 @@ func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 			if part, ok := r.filePart(c); ok {
 				return r.readPart(ctx, c, part)
 			}
-			value, failed := r.scope.Files.Call(ctx, c.Name, c.Args)
-			if failed != nil {
-				return nil, failed
-			}
-			value, err := r.scope.Privacy.HideFile(context.WithoutCancel(ctx), pii.FromFile, value)
-			if err != nil {
-				return nil, runtimeError("Error", "fs.%s: the answer cannot be shown: %v", c.Name, err)
-			}
-			return value, nil
+			return r.readFile(ctx, c)
 		})
 	}
 	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
 		return r.change(ctx, c, intent, intend)
 	}
+}
+
+// readFile answers a call that changes no file, without personal data.
+func (r *Run) readFile(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
+	var at struct {
+		Path string `json:"path"`
+	}
+	_ = frame.DecodeArgs(c.Args, &at) // the call itself says what is wrong with them
+	reads := c.Name == "readFile" && r.scope.Privacy.On()
+	var by files.Hand
+	if reads {
+		by = r.scope.Files.Hand(at.Path)
+	}
+	value, failed := r.scope.Files.Call(ctx, c.Name, c.Args)
+	if failed != nil {
+		return nil, failed
+	}
+	done := context.WithoutCancel(ctx)
+	var err error
+	switch {
+	case reads:
+		value, err = r.hideRead(done, r.sections(at.Path, by), value)
+	case c.Name == "readdir" && r.scope.Privacy.On():
+		value, err = r.hideNames(done, at.Path, value)
+	default:
+		value, err = r.scope.Privacy.HideJSON(done, pii.FromProgram, value)
+	}
+	if err != nil {
+		return nil, runtimeError("Error", "fs.%s: the answer cannot be shown: %v", c.Name, err)
+	}
+	return value, nil
+}
+
+// sections are the origins of what stands in a file: of its first bytes, up to border, and of the rest.
+type sections struct {
+	border, size int64 // size is that of the file, if border is not 0
+	first, rest  pii.Origin
+}
+
+// sections says where the bytes of a file come from, which was asked for its hand before it was read. A file that has changed meanwhile
+// counts as a program's.
+func (r *Run) sections(p string, by files.Hand) sections {
+	if r.scope.Files.Hand(p) != by {
+		by = files.Hand{}
+	}
+	return sections{by.Given, by.Size, pii.FromFile, pii.OfPrograms(r.scope.Files.Tree(p))}
+}
+
+// hideRead hides in the answer of a call that reads a whole file.
+func (r *Run) hideRead(ctx context.Context, of sections, value json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case of.border <= 0:
+		return r.scope.Privacy.HideFile(ctx, of.rest, value)
+	case of.border >= of.size:
+		return r.scope.Privacy.HideFile(ctx, of.first, value)
+	}
+	var read struct {
+		Text   *string `json:"text,omitempty"`
+		Base64 *[]byte `json:"base64,omitempty"`
+	}
+	if err := json.Unmarshal(value, &read); err != nil {
+		return nil, err
+	}
+	switch {
+	case read.Text != nil:
+		hidden, err := r.scope.Privacy.HideSections(ctx, *read.Text, of.border, of.first, of.rest)
+		if err != nil || hidden == *read.Text {
+			return value, err
+		}
+		read.Text = &hidden
+	case read.Base64 != nil:
+		hidden, err := r.scope.Privacy.HideSections(ctx, string(*read.Base64), of.border, of.first, of.rest)
+		if err != nil || hidden == string(*read.Base64) {
+			return value, err
+		}
+		read.Base64 = new([]byte(hidden))
+	}
+	return journal.Encode(read)
+}
+
+// hideNames hides in the names of a listing. Those of files that their owner put there are texts from outside.
+func (r *Run) hideNames(ctx context.Context, p string, value json.RawMessage) (json.RawMessage, error) {
+	if r.scope.Files.Tree(p) == "servers" {
+		return r.scope.Privacy.HideJSON(ctx, pii.FromCatalog, value)
+	}
+	hidden, err := r.scope.Privacy.HideJSON(ctx, pii.FromProgram, value)
+	if err != nil || bytes.Equal(hidden, value) && bytes.LastIndexByte(value, '[') <= 0 {
+		return hidden, err // no name has a value or looks like a token
+	}
+	var entries []json.RawMessage
+	if err := json.Unmarshal(value, &entries); err != nil {
+		return nil, err
+	}
+	for i, entry := range entries {
+		var at struct{ Path string }
+		if err := json.Unmarshal(entry, &at); err != nil {
+			return nil, err
+		}
+		from := pii.OfPrograms(r.scope.Files.Tree(at.Path))
+		if r.scope.Files.Hand(at.Path).Given > 0 {
+			from = pii.FromFile
+		}
+		if entries[i], err = r.scope.Privacy.HideJSON(ctx, from, entry); err != nil {
+			return nil, err
+		}
+	}
+	return journal.Encode(entries)
 }
 
 // partMargin is how many bytes before and after a part of a file are searched too, so that no part of a value is shown because the
@@ -57,6 +157,7 @@ func (r *Run) filePart(c *journal.Call) (*filePart, bool) {
 // readPart answers with the part of a text that begins in the range, without personal data: of a value that begins in it, the token. What is
 // no text is read as it is.
 func (r *Run) readPart(ctx context.Context, c *journal.Call, p *filePart) (json.RawMessage, *frame.Error) {
+	by := r.scope.Files.Hand(p.Path)
 	value, failed := r.scope.Files.Call(ctx, c.Name, c.Args)
 	if failed != nil {
 		return nil, failed
@@ -88,19 +189,28 @@ func (r *Run) readPart(ctx context.Context, c *journal.Call, p *filePart) (json.
 	if p.Length != nil {
 		size = min(size, int(min(*p.Length, files.MaxRead)))
 	}
+	of := r.sections(p.Path, by)
 	text, start := wholeCharacters(data, before)
+	border := int(min(max(0, of.border-around.Offset-int64(before-start)), int64(len(text))))
 	end := min(len(text), start+max(0, size))
 	if in.Base64 == nil { // characters that begin in the range
 		start, end = nextCharacter(text, start), nextCharacter(text, end)
 	}
 	if !utf8.ValidString(text) {
-		hidden, err := r.scope.Privacy.HideFile(done, pii.FromFile, value)
+		of.border, of.size = of.border-p.Offset, of.size-p.Offset
+		hidden, err := r.hideRead(done, of, value)
 		if err != nil {
 			return nil, runtimeError("Error", "fs.readFile: the answer cannot be shown: %v", err)
 		}
 		return hidden, nil
 	}
-	hidden, err := r.scope.Privacy.HidePart(done, pii.FromFile, text, start, end)
+	border = nextCharacter(text, border)
+	hidden, err := r.scope.Privacy.HidePart(done, of.first, text[:border], min(start, border), min(end, border))
+	if err == nil {
+		var rest string
+		rest, err = r.scope.Privacy.HidePart(done, of.rest, text[border:], max(0, start-border), max(0, end-border))
+		hidden += rest
+	}
 	if err != nil {
 		return nil, runtimeError("Error", "fs.readFile: the answer cannot be shown: %v", err)
 	}

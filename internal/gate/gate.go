@@ -22,9 +22,12 @@ import (
 	"io"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/input"
 	"mcp-code-exec-harness/internal/journal"
@@ -49,6 +52,8 @@ type Servers interface {
 	Resources(ctx context.Context, server string) ([]mcpclient.Resource, error)
 	ResourceTemplates(ctx context.Context, server string) ([]mcpclient.ResourceTemplate, error)
 	Prompts(ctx context.Context, server string) ([]mcpclient.Prompt, error)
+	// Complete asks how an argument of a prompt, or of a template of resources, can go on.
+	Complete(ctx context.Context, server string, params *mcp.CompleteParams, opts mcpclient.CallOptions) (mcpclient.Completion, error)
 	// Prompt fills in a prompt; the caller calls release once it no longer uses the result.
 	Prompt(ctx context.Context, server, name string, args map[string]string, opts mcpclient.CallOptions) (result json.RawMessage, release func(), err error)
 	// ReadResource reads a resource; the caller calls release once it no longer uses the contents.
@@ -61,6 +66,10 @@ type Servers interface {
 type Files interface {
 	// Call performs a file call.
 	Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error)
+	// Hand is whose hand wrote the file at a path.
+	Hand(path string) files.Hand
+	// Tree is the tree that a path is in: skills, workspace or servers.
+	Tree(path string) string
 	// WriteFrom writes size bytes of r to a file.
 	WriteFrom(ctx context.Context, path string, size int64, r io.Reader) error
 	// Precondition is what must be known to judge a changing call after a crash; nil if it may simply be repeated.
@@ -166,7 +175,7 @@ func (r *Run) remember() {
 			calls[record.Call.N] = record.Call
 			r.left[record.Call.N] = approvable(record.Call)
 		case record.Answer != nil:
-			if c := calls[record.Answer.N]; c != nil && frame.Kind(c.Kind) == frame.Tool {
+			if c := calls[record.Answer.N]; c != nil && (frame.Kind(c.Kind) == frame.Tool || fetches(c)) {
 				r.toolCalls++
 			}
 			delete(r.left, record.Answer.N)
@@ -182,7 +191,7 @@ func (r *Run) remember() {
 // approvable reports whether policy may put a call to a person.
 func approvable(c *journal.Call) bool {
 	kind := frame.Kind(c.Kind)
-	return kind == frame.Tool || kind == frame.PII
+	return kind == frame.Tool || kind == frame.PII || kind == frame.Resource
 }
 
 // answer is a prepared call without a write.
@@ -208,11 +217,11 @@ func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	case frame.Tool:
 		return r.tool(c, intent)
 	case frame.FS:
-		return r.redacted(c, pii.FromFile, r.file(c, intent))
+		return r.redacted(c, pii.FromProgram, r.file(c, intent)) // they have the paths that it wrote
 	case frame.Catalog:
-		return r.redacted(c, pii.FromCatalog, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
+		return r.redacted(c, pii.FromProgram, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
 	case frame.Resource:
-		return r.redacted(c, fromResource, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.resource(ctx, c) }))
+		return r.resource(c)
 	case frame.PII:
 		return r.redacted(c, pii.FromProgram, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.question(ctx, c) }))
 	case frame.InputOf:
@@ -224,9 +233,6 @@ func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	}
 	return r.redacted(c, pii.FromProgram, refuse(runtimeError("TypeError", "there is no host call %s %s", c.Kind, c.Name)))
 }
-
-// fromResource is the origin of values in resources of servers.
-const fromResource pii.Origin = "resource"
 
 // redacted is a prepared call whose errors are redacted of personal data: step 9. Values are redacted where they are made.
 func (r *Run) redacted(c *journal.Call, from pii.Origin, pending run.Pending) run.Pending {

@@ -4,105 +4,312 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/run"
 )
 
-// resource lists, reads and fills in what servers offer besides tools: resources and prompts.
-func (r *Run) resource(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
+// method is a request of MCP to a server that is no call of a tool. It takes the steps of one, as a read-only tool of its name:
+// crm__resources/read.
+type method struct {
+	name        string
+	description string
+	// send sends the request with restored arguments; the caller calls release once it no longer uses the value. Nil: the request is made
+	// elsewhere once it is admitted.
+	send func(ctx context.Context, s Servers, server string, args json.RawMessage, o mcpclient.CallOptions) (value json.RawMessage, release func(), err error)
+}
+
+var methods = []*method{
+	{"resources/read", "Reads a resource.", readResource},
+	{"prompts/get", "Fills in a prompt.", getPrompt},
+	{"completion/complete", "Completes an argument of a prompt or of a template of resources.", complete},
+	{"resources/subscribe", "Tells of changes of a resource.", nil},
+	{"resources/list", "Lists the resources.", nil},
+	{"resources/templates/list", "Lists the templates of resources.", nil},
+	{"prompts/list", "Lists the prompts.", nil},
+}
+
+// tool is the request as a tool of a server. No catalog has it.
+func (m *method) tool(server string) *catalog.Tool {
+	yes, no := true, false
+	return &catalog.Tool{
+		Server: server, Name: m.name, Description: m.description,
+		Annotations: catalog.Annotations{ReadOnly: &yes, Destructive: &no, Idempotent: &yes, OpenWorld: &yes},
+	}
+}
+
+// methodOf finds the request to a server that a full name of a tool means, or a name together with a server; nil if it means none, or a tool
+// of the server.
+func (r *Run) methodOf(server, name string) (*method, string) {
+	if !strings.Contains(name, "/") {
+		return nil, ""
+	}
+	if _, err := r.gate.opt.Catalog.ResolveIn(server, name); err == nil {
+		return nil, ""
+	}
+	if server == "" {
+		server, name, _ = strings.Cut(name, "__")
+	}
+	i := slices.IndexFunc(methods, func(m *method) bool { return m.name == name })
+	if i < 0 {
+		return nil, ""
+	}
+	server, err := r.gate.opt.Catalog.ResolveServer(server)
+	if err != nil {
+		return nil, ""
+	}
+	return methods[i], server
+}
+
+func methodNamed(name string) *method {
+	return methods[slices.IndexFunc(methods, func(m *method) bool { return m.name == name })]
+}
+
+// fetches reports whether a host call for a resource or prompt has arguments that go to the server. Such calls count as calls of tools.
+func fetches(c *journal.Call) bool {
+	return frame.Kind(c.Kind) == frame.Resource && (c.Name == "read" || c.Name == "prompt")
+}
+
+// resource admits a host call that lists, reads or fills in what servers offer besides tools: resources and prompts.
+func (r *Run) resource(c *journal.Call) run.Pending {
+	if fetches(c) {
+		return r.tool(c, nil)
+	}
+	return r.redacted(c, pii.FromProgram, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.list(ctx, c) }))
+}
+
+// fetching is a host call for a resource or prompt as the request that it makes, with its arguments. The server is as the program names it.
+func fetching(c *journal.Call) (m *method, server string, args json.RawMessage, failed *frame.Error) {
 	var in struct {
 		Server string            `json:"server"`
 		URI    string            `json:"uri"`
 		Name   string            `json:"name"`
 		Args   map[string]string `json:"args"`
 	}
+	if failed = decode(c.Args, &in); failed != nil {
+		return nil, "", nil, failed
+	}
+	if c.Name == "prompt" {
+		args, failed = encode(map[string]any{"name": in.Name, "arguments": in.Args})
+		return methodNamed("prompts/get"), in.Server, args, failed
+	}
+	args, failed = encode(map[string]any{"uri": in.URI})
+	return methodNamed("resources/read"), in.Server, args, failed
+}
+
+// Fetched is a recorded host call for a resource or prompt as policy judges it, with its arguments; ok is false for other calls.
+func Fetched(c *journal.Call) (tool *catalog.Tool, args json.RawMessage, ok bool) {
+	if !fetches(c) {
+		return nil, nil, false
+	}
+	m, server, args, failed := fetching(c)
+	if failed != nil {
+		return nil, nil, false
+	}
+	return m.tool(server), args, true
+}
+
+// fetch is the pending host call that reads a resource or fills in a prompt.
+func (t *toolCall) fetch(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+	m, named, shown, failed := fetching(t.call)
+	if failed != nil {
+		return nil, failed
+	}
+	server, err := t.run.gate.opt.Catalog.ResolveServer(named)
+	if err != nil {
+		return nil, toolError("", failure(err))
+	}
+	t.method = m
+	return t.send(ctx, m.tool(server), shown, false, intend)
+}
+
+// request makes a request that is no call of a tool, once it is admitted.
+func (t *toolCall) request(ctx context.Context, server string, args json.RawMessage, o mcpclient.CallOptions) (json.RawMessage, *frame.Error) {
+	if t.method.send == nil {
+		return json.RawMessage("{}"), nil
+	}
+	value, release, err := t.method.send(ctx, t.run.gate.opt.Servers, server, args, o)
+	if err != nil {
+		return nil, t.failed(ctx, t.name, err)
+	}
+	defer release()
+	if value, err = t.hideJSON(ctx, value); err == nil {
+		value, err = t.run.fit(ctx, t.call.N, value)
+	}
+	if err != nil {
+		return nil, undelivered(t.name, err.Error(), false)
+	}
+	t.run.tell(ctx, t.name, value, "", nil)
+	return slices.Clone(value), nil // what it may be a view of is released
+}
+
+func readResource(ctx context.Context, s Servers, server string, args json.RawMessage, o mcpclient.CallOptions) (json.RawMessage, func(), error) {
+	var in struct{ URI string }
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, nil, err
+	}
+	contents, release, err := s.ReadResource(ctx, server, in.URI, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	value, err := journal.Encode(map[string]any{"contents": contents})
+	if err != nil {
+		release()
+	}
+	return value, release, err
+}
+
+func getPrompt(ctx context.Context, s Servers, server string, args json.RawMessage, o mcpclient.CallOptions) (json.RawMessage, func(), error) {
+	var in struct {
+		Name      string
+		Arguments map[string]text
+	}
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, nil, err
+	}
+	return s.Prompt(ctx, server, in.Name, texts(in.Arguments), o)
+}
+
+func complete(ctx context.Context, s Servers, server string, args json.RawMessage, o mcpclient.CallOptions) (json.RawMessage, func(), error) {
+	var in struct {
+		Ref      *mcp.CompleteReference
+		Argument struct{ Name, Value text }
+		Context  struct{ Arguments map[string]text }
+	}
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, nil, err
+	}
+	params := &mcp.CompleteParams{Ref: in.Ref, Argument: mcp.CompleteParamsArgument{Name: string(in.Argument.Name), Value: string(in.Argument.Value)}}
+	if len(in.Context.Arguments) > 0 {
+		params.Context = &mcp.CompleteContext{Arguments: texts(in.Context.Arguments)}
+	}
+	got, err := s.Complete(ctx, server, params, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	value, err := journal.Encode(map[string]any{"values": append([]string{}, got.Values...), "total": got.Total, "hasMore": got.HasMore})
+	return value, func() {}, err
+}
+
+// text is a text where MCP has one. A token that is restored as a number is the text of the number.
+type text string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '"' {
+		*t = text(raw)
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(t))
+}
+
+func texts(of map[string]text) map[string]string {
+	all := map[string]string{}
+	for name, value := range of {
+		all[name] = string(value)
+	}
+	return all
+}
+
+// list answers what servers offer. The request has no arguments, so that it passes policy and quarantine alone.
+func (r *Run) list(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
+	var in struct {
+		Server string `json:"server"`
+	}
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
 	}
-	servers, listing := r.gate.opt.Servers, c.Name == "list" || c.Name == "templates" || c.Name == "prompts"
-	server := in.Server
-	if server != "" || c.Name == "read" || c.Name == "prompt" {
+	servers, server := r.gate.opt.Servers, in.Server
+	if server != "" {
 		var err error
 		if server, err = r.gate.opt.Catalog.ResolveServer(server); err != nil {
 			return nil, toolError("", failure(err))
 		}
 	}
-	var value json.RawMessage
-	var failed *frame.Error
-	of := c.Name
-	options := mcpclient.CallOptions{Owner: r.scope.User}
 	switch c.Name {
 	case "list":
-		value, failed = listed(ctx, r, server, servers.Resources)
-		of = "resources"
+		return listed(ctx, r, c, server, "resources/list", servers.Resources)
 	case "templates":
-		value, failed = listed(ctx, r, server, servers.ResourceTemplates)
+		return listed(ctx, r, c, server, "resources/templates/list", servers.ResourceTemplates)
 	case "prompts":
-		value, failed = listed(ctx, r, server, servers.Prompts)
-	case "read":
-		contents, release, err := servers.ReadResource(ctx, server, in.URI, options)
-		if err != nil {
-			return nil, unmade("", err)
-		}
-		defer release()
-		value, failed = encode(map[string]any{"contents": contents})
-		of = in.URI
-	case "prompt":
-		result, release, err := servers.Prompt(ctx, server, in.Name, in.Args, options)
-		if err != nil {
-			return nil, unmade("", err)
-		}
-		defer release()
-		value, of = result, in.Name
-	default:
-		return nil, runtimeError("TypeError", "there is no host call resource %s", c.Name)
+		return listed(ctx, r, c, server, "prompts/list", servers.Prompts)
 	}
-	if failed != nil {
-		return nil, failed
-	}
-	if value, failed = r.hide(ctx, fromResource, of, value); failed != nil || listing {
-		return value, failed
-	}
-	value, err := r.fit(ctx, c.N, value)
-	if err != nil {
-		return nil, toolError("", "it was read, but "+err.Error())
-	}
-	r.tell(ctx, of, value, "", nil)
-	return value, nil
+	return nil, runtimeError("TypeError", "there is no host call resource %s", c.Name)
 }
 
-// listed is what list gives for a server, or for all servers if it is "". A server that fails then costs the others nothing, unless all
-// fail.
-func listed[T any](ctx context.Context, r *Run, server string, list func(context.Context, string) ([]T, error)) (json.RawMessage, *frame.Error) {
-	if server != "" {
+// listed is what list gives for a server, or for all servers if it is "", without personal data. A server that fails then, or that the
+// caller may not ask, costs the others nothing, unless all fail.
+func listed[T any](
+	ctx context.Context, r *Run, c *journal.Call, server, method string, list func(context.Context, string) ([]T, error),
+) (json.RawMessage, *frame.Error) {
+	of := func(ctx context.Context, server string) (json.RawMessage, error) {
+		if err := r.mayList(ctx, c, server, method); err != nil {
+			return nil, err
+		}
 		all, err := list(ctx, server)
 		if err != nil {
 			return nil, unmade("", err)
 		}
-		return encode(append([]T{}, all...))
+		value, failed := encode(append([]T{}, all...))
+		if failed == nil {
+			value, failed = r.hide(ctx, pii.Origin(methodNamed(method).tool(server).FullName()), method, value)
+		}
+		if failed != nil {
+			return nil, failed
+		}
+		return value, nil
+	}
+	if server != "" {
+		value, err := of(ctx, server)
+		if failed, ok := errors.AsType[*frame.Error](err); ok {
+			return nil, failed
+		}
+		return value, nil
 	}
 	r.gate.opt.Servers.EnsureTools(ctx)
 	servers := r.gate.opt.Catalog.Servers()
-	lists, errs := make([][]T, len(servers)), make([]error, len(servers))
+	lists, errs := make([]json.RawMessage, len(servers)), make([]error, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {
-		wg.Go(func() { lists[i], errs[i] = list(ctx, s.Name) })
+		wg.Go(func() { lists[i], errs[i] = of(ctx, s.Name) })
 	}
 	wg.Wait()
-	all, ok := []T{}, len(servers) == 0
+	all, ok := []json.RawMessage{}, len(servers) == 0
+	var why []string
 	for i := range servers {
-		all, ok = append(all, lists[i]...), ok || errs[i] == nil
+		var one []json.RawMessage
+		if errs[i] == nil {
+			errs[i] = json.Unmarshal(lists[i], &one) // it is none with a token in it
+		}
+		if failed, ok := errors.AsType[*frame.Error](errs[i]); ok {
+			why = append(why, failed.Message)
+		}
+		all, ok = append(all, one...), ok || errs[i] == nil
 	}
 	if !ok {
-		why := make([]string, len(errs))
-		for i, err := range errs {
-			why[i] = failure(err)
-		}
-		return nil, unmade("", errors.New(strings.Join(why, "; ")))
+		return nil, toolError("", strings.Join(why, "; "))
 	}
 	return encode(all)
+}
+
+// mayList is the *frame.Error for a list that policy or quarantine keep from a caller. A list that a person would have to allow is kept too.
+func (r *Run) mayList(ctx context.Context, c *journal.Call, server, method string) error {
+	tool := methodNamed(method).tool(server)
+	if err := r.gate.opt.Catalog.HeldServer(server); err != nil {
+		return (&toolCall{run: r, call: c}).notCalled(tool.FullName(), err)
+	}
+	if v := r.judge(ctx, tool, json.RawMessage("{}"), nil); v.Action != policy.Allow {
+		return (&toolCall{run: r, call: c}).forbidden(tool.FullName(), v)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
 	"mcp-code-exec-harness/internal/catalog"
@@ -110,8 +111,15 @@ func (s *servers) Prompt(_ context.Context, _, name string, args map[string]stri
 	return result, func() {}, err
 }
 
-func (s *servers) ReadResource(context.Context, string, string, mcpclient.CallOptions) ([]mcpclient.ResourceContents, func(), error) {
+func (s *servers) ReadResource(_ context.Context, server, uri string, _ mcpclient.CallOptions) ([]mcpclient.ResourceContents, func(), error) {
+	s.mu.Lock()
+	s.called = append(s.called, server+"/resources/read "+uri)
+	s.mu.Unlock()
 	return s.contents, func() {}, nil
+}
+
+func (s *servers) Complete(_ context.Context, _ string, params *mcp.CompleteParams, _ mcpclient.CallOptions) (mcpclient.Completion, error) {
+	return mcpclient.Completion{Values: []string{params.Ref.Name + " " + params.Argument.Value}}, nil
 }
 
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }
@@ -124,6 +132,7 @@ type fixture struct {
 	catalog *catalog.Catalog
 	gate    *gate.Gate
 	scope   gate.Scope
+	work    *files.Dir // the workspace
 	now     time.Time
 	calls   int
 	intents []journal.Intent
@@ -168,6 +177,7 @@ func setup(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
+	f.work = workspace
 	f.gate = gate.New(gate.Options{
 		Catalog: f.catalog, Servers: f.servers, Now: func() time.Time { return f.now },
 		Zones: func(name string) (json.RawMessage, error) { return json.Marshal(name) },

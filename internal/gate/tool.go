@@ -32,6 +32,8 @@ type toolCall struct {
 	made   int             // losses of connections that calls had reported when this one was made
 	name   string          // full name of the tool; as the program wrote it, until it is resolved
 	sent   []pii.Token     // whose values the server was sent
+	method *method         // of a request that is no call of a tool
+	spoke  bool            // the server was called: what an error says may be its words
 }
 
 // toolError is an error that a program can catch as a ToolError.
@@ -53,25 +55,34 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 			"the program made more than %d tool calls (sandbox.maxCalls)", r.scope.MaxCalls)})
 	}
 	t := &toolCall{run: r, call: c, intent: intent, made: r.sessions.count(), name: c.Name}
+	if fetches(c) {
+		return t.pending(t.fetch)
+	}
+	return t.pending(t.do)
+}
+
+// pending is a call that do answers. Its errors are redacted of personal data: step 9. Until the server is called they are the words of the
+// harness, with what the program wrote in them.
+func (t *toolCall) pending(do run.Pending) run.Pending {
 	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
-		value, failed := t.do(ctx, intend)
+		value, failed := do(ctx, intend)
 		if failed == nil {
 			return value, nil
 		}
-		from := pii.Origin(t.name)
-		if failed.Kind == frame.KindDenied {
-			from = pii.FromProgram // its tokens are the program's
+		from := pii.FromProgram
+		if t.spoke {
+			from = pii.Origin(t.name)
 		}
-		failed, err := r.redactError(ctx, from, failed, t.sent...)
+		failed, err := t.run.redactError(ctx, from, failed, t.sent...)
 		if err != nil {
 			return nil, undelivered(t.name, "the answer cannot be shown: "+err.Error(), t.write)
 		}
-		r.tellFailure(ctx, t.name, failed)
+		t.run.tellFailure(ctx, t.name, failed)
 		return nil, failed
 	}
 }
 
-// do is the pending call: steps 3 to 8.
+// do is the pending call of a tool: step 3, and the further ones in order.
 func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Server     string            `json:"server"`
@@ -86,19 +97,29 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 		return nil, t.stopped()
 	}
 	// 3. resolve
-	tool, err := t.run.resolve(ctx, in.Server, t.call.Name)
-	if err != nil {
+	var tool *catalog.Tool
+	var err error
+	if m, server := t.run.methodOf(in.Server, t.call.Name); m != nil {
+		tool, t.method = m.tool(server), m
+	} else if tool, err = t.run.resolve(ctx, in.Server, t.call.Name); err != nil {
 		return nil, t.notCalled(t.call.Name, err)
 	}
-	name := tool.FullName()
-	t.name = name
 	args, err := tool.Arguments(in.Input, in.Positional)
 	if err != nil {
-		return nil, t.notCalled(name, err)
+		return nil, t.notCalled(tool.FullName(), err)
 	}
+	return t.send(ctx, tool, args, in.Raw, intend)
+}
+
+// send sends a call with arguments to the server of its tool: steps 4 to 8.
+func (t *toolCall) send(
+	ctx context.Context, tool *catalog.Tool, shown json.RawMessage, raw bool, intend run.Intend,
+) (json.RawMessage, *frame.Error) {
+	name := tool.FullName()
+	t.name = name
 	// 4. restore, policy
-	shown := args
-	args, t.sent, err = t.run.scope.Privacy.RestoreArguments(ctx, args)
+	args, sent, err := t.run.scope.Privacy.RestoreArguments(ctx, shown)
+	t.sent = sent
 	if _, unknown := errors.AsType[*pii.UnknownTokenError](err); unknown {
 		return nil, t.forbidden(name, policy.Verdict{Reason: err.Error()})
 	}
@@ -131,7 +152,7 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 		return nil, t.notCalled(name, err)
 	}
 	// Policy judged the tool as it was listed before its server was connected, perhaps by an earlier process.
-	now, err := t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name)
+	now, err := t.now(tool)
 	if held, is := errors.AsType[*catalog.HeldError](err); is {
 		return nil, t.notCalled(name, held)
 	}
@@ -181,13 +202,25 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if hook := t.run.gate.opt.Restored; hook != nil && len(t.sent) > 0 {
 		hook(ctx, name, t.sent)
 	}
+	t.spoke = true
+	if t.method != nil {
+		return t.request(ctx, tool.Server, args, options)
+	}
 	result, err := servers.Call(ctx, tool.Server, tool.Name, args, options)
 	if err != nil {
 		return nil, t.failed(ctx, name, err)
 	}
 	defer result.Release()
 	// 8. unwrap
-	return t.unwrap(ctx, tool, result, in.Raw)
+	return t.unwrap(ctx, tool, result, raw)
+}
+
+// now is a tool as its server defines it now. A request that is no call of a tool has no definition, and none is made to a server that is held.
+func (t *toolCall) now(tool *catalog.Tool) (*catalog.Tool, error) {
+	if t.method != nil {
+		return tool, t.run.gate.opt.Catalog.HeldServer(tool.Server)
+	}
+	return t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name)
 }
 
 // resolve finds a tool; where it is not known yet, servers that have not listed their tools are asked first.

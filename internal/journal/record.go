@@ -47,6 +47,7 @@ type Start struct {
 type Input struct {
 	Name   string `json:"name,omitempty"` // without its directory
 	Path   string `json:"path,omitempty"` // in the session's workspace; empty for a file from elsewhere
+	From   string `json:"from,omitempty"` // origin of values in it, if that does not follow from Path
 	Format string `json:"format"`         // json, ndjson, csv, lines or text
 	Size   int64  `json:"size"`           // bytes
 	SHA256 string `json:"sha256"`         // hexadecimal

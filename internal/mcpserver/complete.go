@@ -10,8 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 const (
@@ -47,11 +46,6 @@ func (n *completableNames) current() bool {
 // complete answers completion/complete: what the server of a prompt or template proposes, with tokens in the place of personal data.
 func (s *Server) complete(ctx context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	who := s.caller(r.Extra)
-	if s.opt.Admit != nil {
-		if err := s.opt.Admit(ctx, who.Identity, false); err != nil {
-			return nil, err
-		}
-	}
 	names, err := s.completable(ctx, who)
 	if err != nil {
 		return nil, err
@@ -65,31 +59,19 @@ func (s *Server) complete(ctx context.Context, r *mcp.CompleteRequest) (*mcp.Com
 	if server == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such prompt or template of resources"}
 	}
-	ctx, cancel := bound(mcpclient.WithUser(ctx, who.user), s.closing)
-	defer cancel()
-	got, err := s.opt.Harness.Servers().Complete(ctx, server, &mcp.CompleteParams{
-		Ref: &ref, Argument: r.Params.Argument, Context: r.Params.Context,
-	}, mcpclient.CallOptions{Owner: who.user})
-	if failed, ok := errors.AsType[*mcpclient.CallError](err); ok {
-		return nil, errors.New(failed.Error())
-	}
+	args, err := json.Marshal(mcp.CompleteParams{Ref: &ref, Argument: r.Params.Argument, Context: r.Params.Context})
 	if err != nil {
-		return nil, s.shown(ctx, err)
+		return nil, err
 	}
-	values := []string{}
-	if len(got.Values) > 0 {
-		raw, err := json.Marshal(got.Values)
-		if err == nil {
-			raw, err = s.opt.Harness.Privacy().In(who.user, who.session("")).HideJSON(ctx, pii.FromCatalog, raw)
-		}
-		if err == nil {
-			err = json.Unmarshal(raw, &values)
-		}
-		if err != nil {
-			return nil, s.shown(ctx, err)
-		}
+	raw, err := s.value(ctx, who, runs.CallOf("callMCPTool", server+"__completion/complete", args))
+	if err != nil {
+		return nil, err
 	}
-	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values, Total: got.Total, HasMore: got.HasMore}}, nil
+	got := mcp.CompletionResultDetails{Values: []string{}}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		return nil, errors.New("the proposals cannot be read: there are too many")
+	}
+	return &mcp.CompleteResult{Completion: got}, nil
 }
 
 // completable returns the names that a caller can complete for. They are listed again when they have changed, and after knownFor.

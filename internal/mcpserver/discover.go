@@ -166,9 +166,11 @@ func (s *Server) hiding(ctx context.Context, who caller) *hiding {
 	return &hiding{ctx: ctx, privacy: s.opt.Harness.Privacy().In(who.user, who.session(""))}
 }
 
-func (h *hiding) text(text string) string {
+func (h *hiding) text(text string) string { return h.from(pii.FromCatalog, text) }
+
+func (h *hiding) from(origin pii.Origin, text string) string {
 	if h.err == nil {
-		text, h.err = h.privacy.Hide(h.ctx, pii.FromCatalog, text)
+		text, h.err = h.privacy.Hide(h.ctx, origin, text)
 	}
 	return text
 }

@@ -52,11 +52,11 @@ func (s *Server) readFile(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp
 	if err != nil || at.Scheme != scheme || at.Host == "" {
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
 	}
-	data, err := s.opt.Harness.Runs().ReadFile(who.user, at.Host, strings.TrimPrefix(at.Path, "/"), maxFile)
+	data, given, err := s.opt.Harness.Runs().ReadFile(who.user, at.Host, strings.TrimPrefix(at.Path, "/"), maxFile)
 	if err != nil {
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
 	}
-	text, err := s.opt.Harness.Privacy().In(who.user, at.Host).HideContent(ctx, pii.FromFile, string(data))
+	text, err := s.opt.Harness.Privacy().In(who.user, at.Host).HideSections(ctx, string(data), given, pii.FromFile, pii.FromProgram)
 	if err != nil {
 		return nil, s.shown(ctx, err)
 	}
@@ -80,7 +80,7 @@ func (x *exchange) attachments(session string, out *run.Outcome, saved []string)
 		}
 	}
 	for _, file := range files[:min(len(files), maxFiles)] {
-		data, err := x.s.opt.Harness.Runs().ReadFile(x.who.user, session, strings.TrimPrefix(file, workspace), maxImage)
+		data, _, err := x.s.opt.Harness.Runs().ReadFile(x.who.user, session, strings.TrimPrefix(file, workspace), maxImage)
 		kind := http.DetectContentType(data)
 		if err == nil && slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
 			all = append(all, &mcp.ImageContent{Data: data, MIMEType: kind})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
 )
@@ -55,7 +56,7 @@ func (s *Server) describe(who caller, hide *hiding, t *mcp.Tool) (*mcp.Tool, err
 		return nil, err
 	}
 	shown := *t
-	shown.Title, shown.Description = hide.text(skill.Title), hide.text("Skill "+skill.Name+". "+skill.Description)
+	shown.Title, shown.Description = hide.from(pii.FromSkill, skill.Title), hide.from(pii.FromSkill, "Skill "+skill.Name+". "+skill.Description)
 	return &shown, nil
 }
 

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 const (
@@ -63,6 +65,10 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
 	}
 	server, uri, err := s.locate(ctx, who, r.Params.URI)
 	if err == nil {
+		if err := s.maySubscribe(ctx, who, server, uri); err != nil {
+			s.watches.remove(key)
+			return err
+		}
 		var cancel func()
 		cancel, err = s.opt.Harness.Servers().Subscribe(mcpclient.WithUser(ctx, who.user), server, uri, func() { s.changed(w, r.Params.URI) })
 		if err == nil && !s.watches.begin(key, w, cancel) {
@@ -83,6 +89,15 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
 		})
 	}
 	return nil
+}
+
+// maySubscribe has the gate judge, count and journal a subscription.
+func (s *Server) maySubscribe(ctx context.Context, who caller, server, uri string) error {
+	args, err := json.Marshal(map[string]string{"uri": uri})
+	if err == nil {
+		_, err = s.value(ctx, who, runs.CallOf("callMCPTool", server+"__resources/subscribe", args))
+	}
+	return err
 }
 
 // enter reports whether a session has no end yet that removes its subscriptions.

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/yosida95/uritemplate/v3"
 
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 )
 
@@ -206,6 +207,8 @@ func (s *Server) value(ctx context.Context, who caller, req runs.Request) (json.
 	switch {
 	case err != nil:
 		return nil, s.shown(ctx, err)
+	case out.Status == run.WaitingApproval:
+		return nil, errors.New(newPending(out.Approval).text("run", "runId", out.RunID))
 	case out.Error != nil:
 		return nil, errors.New(out.Error.Message)
 	}

@@ -33,6 +33,22 @@ func (s Session) HideContent(ctx context.Context, from Origin, data string, sent
 	return data, nil
 }
 
+// HideSections is HideContent for the bytes of a file of which the first border bytes have another origin than the rest.
+func (s Session) HideSections(ctx context.Context, data string, border int64, first, rest Origin) (string, error) {
+	switch {
+	case border <= 0:
+		return s.HideContent(ctx, rest, data)
+	case border >= int64(len(data)):
+		return s.HideContent(ctx, first, data)
+	}
+	head, err := s.HideContent(ctx, first, data[:border])
+	if err != nil {
+		return "", err
+	}
+	tail, err := s.HideContent(ctx, rest, data[border:])
+	return head + tail, err
+}
+
 const byteOrderMark = 0xFEFF
 
 // byteOrder is an order of the two bytes of a unit of UTF-16.

@@ -45,15 +45,30 @@ type Origin string
 // Origins that are no tools or servers.
 const (
 	FromTask    Origin = "task"    // texts of requests
-	FromFile    Origin = "file"    // files of users
+	FromFile    Origin = "file"    // files as their users have put them into sessions and skills
+	FromSkill   Origin = "skill"   // files of skills that programs wrote
 	FromInput   Origin = "input"   // files that runs are given, from outside
 	FromCode    Origin = "code"    // literals of programs
-	FromProgram Origin = "program" // what a program computed
+	FromProgram Origin = "program" // what a program computed, and what it wrote to files
 	FromCatalog Origin = "catalog" // what servers say of their tools
 )
 
 // foreign reports whether a text of this origin was written without knowledge of the session's tokens.
-func (o Origin) foreign() bool { return o != FromFile && o != FromCode && o != FromProgram }
+func (o Origin) foreign() bool { return o != FromCode && o != FromProgram }
+
+// made reports whether a program put the values of this origin together.
+func (o Origin) made() bool { return o == FromProgram || o == FromSkill }
+
+// OfPrograms is the origin of what programs wrote into a tree of files, and of what stands in the tree of the servers.
+func OfPrograms(tree string) Origin {
+	switch tree {
+	case "skills":
+		return FromSkill // no token is written there
+	case "servers":
+		return FromCatalog
+	}
+	return FromProgram
+}
 
 // Token is a token in a text, as policy judges it.
 type Token struct {

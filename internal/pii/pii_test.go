@@ -153,7 +153,8 @@ func TestOneTokenForAValue(t *testing.T) {
 		{crm, "call +1 202-555-0143, mail Grace@Example.com", "call [PHONE_1], mail [EMAIL_1]"},
 		{pii.FromTask, "grace@example.com and GRACE@EXAMPLE.COM, (202) 555-0143", "[EMAIL_1] and [EMAIL_1], [PHONE_1]"},
 		{pii.FromCode, `send("grace@example.com")`, `send("[EMAIL_1]")`},
-		{pii.FromFile, "grace@example.com [EMAIL_1]", "[EMAIL_1] [EMAIL_1]"},
+		{pii.FromFile, "grace@example.com [EMAIL_1]", "[EMAIL_1] [LITERAL_1]"},
+		{pii.FromSkill, "grace@example.com [EMAIL_1]", "[EMAIL_2] [LITERAL_2]"},
 		{pii.FromProgram, "grace@example.com [EMAIL_1]", "[EMAIL_2] [EMAIL_1]"},
 		{pii.FromProgram, "password: [EMAIL_1]", "password: [EMAIL_1]"},
 		{"mail__list", "other@example.com", "[EMAIL_3]"},
@@ -167,7 +168,7 @@ func TestOneTokenForAValue(t *testing.T) {
 	}
 	_, tokens, err := s.RestoreJSON(t.Context(), json.RawMessage(`["[EMAIL_1]","[EMAIL_2]","to [EMAIL_1]"]`))
 	if got := fmt.Sprintln(tokens[0].Text, tokens[0].Type, tokens[0].Origins, tokens[1].Text, tokens[1].Origins, len(tokens)); err != nil ||
-		got != "[EMAIL_1] EMAIL [crm__search task code file] [EMAIL_2] [program] 2\n" {
+		got != "[EMAIL_1] EMAIL [crm__search task code file] [EMAIL_2] [skill program] 2\n" {
 		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -11,11 +11,27 @@ import (
 // other programs with a token in their place, and so does the address of the machine itself. A number as long as that of a card is replaced
 // if it is one: such a program fails, and no journal has the number.
 func (s Session) HideProgram(ctx context.Context, code string) (string, error) {
+	return s.hideProgram(ctx, FromCode, code)
+}
+
+// HideModule is HideProgram for a module of which the first border bytes have another origin than the rest. A text that looks like a token
+// outside of literals and comments, such as row[EMAIL_1], is none.
+func (s Session) HideModule(ctx context.Context, code string, border int64, first, rest Origin) (string, error) {
+	at := int(min(max(0, border), int64(len(code))))
+	head, err := s.hideProgram(ctx, first, code[:at])
+	if err != nil {
+		return "", err
+	}
+	tail, err := s.hideProgram(ctx, rest, code[at:])
+	return head + tail, err
+}
+
+func (s Session) hideProgram(ctx context.Context, from Origin, code string) (string, error) {
 	if s.filter == nil || code == "" {
 		return code, nil
 	}
 	masked := strings.ReplaceAll(maskNumbers(code), loopback, strings.Repeat("x", len(loopback)))
-	spans, tokens, err := s.filter.tokenize(ctx, s.scope, FromCode, masked, false, nil)
+	spans, tokens, err := s.filter.tokenize(ctx, s.scope, from, masked, false, nil)
 	if err != nil {
 		return "", fmt.Errorf("hide personal data: %w", err)
 	}

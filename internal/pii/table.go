@@ -248,7 +248,7 @@ const maxCoded = 100
 
 // token is the token of a value, a new one if it has none.
 func (t *table) token(v value, from Origin) (string, error) {
-	v.made = from == FromProgram
+	v.made = from.made()
 	if known := t.byValue[v.shared()]; from == FromCode && (known == nil || !slices.Contains(known.origins, string(from))) {
 		if v.made = t.coded >= maxCoded; !v.made {
 			t.coded++

@@ -77,6 +77,11 @@ func (r *rule) compileTokens(report func(err error, keys ...string)) {
 			report(fmt.Errorf("%q is neither a tool nor one of %s; %s", text, strings.Join(origins, ", "), hint), "tokens", "from")
 		}
 		r.from = append(r.from, fullPattern(text))
+		if text == "resource" {
+			for _, text := range fetched {
+				r.from = append(r.from, fullPattern(text))
+			}
+		}
 	}
 }
 

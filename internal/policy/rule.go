@@ -43,11 +43,14 @@ type Condition struct {
 // Tokens is which tokens a rule is about; an empty list stands for any.
 type Tokens struct {
 	Type []string `json:"type,omitempty" key:"type" doc:"Types of tokens, such as email; * stands for any text."`
-	From []string `json:"from,omitempty" key:"from" doc:"Where the value came from: full names of tools such as crm__*, task, file, program."`
+	From []string `json:"from,omitempty" key:"from" doc:"Where the value came from: full names of tools such as crm__*, task, file, program; resource is what servers answer but by tools."`
 }
 
 // origins are the names of origins that are not tools.
-var origins = []string{"task", "file", "input", "code", "program", "catalog", "resource"}
+var origins = []string{"task", "file", "skill", "input", "code", "program", "catalog", "resource"}
+
+// fetched are the origins that the name resource stands for: what servers answer to requests that are no calls of tools.
+var fetched = []string{"*__resources/*", "*__prompts/*", "*__completion/*"}
 
 // tiers are the tiers of the sandbox.
 var tiers = []string{"wasm", "process", "docker"}

@@ -118,11 +118,19 @@ func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
 	if strings.HasPrefix(id, program.LocalRoot) {
 		return e.localModule(ctx, id)
 	}
+	by := e.space.Hand(id)
 	text, err := e.read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := e.privacy.Hide(ctx, pii.FromFile, string(text))
+	if e.space.Hand(id) != by { // it has changed meanwhile
+		by = files.Hand{}
+	}
+	hide, rest := e.privacy.HideModule, pii.OfPrograms(e.space.Tree(id))
+	if path.Ext(id) == ".json" {
+		hide = e.privacy.HideSections
+	}
+	hidden, err := hide(ctx, string(text), by.Given, pii.FromFile, rest)
 	return []byte(hidden), err
 }
 

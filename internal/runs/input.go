@@ -41,13 +41,22 @@ func (e *environment) take(ctx context.Context, in *Input) error {
 	}
 	name := in.Name
 	text := in.Text
+	from := pii.Origin("")
 	if in.Path != "" {
-		f, _, err := e.workspace.Open(strings.TrimPrefix(in.Path, "/workspace/"))
+		at := strings.TrimPrefix(in.Path, "/workspace/")
+		by := e.workspace.Hand(at)
+		f, info, err := e.workspace.Open(at)
 		if err != nil {
 			return InvalidError("the input: " + err.Error())
 		}
 		defer f.Close()
 		name, text = cmp.Or(name, path.Base(in.Path)), f
+		switch {
+		case by.Given == 0 || by != e.workspace.Hand(at):
+			from = pii.FromProgram
+		case by.Given != info.Size():
+			from = pii.FromSkill // rows are not parted: neither do guesses share tokens, nor are texts from outside taken for tokens
+		}
 	}
 	dir, err := e.inputs()
 	if err != nil {
@@ -59,7 +68,7 @@ func (e *environment) take(ctx context.Context, in *Input) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the input: %w", err)
 	}
-	given := &journal.Input{Name: name, Path: in.Path, Format: string(cmp.Or(in.Format, input.FormatOf(name, beginning)))}
+	given := &journal.Input{Name: name, Path: in.Path, From: string(from), Format: string(cmp.Or(in.Format, input.FormatOf(name, beginning)))}
 	part := dir.Part(inputFile, "")
 	seen := &checked{r: buffered, hash: sha256.New()}
 	if given.Size, err = part.Receive(ctx, 0, seen); err == nil && seen.wrong == nil && len(seen.rest) > 0 {
@@ -158,12 +167,15 @@ func (e *environment) removeInput() {
 	}
 }
 
-// inputFrom is the origin of values in the input. Files of the workspace may have tokens of the session.
+// inputFrom is the origin of values in the input. Files of programs have tokens of the session.
 func (e *environment) inputFrom() pii.Origin {
-	if e.given != nil && e.given.Path != "" {
-		return pii.FromFile
+	switch {
+	case e.given == nil || e.given.Path == "":
+		return pii.FromInput
+	case e.given.From != "":
+		return pii.Origin(e.given.From)
 	}
-	return pii.FromInput
+	return pii.FromFile
 }
 
 // recall is what the program gets for a recorded answer about its input.

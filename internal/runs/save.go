@@ -41,18 +41,23 @@ func (s *Service) saveFile(user, session, at string, data []byte) error {
 	return dir.WriteFile(at, data)
 }
 
-// ReadFile returns a file of a session's workspace, as programs read it; most is how many bytes it may have.
-func (s *Service) ReadFile(user, session, at string, most int64) ([]byte, error) {
+// ReadFile returns a file of a session's workspace, as it is, and how many bytes from its beginning its owner put there; programs wrote the
+// rest. most is how many bytes it may have.
+func (s *Service) ReadFile(user, session, at string, most int64) (data []byte, given int64, err error) {
 	dir, err := s.Workspace(user, session)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer dir.Close()
-	data, err := dir.ReadFile(at, 0, most+1)
+	by := dir.Hand(at)
+	data, err = dir.ReadFile(at, 0, most+1)
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("%s has more than %d bytes", path.Join("/workspace", at), most)
 	}
-	return data, err
+	if dir.Hand(at) != by { // it has changed meanwhile
+		by = files.Hand{}
+	}
+	return data, by.Given, err
 }
 
 // ListFiles lists a directory of a session's workspace with everything below it.

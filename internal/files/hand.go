@@ -1,0 +1,197 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+// handFile lists, in the top directory of an owner, the files that the owner has put there, one JSON object a line; of lines with the same
+// path the last counts. What stands in no line was written by programs, or by the harness for them.
+const handFile = reserved + "given"
+
+// maxHandBytes bounds the list; a longer one begins anew with the files that are still there.
+const maxHandBytes = 1 << 20
+
+// given is a line of the list: a file as it was when the line was written. A file that is another one by now was written by a program.
+type given struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"` // from the beginning that are the owner's; programs appended the rest
+	Size  int64  `json:"size"`
+	Time  int64  `json:"time"` // of its last change, in nanoseconds
+}
+
+// hands is the list as it was read.
+type hands struct {
+	files map[string]given
+	size  int64 // of the list
+	time  time.Time
+}
+
+// Hand is whose hand wrote a file.
+type Hand struct {
+	Given int64 // bytes from the beginning that the owner put there; programs wrote the rest
+	Size  int64 // of the file, if there are such bytes
+	time  int64
+}
+
+// givenAt is how many bytes of a file are its owner's. The caller holds mu.
+func (s *state) givenAt(p string, info fs.FileInfo) Hand {
+	if info == nil {
+		return Hand{}
+	}
+	g, ok := s.hands().files[p]
+	if !ok || g.Size != info.Size() || g.Time != info.ModTime().UnixNano() {
+		return Hand{}
+	}
+	return Hand{g.Bytes, g.Size, g.Time}
+}
+
+// hands reads the list, if it has changed. A list that cannot be read has no files: they count as those of programs.
+func (s *state) hands() *hands {
+	s.handsMu.Lock()
+	defer s.handsMu.Unlock()
+	info, err := s.root.Lstat(handFile)
+	if err != nil || !info.Mode().IsRegular() {
+		s.handsRead = &hands{}
+		return s.handsRead
+	}
+	if s.handsRead != nil && s.handsRead.size == info.Size() && s.handsRead.time.Equal(info.ModTime()) {
+		return s.handsRead
+	}
+	now := &hands{files: map[string]given{}, size: info.Size(), time: info.ModTime()}
+	data, err := s.root.ReadFile(handFile)
+	for line := range bytes.Lines(data) {
+		var g given
+		if err == nil && json.Unmarshal(line, &g) == nil {
+			now.files[g.Path] = g
+		}
+	}
+	s.handsRead = now
+	return now
+}
+
+// give notes files that are their owner's, as they are now. The caller holds mu for writing.
+func (s *state) give(ctx context.Context, all ...given) error {
+	var lines bytes.Buffer
+	out := json.NewEncoder(&lines)
+	flag := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	was := s.hands()
+	if was.size > maxHandBytes {
+		for _, g := range was.files {
+			if info, err := s.root.Lstat(g.Path); err == nil && s.givenAt(g.Path, info).Given > 0 {
+				all = append([]given{g}, all...)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		flag = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+	}
+	for _, g := range all {
+		if err := out.Encode(g); err != nil {
+			return err
+		}
+	}
+	f, err := s.root.OpenFile(handFile, flag, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(lines.Bytes())
+	if err == nil && s.base.opts.Durable {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil && flag&os.O_APPEND != 0 {
+		s.read(was, all, int64(lines.Len()))
+	}
+	return err
+}
+
+// read adds lines of so many bytes to the list as it was read, unless another process has written some too.
+func (s *state) read(was *hands, all []given, size int64) {
+	s.handsMu.Lock()
+	defer s.handsMu.Unlock()
+	info, err := s.root.Lstat(handFile)
+	if s.handsRead != was || err != nil || info.Size() != was.size+size {
+		return
+	}
+	now := &hands{files: was.files, size: info.Size(), time: info.ModTime()}
+	if now.files == nil {
+		now.files = map[string]given{}
+	}
+	for _, g := range all {
+		now.files[g.Path] = g
+	}
+	s.handsRead = now
+}
+
+// taken notes that a program has written the file at a path, where a line would still be about it: the clock of files ticks slowly. The
+// caller holds mu for writing.
+func (s *state) taken(ctx context.Context, p string) error {
+	if _, ok := s.hands().files[p]; !ok {
+		return nil
+	}
+	info, err := s.root.Lstat(p)
+	if err != nil || s.givenAt(p, info).Given == 0 {
+		return ignoreVanished(err)
+	}
+	return s.give(ctx, given{Path: p, Size: info.Size(), Time: info.ModTime().UnixNano()})
+}
+
+// giveFile notes that the first bytes of the file at a path are its owner's. The caller holds mu for writing.
+func (s *state) giveFile(ctx context.Context, p string, most int64) error {
+	info, err := s.root.Lstat(p)
+	if err != nil {
+		return err
+	}
+	return s.give(ctx, given{p, min(most, info.Size()), info.Size(), info.ModTime().UnixNano()})
+}
+
+// moved notes the files that were given below a path which has become another one. The caller holds mu for writing.
+func (s *state) moved(ctx context.Context, from, to string) error {
+	var all []given
+	for p, g := range s.hands().files {
+		if rest, ok := strings.CutPrefix(p, from); ok && (rest == "" || rest[0] == '/') {
+			g.Path = path.Join(to, rest)
+			all = append(all, g)
+		}
+	}
+	if len(all) == 0 {
+		return s.taken(ctx, to)
+	}
+	return s.give(ctx, all...)
+}
+
+// Hand is whose hand wrote a file. Of one that cannot be read nothing is the owner's.
+func (d *Dir) Hand(p string) (h Hand) {
+	_ = d.view("stat", p, func(at *spot) error {
+		if !at.isDir() {
+			h = d.s.givenAt(at.path, at.info)
+		}
+		return nil
+	})
+	return h
+}
+
+// Hand is whose hand wrote the file at a path of a program.
+func (s *Space) Hand(p string) Hand {
+	if at, err := s.route(p); err == nil && at.dir != nil {
+		return at.dir.Hand(at.rel)
+	}
+	return Hand{}
+}
+
+// Tree is the tree that a path of a program is in: skills, workspace or servers; empty for the directory above them, and for no path.
+func (s *Space) Tree(p string) string {
+	at, err := s.route(p)
+	if err != nil {
+		return ""
+	}
+	return at.tree
+}

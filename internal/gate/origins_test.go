@@ -1,0 +1,293 @@
+package gate_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/testing/piitest"
+)
+
+// strict gives a fixture a filter of personal data, and the preset strict behind rules of its own.
+func (f *fixture) strict(rules ...policy.Rule) *decisions {
+	f.t.Helper()
+	preset := []policy.Rule{
+		{Tools: []string{"pii__*"}, Action: policy.Allow},
+		{Tools: []string{"*"}, Tokens: &policy.Tokens{}, Action: policy.Deny},
+	}
+	p, err := policy.New(rules, "strict", preset)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.scope.Privacy = piitest.New(f.t).In("ann", "s")
+	return f.under(p.Decide)
+}
+
+// says has the server crm answer every call with a text.
+func (f *fixture) says(text string) {
+	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+		return result(`{"content":[{"type":"text","text":` + string(mustEncode(text)) + `}]}`), nil
+	}
+}
+
+func mustEncode(v any) json.RawMessage {
+	raw, err := journal.Encode(v)
+	if err != nil {
+		panic(err) // a mistake in the test
+	}
+	return raw
+}
+
+// requests are what programs may ask servers but for calls of tools.
+var requests = map[string]struct {
+	kind       frame.Kind
+	name, args string
+}{
+	"crm__resources/read":      {frame.Resource, "read", `{"server":"CRM","uri":"crm://%s"}`},
+	"crm__prompts/get":         {frame.Resource, "prompt", `{"server":"crm","name":"greet","args":{"who":"%s"}}`},
+	"crm__completion/complete": {frame.Tool, "crm__completion/complete", `{"input":{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who","value":"%s"}}}`},
+	"crm__resources/subscribe": {frame.Tool, "crm__resources/subscribe", `{"input":{"uri":"crm://%s"}}`},
+}
+
+// Reading a resource, filling in a prompt, a completion and a subscription take the steps of a tool call.
+func TestRequestsAreCalls(t *testing.T) {
+	t.Parallel()
+	for full, r := range requests {
+		f := setup(t)
+		f.catalog.SetServer(crm)
+		do := func(about string) *frame.Error {
+			_, err := f.do(r.kind, r.name, fmt.Sprintf(r.args, about))
+			return err
+		}
+		// policy, by its name and as what it is
+		d := f.under(func(c policy.Call) policy.Verdict {
+			if c.Tool != full || c.Server != "crm" || !c.ReadOnly || c.User != "ann" || !strings.Contains(string(c.Args), "ann") {
+				t.Errorf("%s: policy is asked about %+v, %s", full, c, c.Args)
+			}
+			return policy.Verdict{Action: policy.Deny, Reason: "no"}
+		})
+		wantError(t, do("ann"), "DeniedError", frame.KindDenied, full+" was not called: no")
+		if len(f.servers.called) != 0 || len(d.hooked) != 1 {
+			t.Errorf("%s: the server got %v, the audit log %v", full, f.servers.called, d.hooked)
+		}
+		// limits
+		f = setup(t)
+		f.scope.MaxCalls = 1
+		f.Run = f.gate.Open(f.scope)
+		if err := do("x"); err != nil {
+			t.Errorf("%s: %v", full, err)
+		}
+		wantError(t, do("x"), "LimitError", frame.KindCallLimit, "maxCalls")
+		f.scope.Recorded = []journal.Record{
+			{Call: &journal.Call{N: 1, Kind: string(r.kind), Name: r.name, Args: json.RawMessage(`{}`)}}, {Answer: &journal.Answer{N: 1}},
+		}
+		f.Run = f.gate.Open(f.scope)
+		wantError(t, do("x"), "LimitError", frame.KindCallLimit, "maxCalls")
+		// quarantine, of a server of which nothing is approved, and of one whose own text is held
+		for _, held := range []catalog.Server{{Name: "crm", Held: []string{"send"}}, {Name: "crm", Held: []string{""}, Tools: crm.Tools}} {
+			f = setup(t)
+			f.catalog.SetServer(held)
+			wantError(t, do("x"), "DeniedError", frame.KindDenied, "held for review")
+			if len(f.servers.called) != 0 {
+				t.Errorf("%s: a server that is held got %v", full, f.servers.called)
+			}
+		}
+	}
+}
+
+// A resource is read with the value of a token where a rule allows the flow. The answer has tokens.
+func TestRequestsWithTokens(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	allow := policy.Rule{Tools: []string{"crm__resources/*"}, Tokens: &policy.Tokens{Type: []string{"email"}, From: []string{"crm__*"}}, Action: policy.Allow}
+	f.strict(allow)
+	f.says("grace@example.com 219-09-9999")
+	f.tool("crm__search", `{"q":"a"}`)
+	f.servers.called = nil
+	f.servers.contents = []mcpclient.ResourceContents{{URI: "crm://grace@example.com", Text: "of grace@example.com and ada@example.com"}}
+	got, err := f.do(frame.Resource, "read", `{"server":"crm","uri":"crm://[EMAIL_1]"}`)
+	if want := `{"contents":[{"uri":"crm://[EMAIL_1]","text":"of [EMAIL_1] and [EMAIL_2]"}]}`; got != want || err != nil {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if got := fmt.Sprint(f.servers.called); got != "[crm/resources/read crm://grace@example.com]" {
+		t.Errorf("the server got %s", got)
+	}
+	for full, r := range requests {
+		_, err := f.do(r.kind, r.name, fmt.Sprintf(r.args, "[US_SSN_1]"))
+		wantError(t, err, "DeniedError", frame.KindDenied, full, "[US_SSN_1]", "strict")
+	}
+	if len(f.servers.called) != 1 {
+		t.Errorf("the server got %v", f.servers.called)
+	}
+	// What a resource said came from it: the rules for crm__*, and for resources, are about it.
+	for from, want := range map[string]bool{"crm__*": true, "resource": true, "crm__search": false} {
+		f.strict(policy.Rule{Tools: []string{"crm__create_note"}, Tokens: &policy.Tokens{From: []string{from}}, Action: policy.Allow})
+		if _, err := f.do(frame.Resource, "read", `{"server":"crm","uri":"x"}`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.do(frame.Tool, "crm__create_note", `{"input":{"to":"[EMAIL_2]"}}`); (err == nil) != want {
+			t.Errorf("from %s: %v", from, err)
+		}
+	}
+}
+
+// A list of what servers offer leaves out those that policy or quarantine keep from the caller.
+func TestListsOfServers(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.catalog.SetServer(catalog.Server{Name: "docs"})
+	f.catalog.SetServer(catalog.Server{Name: "new", Held: []string{""}})
+	f.under(func(c policy.Call) policy.Verdict {
+		if c.Server == "crm" {
+			return policy.Verdict{Action: policy.Deny, Reason: "no"}
+		}
+		return policy.Verdict{Action: policy.Allow}
+	})
+	if got, err := f.do(frame.Resource, "prompts", `{}`); got != `[{"server":"docs","name":"greet"}]` || err != nil {
+		t.Errorf("got %s, %v", got, err)
+	}
+	for server, why := range map[string]string{"crm": "crm__prompts/list was not called: no", "new": "held for review"} {
+		_, err := f.do(frame.Resource, "prompts", `{"server":"`+server+`"}`)
+		wantError(t, err, "DeniedError", frame.KindDenied, why)
+	}
+}
+
+// The error of a call that does not reach its server has what the program wrote: the values are the program's.
+func TestOriginOfErrors(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.strict(policy.Rule{Tools: []string{"crm__create_note"}, Tokens: &policy.Tokens{From: []string{"crm__*", "file", "catalog", "resource"}}, Action: policy.Allow})
+	f.says("grace@example.com")
+	f.tool("crm__search", `{"q":"a"}`)
+	const made = "mallory@example.com"
+	for name, call := range map[string]func() *frame.Error{
+		"an unknown tool":   func() *frame.Error { _, err := f.do(frame.Tool, "crm__x "+made, `{}`); return err },
+		"an unknown server": func() *frame.Error { _, err := f.do(frame.Tool, "x", `{"server":"`+made+`"}`); return err },
+		"a property": func() *frame.Error {
+			_, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"","`+made+`":1}}`)
+			return err
+		},
+		"a file": func() *frame.Error {
+			_, err := f.do(frame.FS, "readFile", `{"path":"/workspace/`+made+`"}`)
+			return err
+		},
+		"a file to change": func() *frame.Error { _, err := f.do(frame.FS, "rm", `{"path":"/workspace/`+made+`"}`); return err },
+		"the server of a prompt": func() *frame.Error {
+			_, err := f.do(frame.Resource, "prompt", `{"server":"`+made+`","name":"x"}`)
+			return err
+		},
+		"details of a tool": func() *frame.Error { _, err := f.do(frame.Catalog, "details", `{"name":"`+made+`"}`); return err },
+		"a host call":       func() *frame.Error { _, err := f.do("none "+made, "x", `{}`); return err },
+	} {
+		err := call()
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		if strings.Contains(err.Message, made) {
+			t.Errorf("%s: %s", name, err.Message)
+		}
+	}
+	_, origins, failed := f.scope.Privacy.RestoreJSON(t.Context(), json.RawMessage(`["[EMAIL_1]","[EMAIL_2]","[EMAIL_3]"]`))
+	if failed != nil || len(origins) != 2 || fmt.Sprint(origins[0].Origins, origins[1].Origins) != "[crm__search] [program]" {
+		t.Fatalf("the tokens are %+v, %v", origins, failed)
+	}
+	_, err := f.do(frame.Tool, "crm__create_note", `{"input":{"to":"[EMAIL_2]"}}`)
+	wantError(t, err, "DeniedError", frame.KindDenied, "[EMAIL_2] from program")
+	if _, err := f.do(frame.Tool, "crm__create_note", `{"input":{"to":"[EMAIL_1]"}}`); err != nil {
+		t.Error(err)
+	}
+	// An error of the server is the server's.
+	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
+		return result(`{"isError":true,"content":[{"type":"text","text":"ask ada@example.com"}]}`), nil
+	}
+	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
+	wantError(t, err, "ToolError", frame.KindTool, "ask [EMAIL_3]")
+	if _, err := f.do(frame.Tool, "crm__create_note", `{"input":{"to":"[EMAIL_3]"}}`); err == nil || !strings.Contains(err.Message, "ask") {
+		t.Errorf("a value of an error of the server: %v", err)
+	}
+}
+
+// What stands in a file is of whose hand wrote it: a program's guess does not get the token of a value from outside, in whatever way it reads
+// the file, and the owner's text that looks like a token is none.
+func TestOriginOfFiles(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.strict()
+	f.says("grace@example.com")
+	f.tool("crm__search", `{"q":"a"}`)
+	write := func(name, text string) {
+		t.Helper()
+		if _, err := f.do(frame.FS, name, `{"path":"/workspace/f","text":`+string(mustEncode(text))+`}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give := func(text string) {
+		t.Helper()
+		if _, _, err := f.work.WriteFrom(t.Context(), "f", strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() (all string) {
+		t.Helper()
+		for _, how := range []string{`"encoding":"utf8"`, `"encoding":"base64"`, `"encoding":"utf8","offset":0,"length":9999`, `"encoding":"base64","offset":0,"length":9999`} {
+			value, err := f.do(frame.FS, "readFile", `{"path":"/workspace/f",`+how+`}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out struct {
+				Text   string
+				Base64 []byte
+			}
+			if err := json.Unmarshal([]byte(value), &out); err != nil {
+				t.Fatal(err)
+			}
+			got := out.Text + string(out.Base64)
+			if all == "" {
+				all = got
+			}
+			if got != all {
+				t.Errorf("read with %s: %s, else %s", how, got, all)
+			}
+		}
+		return all
+	}
+	// run redacts what a program writes; here it stands for what that does not see, such as a value in two parts.
+	write("writeFile", "grace@exam")
+	write("appendFile", "ple.com and [EMAIL_1]")
+	if got := read(); got != "[EMAIL_2] and [EMAIL_1]" {
+		t.Errorf("of a program: %s", got)
+	}
+	give("grace@example.com and [EMAIL_1]; ")
+	if got := read(); got != "[EMAIL_1] and [LITERAL_1]; " {
+		t.Errorf("of the owner: %s", got)
+	}
+	write("appendFile", "grace@example.com, [EMAIL_1]")
+	if got := read(); got != "[EMAIL_1] and [LITERAL_1]; [EMAIL_2], [EMAIL_1]" {
+		t.Errorf("of both: %s", got)
+	}
+	if _, err := f.do(frame.FS, "copyFile", `{"from":"/workspace/f","to":"/skills/f"}`); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.do(frame.FS, "readFile", `{"path":"/skills/f"}`); got != `{"text":"[EMAIL_1] and [LITERAL_1]; [EMAIL_2], [LITERAL_2]"}` || err != nil {
+		t.Errorf("in a skill: %s, %v", got, err)
+	}
+	// Names of files, too.
+	if _, _, err := f.work.WriteFrom(t.Context(), "d/for [EMAIL_1]", strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.do(frame.FS, "writeFile", `{"path":"/workspace/d/of [EMAIL_1]","text":"x"}`); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.do(frame.FS, "readdir", `{"path":"/workspace/d"}`)
+	if err != nil || !strings.Contains(got, `"for [LITERAL_1]"`) || !strings.Contains(got, `"of [EMAIL_1]"`) {
+		t.Errorf("a list has %s, %v", got, err)
+	}
+}
