@@ -208,7 +208,7 @@ func (s *Server) value(ctx context.Context, who caller, req runs.Request) (json.
 	case err != nil:
 		return nil, s.shown(ctx, err)
 	case out.Status == run.WaitingApproval:
-		return nil, errors.New(newPending(out.Approval).text("run", "runId", out.RunID))
+		return nil, errors.New(newPending(out.Approval, "Tell the user. A program of execute_code that makes this request waits, and gets the result once it is decided.").text("request"))
 	case out.Error != nil:
 		return nil, errors.New(out.Error.Message)
 	}
