@@ -22,6 +22,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -43,6 +44,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		v.detach = sync.OnceFunc(func() { a.busy.Add(-1) })
 		defer v.detach()
 		defer func() {
+			rec.endTurn()
 			v.leave()
 			v.decoded()
 		}()
@@ -171,10 +173,30 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 		return nil
 	}
 	leave, err := limit.enter(r.Context(), v.identity.Caller())
-	if err == nil {
-		v.leave = leave
+	if err != nil {
+		return err
 	}
-	return err
+	v.leave = leave
+	if r.Method == http.MethodPut || limit == a.streams || v.route == searchPath { // a search takes a turn of its own
+		return nil
+	}
+	return a.takeTurn(r.Context())
+}
+
+// takeTurn waits for the caller's turn to have an answer computed.
+func (a *API) takeTurn(ctx context.Context) error {
+	v := visitOf(ctx)
+	if strings.HasPrefix(v.route, "/v1/tools") {
+		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, v.identity.User)) // it waits for servers, not for a processor
+	}
+	wait, cancel := context.WithTimeout(ctx, slotWait)
+	defer cancel()
+	end, err := a.opt.Harness.Computing().Begin(wait, cmp.Or(v.identity.User, v.identity.Principal))
+	if err != nil {
+		return problem(http.StatusTooManyRequests, "reads of this caller wait for others of it, or of other callers: read less at the same time, or try again later")
+	}
+	v.answer.computed = end
+	return nil
 }
 
 // checkQuery refuses query parameters that the document does not name for an operation, and text that is not UTF-8.

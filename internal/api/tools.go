@@ -27,6 +27,8 @@ type ToolHits struct {
 	Tools []catalog.Hit `json:"tools"`
 }
 
+const searchPath = "/v1/tools/search"
+
 func (a *API) addTools() {
 	operation(a, endpoint{"listTools", "GET /v1/tools", "tools", http.StatusOK, "Every tool", ""}, func(ctx context.Context, in *struct {
 		Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
@@ -43,7 +45,7 @@ func (a *API) addTools() {
 	})
 
 	operation(a, endpoint{
-		"searchTools", "GET /v1/tools/search", "tools", http.StatusOK, "Find tools for a purpose", "",
+		"searchTools", "GET " + searchPath, "tools", http.StatusOK, "Find tools for a purpose", "",
 	}, func(ctx context.Context, in *struct {
 		Query string `query:"q" required:"true" minLength:"1" maxLength:"2000"`
 		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10"`

@@ -119,6 +119,8 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	pace   pace
+	// computed ends the turn of a request that computes its answer: when the first bytes of it are written, or at its end. nil: it has none.
+	computed func()
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -132,6 +134,7 @@ func (r *recorder) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (r *recorder) Write(p []byte) (written int, err error) {
+	r.endTurn()
 	for {
 		r.limit()
 		n, err := r.ResponseWriter.Write(p[:min(len(p), writeChunk)])
@@ -140,6 +143,13 @@ func (r *recorder) Write(p []byte) (written int, err error) {
 		if p = p[n:]; err != nil || len(p) == 0 {
 			return written, err
 		}
+	}
+}
+
+func (r *recorder) endTurn() {
+	if r.computed != nil {
+		r.computed()
+		r.computed = nil
 	}
 }
 

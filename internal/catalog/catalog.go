@@ -29,7 +29,11 @@ type Catalog struct {
 	usage   *usage // nil: nothing is learned of the use of tools
 	// embeddings compare tools with requests by what they mean; nil: tools are found by their words alone.
 	embeddings Embeddings
+	computing  *slots.Computing // searches of users; nil: they have no bound
 }
+
+// Compute has searches of users take turns. It must be called before any search.
+func (c *Catalog) Compute(turns *slots.Computing) { c.computing = turns }
 
 // New makes an empty catalog.
 func New() *Catalog {
@@ -127,11 +131,13 @@ type entry struct {
 	segment    func() *search.Segment
 	meanings   atomic.Pointer[[]embedding.Vector] // of the tools, once they are known
 	pairs      func() []pairs                     // of the full names, for suggestions
+	learnt     *atomic.Int64                      // how often something new was learned of the answers of its tools
+	declared   atomic.Pointer[declared]           // the declaration that was made last; nil: none was
 }
 
 func newEntry(s Server) *entry {
 	e := &entry{
-		Server: s, byName: map[string]*Tool{}, byFunction: map[string]*Tool{}, byFold: map[string][]*Tool{}, held: map[string]bool{}, heldFolds: map[string]bool{},
+		Server: s, learnt: &atomic.Int64{}, byName: map[string]*Tool{}, byFunction: map[string]*Tool{}, byFold: map[string][]*Tool{}, held: map[string]bool{}, heldFolds: map[string]bool{},
 	}
 	for _, name := range s.Held {
 		e.held[name], e.heldFolds[ident.Fold(name)] = true, true

@@ -386,3 +386,50 @@ func declaration(c *Catalog, name string) (string, error) {
 	}
 	return d.TypeScript, nil
 }
+
+// A declaration is made once, and again after each change of what it is made of: the tools, what was learned of their answers, and the names of
+// other servers, on which the server's own name in programs depends.
+func TestDeclarationsAreKept(t *testing.T) {
+	t.Parallel()
+	c := learningCatalog()
+	made := func() *declared { return c.now.Load().byName["crm"].declared.Load() }
+	read := func(want, not string) {
+		t.Helper()
+		text, err := c.ServerDeclaration("crm")
+		if err != nil || !strings.Contains(text, want) || strings.Contains(text, not) || !strings.Contains(c.Declarations(), text) {
+			t.Errorf("want %q, not %q in\n%s\n%v", want, not, text, err)
+		}
+	}
+	read("search", "email")
+	first := made()
+	if read("search", "email"); made() != first {
+		t.Error("it is made anew for each read")
+	}
+	c.Learn(mustResolve(t, c, "crm__search"), json.RawMessage(`{"email":"x"}`))
+	if read("email", "archive("); made() == first {
+		t.Error("what is learned does not show")
+	}
+	learned := made()
+	c.SetServer(Server{Name: "other", Tools: []Tool{{Name: "x"}}})
+	if read("email", "archive("); made() != learned {
+		t.Error("another server's change makes it anew")
+	}
+	changed := crm()
+	changed.Tools = append(changed.Tools, Tool{Name: "archive"})
+	c.SetServer(changed)
+	read("archive(", "nothing of it")
+	c.Learn(mustResolve(t, c, "crm__archive"), json.RawMessage(`{"country":"x"}`))
+	read("country", "nothing of it")
+}
+
+func BenchmarkDeclarations(b *testing.B) {
+	s := Server{Name: "big"}
+	for i := range 3000 {
+		s.Tools = append(s.Tools, Tool{Name: fmt.Sprint("tool_", i), Description: "Does something.", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"number"}}}`)})
+	}
+	c := New()
+	c.SetServer(s)
+	for b.Loop() {
+		c.Declarations()
+	}
+}

@@ -83,7 +83,25 @@ func (c *Catalog) Declarations() string {
 	return b.String()
 }
 
+// declared is a server's declaration and what it was made of, beside the tools.
+type declared struct {
+	text       string
+	identifier string
+	learnt     int64
+}
+
+// declaration is made again only after something that it is made of has changed.
 func (e *member) declaration() string {
+	now := declared{identifier: e.identifier, learnt: e.learnt.Load()}
+	if last := e.declared.Load(); last != nil && last.identifier == now.identifier && last.learnt == now.learnt {
+		return last.text
+	}
+	now.text = e.declare()
+	e.declared.Store(&now)
+	return now.text
+}
+
+func (e *member) declare() string {
 	s := dts.Server{Name: e.Name, Identifier: e.identifier, Doc: e.doc()}
 	for i := range e.Tools {
 		s.Tools = append(s.Tools, e.Tools[i].declared())

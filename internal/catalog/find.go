@@ -39,9 +39,15 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 	snap := c.now.Load()
 	hits := []Hit{}
 	user := userOf(ctx)
-	found := snap.index().SearchKnowing(query, min(limit, maxHits), search.Known{
-		Favours: snap.favours(c.usage, user), Alike: snap.alike(ctx, c.embeddings),
-	})
+	alike := snap.alike(ctx, c.embeddings) // it may ask a model: the turn begins after it
+	if user != "" {
+		end, err := c.computing.Begin(ctx, user)
+		if err != nil {
+			return nil
+		}
+		defer end()
+	}
+	found := snap.index().SearchKnowing(query, min(limit, maxHits), search.Known{Favours: snap.favours(c.usage, user), Alike: alike})
 	if c.usage != nil && user != "" {
 		c.usage.searched(user, query)
 	}

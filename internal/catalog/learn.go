@@ -52,7 +52,8 @@ type learned struct {
 	definition string
 
 	mu      sync.Mutex
-	words   shape.Words // of the server, which names of fields may be made of
+	words   shape.Words   // of the server, which names of fields may be made of
+	changed *atomic.Int64 // counts what is published for the entry that lists the tool
 	shape   *shape.Shape
 	answers int
 	same    int // answers since the last difference
@@ -95,7 +96,7 @@ func (s *shapes) attach(e *entry) {
 	}
 	for t, l := range s.shapesOf(e) {
 		l.mu.Lock()
-		l.words = words
+		l.words, l.changed = words, e.learnt
 		if l.shape != nil {
 			l.publish(t)
 		}
@@ -187,6 +188,9 @@ func (l *learned) publish(t *Tool) {
 		Learned: Learned{Schema: raw, Drift: slices.Clone(l.drift)}, output: output,
 		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) }),
 	})
+	if l.changed != nil {
+		l.changed.Add(1)
+	}
 }
 
 func (s *shapes) changed() {

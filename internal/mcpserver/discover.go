@@ -79,6 +79,11 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	who := s.caller(r.Extra)
 	hits := s.opt.Harness.Catalog().Search(catalog.WithUser(ctx, who.user), in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
 	notes := s.missing()
+	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // the search has had a turn of its own
+	if err != nil {
+		return refusal(err), nil
+	}
+	defer end()
 	text := modelview.Hits(in.Query, hits, s.opt.Harness.Catalog().Servers())
 	hide := s.hiding(ctx, who)
 	data := struct {
@@ -122,7 +127,13 @@ func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 		return refusal(fmt.Errorf("these are %d names; ask for at most %d at a time", len(in.Names), maxNames)), nil
 	}
 	s.ready(ctx)
-	hide := s.hiding(ctx, s.caller(r.Extra))
+	who := s.caller(r.Extra)
+	end, err := s.opt.Harness.Computing().Begin(ctx, who.user)
+	if err != nil {
+		return refusal(err), nil
+	}
+	defer end()
+	hide := s.hiding(ctx, who)
 	data := struct {
 		Tools    []described `json:"tools"`
 		Problems []string    `json:"problems,omitempty"`

@@ -208,6 +208,22 @@ func (t *Turns) active(owner string) {
 	t.at = time.Now()
 }
 
+// Others reports whether a program of another owner computes, or has computed within keptFor.
+func (t *Turns) Others(owner string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for e := t.busy.Front(); e != nil; e = e.Next() {
+		if e.Value.(*Turn).owner != owner {
+			return true
+		}
+	}
+	at := t.at
+	if owner == t.latest {
+		at = t.before
+	}
+	return time.Since(at) < keptFor
+}
+
 // keptUntil is until when the last processor is not for an owner that has all the others.
 func (t *Turns) keptUntil(owner string) time.Time {
 	switch {

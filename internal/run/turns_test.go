@@ -341,3 +341,31 @@ func TestBlockedIsNoComputing(t *testing.T) {
 		}
 	})
 }
+
+// Others are active while their programs compute, and for a while after that.
+func TestTurnsOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := run.NewTurns(2)
+		others := func(want bool) {
+			t.Helper()
+			if got := turns.Others("ann"); got != want {
+				t.Errorf("others are active: %t", got)
+			}
+		}
+		time.Sleep(time.Second)
+		others(false)
+		own := turns.Join("ann")
+		own.Compute()
+		others(false)
+		other := turns.Join("bob")
+		other.Compute()
+		time.Sleep(time.Minute)
+		others(true)
+		other.Rest()
+		own.Rest()
+		others(true)
+		time.Sleep(time.Second)
+		others(false)
+	})
+}

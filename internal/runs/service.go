@@ -174,6 +174,9 @@ func (s *Service) roles(ctx context.Context, principal string, had []auth.Role) 
 // shareOfAll is how many times the bound of one user is that of all.
 const shareOfAll = 50
 
+// Others reports whether a program of another user than this one computes, or did lately.
+func (s *Service) Others(user string) bool { return s.turns.Others(user) }
+
 // stored asks the store, which opens at its first use.
 func stored[T any](s *Service, ask func(Store) (T, error)) (T, error) {
 	store, err := s.opt.Store()

@@ -35,6 +35,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -94,6 +95,7 @@ type Harness struct {
 	reviews *reviews // nil where nothing is held
 	// embeddings are the vectors of searches; nil where no model is named.
 	embeddings *embedding.Embeddings
+	computing  *slots.Computing // for reads of users
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
@@ -233,6 +235,8 @@ func (h *Harness) openRuns() error {
 		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
 		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
 	})
+	h.computing = slots.NewComputing(h.runs.Others)
+	h.catalog.Compute(h.computing)
 	return nil
 }
 
@@ -351,6 +355,9 @@ func (h *Harness) Features() agent.Features {
 
 // Catalog is every tool known.
 func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }
+
+// Computing has what users read take turns.
+func (h *Harness) Computing() *slots.Computing { return h.computing }
 
 // Servers are the connections to upstream servers.
 func (h *Harness) Servers() *mcpclient.Manager { return h.servers.Manager }

@@ -129,12 +129,21 @@ func (s *Store) Approvals(ctx context.Context, f approval.Filter) (_ []approval.
 		}
 		where, args = where+" AND a.num < ?", append(args, num)
 	}
-	limit := pageSize(f.Limit)
-	rows, err := list(ctx, s, scanApproval, approvalColumns+where+" ORDER BY a.num DESC LIMIT ?", append(args, limit+1)...)
-	if len(rows) > limit {
-		rows, next = rows[:limit], strconv.FormatInt(rows[limit-1].num, 10)
-	}
-	return requestsOf(rows), next, err
+	limit, bytes, last := pageSize(f.Limit), 0, int64(0)
+	var all []approval.Request
+	err = s.each(ctx, approvalColumns+where+" ORDER BY a.num DESC LIMIT ?", append(args, limit+1), func(row scanner) error {
+		if len(all) == limit || bytes > maxListBytes {
+			next = strconv.FormatInt(last, 10)
+			return errStop
+		}
+		r, err := scanApproval(row)
+		all, last = append(all, r.Request), r.num
+		for _, c := range r.Calls {
+			bytes += len(c.Args)
+		}
+		return err
+	})
+	return all, next, err
 }
 
 // Approval implements runs.Store.
