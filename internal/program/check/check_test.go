@@ -120,3 +120,43 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckReadsEveryName: names and texts count as what they mean, however the program or its compiler writes them.
+func TestCheckReadsEveryName(t *testing.T) {
+	t.Parallel()
+	c := catalog.New()
+	c.SetServer(catalog.Server{Name: "lager", Tools: []catalog.Tool{
+		{
+			Server: "lager", Name: "suche",
+			InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["größe","品名"],"properties":{
+				"größe":{"enum":["groß","𝒌lein","a\"b\\c\n"]},"品名":{"type":"string"},"a-b 😀":{"type":"number"},"x":{"type":"object","properties":{"ñ":{"type":"string"}},"required":["ñ"]}}}`),
+			OutputSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"artikelnummer_ß":{"type":"string"},"😀":{"type":"number"}}}`),
+		},
+		{Server: "lager", Name: "zähle", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)},
+	}})
+	for _, code := range []string{
+		`return await tools.lager.suche({ größe: 'groß', 品名: 'x' })`,
+		`return await tools.lager.suche({ "gr\u00f6\xdfe": "gro\xdf", "\u{54c1}\u540d": 'x', 'a-b \ud83d\ude00': 1 })`,
+		"const größe = `\\u{1D48C}lein`, 品名 = `\\x41\\u540d`; return await tools.lager.suche({ größe, 品名, ['a-b 😀']: 2 })",
+		"return await tools.lager.suche({ größe: `a\"b\\\\c\n`, 品名: `\\\n` })",
+		`return await callMCPTool('lager__suche', { gr\u00f6\u{df}e: '\ud835\udc8clein', 品名: "", x: { ñ: 'é' } })`,
+		`return await callMCPTool("lager__z\xe4hle")`,
+		`const { artikelnummer_ß, '😀': n } = await tools.lager.suche({ größe: 'groß', 品名: 'x' }); return [artikelnummer_ß, n]`,
+		`const r = await tools.lager.suche({ größe: 'groß', 品名: 'x' }); return [r.artikelnummer_ß, r['\u{1f600}']]`,
+	} {
+		if found := mistakes(t, c, code); len(found) > 0 {
+			t.Errorf("%s: %q", code, found)
+		}
+	}
+	for code, want := range map[string]string{
+		`return await tools.lager.suche({ größe: 'groß' })`:                                        `needs "品名"`,
+		`return await tools.lager.suche({ größe: 'klein', 品名: 'x' })`:                              `cannot be "klein"`,
+		`return await tools.lager.suche({ gr\u00f6sse: 'groß', 品名: 'x' })`:                         `no argument "grösse"; did you mean "größe"?`,
+		`const r = await tools.lager.suche({ größe: 'groß', 品名: 'x' }); return r.artikelnummer_ss`: `did you mean "artikelnummer_ß"?`,
+		`return await tools.lager.suche({ größe: 'groß', 品名: 'x', x: { n: 'é' } })`:                `no argument "x.n"; did you mean "ñ"?`,
+	} {
+		if found := mistakes(t, c, code); len(found) != 1 || !strings.Contains(found[0], want) {
+			t.Errorf("%s: %q, want %s", code, found, want)
+		}
+	}
+}

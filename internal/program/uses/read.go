@@ -2,10 +2,12 @@ package uses
 
 import (
 	"encoding/json"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/tdewolff/parse/v2"
@@ -270,7 +272,7 @@ func isAssignment(op js.TokenType) bool {
 // name is the name of a global variable; "" for anything else.
 func name(x js.IExpr) string {
 	if v, ok := x.(*js.Var); ok && variable(v).Decl == js.NoDecl {
-		return string(variable(v).Data)
+		return plainName(variable(v).Data)
 	}
 	return ""
 }
@@ -278,11 +280,17 @@ func name(x js.IExpr) string {
 func literalName(x js.IExpr) string {
 	switch x := x.(type) {
 	case js.LiteralExpr:
-		return string(x.Data)
+		return plainName(x.Data)
 	case *js.LiteralExpr:
-		return string(x.Data)
+		return plainName(x.Data)
 	}
 	return ""
+}
+
+// plainName is a name without escapes.
+func plainName(data []byte) string {
+	text, _ := unescape(string(data))
+	return text
 }
 
 // stringOf is the text of a string literal, or of a template without parts.
@@ -297,26 +305,91 @@ func stringOf(x js.IExpr) (string, bool) {
 	case *js.GroupExpr:
 		return stringOf(x.X)
 	case *js.TemplateExpr:
-		if x.Tag == nil && len(x.List) == 0 && len(x.Tail) > 1 && !slices.Contains(x.Tail, '\\') {
-			return strings.Trim(string(x.Tail), "`"), true
+		if x.Tag == nil && len(x.List) == 0 && len(x.Tail) > 1 {
+			return unescape(strings.ReplaceAll(string(x.Tail[1:len(x.Tail)-1]), "\r\n", "\n"))
 		}
 	}
 	return "", false
 }
 
-// unquote reads a string literal, whose escapes are mostly those of JSON as esbuild writes it.
+// unquote reads a string literal.
 func unquote(data []byte) (text string, ok bool) {
 	if len(data) < 2 {
 		return "", false
 	}
-	inner := string(data[1 : len(data)-1])
-	if !strings.ContainsRune(inner, '\\') {
-		return inner, true
+	return unescape(string(data[1 : len(data)-1]))
+}
+
+// unescape is a text of the program without its escapes: esbuild writes what is beyond ASCII as escapes, in names too. ok is false if it has half
+// of a surrogate pair, which no other text has, or an escape that is none.
+func unescape(text string) (_ string, ok bool) {
+	if !strings.Contains(text, `\`) {
+		return text, true
 	}
-	if data[0] == '\'' {
-		inner = strings.ReplaceAll(strings.ReplaceAll(inner, `\'`, `'`), `"`, `\"`)
+	var out strings.Builder
+	var half rune // the first of a surrogate pair
+	for text != "" {
+		var c rune
+		if text[0] == '\\' {
+			if c, text, ok = escape(text[1:]); !ok {
+				return "", false
+			}
+		} else {
+			r, size := utf8.DecodeRuneInString(text)
+			c, text = r, text[size:]
+		}
+		switch {
+		case half != 0:
+			if c = utf16.DecodeRune(half, c); c == utf8.RuneError {
+				return "", false
+			}
+			half = 0
+		case utf16.IsSurrogate(c):
+			half = c
+			continue
+		}
+		if c >= 0 {
+			out.WriteRune(c)
+		}
 	}
-	return text, json.Unmarshal([]byte(`"`+inner+`"`), &text) == nil
+	return out.String(), half == 0
+}
+
+// escape reads an escape behind its backslash. The character is -1 for the end of a line, which stands for nothing.
+func escape(text string) (c rune, rest string, ok bool) {
+	if text == "" {
+		return 0, "", false
+	}
+	c, size := utf8.DecodeRuneInString(text)
+	rest = text[size:]
+	digits := 0
+	switch c {
+	case 'b', 'f', 'n', 'r', 't', 'v':
+		return rune("\b\f\n\r\t\v"[strings.IndexRune("bfnrtv", c)]), rest, true
+	case '0', '1', '2', '3', '4', '5', '6', '7':
+		return 0, rest, c == '0' && (rest == "" || rest[0] < '0' || rest[0] > '9')
+	case '\r':
+		return -1, strings.TrimPrefix(rest, "\n"), true
+	case '\n', '\u2028', '\u2029':
+		return -1, rest, true
+	case 'x':
+		digits = 2
+	case 'u':
+		digits = 4
+		if inner, ok := strings.CutPrefix(rest, "{"); ok {
+			rest = inner
+			if digits = strings.IndexByte(inner, '}'); digits < 1 || digits > 8 {
+				return 0, "", false
+			}
+		}
+	default:
+		return c, rest, true
+	}
+	if len(rest) < digits {
+		return 0, "", false
+	}
+	n, err := strconv.ParseUint(rest[:digits], 16, 32)
+	return rune(n), strings.TrimPrefix(rest[digits:], map[bool]string{true: "}"}[digits != 2 && text[1] == '{']), err == nil && n <= unicode.MaxRune
 }
 
 // place is where a part of the code stands.

@@ -152,7 +152,7 @@ func (r *reader) bind(to js.IBinding, of int) {
 			switch key := item.Key; {
 			case key == nil:
 				if v, ok := item.Value.Binding.(*js.Var); ok {
-					part = r.made(Value{Kind: Member, Of: of, Name: string(variable(v).Data), At: r.place(v.Data)})
+					part = r.made(Value{Kind: Member, Of: of, Name: plainName(variable(v).Data), At: r.place(v.Data)})
 				}
 			case key.Computed != nil:
 				r.expr(key.Computed)
@@ -167,7 +167,9 @@ func (r *reader) bind(to js.IBinding, of int) {
 				if at.Line < 0 {
 					at = r.find(string(key.Literal.Data))
 				}
-				part = r.made(Value{Kind: Member, Of: of, Name: keyName(key.Literal), At: at})
+				if name, ok := keyName(key.Literal); ok {
+					part = r.made(Value{Kind: Member, Of: of, Name: name, At: at})
+				}
 			}
 			if item.Value.Default != nil {
 				r.expr(item.Value.Default)
@@ -186,13 +188,15 @@ func (r *reader) bind(to js.IBinding, of int) {
 	}
 }
 
-// keyName is the name that a key stands for.
-func keyName(l js.LiteralExpr) string {
-	if l.TokenType == js.StringToken {
-		text, _ := unquote(l.Data)
-		return text
+// keyName is the name that a key stands for; ok is false if that is not known.
+func keyName(l js.LiteralExpr) (name string, ok bool) {
+	switch l.TokenType {
+	case js.StringToken:
+		return unquote(l.Data)
+	case js.IntegerToken, js.DecimalToken:
+		return number(l.Data)
 	}
-	return string(l.Data)
+	return unescape(string(l.Data))
 }
 
 // function reads one of the program's functions. What its parameters are is not known.
@@ -398,7 +402,7 @@ func (r *reader) expr(x js.IExpr) int {
 	case *js.DotExpr:
 		of := r.expr(x.X)
 		if l, ok := x.Y.(js.LiteralExpr); ok {
-			return r.made(Value{Kind: Member, Of: of, Name: string(l.Data), At: r.place(l.Data)})
+			return r.made(Value{Kind: Member, Of: of, Name: plainName(l.Data), At: r.place(l.Data)})
 		}
 	case *js.IndexExpr:
 		return r.index(x)
@@ -796,16 +800,16 @@ func (r *reader) object(x *js.ObjectExpr) Arg {
 			r.expr(p.Value)
 			continue
 		}
-		key := keyName(p.Name.Literal)
+		key, known := keyName(p.Name.Literal)
 		at := r.place(p.Name.Literal.Data)
 		if at.Line < 0 {
-			at = r.find(key)
+			at = r.find(string(p.Name.Literal.Data))
 		}
 		value := r.arg(p.Value)
 		if value.At.Line < 0 {
 			value.At = at
 		}
-		if key == "__proto__" || len(key) > maxText {
+		if !known || key == "__proto__" || len(key) > maxText {
 			a.Open = true
 			continue
 		}
