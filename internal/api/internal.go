@@ -106,6 +106,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
+	input = catalog.Whole(input)
 	a.opt.Harness.EnsureTools(r.Context())
 	tool, err := a.opt.Harness.Catalog().Resolve(in.ToolName)
 	if err != nil {

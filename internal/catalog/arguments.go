@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
+	"mcp-code-exec-harness/internal/jsontext"
 )
 
 // param is a property of a tool's input.
@@ -59,8 +61,11 @@ func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (j
 	params := t.params()
 	if len(positional) == 1 {
 		first := bytes.TrimSpace(positional[0])
+		if first[0] == '"' && (len(params) == 0 || !accepts(t.inputSchema(), params[0].schema, "string")) {
+			first = Whole(first)
+		}
 		if first[0] == '{' && json.Valid(first) && t.isInput(first, params) {
-			return first, nil
+			return t.readTexts(first), nil
 		}
 	}
 	if len(positional) > len(params) {
@@ -82,7 +87,93 @@ func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (j
 	if !json.Valid(b.Bytes()) {
 		return nil, fmt.Errorf("arguments of %s are not valid JSON", t.FullName())
 	}
-	return b.Bytes(), nil
+	return t.readTexts(b.Bytes()), nil
+}
+
+// Whole is the object in a JSON string that is the text of one, as some clients encode an input; any other value is returned as it is.
+func Whole(input json.RawMessage) json.RawMessage {
+	text, is := jsontext.String(input)
+	if object := bytes.TrimSpace([]byte(text)); is && len(object) > 0 && object[0] == '{' && json.Valid(object) {
+		return object
+	}
+	return input
+}
+
+// readTexts returns an input in which a property whose schema takes no string, but is given the text of a value that it takes, has that value:
+// some clients and models write {"limit": "5"} and {"names": "[\"a\"]"}.
+func (t *Tool) readTexts(input json.RawMessage) json.RawMessage {
+	noTexts := t.get().noTexts()
+	if len(noTexts) == 0 {
+		return input
+	}
+	var out []byte
+	done := 0
+	for name, v := range jsontext.Members(input) {
+		s := noTexts[name]
+		if s == nil || input[v.From] != '"' {
+			continue
+		}
+		if text, is := jsontext.String(input[v.From:v.End]); is && t.takes(s, text) {
+			out = append(append(out, input[done:v.From]...), text...)
+			done = v.End
+		}
+	}
+	if out == nil {
+		return input
+	}
+	return append(out, input[done:]...)
+}
+
+// takes reports whether a text is the JSON of a value that a schema takes, and no string.
+func (t *Tool) takes(s *schema.Value, text string) bool {
+	if !json.Valid([]byte(text)) || strings.TrimSpace(text) != text {
+		return false
+	}
+	is := func(typ string) bool { return accepts(t.inputSchema(), s, typ) }
+	switch c := text[0]; {
+	case c == '{':
+		return is("object")
+	case c == '[':
+		return is("array")
+	case c == 't' || c == 'f':
+		return is("boolean")
+	case c == '-' || c >= '0' && c <= '9':
+		return is("number") || is("integer")
+	}
+	return false
+}
+
+// findNoTexts are the schemas of the properties that take no string.
+func (t *Tool) findNoTexts() map[string]*schema.Value {
+	found := map[string]*schema.Value{}
+	for _, p := range t.params() {
+		if !accepts(t.inputSchema(), p.schema, "string") {
+			found[p.name] = p.schema
+		}
+	}
+	return found
+}
+
+// ReadInput is the input of a tool outside of a catalog, with the name and JSON Schema, from what a client sent: a text in place of another value
+// is read as Arguments reads it, also one in place of the whole input. Then it is decoded. The error says in words what does not fit.
+func ReadInput(name string, inputSchema, input json.RawMessage, into any) error {
+	t := &Tool{Name: name, InputSchema: inputSchema}
+	t.derived = t.derive(name)
+	if len(bytes.TrimSpace(input)) == 0 {
+		input = json.RawMessage("{}")
+	}
+	if input = Whole(input); json.Valid(input) {
+		input = t.readTexts(input)
+	}
+	err := json.Unmarshal(input, into)
+	if err == nil {
+		return nil
+	}
+	problems, failed := t.validator().check(context.Background(), input, func() (func(), error) { return func() {}, nil })
+	if failed != nil || len(problems) == 0 {
+		problems = []string{"it must be a JSON object as the schema says"}
+	}
+	return &InvalidInputError{Tool: name, Problems: problems}
 }
 
 func arity(params []param) string {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -103,5 +104,61 @@ func TestArgumentsKeepSchemaOrder(t *testing.T) {
 	}
 	if want := `{"mid":1,"omega":2,"zeta":3,"alpha":4,"beta":5,"kappa":6}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestArgumentsAsTexts: a text in place of a value that the schema wants is that value, and nothing else is.
+func TestArgumentsAsTexts(t *testing.T) {
+	t.Parallel()
+	tool := &Tool{Server: "s", Name: "t", InputSchema: json.RawMessage(`{"type":"object","$defs":{"n":{"type":["integer","null"]}},"properties":{
+		"limit":{"$ref":"#/$defs/n"},"names":{"type":"array"},"where":{"type":"object"},"deep":{"type":"boolean"},"either":{"anyOf":[{"type":"string"},{"type":"number"}]},
+		"text":{"type":"string"},"any":{}}}`)}
+	for input, want := range map[string]string{
+		`{"limit":"5","names":"[\"a\", 1e2]","where":"{\"b\":1,\"a\":\"\\\"\"}","deep":"true"}`: `{"limit":5,"names":["a", 1e2],"where":{"b":1,"a":"\""},"deep":true}`,
+		`{ "names" : [ "[1]" ] , "limit" : "12345678901234567890" }`:                            `{ "names" : [ "[1]" ] , "limit" : 12345678901234567890 }`,
+		`{"limit":"five","names":"a","where":"[1]","deep":"yes"}`:                               `{"limit":"five","names":"a","where":"[1]","deep":"yes"}`,
+		`{"limit":" 5","names":"[","deep":"1","where":""}`:                                      `{"limit":" 5","names":"[","deep":"1","where":""}`,
+		`{"either":"5","text":"[1]","any":"true","other":"7","where":{"limit":"5"}}`:            `{"either":"5","text":"[1]","any":"true","other":"7","where":{"limit":"5"}}`,
+		`"{\"limit\": \"5\"}"`: `{"limit": 5}`,
+	} {
+		got, err := tool.Arguments(json.RawMessage(input), nil)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %s %v, want %s", input, got, err, want)
+		}
+	}
+	got, err := tool.Arguments(nil, []json.RawMessage{json.RawMessage(`"7"`), json.RawMessage(`"[]"`)})
+	if err != nil || string(got) != `{"limit":7,"names":[]}` {
+		t.Errorf("positional: %s, %v", got, err)
+	}
+	said := &Tool{Server: "s", Name: "say", InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)}
+	if got, err := said.Arguments(json.RawMessage(`"{\"text\":1}"`), nil); err != nil || string(got) != `{"text":"{\"text\":1}"}` {
+		t.Errorf("a text for a tool that takes one: %s, %v", got, err)
+	}
+}
+
+func TestReadInput(t *testing.T) {
+	t.Parallel()
+	const inputSchema = `{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}},"limit":{"type":"number"},"query":{"type":"string"}},"required":["query"]}`
+	type input struct {
+		Names []string
+		Limit float64
+		Query string
+	}
+	for text, want := range map[string]input{
+		``: {}, `{"query":"[1]","limit":"2.5"}`: {Query: "[1]", Limit: 2.5}, `{"names":"[\"a\",\"b\"]"}`: {Names: []string{"a", "b"}},
+		`"{\"query\":\"x\",\"names\":[\"c\"]}"`: {Query: "x", Names: []string{"c"}},
+	} {
+		var got input
+		if err := ReadInput("find", json.RawMessage(inputSchema), json.RawMessage(text), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"query":"x","limit":"many"}`: "limit", `{"query":1}`: "query", `{"query":"x","names":"a b"}`: "names", `[1]`: "object", `7`: "object", `{`: "JSON", `"x"`: "object",
+	} {
+		err := ReadInput("find", json.RawMessage(inputSchema), json.RawMessage(text), new(input))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "find") || strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), "input.") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }

@@ -40,6 +40,7 @@ type derived struct {
 	fullName  string
 	function  string // identifier, unique in the server
 	input     func() *schema.Value
+	noTexts   func() map[string]*schema.Value
 	wraps     func() bool
 	signature func() string
 	types     func() types
@@ -51,6 +52,7 @@ func (t *Tool) derive(function string) *derived {
 	return &derived{
 		fullName: t.Server + "__" + t.Name, function: function,
 		input:     sync.OnceValue(func() *schema.Value { return parse(t.InputSchema) }),
+		noTexts:   sync.OnceValue(t.findNoTexts),
 		wraps:     sync.OnceValue(t.findWraps),
 		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) }),
 		types:     sync.OnceValue(t.findTypes),

@@ -82,14 +82,8 @@ func unique(out, text []byte, at int) ([]byte, int) {
 			out = append(append(append(out, m.key...), ':'), m.value...)
 		}
 		return append(out, '}'), at + 1
-	case '"':
-		end := endOfString(text, at)
-		return append(out, text[at:end]...), end
 	}
-	end := at
-	for end < len(text) && bytes.IndexByte([]byte(",]}"), text[end]) < 0 {
-		end++
-	}
+	end := End(text, at)
 	return append(out, text[at:end]...), end
 }
 
@@ -318,6 +312,54 @@ func Numbers(text []byte) (kept, rounded bool) {
 		}
 	}
 	return kept, rounded
+}
+
+// HasHalf reports whether a string of a valid JSON text has half of a surrogate pair.
+func HasHalf(text []byte) bool {
+	for at := 0; at < len(text); at++ {
+		if text[at] != '\\' {
+			continue
+		}
+		at++
+		switch unit(text, at) {
+		case high:
+			if at+5 >= len(text) || text[at+5] != '\\' || unit(text, at+6) != low {
+				return true
+			}
+			at += 10
+		case low:
+			return true
+		}
+	}
+	return false
+}
+
+// The halves of a surrogate pair.
+const high, low = 1, 2
+
+// unit says which half the escape is that has its letter at an offset; 0: none.
+func unit(text []byte, at int) int {
+	if at+4 >= len(text) || text[at] != 'u' || text[at+1]|0x20 != 'd' {
+		return 0
+	}
+	switch c := text[at+2]; {
+	case c == '8' || c == '9' || c|0x20 == 'a' || c|0x20 == 'b':
+		return high
+	case c|0x20 >= 'c' && c|0x20 <= 'f':
+		return low
+	}
+	return 0
+}
+
+// End is where the string, number or name ends that begins at an offset of a valid and compact JSON text.
+func End(text []byte, at int) int {
+	if text[at] == '"' {
+		return endOfString(text, at)
+	}
+	for at < len(text) && bytes.IndexByte([]byte(",]}"), text[at]) < 0 {
+		at++
+	}
+	return at
 }
 
 // Depth is how deep arrays and objects are nested in a valid JSON text.

@@ -67,6 +67,18 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+func TestHasHalf(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		`"\ud83d\ude00"`: false, `"\uD83D\uDE00é\\ud800"`: false, `["\u00d8","x"]`: false, `"\ud83d"`: true, `{"\uDE00":1}`: true, `"\ud83dx\ude00"`: true,
+		`"\ud83d\ud83d\ude00"`: true, `"\\\ud800"`: true, `"\ud83d\u0061"`: true,
+	} {
+		if got := HasHalf([]byte(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	const value = `{"content":"line\nline","rows":[{"id":1.0,"n":null},"x"],"ok":true}`

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
@@ -96,7 +97,7 @@ func (h *hiding) schema(schema any) any {
 func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
 	x := s.begin(ctx, r, true)
 	defer x.end()
-	out, failed, err := x.single(ctx, runs.CallOf("callMCPTool.raw", name, r.Params.Arguments))
+	out, failed, err := x.single(ctx, runs.CallOf("callMCPTool.raw", name, catalog.Whole(r.Params.Arguments)))
 	if failed != nil || err != nil {
 		return failed, err
 	}
@@ -193,7 +194,7 @@ var aliases = map[string]func(args aliasArgs) runs.Request{
 	"list_server_functions": func(a aliasArgs) runs.Request {
 		return function("list_server_functions(" + ident.Quote(a.ServerName) + ")")
 	},
-	"callMCPTool": func(a aliasArgs) runs.Request { return runs.CallOf("callMCPTool", a.ToolName, a.Input) },
+	"callMCPTool": func(a aliasArgs) runs.Request { return runs.CallOf("callMCPTool", a.ToolName, catalog.Whole(a.Input)) },
 }
 
 func function(call string) runs.Request { return runs.Request{Code: "return await " + call} }

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -112,10 +113,23 @@ type described struct {
 	Instructions string `json:"instructions,omitempty"` // of its server, at the first of its tools
 }
 
+// toolNames are names of tools. A single one may be a text.
+type toolNames []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *toolNames) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) == nil && one != "" {
+		*n = toolNames{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(n))
+}
+
 // details answers get_tool_details.
 func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var in struct {
-		Names []string `json:"names"`
+		Names toolNames `json:"names"`
 	}
 	if err := decode(r, &in); err != nil {
 		return refusal(err), nil

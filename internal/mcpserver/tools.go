@@ -1,16 +1,15 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"runtime/debug"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/catalog"
 )
 
 // The tools of clients. Those of the upstream servers are called by programs.
@@ -173,16 +172,19 @@ func (s *Server) guard(call mcp.ToolHandler, work bool) mcp.ToolHandler {
 	}
 }
 
-// decode reads the arguments of a call. The error is for the model.
+// inputSchema is the schema of the input of one of this server's own tools, or of those of the original.
+func inputSchema(name string) json.RawMessage {
+	for _, d := range append(new(Server).definitions(), new(Server).taskDefinition()) {
+		if d.name == name {
+			return json.RawMessage(d.input)
+		}
+	}
+	return json.RawMessage(`{"type":"object","properties":{"toolName":{"type":"string"},"serverName":{"type":"string"},"input":{"type":"object"}}}`)
+}
+
+// decode reads the arguments of a call, whose values may be texts. The error is for the model.
 func decode(r *mcp.CallToolRequest, into any) error {
-	raw := r.Params.Arguments
-	if len(bytes.TrimSpace(raw)) == 0 {
-		raw = json.RawMessage("{}")
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("the arguments of %s are not as its schema says: %w", r.Params.Name, err)
-	}
-	return nil
+	return catalog.ReadInput(r.Params.Name, inputSchema(r.Params.Name), r.Params.Arguments, into)
 }
 
 // refusal is the result of a call that cannot be done as it is.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"mime"
 	"mime/multipart"
 	"net/textproto"
@@ -121,20 +120,20 @@ func (o *Operation) setBody(r *Request, raw json.RawMessage) error {
 	}
 	v, err := decode(raw)
 	if err != nil {
-		return fmt.Errorf("%s: it is not JSON", bodyKey)
+		return fmt.Errorf("%s: %w", bodyKey, err)
 	}
 	r.Header.Set("Content-Type", concrete(b.mediaType, "application/octet-stream"))
 	switch b.kind {
 	case bodyForm, bodyMultipart:
-		object, is := v.(map[string]any)
+		o, is := v.(object)
 		if !is {
 			return fmt.Errorf("%s: it must be an object, of the fields of the form", bodyKey)
 		}
 		if b.kind == bodyForm {
-			r.Body = b.form(object)
+			r.Body = b.form(o)
 			return nil
 		}
-		return b.multipart(r, object)
+		return b.multipart(r, o)
 	default:
 		f, err := fileOf(v)
 		if err != nil {
@@ -164,14 +163,14 @@ func (b *body) part(name string) part {
 }
 
 // form writes application/x-www-form-urlencoded.
-func (b *body) form(object map[string]any) []byte {
+func (b *body) form(o object) []byte {
 	var written []string
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		p := b.part(name).param
-		if _, is := object[name].(map[string]any); is && b.parts[name].name == "" {
+	for _, field := range o.properties {
+		p := b.part(field.name).param
+		if _, is := field.value.(object); is && b.parts[field.name].name == "" {
 			p.json = true
 		}
-		for _, pair := range p.pairs(object[name]) {
+		for _, pair := range p.pairs(field.value) {
 			written = append(written, pair.written)
 		}
 	}
@@ -179,18 +178,18 @@ func (b *body) form(object map[string]any) []byte {
 }
 
 // multipart writes multipart/form-data.
-func (b *body) multipart(r *Request, object map[string]any) error {
+func (b *body) multipart(r *Request, o object) error {
 	var out bytes.Buffer
 	w := multipart.NewWriter(&out)
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		p := b.part(name)
-		values := []any{object[name]}
-		if list, is := object[name].([]any); is {
-			values = list
+	for _, field := range o.properties {
+		p := b.part(field.name)
+		values := []any{field.value}
+		if l, is := field.value.(array); is {
+			values = l.items
 		}
 		for _, v := range values {
-			if err := p.write(w, name, v); err != nil {
-				return fmt.Errorf("%s.%s: %w", bodyKey, name, err)
+			if err := p.write(w, field.name, v); err != nil {
+				return fmt.Errorf("%s.%s: %w", bodyKey, field.name, err)
 			}
 		}
 	}
@@ -204,8 +203,8 @@ func (b *body) multipart(r *Request, object map[string]any) error {
 
 func (p part) write(w *multipart.Writer, name string, v any) error {
 	f := file{content: []byte(scalar(v)), contentType: p.contentType}
-	_, isObject := v.(map[string]any)
-	_, isList := v.([]any)
+	_, isObject := v.(object)
+	_, isList := v.(array)
 	switch {
 	case v == nil:
 		return nil
@@ -254,19 +253,19 @@ type file struct {
 
 // fileOf is the file that a program gives, by the schema fileSchema.
 func fileOf(v any) (f file, err error) {
-	object, is := v.(map[string]any)
+	o, is := v.(object)
 	if !is {
 		return file{content: []byte(scalar(v))}, nil
 	}
-	encoded, is := object["base64"].(string)
+	encoded, is := o.get("base64").(string)
 	if !is {
 		return f, fmt.Errorf(`a file is a text or {base64, filename?, contentType?}`)
 	}
 	if f.content, err = base64.StdEncoding.DecodeString(encoded); err != nil {
 		return f, fmt.Errorf("its base64 is not valid")
 	}
-	f.name, _ = object["filename"].(string)
-	f.contentType, _ = object["contentType"].(string)
+	f.name, _ = o.get("filename").(string)
+	f.contentType, _ = o.get("contentType").(string)
 	if f.contentType != "" {
 		if _, _, err := mime.ParseMediaType(f.contentType); err != nil {
 			return f, fmt.Errorf("its contentType is none")

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"mcp-code-exec-harness/internal/jsontext"
 )
 
 // Where parameters are.
@@ -165,12 +166,92 @@ type pair struct{ name, value, written string }
 // error is the error for a value that a parameter does not take.
 func (p *param) error(msg string) error { return errors.New(p.key + ": " + msg) }
 
-// decode reads a value of the input, with numbers as they are written.
-func decode(raw json.RawMessage) (v any, err error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
+// property is a property of an object, in the order in which the input has them.
+type property struct {
+	name  string
+	value any
+}
+
+// object is a decoded JSON object. Its JSON is raw, without equal keys.
+type object struct {
+	properties []property
+	raw        json.RawMessage
+}
+
+// get is the value of a property, nil if there is none.
+func (o object) get(name string) any {
+	for _, p := range o.properties {
+		if p.name == name {
+			return p.value
+		}
+	}
+	return nil
+}
+
+// array is a decoded JSON array. Its JSON is raw.
+type array struct {
+	items []any
+	raw   json.RawMessage
+}
+
+var errHalf = errors.New("it has half of a surrogate pair (\\ud800 to \\udfff), which cannot be sent here")
+
+// decode reads a value of the input: an object, an array, a json.Number as it is written, a string, a bool or nil.
+func decode(raw json.RawMessage) (any, error) {
+	raw = jsontext.Compact(raw)
+	if !json.Valid(raw) {
+		return nil, errors.New("it is not JSON")
+	}
+	if jsontext.HasHalf(raw) {
+		return nil, errHalf
+	}
+	v, _, err := decodeAt(raw, 0)
+	return v, err
+}
+
+// decodeAt reads the value that begins at an offset of a compact text, and returns where it ends.
+func decodeAt(raw []byte, at int) (v any, end int, err error) {
+	from := at
+	switch raw[at] {
+	case '{':
+		var o object
+		for at++; raw[at] != '}'; {
+			if raw[at] == ',' {
+				at++
+			}
+			name, next, err := decodeAt(raw, at)
+			if err != nil {
+				return nil, 0, err
+			}
+			p := property{}
+			p.name, _ = name.(string)
+			if p.value, at, err = decodeAt(raw, next+1); err != nil {
+				return nil, 0, err
+			}
+			o.properties = append(o.properties, p)
+		}
+		o.raw = raw[from : at+1]
+		return o, at + 1, nil
+	case '[':
+		var l array
+		for at++; raw[at] != ']'; {
+			if raw[at] == ',' {
+				at++
+			}
+			var item any
+			if item, at, err = decodeAt(raw, at); err != nil {
+				return nil, 0, err
+			}
+			l.items = append(l.items, item)
+		}
+		l.raw = raw[from : at+1]
+		return l, at + 1, nil
+	}
+	end = jsontext.End(raw, at)
+	dec := json.NewDecoder(bytes.NewReader(raw[at:end]))
 	dec.UseNumber()
 	err = dec.Decode(&v)
-	return v, err
+	return v, end, err
 }
 
 // scalar is a value as text; what holds values is JSON.
@@ -185,6 +266,17 @@ func scalar(v any) string {
 	case json.Number:
 		return v.String()
 	}
+	return jsonOf(v)
+}
+
+// jsonOf is a value as JSON.
+func jsonOf(v any) string {
+	switch v := v.(type) {
+	case object:
+		return string(v.raw)
+	case array:
+		return string(v.raw)
+	}
 	raw, _ := json.Marshal(v) // it was JSON
 	return string(raw)
 }
@@ -193,13 +285,13 @@ func scalar(v any) string {
 func items(v any) []string {
 	var all []string
 	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
+	case array:
+		for _, item := range v.items {
 			all = append(all, scalar(item))
 		}
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			all = append(all, name, scalar(v[name]))
+	case object:
+		for _, p := range v.properties {
+			all = append(all, p.name, scalar(p.value))
 		}
 	default:
 		all = []string{scalar(v)}
@@ -237,7 +329,7 @@ func (p *param) pathText(v any) (string, error) {
 		escape = func(s string) string { return strings.ReplaceAll(url.PathEscape(s), "%2F", "/") }
 	}
 	all = escapeAll(all, escape)
-	_, isObject := v.(map[string]any)
+	_, isObject := v.(object)
 	if isObject && p.explode {
 		all = assigned(all)
 	}
@@ -292,27 +384,26 @@ func (p *param) pairs(v any) []pair {
 	}
 	one := func(name, value string) pair { return pair{name, value, url.QueryEscape(name) + "=" + escape(value)} }
 	if p.json {
-		raw, _ := json.Marshal(v) // it was JSON
-		return []pair{one(p.name, string(raw))}
+		return []pair{one(p.name, jsonOf(v))}
 	}
 	if p.style == "deepObject" {
 		return deep(p.name, v, one)
 	}
-	list, isList := v.([]any)
-	object, isObject := v.(map[string]any)
+	l, isList := v.(array)
+	o, isObject := v.(object)
 	switch {
 	case v == nil:
 		return nil
 	case isList && p.explode && p.style == "form":
-		all := make([]pair, len(list))
-		for i, item := range list {
+		all := make([]pair, len(l.items))
+		for i, item := range l.items {
 			all[i] = one(p.name, scalar(item))
 		}
 		return all
 	case isObject && p.explode && p.style == "form":
 		var all []pair
-		for _, name := range slices.Sorted(maps.Keys(object)) {
-			all = append(all, one(name, scalar(object[name])))
+		for _, member := range o.properties {
+			all = append(all, one(member.name, scalar(member.value)))
 		}
 		return all
 	case isList || isObject:
@@ -329,12 +420,12 @@ func (p *param) pairs(v any) []pair {
 func deep(name string, v any, one func(name, value string) pair) (all []pair) {
 	switch v := v.(type) {
 	case nil:
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			all = append(all, deep(name+"["+key+"]", v[key], one)...)
+	case object:
+		for _, p := range v.properties {
+			all = append(all, deep(name+"["+p.name+"]", p.value, one)...)
 		}
-	case []any:
-		for i, item := range v {
+	case array:
+		for i, item := range v.items {
 			all = append(all, deep(name+"["+strconv.Itoa(i)+"]", item, one)...)
 		}
 	default:
@@ -353,13 +444,12 @@ func escapeReserved(s string) string {
 // headerText is the text of a header.
 func (p *param) headerText(v any) (string, error) {
 	all := items(v)
-	if _, isObject := v.(map[string]any); isObject && p.explode {
+	if _, isObject := v.(object); isObject && p.explode {
 		all = assigned(all)
 	}
 	out := strings.Join(all, ",")
 	if p.json {
-		raw, _ := json.Marshal(v) // it was JSON
-		out = string(raw)
+		out = jsonOf(v)
 	}
 	if !httpguts.ValidHeaderFieldValue(out) {
 		return "", p.error("it has characters that a header cannot hold")

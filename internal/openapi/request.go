@@ -48,7 +48,7 @@ func (o *Operation) Request(base *url.URL, input json.RawMessage) (*Request, err
 		}
 		v, err := decode(raw)
 		if err != nil {
-			return nil, p.error("it is not JSON")
+			return nil, p.error(err.Error())
 		}
 		text, err := r.set(p, v)
 		if err != nil {

@@ -1,0 +1,80 @@
+package jsontext
+
+import (
+	"encoding/json"
+	"iter"
+)
+
+// Value is where the value of a member stands in the text of its object.
+type Value struct{ From, End int }
+
+// Members are the members of a valid JSON text that is an object, in order; of any other text there are none.
+func Members(text []byte) iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		at := space(text, 0)
+		if at == len(text) || text[at] != '{' {
+			return
+		}
+		for {
+			if at = space(text, at+1); at == len(text) || text[at] != '"' {
+				return
+			}
+			end := endOfString(text, at)
+			name := unquote(text[at:end])
+			from := space(text, space(text, end)+1)
+			if end = endOfValue(text, from); !yield(name, Value{from, end}) {
+				return
+			}
+			if at = space(text, end); at == len(text) || text[at] != ',' {
+				return
+			}
+		}
+	}
+}
+
+// String is the text of a JSON string; ok is false for another value.
+func String(text []byte) (_ string, ok bool) {
+	at := space(text, 0)
+	if at == len(text) || text[at] != '"' || !json.Valid(text) {
+		return "", false
+	}
+	return unquote(text[at:endOfString(text, at)]), true
+}
+
+// space is the first offset from one on that is no whitespace.
+func space(text []byte, at int) int {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n') {
+		at++
+	}
+	return min(at, len(text))
+}
+
+// endOfValue is where the value ends that begins at an offset.
+func endOfValue(text []byte, at int) int {
+	depth := 0
+	for at < len(text) {
+		switch text[at] {
+		case '"':
+			at = endOfString(text, at)
+			if depth == 0 {
+				return at
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return at // of the object around
+			}
+			if depth--; depth == 0 {
+				return at + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return at
+			}
+		}
+		at++
+	}
+	return at
+}
