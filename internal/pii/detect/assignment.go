@@ -1,6 +1,9 @@
 package detect
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // strength is what the name of a value says of it.
 type strength int
@@ -26,7 +29,7 @@ func strengthOf(name string) strength {
 	if nameWords[last] == "qualifier" {
 		last = tailWord(&name)
 	}
-	switch nameWords[last] {
+	switch meaningOf(last) {
 	case "password":
 		return passwordLike
 	case "secret":
@@ -44,11 +47,61 @@ func strengthOf(name string) strength {
 	return plain
 }
 
+// meaningOf is what a word of a name says. Words that end with that for a password are joined to another one: PGPASSWORD.
+func meaningOf(word string) string {
+	if meaning := nameWords[word]; meaning != "" {
+		return meaning
+	}
+	for _, ending := range [...]string{"password", "passwd", "passphrase"} {
+		if strings.HasSuffix(word, ending) {
+			return "password"
+		}
+	}
+	return ""
+}
+
+// sessions are the names of cookies that stand for a session. Those of the second part are names of other things, too, where no cookie is meant.
+var sessions, cookieSessions = set("phpsessid jsessionid aspsessionid aspnetsessionid connectsid laravelsession cfid cftoken sessionidss"),
+	set("session sessionid sessid sid sess ssid hostsid securesid remember remembertoken remembermetoken")
+
+// cookie tells whether the name from start to end, before a =, is that of a session in a cookie.
+func (s *scanner) cookie(start, end int) bool {
+	const most = 256 // bytes of the header or the option before it
+	var plain [maxWord]byte
+	n := 0
+	for i := start; i < end; i++ {
+		c := s.text[i]
+		if classes[c]&alnum == 0 {
+			continue
+		}
+		if n == len(plain) {
+			return false
+		}
+		if classes[c]&upper != 0 {
+			c |= 0x20
+		}
+		plain[n] = c
+		n++
+	}
+	if sessions[string(plain[:n])] {
+		return true
+	}
+	if !cookieSessions[string(plain[:n])] && !bytes.HasSuffix(plain[:n], []byte("session")) && !bytes.HasSuffix(plain[:n], []byte("sessionid")) {
+		return false
+	}
+	if s.around.key.words&aboutSecret != 0 {
+		return true
+	}
+	line := s.text[s.border(max(0, start-most)):start]
+	line = line[strings.LastIndexByte(line, '\n')+1:]
+	return strings.Contains(line, "ookie") || strings.Contains(line, "curl") && strings.Contains(line, " -b")
+}
+
 // nameWords has the words of names by what they say of the value.
 var nameWords, endings = func() (all map[string]string, endings [256]bool) {
 	all = map[string]string{}
 	for meaning, words := range map[string]string{
-		"password": "password passwd pwd passphrase passcode passwort contraseña senha pass mdp",
+		"password": "password passwd pwd passphrase passcode sshpass passwort contraseña senha pass mdp",
 		"secret": `secret secrets apikey secretkey accesskey privatekey credential credentials authtoken accesstoken authkey clientsecret apisecret
 			apitoken signature sig masterkey`,
 		"token": "token authorization auth pat jwt",
@@ -99,6 +152,15 @@ func (s *scanner) assignment(i int) {
 		start--
 	}
 	strong := strengthOf(s.text[start:end])
+	if strong == plain && s.text[i] == '=' {
+		name := end
+		for name > start && s.is(name-1, ascii) || name > start && (s.text[name-1] == '-' || s.text[name-1] == '.') {
+			name--
+		}
+		if s.cookie(name, end) {
+			strong = key
+		}
+	}
 	if strong == plain || s.text[i] == '>' && s.at(start-1) != '<' {
 		return
 	}

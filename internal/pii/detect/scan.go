@@ -236,6 +236,7 @@ func (s *scanner) mark(i int) int {
 		}
 		s.userinfoAt(i)
 		s.telegram(i)
+		s.userOption(i)
 		s.assignment(i)
 	}
 	return i

@@ -190,14 +190,42 @@ func (s *scanner) run64(i int) int {
 	return end
 }
 
-// telegram looks for the token of a bot around the colon at i: 123456789:AA….
+// telegram looks for the token of a bot around the colon at i: 123456789:AA…, in addresses behind bot.
 func (s *scanner) telegram(i int) {
 	start := i
 	for i-start < 10 && s.is(start-1, digit) {
 		start--
 	}
-	if end := s.run64(i + 1); i-start >= 8 && end-i == 36 && s.text[i+1] == 'A' && !s.is(start-1, ascii) {
-		s.add(start, end, secret, s.text[start:end])
+	end := s.run64(i + 1)
+	if i-start < 8 || end-i != 36 || s.text[i+1] != 'A' || s.is(start-1, digit) || s.is(start-1, ascii) && !strings.HasSuffix(s.text[:start], "bot") {
+		return
+	}
+	s.add(start, end, secret, s.text[start:end])
+}
+
+// userOption looks for user:password around the colon at i, as an argument of curl and other clients of HTTP: -u ann:…, --user=ann:….
+func (s *scanner) userOption(i int) {
+	const most = 64
+	start := i
+	for i-start < most && start > 0 && strings.IndexByte(" \t\n\"'=", s.text[start-1]) < 0 {
+		start--
+	}
+	before := strings.TrimRight(s.text[s.border(max(0, start-most)):start], " \"'")
+	if start == i || !strings.HasSuffix(before, "-u") && !strings.HasSuffix(before, "--user") && !strings.HasSuffix(before, "--user=") && !strings.HasSuffix(before, "-a") &&
+		!strings.HasSuffix(before, "--proxy-user") {
+		return
+	}
+	line := s.text[s.border(max(0, start-4*most)):start]
+	line = line[strings.LastIndexByte(line, '\n')+1:]
+	if !strings.Contains(line, "curl") && !strings.Contains(line, "http") {
+		return
+	}
+	value := s.text[i+1 : s.border(i+1+maxUserinfo)]
+	if end := strings.IndexAny(value, " \t\r\n\"'"); end >= 0 {
+		value = value[:end]
+	}
+	if len(value) >= 3 && !placeholder(value) {
+		s.add(start, i+1+len(value), secret, s.text[start:i+1+len(value)])
 	}
 }
 
