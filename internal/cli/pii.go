@@ -23,6 +23,7 @@ type piiScanCmd struct {
 	File    string            `arg:"" optional:"" help:"Text to read; standard input without one."`
 	JSONL   bool              `name:"jsonl" help:"Read one {\"text\":…} a line, and answer one {\"spans\":[…]} a line."`
 	Type    []string          `help:"Look for an opt-in type as well: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID or IN_AADHAAR." placeholder:"TYPE"`
+	Country []string          `help:"Look for the numbers of persons of a country: br, cn, de, es, fr, gb, in, it, jp, kr, nl, pl, se or tr." placeholder:"CODE"`
 	Pattern map[string]string `help:"Look for a pattern of your own, in RE2 syntax." placeholder:"NAME=REGEXP" mapsep:"none"`
 }
 
@@ -33,12 +34,13 @@ With --json and --jsonl the answer is where the values are, in bytes of UTF-8.
 Examples:
   harness pii scan notes.txt
   harness pii scan --json --type ZIP_CODE notes.txt
+  harness pii scan --country br --country fr notes.txt
   harness pii scan --pattern 'EMPLOYEE=EMP-[A-Z]{2}-\d{6}' notes.txt
   harness pii scan --jsonl rows.jsonl`
 }
 
 func (c *piiScanCmd) Run(ctx context.Context, a *app) error {
-	detector, err := detect.New(detect.Options{Types: c.Type, Custom: c.Pattern})
+	detector, err := detect.New(detect.Options{Types: c.Type, Countries: c.Country, Custom: c.Pattern})
 	if err != nil {
 		return usage(err)
 	}

@@ -21,6 +21,7 @@ func TestPIIScan(t *testing.T) {
 		{"dash", "call (202) 555-0143", []string{"-"}, "call [PHONE_1]"},
 		{"nothing", "", nil, ""},
 		{"opt-in", "Austin, TX 78701", []string{"--type", "ZIP_CODE"}, "Austin, TX [ZIP_CODE_1]"},
+		{"country", "CPF 111.444.777-35", []string{"--country", "br"}, "CPF [BR_CPF_1]"},
 		{"pattern", "EMP-12,34 x", []string{"--pattern", `EMPLOYEE=EMP-\d{1,2},\d+`}, "[EMPLOYEE_1] x"},
 		{"JSON", "é ann@example.com", []string{"--json"}, `{"spans":[{"start":3,"end":18,"type":"EMAIL","token":"[EMAIL_1]"}]}` + "\n"},
 		{"JSON of nothing", "", []string{"--json"}, `{"spans":[]}` + "\n"},
@@ -50,6 +51,7 @@ func TestPIIScanRefuses(t *testing.T) {
 	}{
 		{"", []string{"missing.txt"}, "missing.txt"},
 		{"", []string{"--type", "SHOE_SIZE"}, `unknown type "SHOE_SIZE"`},
+		{"", []string{"--country", "zz"}, `unknown country "zz"`},
 		{"", []string{"--pattern", "A=("}, `custom pattern "A"`},
 		{`{"text":"a"}` + "\n" + "{", []string{"--jsonl"}, "line 2: read"},
 		{`{"text":"a"}` + "\n\n" + `{"text":"a"}`, []string{"--jsonl"}, "line 2: read"},

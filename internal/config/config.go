@@ -162,7 +162,8 @@ type Policy struct {
 // PII configures what is replaced by tokens.
 type PII struct {
 	Enabled       bool                         `key:"enabled" default:"true" doc:"Replace personal data and secrets by tokens before models, logs, journals and files see them."`
-	Types         []string                     `key:"types" doc:"Further types to look for: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID, IN_AADHAAR."`
+	Types         []string                     `key:"types" doc:"Further types to look for: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID, IN_AADHAAR, and those of pii.countries."`
+	Countries     []string                     `key:"countries" doc:"Countries whose numbers of persons to look for: br, cn, de, es, fr, gb, in, it, jp, kr, nl, pl, se, tr."`
 	Custom        map[string]string            `key:"custom" doc:"Patterns of your own by name, as regular expressions in RE2 syntax. The name in capitals is the type."`
 	Fields        map[string]map[string]string `key:"fields" doc:"Values in answers that are personal data whatever they look like, such as names: tools, then paths, then the type of each."`
 	UnknownTokens string                       `key:"unknownTokens" default:"text" oneof:"text,fail" doc:"What a token in the arguments of a tool is that the session does not know: a text like any other, or a reason not to make the call."`

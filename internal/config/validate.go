@@ -110,6 +110,8 @@ func (l *loader) validatePII() {
 		"write store", "pii.vault", "policy.preset", "policy.rules")
 	_, err = detect.New(detect.Options{Types: p.Types})
 	l.refuse(err != nil, fmt.Sprint(err), "remove it, or correct it", "pii.types")
+	_, err = detect.New(detect.Options{Countries: p.Countries})
+	l.refuse(err != nil, fmt.Sprint(err), "remove it, or correct it", "pii.countries")
 }
 
 // validateTelemetry drops an address that was set for programs that send traces in another way.

@@ -35,7 +35,7 @@ func Detector(c config.PII) (*detect.Detector, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
-	return detect.New(detect.Options{Types: c.Types, Custom: c.Patterns()})
+	return detect.New(detect.Options{Types: c.Types, Countries: c.Countries, Custom: c.Patterns()})
 }
 
 // maxFirst bounds the first number of a token in a vault in memory. It leaves room for as many.

@@ -28,8 +28,9 @@ const (
 	aboutVersion // of software; section numbers
 	aboutLine    // of a telephone, such as office; counts behind a number
 	aboutUnit    // of measure; counts behind a number
-	aboutID      // identifiers, some of which are personal
-	aboutOther   // amounts, times and measures that are no personal data
+	aboutBSN
+	aboutID    // identifiers, some of which are personal
+	aboutOther // amounts, times and measures that are no personal data
 )
 
 var meanings = func() map[string]mask {
@@ -57,7 +58,8 @@ var meanings = func() map[string]mask {
 		aboutAadhaar:  `aadhaar aadhar adhaar uid uidai आधार`,
 		aboutVersion: `version versions ver v release releases firmware revision rev build assembly oid rfc semver sdk driver kernel chrome firefox
 			safari section chapter upgrade upgraded patch`,
-		aboutID: `id ids uid`,
+		aboutBSN: `bsn burgerservicenummer sofinummer sofi`,
+		aboutID:  `id ids uid`,
 		aboutOther: `memory disk ram heap steps step exp iat nbf capacity pid gid tid order orders orderid ref reference tracking isbn issn ean upc oid rfc lat lon lng latitude longitude score part
 			parts row rows byte bytes size issue ticket invoice ts timestamp time elapsed version release build commit sha hash uuid guid
 			code sku serial amount price total count offset port line lines seed epoch block height width duration uptime batch job

@@ -14,8 +14,10 @@ import (
 
 // Options says what a Detector looks for. The zero Options are the types that are on by default.
 type Options struct {
-	Types  []string          // opt-in types, such as ZIP_CODE; a type that is on by default may be named too
-	Custom map[string]string // regular expressions in RE2 syntax by the name of their type
+	Types []string // opt-in types, such as ZIP_CODE; a type that is on by default may be named too
+	// Countries are the ISO 3166 codes of countries whose numbers of persons are looked for; see Countries. Their case does not matter.
+	Countries []string
+	Custom    map[string]string // regular expressions in RE2 syntax by the name of their type
 }
 
 // Span is a value in a text. Texts that Find returns spans for can be replaced from Start to End.
@@ -35,9 +37,10 @@ type Span struct {
 
 // Detector finds values. It is safe for concurrent use.
 type Detector struct {
-	on     [kindCount]bool
-	names  []string // of kinds; those of custom patterns follow the others
-	custom []*regexp.Regexp
+	on      [kindCount]bool
+	persons bool     // some of the types of persons are on
+	names   []string // of kinds; those of custom patterns follow the others
+	custom  []*regexp.Regexp
 }
 
 // New compiles the custom patterns. An error names the option that is wrong.
@@ -52,6 +55,18 @@ func New(o Options) (*Detector, error) {
 			return nil, fmt.Errorf("unknown type %q; types are %s", name, strings.Join(kindNames[:], ", "))
 		}
 		d.on[k] = true
+	}
+	for _, code := range o.Countries {
+		kinds, ok := ofCountry[strings.ToUpper(code)]
+		if !ok {
+			return nil, fmt.Errorf("unknown country %q; countries are %s", code, strings.Join(Countries(), ", "))
+		}
+		for _, k := range kinds {
+			d.on[k] = true
+		}
+	}
+	for k := brCPF; k <= trID; k++ {
+		d.persons = d.persons || d.on[k]
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Custom)) {
 		pattern, err := compile(name, o.Custom[name])

@@ -16,6 +16,14 @@
 //	IN_AADHAAR     Verhoeff
 //	CN_ID          ISO 7064 mod 11-2, date of birth
 //	JP_MY_NUMBER   check digit
+//	BR_CPF         two check digits; BR_CNPJ, TR_ID too
+//	DE_TAX_ID      ISO 7064 mod 11,10, one digit repeated
+//	ES_NIF         check letter, of DNI and NIE
+//	FR_NIR         mod 97, month
+//	IN_PAN         form
+//	IT_FISCAL_CODE form, check letter
+//	KR_RRN         date, check digit; PL_PESEL and SE_PERSONAL_ID too
+//	NL_BSN         sum by weights; without dots by words
 //	UK_NIN         prefixes and suffixes that are given out
 //	VAT            country's format and check digit; formats without one by words
 //	DATE_OF_BIRTH  a date that words say is one of birth

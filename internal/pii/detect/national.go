@@ -6,7 +6,7 @@ import (
 
 // twelveDigits looks for the numbers of persons in India and Japan.
 func (s *scanner) twelveDigits(n *number) int {
-	if !s.on[inAadhaar] && !s.on[jpMyNumber] || n.plus || n.paren || n.joined != 0 {
+	if !s.on[inAadhaar] && !s.on[jpMyNumber] || n.plus || n.joined != 0 {
 		return 0
 	}
 	groups := 1
@@ -18,7 +18,7 @@ func (s *scanner) twelveDigits(n *number) int {
 		return 0
 	}
 	near, far := s.wordsBefore(n)
-	if !s.bounded(n, groups) || s.is(n.groups[groups-1].end, letter) || near&(aboutOther|aboutID|aboutPhone) != 0 && (near|far)&(aboutAadhaar|aboutMyNumber) == 0 {
+	if !s.bounded(n, groups) || s.is(n.groups[groups-1].end, letter) || groups == 1 && near&(aboutOther|aboutID|aboutPhone) != 0 && (near|far)&(aboutAadhaar|aboutMyNumber) == 0 {
 		return 0
 	}
 	digits := s.digits(n, groups)
@@ -30,9 +30,9 @@ func (s *scanner) twelveDigits(n *number) int {
 	end := n.groups[groups-1].end
 	switch {
 	case indian:
-		s.add(n.from, end, inAadhaar, digits)
+		s.add(n.groups[0].start, end, inAadhaar, digits)
 	case japanese:
-		s.add(n.from, end, jpMyNumber, digits)
+		s.add(n.groups[0].start, end, jpMyNumber, digits)
 	default:
 		return 0
 	}

@@ -84,6 +84,9 @@ func (s *scanner) numbers(start int) int {
 		end = s.ipv4(&n)
 	}
 	if end == 0 {
+		end = s.person(&n)
+	}
+	if end == 0 {
 		end = s.card(&n)
 	}
 	if end == 0 {

@@ -160,6 +160,11 @@ func (s *scanner) word(start, end int, bits uint8) int {
 	if done := s.mac(start, end); done > 0 {
 		return done
 	}
+	if s.persons && bits&digit != 0 {
+		if done := s.lettersOfPerson(start, end); done > 0 {
+			return done
+		}
+	}
 	numeric := isDigit(s.text[start])
 	if numeric && bits&digit != 0 {
 		if done := s.numerals(start, end); bits&(letter|underscore) == 0 || done > end {
