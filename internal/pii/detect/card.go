@@ -93,7 +93,7 @@ func (s *scanner) inMatrix(n *number, groups int) bool {
 	if before > 1 || before > 0 && after > 0 || after > 3 || before > 0 && s.is(start-5, digit) {
 		return true
 	}
-	if next := s.digitsAt(end+1, 5); after > 0 && len(next) == 4 && (next[:2] < "01" || next[:2] > "12" || next[2:] < "20" || next[2:] > "45") {
+	if next := s.digitsAt(end+1, 5); after > 0 && (s.is(end+1+len(next), letter) || len(next) == 4 && (next[:2] < "01" || next[:2] > "12" || next[2:] < "20" || next[2:] > "45")) {
 		return true
 	}
 	return s.betweenRows(n, groups)

@@ -11,6 +11,7 @@ type mask uint32
 
 const (
 	aboutPhone mask = 1 << iota
+	aboutCall       // what one does with a telephone, and more; counts for numbers that look like one of a telephone
 	aboutCard
 	aboutSSN
 	aboutIP
@@ -36,9 +37,10 @@ const (
 var meanings = func() map[string]mask {
 	all := map[string]mask{}
 	for meaning, words := range map[mask]string{
-		aboutPhone: `phone phones telephone telephones tel mobile mobil cell cellphone cellular fax call calls called calling sms whatsapp dial
-			msisdn hotline landline handy telefon telefone telefono teléfono téléphone telefoon puhelin telefonnummer portable movil móvil celular
-			ring answering reach contact voicemail pager text texted desk viber signal mobiles cells faxes msisdns phonenumber phonenumbers rufnummer 电话 手机 電話 携帯 телефон тел`,
+		aboutPhone: `phone phones telephone telephones tel mobile mobil mobiles cellphone cellular fax faxes sms whatsapp
+			msisdn msisdns hotline landline telefon telefone telefono teléfono téléphone telefoon puhelin telefonnummer móvil celular
+			phonenumber phonenumbers voicemail viber rufnummer 电话 手机 電話 携帯 телефон тел`,
+		aboutCall: `cell cells call calls called calling dial handy portable movil ring answering reach contact pager text texted desk signal`,
 		aboutLine: `office work home private business`,
 		aboutCard: `card cards credit debit visa mastercard amex maestro discover pan cc creditcard cardnumber ccnumber ccnum kreditkarte karte
 			carte tarjeta cartão carta unionpay jcb diners cardholder creditcards cardnumbers`,

@@ -108,7 +108,7 @@ func (s *scanner) ipv6(i int) int {
 	for start > 0 && i-start < 4 && isHex(s.text[start-1]) {
 		start--
 	}
-	if s.is(start-1, ascii) && !s.longIPv6(start) || s.at(start-1) == ':' || s.at(start-1) == '.' && start < i {
+	if s.is(start-1, ascii) && (isHex(s.at(start-1)) || !s.longIPv6(start)) || s.at(start-1) == ':' || s.at(start-1) == '.' && start < i {
 		return 0
 	}
 	end := i

@@ -14,7 +14,7 @@ func (s *scanner) mac(start, end int) int {
 	default:
 		return 0
 	}
-	if before := s.at(start - 1); before == sep && s.is(start-2, alnum) {
+	if s.at(start-1) == sep && sep != ' ' || s.at(start-1) == ' ' && s.is(start-2, alnum) && sep == ' ' {
 		return 0
 	}
 	digits := s.text[start:end]

@@ -156,6 +156,12 @@ done:
 		}
 	}
 	n.groups[n.count-1].sep = ""
+	if n.paren && !slices.ContainsFunc(n.groups[:n.count], func(g group) bool { return strings.Contains(g.sep, ")") }) {
+		n.paren = false // all of the number is in parentheses, or more
+		for n.from < start && s.text[n.from] != '+' {
+			n.from++
+		}
+	}
 	s.scale(n)
 }
 
@@ -209,8 +215,10 @@ func (s *scanner) separator(i int, space string) int {
 		switch c := s.text[j]; {
 		case isDigit(c):
 			return j
-		case c == ' ' || space != "" && c == space[0]:
+		case c == ' ':
 			spaces++
+		case space != "" && c == space[0]:
+			spaces += 2 // and no other one
 		case c == '-' || c == '.' || c == '/':
 			marks++
 		case c == '(' || c == ')':
@@ -266,9 +274,9 @@ func (s *scanner) bounded(n *number, groups int) bool {
 	last := n.groups[groups-1]
 	digitBefore := s.is(n.from-2, digit)
 	switch {
-	case n.joined == '.' && digitBefore, n.joined == '-' && digitBefore && groups > 1:
+	case s.at(n.from-1) == '.' && !s.is(n.from-2, letter|high) && s.at(n.from-2) != '.', n.joined == '-' && digitBefore && groups > 1:
 		return false
-	case (n.glued || s.is(last.end, letter)) && s.amongHex(n.groups[0].start, last.end):
+	case (n.glued || s.is(last.end, letter)) && s.amongHex(n.groups[0].start, last.end), groups > 1 && s.cutHex(n, groups):
 		return false
 	case !isDigit(s.at(last.end + 1)):
 		return true
@@ -280,6 +288,16 @@ func (s *scanner) bounded(n *number, groups int) bool {
 		return groups == 1
 	}
 	return true
+}
+
+// cutHex tells whether the last of the first groups is the beginning of a hexadecimal number as long as the others, as in 4301 0020 001A.
+func (s *scanner) cutHex(n *number, groups int) bool {
+	last := n.groups[groups-1]
+	end := last.end
+	for isHex(s.at(end)) && end-last.start < n.groups[0].len() {
+		end++
+	}
+	return end > last.end && end-last.start == n.groups[0].len() && !s.is(end, ascii)
 }
 
 // zeroFraction tells whether the fraction of a whole number, as in 12.0, is all that follows at i.
@@ -363,7 +381,7 @@ func (s *scanner) betweenRows(n *number, groups int) bool {
 	return false
 }
 
-// rowBefore is how many groups of digits with spaces between them stand before an offset, up to 2.
+// rowBefore is how many numbers with spaces between them stand before an offset, up to 2; hexadecimal ones count.
 func (s *scanner) rowBefore(i int) (n int) {
 	for ; n < 2; n++ {
 		at := i
@@ -371,10 +389,10 @@ func (s *scanner) rowBefore(i int) (n int) {
 			at--
 		}
 		end := at
-		for end-at < 10 && s.is(at-1, digit) {
+		for end-at < 10 && isHex(s.at(at-1)) {
 			at--
 		}
-		if end == i || at == end || s.is(at-1, ascii) {
+		if end == i || at == end || s.is(at-1, ascii) || strings.IndexAny(s.text[at:end], "0123456789") < 0 {
 			break
 		}
 		i = at
@@ -382,15 +400,18 @@ func (s *scanner) rowBefore(i int) (n int) {
 	return n
 }
 
-// rowAfter is how many groups of digits with spaces between them stand behind an offset, up to 4.
+// rowAfter is how many numbers with spaces between them stand behind an offset, up to 4; hexadecimal ones count.
 func (s *scanner) rowAfter(i int) (n int) {
 	for ; n < 4; n++ {
 		from := s.skip(i, " ")
-		group := s.digitsAt(from, 10)
-		if from == i || group == "" || s.is(from+len(group), ascii) {
+		to := from
+		for to-from < 10 && isHex(s.at(to)) {
+			to++
+		}
+		if from == i || to == from || s.is(to, ascii) || strings.IndexAny(s.text[from:to], "0123456789") < 0 {
 			break
 		}
-		i = from + len(group)
+		i = to
 	}
 	return n
 }

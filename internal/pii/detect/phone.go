@@ -8,7 +8,7 @@ import (
 // phone looks for a telephone number: one with a calling code that the numbering plans have, one in a form that only telephone numbers are
 // written in, or one that a word or the heading of its column says is one. Any other sequence of digits is a count, a date or a size.
 func (s *scanner) phone(n *number) int {
-	if s.is(n.from-1, alnum|underscore) || n.joined == '.' && s.is(n.from-2, digit) {
+	if s.is(n.from-1, alnum|underscore) || s.at(n.from-1) == '.' && !s.is(n.from-2, letter|high) {
 		return 0
 	}
 	if n.scaled != "" {
@@ -52,8 +52,28 @@ func (s *scanner) about(n *number, groups int) (yes, no bool) {
 	after, unit := s.after(n.groups[groups-1].end)
 	measure := unit && after&aboutUnit != 0
 	other := near&(aboutOther|aboutID) != 0
-	yes = near&aboutPhone != 0 || after&(aboutPhone|aboutLine) != 0 || !measure && !other && far&aboutPhone != 0 || !other && s.under(n)&aboutPhone != 0
+	words := aboutPhone
+	if s.callable(n, groups) {
+		words |= aboutCall
+	}
+	yes = near&words != 0 || after&(words|aboutLine) != 0 || !measure && !other && far&words != 0 || !other && s.under(n)&words != 0
 	return yes, !yes && (near&(aboutOther|aboutID|aboutVersion|aboutSecret) != 0 || measure)
+}
+
+// callable tells whether the first groups are as long as telephone numbers are, and no number with a fraction or period of years. Digits without
+// separators have to be a number of North America, one with a calling code or one with a trunk prefix.
+func (s *scanner) callable(n *number, groups int) bool {
+	digits := s.digits(n, groups)
+	switch {
+	case len(digits) < 7 || sameDigits(digits):
+		return false
+	case groups > 1:
+		return n.groups[0].sep != "." || groups > 2 && len(digits) >= 9
+	case len(digits) < 10 || len(digits) > 13:
+		return false
+	}
+	p, national, ok := callingCode(digits)
+	return digits[0] == '0' && digits[1] != '0' || ok && p.assigned(national) || len(digits) == 10 && plans()["1"].assigned(digits) && digits[3] >= '2'
 }
 
 // ends tells whether a telephone number may end with the last of these groups. Words such as -Office may follow it.
@@ -79,7 +99,7 @@ func (s *scanner) ends(n *number, groups int) bool {
 // labelled tells whether the word behind a number says that it is one of a telephone.
 func (s *scanner) labelled(end int) bool {
 	meaning, _ := s.after(end)
-	return meaning&(aboutPhone|aboutLine) != 0
+	return meaning&(aboutPhone|aboutCall|aboutLine) != 0
 }
 
 // international takes + or 00 or 011, a calling code, and a national number.
@@ -148,9 +168,6 @@ func (s *scanner) dialled(n *number, skip int) bool {
 		return true
 	}
 	first := s.text[n.groups[0].start+skip : n.groups[0].end]
-	if n.count == 1 && len(first) >= 11 && first[0] != '0' && skip == 2 { // zeros before a count are more
-		return true
-	}
 	if n.count < 3 || s.inRow(n, n.count) {
 		return false
 	}
@@ -288,7 +305,7 @@ func continues(n *number, groups int) bool {
 // numbers begin with 0, with an area code in parentheses, or with the 8 of Russia.
 func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	yes, no := s.about(n, groups)
-	if no || s.isDate(n, groups) {
+	if no || s.isDate(n, groups) || groups == 2 && n.groups[0].sep == "." || n.shape("-", 4, 4) && isYear(s.digits(n, 2)[:4]) && isYear(s.digits(n, 2)[4:]) {
 		return false
 	}
 	g := n.groups[:groups]
@@ -304,11 +321,12 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 		}
 		return true
 	}
-	if n.joined != 0 || s.inRow(n, groups) || s.at(n.from-1) == '.' {
+	if n.joined != 0 || s.inRow(n, groups) || s.at(n.from-1) == '.' || s.at(n.from-1) == ':' && isHex(s.at(n.from-2)) && isHex(s.at(n.from-3)) && !s.is(n.from-4, ascii) {
 		return false
 	}
-	if groups == 1 { // an area code with its zero, as no count has
-		return (total == 10 || total == 11) && first[0] == '0' && first[1] != '0' && !strings.Contains(sequence, first)
+	if groups == 1 { // an area code with its zero, in a sentence: numbers in data may be padded with zeros
+		return (total == 10 || total == 11) && first[0] == '0' && first[1] != '0' && !strings.Contains(sequence, first) &&
+			s.at(n.from-1) == ' ' && s.is(n.from-2, lower|high) && s.at(g[0].end) != '/'
 	}
 	if first == "8" { // 8 (912) 345-67-89
 		return g[0].sep == " (" && total == 11 && groups >= 3 && g[1].len() == 3 && strings.HasPrefix(g[1].sep, ")")
@@ -354,6 +372,8 @@ func (s *scanner) isDate(n *number, groups int) bool {
 	return a.len() == 4 && b.len() == 2 && c.len() == 2 && (s.text[a.start] == '1' || s.text[a.start] == '2') ||
 		a.len() <= 2 && b.len() <= 2 && c.len() == 4 && (s.text[c.start] == '1' || s.text[c.start] == '2')
 }
+
+func isYear(digits string) bool { return digits >= "1500" && digits <= "2100" }
 
 // extension reads x123, ext. 123 or #123 at i, and returns it in the form of RFC 3966.
 func (s *scanner) extension(i int) (string, int) {

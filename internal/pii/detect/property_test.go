@@ -14,9 +14,9 @@ import (
 func all(t testing.TB) *detect.Detector {
 	t.Helper()
 	d, err := detect.New(detect.Options{
-		Types:  []string{"DATE_OF_BIRTH", "ZIP_CODE", "UK_NIN", "VAT", "JP_MY_NUMBER", "CN_ID", "IN_AADHAAR"},
+		Types:     []string{"DATE_OF_BIRTH", "ZIP_CODE", "UK_NIN", "VAT", "JP_MY_NUMBER", "CN_ID", "IN_AADHAAR"},
 		Countries: detect.Countries(),
-		Custom: map[string]string{"EMPLOYEE": `EMP-[A-Z]{2}-\d{6}`},
+		Custom:    map[string]string{"EMPLOYEE": `EMP-[A-Z]{2}-\d{6}`},
 	})
 	if err != nil {
 		t.Fatal(err)
