@@ -72,6 +72,8 @@ func adviseCall(base, member, code string) string {
 			return "did you mean " + base + "." + closest + "?"
 		}
 		return base + " has " + strings.Join(known, ", ")
+	case slices.Contains(textMethods, member) && readsBytes.MatchString(code):
+		return "without an encoding readFileSync and fs.promises.readFile give a Buffer, as in Node: write readFile(path, 'utf8')"
 	case slices.Contains(listMethods, member) && ofIterator.MatchString(base):
 		return "this engine's iterators have no " + member + ": make a list first, [..." + strings.Replace(base, "(...)", "(…)", 1) + "]." + member
 	case slices.Contains(listMethods, member):
@@ -115,6 +117,12 @@ var newer = map[string]string{
 	"AsyncDisposableStack":  "try and finally",
 	"SuppressedError":       "AggregateError",
 }
+
+// textMethods are methods of texts that bytes have not.
+var textMethods = strings.Fields("split trim match matchAll replace replaceAll startsWith endsWith toLowerCase toUpperCase substring charAt padStart")
+
+// readsBytes is a read of a file without an encoding, in one of Node's forms.
+var readsBytes = regexp.MustCompile(`readFileSync\([^,()]*\)|(?s)(promises|fs/promises)\b.*\breadFile\([^,()]*\)`)
 
 // ofIterator is a call that gives an iterator, whose methods one of the engines lacks.
 var ofIterator = regexp.MustCompile(`\.(values|keys|entries|matchAll|\[Symbol\.iterator\])\((\.\.\.)?\)$`)

@@ -237,6 +237,8 @@ func TestAdvice(t *testing.T) {
 		{"a.union is not a function", "a.union(b)", "new Set([...a, ...b])"},
 		{"(intermediate value).isSubsetOf is not a function", "new Set().isSubsetOf(b)", "newer than this engine"},
 		{"a.union is not a function", "const a = JSON.parse('{}'); class B { union() {} } a.union(1)", "a has no function union"},
+		{"text.split is not a function", "const text = fs.readFileSync('/workspace/a'); text.split(',')", "readFile(path, 'utf8')"},
+		{"data.trim is not a function", "import { readFile } from 'fs/promises'\nconst data = await readFile('/workspace/a'); data.trim()", "readFile(path, 'utf8')"},
 		{"m.values(...).map is not a function", "m.values().map(f)", "[...m.values(…)].map"},
 		{"something else", "f()", ""},
 	} {

@@ -2,7 +2,7 @@
 // they are sent, in the order in which the program made them.
 
 import {
-  define, jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError, NativeTypeError, setPrototypeOf,
+  apply, define, jsonParse, list, mapDelete, mapGet, mapSet, NativeMap, NativePromise, NativeRangeError, NativeTypeError, setPrototypeOf,
   strSlice,
 } from './intrinsics.js';
 import { moveClock } from './clock.js';
@@ -11,7 +11,7 @@ import { parseExact } from './exact.js';
 import { run } from './run.js';
 import { fits, quote } from './text.js';
 
-let host; // {send, sendSync, compile}
+let host; // {send, sendSync, compile, detach?}
 let lastID = 0;
 let taken = 0; // answers delivered so far
 let inFlight = 0; // calls sent and not answered, without timers
@@ -211,4 +211,12 @@ export const look = (text) => host.inexact(text);
 
 export function compile(code, filename) {
   return host.compile(code, filename);
+}
+
+const { transfer } = ArrayBuffer.prototype; // not in Node.js 20, whose runner detaches
+
+// detach makes an ArrayBuffer one of no bytes.
+export function detach(buffer) {
+  if (transfer) apply(transfer, buffer, []);
+  else host.detach(buffer);
 }

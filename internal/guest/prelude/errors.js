@@ -3,7 +3,7 @@
 
 import {
   apply, construct, define, defineProperty, ErrorPrototype, getOwnPropertyDescriptor, hasOwn, join, lastIndexOf, list, mapGet, mapSet, NativeError,
-  NativeMap, NativeRangeError, NativeReferenceError, NativeSyntaxError, NativeTypeError, NativeWeakMap, own, startsWith, strIncludes,
+  NativeMap, NativePromise, NativeRangeError, NativeReferenceError, NativeSyntaxError, NativeTypeError, NativeWeakMap, own, startsWith, strIncludes,
   strIndexOf, strSlice, toNumber, uncurry, weakGet, weakSet, regExpExec,
 } from './intrinsics.js';
 import { encodePlain } from './json.js';
@@ -61,6 +61,7 @@ const probe = new NativeError('probe');
 const ownGetter = getOwnPropertyDescriptor(probe, 'stack')?.get;
 const inherited = getOwnPropertyDescriptor(ErrorPrototype, 'stack');
 const stackHasHeader = startsWith(`${probe.stack}`, 'Error: probe');
+const Aggregate = AggregateError;
 const errorToString = uncurry(ErrorPrototype.toString);
 const originals = new NativeWeakMap(); // object -> {shown, stack}: what programs see as its stack, and the engine's
 
@@ -98,13 +99,16 @@ function shownStack(error, stack) {
 export function installStacks() {
   let prepare;
   if (inherited?.get) {
-    const { get } = getOwnPropertyDescriptor({
+    const { get, set } = getOwnPropertyDescriptor({
       get stack() {
         const stack = apply(inherited.get, this, []);
         return typeof stack === 'string' ? shownStack(this, stack) : stack;
       },
+      set stack(value) { // the engine's takes strings only
+        define(this, 'stack', value, false);
+      },
     }, 'stack');
-    defineProperty(ErrorPrototype, 'stack', { __proto__: null, ...inherited, get });
+    defineProperty(ErrorPrototype, 'stack', { __proto__: null, ...inherited, get, set });
     const capture = NativeError.captureStackTrace;
     const methods = {
       captureStackTrace(object, above) {
@@ -128,6 +132,27 @@ export function installStacks() {
   }
   // The program's own hook would get the prelude's functions.
   defineProperty(NativeError, 'prepareStackTrace', { __proto__: null, value: prepare, writable: false, configurable: false });
+}
+
+// installAny gives the error of Promise.any the message that it has in V8, where the engine leaves it out. The promise settles no later.
+export function installAny() {
+  const { any } = NativePromise;
+  const message = 'All promises were rejected';
+  const named = (error) => {
+    if (error instanceof Aggregate && !hasOwn(error, 'message')) define(error, 'message', message, false);
+    return error;
+  };
+  const functions = {
+    any(iterable) {
+      const Class = this; // of promises
+      const Named = function (executor) { // takes the place of the class while the engine makes its promise
+        return construct(Class, [(resolve, reject) => apply(executor, undefined, [resolve, (error) => reject(named(error))])]);
+      };
+      Named.resolve = (value) => Class.resolve(value);
+      return apply(any, Named, [iterable]);
+    },
+  };
+  if (inherited?.get) define(NativePromise, 'any', functions.any, false);
 }
 
 // callSite remembers where the guest is now, so that an error that arrives with an answer can say who asked.

@@ -2,7 +2,7 @@
 // synchronous), with the original runtime's listFiles, exists and deleteFile. Paths go to the host as the program wrote them.
 
 import {
-  after, apply, attempt, define, endsWith, freeze, global, keys, lastIndexOf, list, NativeDate, NativeTypeError, own, push, startsWith,
+  after, apply, attempt, define, endsWith, freeze, global, keys, lastIndexOf, list, NativeDate, NativeTypeError, own, push, regExpExec, startsWith,
   strSlice, toArray, toLowerCase,
 } from './intrinsics.js';
 import { bytesOf, fromBase64, toBase64 } from './bytes.js';
@@ -26,6 +26,26 @@ export function bindBuffer() {
   toBuffer = (bytes) => apply(from, Buffer, [bytes.buffer]);
   bufferText = (bytes, encoding) => apply(toString, toBuffer(bytes), [encoding]);
   textBytes = (text, encoding) => apply(from, Buffer, [text, encoding]);
+}
+
+const textEncodings = /^(?:base64|base64url|hex|binary|latin1|ascii|utf16le|utf-16le|ucs2|ucs-2)$/i;
+let warned = false;
+
+// installToString tells programs that ask a text for an encoding of its bytes: of a file that was read as text it would be the text again.
+export function installToString(warn) {
+  const { toString } = String.prototype;
+  const functions = {
+    toString(...args) {
+      const text = apply(toString, this, []);
+      if (!warned && typeof args[0] === 'string' && regExpExec(textEncodings, args[0]) !== null) {
+        warned = true;
+        warn(`toString('${args[0]}') of a string is the string itself: read the file's bytes with fs.readFile(path, '${args[0]}'), ` +
+          `or write Buffer.from(text).toString('${args[0]}')`);
+      }
+      return text;
+    },
+  };
+  define(String.prototype, 'toString', functions.toString, false);
 }
 
 // call is a host call that is still to be made: convert makes the program's value of the host's, recover that of an error.
@@ -174,8 +194,8 @@ function mkdtemp(prefix) {
 
 const two = (name) => (from, to) => call(name, record('from', pathText(name, from), 'to', pathText(name, to)), nothing);
 
-// operations make the calls of each function. Node's forms are theirs in all but one: without an encoding Node's readFile
-// gives a Buffer.
+// operations make the calls of each function. Node's forms (synchronous, with a callback, and in fs.promises) are theirs in all but one: without
+// an encoding Node's readFile gives a Buffer.
 const operations = {
   __proto__: null,
   access: (path) => call('stat', record('path', pathText('access', path)), nothing),
@@ -258,7 +278,7 @@ for (let i = 0; i < names.length; i++) {
   const operation = operations[name];
   const nodes = name === 'readFile' ? readBuffer : operation;
   const forms = {
-    promise: { [name]: (...args) => promised(operation, args) }[name],
+    promise: { [name]: (...args) => promised(nodes, args) }[name],
     // With a function as its last argument it is Node's.
     [name](...args) {
       const callback = args[args.length - 1];

@@ -1,7 +1,7 @@
 // The runner of the tiers with Node.js: it executes one program, in a realm of its own, with frames on standard input and output.
 // PRELUDE is the text of the guest runtime, LIBRARIES that of the libraries that it uses, in a realm of their own.
 //
-// Objects of this outer realm lead a program to Node.js and are kept from it: only text passes between the realms. What V8 hands over
+// Objects of this outer realm lead a program to Node.js and are kept from it: only text passes between the realms, and buffers to be detached. What V8 hands over
 // by itself (the error of a refused import) leads no further, since this realm compiles no text (--disallow-code-generation-from-strings)
 // and its prototypes are frozen. That is order, not a wall: the walls are around the process.
 'use strict';
@@ -35,11 +35,11 @@ const JOIN = `(() => {
     defineProperty(made, 'name', { __proto__: null, value: String(thrown.name), configurable: true, writable: true });
     throw made;
   };
-  return ({ send, sendSync, compile, libraries, atob, btoa }) => {
+  return ({ send, sendSync, compile, libraries, atob, btoa, detach }) => {
     globalThis.atob = inner(atob);
     globalThis.btoa = inner(btoa);
     const load = inner(libraries);
-    return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile), get libraries() { return load(); } };
+    return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile), detach: inner(detach), get libraries() { return load(); } };
   };
 })()`;
 
@@ -47,9 +47,13 @@ const JOIN = `(() => {
 function boot(script, realm, calls) {
   const evaluate = (code, filename) => vm.runInContext(code, realm, { filename });
   const join = evaluate(JOIN, 'harness:prelude');
-  const host = join({ ...calls, compile: evaluate, libraries, atob, btoa }); // sets atob and btoa, which the runtime takes when it is evaluated
+  const host = join({ ...calls, compile: evaluate, libraries, atob, btoa, detach }); // sets atob and btoa, which the runtime takes when it is evaluated
   return script.runInContext(realm)(host);
 }
+
+// detach takes an ArrayBuffer of the inner realm its bytes; V8 looks at nothing else of it.
+const clone = structuredClone;
+const detach = (buffer) => { clone(null, { transfer: [buffer] }); };
 
 // load compiles the guest runtime. The runner's argument names the file of its code cache, in which V8 keeps compiled functions: without one, or with that
 // of another V8, load executes a small program and returns a new cache, too.

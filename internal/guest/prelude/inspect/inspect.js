@@ -2,7 +2,7 @@
 // [Getter], proxies as their targets. The one exception is a method under Symbol.for('nodejs.util.inspect.custom').
 
 import {
-  apply, create, getOwnPropertyDescriptor, hasOwn, is, list, mapGet, mapSet, mapSize, NativeMap, push, repeat, sort,
+  apply, create, getOwnPropertyDescriptor, hasOwn, is, list, mapGet, mapSet, mapSize, NativeMap, push, regExpExec, repeat, sort,
   strSlice, symbolInspect, symbolToString,
 } from '../intrinsics.js';
 import { isNamespace, peek, proxyOf } from '../brands.js';
@@ -17,14 +17,16 @@ const defaults = {
   compact: 3,
   customInspect: true,
   depth: 2,
+  getters: false,
   maxArrayLength: 100,
   maxStringLength: 10000,
+  numericSeparator: false,
   showHidden: false,
   showProxy: false,
   sorted: false,
 };
 
-// inspect returns value as text and never throws. Options are those of util.inspect, without colours and getters.
+// inspect returns value as text and never throws. Options are those of util.inspect, without colours.
 export function inspect(value, options) {
   try {
     return formatValue(context(options), value, 0);
@@ -53,11 +55,19 @@ function context(options) {
 export function formatPrimitive(ctx, value) {
   switch (typeof value) {
     case 'string': return formatString(ctx, value);
-    case 'number': return is(value, -0) ? '-0' : `${value}`;
-    case 'bigint': return `${value}n`;
+    case 'number': return is(value, -0) ? '-0' : ctx.numericSeparator ? separated(`${value}`) : `${value}`;
+    case 'bigint': return ctx.numericSeparator ? `${separated(`${value}`)}n` : `${value}n`;
     case 'symbol': return symbolToString(value);
     default: return `${value}`;
   }
+}
+
+// separated writes the digits of a decimal number in groups of three.
+function separated(text) {
+  const parts = regExpExec(/^(-?\d+)(\.\d+)?$/, text); // without an exponent
+  if (!parts) return text;
+  const whole = replace(/\d(?=(?:\d{3})+$)/g, parts[1], (m) => `${m[0]}_`);
+  return whole + replace(/\d{3}(?=\d)/g, parts[2] ?? '', (m) => `${m[0]}_`);
 }
 
 function formatString(ctx, value) {
@@ -156,7 +166,7 @@ export function formatProperty(ctx, value, depth, key, kind) {
     text = formatExport(ctx, value, depth, key);
     ctx.indentation -= 2;
   } else if (descriptor.get !== undefined) {
-    text = descriptor.set !== undefined ? '[Getter/Setter]' : '[Getter]';
+    text = formatGetter(ctx, value, depth, descriptor);
   } else {
     text = descriptor.set !== undefined ? '[Setter]' : 'undefined';
   }
@@ -167,6 +177,24 @@ export function formatProperty(ctx, value, depth, key, kind) {
   else if (!descriptor.enumerable) name = `[${escape(key)}]`;
   else name = isName(key) ? key : quoted(key);
   return `${name}: ${text}`;
+}
+
+// formatGetter tells of a getter; the option getters has it called.
+function formatGetter(ctx, value, depth, { get, set }) {
+  const label = set === undefined ? 'Getter' : 'Getter/Setter';
+  if (!(ctx.getters === true || ctx.getters === (set === undefined ? 'get' : 'set'))) return `[${label}]`;
+  let text;
+  ctx.indentation += 2;
+  try {
+    const got = apply(get, value, []);
+    const inner = formatValue(ctx, got, depth);
+    text = typeof got === 'object' && got !== null ? `[${label}] ${inner}` : `[${label}: ${inner}]`;
+  } catch (error) {
+    const message = error === null || typeof error !== 'object' ? undefined : peek(error, 'message');
+    text = `[${label}: <Inspection threw (${typeof message === 'string' ? message : 'undefined'})>]`;
+  }
+  ctx.indentation -= 2;
+  return text;
 }
 
 function formatExport(ctx, namespace, depth, key) {

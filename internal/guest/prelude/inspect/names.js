@@ -2,7 +2,7 @@
 
 import {
   FunctionPrototype, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, isEnumerable, ObjectPrototype, objectToString,
-  own, symbolToStringTag,
+  own, symbolToStringTag, typedArrayName,
 } from '../intrinsics.js';
 import { inherits, peek, proxyOf } from '../brands.js';
 import { inspect } from './inspect.js';
@@ -30,7 +30,7 @@ export function constructorName(ctx, value, depth) {
 
 // tagOf returns the Symbol.toStringTag that says more than the constructor's name and is no property that prints.
 export function tagOf(value, name) {
-  const tag = peek(value, symbolToStringTag);
+  const tag = peek(value, symbolToStringTag) ?? typedArrayName(value); // a getter of the program's is not asked
   if (typeof tag !== 'string' || tag === name) return '';
   return hasOwn(value, symbolToStringTag) && isEnumerable(value, symbolToStringTag) ? '' : tag;
 }

@@ -1,8 +1,8 @@
-// structuredClone: the HTML standard's algorithm for the classes of the language. Only ArrayBuffers can be transferred.
+// structuredClone makes structuredClone: the HTML standard's algorithm for the classes of the language. Only ArrayBuffers can be transferred.
 import { cloneBlob } from './blob.js';
 import { DOMException } from './domexception.js';
 import {
-  apply, bigintValueOf, booleanValueOf, bufferSlice, create, dataViewBuffer, dataViewByteLength, dataViewByteOffset, dateGetTime, define,
+  bigintValueOf, booleanValueOf, bufferSlice, create, dataViewBuffer, dataViewByteLength, dataViewByteOffset, dateGetTime, define,
   getPrototypeOf, hasOwn, isArray, isView, keys, mapForEach, mapGet, mapSet, mapSize, NativeMap, NativeSet, numberValueOf, push,
   regExpFlags, regExpSource, setAdd, setForEach, setSize, stringValueOf, symbolValueOf, toStr, typedArrayBuffer, typedArrayByteOffset,
   typedArrayLength, typedArrayName,
@@ -16,7 +16,6 @@ const Err = Error;
 const Re = RegExp;
 const View = DataView;
 const opaque = [WeakMap, WeakSet, WeakRef, Promise];
-const { transfer } = ArrayBuffer.prototype; // not in Node.js 20, where a transfer copies
 
 const named = (names) => {
   const out = create(null);
@@ -31,19 +30,24 @@ function refuse(what) {
   throw new DOMException(`${what} could not be cloned.`, 'DataCloneError');
 }
 
-export function structuredClone(value, options) {
-  if (arguments.length === 0) throw new TypeError('structuredClone needs a value');
-  const moved = options?.transfer === undefined ? [] : [...options.transfer];
-  const seen = new NativeMap();
-  for (let i = 0; i < moved.length; i++) {
-    if (!isArrayBuffer(moved[i])) throw new DOMException('Only an ArrayBuffer can be transferred', 'DataCloneError');
-    mapSet(seen, moved[i], bufferSlice(moved[i], 0));
-  }
-  const result = clone(value, seen);
-  // Detached last: a clone that fails changes nothing.
-  if (transfer) for (let i = 0; i < moved.length; i++) apply(transfer, moved[i], []);
-  return result;
-}
+export const structuredClone = (detach) => {
+  const functions = {
+    structuredClone(value, options) {
+      if (arguments.length === 0) throw new TypeError('structuredClone needs a value');
+      const moved = options?.transfer === undefined ? [] : [...options.transfer];
+      const seen = new NativeMap();
+      for (let i = 0; i < moved.length; i++) {
+        if (!isArrayBuffer(moved[i])) throw new TypeError('Found invalid object in transferList: only an ArrayBuffer can be transferred');
+        if (mapGet(seen, moved[i]) !== undefined) throw new DOMException('Transfer list contains duplicate ArrayBuffer', 'DataCloneError');
+        mapSet(seen, moved[i], bufferSlice(moved[i], 0));
+      }
+      const result = clone(value, seen);
+      for (let i = 0; i < moved.length; i++) detach(moved[i]); // last: a clone that fails changes nothing
+      return result;
+    },
+  };
+  return functions.structuredClone;
+};
 
 function clone(value, seen) {
   if (typeof value === 'symbol') refuse(toStr(value));

@@ -1,5 +1,5 @@
-// DOMException, for engines that have none of their own: a bare Node.js context.
-import { define, defineProperty, toStr } from '../intrinsics.js';
+// DOMException, the same in every engine, and the functions of the engine that throw it.
+import { apply, define, defineProperty, toStr } from '../intrinsics.js';
 import { tag } from './shapes.js';
 
 // The names that have a number, in the order of their numbers from 1 on (Web IDL, section 2.8.1).
@@ -33,4 +33,19 @@ function make() {
   return DOMException;
 }
 
-export const DOMException = globalThis.DOMException ?? make();
+export const DOMException = make();
+
+// decoders makes atob and btoa of the engine's, which throw errors of its own.
+export function decoders(native) {
+  const wrapped = (f, message) => (text) => {
+    text = toStr(text);
+    try {
+      return apply(f, undefined, [text]);
+    } catch {
+      throw new DOMException(message, 'InvalidCharacterError');
+    }
+  };
+  const decode = wrapped(native.atob, 'The string to be decoded is not correctly encoded.');
+  const encode = wrapped(native.btoa, 'Invalid character');
+  return { atob: { atob(text) { return decode(text); } }.atob, btoa: { btoa(text) { return encode(text); } }.btoa };
+}

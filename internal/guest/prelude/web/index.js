@@ -4,7 +4,7 @@ import { Blob, fileClass } from './blob.js';
 import { Buffer } from './buffer.js';
 import { structuredClone } from './clone.js';
 import { cryptoObject } from './crypto.js';
-import { DOMException } from './domexception.js';
+import { decoders, DOMException } from './domexception.js';
 import { TextDecoder, TextEncoder } from './encoding.js';
 import { eventClasses } from './events.js';
 import { fetchClasses } from './fetch.js';
@@ -24,13 +24,15 @@ import { URL } from './url.js';
 //   http(tool, input, site)  a promise of the answer of a tool of the built-in server http, called at site
 //   readFile(path)  a promise of the bytes of a file
 //   base64(bytes)  bytes as text
+//   detach(buffer)  makes an ArrayBuffer one of no bytes
 export function install(ctx) {
   const File = fileClass(ctx);
   const FormData = formDataClass(File);
   return {
     ...eventClasses(ctx),
-    URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone, Blob, Buffer, DOMException, File, Headers,
+    URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone: structuredClone(ctx.detach), Blob, Buffer, DOMException, File, Headers,
     FormData,
+    ...decoders(globalThis),
     ...fetchClasses(ctx, FormData),
     crypto: cryptoObject(ctx),
     Intl: intlObject(ctx),

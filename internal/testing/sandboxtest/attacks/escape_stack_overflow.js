@@ -7,7 +7,8 @@ const look = (e) => {
   if (!(e instanceof Object)) foreign++
   try { if (e.constructor.constructor('return typeof process')() !== 'undefined') foreign += 1000 } catch {}
 }
-for (const f of [() => console.log('x'), () => atob('eA=='), () => btoa('x'), () => eval('1'), () => new Function('return 1')(), () => crypto.getRandomValues(new Uint8Array(8))]) {
+for (const f of [() => console.log('x'), () => atob('eA=='), () => btoa('x'), () => eval('1'), () => new Function('return 1')(), () => crypto.getRandomValues(new Uint8Array(8)),
+  () => { const b = new ArrayBuffer(8); structuredClone(0, { transfer: [b] }) }]) {
   const deeper = (n) => {
     try { f() } catch (e) { look(e) }
     try { if (n < 1e5) deeper(n + 1) } catch (e) { look(e); try { f() } catch (e2) { look(e2) } }

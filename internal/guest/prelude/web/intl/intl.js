@@ -6,9 +6,12 @@ import {
 import { method } from '../shapes.js';
 import { IntlCollator } from './collator.js';
 import { dateTimeFormats } from './datetime.js';
+import { IntlDisplayNames } from './displaynames.js';
+import { lowerIn, upperIn } from './case.js';
 import { canonicalList } from './locale.js';
 import { IntlNumberFormat } from './number.js';
 import { IntlSegmenter } from './segmenter.js';
+import { IntlLocale, supportedValuesOf } from './tags.js';
 import { IntlListFormat, IntlPluralRules, IntlRelativeTimeFormat } from './words.js';
 
 // intlObject makes Intl and patches toLocaleString and its like.
@@ -16,8 +19,9 @@ export function intlObject(ctx) {
   const { IntlDateTimeFormat, make } = dateTimeFormats(ctx);
   const Intl = create(Object.prototype);
   method(Intl, 'getCanonicalLocales', (locales) => canonicalList(locales));
+  method(Intl, 'supportedValuesOf', (key) => supportedValuesOf(key));
   const services = {
-    Collator: IntlCollator, DateTimeFormat: IntlDateTimeFormat, ListFormat: IntlListFormat, NumberFormat: IntlNumberFormat,
+    Collator: IntlCollator, DateTimeFormat: IntlDateTimeFormat, DisplayNames: IntlDisplayNames, ListFormat: IntlListFormat, Locale: IntlLocale, NumberFormat: IntlNumberFormat,
     PluralRules: IntlPluralRules, RelativeTimeFormat: IntlRelativeTimeFormat, Segmenter: IntlSegmenter,
   };
   for (const name of Object.keys(services)) method(Intl, name, services[name]);
@@ -57,6 +61,13 @@ function patch(make) {
     }
     return collator(locales, options).compare(toStr(self), toStr(that));
   });
+
+  for (const [name, change] of [['toLocaleLowerCase', lowerIn], ['toLocaleUpperCase', upperIn]]) {
+    define(String.prototype, name, 0, (self, locales) => {
+      if (self === undefined || self === null) throw new TypeError(`String.prototype.${name} called on null or undefined`);
+      return change(toStr(self), locales === undefined ? '' : canonicalList(locales)[0] ?? '');
+    });
+  }
 
   for (const [name, need, add] of [
     ['toLocaleString', 'any', 'all'], ['toLocaleDateString', 'date', 'date'], ['toLocaleTimeString', 'time', 'time'],

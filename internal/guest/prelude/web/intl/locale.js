@@ -1,16 +1,18 @@
-// Language tags and the choice of a locale. A locale without data is an error: another's formats would pass for its own.
+// Language tags and the choice of a locale. A locale that Node has and that has no data here is an error: another's formats would pass for its own.
+// One that nobody has falls back as in Node.
 import {
-  construct, create, defineProperty, floor, fromCodePoint, indexOf, isArray, join, keys, push, regExpExec, split, strSlice, toLowerCase,
+  construct, create, defineProperty, floor, fromCodePoint, indexOf, isArray, join, keys, push, regExpExec, split, strIncludes, strIndexOf, strSlice, toLowerCase,
   toNumber, toStr, toUpperCase,
 } from '../../intrinsics.js';
 import { replace, test } from '../../text.js';
 import { markNative } from '../../brands.js';
 import { method, tag } from '../shapes.js';
 import { LOCALES } from './locales.js';
+import { ABSENT } from './names.js';
 
 export const DEFAULT = 'en-US';
 // language-Script-REGION-variants, then extensions and private use (RFC 5646 without its irregular tags).
-const TAG = new RegExp('^[a-z]{2,3}(?:-[a-z]{4})?(?:-(?:[a-z]{2}|\\d{3}))?(?:-(?:[a-z\\d]{5,8}|\\d[a-z\\d]{3}))*' +
+const TAG = new RegExp('^(?:[a-z]{2,3}|[a-z]{5,8})(?:-[a-z]{4})?(?:-(?:[a-z]{2}|\\d{3}))?(?:-(?:[a-z\\d]{5,8}|\\d[a-z\\d]{3}))*' +
   '(?:-[a-wy-z\\d](?:-[a-z\\d]{2,8})+)*(?:-x(?:-[a-z\\d]{1,8})+)?$', 'i');
 
 // canonical checks a tag and gives its parts their usual case: en-US, zh-Hant-TW.
@@ -20,9 +22,16 @@ function canonical(tag) {
   for (let i = 1; i < parts.length && parts[i].length > 1; i++) {
     if (parts[i].length === 2) parts[i] = toUpperCase(parts[i]);
     else if (parts[i].length === 4 && i === 1) parts[i] = toUpperCase(parts[i][0]) + strSlice(parts[i], 1);
+    if (parts[i] === 'UK') parts[i] = 'GB';
   }
+  const at = strIndexOf(PREFERRED, `|${parts[0]}=`);
+  if (at >= 0) parts[0] = split(strSlice(PREFERRED, at + parts[0].length + 2), '|')[0];
   return join(parts, '-');
 }
+
+// The languages whose usual tag is another one.
+const PREFERRED = '|ces=cs|chi=zh|cmn=zh|cze=cs|dan=da|deu=de|dut=nl|ell=el|eng=en|fin=fi|fra=fr|fre=fr|ger=de|gre=el|heb=he|hrv=hr|hun=hu|in=id|ind=id|' +
+  'ita=it|iw=he|ji=yi|jpn=ja|kor=ko|mo=ro|mol=ro|nld=nl|nob=nb|pol=pl|por=pt|ron=ro|rum=ro|rus=ru|scr=hr|slk=sk|slo=sk|spa=es|swe=sv|tl=fil|tur=tr|ukr=uk|zho=zh|';
 
 // canonicalList is CanonicalizeLocaleList.
 export function canonicalList(locales) {
@@ -44,18 +53,23 @@ export function canonicalList(locales) {
 const names = keys(LOCALES);
 const SCRIPTS = { __proto__: null, 'zh-Hans': 'zh-CN', 'zh-Hans-CN': 'zh-CN', 'zh-Hant': 'zh-TW', 'zh-Hant-TW': 'zh-TW' };
 
-// find returns {name, data} of a tag: its name without extensions, and the record that serves it; undefined where there is
-// none. A language alone has its first locale's. A region is no other's: its dates and numbers may be any.
+// find returns {name, data} of a tag: its name without extensions and what nobody knows, and the record that serves it; ABSENT where Node has one,
+// undefined where nobody has. A language alone has its first locale's. A region is no other's: its dates and numbers may be any.
 function find(tag) {
   const extension = regExpExec(/-[a-z\d]-/, tag);
-  const name = extension ? strSlice(tag, 0, extension.index) : tag;
-  const wanted = SCRIPTS[name] ?? ALIASES[name] ?? name;
-  if (LOCALES[wanted]) return { name, data: wanted };
-  for (let i = 0; i < names.length; i++) if (split(names[i], '-')[0] === wanted) return { name, data: names[i] };
-  return undefined;
+  const parts = split(extension ? strSlice(tag, 0, extension.index) : tag, '-');
+  for (; ; parts.length--) {
+    const name = join(parts, '-');
+    const wanted = SCRIPTS[name] ?? ALIASES[name] ?? name;
+    if (LOCALES[wanted]) return { name, data: wanted };
+    if (strIncludes(ABSENT, `|${parts[0]}-${parts[parts.length - 1]}|`)) return ABSENT;
+    if (parts.length > 1) continue;
+    for (let i = 0; i < names.length; i++) if (split(names[i], '-')[0] === wanted) return { name, data: names[i] };
+    return strIncludes(ABSENT, `|${name}|`) ? ABSENT : undefined;
+  }
 }
 
-const ALIASES = { __proto__: null, no: 'nb-NO', 'no-NO': 'nb-NO', iw: 'he-IL', in: 'id-ID', 'in-ID': 'id-ID' };
+const ALIASES = { __proto__: null, no: 'nb-NO', 'no-NO': 'nb-NO' };
 
 // missing says that no wanted locale is here, and which are.
 function missing(wanted) {
@@ -72,12 +86,18 @@ export function resolve(locales, options) {
   choice(options, 'localeMatcher', ['lookup', 'best fit'], 'best fit');
   const wanted = canonicalList(locales);
   let found;
+  let absent;
   let extension = {};
   for (let i = 0; i < wanted.length && !found; i++) {
     found = find(wanted[i]);
-    if (found) extension = keywords(wanted[i]);
+    if (found === ABSENT) {
+      absent ??= wanted[i];
+      found = undefined;
+    } else if (found) {
+      extension = keywords(wanted[i]);
+    }
   }
-  if (!found && wanted.length > 0) throw missing(wanted[0]);
+  if (!found && absent) throw missing(absent);
   found ??= { name: DEFAULT, data: DEFAULT };
   const text = (field) => LOCALES[found.data][field] ?? LOCALES[DEFAULT][field];
   const list = (field) => (split1[`${found.data} ${field}`] ??= split(text(field), '|'));
@@ -111,6 +131,13 @@ const ZEROS = {
   laoo: 0xed0, mlym: 0xd66, mymr: 0x1040, orya: 0xb66, tamldec: 0xbe6, telu: 0xc66, thai: 0xe50, tibt: 0xf20,
 };
 
+// NUMBERINGS are the names of the numbering systems.
+export const NUMBERINGS = () => {
+  const all = keys(ZEROS);
+  push(all, 'latn');
+  return all;
+};
+
 // numberingOf is the numbering system that options or else the locale's tag ask for.
 export function numberingOf(locale, options) {
   const name = options?.numberingSystem === undefined ? locale.nu ?? 'latn' : toStr(options.numberingSystem);
@@ -127,7 +154,10 @@ export function digitsIn(system, text) {
 export function supported(locales) {
   const wanted = canonicalList(locales);
   const out = [];
-  for (let i = 0; i < wanted.length; i++) if (find(wanted[i])) push(out, wanted[i]);
+  for (let i = 0; i < wanted.length; i++) {
+    const found = find(wanted[i]);
+    if (found && found !== ABSENT) push(out, wanted[i]);
+  }
   return out;
 }
 
