@@ -203,6 +203,9 @@ func TestGatewayIntroduces(t *testing.T) {
 	if text, _ := g.call("get_tool_details", map[string]any{"names": []string{"crm__serch"}}, nil); strings.Contains(text, "list_mcp_tools") || !strings.Contains(text, "search_tools") {
 		t.Errorf("a wrong name gives %s", text)
 	}
+	if text, _ := g.call("search_tools", map[string]any{"query": "domain of a private email"}, nil); !strings.Contains(text, "pii.domain") {
+		t.Errorf("a search for what programs can do with private values gives %s", text)
+	}
 	g.call("execute_code", map[string]any{"code": "console.log('a line')"}, nil)
 	if line := <-lines; line != "a line" {
 		t.Errorf("the client gets the line %s", line)

@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 const (
@@ -61,6 +62,9 @@ type found struct {
 	Description string `json:"description,omitempty"`
 }
 
+// aboutPrivacy matches what models search for that the functions for private values answer.
+var aboutPrivacy = startup.Regexp(`(?i)\b(pii|private|personal|sensitive|privacy|mask\w*|redact\w*|anonymi\w*|tokens?|last (4|four)|(mail|email) domains?)\b`)
+
 // search answers search_tools.
 func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var in struct {
@@ -85,6 +89,9 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 		return refusal(err), nil
 	}
 	defer end()
+	if aboutPrivacy().MatchString(in.Query) && s.opt.Harness.Features().Private {
+		notes = append(notes, "Programs have functions for private values such as [EMAIL_1]: "+privateFunctions)
+	}
 	text := modelview.Hits(in.Query, hits, s.opt.Harness.Catalog().Servers())
 	hide := s.hiding(ctx, who)
 	data := struct {

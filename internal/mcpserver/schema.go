@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // offeredInput is a tool's input schema in a form that strict clients and providers of models accept: one odd word in one schema has them
@@ -309,14 +310,14 @@ func require(root map[string]any, names []any) {
 }
 
 // propertyKey is what providers accept as the name of a property of an input.
-var propertyKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+var propertyKey = startup.Regexp(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // plainKeys moves properties whose names providers refuse into the description of a root, and reports whether there were any.
 func plainKeys(root map[string]any) bool {
 	properties, _ := root["properties"].(map[string]any)
 	var odd []string
 	for name := range properties {
-		if !propertyKey.MatchString(name) {
+		if !propertyKey().MatchString(name) {
 			odd = append(odd, name)
 		}
 	}
