@@ -188,6 +188,8 @@ func (x *explainer) words(e *jsonschema.ValidationError) (lines []string) {
 		add("has too many items of the form %s", dts.Compact(x.root, at.Get("contains")))
 	case *kind.Not:
 		add("has a form that is excluded")
+	case *kind.RefCycle:
+		add("cannot be checked: its schema refers to itself without a rule")
 	default:
 		add("does not satisfy the schema's rule %q", strings.Join(e.ErrorKind.KeywordPath(), "/"))
 	}

@@ -28,7 +28,9 @@ type nodeSource struct {
 	base   *url.URL
 	client *http.Client
 
-	mu      sync.Mutex
+	asking chan struct{} // holds an element while a caller asks n8n
+
+	mu      sync.Mutex // never held while n8n is asked
 	types   *nodeTypes
 	checked time.Time
 }
@@ -37,7 +39,7 @@ const recheck = 10 * time.Minute
 
 func newNodeSource(opts Options, base *url.URL) *nodeSource {
 	jar, _ := cookiejar.New(nil) // never fails
-	return &nodeSource{opts: opts, base: base, client: &http.Client{Transport: newAPI(base, "").client.Transport, CheckRedirect: stay, Jar: jar}}
+	return &nodeSource{opts: opts, base: base, asking: make(chan struct{}, 1), client: &http.Client{Transport: newAPI(base, "").client.Transport, CheckRedirect: stay, Jar: jar}}
 }
 
 // errNoNodes says how to get descriptions of nodes.
@@ -55,34 +57,62 @@ func (s *nodeSource) known(ctx context.Context) *nodeTypes {
 	return types
 }
 
-// get returns the nodes.
+// get returns the nodes. One caller at a time asks n8n for them; the others wait for it until their context ends, or get the nodes that are
+// known from before.
 func (s *nodeSource) get(ctx context.Context) (*nodeTypes, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.opts.Nodes != "" && s.types != nil:
-		return s.types, nil
-	case s.opts.Nodes != "":
-		types, err := readPackages(s.opts.Nodes)
-		if err != nil {
-			return nil, refusef(http.StatusNotImplemented, "n8n.nodes: %v", err)
-		}
-		s.types = types
-		return types, nil
-	case s.opts.Email == "":
+	if s.opts.Nodes == "" && s.opts.Email == "" {
 		return nil, errNoNodes
-	case s.types != nil && time.Since(s.checked) < recheck:
-		return s.types, nil
 	}
-	types, err := s.ask(ctx)
-	if err != nil && s.types == nil {
+	if types, fresh := s.last(); fresh {
+		return types, nil
+	}
+	select {
+	case s.asking <- struct{}{}:
+	default:
+		if types, _ := s.last(); types != nil {
+			return types, nil
+		}
+		select {
+		case s.asking <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	defer func() { <-s.asking }()
+	last, fresh := s.last()
+	if fresh {
+		return last, nil
+	}
+	types, err := s.read(ctx)
+	if err != nil && last == nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err == nil {
 		s.types = types
 	}
 	s.checked = time.Now()
 	return s.types, nil
+}
+
+// last are the nodes that are known; fresh, if they need not be asked for.
+func (s *nodeSource) last() (types *nodeTypes, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.types, s.types != nil && (s.opts.Nodes != "" || time.Since(s.checked) < recheck)
+}
+
+// read reads the nodes from the configured directory, or from n8n.
+func (s *nodeSource) read(ctx context.Context) (*nodeTypes, error) {
+	if s.opts.Nodes == "" {
+		return s.ask(ctx)
+	}
+	types, err := readPackages(s.opts.Nodes)
+	if err != nil {
+		return nil, refusef(http.StatusNotImplemented, "n8n.nodes: %v", err)
+	}
+	return types, nil
 }
 
 // maxTypes is how many bytes of descriptions are read.

@@ -135,7 +135,7 @@ func (c *change) add(op operation) error {
 	if _, placed := n["position"].([]any); !placed {
 		n["position"] = c.free()
 	}
-	nodes, err := complete([]any{n}, c.types)
+	nodes, err := complete([]any{n}, nil, c.types)
 	if err != nil {
 		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "validation failed: "))
 	}

@@ -46,7 +46,7 @@ func (i *Instance) updatePartially(ctx context.Context, sent func(), in partialI
 	if err != nil {
 		return nil, err
 	}
-	now, err := i.put(ctx, sent, c.w, c.settings)
+	now, err := i.put(ctx, sent, before, c.w, c.settings)
 	if err != nil {
 		return nil, i.undone(ctx, sent, before, err)
 	}
@@ -116,7 +116,7 @@ func (i *Instance) undone(ctx context.Context, sent func(), before workflow, cau
 		return &refusal{r.text + "; nothing was changed", r.data}
 	}
 	if err == nil {
-		_, err = i.put(ctx, sent, before, objectAt(object(before), "settings"))
+		_, err = i.put(ctx, sent, before, before, objectAt(object(before), "settings"))
 	}
 	if err == nil && before.active() {
 		_, err = i.activate(ctx, sent, before.id(), true)

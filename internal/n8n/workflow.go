@@ -1,11 +1,13 @@
 package n8n
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -147,7 +149,34 @@ var (
 		"saveExecutionProgress", "saveManualExecutions", "saveDataErrorExecution", "saveDataSuccessExecution", "executionTimeout", "errorWorkflow",
 		"timezone", "executionOrder", "callerPolicy", "callerIds", "timeSavedPerExecution", "availableInMCP",
 	}
+	// settingValues are what n8n takes of those settings that are no text: the editor stores other values, too, above all DEFAULT.
+	settingValues = map[string]struct {
+		takes func(any) bool
+		words string
+	}{
+		"saveExecutionProgress":    {isBool, "true or false"},
+		"saveManualExecutions":     {isBool, "true or false"},
+		"availableInMCP":           {isBool, "true or false"},
+		"saveDataErrorExecution":   {isOneOf("all", "none"), "all or none"},
+		"saveDataSuccessExecution": {isOneOf("all", "none"), "all or none"},
+		"executionTimeout":         {isNumber(maxExecutionTimeout), "a number of seconds up to 3600"},
+		"timeSavedPerExecution":    {isNumber(math.Inf(1)), "a number of minutes"},
+		"callerPolicy":             {isOneOf("any", "none", "workflowsFromAList", "workflowsFromSameOwner"), "any, none, workflowsFromAList or workflowsFromSameOwner"},
+	}
 )
+
+// maxExecutionTimeout is the longest timeout in seconds that n8n's API takes.
+const maxExecutionTimeout = 3600
+
+func isBool(v any) bool { _, is := v.(bool); return is }
+
+func isOneOf(words ...string) func(any) bool {
+	return func(v any) bool { s, is := v.(string); return is && slices.Contains(words, s) }
+}
+
+func isNumber(most float64) func(any) bool {
+	return func(v any) bool { f, is := version(v); return is && f <= most }
+}
 
 // shown is a workflow as tools return it: what belongs to it, without what n8n keeps about it.
 func (w workflow) shown() object {
@@ -175,8 +204,18 @@ func uuid() string {
 // hooked matches the types of nodes that n8n gives an address, which needs an id of its own.
 var hooked = startup.Regexp(`(?i)(webhook|formTrigger|chatTrigger|mcpTrigger|\.wait|\.form)$`)
 
-// complete gives nodes what n8n expects of them and a caller may leave out. The error names what cannot be kept.
-func complete(nodes []any, types *nodeTypes) ([]any, error) {
+// complete gives nodes what n8n expects of them and a caller may leave out. current are those of the workflow that is changed: of a field that
+// comes back as it is there and that n8n returns without taking it, nothing is sent. The error names what cannot be kept.
+func complete(nodes []any, current []object, types *nodeTypes) ([]any, error) {
+	stored := map[string]object{}
+	for _, n := range current {
+		stored[text(n, "name")] = n
+	}
+	for _, n := range current {
+		if id := text(n, "id"); id != "" {
+			stored["id "+id] = n
+		}
+	}
 	out := make([]any, len(nodes))
 	seen := map[string]bool{}
 	for i, v := range nodes {
@@ -198,8 +237,16 @@ func complete(nodes []any, types *nodeTypes) ([]any, error) {
 		for _, readOnly := range []string{"createdAt", "updatedAt"} {
 			delete(n, readOnly)
 		}
-		for key := range n {
-			if !slices.Contains(nodeFields, key) {
+		before := stored["id "+text(n, "id")]
+		if before == nil {
+			before = stored[name]
+		}
+		for key, value := range n {
+			kept, known := before[key]
+			switch {
+			case value == nil, !slices.Contains(nodeFields, key) && known && same(value, kept):
+				delete(n, key)
+			case !slices.Contains(nodeFields, key):
 				return nil, refusef(400, "validation failed: node %q has a field %q that n8n does not know; a node has %s", name, key, strings.Join(nodeFields, ", "))
 			}
 		}
@@ -223,20 +270,39 @@ func complete(nodes []any, types *nodeTypes) ([]any, error) {
 	return out, nil
 }
 
-// settings are those that n8n takes. current are those of the workflow that is changed, whose other fields may come back.
+// settings are those that n8n takes of the given ones. current are those of the workflow that is changed, nil of a new one. What comes back as
+// it is there, and what means the default in a new workflow, is left out where n8n does not take it.
 func settings(given, current object) (object, error) {
 	out := object{}
-	for key, value := range given {
-		_, known := current[key]
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		value := given[key]
+		kept, known := current[key]
+		rule, ruled := settingValues[key]
 		switch {
-		case slices.Contains(settingFields, key):
+		case slices.Contains(settingFields, key) && (ruled && rule.takes(value) || !ruled && isText(value)):
 			out[key] = value
-		case !known:
+		case known && same(value, kept), current == nil && (value == nil || value == "DEFAULT"), value == nil && kept == nil:
+		case !slices.Contains(settingFields, key) && !known:
 			return nil, refusef(400, "validation failed: there is no setting %q; settings are %s", key, strings.Join(settingFields, ", "))
+		case !slices.Contains(settingFields, key):
+			return nil, refusef(400, "validation failed: n8n's API does not change the setting %q; leave it as get_workflow returned it, or set it in n8n", key)
+		case !ruled:
+			return nil, refusef(400, "validation failed: the setting %q is a text", key)
+		default:
+			return nil, refusef(400, "validation failed: n8n's API takes for the setting %q %s; another value can be set in n8n only", key, rule.words)
 		}
 	}
 	if out["executionOrder"] == nil && current["executionOrder"] == nil {
 		out["executionOrder"] = "v1"
 	}
 	return out, nil
+}
+
+func isText(v any) bool { _, is := v.(string); return is }
+
+// same reports whether two JSON values are equal.
+func same(a, b any) bool {
+	left, errLeft := json.Marshal(a)
+	right, errRight := json.Marshal(b)
+	return errLeft == nil && errRight == nil && bytes.Equal(left, right)
 }

@@ -196,7 +196,7 @@ func (i *Instance) createWorkflow(ctx context.Context, sent func(), in workflowI
 	if len(in.Nodes) == 0 {
 		return nil, refusef(400, "validation failed: the workflow has no nodes")
 	}
-	nodes, err := complete(in.Nodes, i.nodes.known(ctx))
+	nodes, err := complete(in.Nodes, nil, i.nodes.known(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +323,7 @@ func (i *Instance) updateWorkflow(ctx context.Context, sent func(), in updateInp
 		if in.Connections != nil {
 			w["connections"] = in.Connections
 		}
-		if w, err = i.put(ctx, sent, w, in.Settings); err != nil {
+		if w, err = i.put(ctx, sent, before, w, in.Settings); err != nil {
 			return nil, i.undone(ctx, sent, before, err)
 		}
 	}
@@ -350,17 +350,25 @@ func (in updateInput) merge() (workflowInput, error) {
 	return out, reshape(in.Updates, &out)
 }
 
-// put stores name, nodes, connections and settings of a workflow. n8n keeps settings that are not given.
-func (i *Instance) put(ctx context.Context, sent func(), w workflow, changed object) (workflow, error) {
+// settingsOf are the settings that a workflow has.
+func settingsOf(w workflow) object {
+	if set := objectAt(object(w), "settings"); set != nil {
+		return set
+	}
+	return object{}
+}
+
+// put stores name, nodes, connections and settings of a workflow that is before in n8n. n8n keeps settings that are not given.
+func (i *Instance) put(ctx context.Context, sent func(), before, w workflow, changed object) (workflow, error) {
 	list, _ := w["nodes"].([]any)
-	nodes, err := complete(list, i.nodes.known(ctx))
+	nodes, err := complete(list, before.nodes(), i.nodes.known(ctx))
 	if err != nil {
 		return nil, err
 	}
 	if changed == nil {
 		changed = object{}
 	}
-	set, err := settings(changed, objectAt(object(w), "settings"))
+	set, err := settings(changed, settingsOf(before))
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ const (
 	bodyForm
 	bodyMultipart
 	bodyText
+	bodyAny // a range of media types without a schema: a file or text if it is given as one, else JSON
 	bodyBinary
 )
 
@@ -71,6 +72,23 @@ func kindOf(mediaType string) bodyKind {
 	return bodyBinary
 }
 
+// kindOfContent is the kind of a media type of a document. Of a range such as */* the schema says what the service takes.
+func (d *Document) kindOfContent(m member) bodyKind {
+	family, _, _ := strings.Cut(m.name, "/")
+	schema := d.resolve(m.value.get("schema"))
+	switch {
+	case !strings.Contains(m.name, "*") || family != "*" && family != "application":
+		return kindOf(m.name)
+	case isFile(d, schema):
+		return bodyBinary
+	case !schema.isMapping() || len(schema.members) == 0:
+		return bodyAny
+	case schema.str("type") == "string":
+		return bodyText
+	}
+	return bodyJSON
+}
+
 // readBody takes the media type that is best for programs: the first kind of the order above that the document has.
 func (d *Document) readBody(o *Operation, n *node) {
 	content := n.get("content")
@@ -78,8 +96,8 @@ func (d *Document) readBody(o *Operation, n *node) {
 		return
 	}
 	all := content.members[:min(len(content.members), maxHops)]
-	best := slices.MinFunc(all, func(a, b member) int { return int(kindOf(a.name)) - int(kindOf(b.name)) })
-	o.body = &body{kind: kindOf(best.name), mediaType: best.name, schema: best.value.get("schema"), said: n.str("description"), required: n.is("required")}
+	best := slices.MinFunc(all, func(a, b member) int { return int(d.kindOfContent(a)) - int(d.kindOfContent(b)) })
+	o.body = &body{kind: d.kindOfContent(best), mediaType: best.name, schema: best.value.get("schema"), said: n.str("description"), required: n.is("required")}
 	if o.body.kind != bodyForm && o.body.kind != bodyMultipart {
 		return
 	}
@@ -113,7 +131,7 @@ func (o *Operation) setBody(r *Request, raw json.RawMessage) error {
 		return fmt.Errorf("%s: it is required", bodyKey)
 	case len(raw) == 0:
 		return nil
-	case b.kind == bodyJSON:
+	case b.kind == bodyJSON || b.kind == bodyAny && !isGivenFile(raw):
 		r.Body = bytes.Clone(raw)
 		r.Header.Set("Content-Type", concrete(b.mediaType, "application/json"))
 		return nil
@@ -122,7 +140,11 @@ func (o *Operation) setBody(r *Request, raw json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", bodyKey, err)
 	}
-	r.Header.Set("Content-Type", concrete(b.mediaType, "application/octet-stream"))
+	instead := "application/octet-stream"
+	if _, isString := v.(string); isString && b.kind != bodyBinary {
+		instead = "text/plain; charset=utf-8"
+	}
+	r.Header.Set("Content-Type", concrete(b.mediaType, instead))
 	switch b.kind {
 	case bodyForm, bodyMultipart:
 		o, is := v.(object)
@@ -145,6 +167,24 @@ func (o *Operation) setBody(r *Request, raw json.RawMessage) error {
 		r.Body = f.content
 		return nil
 	}
+}
+
+// isGivenFile reports whether a program gives a text, or a file by the schema fileSchema.
+func isGivenFile(raw json.RawMessage) bool {
+	v, err := decode(raw)
+	if _, isText := v.(string); isText {
+		return true
+	}
+	object, is := v.(map[string]any)
+	if _, has := object["base64"].(string); err != nil || !is || !has {
+		return false
+	}
+	for name := range object {
+		if name != "base64" && name != "filename" && name != "contentType" {
+			return false
+		}
+	}
+	return true
 }
 
 // concrete is a media type that can be sent in place of a range such as */*.

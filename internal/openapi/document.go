@@ -228,6 +228,8 @@ func (d *Document) writeInput(o *Operation, limit int) {
 			w.raw(fileSchema + "}")
 		case bodyText:
 			w.raw(`{"type":"string"}`)
+		case bodyAny:
+			w.raw(`{"description":"a JSON value, a text, or a file as {base64, filename?, contentType?}"}`)
 		default:
 			w.described(o.body.schema, o.body.said)
 		}

@@ -414,3 +414,39 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestRangesOfMediaTypes: where a document gives a range of media types for a body, its schema says what is sent.
+func TestRangesOfMediaTypes(t *testing.T) {
+	t.Parallel()
+	base, _ := url.Parse("http://127.0.0.1:1")
+	const object, file = `{"a":[1,{"b":12345678901234567890}]}`, `{"base64":"AAEC","contentType":"image/gif"}`
+	for _, c := range []struct{ content, schema, body, want string }{
+		{`"*/*"`, `{type: object, properties: {a: {type: array}}}`, object, "[Content-Type: application/json] " + object},
+		{`"*/*"`, `{$ref: "#/components/schemas/Note"}`, object, "[Content-Type: application/json] " + object},
+		{`"*/*"`, `{type: array, items: {}}`, `[1, 2]`, "[Content-Type: application/json] [1, 2]"},
+		{`"*/*"`, `{oneOf: [{type: object}, {type: "null"}]}`, `null`, "[Content-Type: application/json] null"},
+		{`"application/*"`, `{type: object}`, object, "[Content-Type: application/json] " + object},
+		{`"*/*"`, `{type: string}`, `"a text"`, "[Content-Type: text/plain; charset=utf-8] a text"},
+		{`"text/*"`, `{type: string}`, `"a text"`, "[Content-Type: text/plain; charset=utf-8] a text"},
+		{`"*/*"`, `{type: string, format: binary}`, file, "[Content-Type: image/gif] \x00\x01\x02"},
+		{`"image/*"`, `{type: string, format: binary}`, file, "[Content-Type: image/gif] \x00\x01\x02"},
+		{`"*/*"`, ``, object, "[Content-Type: application/json] " + object},
+		{`"*/*"`, ``, `"a text"`, "[Content-Type: text/plain; charset=utf-8] a text"},
+		{`"*/*"`, `{}`, file, "[Content-Type: image/gif] \x00\x01\x02"},
+		{`"*/*"`, ``, `{"base64":"AAEC","more":1}`, `[Content-Type: application/json] {"base64":"AAEC","more":1}`},
+		{`"*/*": {schema: {type: string, format: binary}}, application/json`, `{type: object}`, object, "[Content-Type: application/json] " + object},
+	} {
+		schema := ""
+		if c.schema != "" {
+			schema = "schema: " + c.schema
+		}
+		d, err := openapi.Parse([]byte("openapi: 3.1.0\npaths: {/a: {post: {operationId: send, requestBody: {content: {" + c.content + ": {" + schema + "}}}}}}\n" +
+			"components: {schemas: {Note: {type: object}}}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("POST /a "+c.want, wire(t, d, operation(t, d, "send"), base, `{"body":`+c.body+`}`, nil)); diff != "" {
+			t.Errorf("%s %s: %s", c.content, c.schema, diff)
+		}
+	}
+}
