@@ -122,7 +122,7 @@ func (s *server) ensure(ctx context.Context) {
 		return
 	}
 	s.mu.Lock()
-	starting := s.state == StateStarting || s.state == StateInstalling
+	starting := (s.state == StateStarting || s.state == StateInstalling) && !s.waiting
 	if starting {
 		s.slowSince = time.Now()
 	}

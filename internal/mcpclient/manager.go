@@ -129,6 +129,8 @@ type Manager struct {
 
 	memory *memory // of answers
 
+	installs, starts chan struct{} // hold an element for each installation and start under way
+
 	prompts, resources notice // changes of what servers offer besides tools
 
 	mu      sync.Mutex
@@ -142,7 +144,7 @@ var errClosed = errors.New("the connections to the servers are closed")
 func NewManager(opts Options) *Manager {
 	opts.fill()
 	base, end := context.WithCancel(context.Background())
-	return &Manager{opts: opts, base: base, end: end, memory: newMemory(opts.MaxResult)}
+	return &Manager{opts: opts, base: base, end: end, memory: newMemory(opts.MaxResult), installs: make(chan struct{}, maxStarts), starts: make(chan struct{}, maxStarts)}
 }
 
 // Add makes a server known, also while others are in use. It starts nothing; the cached tools are known at once.
@@ -238,9 +240,9 @@ func (m *Manager) ServersOf(ctx context.Context) []Server {
 	return all
 }
 
-// EnsureTools starts, in parallel, the servers whose tools are not known, and returns all. A server that fails is in
-// the result with its reason and costs the others nothing. It takes as long as the slowest start, at most the longest
-// StartupTimeout, or until ctx ends: starts under way then go on in the background. For a server that was not ready at the deadline of an
+// EnsureTools starts the servers whose tools are not known, at most maxStarts child processes at a time, and returns all. A server that fails is in
+// the result with its reason and costs the others nothing. It takes until all have started
+// or failed, or until ctx ends: starts under way then go on in the background. For a server that was not ready at the deadline of an
 // earlier ctx, also of another process, it waits only slowWait.
 func (m *Manager) EnsureTools(ctx context.Context) []Server {
 	m.each(func(s *server) {
@@ -252,13 +254,13 @@ func (m *Manager) EnsureTools(ctx context.Context) []Server {
 	return m.Tools()
 }
 
-// Start starts all servers in parallel and returns them; as EnsureTools otherwise.
+// Start starts all servers and returns them; as EnsureTools otherwise.
 func (m *Manager) Start(ctx context.Context) []Server {
 	m.each(func(s *server) { _ = s.start(ctx) }) // the reason is in the status
 	return m.Tools()
 }
 
-// Starting starts all servers in parallel, and sends each as it is once it has started or failed. The channel holds all of them, and is closed
+// Starting starts all servers as Start does, and sends each as it is once it has started or failed. The channel holds all of them, and is closed
 // behind the last.
 func (m *Manager) Starting(ctx context.Context) <-chan Server {
 	all := m.list()

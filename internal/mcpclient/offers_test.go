@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestOffers(t *testing.T) {
@@ -63,4 +65,29 @@ func TestSubscriptionOf(t *testing.T) {
 			t.Errorf("a subscription to %s gets the change of %q: %t, want %t", c.subscribed, c.changed, got, c.want)
 		}
 	}
+}
+
+// TestTurnsOfHangingStarts: a start that hangs counts only for a while as one of those under way.
+func TestTurnsOfHangingStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{cfg: Config{Command: "x"}, life: t.Context()}
+		turns := make(chan struct{}, 1)
+		began := time.Now()
+		first, err := s.turn(turns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := s.turn(turns)
+		if err != nil || time.Since(began) != maxTurn {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		first()
+		if len(turns) != 1 {
+			t.Error("the end of the first start ends the turn of the second")
+		}
+		second()
+		if len(turns) != 0 {
+			t.Error("a turn is left")
+		}
+	})
 }

@@ -57,6 +57,7 @@ type server struct {
 	retryAt   time.Time
 	scopes    []string // that the next login asks for
 	attempt   *attempt
+	waiting   bool           // the attempt waits for its turn among the starts
 	doubtful  bool           // the last start failed: what is to be installed may be missing
 	slowSince time.Time      // EnsureTools waited for it in vain; zero: it did not
 	work      sync.WaitGroup // goroutines; none begins once life has ended
@@ -135,12 +136,12 @@ func (s *server) run(a *attempt) {
 	defer close(a.done)
 	var c *conn
 	var l *listing
-	stderr, err := s.install(false)
+	stderr, err := s.installed(false)
 	if err == nil {
 		c, l, err = s.startup()
 		if err != nil && s.incomplete(c) {
 			s.m.opts.Logger.Warn("the package of a server is incomplete; it is installed again", "server", s.cfg.Name)
-			if stderr, err = s.install(true); err == nil {
+			if stderr, err = s.installed(true); err == nil {
 				c, l, err = s.startup()
 			}
 		}
@@ -195,8 +196,51 @@ func (s *server) run(a *attempt) {
 	s.work.Go(func() { s.follow(c) })
 }
 
+// installed is install when it is the server's turn.
+func (s *server) installed(repair bool) (stderr string, err error) {
+	release, err := s.turn(s.m.installs)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	return s.install(repair)
+}
+
+// maxStarts is how many servers are installed, and how many started, at the same time: each of many takes long on a busy machine.
+const maxStarts = 4
+
+// maxTurn is how long an installation or a start counts as one of maxStarts: servers that hang do not keep the others from starting.
+const maxTurn = 10 * time.Second
+
+// turn waits until a server that is started here may be installed or started. The time that this may take begins afterwards.
+func (s *server) turn(turns chan struct{}) (release func(), err error) {
+	if s.cfg.Command == "" {
+		return func() {}, nil
+	}
+	wait := func(on bool) {
+		s.mu.Lock()
+		s.waiting = on
+		s.mu.Unlock()
+	}
+	wait(true)
+	defer wait(false)
+	select {
+	case turns <- struct{}{}:
+	case <-s.life.Done():
+		return nil, errClosed
+	}
+	once := sync.OnceFunc(func() { <-turns })
+	timer := time.AfterFunc(maxTurn, once)
+	return func() { timer.Stop(); once() }, nil
+}
+
 // startup connects and asks for the tools. Beside an error c is a connection that has ended, or nil.
 func (s *server) startup() (c *conn, l *listing, err error) {
+	release, err := s.turn(s.m.starts)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
 	ctx, cancel := context.WithTimeout(s.life, s.cfg.StartupTimeout)
 	defer cancel()
 	if err = s.authorized(ctx); err == nil {
