@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
@@ -108,6 +109,7 @@ var statuses = []struct {
 }{
 	{auth.ErrUnauthenticated, http.StatusUnauthorized, ""},
 	{auth.ErrForbidden, http.StatusForbidden, ""},
+	{approval.ErrUnconfirmed, http.StatusForbidden, "a person approves this with their passphrase: at a terminal of the harness's machine, or on the page that harness mcp opens"},
 	{auth.ErrUnavailable, http.StatusServiceUnavailable, "authentication is not available, try again later"},
 	{task.ErrNotFound, http.StatusNotFound, "there is no such thing"},
 	{journal.ErrNotFound, http.StatusNotFound, "there is no such run"},

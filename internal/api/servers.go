@@ -187,7 +187,7 @@ func (a *API) addReviews() {
 		for _, d := range in.Body.Approve {
 			hashes[d.Tool] = d.Hash
 		}
-		err = a.opt.Harness.Approve(ctx, in.Name, identity(ctx).Principal, hashes)
+		err = a.opt.Harness.Approve(ctx, in.Name, identity(ctx).Principal, hashes, nil)
 		switch {
 		case errors.Is(err, approval.ErrNotHeld):
 			return nil, problem(http.StatusConflict, "one of the definitions is not held: it was approved, or the server has sent another one since")

@@ -47,8 +47,9 @@ type Request struct {
 	Done      []Effect   `json:"done,omitempty" doc:"What the run has changed so far, or may have changed."`
 
 	// What people are not shown.
-	Principal string `json:"-"` // whose credential asked for the run or task
-	Resume    Resume `json:"-"`
+	Principal string     `json:"-"` // whose credential asked for the run or task
+	Resume    Resume     `json:"-"`
+	Signature *Signature `json:"-"` // of an approval that a person confirmed; nil: it has none
 }
 
 // Call is a tool call that waits.
@@ -95,6 +96,11 @@ type Decision struct {
 	Remember bool   // of an approval
 	By       string // who decides
 	Time     time.Time
+	// Sign signs an approval, where a person has to confirm it, and Seen is the request that they saw.
+	Sign Sign
+	Seen Sight
+	// Signature is the signature that the store keeps; nil: it has none.
+	Signature *Signature
 }
 
 // Filter chooses requests; empty fields choose all.

@@ -2,13 +2,18 @@ package approval
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 )
 
 // Decided is what was decided about the calls of one run. It is safe for concurrent use; a nil one has nothing.
 type Decided struct {
 	// Load returns the requests of the run, and those of its task that are to be remembered, oldest first.
 	Load func(ctx context.Context) ([]Request, error)
+	// Check returns an error that wraps ErrUnconfirmed for an approval without the signature that it needs: it counts as not decided. nil: none needs one.
+	Check func(ctx context.Context, r Request) error
+	Now   func() time.Time // for the end of what is remembered
 
 	mu       sync.Mutex
 	loaded   bool
@@ -20,10 +25,14 @@ type Decided struct {
 type Verdict struct {
 	Request Request
 	Call    Call
+	Shown   string // hash of what a person was shown of the call before they signed, see Shown; "": the approval has no signature
 }
 
 // grant is a remembered approval of a tool.
-type grant struct{ request, definition string }
+type grant struct {
+	request, definition string
+	until               time.Time // zero: without end
+}
 
 // Of returns the last decision about a call of the run; ok is false if there is none.
 func (d *Decided) Of(ctx context.Context, run string, n int) (v Verdict, ok bool, err error) {
@@ -49,7 +58,7 @@ func (d *Decided) Remembered(ctx context.Context, run, tool, definition string) 
 	if err := d.load(ctx, run); err != nil {
 		return "", err
 	}
-	if g := d.remember[tool]; g.definition == definition {
+	if g := d.remember[tool]; g.definition == definition && (g.until.IsZero() || d.Now().Before(g.until)) {
 		return g.request, nil
 	}
 	return "", nil
@@ -63,16 +72,28 @@ func (d *Decided) load(ctx context.Context, run string) error {
 	if err != nil {
 		return err
 	}
-	d.loaded, d.calls, d.remember = true, map[int]Verdict{}, map[string]grant{}
+	calls, remember := map[int]Verdict{}, map[string]grant{}
 	for _, r := range all {
-		for _, c := range r.Calls {
+		if r.Status == Approved && d.Check != nil {
+			if err := d.Check(ctx, r); errors.Is(err, ErrUnconfirmed) {
+				continue
+			} else if err != nil {
+				return err
+			}
+		}
+		for i, c := range r.Calls {
+			v, until := Verdict{Request: r, Call: c}, time.Time{}
+			if r.Signature != nil && i < len(r.Signature.Shown) {
+				v.Shown, until = r.Signature.Shown[i], r.Expires
+			}
 			if r.Run == run && r.Status != Waiting {
-				d.calls[c.N] = Verdict{r, c}
+				calls[c.N] = v
 			}
 			if r.Status == Approved && r.Remember {
-				d.remember[c.Tool] = grant{r.ID, c.Binding.Definition}
+				remember[c.Tool] = grant{r.ID, c.Binding.Definition, until}
 			}
 		}
 	}
+	d.loaded, d.calls, d.remember = true, calls, remember
 	return nil
 }

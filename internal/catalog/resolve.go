@@ -48,7 +48,7 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held for review, because what its server says about it has not been approved. "+
-		"The operator sees and approves it with: harness servers review %s", shown(e.Name), e.Server)
+		"A person reviews it; tell the user.", shown(e.Name))
 }
 
 // AmbiguousError reports a name that is the exact name of no tool or server and fits several.

@@ -40,7 +40,7 @@ func TestHeld(t *testing.T) {
 	for _, in := range [][2]string{{"", "up__send-mail"}, {"up", "send-mail"}, {"", "up__drop-all"}, {"", "UP__dropAll"}, {"up", "dropAll"}, {"Up", "drop_all"}} {
 		_, err := c.ResolveIn(in[0], in[1])
 		var held *HeldError
-		if !errors.As(err, &held) || held.Server != "up" || !strings.Contains(err.Error(), "harness servers review up") {
+		if !errors.As(err, &held) || held.Server != "up" || !strings.Contains(err.Error(), "A person reviews it") {
 			t.Errorf("%q: %v", in, err)
 		}
 	}

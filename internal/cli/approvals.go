@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
@@ -24,6 +26,7 @@ type approvalsCmd struct {
 	List    approvalsListCmd    `cmd:"" help:"What runs ask, newest first." example:"approvals list"`
 	Show    approvalsShowCmd    `cmd:"" help:"Show what a run asks, with all arguments." example:"approvals show apr_4f2a91c07be2d3a51f66"`
 	Approve approvalsApproveCmd `cmd:"" help:"Approve the calls of a request. Where no server runs, the command resumes the run." example:"approvals approve apr_4f2a91c07be2d3a51f66"`
+	Setup   approvalsSetupCmd   `cmd:"" help:"Set, or change, the passphrase by which a person confirms approvals."`
 	Deny    approvalsDenyCmd    `cmd:"" help:"Deny the calls of a request: they fail in the program." example:"approvals deny apr_4f2a91c07be2d3a51f66 --reason 'not before Monday'"`
 }
 
@@ -57,10 +60,23 @@ type approvalArg struct {
 	ID string `arg:"" help:"Approval id."`
 }
 
-// explain says how to find the id.
-func (r *approvalArg) explain(err error) error {
-	if errors.Is(err, approval.ErrNotFound) || errors.Is(err, approval.ErrDecided) {
-		return usage(fmt.Errorf("%w; harness approvals list shows what waits", err))
+// find reads the request with all arguments.
+func (r *approvalArg) find(ctx context.Context, a *app, h *wiring.Harness) (approval.Request, error) {
+	request, err := h.Runs().Approval(ctx, auth.Local(), r.ID)
+	if err == nil {
+		err = fill(ctx, h, &request)
+	}
+	return request, r.explain(a, err)
+}
+
+// explain says where the id was looked for, and how to find it.
+func (*approvalArg) explain(a *app, err error) error {
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		return usage(fmt.Errorf("%w in the store %s; %s shows what waits there; the configuration of another directory may name another store (--config)",
+			err, a.config.Store.URL, a.commandLine("approvals list")))
+	case errors.Is(err, approval.ErrDecided):
+		return usage(fmt.Errorf("%w; %s shows what waits", err, a.commandLine("approvals list")))
 	}
 	return err
 }
@@ -68,11 +84,8 @@ func (r *approvalArg) explain(err error) error {
 type approvalsShowCmd struct{ approvalArg }
 
 func (c *approvalsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
-	r, err := h.Runs().Approval(ctx, auth.Local(), c.ID)
+	r, err := c.find(ctx, a, h)
 	if err != nil {
-		return c.explain(err)
-	}
-	if err := fill(ctx, h, &r); err != nil {
 		return err
 	}
 	if a.flags.JSON {
@@ -135,7 +148,7 @@ func preview(r approval.Request) string {
 	for _, e := range r.Done {
 		fmt.Fprintf(&b, "  so far: call %d, %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
 	}
-	return b.String()
+	return clip.Visible(b.String())
 }
 
 func annotations(c approval.Call) string {
@@ -174,13 +187,18 @@ func (c *approvalsDenyCmd) Run(ctx context.Context, a *app, h *wiring.Harness) e
 
 // decide records a decision. Where no server works the queue, it resumes the run or the task.
 func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d approval.Decision) error {
+	if d.Approve {
+		if err := r.confirm(ctx, a, h, &d); err != nil {
+			return err
+		}
+	}
 	decided, err := h.Runs().Decide(ctx, auth.Local(), r.ID, d)
 	if err != nil {
 		var invalid runs.InvalidError
 		if errors.As(err, &invalid) {
 			return usage(err)
 		}
-		return r.explain(err)
+		return r.explain(a, err)
 	}
 	store, err := h.Store()
 	if err != nil {
@@ -216,6 +234,24 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d a
 	return a.outcome(out)
 }
 
+// confirm shows the request and asks for the passphrase of its approval, where there is one.
+func (r *approvalArg) confirm(ctx context.Context, a *app, h *wiring.Harness, d *approval.Decision) error {
+	if needed, err := h.Presence().Required(ctx); err != nil || !needed {
+		return err
+	}
+	request, err := r.find(ctx, a, h)
+	if err != nil {
+		return err
+	}
+	if request.Status != approval.Waiting {
+		return r.explain(a, fmt.Errorf("%w: it is %s", approval.ErrDecided, request.Status))
+	}
+	fmt.Fprint(a.Stderr, preview(request))
+	d.Seen = request.Sight()
+	d.Sign, err = a.confirm(ctx, h, fmt.Sprintf("approve %d %s", len(request.Calls), plural(len(request.Calls), "call", "calls")))
+	return err
+}
+
 // asks says whether the command can ask its user.
 func (a *app) asks() bool {
 	f, ok := a.Stdin.(*os.File)
@@ -244,6 +280,12 @@ func (a *app) ask(ctx context.Context, h *wiring.Harness, r approval.Request) (o
 			return false, nil
 		default:
 			continue
+		}
+		if d.Approve {
+			d.Seen = r.Sight()
+			if d.Sign, err = a.confirm(ctx, h, fmt.Sprintf("approve %d %s", len(r.Calls), plural(len(r.Calls), "call", "calls"))); err != nil {
+				return false, err
+			}
 		}
 		_, err = h.Runs().Decide(ctx, auth.Local(), r.ID, d)
 		if errors.Is(err, approval.ErrDecided) { // in another process
@@ -307,9 +349,18 @@ func (a *app) settle(ctx context.Context, h *wiring.Harness, out *run.Outcome, o
 	return out, nil
 }
 
-// waits says on standard error what a run waits for, and how to go on; that ends the command.
+// waits says on standard error what a run waits for; that ends the command. How to go on is for the user of a terminal: a program that reads the
+// output may be an agent, and would approve its own call.
 func (a *app) waits(r approval.Request) error {
 	fmt.Fprint(a.Stderr, preview(r))
-	fmt.Fprintf(a.Stderr, "It waits for an approval: harness approvals approve %s has the calls made, harness approvals deny %s --reason TEXT does not.\n", r.ID, r.ID)
+	if slices.ContainsFunc(r.Calls, func(c approval.Call) bool { return c.Reason == wiring.UnconfirmedPolicy }) {
+		fmt.Fprintf(a.Stderr, "The policy of %s differs from the confirmed one; %s says what to do.\n", policyPlace(a.config), a.commandLine("doctor"))
+	}
+	if a.stderr.terminal == nil {
+		fmt.Fprintln(a.Stderr, "It waits for an approval, which a person gives. Tell the user.")
+		return failed(exitWaiting)
+	}
+	fmt.Fprintf(a.Stderr, "It waits for an approval: %s has the calls made, %s does not.\n",
+		a.commandLine("approvals approve "+r.ID), a.commandLine("approvals deny "+r.ID+" --reason TEXT"))
 	return failed(exitWaiting)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/spf13/cobra"
 
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/secrets"
@@ -293,6 +294,9 @@ func (a *app) report(ctx context.Context, err error) int {
 		a.json(map[string]any{"error": map[string]string{"message": err.Error()}})
 	}
 	fmt.Fprintln(a.Stderr, "harness:", err)
+	if held, is := errors.AsType[*catalog.HeldError](err); is && a.stderr.terminal != nil { // not for an agent that reads it
+		fmt.Fprintln(a.Stderr, "review it:", a.commandLine("servers review "+held.Server))
+	}
 	return code
 }
 

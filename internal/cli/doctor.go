@@ -88,6 +88,9 @@ func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness, progres
 	for _, f := range vaultFindings(ctx, cfg.PII, h) {
 		note(f)
 	}
+	for _, f := range presenceFindings(ctx, cfg, h) {
+		note(f)
+	}
 	note(modelFinding(h))
 	if node, err := exec.LookPath("node"); err != nil {
 		note(found("node", "warning", "not found: servers that start with npx will not work", "install Node.js: https://nodejs.org"))

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/files"
@@ -224,7 +223,7 @@ func openInput(ctx context.Context, a *app, from, format string) (_ *runs.Input,
 	case "":
 		return nil, func() {}, nil
 	case "-":
-		if a.keyboard() {
+		if a.keyboard() != nil {
 			fmt.Fprintln(a.Stderr, "harness: reading the input from the terminal; end it with Ctrl-D")
 		}
 		in.Text = interrupted{ctx, a.Stdin}
@@ -275,19 +274,13 @@ func (a *app) piped() bool {
 
 var errNoProgram = usage(errors.New("no program: give a file, - for standard input, or -e CODE"))
 
-// keyboard reports whether standard input is a terminal, at which somebody would have to type.
-func (a *app) keyboard() bool {
-	f, ok := a.Stdin.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 func (c *execCmd) source(ctx context.Context, a *app) (code, file string, err error) {
 	switch {
 	case c.Eval != nil:
 		return *c.Eval, "", nil
 	case c.File == "" && c.Replay != "":
 		return "", "", nil // the recorded program
-	case c.File == "" && a.keyboard():
+	case c.File == "" && a.keyboard() != nil:
 		return "", "", errNoProgram
 	case c.File == "-" || c.File == "":
 		text, err := readAll(ctx, a.Stdin)

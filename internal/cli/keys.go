@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/wiring"
 )
 
 type keysCmd struct {
@@ -49,7 +51,17 @@ func (c *keysCreateCmd) check() error {
 	return nil
 }
 
-func (c *keysCreateCmd) Run(ctx context.Context, a *app, cfg *config.Config, keys *auth.Keys) error {
+// widens reports whether the key may do more than the work of one user.
+func (c *keysCreateCmd) widens() bool {
+	return c.User == "" || slices.ContainsFunc(c.Role, func(r auth.Role) bool { return r != auth.User })
+}
+
+func (c *keysCreateCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness, keys *auth.Keys) error {
+	if c.widens() {
+		if _, err := a.confirm(ctx, h, "make a key that acts for others or has more roles"); err != nil {
+			return err
+		}
+	}
 	key, value, err := keys.Create(ctx, auth.NewKey{Name: c.Name, User: c.User, Roles: c.Role, TTL: c.Expires})
 	if err != nil {
 		return err

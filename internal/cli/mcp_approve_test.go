@@ -22,7 +22,7 @@ func TestGatewayPending(t *testing.T) {
 	g := f.gateway(nil)
 	var out gatewayRun
 	text, failed := g.call("execute_code", map[string]any{"code": sendMail("one")}, &out)
-	if failed || out.Status != "waiting_approval" || out.Approval == nil || !strings.Contains(text, "harness approvals approve "+out.Approval.ID) || !strings.Contains(text, `mailer__send {"body":"x"`) {
+	if failed || out.Status != "waiting_approval" || out.Approval == nil || strings.Contains(text, "harness ") || !strings.Contains(text, "A person decides") || !strings.Contains(text, `mailer__send {"body":"x"`) {
 		t.Fatalf("got %+v\n%s", out, text)
 	}
 	var same gatewayRun
@@ -141,6 +141,12 @@ func TestGatewayAsks(t *testing.T) {
 		{"form, not configured", byForm, form("approve"), nil, "waiting_approval", 0},
 		{"form, approved", byForm, form("approve"), []string{"--forms"}, "succeeded", 1},
 		{"form, denied", byForm, form("deny"), []string{"--forms"}, "failed", 0},
+		{"form, declined", byForm, func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "decline"}, nil
+		}, []string{"--forms"}, "failed", 0},
+		{"form, closed", byForm, func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "cancel"}, nil
+		}, []string{"--forms"}, "waiting_approval", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

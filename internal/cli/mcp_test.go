@@ -373,7 +373,7 @@ func TestGatewayDirect(t *testing.T) {
 	if text, failed = g.call("search", map[string]any{"wrong": 1}, nil); !failed || !strings.Contains(text, `missing required property "q"`) {
 		t.Errorf("a wrong input gives %s", text)
 	}
-	if text, failed = g.call("send", map[string]any{"to": "ann@example.com", "subject": "s", "body": "b"}, nil); !failed || !strings.Contains(text, "harness approvals approve") || f.mails() != 0 {
+	if text, failed = g.call("send", map[string]any{"to": "ann@example.com", "subject": "s", "body": "b"}, nil); !failed || !strings.Contains(text, "A person decides") || strings.Contains(text, "harness approvals") || f.mails() != 0 {
 		t.Errorf("a call that policy asks about gives %s", text)
 	}
 	if text, failed = g.call("list_mcp_tools", nil, nil); failed || !strings.Contains(text, "crm__search") {

@@ -24,6 +24,7 @@ type policyCmd struct {
 	Show     policyShowCmd     `cmd:"" help:"The rules in effect, or those of a preset." example:"policy show strict"`
 	Test     policyTestCmd     `cmd:"" help:"Which rule decides a call, and why."`
 	Simulate policySimulateCmd `cmd:"" help:"What another policy would have decided in recorded runs." example:"policy simulate stricter.yaml"`
+	Confirm  policyConfirmCmd  `cmd:"" help:"Confirm, with the passphrase of approvals, the policy as it is now."`
 }
 
 type policyShowCmd struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/dustin/go-humanize"
 
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
@@ -118,7 +119,7 @@ func (p *progress) picture(frame, width int) (lines []string) {
 		text += " · " + p.extra
 	}
 	spin := p.to.paint(spinner[frame%len(spinner)], blue)
-	return append(lines, ansi.Truncate(spin+" "+visible(text), width, "…"))
+	return append(lines, ansi.Truncate(spin+" "+clip.Visible(text), width, "…"))
 }
 
 // say replaces the text.

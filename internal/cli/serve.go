@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/policy"
@@ -56,6 +57,9 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	if !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0 {
 		if out.Policy, err = policy.New(nil, remotePreset, config.PresetRules(remotePreset)); err != nil {
 			return err
+		}
+		if cfg.Quarantine == "" {
+			out.Quarantine = approval.HoldChanged
 		}
 		log.Info("people are asked about destructive calls, because other machines reach this server; set policy.preset to have it otherwise",
 			"preset", remotePreset)

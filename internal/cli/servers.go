@@ -109,7 +109,7 @@ func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 // forgetServer removes what was approved of a server, so that one that is added later in its name begins anew.
 func (a *app) forgetServer(ctx context.Context, name string) error {
 	cfg, err := a.load()
-	if err != nil || cfg.Quarantine == string(approval.HoldNone) {
+	if err != nil || cfg.QuarantineMode() == string(approval.HoldNone) {
 		return err
 	}
 	h, err := a.open(ctx)

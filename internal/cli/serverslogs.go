@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
@@ -95,7 +96,7 @@ func (c *serversLogsCmd) Run(ctx context.Context, a *app, h *wiring.Harness) err
 		}
 		end := int64(bytes.LastIndexByte(text, '\n') + 1)
 		if end > at {
-			fmt.Fprint(a.Stdout, visible(string(text[at:end])))
+			fmt.Fprint(a.Stdout, clip.Visible(string(text[at:end])))
 			at = end
 		}
 	}

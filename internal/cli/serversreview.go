@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
@@ -72,7 +71,7 @@ func (c *serversReviewCmd) Run(ctx context.Context, a *app, h catalogued) error 
 	}
 	if len(held) == 0 {
 		none := "no definition is held"
-		if a.config.Quarantine == string(approval.HoldNone) {
+		if a.config.QuarantineMode() == string(approval.HoldNone) {
 			none += ", because quarantine is off; set quarantine to changed or new in harness.yaml"
 		}
 		fmt.Fprintln(a.Stderr, none)
@@ -122,6 +121,11 @@ func (c *serversReviewCmd) choose(held []approval.Held) (chosen []approval.Held,
 
 // approveHeld approves definitions, as they were shown, of one server.
 func approveHeld(ctx context.Context, a *app, h *wiring.Harness, held []approval.Held) error {
+	server := held[0].Server
+	sign, err := a.confirm(ctx, h, fmt.Sprintf("approve %d %s", len(held), plural(len(held), "definition", "definitions"))+" of "+server)
+	if err != nil {
+		return err
+	}
 	hashes, names := map[string]string{}, []string{}
 	for _, d := range held {
 		if _, twice := hashes[d.Seen.Tool]; !twice {
@@ -129,15 +133,14 @@ func approveHeld(ctx context.Context, a *app, h *wiring.Harness, held []approval
 		}
 		hashes[d.Seen.Tool] = d.Hash
 	}
-	server := held[0].Server
-	err := h.Approve(ctx, server, auth.Local().Principal, hashes)
+	err = h.Approve(ctx, server, auth.Local().Principal, hashes, sign)
 	if errors.Is(err, approval.ErrNotHeld) || errors.Is(err, approval.ErrTooManyPins) {
 		return usage(fmt.Errorf("%w; harness servers review %s shows what is held now", err, server))
 	}
 	if err != nil {
 		return err
 	}
-	return a.answer(map[string]any{"server": server, "approved": names}, "approved %s of %s\n", printed(strings.Join(names, ", ")), server)
+	return a.answer(map[string]any{"server": server, "approved": names}, "approved %s of %s\n", clip.Visible(strings.Join(names, ", ")), server)
 }
 
 // askAbout has the user of a terminal decide about each definition.
@@ -176,7 +179,7 @@ func review(d approval.Held) string {
 	if d.Approved != nil {
 		what = "changed: " + strings.Join(d.Changed, ", ")
 	}
-	fmt.Fprintf(&b, "%s  %s  (%s, since %s)\n", d.Server, printed(reviewName(d)), what, d.Since.Local().Format(time.DateTime))
+	fmt.Fprintf(&b, "%s  %s  (%s, since %s)\n", d.Server, clip.Visible(reviewName(d)), what, d.Since.Local().Format(time.DateTime))
 	was := approval.Definition{}
 	if d.Approved != nil {
 		was = *d.Approved
@@ -214,19 +217,6 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// printed is a line in which characters that do not show are written as their numbers.
-func printed(line string) string {
-	var b strings.Builder
-	for _, r := range line {
-		if unicode.IsPrint(r) || r == '\t' {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, `\u{%x}`, r)
-		}
-	}
-	return b.String()
-}
-
 // different leaves out the lines that two texts begin and end with alike. It is linear, because servers wrote the texts.
 func different(was, is []string) (before, after []string) {
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
@@ -246,7 +236,7 @@ func marked(mark string, lines []string) string {
 			fmt.Fprintf(&b, "  %s … %d more lines; --json shows them\n", mark, len(lines)-i)
 			break
 		}
-		fmt.Fprintf(&b, "  %s %s\n", mark, clip.Counted(printed(line), maxReviewLine))
+		fmt.Fprintf(&b, "  %s %s\n", mark, clip.Counted(clip.Visible(line), maxReviewLine))
 	}
 	return b.String()
 }

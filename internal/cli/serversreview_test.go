@@ -48,7 +48,7 @@ func TestServersReview(t *testing.T) {
 		t.Errorf("tools list: %s%s", r.stdout, r.stderr)
 	}
 	for _, args := range [][]string{{"tools", "show", "up__send"}, {"tools", "call", "up__send", "{}"}} {
-		if r := f.run(args...); r.code == 0 || !strings.Contains(r.stderr, "held for review") || !strings.Contains(r.stderr, "harness servers review up") {
+		if r := f.run(args...); r.code == 0 || !strings.Contains(r.stderr, "held for review") || !strings.Contains(r.stderr, "A person reviews it") {
 			t.Errorf("%q: %d %s", args, r.code, r.stderr)
 		}
 	}
@@ -60,7 +60,7 @@ func TestServersReview(t *testing.T) {
 	}
 	r := f.run("servers", "review", "up").want(0)
 	if !strings.Contains(r.stdout, "up  send  (changed: description") || !strings.Contains(r.stdout, "- To one person.") ||
-		!strings.Contains(r.stdout, `+ To \u{200b}everybody.\u{1b}[2J`) || strings.Contains(r.stdout, "Sends a mail.") {
+		!strings.Contains(r.stdout, `+ To \u200beverybody.\x1b[2J`) || strings.Contains(r.stdout, "Sends a mail.") {
 		t.Errorf("the review is %s", r.stdout)
 	}
 	var held []approval.Held

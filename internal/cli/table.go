@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"mcp-code-exec-harness/internal/clip"
 )
 
 const (
@@ -28,7 +30,7 @@ func (t *table) fits(rows ...[]string) {
 			if i == len(t.widths) {
 				t.widths = append(t.widths, 0)
 			}
-			t.widths[i] = max(t.widths[i], ansi.StringWidth(visible(cell)))
+			t.widths[i] = max(t.widths[i], ansi.StringWidth(clip.Visible(cell)))
 		}
 	}
 }
@@ -71,7 +73,7 @@ func (t *table) row(cells []string) {
 func (t *table) aligned(cells []string, newline string, room int) string {
 	var b strings.Builder
 	for i, cell := range cells {
-		cell = visible(cell)
+		cell = clip.Visible(cell)
 		switch {
 		case i < len(cells)-1:
 			b.WriteString(cell + strings.Repeat(" ", max(0, t.widths[i]-ansi.StringWidth(cell))+columnGap))
@@ -92,7 +94,7 @@ func (t *table) stack(cells []string, width int) string {
 	var lines []string
 	line := ""
 	for i, cell := range cells {
-		cell = strings.TrimSpace(visible(cell))
+		cell = strings.TrimSpace(clip.Visible(cell))
 		if cell == "" {
 			continue
 		}

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
+
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // screen is the terminal that standard output and standard error share, or the place of streams that are none. Below
@@ -115,7 +116,7 @@ func (c *console) Write(p []byte) (n int, err error) {
 	case c.wraps && c.terminal != nil:
 		text = c.wrap(text)
 	case c.terminal != nil:
-		text = visible(text)
+		text = clip.Visible(text)
 	}
 	if err = c.put(text); err != nil {
 		return 0, err
@@ -128,7 +129,7 @@ func (c *console) wrap(text string) string {
 	var b strings.Builder
 	for line := range strings.SplitAfterSeq(text, "\n") {
 		if ansi.StringWidth(line) < c.width() {
-			b.WriteString(visible(line))
+			b.WriteString(clip.Visible(line))
 			continue
 		}
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
@@ -148,7 +149,7 @@ type unwrapped struct{ c *console }
 func (w unwrapped) Write(p []byte) (int, error) {
 	text := string(p)
 	if w.c.terminal != nil {
-		text = visible(text)
+		text = clip.Visible(text)
 	}
 	return len(p), w.c.put(text)
 }
@@ -169,25 +170,6 @@ func (c *console) put(text string) error {
 	return err
 }
 
-// visible replaces characters that control the terminal or the reading direction by their codes.
-func visible(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case r == '\r' && strings.HasPrefix(s[i+1:], "\n"):
-		case r < 0x20 || r >= 0x7f && r < 0xa0:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case unicode.Is(unicode.Bidi_Control, r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r) // U+FFFD for a byte that is not UTF-8
-		}
-	}
-	return b.String()
-}
-
 // Colours: SGR codes.
 const (
 	bold   = "1"
@@ -203,7 +185,7 @@ const (
 var levelColors = map[string]string{"error": red, "warn": yellow}
 
 // line writes a line in a colour, where the stream has colours; "" is none. Control characters are shown by their codes.
-func (c *console) line(text, color string) { c.put(c.paint(visible(text), color) + "\n") }
+func (c *console) line(text, color string) { c.put(c.paint(clip.Visible(text), color) + "\n") }
 
 // paragraph is a text behind a prefix, in a colour, in lines that fit into the terminal. All lines but the first have spaces in place of the prefix.
 func (c *console) paragraph(prefix, text, color string) string {
@@ -241,7 +223,7 @@ const unbroken = "\ue000"
 
 // wrapped is a text in lines of at most so many columns, without control characters; 0 is without a bound.
 func wrapped(text string, width int) []string {
-	text = strings.ReplaceAll(visible(strings.TrimRight(text, "\n")), "\t", "    ")
+	text = strings.ReplaceAll(clip.Visible(strings.TrimRight(text, "\n")), "\t", "    ")
 	if width > 0 {
 		text = strings.ReplaceAll(ansi.Wrap(strings.ReplaceAll(text, "-", unbroken), width, ""), unbroken, "-")
 	}
@@ -268,19 +250,19 @@ var tokenColors = []string{dim, green, purple, yellow}
 // code is a line of a program, in colours where the stream has them.
 func (c *console) code(line string) string {
 	if !c.color {
-		return visible(line)
+		return clip.Visible(line)
 	}
 	var b strings.Builder
 	at := 0
 	for _, m := range tokens.FindAllStringSubmatchIndex(line, -1) {
-		b.WriteString(visible(line[at:m[0]]))
+		b.WriteString(clip.Visible(line[at:m[0]]))
 		for i, color := range tokenColors {
 			if m[2*i+2] >= 0 {
-				b.WriteString(c.paint(visible(line[m[0]:m[1]]), color))
+				b.WriteString(c.paint(clip.Visible(line[m[0]:m[1]]), color))
 			}
 		}
 		at = m[1]
 	}
-	b.WriteString(visible(line[at:]))
+	b.WriteString(clip.Visible(line[at:]))
 	return b.String()
 }

@@ -335,13 +335,13 @@ func (v *view) answer(n int, size int, problem string, at time.Time) {
 
 // called writes the line of a call: the arguments are cut so that the facts fit.
 func (v *view) called(n int, c *shownCall, facts, color string) {
-	head := v.pick("  → ", fmt.Sprintf("  call %d: ", n)) + visible(c.name)
+	head := v.pick("  → ", fmt.Sprintf("  call %d: ", n)) + clip.Visible(c.name)
 	facts = v.pick(" · ", ": ") + facts
 	args := " " + cut(string(c.args), shownArgs)
 	if width := v.to.width(); width > 0 {
 		args = " " + strings.Join(strings.Fields(clip.Head(string(c.args), 4*width)), " ")
 		room := width - 1 - ansi.StringWidth(head) - ansi.StringWidth(facts)
-		if args = ansi.Truncate(visible(args), max(room, 0), "…"); room < 0 {
+		if args = ansi.Truncate(clip.Visible(args), max(room, 0), "…"); room < 0 {
 			v.lines("", head, color)
 			v.lines("    ", strings.TrimLeft(facts, " ·:"), color)
 			return
@@ -452,7 +452,7 @@ func (v *view) picture(width int) (lines []string) {
 		} else if about == "" {
 			about = strings.Join(strings.Fields(clip.Head(string(c.args), 4*width)), " ")
 		}
-		lines = append(lines, v.to.paint(ansi.Truncate("  → "+visible(c.name+" "+about), width, "…"), dim))
+		lines = append(lines, v.to.paint(ansi.Truncate("  → "+clip.Visible(c.name+" "+about), width, "…"), dim))
 	}
 	if flying > maxInFlight {
 		lines = append(lines, v.to.paint(fmt.Sprintf("  → and %d more", flying-maxInFlight), dim))

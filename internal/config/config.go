@@ -35,7 +35,7 @@ type Config struct {
 	N8N        N8N          `key:"n8n" doc:"An n8n whose nodes, templates and workflows programs use, by the tools of built-in servers. Without url there are no such servers."`
 	Learning   Learning     `key:"learning" doc:"What is learned from use."`
 	Embeddings Embeddings   `key:"embeddings" doc:"A model that compares what tools do with what a search asks for. Without name, tools are found by their words."`
-	Quarantine string       `key:"quarantine" default:"off" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved."`
+	Quarantine string       `key:"quarantine" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved. Empty: changed with the presets guarded and strict of the policy, else off."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
 	PII        PII          `key:"pii" doc:"Personal data and secrets: tokens stand for them wherever texts go, and servers get the values."`
@@ -250,6 +250,7 @@ type Quotas struct {
 
 // Approvals configures calls that wait for an approval.
 type Approvals struct {
+	Confirm     string        `key:"confirm" default:"none" oneof:"passphrase,webauthn,none" doc:"How a person confirms that it is they who approve. passphrase: by the one that harness approvals setup asks for; once it is set up, it is needed whatever this says. none: not at all, so that an agent with a shell of the same user can approve its own calls. webauthn comes with the dashboard."`
 	ExpireAfter time.Duration `key:"expireAfter" default:"24h" min:"1s" doc:"A call that nobody has approved within this time is denied."`
 	Webhook     string        `key:"webhook" secret:"true" doc:"URL that is told of every request, as callbacks are (server.webhooks); arguments hold tokens. Empty: none."`
 }

@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 		Model: Model{
 			Timeout: 5 * time.Minute, MaxRetries: 4, Tools: "auto", MaxTurns: 20, MaxRuns: 50, MaxTaskTime: time.Hour,
 		},
-		Session: Session{Expiry: 30 * day}, Learning: Learning{Shapes: true, Searches: true}, Embeddings: Embeddings{Timeout: 2 * time.Second}, Quarantine: "off", N8N: N8N{TemplateLibrary: "https://api.n8n.io", WebhookSecurity: "moderate"},
+		Session: Session{Expiry: 30 * day}, Learning: Learning{Shapes: true, Searches: true}, Embeddings: Embeddings{Timeout: 2 * time.Second}, N8N: N8N{TemplateLibrary: "https://api.n8n.io", WebhookSecurity: "moderate"},
 		Sandbox: Sandbox{
 			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, ParkAfter: 30 * time.Second, Memory: 100 << 20, MaxCalls: 1000,
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20, WhenFull: "wait", Warm: 2, Check: "warn",
@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 		Quotas: Quotas{
 			Journal: 4 << 30, Tasks: 10000, Sessions: 10000, Schedules: 100, Workspace: 4 << 30, Tokens: 1_000_000, Vault: 256 << 20, Waiting: 1000,
 		},
-		Approvals: Approvals{ExpireAfter: day}, MCP: MCP{Mode: "code"},
+		Approvals: Approvals{Confirm: "none", ExpireAfter: day}, MCP: MCP{Mode: "code"},
 		Redis:    Redis{Address: "localhost:6379", TTL: time.Hour},
 		Audit:    Audit{Enabled: true, File: filepath.Join(state, "audit.jsonl"), MaxSize: 64 << 20, MaxFiles: 16},
 		Log:      Log{Level: "info", Format: "pretty", MaxSize: 64 << 20, MaxFiles: 8, Audit: true},

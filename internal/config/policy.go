@@ -12,6 +12,18 @@ import (
 // Compiled is the policy of a loaded configuration: its rules, then those of its preset.
 func (p Policy) Compiled() *policy.Policy { return p.compiled }
 
+// QuarantineMode is the quarantine in effect. Policy judges a tool by what its server says of it, so the presets that ask hold a tool whose server says
+// something else than at first.
+func (c *Config) QuarantineMode() string {
+	switch {
+	case c.Quarantine != "":
+		return c.Quarantine
+	case c.Policy.Preset == "guarded" || c.Policy.Preset == "strict":
+		return "changed"
+	}
+	return "off"
+}
+
 // ParsePolicy reads what the section policy may hold: a list of rules, or a mapping with preset and rules; or a mapping
 // with the key policy, whose other keys are ignored, such as a whole harness.yaml. The error joins one *Error for each
 // mistake; name stands for the text in it.

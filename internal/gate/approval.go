@@ -45,7 +45,12 @@ func (t *toolCall) approve(
 	if err != nil {
 		return "", t.notCalled(name, err)
 	}
-	if known && last.Call.Tool == name && last.Call.Binding == is {
+	a := tool.Annotations
+	ask := approval.Call{
+		Tool: name, Args: journal.Canonical(shown), Reason: v.Reason, Binding: is,
+		ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(), Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(),
+	}
+	if known && last.Call.Tool == name && last.Call.Binding == is && t.seen(last.Shown, ask) {
 		return last.Request.ID, nil
 	}
 	if request, err = decided.Remembered(ctx, id, name, is.Definition); err != nil || request != "" {
@@ -61,15 +66,21 @@ func (t *toolCall) approve(
 	if err != nil {
 		return "", t.notCalled(name, err)
 	}
-	a := tool.Annotations
-	ask := approval.Call{
-		Tool: name, Description: clip.Counted(description, maxShown), Args: journal.Canonical(shown), Reason: v.Reason, Binding: is,
-		ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(), Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(),
-	}
+	ask.Description = clip.Counted(description, maxShown)
 	if known {
 		ask.Changed = difference(last.Call, ask)
 	}
 	return "", run.Ask(ctx, ask)
+}
+
+// seen reports whether a person who signed the approval of a call was shown this call: its arguments, or those of its journal where they are large.
+// hash is "" for an approval without a signature.
+func (t *toolCall) seen(hash string, c approval.Call) bool {
+	if hash == "" || hash == approval.Shown(c) {
+		return true
+	}
+	c.Args = t.call.Args
+	return hash == approval.Shown(c)
 }
 
 // maxShown is how many bytes of a tool's description people are shown.
@@ -89,6 +100,8 @@ func difference(was, is approval.Call) string {
 	switch {
 	case was.Tool != is.Tool:
 		return fmt.Sprintf("the call was approved for the tool %s", was.Tool)
+	case was.Binding == is.Binding:
+		return "what a person was shown of the call was not the call"
 	case was.Binding.Definition == is.Binding.Definition:
 		return "the arguments that are to be sent differ from the approved ones: a token stands for another value, or the key of approvals is another one"
 	case was.Description != is.Description:

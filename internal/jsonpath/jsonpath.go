@@ -20,6 +20,9 @@ func Property(name string) Step { return Step{name: name, index: -1} }
 // ToProperty reports whether the step leads to a property of an object.
 func (s Step) ToProperty(name string) bool { return s.every || s.index < 0 && s.name == name }
 
+// Name is the name of a property that the step leads to; ok is false for other steps.
+func (s Step) Name() (name string, ok bool) { return s.name, s.index < 0 && !s.every }
+
 // ToElement reports whether the step leads to an element of a list, from 0.
 func (s Step) ToElement(i int) bool { return s.every || s.index == i }
 

@@ -98,7 +98,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 	}
 	raw, c, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
 		if s.root().holds(tool) { // since the server was connected again
-			return newFault(KindRefused, "not called, because the tool is held for review: harness servers review %s", server)
+			return newFault(KindRefused, "not called, because the tool of %s is held until a person has reviewed it", server)
 		}
 		if mirrors := s.root().mirrored(tool); mirrors != nil {
 			exchangeOf(ctx).headers = headersOf(mirrors, args)

@@ -36,7 +36,7 @@ func TestReview(t *testing.T) {
 		t.Errorf("reported %+v", s.Status)
 	}
 	_, err := call(t, m, "echo", `{}`)
-	wantIn(t, "the error", callError(t, err, mcpclient.KindRefused, false).Error(), "held for review", "harness servers review")
+	wantIn(t, "the error", callError(t, err, mcpclient.KindRefused, false).Error(), "held until a person has reviewed it")
 	if err := m.Reconnect(ctxFor(t), server.Name); err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,9 @@ func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error
 	if !x.s.opt.Forms {
 		return nil, nil
 	}
+	if confirmed, err := x.s.opt.Harness.Presence().Required(context.Background()); confirmed || err != nil { // a form does not ask for a passphrase
+		return nil, err
+	}
 	return &mcp.ElicitParams{Mode: "form", Message: newPending(request, "").list(), RequestedSchema: json.RawMessage(
 		`{"type":"object","properties":{"decision":{"type":"string","title":"Make these calls?","enum":["approve","deny"]}},"required":["decision"]}`)}, nil
 }
@@ -79,11 +82,13 @@ func (x *exchange) answered(ctx context.Context, out *run.Outcome, mode string, 
 
 // accepted takes what the client's user has answered about a request, and reports whether they decide: on a page soon, in a form at once.
 func (x *exchange) accepted(ctx context.Context, requestID, mode string, answer *mcp.ElicitResult) (bool, error) {
-	if answer.Action != "accept" {
+	decision, _ := answer.Content["decision"].(string)
+	if mode == "form" && answer.Action == "decline" { // the user has said no
+		decision = "deny"
+	} else if answer.Action != "accept" {
 		return false, nil
 	}
 	if mode == "form" {
-		decision, _ := answer.Content["decision"].(string)
 		if decision != "approve" && decision != "deny" {
 			return false, nil
 		}

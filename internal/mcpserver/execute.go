@@ -240,8 +240,10 @@ func fetchAdvice(key, id string) string {
 
 // newPending is what a client gets of a request; next is advice for its model.
 func newPending(r *approval.Request, next string) *pending {
-	p := &pending{ID: r.ID, Next: next, Expires: r.Expires.UTC(), Decide: fmt.Sprintf(
-		"A person with the role approver decides: harness approvals approve %s, or harness approvals deny %s. Agents cannot.", r.ID, r.ID)}
+	p := &pending{
+		ID: r.ID, Next: next, Expires: r.Expires.UTC(),
+		Decide: "A person decides, not you: nothing that you can call or execute is the decision.",
+	}
 	for _, c := range r.Calls {
 		p.Calls = append(p.Calls, pendingCall{Tool: c.Tool, Args: clip.Text(string(c.Args), maxArgs), Reason: c.Reason})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"html/template"
 	"net"
 	"net/http"
@@ -13,25 +14,28 @@ import (
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/runs"
 )
 
 // page is a web page of this machine on which its user decides about calls. The address of a request has a secret that the client shows
 // to its user, and that its model does not get.
 type page struct {
-	runs   func() *runs.Service
-	resume func(approval.Request) // resumes the run or task of a request for which no client waits
-	mu     sync.Mutex
-	server *http.Server
-	base   string            // of addresses
-	links  map[string]linked // by secret
+	runs func() *runs.Service
+	// presence says whether an approval takes a passphrase.
+	presence func() *approval.Presence
+	resume   func(approval.Request) // resumes the run or task of a request for which no client waits
+	mu       sync.Mutex
+	server   *http.Server
+	base     string            // of addresses
+	links    map[string]linked // by secret
 	// awaited counts who goes on with a run once a request is decided.
 	awaited map[string]int
 	next    chan struct{} // closed by the next decision
 }
 
-func newPage(runs func() *runs.Service, resume func(approval.Request)) *page {
-	return &page{runs: runs, resume: resume, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
+func newPage(runs func() *runs.Service, presence func() *approval.Presence, resume func(approval.Request)) *page {
+	return &page{runs: runs, presence: presence, resume: resume, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
 }
 
 // await says that the caller goes on with the run of a request once it is decided, until done is called.
@@ -134,11 +138,28 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	request, err := p.runs().Approval(r.Context(), l.who, l.request)
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
+	confirm, wrong := false, ""
+	if err == nil {
+		confirm, err = p.presence().Required(r.Context())
+	}
 	if decision := r.PostFormValue("decision"); err == nil && r.Method == http.MethodPost && (decision == "approve" || decision == "deny") {
-		request, err = p.runs().Decide(r.Context(), l.who, l.request, approval.Decision{Approve: decision == "approve" && whole(request)})
+		d := approval.Decision{Approve: decision == "approve" && whole(request), Seen: request.Sight()}
 		switch {
-		case err == nil:
-			p.decided(request)
+		case d.Approve && r.PostForm.Has("seen") && d.Seen.Digest != r.PostFormValue("seen"):
+			wrong = "the request is not what was shown; this is how it is now"
+		case d.Approve && confirm:
+			d.Sign, err = p.presence().Unlock(r.PostFormValue("passphrase"))
+		}
+		if err == nil && wrong == "" {
+			var decided approval.Request
+			if decided, err = p.runs().Decide(r.Context(), l.who, l.request, d); err == nil {
+				request = decided
+				p.decided(request)
+			}
+		}
+		switch {
+		case errors.Is(err, approval.ErrPassphrase), errors.Is(err, approval.ErrAttempts), errors.Is(err, approval.ErrNoKey):
+			wrong, err = err.Error(), nil
 		case errors.Is(err, approval.ErrDecided):
 			request, err = p.runs().Approval(r.Context(), l.who, l.request)
 		}
@@ -147,7 +168,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The request cannot be shown: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	_ = pageText.Execute(w, map[string]any{"Request": request, "Waiting": request.Status == approval.Waiting, "Whole": whole(request)})
+	_ = pageText.Execute(w, map[string]any{"Request": request, "Waiting": request.Status == approval.Waiting, "Whole": whole(request), "Confirm": confirm, "Wrong": wrong, "Seen": request.Sight().Digest})
 }
 
 // whole reports whether a request has the arguments of all its calls.
@@ -173,13 +194,13 @@ func names(r *approval.Request) string {
 	return strings.Join(all, ", ")
 }
 
-var pageText = template.Must(template.New("page").Funcs(template.FuncMap{"text": func(raw []byte) string { return string(raw) }}).Parse(`<!doctype html>
+var pageText = template.Must(template.New("page").Funcs(template.FuncMap{"text": func(v any) string { return clip.Visible(fmt.Sprintf("%s", v)) }}).Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Approval</title>
 <style>body{font:16px/1.5 system-ui;max-width:50rem;margin:2rem auto;padding:0 1rem}pre{white-space:pre-wrap;word-break:break-all;background:#eee;color:#000;padding:.7rem}button{font:inherit;padding:.4rem 1.2rem;margin-right:1rem}</style>
 <h1>{{if .Waiting}}A program wants to make these calls{{else}}It is {{.Request.Status}}{{end}}</h1>
-{{range .Request.Calls}}<h2>{{.Tool}}</h2>{{with .Description}}<p>{{.}}</p>{{end}}{{with .Reason}}<p>{{.}}</p>{{end}}{{with .Changed}}<p>Changed since it was approved: {{.}}</p>{{end}}
+{{range .Request.Calls}}<h2>{{text .Tool}}</h2>{{with .Description}}<p>{{text .}}</p>{{end}}{{with .Reason}}<p>{{text .}}</p>{{end}}{{with .Changed}}<p>Changed since it was approved: {{text .}}</p>{{end}}
 <pre>{{if .Args}}{{text .Args}}{{else}}{{.ArgsBytes}} bytes; harness approvals show {{$.Request.ID}} shows them{{end}}</pre>{{end}}
-{{if .Waiting}}<form method="post">{{if .Whole}}<button name="decision" value="approve">Approve</button>{{end}}<button name="decision" value="deny">Deny</button></form>
+{{if .Waiting}}{{with .Wrong}}<p role="alert">Not approved: {{.}}</p>{{end}}<form method="post">{{if .Whole}}<input type="hidden" name="seen" value="{{.Seen}}">{{if .Confirm}}<p><label>Passphrase, to approve <input type="password" name="passphrase" autocomplete="off" autofocus></label></p>{{end}}<button name="decision" value="approve">Approve</button>{{end}}<button name="decision" value="deny">Deny</button></form>
 <p>Run {{.Request.Run}}. Tokens such as [EMAIL_1] stand for personal data.</p>{{else}}<p>You can close this page.</p>{{end}}
 </html>
 `))

@@ -81,7 +81,7 @@ type Server struct {
 func New(opt Options) *Server {
 	s := &Server{opt: opt, sessions: newSessions()}
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.page = newPage(opt.Harness.Runs, func(r approval.Request) { s.begun.Go(func() { s.resume(r) }) })
+	s.page = newPage(opt.Harness.Runs, opt.Harness.Presence, func(r approval.Request) { s.begun.Go(func() { s.resume(r) }) })
 	options := mcp.ServerOptions{
 		Logger: opt.Logger,
 		Capabilities: &mcp.ServerCapabilities{

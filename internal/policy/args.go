@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"mcp-code-exec-harness/internal/jsonpath"
 )
@@ -45,8 +48,8 @@ func number(text string) (n float64, ok bool) {
 	return n, (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(n)
 }
 
-// seen is what was found at the path of a condition.
-type seen struct{ values, holding int }
+// seen is what was found at the path of a condition, and at paths whose names a server may take for those of the path.
+type seen struct{ values, holding, alike int }
 
 // found is what look found for each condition; nil if the arguments are not JSON.
 type found map[*condition]seen
@@ -58,7 +61,7 @@ func (r *rule) holds(found found) bool {
 		switch {
 		case found == nil:
 			return r.Action != Allow
-		case s.holding == 0, r.Action == Allow && s.holding < s.values:
+		case s.holding == 0, r.Action == Allow && (s.holding < s.values || s.alike > 0):
 			return false
 		}
 	}
@@ -72,7 +75,7 @@ func look(args json.RawMessage, rules []*rule) found {
 	var all []cursor
 	for _, r := range rules {
 		for _, c := range r.conditions {
-			all = append(all, cursor{c, c.path})
+			all = append(all, cursor{c, c.path, false})
 		}
 	}
 	if err := l.value(all); err != nil {
@@ -84,7 +87,8 @@ func look(args json.RawMessage, rules []*rule) found {
 	return l.found
 }
 
-// looker reads JSON value by value; an object may name a property twice, and then both count.
+// looker reads JSON value by value. An object may name a property twice, and then both count. A name that differs from that of a path only in case or
+// in what is neither letter nor digit counts too, because servers read names that tolerantly: it never helps a rule that allows.
 type looker struct {
 	dec   *json.Decoder
 	found found
@@ -93,7 +97,8 @@ type looker struct {
 // cursor is a condition, and the steps of its path that are left.
 type cursor struct {
 	*condition
-	rest []jsonpath.Step
+	rest  []jsonpath.Step
+	alike bool // a name on the way was not that of the path
 }
 
 // value reads a value that the cursors are at. One without steps left is judged; elements of a list are judged in its place.
@@ -107,7 +112,7 @@ func (l *looker) value(at []cursor) error {
 		return l.skip(token)
 	case delim == '[':
 		for i := 0; l.dec.More(); i++ {
-			err = errors.Join(err, l.value(enter(at, func(s jsonpath.Step) bool { return s.ToElement(i) }, true)))
+			err = errors.Join(err, l.value(enter(at, func(s jsonpath.Step) (fits, alike bool) { return s.ToElement(i), false }, true)))
 			if err != nil {
 				return err
 			}
@@ -121,7 +126,7 @@ func (l *looker) value(at []cursor) error {
 			if err != nil {
 				return err
 			}
-			if err := l.value(enter(at, func(s jsonpath.Step) bool { return s.ToProperty(name.(string)) }, false)); err != nil {
+			if err := l.value(enter(at, property(name.(string)), false)); err != nil {
 				return err
 			}
 		}
@@ -136,14 +141,46 @@ func (l *looker) value(at []cursor) error {
 	return nil
 }
 
+// property says which steps lead to a property of this name, or to one that it may be taken for.
+func property(name string) func(jsonpath.Step) (fits, alike bool) {
+	folded := fold(name)
+	return func(s jsonpath.Step) (fits, alike bool) {
+		if s.ToProperty(name) {
+			return true, false
+		}
+		want, named := s.Name()
+		alike = named && fold(want) == folded
+		return alike, alike
+	}
+}
+
+// fold reduces the name of a property to what servers tell it by that do not read it exactly: letters and digits without case, or, where it has
+// none, itself.
+func fold(name string) string {
+	return cmp.Or(strings.Map(func(r rune) rune {
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) { // the Kelvin sign is a k
+			if next < r {
+				r = next
+			}
+		}
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name), name)
+}
+
 // enter are the cursors after a step into an element; those at their end stay there if ended is set.
-func enter(at []cursor, fits func(jsonpath.Step) bool, ended bool) (in []cursor) {
+func enter(at []cursor, fits func(jsonpath.Step) (fits, alike bool), ended bool) (in []cursor) {
 	for _, c := range at {
-		switch {
-		case len(c.rest) == 0 && ended:
-			in = append(in, c)
-		case len(c.rest) > 0 && fits(c.rest[0]):
-			in = append(in, cursor{c.condition, c.rest[1:]})
+		if len(c.rest) == 0 {
+			if ended {
+				in = append(in, c)
+			}
+			continue
+		}
+		if fit, alike := fits(c.rest[0]); fit {
+			in = append(in, cursor{c.condition, c.rest[1:], c.alike || alike})
 		}
 	}
 	return in
@@ -157,6 +194,9 @@ func (l *looker) judge(at []cursor, text *string) {
 		}
 		s := l.found[c.condition]
 		s.values++
+		if c.alike {
+			s.alike++
+		}
 		whole := len(c.Equals) == 0 && c.pattern == nil && c.Min == nil && c.Max == nil
 		if whole || text != nil && c.holds(*text) {
 			s.holding++

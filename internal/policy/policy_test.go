@@ -165,6 +165,37 @@ func TestMatching(t *testing.T) {
 	}
 }
 
+// A server may read the names of properties tolerantly. A name that it may take for that of a rule never helps a rule that allows, and is judged by one
+// that asks or denies.
+func TestArgumentsAlike(t *testing.T) {
+	t.Parallel()
+	allow, deny := tools(policy.Allow, "*"), tools(policy.Deny, "*")
+	allow.Args = map[string]policy.Condition{"$.max_amount": {Max: new(100.0)}, "$.to[*].name": {}}
+	deny.Args = map[string]policy.Condition{"$.max_amount": {Min: new(1000.0)}}
+	for args, want := range map[string]struct{ allowed, denied bool }{
+		`{"max_amount":1,"to":[{"name":"a"}]}`:                        {true, false},
+		`{"max_amount":1,"to":[{"name":"a"}],"amount":5000}`:          {true, false},
+		`{"max_amount":1,"Max_Amount":5000,"to":[{"name":"a"}]}`:      {false, true},
+		`{"max_amount":1,"maxAmount":5000,"to":[{"name":"a"}]}`:       {false, true},
+		`{"maxAmount":1,"max_amount":1,"to":[{"name":"a"}]}`:          {false, false},
+		`{"max_amount":1,"max-amount":null,"to":[{"name":"a"}]}`:      {false, false},
+		`{"max_amount":1,"MAX AMOUNT":5e3,"to":[{"name":"a"}]}`:       {false, true},
+		`{"max_amount":1,"max_amount":5000,"to":[{"name":"a"}]}`:      {false, true},
+		`{"max_amount":1,"max_amoun\u0054":5000,"to":[{"name":"a"}]}`: {false, true},
+		`{"max_amount":1,"to":[{"name":"a","Name":"b"}]}`:             {false, false},
+		`{"max_amount":1,"to":[{"name":"a"}],"TO":[{"name":"b"}]}`:    {false, false},
+	} {
+		made := call("x__y")
+		made.Args = json.RawMessage(args)
+		if got := compile(t, allow, tools(policy.Deny, "*")).Decide(made).Action == policy.Allow; got != want.allowed {
+			t.Errorf("%s: allowed %v", args, got)
+		}
+		if got := compile(t, deny).Decide(made).Action == policy.Deny; got != want.denied {
+			t.Errorf("%s: denied %v", args, got)
+		}
+	}
+}
+
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	const args = `{"to":["a@x","b@y"],"n":5,"big":1e400,"deep":{"a name":[{"k":"v"},{"k":"w"}],"flag":true,"none":null},"twice":1,"twice":2,"text":"7"}`

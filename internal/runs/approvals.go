@@ -88,9 +88,25 @@ func shorten(calls []approval.Call) {
 
 // decisions are what was decided for a run and its task.
 func (s *Service) decisions(runID, of string) *approval.Decided {
-	return &approval.Decided{Load: func(ctx context.Context) ([]approval.Request, error) {
-		return stored(s, func(store Store) ([]approval.Request, error) { return store.ApprovalsOf(ctx, runID, of) })
-	}}
+	return &approval.Decided{
+		Load: func(ctx context.Context) ([]approval.Request, error) {
+			return stored(s, func(store Store) ([]approval.Request, error) { return store.ApprovalsOf(ctx, runID, of) })
+		},
+		Check: s.confirmed, Now: s.opt.Now,
+	}
+}
+
+// confirmed checks the signature of an approval. One without a valid signature, which somebody has written into the store, is recorded.
+func (s *Service) confirmed(ctx context.Context, r approval.Request) error {
+	err := s.opt.Presence.Check(ctx, r)
+	if errors.Is(err, approval.ErrUnconfirmed) {
+		s.opt.Logger.WarnContext(ctx, "an approval has no valid signature and counts as not decided", "approval", r.ID, "run", r.Run)
+		s.opt.Record(ctx, telemetry.Event{
+			Type: telemetry.ApprovalDecided, Severity: telemetry.Medium,
+			Details: map[string]any{"run": r.Run, "approval": r.ID, "decision": "ignored", "reason": "no valid signature", "by": r.DecidedBy},
+		})
+	}
+	return err
 }
 
 // waits returns the request that a run waits for, nil if it may go on. A request that nobody decided in time expires.
@@ -176,7 +192,8 @@ func (s *Service) Approval(ctx context.Context, who auth.Identity, requestID str
 }
 
 // Decide approves or denies a request. The caller needs the role approver, and cannot approve what its own credential has asked for,
-// unless it is an admin. The error wraps auth.ErrForbidden, approval.ErrNotFound or approval.ErrDecided, or is an InvalidError.
+// unless it is an admin. Where a person has to confirm approvals, d.Sign signs this one. The error wraps auth.ErrForbidden, approval.ErrNotFound,
+// approval.ErrDecided or approval.ErrUnconfirmed, or is an InvalidError.
 func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID string, d approval.Decision) (approval.Request, error) {
 	r, err := s.Approval(ctx, who, requestID)
 	switch {
@@ -207,13 +224,32 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 	if d.Approve {
 		status = approval.Approved
 	}
-	d.By, d.Time = who.Principal, s.opt.Now()
+	d.By, d.Time, d.Signature = who.Principal, s.opt.Now(), nil
+	if d.Approve {
+		needed, err := s.opt.Presence.Required(ctx)
+		switch {
+		case err != nil:
+			return r, err
+		case needed && d.Sign == nil:
+			return r, approval.ErrUnconfirmed
+		case needed && !d.Seen.Is(r):
+			return r, InvalidError("the request is not what was shown: look at it again")
+		case needed:
+			signed := d.Signed(r)
+			if err := s.opt.Presence.Check(ctx, signed); err != nil {
+				return r, err
+			}
+			d.Signature = signed.Signature
+		}
+	}
 	if r, err = store.Decide(ctx, requestID, status, d); err != nil {
 		return r, err
 	}
-	s.opt.Audit.Audit(ctx, telemetry.Event{
+	s.opt.Record(ctx, telemetry.Event{
 		Type: telemetry.ApprovalDecided, Severity: telemetry.Medium,
-		Details: map[string]any{"run": r.Run, "approval": r.ID, "decision": string(r.Status), "by": who.Principal, "remember": r.Remember},
+		Details: map[string]any{
+			"run": r.Run, "approval": r.ID, "decision": string(r.Status), "by": who.Principal, "remember": r.Remember, "confirmed": r.Signature != nil,
+		},
 	})
 	wake(s.decided)
 	return r, nil

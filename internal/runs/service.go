@@ -120,6 +120,8 @@ type Options struct {
 	MaxParked int
 	// ApprovalExpiry is how long a run waits for an approval; 0 is a day.
 	ApprovalExpiry time.Duration
+	// Presence says which approvals a person has to confirm; nil: none.
+	Presence *approval.Presence
 	// Roles returns the roles of a principal who asked for a run or task earlier and had the given roles then; nil if they are not
 	// known. It is called when such a run goes on; nil returns what they were.
 	Roles func(ctx context.Context, principal string, had []auth.Role) ([]auth.Role, error)
@@ -131,6 +133,8 @@ type Options struct {
 	Logger          *slog.Logger
 	Metrics         *telemetry.Metrics
 	Audit           *telemetry.Auditor // nil: none
+	// Record writes the audit events of decisions, which are written whatever process decides; nil: Audit.
+	Record func(ctx context.Context, e telemetry.Event)
 }
 
 // Service executes runs. Its methods are safe for concurrent use.
@@ -149,6 +153,9 @@ type Service struct {
 // New makes a service. Close must be called.
 func New(opt Options) *Service {
 	opt.Check = cmp.Or(opt.Check, CheckOff)
+	if opt.Record == nil {
+		opt.Record = opt.Audit.Audit
+	}
 	if opt.Unavailable == nil {
 		opt.Unavailable = func() []string { return nil }
 	}

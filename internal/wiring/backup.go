@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/audit"
 	"mcp-code-exec-harness/internal/backup"
 	"mcp-code-exec-harness/internal/config"
@@ -46,6 +47,7 @@ func places(cfg *config.Config) (all, keys []backup.Place, err error) {
 	return all, []backup.Place{
 		{Name: "keys/pii.key", Path: cfg.PII.KeyFile},
 		{Name: "keys/approvals.key", Path: filepath.Join(cfg.StateDir, "approvals.key")},
+		{Name: "keys/confirm.key", Path: filepath.Join(cfg.StateDir, approval.ConfirmKeyFile)},
 		{Name: "keys/local.token", Path: filepath.Join(cfg.StateDir, "local.token")},
 	}, nil
 }

@@ -35,7 +35,7 @@ func (h *Harness) quarantine() func(context.Context, mcpclient.Server) ([]string
 }
 
 func (h *Harness) mode() approval.Quarantine {
-	return cmp.Or(approval.Quarantine(h.cfg.Quarantine), approval.HoldNone)
+	return cmp.Or(h.out.Quarantine, approval.Quarantine(h.cfg.QuarantineMode()))
 }
 
 // review holds what differs from the approved definitions of a server. If the store is away, it holds everything. What a server that
@@ -94,11 +94,7 @@ func (h *Harness) reviewed(ctx context.Context, server, change, by string, tools
 	if by == "first use" {
 		severity = telemetry.Low
 	}
-	write := h.out.Reviewed
-	if write == nil {
-		write = h.out.Audit.Audit
-	}
-	write(context.WithoutCancel(ctx), telemetry.Event{Type: telemetry.ServerChange, Severity: severity, Details: details})
+	h.out.audit(context.WithoutCancel(ctx), telemetry.Event{Type: telemetry.ServerChange, Severity: severity, Details: details})
 }
 
 // definitions are what a server says, about itself first.
@@ -196,12 +192,19 @@ func (h *Harness) Held(ctx context.Context, server string) ([]approval.Held, err
 	return store.Held(ctx, server)
 }
 
-// Approve approves definitions of a server that are held, by their hashes: all of them or none. by is who approves. The tools are
-// offered when it returns; other processes notice it within seconds. The error wraps approval.ErrNotHeld or ErrTooManyPins.
-func (h *Harness) Approve(ctx context.Context, server, by string, hashes map[string]string) error {
+// Approve approves definitions of a server that are held, by their hashes: all of them or none. by is who approves, and sign what their passphrase
+// opens, where a person has to confirm it. The tools are offered when it returns; other processes notice it within seconds. The error wraps
+// approval.ErrNotHeld, ErrTooManyPins or ErrUnconfirmed.
+func (h *Harness) Approve(ctx context.Context, server, by string, hashes map[string]string, sign approval.Sign) error {
 	store, err := h.store()
 	if err != nil {
 		return err
+	}
+	switch needed, err := h.presence.Required(ctx); {
+	case err != nil:
+		return err
+	case needed && sign == nil:
+		return approval.ErrUnconfirmed
 	}
 	if err := store.ApproveDefinitions(ctx, server, hashes); err != nil {
 		return err

@@ -88,7 +88,7 @@ func (f *fixture) approveHeld(tools ...string) error {
 			hashes[h.Seen.Tool] = h.Hash
 		}
 	}
-	return f.Approve(f.t.Context(), "up", "somebody", hashes)
+	return f.Approve(f.t.Context(), "up", "somebody", hashes, nil)
 }
 
 func (f *fixture) reconnect() {
@@ -129,7 +129,7 @@ func TestQuarantineChanged(t *testing.T) {
 			t.Errorf("the held tool is offered:\n%s", text)
 		}
 		for _, name := range []string{"send", "Send"} {
-			if failed := f.call(name); !strings.Contains(failed, "DeniedError") || !strings.Contains(failed, "held for review") || !strings.Contains(failed, "harness servers review up") {
+			if failed := f.call(name); !strings.Contains(failed, "DeniedError") || !strings.Contains(failed, "held for review") || !strings.Contains(failed, "A person reviews it") {
 				t.Errorf("a call of %s got %q", name, failed)
 			}
 		}
@@ -153,7 +153,7 @@ func TestQuarantineChanged(t *testing.T) {
 	// What is approved is what was shown: not what the server says meanwhile.
 	up.add(&mcp.Tool{Name: "send", Description: injection + "!"})
 	other.reconnect()
-	if err := other.Approve(t.Context(), "up", "somebody", map[string]string{"send": all[0].Hash}); !errors.Is(err, approval.ErrNotHeld) {
+	if err := other.Approve(t.Context(), "up", "somebody", map[string]string{"send": all[0].Hash}, nil); !errors.Is(err, approval.ErrNotHeld) {
 		t.Errorf("an old definition was approved: %v", err)
 	}
 	check(other)

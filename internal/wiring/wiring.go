@@ -77,8 +77,10 @@ type Outside struct {
 	Audit      *telemetry.Auditor // nil: no events are written
 	// Reviewed writes the audit events of definitions that were held or approved, which are written once for all processes; nil: Audit.
 	Reviewed func(context.Context, telemetry.Event)
-	Policy   gate.Policy          // nil: that of the configuration
-	Upgraded func(sqlite.Upgrade) // told when the tables of the store were brought up to date; nil: nothing is
+	Policy   gate.Policy // nil: that of the configuration
+	// Quarantine says which definitions are held; empty: the configuration does.
+	Quarantine approval.Quarantine
+	Upgraded   func(sqlite.Upgrade) // told when the tables of the store were brought up to date; nil: nothing is
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.
@@ -93,6 +95,8 @@ type Harness struct {
 	logins  map[string]*credentials.OAuth // by server
 	keys    func() (*seal.Keys, error)
 	reviews *reviews // nil where nothing is held
+	// presence says which decisions a person has to confirm.
+	presence *approval.Presence
 	// embeddings are the vectors of searches; nil where no model is named.
 	embeddings *embedding.Embeddings
 	computing  *slots.Computing // for reads of users
@@ -146,6 +150,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		}
 		return keys, nil
 	})
+	h.openPresence()
 	if url := cfg.Approvals.Webhook; url != "" {
 		if err := h.webhooks().Check(url); err != nil {
 			return nil, fmt.Errorf("approvals.webhook: %w", err)
@@ -232,8 +237,8 @@ func (h *Harness) openRuns() error {
 			return runLimits(of)
 		},
 		ParkAfter: c.ParkAfter, MaxParked: h.cfg.Quotas.Waiting,
-		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
-		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit,
+		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Presence: h.presence, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
+		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit, Record: h.out.audit,
 	})
 	h.computing = slots.NewComputing(h.runs.Others)
 	h.catalog.Compute(h.computing)

@@ -28,7 +28,7 @@ type asked struct {
 }
 
 const approvalColumns = `SELECT a.num, a.id, r.id, a.task, a.user, a.status, a.created, a.expires, a.decided, a.decided_by, a.reason,
-	a.remember, a.request FROM approvals a CROSS JOIN runs r ON r.num = a.run WHERE r.purged = 0`
+	a.remember, a.request, coalesce(a.signature, 'null') FROM approvals a CROSS JOIN runs r ON r.num = a.run WHERE r.purged = 0`
 
 type approvalRow struct {
 	approval.Request
@@ -38,7 +38,7 @@ type approvalRow struct {
 func scanApproval(row scanner) (r approvalRow, err error) {
 	var rest asked
 	if err := row.Scan(&r.num, &r.ID, &r.Run, &r.Task, &r.User, &r.Status, instant{&r.Created}, instant{&r.Expires},
-		optional{&r.DecidedAt}, &r.DecidedBy, &r.Reason, &r.Remember, object{&rest}); err != nil {
+		optional{&r.DecidedAt}, &r.DecidedBy, &r.Reason, &r.Remember, object{&rest}, object{&r.Signature}); err != nil {
 		return r, fmt.Errorf("approval %q as it is stored: %w", r.ID, err)
 	}
 	r.Session, r.Principal, r.Calls = rest.Session, rest.Principal, rest.Calls
@@ -171,7 +171,13 @@ func (s *Store) Decide(ctx context.Context, id string, status approval.Status, d
 	if err != nil {
 		return approval.Request{}, err
 	}
-	if err := s.write(ctx, len(event), func(c *conn) {
+	var signature []byte
+	if d.Signature != nil {
+		if signature, err = json.Marshal(d.Signature); err != nil {
+			return approval.Request{}, err
+		}
+	}
+	if err := s.write(ctx, len(event)+len(signature), func(c *conn) {
 		var num int64
 		var now, of string
 		var expires time.Time
@@ -189,7 +195,7 @@ func (s *Store) Decide(ctx context.Context, id string, status approval.Status, d
 			return
 		}
 		c.exec(`UPDATE approvals SET status = ?1, decided = ?2, decided_by = ?3, reason = ?4, remember = ?5,
-			due = CASE WHEN task = '' THEN ?2 END WHERE num = ?6`, string(status), d.Time, d.By, d.Reason, d.Remember, num)
+			due = CASE WHEN task = '' THEN ?2 END, signature = ?7 WHERE num = ?6`, string(status), d.Time, d.By, d.Reason, d.Remember, num, signature)
 		if of == "" {
 			return
 		}

@@ -1,0 +1,120 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+)
+
+// Sign signs a statement of a person. Opening it took their passphrase.
+type Sign func(statement []byte) []byte
+
+// Signature is that of an approval.
+type Signature struct {
+	Shown []string `json:"shown"` // what the person was shown of each call, in the order of the request's calls; see Shown
+	Bytes []byte   `json:"bytes"` // Ed25519
+}
+
+// Shown is a hash of what a person sees of a call before they decide.
+func Shown(c Call) string {
+	text, _ := json.Marshal(struct { // strings, truths and valid JSON
+		Tool                                         string
+		Args                                         json.RawMessage
+		ReadOnly, Destructive, Idempotent, OpenWorld bool
+	}{c.Tool, valid(journal.Canonical(c.Args)), c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// statedCall is a call as a statement has it.
+type statedCall struct {
+	N          int    `json:"call"`
+	Tool       string `json:"tool"`
+	Definition string `json:"definition"`
+	Args       string `json:"args"`
+	Shown      string `json:"shown"`
+}
+
+// statement is what a person signs who approves a request: everything that the approval is for. Its decision is part of that.
+func (r Request) statement(shown []string) []byte {
+	s := struct {
+		Purpose  string       `json:"purpose"`
+		Request  string       `json:"request"`
+		Run      string       `json:"run"`
+		Task     string       `json:"task"`
+		Session  string       `json:"session"`
+		User     string       `json:"user"`
+		Decision Status       `json:"decision"`
+		Remember bool         `json:"remember"`
+		By       string       `json:"by"`
+		Decided  int64        `json:"decided"` // microseconds since the Unix epoch, as the store has them
+		Expires  int64        `json:"expires"`
+		Calls    []statedCall `json:"calls"`
+	}{
+		Purpose: "harness: approve calls", Request: r.ID, Run: r.Run, Task: r.Task, Session: r.Session, User: r.User,
+		Decision: r.Status, Remember: r.Remember, By: r.DecidedBy, Expires: r.Expires.UnixMicro(),
+	}
+	if r.DecidedAt != nil {
+		s.Decided = r.DecidedAt.UnixMicro()
+	}
+	for i, c := range r.Calls {
+		stated := statedCall{N: c.N, Tool: c.Tool, Definition: c.Binding.Definition, Args: c.Binding.Args}
+		if i < len(shown) {
+			stated.Shown = shown[i]
+		}
+		s.Calls = append(s.Calls, stated)
+	}
+	text, _ := json.Marshal(s) // strings and numbers
+	return text
+}
+
+// Sight is a request as a person saw it.
+type Sight struct {
+	Shown  []string // Shown of each call
+	Digest string   // of the request and of Shown
+}
+
+// Sight is what a person sees of a request, all of whose arguments are there.
+func (r Request) Sight() Sight {
+	s := Sight{}
+	for _, c := range r.Calls {
+		s.Shown = append(s.Shown, Shown(c))
+	}
+	s.Digest = r.digest(s.Shown)
+	return s
+}
+
+func (r Request) digest(shown []string) string {
+	sum := sha256.Sum256(r.statement(shown))
+	return hex.EncodeToString(sum[:])
+}
+
+// Is reports whether a request is what the person saw.
+func (s Sight) Is(r Request) bool { return s.Digest == r.digest(s.Shown) }
+
+// Signed is a request as its approval leaves it, with the signature of the person who decides.
+func (d Decision) Signed(r Request) Request {
+	at := d.Time.Truncate(time.Microsecond) // as the store has it
+	r.Status, r.Remember, r.DecidedBy, r.DecidedAt = Approved, d.Remember, d.By, &at
+	r.Signature = &Signature{Shown: d.Seen.Shown, Bytes: d.Sign(r.statement(d.Seen.Shown))}
+	return r
+}
+
+// Confirmation is what a person has confirmed apart from calls, such as a policy.
+type Confirmation struct {
+	Hash  string    `json:"hash"` // of what is confirmed
+	Time  time.Time `json:"time"`
+	Bytes []byte    `json:"bytes"` // the signature, Ed25519
+}
+
+// statement is what a person signs who confirms a thing.
+func (c Confirmation) statement(subject string) []byte {
+	text, _ := json.Marshal(struct { // strings and a number
+		Purpose, Subject, Hash string
+		Time                   int64
+	}{"harness: confirm", subject, c.Hash, c.Time.UnixMicro()})
+	return text
+}

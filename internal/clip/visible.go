@@ -1,0 +1,63 @@
+package clip
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Visible is a text in which characters that do not show, that control a terminal, or that change the order in which the text around them is read,
+// are written as their codes. Line ends, tabs, and joiners between letters or symbols that need them stay.
+func Visible(s string) string {
+	if plain(s) {
+		return s
+	}
+	var b strings.Builder
+	last := ' '
+	for rest := s; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		next, _ := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r == '\r' && next == '\n':
+		case r < 0x20 || r >= 0x7f && r < 0xa0:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case (r == 0x200c || r == 0x200d) && joins(last) && joins(next):
+			b.WriteRune(r)
+		case !hidden(r):
+			b.WriteRune(r) // U+FFFD for a byte that is not UTF-8
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		last = r
+	}
+	return b.String()
+}
+
+// plain reports whether a text has nothing that Visible changes: most have printable ASCII only.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 && c != '\n' && c != '\t' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// fillers are characters without ink that Unicode counts as letters or marks.
+var fillers = map[rune]bool{0x034f: true, 0x115f: true, 0x1160: true, 0x17b4: true, 0x17b5: true, 0x180b: true, 0x180c: true, 0x180d: true, 0x180f: true, 0x2800: true, 0x3164: true, 0xffa0: true}
+
+// hidden reports whether a character does not show. Spaces of all widths do; a line separator ends a line for some readers only.
+func hidden(r rune) bool {
+	return unicode.Is(unicode.Cf, r) || r == 0x2028 || r == 0x2029 || fillers[r] || r >= 0xe0000 && r <= 0xe0fff
+}
+
+// joins reports whether a joiner beside a character can be seen by its effect: emoji and scripts whose letters have several forms.
+func joins(r rune) bool {
+	return r >= 0x0590 && (unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsSymbol(r))
+}
