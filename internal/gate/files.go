@@ -3,8 +3,10 @@ package gate
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
+	"math"
+	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/files"
@@ -136,9 +138,24 @@ func (r *Run) hideNames(ctx context.Context, p string, value json.RawMessage) (j
 	return journal.Encode(entries)
 }
 
-// partMargin is how many bytes before and after a part of a file are searched too, so that no part of a value is shown because the
-// rest of it is outside.
-const partMargin = 4 << 10
+// wholeText is the number of bytes up to which a part of a file is hidden as the whole is. Of a larger file, what lies within partMargin of the part
+// is searched, too: the part of it that is searched begins and ends at a multiple of partMargin, so that parts one after another share it.
+const (
+	wholeText  = 2 << 20
+	partMargin = 256 << 10
+)
+
+// readContent is what was searched last for a part of a file.
+type readContent struct {
+	mu      sync.Mutex
+	path    string
+	stat    string // of the file
+	window  int64  // what was asked for begins there
+	offset  int64  // of data in the file
+	of      sections
+	data    string
+	content *pii.Content
+}
 
 // filePart is the call that reads a part of a file.
 type filePart struct {
@@ -162,79 +179,131 @@ func (r *Run) readPart(ctx context.Context, c *journal.Call, p *filePart) (json.
 	if failed != nil {
 		return nil, failed
 	}
-	done := context.WithoutCancel(ctx)
-	around := filePart{Path: p.Path, Encoding: "base64", Offset: max(0, p.Offset-partMargin)}
-	before := int(p.Offset - around.Offset)
-	if p.Length != nil {
-		length := min(before+int(min(*p.Length, files.MaxRead))+partMargin, files.MaxRead)
-		around.Length = new(int64(length))
+	var in struct {
+		Text   *string
+		Base64 *[]byte
 	}
-	args, err := json.Marshal(around)
-	if err != nil {
-		return nil, runtimeError("Error", "%v", err)
+	if json.Unmarshal(value, &in) != nil || in.Text == nil && in.Base64 == nil {
+		return nil, runtimeError("Error", "the answer of fs.readFile cannot be read")
 	}
-	all, failed := r.scope.Files.Call(ctx, c.Name, args)
+	data, content, at, failed := r.contentAround(ctx, p, r.sections(p.Path, by), func(data string, at int) bool {
+		if in.Text != nil {
+			return strings.HasPrefix(data[nextCharacter(data, at):], *in.Text)
+		}
+		return strings.HasPrefix(data[at:], string(*in.Base64))
+	})
 	if failed != nil {
 		return nil, failed
 	}
-	var in, out struct{ Text, Base64 *string }
-	if json.Unmarshal(value, &in) != nil || json.Unmarshal(all, &out) != nil || out.Base64 == nil {
-		return nil, runtimeError("Error", "the answer of fs.readFile cannot be read")
+	end := len(data)
+	if p.Length != nil {
+		end = min(end, at+int(min(*p.Length, files.MaxRead)))
 	}
-	data, err := base64.StdEncoding.DecodeString(*out.Base64)
+	if in.Text != nil { // characters that begin in the range
+		return encode(map[string]string{"text": content.Part(nextCharacter(data, at), nextCharacter(data, end))})
+	}
+	return encode(map[string][]byte{"base64": []byte(content.Part(at, end))})
+}
+
+// contentAround searches a file, or of a large one what is around a part, and tells where the part begins in it. What was searched last is taken if
+// the file has not changed since then and the bytes of the part are those of the file: same says so.
+func (r *Run) contentAround(
+	ctx context.Context, p *filePart, of sections, same func(data string, at int) bool,
+) (data string, content *pii.Content, at int, failed *frame.Error) {
+	stat, window, length := r.partAround(ctx, p)
+	r.read.mu.Lock()
+	defer r.read.mu.Unlock()
+	last := &r.read
+	if at = int(p.Offset - last.offset); at >= 0 && last.content != nil && stat != "" && last.path == p.Path && last.stat == stat && last.window == window && last.of == of &&
+		at <= len(last.data) && same(last.data, at) && r.scope.Privacy.Current(last.content) {
+		return last.data, last.content, at, nil
+	}
+	bytes, failed := r.readBytes(ctx, p.Path, window, length)
+	if failed != nil {
+		return "", nil, 0, failed
+	}
+	data, offset := string(bytes), window
+	if window > 0 {
+		data = data[nextCharacter(data[:min(len(data), utf8.UTFMax-1)], 0):]
+		offset += int64(len(bytes) - len(data))
+	}
+	if int64(len(bytes)) == length {
+		data = wholeCharacters(data)
+	}
+	if !utf8.ValidString(data) {
+		data, offset = string(bytes), window
+		if window > 0 { // the byte order mark of UTF-16 says what it is
+			mark, failed := r.readBytes(ctx, p.Path, 0, 2)
+			if failed != nil {
+				return "", nil, 0, failed
+			}
+			if m := string(mark); m == "\xff\xfe" || m == "\xfe\xff" {
+				data, offset = m+data[:len(data)&^1], window-int64(len(m))
+			}
+		}
+	}
+	at = min(int(p.Offset-offset), len(data))
+	border := nextCharacter(data, int(min(max(0, of.border-offset), int64(len(data)))))
+	content, err := r.scope.Privacy.Content(context.WithoutCancel(ctx), data, int64(border), of.first, of.rest)
+	if err != nil {
+		return "", nil, 0, runtimeError("Error", "fs.readFile: the answer cannot be shown: %v", err)
+	}
+	last.content = nil
+	if len(data) <= wholeText+2*partMargin {
+		last.path, last.stat, last.window, last.offset, last.of, last.data, last.content = p.Path, stat, window, offset, of, data, content
+	}
+	return data, content, at, nil
+}
+
+// partAround says what of a file is searched for a part of it, and what tells that the file is as it was; empty if nothing does.
+func (r *Run) partAround(ctx context.Context, p *filePart) (stat string, offset, length int64) {
+	args, _ := json.Marshal(map[string]string{"path": p.Path}) // strings always encode
+	value, failed := r.scope.Files.Call(ctx, "stat", args)
+	var file struct {
+		Size    int64   `json:"size"`
+		MtimeMs float64 `json:"mtimeMs"`
+	}
+	if failed == nil && json.Unmarshal(value, &file) == nil && file.MtimeMs > 0 {
+		stat = string(value)
+	}
+	if failed == nil && file.Size <= wholeText && p.Offset <= wholeText {
+		return stat, 0, files.MaxRead
+	}
+	offset = max(0, p.Offset/partMargin-1) * partMargin
+	end := int64(math.MaxInt64)
+	if p.Length != nil {
+		end = ((p.Offset+min(*p.Length, files.MaxRead))/partMargin + 2) * partMargin
+	}
+	return stat, offset, min(end-offset, files.MaxRead)
+}
+
+func (r *Run) readBytes(ctx context.Context, p string, offset, length int64) ([]byte, *frame.Error) {
+	args, err := json.Marshal(filePart{Path: p, Encoding: "base64", Offset: offset, Length: &length})
 	if err != nil {
 		return nil, runtimeError("Error", "%v", err)
 	}
-	size := len(data) - before
-	if p.Length != nil {
-		size = min(size, int(min(*p.Length, files.MaxRead)))
+	value, failed := r.scope.Files.Call(ctx, "readFile", args)
+	if failed != nil {
+		return nil, failed
 	}
-	of := r.sections(p.Path, by)
-	text, start := wholeCharacters(data, before)
-	border := int(min(max(0, of.border-around.Offset-int64(before-start)), int64(len(text))))
-	end := min(len(text), start+max(0, size))
-	if in.Base64 == nil { // characters that begin in the range
-		start, end = nextCharacter(text, start), nextCharacter(text, end)
+	var read struct{ Base64 []byte }
+	if err := json.Unmarshal(value, &read); err != nil {
+		return nil, runtimeError("Error", "the answer of fs.readFile cannot be read")
 	}
-	if !utf8.ValidString(text) {
-		of.border, of.size = of.border-p.Offset, of.size-p.Offset
-		hidden, err := r.hideRead(done, of, value)
-		if err != nil {
-			return nil, runtimeError("Error", "fs.readFile: the answer cannot be shown: %v", err)
-		}
-		return hidden, nil
-	}
-	border = nextCharacter(text, border)
-	hidden, err := r.scope.Privacy.HidePart(done, of.first, text[:border], min(start, border), min(end, border))
-	if err == nil {
-		var rest string
-		rest, err = r.scope.Privacy.HidePart(done, of.rest, text[border:], max(0, start-border), max(0, end-border))
-		hidden += rest
-	}
-	if err != nil {
-		return nil, runtimeError("Error", "fs.readFile: the answer cannot be shown: %v", err)
-	}
-	if in.Base64 != nil {
-		return encode(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(hidden))})
-	}
-	return encode(map[string]string{"text": hidden})
+	return read.Base64, nil
 }
 
-// wholeCharacters leaves out the characters that are cut at the start and the end of data, and moves at, an offset, with it.
-func wholeCharacters(data []byte, at int) (string, int) {
-	for i := 0; i < utf8.UTFMax-1 && i < at && len(data) > 0 && !utf8.RuneStart(data[0]); i++ {
-		data = data[1:]
-		at--
-	}
-	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
-		if last := data[len(data)-i:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				data = data[:len(data)-i]
+// wholeCharacters leaves out a character that is cut at the end of a text.
+func wholeCharacters(text string) string {
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRuneInString(last) {
+				return text[:len(text)-i]
 			}
 			break
 		}
 	}
-	return string(data), min(max(0, at), len(data))
+	return text
 }
 
 // nextCharacter is the first border of a character from i on.

@@ -154,6 +154,7 @@ type Run struct {
 	left      map[int]bool // approvable calls that a dead process, or one that waited for an approval, left without an answer
 	sessions  connections
 	told      notes
+	read      readContent
 }
 
 var _ run.Gate = (*Run)(nil)

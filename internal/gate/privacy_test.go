@@ -2,8 +2,10 @@ package gate_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -88,6 +90,77 @@ func TestPartsOfFiles(t *testing.T) {
 			if got := read(encoding, fmt.Sprintf(`,"offset":%d`, from)); !strings.HasSuffix(whole, got) || strings.Contains(got, "race") {
 				t.Errorf("%s from %d on is %q", name, from, got[:300])
 			}
+		}
+	}
+}
+
+// Parts of a file are what the whole is where the whole says what a value is: base64 from an odd byte on, a long private key, values far from
+// the key of their list, UTF-16. So they are in a file that is too large to be searched as a whole, where its values are near.
+func TestPartsOfFilesAreAsTheWhole(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.scope.Privacy = piitest.New(t).In("u", "s")
+	f.Run = f.gate.Open(f.scope)
+	utf16 := func(text string) []byte {
+		all := []byte{0xFF, 0xFE}
+		for _, r := range text {
+			all = append(all, byte(r), byte(r>>8))
+		}
+		return all
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	key := "-----BEGIN PRIVATE KEY-----\n"
+	for range 140 {
+		line := make([]byte, 48)
+		for i := range line {
+			line[i] = byte(r.Uint32())
+		}
+		key += base64.StdEncoding.EncodeToString(line) + "\n"
+	}
+	key += "-----END PRIVATE KEY-----\n"
+	encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("write to grace@example.com, ", 400)))
+	list := `{"ssns":["` + strings.Repeat(`x","`, 3000) + `219099999"]}`
+	padding := strings.Repeat("a line of a text, and nothing more\n", 31_000)
+	for name, file := range map[string]struct {
+		data   []byte
+		at     int    // where parts are read
+		secret string // what no part has
+	}{
+		"base64":       {[]byte("data " + encoded + " end"), 7001, encoded[5000:5040]},
+		"key":          {[]byte("a\n" + key + "b"), 6000, key[6040:6060]},
+		"list":         {[]byte(list), strings.Index(list, "219099999") - 20, "219099999"},
+		"utf16":        {utf16("an ümlaut, and grace@example.com, 219-09-9999 and more"), 24, string(utf16("race"))[2:]},
+		"large":        {[]byte(padding + key + padding + "to grace@example.com"), len(padding) + 6000, key[6040:6060]},
+		"large base64": {[]byte(padding + encoded + padding), len(padding) + 5001, encoded[5008:5040]},
+		"large utf16":  {utf16(padding + "an ümlaut, and grace@example.com, 219-09-9999 and more"), 2*len(padding) + 20, string(utf16("race"))[2:]},
+	} {
+		path := "/workspace/" + strings.ReplaceAll(name, " ", "-")
+		args, _ := json.Marshal(map[string]any{"path": path, "base64": file.data})
+		if _, failed := f.scope.Files.Call(t.Context(), "writeFile", args); failed != nil {
+			t.Fatal(failed)
+		}
+		read := func(more string) string {
+			value, failed := f.do(frame.FS, "readFile", `{"path":"`+path+`","encoding":"base64"`+more+`}`)
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			var out struct{ Base64 []byte }
+			if err := json.Unmarshal([]byte(value), &out); err != nil {
+				t.Fatal(err)
+			}
+			return string(out.Base64)
+		}
+		whole := read("")
+		if whole == string(file.data) {
+			t.Fatalf("%s is read as it is", name)
+		}
+		parts := read(fmt.Sprintf(`,"length":%d`, file.at))
+		for at := file.at; at < file.at+90; at += 9 {
+			parts += read(fmt.Sprintf(`,"offset":%d,"length":9`, at))
+		}
+		parts += read(fmt.Sprintf(`,"offset":%d`, file.at+90))
+		if parts != whole || strings.Contains(parts, file.secret) {
+			t.Errorf("%s in parts is %d bytes, has the value: %v; the whole is %d", name, len(parts), strings.Contains(parts, file.secret), len(whole))
 		}
 	}
 }

@@ -5,48 +5,28 @@ import (
 	"encoding/binary"
 	"strings"
 	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // HideContent is Hide for the bytes of a file. A text in UTF-16 with a byte order mark, or in one byte for each character, such as Latin-1 and
 // Windows-1252, is searched as text, and stays in its encoding. What is no text stays as it is.
 func (s Session) HideContent(ctx context.Context, from Origin, data string, sent ...Token) (string, error) {
-	if s.filter == nil || utf8.ValidString(data) {
-		return s.Hide(ctx, from, data, sent...)
+	if s.filter == nil {
+		return data, nil
 	}
-	for _, charset := range []struct {
-		decode func(string) (string, bool)
-		encode func(string) string
-	}{
-		{func(data string) (string, bool) { return fromUTF16(data, binary.LittleEndian) }, func(text string) string { return toUTF16(text, binary.LittleEndian) }},
-		{func(data string) (string, bool) { return fromUTF16(data, binary.BigEndian) }, func(text string) string { return toUTF16(text, binary.BigEndian) }},
-		{fromBytes, toBytes},
-	} {
-		if text, ok := charset.decode(data); ok {
-			hidden, err := s.Hide(ctx, from, text, sent...)
-			if err != nil || hidden == text {
-				return data, err
-			}
-			return charset.encode(hidden), nil
-		}
+	pieces, err := s.pieces(ctx, from, data, sent)
+	if err != nil {
+		return "", err
 	}
-	return data, nil
+	return (&Content{data: data, pieces: pieces}).Part(0, len(data)), nil
 }
 
 // HideSections is HideContent for the bytes of a file of which the first border bytes have another origin than the rest.
 func (s Session) HideSections(ctx context.Context, data string, border int64, first, rest Origin) (string, error) {
-	switch {
-	case border <= 0:
-		return s.HideContent(ctx, rest, data)
-	case border >= int64(len(data)):
-		return s.HideContent(ctx, first, data)
-	}
-	head, err := s.HideContent(ctx, first, data[:border])
+	c, err := s.Content(ctx, data, border, first, rest)
 	if err != nil {
 		return "", err
 	}
-	tail, err := s.HideContent(ctx, rest, data[border:])
-	return head + tail, err
+	return c.Part(0, len(data)), nil
 }
 
 const byteOrderMark = 0xFEFF

@@ -102,32 +102,6 @@ func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Tok
 // On reports whether the filter changes texts at all.
 func (s Session) On() bool { return s.filter != nil }
 
-// HidePart is Hide for the part of a text from start to end: the rest is what values are recognized by. Of a value that begins in the
-// part there is the token, of one that begins before it there is nothing. So parts one after another are the whole text hidden.
-func (s Session) HidePart(ctx context.Context, from Origin, text string, start, end int) (string, error) {
-	if s.filter == nil || start >= end {
-		return text[start:max(start, end)], nil
-	}
-	spans, tokens, err := s.filter.tokenize(ctx, s.scope, from, text, false, nil)
-	if err != nil {
-		return "", fmt.Errorf("hide personal data: %w", err)
-	}
-	var out strings.Builder
-	done := start
-	for i, span := range spans {
-		if span.End <= start || span.Start >= end {
-			continue
-		}
-		if span.Start >= start {
-			out.WriteString(text[done:span.Start])
-			out.WriteString(span.Quote + tokens[i] + span.Quote)
-		}
-		done = span.End
-	}
-	out.WriteString(text[min(done, end):end])
-	return out.String(), nil
-}
-
 // HideJSON replaces the values in the strings, keys and numbers of a JSON text. The rest of its bytes stays, but for \u escapes
 // of ASCII characters. A text that is not JSON is hidden as a whole.
 func (s Session) HideJSON(ctx context.Context, from Origin, raw json.RawMessage, sent ...Token) (json.RawMessage, error) {
