@@ -80,7 +80,7 @@ type API struct {
 	gateway *mcpserver.Server // of MCP clients; nil before Handler
 	// reads, heavy and transfers bound requests that are served at the same time, streams the streams of events, bodies and large the
 	// bodies that are decoded, scans the files that are looked through.
-	reads, heavy, streams, bodies, large, transfers, scans *bound
+	reads, heavy, loading, streams, bodies, large, transfers, scans *bound
 	// arriving bounds the memory of bodies of callers with a credential, open that of bodies without one, in units of bodyUnit.
 	arriving, open *bound
 
@@ -113,7 +113,7 @@ func New(opt Options) *API {
 	processors := runtime.GOMAXPROCS(0)
 	body := int(max(opt.BodyLimit, 8<<20) / bodyUnit)
 	a := &API{
-		opt: opt, reads: newBound("reads", 16, 128, slotWait), heavy: newBound("reads of whole journals", 1, 2, slotWait),
+		opt: opt, reads: newBound("reads", 16, 128, slotWait), heavy: newBound("replays", 1, 16, slotWait), loading: newBound("replays that begin", 1, 2, slotWait),
 		streams:   newBound("streams of events", 512, 4096, 0),
 		bodies:    newBound("bodies that are decoded", max(1, processors/2), processors, slotWait),
 		large:     newBound("large bodies", 1, 1024, slotWait),

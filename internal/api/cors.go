@@ -33,12 +33,12 @@ func (a *API) checkOrigin() step {
 				origin = everyOrigin
 			}
 			h.Set("Access-Control-Allow-Origin", origin)
-			h.Set("Access-Control-Expose-Headers", "Location, ETag, Content-Range, Content-Disposition, Upload-Offset, Retry-After, "+
+			h.Set("Access-Control-Expose-Headers", "Location, ETag, Content-Range, Content-Disposition, Upload-Offset, Upload-Id, Retry-After, "+
 				"RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Mcp-Session-Id")
 			h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 			if preflight {
 				h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
-				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Range, If-Range, If-Match, If-None-Match, Content-Range, Repr-Digest, "+
+				h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Range, If-Range, If-Match, If-None-Match, Content-Range, Repr-Digest, Upload-Id, "+
 					"Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id")
 				h.Set("Access-Control-Max-Age", "600")
 				w.WriteHeader(http.StatusNoContent)

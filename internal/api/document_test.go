@@ -206,7 +206,7 @@ func TestGeneratedClient(t *testing.T) {
 true
 succeeded Hello.
 42 42 1 true
-204 /skills/add.js 404 there is no such task
+204 /skills/add.js 404 no such task for this key
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -218,7 +218,7 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	hand := &handshake{ResponseWriter: w}
 	conn, err := websocket.Accept(hand, r, &websocket.AcceptOptions{OriginPatterns: a.opt.Origins})
 	if err != nil {
-		return problem(cmp.Or(hand.refused, http.StatusInternalServerError), "this takes a WebSocket of this or a configured origin (server.cors.origins)")
+		return problem(cmp.Or(hand.refused, http.StatusInternalServerError), "a WebSocket of this or a configured origin is required (server.cors.origins)")
 	}
 	defer conn.CloseNow()
 	gone := conn.CloseRead(context.WithoutCancel(r.Context())) // clients send nothing

@@ -234,7 +234,7 @@ func TestFilesInterrupted(t *testing.T) {
 	digest := "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 	ask := func() int {
 		var have int
-		r := w.as(alice, "PUT", path, nil, "Content-Range", "bytes */"+total).want(http.StatusAccepted)
+		r := w.as(alice, "PUT", path, nil, "Content-Range", "bytes */"+total, "Repr-Digest", digest).want(http.StatusAccepted)
 		fmt.Sscan(r.header.Get("Upload-Offset"), &have)
 		return have
 	}
@@ -244,7 +244,7 @@ func TestFilesInterrupted(t *testing.T) {
 	// A plain upload is cut off; asking ends the request whose connection may not be known to be lost.
 	// One that is asked about before the server has read any of it ends with nothing: then it is sent again.
 	w.eventually("the server has a part of the file", func() bool {
-		w.hangUp(alice, path, "Content-Length: "+total, text[:size/3], func() bool { return true })
+		w.hangUp(alice, path, "Content-Length: "+total+"\r\nRepr-Digest: "+digest, text[:size/3], func() bool { return true })
 		return ask() > 0
 	})
 	have := ask()
@@ -269,6 +269,55 @@ func TestFilesInterrupted(t *testing.T) {
 	w.as(alice, "PUT", path+"2", "abc", "Content-Range", "bytes 0-2/5").want(http.StatusAccepted)
 	w.as(alice, "DELETE", path+"2", nil).want(http.StatusNoContent)
 	w.as(alice, "DELETE", path+"2", nil).want(http.StatusNotFound)
+
+	// Clients that send different files of one size to one path, in parts, by turns, never get a mixture.
+	parts := func(text, header, value string) func(from, to, status int) *reply {
+		return func(from, to, status int) *reply {
+			r := w.as(alice, "PUT", path+"3", text[from:to], "Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(text)), header, value).want(status)
+			if header == "Upload-Id" && status == http.StatusAccepted {
+				value = r.header.Get("Upload-Id")
+			}
+			return r
+		}
+	}
+	digestOf := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+	}
+	texts := []string{strings.Repeat("a", 1000), strings.Repeat("b", 1000), strings.Repeat("c", 1000), strings.Repeat("d", 1000)}
+	senders := []func(from, to, status int) *reply{
+		parts(texts[0], "Upload-Id", ""), parts(texts[1], "Upload-Id", ""), parts(texts[2], "Repr-Digest", digestOf(texts[2])),
+		parts(texts[3], "Upload-Id", "0123456789abcdef-_"),
+	}
+	for from := 0; from < 800; from += 200 {
+		for _, send := range senders {
+			send(from, from+200, http.StatusAccepted)
+		}
+	}
+	status := http.StatusCreated
+	for i, send := range senders {
+		send(800, 1000, status)
+		if r := w.as(alice, "GET", path+"3", nil).want(http.StatusOK); r.body != texts[i] {
+			t.Errorf("a mixture: %.20q…", r.body)
+		}
+		status = http.StatusNoContent
+	}
+	for name, headers := range map[string][]string{
+		"a part of no upload":          {"Content-Range", "bytes 200-399/1000"},
+		"a question about no upload":   {"Content-Range", "bytes */1000"},
+		"an id that is easy to guess":  {"Content-Range", "bytes 0-199/1000", "Upload-Id", "1"},
+		"an id with other characters":  {"Content-Range", "bytes 0-199/1000", "Upload-Id", "0123456789abcdef/.."},
+		"the end of an unknown upload": {"Content-Range", "bytes 800-999/1000", "Upload-Id", "0123456789abcdef0"},
+	} {
+		text := texts[0][:200]
+		if strings.HasPrefix(name, "a question") {
+			text = ""
+		}
+		r := w.as(alice, "PUT", path+"4", text, headers...)
+		if want := map[bool]int{true: http.StatusConflict, false: http.StatusBadRequest}[strings.HasPrefix(name, "the end")]; r.status != want {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
 
 	get := func(headers ...string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+path, nil)

@@ -37,6 +37,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
 		v := &visit{route: routeOf(mux, r), from: a.client(r), answer: rec, leave: func() {}, decoded: func() {}}
+		v.id = pathID(v.route, r.URL.Path)
 		v.conn, _ = r.Context().Value(connKey{}).(*counted)
 		a.requests.Add(1)
 		defer a.requests.Add(-1)
@@ -223,7 +224,7 @@ func (a *API) checkQuery() step {
 			case !utf8.ValidString(name + strings.Join(values, "")):
 				return problem(http.StatusBadRequest, "the query is not valid UTF-8")
 			case documented && len(names) == 0:
-				return problem(http.StatusBadRequest, "this takes no query parameters")
+				return problem(http.StatusBadRequest, "unknown query parameter; this endpoint has none")
 			case documented && !slices.Contains(names, name):
 				return problem(http.StatusBadRequest, "unknown query parameter; there are "+strings.Join(names, ", "))
 			}

@@ -222,13 +222,14 @@ func TestIsolation(t *testing.T) {
 			if !slices.Contains(try.want, r.status) {
 				t.Errorf("%s %s: bob got %d, want one of %v: %.300s", o.Method, try.path, r.status, try.want, r.body)
 			}
-			leaked := slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(r.body, id) })
+			// What bob asked for may be named in the answer that it is not there.
+			leaked := slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(r.body, id) && !strings.Contains(try.path, id) })
 			if leaked || strings.Contains(r.body, secret) {
 				t.Errorf("%s %s: bob was told what is alice's: %.300s", o.Method, try.path, r.body)
 			}
 			if r.status == http.StatusNotFound || r.status == http.StatusForbidden {
 				none := absentLike(try.path, alice)
-				if other := w.as(bob.key, o.Method, none, try.body); none != try.path && (other.status != r.status || other.body != r.body) {
+				if other := w.as(bob.key, o.Method, none, try.body); none != try.path && (other.status != r.status || other.body != absentLike(r.body, alice)) {
 					t.Errorf("%s %s: bob can tell what is alice's from what is not there: %s and %s", o.Method, try.path, r.body, other.body)
 				}
 			}
@@ -260,7 +261,11 @@ var uses = regexp.MustCompile(`"usedAt":"([^"]+)","expiresAt":"[^"]+"`)
 // absentLike is a path to what nobody has.
 func absentLike(path string, b belongings) string {
 	for _, id := range []string{b.ended, b.held, b.queued, b.run, b.taskRun, b.schedule, b.approval, b.session, secret} {
-		path = strings.ReplaceAll(path, id, "none")
+		none := "none"
+		if kind, _, found := strings.Cut(id, "_"); found && id != b.session && id != secret {
+			none = kind + "_none"
+		}
+		path = strings.ReplaceAll(path, id, none)
 	}
 	return path
 }
@@ -386,4 +391,42 @@ func TestMachineUser(t *testing.T) {
 func quote(s string) []byte {
 	text, _ := json.Marshal(s)
 	return text
+}
+
+// Refusals say what is meant in plain words: which thing, which role, which methods, what to do.
+func TestRefusalsInPlainWords(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true})
+	alice := w.key("alice")
+	for _, c := range []struct {
+		request string
+		body    any
+		status  int
+		want    string
+	}{
+		{"GET /v1/tasks/task_1", nil, 404, `no task "task_1" for this key`},
+		{"POST /v1/tasks/task_1/cancel", nil, 404, `no task "task_1" for this key`},
+		{"GET /v1/tasks/task_1/events", nil, 404, `no task "task_1" for this key`},
+		{"GET /v1/runs/run_1/journal", nil, 404, `no run "run_1" for this key`},
+		{"POST /v1/runs/run_1/replay", nil, 404, `no run "run_1" for this key`},
+		{"DELETE /v1/schedules/sched_1", nil, 404, `no schedule "sched_1" for this key`},
+		{"GET /v1/sessions/sess_1", nil, 404, `no session "sess_1" for this key`},
+		{"GET /v1/sessions/mine", nil, 404, "no such session for this key"},
+		{"POST /v1/tasks", map[string]string{"task": "x", "sessionId": "sess_1", "userId": "bob"}, 403, "another user"},
+		{"GET /v1/tools/crm__none", nil, 404, "no such tool"},
+		{"GET /v1/task", nil, 404, "unknown endpoint; see /docs"},
+		{"DELETE /v1/tasks", nil, 405, "method not allowed: GET or POST"},
+		{"PUT /task", nil, 405, "method not allowed: POST"},
+		{"GET /v1/tasks?cursor=x", nil, 400, "invalid cursor: use next of the page before"},
+		{"GET /v1/runs?cursor=x", nil, 400, "invalid cursor: use next of the page before"},
+		{"GET /v1/sessions?cursor=x", nil, 400, "invalid cursor: use next of the page before"},
+		{"GET /v1/approvals?cursor=x", nil, 400, "invalid cursor: use next of the page before"},
+		{"GET /metrics", nil, 403, `role "admin" required`},
+		{"DELETE /v1/servers/crm", nil, 403, `role "admin" required`},
+	} {
+		method, path, _ := strings.Cut(c.request, " ")
+		if r := w.as(alice, method, path, c.body); r.status != c.status || !strings.Contains(r.field("error"), c.want) {
+			t.Errorf("%s: %d %s, want %d %s", c.request, r.status, r.body, c.status, c.want)
+		}
+	}
 }

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,6 +33,9 @@ type Problem struct {
 	Detail string   `json:"detail"`
 	Err    string   `json:"error" doc:"The same as detail."`
 	Errors []Detail `json:"errors,omitempty" doc:"What is wrong with single fields."`
+
+	// absent is the kind of thing that does not exist; fail adds its id. Empty: it is another problem.
+	absent string
 }
 
 // Detail is what is wrong with one field.
@@ -54,7 +60,41 @@ func problem(status int, detail string) *Problem {
 
 // absent is the answer for a thing that does not exist, or not for the caller.
 func absent(what string) *Problem {
-	return problem(http.StatusNotFound, "there is no such "+what)
+	p := problem(http.StatusNotFound, "no such "+what+" for this key")
+	p.absent = what
+	return p
+}
+
+// ownID matches ids that the harness makes. They may be repeated in errors; other text of a request may not.
+var ownID = regexp.MustCompile(`^(task|run|sess|sched|apr)_[0-9A-Za-z]{1,40}$`)
+
+// named is an absent problem with the id of the thing, if the request names one.
+func (p *Problem) named(v *visit) *Problem {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(v.route, "/v1/"), "/")
+	what := p.absent
+	switch {
+	case what == "":
+		return p
+	case what != "thing":
+	case strings.Contains(v.route, "{id}"):
+		what = strings.TrimSuffix(kind, "s")
+	default:
+		what = "session"
+	}
+	detail := "no such " + what + " for this key"
+	if ownID.MatchString(v.id) && strings.HasPrefix(kind, what) {
+		detail = fmt.Sprintf("no %s %q for this key", what, v.id)
+	}
+	return problem(p.Status, detail)
+}
+
+// pathID is the part of a path that is {id} in its route.
+func pathID(route, path string) string {
+	parts := strings.Split(path, "/")
+	if i := slices.Index(strings.Split(route, "/"), "{id}"); i >= 0 && i < len(parts) {
+		return parts[i]
+	}
+	return ""
 }
 
 // fault is the answer when the harness has failed; its log says how.
@@ -111,12 +151,9 @@ var statuses = []struct {
 	{auth.ErrForbidden, http.StatusForbidden, ""},
 	{approval.ErrUnconfirmed, http.StatusForbidden, "a person approves this with their passphrase: at a terminal of the harness's machine, or on the page that harness mcp opens"},
 	{auth.ErrUnavailable, http.StatusServiceUnavailable, "authentication is not available, try again later"},
-	{task.ErrNotFound, http.StatusNotFound, "there is no such thing"},
-	{journal.ErrNotFound, http.StatusNotFound, "there is no such run"},
-	{runs.ErrSession, http.StatusNotFound, "there is no such session"},
-	{fs.ErrNotExist, http.StatusNotFound, "there is no such file"},
+	{fs.ErrNotExist, http.StatusNotFound, "no such file"},
 	{task.ErrIdempotency, http.StatusUnprocessableEntity, task.ErrIdempotency.Error()},
-	{journal.ErrCursor, http.StatusBadRequest, "cursor is not the next of a page before"},
+	{journal.ErrCursor, http.StatusBadRequest, "invalid cursor: use next of the page before"},
 	{task.ErrInvalidInput, http.StatusBadRequest, ""},
 	{task.ErrQuota, http.StatusTooManyRequests, ""},
 	{task.ErrExists, http.StatusConflict, task.ErrExists.Error()},
@@ -139,6 +176,14 @@ func shown(err error) *Problem {
 	if errors.As(err, &p) {
 		return p
 	}
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return absent("run")
+	case errors.Is(err, runs.ErrSession):
+		return absent("session")
+	case errors.Is(err, task.ErrNotFound): // of what the route is about
+		return absent("thing")
+	}
 	for _, s := range statuses {
 		if errors.Is(err, s.is) {
 			return problem(s.status, cmp.Or(s.detail, err.Error()))
@@ -152,7 +197,7 @@ func shown(err error) *Problem {
 	case errors.As(err, &invalid):
 		return problem(http.StatusBadRequest, invalid.Error())
 	case errors.As(err, &unknown):
-		return problem(http.StatusNotFound, "there is no such "+unknown.Kind+closest(unknown.Closest))
+		return problem(http.StatusNotFound, "no such "+unknown.Kind+closest(unknown.Closest))
 	case errors.As(err, &held):
 		return problem(http.StatusConflict, "the tool is held for review; an administrator sees and approves it at /v1/servers/{name}/review")
 	case errors.As(err, &file) && file.Code != files.IO:
@@ -186,7 +231,7 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 	case p.Status >= 500 && !errors.As(err, new(*Problem)):
 		a.opt.Logger.ErrorContext(logged(ctx), "request failed", "error", err)
 	}
-	return p
+	return p.named(visitOf(ctx))
 }
 
 // statusGone is for the log: the client does not read the answer. nginx uses the number, too.

@@ -2,9 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"mcp-code-exec-harness/internal/sandbox"
 )
@@ -20,4 +24,40 @@ func TestFullQueues(t *testing.T) {
 			t.Errorf("%v: got %+v", err, p)
 		}
 	}
+}
+
+// A replay has one of the few slots for its beginning only: two users whose replays take long do not keep others out.
+func TestReplaySlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &API{heavy: newBound("replays", 1, 16, slotWait), loading: newBound("replays that begin", 1, 2, slotWait)}
+		enter := func(caller string, want int) (leave func()) {
+			t.Helper()
+			leave, err := a.enterReplay(t.Context(), caller)
+			var p *Problem
+			if errors.As(err, &p); err != nil && p.Status != want || err == nil && want != 0 {
+				t.Errorf("%s: %v, want %d", caller, err, want)
+			}
+			return leave
+		}
+		first, second := enter("ann", 0), enter("bob", 0)
+		begin := time.Now()
+		third := enter("cid", 0)
+		if waited := time.Since(begin); waited != replayTurn {
+			t.Errorf("another user waits %s", waited)
+		}
+		enter("ann", http.StatusTooManyRequests)
+		first()
+		enter("ann", 0)()
+		second()
+		third()
+		time.Sleep(time.Minute)
+		for _, b := range []*bound{a.heavy, a.loading} {
+			for _, caller := range []string{"ann", "bob", "cid"} {
+				if b.Held(caller) != 0 {
+					t.Errorf("%s still has a slot of %s", caller, b.what)
+				}
+			}
+		}
+	})
 }

@@ -20,7 +20,7 @@ func (a *API) addResource(r *routes) {
 			Responses: answers("200", "Metadata", content("application/json", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true})),
 		}, func(w http.ResponseWriter, r *http.Request) error {
 			if a.opt.Issuer == "" {
-				return absent("issuer: send an API key")
+				return problem(http.StatusNotFound, "no issuer is configured: send an API key")
 			}
 			answer(w, http.StatusOK, map[string]any{
 				"resource": a.resource(r).String(), "authorization_servers": []string{a.opt.Issuer}, "bearer_methods_supported": []string{"header"},

@@ -83,11 +83,11 @@ func (a *API) nothing(mux *http.ServeMux) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			a.refuse(w, r, problem(http.StatusNotFound, "there is nothing here; /docs describes what is"))
+			a.refuse(w, r, problem(http.StatusNotFound, "unknown endpoint; see /docs"))
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		a.refuse(w, r, problem(http.StatusMethodNotAllowed, "this takes "+strings.Join(allowed, ", ")+" only"))
+		a.refuse(w, r, problem(http.StatusMethodNotAllowed, "method not allowed: "+strings.Join(allowed, " or ")))
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
@@ -268,18 +270,48 @@ func (a *API) addRuns() {
 		if err != nil {
 			return nil, err
 		}
-		leave, err := a.heavy.enter(ctx, identity(ctx).Caller())
+		leave, err := a.enterReplay(ctx, identity(ctx).Caller())
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
-		records, err := a.opt.Harness.Runs().Journal(ctx, in.ID)
+		replaying, cancel := context.WithTimeout(ctx, replayMost)
+		defer cancel()
+		records, err := a.opt.Harness.Runs().Journal(replaying, in.ID)
 		if err != nil {
 			return nil, err
 		}
-		out, err := a.opt.Harness.Runs().Replay(ctx, records, runs.Replay{Force: in.Force, Roles: identity(ctx).Roles})
+		out, err := a.opt.Harness.Runs().Replay(replaying, records, runs.Replay{Force: in.Force, Roles: identity(ctx).Roles})
+		if replaying.Err() != nil && ctx.Err() == nil {
+			return nil, problem(http.StatusGatewayTimeout, fmt.Sprintf("the replay took longer than %s: replay it with harness runs replay %s", replayMost, info.ID))
+		}
 		return a.outcome(ctx, info.User, info.Session, out, err)
 	})
+}
+
+const (
+	replayTurn = 3 * time.Second // for which a replay has one of the few slots, which bound how many journals are read at the same time
+	replayMost = time.Minute     // the longest replay
+)
+
+// enterReplay waits for a slot for a replay. A caller has one replay until leave is called.
+func (a *API) enterReplay(ctx context.Context, caller string) (leave func(), err error) {
+	own, err := a.heavy.enter(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	slot, err := a.loading.enter(ctx, caller)
+	if err != nil {
+		own()
+		return nil, err
+	}
+	slot = sync.OnceFunc(slot)
+	turn := time.AfterFunc(replayTurn, slot)
+	return func() {
+		turn.Stop()
+		slot()
+		own()
+	}, nil
 }
 
 // outcome is the answer with an outcome.

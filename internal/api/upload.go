@@ -23,18 +23,25 @@ import (
 // uploadOffset is the header field that says how many bytes of a file have come (draft-ietf-httpbis-resumable-upload).
 const uploadOffset = "Upload-Offset"
 
+// uploadID is the header field that names an upload: the server chooses it with the first part, or the client does.
+const uploadID = "Upload-Id"
+
 func (a *API) putOperation(id, path, tag, summary string, of []*huma.Param) *huma.Operation {
-	offset := map[string]*huma.Param{uploadOffset: header("How many bytes of the file have come.")}
+	offset := map[string]*huma.Param{
+		uploadOffset: header("How many bytes of the file have come."), uploadID: header("What names the upload in the requests that continue it."),
+	}
 	of = append(of[:len(of):len(of)],
 		param("header", "Content-Range", "The part of the file that the body is: bytes 0-99/200; bytes */200 with an empty body asks how much of it has come."),
 		param("header", "If-Match", "Replaces only a file that has this ETag; * is any."), param("header", "If-None-Match", "* replaces nothing."),
-		param("header", "Repr-Digest", "sha-256=:…: is what the SHA-256 of the whole file must be (RFC 9530)."),
+		param("header", "Repr-Digest", "sha-256=:…: is what the SHA-256 of the whole file must be (RFC 9530). It also names the upload."),
+		param("header", uploadID, "Names the upload that a part belongs to: what the answer to its first part had, or 16 to 100 letters, digits, - and _ that no other client knows."),
 	)
 	return &huma.Operation{
 		OperationID: id, Method: http.MethodPut, Path: path, Tags: []string{tag}, Summary: summary, Parameters: of,
 		Description: "The body is the file, of any size that the quota allows; the file is replaced when all of it has come. What has come of a body with a Content-Length " +
-			"is kept for a day, so that an upload that was interrupted goes on: ask with an empty body and Content-Range: bytes */SIZE, " +
-			"and send the rest with Content-Range: bytes OFFSET-LAST/SIZE (RFC 9110, section 14.5), in one request or in several.",
+			"and a Repr-Digest or an Upload-Id is kept for a day, so that an upload that was interrupted goes on: ask with an empty body and Content-Range: bytes */SIZE, " +
+			"and send the rest with Content-Range: bytes OFFSET-LAST/SIZE (RFC 9110, section 14.5), in one request or in several. " +
+			"Each of them has the same Repr-Digest or Upload-Id; the answer to a first part without either has an Upload-Id.",
 		RequestBody: &huma.RequestBody{Required: true, Content: binary("application/octet-stream")},
 		Responses: map[string]*huma.Response{
 			"201": {Description: "There is a new file", Headers: map[string]*huma.Param{"Location": header("Where it is.")}},
@@ -108,12 +115,17 @@ func (a *API) receiveFile(w http.ResponseWriter, r *http.Request, at *area, p st
 	if err != nil {
 		return err
 	}
+	goesOn := r.Header.Get("Content-Range") != ""
+	upload, err := nameOf(w, r, s, goesOn, digest)
+	if err != nil {
+		return err
+	}
 	check, err := a.condition(ctx, r, at, p)
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, body.stop)()
-	part, end, err := a.part(ctx, at, p, s, r.Header.Get("Content-Range") != "", body)
+	part, end, err := a.part(ctx, at, p, s, upload, goesOn, body)
 	if err != nil {
 		return err
 	}
@@ -149,11 +161,34 @@ func (a *API) receiveFile(w http.ResponseWriter, r *http.Request, at *area, p st
 	return nil
 }
 
-// part is where the bytes of a request go, until end is called. Those of an upload that may go on later are found again by the file's
-// size; a request that continues an upload ends the one before it, whose connection is lost.
-func (a *API) part(ctx context.Context, at *area, p string, s span, goesOn bool, body *paced) (part *files.Part, end func(), err error) {
-	if s.total >= 0 {
-		key := strconv.FormatInt(s.total, 10)
+// nameOf is what names the upload of a request among those of its file: the digest of what the file will be, or an id. It is empty for a whole
+// file that has neither, whose upload cannot go on. A first part without either gets an id.
+func nameOf(w http.ResponseWriter, r *http.Request, s span, goesOn bool, digest []byte) (string, error) {
+	id := r.Header.Get(uploadID)
+	switch {
+	case id != "" && (len(id) < 16 || len(id) > 100 || strings.Trim(id, idLetters) != ""):
+		return "", problem(http.StatusBadRequest, "Upload-Id has 16 to 100 letters, digits, - and _")
+	case digest != nil:
+		return "digest " + string(digest) + id, nil
+	case id == "" && goesOn && (s.ask || s.start > 0):
+		return "", problem(http.StatusBadRequest, "say which upload goes on: send the Upload-Id that the answer to its first part had, or the same Repr-Digest with every part")
+	case id == "" && goesOn:
+		id = rand.Text()
+	}
+	if id == "" {
+		return "", nil
+	}
+	w.Header().Set(uploadID, id)
+	return "id " + id, nil
+}
+
+const idLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// part is where the bytes of a request go, until end is called. Those of an upload that may go on later are found again by its name and the
+// file's size; a request that continues an upload ends the one before it, whose connection is lost.
+func (a *API) part(ctx context.Context, at *area, p string, s span, upload string, goesOn bool, body *paced) (part *files.Part, end func(), err error) {
+	if s.total >= 0 && upload != "" {
+		key := strconv.FormatInt(s.total, 10) + " " + upload
 		end, err = a.uploads.begin(ctx, strings.Join([]string{at.user, at.session, p, key}, "\x00"), goesOn, body.stop)
 		if end != nil || err != nil {
 			return at.dir.Part(p, key), end, err

@@ -17,6 +17,7 @@ import (
 type visit struct {
 	identity auth.Identity
 	route    string
+	id       string     // that its path names; empty: none
 	from     netip.Addr // the client's
 	// capability is the credential of /internal/mcp-call; zero: none was checked.
 	capability auth.Capability

@@ -78,8 +78,16 @@ func (i Identity) Require(role Role) error {
 	if slices.Contains(i.Roles, Anonymous) {
 		return errNoLocalToken
 	}
-	return fmt.Errorf("%w: this needs the role %s", ErrForbidden, role)
+	return roleError{role}
 }
+
+// roleError reports a role that an identity does not have.
+type roleError struct{ role Role }
+
+func (e roleError) Error() string { return fmt.Sprintf("role %q required", string(e.role)) }
+
+// Is makes it an ErrForbidden.
+func (e roleError) Is(target error) bool { return target == ErrForbidden }
 
 // ActFor returns an error that wraps ErrForbidden unless the identity may act for the user. Admins may act for every user.
 func (i Identity) ActFor(user string) error {
