@@ -108,7 +108,7 @@ func (s *server) call(req request) bool {
 	}
 	switch p.Name {
 	case "echo":
-		s.answer(req.ID, `{"content":[{"type":"text","text":"see structuredContent"}],"structuredContent":`+
+		s.answer(req.ID, `{"content":[],"structuredContent":`+
 			string(p.Arguments)+`}`)
 	case "env":
 		value, ok := os.LookupEnv(args.Name)
