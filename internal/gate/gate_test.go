@@ -20,6 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/testing/misbehave"
+	"mcp-code-exec-harness/internal/testing/piitest"
 )
 
 // wantError checks an error's class and kind, and words of its message.
@@ -742,6 +743,47 @@ func TestLongToolName(t *testing.T) {
 		wantError(t, err, "ToolError", frame.KindTool, "at most 1024 bytes")
 		if err != nil && len(err.Message) > 400 {
 			t.Errorf("a message of %d bytes", len(err.Message))
+		}
+	}
+}
+
+// TestRefusals: what a server said over HTTP in place of an answer reaches the program with its status and headers, personal data hidden.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	said := func(status int) *mcpclient.Refusal {
+		return &mcpclient.Refusal{
+			Status: status, Header: map[string]string{"retry-after": "120"}, Said: "the quota of ada@example.org is used up",
+			Body: json.RawMessage(`{"b":"the quota of ada@example.org is used up","a":12345678901234567890}`),
+		}
+	}
+	for _, c := range []struct {
+		tool string
+		err  mcpclient.CallError
+		name string
+		want string
+	}{
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindHTTP, Refusal: said(429), Message: said(429).Error()}, "ToolError", "HTTP 429"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindHTTP, Sent: true, Refusal: said(502), Message: said(502).Error()}, "InDoubtError", "HTTP 502"},
+		{"crm__search", mcpclient.CallError{Kind: mcpclient.KindHTTP, Sent: true, Refusal: said(502), Message: said(502).Error()}, "ToolError", "HTTP 502"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindUnavailable, Refusal: said(503), Message: "it did not start: /home/ann/secret"}, "ToolError", "HTTP 503"},
+		{"crm__create_note", mcpclient.CallError{Kind: mcpclient.KindNeedsLogin, Refusal: said(401), Message: "log in"}, "NeedsLoginError", "log in"},
+	} {
+		f := setup(t)
+		f.scope.Privacy = piitest.New(t).In("u", "s")
+		f.Run = f.gate.Open(f.scope)
+		c.err.Server = "crm"
+		f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) { return nil, &c.err }
+		_, err := f.do(frame.Tool, c.tool, `{"input":{"q":"a"}}`)
+		if err == nil || err.Name != c.name || !strings.Contains(err.Message, c.want) || strings.Contains(err.Message, "/home/ann") {
+			t.Errorf("%s: %+v", c.want, err)
+			continue
+		}
+		if text := err.Message + string(err.Data); strings.Contains(text, "ada@example.org") {
+			t.Errorf("personal data: %s", text)
+		}
+		want := fmt.Sprintf(`{"body":{"b":"the quota of [EMAIL_1] is used up","a":12345678901234567890},"headers":{"retry-after":"120"},"status":%d}`, c.err.Refusal.Status)
+		if string(err.Data) != want {
+			t.Errorf("data %s, want %s", err.Data, want)
 		}
 	}
 }

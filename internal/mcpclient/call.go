@@ -279,25 +279,25 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) 
 		ce.cancelled(ctx)
 	case errors.As(err, &timeout):
 		ce.Kind, ce.Message, ce.Err = KindTimeout, timeout.Error(), context.DeadlineExceeded
-		ce.Stderr = c.stderr.String()
+		ce.Stderr = s.tail(c)
 	case errors.Is(err, errClosed) && c.ours.Load():
 		ce.Kind, ce.Message = KindConnectionLost, "the connection was closed"
 	case c.ended():
 		<-c.dead
-		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "the connection was lost: "+c.deadErr.Error(), c.stderr.String()
+		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "the connection was lost: "+c.deadErr.Error(), s.tail(c)
 		if c.link.failure() != nil {
 			ce.Kind = KindProtocol
 		}
 	case c.proc == nil && !ce.Sent:
 		ce.Kind, ce.Message = KindUnavailable, "it cannot be reached: "+plain(err)
 	default:
-		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "no answer came: "+plain(err), c.stderr.String()
+		ce.Kind, ce.Message, ce.Stderr = KindConnectionLost, "no answer came: "+plain(err), s.tail(c)
 	}
 	if full := ex.charge.waits.Load(); full != nil && ce.Kind == KindTimeout {
 		ce.Message += ": " + full.Error()
 	}
 	if ce.Kind != KindRPC { // the server's own words stay as they are
-		ce.Message = withoutSecrets(ce.Message)
+		ce.Message = withoutSecrets(s.hide(ce.Message))
 	}
 	ce.Message = clip.Words(ce.Message, maxSaid)
 	return ce
@@ -312,7 +312,7 @@ func (s *server) logFailure(ctx context.Context, args json.RawMessage, ce *CallE
 	for _, given := range textsIn(args) {
 		text = strings.ReplaceAll(text, given, "[argument]")
 	}
-	s.m.opts.Logger.Debug("request to server failed", "server", s.cfg.Name, "tool", ce.Tool, "kind", ce.Kind, "sent", ce.Sent, "error", clip.Words(text, maxReason))
+	s.m.opts.Logger.Debug("request to server failed", "server", s.cfg.Name, "tool", ce.Tool, "kind", ce.Kind, "sent", ce.Sent, "error", clip.Words(s.hide(text), maxReason))
 }
 
 // minText is the length in bytes of the shortest argument that is left out of the log.

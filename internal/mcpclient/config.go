@@ -44,7 +44,7 @@ type Config struct {
 	Security map[string]string
 	Fetch    *Fetch            // the built-in server for HTTP requests; nothing else says then how the server is reached
 	Within   Within            // a server inside of this process; nothing else says then how the server is reached
-	Secrets  []string          // of a Within: what it sends to others, which is taken out of its answers; of a Command: what its log does not keep
+	Secrets  []string          // of a Within: what it sends to others, which is taken out of its answers; of a Command: what nothing shows that it prints
 	URL      string            // http, sse, openapi
 	Headers  map[string]string // http, sse, openapi: sent with every request to URL's host and to no other
 	// Credentials authorize requests, http, sse and openapi; nil: Headers do. PerUser gives each user a connection, with the user's credentials.

@@ -82,6 +82,7 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 	s.log.line("harness", fmt.Sprintf("started as process %d", proc.pid))
 	c := &conn{transport: TransportStdio, proc: proc, drained: make(chan struct{})}
 	c.link = newLink(newStdio(proc.stdin, proc.stdout, s.m.opts.MaxResult, func(line []byte) {
+		line = s.root().secrets.clean(line)
 		said := excerpt(line)
 		c.said.CompareAndSwap(nil, &said)
 		s.log.line("stdout", string(line))

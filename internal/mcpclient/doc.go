@@ -1,9 +1,10 @@
 // Package mcpclient holds the connections to upstream MCP servers: it starts them, lists and caches their tools,
 // calls the tools and restarts what breaks. It knows nothing of policy, PII, journals or guests.
 //
-// The protocol is spoken by the official Go SDK, versions 2024-11-05 to 2026-07-28, over stdio, streamable HTTP and
+// The protocol is spoken by the official Go SDK, versions 2024-10-07 to 2026-07-28, over stdio, streamable HTTP and
 // the HTTP+SSE transport of old servers. What the SDK decodes into maps (schemas, results) is taken from the wire
-// instead, so that key order and large numbers stay as the server wrote them.
+// instead, so that key order and large numbers stay as the server wrote them. What the official clients for TypeScript and Python
+// accept is accepted.
 //
 // # Life cycle
 //

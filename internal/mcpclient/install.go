@@ -299,7 +299,7 @@ func (s *server) incomplete(c *conn) bool {
 	if in == nil || c == nil || s.sandbox != nil {
 		return false
 	}
-	dir, wrote := in.directory(s.env()), c.stderr.String()
+	dir, wrote := in.directory(s.env()), s.tail(c)
 	return dir != "" && strings.Contains(wrote, filepath.Base(dir)) && missingFiles.MatchString(wrote)
 }
 
@@ -340,11 +340,11 @@ func (s *server) runInstaller(ctx context.Context, command []string) (stderr str
 	<-drained
 	switch {
 	case err != nil:
-		return tail.String(), err
+		return s.hide(tail.String()), err
 	case errDone != nil:
-		return tail.String(), errDone
+		return s.hide(tail.String()), errDone
 	case proc.exit != "exited with code 0" && proc.exit != "exit status 0":
-		return tail.String(), errors.New(proc.exit)
+		return s.hide(tail.String()), errors.New(proc.exit)
 	}
-	return tail.String(), nil
+	return s.hide(tail.String()), nil
 }

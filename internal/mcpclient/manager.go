@@ -162,7 +162,7 @@ func (m *Manager) Add(cfg Config) error {
 			cfg.Err = fmt.Errorf("its sandbox: %w", err)
 		}
 	}
-	s := &server{users: map[string]*server{}, cfg: cfg, m: m, sandbox: sandbox, calls: newCallSlots(), log: newServerLog(m.opts.LogDir, cfg, m.opts.Redact), state: StateIdle, since: time.Now()}
+	s := &server{users: map[string]*server{}, cfg: cfg, m: m, sandbox: sandbox, secrets: newRepeats(cfg.Secrets), calls: newCallSlots(), log: newServerLog(m.opts.LogDir, cfg, m.opts.Redact), state: StateIdle, since: time.Now()}
 	switch {
 	case cfg.Disabled:
 		s.state = StateDisabled

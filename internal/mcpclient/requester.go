@@ -53,6 +53,7 @@ func newRequester(cfg Config, user string) *requester {
 			r.secrets = append(r.secrets, value[strings.LastIndexByte(value, ' ')+1:]) // without a scheme
 		}
 	}
+	r.secrets = append(r.secrets, secretsOf(cfg.URL)...)
 	r.header.Store(&header)
 	r.used.Store(&usedSecrets{repeats: newRepeats(r.secrets)})
 	return r
@@ -66,6 +67,26 @@ type usedSecrets struct {
 
 // secretHeader matches the names of headers that hold credentials.
 var secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|token|secret|passw|credential|session`)
+
+// secretsOf are the credentials in an address: its password, and parameters whose names say so.
+func secretsOf(address string) (secrets []string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	if password, given := u.User.Password(); given {
+		secrets = append(secrets, password)
+	}
+	for name, values := range u.Query() {
+		if secretHeader.MatchString(name) || secretParam.MatchString(name) {
+			secrets = append(secrets, values...)
+		}
+	}
+	return secrets
+}
+
+// secretParam matches further names of parameters that hold credentials.
+var secretParam = regexp.MustCompile(`(?i)^(code|sig|signature|pat|access|pwd)$`)
 
 // begin starts the life of the connection, which ends with ctx or end.
 func (r *requester) begin(ctx context.Context) { r.life, r.end = context.WithCancel(ctx) }

@@ -33,6 +33,7 @@ type server struct {
 	inFlight atomic.Int32       // requests
 
 	sandbox *confine.Plan // of cfg.Sandbox
+	secrets *repeats      // finds cfg.Secrets; of a parent
 
 	log *serverLog // of a server that is started here
 
@@ -79,6 +80,12 @@ type attempt struct {
 	conn *conn
 	err  error
 }
+
+// hide is a text for people, of what the server printed, without the credentials in its arguments and environment: it may repeat them.
+func (s *server) hide(text string) string { return string(s.root().secrets.clean([]byte(text))) }
+
+// tail is the end of what the server of a connection wrote to stderr.
+func (s *server) tail(c *conn) string { return s.hide(c.stderr.String()) }
 
 func (s *server) setState(state State, reason string) {
 	s.state, s.reason, s.detail, s.since = state, reason, "", time.Now()
@@ -165,10 +172,10 @@ func (s *server) run(a *attempt) {
 		if _, ok := errors.AsType[*installError](err); !ok {
 			message = "it did not start: " + message
 		}
-		failed := s.unavailable(message)
+		failed := s.unavailable(s.hide(message))
 		failed.Err, failed.Stderr, failed.Refusal = brief{err}, stderr, refusalOf(err)
 		if c != nil {
-			failed.Stderr = c.stderr.String()
+			failed.Stderr = s.tail(c)
 		}
 		s.stderr, s.refusal, a.err = failed.Stderr, failed.Refusal, failed
 		if s.life.Err() == nil {
@@ -178,7 +185,7 @@ func (s *server) run(a *attempt) {
 		}
 		s.mu.Unlock()
 		s.log.line("harness", failed.Message)
-		s.m.opts.Logger.Warn("server did not start", "server", s.cfg.Name, "error", failed.Err)
+		s.m.opts.Logger.Warn("server did not start", "server", s.cfg.Name, "error", failed.Message)
 		return
 	}
 	if s.number != 0 {
@@ -334,7 +341,7 @@ func (s *server) lost(c *conn) {
 	s.mu.Lock()
 	if s.conn == c {
 		s.m.opts.Logger.Info("connection to server ended", "server", s.cfg.Name, "reason", c.deadErr)
-		s.conn, s.stderr = nil, c.stderr.String()
+		s.conn, s.stderr = nil, s.tail(c)
 		if s.life.Err() == nil {
 			if time.Since(s.since) >= s.m.opts.healthy {
 				s.failures = 0
@@ -384,7 +391,7 @@ func (s *server) disconnect(ctx context.Context) error {
 		s.mu.Unlock()
 		return nil
 	}
-	s.conn, s.stderr = nil, c.stderr.String()
+	s.conn, s.stderr = nil, s.tail(c)
 	s.setState(StateIdle, "")
 	s.mu.Unlock()
 	return c.close(ctx)
@@ -600,7 +607,7 @@ func (s *server) snapshot() Server {
 		Restarts: s.restarts, RetryAt: s.retryAt, StderrTail: s.stderr, Refusal: s.refusal, Conn: s.number, Cached: s.cached, Scopes: s.scopes, PerUser: s.cfg.PerUser,
 	}
 	if c := s.conn; c != nil {
-		st.StderrTail = c.stderr.String()
+		st.StderrTail = s.tail(c)
 		if c.proc != nil {
 			st.PID = c.proc.pid
 		}

@@ -229,9 +229,6 @@ func (l *lineReader) within(line []byte, cut bool) (msgs []jsonrpc.Message) {
 	return msgs
 }
 
-// errSeveral reports a line with more behind its first message.
-var errSeveral = errors.New("there is something behind the message")
-
 // decodeLine decodes a line that is a message, or a batch of them.
 func decodeLine(line []byte) ([]jsonrpc.Message, error) {
 	if line[0] != '{' && line[0] != '[' {
@@ -239,7 +236,7 @@ func decodeLine(line []byte) ([]jsonrpc.Message, error) {
 	}
 	// The SDK reads the first value and ignores what follows. Only another message matters, and then the line is no JSON.
 	if bytes.Count(line, []byte(`"jsonrpc"`)) > 1 && !json.Valid(line) {
-		return nil, errSeveral
+		return nil, invalidMessage(line, "it is not JSON")
 	}
 	return decodeMessages(line)
 }

@@ -55,6 +55,7 @@ import (
 const (
 	Normal          = "normal"
 	Dies            = "dies"             // exits with code 3, saying why on stderr
+	Confesses       = "confesses"        // writes the variable CONFESSES to stdout and stderr, and exits
 	DiesOnDiscover  = "dies-on-discover" // exits at a request it does not know, as some servers do
 	IgnoresDiscover = "ignores-discover" // does not answer requests it does not know
 	Deaf            = "deaf"             // closes its stdin and refuses the request that it has read
@@ -104,6 +105,11 @@ func Run(kind string) int {
 	switch kind {
 	case Dies:
 		fmt.Fprintln(os.Stderr, "cannot open database: no such file")
+		return 3
+	case Confesses:
+		secret := os.Getenv("CONFESSES")
+		fmt.Println("starting with", secret)
+		fmt.Fprintln(os.Stderr, "cannot log in with", secret)
 		return 3
 	case Hangs:
 		_, _ = io.Copy(io.Discard, os.Stdin)
