@@ -533,3 +533,34 @@ func TestPagePassphrase(t *testing.T) {
 		}
 	}
 }
+
+// What remains possible, replacing the key, shows: a person is told by doctor, and the old key is in the audit log.
+func TestReplacedKeyShows(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	f.confirmed()
+	key := filepath.Join(f.dir, "data", approval.ConfirmKeyFile)
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	out := f.waiting("one")
+	r := f.atKeyboard([]string{passphrase}, "approvals", "approve", out.Approval.ID).want(2)
+	if !strings.Contains(r.stderr, approval.ConfirmKeyFile) {
+		t.Errorf("without the file: %s", r.stderr)
+	}
+	f.edit(`DELETE FROM confirmations`)
+	if r := f.run("doctor"); !strings.Contains(r.stdout, "it was removed") {
+		t.Errorf("removed: %s", r.stdout)
+	}
+	sealed, err := approval.NewSealedKey("my own passphrase", f.world(nil, "", nil, nil).Now())
+	if err == nil {
+		err = sealed.Save(filepath.Dir(key), true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := f.run("doctor"); !strings.Contains(r.stdout, "it was replaced") {
+		t.Errorf("replaced: %s", r.stdout)
+	}
+}

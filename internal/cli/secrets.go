@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"mcp-code-exec-harness/internal/clients"
@@ -40,6 +41,9 @@ func (a *app) addServer(file string, s clients.Server, replace bool) error {
 		place, err := store.Put(name, plainDollars(value))
 		if err == nil {
 			kept, where = append(kept, name), append(where, fmt.Sprintf("%s: its %s is in %s; harness.yaml has ${secret:%s}", s.Name, what, place, name))
+			if placeholder.MatchString(value) {
+				where = append(where, fmt.Sprintf("warning: the %s of %s looks like the placeholder of an example, not like a secret: add the server again with the right value and --replace", what, s.Name))
+			}
 		}
 		return name, err
 	})
@@ -58,6 +62,12 @@ func (a *app) addServer(file string, s clients.Server, replace bool) error {
 	}
 	return forget(store, former)
 }
+
+// placeholder matches what examples have in place of a secret.
+var placeholder = regexp.MustCompile(`(?i)^(?:(?:bearer|basic|token)\s+)?(?:` +
+	`.*\b(?:your|my|insert|replace|enter|paste)(?:[-_ ].*|$)|.*your[-_ ]?(?:own)?[-_ ]?(?:api|access|secret|token|key|password).*|` +
+	`<.*>|\{\{.*\}\}|\[.*\]|x{3,}|\*{3,}|.*(?:\.{3,}|…|x{6,})|change[-_ ]?me.*|placeholder|todo|(?:.*[-_ ])?(?:goes[-_ ])?here|` +
+	`(?:api|access|secret)?[-_ ]?(?:key|token|secret|password))$`)
 
 // plainDollars undoes the doubling of dollar signs: a secret is taken as it is.
 func plainDollars(value string) string { return strings.ReplaceAll(value, "$$", "$") }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -178,5 +179,33 @@ func TestServersTestTimeout(t *testing.T) {
 	f.run("servers", "add", "slow", "http://"+silent.Addr().String()+"/mcp").want(0)
 	if r := f.run("servers", "test", "slow", "--timeout", "50ms").want(3); !strings.Contains(r.stderr, "within 50ms") {
 		t.Errorf("got %s", r.stderr)
+	}
+}
+
+// A placeholder that was pasted in place of a secret is not stored without a word; a secret is.
+func TestServersAddPlaceholder(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for i, c := range []struct {
+		value string
+		warns bool
+	}{
+		{"YOUR-API-KEY", true},
+		{"your_api_key_here", true},
+		{"<token>", true},
+		{"Bearer YOUR_TOKEN", true},
+		{"xxxxxxxx", true},
+		{"sk-...", true},
+		{"changeme", true},
+		{"{{GITHUB_TOKEN}}", true},
+		{"Insert token", true},
+		{"hq7Kd02mPz81LwYbTn55", false},
+		{"ghx_9fK2mLq0Zt7RwYhereVb31", false},
+		{"Bearer 4f0c8aa1b2934de7", false},
+	} {
+		r := f.run("servers", "add", fmt.Sprint("s", i), "-e", "API_TOKEN="+c.value, "--", "true").want(0)
+		if got := strings.Contains(r.stderr, "looks like the placeholder"); got != c.warns {
+			t.Errorf("%q: warns %v: %s", c.value, got, r.stderr)
+		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 const (
 	lookForDecisions = 2 * time.Second // of other processes; those of this process wake the loop
-	resumeAtOnce     = 16              // runs that go on at the same time after their approval
+	resumeEach       = 16              // runs of a user that go on at the same time after their approval; of all users shareOfAll times as many
 	resumeAgain      = 5 * time.Second // before a run is resumed again that could not be
 	maxReason        = 1000            // bytes of a denial's reason
 	maxPreview       = 64 << 10        // bytes of arguments that a request holds
@@ -261,14 +261,14 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	var mu sync.Mutex
-	busy := map[string]bool{}
+	busy, each := map[string]bool{}, map[string]int{} // by run, and by user
 	var last time.Time
 	for ctx.Err() == nil {
 		wait := lookForDecisions
 		mu.Lock()
-		room, taken := resumeAtOnce-len(busy), len(busy)
+		taken := len(busy)
 		mu.Unlock()
-		ids, next, decided, err := s.dueRuns(ctx, resumeAtOnce+taken)
+		ids, next, decided, err := s.dueRuns(ctx, resumeEach+taken)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.opt.Logger.Error("look for decided approvals", "error", err)
@@ -282,11 +282,15 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 			last = decided
 		}
 		for _, runID := range ids {
+			info, err := stored(s, func(store Store) (journal.RunInfo, error) { return store.Run(ctx, runID) })
+			if err != nil {
+				continue // it was deleted, or the store is away
+			}
 			mu.Lock()
-			skip := busy[runID] || room == 0
+			skip := busy[runID] || each[info.User] == resumeEach || len(busy) == resumeEach*shareOfAll
 			if !skip {
 				busy[runID] = true
-				room--
+				each[info.User]++
 			}
 			mu.Unlock()
 			if skip {
@@ -296,6 +300,9 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 				s.resumeDecided(ctx, runID)
 				mu.Lock()
 				delete(busy, runID)
+				if each[info.User]--; each[info.User] == 0 {
+					delete(each, info.User)
+				}
 				mu.Unlock()
 				wake(s.decided)
 			})

@@ -2,12 +2,15 @@ package wiring_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"mcp-code-exec-harness/internal/approval"
@@ -124,4 +127,61 @@ func storeSize(t *testing.T, dir string) (size int64) {
 		}
 	}
 	return size
+}
+
+// TestApprovalShare: as many approved runs of a user as may go on at the same time keep no other user's run waiting.
+func TestApprovalShare(t *testing.T) {
+	t.Parallel()
+	const many = 20
+	up := newUpstream(t, "up")
+	hold := make(chan struct{})
+	var held atomic.Int64
+	up.on = func(ctx context.Context, _, _ string, args json.RawMessage) (string, error) {
+		if strings.Contains(string(args), "slow") {
+			held.Add(1)
+			select {
+			case <-hold:
+			case <-ctx.Done():
+			}
+		}
+		return string(args), nil
+	}
+	f := askingIn(t, t.TempDir(), map[string]string{"sandbox.pool": "4", "sandbox.parkAfter": "50ms"}, up)
+	var slow []string
+	for range many {
+		out, err := f.Runs().Execute(t.Context(), runs.Request{User: "many", Code: `return await callMCPTool('up__send', {n: 'slow'})`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, out.Approval.ID)
+	}
+	quick, err := f.Runs().Execute(t.Context(), runs.Request{User: "one", Code: `return await callMCPTool('up__send', {n: 'quick'})`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Runs().ResumeDecided(ctx, func() {})
+	}()
+	defer func() { cancel(); <-done }()
+	for _, id := range slow {
+		if _, err := f.Runs().Decide(t.Context(), auth.Local(), id, approval.Decision{Approve: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "16 runs of a user go on", func() bool { return held.Load() == 16 })
+	if _, err := f.Runs().Decide(t.Context(), auth.Local(), quick.Approval.ID, approval.Decision{Approve: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the other user's run has ended", func() bool {
+		info, err := f.Runs().Find(t.Context(), auth.Local(), quick.RunID)
+		return err == nil && info.Status == run.Succeeded
+	})
+	if n := held.Load(); n != 16 {
+		t.Errorf("%d runs of one user went on at the same time", n)
+	}
+	close(hold)
+	eventually(t, "all have gone on", func() bool { return held.Load() == many })
 }
