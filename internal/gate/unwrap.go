@@ -18,6 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
 )
@@ -74,7 +75,7 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 //   - structuredContent, if there is one; its property "result" alone if the tool's results are {"result": ...} and it has no other.
 //     Other blocks mostly repeat it; what they say besides is kept beside the value;
 //   - else what a single text block says, parsed if that is a JSON object or array, else as a string; a text that is
-//     larger than a program may hold becomes a file;
+//     larger than a program may hold becomes a file, and one with half of a surrogate pair is a string;
 //   - else an array with the text of each text block, in order;
 //   - images, audio and embedded resources become files, with a handle in their place; links to resources stay objects;
 //   - null for a result without content.
@@ -86,7 +87,7 @@ func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpcli
 		return t.hideJSON(ctx, onlyResult(result.StructuredContent))
 	case result.StructuredContent != nil:
 		return t.hideJSON(ctx, result.StructuredContent)
-	case len(result.Content) == 1 && result.Content[0].Type == "text":
+	case len(result.Content) == 1 && result.Content[0].Type == "text" && half(result.Content[0]) == nil:
 		return t.text(ctx, result.Content[0].Text)
 	}
 	parts := make([][]byte, len(result.Content))
@@ -104,7 +105,9 @@ func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpcli
 		default:
 			part := c.Raw
 			if c.Type == "text" {
-				part = quote(c.Text)
+				if part = half(c); part == nil {
+					part = quote(c.Text)
+				}
 			}
 			hidden, err := t.hideJSON(ctx, part)
 			if err != nil {
@@ -120,6 +123,19 @@ func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpcli
 		return parts[0], nil
 	}
 	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]")), nil
+}
+
+// half is the JSON string of a text that has half of a surrogate pair, which the decoded text has not; nil for any other text.
+func half(c mcpclient.Content) json.RawMessage {
+	if !bytes.Contains(c.Raw, []byte(`\ud`)) && !bytes.Contains(c.Raw, []byte(`\uD`)) {
+		return nil
+	}
+	for name, v := range jsontext.Members(c.Raw) {
+		if text := c.Raw[v.From:v.End]; name == "text" && jsontext.HasHalf(text) {
+			return text
+		}
+	}
+	return nil
 }
 
 // whole reports whether the value of a result is what the server said, and no handle of a file.

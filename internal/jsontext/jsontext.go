@@ -272,7 +272,7 @@ func (s *scanner) note(trait *string, levels int) {
 		quoted, _ := json.Marshal(string(name)) // a string
 		path = append(append(append(path, '['), quoted...), ']')
 	}
-	const most = 200
+	const most = 100
 	if len(path) > most {
 		path = append(bytes.ToValidUTF8(path[:most/2], nil), append([]byte("..."), bytes.ToValidUTF8(path[len(path)-most/2:], nil)...)...)
 	}

@@ -13,8 +13,8 @@ import (
 const (
 	// onlyMemory is how many times the size of an answer a guest needs, at least, to take it.
 	onlyMemory = 64
-	// maxPlainDepth is how deep a value may be nested that passes without a guest. The guest runtime refuses much deeper ones.
-	maxPlainDepth = 60
+	// maxPlainDepth is how deep a value may be nested that passes without a guest. The guest runtime refuses those of more than 500.
+	maxPlainDepth = 490
 )
 
 // Only is the tool call of a program that makes this call and returns its value, and does nothing else. Such a run begins without a

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -43,6 +44,18 @@ func onlyCall(function string, env map[string]string) *run.Only {
 		args += `,"raw":true`
 	}
 	return &run.Only{Name: env["HARNESS_TOOL"], Args: json.RawMessage(args + "}")}
+}
+
+// checkOnly refuses arguments of a single call in which a key has two values, of which readers take one or the other.
+func checkOnly(req Request) error {
+	input := []byte(req.Env["HARNESS_ARGUMENTS"])
+	if req.only == "" || !json.Valid(input) {
+		return nil
+	}
+	if path := jsontext.Look(input).Equal; path != "" {
+		return InvalidError("the arguments have the key " + path + " twice; send it once")
+	}
+	return nil
 }
 
 // env are the variables of a run: those of the configuration, and those of its request with tokens in the place of personal data.

@@ -56,6 +56,9 @@ type Request struct {
 // Execute compiles and executes a program and records its journal. A program that does not compile is an outcome too.
 func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, err error) {
 	req.User = cmp.Or(req.User, DefaultUser)
+	if err := checkOnly(req); err != nil {
+		return nil, err
+	}
 	if req.Sandbox, err = s.tierFor(req.User, req.Roles, req.Sandbox); err != nil {
 		return nil, err
 	}

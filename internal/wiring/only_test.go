@@ -3,6 +3,7 @@ package wiring_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 )
@@ -131,8 +133,15 @@ func TestOnly(t *testing.T) {
 		}
 	}
 	for _, text := range texts {
-		same("callMCPTool.raw", "up__read", text)
-		same("callMCPTool", "up__send", text)
+		if jsontext.Look([]byte(text)).Equal != "" {
+			_, err := host.Runs().Execute(t.Context(), runs.CallOf("callMCPTool", "up__send", json.RawMessage(text)))
+			if wrong := runs.InvalidError(""); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "twice") {
+				t.Errorf("%s: %v", text, err)
+			}
+		} else {
+			same("callMCPTool.raw", "up__read", text)
+			same("callMCPTool", "up__send", text)
+		}
 		answer = text
 		same("callMCPTool", "up__read", "{}")
 		answer = ""
