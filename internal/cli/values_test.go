@@ -402,8 +402,8 @@ func valuesWorld(t *testing.T) (*fixture, *echoes) {
 // of HTTP services, the output of a program, and calls of clients in the mode direct. What comes out is what went in, but for what the run says.
 func TestValuesPassUnchanged(t *testing.T) {
 	t.Parallel()
-	const batch = 1000
-	batches := generated.Count(2, 50)
+	batch := generated.Count(1000, 5000)
+	batches := generated.Count(2, 10)
 	seed := generated.Seed(t)
 	f, e := valuesWorld(t)
 	client := f.client("mcp")

@@ -70,7 +70,10 @@ func ServerDeclaration(s Server) string {
 // any other name takes and gives anything.
 const Globals = `/** Every tool by its full name. */
 interface McpTools {}
-/** Calls a tool by its name and returns its unwrapped result. */
+/**
+ * Calls a tool by its name and returns its unwrapped result. What the answer has beside its structured content is the property $content of the
+ * result, not enumerable. An integer beyond 2^53 is a bigint.
+ */
 declare function callMCPTool<N extends keyof McpTools>(name: N, ...input: Parameters<McpTools[N]>): ReturnType<McpTools[N]>;
 declare function callMCPTool<T = any, N extends string = string>(
   name: N & (N extends keyof McpTools ? never : unknown), input?: unknown): Promise<T>;

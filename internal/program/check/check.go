@@ -438,7 +438,7 @@ func set(names string) map[string]bool {
 }
 
 var (
-	objectMembers = set("constructor toString valueOf toLocaleString hasOwnProperty isPrototypeOf propertyIsEnumerable __proto__ toJSON then")
+	objectMembers = set("constructor toString valueOf toLocaleString hasOwnProperty isPrototypeOf propertyIsEnumerable __proto__ toJSON then $content")
 	arrayMembers  = set("length at concat copyWithin entries every fill filter find findIndex findLast findLastIndex flat flatMap forEach includes " +
 		"indexOf join keys lastIndexOf map pop push reduce reduceRight reverse shift slice some sort splice toReversed toSorted toSpliced " +
 		"unshift values with group groupBy")

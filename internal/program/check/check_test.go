@@ -142,7 +142,7 @@ func TestCheckReadsEveryName(t *testing.T) {
 		`return await callMCPTool('lager__suche', { gr\u00f6\u{df}e: '\ud835\udc8clein', 品名: "", x: { ñ: 'é' } })`,
 		`return await callMCPTool("lager__z\xe4hle")`,
 		`const { artikelnummer_ß, '😀': n } = await tools.lager.suche({ größe: 'groß', 品名: 'x' }); return [artikelnummer_ß, n]`,
-		`const r = await tools.lager.suche({ größe: 'groß', 品名: 'x' }); return [r.artikelnummer_ß, r['\u{1f600}']]`,
+		`const r = await tools.lager.suche({ größe: 'groß', 品名: 'x' }); return [r.artikelnummer_ß, r['\u{1f600}'], r.$content]`,
 	} {
 		if found := mistakes(t, c, code); len(found) > 0 {
 			t.Errorf("%s: %q", code, found)
