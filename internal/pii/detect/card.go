@@ -90,13 +90,24 @@ func (s *scanner) inMatrix(n *number, groups int) bool {
 	}
 	start, end := n.groups[0].start, n.groups[groups-1].end
 	before, after := s.rowBefore(start), s.rowAfter(end)
-	if before > 1 || before > 0 && after > 0 || after > 3 || before > 0 && s.is(start-5, digit) {
+	if before > 1 || before > 0 && (after > 0 || s.beginsLine(start)) || after > 0 && n.groups[1].len() == 3 || after > 3 || before > 0 && s.is(start-5, digit) {
 		return true
 	}
 	if next := s.digitsAt(end+1, 5); after > 0 && (s.is(end+1+len(next), letter) || len(next) == 4 && (next[:2] < "01" || next[:2] > "12" || next[2:] < "20" || next[2:] > "45")) {
 		return true
 	}
 	return s.betweenRows(n, groups)
+}
+
+// beginsLine tells whether a number that stands before an offset is the first of its line.
+func (s *scanner) beginsLine(i int) bool {
+	for n := 0; n < 4 && s.at(i-1) == ' '; n++ {
+		i--
+	}
+	for n := 0; n < 10 && s.is(i-1, digit); n++ {
+		i--
+	}
+	return i == 0 || s.text[i-1] == '\n'
 }
 
 // cardGroups tells whether digits are grouped as on cards: fours, 4-6-5 and 4-6-4, 4-3-3-3, or 6 and the rest.

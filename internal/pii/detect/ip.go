@@ -51,12 +51,17 @@ func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 	switch before := s.at(start - 1); before {
 	case '^', '~':
 		return true
+	case '<', '>': // foo<1.2.3.4, and not <b>1.2.3.4
+		if s.is(start-2, alnum) && (before == '<' || strings.IndexByte(s.text[max(0, start-maxName):start-1], '<') < 0) {
+			return true
+		}
 	case '=':
 		if strings.IndexByte("=<>~!^", s.at(start-2)) >= 0 && start > 1 {
 			return true
 		}
-	case '-':
-		if s.is(start-2, letter) {
+	case '-': // foo-1.2.3.4 and foo-1.2.3.4.tar.gz, and not log-1.2.3.4.txt
+		named := s.at(end) == '.' && s.is(end+1, letter)
+		if s.is(start-2, letter) && !named && parts[0] < 40 {
 			return true
 		}
 	case '/': // Chrome/108.0.21.193, and not /hosts/10.0.21.193
@@ -108,7 +113,7 @@ func (s *scanner) ipv6(i int) int {
 	for start > 0 && i-start < 4 && isHex(s.text[start-1]) {
 		start--
 	}
-	if s.is(start-1, ascii) && (isHex(s.at(start-1)) || !s.longIPv6(start)) || s.at(start-1) == ':' || s.at(start-1) == '.' && start < i {
+	if s.is(start-1, ascii) && (isHex(s.at(start-1)) || !s.longIPv6(start)) || s.at(start-1) == ':' && (isHex(s.at(start-2)) || s.at(start-2) == ':') || s.at(start-1) == '.' && start < i {
 		return 0
 	}
 	end := i

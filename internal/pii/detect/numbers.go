@@ -219,6 +219,8 @@ func (s *scanner) separator(i int, space string) int {
 			spaces++
 		case space != "" && c == space[0]:
 			spaces += 2 // and no other one
+		case c == '-' && spaces > 0 && s.is(j+1, digit):
+			return i // a sign
 		case c == '-' || c == '.' || c == '/':
 			marks++
 		case c == '(' || c == ')':

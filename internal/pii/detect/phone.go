@@ -168,7 +168,7 @@ func (s *scanner) dialled(n *number, skip int) bool {
 		return true
 	}
 	first := s.text[n.groups[0].start+skip : n.groups[0].end]
-	if n.count < 3 || s.inRow(n, n.count) {
+	if n.count < 3 || s.inRow(n, n.count) || s.rowBefore(n.from) > 0 || s.rowAfter(n.groups[n.count-1].end) > 0 || s.at(n.from-1) == ':' && s.is(n.from-2, digit) {
 		return false
 	}
 	if first == "" {
@@ -324,9 +324,11 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	if n.joined != 0 || s.inRow(n, groups) || s.at(n.from-1) == '.' || s.at(n.from-1) == ':' && isHex(s.at(n.from-2)) && isHex(s.at(n.from-3)) && !s.is(n.from-4, ascii) {
 		return false
 	}
-	if groups == 1 { // an area code with its zero, in a sentence: numbers in data may be padded with zeros
+	if groups == 1 { // an area code with its zero, as a text or in a sentence: numbers in tables may be padded with zeros
+		quote, end := s.at(n.from-1), s.at(g[0].end)
+		quoted := (quote == '"' || quote == '\'') && end == quote || s.around.inside && n.from == 0 && g[0].end == len(s.text)
 		return (total == 10 || total == 11) && first[0] == '0' && first[1] != '0' && !strings.Contains(sequence, first) &&
-			s.at(n.from-1) == ' ' && s.is(n.from-2, lower|high) && s.at(g[0].end) != '/'
+			(quoted || quote == ' ' && s.is(n.from-2, lower|high) && end != '/')
 	}
 	if first == "8" { // 8 (912) 345-67-89
 		return g[0].sep == " (" && total == 11 && groups >= 3 && g[1].len() == 3 && strings.HasPrefix(g[1].sep, ")")

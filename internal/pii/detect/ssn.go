@@ -21,7 +21,7 @@ func (s *scanner) ssn(n *number) int {
 	default:
 		return 0
 	}
-	if n.plus || !s.bounded(n, groups) {
+	if n.plus || !s.bounded(n, groups) || groups == 2 && (n.glued || s.is(n.groups[1].end, letter)) {
 		return 0
 	}
 	digits := s.digits(n, groups)
