@@ -358,10 +358,12 @@ func dictionary(sent []Token) *detect.Dictionary {
 	if len(sent) == 0 {
 		return nil
 	}
-	words := make([]detect.Word, 0, 4*len(sent))
+	words := make([]detect.Word, 0, 5*len(sent))
 	for _, t := range sent {
 		spelling := t.of.spelling
-		texts := [...]string{spelling, t.of.canonical, strings.ReplaceAll(spelling, " ", "+"), hex.EncodeToString([]byte(spelling))}
+		texts := [...]string{
+			spelling, t.of.canonical, strings.ReplaceAll(spelling, " ", "+"), hex.EncodeToString([]byte(spelling)), onlyDigits(spelling),
+		}
 		for i, text := range texts {
 			if i == 0 || text != spelling {
 				words = append(words, detect.Word{Text: text, Type: t.of.kind, Ref: t.of})
@@ -369,6 +371,19 @@ func dictionary(sent []Token) *detect.Dictionary {
 		}
 	}
 	return detect.NewDictionary(words)
+}
+
+// onlyDigits is a number without what stands between its digits; another text stays.
+func onlyDigits(spelling string) string {
+	if strings.Trim(spelling, "0123456789 -.()+/") != "" {
+		return spelling
+	}
+	return strings.Map(func(c rune) rune {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		return c
+	}, spelling)
 }
 
 // splice replaces spans, which are in order and do not overlap, by texts.

@@ -108,6 +108,14 @@ func (s *memorySession) add(e Entry) {
 	s.bytes += int64(len(e.Sealed))
 }
 
+// Shared implements Vault: a memory is of one process.
+func (m *Memory) Shared() bool { return false }
+
+// Since implements Vault.
+func (m *Memory) Since(context.Context, Scope, int64) (entries []Entry, next int64, err error) {
+	return nil, 0, nil
+}
+
 // Sync implements Vault: nothing in a memory is durable.
 func (m *Memory) Sync(ctx context.Context) error { return ctx.Err() }
 

@@ -154,7 +154,7 @@ func (s Session) Restore(ctx context.Context, text string) (string, error) {
 	if s.filter == nil || !mayHaveToken(text) {
 		return text, nil
 	}
-	r, err := s.filter.restorer(ctx, s.scope)
+	r, err := s.filter.restorer(ctx, s.scope, text)
 	if err != nil {
 		return "", fmt.Errorf("restore personal data: %w", err)
 	}
@@ -181,7 +181,7 @@ func (s Session) RestoreKept(ctx context.Context, old, text string) (string, err
 	if s.filter == nil || !mayHaveToken(text) {
 		return text, nil
 	}
-	r, err := s.filter.restorer(ctx, s.scope)
+	r, err := s.filter.restorer(ctx, s.scope, text)
 	if err != nil {
 		return "", fmt.Errorf("restore personal data: %w", err)
 	}
@@ -225,7 +225,7 @@ func (s Session) restoreJSON(ctx context.Context, raw json.RawMessage) (_ json.R
 	if !mayHaveToken(text) {
 		return raw, nil, "", nil
 	}
-	r, err := s.filter.restorer(ctx, s.scope)
+	r, err := s.filter.restorer(ctx, s.scope, text)
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("restore personal data: %w", err)
 	}

@@ -84,6 +84,13 @@ func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, err
 	}
 	var answer any
 	err := s.filter.use(ctx, s.scope, func(t *table) (err error) {
+		places := make([]found, len(names))
+		for i, n := range names {
+			places[i].name = n
+		}
+		if err := t.current(ctx, places); err != nil {
+			return err
+		}
 		of := make([]*token, len(names))
 		for i, n := range names {
 			if of[i] = t.byName[n]; of[i] == nil {

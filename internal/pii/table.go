@@ -131,6 +131,8 @@ type table struct {
 
 	mu      sync.Mutex
 	loaded  bool
+	mark    int64 // see Vault.Since
+	touched time.Time
 	vault   Vault
 	keys    *seal.Keys
 	byValue map[value]*token // see shared
@@ -164,6 +166,10 @@ func (t *table) use(ctx context.Context, do func(*table) error) error {
 		if err := t.load(ctx); err != nil {
 			return err
 		}
+		t.touched = t.f.opt.Now() // Load begins the session's time anew
+	}
+	if err := t.touch(ctx); err != nil {
+		return err
 	}
 	t.added = t.added[:0]
 	err := do(t)
@@ -205,14 +211,27 @@ func (t *table) load(ctx context.Context) error {
 	if t.words = nil; len(t.f.words) > 0 {
 		t.words = detect.NewWords()
 	}
-	t.first, t.tokens, t.bytes, t.coded = max(1, stored.First), stored.Tokens, stored.Bytes, 0
-	for _, e := range stored.Entries {
-		if e.Sealed == nil {
-			if known := t.byName[name{e.Type, e.N}]; known != nil {
+	t.first, t.tokens, t.bytes, t.mark = max(1, stored.First), stored.Tokens, stored.Bytes, stored.Mark
+	if err := t.take(stored.Entries); err != nil {
+		return err
+	}
+	t.loaded = true
+	t.f.grown(t, len(t.byName))
+	return nil
+}
+
+// take adds stored entries to the table, but for what it has already.
+func (t *table) take(entries []Entry) error {
+	for _, e := range entries {
+		known := t.byName[name{e.Type, e.N}]
+		switch {
+		case known != nil:
+			if !slices.Contains(known.origins, e.Origin) {
 				known.origins = append(known.origins, e.Origin)
-			} else { // see clear
-				t.last[e.Type] = max(t.last[e.Type], e.N)
 			}
+			continue
+		case e.Sealed == nil: // see clear
+			t.last[e.Type] = max(t.last[e.Type], e.N)
 			continue
 		}
 		plain, err := t.keys.Open(seal.Scope(t.scope), e.Sealed)
@@ -223,17 +242,33 @@ func (t *table) load(ctx context.Context) error {
 		if err := tok.decode(plain); err != nil {
 			return fmt.Errorf("open the vault: [%s_%d]: %w", e.Type, e.N, err)
 		}
-		t.put(tok)
+		if t.byValue[tok.shared()] != nil { // two processes gave the value a token at the same time
+			t.byName[name{tok.kind, tok.n}] = tok
+		} else {
+			t.put(tok)
+		}
 		t.learn(tok)
 	}
+	t.coded = 0
 	for _, tok := range t.byName {
 		if !tok.made && slices.Contains(tok.origins, string(FromCode)) {
 			t.coded++
 		}
 	}
-	t.loaded = true
-	t.f.grown(t, len(t.byName))
 	return nil
+}
+
+// refresh learns what other processes have added since the table was loaded.
+func (t *table) refresh(ctx context.Context) error {
+	entries, next, err := t.vault.Since(ctx, t.scope, t.mark)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	t.mark = next
+	before := len(t.byName)
+	err = t.take(entries)
+	t.f.grown(t, len(t.byName)-before)
+	return err
 }
 
 func (t *table) put(tok *token) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,9 +105,23 @@ type restorer struct {
 	unknown string // the first text that looks like a token, and is none of the session
 }
 
-func (f *Filter) restorer(ctx context.Context, s Scope) (*restorer, error) {
+// restorer restores texts of a session, with the tokens in text. Where one of them is not known, or other processes may add to the session,
+// what those have added is learned first.
+func (f *Filter) restorer(ctx context.Context, s Scope, text string) (*restorer, error) {
 	r := &restorer{f: f, used: map[*token]bool{}}
-	return r, f.use(ctx, s, func(t *table) error { r.table = t; return nil })
+	return r, f.use(ctx, s, func(t *table) error {
+		r.table = t
+		return t.current(ctx, f.tokensIn(plainEscapes(text)))
+	})
+}
+
+// current refreshes the table if a token is not known, or may have more origins by now.
+func (t *table) current(ctx context.Context, tokens []found) error {
+	unknown := slices.ContainsFunc(tokens, func(of found) bool { return t.byName[of.name] == nil })
+	if !unknown && (len(tokens) == 0 || !t.vault.Shared()) {
+		return nil
+	}
+	return t.refresh(ctx)
 }
 
 // find looks a token up.
@@ -161,7 +176,7 @@ func (r *restorer) text(text string) string {
 
 // translate replaces the tokens of one session by those of another one.
 func (f *Filter) translate(ctx context.Context, from, to Scope, text string) (string, error) {
-	r, err := f.restorer(ctx, from)
+	r, err := f.restorer(ctx, from, text)
 	if err != nil {
 		return "", err
 	}

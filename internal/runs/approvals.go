@@ -45,6 +45,9 @@ func (s *Service) waitFor(spec *run.Spec, req Request) {
 		shorten(r.Calls)
 		store, err := s.opt.Store()
 		if err == nil {
+			err = s.opt.Privacy.In(start.User, cmp.Or(start.Session, start.Run)).Keep(ctx, r.Expires)
+		}
+		if err == nil {
 			err = store.Park(ctx, r, s.opt.ApprovalWebhook)
 		}
 		if errors.Is(err, task.ErrQuota) {

@@ -55,6 +55,9 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 	if sched.Context, err = privacy.HideJSON(ctx, pii.FromTask, sched.Context); err != nil {
 		return Schedule{}, err
 	}
+	if err := privacy.Keep(ctx, *sched.Next); err != nil {
+		return Schedule{}, err
+	}
 	if err := s.opt.Store.CreateSchedule(ctx, sched); err != nil {
 		return Schedule{}, err
 	}
@@ -199,6 +202,11 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 	}
 	if r.Context, _, err = privacy.RestoreJSON(ctx, sched.Context); err != nil {
 		return next, err
+	}
+	if !next.IsZero() {
+		if err := privacy.Keep(ctx, next); err != nil {
+			return next, err
+		}
 	}
 	n, err := s.make(ctx, r)
 	if err != nil {

@@ -176,6 +176,11 @@ func (s *Service) make(ctx context.Context, r Request) (New, error) {
 	if t.Context, err = privacy.HideJSON(ctx, pii.FromTask, r.Context); err != nil {
 		return New{}, err
 	}
+	if r.RunAt != nil {
+		if err := privacy.Keep(ctx, *r.RunAt); err != nil {
+			return New{}, err
+		}
+	}
 	n := New{
 		Task: t, Own: r.Own, IdempotencyKey: r.IdempotencyKey, BodyHash: r.BodyHash,
 		Events:  []Event{s.event(EventQueued, map[string]any{"id": t.ID, "sessionId": t.SessionID, "runAt": t.RunAt})},

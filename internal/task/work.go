@@ -164,13 +164,22 @@ func (s *Service) workClaimed(ctx context.Context, t Task) {
 
 // release releases a claimed task.
 func (s *Service) release(ctx context.Context, t Task, due time.Time) {
+	s.keep(ctx, t, due)
 	s.leaveTask(ctx, func(ctx context.Context) error { return s.opt.Store.Release(ctx, t.ID, t.Fence, due) })
 }
 
 // wait releases a claimed task until its run is approved.
 func (s *Service) wait(ctx context.Context, t Task, w *WaitError) {
+	s.keep(ctx, t, w.Until)
 	s.leaveTask(ctx, func(ctx context.Context) error { return s.opt.Store.Wait(ctx, t.ID, t.Fence, w.Request, w.Until) })
 	s.publish(t.ID, nil)
+}
+
+// keep has the vault keep the tokens of a task until it is worked again. Without that the task waits all the same: its texts are stored.
+func (s *Service) keep(ctx context.Context, t Task, due time.Time) {
+	if err := s.opt.Privacy.In(t.UserID, t.SessionID).Keep(context.WithoutCancel(ctx), due); err != nil {
+		s.opt.Logger.Warn("keep the tokens of a task that waits", "task", t.ID, "error", err)
+	}
 }
 
 // leaveTask gives up a claimed task, and tries again while the store fails.

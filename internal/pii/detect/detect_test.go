@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -248,7 +249,46 @@ func TestDetectorIsSafeForConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// Words of a dictionary are found as they are, in another case, escaped, encoded, as numbers and in JSON; not within other words.
+// Words of a dictionary that no text has by chance are found wherever they are.
+func TestDictionaryInside(t *testing.T) {
+	t.Parallel()
+	d, err := detect.New(detect.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dictionary := detect.NewDictionary([]detect.Word{
+		{Text: "219-09-9999", Type: "US_SSN", Ref: 1},
+		{Text: "grace@example.com", Type: "EMAIL", Ref: 2},
+		{Text: "+1 202 555 0143", Type: "PHONE", Ref: 3},
+		{Text: "Ada Byron", Type: "NAME", Ref: 4},
+		{Text: "Ann", Type: "NAME", Ref: 5},
+		{Text: "Margaret", Type: "NAME", Ref: 6},
+		{Text: "Конституция", Type: "NAME", Ref: 7},
+	})
+	for value, ref := range map[string]int{"219-09-9999": 1, "grace@example.com": 2, "+1 202 555 0143": 3, "Ada Byron": 4, "Конституция": 7} {
+		for _, around := range []string{"x", "9", "_", "é", "語", "-", "xyz", "a1"} {
+			for _, text := range []string{around + value + around, around + value, value + around, `{"s":"` + around + value + around + `"}`, value + value, "%41" + value + around} {
+				found := 0
+				for _, s := range d.FindWith(text, detect.Known{Sent: dictionary}) {
+					if s.Ref == ref || slices.Contains(s.Within, any(ref)) {
+						found++
+						text = text[:s.Start] + strings.Repeat("#", s.End-s.Start) + text[s.End:]
+					}
+				}
+				if found == 0 || strings.Contains(text, value) {
+					t.Errorf("of %s beside %s there is %s, %d found", value, around, text, found)
+				}
+			}
+		}
+	}
+	for _, text := range []string{"Annual", "Joann", "Margaretville"} {
+		if found := d.FindWith(text, detect.Known{Sent: dictionary}); len(found) > 0 {
+			t.Errorf("%s has %v", text, found)
+		}
+	}
+}
+
+// Words of a dictionary are found as they are, in another case, escaped, encoded, as numbers and in JSON; short ones not within other words.
 func TestDictionary(t *testing.T) {
 	t.Parallel()
 	d, err := detect.New(detect.Options{})

@@ -19,11 +19,13 @@ const (
 	maxKnown = 256
 )
 
-// Dictionary finds known values as whole words. Searching takes the same time for few and for many, but for the logarithm of
-// their number. It is safe for concurrent use.
+// Dictionary finds known values: those that no other text has by chance anywhere, the rest as whole words. Searching takes the same time for
+// few and for many, but for the logarithm of their number. It is safe for concurrent use.
 type Dictionary struct {
-	words []*dictionaryWord // sorted by text
-	first [256]bool
+	words  []*dictionaryWord // sorted by text
+	first  [256]bool
+	inside bool        // words are found within other words, too
+	strong *Dictionary // of the words that are; nil for none
 }
 
 type dictionaryWord struct {
@@ -44,6 +46,46 @@ func NewDictionary(words []Word) *Dictionary {
 			d.words = append(d.words, &all[i])
 		}
 	}
+	strong := &Dictionary{inside: true}
+	for _, w := range d.words {
+		if isStrong(w.text) {
+			other := *w
+			strong.words = append(strong.words, &other)
+		}
+	}
+	if d.sort(); len(strong.words) > 0 {
+		strong.sort()
+		d.strong = strong
+	}
+	return d
+}
+
+// The letters and digits of words that are found within others: with a digit or an @, of several words, and of one.
+const (
+	minStrong       = 6
+	minStrongWords  = 8
+	minStrongLetter = 10
+)
+
+// isStrong reports whether a text is that of a value wherever it is.
+func isStrong(text string) bool {
+	count, numeric, spaced := 0, false, false
+	for _, c := range []byte(text) {
+		switch {
+		case classes[c]&digit != 0 || c == '@':
+			numeric = true
+		case c == ' ':
+			spaced = true
+		}
+		if classes[c]&(alnum|high) != 0 {
+			count++
+		}
+	}
+	return count >= minStrongLetter || numeric && count >= minStrong || spaced && count >= minStrongWords
+}
+
+// sort makes the words ready to be found.
+func (d *Dictionary) sort() {
 	slices.SortStableFunc(d.words, func(a, b *dictionaryWord) int { return strings.Compare(a.text, b.text) })
 	d.words = slices.CompactFunc(d.words, func(a, b *dictionaryWord) bool { return a.text == b.text })
 	for i, w := range d.words {
@@ -55,7 +97,23 @@ func NewDictionary(words []Word) *Dictionary {
 			d.first[w.text[0]-'a'+'A'] = true
 		}
 	}
-	return d
+}
+
+// inside finds the words that stand within others, or glued to them.
+func (s *scanner) inside() {
+	d := s.dictionary.strong
+	for i := 0; i < len(s.text); {
+		w, end := d.match(s.text, i)
+		if w == nil {
+			i++
+			continue
+		}
+		if s.is(i, word) && s.is(i-1, word) || s.is(end-1, word) && s.is(end, word) { // the rest is found already
+			s.add(i, end, knownWord, s.text[i:end])
+			s.hits[len(s.hits)-1].word = &w.Word
+		}
+		i = end
+	}
 }
 
 // match returns the longest word that the text from i begins with, and where it ends.
@@ -71,7 +129,7 @@ func (d *Dictionary) match(text string, i int) (*dictionaryWord, int) {
 	for _, same := compareFold(d.words[at].text, rest); at >= 0; at = d.words[at].parent {
 		w := d.words[at]
 		end := i + len(w.text)
-		if len(w.text) > same || end < len(text) && classes[text[end]]&word != 0 && classes[text[end-1]]&word != 0 {
+		if len(w.text) > same || !d.inside && end < len(text) && classes[text[end]]&word != 0 && classes[text[end-1]]&word != 0 {
 			continue // another text, or the beginning of another word
 		}
 		return w, end

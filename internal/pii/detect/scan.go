@@ -94,6 +94,9 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 			i = max(i, s.word(start, i, bits))
 		}
 	}
+	if s.dictionary != nil && s.dictionary.strong != nil {
+		s.inside()
+	}
 	if f.words != nil {
 		s.known()
 	}

@@ -79,7 +79,10 @@ type Vault struct {
 	known map[pii.Scope]life
 }
 
-var _ pii.Vault = (*Vault)(nil)
+var (
+	_ pii.Vault  = (*Vault)(nil)
+	_ pii.Keeper = (*Vault)(nil)
+)
 
 // life is a session from its first entry until it expires or is deleted.
 type life struct {
@@ -199,6 +202,7 @@ func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, compl
 		}
 	}
 	v.remember(s, life{id, false})
+	loaded.Mark = int64(len(loaded.Entries))
 	return loaded, int64(len(loaded.Entries)) == count, nil
 }
 
@@ -254,15 +258,49 @@ func (v *Vault) Add(ctx context.Context, s pii.Scope, entries []pii.Entry) error
 	return nil
 }
 
+// Shared implements pii.Vault: a server is for several processes.
+func (v *Vault) Shared() bool { return true }
+
+// Since implements pii.Vault. A mark is a number of entries.
+func (v *Vault) Since(ctx context.Context, s pii.Scope, mark int64) ([]pii.Entry, int64, error) {
+	known, ok := v.life(s)
+	if !ok {
+		return nil, 0, pii.ErrConflict
+	}
+	keys := keysOf(s)
+	pipe := v.client.Pipeline()
+	id := pipe.HGet(ctx, keys.prefix+keys.session+":meta", "id")
+	entries := pipe.LRange(ctx, keys.entries, mark, -1)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, goredis.Nil) {
+		return nil, 0, v.explain(ctx, "load tokens", err)
+	}
+	switch {
+	case id.Val() == "":
+		return nil, mark, nil // nothing has been added yet, or the session has expired: what is in memory is all that there is
+	case known.new: // another process has begun it
+		v.remember(s, life{id.Val(), false})
+	case id.Val() != known.id:
+		return nil, 0, pii.ErrConflict
+	}
+	all := make([]pii.Entry, 0, len(entries.Val()))
+	for _, text := range entries.Val() {
+		e, err := decode(text)
+		if err != nil {
+			return nil, 0, fmt.Errorf("load tokens from %s: %w", v.name(), err)
+		}
+		all = append(all, e)
+	}
+	return all, mark + int64(len(all)), nil
+}
+
 // Sync implements pii.Vault: Add has returned after the server has stored its entries.
 func (v *Vault) Sync(ctx context.Context) error { return ctx.Err() }
 
-// Keep makes sessions stay for at least d from now, unless they are empty. Tokens that an unfinished run refers to are kept by
-// calling it again and again, with a d that outlasts the longest stop of the harness.
+// Keep implements pii.Keeper. An empty session stays empty.
 func (v *Vault) Keep(ctx context.Context, d time.Duration, sessions ...pii.Scope) error {
 	for _, s := range sessions {
 		keys := keysOf(s)
-		if err := keepScript.Run(ctx, v.client, keys.list(), keys.session, d.Milliseconds()).Err(); err != nil {
+		if err := keepScript.Run(ctx, v.client, keys.list(), keys.session, max(d, v.ttl).Milliseconds()).Err(); err != nil {
 			return v.explain(ctx, "keep tokens", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,36 @@ type fileLease struct {
 	mu       sync.Mutex
 	file     *os.File // locked; nil before the first claim
 	released bool
+
+	othersMu sync.Mutex
+	others   bool
+	asOf     time.Time // when the directory had changed when others was found out
+}
+
+// clockGrain is how much later than a change its time may be the same: the clock of files ticks slowly.
+const clockGrain = 50 * time.Millisecond
+
+// Others says whether another process has an owner's file. The directory is read again when it has changed.
+func (o *fileLease) Others() bool {
+	o.othersMu.Lock()
+	defer o.othersMu.Unlock()
+	dir := filepath.Dir(o.prefix)
+	info, err := os.Stat(dir)
+	if err == nil && !o.asOf.IsZero() && info.ModTime().Equal(o.asOf) {
+		return o.others
+	}
+	files, listed := os.ReadDir(dir)
+	if o.others, o.asOf = true, (time.Time{}); errors.Join(err, listed) != nil {
+		return true // it cannot be found out
+	}
+	o.others = slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+		id, ok := strings.CutPrefix(f.Name(), filepath.Base(o.prefix))
+		return ok && id != o.id
+	})
+	if time.Since(info.ModTime()) > clockGrain {
+		o.asOf = info.ModTime()
+	}
+	return o.others
 }
 
 // ID names this process.

@@ -10,6 +10,8 @@ type lease interface {
 	Claim() error
 	// Alive says whether the process of an owner's id lives.
 	Alive(id string) (bool, error)
+	// Others says whether another process may be an owner; it takes microseconds.
+	Others() bool
 	// Describe names the process of an owner's id for people.
 	Describe(id string) string
 	// Release ends the lease: other processes take over what this one owns.

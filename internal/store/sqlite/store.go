@@ -61,6 +61,7 @@ type Store struct {
 	lease  lease
 	writer *writer
 	vaults *slots.Slots // of transactions with many tokens
+	marks  marks
 	live   live
 	read   *sql.DB
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/pii"
@@ -47,13 +48,94 @@ func (v *Vault) Load(ctx context.Context, scope pii.Scope) (out pii.Loaded, err 
 	if num == 0 {
 		return out, nil
 	}
-	err = v.s.each(ctx, "SELECT type, n, key, sealed, origin FROM tokens WHERE vault = ? ORDER BY num", []any{num}, func(row scanner) error {
+	out.Entries, out.Mark, err = v.entries(ctx, "SELECT num, type, n, key, sealed, origin FROM tokens WHERE vault = ? ORDER BY num", num)
+	if err == nil {
+		v.s.marks.set(scope, out.Mark)
+	}
+	return out, err
+}
+
+// entries are those of a query, with the number of the last one.
+func (v *Vault) entries(ctx context.Context, query string, args ...any) (all []pii.Entry, last int64, err error) {
+	err = v.s.each(ctx, query, args, func(row scanner) error {
 		var e pii.Entry
-		err := row.Scan(&e.Type, &e.N, &e.Key, &e.Sealed, &e.Origin)
-		out.Entries = append(out.Entries, e)
+		err := row.Scan(&last, &e.Type, &e.N, &e.Key, &e.Sealed, &e.Origin)
+		all = append(all, e)
 		return err
 	})
-	return out, err
+	return all, last, err
+}
+
+// Shared implements pii.Vault. A process has a lease before it loads a session that others may have.
+func (v *Vault) Shared() bool { return v.s.lease.Others() }
+
+// Since implements pii.Vault.
+func (v *Vault) Since(ctx context.Context, scope pii.Scope, mark int64) (all []pii.Entry, next int64, err error) {
+	defer wrap(&err, "read the vault of session %q", scope.Session)
+	all, next, err = v.entries(ctx, `SELECT t.num, t.type, t.n, t.key, t.sealed, t.origin FROM vaults v JOIN tokens t ON t.vault = v.num AND t.num > ?3
+		WHERE v.user = ?1 AND v.session = ?2 ORDER BY t.num`, scope.User, scope.Session, mark)
+	return all, max(next, mark), err
+}
+
+// maxMarks is how many sessions marks remembers.
+const maxMarks = 100_000
+
+// marks are the numbers of the last entries that this process knows of sessions. It is safe for concurrent use.
+type marks struct {
+	mu sync.Mutex
+	of map[pii.Scope]int64
+}
+
+func (m *marks) set(scope pii.Scope, mark int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil || len(m.of) >= maxMarks {
+		m.of = map[pii.Scope]int64{} // sessions without a mark are loaded again
+	}
+	m.of[scope] = mark
+}
+
+func (m *marks) get(scope pii.Scope) (mark int64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mark, ok = m.of[scope]
+	return mark, ok
+}
+
+// addShared stores entries of a session to which other processes may add. pii.ErrConflict says that one has given a token or a value among
+// them a meaning.
+func (v *Vault) addShared(ctx context.Context, scope pii.Scope, entries []pii.Entry) error {
+	mark, ok := v.s.marks.get(scope)
+	if !ok {
+		return pii.ErrConflict
+	}
+	taken := map[string]bool{}
+	token := func(e pii.Entry) string { return fmt.Sprintf("%s_%d", e.Type, e.N) }
+	for _, e := range entries {
+		if e.Sealed != nil {
+			taken["k"+string(e.Key)], taken["t"+token(e)] = true, true
+		}
+	}
+	ch, last := v.change(scope, entries), mark
+	err := v.s.write(ctx, ch.bytes, func(c *conn) {
+		last = mark // the change may be applied again
+		conflict := false
+		c.each("SELECT num, type, n, key FROM tokens WHERE vault = ? AND num > ? AND sealed IS NOT NULL", []any{v.num(c, scope), mark}, func(row scanner) error {
+			var e pii.Entry
+			err := row.Scan(&last, &e.Type, &e.N, &e.Key)
+			conflict = conflict || taken["k"+string(e.Key)] || taken["t"+token(e)]
+			return err
+		})
+		if conflict {
+			c.refuse(pii.ErrConflict)
+			return
+		}
+		ch.apply(c)
+	})
+	if err == nil {
+		v.s.marks.set(scope, last)
+	}
+	return err
 }
 
 // claim makes this process the one that numbers a session's tokens from 1, unless another one that lives does; then it gets numbers
@@ -99,6 +181,9 @@ const maxRiders = 200
 // Add implements pii.Vault. More than maxRiders entries are stored before it returns, in transactions between which others have theirs.
 func (v *Vault) Add(ctx context.Context, scope pii.Scope, entries []pii.Entry) (err error) {
 	defer wrap(&err, "add to the vault of session %q", scope.Session)
+	if v.Shared() {
+		return v.addShared(ctx, scope, entries)
+	}
 	for ; len(entries) > maxRiders; entries = entries[maxRiders:] {
 		if err := v.addSome(ctx, scope, entries[:maxRiders]); err != nil {
 			return err

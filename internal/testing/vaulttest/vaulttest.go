@@ -37,6 +37,8 @@ func Exercise(t *testing.T, o Options, place func(t testing.TB) Place) {
 		"Concurrent":     concurrent,
 		"Conflicts":      conflicts,
 		"RacingHandles":  racingHandles,
+		"Since":          since,
+		"Processes":      processes,
 		"Delete":         deletion,
 		"Stats":          stats,
 		"Totals":         totals,
