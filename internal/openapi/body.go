@@ -171,15 +171,15 @@ func (o *Operation) setBody(r *Request, raw json.RawMessage) error {
 
 // isGivenFile reports whether a program gives a text, or a file by the schema fileSchema.
 func isGivenFile(raw json.RawMessage) bool {
-	v, err := decode(raw)
-	if _, isText := v.(string); isText {
+	var members map[string]json.RawMessage
+	var text string
+	if json.Unmarshal(raw, &text) == nil && string(raw) != "null" {
 		return true
 	}
-	object, is := v.(map[string]any)
-	if _, has := object["base64"].(string); err != nil || !is || !has {
+	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["base64"], &text) != nil {
 		return false
 	}
-	for name := range object {
+	for name := range members {
 		if name != "base64" && name != "filename" && name != "contentType" {
 			return false
 		}
