@@ -44,6 +44,9 @@ func subject(code string, offset int, message string) string {
 	}
 	s := tokenize(code)
 	i, ok := slices.BinarySearchFunc(s.tokens, offset, func(t token, at int) int { return t.start - at })
+	if ok && nothing != nil {
+		i = s.propertyAt(i, message)
+	}
 	if ok && nothing != nil && s.is(i, "[") && i > 0 && s.tokens[i-1].operand { // V8's place is the bracket
 		return about(code[s.tokens[s.operandStart(i-1)].start:s.tokens[i-1].end], message+": %s is "+nothing[2])
 	}
@@ -56,6 +59,9 @@ func subject(code string, offset int, message string) string {
 	// The place is the beginning of the expression, or a name in it. What is iterated is the whole of it.
 	first, base := s.chainStart(i), -1
 	if !s.isKind(first, word) {
+		if before := i - 2; s.isMember(i) && s.text(i) == nothing[1] && first < before { // V8's place is the property
+			return about(code[s.tokens[first].start:s.tokens[before].end], message+": %s is "+nothing[2])
+		}
 		first = i
 	}
 	for j := first; ; {

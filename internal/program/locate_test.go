@@ -272,3 +272,47 @@ func TestResult(t *testing.T) {
 		}
 	}
 }
+
+// TestAnchor has errors at the places that QuickJS and V8 report, and the one place at which both are shown.
+func TestAnchor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ message, code string }{
+		// ^ is the engine's place, ~ the one that is shown.
+		{"x is not defined", "~^x"},
+		{"foo is not defined", "^return await ~foo()"},
+		{"foo is not defined", "function f() { ^return o.foo + ~foo }"},
+		{"x1 is not initialized", "return ~^x1; let x1 = 1"},
+		{"Cannot access 'x1' before initialization", "^return ~x1; let x1 = 1"},
+		{"x", "throw ~new ^Error('x')"},
+		{"x", "throw ~^new Error('x')"},
+		{"A.B is not a constructor", "return ~new A.^B(1)"},
+		{"cannot read property 'y' of undefined", "return ~^o.x.y"},
+		{"Cannot read properties of undefined (reading 'y')", "return ~o.x.^y"},
+		{"Cannot read properties of undefined (reading '0')", "return ~r.content^[0].text"},
+		{"Cannot read properties of undefined (reading 'b')", "return ~m.get('a')^.b"},
+		{"Cannot read properties of undefined (reading 'c')", "return ~a?.b^.c.d"},
+		{"Cannot set properties of null (setting 'x')", "~o.x ^= 1"},
+		{"Cannot set properties of null (setting '0')", "~o[0] ^= 1"},
+		{"cannot set property 'x' of null", "~^o.x = 1"},
+		{"Cannot read properties of undefined (reading 'y')", "(~new A().x.^y)"},
+		{"Cannot read properties of undefined (reading 'y')", "const é = '😀'; return ~o.\n  x.^y"},
+		{"Cannot read properties of undefined (reading 'y')", "Text:\n```js\nreturn ~o.x.^y\n```"},
+		{"something else", "return a ~^+ b"},
+	} {
+		code := strings.ReplaceAll(c.code, "^", "")
+		want := strings.Index(code, "~")
+		code = strings.Replace(code, "~", "", 1)
+		engine := strings.Index(strings.Replace(c.code, "~", "", 1), "^")
+		compiled := &Compiled{Source: Source{Code: code}}
+		at := Position{File: ProgramFile, thrown: true}
+		at.Line, at.Column = position(code, engine)
+		got := compiled.Anchor(frame.Error{Kind: frame.KindRuntime, Message: c.message}, at)
+		if line, column := position(code, want); got.Line != line || got.Column != column {
+			t.Errorf("%s in %q is at %d:%d, want %d:%d", c.message, c.code, got.Line, got.Column, line, column)
+		}
+		at.File = "/skills/a.js"
+		if got := compiled.Anchor(frame.Error{Message: c.message}, at); got != at {
+			t.Errorf("%s of another file moves", c.message)
+		}
+	}
+}

@@ -65,6 +65,7 @@ func (l *locator) locate(e *frame.Error) *run.Error {
 	if l.advise != nil {
 		hint = cmp.Or(l.advise(l.compiled, e, at), hint)
 	}
+	at = l.compiled.Anchor(*e, at)
 	return &run.Error{
 		Kind: e.Kind, Name: e.Name, Message: message, File: at.File, Line: at.Line, Column: at.Column,
 		Source: at.SourceLine, Stack: at.Stack, Tool: e.Tool, Data: e.Data,

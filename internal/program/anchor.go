@@ -1,0 +1,79 @@
+package program
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/frame"
+)
+
+// missingName has the engines' messages about a name that has no value, which is the first or the second group.
+var missingName = regexp.MustCompile(`^(?:'?([\w$]+)'? is not (?:defined|initialized)|Cannot access '([\w$]+)' before initialization)`)
+
+// maxAnchor is how many tokens behind an engine's place a name is looked for.
+const maxAnchor = 200
+
+// Anchor is the place at which an error of the program is shown, in every engine the same: engines name the beginning of an expression, a part of it, or of
+// the statement. It is the name that has no value, the beginning of the expression before a missing property, or new. Explain needs the engine's own.
+func (c *Compiled) Anchor(e frame.Error, at Position) Position {
+	if at.File != c.Source.name() || len(c.Source.Code) > maxHinted {
+		return at
+	}
+	code, wrong := unfence(strings.ToValidUTF8(c.Source.Code, "?"))
+	if wrong != nil {
+		return at
+	}
+	s := tokenize(code)
+	i, ok := slices.BinarySearchFunc(s.tokens, offsetAt(code, at.Line, at.Column), func(t token, at int) int { return t.start - at })
+	if !ok {
+		return at
+	}
+	if i = s.anchor(i, e.Message, at.thrown); i < 0 {
+		return at
+	}
+	at.Line, at.Column = position(c.Source.Code, s.tokens[i].start)
+	at.SourceLine = sourceLine(c.Source.Code, at.Line, at.Column)
+	return at
+}
+
+// anchor is the token of an error's place, -1 for the engine's. i is the token of that, and thrown reports whether the error was thrown there.
+func (s *scan) anchor(i int, message string, thrown bool) int {
+	start, ofNothing := -1, thrown && (ofNothing.MatchString(message) || ofNothingV8.MatchString(message))
+	if thrown {
+		i = s.propertyAt(i, message)
+	}
+	switch name := missingName.FindStringSubmatch(message); {
+	case thrown && name != nil:
+		for j := i; j < min(len(s.tokens), i+maxAnchor); j++ {
+			if s.is(j, name[1]+name[2]) && s.isName(j) && !s.isMember(j) {
+				return j
+			}
+		}
+		return -1
+	case ofNothing && s.is(i, "[") && i > 0 && s.tokens[i-1].operand:
+		start = s.operandStart(i - 1)
+	case s.isKind(i, word) && (ofNothing || s.is(s.chainStart(i)-1, "new")):
+		start = s.chainStart(i)
+	default:
+		return -1
+	}
+	if s.is(start-1, "new") {
+		start--
+	}
+	return start
+}
+
+// propertyAt is the token of the property that a message of V8 is about, or its bracket, where the place is another one beside it. i is the token of that.
+func (s *scan) propertyAt(i int, message string) int {
+	switch {
+	case !ofNothingV8.MatchString(message):
+	case s.is(i, "."), s.is(i, "?."):
+		return i + 1
+	case s.is(i, "=") && s.isMember(i-1):
+		return i - 1
+	case s.is(i, "=") && s.is(i-1, "]"):
+		return s.tokens[i-1].match
+	}
+	return i
+}
