@@ -152,6 +152,11 @@ func newEntry(s Server) *entry {
 				"server %q lists a tool %q; it is left out, because a name has at most %d bytes, all of them printable", s.Name, shown(t.Name), MaxName))
 			continue
 		}
+		if ident.Confusable(t.Name) {
+			e.problems = append(e.problems, fmt.Sprintf(
+				"server %q lists a tool %q; it is left out, because its name can be taken for another one: it mixes alphabets, %s", s.Name, shown(t.Name), ident.Codes(t.Name)))
+			continue
+		}
 		t.Server = s.Name
 		t.Title, t.Annotations.Title = joined(t.Title), joined(t.Annotations.Title)
 		t.Description = ident.Printable(t.Description)

@@ -91,3 +91,15 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// A tool whose name can be taken for that of another one is left out, and its name is shown with codes.
+func TestConfusableNames(t *testing.T) {
+	t.Parallel()
+	c := catalogOf(named("up", "send", "s\u0435nd", "поиск"))
+	if list := c.List(); len(list) != 2 {
+		t.Errorf("the catalog has %q", list)
+	}
+	if problems := c.Problems(); len(problems) != 1 || !strings.Contains(problems[0], `s\u{435}nd`) {
+		t.Errorf("the problems are %q", problems)
+	}
+}

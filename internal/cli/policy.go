@@ -182,6 +182,13 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 	of.Policy = rules
 	var by []int
 	found.Limits, by = of.Lowered(c.User, call.Roles)
+	if at := found.Verdict.Rule; at > 0 && at <= len(rules.Rules) && found.Verdict.Preset == "" && found.Verdict.Action == policy.Allow {
+		for path, is := range rules.Rules[at-1].Args {
+			if is.Max != nil && is.Min == nil {
+				fmt.Fprintf(a.Stderr, "harness: warning: rule %d bounds %s above only, so it allows every negative number; add min\n", at, path)
+			}
+		}
+	}
 	if !a.flags.JSON {
 		fmt.Fprintf(a.Stdout, "%s: %s\n", found.Verdict.Action, found.Verdict.Reason)
 		if len(by) > 0 {

@@ -220,3 +220,15 @@ func TestDeniedCall(t *testing.T) {
 		t.Errorf("caught %s", out.Output)
 	}
 }
+
+// An upper bound alone allows every negative number; the test of a policy says so.
+func TestPolicyNegative(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "policy: [{tools: a__pay, args: {$.amount: {max: 100}}, action: allow}, {tools: b__pay, args: {$.amount: {min: 0, max: 100}}, action: allow}]\n")
+	for tool, warns := range map[string]bool{"a__pay": true, "b__pay": false} {
+		if r := f.run("policy", "test", tool, "--args", `{"amount": 5}`).want(0); strings.Contains(r.stderr, "negative") != warns {
+			t.Errorf("%s: %s", tool, r.stderr)
+		}
+	}
+}

@@ -177,6 +177,22 @@ func TestQuarantineChanged(t *testing.T) {
 	}
 }
 
+// With the presets that ask, a tool that claims to read only once a person is to be asked about it is held, without a word of the configuration.
+func TestQuarantineOfPresets(t *testing.T) {
+	t.Parallel()
+	for _, preset := range []string{"guarded", "strict"} {
+		up := newUpstream(t, "up")
+		f := openIn(t, t.TempDir(), map[string]string{"policy.preset": preset}, wiring.Outside{}, up.entry)
+		f.EnsureTools(t.Context())
+		f.waits(`return await callMCPTool('up__send', {n: 1})`)
+		up.add(&mcp.Tool{Name: "send", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}})
+		f.reconnect()
+		if failed := f.call("send"); !strings.Contains(failed, "held for review") || len(up.sent()) != 0 {
+			t.Errorf("%s: a call of the changed tool got %q; %d calls", preset, failed, len(up.sent()))
+		}
+	}
+}
+
 // An approval in one process reaches another one that holds the same definition and does nothing.
 func TestQuarantineNoticed(t *testing.T) {
 	t.Parallel()

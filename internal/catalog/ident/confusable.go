@@ -1,0 +1,48 @@
+package ident
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// lookalikes are letters of other alphabets that most fonts show like Latin ones.
+const lookalikes = "аеорсухіјѕһԁԛԝвкмнтгьАВЕКМНОРСТУХІЈЅԌԚԜ" + // Cyrillic
+	"ονιαρυκγωΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + // Greek
+	"օոսցզհԼՕՍ" + // Armenian
+	"ᎪᏴᏟᎠᎬᏀᎻᎥᎫᏦᏞᎷᏢᏒᏚᎢᏙᎳᏃ" // Cherokee
+
+// Confusable reports whether a name can be taken for another one: a word of it mixes Latin letters with those of other alphabets that look like them,
+// or has letters of another width or style. Words of one alphabet, in any language, are not confusable.
+func Confusable(name string) bool {
+	latin, like := false, false
+	for _, r := range name {
+		switch {
+		case r >= 0xff21 && r <= 0xff5a, r >= 0x1d400 && r <= 0x1d7ff: // full width, mathematical
+			return true
+		case strings.ContainsRune(lookalikes, r):
+			like = true
+		case unicode.Is(unicode.Latin, r):
+			latin = true
+		case !unicode.IsLetter(r) && !unicode.IsMark(r): // between two words
+			latin, like = false, false
+		}
+		if latin && like {
+			return true
+		}
+	}
+	return false
+}
+
+// Codes is a name with the codes of letters that are not ASCII.
+func Codes(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if r < 0x80 {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+	}
+	return b.String()
+}
