@@ -44,6 +44,7 @@ func NewLauncher(program string, args ...string) *Launcher {
 // request asks for a process. Its files come with it.
 type request struct {
 	Path string
+	Dir  string // working directory
 	Argv []string
 	Env  []string
 }
@@ -73,7 +74,7 @@ func (l *Launcher) Start(cmd *exec.Cmd) error {
 	}
 	// A path of this machine is not for what runs behind walls.
 	cmd.Args = append([]string{filepath.Base(cmd.Path)}, cmd.Args[min(1, len(cmd.Args)):]...)
-	pid, err := l.launch(request{cmd.Path, cmd.Args, cmd.Env}, append(files, cmd.ExtraFiles...))
+	pid, err := l.launch(request{cmd.Path, cmd.Dir, cmd.Args, cmd.Env}, append(files, cmd.ExtraFiles...))
 	if errors.Is(err, errRefused) {
 		return process.Start(cmd)
 	}
@@ -320,10 +321,10 @@ func (r request) start(files []*os.File) reply {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: gid, Size: 1}}
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount, until Enter
 	}
-	p, err := os.StartProcess(r.Path, r.Argv, &os.ProcAttr{Env: r.Env, Files: files, Sys: attr})
+	p, err := os.StartProcess(r.Path, r.Argv, &os.ProcAttr{Dir: r.Dir, Env: r.Env, Files: files, Sys: attr})
 	for tries := 0; usedUp(err) && tries < moreTries; tries++ {
 		time.Sleep(tryAgain)
-		p, err = os.StartProcess(r.Path, r.Argv, &os.ProcAttr{Env: r.Env, Files: files, Sys: attr})
+		p, err = os.StartProcess(r.Path, r.Argv, &os.ProcAttr{Dir: r.Dir, Env: r.Env, Files: files, Sys: attr})
 	}
 	if usedUp(err) {
 		return reply{Error: fmt.Sprintf("the machine's namespaces or processes are used up (%v); end some, or raise its limits (sysctl user.max_user_namespaces, ulimit -u)", err)}

@@ -182,12 +182,14 @@ func (s *Sandbox) Program() (program string, args []string) { return s.worker() 
 
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
-	settings, err := json.Marshal(worker.Settings{Dir: s.dir, Reserve: s.opt.MaxMemory, Bare: s.opt.Bare})
+	// The worker begins in the directory: a path of this machine is not for what it runs.
+	settings, err := json.Marshal(worker.Settings{Dir: ".", Reserve: s.opt.MaxMemory, Bare: s.opt.Bare})
 	if err != nil {
 		return nil, err
 	}
 	program, args := s.worker()
 	cmd := s.command(program, append(args, string(settings))...)
+	cmd.Dir = s.dir
 	if s.image != nil {
 		cmd.ExtraFiles = []*os.File{s.image}
 	}

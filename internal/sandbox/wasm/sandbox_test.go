@@ -256,6 +256,9 @@ func TestWalls(t *testing.T) {
 			t.Errorf("it has %s open", file)
 		}
 	}
+	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.Pid())); err != nil || len(line) == 0 || strings.Contains(string(line), "/") {
+		t.Errorf("its command line has a path of this machine: %q, %v", line, err)
+	}
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", r.Pid()))
 	if err != nil || strings.Count(string(mounts), "\n") != 1 {
 		t.Errorf("its mounts: %s, %v", mounts, err)
