@@ -394,7 +394,7 @@ func (s *scanner) rowBefore(i int) (n int) {
 		for end-at < 10 && isHex(s.at(at-1)) {
 			at--
 		}
-		if end == i || at == end || s.is(at-1, ascii) || strings.IndexAny(s.text[at:end], "0123456789") < 0 {
+		if end == i || at == end || s.is(at-1, ascii) || !strings.ContainsAny(s.text[at:end], "0123456789") {
 			break
 		}
 		i = at
@@ -410,7 +410,7 @@ func (s *scanner) rowAfter(i int) (n int) {
 		for to-from < 10 && isHex(s.at(to)) {
 			to++
 		}
-		if from == i || to == from || s.is(to, ascii) || strings.IndexAny(s.text[from:to], "0123456789") < 0 {
+		if from == i || to == from || s.is(to, ascii) || !strings.ContainsAny(s.text[from:to], "0123456789") {
 			break
 		}
 		i = to

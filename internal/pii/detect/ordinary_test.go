@@ -13,7 +13,7 @@ import (
 )
 
 // long reports whether the whole of a generated series is asked for.
-func long() bool { return os.Getenv("HARNESS_TEST_LONG") == "1" }
+func long() bool { return os.Getenv("HARNESS_TEST_LONG") != "" }
 
 func instant(r *rand.Rand) time.Time {
 	zone := time.FixedZone("", (r.IntN(27)-12)*3600)
@@ -91,7 +91,7 @@ func dump(r *rand.Rand) string {
 		}
 		return out.String()
 	}
-	return fmt.Sprint(data)
+	return fmt.Sprintf("%d", data)
 }
 
 func matrix(r *rand.Rand) string {
@@ -270,7 +270,7 @@ var ordinary = []maker{
 	func(r *rand.Rand) string { return lines(r, 5, code) },
 }
 
-// versions fills the parts of a version in.
+// ordinaryText makes a text of any kind. The parts of versions are filled in.
 func ordinaryText(r *rand.Rand) (int, string) {
 	kind := r.IntN(len(ordinary))
 	text := ordinary[kind](r)
@@ -299,7 +299,7 @@ func TestOrdinaryTextsStay(t *testing.T) {
 				}
 			}
 		}
-		if found*10_000 >= n*1 && found > 1 {
+		if found*10_000 >= n && found > 1 { // one of a short series may be a number that is a card by chance
 			t.Errorf("seed %d: %d of %d texts have values", seed, found, n)
 		}
 	}

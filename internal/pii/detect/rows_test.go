@@ -116,7 +116,7 @@ func emailOf(r *rand.Rand) string {
 	return names[r.IntN(len(names))] + pick(r, digits, r.IntN(3)) + "@" + hosts[r.IntN(len(hosts))]
 }
 
-// dressing are texts around a value, at %s; of those with %n, a table has other numbers in their place.
+// dressing are texts around a value, which takes the place of %s. Other numbers take the place of %n.
 var dressing = []string{
 	"%s", "番号は%sです", "客户卡号%s，请退款", "卡%s", "サーバー%sが落ちた", "%s입니다", "번호는%s입니다", "номер%sупал", "Счёт%s.", "หมายเลข%sครับ", "رقم%sهنا", "नंबर%sहै",
 	"(%s)", "[%s]", "{%s}", "<%s>", "「%s」", "“%s”", "«%s»", "'%s'", "`%s`", "|%s|", "a (see %s) b", "Order %s", "order no. %s shipped", "part-time employee %s", "tracking number: %s",

@@ -7,7 +7,7 @@ func (s *scanner) ssn(n *number) int {
 		s.add(n.groups[0].start, n.scaledTo, usSSN, n.scaled)
 		return n.scaledTo
 	}
-	groups := 0
+	var groups int
 	switch {
 	case n.shape("-", 3, 2, 4):
 		groups = 3
