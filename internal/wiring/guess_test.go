@@ -1,0 +1,69 @@
+package wiring_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/runs"
+)
+
+// detours are ways of a program's own text, the value of g, to come back as a token: each defines back.
+var detours = map[string]string{
+	"a literal that is computed": `const back = g`,
+	"a file":                     `await fs.writeFile('/workspace/f', g); const back = await fs.readFile('/workspace/f')`,
+	"a file in two parts":        `await fs.writeFile('/workspace/f', g.slice(0, 5)); await fs.appendFile('/workspace/f', g.slice(5)); const back = await fs.readFile('/workspace/f')`,
+	"a part of a file":           `await fs.writeFile('/workspace/f', g.slice(0, 5)); await fs.appendFile('/workspace/f', g.slice(5)); const back = await fs.readFile('/workspace/f', {offset: 0, length: 99})`,
+	"bytes":                      `await fs.writeFile('/workspace/f', Buffer.from(g.slice(0, 5))); await fs.appendFile('/workspace/f', Buffer.from(g.slice(5))); const back = String(await fs.readFile('/workspace/f'))`,
+	"a copy":                     `await fs.writeFile('/workspace/f', g.slice(0, 5)); await fs.appendFile('/workspace/f', g.slice(5)); await fs.copyFile('/workspace/f', '/workspace/h'); const back = await fs.readFile('/workspace/h')`,
+	"a renamed file":             `await fs.writeFile('/workspace/f', g.slice(0, 5)); await fs.appendFile('/workspace/f', g.slice(5)); await fs.rename('/workspace/f', '/workspace/h'); const back = await fs.readFile('/workspace/h')`,
+	"rows":                       `await fs.writeFile('/workspace/f', '{"rows":[["' + g + '"]]}'); const back = JSON.parse(await fs.readFile('/workspace/f')).rows[0][0]`,
+	"a skill's text":             `await fs.writeFile('/skills/guess.txt', g.slice(0, 5)); await fs.appendFile('/skills/guess.txt', g.slice(5)); const back = await fs.readFile('/skills/guess.txt')`,
+	"a skill's code":             `await fs.writeFile('/skills/guess.js', 'exports.x = "' + g.slice(0, 5)); await fs.appendFile('/skills/guess.js', g.slice(5) + '"'); const back = (await import('/skills/guess.js')).x`,
+	"a module of the workspace":  `await fs.writeFile('/workspace/guess.js', 'exports.x = "' + g.slice(0, 5)); await fs.appendFile('/workspace/guess.js', g.slice(5) + '"'); const back = require('/workspace/guess.js').x`,
+	"an unknown tool":            `let back; try { await callMCPTool('crm__' + g) } catch (e) { back = e.message }`,
+	"an unknown server":          `let back; try { await read_mcp_resource(g, 'x') } catch (e) { back = e.message }`,
+	"a file that is missing":     `let back; try { await fs.readFile('/workspace/' + g) } catch (e) { back = e.message }`,
+	"a list of files":            `await fs.mkdir('/workspace/d', {recursive: true}); await fs.writeFile('/workspace/d/' + g, ''); const back = (await fs.readdir('/workspace/d')).join()`,
+	"details of a tool":          `let back; try { back = JSON.stringify(await get_mcp_tool_details(g)) } catch (e) { back = e.message }`,
+	"an echo":                    `const back = (await callMCPTool('echo__say', {how: 'plain', text: g})).said`,
+	"an echo in base64":          `const back = (await callMCPTool('echo__say', {how: 'base64', text: g})).said`,
+	"an echo glued to letters":   `const back = (await callMCPTool('echo__say', {how: 'plain', text: 'x' + g + 'x'})).said`,
+}
+
+// TestGuesses: a program that spells out a value of a customer, and has it come back, gets another token than the customer's, so that it does
+// not learn that it has guessed; and a token of what it made goes nowhere under the rules for the CRM's.
+func TestGuesses(t *testing.T) {
+	t.Parallel()
+	m := newMarket(t, mailRule+`, {tools: "echo__*", action: allow}`)
+	for kind, of := range map[string]string{"email": customers(2, 7)[0].Email, "ssn": customers(2, 7)[0].SSN} {
+		parts, err := json.Marshal(strings.Split(of, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, detour := range detours {
+			session := fmt.Sprint(kind, name)
+			out := m.exec(runs.Request{Session: session, Code: fmt.Sprintf(`const c = await callMCPTool('crm__search', {q: ''}); const g = %s.join(''); %s
+const tokens = String(back).match(/\[[A-Z_]+_\d+\]/g) ?? []
+let sent = false
+for (const to of tokens) try { await callMCPTool('mailer__send', {to}); sent = true } catch {}
+return [String(back).includes(c.%s), sent]`, parts, detour, kind)})
+			if string(out.Output) != "[false,false]" && (out.Error == nil || !strings.Contains(out.Error.Message, "only this session knows")) {
+				t.Errorf("%s, %s: it has learned and sent %s, %+v", kind, name, out.Output, out.Error)
+			}
+		}
+	}
+	m.clean("mailer", "web")
+	// The customer's own token takes the same ways, and goes where the rule allows it.
+	for name, detour := range detours {
+		if strings.Contains(detour, "/skills/") || strings.Contains(detour, "slice") { // no token is written there, and a part of one is none
+			continue
+		}
+		out := m.exec(runs.Request{Session: "honest" + name, Code: fmt.Sprintf(`const c = await callMCPTool('crm__search', {q: ''}); const g = c.email; %s
+return String(back).includes(c.email) || (await callMCPTool('mailer__send', {to: c.email})) === 'done'`, detour)})
+		if string(out.Output) != "true" {
+			t.Errorf("%s: the token comes back as %s, %+v", name, out.Output, out.Error)
+		}
+	}
+}
