@@ -135,7 +135,7 @@ type tree struct {
 }
 
 // parseTree parses a valid compact text. Strings are sequences of UTF-16 units, two bytes each.
-func parseTree(text string, at int) (tree, int) {
+func parseTree(text []byte, at int) (tree, int) {
 	switch c := text[at]; c {
 	case '{', '[':
 		t := tree{kind: c}
@@ -160,8 +160,8 @@ func parseTree(text string, at int) (tree, int) {
 		return t, at + 1
 	case '"':
 		var units []byte
-		end := jsontext.End([]byte(text), at)
-		inner := text[at+1 : end-1]
+		end := jsontext.End(text, at)
+		inner := string(text[at+1 : end-1])
 		for inner != "" {
 			if strings.HasPrefix(inner, `\u`) {
 				unit, _ := strconv.ParseUint(inner[2:6], 16, 16)
@@ -184,12 +184,12 @@ func parseTree(text string, at int) (tree, int) {
 		}
 		return tree{kind: '"', text: string(units)}, end
 	}
-	end := jsontext.End([]byte(text), at)
+	end := jsontext.End(text, at)
 	kind := byte('n')
 	if strings.IndexByte("-0123456789", text[at]) >= 0 {
 		kind = '0'
 	}
-	return tree{kind: kind, text: text[at:end]}, end
+	return tree{kind: kind, text: string(text[at:end])}, end
 }
 
 // told is what a run said of values that a program has otherwise than they are written.
@@ -214,7 +214,7 @@ func (may told) differs(path string, want, got tree) string {
 			return ""
 		}
 	case want.kind == '0' && got.kind == '"' && may.huge:
-		if quoted, _ := parseTree(`"`+want.text+`"`, 0); quoted.text == got.text {
+		if quoted, _ := parseTree([]byte(`"`+want.text+`"`), 0); quoted.text == got.text {
 			return ""
 		}
 	case want.kind != got.kind:
@@ -412,8 +412,8 @@ func TestValuesPassUnchanged(t *testing.T) {
 		if !json.Valid([]byte(got)) {
 			t.Fatalf("%s: no JSON: %.200s", what, got)
 		}
-		a, _ := parseTree(want, 0)
-		b, _ := parseTree(string(jsontextCompact(got)), 0)
+		a, _ := parseTree([]byte(want), 0)
+		b, _ := parseTree(compactJSON(got), 0)
 		if d := may.differs("$", a, b); d != "" {
 			t.Errorf("%s (told %+v): %s", what, may, d)
 		}
@@ -562,7 +562,8 @@ func direct(t *testing.T, e *echoes, client *lineClient, check func(what string,
 	check("direct: arguments", told{}, all, stored[0])
 }
 
-func jsontextCompact(text string) json.RawMessage {
+// compactJSON is a valid JSON text without insignificant whitespace.
+func compactJSON(text string) []byte {
 	var b strings.Builder
 	inString := false
 	for i := 0; i < len(text); i++ {
@@ -577,7 +578,7 @@ func jsontextCompact(text string) json.RawMessage {
 		}
 		b.WriteByte(text[i])
 	}
-	return json.RawMessage(b.String())
+	return []byte(b.String())
 }
 
 // lineClient is a client over standard input and output that writes and reads lines as they are.
