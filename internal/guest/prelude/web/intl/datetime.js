@@ -344,8 +344,9 @@ const ERAS = ['short', 'long', 'narrow'];
 const FIELDS = ['weekday', 'era', 'year', 'month', 'day', 'dayPeriod', 'hour', 'minute', 'second', 'fractionalSecondDigits',
   'timeZoneName'];
 
+// fraction puts the fraction of a second behind the seconds of a pattern; text in quotes is none.
 const fraction = (time, decimal) => {
-  const m = regExpExec(/^(.*)([sS])(.*)$/, time);
+  const m = regExpExec(/^((?:'[^']*'|[^'])*)([sS])((?:'[^']*'|[^'])*)$/, time);
   return m ? `${m[1]}${m[2]}${decimal}f${m[3]}` : time === 'f' ? time : `${time}${decimal}f`;
 };
 
