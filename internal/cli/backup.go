@@ -15,6 +15,7 @@ import (
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/trust"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -46,7 +47,7 @@ func (c *backupCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		if !c.WithKeys {
 			break
 		}
-		value, err := a.secrets().Get(name)
+		value, err := a.secrets().Get(name, trust.Path(cfg.File))
 		if err != nil {
 			missed = append(missed, name)
 			continue

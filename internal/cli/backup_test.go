@@ -221,13 +221,13 @@ func TestBackupKeys(t *testing.T) {
 	if text := all.read(".env"); text != "REGION=eu\n" {
 		t.Errorf(".env %q", text)
 	}
-	var secrets map[string]string
+	var secrets map[string]struct{ Value, For string }
 	if err := json.Unmarshal([]byte(all.read(".config/harness/secrets.json")), &secrets); err != nil || len(secrets) != 1 {
 		t.Errorf("secrets %v, %v", secrets, err)
 	}
 	for _, value := range secrets {
-		if !strings.Contains(value, "sk-live-0123456789abcdef") {
-			t.Errorf("secret %q", value)
+		if !strings.Contains(value.Value, "sk-live-0123456789abcdef") || filepath.Base(value.For) != "harness.yaml" {
+			t.Errorf("secret %+v", value)
 		}
 	}
 }

@@ -91,6 +91,8 @@ type commands struct {
 
 	Policy    policyCmd    `cmd:"" group:"Safety:" help:"Which calls of tools are allowed: show, test, simulate." example:"policy test crm__delete"`
 	Approvals approvalsCmd `cmd:"" group:"Safety:" help:"Calls that wait for an approval: list, show, approve, deny." example:"approvals list"`
+	Trust     trustCmd     `cmd:"" group:"Safety:" help:"Let the configuration in a folder act."`
+	Untrust   untrustCmd   `cmd:"" group:"Safety:" help:"Take the trust in a folder back." example:"untrust ~/projects/shop"`
 	PII       piiCmd       `cmd:"" group:"Safety:" name:"pii" help:"Personal data: scan." example:"pii scan notes.txt"`
 	Audit     auditCmd     `cmd:"" group:"Safety:" help:"The audit log: verify." example:"audit verify"`
 
@@ -122,14 +124,15 @@ type app struct {
 	settings       map[string]string // keys of the configuration that flags set
 	settingFlags   map[string]string // their flags
 	stdout, stderr *console
-	answered       bool            // json has printed the result
-	config         *config.Config  // what load has read
-	opened         *wiring.Harness // by the command; nil if it opened none
-	input          *bufio.Reader   // of Stdin, where a command asks its user
-	model          *kong.Node      // the command line
-	command        string          // its path, such as "servers list"
-	approves       bool            // the command approves calls itself
-	recording      sync.Mutex      // held while an event is written into the audit log
+	answered       bool                   // json has printed the result
+	config         *config.Config         // what load has read
+	untrusted      *config.UntrustedError // why that is not the configuration of the folder; nil if it is, or there is none
+	opened         *wiring.Harness        // by the command; nil if it opened none
+	input          *bufio.Reader          // of Stdin, where a command asks its user
+	model          *kong.Node             // the command line
+	command        string                 // its path, such as "servers list"
+	approves       bool                   // the command approves calls itself
+	recording      sync.Mutex             // held while an event is written into the audit log
 }
 
 // showExample puts a command's tag example into its help.
@@ -222,11 +225,11 @@ func Main(ctx context.Context, w World) int {
 	case err != nil:
 		return a.report(ctx, misread(err))
 	}
-	return a.report(ctx, a.run(command))
+	return a.report(ctx, a.run(ctx, command))
 }
 
 // run checks the flags of a command, runs it, and closes what it opened. A flag with the tag key sets that key of the configuration.
-func (a *app) run(command *kong.Context) error {
+func (a *app) run(ctx context.Context, command *kong.Context) error {
 	a.command = command.Command()
 	if c, ok := command.Selected().Target.Addr().Interface().(interface{ check() error }); ok {
 		if err := c.check(); err != nil {
@@ -242,6 +245,9 @@ func (a *app) run(command *kong.Context) error {
 			a.settings[key] = fmt.Sprint(reflect.Indirect(flag.Target).Interface())
 			a.settingFlags[key] = "--" + flag.Name
 		}
+	}
+	if err := a.askTrust(ctx); err != nil {
+		return err
 	}
 	defer a.close()
 	err := command.Run()

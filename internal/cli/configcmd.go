@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"mcp-code-exec-harness/internal/config"
@@ -38,9 +40,32 @@ func (c *initCmd) Run(a *app) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; make the directory first", err)
 	}
+	if err == nil {
+		err = a.trustOwn(written)
+	}
 	if err != nil {
 		return usage(err)
 	}
 	return a.answer(map[string][]string{"written": written}, "wrote %s; add servers with harness servers add, then try harness doctor\n",
 		strings.Join(written, " and "))
+}
+
+// trustOwn has the files of configuration among those that the command has written act.
+func (a *app) trustOwn(written []string) error {
+	own := map[string][]byte{}
+	for _, path := range written {
+		if name := filepath.Base(path); name != "harness.yaml" && name != ".env" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		own[path] = text
+	}
+	store := a.trustStore()
+	if store.File == "" || len(own) == 0 {
+		return nil // they need --config
+	}
+	return store.Trust(own)
 }

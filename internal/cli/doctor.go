@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
@@ -42,7 +43,7 @@ func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.
 		t.fits([]string{widestState, "server " + s.Name, ""})
 	}
 	findings := []finding{}
-	examine(ctx, cfg, h, progress, func(f finding) {
+	examine(ctx, a, cfg, h, progress, func(f finding) {
 		findings = append(findings, f)
 		if a.flags.JSON {
 			return
@@ -74,13 +75,17 @@ func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.
 
 // examine checks everything that commands need, and notes each finding as soon as there is one. Servers start at once, and are noted in the
 // order in which they have answered.
-func examine(ctx context.Context, cfg *config.Config, h *wiring.Harness, progress *progress, note func(finding)) {
+func examine(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness, progress *progress, note func(finding)) {
 	started := h.Servers().Starting(ctx)
-	file := "no file, so defaults; state in " + cfg.StateDir
-	if cfg.File != "" {
-		file = cfg.File + ", found " + cfg.FileOrigin
+	switch {
+	case a.untrusted != nil:
+		note(found("configuration", "failed", "not trusted, so it does nothing: "+strings.Join(a.untrusted.Names(), ", "), "look at it, then harness trust "+config.ShellWord(a.untrusted.Dir)))
+	case cfg.File == "":
+		note(found("configuration", "warning", "no harness.yaml in "+a.Dir+" or above it, so defaults and no servers; state in "+cfg.StateDir,
+			"harness init makes one here; --config FILE names one elsewhere"))
+	default:
+		note(found("configuration", "ok", cfg.File+", found "+cfg.FileOrigin, ""))
 	}
-	note(found("configuration", "ok", file, ""))
 	_, err := h.Store()
 	note(partFinding("store", cfg.Store.URL, err))
 	_, err = h.Skills()

@@ -43,6 +43,10 @@ func TestUpwards(t *testing.T) {
 	if err := os.MkdirAll(below.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if r := below.run("servers", "add", "x", "--", "cmd").want(2); !strings.Contains(r.stderr, "harness trust "+f.dir) {
+		t.Error(r.stderr)
+	}
+	below.run("trust").want(0)
 	below.run("servers", "add", "x", "--", "cmd").want(0)
 	if text := f.read("harness.yaml"); !strings.Contains(text, "# mine") || !strings.Contains(text, "command: cmd") {
 		t.Errorf("got\n%s", text)
@@ -60,6 +64,7 @@ func TestUpwards(t *testing.T) {
 	if err := os.Mkdir(below.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	below.run("trust").want(0)
 	if r := below.run("config", "show").want(0); !strings.Contains(r.stdout, other) {
 		t.Errorf("got %s", r.stdout)
 	}

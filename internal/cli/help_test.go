@@ -78,6 +78,8 @@ func TestHelp(t *testing.T) {
 		{"policy", "test"},
 		{"policy", "simulate"},
 		{"policy", "confirm"},
+		{"trust"},
+		{"untrust"},
 		{"pii"},
 		{"pii", "scan"},
 		{"audit"},

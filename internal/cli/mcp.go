@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
@@ -14,7 +15,7 @@ import (
 
 type mcpCmd struct {
 	User        string `help:"Whose skills and files the programs see." default:"local"`
-	PrintConfig string `help:"Print the configuration of a client: claude-code, claude-desktop, cursor, vscode, windsurf, zed, codex or gemini." placeholder:"CLIENT"`
+	PrintConfig string `help:"Print the configuration of a client: claude-code, claude-desktop, cursor, vscode, windsurf, zed, opencode, codex or gemini." placeholder:"CLIENT"`
 	Mode        string `help:"What the client gets: code, direct or both (mcp.mode)." key:"mcp.mode" placeholder:"MODE"`
 	Forms       bool   `help:"Ask for approvals in forms of the client too (mcp.forms)." key:"mcp.forms"`
 	Tasks       bool   `help:"Offer the tool run_task, by which the configured model works a task (mcp.tasks)." key:"mcp.tasks"`
@@ -28,7 +29,7 @@ Examples:
   harness mcp
   harness mcp --print-config cursor
   harness mcp --tasks
-  claude mcp add harness -- harness mcp`
+  claude mcp add harness -- harness mcp --config ~/shop/harness.yaml`
 }
 
 func (c *mcpCmd) Run(ctx context.Context, a *app) error {
@@ -58,10 +59,29 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	}
 	who := auth.Local()
 	who.User = c.User
+	notice := a.noServers(cfg, h)
+	if notice != "" && a.untrusted == nil {
+		fmt.Fprintln(a.Stderr, "harness: warning:", notice)
+	}
 	h.Warm(1)
-	server := mcpserver.New(mcpserver.Options{Harness: h, Tasks: tasks, Identity: who, Mode: cfg.MCP.Mode, Skills: cfg.MCP.Skills, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
+	server := mcpserver.New(mcpserver.Options{Harness: h, Notice: notice, Tasks: tasks, Identity: who, Mode: cfg.MCP.Mode, Skills: cfg.MCP.Skills, Local: true, Forms: cfg.MCP.Forms, Logger: a.logger(cfg), Version: Version})
 	defer server.Close()
 	return server.ServeStdio(ctx, a.Stdin, a.stdout.raw)
+}
+
+// noServers says to a client, and to its model, why it gets no servers; empty if it does.
+func (a *app) noServers(cfg *config.Config, h *wiring.Harness) string {
+	switch {
+	case a.untrusted != nil:
+		return fmt.Sprintf("The servers of this folder are not here: its configuration (%s) is not trusted. Tell the user to look at it, to run `harness trust %s` in a terminal, and to connect anew.",
+			strings.Join(a.untrusted.Names(), ", "), config.ShellWord(a.untrusted.Dir))
+	case len(h.Servers().Servers()) > 0:
+		return ""
+	case cfg.File == "":
+		return fmt.Sprintf("There are no servers: no harness.yaml was found in %s, above it, or in the user's configuration directory. Tell the user to have this client start "+
+			"`%s mcp --config FILE` with the path of a harness.yaml; `harness init` makes one, and `harness servers add` adds servers to it.", a.Dir, config.ShellWord(a.Executable))
+	}
+	return fmt.Sprintf("There are no servers: %s has none. The user adds some with `harness servers add`.", cfg.File)
 }
 
 // checkTasks refuses run_task where there is no model for it.

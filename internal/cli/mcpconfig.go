@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mcp-code-exec-harness/internal/config"
 )
 
 // mcpClient is how an MCP client is configured.
@@ -18,6 +20,7 @@ type mcpClient struct {
 	file string // where the text belongs
 	text func(entry mcpEntry) string
 	link func(entry mcpEntry) string // opens the client, which asks whether to add the server; nil if it has none
+	run  []string                    // command of the client that adds the server, before that of the harness; nil if it has none
 }
 
 // mcpEntry starts harness mcp.
@@ -28,40 +31,49 @@ type mcpEntry struct {
 }
 
 var mcpClients = []mcpClient{
-	{"claude-code", ".mcp.json of a project; or run: claude mcp add harness -- COMMAND ARGS", under("mcpServers", "stdio"), nil},
+	{name: "claude-code", file: ".mcp.json of a project", text: under("mcpServers", "stdio"), run: []string{"claude", "mcp", "add", "harness", "--"}},
 	{
-		"claude-desktop", "claude_desktop_config.json in ~/Library/Application Support/Claude (macOS) or %APPDATA%\\Claude (Windows)",
-		under("mcpServers", ""), nil,
+		name: "claude-desktop", file: "claude_desktop_config.json in ~/Library/Application Support/Claude (macOS) or %APPDATA%\\Claude (Windows)",
+		text: under("mcpServers", ""),
 	},
-	{"cursor", "~/.cursor/mcp.json, or .cursor/mcp.json of a project", under("mcpServers", ""), func(e mcpEntry) string {
+	{name: "cursor", file: "~/.cursor/mcp.json, or .cursor/mcp.json of a project", text: under("mcpServers", ""), link: func(e mcpEntry) string {
 		return "cursor://anysphere.cursor-deeplink/mcp/install?name=harness&config=" + url.QueryEscape(base64.StdEncoding.EncodeToString(compactJSON(e)))
 	}},
-	{"vscode", ".vscode/mcp.json of a project, or the user's mcp.json", under("servers", "stdio"), func(e mcpEntry) string {
+	{name: "vscode", file: ".vscode/mcp.json of a project, or the user's mcp.json", text: under("servers", "stdio"), link: func(e mcpEntry) string {
 		return "vscode:mcp/install?" + url.QueryEscape(string(compactJSON(struct {
 			Name string `json:"name"`
 			mcpEntry
 		}{"harness", e})))
 	}},
-	{"windsurf", "~/.codeium/windsurf/mcp_config.json", under("mcpServers", ""), nil},
-	{"zed", "settings.json of Zed", under("context_servers", ""), nil},
-	{"codex", "~/.codex/config.toml", func(e mcpEntry) string {
+	{name: "windsurf", file: "~/.codeium/windsurf/mcp_config.json", text: under("mcpServers", "")},
+	{name: "zed", file: "settings.json of Zed", text: under("context_servers", "")},
+	{name: "opencode", file: "opencode.json of a project, or ~/.config/opencode/opencode.json", text: func(e mcpEntry) string {
+		return indentedJSON(map[string]any{"mcp": map[string]any{"harness": map[string]any{
+			"type": "local", "command": append([]string{e.Command}, e.Args...), "enabled": true,
+		}}})
+	}},
+	{name: "codex", file: "~/.codex/config.toml", run: []string{"codex", "mcp", "add", "harness", "--"}, text: func(e mcpEntry) string {
 		args := make([]string, len(e.Args))
 		for i, arg := range e.Args {
 			args[i] = string(compactJSON(arg)) // a basic string of TOML has the same escapes
 		}
 		return fmt.Sprintf("[mcp_servers.harness]\ncommand = %s\nargs = [%s]\n", compactJSON(e.Command), strings.Join(args, ", "))
-	}, nil},
-	{"gemini", "~/.gemini/settings.json, or .gemini/settings.json of a project", under("mcpServers", ""), nil},
+	}},
+	{name: "gemini", file: "~/.gemini/settings.json, or .gemini/settings.json of a project", text: under("mcpServers", "")},
 }
 
 // under is an entry as JSON below a key; kind is its type, where the client wants one.
 func under(key, kind string) func(mcpEntry) string {
 	return func(e mcpEntry) string {
 		e.Type = kind
-		var b bytes.Buffer
-		_ = json.Indent(&b, compactJSON(map[string]any{key: map[string]any{"harness": e}}), "", "  ") // it is JSON
-		return b.String() + "\n"
+		return indentedJSON(map[string]any{key: map[string]any{"harness": e}})
 	}
+}
+
+func indentedJSON(v any) string {
+	var b bytes.Buffer
+	_ = json.Indent(&b, compactJSON(v), "", "  ") // it is JSON
+	return b.String() + "\n"
 }
 
 // compactJSON encodes a value that JSON can hold.
@@ -96,6 +108,12 @@ func (c *mcpCmd) printConfig(a *app) error {
 	if err != nil {
 		return err
 	}
+	if a.untrusted != nil {
+		return usage(a.untrusted)
+	}
+	if cfg.File == "" {
+		fmt.Fprintf(a.Stderr, "harness: warning: no harness.yaml was found in %s or above it, so the client gets no servers; run this where it is, or give --config FILE\n", a.Dir)
+	}
 	entry := mcpEntry{Command: a.Executable, Args: []string{"mcp"}}
 	if cfg.File != "" {
 		entry.Args = append(entry.Args, "--config", filepath.Clean(cfg.File))
@@ -113,8 +131,18 @@ func (c *mcpCmd) printConfig(a *app) error {
 	if client.link != nil {
 		shown["link"] = client.link(entry)
 	}
+	if client.run != nil {
+		words := slices.Concat(client.run, []string{entry.Command}, entry.Args)
+		for i, word := range words {
+			words[i] = config.ShellWord(word)
+		}
+		shown["command"] = strings.Join(words, " ")
+	}
 	if !a.flags.JSON {
 		fmt.Fprintln(a.Stderr, "for", client.file)
+		if client.run != nil {
+			fmt.Fprintln(a.Stderr, "or run:", shown["command"])
+		}
 		if client.link != nil {
 			fmt.Fprintln(a.Stderr, "or open", shown["link"])
 		}

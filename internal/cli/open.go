@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -31,7 +32,14 @@ func (a *app) load() (*config.Config, error) {
 	if a.config != nil {
 		return a.config, nil
 	}
-	cfg, warnings, err := config.Load(a.configSource())
+	source := a.configSource()
+	cfg, warnings, err := config.Load(source)
+	if u, ok := errors.AsType[*config.UntrustedError](err); ok && slices.Contains(withoutFolder, a.command) {
+		a.untrusted = u
+		fmt.Fprintln(a.Stderr, "harness: warning:", u)
+		source.PersonalOnly = true
+		cfg, warnings, err = config.Load(source)
+	}
 	for _, warning := range warnings {
 		if foreignKey.MatchString(warning.Error()) && !aboutConfiguration.MatchString(a.command) {
 			continue
@@ -54,7 +62,7 @@ var (
 
 func (a *app) configSource() config.Env {
 	e := a.environment()
-	e.Secret = a.secrets().Get
+	e.Secret, e.Trust = a.secrets().Get, a.trustStore()
 	return e
 }
 

@@ -20,6 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/trust"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -76,6 +77,9 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 	}
 	if err != nil {
 		return errors.Join(c.explain(err), written.undo())
+	}
+	if err := a.trustOwn(written.paths()); err != nil {
+		result.Notes = append(result.Notes, err.Error())
 	}
 	if err := written.keep(); err != nil {
 		result.Notes = append(result.Notes, err.Error())
@@ -147,6 +151,13 @@ func (all *replacedFiles) put(path string, data []byte) error {
 	}
 	*all = append(*all, f)
 	return disk.Create(path, data, 0o600)
+}
+
+func (all replacedFiles) paths() (paths []string) {
+	for _, f := range all {
+		paths = append(paths, f.path)
+	}
+	return paths
 }
 
 // undo brings the former files back.
@@ -266,7 +277,7 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 	if kept := staged.Kept(); len(kept) > 0 {
 		result.Notes = append(result.Notes, "the audit log that was here is kept: "+strings.Join(kept, ", "))
 	}
-	err = c.putSecrets(a, filepath.Join(cfg.StateDir, ".secrets.json"))
+	err = c.putSecrets(a, filepath.Join(cfg.StateDir, ".secrets.json"), trust.Path(cfg.File))
 	result.note(cfg, m)
 	a.record(ctx, cfg, telemetry.Event{
 		Type: telemetry.BackupRestored, Severity: telemetry.Medium,
@@ -297,8 +308,8 @@ func (r *restored) note(cfg *config.Config, m backup.Manifest) {
 	}
 }
 
-// putSecrets gives the secrets in a file to the keyring, or to the user's file of secrets, and removes the file. Those that are there stay.
-func (c *restoreCmd) putSecrets(a *app, file string) error {
+// putSecrets gives the secrets in a file to the keyring, or to the user's file of secrets, as those of the configuration file owner, and removes the file. Those that are there stay.
+func (c *restoreCmd) putSecrets(a *app, file, owner string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -309,10 +320,10 @@ func (c *restoreCmd) putSecrets(a *app, file string) error {
 	}
 	store := a.secrets()
 	for name, value := range all {
-		if had, getErr := store.Get(name); getErr == nil && (had == value || !c.Force) {
+		if had, getErr := store.Get(name, owner); getErr == nil && (had == value || !c.Force) {
 			continue
 		}
-		_, putErr := store.Put(name, value)
+		_, putErr := store.Put(name, value, owner)
 		err = errors.Join(err, putErr)
 	}
 	return errors.Join(err, os.Remove(file))

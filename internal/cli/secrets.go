@@ -12,16 +12,22 @@ import (
 	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/secrets"
+	"mcp-code-exec-harness/internal/trust"
 )
 
 // secrets are those that the user gave on command lines.
 func (a *app) secrets() *secrets.Store {
-	s := &secrets.Store{Keyring: a.Keyring}
+	s := &secrets.Store{Keyring: a.Keyring, Bound: func(name, file string) {
+		fmt.Fprintf(a.Stderr, "harness: the secret %s belongs to %s from now on: no other file gets it\n", name, file)
+	}}
 	if dir := config.UserDir(a.environment()); dir != "" {
 		s.File = filepath.Join(dir, "secrets.json")
 	}
 	return s
 }
+
+// editor changes configuration files, which stay trusted.
+func (a *app) editor() config.Editor { return config.Editor{Trust: a.trustStore()} }
 
 // addServer writes a server into the configuration. Secrets in it are kept elsewhere, and what it had before is forgotten.
 func (a *app) addServer(file string, s clients.Server, replace bool) error {
@@ -38,7 +44,7 @@ func (a *app) addServer(file string, s clients.Server, replace bool) error {
 		}, what), "-")
 		name := s.Name + "." + what + "-" + hex.EncodeToString(random[:])
 		name = strings.ReplaceAll(name, " ", "-")
-		place, err := store.Put(name, plainDollars(value))
+		place, err := store.Put(name, plainDollars(value), trust.Path(file))
 		if err == nil {
 			kept, where = append(kept, name), append(where, fmt.Sprintf("%s: its %s is in %s; harness.yaml has ${secret:%s}", s.Name, what, place, name))
 			if placeholder.MatchString(value) {
@@ -49,7 +55,7 @@ func (a *app) addServer(file string, s clients.Server, replace bool) error {
 	})
 	former := config.SecretsOf(file, s.Name)
 	if err == nil {
-		err = config.AddServer(file, s.MCPServer, replace)
+		err = a.editor().AddServer(file, s.MCPServer, replace)
 	}
 	if err != nil {
 		return errors.Join(err, forget(store, kept))

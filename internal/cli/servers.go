@@ -87,7 +87,7 @@ func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 	var kept []string
 	if err == nil {
 		kept = config.SecretsOf(file, c.Name)
-		err = config.RemoveServer(file, c.Name)
+		err = a.editor().RemoveServer(file, c.Name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if known := a.known(c.Name); known != nil {
@@ -166,7 +166,7 @@ func (a *app) setDisabled(name string, disabled bool) error {
 	}
 	file, err := config.Locate(a.configSource())
 	if err == nil {
-		err = config.DisableServer(file, name, disabled)
+		err = a.editor().DisableServer(file, name, disabled)
 	}
 	if err != nil {
 		return usage(err)

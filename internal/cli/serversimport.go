@@ -44,8 +44,12 @@ Examples:
 
 func (c *serversImportCmd) check() error {
 	for _, name := range c.Client {
-		if _, err := findClient(name); err != nil {
-			return err
+		if !slices.ContainsFunc(clients.All, func(one clients.Client) bool { return one.Name == name }) {
+			var names []string
+			for _, one := range clients.All {
+				names = append(names, one.Name)
+			}
+			return fmt.Errorf("unknown client %q; there are %s", name, strings.Join(names, ", "))
 		}
 	}
 	return nil

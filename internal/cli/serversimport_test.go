@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -151,7 +150,7 @@ func TestSecretsOfTheCommandLine(t *testing.T) {
 		t.Error(r.stderr)
 	}
 
-	// With a keyring there is no file.
+	// With a keyring the file has what the secret belongs to, and not the secret.
 	ring := &keyring{all: map[string]string{}}
 	f = setup(t)
 	var stdout, stderr strings.Builder
@@ -162,8 +161,8 @@ func TestSecretsOfTheCommandLine(t *testing.T) {
 	if code != 0 || len(ring.all) != 1 || !strings.Contains(stderr.String(), "the keyring of the system") {
 		t.Errorf("%d, %d secrets, %s", code, len(ring.all), stderr.String())
 	}
-	if _, err := os.Stat(filepath.Join(f.dir, ".config", "harness", "secrets.json")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+	if text := f.read(".config/harness/secrets.json"); strings.Contains(text, "s3cr3t") || !strings.Contains(text, "harness.yaml") {
+		t.Error(text)
 	}
 }
 
@@ -195,6 +194,7 @@ func TestServersImport(t *testing.T) {
 	vscode := f.write(".vscode/mcp.json", `{"inputs": [{"id": "key"}], "servers": {"p": {"command": "x", "env": {"K": "${input:key}"}}}}`)
 	before := map[string]string{cursor: readFile(t, cursor), codex: readFile(t, codex), vscode: readFile(t, vscode)}
 	f.write("harness.yaml", "# mine\n")
+	f.run("trust").want(0)
 
 	dry := f.run("servers", "import", "--rewrite", "--dry-run").want(0)
 	for path, text := range before {

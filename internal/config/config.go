@@ -22,6 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/detect"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/trust"
 )
 
 // Config is the whole configuration, complete and checked. Paths are absolute.
@@ -347,6 +348,7 @@ type MCPServer struct {
 	Err error `key:""`
 
 	entries []Entry
+	kept    []string // values of ${secret:NAME} in it
 }
 
 // ServerAuth is what authorizes requests to a server that runs elsewhere.
@@ -401,13 +403,17 @@ type Env struct {
 	Environ    []string          // NAME=value, as of os.Environ
 	Cwd        string            // absolute
 	HomeDir    string            // absolute
-	// Secret returns the value of ${secret:NAME}; nil: there is none.
-	Secret func(name string) (string, error)
-	GOOS   string
+	// Secret returns the value of ${secret:NAME} for the configuration file that names it; nil: there is none.
+	Secret func(name, file string) (string, error)
+	// Trust has the files in folders that may act; nil: none may but those that the flag, the environment or the user's own directory name.
+	Trust *trust.Store
+	// PersonalOnly leaves out what is in the working directory and above it, .env too.
+	PersonalOnly bool
+	GOOS         string
 }
 
-// Load reads and checks the configuration from e and the files that e names. The error joins one *Error for each mistake;
-// warnings are values that are probably not meant.
+// Load reads and checks the configuration from e and the files that e names. The error joins one *Error for each mistake; for a file that its user
+// has not trusted it is an *UntrustedError. Warnings are values that are probably not meant.
 func Load(e Env) (_ *Config, warnings []*Error, err error) {
 	l, err := newLoader(e)
 	if err != nil {

@@ -18,15 +18,22 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/trust"
 )
+
+// Editor changes configuration files, one process at a time. A file that it changes or makes stays, or becomes, one that its user trusts, as the
+// change is the user's own; one that was not trusted stays so.
+type Editor struct {
+	Trust *trust.Store // nil: nothing is noted
+}
 
 // AddServer writes a server into the configuration file at path, which is created if it does not exist. The values
 // are those of the file: ${VAR} stays as it is, and a literal $ before { or $ is written $$. Name and what differs
 // from the defaults are written. Every other byte of the file stays, comments included, and so does the mode, except that
 // a file all can read becomes its owner's alone if the server has an env or headers. A server of the same name is an
 // error matching fs.ErrExist, unless replace is set.
-func AddServer(path string, s *MCPServer, replace bool) error {
-	return edit(fmt.Sprintf("add server %q to", s.Name), path, func(d *document) error {
+func (ed Editor) AddServer(path string, s *MCPServer, replace bool) error {
+	return ed.edit(fmt.Sprintf("add server %q to", s.Name), path, func(d *document) error {
 		entry, err := checkedEntry(s)
 		if err != nil {
 			return err
@@ -60,8 +67,8 @@ func AddServer(path string, s *MCPServer, replace bool) error {
 
 // RemoveServer takes a server out of the configuration file at path. Comments around it stay. The error for one that
 // is not in it matches fs.ErrNotExist.
-func RemoveServer(path, name string) error {
-	return edit(fmt.Sprintf("remove server %q from", name), path, func(d *document) error {
+func (ed Editor) RemoveServer(path, name string) error {
+	return ed.edit(fmt.Sprintf("remove server %q from", name), path, func(d *document) error {
 		existing, ok := d.server(name)
 		if !ok {
 			if len(d.servers().keys) == 0 {
@@ -78,8 +85,8 @@ func RemoveServer(path, name string) error {
 }
 
 // DisableServer sets whether a server of the configuration file at path is used. Every other byte of the file stays.
-func DisableServer(path, name string, disabled bool) error {
-	return edit(fmt.Sprintf("change server %q in", name), path, func(d *document) error {
+func (ed Editor) DisableServer(path, name string, disabled bool) error {
+	return ed.edit(fmt.Sprintf("change server %q in", name), path, func(d *document) error {
 		f, ok := d.server(name)
 		if !ok || f.value.kind != mapping || f.value.alias {
 			return fmt.Errorf("%w; set disabled by hand%w", errByHand, missing{})
@@ -141,6 +148,7 @@ func checkedEntry(s *MCPServer) (any, error) {
 type document struct {
 	mode    fs.FileMode
 	text    string // as it is now, without a byte order mark
+	before  string // as it was
 	newline string
 	root    node // as it was read
 }
@@ -148,39 +156,67 @@ type document struct {
 var errByHand = errors.New("the file is written in a way that cannot be edited safely")
 
 // edit changes a file in one step, or leaves it as it is. A link to the file stays one. Errors begin with what is being done.
-func edit(doing, path string, change func(*document) error) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s %s: %w", doing, path, err)
-		}
-	}()
+func (ed Editor) edit(doing, path string, change func(*document) error) error {
 	file := path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		file = target
 	}
+	_, err := os.Stat(filepath.Dir(file))
+	if err != nil {
+		return fmt.Errorf("%s %s: the directory: %s", doing, path, reason(err))
+	}
+	err = disk.Exclusively(file, func() error {
+		d, before, err := open(file)
+		if err != nil {
+			return err
+		}
+		if err := change(d); err != nil {
+			return err
+		}
+		known, err := ed.Trust.Of(path, before)
+		if err != nil {
+			return err
+		}
+		text := slices.Concat(before[:len(before)-len(d.before)], []byte(d.text)) // with the byte order mark
+		if ed.Trust == nil || before != nil && known != trust.Trusted {
+			return disk.Replace(file, text, d.mode)
+		}
+		if err := ed.Trust.Change(path, text); err != nil {
+			return err
+		}
+		if err := disk.Replace(file, text, d.mode); err != nil {
+			return err
+		}
+		return ed.Trust.Trust(map[string][]byte{path: text})
+	})
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", doing, path, err)
+	}
+	return nil
+}
+
+// open reads a file to change it; one that is missing is empty, and its content nil.
+func open(file string) (*document, []byte, error) {
 	d := &document{mode: 0o600, newline: "\n"}
 	if info, err := os.Stat(file); err == nil {
 		d.mode = info.Mode().Perm()
 	}
 	data, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing file is created
-		return errors.New(reason(err))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, errors.New(reason(err))
 	}
 	d.text = strings.TrimPrefix(string(data), bom)
-	mark := data[:len(data)-len(d.text)]
+	d.before = d.text
 	if strings.Contains(d.text, "\r\n") {
 		d.newline = "\r\n"
 	}
 	if d.root, err = parse(data, position{source: file, line: 1, column: 1}); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if d.root.kind != mapping && d.root.kind != null {
-		return errByHand
+		return nil, nil, errByHand
 	}
-	if err := change(d); err != nil {
-		return err
-	}
-	return disk.Replace(file, append(mark, d.text...), d.mode)
+	return d, data, nil
 }
 
 func (d *document) servers() node {

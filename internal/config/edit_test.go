@@ -59,7 +59,7 @@ func TestAddServer(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.before), 0o640); err != nil {
 				t.Fatal(err)
 			}
-			err := AddServer(file, &crm, false)
+			err := Editor{}.AddServer(file, &crm, false)
 			got, readErr := os.ReadFile(file)
 			if readErr != nil {
 				t.Fatal(readErr)
@@ -104,7 +104,7 @@ func TestAddServerRefuses(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.before), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := AddServer(file, &c.server, false); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := (Editor{}).AddServer(file, &c.server, false); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v\nwant %s", err, c.want)
 			}
 			if got, err := os.ReadFile(file); string(got) != c.before || err != nil {
@@ -112,7 +112,7 @@ func TestAddServerRefuses(t *testing.T) {
 			}
 		})
 	}
-	if err := AddServer(filepath.Join(t.TempDir(), "none", fileName), &crm, false); err == nil {
+	if err := (Editor{}).AddServer(filepath.Join(t.TempDir(), "none", fileName), &crm, false); err == nil {
 		t.Error("a directory that does not exist is accepted")
 	}
 }
@@ -159,9 +159,9 @@ func TestReplaceAndRemoveServer(t *testing.T) {
 				}
 			}
 			set()
-			check(AddServer(file, &crm, true), c.replaced)
+			check(Editor{}.AddServer(file, &crm, true), c.replaced)
 			set()
-			check(RemoveServer(file, "crm"), c.removed)
+			check(Editor{}.RemoveServer(file, "crm"), c.removed)
 		})
 	}
 }
@@ -180,7 +180,7 @@ func TestRemoveServerRefuses(t *testing.T) {
 		if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := RemoveServer(file, "crm")
+		err := Editor{}.RemoveServer(file, "crm")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error is %v, want %s", before, err, want)
 		}
@@ -200,7 +200,7 @@ func TestCreatedFile(t *testing.T) {
 		Name: "my server", Type: SSE, Command: "", URL: "http://x/sse", Timeout: 90e9, StartupTimeout: 60e9, Disabled: true, Stateful: true,
 		EnabledTools: []string{"a b", "c*", "-y", "./data", "true", "1.5", "-1", "@x/y", ""},
 	}
-	if err := AddServer(file, &s, false); err != nil {
+	if err := (Editor{}).AddServer(file, &s, false); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(file)
@@ -238,7 +238,7 @@ func TestLinkedFile(t *testing.T) {
 		}
 		t.Skip("symbolic links need the Windows developer mode: Settings, System, For developers")
 	}
-	if err := AddServer(link, &crm, false); err != nil {
+	if err := (Editor{}).AddServer(link, &crm, false); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(link)
@@ -287,7 +287,7 @@ func TestEditRoundTrip(t *testing.T) {
 		if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := AddServer(file, s, false); err != nil {
+		if err := (Editor{}).AddServer(file, s, false); err != nil {
 			t.Fatalf("%v\n%s", err, before)
 		}
 		added, err := os.ReadFile(file)
@@ -314,7 +314,7 @@ func TestEditRoundTrip(t *testing.T) {
 		if fmt.Sprintf("%q %q %q", got.Command, got.Args, got.Env) != fmt.Sprintf("%q %q %q", s.Command, s.Args, s.Env) {
 			t.Fatalf("%q %q is read as %q %q from\n%s", s.Args, s.Env, got.Args, got.Env, added)
 		}
-		if err := RemoveServer(file, s.Name); err != nil {
+		if err := (Editor{}).RemoveServer(file, s.Name); err != nil {
 			t.Fatalf("%v\n%s", err, added)
 		}
 		if after, err := os.ReadFile(file); string(after) != before || err != nil {
@@ -344,7 +344,7 @@ func TestDisableServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range []string{c.text, c.disabled, c.disabled, c.enabled} {
-			if err := DisableServer(file, "x", i == 1 || i == 2); err != nil {
+			if err := (Editor{}).DisableServer(file, "x", i == 1 || i == 2); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			if got, err := os.ReadFile(file); err != nil || string(got) != want {
@@ -357,7 +357,7 @@ func TestDisableServer(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := DisableServer(file, "x", true); err == nil || !strings.Contains(err.Error(), "by hand") {
+		if err := (Editor{}).DisableServer(file, "x", true); err == nil || !strings.Contains(err.Error(), "by hand") {
 			t.Errorf("%s: %v", text, err)
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != text {

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -91,14 +90,14 @@ func serverEntry(k key, n node) Entry {
 	e := Entry{Key: k.path, Value: mask(n.text, k.secret), Origin: n.origin(), Secret: k.secret}
 	switch {
 	case k.typ.Kind() == reflect.Slice:
-		e.Value = "[" + strings.Join(maskArgs(n.items()), ", ") + "]"
+		e.Value = "[" + strings.Join(MaskArgs(n.texts()), ", ") + "]"
 	case n.kind == mapping:
 		parts := make([]string, len(n.keys))
 		for i, f := range n.keys {
 			parts[i] = f.name + ": " + mask(f.value.text, k.secret || k.hides(f.name))
 			switch f.value.kind {
 			case list:
-				parts[i] = f.name + ": [" + strings.Join(maskArgs(f.value.items()), ", ") + "]"
+				parts[i] = f.name + ": [" + strings.Join(MaskArgs(f.value.texts()), ", ") + "]"
 			case mapping:
 				parts[i] = f.name + ": {" + masked + "}"
 			}
@@ -116,11 +115,19 @@ func (k key) hides(name string) bool {
 	return slices.ContainsFunc(k.elem().members(), func(member key) bool { return member.secret && slices.Contains(member.names, name) })
 }
 
+// MaskArgs returns arguments as people may see them.
+func MaskArgs(args []string) []string { return argsWithout(args, asterisks) }
+
+// Masked returns a text, such as an address, as people may see it.
+func Masked(text string) string { return withoutSecrets(text, asterisks) }
+
+func asterisks(_, value string) string { return mask(value, true) }
+
 // mask returns a value as people may see it.
 func mask(text string, secret bool) string {
 	switch {
 	case !secret:
-		return maskURL(text)
+		return Masked(text)
 	case text == "" || onlyPlaceholders(text):
 		return text
 	}
@@ -133,71 +140,34 @@ func onlyPlaceholders(text string) bool { return onlyPlaceholdersForm().MatchStr
 
 var onlyPlaceholdersForm = lazy(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|secret:[A-Za-z0-9_.-]+)\})+$`)
 
-// maskURL hides the password, and the parameters that sound secret, of a URL.
-func maskURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" || u.User == nil && u.RawQuery == "" {
-		if strings.Contains(text, "://") && strings.Contains(text, "@") { // not a URL, but perhaps meant as one
-			return masked
-		}
-		return text
-	}
-	if _, has := u.User.Password(); has {
-		text = passwordForm().ReplaceAllString(text, "${1}:"+masked+"@")
-	}
-	head, query, ok := strings.Cut(text, "?")
-	if !ok {
-		return text
-	}
-	params := strings.Split(query, "&")
-	for i, p := range params {
-		if name, value, ok := strings.Cut(p, "="); ok && (isSecret(name) || looksSecret(value)) && !onlyPlaceholders(value) {
-			params[i] = name + "=" + masked
-		}
-	}
-	return head + "?" + strings.Join(params, "&")
-}
-
-// passwordForm matches the beginning of a URL with a password, to the last @.
-var passwordForm = lazy(`^([^:]+://[^:]*):.*@`)
-
-// maskArgs hides the values of options that sound secret: --api-key X, --token=X.
-func maskArgs(items []node) []string {
-	out := make([]string, len(items))
-	hide := false
-	for i, item := range items {
-		text := item.text
-		name, value, joined := strings.Cut(text, "=")
-		switch option := strings.HasPrefix(text, "-"); {
-		case hide && !option, looksSecret(text):
-			out[i] = mask(text, true)
-		case joined && (isSecret(name) || looksSecret(value)):
-			out[i] = name + "=" + mask(value, true)
-		default:
-			out[i] = maskURL(text)
-		}
-		hide = strings.HasPrefix(text, "-") && !joined && isSecret(text)
-		if header, _, isHeader := strings.Cut(text, ":"); isHeader && !strings.Contains(header, "/") && isSecret(header) {
-			out[i] = header + ": " + masked
-		}
-	}
-	return out
-}
-
 // looksSecret reports whether a value has the form of a key or token: a prefix that services give theirs, or 32 letters
 // and digits in a row.
 func looksSecret(value string) bool { return secretForm().MatchString(value) }
 
-var secretForm = lazy(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|github_pat|glpat|xox[a-z]|npm|dop_v1|hf)[-_]\S{8,}$|` +
-	`^(?:AKIA|AIza|eyJ)\S{12,}$|^[A-Za-z0-9_]{32,}$`)
+var secretForm = lazy(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|ghr|github_pat|glpat|xox[a-z]|npm|dop_v1|hf|gsk|ntn|lin_api|tvly|figd|nvapi|pplx|sntrys|r8|secret)[-_]\S{8,}$|` +
+	`^(?:AKIA|AIza|eyJ|ATATT)\S{12,}$|^[A-Za-z0-9_]{32,}$`)
 
-// isSecret reports whether a name is that of a secret. It compares whole words: monkey is not a key.
-func isSecret(name string) bool {
+// isSecret reports whether the value of a name is a secret. It compares whole words: monkey is not a key. Names that may as well be others (access, session) count
+// with a value that is no plain word.
+func isSecret(name, value string) bool {
+	if value == "" {
+		return false
+	}
 	for _, w := range ident.Words(name) {
-		switch strings.ToLower(strings.Trim(w, "0123456789")) {
-		case "key", "keys", "apikey", "token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass",
-			"credential", "credentials", "auth", "authorization", "bearer", "cookie", "signature", "sig":
+		w = strings.ToLower(strings.Trim(w, "0123456789"))
+		switch w {
+		case "key", "keys", "apikey", "accesskey", "privatekey", "secretkey", "tokens", "secrets", "passwd", "passphrase", "pwd", "pass", "passcode",
+			"credential", "credentials", "auth", "authorization", "bearer", "cookie", "signature", "sig", "pat", "jwt", "otp", "dsn":
 			return true
+		case "access", "session", "sessionid", "sid":
+			if len(value) >= 8 || strings.ContainsAny(value, "0123456789") {
+				return true
+			}
+		}
+		for _, end := range [...]string{"token", "secret", "password"} {
+			if strings.HasSuffix(w, end) {
+				return true
+			}
 		}
 	}
 	return false

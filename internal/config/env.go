@@ -37,13 +37,17 @@ func environment(environ []string, goos string) map[string]string {
 // readDotenv reads a file of NAME=value lines; the result is nil for a missing one. The errors show no part of the file, whose
 // purpose is to hold secrets.
 func readDotenv(path string) (map[string]string, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, position{source: path}.errorf("", "make it readable or remove it", "%s", reason(err))
 	}
+	return parseDotenv(path, data)
+}
+
+func parseDotenv(path string, data []byte) (map[string]string, error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	vars, err := godotenv.UnmarshalBytes(data)
 	if err != nil {
@@ -134,18 +138,22 @@ const fileName = "harness.yaml"
 
 // Locate returns the configuration file: that of --config, of HARNESS_CONFIG, in the working directory or the nearest
 // directory above it, or in the user's configuration directory. Without any it returns the path in the working directory,
-// where one would be created.
+// where one would be created. A file that may not act is an error, as for Load.
 func Locate(e Env) (path string, err error) {
-	at, err := locate(e, environment(e.Environ, e.GOOS))
-	return at.path, err
+	s, err := find(e, environment(e.Environ, e.GOOS))
+	if err != nil {
+		return "", err
+	}
+	return s.path, nil
 }
 
 // location is where the configuration file is, or would be created.
 type location struct {
 	path     string
 	how      string // it was found; empty if there is no file
+	asked    bool   // its path is given by flag or environment
+	above    bool   // it is above the working directory
 	personal bool   // it is in the user's configuration directory; state is elsewhere then
-	foreign  string // a file above the working directory that is not used, because it belongs to another user
 }
 
 func locate(e Env, environ map[string]string) (location, error) {
@@ -162,28 +170,24 @@ func locate(e Env, environ map[string]string) (location, error) {
 			return location{}, position{source: source}.errorf("", "give the path of a harness.yaml; `harness init` makes one",
 				"there is no file %s", path)
 		}
-		return location{path: path, how: "by " + source}, nil
+		return location{path: path, how: "by " + source, asked: true}, nil
 	}
-	at := location{path: filepath.Join(e.Cwd, fileName)}
-	if isFile(at.path) {
-		at.how = "in the working directory"
-		return at, nil
-	}
-	for dir := filepath.Dir(e.Cwd); ; dir = filepath.Dir(dir) {
+	here := filepath.Join(e.Cwd, fileName)
+	for dir := e.Cwd; !e.PersonalOnly; dir = filepath.Dir(dir) {
 		if path := filepath.Join(dir, fileName); isFile(path) {
-			if trusted(path, e.Cwd) {
-				return location{path: path, how: "above the working directory"}, nil
+			if path == here {
+				return location{path: path, how: "in the working directory"}, nil
 			}
-			at.foreign = path
+			return location{path: path, how: "above the working directory", above: true}, nil
 		}
-		if at.foreign != "" || dir == filepath.Dir(dir) {
+		if dir == filepath.Dir(dir) {
 			break
 		}
 	}
 	if dir := configDir(e, environ); dir != "" && isFile(filepath.Join(dir, fileName)) {
-		at.path, at.how, at.personal = filepath.Join(dir, fileName), "in the configuration directory of the user", true
+		return location{path: filepath.Join(dir, fileName), how: "in the configuration directory of the user", personal: true}, nil
 	}
-	return at, nil
+	return location{path: here}, nil
 }
 
 // isFile reports whether something other than a directory is at path. A file that cannot be examined counts: reading it

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// HideSecrets replaces what looks like a secret in a server's env, headers, security and arguments by ${secret:NAME} with a name that keep
+// HideSecrets replaces what looks like a secret in a server's env, headers, security, arguments and addresses by ${secret:NAME} with a name that keep
 // chooses. what is the name of the variable, header or option that has the value. Values with placeholders stay.
 func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err error)) (err error) {
 	hide := func(what, value string) string {
-		if err != nil {
+		if err != nil || strings.Contains(value, "${") {
 			return value
 		}
 		name, failed := keep(what, value)
@@ -21,80 +21,130 @@ func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err e
 		return "${" + secretPrefix + name + "}"
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if value := s.Env[name]; isPlainSecret(name, value) {
+		if value := s.Env[name]; isSecret(name, value) {
 			s.Env[name] = hide(name, value)
+		} else {
+			s.Env[name] = withoutSecrets(value, hide)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		value := s.Headers[name]
-		scheme, rest, ok := strings.Cut(value, " ")
-		if !ok || !schemeForm().MatchString(scheme) {
-			scheme, rest = "", value
-		}
-		if isPlainSecret(name, rest) {
-			s.Headers[name] = strings.TrimSpace(scheme + " " + hide(name, rest))
-		}
+		s.Headers[name] = headerValue(name, s.Headers[name], hide)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Security)) {
-		if value := s.Security[name]; !strings.Contains(value, "${") {
-			s.Security[name] = hide(name, value)
-		}
+		s.Security[name] = hide(name, s.Security[name])
 	}
-	option := ""
-	for i, arg := range s.Args {
-		name, value, joined := strings.Cut(arg, "=")
-		header, content, isHeader := strings.Cut(arg, ":")
-		switch {
-		case option != "" && !strings.HasPrefix(arg, "-") && isPlainSecret(option, arg):
-			s.Args[i] = hide(option, arg)
-		case joined && isPlainSecret(name, value):
-			s.Args[i] = name + "=" + hide(name, value)
-		case isHeader && !strings.Contains(header, "/") && isPlainSecret(header, strings.TrimSpace(content)):
-			s.Args[i] = header + ": " + hide(header, strings.TrimSpace(content))
-		case isPlainSecret("", arg):
-			s.Args[i] = hide("argument", arg)
-		}
-		option = ""
-		if strings.HasPrefix(arg, "-") && !joined && isSecret(arg) {
-			option = arg
-		}
-	}
+	s.Args = argsWithout(s.Args, hide)
+	s.URL, s.OpenAPI = withoutSecrets(s.URL, hide), withoutSecrets(s.OpenAPI, hide)
 	return err
 }
 
-// Secrets are the values in the env and the arguments of a server that look like secrets.
+// Secrets are the values in the env, the arguments and the addresses of a server that look like secrets, and those that ${secret:NAME} stood for.
 func (s *MCPServer) Secrets() (values []string) {
-	of := &MCPServer{Env: maps.Clone(s.Env), Args: slices.Clone(s.Args)}
+	of := &MCPServer{Env: maps.Clone(s.Env), Args: s.Args, URL: s.URL, OpenAPI: s.OpenAPI}
 	_ = HideSecrets(of, func(_, value string) (string, error) { // which fails where this does
 		values = append(values, value)
 		return "hidden", nil
 	})
-	return values
+	return append(values, s.kept...)
 }
 
-var schemeForm = lazy(`^(?i:bearer|basic|token)$`)
-
-// isPlainSecret reports whether a value is a secret that is written out.
-func isPlainSecret(name, value string) bool {
-	if value == "" || strings.Contains(value, "${") {
-		return false
+// argsWithout returns arguments with a replacement for each secret: the values of options that sound secret (--api-key X, --token=X), headers, credentials
+// in addresses, and what has the form of a key. what is the option or header that has the value.
+func argsWithout(args []string, replace func(what, value string) string) []string {
+	out := make([]string, len(args))
+	option := ""
+	for i, arg := range args {
+		name, value, joined := strings.Cut(arg, "=")
+		header, content, isHeader := strings.Cut(arg, ":")
+		user, password, isUser := strings.Cut(arg, ":")
+		switch {
+		case option != "" && !strings.HasPrefix(arg, "-") && isSecret(option, arg):
+			out[i] = replace(option, arg)
+		case (option == "-u" || option == "--user") && isUser && password != "" && !strings.Contains(arg, "://"):
+			out[i] = user + ":" + replace(option, password)
+		case looksSecret(arg):
+			out[i] = replace("argument", arg)
+		case joined && !strings.Contains(name, "://") && (isSecret(name, value) || looksSecret(value)):
+			out[i] = name + "=" + replace(name, value)
+		case isHeader && !strings.Contains(header, "/") && isSecret(header, strings.TrimSpace(content)):
+			out[i] = header + ": " + headerValue(header, strings.TrimSpace(content), replace)
+		default:
+			out[i] = withoutSecrets(arg, replace)
+		}
+		option = ""
+		if strings.HasPrefix(arg, "-") && !joined {
+			option = arg
+		}
 	}
-	return isSecret(name) || looksSecret(value) || maskURL(value) != value
+	return out
 }
+
+// headerValue returns the value of a header with a replacement for the secret in it, behind the name of its scheme.
+func headerValue(name, value string, replace func(what, value string) string) string {
+	scheme, rest, ok := strings.Cut(value, " ")
+	if !ok || !schemeForm().MatchString(scheme) {
+		scheme, rest = "", value
+	}
+	if !isSecret(name, rest) && !looksSecret(rest) {
+		return withoutSecrets(value, replace)
+	}
+	return strings.TrimSpace(scheme + " " + replace(name, rest))
+}
+
+// withoutSecrets returns a text with a replacement for the password and the secret parameters of an address in it, or for all of it if it has the form of a
+// key.
+func withoutSecrets(text string, replace func(what, value string) string) string {
+	if looksSecret(text) {
+		return replace("value", text)
+	}
+	at := addressForm().FindStringIndex(text)
+	if at == nil {
+		return text
+	}
+	before, address := text[:at[0]], text[at[0]:]
+	if m := passwordForm().FindStringSubmatchIndex(address); m != nil {
+		address = address[:m[2]] + replace("password", address[m[2]:m[3]]) + address[m[3]:]
+	}
+	head, query, ok := strings.Cut(address, "?")
+	if !ok {
+		return before + address
+	}
+	query, fragment, _ := strings.Cut(query, "#")
+	params := strings.Split(query, "&")
+	for i, p := range params {
+		if name, value, ok := strings.Cut(p, "="); ok && (isSecret(name, value) || looksSecret(value)) {
+			params[i] = name + "=" + replace(name, value)
+		}
+	}
+	address = head + "?" + strings.Join(params, "&")
+	if fragment != "" {
+		address += "#" + fragment
+	}
+	return before + address
+}
+
+var (
+	schemeForm = lazy(`^(?i:bearer|basic|token)$`)
+	// addressForm matches the beginning of an address: postgres:// of --url=postgres://…
+	addressForm = lazy(`[A-Za-z][A-Za-z0-9+.-]*://`)
+	// passwordForm matches the password of an address, to the last @ before its path.
+	passwordForm = lazy(`^[^:]+://[^:/?#]*:((?:[^/?#]|\$\{[^}]*\})+)@`)
+)
 
 var secretRef = lazy(`\$\{secret:([A-Za-z0-9_.-]+)\}`)
 
 // SecretsOf lists the names in ${secret:NAME} of the server of a name, as it stands in the configuration file at path; none if
 // the file or the server is not there.
 func SecretsOf(path, name string) (names []string) {
-	_ = edit("read", path, func(d *document) error {
-		if f, ok := d.server(name); ok {
-			from, to := d.extent(f)
-			for _, m := range secretRef().FindAllStringSubmatch(d.text[from:to], -1) {
-				names = append(names, m[1])
-			}
+	d, _, err := open(path)
+	if err != nil {
+		return nil
+	}
+	if f, ok := d.server(name); ok {
+		from, to := d.extent(f)
+		for _, m := range secretRef().FindAllStringSubmatch(d.text[from:to], -1) {
+			names = append(names, m[1])
 		}
-		return errByHand // nothing is written
-	})
+	}
 	return names
 }

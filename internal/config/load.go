@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -19,7 +18,10 @@ type loader struct {
 	keys     []key // the settings in the sections
 	byPath   map[string]key
 	name     string // of the file in messages
-	dir      string // of the file, else the working directory
+	files    *sources
+	preview  bool     // only what is written is wanted: no other file is read
+	kept     []string // values of the secrets in what was expanded last
+	dir      string   // of the file, else the working directory
 	environ  layer
 	dotenv   layer
 	settings []setting
@@ -45,17 +47,22 @@ type setting struct {
 
 func newLoader(e Env) (*loader, error) {
 	environ := environment(e.Environ, e.GOOS)
-	at, err := locate(e, environ)
+	files, err := find(e, environ)
 	if err != nil {
 		return nil, err
 	}
-	file, dir := at.path, filepath.Dir(at.path)
-	vars, err := readDotenv(filepath.Join(dir, ".env"))
+	vars, err := parseDotenv(files.dotenvPath(), files.dotenv)
 	if err != nil {
 		return nil, err
 	}
+	return loaderOf(e, environ, files, vars)
+}
+
+// loaderOf is a loader of files that may act; vars are those of .env.
+func loaderOf(e Env, environ map[string]string, files *sources, vars map[string]string) (*loader, error) {
+	file, dir := files.path, filepath.Dir(files.path)
 	l := &loader{
-		e: e, config: &Config{StateDir: filepath.Join(dir, "data")}, dir: dir,
+		e: e, config: &Config{StateDir: filepath.Join(dir, "data")}, dir: dir, files: files, warnings: files.warnings,
 		environ: layer{environ, "environment variable ", e.Cwd}, dotenv: layer{vars, ".env variable ", dir},
 		byPath: map[string]key{}, given: map[string]setting{}, expanded: map[string]bool{}, servers: map[string]serverSource{},
 	}
@@ -64,16 +71,13 @@ func newLoader(e Env) (*loader, error) {
 	for _, k := range l.keys {
 		l.byPath[k.path] = k
 	}
-	if at.foreign != "" {
-		l.warn(position{source: at.foreign}, "", "it is not used, because it belongs to another user", "give it with --config if you trust it")
-	}
-	if at.how != "" {
-		l.config.File, l.config.FileOrigin, l.name = file, at.how, file
+	if files.how != "" {
+		l.config.File, l.config.FileOrigin, l.name = file, files.how, file
 		if rel, err := filepath.Rel(e.Cwd, file); err == nil && filepath.IsLocal(rel) {
 			l.name = rel
 		}
 	}
-	if at.how == "" || at.personal {
+	if files.how == "" || files.personal {
 		l.config.StateDir = stateDir(e, environ)
 	}
 	if l.config.StateDir == "" {
@@ -97,12 +101,11 @@ func (l *loader) file() {
 	if l.config.File == "" {
 		return
 	}
-	data, err := os.ReadFile(l.config.File)
-	if err != nil {
-		l.problem(position{source: l.name}.errorf("", "", "it cannot be read: %s", reason(err)))
+	if l.files.err != nil {
+		l.problem(position{source: l.name}.errorf("", "", "it cannot be read: %s", reason(l.files.err)))
 		return
 	}
-	root, err := parse(data, position{source: l.name, line: 1, column: 1})
+	root, err := parse(l.files.text, position{source: l.name, line: 1, column: 1})
 	switch {
 	case err != nil:
 		l.problems = append(l.problems, err)
@@ -267,6 +270,7 @@ func (l *loader) finish() {
 	l.customPatterns()
 	l.validate()
 	l.finishModel()
+	l.exposed()
 	l.notes()
 	for _, k := range l.keys {
 		l.config.entries = append(l.config.entries, l.entriesOf(k)...)

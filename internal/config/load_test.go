@@ -433,7 +433,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestLocateUpwards finds the file of the nearest directory above, unless it belongs to another user.
+// TestLocateUpwards finds the file of the nearest directory above, unless it belongs to another user and is not trusted.
 func TestLocateUpwards(t *testing.T) {
 	t.Parallel()
 	e := world(t, map[string]string{
@@ -453,18 +453,19 @@ func TestLocateUpwards(t *testing.T) {
 	if err := os.Chown(top, 4242, 4242); err != nil {
 		t.Fatal(err)
 	}
+	if c, _ = load(t, e); c.File != top {
+		t.Errorf("what the user has trusted is not used because another user owns it: %s", c.File)
+	}
+	if _, err := e.Trust.Forget(filepath.Dir(top)); err != nil {
+		t.Fatal(err)
+	}
 	c, warnings = load(t, e)
-	if c.Log.Level != "error" || len(warnings) != 1 || !strings.Contains(warnings[0], top) || !strings.Contains(warnings[0], "--config") {
+	if c.Log.Level != "error" || len(warnings) != 1 || !strings.Contains(warnings[0], top) || !strings.Contains(warnings[0], "harness trust") {
 		t.Errorf("got %s, %+v, %v", c.File, c.Log, warnings)
 	}
-	// In the working directory itself, and below one of the same owner, it is used.
-	for _, dir := range []string{filepath.Dir(top), e.Cwd} {
-		if err := os.Chown(dir, 4242, 4242); err != nil {
-			t.Fatal(err)
-		}
-		e.Cwd = dir
-		if c, _ = load(t, e); c.File != top {
-			t.Errorf("in %s: got %s", dir, c.File)
-		}
+	// In the working directory itself it is refused.
+	e.Cwd = filepath.Dir(top)
+	if text := problems(t, e); !strings.Contains(text, "harness trust") {
+		t.Error(text)
 	}
 }

@@ -84,6 +84,14 @@ func (n node) items() []node {
 	return items
 }
 
+// texts are the texts of the items.
+func (n node) texts() (texts []string) {
+	for _, item := range n.items() {
+		texts = append(texts, item.text)
+	}
+	return texts
+}
+
 // plain returns n without positions: nil, a string, a list or a map.
 func (n node) plain() any {
 	switch n.kind {

@@ -14,7 +14,7 @@ func TestMaskedArguments(t *testing.T) {
 		"sk-live-1234567890":                                  masked,
 		"ghp_0123456789abcdef":                                masked,
 		"0123456789abcdef0123456789abcdef":                    masked,
-		"Authorization: Bearer x":                             "Authorization: " + masked,
+		"Authorization: Bearer x":                             "Authorization: Bearer " + masked,
 		"X-Api-Key:x":                                         "X-Api-Key: " + masked,
 		"--config=sk-live-1234567890":                         "--config=" + masked,
 		"https://h/mcp?code=0123456789abcdef0123456789abcdef": "https://h/mcp?code=" + masked,
@@ -24,7 +24,7 @@ func TestMaskedArguments(t *testing.T) {
 		"/srv/data":                                           "/srv/data",
 		"-y":                                                  "-y",
 	} {
-		if got := maskArgs([]node{{kind: scalar, text: text}}); got[0] != want {
+		if got := MaskArgs([]string{text}); got[0] != want {
 			t.Errorf("%s is shown as %s, want %s", text, got[0], want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestModeOfAFileWithSecrets(t *testing.T) {
 		if err := os.Chmod(file, c.before); err != nil {
 			t.Fatal(err)
 		}
-		if err := AddServer(file, &c.server, false); err != nil {
+		if err := (Editor{}).AddServer(file, &c.server, false); err != nil {
 			t.Fatal(err)
 		}
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != c.want {

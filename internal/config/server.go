@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/url"
@@ -15,6 +16,8 @@ import (
 	"sync"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/trust"
 )
 
 // serverSource is an entry of mcpServers before it is looked at.
@@ -26,7 +29,7 @@ type serverSource struct {
 
 // expand replaces placeholders in n; one that cannot be replaced stays and is reported.
 func (l *loader) expand(path string, n node, report func(*Error)) node {
-	text, err := expand(n.text, l.lookup)
+	text, err := expand(n.text, l.lookup, l.secret)
 	if err != nil {
 		report(n.errorf(path, "", "%v", err))
 	} else {
@@ -45,15 +48,20 @@ func (l *loader) expand(path string, n node, report func(*Error)) node {
 // secretPrefix is before the name of a secret in ${secret:NAME}.
 const secretPrefix = "secret:"
 
-// lookup finds a variable for ${VAR}, or a secret for ${secret:NAME}.
-func (l *loader) lookup(name string) (string, bool) {
-	if secret, ok := strings.CutPrefix(name, secretPrefix); ok {
-		if l.e.Secret == nil {
-			return "", false
-		}
-		value, err := l.e.Secret(secret)
-		return value, err == nil
+// secret is the value of ${secret:NAME}. The error for one that is not kept matches fs.ErrNotExist.
+func (l *loader) secret(name string) (string, error) {
+	if l.e.Secret == nil || l.config.File == "" {
+		return "", fs.ErrNotExist
 	}
+	value, err := l.e.Secret(name, trust.Path(l.config.File))
+	if err == nil {
+		l.kept = append(l.kept, value)
+	}
+	return value, err
+}
+
+// lookup finds a variable for ${VAR}.
+func (l *loader) lookup(name string) (string, bool) {
 	l.expanded[name] = true
 	if value, ok := l.environ.vars[strings.ToUpper(name)]; ok && l.e.GOOS == "windows" {
 		return value, true
@@ -122,8 +130,10 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 		s.entries = append(s.entries, serverEntry(k, value))
 		var unset bool
 		if !src.literal {
+			l.kept = nil
 			value = l.expand(k.path, value, func(err *Error) { s.Err, unset = errors.Join(s.Err, err), true })
 		}
+		s.kept = append(s.kept, l.kept...)
 		if unset && k.typ.Kind() != reflect.String && !k.composite() {
 			continue // the text of a placeholder is no duration
 		}
@@ -279,10 +289,14 @@ func (l *loader) stdioServer(s *MCPServer, src serverSource) {
 	if s.Sandbox != nil && s.Err == nil {
 		l.sandbox(s, src)
 	}
-	if s.EnvFile == "" || s.Err != nil {
+	if s.EnvFile == "" || s.Err != nil || l.preview {
 		return
 	}
 	s.EnvFile = absolute(s.EnvFile, src.base, l.e.HomeDir)
+	if err := disk.Exposed(s.EnvFile, l.files.owners...); err != nil {
+		s.Err = src.errorf("mcpServers."+s.Name+".envFile", "", "%v", err)
+		return
+	}
 	vars, err := readDotenv(s.EnvFile)
 	switch {
 	case err != nil:
@@ -335,16 +349,16 @@ var (
 // expand replaces ${VAR}, ${VAR:-default} and ${env:VAR} by the values of variables; $$ is $. Everything else,
 // $VAR and a backslash of a Windows path included, stays. The default is used for a variable that is not set or is
 // empty; without a default an unset variable is an error, an empty one is not.
-func expand(text string, lookup func(string) (string, bool)) (_ string, err error) {
+func expand(text string, lookup func(string) (string, bool), secret func(string) (string, error)) (_ string, err error) {
 	text = placeholderForm().ReplaceAllStringFunc(text, func(found string) string {
-		value, failed := substitute(found, lookup)
+		value, failed := substitute(found, lookup, secret)
 		err = cmp.Or(err, failed)
 		return value
 	})
 	return text, err
 }
 
-func substitute(placeholder string, lookup func(string) (string, bool)) (string, error) {
+func substitute(placeholder string, lookup func(string) (string, bool), secret func(string) (string, error)) (string, error) {
 	if placeholder == "$$" {
 		return "$", nil
 	}
@@ -353,12 +367,12 @@ func substitute(placeholder string, lookup func(string) (string, bool)) (string,
 		return "", fmt.Errorf("a ${ is not closed; write $${ for the characters themselves")
 	}
 	inner, fallback, hasDefault := strings.Cut(inner, ":-")
-	if secret, ok := strings.CutPrefix(inner, secretPrefix); ok {
-		value, set := lookup(inner)
-		if !set {
-			return "", fmt.Errorf("the secret %s is not kept on this machine; give it again (harness servers add --replace), or write ${VARIABLE}", secret)
+	if name, ok := strings.CutPrefix(inner, secretPrefix); ok {
+		value, err := secret(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("the secret %s is not kept on this machine; give it again (harness servers add --replace), or write ${VARIABLE}", name)
 		}
-		return value, nil
+		return value, err
 	}
 	name := strings.TrimPrefix(inner, "env:")
 	if strings.Contains(name, ":") {

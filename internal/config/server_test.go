@@ -1,6 +1,7 @@
 package config
 
 import (
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -206,6 +207,7 @@ func TestWindowsVariables(t *testing.T) {
 func TestExpand(t *testing.T) {
 	t.Parallel()
 	vars := map[string]string{"A": "1", "EMPTY": "", "NESTED": "${A}", "a_1": "low"}
+	secret := func(string) (string, error) { return "", fs.ErrNotExist }
 	lookup := func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
 	for text, want := range map[string]string{
 		"":                          "",
@@ -220,7 +222,7 @@ func TestExpand(t *testing.T) {
 		`C:\Users\${A}\$${x}`:       `C:\Users\1\${x}`,
 		"${env:NO:-fallback value}": "fallback value",
 	} {
-		if got, err := expand(text, lookup); got != want || err != nil {
+		if got, err := expand(text, lookup, secret); got != want || err != nil {
 			t.Errorf("expand(%q) = %q, %v, want %q", text, got, err, want)
 		}
 	}
@@ -233,7 +235,7 @@ func TestExpand(t *testing.T) {
 		"${input:x}":   "${input:x} is not known here",
 		"${A}${env:B}": "the variable B is not set",
 	} {
-		if got, err := expand(text, lookup); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := expand(text, lookup, secret); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("expand(%q) = %q, %v, want %q", text, got, err, want)
 		}
 	}

@@ -7,12 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/trust"
 )
 
-// world is a directory with files, and the Env of a process that works in it.
+// world is a directory with files, whose user trusts them, and the Env of a process that works in it.
 func world(t *testing.T, texts map[string]string) Env {
 	t.Helper()
 	dir := t.TempDir()
+	trusted := &trust.Store{File: filepath.Join(dir, "trust.json")}
+	contents := map[string][]byte{}
 	for name, text := range texts {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -21,8 +25,12 @@ func world(t *testing.T, texts map[string]string) Env {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		contents[file] = []byte(text)
 	}
-	return Env{Cwd: filepath.Join(dir, "work"), HomeDir: filepath.Join(dir, "home"), GOOS: "linux"}
+	if err := trusted.Trust(contents); err != nil {
+		t.Fatal(err)
+	}
+	return Env{Cwd: filepath.Join(dir, "work"), HomeDir: filepath.Join(dir, "home"), GOOS: "linux", Trust: trusted}
 }
 
 // load is Load of a harness.yaml that must be right.
@@ -47,7 +55,8 @@ func problems(t *testing.T, e Env) string {
 		return "no error"
 	}
 	var one *Error
-	if !errors.As(err, &one) {
+	var untrusted *UntrustedError
+	if !errors.As(err, &one) && !errors.As(err, &untrusted) {
 		t.Errorf("error is %T, want one with an *Error", err)
 	}
 	return strings.ReplaceAll(err.Error(), filepath.Dir(e.Cwd), "$DIR")

@@ -87,28 +87,30 @@ func TestMask(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"http://h/p":                    "http://h/p",
-		"http://u@h/p":                  "http://u@h/p",
-		"postgres://u:hunter2@h/db":     "postgres://u:********@h/db",
-		"postgres://u:hun@ter2@h/db":    "postgres://u:********@h/db",
-		"http://u:${P}@h":               masked, // no URL before it is expanded
-		"http://h/?api_key=hunter2&q=1": "http://h/?api_key=********&q=1",
-		"http://h/?token=${T}&q=1":      "http://h/?token=${T}&q=1",
-		"sqlite:/a/b.db":                "sqlite:/a/b.db",
-		"me@example.com":                "me@example.com",
+		"http://h/p":                         "http://h/p",
+		"http://u@h/p":                       "http://u@h/p",
+		"postgres://u:hunter2@h/db":          "postgres://u:********@h/db",
+		"postgres://u:hun@ter2@h/db":         "postgres://u:********@h/db",
+		"http://u:${P}@h":                    "http://u:${P}@h",
+		"http://h/mcp?access=s3cr3t&q=1#top": "http://h/mcp?access=" + masked + "&q=1#top",
+		"jdbc:postgres://u:hunter2@h/db":     "jdbc:postgres://u:" + masked + "@h/db",
+		"http://h/?api_key=hunter2&q=1":      "http://h/?api_key=********&q=1",
+		"http://h/?token=${T}&q=1":           "http://h/?token=${T}&q=1",
+		"sqlite:/a/b.db":                     "sqlite:/a/b.db",
+		"me@example.com":                     "me@example.com",
 	} {
 		if got := mask(text, false); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}
-	var items []node
-	for _, s := range []string{"run", "--api-key", "hunter2", "--token=hunter3", "--monkey=1", "--secret", "--flag", "--auth=${A}", "http://u:hunter4@h"} {
-		items = append(items, node{kind: scalar, text: s})
+	args := []string{"run", "--api-key", "hunter2", "--token=hunter3", "--monkey=1", "--secret", "--flag", "--auth=${A}", "http://u:hunter4@h", "--pat=hunter5", "--db=postgres://u:hunter6@h/d", "--user", "ann:hunter7"}
+	want := []string{
+		"run", "--api-key", masked, "--token=" + masked, "--monkey=1", "--secret", "--flag", "--auth=${A}", "http://u:" + masked + "@h", "--pat=" + masked,
+		"--db=postgres://u:" + masked + "@h/d", "--user", "ann:" + masked,
 	}
-	want := []string{"run", "--api-key", masked, "--token=" + masked, "--monkey=1", "--secret", "--flag", "--auth=${A}", "http://u:" + masked + "@h"}
-	for i, got := range maskArgs(items) {
+	for i, got := range MaskArgs(args) {
 		if got != want[i] {
-			t.Errorf("argument %q is shown as %q, want %q", items[i].text, got, want[i])
+			t.Errorf("argument %q is shown as %q, want %q", args[i], got, want[i])
 		}
 	}
 }

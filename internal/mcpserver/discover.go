@@ -40,6 +40,9 @@ func (s *Server) ready(ctx context.Context) {
 
 // missing says which servers offer nothing, and why.
 func (s *Server) missing() (notes []string) {
+	if s.opt.Notice != "" {
+		notes = append(notes, s.opt.Notice)
+	}
 	for _, server := range s.opt.Harness.Servers().Servers() {
 		switch {
 		case server.Tools > 0 || server.State == mcpclient.StateDisabled:

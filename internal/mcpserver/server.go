@@ -35,6 +35,9 @@ type Options struct {
 	Skills []string
 	// Tasks works the tasks of run_task; nil offers no such tool.
 	Tasks *task.Service
+	// Notice is what a client has to know before anything else, such as why there are no servers; empty: nothing. It is in the instructions and in what
+	// a search finds.
+	Notice string
 	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
 	Identity auth.Identity
 	// Local says that the client's user is the user of this machine, who may be asked about calls: on a page of this machine, or with
@@ -178,12 +181,12 @@ func (s *Server) greeting(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// instructions are what a client tells its model of this server; empty in mode direct.
+// instructions are what a client tells its model of this server; in mode direct the notice alone.
 func (s *Server) instructions() string {
 	if !s.opt.code() {
-		return ""
+		return s.opt.Notice
 	}
-	return instructions + s.serverNames()
+	return strings.TrimSpace(s.opt.Notice + "\n\n" + instructions + s.serverNames())
 }
 
 // maxServerNames is how many characters of the names of servers a client's model gets.

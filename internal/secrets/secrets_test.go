@@ -52,17 +52,17 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := secrets.Store{Keyring: c.keyring, File: filepath.Join(t.TempDir(), "a", "secrets.json")}
-			if _, err := s.Get("TOKEN-1"); err == nil {
+			if _, err := s.Get("TOKEN-1", "/p/harness.yaml"); err == nil {
 				t.Error("a secret that is not there")
 			}
-			where, err := s.Put("TOKEN-1", "s3cr3t")
+			where, err := s.Put("TOKEN-1", "s3cr3t", "/p/harness.yaml")
 			if err != nil || (where == s.File) != c.file {
 				t.Fatalf("put: %s, %v", where, err)
 			}
-			if value, err := s.Get("TOKEN-1"); err != nil || value != "s3cr3t" {
+			if value, err := s.Get("TOKEN-1", "/p/harness.yaml"); err != nil || value != "s3cr3t" {
 				t.Errorf("get: %q, %v", value, err)
 			}
-			if text, err := os.ReadFile(s.File); (err == nil) != c.file || strings.Contains(string(text), "s3cr3t") != c.file {
+			if text, err := os.ReadFile(s.File); err != nil || strings.Contains(string(text), "s3cr3t") != c.file {
 				t.Errorf("the file: %q, %v", text, err)
 			}
 			if info, err := os.Stat(s.File); c.file && runtime.GOOS != "windows" && (err != nil || info.Mode().Perm() != 0o600) {
@@ -71,12 +71,12 @@ func TestStore(t *testing.T) {
 			if err := s.Delete("TOKEN-1"); err != nil {
 				t.Error(err)
 			}
-			if _, err := s.Get("TOKEN-1"); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := s.Get("TOKEN-1", "/p/harness.yaml"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("deleted: %v", err)
 			}
 		})
 	}
-	if _, err := (&secrets.Store{}).Put("a", "b"); err == nil || !strings.Contains(err.Error(), "${NAME}") {
+	if _, err := (&secrets.Store{}).Put("a", "b", ""); err == nil || !strings.Contains(err.Error(), "${NAME}") {
 		t.Error(err)
 	}
 }
@@ -94,10 +94,10 @@ func TestReadableFile(t *testing.T) {
 	if err := os.Chmod(s.File, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get("a"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := s.Get("a", ""); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Error(err)
 	}
-	if _, err := s.Put("c", "d"); err == nil {
+	if _, err := s.Put("c", "d", ""); err == nil {
 		t.Error("it was written")
 	}
 }
@@ -110,7 +110,7 @@ func TestConcurrentPuts(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			s := secrets.Store{File: file}
-			if _, err := s.Put(fmt.Sprint(i), "v"); err != nil {
+			if _, err := s.Put(fmt.Sprint(i), "v", "f"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -118,7 +118,7 @@ func TestConcurrentPuts(t *testing.T) {
 	wg.Wait()
 	s := secrets.Store{File: file}
 	for i := range 16 {
-		if value, err := s.Get(fmt.Sprint(i)); value != "v" {
+		if value, err := s.Get(fmt.Sprint(i), "f"); value != "v" {
 			t.Errorf("%d: %q, %v", i, value, err)
 		}
 	}

@@ -1,0 +1,20 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// fifo replaces a file by a pipe, which a reader waits for.
+func fifo(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

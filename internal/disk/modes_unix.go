@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package disk
+
+func keepsModes(string) bool { return true }
