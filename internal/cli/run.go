@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,14 +13,16 @@ import (
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/recording"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
 type runCmd struct {
-	Task     string  `arg:"" help:"What to do, in your own words."`
+	Task     string  `arg:"" help:"What to do, in your own words; - reads it from standard input."`
 	User     string  `help:"Whose skills and files the programs see." default:"local"`
+	Input    string  `help:"File that the task is about, or - for standard input: programs find it in /workspace." placeholder:"FILE"`
 	Session  string  `help:"Session to continue, with its history and /workspace." placeholder:"ID" names:"sessions"`
 	Model    string  `help:"Model to use instead of the configured one." key:"model.name" placeholder:"NAME"`
 	MaxTurns int     `help:"Responses of the model, at most (model.maxTurns)." placeholder:"N"`
@@ -29,11 +33,13 @@ type runCmd struct {
 
 func (runCmd) Help() string {
 	return `The model writes programs, sees what they return, corrects itself, and answers. The answer goes to standard output,
-progress to standard error. Ctrl-C cancels the task.
+progress to standard error. Ctrl-C cancels the task; its session stays, and another task in it (--session) goes on from there.
 
 Examples:
   harness run "Which three products sold best last month? Write a summary to /workspace/best.md"
   harness run --session sales "And the month before?"
+  harness run - < task.txt
+  harness run --input orders.csv "Total sales by region"
   harness run --json --max-turns 5 "How many customers have no e-mail address?"
   harness run "Total sales by region" --record task.json
   harness run "Total sales by region" --replay task.json`
@@ -43,6 +49,10 @@ func (c *runCmd) check() error {
 	switch {
 	case strings.TrimSpace(c.Task) == "":
 		return errors.New(`the task is empty; say what to do: harness run "Total sales by region"`)
+	case c.Task == "-" && c.Input == "-":
+		return errors.New("the task and --input cannot both be standard input")
+	case c.Input != "" && c.Record+c.Replay != "":
+		return errors.New("--input does not go with --record and --replay: a recording has no files; put the file into the session first (harness files put)")
 	case c.MaxTurns < 0:
 		return fmt.Errorf("--max-turns %d is negative", c.MaxTurns)
 	case c.MaxCost < 0:
@@ -51,7 +61,19 @@ func (c *runCmd) check() error {
 	return nil
 }
 
+// maxTaskInput is how much of standard input is read; the task service says how long a task may be.
+const maxTaskInput = 1 << 20
+
 func (c *runCmd) Run(ctx context.Context, a *app) error {
+	if c.Task == "-" {
+		text, err := readAll(ctx, io.LimitReader(a.Stdin, maxTaskInput))
+		if err != nil {
+			return usage(fmt.Errorf("read the task from standard input: %w", err))
+		}
+		if c.Task = strings.TrimSpace(string(text)); c.Task == "" {
+			return usage(errors.New("the task on standard input is empty; say what to do: echo \"Total sales by region\" | harness run -"))
+		}
+	}
 	if c.Replay != "" {
 		return c.replay(ctx, a)
 	}
@@ -112,6 +134,9 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiri
 	if err != nil {
 		return err
 	}
+	if err := c.putInput(ctx, a, h, tasks); err != nil {
+		return err
+	}
 	t, _, err := tasks.Submit(ctx, task.Request{
 		Own:    true,
 		UserID: c.User, Principal: auth.Local().Principal, Roles: auth.Local().Roles, Task: c.Task, SessionID: c.Session, Model: c.Model,
@@ -121,6 +146,35 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiri
 		return err
 	}
 	return a.work(ctx, h, tasks, t.ID)
+}
+
+// putInput copies --input into the workspace of the session, a new one where none is named, and tells the model where it is.
+func (c *runCmd) putInput(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+	if c.Input == "" {
+		return nil
+	}
+	var from io.Reader = interrupted{ctx, a.Stdin}
+	name := "input.txt"
+	if c.Input != "-" {
+		f, err := openFile(a.path(c.Input))
+		if err != nil {
+			return usage(fmt.Errorf("read the input: %w", err))
+		}
+		defer f.Close()
+		from, name = f, filepath.Base(c.Input)
+	}
+	c.Session = cmp.Or(c.Session, id.New("sess"))
+	area, err := (&filesArg{ID: c.Session, User: c.User}).open(ctx, a, h, tasks, true)
+	if err != nil {
+		return err
+	}
+	defer area.close()
+	to := area.path(name)
+	if _, _, err := area.dir.WriteFrom(ctx, to, from); err != nil {
+		return usage(fmt.Errorf("copy the input to the workspace: %w", err))
+	}
+	c.Task += fmt.Sprintf("\n\nThe input is the file %s/%s.", area.root, to)
+	return nil
 }
 
 // work works a task in this process, shows its progress, asks about its calls where there is somebody to ask, and prints its result. An interrupt cancels the task.

@@ -149,3 +149,30 @@ func TestRunRecordAndReplay(t *testing.T) {
 		t.Errorf("exit %d: %s", other.code, other.stderr)
 	}
 }
+
+// A task comes from standard input, a file that it is about is in the workspace, and the end says how to go on in the session.
+func TestRunFromStandardInput(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	server := f.modelled(fake.Replies(
+		code("return (await fs.readFile('/workspace/sales.csv')).length"), fake.Reply{Text: "Two lines."}, fake.Reply{Text: "Again."},
+	))
+	f.write("sales.csv", "region,total\nnorth,42\n")
+	r := f.runIn(t.Context(), "How many lines are there?\n", "run", "--input", "sales.csv", "-").want(0)
+	first := string(server.Requests()[0].Raw)
+	if !strings.Contains(first, "How many lines are there?") || !strings.Contains(first, "/workspace/sales.csv") || !strings.Contains(string(server.Requests()[1].Raw), "22") {
+		t.Errorf("the model is asked %s", first)
+	}
+	at := strings.Index(r.stderr, "harness run --session ")
+	if at < 0 {
+		t.Fatalf("no way on: %s", r.stderr)
+	}
+	session := strings.Fields(r.stderr[at:])[3]
+	f.run("run", "--session", session, "And now?").want(0)
+	if last := string(server.Requests()[2].Raw); !strings.Contains(last, "How many lines") || !strings.Contains(last, "And now?") {
+		t.Errorf("the session does not go on: %s", last)
+	}
+	for _, args := range [][]string{{"run", "-"}, {"run", "--input", "-", "-"}, {"run", "--input", "none", "x"}} {
+		f.runIn(t.Context(), " ", args...).want(2)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -49,7 +50,7 @@ func (c *serversImportCmd) check() error {
 			for _, one := range clients.All {
 				names = append(names, one.Name)
 			}
-			return fmt.Errorf("unknown client %q; there are %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("unknown client %q; there are %s", name, strings.Join(slices.Compact(names), ", "))
 		}
 	}
 	return nil
@@ -71,7 +72,8 @@ type imported struct {
 	Notes  []string `json:"notes,omitempty"`
 
 	server clients.Server
-	like   int // index in the plan of the server that it is the same as, -1 if harness.yaml has that
+	called string // its name in the file
+	like   int    // index in the plan of the server that it is the same as, -1 if harness.yaml has that
 }
 
 // kept reports whether harness.yaml has a server, or another one that is the same.
@@ -142,7 +144,7 @@ func (c *serversImportCmd) Run(a *app) error {
 // unknown reports a name of --server that no client has.
 func (c *serversImportCmd) unknown(a *app, cfg *config.Config, file string, sources []source, plan []imported) error {
 	for _, name := range c.Server {
-		if slices.ContainsFunc(plan, func(p imported) bool { return p.Server == name || p.Server == name+"-"+p.Client }) {
+		if slices.ContainsFunc(plan, func(p imported) bool { return p.called == name || p.Server == name }) {
 			continue
 		}
 		any := *c
@@ -202,6 +204,9 @@ func (c *serversImportCmd) sources(a *app) (all []source, err error) {
 	for _, client := range clients.All {
 		for _, path := range client.Files(place) {
 			text, err := os.ReadFile(path)
+			if client.Settings && !bytes.Contains(text, []byte(`"mcp`)) {
+				continue
+			}
 			if wanted(client.Name) && err == nil && !slices.ContainsFunc(all, func(s source) bool { return s.path == path }) {
 				all = append(all, source{client, path, text})
 			} else if wanted(client.Name) && err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -228,27 +233,34 @@ func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources
 				continue
 			}
 			if server.Err != nil {
-				plan = append(plan, imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "skip", Notes: []string{server.Err.Error()}})
+				plan = append(plan, imported{Client: s.client.Name, File: s.path, Server: server.Name, called: server.Name, Action: "skip", Notes: []string{server.Err.Error()}})
 				continue
 			}
-			if server.Command != "" && project != "" && (project != filepath.Dir(file) || server.Cwd != "") {
+			if server.Command != "" && project != "" && (project != filepath.Dir(file) || server.Cwd != "") && !placed(server.Cwd) {
 				server.Cwd = filepath.Join(project, server.Cwd) // where the client starts it
 			}
-			p := imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "add", Notes: server.Notes, server: server, like: -1}
-			if i := slices.IndexFunc(plan, func(other imported) bool { return other.Server == server.Name && other.server.MCPServer != nil }); i >= 0 {
-				if same(plan[i].server.MCPServer, server.MCPServer) {
-					p.Action, p.like = "same", i
-				} else {
-					p.Server = server.Name + "-" + s.client.Name
-					p.server.Name = p.Server
-					p.Notes = append(slices.Clone(p.Notes), fmt.Sprintf("it is called %s here, because another client has a different %s", p.Server, server.Name))
+			p := imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "add", Notes: server.Notes, server: server, called: server.Name, like: -1}
+			others := 0
+			for i, other := range plan {
+				if other.called != p.called || other.server.MCPServer == nil {
+					continue
 				}
+				others++
+				if other.Action != "same" && same(other.server.MCPServer, server.MCPServer, filepath.Dir(file)) {
+					p.Action, p.like = "same", i
+					break
+				}
+			}
+			if others > 0 && p.Action == "add" {
+				p.Server = unused(p.called+"-"+s.client.Name, plan)
+				p.server.Name = p.Server
+				p.Notes = append(slices.Clone(p.Notes), fmt.Sprintf("it is called %s here, because another client has a different %s", p.Server, p.called))
 			}
 			if i := slices.IndexFunc(cfg.MCPServers, func(have *config.MCPServer) bool { return have.Name == p.Server }); i >= 0 && p.Action == "add" {
 				switch {
 				case c.Replace:
 					p.Action = "replace"
-				case same(cfg.MCPServers[i], server.MCPServer):
+				case same(cfg.MCPServers[i], server.MCPServer, filepath.Dir(file)):
 					p.Action = "same"
 				default:
 					p.Action = "keep"
@@ -283,9 +295,39 @@ func isHarness(a *app, s *config.MCPServer) bool {
 	return s.Command != "" && (s.Command == a.Executable || strings.TrimSuffix(filepath.Base(s.Command), ".exe") == "harness") && slices.Contains(s.Args, "mcp")
 }
 
-// same reports whether x is y but for settings, with all that y gets. A placeholder may stand for any text.
-func same(x, y *config.MCPServer) bool {
+// placed reports whether a directory does not depend on where a client starts a server.
+func placed(dir string) bool {
+	return filepath.IsAbs(dir) || dir == "~" || strings.HasPrefix(dir, "~/") || strings.HasPrefix(dir, `~\`) || strings.HasPrefix(dir, "${")
+}
+
+// unused is a name that no server of the plan has: the wanted one, or it with a number.
+func unused(name string, plan []imported) string {
+	for n, free := 1, name; ; n++ {
+		if n > 1 {
+			free = fmt.Sprintf("%s-%d", name, n)
+		}
+		if !slices.ContainsFunc(plan, func(p imported) bool { return p.Server == free }) {
+			return free
+		}
+	}
+}
+
+// same reports whether two servers are started alike: with the same program, arguments, environment and directory, or at the same address. A placeholder may
+// stand for any text; a relative directory is below base.
+func same(x, y *config.MCPServer, base string) bool {
 	text := func(a, b string) bool { return a == b || strings.Contains(a, "${") || strings.Contains(b, "${") }
+	place := func(path string) string {
+		if placed(path) {
+			return filepath.Clean(path)
+		}
+		return filepath.Join(base, path)
+	}
+	envFile := func(s *config.MCPServer) string {
+		if s.EnvFile == "" {
+			return ""
+		}
+		return place(s.EnvFile)
+	}
 	within := func(all, some map[string]string) bool {
 		for name, value := range some {
 			if had, ok := all[name]; !ok || !text(had, value) {
@@ -294,8 +336,14 @@ func same(x, y *config.MCPServer) bool {
 		}
 		return true
 	}
+	settings := func(all map[string]string) map[string]string { // which say what the server works on; without its credentials it is the same
+		all = maps.Clone(all)
+		maps.DeleteFunc(all, config.IsSecret)
+		return all
+	}
 	return filepath.Base(x.Command) == filepath.Base(y.Command) && slices.EqualFunc(x.Args, y.Args, text) && text(x.URL, y.URL) &&
-		within(x.Env, y.Env) && within(x.Headers, y.Headers)
+		(x.Command == "" || text(place(x.Cwd), place(y.Cwd))) && envFile(x) == envFile(y) && slices.Equal(slices.Sorted(slices.Values(x.Inherit)), slices.Sorted(slices.Values(y.Inherit))) &&
+		within(x.Env, y.Env) && (x.EnvFile != "" || within(y.Env, settings(x.Env))) && within(x.Headers, y.Headers) && within(y.Headers, settings(x.Headers))
 }
 
 // backupMark stands between the name of a file and the hash of what --rewrite made of it, in the name of its backup.

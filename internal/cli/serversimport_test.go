@@ -270,3 +270,57 @@ func TestOlderServerAtAURL(t *testing.T) {
 		t.Errorf("got %q", r.stdout)
 	}
 }
+
+// Directories are taken over as clients mean them; servers that differ in directory or environment are not the same; what another client calls alike keeps its name
+// in the note; settings of VS Code have servers too.
+func TestServersImportPlaces(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	home := f.dir
+	f.dir = filepath.Join(home, "project")
+	f.write(".vscode/mcp.json", `{"servers": {
+		"below": {"command": "x", "cwd": "${workspaceFolder}/test/mcp"}, "absolute": {"command": "x", "cwd": "/opt/x"}, "home": {"command": "x", "cwd": "~/y"}, "relative": {"command": "x", "cwd": "sub"},
+		"db": {"command": "x", "env": {"URL": "one"}}, "plain": {"command": "x"}}}`)
+	f.write(".vscode/settings.json", `{"editor.fontSize": 12, "mcp": {"servers": {"old": {"command": "y"}}}}`)
+	f.write(".cursor/mcp.json", `{"mcpServers": {"db": {"command": "x", "env": {"URL": "one", "MODE": "write"}}, "below": {"command": "x", "cwd": "/elsewhere"}, "plain": {"command": "x"}}}`)
+	f.write(".codex/config.toml", "[mcp_servers.vars]\ncommand = \"x\"\nenv_vars = [\"NOT_SET_ANYWHERE\"]\n")
+	var out struct {
+		Servers []struct {
+			Server, Action, Client string
+			Notes                  []string
+		}
+	}
+	f.run("servers", "import", "--json").want(0).value(&out)
+	got := map[string]string{}
+	for _, s := range out.Servers {
+		got[s.Client+" "+s.Server] = s.Action
+		for _, note := range s.Notes {
+			if strings.Contains(note, "another client") && !strings.HasSuffix(note, "a different "+strings.Split(s.Server, "-")[0]) {
+				t.Errorf("%s: %s", s.Server, note)
+			}
+		}
+	}
+	for what, action := range map[string]string{
+		"cursor db": "add", "vscode db-vscode": "add", "cursor below": "add", "vscode below-vscode": "add", "cursor plain": "add", "vscode plain": "same", "vscode old": "add", "codex vars": "add",
+	} {
+		if got[what] != action {
+			t.Errorf("%s: %q, want %s in %v", what, got[what], action, got)
+		}
+	}
+	var shown []struct{ Key, Value string }
+	f.run("config", "show", "--json").want(0).value(&shown)
+	values := map[string]string{}
+	for _, e := range shown {
+		values[e.Key] = e.Value
+	}
+	for name, want := range map[string]string{
+		"below-vscode": filepath.Join(f.dir, "test", "mcp"), "absolute": "/opt/x", "home": "~/y", "relative": filepath.Join(f.dir, "sub"), "below": "/elsewhere",
+	} {
+		if got := values["mcpServers."+name+".cwd"]; got != want {
+			t.Errorf("%s: cwd %q, want %s", name, got, want)
+		}
+	}
+	if values["mcpServers.vars.inherit"] != "[NOT_SET_ANYWHERE]" {
+		t.Errorf("variables that are passed on: %v", values)
+	}
+}

@@ -12,7 +12,9 @@ type Client struct {
 	TOML   bool
 	Gemini bool // see Options
 	Typed  bool // an entry says its type
-	files  func(Place) []string
+	// Settings says that the files hold the client's settings of all kinds, mostly without servers.
+	Settings bool
+	files    func(Place) []string
 }
 
 // Place is where files are looked for.
@@ -48,6 +50,9 @@ var All = []Client{
 	}},
 	{Name: "vscode", Path: []string{"servers"}, Typed: true, files: func(p Place) []string {
 		return []string{filepath.Join(p.config(), "Code", "User", "mcp.json"), filepath.Join(p.Dir, ".vscode", "mcp.json")}
+	}},
+	{Name: "vscode", Path: []string{"mcp", "servers"}, Typed: true, Settings: true, files: func(p Place) []string {
+		return []string{filepath.Join(p.config(), "Code", "User", "settings.json"), filepath.Join(p.Dir, ".vscode", "settings.json")}
 	}},
 	{Name: "windsurf", Path: []string{"mcpServers"}, files: func(p Place) []string {
 		return []string{filepath.Join(p.Home, ".codeium", "windsurf", "mcp_config.json")}

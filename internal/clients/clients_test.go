@@ -130,8 +130,9 @@ var shapes = []shape{
 			"env_http_headers = { X-Key = \"KEY_VAR\" }\nenabled_tools = [\"open\"]\nenabled = false\n",
 		options: clients.Options{TOML: true},
 		want: []*config.MCPServer{
-			with(env(command("context7", "npx", "-y", "@upstash/context7-mcp"), "LOCAL_TOKEN", "${LOCAL_TOKEN}", "MY_ENV_VAR", "MY_ENV_VALUE"), func(s *config.MCPServer) {
+			with(env(command("context7", "npx", "-y", "@upstash/context7-mcp"), "MY_ENV_VAR", "MY_ENV_VALUE"), func(s *config.MCPServer) {
 				s.StartupTimeout, s.Timeout = 20*time.Second, 45500*time.Millisecond
+				s.Inherit = []string{"LOCAL_TOKEN"}
 			}),
 			with(remote("figma", "", "https://mcp.figma.com/mcp", "Authorization", "Bearer ${FIGMA_OAUTH_TOKEN}", "X-Figma-Region", "us-east-1", "X-Key", "${KEY_VAR}"),
 				func(s *config.MCPServer) { s.EnabledTools, s.Disabled = []string{"open"}, true }),

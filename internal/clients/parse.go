@@ -112,6 +112,7 @@ func (o Options) lists() [][]string {
 		{"mcpServers"},
 		{"servers"},
 		{"mcp", "servers"}, // settings.json of VS Code
+		{"mcp.servers"},
 		{"context_servers"},
 		{"mcp_servers"},
 		{"projects", o.Dir, "mcpServers"}, // ~/.claude.json
@@ -199,9 +200,7 @@ func (o Options) server(name string, m object) Server {
 		case "env":
 			maps.Copy(s.Env, r.mapping(key, v))
 		case "env_vars": // Codex: variables that are passed on
-			for _, variable := range r.texts(key, v) {
-				s.Env[variable] = "${" + variable + "}"
-			}
+			s.Inherit = r.texts(key, v)
 		case "envFile":
 			s.EnvFile = r.text(key, v)
 		case "cwd", "working_directory", "workingDirectory":
@@ -261,7 +260,7 @@ func (o Options) server(name string, m object) Server {
 			s.Headers = nil
 		}
 	default:
-		s.Env, s.Args, s.Cwd, s.EnvFile = nil, nil, "", ""
+		s.Env, s.Args, s.Cwd, s.EnvFile, s.Inherit = nil, nil, "", "", nil
 	}
 	slices.Sort(s.Notes)
 	s.Notes = slices.Compact(s.Notes)

@@ -147,9 +147,9 @@ func looksSecret(value string) bool { return secretForm().MatchString(value) }
 var secretForm = lazy(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|ghr|github_pat|glpat|xox[a-z]|npm|dop_v1|hf|gsk|ntn|lin_api|tvly|figd|nvapi|pplx|sntrys|r8|secret)[-_]\S{8,}$|` +
 	`^(?:AKIA|AIza|eyJ|ATATT)\S{12,}$|^[A-Za-z0-9_]{32,}$`)
 
-// isSecret reports whether the value of a name is a secret. It compares whole words: monkey is not a key. Names that may as well be others (access, session) count
+// IsSecret reports whether the value of a name is a secret. It compares whole words: monkey is not a key. Names that may as well be others (access, session) count
 // with a value that is no plain word.
-func isSecret(name, value string) bool {
+func IsSecret(name, value string) bool {
 	if value == "" {
 		return false
 	}

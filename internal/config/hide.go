@@ -21,7 +21,7 @@ func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err e
 		return "${" + secretPrefix + name + "}"
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if value := s.Env[name]; isSecret(name, value) {
+		if value := s.Env[name]; IsSecret(name, value) {
 			s.Env[name] = hide(name, value)
 		} else {
 			s.Env[name] = withoutSecrets(value, hide)
@@ -58,15 +58,15 @@ func argsWithout(args []string, replace func(what, value string) string) []strin
 		header, content, isHeader := strings.Cut(arg, ":")
 		user, password, isUser := strings.Cut(arg, ":")
 		switch {
-		case option != "" && !strings.HasPrefix(arg, "-") && isSecret(option, arg):
+		case option != "" && !strings.HasPrefix(arg, "-") && IsSecret(option, arg):
 			out[i] = replace(option, arg)
 		case (option == "-u" || option == "--user") && isUser && password != "" && !strings.Contains(arg, "://"):
 			out[i] = user + ":" + replace(option, password)
 		case looksSecret(arg):
 			out[i] = replace("argument", arg)
-		case joined && !strings.Contains(name, "://") && (isSecret(name, value) || looksSecret(value)):
+		case joined && !strings.Contains(name, "://") && (IsSecret(name, value) || looksSecret(value)):
 			out[i] = name + "=" + replace(name, value)
-		case isHeader && !strings.Contains(header, "/") && isSecret(header, strings.TrimSpace(content)):
+		case isHeader && !strings.Contains(header, "/") && IsSecret(header, strings.TrimSpace(content)):
 			out[i] = header + ": " + headerValue(header, strings.TrimSpace(content), replace)
 		default:
 			out[i] = withoutSecrets(arg, replace)
@@ -85,7 +85,7 @@ func headerValue(name, value string, replace func(what, value string) string) st
 	if !ok || !schemeForm().MatchString(scheme) {
 		scheme, rest = "", value
 	}
-	if !isSecret(name, rest) && !looksSecret(rest) {
+	if !IsSecret(name, rest) && !looksSecret(rest) {
 		return withoutSecrets(value, replace)
 	}
 	return strings.TrimSpace(scheme + " " + replace(name, rest))
@@ -112,7 +112,7 @@ func withoutSecrets(text string, replace func(what, value string) string) string
 	query, fragment, _ := strings.Cut(query, "#")
 	params := strings.Split(query, "&")
 	for i, p := range params {
-		if name, value, ok := strings.Cut(p, "="); ok && (isSecret(name, value) || looksSecret(value)) {
+		if name, value, ok := strings.Cut(p, "="); ok && (IsSecret(name, value) || looksSecret(value)) {
 			params[i] = name + "=" + replace(name, value)
 		}
 	}
