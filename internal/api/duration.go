@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"mcp-code-exec-harness/internal/config"
 )
 
 const badDuration = `a time span is a number of milliseconds or text such as "30s"`
@@ -22,7 +24,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	}
 	var s string
 	if err := json.Unmarshal(text, &s); err == nil {
-		if v, err := time.ParseDuration(s); err == nil && v >= 0 {
+		if v, err := config.ParseDuration(s); err == nil {
 			*d = Duration(v)
 			return nil
 		}
@@ -38,6 +40,6 @@ func (Duration) Schema(huma.Registry) *huma.Schema {
 	least := 0.0
 	return &huma.Schema{
 		Description: `A number of milliseconds, or text such as "30s".`,
-		OneOf:       []*huma.Schema{{Type: huma.TypeNumber, Minimum: &least}, {Type: huma.TypeString, Pattern: `^(0|([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+)$`, Examples: []any{"30s", "2m"}}},
+		OneOf:       []*huma.Schema{{Type: huma.TypeNumber, Minimum: &least}, {Type: huma.TypeString, Pattern: `^(0|([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h|d))+)$`, Examples: []any{"30s", "2m", "1d"}}},
 	}
 }
