@@ -45,7 +45,7 @@ func (c *approvalsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) e
 	if err != nil {
 		return c.explain(err)
 	}
-	defer a.more("approvals", next)
+	defer a.more(next)
 	const none, header = "nothing waits for an approval", "APPROVAL\tCREATED\tSTATUS\tUSER\tCALLS\tFIRST"
 	return answerShort(a, map[string]any{"approvals": list(all), "next": next}, all, none, header, func(r approval.Request) string {
 		first := ""

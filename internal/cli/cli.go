@@ -326,11 +326,21 @@ func (a *app) answer(v any, format string, args ...any) error {
 	return nil
 }
 
-// more prints the command for the next page of a list.
-func (a *app) more(command, cursor string) {
-	if cursor != "" && !a.flags.JSON {
-		fmt.Fprintf(a.Stderr, "more: harness %s list --cursor %s\n", command, cursor)
+// more prints the command for the next page of a list: the same one, from there on.
+func (a *app) more(cursor string) {
+	if cursor == "" || a.flags.JSON {
+		return
 	}
+	words := []string{"harness"}
+	for i := 0; i < len(a.Args); i++ {
+		switch arg := a.Args[i]; {
+		case arg == "--cursor":
+			i++ // and its value
+		case !strings.HasPrefix(arg, "--cursor="):
+			words = append(words, config.ShellWord(arg))
+		}
+	}
+	fmt.Fprintf(a.Stderr, "more: %s --cursor %s\n", strings.Join(words, " "), cursor)
 }
 
 // list returns an empty list for nil, which JSON would show as null.

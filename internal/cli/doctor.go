@@ -155,7 +155,7 @@ func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []findi
 func modelFinding(h *wiring.Harness) finding {
 	m, err := h.Models()("")
 	if err != nil {
-		return found("model", "warning", "harness run and serve cannot work tasks: "+err.Error(), "see docs/CONFIGURATION.md")
+		return found("model", "warning", "harness run and serve cannot work tasks: "+err.Error(), "set the key of a provider in the environment, such as ANTHROPIC_API_KEY; harness config show lists what there is")
 	}
 	info := m.Info()
 	return found("model", "ok", fmt.Sprintf("%s of %s, not asked", info.Name, info.Provider), "")
@@ -177,6 +177,9 @@ func serverFinding(s mcpclient.Status) finding {
 		return found(name, "ok", "disabled", "")
 	case mcpclient.StateNeedsLogin:
 		return found(name, "failed", firstLine(s.Reason), "harness servers login "+s.Name)
+	}
+	if strings.Contains(s.Reason, " is not set; ") {
+		return found(name, "failed", firstLine(s.Reason), "set the variable, then harness servers test "+s.Name)
 	}
 	return found(name, "failed", firstLine(s.Reason), "harness servers test "+s.Name)
 }

@@ -33,7 +33,7 @@ type execCmd struct {
 	Eval     *string        `short:"e" help:"Execute this code instead of a file." placeholder:"CODE"`
 	User     string         `help:"Whose skills and files the program sees." default:"local"`
 	Session  string         `help:"Session of the run: later runs of it find the same /workspace." placeholder:"ID" xor:"kept" names:"sessions"`
-	Sandbox  string         `help:"Tier of the sandbox, instead of the configured one: wasm, process, docker or auto. A recorded run is replayed in this tier." key:"sandbox.tier" placeholder:"TIER"`
+	Sandbox  string         `help:"Tier of the sandbox, instead of the configured one: wasm, process, docker or auto. A recorded run is replayed in this tier." key:"sandbox.tier" aliases:"tier" placeholder:"TIER"`
 	Timeout  *time.Duration `help:"How long the program may compute (30s, 2m), instead of the configured time." key:"sandbox.timeout" placeholder:"DURATION"`
 	Input    string         `help:"What the program works on, as its global input: a file, or - for standard input." placeholder:"FILE"`
 	Format   string         `name:"input-format" help:"How the program gets its input: json (the value), ndjson and csv (rows), lines, text. By default the name or the beginning of the input says." enum:"${inputFormats}" default:"" placeholder:"FORMAT"`

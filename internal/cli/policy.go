@@ -85,7 +85,7 @@ type policyTestCmd struct {
 	Args        string   `help:"Arguments as a JSON object. Tokens in it are judged." default:"{}" placeholder:"JSON"`
 	User        string   `help:"Who calls." default:"local"`
 	Role        []string `help:"A role of the caller; several with commas. Without one the roles are not known." placeholder:"ROLE"`
-	Sandbox     string   `help:"Tier of the sandbox that the program runs in: wasm, process or docker. Without it the tier is not known." placeholder:"TIER"`
+	Sandbox     string   `help:"Tier of the sandbox that the program runs in: wasm, process or docker. Without it the tier is not known." aliases:"tier" placeholder:"TIER"`
 	Token       []string `help:"A token in the arguments and where it came from; several origins with commas." placeholder:"TOKEN=ORIGIN" sep:"none"`
 	ReadOnly    *bool    `help:"What the tool's server claims; by default what the catalog says." negatable:""`
 	Destructive *bool    `help:"See --read-only." negatable:""`

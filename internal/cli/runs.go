@@ -49,7 +49,7 @@ func (c *runsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error 
 	for i, info := range infos {
 		lines[i] = lineOf(info)
 	}
-	defer a.more("runs", next)
+	defer a.more(next)
 	const none, header = "no runs; harness exec makes one", "RUN\tSTARTED\tSTATUS\tCALLS\tMS\tPROGRAM"
 	return answerShort(a, map[string]any{"runs": lines, "next": next}, infos, none, header, func(r journal.RunInfo) string {
 		if r.ErrorKind != "" {

@@ -79,18 +79,31 @@ func (a *app) servers(all []mcpclient.Status) error {
 }
 
 type serversRemoveCmd struct {
-	Name string `arg:"" help:"Name of the server." names:"servers"`
+	Names []string `arg:"" name:"name" help:"Names of servers." names:"servers"`
 }
 
 func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 	file, err := config.Locate(a.configSource())
-	var kept []string
-	if err == nil {
-		kept = config.SecretsOf(file, c.Name)
-		err = a.editor().RemoveServer(file, c.Name)
+	if err != nil {
+		return usage(err)
 	}
+	for i, name := range c.Names {
+		if err := a.removeServer(ctx, file, name); err != nil {
+			if i > 0 {
+				fmt.Fprintf(a.Stderr, "removed %s from %s\n", strings.Join(c.Names[:i], ", "), file)
+			}
+			return err
+		}
+	}
+	return a.answer(map[string]string{"removed": strings.Join(c.Names, " "), "file": file}, "removed %s from %s\n", strings.Join(c.Names, ", "), file)
+}
+
+// removeServer removes a server from the configuration, with its secrets and what was approved of it.
+func (a *app) removeServer(ctx context.Context, file, name string) error {
+	kept := config.SecretsOf(file, name)
+	err := a.editor().RemoveServer(file, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if known := a.known(c.Name); known != nil {
+		if known := a.known(name); known != nil {
 			return known
 		}
 	}
@@ -98,12 +111,12 @@ func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 		return usage(err)
 	}
 	if err := forget(a.secrets(), kept); err != nil {
-		return fmt.Errorf("removed %s from %s, but its secrets are kept: %w", c.Name, file, err)
+		return fmt.Errorf("removed %s from %s, but its secrets are kept: %w", name, file, err)
 	}
-	if err := a.forgetServer(ctx, c.Name); err != nil {
-		return fmt.Errorf("removed %s from %s, but what was approved of it is kept: %w", c.Name, file, err)
+	if err := a.forgetServer(ctx, name); err != nil {
+		return fmt.Errorf("removed %s from %s, but what was approved of it is kept: %w", name, file, err)
 	}
-	return a.answer(map[string]string{"removed": c.Name, "file": file}, "removed %s from %s\n", c.Name, file)
+	return nil
 }
 
 // forgetServer removes what was approved of a server, so that one that is added later in its name begins anew.

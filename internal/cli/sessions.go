@@ -28,7 +28,7 @@ func (c *sessionsListCmd) Run(ctx context.Context, a *app, tasks *task.Service) 
 	if err != nil {
 		return c.explain(err)
 	}
-	defer a.more("sessions", next)
+	defer a.more(next)
 	const none, header = "no sessions; harness run makes one, harness exec --session NAME too", "SESSION\tUSER\tUSED\tTASKS\tEXPIRES"
 	return answerList(a, map[string]any{"sessions": list(all), "next": next}, all, none, header, func(s task.Session) string {
 		return fmt.Sprintf("%s\t%s\t%s\t%d\t%s", s.ID, s.UserID, s.UsedAt.Local().Format(time.DateTime), s.Tasks, expiry(s))

@@ -54,7 +54,7 @@ func (c *tasksListCmd) Run(ctx context.Context, a *app, tasks *task.Service) err
 	if err != nil {
 		return c.explain(err)
 	}
-	defer a.more("tasks", next)
+	defer a.more(next)
 	const none, header = "no tasks; harness run makes one", "TASK\tCREATED\tSTATUS\tTURNS\tRUNS\tWHAT"
 	return answerShort(a, map[string]any{"tasks": list(all), "next": next}, all, none, header, func(t task.Task) string {
 		created := t.CreatedAt.Local().Format(time.DateTime)

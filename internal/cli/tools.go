@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/wiring"
@@ -34,7 +35,9 @@ func firstLine(s string) string {
 
 const noTools = "no server offers a tool; see harness servers list, harness servers add --help"
 
-type toolsListCmd struct{}
+type toolsListCmd struct {
+	Match []string `arg:"" optional:"" help:"Only the tools of these servers, or whose names fit, as in policies: crm, crm__*." names:"servers"`
+}
 
 // toolLine is a tool as GET /v1/tools lists it.
 type toolLine struct {
@@ -43,13 +46,32 @@ type toolLine struct {
 	Description string `json:"description"`
 }
 
-func (toolsListCmd) Run(a *app, h catalogued) error {
+func (c *toolsListCmd) Run(a *app, h catalogued) error {
 	defer a.warnServers(h.Harness)
-	lines := []toolLine{}
-	for _, t := range h.Catalog().Tools() {
+	lines, tools := []toolLine{}, h.Catalog().Tools()
+	if len(c.Match) > 0 {
+		var fits []func(name string) bool
+		for _, pattern := range c.Match {
+			if slices.ContainsFunc(tools, func(t *catalog.Tool) bool { return t.Server == pattern }) {
+				continue
+			}
+			fit, err := policy.Tools(pattern)
+			if err != nil {
+				return usage(err)
+			}
+			fits = append(fits, fit)
+		}
+		tools = slices.DeleteFunc(slices.Clone(tools), func(t *catalog.Tool) bool {
+			return !slices.Contains(c.Match, t.Server) && !slices.ContainsFunc(fits, func(fit func(string) bool) bool { return fit(t.FullName()) })
+		})
+		if len(tools) == 0 && len(h.Catalog().Tools()) > 0 {
+			return usage(fmt.Errorf("no tool fits %s; harness tools list shows all", strings.Join(c.Match, " ")))
+		}
+	}
+	for _, t := range tools {
 		lines = append(lines, toolLine{t.FullName(), t.Server, t.Description})
 	}
-	return answerShort(a, lines, h.Catalog().Tools(), noTools, "", func(t *catalog.Tool) string {
+	return answerShort(a, lines, tools, noTools, "", func(t *catalog.Tool) string {
 		return t.FullName() + "\t" + cut(firstLine(t.Description), shownText)
 	})
 }
