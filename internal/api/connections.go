@@ -16,7 +16,7 @@ type connectionLimits struct {
 }
 
 // productLimits hold about 20 KiB for each new connection.
-var productLimits = connectionLimits{newEach: 1024, newAll: 2048, knownEach: 4096, knownAll: 8192}
+var productLimits = connectionLimits{newEach: 512, newAll: 1024, knownEach: 4096, knownAll: 8192}
 
 // connections is a listener that bounds open connections. Above a bound the oldest connection gives way that is not being served: of the
 // same address, or of the address that has the most. Where there is none, the newcomer is closed.

@@ -387,7 +387,13 @@ func (l *loop) perform(ctx context.Context, c *journal.Call) {
 		}
 		return
 	}
-	call := preparedCall{c, l.spec.Gate.Prepare(c, l.cursor.Intent(c.N))}
+	release := l.spec.Args.hold(l.spec.Owner, len(c.Args))
+	if release == nil {
+		l.end(frame.KindCallLimit, fmt.Sprintf(
+			"the arguments of calls that this user's programs have in flight have more than %d MiB: await some calls before making more", argsEach>>20))
+		return
+	}
+	call := preparedCall{c, l.spec.Gate.Prepare(c, l.cursor.Intent(c.N)), release}
 	if l.spec.Gate.Serial(c) {
 		l.serial = append(l.serial, call)
 		if len(l.serial) > 1 {
@@ -401,6 +407,7 @@ func (l *loop) perform(ctx context.Context, c *journal.Call) {
 type preparedCall struct {
 	call    *journal.Call
 	pending Pending
+	release func() // gives the memory of its arguments back
 }
 
 func (l *loop) do(ctx context.Context, c preparedCall) {
@@ -409,6 +416,7 @@ func (l *loop) do(ctx context.Context, c preparedCall) {
 	ctx = context.WithValue(ctx, callKey{}, own)
 	job := func() {
 		value, err := c.pending(ctx, l.intent)
+		c.release()
 		select {
 		case l.results <- result{c.call.N, value, err, own.asks, own.told}:
 		case <-l.over:

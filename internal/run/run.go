@@ -146,6 +146,7 @@ type Spec struct {
 	Turn    *Turn // the run's part of the processors; nil: it may compute at any time
 	// Privacy hides personal data in what the guest sends, before anything else sees it.
 	Privacy pii.Session
+	Args    *Args // memory for arguments of calls in flight; nil: it has no bound
 	// Locate explains an error by the code as written.
 	Locate func(*frame.Error) *Error
 	// Observe is called from the run's goroutine, and must not block. It may be nil.

@@ -293,7 +293,7 @@ func (s *Service) spec(
 	locate.recall(records)
 	return &run.Spec{
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: s.opt.Now,
-		Privacy: env.privacy, Turn: s.turns.Join(start.User), Leave: s.leave(start.Run, env, locate), Input: env.recall,
+		Privacy: env.privacy, Turn: s.turns.Join(start.User), Args: s.args, Leave: s.leave(start.Run, env, locate), Input: env.recall,
 		Gate: s.opt.Gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, Tier: start.Tier, Task: req.Task, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
 			Files: env.space, Privacy: env.privacy, Input: env.input, InputFrom: env.inputFrom(), Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),

@@ -143,6 +143,7 @@ type Service struct {
 	opening sync.WaitGroup // of parts that are opened ahead
 	slots   *run.Slots     // of the runs of tasks
 	turns   *run.Turns     // of all runs
+	args    *run.Args      // of all runs
 	parked  *slots.Slots   // of runs that have given up their runners
 	decided chan struct{}  // holds a token when there may be a run to go on with, or another one expires earlier
 	asked   atomic.Bool    // a run waits for an approval anew
@@ -165,7 +166,7 @@ func New(opt Options) *Service {
 		parked = slots.Limits{All: opt.MaxParked * shareOfAll, Each: opt.MaxParked}
 	}
 	return &Service{
-		opt: opt, parked: slots.New(parked, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), decided: make(chan struct{}, 1),
+		opt: opt, parked: slots.New(parked, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), args: run.NewArgs(), decided: make(chan struct{}, 1),
 		wrap: func(w journal.Writer) journal.Writer { return w },
 	}
 }

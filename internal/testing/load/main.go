@@ -57,6 +57,7 @@ var scenarios = []scenario{
 	{"200 tasks at once, 3 runs, 10 calls, model 50 ms", "tasks/s", 60, false, tasksAtOnce(200, 3, 10, 50*time.Millisecond, true)},
 	{"1,000 tasks at once, 2 runs, model 2 s", "s", 15, true, tasksAtOnce(1000, 2, 0, 2*time.Second, false)},
 	{"p99 of users beside a hostile one, 200 attacks in 10 s", "times", 0, true, besideAHostileUser(3, 200, 10*time.Second)},
+	{"p99 of a user beside 4,096 connections without credentials", "times", 2, true, besideOpenConnections(3, 4096, 10*time.Second)},
 	{"p99 of 100 MCP clients beside a hostile one", "times", 2, true, mcpBesideAHostileClient(3, 10*time.Second)},
 	{"p99 of users beside a hostile one, a window of the rate limit", "times", 2, true, besideAHostileUser(1, 100, 15*time.Minute)},
 }

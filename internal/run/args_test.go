@@ -1,0 +1,32 @@
+package run
+
+import "testing"
+
+// The arguments in flight of one owner are bounded over all its runs; another owner has its own share, and what has ended makes room.
+func TestArgs(t *testing.T) {
+	t.Parallel()
+	a := NewArgs()
+	var held []func()
+	for range 8 {
+		release := a.hold("ann", argsEach/8)
+		if release == nil {
+			t.Fatal("less than its share is refused")
+		}
+		held = append(held, release)
+	}
+	if a.hold("ann", argsUnit) != nil {
+		t.Error("more than its share")
+	}
+	if a.hold("ann", argsUnit-1) == nil {
+		t.Error("small arguments count")
+	}
+	if release := a.hold("bob", argsEach); release == nil {
+		t.Error("another owner has no share")
+	} else {
+		release()
+	}
+	held[0]()
+	if release := a.hold("ann", argsUnit); release == nil {
+		t.Error("what has ended makes no room")
+	}
+}
