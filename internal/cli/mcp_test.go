@@ -165,7 +165,7 @@ func TestGatewaySize(t *testing.T) {
 }
 
 // TestGatewayIntroduces: a client's model is told which servers there are, in a bounded sentence; a call of a server's tool leads it to
-// execute_code; and console lines reach a client that has not asked for them.
+// execute_code; and console lines reach a client of an older version that has not asked for them.
 func TestGatewayIntroduces(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -176,12 +176,7 @@ func TestGatewayIntroduces(t *testing.T) {
 		config += fmt.Sprintf("  server-number-%d: {command: none}\n", i)
 	}
 	f.write("harness.yaml", config)
-	lines := make(chan string, 1)
-	g := f.gateway(&mcp.ClientOptions{LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { //nolint:staticcheck // of the older versions
-		if text, ok := r.Params.Data.(string); ok && r.Params.Logger == "program" {
-			lines <- text
-		}
-	}})
+	g := f.gateway(nil)
 	listed, err := g.ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -206,9 +201,14 @@ func TestGatewayIntroduces(t *testing.T) {
 	if text, _ := g.call("search_tools", map[string]any{"query": "domain of a private email"}, nil); !strings.Contains(text, "pii.domain") {
 		t.Errorf("a search for what programs can do with private values gives %s", text)
 	}
-	g.call("execute_code", map[string]any{"code": "console.log('a line')"}, nil)
-	if line := <-lines; line != "a line" {
-		t.Errorf("the client gets the line %s", line)
+	older := f.process("mcp") // a client of an older version, which asks for no lines
+	older.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"console.log('a line')"}}}
+`)
+	out, err := older.Output()
+	if err != nil || !strings.Contains(string(out), `"method":"notifications/message","params":{"data":"a line"`) {
+		t.Errorf("it gets %s, %v", out, err)
 	}
 }
 

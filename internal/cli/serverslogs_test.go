@@ -68,7 +68,7 @@ func TestServersRestart(t *testing.T) {
 	if first.State != "ready" || second.State != "ready" || first.PID == 0 || first.PID == second.PID {
 		t.Errorf("got %+v and %+v", first, second)
 	}
-	if r := f.run("servers", "restart", "crm", "--key", "hk_none").want(3); !strings.Contains(r.stderr, `role "admin"`) {
+	if r := f.run("servers", "restart", "crm", "--key", "hk_none").want(3); !strings.Contains(r.stderr, "the role admin") {
 		t.Error(r.stderr)
 	}
 }

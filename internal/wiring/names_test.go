@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	workspace "mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -104,20 +105,28 @@ return [c, await callMCPTool('notes__read', {}), await fs.readFile('/workspace/n
 	if diff := cmp.Diff(sent, struct{ To, Text, Li string }{name, address, "Li"}); diff != "" {
 		t.Error("the mailer got:", diff)
 	}
-	written, err := filepath.Glob(filepath.Join(dir, "workspace", "*", "s", "note.txt"))
+	base, err := workspace.OpenBase(filepath.Join(dir, "workspace"), workspace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	space, err := base.Open("ann", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := space.WriteFrom(t.Context(), "own.txt", strings.NewReader("Ada Lovelace's file")); err != nil { // of the user's hand
+		t.Fatal(err)
+	}
+	space.Close()
+	written, err := filepath.Glob(filepath.Join(dir, "workspace", "*", "s", "own.txt"))
 	if err != nil || len(written) != 1 {
 		t.Fatalf("files %q, %v", written, err)
-	}
-	own := filepath.Join(filepath.Dir(written[0]), "own.txt") // of the user's
-	if err := os.WriteFile(own, []byte("Ada Lovelace's file"), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	second := work("Write to Ada  Lovelace.", `{"who":["ada lovelace"]}`)
 	if want := `["[NAME_1]'s file",` + note + `]`; string(second.Output) != want {
 		t.Errorf("the second program returned %s, want %s", second.Output, want)
 	}
 
-	if err := os.Remove(own); err != nil {
+	if err := os.Remove(written[0]); err != nil {
 		t.Fatal(err)
 	}
 	places := map[string][]byte{"the model": []byte(asked.String()), "the log": []byte(log.String())}
