@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 const (
@@ -144,7 +145,41 @@ func (l *serverLog) stream(from string) *logStream { return &logStream{log: l, f
 type logStream struct {
 	log  *serverLog
 	from string
-	part []byte // of a line without an end
+	part []byte // start of a line without an end
+	key  int    // lines of a private key that have been left out; 0: the last line was not of one
+}
+
+// maxKeyLines is the number of lines of the longest private key in use, and more.
+const maxKeyLines = 1000
+
+var (
+	// keyBegins and keyEnds match the first and the last line of a private key.
+	keyBegins = startup.Regexp(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----`)
+	keyEnds   = startup.Regexp(`-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----`)
+	// keyContinues matches the lines between: base64, checksums, headers and empty ones, quoted and indented in any way, also behind what a
+	// logger writes before each line.
+	keyContinues = startup.Regexp(`^[\s"'|>+,]*([A-Za-z0-9+/=_-]*|[A-Za-z-]+: \S*)(\\n)?[\s"',+\\]*$|[A-Za-z0-9+/=]{40,}(\\n)?[\s"',+\\]*$`)
+)
+
+// ofKey reports whether a line belongs to a private key, which has no other line that is recognized alone. The caller leaves it out. What
+// stands before the key in its first line is in shown.
+func (s *logStream) ofKey(line string) (shown string, left bool) {
+	begins := keyBegins().FindStringIndex(line)
+	switch {
+	case begins != nil && !keyEnds().MatchString(line[begins[1]:]):
+		s.key = 1
+		return line[:begins[0]] + "[SECRET]", false
+	case s.key == 0:
+		return line, false
+	case keyEnds().MatchString(line):
+		s.key = 0
+		return "", true
+	case s.key >= maxKeyLines || !keyContinues().MatchString(line):
+		s.key = 0
+		return line, false
+	}
+	s.key++
+	return "", true
 }
 
 // Write never fails.
@@ -168,7 +203,9 @@ func (s *logStream) Write(p []byte) (int, error) {
 // end writes the line that has no end yet.
 func (s *logStream) end() {
 	if text := strings.TrimRight(string(s.part), "\r"); text != "" {
-		s.log.line(s.from, text)
+		if shown, left := s.ofKey(text); !left {
+			s.log.line(s.from, shown)
+		}
 	}
 	s.part = s.part[:0]
 }
