@@ -246,8 +246,9 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	caller := cmp.Or(v.identity.Caller(), v.from.String())
-	text, err := []byte(nil), error(nil)
+	var text []byte
 	if v.route == mcpCallPath {
+		var err error
 		if text, err = a.readCapability(r); err != nil {
 			return err
 		}

@@ -118,7 +118,7 @@ func (v *verifier) checkKept(path string) error {
 	defer f.Close()
 	var found kept
 	if err := eachLine(f, func(text []byte, p parsed, err error) error {
-		problem := ""
+		var problem string
 		switch {
 		case r.Problem != "":
 			return nil

@@ -65,7 +65,8 @@ func unique(out, text []byte, at int) ([]byte, int) {
 			}
 			from := at
 			at = endOfString(text, from)
-			key, value := text[from:at], []byte(nil)
+			key := text[from:at]
+			var value []byte
 			value, at = unique(nil, text, at+1)
 			if i, there := place[unquote(key)]; there {
 				members[i].value = value

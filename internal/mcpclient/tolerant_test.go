@@ -120,7 +120,7 @@ func TestLooseAnswers(t *testing.T) {
 			t.Parallel()
 			m := setup(t, mcpclient.Options{}, serve(t, &script{answers: map[string]string{"tools/call": c.answer}}))
 			res, err := call(t, m, "echo", `{}`)
-			got := ""
+			var got string
 			var ce *mcpclient.CallError
 			switch {
 			case errors.As(err, &ce) && ce.Kind == mcpclient.KindRPC:

@@ -39,7 +39,8 @@ func (c *Compiled) Anchor(e frame.Error, at Position) Position {
 
 // anchor is the token of an error's place, -1 for the engine's. i is the token of that, and thrown reports whether the error was thrown there.
 func (s *scan) anchor(i int, message string, thrown bool) int {
-	start, ofNothing := -1, thrown && (ofNothing.MatchString(message) || ofNothingV8.MatchString(message))
+	var start int
+	noValue := thrown && (ofNothing.MatchString(message) || ofNothingV8.MatchString(message))
 	if thrown {
 		i = s.propertyAt(i, message)
 	}
@@ -51,9 +52,9 @@ func (s *scan) anchor(i int, message string, thrown bool) int {
 			}
 		}
 		return -1
-	case ofNothing && s.is(i, "[") && i > 0 && s.tokens[i-1].operand:
+	case noValue && s.is(i, "[") && i > 0 && s.tokens[i-1].operand:
 		start = s.operandStart(i - 1)
-	case s.isKind(i, word) && (ofNothing || s.is(s.chainStart(i)-1, "new")):
+	case s.isKind(i, word) && (noValue || s.is(s.chainStart(i)-1, "new")):
 		start = s.chainStart(i)
 	default:
 		return -1

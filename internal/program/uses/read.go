@@ -362,7 +362,7 @@ func escape(text string) (c rune, rest string, ok bool) {
 	}
 	c, size := utf8.DecodeRuneInString(text)
 	rest = text[size:]
-	digits := 0
+	var digits int
 	switch c {
 	case 'b', 'f', 'n', 'r', 't', 'v':
 		return rune("\b\f\n\r\t\v"[strings.IndexRune("bfnrtv", c)]), rest, true
