@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,13 @@ func (d dialed) closed() bool {
 	return !isTimeout(err)
 }
 
+// counts is how many connections a listener has with and without a credential.
+func counts(l *connections) (known, fresh int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known.n, l.new.n
+}
+
 // dialer makes connections to a listener with limits.
 func dialer(t *testing.T, limits connectionLimits, trusted func(netip.Addr) bool) (l *connections, dial func(from string) dialed) {
 	t.Helper()
@@ -164,24 +172,22 @@ func TestConnections(t *testing.T) {
 	for range 6 {
 		dial("127.0.0.1")
 	}
-	if fourth.closed() || first.closed() || l.known.n != 1 || l.new.n > 5 {
-		t.Errorf("one with a credential, or one that is served, gives way: %d known, %d new", l.known.n, l.new.n)
+	if known, fresh := counts(l); fourth.closed() || first.closed() || known != 1 || fresh > 5 {
+		t.Errorf("one with a credential, or one that is served, gives way: %d known, %d new", known, fresh)
 	}
 	done()
 	first.server.Close()
 	first.server.Close()
-	for _, n := range []int{l.new.n, l.known.n} {
-		if n < 0 {
-			t.Error("a connection that is closed twice counts twice")
-		}
+	if known, fresh := counts(l); known < 0 || fresh < 0 {
+		t.Error("a connection that is closed twice counts twice")
 	}
 	a, b := dial("127.0.0.2"), dial("127.0.0.2")
 	a.server.identified()
 	b.server.identified()
 	c := dial("127.0.0.2")
 	c.server.identified()
-	if !a.closed() || b.closed() || c.closed() || l.known.n != 3 {
-		t.Errorf("beyond the bound of an address with credentials not its oldest gives way: %d", l.known.n)
+	if known, _ := counts(l); !a.closed() || b.closed() || c.closed() || known != 3 {
+		t.Errorf("beyond the bound of an address with credentials not its oldest gives way: %d", known)
 	}
 }
 
@@ -200,8 +206,8 @@ func TestConnectionsThatStay(t *testing.T) {
 	for range 6 {
 		dial("127.0.0.9").server.serve()
 	}
-	if l.known.n != 6 || l.new.n != 2 {
-		t.Errorf("%d known, %d new", l.known.n, l.new.n)
+	if known, fresh := counts(l); known != 6 || fresh != 2 {
+		t.Errorf("%d known, %d new", known, fresh)
 	}
 }
 
@@ -223,6 +229,11 @@ func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []telemetry.Event
 		r := &refusals{now: time.Now, write: func(e telemetry.Event) { lines = append(lines, e) }}
+		written := func() []telemetry.Event { // writes are made under the lock
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return slices.Clone(lines)
+		}
 		refuse := func(address, reason string, times int) {
 			for range times {
 				r.note(address, telemetry.Event{Type: telemetry.AuthFailure, Details: map[string]any{"address": address, "reason": reason}})
@@ -232,12 +243,14 @@ func TestRefusals(t *testing.T) {
 		for i := range 5000 {
 			refuse(fmt.Sprintf("198.51.100.%d", i), "no credential", 1)
 		}
-		if len(lines) != refusalSingles {
-			t.Errorf("%d single lines", len(lines))
+		if n := len(written()); n != refusalSingles {
+			t.Errorf("%d single lines", n)
 		}
 		time.Sleep(refusalWindow + time.Second)
+		synctest.Wait()
 		total, named := int64(0), false
-		for _, e := range lines {
+		all := written()
+		for _, e := range all {
 			n, counted := e.Details["count"].(int64)
 			if !counted {
 				n = 1
@@ -245,12 +258,11 @@ func TestRefusals(t *testing.T) {
 			total += n
 			named = named || e.Details["address"] == "192.0.2.1" && n == 7000-refusalSingle
 		}
-		if total != 12_000 || !named || len(lines) > refusalSingles+refusalCounted+1 {
-			t.Errorf("%d refusals in %d lines, the first address named: %t", total, len(lines), named)
+		if total != 12_000 || !named || len(all) > refusalSingles+refusalCounted+1 {
+			t.Errorf("%d refusals in %d lines, the first address named: %t", total, len(all), named)
 		}
-		before := len(lines)
 		refuse("192.0.2.1", "a bad key", 1)
-		if len(lines) != before+1 {
+		if len(written()) != len(all)+1 {
 			t.Error("the next minute does not begin anew")
 		}
 		r.flush()

@@ -30,7 +30,7 @@ func TestRefusedRequests(t *testing.T) {
 		"a long name of a server":   {"GET", "/v1/tools.d.ts?server=" + strings.Repeat("x", 1100), "", nil, 400, "query.server"},
 		"unknown parameter":         {"GET", "/v1/tasks?staus=failed", "", nil, 400, "status"},
 		"unknown parameter, plain":  {"GET", "/v1/skills?user=alice", "", nil, 400, "userId"},
-		"parameters of none":        {"POST", "/v1/runs?async=1", `{"userId":"a","code":"return 1"}`, nil, 400, "no query parameters"},
+		"parameters of none":        {"POST", "/v1/runs?async=1", `{"userId":"a","code":"return 1"}`, nil, 400, "this endpoint has none"},
 		"a malformed query":         {"GET", "/v1/tasks?userId=%zz", "", nil, 400, "not well formed"},
 		"a query of other bytes":    {"GET", "/v1/tasks?userId=%ff", "", nil, 400, "UTF-8"},
 		"a path of other bytes":     {"GET", "/v1/tasks/%ff", "", nil, 400, "not well formed"},

@@ -1,8 +1,10 @@
 package wiring_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -93,6 +95,8 @@ func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outsid
 	}
 	cfg.MCPServers = append(cfg.MCPServers, servers...)
 	out.Environ, out.Executable, out.CacheDir, out.Now, out.Version = os.Environ(), self(t), cache, time.Now, "test"
+	// A list of tools is kept by the address of its server, which another test's server may get.
+	out.ToolCache = cmp.Or(out.ToolCache, filepath.Join(cache, "tools", url.QueryEscape(dir)))
 	h, err := wiring.Open(t.Context(), cfg, out)
 	if err != nil {
 		t.Fatal(err)
