@@ -78,11 +78,11 @@ func TestGatewayTask(t *testing.T) {
 		t.Errorf("its program is %+v", ran)
 	}
 	for want, args := range map[string]map[string]any{
-		"what to do":     {"task": " "},
-		"send taskId":    {"task": "x", "taskId": out.TaskID},
-		"you have no":    {"taskId": "task_none"},
-		"its schema":     {"task": 1},
-		"10000 characte": {"task": strings.Repeat("x", 10_001)},
+		"what to do":      {"task": " "},
+		"send taskId":     {"task": "x", "taskId": out.TaskID},
+		"you have no":     {"taskId": "task_none"},
+		"expected string": {"task": 1},
+		"10000 characte":  {"task": strings.Repeat("x", 10_001)},
 	} {
 		if text, failed := g.call("run_task", args, nil); !failed || !strings.Contains(text, want) {
 			t.Errorf("%.40v gives %s", args, text)
