@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,12 +18,16 @@ import (
 // decisions is a policy that remembers its calls.
 type decisions struct {
 	verdict func(policy.Call) policy.Verdict
-	calls   []policy.Call
-	hooked  []policy.Verdict
+
+	mu     sync.Mutex
+	calls  []policy.Call
+	hooked []policy.Verdict
 }
 
 func (d *decisions) Decide(c policy.Call) policy.Verdict {
+	d.mu.Lock()
 	d.calls = append(d.calls, c)
+	d.mu.Unlock()
 	return d.verdict(c)
 }
 
@@ -31,7 +36,11 @@ func (f *fixture) under(verdict func(policy.Call) policy.Verdict) *decisions {
 	d := &decisions{verdict: verdict}
 	f.gate = gate.New(gate.Options{
 		Catalog: f.catalog, Servers: f.servers, Now: func() time.Time { return f.now }, Policy: d,
-		Decided: func(_ context.Context, _ policy.Call, v policy.Verdict) { d.hooked = append(d.hooked, v) },
+		Decided: func(_ context.Context, _ policy.Call, v policy.Verdict) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.hooked = append(d.hooked, v)
+		},
 	})
 	f.scope.User, f.scope.Roles = "ann", []auth.Role{auth.User}
 	f.Run = f.gate.Open(f.scope)
