@@ -187,4 +187,8 @@ func TestSlotsOfASteadyOwner(t *testing.T) {
 }
 
 // idle reports that no slot is held or waited for.
-func (s *Slots) idle() bool { return len(s.queue.owners) == 0 && s.held == 0 && s.waiting == 0 }
+func (s *Slots) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue.owners) == 0 && s.held == 0 && s.waiting == 0
+}
