@@ -127,7 +127,8 @@ func TestDeleteSession(t *testing.T) {
 		if _, err := p.store.Read(t.Context(), "run_2"); err != nil {
 			t.Errorf("another session's run: %v", err)
 		}
-		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s", "ann/remote"}) {
+		// A session is forgotten again where the store was busy afterwards.
+		if got := slices.Compact(p.sessionsForgotten()); !slices.Equal(got, []string{"ann/s", "ann/remote"}) {
 			t.Errorf("forgotten: %q", got)
 		}
 		if got := p.task(kept.ID); got.Status.Ended() {
@@ -231,6 +232,7 @@ func TestDeleteSessionCutOff(t *testing.T) {
 		}
 		p := at.open(succeed, nil)
 		p.work()
+		time.Sleep(time.Second) // of the bubble's clock, by which SQLite asks again for a lock that another connection has
 		synctest.Wait()
 		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s"}) {
 			t.Errorf("forgotten: %q", got)
