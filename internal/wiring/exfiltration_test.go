@@ -80,6 +80,7 @@ func newMarket(t *testing.T, rules string) *market {
 			}
 			return "done", nil
 		}
+		up.offer()
 		m.servers[server] = up
 		entries = append(entries, up.entry)
 	}
