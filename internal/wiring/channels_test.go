@@ -81,6 +81,8 @@ func (u *upstream) offer() {
 			switch params := r.GetParams().(type) {
 			case *mcp.ReadResourceParams:
 				result, err = &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: params.URI, Text: "a page"}}}, nil
+			case *mcp.ListPromptsParams:
+				return &mcp.ListPromptsResult{Prompts: []*mcp.Prompt{{Name: "greet", Arguments: []*mcp.PromptArgument{{Name: "who"}}}}}, nil
 			case *mcp.GetPromptParams:
 				result, err = &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: "Greet."}}}}, nil
 			case *mcp.CompleteParams:
