@@ -21,8 +21,8 @@ import (
 type channel struct {
 	code   string
 	then   string // a second run in the same session; empty for none
-	call   string // then instead the arguments with which a client calls web__fetch in the session; empty for none
-	honest string // what takes the same way with a token as it is, where code changes the token; empty: code
+	call   string // arguments of the call of web__fetch that a client makes in the session after the run; empty for none
+	honest string // a program that sends the unchanged token in the same way; empty: code does
 }
 
 var channels = map[string]channel{
