@@ -205,8 +205,7 @@ export function sendDone(outcome, text) {
   host.send(`{"t":"done","run":${run.quotedID},"${outcome}":${text}}`);
 }
 
-// looks says whether the host has look, which says what a valid JSON text has that a double does not hold.
-export const looks = () => host.inexact !== undefined;
+// look is what a valid JSON text has that a double does not hold; nothing or an empty text if there is no such number.
 export const look = (text) => host.inexact(text);
 
 export function compile(code, filename) {

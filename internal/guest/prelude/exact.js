@@ -6,7 +6,7 @@ import {
   padStart, parseInt, regExpExec, startsWith, strIncludes, strIndexOf, strSlice, toNumber, toStr, toUpperCase,
 } from './intrinsics.js';
 import { inherits, kindOf, unbox } from './brands.js';
-import { look, looks, sendNote } from './calls.js';
+import { look, sendNote } from './calls.js';
 import { replace, test } from './text.js';
 
 // A text without a match has no number that a double does not hold: it takes 16 digits or an exponent of three.
@@ -67,12 +67,9 @@ function mark(text, sign) {
   return { __proto__: null, text: out + strSlice(text, done), count, rounded };
 }
 
-// inexact says what a valid JSON text has that a double does not hold: '' for nothing, 'rounded', or another text. Where the host has a function
-// for it, that is quicker than the engine's expressions.
-function inexact(text) {
-  if (looks()) return look(text) ?? '';
-  return test(mayBeInexact, text) ? 'unknown' : '';
-}
+// inexact says what a valid JSON text has that a double does not hold: '' for nothing, 'rounded', or another text for what has to be looked at.
+// The host does that: the engine's expressions take longer than parsing.
+const inexact = (text) => look(text) ?? '';
 
 const exactly = (text) => (test(/[.eE]/, text) ? text : NativeBigInt(text));
 

@@ -35,11 +35,11 @@ const JOIN = `(() => {
     defineProperty(made, 'name', { __proto__: null, value: String(thrown.name), configurable: true, writable: true });
     throw made;
   };
-  return ({ send, sendSync, compile, libraries, atob, btoa, detach }) => {
+  return ({ send, sendSync, compile, libraries, atob, btoa, detach, inexact }) => {
     globalThis.atob = inner(atob);
     globalThis.btoa = inner(btoa);
     const load = inner(libraries);
-    return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile), detach: inner(detach), get libraries() { return load(); } };
+    return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile), detach: inner(detach), inexact: inner(inexact), get libraries() { return load(); } };
   };
 })()`;
 
@@ -47,13 +47,39 @@ const JOIN = `(() => {
 function boot(script, realm, calls) {
   const evaluate = (code, filename) => vm.runInContext(code, realm, { filename });
   const join = evaluate(JOIN, 'harness:prelude');
-  const host = join({ ...calls, compile: evaluate, libraries, atob, btoa, detach }); // sets atob and btoa, which the runtime takes when it is evaluated
+  const host = join({ ...calls, compile: evaluate, libraries, atob, btoa, detach, inexact }); // sets atob and btoa, which the runtime takes when it is evaluated
   return script.runInContext(realm)(host);
 }
 
 // detach takes an ArrayBuffer of the inner realm its bytes; V8 looks at nothing else of it.
 const clone = structuredClone;
 const detach = (buffer) => { clone(null, { transfer: [buffer] }); };
+
+const isDigit = (c) => c >= 48 && c <= 57;
+const mostDigits = 15; // every number of so many digits has a double of its own
+
+// inexact is a text that is not empty if a valid JSON text may have a number that a double does not hold. A number as JavaScript writes it is
+// held. It is a loop because regular expressions take longer than parsing.
+function inexact(text) {
+  let digits = 0; // digits and dots before i
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (isDigit(c) || c === 46) {
+      if (++digits <= mostDigits) continue;
+      let end = i + 1;
+      while (isDigit(text.charCodeAt(end)) || text.charCodeAt(end) === 46) end++;
+      const number = text.slice(i - mostDigits, end);
+      if ((text.charCodeAt(end) | 32) === 101 || String(+number) !== number || !number.includes('.') && !Number.isSafeInteger(+number)) return 'beyond';
+      i = end - 1;
+    } else if (digits > 0 && (c | 32) === 101) {
+      const sign = text.charCodeAt(i + 1);
+      const at = sign === 43 || sign === 45 ? i + 2 : i + 1;
+      if (isDigit(text.charCodeAt(at)) && isDigit(text.charCodeAt(at + 1)) && isDigit(text.charCodeAt(at + 2))) return 'beyond';
+    }
+    digits = 0;
+  }
+  return '';
+}
 
 // load compiles the guest runtime. The runner's argument names the file of its code cache, in which V8 keeps compiled functions: without one, or with that
 // of another V8, load executes a small program and returns a new cache, too.
