@@ -164,8 +164,11 @@ func TestTypeScriptClientOddTools(t *testing.T) {
 	}
 	name := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	for _, tool := range got.Tools {
-		// An empty input is wrong for the server's own schema of a few.
-		if ran := got.Ran[tool.Name]; !name.MatchString(tool.Name) || !strings.HasPrefix(ran, "ran ") && !strings.HasPrefix(ran, "invalid input for odd__"+tool.Name) {
+		want := "ran "
+		if tool.Name == "odata" || tool.Name == "one_of" { // their own schemas require a property
+			want = "invalid input for odd__" + tool.Name
+		}
+		if !name.MatchString(tool.Name) || !strings.HasPrefix(got.Ran[tool.Name], want) {
 			t.Errorf("%q gives %q", tool.Name, got.Ran[tool.Name])
 		}
 		for _, word := range []string{"anyOf", "oneOf", "allOf", "not", "$ref"} {
