@@ -44,6 +44,12 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		a.busy.Add(1)
 		v.detach = sync.OnceFunc(func() { a.busy.Add(-1) })
 		defer v.detach()
+		body := r.Body
+		defer func() {
+			if rec.code() >= 400 && v.identity.May(auth.User) {
+				rec.discard(r, body)
+			}
+		}()
 		defer func() {
 			rec.endTurn()
 			v.leave()

@@ -171,6 +171,21 @@ func TestLimits(t *testing.T) {
 	if r := w.do("GET", "/health", nil, "X-Long", strings.Repeat("x", 20<<10)); r.status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("long headers: %d", r.status)
 	}
+	t.Run("a client that reads the refusal and sends on", func(t *testing.T) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(time.Minute))
+		fmt.Fprintf(conn, "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", localToken, 6<<20)
+		if got, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.HasPrefix(got, "HTTP/1.1 413") {
+			t.Fatalf("got %q %v", got, err)
+		}
+		if n, err := conn.Write(make([]byte, 6<<20)); err != nil {
+			t.Errorf("after %d bytes: %v", n, err)
+		}
+	})
 	impatient := setup(t, setting{serve: api.ServeOptions{ReadTimeout: 5 * time.Second}})
 	t.Run("a program that takes longer than a request may take to arrive", func(t *testing.T) {
 		t.Parallel()

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -144,6 +145,25 @@ func (r *recorder) Write(p []byte) (written int, err error) {
 		if p = p[n:]; err != nil || len(p) == 0 {
 			return written, err
 		}
+	}
+}
+
+// What discard reads at most. net/http itself reads unreadBody bytes and resets the connection if there are more.
+const (
+	discardBytes = 8 << 20
+	discardTime  = 2 * time.Second
+	unreadBody   = 256 << 10
+)
+
+// discard sends what was written and reads the rest of a refused body: a client that is still sending when its connection is reset
+// reports the reset in place of the reason.
+func (r *recorder) discard(req *http.Request, body io.Reader) {
+	if req.Header.Get("Expect") != "" || req.ContentLength >= 0 && req.ContentLength <= unreadBody {
+		return
+	}
+	conn := http.NewResponseController(r.ResponseWriter)
+	if conn.Flush() == nil && conn.SetReadDeadline(time.Now().Add(discardTime)) == nil {
+		io.CopyN(io.Discard, body, discardBytes)
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -361,11 +363,21 @@ func TestScheduleRate(t *testing.T) {
 // broken is a store with schedules of one user that cannot be fired, each for a reason of its own.
 type broken struct {
 	task.Store
-	fired map[string]int // tries, by schedule
+	mu    sync.Mutex
+	fired map[string]int // tries, by schedule; guarded by mu
+}
+
+// tries returns a copy of fired.
+func (b *broken) tries() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.fired)
 }
 
 func (b *broken) DueSchedules(ctx context.Context, now time.Time, limit int) ([]task.Schedule, time.Time, error) {
 	due, next, err := b.Store.DueSchedules(ctx, now, limit)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for i, s := range due {
 		if s.UserID != "ann" {
 			continue
@@ -414,11 +426,11 @@ func TestBrokenSchedules(t *testing.T) {
 		if n := len(started(t, p, "bob", "15:04", time.UTC)); n != 5 {
 			t.Errorf("%d tasks of another user, want 5", n)
 		}
-		if len(hook.fired) != 250 {
-			t.Errorf("%d schedules were tried, want 250", len(hook.fired))
+		if n := len(hook.tries()); n != 250 {
+			t.Errorf("%d schedules were tried, want 250", n)
 		}
 		time.Sleep(55 * time.Minute)
-		for id, n := range hook.fired {
+		for id, n := range hook.tries() {
 			if n < 2 || n > 8 {
 				t.Errorf("%s was tried %d times in an hour", id, n)
 			}
